@@ -27,8 +27,12 @@ def main() -> int:
 def _import_and_run() -> int:
     """Import the program, run it and return its exit code."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy starts a thread for each core; sums of integers use none
-    from kschedctl.api.garbage import without_garbage_collection  # noqa: PLC0415 - what takes a while to import
+    from kschedctl.api.garbage import (  # noqa: PLC0415 - what takes a while to import
+        collect_garbage_less_often,
+        without_garbage_collection,
+    )
 
+    collect_garbage_less_often()
     with without_garbage_collection(freezes_objects=True):
         from kschedctl.cli.main import main  # noqa: PLC0415
 

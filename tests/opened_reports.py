@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -59,25 +60,43 @@ def complaints() -> list[str]:
     return []
 
 
+@pytest.fixture(scope="module")
+def unused_pages(chromium: Any) -> dict[str, list[Any]]:
+    """Return the blank pages of earlier tests by their settings, because each new page takes a new process."""
+    return defaultdict(list)
+
+
 @pytest.fixture
-def opened_file(chromium: Any, tmp_path: Path, complaints: list[str]) -> Iterator[Opens]:
+def opened_file(
+    chromium: Any, unused_pages: dict[str, list[Any]], tmp_path: Path, complaints: list[str]
+) -> Iterator[Opens]:
     """Return a function that opens the text of a report. At the end, check that the browser had no errors."""
-    contexts = []
+    used = []
 
     def opens(text: str, **settings: Any) -> Any:
         file = tmp_path / "report.html"
         file.write_text(text, "utf-8")
-        contexts.append(chromium.new_context(**settings))
-        page = contexts[-1].new_page()
-        page.on("console", lambda said: complaints.append(said.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("request", lambda asked: asked.url == file.as_uri() or complaints.append(asked.url[:100]))
+        unused = unused_pages[repr(settings)]
+        page = unused.pop() if unused else chromium.new_context(**settings).new_page()
+        listeners = {
+            "console": lambda said: complaints.append(said.text),
+            "pageerror": lambda error: complaints.append(str(error)),
+            "request": lambda asked: asked.url == file.as_uri() or complaints.append(asked.url[:100]),
+        }
+        for event, listener in listeners.items():
+            page.on(event, listener)
+        used.append((page, page.viewport_size, listeners, unused))
         page.goto(file.as_uri())
         return page
 
     yield opens
-    for context in contexts:
-        context.close()
+    for page, viewport, listeners, unused in used:
+        for event, listener in listeners.items():
+            page.remove_listener(event, listener)
+        page.goto("about:blank")
+        page.set_viewport_size(viewport)
+        page.emulate_media(media="null", color_scheme="null")
+        unused.append(page)
     assert complaints == []
 
 

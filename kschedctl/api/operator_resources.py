@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from kschedctl.api.api_versions import get_group
 from kschedctl.api.decoding import convert_builtins
@@ -85,16 +86,16 @@ class OperatorResource(Struct, frozen=True):
         spec = self.spec
         status = self.status
         if isinstance(spec, Mapping):
-            _set_field(self, "expected_pods", count_requested_pods(spec))
-            _set_field(self, "pod_sets", read_pod_sets(spec, self.metadata.annotations))
+            force_setattr(self, "expected_pods", count_requested_pods(spec))
+            force_setattr(self, "pod_sets", read_pod_sets(spec, self.metadata.annotations))
             policy = object_at(spec, "runPolicy")
-            _set_field(self, "suspended", any(holder.get("suspend") is True for holder in (spec, policy)))
+            force_setattr(self, "suspended", any(holder.get("suspend") is True for holder in (spec, policy)))
         if isinstance(status, Mapping):
-            _set_field(self, "phase", _find_status_text(status, _PHASES))
-            _set_field(self, "message", _find_status_text(status, _MESSAGES))
-            _set_field(self, "conditions", tuple(_iter_conditions(status)))
-        _set_field(self, "spec", None)
-        _set_field(self, "status", None)
+            force_setattr(self, "phase", _find_status_text(status, _PHASES))
+            force_setattr(self, "message", _find_status_text(status, _MESSAGES))
+            force_setattr(self, "conditions", tuple(_iter_conditions(status)))
+        force_setattr(self, "spec", None)
+        force_setattr(self, "status", None)
 
     @property
     def has_ended(self) -> bool:
@@ -263,8 +264,3 @@ def _iter_conditions(status: JsonObject) -> Iterator[Condition]:
         if isinstance(condition, Mapping):
             texts = (condition.get(field) for field in ("type", "status", "reason", "message"))
             yield Condition(*(text if isinstance(text, str) else "" for text in texts))
-
-
-def _set_field(resource: OperatorResource, field: str, value: object) -> None:
-    """Set a field of a frozen struct while it is being built."""
-    msgspec.structs.force_setattr(resource, field, value)

@@ -182,7 +182,7 @@ def build_live_request(
 def _read_snapshot(source: Source, path: str) -> Cluster:
     """Read a snapshot, add the files' objects, and apply the options about the scheduler.
 
-    Kinds that neither the snapshot nor the files have completely are gaps. With --assume-complete, only the kinds with
+    Kinds that neither the snapshot nor the files contain in full are gaps. With --assume-complete, only the kinds with
     objects that could not be read are. Raises KschedctlError if the snapshot or a file cannot be read.
     """
     from kschedctl.sources.archive_file import read_archive  # noqa: PLC0415

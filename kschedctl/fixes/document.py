@@ -354,7 +354,7 @@ def _is_spec_edited(edit: EditedObject) -> bool:
 def _build_trial_owner_patch(
     trial: RemedyTrial, edits: Mapping[ObjectKey, EditedObject], pod_key: ObjectKey, workload: Struct | None
 ) -> OwnerPatch:
-    """Build the patch of the pod's owner that makes the trial's change of the pod.
+    """Build the patch of the pod's owner that makes the trial's change to the pod.
 
     If the pod exists, the owner's other waiting pods among the `edits` get the change as well. `workload` is the
     manifest that creates the pod, or None. If the manifest is a CronJob that creates the pod's Job, the CronJob is

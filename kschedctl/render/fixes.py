@@ -163,7 +163,7 @@ def build_fix_lines(
     lines: list[Cell] = [*facts] if facts else [Marked(f"result: {describe_fix_effect(remedy)}", Tone.FAINT)]
     if remedy.alternatives:
         lines.append(Marked(f"also works with: {describe_alternatives(remedy.alternatives)}", Tone.FAINT))
-    lines += _iter_fix_drawbacks(remedy)
+    lines += _iter_gain_and_drawbacks(remedy)
     if not facts:
         lines.append(Marked(f"who: {TEAMS[remedy.by]} team", Tone.FAINT))
     if remedy.edits:
@@ -186,7 +186,7 @@ def _iter_manifests_and_patch(remedy: Remedy, style: Style) -> Iterator[Block]:
         yield Verbatim(f"strategic merge patch of {remedy.owner}", to_yaml(remedy.owner_patch))
 
 
-def _iter_fix_drawbacks(remedy: Remedy) -> Iterator[Cell]:
+def _iter_gain_and_drawbacks(remedy: Remedy) -> Iterator[Cell]:
     """Yield the other pods that the fix places, and then its drawbacks."""
     if remedy.gain:
         yield Marked(f"side effect: {remedy.gain}", Tone.FAINT)

@@ -218,16 +218,22 @@ class PodsBeforeDeletion(NamedTuple):
 
 
 def report_pods_before_deletion(
-    shared: SharedCluster, is_lost_node: Bools, recreated: Sequence[Position], outcomes: Sequence[Outcome], seed: int
+    shared: SharedCluster,
+    is_lost_node: Bools,
+    recreated: Sequence[Position],
+    outcomes: Sequence[Outcome],
+    seed: int,
+    *,
+    may_wait: bool = True,
 ) -> PodsBeforeDeletion:
     """Report the pods that wait or run late until the lost nodes are deleted.
 
     The cluster is the one before the loss, `is_lost_node` is a mask (N,), and `recreated` are the displaced pods that
-    controllers recreate, in the order in which they return. `outcomes` are those after the deletion. Raises
-    KeyboardInterrupt if the user interrupts.
+    controllers recreate, in the order in which they return. `outcomes` are those after the deletion. Nothing is
+    replayed if it is certain that no pod waits (`may_wait` is False). Raises KeyboardInterrupt if the user interrupts.
     """
     lost_pods = sort_lost_pods(shared, is_lost_node, recreated)
-    waiting = find_waiting_pods(shared, lost_pods, recreated, outcomes, seed)
+    waiting = find_waiting_pods(shared, lost_pods, recreated, outcomes, seed) if may_wait else ()
     return PodsBeforeDeletion(waiting, _report_late_pods(shared.scheduler.view, lost_pods, outcomes, waiting))
 
 
@@ -272,7 +278,7 @@ def find_pods_with_attached_volumes(view: Fork, positions: Iterable[Position]) -
         if not view.pods.infos[int(view.pods.info[position])].spec.volumes:
             continue
         pod = view.pods.objects[position]
-        claims = (storage.claims.get((pod.metadata.namespace, v.claim_name)) for v in iter_claim_volumes(pod))
+        claims = (storage.claims.get((pod.metadata.namespace, source.claim_name)) for source in iter_claim_volumes(pod))
         volumes = (storage.volumes.get(claim.spec.volume_name) for claim in claims if claim is not None)
         if any(volume is not None and _is_attached_to_one_node(volume, storage.drivers) for volume in volumes):
             attached.append(position)
@@ -326,7 +332,8 @@ def find_waiting_pods(
         raise KeyboardInterrupt
 
     get_key = simulation.view.pods.objects.get_key
-    unplaced_later = {shared.scheduler.view.pods.objects.get_key(o.position) for o in outcomes if o.row < 0}
+    get_shared_key = shared.scheduler.view.pods.objects.get_key
+    unplaced_later = {get_shared_key(outcome.position) for outcome in outcomes if outcome.row < 0}
     pods_by_rule: dict[WaitingRule, list[str]] = {}
     for position in (outcome.position for outcome in early_outcomes if outcome.row < 0):
         if get_key(position) not in unplaced_later:
@@ -369,10 +376,14 @@ class _Demands(NamedTuple):
 def _find_demands(view: Fork, info: PodInfo) -> _Demands:
     """Return the demands of pods like `info` that can make a difference as long as lost nodes exist."""
     storage = get_listers(view)
-    claims = (storage.claims.get((info.namespace, v.claim_name)) for v in iter_claim_volumes(info.pod))
-    constraints = [c for c in info.spec.topology_spread_constraints if c.when_unsatisfiable == "DoNotSchedule"]
+    claims = (storage.claims.get((info.namespace, source.claim_name)) for source in iter_claim_volumes(info.pod))
+    constraints = [
+        constraint
+        for constraint in info.spec.topology_spread_constraints
+        if constraint.when_unsatisfiable == "DoNotSchedule"
+    ]
     return _Demands(
-        frozenset(c.topology_key for c in constraints if c.node_taints_policy != "Honor"),
+        frozenset(constraint.topology_key for constraint in constraints if constraint.node_taints_policy != "Honor"),
         tuple(selector_from_api(constraint.label_selector) for constraint in constraints),
         info.namespace,
         info.required_affinity,

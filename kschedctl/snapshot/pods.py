@@ -16,7 +16,7 @@ from kschedctl.api.labels import Selector
 from kschedctl.api.objects import Pod
 from kschedctl.api.pod_requests import Options
 from kschedctl.api.pod_table import PodTable
-from kschedctl.snapshot.pod_info import AffinityTerm, HostPort, PodInfo
+from kschedctl.snapshot.pod_info import HostPort, PodInfo
 from kschedctl.snapshot.pod_infos import PodInfos, intern_pods
 
 FEW_INFOS = 64
@@ -257,10 +257,3 @@ class PodColumns:
         If `namespaces` is None, all namespaces are included.
         """
         return self.distinct.match_infos(selector, namespaces)
-
-    def list_affinity_terms(self, term_kind: str, namespace: str) -> list[tuple[AffinityTerm, int]]:
-        """Return the terms that may match pods of a namespace, each with the number of its info.
-
-        `term_kind` is a property of PodInfo such as `required_anti_affinity`.
-        """
-        return self.distinct.list_affinity_terms(term_kind, namespace)

@@ -99,7 +99,7 @@ def objects() -> list[Json]:
 
 
 Place = dict[str, str]
-"""What the questions name -> its path."""
+"""The path of each file that the questions name."""
 
 
 class Where(NamedTuple):

@@ -30,7 +30,7 @@ def test_each_form_for_people_joins_the_commands(form: str, and_then: str) -> No
     assert f"kubectl uncordon n1 {and_then}" not in text
 
 
-def test_what_the_browser_shows_and_copies_is_joined() -> None:
+def test_commands_in_the_browser_are_joined() -> None:
     assert format_fix_commands(FIX).splitlines() == list(chain_commands(COMMANDS))
     assert describe_remedy(FIX)[-3:] == list(chain_commands(COMMANDS))
 
@@ -39,7 +39,7 @@ def test_json_has_a_list() -> None:
     assert json.loads(RENDERERS["json"](REPORT, Style()))["remedies"][0]["commands"] == list(COMMANDS)
 
 
-def test_a_shell_stops_at_the_first_failure(tmp_path: Path) -> None:
+def test_shell_stops_at_the_first_failure(tmp_path: Path) -> None:
     script = "\n".join(chain_commands(("# first", "touch one", "false | false", "# then", "touch two")))
     subprocess.run(["bash", "-c", script], cwd=tmp_path, check=False)
     assert [path.name for path in tmp_path.iterdir()] == ["one"]

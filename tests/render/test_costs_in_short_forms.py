@@ -98,7 +98,7 @@ ALL = ("demo", *CASES, *HAND_MADE)
 
 
 @pytest.mark.parametrize("case", ALL)
-def test_costs_have_all_that_the_fix_does(case: str) -> None:
+def test_costs_are_complete(case: str) -> None:
     for fix in (fix for report in reports(case) for fix in fixes_of(report)):
         kinds = {cost.kind: cost for cost in fix.all_costs}
         assert (CostKind.CHECK_FIRST in kinds) == ("Uncordon" in fix.kinds), fix.summary
@@ -142,7 +142,7 @@ def test_pages_have_the_costs(case: str) -> None:
                 assert squeezed(cost.text) in form
 
 
-def test_the_hand_made_clusters_have_each_kind_of_cost() -> None:
+def test_clusters_have_each_kind_of_cost() -> None:
     kinds = {
         cost.kind
         for case in ("demo", *HAND_MADE)
@@ -158,10 +158,8 @@ def test_the_hand_made_clusters_have_each_kind_of_cost() -> None:
     [("preemption", CostKind.EVICTS), ("two nodes", CostKind.GIVES_UP), ("06-ds-equal-priority", CostKind.RESTARTS)],
 )
 @pytest.mark.parametrize("form", ["brief", "html"])
-def test_the_walk_notices_a_cost_that_is_dropped(
-    monkeypatch: pytest.MonkeyPatch, case: str, kind: CostKind, form: str
-) -> None:
-    """Take the costs of one kind out of a form, as a careless change of its renderer would, and expect a failure."""
+def test_check_notices_a_dropped_cost(monkeypatch: pytest.MonkeyPatch, case: str, kind: CostKind, form: str) -> None:
+    """The test removes the costs of one kind from a form, as a faulty renderer would, and expects a failure."""
     render = RENDERERS[form]
     costs = [
         cost for report in reports(case) for fix in fixes_of(report) for cost in fix.all_costs if cost.kind == kind

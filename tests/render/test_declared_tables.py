@@ -37,7 +37,7 @@ def table(width: int = 200, **options: int) -> Table:
     return found
 
 
-def test_columns_stand_in_their_places_and_values_become_text() -> None:
+def test_columns_are_in_order_and_values_become_text() -> None:
     found = table()
     assert [(c.name, c.right) for c in found.columns] == [
         ("pods", True),
@@ -48,7 +48,7 @@ def test_columns_stand_in_their_places_and_values_become_text() -> None:
     assert found.rows == (("2", "n1", "1,200", "z"), ("1", Marked("nowhere", Tone.BAD), "", ""))
 
 
-def test_narrow_terminals_have_some_beneath_the_first_cell() -> None:
+def test_narrow_terminals_have_columns_beneath_the_first_cell() -> None:
     found = table(width=80)
     assert [column.name for column in found.columns] == ["pods", "to node", "equally good"]
     first = found.rows[0][0]
@@ -56,7 +56,7 @@ def test_narrow_terminals_have_some_beneath_the_first_cell() -> None:
     assert first.cells == (Marked("2", Tone.PLAIN), Marked("in z", Tone.FAINT))
 
 
-def test_the_page_gives_cells_and_the_rest_is_told_as_a_number() -> None:
+def test_omitted_rows_are_counted() -> None:
     rows = tuple(Move(f"n{i}", ()) for i in range(40))
     (found,) = build_struct_table(
         rows, Style(), {"to_node": lambda move: move.to_node.upper()}, numbered="#", full=False
@@ -66,11 +66,11 @@ def test_the_page_gives_cells_and_the_rest_is_told_as_a_number() -> None:
     assert (len(found.rows), found.note) == (25, "… 15 more, -o wide shows all")
 
 
-def test_nothing_is_shown_of_nothing() -> None:
+def test_empty_table_is_not_shown() -> None:
     assert build_struct_table((), Style(), title="Moves") == ()
 
 
-def test_files_have_values_as_they_are() -> None:
+def test_files_have_raw_values() -> None:
     header, rows = to_csv_table(Move, MOVES)
     assert header == ("pods", "to node", "equally good", "zone", "message")
     assert [list(row) for row in rows] == [[2, "n1", 1200, "z", ""], [1, "", 1, "", "=no room"]]

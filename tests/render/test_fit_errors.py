@@ -60,14 +60,14 @@ OF_1_36 = (
         ("", ""),
     ],
 )
-def test_what_stands_against_most_nodes_comes_first(message: str, said: str) -> None:
+def test_most_frequent_reason_comes_first(message: str, said: str) -> None:
     assert rewrite_fit_error(message) == said
 
 
 @pytest.mark.parametrize(
     ("form", "style"), [("wide", Style(width=400, wide=True)), ("html", Style()), ("json", Style())]
 )
-def test_the_message_itself_stays(form: str, style: Style) -> None:
+def test_message_stays_verbatim(form: str, style: Style) -> None:
     unplaced = UnplacedPods("Deployment d/web", "Unschedulable", OF_1_36, ("d/web-1",))
     report = SimulationReport(seed=0, sampling=False, placed=0, unplaced=1, pending=(unplaced,))
     assert OF_1_36 in RENDERERS[form](report, style)
@@ -96,7 +96,7 @@ def iter_declared_reasons() -> Iterator[str]:
 DECLARED_REASONS = sorted(set(iter_declared_reasons()))
 
 
-def test_the_plugins_declare_reasons() -> None:
+def test_plugins_declare_reasons() -> None:
     assert len(DECLARED_REASONS) > 25
 
 

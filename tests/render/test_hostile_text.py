@@ -44,7 +44,7 @@ def test_no_form_lets_control_characters_through(document: Document, form: str, 
 
 
 @DOCUMENTS
-def test_colours_are_ours_alone(document: Document) -> None:
+def test_texts_cannot_set_colours(document: Document) -> None:
     text = RENDERERS["table"](document, Style(color=True, commands=COMMANDS))
     assert re.sub("\x1b\\[[0-9;]+m", "", text) == RENDERERS["table"](document, Style(commands=COMMANDS))
 
@@ -56,7 +56,7 @@ def test_data_forms_read_back_the_same(document: Document) -> None:
 
 
 @DOCUMENTS
-def test_markdown_specials_stand_in_code_spans(document: Document) -> None:
+def test_markdown_specials_are_in_code_spans(document: Document) -> None:
     text = RENDERERS["markdown"](document, Style(commands=COMMANDS))
     outside = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", text)
     assert not re.search(r"[<@#\[]|https", outside.replace("### ", "").replace("<br>", ""))
@@ -72,6 +72,6 @@ def test_markdown_table_keeps_its_columns() -> None:
         assert [len(re.findall(r"(?<!\\)\|", row)) for row in rows] == [columns] * len(rows)
 
 
-def test_the_text_itself_is_still_there() -> None:
+def test_text_is_still_readable() -> None:
     assert "[bold]" in HOSTILE
     assert "[bold]|`x` <img src=x> @ops #1" in RENDERERS["table"](HOSTILE_REPORT, Style(width=100_000))

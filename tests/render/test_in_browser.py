@@ -53,9 +53,7 @@ def matrix(page: Any) -> Any:
 
 
 @ALL
-def test_nothing_stands_in_the_way_of_screen_readers_and_the_page_is_not_wider_than_the_screen(
-    document: Any, opened: Opens
-) -> None:
+def test_page_is_accessible_and_fits_the_screen(document: Any, opened: Opens) -> None:
     assert obstacles(opened(document)) == []
 
 
@@ -70,7 +68,7 @@ def test_nothing_stands_in_the_way_of_screen_readers_and_the_page_is_not_wider_t
         "<!--",
     ],
 )
-def test_names_are_text_wherever_they_stand(name: str, opened: Opens) -> None:
+def test_names_are_text_everywhere(name: str, opened: Opens) -> None:
     node = NodeReport(name, name, name, False, (Refusal(name, name, name),))
     page = opened(
         Explanation(name, "Unschedulable", name, nodes=(node,), total={name: 3}, weighted={name: {name: 3}},
@@ -90,7 +88,7 @@ ADD = """source => {
 }"""
 
 
-def test_the_policy_of_the_file_forbids_what_is_not_its_own(opened: Opens, complaints: list[str]) -> None:
+def test_content_policy_forbids_foreign_content(opened: Opens, complaints: list[str]) -> None:
     page = opened(UNSCHEDULABLE)
     policy = page.locator("meta[http-equiv=Content-Security-Policy]").get_attribute("content")
     assert policy.startswith("default-src 'none'; style-src 'sha256-")
@@ -103,7 +101,7 @@ def test_the_policy_of_the_file_forbids_what_is_not_its_own(opened: Opens, compl
     complaints.clear()
 
 
-def test_only_what_is_open_is_laid_out(opened: Opens) -> None:
+def test_only_open_sections_are_laid_out(opened: Opens) -> None:
     page = opened(many(5000))
     grid = matrix(page)
     rows = grid.locator("tbody tr")
@@ -134,7 +132,7 @@ def test_filter_and_sort(opened: Opens) -> None:
     assert names.all_inner_texts() == ["n59", "n590", "n593", "n596", "n599"]
 
 
-def test_the_first_stop_of_the_keyboard_leads_past_what_stands_before_the_answer(opened: Opens) -> None:
+def test_first_keyboard_stop_skips_to_the_answer(opened: Opens) -> None:
     page = opened(many(30))
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "Skip to the answer"
@@ -143,7 +141,7 @@ def test_the_first_stop_of_the_keyboard_leads_past_what_stands_before_the_answer
     assert page.evaluate("document.activeElement.closest('main') !== null")
 
 
-def test_the_keyboard_stops_at_tables_only_where_they_can_be_scrolled(opened: Opens) -> None:
+def test_keyboard_stops_at_scrollable_tables_only(opened: Opens) -> None:
     page = opened(UNSCHEDULABLE, viewport={"width": 1280, "height": 800})
     scrolled = page.locator(".scroll[tabindex]")
     expect(scrolled).to_have_count(0)
@@ -155,18 +153,18 @@ def test_the_keyboard_stops_at_tables_only_where_they_can_be_scrolled(opened: Op
     expect(scrolled).to_have_count(wide)
 
 
-def test_how_many_rows_are_left_is_announced_and_the_filter_has_a_label(opened: Opens) -> None:
+def test_filter_has_a_label_and_announces_the_number_of_rows(opened: Opens) -> None:
     grid = matrix(opened(many(30)))
     grid.get_by_label("Filter rows").press_sequentially("tainted")
     grid.get_by_role("status").get_by_text("10 of 30 rows").wait_for()
 
 
-def test_what_is_too_long_to_read_is_cut_and_says_so(opened: Opens) -> None:
+def test_long_texts_are_cut_with_a_note(opened: Opens) -> None:
     page = opened(replace(UNSCHEDULABLE, message="<b>" * 350_000))
     assert page.get_by_text("… (1,045,000 characters more)").count() == 1
 
 
-def test_by_keyboard_alone(opened: Opens) -> None:
+def test_report_works_with_the_keyboard_alone(opened: Opens) -> None:
     page = opened(many(30))
     button = matrix(page).get_by_role("button", name="pool: Insufficient cpu")
     for _ in range(60):
@@ -178,8 +176,8 @@ def test_by_keyboard_alone(opened: Opens) -> None:
     assert button.evaluate("each => each === document.activeElement")
 
 
-def test_on_paper_there_are_no_buttons(opened: Opens) -> None:
-    """Nor the boxes of those in heads, with which Chromium prints a head on the first sheet only."""
+def test_printed_page_has_no_buttons(opened: Opens) -> None:
+    """It also has none of the boxes in table heads, with which Chromium prints a head on the first sheet only."""
     page = opened(many(30))
     head = matrix(page).locator("th button", has_text="zone")
     assert head.bounding_box() is not None
@@ -189,13 +187,13 @@ def test_on_paper_there_are_no_buttons(opened: Opens) -> None:
     assert page.locator("h1").is_visible()
 
 
-def test_without_the_script_the_first_rows_are_there(opened: Opens) -> None:
+def test_first_rows_are_shown_without_scripts(opened: Opens) -> None:
     page = opened(many(300), java_script_enabled=False)
     assert matrix(page).locator("tbody tr").count() == 50
     assert "The first 50 of 300 rows." in matrix(page).inner_text()
 
 
-def test_the_best_nodes_have_bars_of_their_scores(opened: Opens) -> None:
+def test_best_nodes_have_bars_of_their_scores(opened: Opens) -> None:
     drawing = opened(replace(many(9))).get_by_role("img", name="Scores by plugin of 3 of 3 feasible nodes")
     widths = [each.bounding_box()["width"] for each in drawing.locator("rect").all()]
     assert widths[0] == pytest.approx(2 * widths[1], abs=1)  # 6 and 3, and nothing for 0
@@ -224,7 +222,7 @@ REMEDIES = Remedies(
 
 
 @pytest.mark.parametrize("document", [REMEDIES, replace(UNSCHEDULABLE, remedies=REMEDIES.remedies)])
-def test_each_command_and_patch_of_a_remedy_is_copied_as_it_stands_by_keyboard(document: Any, opened: Opens) -> None:
+def test_commands_and_patches_are_copied_verbatim_by_keyboard(document: Any, opened: Opens) -> None:
     page = opened(document, permissions=["clipboard-read", "clipboard-write"])
     expected = [
         "kubectl uncordon n2",
@@ -253,7 +251,7 @@ def test_commands_to_try_can_be_copied(chromium: Any, tmp_path: Path) -> None:
     page.close()
 
 
-def test_pods_of_zones_and_nodes_stand_before_and_after(opened: Opens) -> None:
+def test_pods_of_zones_and_nodes_are_shown_before_and_after(opened: Opens) -> None:
     report = SimulationReport(
         seed=0, sampling=False, placed=3, unplaced=0,
         zones=(PodCount("a", 4, 5), PodCount("b", 0, 2)), nodes_changed=(PodCount("n2", 0, 2), PodCount("n1", 4, 5)),
@@ -267,7 +265,10 @@ def test_pods_of_zones_and_nodes_stand_before_and_after(opened: Opens) -> None:
 
 
 def test_room_runs_out_in_steps(opened: Opens) -> None:
-    """Two nodes until two pods are placed, one until three are: there and back the line is level or upright."""
+    """Two nodes have room until two pods are placed, and one until three are.
+
+    The line of the plot is level or upright.
+    """
     drawing = opened(HOSTILE_ROOM).get_by_role("img", name="Nodes that take one more")
     path = drawing.locator("path.curve").get_attribute("d")
     points = [tuple(map(float, point.split())) for point in path.removeprefix("M").split("L")]
@@ -278,7 +279,7 @@ def test_room_runs_out_in_steps(opened: Opens) -> None:
 
 
 @pytest.mark.parametrize("width", [390, 1280])
-def test_the_best_fix_with_its_drawback_is_on_the_first_screen(opened: Opens, width: int) -> None:
+def test_best_fix_with_its_drawback_is_on_the_first_screen(opened: Opens, width: int) -> None:
     costs = (FixCost(CostKind.EVICTS, "evicts shop/a"),)
     fix = Remedy("Delete shop/a", "operator", None, ("n1",), ("kubectl delete pod -n shop a",), (), costs=costs)
     page = opened(replace(many(12), verdict="Unschedulable", remedies=(fix,)), viewport={"width": width, "height": 844})
@@ -290,7 +291,7 @@ def test_the_best_fix_with_its_drawback_is_on_the_first_screen(opened: Opens, wi
     assert box["y"] + box["height"] <= 844
 
 
-def test_sound_sections_of_an_audit_are_folded_under_their_states_and_a_link_unfolds_one(opened: Opens) -> None:
+def test_sound_sections_are_folded_and_links_unfold_them(opened: Opens) -> None:
     def section(name: str, severity: str = "note") -> CreationSection:
         finding = Finding(name, severity, f"Pod d/{name}", "", f"{name} is wrong", "", name)
         state = "sound" if severity == "note" else "findings"

@@ -50,7 +50,7 @@ def cells(page: Any, pod: str, nodes: int) -> list[list[str]]:
     return rows.evaluate_all("rows => rows.map(row => [...row.querySelectorAll('td')].slice(1).map(x => x.innerText))")
 
 
-def test_each_pod_has_its_matrix_and_it_says_what_the_report_says(opened: Opens) -> None:
+def test_each_pod_has_a_matrix_that_equals_the_report(opened: Opens) -> None:
     reports = (explanation("a/x", 40, 1), explanation("a/y", 40, 2))
     page = opened(Explanations(reports))
     for report in reports:
@@ -64,7 +64,7 @@ def test_each_pod_has_its_matrix_and_it_says_what_the_report_says(opened: Opens)
             assert shown[node.name] == [node.zone, why, *columns], node.name
 
 
-def test_nothing_is_unpacked_before_it_is_opened(opened: Opens) -> None:
+def test_matrices_are_unpacked_when_opened(opened: Opens) -> None:
     page = opened(Explanations((explanation("a/x", 40, 1),)))
     assert page.locator("details table").is_hidden()
     assert page.locator("details tbody tr").count() == 0
@@ -73,7 +73,7 @@ def test_nothing_is_unpacked_before_it_is_opened(opened: Opens) -> None:
     page.get_by_role("button", name="pool-0: fits").wait_for()
 
 
-def test_pods_alike_have_one_matrix(opened: Opens) -> None:
+def test_equal_pods_share_a_matrix(opened: Opens) -> None:
     same = explanation("a/x", 5, 1)
     other = replace(same, headline="another answer")
     page = opened(Explanations((same, replace(same, pod="a/y"), replace(same, pod="a/z"), other)))
@@ -97,7 +97,7 @@ def test_pending_pods_that_were_not_explained_in_full_are_counted(opened: Opens)
     assert page.get_by_text("Left out to keep this file small").count() == 0
 
 
-def test_what_would_make_the_file_too_big_is_left_out_and_counted(monkeypatch: Any, opened: Opens) -> None:
+def test_matrices_beyond_the_size_limit_are_counted(monkeypatch: Any, opened: Opens) -> None:
     reports = tuple(explanation(f"a/{i}", 200, i) for i in range(4))
     sizes = [len(each) for each in opened(Explanations(reports)).locator("details script").all_text_contents()]
     monkeypatch.setattr(matrix, "MAX_PACKED_BYTES", sum(sizes[:2]) + min(sizes) // 2)
@@ -118,7 +118,7 @@ def test_a_hundred_pods_on_5000_nodes_are_less_than_8_mb_and_open_within_2_s(ope
     cells_of_one.get_by_role("status").get_by_text("25 of 5,000 rows").wait_for()
 
 
-def test_an_open_matrix_can_be_read_by_screen_readers_and_does_not_widen_the_page(opened: Opens) -> None:
+def test_open_matrix_is_accessible_and_fits_the_page(opened: Opens) -> None:
     page = opened(Explanations((UNSCHEDULABLE, explanation("a/x", 40, 1))))
     cells(page, "a/x", 40)
     assert obstacles(page) == []

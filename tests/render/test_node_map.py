@@ -26,7 +26,7 @@ def report(nodes: int, reasons: tuple[str, ...] = REASONS) -> Explanation:
     )
 
 
-def test_the_map_counts_what_a_naive_loop_counts() -> None:
+def test_map_counts_equal_a_naive_loop() -> None:
     made = build_node_map(report(100))
     expected = Counter("fits" if i == 0 else REASONS[i % 3] for i in range(100))
     assert {key.text: key.nodes for key in made.legend} == expected
@@ -45,7 +45,7 @@ def test_more_reasons_than_colours_share_the_last() -> None:
     assert sum(key.nodes for key in made.legend) == 201
 
 
-def test_the_legend_filters_and_a_cell_opens_its_row(opened: Opens) -> None:
+def test_legend_filters_and_a_cell_opens_its_row(opened: Opens) -> None:
     page = opened(report(60))
     cells = page.locator(".cell")
     expect(cells).to_have_count(60)
@@ -59,7 +59,7 @@ def test_the_legend_filters_and_a_cell_opens_its_row(opened: Opens) -> None:
     expect(rows).not_to_have_count(1)
 
 
-def test_the_map_by_keyboard(opened: Opens) -> None:
+def test_map_by_keyboard(opened: Opens) -> None:
     page = opened(report(12))
     page.locator(".cell").first.focus()
     page.keyboard.press("ArrowRight")
@@ -67,7 +67,7 @@ def test_the_map_by_keyboard(opened: Opens) -> None:
     expect(page.get_by_role("region", name="Nodes and plugins").locator("tbody tr")).to_have_count(1)
 
 
-def test_5000_nodes_fit_a_phone_and_stand_in_nobodys_way(opened: Opens) -> None:
+def test_5000_nodes_fit_a_phone_screen(opened: Opens) -> None:
     page = opened(report(5_000))
     expect(page.locator(".cell")).to_have_count(5_000)
     assert obstacles(page) == []

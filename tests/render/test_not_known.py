@@ -7,8 +7,8 @@ from kschedctl.render.sections import build_unread_lines
 from kschedctl.reports.unknown import UnknownKind
 
 
-def test_a_plugin_that_was_not_asked_could_change_the_words_and_the_victims() -> None:
-    """Of a pod that does not fit anyway: the plugin might also refuse a node on which preemption would make room."""
+def test_unread_kind_could_change_the_message_and_the_victims() -> None:
+    """The pod does not fit anyway, but the plugin might also reject a node on which preemption would make room."""
     (line,) = build_unread_lines([UnknownKind("PersistentVolumeClaim", "were not among the files", "message")])
     said = " ".join(with_tone(part).text for part in line.parts)  # type: ignore[union-attr]
     add = ". Add them, or specify --assume-complete if there are none"
@@ -16,5 +16,5 @@ def test_a_plugin_that_was_not_asked_could_change_the_words_and_the_victims() ->
     assert said == f"Incomplete: {why}, so kube-scheduler's message and the pods that it preempts could differ{add}"
 
 
-def test_what_the_verdict_leans_on_is_said_with_the_verdict() -> None:
+def test_unknowns_that_affect_the_verdict_are_shown_with_it() -> None:
     assert build_unread_lines([UnknownKind("Pod", "were not among the files", "verdict")]) == ()

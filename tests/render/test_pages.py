@@ -28,7 +28,7 @@ def section(shown: str, title: str) -> list[str]:
     return lines[start : lines.index("", start)]
 
 
-def test_the_answer_comes_first_then_the_scheduler_s_own_words() -> None:
+def test_answer_is_followed_by_the_schedulers_words() -> None:
     first, *others = text(UNSCHEDULABLE).split("\n\n")[0].split("\n")
     assert first == f"shop/web Unschedulable, would preempt 1 pod on n3: {UNSCHEDULABLE.headline}"
     assert others[-1] == f"kube-scheduler: {UNSCHEDULABLE.message}"
@@ -36,7 +36,7 @@ def test_the_answer_comes_first_then_the_scheduler_s_own_words() -> None:
     assert text(same).count(UNSCHEDULABLE.message or "?") == 1
 
 
-def test_reasons_count_nodes_and_those_that_they_alone_refuse() -> None:
+def test_reasons_count_nodes_and_nodes_rejected_only_by_them() -> None:
     for width in (80, 160):
         rows = [
             re.split("  +", row.strip()) for row in section(text(UNSCHEDULABLE, width=width), "Why nodes are rejected")
@@ -47,8 +47,8 @@ def test_reasons_count_nodes_and_those_that_they_alone_refuse() -> None:
         ]
 
 
-def test_nodes_that_are_refused_for_the_same_are_one_row() -> None:
-    """How many, of which pools, two names, and what stands against the first of them."""
+def test_nodes_rejected_for_the_same_reasons_are_one_row() -> None:
+    """The row has their number, pools, two names, and the obstacles of the first node."""
     rows = [re.split("  +", row.strip()) for row in section(text(UNSCHEDULABLE), "Rejected nodes")]
     assert rows[1] == ["2", "general", "n3, n2", "NodeResourcesFit", "n3: cpu: 2 requested, 1 free of 4"]
     assert rows[2][:4] == ["2", "gpu", "n1, n4", "TaintToleration"]
@@ -58,8 +58,11 @@ def test_nodes_that_are_refused_for_the_same_are_one_row() -> None:
     assert " ".join(narrow[4].split()).startswith("n1, n4 n1: taint gpu:NoSchedule is not tolerated (would")
 
 
-def test_matrices_are_counted_of_newly_pending_pods_alone() -> None:
-    """Three of four pods: one is explained, and the fourth has moved; ``explain`` knows nothing of what might be."""
+def test_matrices_count_only_newly_pending_pods() -> None:
+    """Three of four pods count: one is explained, and the fourth has moved.
+
+    ``explain`` knows nothing about assumed changes.
+    """
     waiting = [PodChange(f"a/{name}", "Pod a", "NewlyPending", "n1") for name in "xyz"]
     changes = (*waiting, PodChange("a/w", "Pod a", "Moved", "n1", "n2"))
     explained = (ExplainedPods(("a/x",), UNSCHEDULABLE),)
@@ -69,7 +72,7 @@ def test_matrices_are_counted_of_newly_pending_pods_alone() -> None:
     assert "the nodes of 2 more pods.</p>" in shown
 
 
-def test_nodes_that_were_not_looked_at_are_told_once_why() -> None:
+def test_reason_for_unexamined_nodes_is_shown_once() -> None:
     absent = Refusal("", "pod has unbound immediate PersistentVolumeClaims", "claim shop/data is not bound")
     shown = text(replace(UNSCHEDULABLE, groups=(NodeGroup(9, ("general",), ("n1", "n2"), (absent, TAINT)),)))
     header, row = section(shown, "No node was evaluated: PreFilter already ruled all of them out")
@@ -77,7 +80,7 @@ def test_nodes_that_were_not_looked_at_are_told_once_why() -> None:
     assert re.split("  +", row.strip()) == ["9", "general", "n1, n2, …", "TaintToleration"]
 
 
-def test_each_node_by_itself_with_all_its_refusals() -> None:
+def test_each_node_has_all_its_rejections() -> None:
     for style in ({"all_nodes": True}, {"wide": True}):
         rows = section(text(UNSCHEDULABLE, **style), "All nodes")[1:]
         assert [row.split()[0] for row in rows] == ["n3", "n2", "n1", "n4"]
@@ -96,7 +99,7 @@ def test_preemption_shows_the_choice_its_reason_and_every_victim() -> None:
     assert rows[5].strip() == "- 2 nodes: Preemption is not helpful for scheduling"
 
 
-def test_preemption_that_may_not_happen_says_why() -> None:
+def test_forbidden_preemption_has_a_reason() -> None:
     report = replace(
         UNSCHEDULABLE, preemption=PreemptionReport(True, False, "not eligible due to preemptionPolicy=Never.")
     )
@@ -120,7 +123,7 @@ def test_scores_show_raw_and_weighted_and_the_ties() -> None:
     assert "0 → 100 × 3" in wide
 
 
-def test_scores_are_a_text_where_there_is_no_room_for_columns() -> None:
+def test_scores_are_a_text_if_columns_do_not_fit() -> None:
     rows = section(text(SCHEDULABLE, width=60), "Scores of 3 feasible nodes")
     assert [re.split("  +", row.strip()) for row in rows[:2]] == [
         ["NODE", "TOTAL", "SCORES"],
@@ -140,11 +143,11 @@ def test_victims_on_a_narrow_terminal() -> None:
     ]
 
 
-def test_one_best_node_is_named() -> None:
+def test_single_best_node_is_named() -> None:
     assert "kube-scheduler would choose n1" in text(replace(SCHEDULABLE, best=("n1",)))
 
 
-def test_what_happened_before_any_node() -> None:
+def test_rejections_before_any_node_was_examined() -> None:
     rows = section(text(GATED), "Before any node")
     assert [row.split()[:2] for row in rows[1:]] == [
         ["PreFilter", "VolumeBinding"],
@@ -155,7 +158,7 @@ def test_what_happened_before_any_node() -> None:
     assert "NodePorts" not in text(GATED)
 
 
-def test_advice_has_the_command_for_it_only_where_it_can_be_typed() -> None:
+def test_advice_has_a_command_only_if_it_can_be_typed() -> None:
     advice = Advice("Uncordon", "Once n2 is uncordoned, the pod fits there", "n2")
     report = replace(UNSCHEDULABLE, advice=(advice,))
     assert "  - Once n2 is uncordoned, the pod fits there\n  kubectl uncordon n2\n\n" in text(report)
@@ -165,14 +168,14 @@ def test_advice_has_the_command_for_it_only_where_it_can_be_typed() -> None:
     ]
 
 
-def test_advice_and_what_was_left_out() -> None:
+def test_advice_and_omissions() -> None:
     shown = text(UNSCHEDULABLE)
     assert "\nWhat to do next\n  - Ask for less cpu\n\n" in shown
 
 
 @pytest.mark.parametrize("report", [UNSCHEDULABLE, PENDING], ids=["explanation", "pending"])
 @pytest.mark.parametrize("form", ["table", "wide", "markdown"])
-def test_what_is_not_replayed_has_a_line_of_its_own(report: object, form: str) -> None:
+def test_unreplayed_rules_have_their_own_line(report: object, form: str) -> None:
     left_out = replace(report, not_replayed=("plugin Custom", "extender https://x.example"))
     lines = [line.replace("`", "") for line in RENDERERS[form](left_out, Style()).split("\n")]
     assert lines.count("not replayed: plugin Custom") == 1
@@ -181,12 +184,12 @@ def test_what_is_not_replayed_has_a_line_of_its_own(report: object, form: str) -
 
 @pytest.mark.parametrize("report", [UNSCHEDULABLE, PENDING], ids=["explanation", "pending"])
 @pytest.mark.parametrize("form", ["table", "wide", "markdown"])
-def test_upstream_s_faults_have_a_line_of_their_own(report: object, form: str) -> None:
+def test_upstream_bugs_have_their_own_line(report: object, form: str) -> None:
     shown = RENDERERS[form](replace(report, upstream_faults=("it crashes",)), Style()).replace("`", "")
     assert shown.split("\n").count("kube-scheduler bug: it crashes") == 1
 
 
-def test_victims_for_which_others_may_stand() -> None:
+def test_victims_with_equal_alternatives() -> None:
     chosen = replace(UNSCHEDULABLE.preemption.candidates["n3"], ties=(("shop/older", "shop/same"),))
     other = replace(UNSCHEDULABLE.preemption.candidates["n2"], ties=(("shop/old", "batch/job"),))
     preemption = replace(UNSCHEDULABLE.preemption, candidates={"n2": other, "n3": chosen})
@@ -200,7 +203,7 @@ def test_victims_for_which_others_may_stand() -> None:
     assert f"n2: shop/old, batch/job {memory}" in " ".join(everything.split())
 
 
-def test_what_would_be_bound_on_the_best_nodes() -> None:
+def test_reservations_on_the_best_nodes() -> None:
     rows = section(text(BINDING), "Volumes and devices that would be bound")
     assert [re.split("  +", row.strip()) for row in rows[1:4]] == [
         ["n2", "shop/data", "volume pv-7"],
@@ -213,13 +216,13 @@ def test_what_would_be_bound_on_the_best_nodes() -> None:
 
 
 @pytest.mark.parametrize("width", [40, 80, 160])
-def test_a_bare_report_is_one_paragraph(width: int) -> None:
+def test_bare_report_is_one_paragraph(width: int) -> None:
     bare = Explanation(pod="shop/web", verdict="Error", headline="it failed")
     assert text(bare, width=width) == "shop/web Error: it failed\n"
 
 
 def test_pending_pods_by_cause_begin_with_pods_age_and_workload() -> None:
-    """What holds for one pod alone stands beside its name: the counts of others may differ."""
+    """Facts about a single pod are beside its name, since the figures of other pods may differ."""
     rows = [
         re.split("  +", row.strip()) for row in section(text(PENDING), "4 pods pending across all namespaces, 2 causes")
     ]
@@ -244,19 +247,19 @@ def test_pending_pods_by_cause_begin_with_pods_age_and_workload() -> None:
     assert RENDERERS["name"](UNSCHEDULABLE, Style()) == "shop/web\n"
 
 
-def test_a_few_rows_more_are_not_left_out() -> None:
+def test_a_few_additional_rows_are_shown() -> None:
     assert limit_rows(range(12), 10) == (tuple(range(12)), "")
     assert limit_rows(range(1013), 10) == (tuple(range(10)), "… 1,003 more, --each-node shows all")
     assert limit_rows(range(1013), None) == (tuple(range(1013)), "")
 
 
 @pytest.mark.parametrize("page", PAGES.values())
-def test_every_page_is_where_the_table_says(page: str) -> None:
+def test_every_page_is_registered(page: str) -> None:
     module, _, function = page.partition(":")
     assert callable(getattr(import_module(f"kschedctl.{module}"), function))
 
 
-def test_names_in_commands_are_quoted_for_a_shell() -> None:
+def test_names_in_commands_are_quoted_for_shells() -> None:
     advice = (
         Advice("LookAtNode", "Look at it", "n2; rm -rf /"),
         Advice("LookAtClaim", "Look at the claim", claim="data; reboot"),
@@ -272,7 +275,7 @@ def test_names_in_commands_are_quoted_for_a_shell() -> None:
     ]
 
 
-def test_whom_preemption_would_evict_is_told_once() -> None:
+def test_victims_of_preemption_are_named_once() -> None:
     advice = (Advice("AwaitPreemption", "Preemption would make room on n3 by evicting 1 pod", "n3"),)
     shown = text(replace(UNSCHEDULABLE, advice=advice))
     assert "make room on n3" in shown

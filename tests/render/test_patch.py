@@ -25,7 +25,7 @@ AUTHOR = Remedy(
 OPERATOR = Remedy("Uncordon n1\nspec: {}", "operator", "much\x1b[2J", ("n1",), ("kubectl uncordon n1",), ())
 
 
-def test_each_remedy_is_a_document_and_nothing_of_a_cluster_leaves_its_comment() -> None:
+def test_each_fix_is_a_document_and_cluster_texts_stay_in_comments() -> None:
     text = render_patches(Remedies("d/p", "Unschedulable", "", (AUTHOR, OPERATOR)))
     assert list(yaml.safe_load_all(text)) == [PATCH, None]
     assert "# run: kubectl uncordon n1\n" in text
@@ -33,7 +33,7 @@ def test_each_remedy_is_a_document_and_nothing_of_a_cluster_leaves_its_comment()
     assert "\x1b" not in text
 
 
-def test_of_many_pods_what_was_chosen() -> None:
+def test_patches_of_many_pods_are_the_chosen_ones() -> None:
     report = RemediesOfMany("here", 2, 1, (ChosenRemedy(AUTHOR, ("d/p",)),))
     assert list(yaml.safe_load_all(render_patches(report))) == [PATCH]
 

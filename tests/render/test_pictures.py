@@ -43,7 +43,7 @@ def texts(drawn: str | bytes) -> list[str]:
     return ["".join(each.itertext()).strip() for each in ElementTree.fromstring(drawn).iter(f"{SVG}text")]
 
 
-def test_an_svg_has_its_texts_as_text() -> None:
+def test_svg_has_its_texts_as_text() -> None:
     written = texts(pictures.render_svg(ALL))
 
     assert [title for title in ("Lost", "Room", "Pods", "Scores") if title in written] == [plot.title for plot in ALL]
@@ -51,7 +51,7 @@ def test_an_svg_has_its_texts_as_text() -> None:
     assert "n20" not in written
 
 
-def test_who_cannot_see_it_is_told() -> None:
+def test_picture_has_a_text_alternative() -> None:
     root = ElementTree.fromstring(pictures.render_svg((CURVE,)))
     title, told = root.find(f"{SVG}title"), root.find(f"{SVG}desc")
 
@@ -61,7 +61,7 @@ def test_who_cannot_see_it_is_told() -> None:
     assert [each.get("id") for each in (title, told) if each is not None] == ["title", "desc"]
 
 
-def test_an_svg_loads_nothing_and_tells_no_time() -> None:
+def test_svg_loads_nothing_and_has_no_timestamp() -> None:
     drawn = pictures.render_svg(ALL)
 
     assert not any(word in drawn for word in ("<script", "<image", "<!DOCTYPE", "<metadata", "dc:date"))
@@ -70,7 +70,7 @@ def test_an_svg_loads_nothing_and_tells_no_time() -> None:
 
 
 @pytest.mark.parametrize("plots", [(CURVE,), BARS, ALL], ids=["curve", "bars", "all"])
-def test_a_png_is_as_high_as_what_is_in_it(plots: tuple[Plot, ...]) -> None:
+def test_height_of_a_png_follows_its_content(plots: tuple[Plot, ...]) -> None:
     drawn = pictures.render_png(plots)
 
     assert drawn.startswith(b"\x89PNG\r\n\x1a\n")
@@ -88,8 +88,8 @@ Path(sys.argv[1]).write_bytes(pictures.render_svg(ALL).encode() + pictures.rende
 """
 
 
-def test_the_same_plots_are_the_same_bytes(tmp_path: Path) -> None:
-    """In another process, with other settings of matplotlib in its folder, too."""
+def test_equal_plots_are_equal_bytes(tmp_path: Path) -> None:
+    """This also holds in another process whose folder has other settings of matplotlib."""
     (tmp_path / "matplotlibrc").write_text("font.size: 30\naxes.facecolor: red\nsvg.hashsalt: other\n")
     environment = {"MATPLOTLIBRC": str(tmp_path), "PYTHONHASHSEED": "7", "HOME": str(tmp_path), "PATH": "/usr/bin"}
     command = [sys.executable, "-c", AGAIN, str(tmp_path / "again")]
@@ -137,7 +137,7 @@ def test_reports_with_plots_are_pictures(form: str) -> None:
         assert picture(document, form)
 
 
-def test_scores_are_of_the_pod() -> None:
+def test_plots_of_scores_name_the_pod() -> None:
     written = texts(picture(SCHEDULABLE))
     assert "Scores by plugin of 3 of 3 feasible nodes for shop/web" in written
     assert {"n1", "n2", "n3", "350", "310", "NodeResourcesFit", "TaintToleration"} <= set(written)
@@ -151,13 +151,13 @@ def test_pending_pods_are_counted_by_cause_and_refused_nodes_by_reason() -> None
     assert {"node(s) had untolerated taint(s)", "for this alone", "for other reasons as well"} <= set(refused)
 
 
-def test_several_clusters_have_their_plots_beneath_each_other() -> None:
+def test_plots_of_several_clusters_are_stacked() -> None:
     answers = tuple(ClusterAnswer(name, True, replace(SCHEDULABLE, pod="a/b")) for name in ("east.ksnap", "west.ksnap"))
     titles = [text for text in texts(picture(Answers(answers, 2))) if "Scores" in text]
     assert [title.split(":")[0] for title in titles] == ["east.ksnap", "west.ksnap"]
 
 
-def test_of_very_many_plots_not_all_are_drawn() -> None:
+def test_number_of_plots_is_limited() -> None:
     written = texts(pictures.render_svg((STEPS,) * 500))
     assert written.count("Room") == 12
     assert "… 488 more plots are not drawn" in written
@@ -165,13 +165,13 @@ def test_of_very_many_plots_not_all_are_drawn() -> None:
 
 @pytest.mark.parametrize("form", ["svg", "png"])
 @pytest.mark.parametrize("document", [GATED, PendingPods("across all namespaces")], ids=["gated", "nothing pending"])
-def test_what_has_no_plots_is_refused(document: Document, form: str) -> None:
+def test_answer_without_plots_is_an_error(document: Document, form: str) -> None:
     with pytest.raises(UsageError, match=f"-o {form} draws plots, and this answer has none"):
         picture(document, form)
 
 
 @pytest.mark.parametrize("form", ["svg", "png"])
-def test_without_the_library_it_says_how_to_get_it(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_library_error_says_how_to_install_it(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(UsageError, match=rf"-o {form} needs matplotlib.*pip install 'kschedctl\[plots\]'"):
         picture(SCHEDULABLE, form)

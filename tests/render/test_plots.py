@@ -65,7 +65,7 @@ def test_colours_change_no_character() -> None:
     assert "\x1b[33m×" in coloured
 
 
-def test_names_from_a_cluster_cannot_steer_the_terminal() -> None:
+def test_names_from_a_cluster_cannot_control_the_terminal() -> None:
     lines = (Series("\x1b]0;owned\x07[bold]", ((0, 1), (1, 2))), Series("s", ((0, 1),)))
 
     shown = drawn(Plot("t\x9b", Axis("x\x1b[2J"), Axis("y\n"), lines))
@@ -76,16 +76,16 @@ def test_names_from_a_cluster_cannot_steer_the_terminal() -> None:
 
 
 @pytest.mark.parametrize("points", [(), ((1, 1),), ((1, 1), (1, 2)), ((float("nan"), 0), (1, float("inf")), (2, 2))])
-def test_nothing_is_drawn_of_less_than_two_places(points: tuple[Point, ...]) -> None:
+def test_nothing_is_drawn_for_fewer_than_two_points(points: tuple[Point, ...]) -> None:
     assert drawn(build_plot(*points)) == []
 
 
-def test_values_that_are_all_the_same_make_a_level_line() -> None:
+def test_equal_values_make_a_level_line() -> None:
     assert sum("•" in line for line in drawn(build_plot((1, 0), (5, 0)))) == 1
 
 
 @pytest.mark.parametrize("width", [120, UNFOLDED])
-def test_without_being_asked_there_is_the_table_alone(width: int) -> None:
+def test_table_has_no_plots_by_default(width: int) -> None:
     page: Page = (TABLE, PLOT, Heading("Pods"), PLOT, Heading("Nodes"), TABLE)
     tables: Page = (TABLE, Heading("Nodes"), TABLE)
 
@@ -93,11 +93,11 @@ def test_without_being_asked_there_is_the_table_alone(width: int) -> None:
     assert markdown.render_markdown(page, Style(plots=True)) == markdown.render_markdown(tables, Style())
 
 
-def test_wide_pipes_have_plots_no_wider_than_can_be_read() -> None:
+def test_plots_in_wide_pipes_have_a_readable_width() -> None:
     assert max(map(len, drawn(PLOT, UNFOLDED))) == 102
 
 
-def test_without_the_library_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_library_error_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "plotext", None)
 
     with pytest.raises(UsageError, match=r"needs plotext.*pip install 'kschedctl\[plots\]'"):
@@ -107,9 +107,7 @@ def test_without_the_library_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(("encoding", "expected"), [("utf-8", False), ("UTF8", False), ("ascii", True), (None, True)])
-def test_what_knows_ascii_alone_gets_nothing_else(
-    monkeypatch: pytest.MonkeyPatch, encoding: str | None, expected: bool
-) -> None:
+def test_ascii_output_has_only_ascii(monkeypatch: pytest.MonkeyPatch, encoding: str | None, expected: bool) -> None:
     class Pipe:
         def __init__(self) -> None:
             self.encoding = encoding
@@ -125,7 +123,7 @@ def test_what_knows_ascii_alone_gets_nothing_else(
 
 
 @pytest.mark.parametrize("plot", [PLOT, *build_bar_plot("t", ("node", "pods"), {"n" * 20: {"mean": 1, "max": 2}}, 9)])
-def test_ascii_says_the_same(plot: Plot) -> None:
+def test_ascii_plot_has_the_same_content(plot: Plot) -> None:
     plain, ascii_only = drawn(plot), drawn(plot, ascii_only=True)
 
     assert all(line.isascii() for line in ascii_only)
@@ -139,7 +137,7 @@ def test_ascii_says_the_same(plot: Plot) -> None:
 PODS = {"a": {"before": 30, "after": 15}, "b": {"before": 0, "after": 60}}
 
 
-def test_bars_are_as_long_as_what_they_stand_for() -> None:
+def test_length_of_bars_is_proportional() -> None:
     _, legend, *rows = drawn(*build_bar_plot("t", ("zone", "pods"), PODS, 5))
 
     assert legend == "  pods:  █ before   ▒ after"
@@ -152,7 +150,7 @@ def test_bars_are_as_long_as_what_they_stand_for() -> None:
     assert len(rows[3]) == 80
 
 
-def test_stacks_have_the_pieces_behind_each_other() -> None:
+def test_stacked_bars_have_their_pieces_in_order() -> None:
     title, _, *rows = drawn(*build_bar_plot("Sums", ("zone", "pods"), PODS, 2, stacked=True))
 
     assert title == "  Sums"
@@ -164,12 +162,12 @@ def test_stacks_have_the_pieces_behind_each_other() -> None:
     assert len(rows[0]) == len("  a  45") + round(longest * 3 / 4)
 
 
-def test_no_bars_where_there_is_nothing() -> None:
+def test_no_bars_for_zero() -> None:
     assert build_bar_plot("t", ("zone", "pods"), {"a": {"before": 0, "after": 0}}, 1) == ()
     assert build_bar_plot("t", ("zone", "pods"), {}, 0) == ()
 
 
-def test_of_many_places_the_first_are_drawn_and_the_others_counted() -> None:
+def test_bars_beyond_the_limit_are_counted() -> None:
     (plot,) = build_bar_plot("t", ("node", "pods"), {f"n{i}": {"pods": 5000 - i} for i in range(5000)}, 5000)
 
     assert plot.places == tuple(f"n{i}" for i in range(20))
@@ -186,11 +184,11 @@ def test_steps_hold_until_the_next_point() -> None:
 @pytest.mark.parametrize(
     ("values", "expected"), [((0, 2), "0 1 2"), ((0, 1), "0 1"), ((3, 3), "3 4"), ((0, 1.5), "0 0.5 1 1.5")]
 )
-def test_counts_have_no_halves(values: Sequence[float], expected: str) -> None:
+def test_counts_have_whole_ticks(values: Sequence[float], expected: str) -> None:
     assert " ".join(build_scale(Axis("pods"), values).ticks.values()) == expected
 
 
-def test_decades_are_equally_long_and_nothing_else_has_a_place() -> None:
+def test_logarithmic_axis_has_equal_decades() -> None:
     found = build_scale(Axis("seconds", decades=True), [0.002, 3.0])
 
     assert list(found.ticks.values()) == ["0.001", "0.01", "0.1", "1", "10"]
@@ -199,7 +197,7 @@ def test_decades_are_equally_long_and_nothing_else_has_a_place() -> None:
     assert build_line_points(plot, plot.series[0]) == ((0.1, 2), (1, 3))
 
 
-def test_all_of_it_is_told_in_words() -> None:
+def test_plot_has_a_text_alternative() -> None:
     (pods,) = build_bar_plot("t", ("zone", "pods"), PODS, 4)
     (stacks,) = build_bar_plot("t", ("zone", "pods"), PODS, 2, stacked=True)
 
@@ -227,7 +225,7 @@ def test_ticks_are_round_numbers_around_the_values(values: list[float], expected
 
 
 @pytest.mark.parametrize(("unplaced", "drawn_unasked"), [((3, 3), False), ((3, 1), True)])
-def test_losses_that_cost_the_same_are_drawn_only_when_asked_for(unplaced: Sequence[int], drawn_unasked: bool) -> None:
+def test_equal_losses_are_drawn_only_on_request(unplaced: Sequence[int], drawn_unasked: bool) -> None:
     losses = tuple(Failure(f"zone-{i}", (f"n{i}",), 4, number, 0, 0) for i, number in enumerate(unplaced))
     report = Failures("zone", 2, False, 0, losses)
     assert bool(find_plots(build_page(report, Style()))) is drawn_unasked

@@ -59,7 +59,7 @@ def test_sizes_have_rows_and_expiries_columns() -> None:
     assert cells(table) == [["100", "10", "1.0%", "0%"], ["500", "10", "3.0%", "0%"]]
 
 
-def test_the_plot_says_what_the_table_says() -> None:
+def test_plot_has_the_figures_of_the_table() -> None:
     (plot,) = [block for block in page(*SEVERAL) if isinstance(block, Plot)]
     assert {series.name: series.points for series in plot.series} == {
         "30s": ((100.0, 1.0), (500.0, 3.0)),
@@ -67,7 +67,7 @@ def test_the_plot_says_what_the_table_says() -> None:
     }
 
 
-def test_nothing_is_plotted_where_nothing_happens_or_nothing_varies() -> None:
+def test_constant_or_empty_results_are_not_plotted() -> None:
     quiet = (result(100, "30s", 0), result(500, "30s", 0))
     assert not [block for block in (*page(*quiet), *page(result(100, "30s", 9))) if isinstance(block, Plot)]
 
@@ -85,7 +85,7 @@ def test_a_share_that_differs_between_runs_has_a_range_in_percent() -> None:
     assert "1.2% (0.9–1.5%)" in cells(table)[0]
 
 
-def test_what_it_stands_on_is_told() -> None:
+def test_basis_of_the_simulation_is_shown() -> None:
     text = " ".join(
         list_lines(part)[0].text for block in page(*SEVERAL) if isinstance(block, Paragraph) for part in block.parts
     )

@@ -9,5 +9,5 @@ from kschedctl.commands.schema import DOCUMENTS, build_schema
 
 
 @pytest.mark.parametrize("kind", DOCUMENTS)
-def test_a_schema_can_be_made(kind: str) -> None:
+def test_schema_is_valid(kind: str) -> None:
     jsonschema.Draft202012Validator.check_schema(build_schema(DOCUMENTS[kind]))

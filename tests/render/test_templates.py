@@ -71,14 +71,14 @@ def test_examples_of_kubectl(template: str, text: str) -> None:
         ("{.items[*}", '"'),
     ],
 )
-def test_what_is_no_template_is_one_line(template: str, said: str) -> None:
+def test_invalid_template_is_an_error_of_one_line(template: str, said: str) -> None:
     with pytest.raises(UsageError) as raised:
         render_jsonpath(LIST, template)
     assert said in str(raised.value)
     assert "\n" not in str(raised.value)
 
 
-def test_text_that_steers_a_terminal_is_escaped() -> None:
+def test_control_characters_are_escaped() -> None:
     assert render_jsonpath({"kind": "\x1b[2J"}, "{.kind}") == "\\x1b[2J"
 
 

@@ -104,7 +104,7 @@ def test_names_stay_whole_while_text_gives_way() -> None:
     assert lines[2] == " " * 44 + "four one two three four one two"
 
 
-def test_what_has_no_room_beside_goes_beneath() -> None:
+def test_columns_without_room_go_beneath() -> None:
     name = "ip-10-0-112-7.eu-west-1.compute.internal"
     columns = (Column("from", keep=True), Column("pods", right=True), Column("to", keep=True, beneath="to"))
     table = Table((*columns, Column("why")), ((name, "7", name, "one two"), ("n1", "12", "", "three")))
@@ -118,14 +118,14 @@ def test_what_has_no_room_beside_goes_beneath() -> None:
     ]
 
 
-def test_endless_words_are_broken_as_fast_as_they_are_long() -> None:
+def test_endless_words_are_broken_in_linear_time() -> None:
     word = "x" * 300_000
     lines = break_long_words(word, 40).split("\n")
     assert "".join(lines) == word
     assert [len(line) for line in lines] == [40] * 7_500
 
 
-def test_words_are_broken_at_their_joints_and_only_where_they_are_longer_than_a_line() -> None:
+def test_long_words_are_broken_at_their_joints() -> None:
     words = "taint example.com/dedicated-to-a-team=payments-platform:NoSchedule is not tolerated"
     assert render_text((Paragraph((words,)),), Style(width=40)).splitlines() == [
         "taint example.com/dedicated-to-a-team=",
@@ -146,7 +146,7 @@ def test_no_word_that_fits_a_column_is_broken(texts: int, sentences: list[str], 
     assert Counter(shown.split()) == Counter(" ".join(" ".join(row) for row in rows).split())
 
 
-def test_a_number_and_its_unit_stay_together() -> None:
+def test_number_and_unit_stay_together() -> None:
     text = "P50 516 µs, P90 929 µs, P99 1.68 ms, 12.5 % of it"
     for width in range(14, 60):
         lines = render_text((Paragraph((text,)),), Style(width=width)).splitlines()
@@ -154,12 +154,12 @@ def test_a_number_and_its_unit_stay_together() -> None:
         assert " ".join(lines) == text
 
 
-def test_tables_that_follow_each_other_are_apart() -> None:
+def test_consecutive_tables_are_separated() -> None:
     table = Table((Column("a"),), (("1",),))
     assert render_text((table, table), Style()) == "  A\n  1\n\n  A\n  1\n"
 
 
-def test_a_table_without_a_limit_is_what_a_very_wide_one_is() -> None:
+def test_unlimited_table_equals_a_very_wide_one() -> None:
     rows = tuple((f"n{i}", Marked(f"{i * 999:,}", Tone.GOOD), "why " * i) for i in range(20))
     page = (
         Heading("Nodes"),
@@ -171,7 +171,7 @@ def test_a_table_without_a_limit_is_what_a_very_wide_one_is() -> None:
         )
 
 
-def test_a_page_in_plain_text() -> None:
+def test_page_in_plain_text() -> None:
     table = Table(
         (Column("node", keep=True), Column("total", right=True), Column("ImageLocality", right=True)),
         ((Stack(("n1", Marked("zone-a", Tone.FAINT))), Marked("7", Tone.GOOD), "1 → 2"), ("n22", "350", "0 → 0")),
@@ -204,14 +204,14 @@ def test_a_page_in_plain_text() -> None:
     ]
 
 
-def test_colour_wraps_words_and_never_blanks() -> None:
+def test_colours_never_cover_blanks() -> None:
     table = Table((Column("a"), Column("b")), ((Marked("x", Tone.GOOD), "y"),))
     for width in (110, UNFOLDED):
         coloured = render_text((table,), Style(width=width, color=True)).splitlines()[1]
         assert coloured == "  \x1b[32mx\x1b[0m  y"
 
 
-def test_what_the_environment_says_of_terminals_is_the_command_line_s_business(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rendering_ignores_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"FORCE_COLOR": "1", "COLUMNS": "20", "TERM": "dumb"}.items():
         monkeypatch.setenv(name, value)
     text = "a sentence that has more than twenty characters"

@@ -16,7 +16,7 @@ def section(*not_replayed: str) -> CreationSection:
     return CreationSection(title="Creation", headline="fine", state="sound", not_replayed=not_replayed)
 
 
-def test_an_audit_has_the_limits_of_its_sections_each_once() -> None:
+def test_audit_tiles_have_each_limit_once() -> None:
     audit = Audit(headline="Sound", state="sound", sections=(section("webhooks"), section("webhooks", "quotas")))
     certainty = build_tiles(audit)[-1]
     assert certainty == Tile("certainty", "with caveats", "warning", "not replayed: webhooks; not replayed: quotas")
@@ -35,14 +35,14 @@ def test_sections_that_were_not_judged_are_gaps() -> None:
 
 
 def test_warnings_are_no_errors() -> None:
-    """The answer of an audit is orange if warnings are the gravest findings, as in the table below it."""
+    """The answer of an audit is orange if its gravest findings are warnings, as in the table below."""
     warning = Finding("audit-packing-removable", "warning", "packing", "Pool a", "1 node is empty", "Remove it", "f")
     unsound = CreationSection(title="C", headline="1 finding", state="findings", findings=(warning,))
     for document in (unsound, Audit(headline="Unsound", state="findings", sections=(unsound,))):
         assert 'class="answer warning"' in RENDERERS["html"](document, Style())
 
 
-def test_a_fix_whose_room_others_take_says_so() -> None:
+def test_fix_whose_room_others_take_says_so() -> None:
     costs = (FixCost(CostKind.EVICTS, "evicts shop/a"),)
     fix = Remedy("Delete shop/a", "operator", None, ("n1",), (), (), costs=costs, rivals=("shop/first",))
     node = NodeReport("n1", "", "", False)
@@ -52,5 +52,5 @@ def test_a_fix_whose_room_others_take_says_so() -> None:
     assert "evicts shop/a" in best.detail
 
 
-def test_without_nodes_there_are_no_tiles() -> None:
+def test_no_tiles_without_nodes() -> None:
     assert build_tiles(Explanation("shop/b", "Unschedulable", "")) == []

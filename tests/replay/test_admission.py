@@ -33,14 +33,14 @@ def pod(cpu: str, runtime_class: str = "kata") -> Json:
 
 
 @pytest.mark.parametrize(("cpu", "best"), [("1500m", ("sandboxed",)), ("1501m", ())])
-def test_overhead_selector_and_tolerations_of_a_runtime_class_count(cpu: str, best: tuple[str, ...]) -> None:
-    """Of 2 cores 500m are the overhead; without the class the pod would go to the other node."""
+def test_overhead_selector_and_tolerations_of_a_runtime_class(cpu: str, best: tuple[str, ...]) -> None:
+    """500m of the 2 cores are overhead. Without the class, the pod would get the other node."""
     cluster = kschedctl.Cluster.from_objects(OBJECTS)
     assert kschedctl.explain(cluster, pod(cpu)).best == best
     assert tuple(simulate(cluster, [pod(cpu)]).placements.values()) == best
 
 
-def test_a_runtime_class_that_was_not_read_leaves_the_answer_open() -> None:
+def test_unread_runtime_class_makes_the_answer_uncertain() -> None:
     lists = [
         {"kind": f"{kind}List", "items": [each for each in OBJECTS if each["kind"] == kind]} for kind in ("Node", "Pod")
     ]

@@ -40,8 +40,8 @@ def cluster(*objects: Json) -> kschedctl.Cluster:
     return kschedctl.Cluster.from_objects([NODE, SECOND, *objects])
 
 
-def test_what_goes_leaves_its_share_to_its_successor() -> None:
-    """The quota is used up, by no more than these two pods."""
+def test_deleted_pod_leaves_its_quota_to_its_replacement() -> None:
+    """The quota is used up by these two pods alone."""
     full = quota("q", {"pods": "2"}, {"pods": "2"})
     report = drain_nodes(cluster(running("a"), running("b"), full), ["n"])
     assert report.safe
@@ -49,8 +49,8 @@ def test_what_goes_leaves_its_share_to_its_successor() -> None:
     assert not report.not_replayed
 
 
-def test_what_is_over_its_quota_is_not_made_again() -> None:
-    """Three are in use where one may be: once the two that go are gone, one of them is in use, which is all."""
+def test_pods_beyond_the_quota_are_not_recreated() -> None:
+    """Three pods use a quota of one. Once two of them are deleted, the third uses it up."""
     over = quota("q", {"pods": "3"}, {"pods": "1"})
     report = drain_nodes(cluster(running("a"), running("b"), running("c", "m"), over), ["n"])
     (lacking,) = report.not_created
@@ -64,15 +64,15 @@ def test_what_is_over_its_quota_is_not_made_again() -> None:
     assert [each.missing for each in steps.not_created] == [2]
 
 
-def test_a_maximum_that_came_later() -> None:
+def test_limit_range_newer_than_the_pods() -> None:
     big = running("a", requests={"cpu": "2"}, limits={"cpu": "2"})
     (lacking,) = drain_nodes(cluster(big, limits(max={"cpu": "1"})), ["n"]).not_created
     (failure,) = lacking.failures
     assert failure.message == 'pods "web-*" is forbidden: maximum cpu usage per Container is 1, but limit is 2'
 
 
-def test_steps_count_one_after_the_other() -> None:
-    """Of three pods the first workload takes two, the second gets one of two."""
+def test_steps_count_in_order() -> None:
+    """The first workload uses two of the quota's three pods, so the second gets one of two."""
     steps: Any = [{"apply": {"manifests": [deployment(2, name=name)]}} for name in "ab"]
     document = {"apiVersion": "kschedctl.dev/v1", "kind": "Scenario", "name": "s", "steps": steps}
     report = whatif(cluster(quota("q", {"pods": "0"}, {"pods": "3"})), document)
@@ -81,7 +81,7 @@ def test_steps_count_one_after_the_other() -> None:
 
 
 def test_scaling_counts() -> None:
-    """Two of five are there, and the quota has room for one more; what goes makes room for a later step."""
+    """Two of five pods exist, and the quota has room for one more. A deleted pod makes room for a later step."""
     used = quota("q", {"pods": "2"}, {"pods": "3"})
     pods = [running("a"), running("b", "m")]
     up: Any = {"scale": {"name": "web", "namespace": "shop", "replicas": 5}}
@@ -98,8 +98,11 @@ def test_scaling_counts() -> None:
     assert (lacking.workload, lacking.missing) == ("Deployment shop/other", 1)
 
 
-def test_a_drain_sees_the_quotas_of_earlier_steps() -> None:
-    """One of a quota of three is left, which the applied pod takes; the pod that is drained makes room for itself."""
+def test_drain_sees_the_quotas_of_earlier_steps() -> None:
+    """The applied pod uses the remaining pod of a quota of three.
+
+    The drained pod makes room for its own replacement.
+    """
     used = quota("q", {"pods": "2"}, {"pods": "3"})
     steps: Any = [
         {"apply": {"manifests": [deployment(1, name="other")]}},
@@ -119,10 +122,11 @@ LEAVING: Any = {
 
 @pytest.mark.parametrize("step", LEAVING.values(), ids=LEAVING)
 @pytest.mark.parametrize(("hard", "missing"), [("1", 2), ("2", 1), ("3", 0)])
-def test_pods_of_lost_nodes_meet_the_quota_as_they_come(step: Any, hard: str, missing: int) -> None:
-    """Three are in use, two of which go at once: of the next two as many come as the quota has left beside the third.
+def test_replacements_of_lost_pods_are_counted_one_by_one(step: Any, hard: str, missing: int) -> None:
+    """Three pods are in use, and two are lost at once.
 
-    What does not come is not used: a later step finds room for as many as are left.
+    Of the two replacements, as many are created as the quota allows beside the third. A denied pod uses no quota, so a
+    later step finds the remaining room.
     """
     over = quota("q", {"pods": "3"}, {"pods": hard})
     third = {"apply": {"manifests": [deployment(1, name="third")]}}
@@ -134,8 +138,8 @@ def test_pods_of_lost_nodes_meet_the_quota_as_they_come(step: Any, hard: str, mi
     assert not report.not_replayed
 
 
-def test_what_nobody_makes_anew_leaves_its_share() -> None:
-    """A bare pod goes with its node; the one that comes after it takes its place in the quota."""
+def test_bare_pod_leaves_its_quota() -> None:
+    """A bare pod is lost with its node, and the next pod gets its place in the quota."""
     bare = running("a")
     del bare["metadata"]["ownerReferences"]
     full = quota("q", {"pods": "2"}, {"pods": "2"})
@@ -144,8 +148,8 @@ def test_what_nobody_makes_anew_leaves_its_share() -> None:
     assert [(each.workload, each.missing) for each in report.not_created] == [("Deployment shop/other", 1)]
 
 
-def test_a_step_before_does_not_see_what_comes_later() -> None:
-    """Room that is left by the second step is of no use to the first."""
+def test_step_does_not_see_later_steps() -> None:
+    """Room that the second step frees is of no use to the first."""
     full = quota("q", {"pods": "2"}, {"pods": "2"})
     other: Any = {"apply": {"manifests": [deployment(1, name="other")]}}
     bare = running("a")
@@ -163,8 +167,8 @@ def rolled(surge: int, unavailable: int, hard: str) -> Any:
     return simulate(cluster(*old, quota("q", {"pods": "3"}, {"pods": hard})), [changed], rollout=True)
 
 
-def test_a_surge_needs_room_in_the_quota() -> None:
-    """A fourth pod at the same time is one too many: none of three comes, none of the old ones may go."""
+def test_surge_needs_room_in_the_quota() -> None:
+    """A fourth pod at the same time exceeds the quota, so no new pod is created and no old pod may be removed."""
     report = rolled(1, 0, "3")
     (lacking,) = report.not_created
     assert (lacking.wanted, lacking.missing) == (3, 3)
@@ -174,7 +178,7 @@ def test_a_surge_needs_room_in_the_quota() -> None:
     assert not report.good
 
 
-def test_one_that_may_be_unavailable_makes_room() -> None:
+def test_unavailable_pod_makes_room_in_the_quota() -> None:
     report = rolled(0, 1, "3")
     assert not report.not_created
     assert report.workloads[0].rollout == "complete"
@@ -182,8 +186,8 @@ def test_one_that_may_be_unavailable_makes_room() -> None:
     assert rolled(1, 0, "4").good
 
 
-def test_capacity_says_what_ends_first() -> None:
-    """The nodes have room for 2 × 64 pods of a cpu; the quotas for 5, and for 500."""
+def test_capacity_names_the_limit_that_ends_first() -> None:
+    """The nodes have room for 2 × 64 pods of one CPU, and the quotas for 5 and for 500."""
     by_quota = capacity(cluster(quota("q", {"pods": "0"}, {"pods": "5"})), [deployment(1, "1")]).shapes[0]
     assert (by_quota.fits, by_quota.created, by_quota.most) == (128, 5, 5)
     assert by_quota.limit_sentence.startswith(
@@ -197,7 +201,7 @@ def test_capacity_says_what_ends_first() -> None:
     assert capacity(cluster(), [deployment(1, "1")]).shapes[0].limit_sentence == ""
 
 
-def test_a_manifest_that_is_explained() -> None:
+def test_explained_manifest() -> None:
     report = explain(cluster(quota("q", {"pods": "0"}, {"pods": "1"})), deployment(3))
     assert report.verdict == "NotCreated"
     assert report.headline.startswith("2 of 3 pods (3 wanted, 1 can be created): exceeded quota: q, requested: pods=1")
@@ -205,14 +209,14 @@ def test_a_manifest_that_is_explained() -> None:
     assert report.once_created.verdict == "Schedulable"
 
 
-def test_what_a_manifest_gets_by_default_is_told() -> None:
+def test_defaults_of_a_manifest_are_reported() -> None:
     report = explain(cluster(limits(default={"cpu": "1"})), deployment(1, None))
     assert report.verdict == "Schedulable"
     assert report.stands_for.endswith("; requests.cpu 1, limits.cpu 1 by LimitRange shop/l")
 
 
-def test_a_namespace_that_is_being_deleted() -> None:
-    """A ReplicaSet is what cannot be created first."""
+def test_terminating_namespace() -> None:
+    """The ReplicaSet is the first object that cannot be created."""
     leaving = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "uid": "n"}}
     report = explain(cluster({**leaving, "status": {"phase": "Terminating"}}), deployment(1))
     said = 'deployments.apps "web" is forbidden: unable to create new content in namespace shop because it is being'
@@ -220,8 +224,8 @@ def test_a_namespace_that_is_being_deleted() -> None:
     assert report.not_created.failures[0].message == f"{said} terminated"
 
 
-def test_objects_are_counted_too() -> None:
-    """count/deployments.apps: one of two is left."""
+def test_objects_are_counted() -> None:
+    """One of two count/deployments.apps is left."""
     two = quota("q", {"count/deployments.apps": "1"}, {"count/deployments.apps": "2"})
     shapes = [deployment(1, name=name) for name in "ab"]
     report = simulate(cluster(two), shapes)
@@ -232,8 +236,8 @@ def test_objects_are_counted_too() -> None:
 
 
 @pytest.mark.parametrize(("surge", "unavailable"), [(1, 0), (2, 0)])
-def test_a_rollout_that_a_quota_stops_has_its_fixes(surge: int, unavailable: int) -> None:
-    """One more pod in the quota is enough for a surge of one or two; without a surge the quota is as it is."""
+def test_rollout_blocked_by_a_quota_has_fixes(surge: int, unavailable: int) -> None:
+    """One more pod in the quota is enough for a surge of one or two. Without a surge, the quota suffices."""
     slower, more = rolled(surge, unavailable, "3").not_created[0].fixes
     assert slower.what == "roll Deployment shop/web out with maxSurge 0 and maxUnavailable 1"
     assert rolled(0, 1, "3").workloads[0].rollout == "complete"
@@ -243,7 +247,7 @@ def test_a_rollout_that_a_quota_stops_has_its_fixes(surge: int, unavailable: int
     assert rolled(surge, unavailable, "4").workloads[0].rollout == "complete"
 
 
-def test_a_scenario_tells_them_too() -> None:
+def test_scenario_has_fixes_for_denied_pods() -> None:
     changed = deployment(3, "200m")
     changed["spec"]["strategy"] = {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
     old = [running(name, requests={"cpu": "100m"}) for name in "abc"]
@@ -252,8 +256,8 @@ def test_a_scenario_tells_them_too() -> None:
     assert [fix.kinds for fix in lacking.fixes] == [("RollOutWithoutSurge",), ("RaiseResourceQuota",)]
 
 
-def test_what_a_lost_node_leaves_to_the_quota() -> None:
-    """Three are in use where one may be: once two are lost one is in use, which is all."""
+def test_quota_after_the_loss_of_a_node() -> None:
+    """Three pods use a quota of one. Once two are lost, the third uses it up."""
     pods = running("a"), running("b"), running("c", "m")
     within = kschedctl.failures(cluster(*pods, quota("q", {"pods": "3"}, {"pods": "3"})), "node")
     assert [loss.not_created for loss in within.failures] == [(), ()]
@@ -267,7 +271,7 @@ def test_what_a_lost_node_leaves_to_the_quota() -> None:
     assert not report.safe
 
 
-def test_a_bound_that_came_later_keeps_lost_pods_away() -> None:
+def test_newer_limit_range_denies_replacements_of_lost_pods() -> None:
     big = running("a", requests={"cpu": "2"}, limits={"cpu": "2"})
     worst = kschedctl.failures(cluster(big, limits(max={"cpu": "1"})), "node").failures[0]
     (lacking,) = worst.not_created

@@ -59,21 +59,21 @@ WAYS = [
     "name", [DEVICES, "requests.example.com/gpu", "requests.deviceclass.resource.kubernetes.io/gpu"]
 )
 def test_by_device_class(spec: Json, counted: int, name: str) -> None:
-    """Upstream: TestResourceClaimEvaluatorUsage; the class stands for an extended resource, too."""
+    """Upstream: TestResourceClaimEvaluatorUsage. The class also stands for an extended resource."""
     assert admitted(spec, {name: str(counted)}) == ""
     said = admitted(spec, {name: str(counted - 1)}) if counted else ""
     wanted = f"exceeded quota: q, requested: {name}={counted}, used: {name}=0, limited: {name}={counted - 1}"
     assert said == (f'resourceclaims.resource.k8s.io "c" is forbidden: {wanted}' if counted else "")
 
 
-def test_how_many_claims() -> None:
+def test_number_of_claims() -> None:
     """Upstream: TestResourceClaimEvaluatorMatchingResources."""
     name = "count/resourceclaims.resource.k8s.io"
     assert "exceeded quota" in admitted(requests(exactly()), {name: "0"})
     assert admitted(requests(exactly()), {"pods": "0", "requests.cpu": "0", "requests.foreign.io/x": "0"}) == ""
 
 
-def test_a_class_that_stands_for_no_extended_resource() -> None:
+def test_class_without_an_extended_resource() -> None:
     plain = {**GPU, "spec": {}}
     assert admitted(requests(exactly()), {"requests.example.com/gpu": "0"}, plain) == ""
 
@@ -128,8 +128,8 @@ def simulate_manifests(objects: list[Json], *manifests: Json) -> SimulationRepor
     ],
     ids=["storage", "claims", "of the default class", "maximum"],
 )
-def test_a_volume_claim_of_the_same_file(limit: Json) -> None:
-    """It is refused, and the pods that name it find none."""
+def test_volume_claim_of_the_same_file(limit: Json) -> None:
+    """The claim is denied, and the pods that reference it do not find it."""
     free = simulate_manifests([STORAGE_CLASS], volume_claim("data"), mounting("data"))
     assert (free.placed, free.not_created) == (2, ())
     report = simulate_manifests([STORAGE_CLASS, limit], volume_claim("data"), mounting("data"))
@@ -141,7 +141,7 @@ def test_a_volume_claim_of_the_same_file(limit: Json) -> None:
 
 
 def test_claims_of_a_file_and_of_a_stateful_set_share_a_quota() -> None:
-    """Three may be: one of the file, two of the four pods'."""
+    """Of the three allowed claims, the file has one, and the four pods get two."""
     stateful = {**deployment(), "kind": "StatefulSet"}
     template = {"metadata": {"name": "own"}, "spec": volume_claim("own")["spec"]}
     stateful["spec"] = {**stateful["spec"], "replicas": 4, "serviceName": "web", "volumeClaimTemplates": [template]}
@@ -172,7 +172,7 @@ ASKING = deployment(resourceClaims=[{"name": "gpu", "resourceClaimTemplateName":
 
 
 def test_claims_of_templates_beyond_the_quota_leave_pods_waiting() -> None:
-    """The pods are created; the second one's claim is not."""
+    """Both pods are created, but not the second one's claim."""
     assert simulate_manifests([GPU, SLICE, TEMPLATE], ASKING).placed == 2
     report = simulate_manifests([GPU, SLICE, TEMPLATE, quota("q", {DEVICES: "0"}, {DEVICES: "1"})], ASKING)
     assert report.placed == 1
@@ -184,8 +184,8 @@ def other(name: str) -> Json:
     return {**ASKING, "metadata": {"name": name, "namespace": "shop"}}
 
 
-def test_pods_that_are_refused_need_no_claims() -> None:
-    """Of the first workload's two pods one is refused, and leaves the second claim to the other workload's one."""
+def test_denied_pods_need_no_claims() -> None:
+    """One of the first workload's two pods is denied, which leaves the second claim to the other workload's pod."""
     high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 9}
     scope = {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": ["high"]}]}
     of_high = quota("h", {"count/pods": "0"}, {"count/pods": "1"}, scopeSelector=scope)
@@ -199,7 +199,7 @@ def single(workload: Json) -> Json:
     return {**workload, "spec": {**workload["spec"], "replicas": 1}}
 
 
-def test_a_later_step_counts_the_claims_of_those_before() -> None:
+def test_step_counts_the_claims_of_earlier_steps() -> None:
     cluster = kschedctl.Cluster.from_objects([NODE, GPU, SLICE, TEMPLATE, quota("q", {DEVICES: "0"}, {DEVICES: "1"})])
     steps = [{"apply": {"manifests": [single(ASKING)]}}, {"apply": {"manifests": [single(other("later"))]}}]
     report = kschedctl.whatif(cluster, {"steps": steps})
@@ -210,8 +210,8 @@ ACCOUNT = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "d
 GATES = dict.fromkeys(("GenericWorkload", "GangScheduling", "WorkloadAwarePreemption"), True)
 
 
-def test_a_group_of_a_missing_class() -> None:
-    """Upstream: plugin/pkg/admission/priority/admission_test.go, TestPodGroupAdmission; the group's pods wait."""
+def test_pod_group_of_a_missing_class() -> None:
+    """Upstream: plugin/pkg/admission/priority/admission_test.go, TestPodGroupAdmission. The group's pods wait."""
     group = {
         "apiVersion": "scheduling.k8s.io/v1alpha2",
         "kind": "PodGroup",

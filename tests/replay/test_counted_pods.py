@@ -71,7 +71,7 @@ def around(told: Json) -> list[Json]:
 
 
 @pytest.mark.parametrize("number", range(1, len(cases()) + 1))
-def test_in_the_words_that_controllers_were_told(number: int) -> None:
+def test_denials_have_the_words_that_controllers_received(number: int) -> None:
     told = case(number)
     namespace, workload = told["namespace"], told["workload"]
     placed = {**workload, "metadata": {**workload["metadata"], "namespace": namespace}}
@@ -93,7 +93,7 @@ def test_in_the_words_that_controllers_were_told(number: int) -> None:
     ],
     ids=["two are left", "50m are left over", "none at all", "more than there may be"],
 )
-def test_as_many_as_there_is_room_for(hard: Json, used: Json, created: int, words: str) -> None:
+def test_as_many_pods_as_the_quota_allows(hard: Json, used: Json, created: int, words: str) -> None:
     report = simulated([quota("q", used, hard)], deployment(6))
     (lacking,) = report.not_created
     assert (lacking.wanted, lacking.there, lacking.creatable, lacking.missing) == (6, 0, created, 6 - created)
@@ -106,7 +106,10 @@ def test_as_many_as_there_is_room_for(hard: Json, used: Json, created: int, word
 
 
 def test_workloads_are_counted_in_their_order() -> None:
-    """Of 1 cpu the first takes 3 × 300m; of the 100m that are left the second gets one pod, the third none."""
+    """Of 1 CPU, the first workload uses 3 × 300m.
+
+    The remaining 100m give the second workload one pod and the third none.
+    """
     manifests = [deployment(3, "300m", "a"), deployment(2, "100m", "b"), deployment(1, "100m", "c")]
     report = simulated([quota("q", {"requests.cpu": "0"}, {"requests.cpu": "1"})], *manifests)
     assert {w.workload: (w.desired, w.running) for w in report.workloads} == {
@@ -117,8 +120,8 @@ def test_workloads_are_counted_in_their_order() -> None:
     assert [each.missing for each in report.not_created] == [1, 1]
 
 
-def test_what_is_refused_uses_nothing() -> None:
-    """The first workload asks for too much of one quota, and takes nothing of the other."""
+def test_denied_pods_use_no_quota() -> None:
+    """The first workload exceeds one quota, and uses nothing of the other."""
     quotas = [
         quota("cpu", {"requests.cpu": "0"}, {"requests.cpu": "1"}),
         quota("pods", {"pods": "0"}, {"pods": "2"}),
@@ -128,7 +131,7 @@ def test_what_is_refused_uses_nothing() -> None:
     assert report.placed == 2
 
 
-def test_several_that_refuse_are_all_told() -> None:
+def test_all_denying_quotas_are_named() -> None:
     """Upstream goes through quotas in random order."""
     quotas = [quota(name, {"pods": "0"}, {"pods": "0"}) for name in "ab"]
     (lacking,) = simulated(quotas, deployment(1)).not_created
@@ -136,8 +139,8 @@ def test_several_that_refuse_are_all_told() -> None:
 
 
 @pytest.mark.parametrize(("scope", "seconds", "good"), [("Terminating", 60, False), ("NotTerminating", 60, True)])
-def test_a_scope_that_asks_for_a_deadline(scope: str, seconds: int, good: bool) -> None:
-    """Which scheduling does not read: the manifest has it."""
+def test_quota_scope_by_deadline(scope: str, seconds: int, good: bool) -> None:
+    """Scheduling does not read the deadline, but the manifest has it."""
     web = deployment(1)
     web["spec"]["template"]["spec"]["activeDeadlineSeconds"] = seconds
     report = simulated([quota("q", {"pods": "0"}, {"pods": "0"}, scopes=[scope])], web)
@@ -146,22 +149,22 @@ def test_a_scope_that_asks_for_a_deadline(scope: str, seconds: int, good: bool) 
 
 
 @pytest.mark.parametrize("scope", ["Terminating", "NotTerminating"])
-def test_a_scope_that_cannot_be_told_is_not_replayed(scope: str) -> None:
-    """Of a workload that was typed before only what scheduling reads is known."""
+def test_quota_scope_that_cannot_be_decided_is_not_replayed(scope: str) -> None:
+    """For a workload passed as a struct, only the fields that scheduling reads are known."""
     web = decode_workload(deployment(1))
     report = simulated([quota("q", {"pods": "0"}, {"pods": "0"}, scopes=[scope])], web)
     assert report.good
     assert any("ResourceQuota q" in line for line in report.not_replayed)
 
 
-def test_a_quota_without_status_does_not_bind_and_is_told() -> None:
+def test_quota_without_a_status_denies_nothing_and_is_reported() -> None:
     unseen = quota("q", {}, {"pods": "0"}) | {"status": {}}
     report = simulated([unseen], deployment(1))
     assert report.good
     assert any("ResourceQuota q" in line for line in report.not_replayed)
 
 
-def test_what_is_rolled_out_is_counted() -> None:
+def test_rollouts_are_counted() -> None:
     report = simulated([quota("q", {"pods": "0"}, {"pods": "0"})], deployment(1), rollout=True)
     assert [lacking.missing for lacking in report.not_created] == [1]
     assert not report.pending
@@ -169,8 +172,8 @@ def test_what_is_rolled_out_is_counted() -> None:
 
 
 @pytest.mark.parametrize("room", [0, 1, 799, 1000])
-def test_no_more_than_fit_of_many(room: int) -> None:
-    """Counted one by one here."""
+def test_quota_limits_many_pods(room: int) -> None:
+    """The expected number is counted pod by pod."""
     hard = {"pods": str(room), "requests.cpu": "8"}
     report = simulated([quota("q", dict.fromkeys(hard, "0"), hard)], deployment(1000, "10m"))
     by_hand = 0
@@ -179,16 +182,16 @@ def test_no_more_than_fit_of_many(room: int) -> None:
     assert report.placed == by_hand
 
 
-def test_who_does_not_tell_of_refusals_counts_nothing() -> None:
-    """What-ifs and rollouts that are followed share what a simulation prepares, and have no place to say it."""
+def test_simulations_that_cannot_report_denials_count_nothing() -> None:
+    """What-ifs and followed rollouts share the preparation of a simulation, but cannot report denials."""
     cluster = kschedctl.Cluster.from_objects([NODE, quota("q", {"pods": "0"}, {"pods": "0"})])
     prepared = prepare_simulation(cluster, [deployment(3)])
     assert len(prepared.workload_by_pod) == 3
     assert not prepared.admitted_namespaces
 
 
-def test_of_two_quotas_chance_decides_which_one_speaks() -> None:
-    """The server goes through them in random order: both are told, the first by name first."""
+def test_both_of_two_denying_quotas_are_named() -> None:
+    """The API server goes through them in random order. They are named in alphabetical order."""
     full = [quota("b", {"count/pods": "1"}, {"count/pods": "1"}), quota("a", {"pods": "1"}, {"pods": "1"})]
     (lacking,) = simulate(kschedctl.Cluster.from_objects([NODE, *full]), [deployment(1)]).not_created
     one, other = (

@@ -30,7 +30,7 @@ def of_kind(documents: list[Json], kind: str) -> Json:
 
 
 @pytest.mark.parametrize("case", cases(), ids=lambda each: each["case"])
-def test_the_api_servers_reason_and_what_is_lacking(case: Json) -> None:
+def test_reason_of_the_api_server_and_number_of_missing_pods(case: Json) -> None:
     (found,) = creations(objects(case, replicas=6, there=5)).report_current_failures()
     kind = case["workload"]["kind"]
     assert found.workload == f"{kind} {case['namespace']}/web"
@@ -46,14 +46,14 @@ def test_the_api_servers_reason_and_what_is_lacking(case: Json) -> None:
     "case", [each for each in cases() if "ReplicaSet" in each["conditions"]], ids=lambda c: c["case"]
 )
 @pytest.mark.parametrize("gone", [("Event",), ("Event", "Deployment"), ("Event", "ReplicaSet"), ("Deployment",)])
-def test_conditions_tell_it_without_events_and_events_without_workloads(case: Json, gone: tuple[str, ...]) -> None:
+def test_conditions_or_events_are_enough(case: Json, gone: tuple[str, ...]) -> None:
     (found,) = creations(without(objects(case, replicas=3), *gone)).report_current_failures()
     assert found.workload.endswith("/web")
     assert (found.wanted, found.there, found.missing) == (3, 0, 3)
     assert found.headline.endswith(words(case))
 
 
-def test_an_event_alone_tells_it_where_workloads_were_not_read() -> None:
+def test_event_is_enough_if_workloads_were_not_read() -> None:
     documents = without(objects(QUOTA, replicas=3, there=1), "Deployment", "ReplicaSet")
     (found,) = creations(documents, assume_complete=False).report_current_failures()
     assert found.workload == "Deployment adm-rs-01/web"  # by the hash in the pod's labels
@@ -63,7 +63,7 @@ def test_an_event_alone_tells_it_where_workloads_were_not_read() -> None:
 
 
 @pytest.mark.parametrize("number", [1, 22, 26])
-def test_where_all_pods_are_there_it_is_past(number: int) -> None:
+def test_failure_is_past_if_all_pods_exist(number: int) -> None:
     lacking = case(number)
     found = creations(objects(lacking, replicas=2, there=2))
     assert found.report_current_failures() == ()
@@ -74,8 +74,8 @@ def test_where_all_pods_are_there_it_is_past(number: int) -> None:
 
 
 @pytest.mark.parametrize(("created", "past"), [(BEFORE, False), (TIME, False), (LATER, True)])
-def test_an_event_is_past_once_a_pod_was_created_since(created: str, past: bool) -> None:
-    """A StatefulSet has no condition; in the same second some may be created before one is refused."""
+def test_event_is_past_once_a_later_pod_was_created(created: str, past: bool) -> None:
+    """A StatefulSet has no condition. Within one second, some pods may be created before one is denied."""
     found = creations(objects(STATEFUL, replicas=3, there=2, created=created))
     told = found.report_workload(Owner("StatefulSet", STATEFUL["namespace"], "web"))
     assert told is not None
@@ -83,8 +83,8 @@ def test_an_event_is_past_once_a_pod_was_created_since(created: str, past: bool)
     assert bool(found.report_current_failures()) is not past
 
 
-def test_a_condition_is_of_now_whenever_the_last_pod_was_created() -> None:
-    """A ReplicaSet's controller takes it back as soon as a try succeeds."""
+def test_condition_is_current_whenever_the_last_pod_was_created() -> None:
+    """A ReplicaSet's controller removes it as soon as a pod is created."""
     documents = without(objects(QUOTA, replicas=3, there=2, created=LATER), "Event")
     assert [each.missing for each in creations(documents).report_current_failures()] == [1]
 
@@ -105,11 +105,11 @@ def change(documents: list[Json], kind: str, part: str, **fields: Any) -> list[J
     ],
     ids=["suspended", "complete", "all completions there", "leaving", "of an earlier one"],
 )
-def test_what_wants_no_more_pods_lacks_none(ended: Callable[[], list[Json]]) -> None:
+def test_workload_with_all_desired_pods_lacks_none(ended: Callable[[], list[Json]]) -> None:
     assert creations(ended()).report_current_failures() == ()
 
 
-def test_pods_that_ended_or_leave_are_not_there() -> None:
+def test_ended_and_terminating_pods_do_not_count() -> None:
     documents = objects(QUOTA, replicas=3, there=2)
     maker = of_kind(documents, "ReplicaSet")
     documents.append(failed_creations.pod(maker, 7, BEFORE, phase="Failed"))
@@ -119,8 +119,8 @@ def test_pods_that_ended_or_leave_are_not_there() -> None:
     assert (found.wanted, found.there, found.missing) == (3, 2, 1)
 
 
-def test_the_surge_of_a_rollout_is_wanted_too() -> None:
-    """All of the old template are there, and the one that the new ReplicaSet wants cannot be created."""
+def test_surge_of_a_rollout_counts_as_desired() -> None:
+    """All pods of the old template exist, and the new ReplicaSet's pod cannot be created."""
     documents = objects(QUOTA, replicas=1)
     of_kind(documents, "Deployment")["spec"]["replicas"] = 3
     old = failed_creations.replica_set(QUOTA, 3)
@@ -136,8 +136,8 @@ def test_the_surge_of_a_rollout_is_wanted_too() -> None:
     assert alone.headline.startswith("pods of its new template (3 wanted, 3 exist): exceeded quota")
 
 
-def test_a_deployment_whose_replica_set_cannot_be_created() -> None:
-    """deployment_controller's words: pkg/controller/deployment/sync.go (v1.36)."""
+def test_deployment_whose_replica_set_cannot_be_created() -> None:
+    """The words are those of the deployment controller in pkg/controller/deployment/sync.go (v1.36)."""
     said = 'Failed to create new replica set "web-5d": replicasets.apps "web-5d" is forbidden: exceeded quota: rq'
     condition = {"type": "Progressing", "status": "False", "reason": "ReplicaSetCreateError", "message": said}
     documents = without(objects(QUOTA, replicas=3), "ReplicaSet", "Event")
@@ -165,8 +165,8 @@ def cron_job_made(created: str) -> Json:
     }
 
 
-def test_a_cron_job_whose_jobs_cannot_be_created() -> None:
-    """Its controller's words: pkg/controller/cronjob/cronjob_controllerv2.go (v1.36)."""
+def test_cron_job_whose_jobs_cannot_be_created() -> None:
+    """The words are those of pkg/controller/cronjob/cronjob_controllerv2.go (v1.36)."""
     event = cron_event('Error creating job: jobs.batch "web-2" is forbidden: exceeded quota: rq, requested: count=1')
     (found,) = creations([event, cron_job_made(BEFORE)]).report_current_failures()
     assert (found.workload, found.object) == ("CronJob d/web", "Job")
@@ -174,7 +174,7 @@ def test_a_cron_job_whose_jobs_cannot_be_created() -> None:
     assert creations([event, cron_job_made(LATER)]).report_current_failures() == ()
 
 
-def test_of_a_cron_job_the_pods_of_its_jobs() -> None:
+def test_pods_of_a_cron_jobs_jobs() -> None:
     documents = objects(JOB)
     owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly", "controller": True}
     of_kind(documents, "Job")["metadata"]["ownerReferences"] = [owner]
@@ -184,7 +184,7 @@ def test_of_a_cron_job_the_pods_of_its_jobs() -> None:
 
 
 @pytest.mark.parametrize(("wanted", "missing"), [(4, 2), (2, 0)])
-def test_a_daemon_set_wants_as_many_as_its_controller_says(wanted: int, missing: int) -> None:
+def test_daemon_set_wants_as_many_pods_as_its_status_says(wanted: int, missing: int) -> None:
     documents = objects(STATEFUL, replicas=3, there=2)
     for each in documents:
         if each["kind"] == "StatefulSet":
@@ -196,7 +196,7 @@ def test_a_daemon_set_wants_as_many_as_its_controller_says(wanted: int, missing:
     assert [each.missing for each in found] == ([missing] if missing else [])
 
 
-def test_what_was_not_read_is_named() -> None:
+def test_unread_kinds_are_named() -> None:
     cluster = kschedctl.Cluster.from_objects([], assume_complete=False)
     assert [each.kind for each in find_unread_kinds(cluster, "Deployment")] == ["ReplicaSet", "Deployment", "Event"]
     assert [each.kind for each in find_unread_kinds(cluster, "StatefulSet")] == ["StatefulSet", "Event"]

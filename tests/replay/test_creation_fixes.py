@@ -92,7 +92,7 @@ SERVER: Json = {
 
 
 class World(NamedTuple):
-    """What is around a Deployment, and what is to be suggested, the best first."""
+    """The objects around a Deployment, and the expected fixes, the best first."""
 
     objects: list[Json]
     manifest: Json
@@ -301,7 +301,7 @@ def report_not_created(world: World) -> NotCreated:
 
 
 @pytest.mark.parametrize("name", WORLDS)
-def test_done_as_printed_all_pods_are_created_and_placed(name: str) -> None:
+def test_printed_fixes_let_all_pods_be_created_and_placed(name: str) -> None:
     world = WORLDS[name]
     lacking = report_not_created(world)
     assert tuple(fix.what for fix in lacking.fixes) == world.fixes
@@ -316,30 +316,30 @@ def test_done_as_printed_all_pods_are_created_and_placed(name: str) -> None:
     assert tuple(fix.what for fix in told.fixes) == world.fixes
 
 
-def test_every_kind_of_change_is_made() -> None:
+def test_every_kind_of_change_occurs() -> None:
     assert {kind for world in WORLDS.values() for fix in report_not_created(world).fixes for kind in fix.kinds} == set(
         StepKind
     )
 
 
 NO_REMEDIES = ("demanded", "demanded and used up", "namespace of other nodes")
-"""Of amounts that nobody knows; and of a pod that, as it is written, no node takes either."""
+"""Cases without fixes: unknown amounts, and a pod that fits no node as it is written."""
 
 
 @pytest.mark.parametrize("name", [name for name in WORLDS if name not in NO_REMEDIES])
-def test_they_are_the_remedies(name: str) -> None:
+def test_remedies_show_these_fixes(name: str) -> None:
     report = remedies(cluster(*WORLDS[name].objects), WORLDS[name].manifest)
     assert report.verdict == "NotCreated"
     assert sorted(r.summary.lower() for r in report.remedies) == sorted(what.lower() for what in WORLDS[name].fixes)
 
 
-def test_a_bound_is_no_fix_where_bounds_contradict_each_other() -> None:
+def test_no_fix_if_limit_ranges_contradict_each_other() -> None:
     objects = [bounds(min={"cpu": "2"}), bounds(name="m", max={"cpu": "1"})]
     assert not report_not_created(World(objects, pods(1, {"cpu": "1"}), ())).fixes
 
 
-def test_what_is_created_and_waits_is_said_so() -> None:
-    """A quota of 0, and pods of 99 cpus, which no node has: raising the quota alone gives nobody a node."""
+def test_created_pods_that_stay_pending_are_reported() -> None:
+    """The quota is 0, and no node has the 99 CPUs of the pods. Raising the quota alone gives no pod a node."""
     world = World([quota("q", {"pods": "0"}, {"pods": "0"})], pods(1, {"cpu": "99"}), ())
     (fix,) = report_not_created(world).fixes
     assert fix.then.startswith("0/1 nodes are available: 1 Insufficient cpu")
@@ -372,8 +372,8 @@ def find_web_target(documents: list[Json]) -> Any:
 
 
 @pytest.mark.parametrize("name", ["pods", "cpu", "above the most", "above the most, both", "ratio", "priority class"])
-def test_a_workload_that_has_fewer_pods_than_it_wants(name: str) -> None:
-    """The commands alone let it have them: they change the Deployment, not its ReplicaSet."""
+def test_workload_with_fewer_pods_than_desired(name: str) -> None:
+    """The commands are enough, and change the Deployment, not its ReplicaSet."""
     world = WORLDS[name]
     found = find_web_target([NODE, *world.objects, *stored(world.manifest, 0)])
     report = find_pod_remedies(found)
@@ -390,14 +390,14 @@ def test_a_workload_that_has_fewer_pods_than_it_wants(name: str) -> None:
 
 
 def test_pods_that_run_and_would_be_replaced_are_counted() -> None:
-    """One of three runs; another template starts it again."""
+    """One of three pods runs, and a changed template restarts it."""
     world = WORLDS["above the most"]
     found = find_web_target([NODE, *world.objects, *stored(pods(3, {"cpu": "100m"}), 1)])
     assert [fix.restarts for fix in found.not_created.fixes] == [1]
 
 
-def test_bare_pods_alike_have_one_fix_and_later_workloads_count_those_before() -> None:
-    """Two of five bare pods come, of a quota of two; three of a Deployment come after the five."""
+def test_equal_bare_pods_share_a_fix() -> None:
+    """Two of five bare pods are created, for a quota of two. Three pods of a Deployment come after them."""
     bare = [{**BARE, "metadata": {"name": f"p{number}", "namespace": "shop"}} for number in range(5)]
     world = [quota("q", {"pods": "0"}, {"pods": "2"})]
     *alone, web = simulated(world, *bare, pods(3)).not_created
@@ -410,8 +410,8 @@ def test_bare_pods_alike_have_one_fix_and_later_workloads_count_those_before() -
 
 
 @pytest.mark.parametrize("most", ["3", "4"], ids=["both claims are missing", "one of them was created"])
-def test_quotas_of_claims_that_a_stateful_set_makes(most: str) -> None:
-    """Two claims for each of three pods, and one that is somebody else's: seven in all."""
+def test_quotas_of_claims_of_a_stateful_set(most: str) -> None:
+    """Each of three pods has two claims, and one claim is of another workload: seven in all."""
     claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     templates = [{"metadata": {"name": name}, "spec": claim} for name in ("data", "log")]
     template = {"metadata": {"labels": {"app": "db"}}, "spec": {"containers": [{"name": "c", "image": "c"}]}}

@@ -55,7 +55,7 @@ def test_sets_of_nodes(address: str) -> None:
     assert size_cluster(cluster, shapes, workers=Workers(dask=address)) == size_cluster(cluster, shapes)
 
 
-def test_nodes_that_could_go(address: str) -> None:
+def test_removable_nodes(address: str) -> None:
     cluster = Cluster.from_objects(constrained(0))
     alone = find_removable_nodes(cluster)
     assert alone.removable
@@ -64,7 +64,7 @@ def test_nodes_that_could_go(address: str) -> None:
 
 
 def test_room(address: str) -> None:
-    """Two moves for each of two pods: the second plan is judged by workers that know of the first."""
+    """Each of two pods needs two moves. The workers that judge the second plan know the first."""
     nodes = [node(f"n{number}", cpu="4") for number in (1, 2)] + [node(f"m{number}", cpu="2") for number in range(4)]
     running = [replica(f"r{number}", f"n{1 + number // 2}", "2") for number in range(4)]
     waiting = [{**replica(name, "", "4"), "metadata": {"name": name, "namespace": "d"}} for name in ("v", "w")]
@@ -81,8 +81,8 @@ def test_runs(address: str) -> None:
     assert there.to_dict() == simulate(cluster, [manifest], runs=6).to_dict()
 
 
-def test_what_varies_over_runs(address: str) -> None:
-    """Drains, capacity and scenarios: the same bytes as from this process."""
+def test_several_runs(address: str) -> None:
+    """Drains, capacity and scenarios give the same bytes as in this process."""
     cluster, there = Cluster.from_objects(random_cluster(Random(4))), Workers(dask=address)
     assert (
         drain_nodes(cluster, ["n1", "n2"], runs=4, workers=there).to_dict()
@@ -96,7 +96,7 @@ def test_what_varies_over_runs(address: str) -> None:
     assert found == 2 * [whatif(cluster, steps, read=files.__getitem__, runs=4).to_dict()]
 
 
-def test_no_scheduler_there() -> None:
+def test_missing_dask_scheduler() -> None:
     quickly = dask.config.set({"distributed.comm.timeouts.connect": "1s"})
     with quickly, pytest.raises(UsageError, match="cannot connect to the Dask scheduler"):
         simulate_failures(Cluster.from_objects(random_cluster(Random(3))), workers=Workers(dask="tcp://127.0.0.1:9"))
@@ -118,7 +118,7 @@ def scheduler_of_its_own() -> Iterator[tuple[str, Callable[[], None]]]:
         worker.kill()
 
 
-def test_a_scheduler_that_is_lost_is_a_cluster_that_cannot_be_reached() -> None:
+def test_lost_dask_scheduler_is_an_unreachable_cluster() -> None:
     def wait(context: object, task: int) -> None:  # within: workers know nothing of this module
         time.sleep(30)
 

@@ -53,7 +53,7 @@ def run_cluster(job_object: Json) -> list[Json]:
         (job(backoffLimitPerIndex=0), ("d/a", "d/b")),
     ],
 )
-def test_a_drain_counts_its_evictions_against_the_limit(job_object: Json, lost: tuple[str, ...]) -> None:
+def test_drain_counts_its_evictions_against_the_limit(job_object: Json, lost: tuple[str, ...]) -> None:
     report = drain_nodes(Cluster.from_objects(run_cluster(job_object)), ["n1"])
     assert tuple(sorted(report.lost)) == lost
     assert len(report.moved) == (0 if lost else 2)
@@ -62,13 +62,13 @@ def test_a_drain_counts_its_evictions_against_the_limit(job_object: Json, lost: 
     assert "--force" not in RENDERERS["table"](report, Style())
 
 
-def test_a_drain_names_the_job_that_fails() -> None:
+def test_drain_names_the_job_that_fails() -> None:
     report = drain_nodes(Cluster.from_objects(run_cluster(job(backoffLimit=0))), ["n1"])
     assert [failed.job for failed in report.failed_jobs] == ["Job d/run"]
     assert "Job d/run fails" in RENDERERS["brief"](report, Style())
 
 
-def test_a_lost_node_counts_as_the_eviction_of_its_pods() -> None:
+def test_lost_node_counts_as_the_eviction_of_its_pods() -> None:
     losses = simulate_failures(Cluster.from_objects(run_cluster(job(backoffLimit=1))), "node").failures
     assert {loss.name: loss.lost for loss in losses} == {"n1": 3, "n2": 0, "n3": 0}
     assert not any(loss.unplaced for loss in losses)
@@ -93,7 +93,7 @@ def test_what_if_adds_up_the_evictions_of_all_steps(steps: list[Json]) -> None:
     assert lost == {1: ["d/a", "d/b", "d/c"], 2: []}
 
 
-def test_no_fix_moves_a_pod_whose_eviction_makes_its_job_fail() -> None:
+def test_no_fix_moves_a_pod_whose_eviction_fails_its_job() -> None:
     kinds = {}
     for limit in (0, 1):
         objects = [
@@ -126,7 +126,7 @@ FAIL_INDEX_ON_EVICTION = {"rules": [{"action": "FailIndex", "onPodConditions": [
         (job(backoffLimit=0, backoffLimitPerIndex=0, maxFailedIndexes=0), JobFailureReason.BACKOFF_LIMIT_EXCEEDED),
     ],
 )
-def test_a_failed_job_has_the_reason_of_its_controller(job_object: Json, reason: JobFailureReason) -> None:
+def test_failed_job_has_the_reason_of_its_controller(job_object: Json, reason: JobFailureReason) -> None:
     cluster = Cluster.from_objects(run_cluster(job_object))
     job_failures = JobFailures.of_cluster(cluster)
     for name in ("a", "b"):
@@ -207,7 +207,7 @@ def test_preemption_that_fails_a_job_is_named_everywhere(limit: int, ended: tupl
             assert ("Job d/run fails" in text) is bool(ended), (report.kind, style)
 
 
-def test_pods_that_wait_take_the_room_of_a_job_that_fails() -> None:
+def test_pending_pods_get_the_room_of_a_failed_job() -> None:
     """Pod c ends with its Job, which leaves room on n2 for the pod that has to wait otherwise."""
     waiting = {}
     for limit in (1, 2):
@@ -216,7 +216,7 @@ def test_pods_that_wait_take_the_room_of_a_job_that_fails() -> None:
     assert waiting == {1: 0, 2: 1}
 
 
-def test_a_fix_with_a_higher_priority_says_that_a_job_fails() -> None:
+def test_fix_by_a_higher_priority_names_the_failing_job() -> None:
     objects = [
         node("n1", cpu="4"),
         job(backoffLimit=0),

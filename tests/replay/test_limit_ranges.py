@@ -38,25 +38,25 @@ def simulate_workload(limits: list[Json], workload: Json) -> tuple[int, tuple[st
     return report.placed, report.assumed
 
 
-def test_a_default_request_fills_the_node() -> None:
-    """Three pods of 400m do not fit one cpu; without a LimitRange they ask for nothing."""
+def test_default_request_fills_the_node() -> None:
+    """Three pods of 400m do not fit one CPU. Without a LimitRange, they request nothing."""
     assert simulate_workload([], deployment(3))[0] == 3
     count, assumed = simulate_workload([limit_range("lr", defaultRequest={"cpu": "400m"})], deployment(3))
     assert count == 2
     assert "Deployment shop/web: requests.cpu 400m by LimitRange shop/lr" in assumed
 
 
-def test_what_the_pod_says_itself_stays() -> None:
+def test_requests_of_the_pod_stay() -> None:
     lr = limit_range("lr", defaultRequest={"cpu": "400m"})
     assert simulate_workload([lr], deployment(3, requests={"cpu": "100m"}))[0] == 3
 
 
-def test_a_maximum_alone_is_a_default_too() -> None:
-    """As SetDefaults_LimitRangeItem has it: max gives limit and request."""
+def test_maximum_alone_is_a_default() -> None:
+    """As in SetDefaults_LimitRangeItem, max sets the default limit and request."""
     assert simulate_workload([limit_range("lr", max={"cpu": "500m"})], deployment(3))[0] == 2
 
 
-def test_several_that_differ_are_chance() -> None:
+def test_different_limit_ranges_are_reported_as_random() -> None:
     limits = [limit_range("a", defaultRequest={"cpu": "400m"}), limit_range("b", defaultRequest={"cpu": "100m"})]
     told = (
         "depending on which of several LimitRanges the API server checks first: requests.cpu 400m by LimitRange shop/a"
@@ -67,7 +67,7 @@ def test_several_that_differ_are_chance() -> None:
     )
 
 
-def test_another_namespace_has_its_own() -> None:
+def test_limit_ranges_of_other_namespaces_do_not_apply() -> None:
     lr = limit_range("lr", defaultRequest={"cpu": "400m"})
     lr["metadata"]["namespace"] = "else"
     assert simulate_workload([lr], deployment(3))[0] == 3

@@ -24,7 +24,7 @@ LIVE = {
     "restricted Pod Security": (14, 2, 0),
     "missing ServiceAccount": (12, 1, 0),
 }
-"""What was met -> the recording, how many pods were wanted, and how many there may be."""
+"""The recording, the desired and the allowed number of pods, by the reason for the denial."""
 
 
 def around(told: Json, most: int) -> list[Json]:
@@ -73,15 +73,16 @@ def test_explained(number: int, wanted: int, there: int) -> None:
 
 
 @pytest.mark.parametrize(("number", "wanted", "there"), LIVE.values(), ids=LIVE)
-def test_named_beside_the_remedies_of_all_that_wait(number: int, wanted: int, there: int) -> None:
-    """What cannot be created does not wait, and is not forgotten."""
+def test_denied_workloads_are_named_beside_the_remedies_of_pending_pods(number: int, wanted: int, there: int) -> None:
+    """A pod that cannot be created is not pending, but must be mentioned."""
     cluster = kschedctl.Cluster.from_objects(objects(case(number), replicas=wanted, there=there))
     (lacking,) = kschedctl.pending_remedies(cluster).not_created
     assert (lacking.wanted, lacking.missing) == (wanted, wanted - there)
 
 
-def test_what_the_api_server_asks_of_a_security_context() -> None:
-    """Set as the printed command sets it, or the namespace changed as printed, the recorded pods are created."""
+def test_security_context_fixes_satisfy_the_api_server() -> None:
+    """The recorded pods are created once the fields are set, or the namespace is changed, as the printed command does
+    it."""
     told = case(14)
     asked, *_ = find_named_targets(
         Inquiry(kschedctl.Cluster.from_objects(objects(told, replicas=2, there=0)), now="2026-05-06T09:12:00Z"),
@@ -116,7 +117,7 @@ def simulated_again(store: Store, told: Json) -> SimulationReport:
         ', seccompProfile (container "c" must not set securityContext.seccompProfile.type to "Unconfined")',
     ],
 )
-def test_what_it_must_not_set_is_not_guessed(more: str) -> None:
+def test_forbidden_values_without_an_obvious_replacement_are_not_guessed(more: str) -> None:
     told = case(14)
     documents = objects(told, replicas=2, there=0)
     for found in documents:

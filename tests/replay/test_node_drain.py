@@ -36,7 +36,7 @@ def build_budget(desired_healthy: int) -> Json:
         ([replica("r2", "n1"), build_budget(0)], ("Deployment d/web",)),
     ],
 )
-def test_a_workload_has_an_outage_if_no_other_pod_runs(others: list[Json], outages: tuple[str, ...]) -> None:
+def test_workload_has_an_outage_if_no_other_pod_runs(others: list[Json], outages: tuple[str, ...]) -> None:
     """A pending pod is no running one, and a budget that requires a healthy pod keeps one."""
     cluster = Cluster.from_objects([node("n1"), node("n2"), replica("r1", "n1"), *others])
     report = drain_nodes(cluster, ["n1"])
@@ -54,7 +54,7 @@ def test_daemon_sets_bare_pods_and_jobs_have_no_outage() -> None:
     assert "ends d/run-1, whose Job starts it again from the beginning" in report.summary().warnings
 
 
-def test_a_pod_that_is_lost_does_not_start_over() -> None:
+def test_lost_pod_does_not_start_over() -> None:
     job = {**JOB, "spec": {"backoffLimit": 0}}
     report = drain_nodes(
         Cluster.from_objects([node("n1"), node("n2"), job, pod("run-1", "n1", owner=JOB_OWNER)]), ["n1"]
@@ -72,7 +72,7 @@ def test_long_grace_periods_are_named(grace: int, slow: dict[str, int]) -> None:
         assert text in report.summary().warnings
 
 
-def test_plans_and_moves_name_the_outage_too() -> None:
+def test_plans_and_moves_name_the_outage() -> None:
     """Pod big needs the whole node n1, which only the move of r1 to n2 frees. Without it, n1 or n2 can be removed."""
     objects = [
         node("n1"),
@@ -89,7 +89,7 @@ def test_plans_and_moves_name_the_outage_too() -> None:
     assert move.outage_sentence == "Deployment d/web has no running pod until the replacement of d/r1 runs"
 
 
-def test_a_move_names_the_work_of_a_job_and_the_wish_to_stay() -> None:
+def test_move_names_lost_work_and_the_wish_to_stay() -> None:
     running = pod("run-1", "n1", "2", JOB_OWNER, terminationGracePeriodSeconds=600)
     objects = [node("n1"), node("n2"), JOB, running]
     big = pod("big", cpu="4", nodeSelector={"kubernetes.io/hostname": "n1"})

@@ -29,13 +29,13 @@ def build_cluster(read_at: str, *others: Json) -> Cluster:
 
 
 @pytest.mark.parametrize("read_at", [WITHIN_GRACE, UNKNOWN, "2026-01-01T02:00:30Z"])
-def test_a_pod_that_may_still_leave_is_waited_for(read_at: str) -> None:
+def test_terminating_pod_within_its_grace_period_is_waited_for(read_at: str) -> None:
     first = remedies(build_cluster(read_at, pod("p")), "d/p").remedies[0]
     assert first.summary == f"Wait until 1 terminating pod leaves n1 (grace period 2 h, until {DUE}): d/leaves"
     assert first.commands == ("kubectl wait -n d --for=delete pod/leaves --timeout=7260s",)
 
 
-def test_an_overdue_pod_is_not_waited_for() -> None:
+def test_overdue_pod_is_not_waited_for() -> None:
     first = remedies(build_cluster(OVERDUE, pod("p")), "d/p").remedies[0]
     where = "(finalizers, the kubelet of n1)"
     assert first.summary == f"Find out why 1 terminating pod is still on n1, overdue by 3 days {where}: d/leaves"

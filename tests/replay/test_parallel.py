@@ -46,7 +46,7 @@ def waited(condition: object) -> bool:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT])
-def test_a_signal_to_the_program_ends_its_workers(tmp_path: Path, number: signal.Signals) -> None:
+def test_signal_to_the_program_ends_its_workers(tmp_path: Path, number: signal.Signals) -> None:
     process = subprocess.Popen([sys.executable, "-c", SCRIPT.format(folder=str(tmp_path))], stderr=subprocess.PIPE)
     try:
         assert waited(lambda: len(list(tmp_path.iterdir())) == 2)

@@ -49,7 +49,7 @@ def tried(report: QueueRun) -> list[str]:
 RUNNING = pod("low", nodeName="a")
 
 
-def test_victims_go_and_who_preempted_them_is_tried_again() -> None:
+def test_victims_leave_and_their_preemptor_is_retried() -> None:
     report = run(node("a"), RUNNING, pod("high", 10))
     first, second = report.cycles
     assert (first.failed["shop/high"].nominated, first.victims) == ("a", ("shop/low",))
@@ -59,14 +59,14 @@ def test_victims_go_and_who_preempted_them_is_tried_again() -> None:
     assert report.queue_after == {}
 
 
-def test_in_the_open_loop_no_victim_goes() -> None:
+def test_victims_stay_in_the_open_loop() -> None:
     report = run(node("a"), RUNNING, pod("high", 10), closed_loop=False)
     assert [cycle.victims for cycle in report.cycles] == [("shop/low",)]
     assert report.queue_after == {"shop/high": "unschedulable"}
 
 
-def test_pods_yield_to_the_one_that_was_promised_the_node_meanwhile() -> None:
-    """Its victim is gone when the other one is tried, but the room is promised."""
+def test_pods_yield_to_the_nominated_pod() -> None:
+    """Its victim is gone when the other pod is tried, but the room is reserved."""
     report = run(node("a"), RUNNING, pod("high", 10), pod("later"))
     assert tried(report) == ["high", "later", "high"]
     assert report.cycles[1].failed["shop/later"].message.startswith("0/1 nodes are available: 1 Insufficient cpu.")
@@ -74,15 +74,15 @@ def test_pods_yield_to_the_one_that_was_promised_the_node_meanwhile() -> None:
     assert report.queue_after == {"shop/later": "unschedulable"}
 
 
-def test_a_less_urgent_pod_loses_the_node_that_it_was_promised() -> None:
+def test_pod_of_lower_priority_loses_its_nomination() -> None:
     report = run(node("a"), RUNNING, pod("mid", 5, promised="a"), pod("high", 10))
     assert tried(report) == ["high", "mid", "high"]
     assert [cycle.nominations_cleared for cycle in report.cycles] == [("shop/mid",), (), ()]
     assert report.cycles[1].failed["shop/mid"].nominated == ""
 
 
-def test_a_pod_that_can_go_nowhere_loses_the_node_that_it_was_promised() -> None:
-    """The second had to yield until then. Upstream tells the first of its own departure too, which tries it again."""
+def test_pod_that_fits_nowhere_loses_its_nomination() -> None:
+    """Until then, the second pod had to yield. Upstream also notifies the first pod, which is retried."""
     first = pod("first", 10, cpu="3", promised="a")
     second = pod("second", 1, cpu="2")
     report = run(node("a", "2"), pod("other", 20, cpu="2", nodeName="b"), node("b", "2"), first, second)
@@ -98,7 +98,7 @@ def test_gated_pods_are_named_and_never_tried() -> None:
     assert report.queue_after == {"shop/held": "unschedulable"}
 
 
-def test_a_pod_that_is_being_deleted_is_popped_and_left() -> None:
+def test_terminating_pod_is_popped_and_skipped() -> None:
     report = run(node("a"), pod("leaving", deleted=True))
     assert tried(report) == ["leaving"]
     assert (report.cycles[0].bound, report.cycles[0].failed, report.queue_after) == ({}, {}, {})
@@ -108,16 +108,19 @@ def test_pods_of_other_schedulers_are_not_in_the_queue() -> None:
     assert run(node("a"), pod("other", schedulerName="other")).cycles == ()
 
 
-def test_without_nodes_a_pod_backs_off() -> None:
-    """There is nobody to wait for. Its backoff is not over, as time stands still, and errors are not popped before."""
+def test_pod_is_in_backoff_without_nodes() -> None:
+    """No event can wake it.
+
+    Time stands still, so its back-off does not end, and pods that failed with errors are not popped early.
+    """
     report = run(pod("a"))
     assert report.cycles[0].failed["shop/a"].code == "UnschedulableAndUnresolvable"
     assert report.queue_after == {"shop/a": "backoff"}
 
 
 @pytest.mark.parametrize(("version", "cycles"), [("1.31", 1), ("1.32", 1), ("1.36", 2)])
-def test_older_versions_retry_too(version: str, cycles: int) -> None:
-    """1.31 has no hints, and 1.32 does not pop from the backoff queue: there the pod waits until its time is over."""
+def test_older_versions_retry(version: str, cycles: int) -> None:
+    """1.31 has no hints. 1.32 does not pop pods from the back-off queue, so the pod waits until its back-off ends."""
     report = run(node("a"), RUNNING, pod("high", 10), kube_version=version)
     assert len(report.cycles) == cycles
     assert report.queue_after == ({} if cycles == 2 else {"shop/high": "backoff"})

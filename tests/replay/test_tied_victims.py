@@ -39,13 +39,13 @@ def candidate(cpu: str, *running: Json) -> CandidateReport:
     return preemption.candidates["n1"]
 
 
-def test_one_of_two_equals_goes() -> None:
+def test_one_of_two_equal_pods_is_evicted() -> None:
     found = candidate("1", pod("a", 0, "1"), pod("b", 0, "1"), pod("c", 5, "1"))
     assert found.victims == ("d/b",)
     assert found.ties == (("d/b", "d/a"),)
 
 
-def test_both_go() -> None:
+def test_both_equal_pods_are_evicted() -> None:
     assert candidate("3", pod("a", 0, "1"), pod("b", 0, "1"), pod("c", 5, "1")).ties == (("d/a", "d/b"),)
 
 
@@ -53,41 +53,41 @@ def test_pods_that_have_not_started_are_equal() -> None:
     assert len(candidate("1", pod("a", 0), pod("b", 0), pod("c", 0)).ties[0]) == 3
 
 
-def test_another_start_or_priority_decides() -> None:
+def test_different_start_or_priority_decides() -> None:
     assert candidate("1", pod("a", 0, "1"), pod("b", 0, "2"), pod("c", 5, "2")).ties == ()
 
 
-def test_equals_that_all_stay_are_not_told() -> None:
+def test_equal_pods_that_all_stay_are_not_reported() -> None:
     assert candidate("1", pod("a", 3, "1"), pod("b", 3, "1"), pod("c", 0, "1")).ties == ()
 
 
-def test_a_pod_of_an_exhausted_budget_is_put_back_before_its_equals() -> None:
+def test_pod_of_an_exhausted_budget_is_put_back_first() -> None:
     pods = pod("a", 0, "1", app="web"), pod("b", 0, "1"), pod("c", 0, "1")
     assert candidate("1", budget("web", 0), *pods).ties == (("d/c", "d/b"),)
 
 
-def test_a_budget_that_allows_a_disruption_decides_nothing_for_its_first_pod() -> None:
+def test_budget_that_allows_a_disruption_does_not_decide() -> None:
     pods = pod("a", 0, "1", app="web"), pod("b", 0, "1"), pod("c", 5, "1")
     assert candidate("1", budget("web", 1), *pods).ties == (("d/b", "d/a"),)
 
 
-def test_a_more_important_pod_uses_up_the_budget_first() -> None:
+def test_more_important_pod_uses_up_the_budget_first() -> None:
     pods = pod("a", 5, "1", app="web"), pod("b", 0, "1", app="web"), pod("c", 0, "1")
     assert candidate("1", budget("web", 1), *pods).ties == ()
 
 
-def test_the_budget_of_a_pod_that_preemption_cannot_evict_is_not_used_up() -> None:
+def test_pod_that_cannot_be_preempted_uses_up_no_budget() -> None:
     pods = pod("a", 10, "1", app="web"), pod("b", 0, "1", app="web"), pod("c", 0, "1")
     assert candidate("1", budget("web", 1), *pods).ties == (("d/c", "d/b"),)
 
 
-def test_equals_of_one_budget_violate_it_in_an_arbitrary_order() -> None:
+def test_equal_pods_of_one_budget_violate_it_in_an_arbitrary_order() -> None:
     pods = pod("a", 0, "1", app="web"), pod("b", 0, "1", app="web"), pod("c", 5, "1")
     assert candidate("1", budget("web", 1), *pods).ties == (("d/a", "d/b"),)
 
 
 @pytest.mark.parametrize(("allowed", "tied"), [(0, ()), (1, ("d/a",))])
-def test_a_simulation_names_the_same_equals(allowed: int, tied: tuple[str, ...]) -> None:
+def test_simulation_names_the_same_equal_pods(allowed: int, tied: tuple[str, ...]) -> None:
     running = pod("a", 0, "1", app="web"), pod("b", 0, "1"), pod("c", 5, "1")
     cluster = kschedctl.Cluster.from_objects([NODE, budget("web", allowed), *running, pod("p", 10, node="")])
     (victim,) = kschedctl.simulate(cluster, [], pending=True).evicted

@@ -46,7 +46,7 @@ OF_PODS = {
 
 @pytest.mark.parametrize("given", [dict, decode_workload], ids=["document", "struct"])
 @pytest.mark.parametrize("ask", ASKS)
-def test_of_a_workload(ask: str, given: Callable[[Json], Any]) -> None:
+def test_faults_of_a_workload(ask: str, given: Callable[[Json], Any]) -> None:
     ASKS[ask](given(deployment("web")))
     with pytest.raises(kschedctl.KschedctlError, match="`selector` does not match template `labels`"):
         ASKS[ask](given(deployment("other")))
@@ -56,14 +56,14 @@ def test_of_a_workload(ask: str, given: Callable[[Json], Any]) -> None:
 
 @pytest.mark.parametrize("given", [dict, decode_workload], ids=["document", "struct"])
 @pytest.mark.parametrize("ask", OF_PODS)
-def test_of_a_pod(ask: str, given: Callable[[Json], Any]) -> None:
+def test_faults_of_a_pod(ask: str, given: Callable[[Json], Any]) -> None:
     OF_PODS[ask](given(pod()))
     with pytest.raises(kschedctl.KschedctlError, match="must be less than or equal to cpu limit of 1"):
         OF_PODS[ask](given(pod(**MORE_THAN_ITS_LIMIT)))
 
 
-def test_what_a_struct_does_not_hold_is_taken_for_right() -> None:
-    """Scheduling reads no mounts: one of a volume that is not there is not in the struct."""
+def test_fields_that_a_struct_lacks_count_as_valid() -> None:
+    """Scheduling reads no mounts, so the struct does not have the mount of a missing volume."""
     manifest = pod()
     manifest["spec"]["containers"][0]["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
     with pytest.raises(kschedctl.KschedctlError, match="volumeMounts"):
@@ -71,14 +71,14 @@ def test_what_a_struct_does_not_hold_is_taken_for_right() -> None:
     assert str(kschedctl.simulate(CLUSTER, [decode_workload(manifest)])).startswith("All scheduled")
 
 
-def test_what_the_cluster_has_was_validated_when_it_was_created() -> None:
+def test_objects_of_the_cluster_are_not_validated() -> None:
     manifest = pod(**MORE_THAN_ITS_LIMIT)
     manifest["metadata"]["uid"] = "u"
     kschedctl.simulate(CLUSTER, [decode_workload(manifest)])
 
 
-def test_a_document_of_a_pod_passes_admission() -> None:
-    """It is not created: a verdict, no error."""
+def test_document_of_a_pod_passes_admission() -> None:
+    """A denied pod is a verdict, not an error."""
     quota = {
         "apiVersion": "v1",
         "kind": "ResourceQuota",

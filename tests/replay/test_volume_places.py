@@ -39,7 +39,7 @@ def build_objects(*values: str) -> list[Json]:
     return [*nodes, volume, claim, database]
 
 
-def test_a_drain_names_the_zone_of_the_volume() -> None:
+def test_drain_names_the_zone_of_the_volume() -> None:
     report = drain(Cluster.from_objects(build_objects("b")), ["n2"])
     (group,) = report.unplaced
     assert group.cause == CAUSE
@@ -47,7 +47,7 @@ def test_a_drain_names_the_zone_of_the_volume() -> None:
     assert CAUSE in RENDERERS["table"](report, Style(width=200))
 
 
-def test_a_scenario_names_the_zone_of_the_volume() -> None:
+def test_scenario_names_the_zone_of_the_volume() -> None:
     report = whatif(Cluster.from_objects(build_objects("b")), {"steps": [{"drain": {"nodes": ["n2"]}}]})
     (change,) = report.changes
     assert change.cause == CAUSE
@@ -55,13 +55,13 @@ def test_a_scenario_names_the_zone_of_the_volume() -> None:
     assert CAUSE in RENDERERS["table"](report, Style(width=200))
 
 
-def test_a_scenario_says_if_no_node_of_the_zone_is_left() -> None:
+def test_scenario_says_if_the_zone_has_no_node_left() -> None:
     report = whatif(Cluster.from_objects(build_objects("b")), {"steps": [{"fail": {"zone": "b"}}]})
     (change,) = report.changes
     assert change.cause == "its volume can be used only from zone b, where there is no node"
 
 
-def test_a_simulation_names_the_zone_of_the_volume() -> None:
+def test_simulation_names_the_zone_of_the_volume() -> None:
     objects = build_objects("b")
     objects[-1]["spec"]["nodeName"] = ""
     objects[1]["spec"]["unschedulable"] = True
@@ -69,12 +69,12 @@ def test_a_simulation_names_the_zone_of_the_volume() -> None:
     assert group.cause == CAUSE
 
 
-def test_a_volume_that_all_nodes_can_use_is_no_cause() -> None:
+def test_volume_that_all_nodes_can_use_is_no_cause() -> None:
     (group,) = drain(Cluster.from_objects(build_objects("a", "b")), ["n2"]).unplaced
     assert group.cause == ""
 
 
-def test_the_brief_form_of_drain_and_scenario_says_how_to_see_all() -> None:
+def test_brief_form_says_how_to_see_all() -> None:
     cluster = Cluster.from_objects(build_objects("b"))
     for report in (drain(cluster, ["n2"]), whatif(cluster, {"steps": [{"drain": {"nodes": ["n2"]}}]})):
         brief = RENDERERS["brief"](report, Style(width=80, full_command="the same --all"))

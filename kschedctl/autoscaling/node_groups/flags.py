@@ -37,16 +37,11 @@ def _parse_float(values: tuple[str, ...]) -> object:
     return float(values[-1])
 
 
-def _list_all_values(values: tuple[str, ...]) -> object:
-    """Return all values of a flag that may be repeated as a list."""
-    return list(values)
-
-
 OPTIONS: Mapping[str, tuple[str, Callable[[tuple[str, ...]], object]]] = {
     "expander": ("expander", ",".join),
     "balance-similar-node-groups": ("balanceSimilarNodeGroups", _parse_boolean),
-    "balancing-ignore-label": ("balancingIgnoreLabels", _list_all_values),
-    "balancing-label": ("balancingLabels", _list_all_values),
+    "balancing-ignore-label": ("balancingIgnoreLabels", list),
+    "balancing-label": ("balancingLabels", list),
     "scale-down-utilization-threshold": ("scaleDownUtilizationThreshold", _parse_float),
     "scale-down-gpu-utilization-threshold": ("scaleDownGpuUtilizationThreshold", _parse_float),
     "scale-down-unready-enabled": ("scaleDownUnreadyEnabled", _parse_boolean),
@@ -66,7 +61,7 @@ OPTIONS: Mapping[str, tuple[str, Callable[[tuple[str, ...]], object]]] = {
     "force-ds": ("forceDaemonSets", _parse_boolean),
     "scale-up-from-zero": ("scaleUpFromZero", _parse_boolean),
     "scaleup-simulation-for-skipped-node-groups-enabled": ("scaleUpSimulationForSkippedNodeGroups", _parse_boolean),
-    "status-taint": ("statusTaints", _list_all_values),
+    "status-taint": ("statusTaints", list),
 }
 """Flag -> the option it sets and the parser of its values."""
 WAIT_FLAGS = {

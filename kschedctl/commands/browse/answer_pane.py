@@ -139,13 +139,9 @@ class AnswerPane(Vertical):
     def show_waiting(self, key: str) -> None:
         """Show that the pod is being replayed, unless its previous explanation is still visible."""
         if self.answered is None or self.answered.report.pod != key:
-            self._replace_answer_by_text(f"{key}\nreplaying …")
+            self.show_message(f"{key}\nreplaying …")
 
     def show_message(self, text: str) -> None:
-        """Show a message instead of an explanation."""
-        self._replace_answer_by_text(text)
-
-    def _replace_answer_by_text(self, text: str) -> None:
         """Discard the explanation and its fixes, and show a text in place of the verdict."""
         self.answered = self.remedies = None
         lines = [line for paragraph in text.splitlines() for line in wrap_text(paragraph, self.room.width, "  ", 2)]

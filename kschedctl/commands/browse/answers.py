@@ -214,7 +214,7 @@ def _iter_node_rows(nodes: Iterable[NodeReport], with_plugins: bool) -> Iterator
     """Yield a row for each evaluated node, with its total score and its answer.
 
     The answer is that the pod fits, or the first reason for the rejection. `with_plugins` puts the rejecting plugin
-    before kube-scheduler's reason. Otherwise, the answer is the fact on the node, if there is one.
+    before kube-scheduler's reason. Otherwise, the answer is what the node has, if that is known.
     """
     for node in nodes:
         total = "" if node.total is None else f"{node.total:,}"
@@ -223,7 +223,8 @@ def _iter_node_rows(nodes: Iterable[NodeReport], with_plugins: bool) -> Iterator
         elif node.refusals:
             rejection = node.refusals[0]
             # In few columns, kschedctl's own words say more: which taint, and how much is free
-            answer = f"{rejection.plugin}: {rejection.reason}" if with_plugins else rejection.fact or rejection.reason
+            fact = rejection.fact_data.describe_node() if rejection.fact_data is not None else rejection.fact
+            answer = f"{rejection.plugin}: {rejection.reason}" if with_plugins else fact or rejection.reason
             yield NodeRow(node.name, total, answer)
 
 

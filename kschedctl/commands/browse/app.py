@@ -372,7 +372,7 @@ class Browser(TidyApp):
         """Return whether the action is enabled. While text is entered, only going back and quitting are."""
         return not self.ask_line.purpose or action in ("go_back", "quit")
 
-    def action_tab(self, name: str) -> None:
+    def action_open_tab(self, name: str) -> None:
         """Open the tab with this name."""
         self.answer_pane.open_tab(name)
 
@@ -418,9 +418,9 @@ class Browser(TidyApp):
         if place == "q":
             self.exit()
         elif place == "help":
-            self.action_help()
+            self.action_open_help()
         elif place == "ns" and not name:
-            self.action_namespace()
+            self.action_open_namespaces()
         elif place == "ns":
             self.change_listing(namespace="" if name == "all" else name, text="")
         elif place == "pods" and not name:
@@ -432,7 +432,7 @@ class Browser(TidyApp):
         elif place:
             self.change_listing(text=name or place)
 
-    def action_describe(self) -> None:
+    def action_open_chosen_line(self) -> None:
         """Open the chosen line of the focused list, like Enter.
 
         If no line is chosen there, open the tab "why" of the chosen pod.
@@ -475,25 +475,25 @@ class Browser(TidyApp):
             self.answer_pane.filter_nodes("")
         self.close_ask_line()
 
-    def action_sort(self) -> None:
+    def action_sort_list(self) -> None:
         """Sort the focused list by its next order. This is the list of nodes or, otherwise, the list of pods."""
         if self.answer_pane.current_tab == NODES and self.answer_pane.node_list.has_focus:
             self.note(f"nodes by {self.answer_pane.sort_nodes_by_next_order()}")
         else:
             self.change_listing(order=self.pod_listing.next_order)
 
-    def action_namespace(self) -> None:
+    def action_open_namespaces(self) -> None:
         """Open the screen on which the user picks a namespace."""
         layout = lay_out_namespaces(self.session)
         self.push_screen(LinesScreen(lambda screen: screen.show(layout)))
 
-    def action_workload(self) -> None:
+    def action_open_workload(self) -> None:
         """Open the screen of the chosen pod's workload."""
         owner: Owner | None = self.session.find_workload(self.chosen_key) if self.chosen_key else None
         if owner is not None:
             self.open_details(build_workload_subject(owner))
 
-    def action_copy(self) -> None:
+    def action_copy_commands(self) -> None:
         """Copy the commands of the chosen fix to the clipboard, or else the command that shows the same answer.
 
         The commands are also printed when the browser ends, because terminals do not confirm a copy. If there is
@@ -515,7 +515,7 @@ class Browser(TidyApp):
         else:
             self.note(NO_COMMAND if remedy else NO_POD)
 
-    def action_help(self) -> None:
+    def action_open_help(self) -> None:
         """Open the help screen."""
         if not isinstance(self.screen, HelpScreen):
             self.push_screen(HelpScreen())

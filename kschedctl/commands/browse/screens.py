@@ -23,7 +23,7 @@ class LinesScreen(ModalScreen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,left", "dismiss", "Back"),
-        Binding("question_mark", "app.help", "Help"),
+        Binding("question_mark", "app.open_help", "Help"),
         Binding("q", "app.quit", "Quit"),
         Binding("ctrl+c", "app.quit", show=False, priority=True),
     ]
@@ -77,7 +77,7 @@ class TextScreen(LinesScreen):
 class FixScreen(TextScreen):
     """The details of the chosen fix."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("c", "app.copy", "Copy")]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("c", "app.copy_commands", "Copy")]
 
 
 class HelpScreen(TextScreen):
@@ -93,19 +93,19 @@ class HelpScreen(TextScreen):
 
 
 KEYS: list[BindingType] = [
-    Binding("question_mark", "help", "Help"),
+    Binding("question_mark", "open_help", "Help"),
     Binding("slash", "open_input('search')", "Search"),
     Binding("colon", "open_input('go to')", show=False),
-    Binding("d", "describe", show=False),
+    Binding("d", "open_chosen_line", show=False),
     Binding("a", "open_input('as if')", "As if"),
-    Binding("s", "sort", "Sort"),
-    Binding("n", "namespace", "NS"),
-    Binding("w", "workload", show=False),
-    Binding("c", "copy", "Copy"),
+    Binding("s", "sort_list", "Sort"),
+    Binding("n", "open_namespaces", "NS"),
+    Binding("w", "open_workload", show=False),
+    Binding("c", "copy_commands", "Copy"),
     Binding("q", "quit", "Quit"),
     Binding("ctrl+c", "quit", show=False, priority=True),
     Binding("r", "reconnect", show=False),
-    *(Binding(str(i + 1), f"tab('{tab}')", show=False) for i, tab in enumerate(TABS)),
+    *(Binding(str(i + 1), f"open_tab('{tab}')", show=False) for i, tab in enumerate(TABS)),
     Binding("escape", "go_back", "Back"),
 ]
 

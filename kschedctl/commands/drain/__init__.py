@@ -61,7 +61,7 @@ from kschedctl.replay.settling import find_pending_left_out
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.terminating_pods import find_down_nodes
 from kschedctl.replay.unknown import build_unknown_fields, find_simulation_unknowns, merge_unknown_kinds
-from kschedctl.replay.volume_places import find_pinned_volumes
+from kschedctl.replay.volumes import find_pinned_volumes
 from kschedctl.reports.placements import select_displaced_pods
 from kschedctl.reports.unknown import ClusterBasis
 from kschedctl.scheduler.engine.extenders import CallExtender
@@ -122,9 +122,10 @@ def drain(
 
 
 def _find_nodes_to_drain_first(cluster: Cluster, report: Drain, options: SearchOptions) -> tuple[str, ...]:
-    """Find the nodes of unhealthy pods that keep pods from being evicted, and whose drain makes this drain safe.
+    """Find the other nodes whose unhealthy pods keep pods from being evicted.
 
-    The order was verified by replay. Return () if it is not safe either, or if no such pod is on another node.
+    A replay verified that this drain is safe once these nodes are drained first. Return () if it is still not safe, or
+    if no such pod is on another node.
     """
     unhealthy = {pod for blocked in report.blocked for pod in blocked.unhealthy}
     pods = (cluster.pod(*key.split("/", 1)) for key in sorted(unhealthy))

@@ -99,41 +99,71 @@ def explain_with_fixes(
     `as_if` describes how the target's pod differs from the pod that was asked about. If it is given, the advice on
     retries, which is about the unchanged pod, is left out, and no replica is chosen.
     """
-    replicas: ReplicaCount | None = None
-    if target.workload is not None and not as_if:
-        from kschedctl.commands.explain.new_pods import choose_replica  # noqa: PLC0415 - needless for a pod that exists
-
-        target, replicas = choose_replica(target)
+    target, replicas = (target, None) if as_if else _choose_replica(target)
     report = replace(explain_target(target), replicas=replicas, as_if=as_if)
-
     if report.verdict == "Schedulable":
-        from kschedctl.commands.explain.waiting import ReplayedCluster, consider_other_waiting_pods, drop_retry_advice  # noqa: PLC0415 - only for pods that fit
-
-        replayed_cluster = ReplayedCluster(target.scheduler, now)
-        report = drop_retry_advice(report) if as_if else consider_other_waiting_pods(report, replayed_cluster)
+        report = _consider_other_waiting_pods(target, report, now)
     if report.verdict == UNSCHEDULABLE:
         report = _add_rivals_for_freed_room(target, report)
         report = _add_fate_of_victims(target, report)
         report = replace(report, new_node=find_new_node(target))
-    if not remedies:
+    if remedies:
+        report = _add_admission_fixes(target, report, now)
+        report = _add_pod_fixes(target, report)
+        report = _add_autoscaler_fixes(target, report, find_autoscaler_fixes)
+    return report
+
+
+def _choose_replica(target: TargetPod) -> tuple[TargetPod, ReplicaCount | None]:
+    """Return the target with the replica to explain, and how many replicas fit. A pod that exists is left unchanged."""
+    if target.workload is None:
+        return target, None
+    from kschedctl.commands.explain.new_pods import choose_replica  # noqa: PLC0415 - needless for a pod that exists
+
+    return choose_replica(target)
+
+
+def _consider_other_waiting_pods(target: TargetPod, report: Explanation, now: str) -> Explanation:
+    """Add the waiting pods that take the fitting pod's room first, and replace advice on retries that they contradict.
+
+    If the report is about a changed pod, only drop its advice on retries.
+    """
+    from kschedctl.commands.explain.waiting import ReplayedCluster, consider_other_waiting_pods, drop_retry_advice  # noqa: PLC0415 - only for pods that fit
+
+    if report.as_if:
+        return drop_retry_advice(report)
+    return consider_other_waiting_pods(report, ReplayedCluster(target.scheduler, now))
+
+
+def _add_admission_fixes(target: TargetPod, report: Explanation, now: str) -> Explanation:
+    """Add the fixes that let a queue admit the objects for which the target waits."""
+    if not report.waiting_elsewhere:
         return report
+    from kschedctl.commands.explain.named_elsewhere import search_admission_fixes  # noqa: PLC0415 - needless for most pods
 
+    manifests = () if target.workload is None else (target.workload,)
+    waiting = search_admission_fixes(target.scheduler.cluster, report.waiting_elsewhere, now, manifests)
+    return replace(report, waiting_elsewhere=waiting)
+
+
+def _add_pod_fixes(target: TargetPod, report: Explanation) -> Explanation:
+    """Add the verified fixes that let the pod schedule."""
     from kschedctl.commands.explain.fixes import add_fixes  # noqa: PLC0415 - a summary needs none
-    from kschedctl.fixes.ranking import insert_autoscaler_fixes  # noqa: PLC0415 - a summary needs none
 
-    if report.waiting_elsewhere:
-        from kschedctl.commands.explain.named_elsewhere import search_admission_fixes  # noqa: PLC0415 - needless for most pods
+    return add_fixes(report, target)
 
-        manifests = () if target.workload is None else (target.workload,)
-        waiting = search_admission_fixes(target.scheduler.cluster, report.waiting_elsewhere, now, manifests)
-        report = replace(report, waiting_elsewhere=waiting)
-    report = add_fixes(report, target)
+
+def _add_autoscaler_fixes(
+    target: TargetPod, report: Explanation, find_autoscaler_fixes: Callable[[TargetPod, NewNode], tuple[Remedy, ...]]
+) -> Explanation:
+    """Add the changes that would make an autoscaler add a node for the pod, in order of what fixes cost."""
     fixes = find_autoscaler_fixes(target, report.new_node) if report.new_node else ()
     if not fixes:
         return report
-    return replace(
-        report, remedies=sort_incomplete_and_costly_fixes_last(insert_autoscaler_fixes(report.remedies, fixes))
-    )
+    from kschedctl.fixes.ranking import insert_autoscaler_fixes  # noqa: PLC0415 - a summary needs none
+
+    ranked = sort_incomplete_and_costly_fixes_last(insert_autoscaler_fixes(report.remedies, fixes))
+    return replace(report, remedies=ranked)
 
 
 def _add_rivals_for_freed_room(target: TargetPod, report: Explanation) -> Explanation:
@@ -171,46 +201,58 @@ def explain_target(target: TargetPod) -> Explanation:
 
     A fitting pod gets the verdict NotCreated if it cannot be created, or if its workload is not admitted by its queue.
     """
-    scheduler, pod = target.scheduler, target.pod
     if target.is_known:
-        report = explain_pod(scheduler, pod)
+        report = explain_pod(target.scheduler, target.pod)
     else:
-        report = Explanation(pod.key, NOT_CREATED, headline="", kube_version=scheduler.cluster.kube_version)
+        report = Explanation(
+            target.pod.key, NOT_CREATED, headline="", kube_version=target.scheduler.cluster.kube_version
+        )
     workload = "" if target.workload is None or isinstance(target.workload, Pod) else format_title(target.workload)
     report = replace(report, stands_for=target.note, workload=workload, fewer_pods=target.fewer_reasons)
+    report = _add_creation_doubts(target, report)
+    report = _add_creation_failures(target, report)
+    return _add_objects_waiting_for_queues(target, report)
 
-    # A pod that is not in the cluster has to be created first
+
+def _add_creation_doubts(target: TargetPod, report: Explanation) -> Explanation:
+    """Add the kinds that were not read for the target and, for a pod that is not in the cluster, for its creation."""
+    cluster, metadata = target.scheduler.cluster, target.pod.metadata
     doubtful_kinds: tuple[UnknownKind, ...] = ()
-    if target.workload is not None or scheduler.cluster.pod(pod.metadata.namespace, pod.metadata.name) is None:
+    if target.workload is not None or cluster.pod(metadata.namespace, metadata.name) is None:
         from kschedctl.commands.explain.new_pods import find_creation_doubts  # noqa: PLC0415 - needless for a pod that exists
 
-        creation = find_creation_doubts(target, scheduler.cluster, fits=report.verdict in FINE)
+        creation = find_creation_doubts(target, cluster, fits=report.verdict in FINE)
         doubtful_kinds = creation.unknown
         report = replace(report, not_replayed=(*report.not_replayed, *creation.not_replayed))
-    report = replace(
+    return replace(
         report,
         unknown=merge_unknown_kinds((report.unknown, target.unread, doubtful_kinds)),
         undecided=report.undecided or bool(doubtful_kinds),
     )
 
-    # Its workload could not create some pods
-    if target.not_created is not None:
-        from kschedctl.commands.explain.new_pods import add_creation_failures  # noqa: PLC0415 - needless for most pods
 
-        report = add_creation_failures(report, target.not_created)
+def _add_creation_failures(target: TargetPod, report: Explanation) -> Explanation:
+    """Add why the target's workload could not create some pods."""
+    if target.not_created is None:
+        return report
+    from kschedctl.commands.explain.new_pods import add_creation_failures  # noqa: PLC0415 - needless for most pods
 
-    # Its workload has no pods until a queue admits it
+    return add_creation_failures(report, target.not_created)
+
+
+def _add_objects_waiting_for_queues(target: TargetPod, report: Explanation) -> Explanation:
+    """Add the objects that wait for a queue. A fitting pod is not created until the queue admits its workload."""
     report = replace(report, waiting_elsewhere=target.waiting_elsewhere)
-    if has_unadmitted(target.waiting_elsewhere) and report.verdict in FINE:
-        first = target.waiting_elsewhere[0]
-        report = replace(
-            report,
-            verdict=NOT_CREATED,
-            headline=f"{first.resource} {first.headline}",
-            once_created=OnceCreated(report.verdict, report.headline) if report.headline else None,
-            undecided=False,
-        )
-    return report
+    if not has_unadmitted(target.waiting_elsewhere) or report.verdict not in FINE:
+        return report
+    first = target.waiting_elsewhere[0]
+    return replace(
+        report,
+        verdict=NOT_CREATED,
+        headline=f"{first.resource} {first.headline}",
+        once_created=OnceCreated(report.verdict, report.headline) if report.headline else None,
+        undecided=False,
+    )
 
 
 def find_or_create_target(cluster: Cluster, pod: PodReference, call_extender: CallExtender | None = None) -> TargetPod:

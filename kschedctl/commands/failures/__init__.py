@@ -71,7 +71,7 @@ from kschedctl.replay.settling import (
 )
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
-from kschedctl.replay.volume_places import find_pinned_volumes
+from kschedctl.replay.volumes import find_pinned_volumes
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.placements import list_unplaced_evicted_pods
 from kschedctl.scheduler.engine.extenders import CallExtender
@@ -338,23 +338,21 @@ def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
     if loss.shuffled:
         displaced = shuffle_returning_pods(simulation, displaced, Random(loss.seed))
     recreated = [position for position in displaced if position not in denied_positions]
-    certain_outcomes = None
-    if not loss.needs_places:
-        certain_outcomes = find_certain_outcomes(shared, simulation, is_lost_node, recreated)
-    if certain_outcomes is None:
-        outcomes = schedule_with_victims(simulation, recreated, report_parts)
-    else:
-        outcomes = certain_outcomes
+    certain = None if loss.needs_places else find_certain_outcomes(shared, simulation, is_lost_node, recreated)
+    outcomes = certain.outcomes if certain else schedule_with_victims(simulation, recreated, report_parts)
     if simulation.interrupted:
         raise KeyboardInterrupt
     ended |= dict.fromkeys(find_ended_pods(simulation))
     outcomes = [outcome for outcome in outcomes if outcome.position not in ended]
 
     # The time before the nodes are deleted
-    waiting, late_pods = report_pods_before_deletion(shared, is_lost_node, recreated, outcomes, loss.seed)
+    may_wait = certain is None or not certain.hold_before_deletion
+    waiting, late_pods = report_pods_before_deletion(
+        shared, is_lost_node, recreated, outcomes, loss.seed, may_wait=may_wait
+    )
 
     counts_by_place: PodCountFields = {"zones": (), "nodes_changed": ()}
-    if certain_outcomes is None:
+    if certain is None:
         requested_after = np.zeros_like(view.requested)
         requested_after[~is_lost_node] = simulation.view.requested
         counts_by_place = count_pods_by_place(view, view.requested, requested_after)

@@ -4,11 +4,15 @@ A replay decides which node each pod gets. Most reports need to know only whethe
 if, at the start, it fits on at least as many nodes as there are displaced pods: each of the others changes the verdict
 about at most one node, namely the node that it gets. Nothing is evicted, since no pod that might preempt is left
 without a node. The proofs hold for any order of the pods.
+
+The proofs also hold before the lost nodes are deleted, unless a spread constraint has a domain in which only lost nodes
+are left. Terminating pods take no room on other nodes, are not counted for spreading, and only help required affinity.
+Their anti-affinity matters only on the lost nodes, since anti-affinity in larger domains proves nothing here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -50,14 +54,24 @@ class _Kind(NamedTuple):
     """The topology key of their hard spread constraint whose domains have several nodes, "" for none."""
 
 
+class CertainOutcomes(NamedTuple):
+    """The outcomes of all pods of a failure."""
+
+    outcomes: list[Outcome]
+    """The outcomes in the order of the queue, but pods that fit nowhere come last.
+
+    Pods that get a node are not placed there. Their outcomes have one of the nodes on which they fit.
+    """
+    hold_before_deletion: bool
+    """True if the same pods surely get a node before the lost nodes are deleted."""
+
+
 def find_certain_outcomes(
     shared: SharedCluster, simulation: Simulation, is_lost_node: Bools, recreated: Sequence[Position]
-) -> list[Outcome] | None:
+) -> CertainOutcomes | None:
     """Return the outcomes of the recreated pods, or None if only a replay of all of them can tell.
 
-    `simulation` is the cluster after the loss of the nodes in the mask (N,). Pods that get a node are not placed there,
-    and their outcomes have one of the nodes on which they fit. The order of the outcomes is that of the queue, and pods
-    that fit nowhere come last.
+    `simulation` is the cluster after the loss of the nodes in the mask (N,).
     """
     view = simulation.view
     rows, _ = view.nominations
@@ -67,6 +81,7 @@ def find_certain_outcomes(
 
     kinds = shared.get_cached(_Kinds)
     row_by_info: dict[int, Row] = {}
+    spread_keys = set()
     placed = []
     rejected = []
     for position in simulation.sort_for_queue(recreated):
@@ -85,11 +100,24 @@ def find_certain_outcomes(
             if row is None:
                 return None
             row_by_info[number] = row
+            if kind.spread_key:
+                spread_keys.add(kind.spread_key)
         placed.append(Outcome(position, SCHEDULED, row=row_by_info[number]))
 
     for _ in placed:
         report_parts(1)
-    return placed + schedule_with_victims(simulation, rejected, report_parts)
+    outcomes = placed + schedule_with_victims(simulation, rejected, report_parts)
+    return CertainOutcomes(outcomes, _has_every_domain(shared.scheduler.view, is_lost_node, spread_keys))
+
+
+def _has_every_domain(view: Fork, is_lost_node: Bools, keys: Iterable[str]) -> bool:
+    """Return whether each domain of these topology keys still has a node without the nodes in the mask (N,)."""
+    for key in keys:
+        domains = view.nodes.label(key)
+        remaining = (domains.present & ~is_lost_node).nonzero()[0]
+        if np.count_nonzero(domains.count_rows(remaining)) < domains.occupied:
+            return False
+    return True
 
 
 def _is_rejected_for_good(kind: _Kind, info: PodInfo, view: Fork) -> bool:

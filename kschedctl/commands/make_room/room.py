@@ -447,7 +447,7 @@ class RoomMaking:
     def _adopt_plan_if_it_works(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> bool:
         """Adopt the plan if the gang or single pod gets nodes in all of its replays, and return whether it was adopted.
 
-        The first replay decides the nodes of the pods, also of other waiting pods that now fit.
+        The first replay decides the nodes of the pods, including other waiting pods that now fit.
         """
         replays = self._get_replays_of_all_outcomes(unit, plan, emptied)
         if not replays:

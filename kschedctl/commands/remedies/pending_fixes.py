@@ -591,9 +591,9 @@ def _iter_helpless_pods(
 
 
 def _choose_best_fix(group: SimilarWaitingPods, fruitless: Collection[frozenset[Fix]]) -> RankedFix | None:
-    """Return the group's best fix, or a fix of no higher price if the best one is `fruitless` and the other one is not.
+    """Return the group's best fix, or the next one of no higher price that is not `fruitless` if the best one is.
 
-    Return None if the group has no fixes.
+    If all such fixes are `fruitless`, return the best fix. Return None if the group has no fixes.
     """
     if not group.fixes:
         return None

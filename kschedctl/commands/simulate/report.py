@@ -438,9 +438,10 @@ class SimulationReport(Report, frozen=True):
 
     @property
     def _summary_verdict(self) -> str:
-        """The verdict of the summary. It says whether all pods are created and get a node.
+        """The verdict of the summary.
 
-        If they do, it also says whether running pods lose their nodes, or other objects wait elsewhere.
+        It names the worst outcome: pods are not created, new pods get no node, running pods lose their nodes, waiting
+        pods still wait, or other objects wait elsewhere.
         """
         if self.not_created:
             return "Not all created"

@@ -182,7 +182,7 @@ class NodeSets:
         """Yield the key of each waiting pod with its takers, which are names of shapes.
 
         A shape takes the pod if the pod fits once the set has one more empty node of the shape. That node may be in any
-        zone except the lost one. A pod without takers gets ().
+        zone except the lost one. A pod without takers gets (). If the set has no nodes yet, each pod gets all shapes.
         """
         if not waiting:
             return

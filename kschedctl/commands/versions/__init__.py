@@ -270,11 +270,11 @@ def describe_values(before: object, after: object) -> tuple[str, str]:
         added = [element for element in after if element not in before]
         is_long = max(len(before), len(after)) > MAX_LISTED
         if is_long and (removed or added) and len(removed) < len(before):
-            return _describe_difference(removed, added), _describe_difference(added, removed)
+            return _name_distinct_elements(removed, added), _name_distinct_elements(added, removed)
     return describe_rule_value(before), describe_rule_value(after)
 
 
-def _describe_difference(present: Sequence[object], absent: Sequence[object]) -> str:
+def _name_distinct_elements(present: Sequence[object], absent: Sequence[object]) -> str:
     """Name the elements that a collection has and another one lacks, and those that only the other one has."""
     parts = {"with": present, "without": absent}
     return ", ".join(f"{word} {describe_rule_value(tuple(elements))}" for word, elements in parts.items() if elements)

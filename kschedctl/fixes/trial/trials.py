@@ -284,8 +284,7 @@ def _fork_with_resized_pods(view: Fork, resized: Mapping[ObjectKey, EditedObject
 
     def build() -> Fork:
         """Build the fork from a cluster with the changed pods."""
-        # `key[1:]` is the namespace and name
-        changed = change_pods(view.cluster, {key[1:]: edit.after for key, edit in resized.items()})  # type: ignore[misc]
+        changed = change_pods(view.cluster, {(key.namespace, key.name): edit.after for key, edit in resized.items()})  # type: ignore[misc]
         return Fork.from_cluster(changed, view.settings)
 
     return _restore_placements(view.memo(("resized pods", frozenset(resized)), build).fork(), view)
@@ -384,7 +383,7 @@ def apply_edits_to_cluster(
         new_objects: Any = tuple(objects)
         cluster = replace(cluster, **{FIELDS[kind]: new_objects})
     if with_pods_and_nodes:
-        changed_pods = {key[1:]: edit.after for key, edit in edits_of_pods.items()}
+        changed_pods = {(key.namespace, key.name): edit.after for key, edit in edits_of_pods.items()}
         cluster = change_pods(cluster, changed_pods)  # type: ignore[arg-type]
     return cluster
 
@@ -394,8 +393,9 @@ def _put_or_remove_object(objects: list[Any], key: ObjectKey, after: Struct | No
 
     `objects` is sorted by namespace and name, and is changed in place.
     """
-    index = bisect_left(objects, key[1:], key=get_object_key)
-    if index < len(objects) and get_object_key(objects[index]) == key[1:]:
+    namespaced_name = (key.namespace, key.name)
+    index = bisect_left(objects, namespaced_name, key=get_object_key)
+    if index < len(objects) and get_object_key(objects[index]) == namespaced_name:
         del objects[index]
     if after is not None:
         objects.insert(index, after)

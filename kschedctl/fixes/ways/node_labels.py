@@ -185,7 +185,8 @@ def _strip_prefix(key: str) -> str:
 def is_misspelt(key: str, value: str, candidate: str, known_values: Collection[str]) -> bool:
     """Return whether the value is probably a misspelling of `candidate`, the value of a node's label.
 
-    `key` is the label. An operating system or architecture is misspelt only if it is a known synonym of the candidate.
+    `key` is the label's key. An operating system or architecture is misspelt only if it is a known synonym of the
+    candidate.
     """
     platforms = PLATFORMS.get(STABLE_LABELS.get(key, key))
     if platforms is not None and (value in platforms or value.lower() in SYNONYMS):

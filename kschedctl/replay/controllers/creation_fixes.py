@@ -222,10 +222,11 @@ class MissingPods:
             denied_pod = DeniedPod(state.cluster, self.owner.namespace, state.manifest, attempt.denials[0])
             steps = suggest_steps(denied_pod)
         else:  # only quotas deny the pods
-            has_unset_resources = bool(resource_quota.find_unset_resources(attempt.stored))
-            if not has_unset_resources and (
-                smaller_state := self._find_state_with_smaller_requests(state, attempt.stored, replay)
-            ):
+            sets_all_resources = not resource_quota.find_unset_resources(attempt.stored)
+            smaller_state = (
+                self._find_state_with_smaller_requests(state, attempt.stored, replay) if sets_all_resources else None
+            )
+            if smaller_state:
                 yield smaller_state
             steps = _suggest_quota_steps(attempt.stored, self.count)
         for step in steps:

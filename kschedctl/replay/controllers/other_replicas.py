@@ -170,7 +170,7 @@ def _replay_update(target: TargetPod, workload: Struct) -> PlacedReplicas | None
     )
 
 
-class Victims(NamedTuple):
+class PreemptedPods(NamedTuple):
     """The pods that preemption evicts, each once."""
 
     evicted: tuple[str, ...]
@@ -180,19 +180,19 @@ class Victims(NamedTuple):
     """The Jobs that fail because of the evictions."""
 
 
-def _list_victims(simulation: Simulation, outcomes: Iterable[Outcome], own_pods: Collection[Position]) -> Victims:
+def _list_victims(simulation: Simulation, outcomes: Iterable[Outcome], own_pods: Collection[Position]) -> PreemptedPods:
     """List the evicted pods apart from the workload's own pods and pods that were being deleted anyway."""
     displaced = dict.fromkeys(list_displaced_victims(simulation, outcomes))
     victims = [position for position in displaced if position not in own_pods]
     view = simulation.view
-    return Victims(
+    return PreemptedPods(
         evicted=tuple(view.pods.objects[position].key for position in victims),
         without_node=tuple(view.pods.objects[position].key for position in victims if not view.has_node(position)),
         failed_jobs=JobFailures.of(view.objects).report_failed_jobs(view.cluster),
     )
 
 
-def replay_preemption(target: TargetPod, victims: Collection[str]) -> Victims | None:
+def replay_preemption(target: TargetPod, victims: Collection[str]) -> PreemptedPods | None:
     """Replay what the target's preemption of the `victims` leads to, and return all evicted pods.
 
     Controllers recreate the evicted pods, which may evict others in turn. Return None if the replay evicts other pods

@@ -69,6 +69,13 @@ class Fact(
         """Return a short description."""
         raise NotImplementedError
 
+    def describe_node(self) -> str:
+        """Describe what the node has, for a narrow list of nodes beside the pod's demands.
+
+        By default, this is the whole description.
+        """
+        return self.describe()
+
     names_node: ClassVar[bool] = False
     """True if `describe_cause` names the node itself, so that it also suits a cluster with a single node."""
     names_best_node: ClassVar[bool] = False

@@ -104,6 +104,16 @@ class NodeAffinityUnmet(Fact, frozen=True):
         needs = self._describe_needs("the node")
         return f"the pod {needs}" if needs else NO_POSSIBLE_TERM
 
+    def describe_node(self) -> str:
+        """Describe the labels of the node, or the whole fact if it is about no label.
+
+        >>> NodeAffinityUnmet((Wanted("disk", "In", ("ssd",), "hdd"), Wanted("gpu", "In", ("yes",)))).describe_node()
+        'disk=hdd, no label gpu'
+        """
+        unmet = self.selector or [requirement for term in self.terms for requirement in term]
+        labels = dict.fromkeys(requirement.describe_label() for requirement in unmet if not requirement.field)
+        return ", ".join(labels) or self.describe()
+
     def describe_cause(self, scope: CauseScope) -> str:
         """Describe what the pod needs, what the named node has instead, and how many nodes do not match.
 

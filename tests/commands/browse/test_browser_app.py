@@ -44,10 +44,10 @@ NO_SENSE = {
     "class=nope": 'no PriorityClass "nope" (available: batch-low,',
     "node=nope": 'node "nope" not found',
 }
-"""What is supposed, and what is said of it."""
+"""Invalid assumptions, each with its error message."""
 
 
-def test_the_list_has_pending_pods_under_their_causes_and_the_first_is_explained() -> None:
+def test_list_groups_pending_pods_by_cause_and_explains_the_first() -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         names = lines(browser.pod_list)
         heading = names[names.index(CHECKOUT) - 2 : names.index(CHECKOUT)]
@@ -61,7 +61,7 @@ def test_the_list_has_pending_pods_under_their_causes_and_the_first_is_explained
     drive(demo(), steps)
 
 
-def test_search_finds_pods_by_name_and_cause_and_nodes_and_workloads() -> None:
+def test_search_finds_pods_nodes_and_workloads() -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         await press(browser, pilot, "slash", *"insufficient")
         assert browser.pod_list.subjects == [Openable("pod", CHECKOUT)]
@@ -80,7 +80,7 @@ def test_search_finds_pods_by_name_and_cause_and_nodes_and_workloads() -> None:
     drive(demo(), steps)
 
 
-def test_a_pod_named_on_a_node_is_gone_to_and_the_search_ends() -> None:
+def test_choosing_a_pod_on_a_node_shows_it_and_ends_the_search() -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         await write(browser, pilot, "slash", "general-b2")
         await press(browser, pilot, "enter")
@@ -96,7 +96,7 @@ def test_a_pod_named_on_a_node_is_gone_to_and_the_search_ends() -> None:
     drive(demo(), steps)
 
 
-def test_as_if_tells_the_answer_before_and_now_and_escape_takes_it_back() -> None:
+def test_assumption_shows_both_answers_and_escape_reverts_it() -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         await write(browser, pilot, "slash", "checkout")
         before = "before: Unschedulable: needs 1.5 CPUs"
@@ -119,7 +119,7 @@ def test_as_if_tells_the_answer_before_and_now_and_escape_takes_it_back() -> Non
     drive(demo(), steps)
 
 
-def test_what_makes_no_sense_is_told_and_can_be_corrected() -> None:
+def test_invalid_assumption_can_be_corrected() -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         was = said(browser)
         for words, why in NO_SENSE.items():
@@ -155,7 +155,7 @@ def test_keys_can_be_clicked() -> None:
     drive(demo(), steps)
 
 
-def test_the_supposed_limit_of_a_toleration_is_its_effect() -> None:
+def test_assumed_toleration_can_be_limited_to_an_effect() -> None:
     asked = demo().build_target(CHECKOUT)
     (added,) = apply_suppositions(asked, "tolerate=a=b:NoExecute").pod.spec.tolerations[
         len(asked.pod.spec.tolerations) :
@@ -164,8 +164,8 @@ def test_the_supposed_limit_of_a_toleration_is_its_effect() -> None:
 
 
 @pytest.mark.parametrize("words", ["node=general-a1", "node=gpu-a1", "node=spot-c1 node=spot-c1 cpu=1"])
-def test_nodes_more_are_answered_for_as_if_the_cluster_was_read_with_them(words: str) -> None:
-    """All columns made anew, in which the order of the nodes is another."""
+def test_assumed_nodes_give_the_answer_of_a_cluster_that_has_them(words: str) -> None:
+    """All columns are built again, with another order of nodes."""
     session = demo()
     for pending_pod in session.pending_pods:
         asked = session.build_target(pending_pod.key, words)
@@ -176,7 +176,7 @@ def test_nodes_more_are_answered_for_as_if_the_cluster_was_read_with_them(words:
         assert len(quick.nodes) in (0, 12 + words.count("node="))
 
 
-def test_nodes_with_what_stands_against_them_and_what_is_on_them() -> None:
+def test_nodes_show_their_obstacles_and_pods() -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         await write(browser, pilot, "slash", "checkout")
         await press(browser, pilot, "2")
@@ -203,7 +203,7 @@ def test_nodes_with_what_stands_against_them_and_what_is_on_them() -> None:
     drive(demo(), steps)
 
 
-def test_a_workload_with_its_pods_by_zone_leads_on_to_nodes_and_back() -> None:
+def test_workload_leads_to_its_nodes_and_back() -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         await write(browser, pilot, "slash", "shop/cart")
         await press(browser, pilot, "w")
@@ -223,7 +223,7 @@ def test_a_workload_with_its_pods_by_zone_leads_on_to_nodes_and_back() -> None:
     drive(demo(), steps)
 
 
-def test_a_pod_without_a_controller_is_its_own_workload() -> None:
+def test_pod_without_a_controller_is_its_own_workload() -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         await write(browser, pilot, "slash", "waits")
         await press(browser, pilot, "w")
@@ -263,7 +263,7 @@ def test_remedies_are_chosen_opened_and_copied() -> None:
     drive(demo(), steps)
 
 
-def test_the_command_that_asks_the_same_is_copied_also_of_a_supposition() -> None:
+def test_copied_command_includes_the_assumption() -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         await write(browser, pilot, "slash", "checkout")
         await press(browser, pilot, "c")
@@ -276,7 +276,7 @@ def test_the_command_that_asks_the_same_is_copied_also_of_a_supposition() -> Non
     assert browser.copied == [f"kschedctl explain {CHECKOUT} --demo", supposed_too]
 
 
-def test_tab_goes_to_the_other_side_and_escape_back() -> None:
+def test_tab_moves_to_the_other_side_and_escape_returns() -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         assert browser.pod_list.has_focus
         await press(browser, pilot, "tab")
@@ -302,7 +302,7 @@ def test_quit(key: str, before: tuple[str, ...]) -> None:
     drive(demo(), steps)
 
 
-def test_keys_are_letters_while_one_types() -> None:
+def test_keys_are_letters_while_typing() -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         await press(browser, pilot, "slash", *"qacw?r1")
         assert browser.search_text == "qacw?r1"
@@ -320,7 +320,7 @@ def test_workloads_are_found_with_their_kinds() -> None:
     )  # fmt: skip
 
 
-def test_the_newest_question_is_answered_however_fast_one_goes() -> None:
+def test_only_the_latest_question_is_answered() -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         await pilot.press(*["down"] * 9)
         await wait_until_settled(browser, pilot)
@@ -330,7 +330,7 @@ def test_the_newest_question_is_answered_however_fast_one_goes() -> None:
     drive(demo(), steps)
 
 
-def test_colon_goes_where_k9s_goes() -> None:
+def test_colon_goes_to_the_places_of_k9s() -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         await write(browser, pilot, "colon", "ns shop")
         assert {subject.name.split("/")[0] for subject in browser.pod_list.subjects} == {"shop"}

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import small
 from driven_browser import CHECKOUT, LARGE, demo, drive, lines, of_objects, press, read_screen, shown, text, write
 from textual.pilot import Pilot
 
+from kschedctl.cluster import Cluster
 from kschedctl.commands.browse.answer_pane import TabLine
-from kschedctl.commands.browse.answers import list_node_map_lines
+from kschedctl.commands.browse.answers import list_node_lines, list_node_map_lines
 from kschedctl.commands.browse.app import Browser
 from kschedctl.commands.browse.lines import LineList
 from kschedctl.commands.browse.session import format_fix_commands
+from kschedctl.commands.explain.one_pod import explain
 from kschedctl.commands.explain.report import Explanation, NodeReport, Refusal
 from kschedctl.reports.remedy import Remedy
 
@@ -32,7 +35,7 @@ def names(browser: Browser) -> list[str]:
     return [subject.name for subject in browser.pod_list.subjects]
 
 
-def test_pods_by_cause_by_age_by_name() -> None:
+def test_pods_are_sorted_by_cause_age_or_name() -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         await press(browser, pilot, "s")
         assert names(browser) == ["shop/c-old", "batch/b-middle", "shop/a-young"]
@@ -45,7 +48,7 @@ def test_pods_by_cause_by_age_by_name() -> None:
     drive(of_objects(*AGED), steps)
 
 
-def test_a_namespace_is_picked_and_left() -> None:
+def test_namespace_is_selected_and_left() -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         await press(browser, pilot, "n")
         assert [line.split() for line in shown(browser)[1:]] == [["3", "all"], ["1", "batch"], ["2", "shop"]]
@@ -59,7 +62,7 @@ def test_a_namespace_is_picked_and_left() -> None:
     drive(of_objects(*AGED), steps)
 
 
-def test_the_shown_tab_stands_in_brackets() -> None:
+def test_shown_tab_is_in_brackets() -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         for key, name in zip("12345", ("Why", "Nodes", "Scores", "Fixes", "Map"), strict=True):
             await press(browser, pilot, key)
@@ -83,7 +86,7 @@ def test_nodes_are_sorted() -> None:
     drive(demo(), steps)
 
 
-def test_an_entry_of_the_map_lists_its_nodes() -> None:
+def test_entry_of_the_map_lists_its_nodes() -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         await write(browser, pilot, "slash", CHECKOUT)
         await press(browser, pilot, "5")
@@ -105,7 +108,7 @@ def test_an_entry_of_the_map_lists_its_nodes() -> None:
     drive(demo(), steps, LARGE)
 
 
-def test_a_map_of_thousands_of_nodes_has_a_character_for_each() -> None:
+def test_map_of_thousands_of_nodes_has_a_character_for_each() -> None:
     refusal = Refusal("NodeResourcesFit", "Insufficient cpu")
     nodes = tuple(
         NodeReport(f"n{i}", f"z{i % 3}", "general", i % 50 == 0, () if i % 50 == 0 else (refusal,))
@@ -126,8 +129,8 @@ def test_comments_are_not_copied() -> None:
     assert format_fix_commands(Remedy("", "operator", None, (), ("# call somebody",), ())) == ""
 
 
-def test_a_pod_that_a_quota_denies_is_listed_and_explained() -> None:
-    """No pod is pending: the ReplicaSet's event is all there is of the third pod."""
+def test_pod_that_a_quota_denies_is_listed_and_explained() -> None:
+    """No pod is pending. Only the ReplicaSet's event shows the third pod."""
     replica_set = {
         "kind": "ReplicaSet",
         "metadata": {"name": "web-5f", "namespace": "shop", "uid": "u1"},
@@ -157,7 +160,7 @@ def test_a_pod_that_a_quota_denies_is_listed_and_explained() -> None:
     drive(of_objects(replica_set, event), steps)
 
 
-def test_an_object_that_waits_before_the_scheduler_sees_its_pods_is_listed_and_explained() -> None:
+def test_object_that_waits_for_another_controller_is_listed_and_explained() -> None:
     job = {
         "kind": "Job",
         "apiVersion": "batch/v1",
@@ -176,3 +179,31 @@ def test_an_object_that_waits_before_the_scheduler_sees_its_pods_is_listed_and_e
         assert any("suspend" in line for line in shown(browser))
 
     drive(of_objects(job), steps)
+
+
+def test_a_narrow_node_list_shows_what_each_node_has() -> None:
+    """The list of an 80-column terminal has 46 columns, in which the pod's demand and the figures do not fit."""
+    skewed = {**small.spread(), **small.pod_spec("1")}
+    objects = [
+        small.node("general-b2", cpu="3900m"),
+        small.node("general-a3", "b"),
+        small.node("general-c1", "c", cpu="8"),
+        small.replica("r1", "general-a3"),
+        small.pod("big", cpu="4100m", nodeSelector={"pool": "p"}),
+        small.pod("elsewhere", nodeSelector={"disk": "ssd"}),
+        {**small.pod("spread"), "spec": skewed},
+    ]
+    objects.append(small.pod("filler", "general-c1", "7"))
+    cluster = Cluster.from_objects(objects)
+    answers = {}
+    for name in ("big", "elsewhere", "spread"):
+        rows = list_node_lines(explain(cluster, f"d/{name}"), 46)
+        cells = [rows[place].text.split() for place in range(1, len(rows))]
+        answers[name] = {node_name: " ".join(words) for node_name, *words in cells}
+    assert answers["big"] == {
+        "general-b2": "3.9 of 3.9 CPUs free",
+        "general-a3": "3 of 4 CPUs free",
+        "general-c1": "1 of 8 CPUs free",
+    }
+    assert set(answers["elsewhere"].values()) == {"no label disk"}
+    assert answers["spread"]["general-a3"] == "b has 1 pod, fewest is 0"

@@ -45,7 +45,7 @@ EXPIRED = b'{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expir
 LATER = 5000
 """A resourceVersion after all recorded ones."""
 WAITING = ("p01-cpu", "p02-memory", "p05-taint", "p11-spread", "p23-never", "p29-cordoned")
-"""Of the recorded pods that wait those that the server has: each is replayed after each change."""
+"""The recorded pending pods that the server has. Each of them is replayed after each change."""
 
 
 @pytest.fixture(autouse=True)
@@ -72,7 +72,7 @@ def listed() -> Response:
 
 
 class Changes:
-    """What the watch of pods says, and what the server answers when it does not want to."""
+    """The events of the pods' watch, and the server's response if it denies requests."""
 
     def __init__(self) -> None:
         self.changed = threading.Condition()
@@ -160,7 +160,7 @@ def is_listed(browser: Browser, name: str) -> bool:
     return Openable("pod", f"lab/{name}") in browser.pod_list.subjects
 
 
-def test_pods_come_and_go_and_what_is_chosen_stays(tmp_path: Path) -> None:
+def test_selection_survives_added_and_deleted_pods(tmp_path: Path) -> None:
     with live_cluster(tmp_path) as (changes, live):
 
         async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
@@ -180,7 +180,7 @@ def test_pods_come_and_go_and_what_is_chosen_stays(tmp_path: Path) -> None:
         drive(next(live.sessions), steps, live=live)
 
 
-def test_what_became_of_the_chosen_pod_is_told(tmp_path: Path) -> None:
+def test_fate_of_the_chosen_pod_is_shown(tmp_path: Path) -> None:
     with live_cluster(tmp_path) as (changes, live):
 
         async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
@@ -198,7 +198,7 @@ def test_what_became_of_the_chosen_pod_is_told(tmp_path: Path) -> None:
         drive(next(live.sessions), steps, live=live)
 
 
-def test_search_supposition_and_open_node_outlive_a_change(tmp_path: Path) -> None:
+def test_search_assumption_and_open_node_survive_a_change(tmp_path: Path) -> None:
     with live_cluster(tmp_path) as (changes, live):
 
         async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
@@ -221,7 +221,7 @@ def test_search_supposition_and_open_node_outlive_a_change(tmp_path: Path) -> No
         drive(next(live.sessions), steps, live=live)
 
 
-def test_a_watch_that_is_too_late_is_taken_up_again(tmp_path: Path) -> None:
+def test_expired_watch_is_restarted(tmp_path: Path) -> None:
     with live_cluster(tmp_path) as (changes, live):
 
         async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
@@ -244,9 +244,7 @@ def test_a_watch_that_is_too_late_is_taken_up_again(tmp_path: Path) -> None:
     ],
     ids=["401", "connection lost"],
 )
-def test_a_lost_cluster_is_told_stays_on_the_screen_and_is_read_again(
-    tmp_path: Path, refusal: Response, why: str
-) -> None:
+def test_lost_connection_is_reported_and_retried(tmp_path: Path, refusal: Response, why: str) -> None:
     with live_cluster(tmp_path) as (changes, live):
 
         async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
@@ -267,7 +265,7 @@ def test_a_lost_cluster_is_told_stays_on_the_screen_and_is_read_again(
         drive(next(live.sessions), steps, live=live)
 
 
-def test_a_watch_that_is_forbidden_is_told(tmp_path: Path) -> None:
+def test_forbidden_watch_is_reported(tmp_path: Path) -> None:
     with live_cluster(tmp_path) as (changes, live):
         forbidden = status(403, "pods is forbidden", "Forbidden")
 
@@ -281,7 +279,7 @@ def test_a_watch_that_is_forbidden_is_told(tmp_path: Path) -> None:
         drive(next(live.sessions), steps, live=live)
 
 
-def test_what_nobody_expected_of_a_new_state_ends_the_browser_and_is_raised(tmp_path: Path) -> None:
+def test_unexpected_error_ends_the_browser_and_is_raised(tmp_path: Path) -> None:
     looked_at = threading.Event()
 
     def broken() -> Iterator[Any]:

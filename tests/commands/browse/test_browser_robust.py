@@ -68,7 +68,7 @@ def test_hostile_names_are_shown_as_text(name: str) -> None:
 
 
 @pytest.mark.parametrize("objects", [(), (node("n"),), (node("n"), pod("running", "1", nodeName="n"))], ids=len)
-def test_where_no_pod_is_pending(objects: tuple[dict[str, Any], ...]) -> None:
+def test_cluster_without_pending_pods(objects: tuple[dict[str, Any], ...]) -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         assert " ".join(lines(browser.pod_list)).startswith("no pod is pending here")
         await press(browser, pilot, "enter", "w", "a", "c", "2", "down", "enter", "4", "enter", "escape", "1", "escape")
@@ -82,7 +82,7 @@ def test_where_no_pod_is_pending(objects: tuple[dict[str, Any], ...]) -> None:
     drive(of_objects(*objects), steps)
 
 
-def test_what_is_not_known_is_told_above_the_tabs() -> None:
+def test_unknowns_are_shown_above_the_tabs() -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         assert flat(browser).startswith(
             "d/web Schedulable (not certain: PersistentVolumeClaims could not be read: forbidden)"
@@ -117,7 +117,7 @@ def test_five_thousand_nodes_and_a_thousand_pending_pods() -> None:
     drive(of_objects(*nodes, *pods), steps)
 
 
-def test_the_desk_answers_the_newest_of_each_kind_the_urgent_first() -> None:
+def test_background_answers_the_latest_question_of_each_kind_in_order() -> None:
     import threading  # noqa: PLC0415
 
     said, go, failures = list[str](), threading.Event(), list[Exception]()
@@ -200,20 +200,20 @@ def test_real_terminals(environment: dict[str, str]) -> None:
         assert not any(b"\x1b[%dm" % color in found.seen for color in range(30, 38))
 
 
-def test_control_c_ends_it_while_it_works(tmp_path: Path) -> None:
+def test_control_c_ends_the_browser_while_it_works(tmp_path: Path) -> None:
     with terminal("--demo", "-A", TERM="xterm") as found:
         found.until(lambda: b"pending" in found.seen or b"replaying" in found.seen)
         found.type(b"\x03")
         assert found.end() == 0
 
 
-def test_without_a_terminal_one_line_says_so(run: Run) -> None:
+def test_error_without_a_terminal_is_one_line(run: Run) -> None:
     code, out, err = run("browse", "--demo")
     assert (code, out) == (2, "")
     assert err == "error: browse needs a terminal (kschedctl explain -A prints the same)\n"
 
 
-def test_without_textual_one_line_says_how_to_install_it() -> None:
+def test_error_without_textual_says_how_to_install_it() -> None:
     program = "import sys; sys.modules['textual'] = None; from kschedctl.cli.main import main; sys.exit(main())"
     ours, theirs = pty.openpty()
     with subprocess.Popen(

@@ -20,7 +20,7 @@ KEYS = {
     "as-if": ("a", *"cpu=500m", "enter", "1"), "supposing": ("a",), "bad-as-if": ("a", *"cpi=1", "enter"),
     "remedy": ("4", "enter"), "copied": ("c",), "help": ("question_mark",),
 }  # fmt: skip
-"""Of one pod that was searched for."""
+"""The keys for each screen of one pod, which was found by a search."""
 TINY = (40, 10)
 
 
@@ -63,7 +63,7 @@ def screens(size: tuple[int, int]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("size", [SMALL, LARGE], ids=["80x24", "160x50"])
-def test_screens_look_as_they_did(size: tuple[int, int]) -> None:
+def test_screens_are_unchanged(size: tuple[int, int]) -> None:
     found = screens(size)
     files = {name: SCREENS / f"{name}-{size[0]}x{size[1]}.txt" for name in found}
     if os.environ.get(UPDATE):
@@ -73,7 +73,7 @@ def test_screens_look_as_they_did(size: tuple[int, int]) -> None:
         assert found[name] == file.read_text(), name
 
 
-def test_the_sides_stand_one_above_the_other_where_there_is_no_room() -> None:
+def test_sides_are_stacked_on_a_narrow_screen() -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         before = read_screen(browser)
         await pilot.resize_terminal(*TINY)
@@ -92,7 +92,7 @@ def test_the_sides_stand_one_above_the_other_where_there_is_no_room() -> None:
     drive(demo(), steps)
 
 
-def test_the_screen_that_help_shows_is_one_of_them() -> None:
+def test_help_shows_one_of_the_screens() -> None:
     lines = (SCREENS / "as-if-80x24.txt").read_text().splitlines()
     topic = Path(__file__).parents[3] / "kschedctl/cli/topics/output.md"
     assert "".join(f"{line.rstrip()}\n" for line in lines) in topic.read_text()

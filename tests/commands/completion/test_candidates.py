@@ -64,13 +64,13 @@ def test_names_of_each_kind(source: list[str]) -> None:
     assert names("priority-classes", "explain", *source, "--as-if-priority-class", "h") == ["high"]
 
 
-def test_options_may_hold_their_values(write: Write) -> None:
+def test_options_with_attached_values(write: Write) -> None:
     file = write(*PODS)
     assert names("pods", "explain", f"--filename={file}", "--namespace=shop", "c") == ["cart"]
     assert names("nodes", "drain", "--demo", "general-a")[0] == "general-a1"
 
 
-def test_rules_and_what_a_kubeconfig_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rules_and_names_of_a_kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "pdb-missing" in names("rules", "lint", "--select", "pdb-")
     first = {"contexts": [{"name": "prod"}, {"name": "arn:aws:eks:eu:1:cluster/x"}], "users": [{"name": "me"}]}
     (tmp_path / "a").write_text(json.dumps(first))
@@ -81,18 +81,18 @@ def test_rules_and_what_a_kubeconfig_names(tmp_path: Path, monkeypatch: pytest.M
     assert names("contexts", "explain", "--kubeconfig", str(tmp_path / "b"), "--context", "") == ["dev"]
 
 
-def test_what_a_shell_would_run_is_no_name(write: Write) -> None:
+def test_names_that_a_shell_would_run_are_left_out(write: Write) -> None:
     assert names("pods", "explain", "-f", write(pod("$(id)"), pod("a;b"), pod("`id`"), pod("fine")), "") == ["fine"]
 
 
 @pytest.mark.parametrize("words", [["explain", "-f", "nope", ""], ["drain", "--snapshot", "x", ""]])
-def test_faults_are_silent(run: Run, words: list[str]) -> None:
+def test_errors_are_silent(run: Run, words: list[str]) -> None:
     assert run("__complete", *words) == (0, ":36\n", "")
     assert run("__complete", "nothing", "such") == (0, ":4\n", "")
 
 
-def test_aliases_cannot_blow_up_a_file(tmp_path: Path) -> None:
-    """Six levels of ten aliases are a million pods; the file is refused as every command refuses it."""
+def test_nested_aliases_are_rejected(tmp_path: Path) -> None:
+    """Six levels of ten aliases are a million pods. The file is rejected as by every command."""
     lists = [f"- &l{i} {{kind: List, items: [{', '.join([f'*l{i - 1}'] * 10)}]}}" for i in range(1, 7)]
     first = "- &l0 {kind: Pod, metadata: {name: many}}"
     (tmp_path / "few.yaml").write_text("\n".join(["kind: List", "items:", first, *lists[:1]]))
@@ -103,7 +103,7 @@ def test_aliases_cannot_blow_up_a_file(tmp_path: Path) -> None:
 
 
 def test_work_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Too long of the processor, or, where it waits for a disk or a server, on the clock."""
+    """The limit is CPU time or, while waiting for a disk or a server, elapsed time."""
 
     def stuck() -> str:
         while True:
@@ -120,7 +120,7 @@ def test_work_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_waiting_for_the_processor_is_not_counted() -> None:
-    """As on a busy machine: it takes longer on the clock than it may take of the processor."""
+    """On a busy machine, the work takes more elapsed time than its limit of CPU time."""
 
     def delayed() -> str:
         time.sleep(0.5)
@@ -129,8 +129,8 @@ def test_waiting_for_the_processor_is_not_counted() -> None:
     assert run_with_time_limit(0.2, delayed) == "web-2"
 
 
-def test_what_was_cut_off_is_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The names are more than a pipe holds, and nobody reads them before the process is ended."""
+def test_truncated_output_is_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The names are more than a pipe holds, and they are read only after the process was killed."""
     read = completing._read_until_closed
 
     def late(reader: int) -> bytes | None:
@@ -145,7 +145,7 @@ def test_what_was_cut_off_is_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
     assert run_with_time_limit(30, many) == ""
 
 
-def test_what_the_work_gives() -> None:
+def test_results_of_the_worker_process() -> None:
     assert run_with_time_limit(30, lambda: "x" * 100_000) == "x" * 100_000
     assert run_with_time_limit(30, lambda: str(1 // 0)) == ""
 

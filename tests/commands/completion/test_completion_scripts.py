@@ -109,7 +109,7 @@ def output(command: list[str], environment: dict[str, str]) -> list[str]:
 
 
 @pytest.mark.parametrize(("shell", "file"), FILES.items())
-def test_scripts_are_those_that_are_installed(run: Run, shell: str, file: str) -> None:
+def test_scripts_equal_the_installed_ones(run: Run, shell: str, file: str) -> None:
     script = run("completion", shell).out
     assert (SCRIPTS / file).read_text() == script
     assert "kubectl-ksched" in script
@@ -136,8 +136,8 @@ def test_shells_complete(shell: object, words: list[str], expected: set[str], re
 
 @pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("words", NAMES)
-def test_shells_ask_with_all_words(shell: object, words: list[str], scripted: dict[str, str]) -> None:
-    """Fish shows of all lines those that begin as the word does."""
+def test_scripts_pass_all_words(shell: object, words: list[str], scripted: dict[str, str]) -> None:
+    """Of all lines, fish shows those that begin like the word."""
     assert callable(shell)
     if shell is fish:
         words = [*words[:-1], ""]
@@ -146,8 +146,8 @@ def test_shells_ask_with_all_words(shell: object, words: list[str], scripted: di
     assert first == {bash: "a", zsh: "a:the first: one", fish: "a\tthe first: one"}[shell]
 
 
-def test_an_option_and_its_value_in_one_word(run: Run) -> None:
-    """Bash makes three words of it, and replaces the last one."""
+def test_option_with_an_attached_value(run: Run) -> None:
+    """Bash splits the word into three, and replaces the last one."""
     assert run("__complete", "explain", "--color=n").out == "--color=never\n:4\n"
     assert run("__complete", "explain", "--color", "=", "n").out == "never\n:4\n"
     assert run("__complete", "explain", "--color", "=").out == "auto\nalways\nnever\n:4\n"
@@ -169,13 +169,13 @@ def test_kubectl_completes_its_plugin(words: list[str], expected: list[str], rea
     assert output(kubectl(words), real) == expected
 
 
-def test_kubectl_asks_with_all_words(scripted: dict[str, str]) -> None:
-    """Directive 36: no files besides, and in this order."""
+def test_kubectl_script_passes_all_words(scripted: dict[str, str]) -> None:
+    """Directive 36 means: no files, in this order."""
     assert output(kubectl(["explain", "-n", ""]), scripted) == ["explain|-n||", "a", ":36"]
 
 
-def test_the_file_of_options_is_current() -> None:
-    """Check completions/options.json; `python -m kschedctl.cli.completing` writes it anew."""
+def test_file_of_options_is_current() -> None:
+    """`python -m kschedctl.cli.completing` writes completions/options.json."""
     assert json.loads(OUTLINE_FILE.read_text("utf-8")) == json.loads(encode_outlines())
 
 

@@ -15,12 +15,12 @@ from kschedctl.cli.man_page import MAN_PAGE, build_man_page
 GROFF = shutil.which("groff")
 
 
-def test_the_man_page_is_current() -> None:
+def test_man_page_is_current() -> None:
     """`python -m kschedctl.cli.man_page` writes the man page anew."""
     assert MAN_PAGE.read_text("utf-8") == build_man_page()
 
 
-def test_every_command_and_option_is_on_the_man_page() -> None:
+def test_man_page_has_every_command_and_option() -> None:
     text = MAN_PAGE.read_text("utf-8").replace(r"\-", "-")
     assert [name for name in COMMANDS if rf"\fB{name}\fR" not in text] == []
     options = {name for command in COMMANDS for option in read_outline(command).options for name in option.names}
@@ -29,7 +29,7 @@ def test_every_command_and_option_is_on_the_man_page() -> None:
 
 
 @pytest.mark.skipif(GROFF is None, reason="groff is not installed")
-def test_groff_reads_the_man_page_without_a_warning() -> None:
+def test_groff_reads_the_man_page_without_warnings() -> None:
     command = [str(GROFF), "-man", "-Tutf8", "-Kutf8", "-ww", "-P-c", str(MAN_PAGE)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stderr == ""

@@ -94,7 +94,7 @@ def terminal(shell: Shell, home: Path) -> Iterator[Terminal]:
 
 
 @pytest.mark.parametrize("shell", SETTINGS)
-def test_tab_completes_the_line(shell: Shell, tmp_path: Path) -> None:
+def test_tab_completes_the_command_line(shell: Shell, tmp_path: Path) -> None:
     if not shutil.which(shell):
         assert shell is not Shell.BASH, "bash is needed"
         pytest.skip(f"needs {shell}")

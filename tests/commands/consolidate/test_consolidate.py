@@ -63,8 +63,8 @@ def unreachable(name: str) -> Json:
     return found
 
 
-def test_the_last_ready_node_stays() -> None:
-    """Unready and cordoned nodes do not count as nodes that are left."""
+def test_last_ready_node_stays() -> None:
+    """Unready and cordoned nodes do not count as remaining nodes."""
     report = consolidated([unreachable("n1"), node("n2"), node("n3"), node("n4", unschedulable=True)])
     assert names(report) == ["n2"]
     assert [(staying.node, staying.why) for staying in report.staying] == [("n3", "it is the last ready node")]
@@ -72,7 +72,7 @@ def test_the_last_ready_node_stays() -> None:
 
 
 def test_pods_of_unready_nodes_need_room() -> None:
-    """n2 and n3 have 4 CPUs each: the pods of n1 need 5 of the 8 CPUs, so that both nodes stay."""
+    """n2 and n3 have 4 CPUs each. The pods of n1 need 5 of the 8 CPUs, so both nodes stay."""
     stateful = pod("db-0", "n1", "2", owner={"kind": "StatefulSet", "name": "db"})
     pods = [stateful, replica("r1", "n1", "3")]
     down = node("n1", cpu="8", taints=[{"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}])
@@ -92,8 +92,11 @@ def test_pods_of_unready_nodes_need_room() -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_as_many_nodes_as_a_naive_loop(seed: int) -> None:
-    """In the same order; a node that went is cordoned here, and not there in the loop, which spreading does not see."""
+def test_plan_equals_a_naive_loop_of_drains(seed: int) -> None:
+    """The order is the same.
+
+    A removed node is cordoned here but deleted in the loop, which makes no difference without spreading.
+    """
     random = Random(seed)
     objects = [node(f"n{i}", random.choice("ab"), cpu=str(random.choice((3, 4, 6)))) for i in range(5)]
     for number in range(random.randint(3, 9)):
@@ -122,7 +125,7 @@ def _offered(objects: list[Json], name: str) -> int:
     return next(1000 * int(o["status"]["allocatable"]["cpu"]) for o in objects if o["metadata"]["name"] == name)
 
 
-def test_an_empty_node_goes_first_and_the_reason_of_the_other_is_told() -> None:
+def test_empty_node_is_removed_first_and_the_other_has_a_reason() -> None:
     objects = [node("n1"), node("n2"), node("n3"), replica("a", "n1", "3"), replica("b", "n2", "2")]
     report = consolidated(objects)
     assert names(report) == ["n3"]
@@ -137,14 +140,14 @@ def test_bare_pods_and_budgets_keep_nodes() -> None:
     assert {each.node: each.pod for each in report.staying} == {"n1": "d/alone", "n2": "d/r"}
 
 
-def test_pods_that_wait_come_first() -> None:
-    """The waiting pod needs the empty node."""
+def test_pending_pods_come_first() -> None:
+    """The pending pod needs the empty node."""
     objects = [node("n1"), node("n2"), replica("a", "n1", "3"), replica("new", "", "3")]
     assert names(consolidated(objects)) == []
 
 
 def test_headroom() -> None:
-    """1 of 8 cpus is requested: without one node 25 % of 4, so that 75 % are free."""
+    """1 of 8 CPUs is requested. Without one node, 25 % of 4 CPUs are, so that 75 % are free."""
     objects = [node("n1"), node("n2"), replica("a", "n1", "1")]
     assert names(consolidated(objects, headroom=75.0)) == ["n2"]
     report = consolidated(objects, headroom=76.0)
@@ -152,7 +155,7 @@ def test_headroom() -> None:
     assert report.staying[0].why == "cpu: 75% would be free, --headroom requires 76%"
 
 
-def test_pods_that_still_have_to_fit() -> None:
+def test_additional_pods_must_still_fit() -> None:
     objects = [node("n1"), node("n2"), replica("a", "n1", "1"), pod("burst", "", "3")]
     assert names(consolidated(objects, headroom_for=("d/burst",))) == ["n2"]
     for cpu, why in (("4", "would no longer fit"), ("5", "do not fit even before a node is removed")):
@@ -162,8 +165,11 @@ def test_pods_that_still_have_to_fit() -> None:
         assert {each.why for each in report.staying} == {f"the pods of --headroom-for {why}"}
 
 
-def test_the_loss_of_a_zone_is_no_worse_than_before() -> None:
-    """Two nodes of 4 cpus a zone, and 4 of 16 cpus requested: three could go, but a zone alone needs one node."""
+def test_loss_of_a_zone_gets_no_worse() -> None:
+    """Each zone has two nodes of 4 CPUs, and 4 of 16 CPUs are requested.
+
+    Three nodes could be removed, but each zone needs one alone.
+    """
     objects = [node(f"{zone}{i}", zone) for zone in "ab" for i in (1, 2)]
     objects += [replica(f"r{i}", "a1", "1") for i in range(4)]
     assert len(names(consolidated(objects))) == 3
@@ -174,7 +180,7 @@ def test_the_loss_of_a_zone_is_no_worse_than_before() -> None:
     assert any(each.why.startswith("--keep-zone-loss") for each in report.staying)
 
 
-def test_one_pool_alone() -> None:
+def test_only_nodes_of_a_pool() -> None:
     objects = [node("n1"), node("n2"), node("n3"), replica("a", "n1", "1")]
     for each, pool in zip(objects[:3], ("x", "x", "y"), strict=True):
         each["metadata"]["labels"]["karpenter.sh/nodepool"] = pool
@@ -186,7 +192,7 @@ def test_one_pool_alone() -> None:
 
 
 def test_pools_that_lose_nodes() -> None:
-    """1 of 12 cpus of two pools is requested; the two nodes that are empty go."""
+    """1 of 12 CPUs of two pools is requested, and the two empty nodes are removed."""
     objects = [node("n1"), node("n2"), node("n3"), replica("a", "n1", "1")]
     for each, pool in zip(objects[:3], ("x", "x", "y"), strict=True):
         each["metadata"]["labels"]["karpenter.sh/nodepool"] = pool
@@ -196,7 +202,7 @@ def test_pools_that_lose_nodes() -> None:
     assert (y.nodes_before, y.nodes_after, y.cpu_before, y.cpu_after) == (1, 0, 0.0, None)
 
 
-def test_prices_and_an_autoscaler_stand_beside_the_nodes() -> None:
+def test_nodes_show_prices_and_autoscaler_decisions() -> None:
     cluster = Cluster.from_objects([node("n1"), node("n2"), replica("a", "n1", "1")])
     said = AutoscalerVerdicts("Karpenter", frozenset(), {"n2": "stays: no budget"})
     report = find_removable_nodes(cluster, prices={"n2": 0.5}, verdicts=said)
@@ -207,8 +213,8 @@ def test_prices_and_an_autoscaler_stand_beside_the_nodes() -> None:
     )
 
 
-def test_why_an_autoscaler_takes_fewer() -> None:
-    """Three of four could go; it takes one of them, and says of two that they are too young."""
+def test_reasons_why_an_autoscaler_removes_fewer() -> None:
+    """Three of four nodes could be removed. The autoscaler removes one, and two are too young for it."""
     said = AutoscalerVerdicts("Karpenter", frozenset({"n1"}), dict.fromkeys(("n2", "n3"), "stays: too young"), False)
     assert said.summarize(["n1", "n2", "n3"]) == (
         "Karpenter removes 1 node in its next round (not certain): n1; its verdict on n2, n3: stays: too young"
@@ -220,7 +226,7 @@ def test_why_an_autoscaler_takes_fewer() -> None:
 
 
 def test_each_moved_pod_is_counted_once() -> None:
-    """Karpenter deletes n1 and n2, from which two pods and one pod move."""
+    """Karpenter deletes n1, with two pods, and n2, with one pod."""
     command = DisruptionCommand("delete", ("n1", "n2"), 0.0, (), ())
     report = Disruption(
         multi=DisruptionMethod(commands=(command,)), moved_pods={"n1": ("d/a", "d/b"), "n2": ("d/c",), "n3": ("d/e",)}
@@ -230,8 +236,8 @@ def test_each_moved_pod_is_counted_once() -> None:
     assert verdicts.moved_pods == 3
 
 
-def test_the_cluster_after_it_has_all_pods_on_nodes() -> None:
-    """Each drain, from scratch on what the one before it left, keeps everybody on a node."""
+def test_all_pods_have_nodes_after_the_plan() -> None:
+    """Each drain is replayed from scratch after the drains before it."""
     cluster = Cluster.from_objects(
         [node(f"n{i}") for i in range(4)] + [replica(f"r{i}", f"n{i}", "1") for i in range(4)]
     )
@@ -244,14 +250,17 @@ def test_the_cluster_after_it_has_all_pods_on_nodes() -> None:
     assert all(found.spec.node_name for found in cluster.pods)
 
 
-def test_a_removed_zone_cannot_be_lost() -> None:
+def test_removed_zone_cannot_be_lost() -> None:
     report = consolidated([node("n1", "a"), node("n2", "b")], keep_zone_loss=True)
     assert names(report) == ["n1"]
     assert [(loss.before, loss.after) for loss in report.zones] == [(0, 0), (0, 0)]
 
 
 def test_drains_on_a_control_plane() -> None:
-    """Line by line, with controllers and scheduler running in between: nobody waits, and the nodes are bare."""
+    """The commands run line by line, with controllers and the scheduler in between.
+
+    No pod stays pending, and the nodes are empty.
+    """
     scratch = {"volumes": [{"name": "scratch", "emptyDir": {}}]}
     objects = [node(f"n{number}", cpu="4") for number in range(4)]
     for number in range(4):
@@ -309,8 +318,8 @@ def shape(app: str, random: Random) -> tuple[str, str, Json]:
 
 
 @pytest.mark.parametrize("share", range(4))
-def test_a_drain_that_ends_early_decides_as_a_whole_one(share: int) -> None:
-    """Node by node: what ends with the first pod that keeps it keeps it to the end, and pods go to the same nodes."""
+def test_aborted_drain_gives_the_verdict_of_a_complete_one(share: int) -> None:
+    """A drain that ends at the first pod that keeps its node gives the same verdict, and pods get the same nodes."""
     kept = emptied = 0
     for seed in range(share * 40, share * 40 + 40):
         scheduler = Scheduler(Cluster.from_objects(constrained(seed)))
@@ -331,7 +340,7 @@ def test_a_drain_that_ends_early_decides_as_a_whole_one(share: int) -> None:
 
 
 def test_drains_with_a_budget_on_a_control_plane() -> None:
-    """The printed lines, one after the other: budgets hold, everybody has a node again, where the plan says."""
+    """The printed commands run one after the other. Budgets hold, and every pod gets the planned node."""
     replicas = [replica(f"web-5f-{i}", f"n{1 + i // 2}", "1") for i in range(4)]
     kept = {
         "kind": "PodDisruptionBudget",
@@ -351,8 +360,8 @@ def test_drains_with_a_budget_on_a_control_plane() -> None:
     assert all(store.objects[Key("Node", "", name)]["spec"]["unschedulable"] for name in ("n1", "n3"))
 
 
-def test_a_drain_that_a_budget_stops_is_no_command() -> None:
-    """Neither printed, nor carried out on the control plane."""
+def test_drain_that_a_budget_blocks_is_not_printed() -> None:
+    """It is also not carried out on the control plane."""
     kept = budget(0)
     kept["spec"]["minAvailable"] = 2
     objects = [node("n1"), node("n2"), kept, replica("web-5f-0", "n1", "1"), replica("web-5f-1", "n2", "1")]
@@ -362,7 +371,7 @@ def test_a_drain_that_a_budget_stops_is_no_command() -> None:
 
 
 def test_pools_before_and_after() -> None:
-    """Two nodes of 4 cpus and 8Gi with 1 cpu requested of each: one goes, and the other has both."""
+    """Two nodes of 4 CPUs and 8Gi have 1 CPU requested each. One is removed, and the other gets both pods."""
     objects = [node("n1"), node("n2"), replica("web-5f-a", "n1", "1"), replica("web-5f-b", "n2", "1")]
     for each in objects[:2]:
         each["metadata"]["labels"]["example.com/pool"] = "general"
@@ -374,7 +383,7 @@ def test_pools_before_and_after() -> None:
     assert "Nodes that can be removed, in this order" in page
 
 
-def test_cordoned_nodes_that_pools_leave_out_are_said() -> None:
+def test_cordoned_nodes_outside_the_pool_figures_are_named() -> None:
     objects = [node("n1"), node("n2"), node("n3", unschedulable=True), replica("web-5f-a", "n1", "1")]
     for each in objects[:3]:
         each["metadata"]["labels"]["example.com/pool"] = "general"
@@ -384,8 +393,8 @@ def test_cordoned_nodes_that_pools_leave_out_are_said() -> None:
     assert "Not counted: 1 cordoned node in pool general, with its pods." in RENDERERS["table"](report, Style())
 
 
-def test_a_pending_pod_that_fits_counts_only_afterwards() -> None:
-    """Now there are 2 pods of 1 CPU on 2 nodes of 4; the third waits, fits, and is on the remaining node then."""
+def test_fitting_pending_pod_counts_only_afterwards() -> None:
+    """2 pods of 1 CPU run on 2 nodes of 4. The third pod is pending, fits, and is on the remaining node afterwards."""
     objects = [node("n1"), node("n2"), replica("web-5f-a", "n1", "1"), replica("web-5f-b", "n2", "1")]
     for each in objects:
         each["metadata"].setdefault("labels", {})["example.com/pool"] = "general"
@@ -398,8 +407,8 @@ def test_a_pending_pod_that_fits_counts_only_afterwards() -> None:
     )
 
 
-def test_dearer_nodes_may_save_more_than_the_emptiest() -> None:
-    """The emptiest node goes first, whatever it costs; the page says so if prices are known."""
+def test_page_says_that_more_expensive_nodes_may_save_more() -> None:
+    """The emptiest node is removed first, whatever it costs. The page says so if prices are known."""
     objects = [node("n1"), node("n2"), replica("web-5f-a", "n1", "2"), replica("web-5f-b", "n2", "1")]
     cluster = Cluster.from_objects(objects)
     page = RENDERERS["table"](find_removable_nodes(cluster, prices={"n1": 0.2, "n2": 0.08}), Style())
@@ -407,14 +416,14 @@ def test_dearer_nodes_may_save_more_than_the_emptiest() -> None:
     assert "whatever they cost" not in RENDERERS["table"](find_removable_nodes(cluster), Style())
 
 
-def test_no_pools_where_nothing_goes() -> None:
+def test_no_pool_figures_without_removed_nodes() -> None:
     assert consolidated([node("n1"), replica("web-5f-a", "n1", "4")]).pools == ()
 
 
-def test_several_workers_find_the_same() -> None:
-    """Nodes that go and nodes that stay, with headroom and zones; each worker follows what others found.
+def test_several_workers_find_the_same_plan() -> None:
+    """Some nodes are removed and some stay, with headroom and zones, and each worker sees the results of others.
 
-    A new interpreter is asked: workers are forked for every round, and each copies what this process has in memory.
+    A new interpreter is started, because forked workers copy the memory of this process.
     """
     folders = [str(Path(__file__).parent), *sys.path]
     command = [sys.executable, "-c", "import test_consolidate; test_consolidate.compare_with_several_workers()"]
@@ -455,15 +464,18 @@ class Interrupting:
 
 
 @pytest.mark.parametrize("workers", [Workers(1), Workers(2)])
-def test_an_interruption_prints_what_was_found(workers: Workers) -> None:
-    """All three nodes of 4 cpus could go but the last: after one node there is a plan for that one."""
+def test_interruption_prints_the_plan_so_far(workers: Workers) -> None:
+    """All but the last of the three nodes of 4 CPUs could be removed.
+
+    After one node, there is a plan for that node.
+    """
     cluster = Cluster.from_objects([node("n1"), node("n2"), node("n3"), replica("a", "n1", "1")])
     report = find_removable_nodes(cluster, workers=workers, progress=Interrupting(1))
     assert (names(report), report.tried, report.complete, report.interrupted) == (["n2"], 1, False, True)
     assert len(report.commands) == 1
 
 
-def test_drains_name_the_data_that_they_delete_and_the_pods_that_ask_to_stay() -> None:
+def test_drains_name_deleted_data_and_pods_that_ask_to_stay() -> None:
     """Node n1 is emptied: a pod with an emptyDir and one with safe-to-evict: "false" move to n2."""
     scratch = replica("scratch", "n1", "1", volumes=[{"name": "v", "emptyDir": {}}])
     careful = replica("careful", "n1", "1")
@@ -480,8 +492,8 @@ def test_drains_name_the_data_that_they_delete_and_the_pods_that_ask_to_stay() -
     assert "deletes the emptyDir data of d/scratch" in drained.summary().warnings
 
 
-def test_a_node_that_pending_pods_need_once_it_is_empty_is_kept() -> None:
-    """Each node of 4 cpus has one pod of 1 cpu. A pending pod of 4 cpus fits on either, once its pod has moved."""
+def test_node_that_pending_pods_need_once_empty_is_kept() -> None:
+    """Each node of 4 CPUs has one pod of 1 CPU. A pending pod of 4 CPUs fits on either node once its pod has moved."""
     web = {"kind": "ReplicaSet", "name": "web-5f"}
     running = [pod("p1", "n1", "1", web), pod("p2", "n2", "1", web)]
     nodes = [node("n1", cpu="4"), node("n2", cpu="4")]
@@ -492,11 +504,9 @@ def test_a_node_that_pending_pods_need_once_it_is_empty_is_kept() -> None:
     assert names(consolidated([*nodes, *running, pod("huge", "", "5", web)])) == ["n1"]
 
 
-def test_nodes_that_were_not_tried_are_named_and_cordoned_empty_ones_can_go_as_well() -> None:
-    """n1 has to stay for its only pod. n2 is cordoned and runs only a DaemonSet's pod, n3 also runs another pod.
-
-    Nothing is left open about n2, so it is not among the nodes that were not tried.
-    """
+def test_untried_nodes_are_named_and_empty_cordoned_nodes_are_removable() -> None:
+    """n1 has to stay for its only pod. n2 is cordoned and runs only a DaemonSet pod. n3 also runs another pod. n2 was
+    decided, so it is not among the untried nodes."""
     daemon = {"kind": "DaemonSet", "name": "agent"}
     cordoned = [node("n2", unschedulable=True), node("n3", unschedulable=True)]
     pods = [replica("a", "n1"), pod("agent-n2", "n2", "1", daemon), replica("b", "n3")]
@@ -510,8 +520,8 @@ def test_nodes_that_were_not_tried_are_named_and_cordoned_empty_ones_can_go_as_w
     assert "1 node already cordoned: n3" in RENDERERS["table"](report, Style())
 
 
-def test_the_only_node_where_a_pending_pod_can_run_is_kept_even_if_it_is_empty() -> None:
-    """d/big selects n2, where 1 cpu is missing. d/held selects the cordoned n3. n4 is of no use to either."""
+def test_only_node_for_a_pending_pod_is_kept_even_if_empty() -> None:
+    """d/big selects n2, where 1 CPU is missing. d/held selects the cordoned n3. n4 is of no use to either."""
     web = {"kind": "ReplicaSet", "name": "web-5f"}
     big = pod("big", "", "3", web, nodeSelector={"kubernetes.io/hostname": "n2"})
     daemon = pod("agent", "n2", "2", {"kind": "DaemonSet", "name": "agent"})
@@ -524,8 +534,8 @@ def test_the_only_node_where_a_pending_pod_can_run_is_kept_even_if_it_is_empty()
     assert "pending pods need n2, n3; only n4, which is cordoned and empty, can be removed" in str(report)
 
 
-def test_one_of_two_nodes_where_a_pending_pod_can_run_is_kept() -> None:
-    """d/big selects zone a: n1 and n2, which are empty but too small for it because of DaemonSets."""
+def test_one_of_two_nodes_for_a_pending_pod_is_kept() -> None:
+    """d/big selects zone a, with n1 and n2, which are empty but too small for it because of DaemonSet pods."""
     web = {"kind": "ReplicaSet", "name": "web-5f"}
     daemons = [pod(f"agent-{name}", name, "2", {"kind": "DaemonSet", "name": "agent"}) for name in ("n1", "n2")]
     big = pod("big", "", "3", web, nodeSelector={"topology.kubernetes.io/zone": "a"})
@@ -535,7 +545,7 @@ def test_one_of_two_nodes_where_a_pending_pod_can_run_is_kept() -> None:
     assert report.staying[0].lets_run == ("d/big",)
 
 
-def test_room_is_kept_for_pods_of_nodes_that_are_not_ready() -> None:
+def test_room_is_kept_for_pods_of_unready_nodes() -> None:
     """n1 is unreachable, so its pod needs n2 or n3, and neither counts what is free on n1."""
     unreachable = node("n1", taints=[{"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}])
     report = consolidated([unreachable, node("n2"), node("n3"), replica("a", "n1", "1")])
@@ -546,7 +556,7 @@ def test_room_is_kept_for_pods_of_nodes_that_are_not_ready() -> None:
     assert cpu.after == 25.0  # 1 of the 4 cpus of the only ready node
 
 
-def test_the_answer_depends_on_waiting_pods_of_other_schedulers() -> None:
+def test_answer_depends_on_pending_pods_of_other_schedulers() -> None:
     waiting = pod("train", "", "1", {"kind": "Job", "name": "train"})
     waiting["spec"]["schedulerName"] = "volcano"
     report = consolidated([node("n1"), node("n2"), waiting])
@@ -563,7 +573,7 @@ def test_no_node_is_removable_if_pods_were_not_read() -> None:
 
 
 def test_replays_and_not_the_time_limit_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a machine on which an hour passes between two glances at the clock, the plan is the same."""
+    """The plan is the same on a machine on which an hour passes between two looks at the clock."""
     objects = [node("n1"), node("n2"), node("n3"), replica("a", "n1"), replica("b", "n2"), replica("c", "n3")]
     expected = consolidated(objects).to_dict()
     hours = count(step=3600)

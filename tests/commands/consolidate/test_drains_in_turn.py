@@ -113,8 +113,9 @@ def storage(placed: Json, number: int, home: str, *, bound: bool) -> list[Json]:
 
 
 @pytest.mark.parametrize("share", range(4))
-def test_nodes_in_turn_go_as_by_drains_of_their_own(share: int) -> None:
-    """The same nodes, the same moves with as many ties, and in the end every pod and claim where it is there."""
+def test_shared_simulation_equals_separate_drains(share: int) -> None:
+    """The nodes, the moves and the numbers of ties are the same, and in the end every pod and claim is in the same
+    place."""
     went = stayed = shared = 0
     for seed in range(share * 30, share * 30 + 30):
         scheduler = Scheduler(Cluster.from_objects(varied(seed)))
@@ -140,8 +141,8 @@ def test_nodes_in_turn_go_as_by_drains_of_their_own(share: int) -> None:
 
 
 @pytest.mark.parametrize("share", range(2))
-def test_what_is_put_back_leaves_no_trace(share: int) -> None:
-    """A node that could go and is put back: later nodes go as if nobody had tried it."""
+def test_reverted_drain_leaves_no_trace(share: int) -> None:
+    """After a removable node is put back, later drains have the same results."""
     put_back = 0
     for seed in range(share * 25, share * 25 + 25):
         scheduler = Scheduler(Cluster.from_objects(varied(seed)))
@@ -158,8 +159,8 @@ def test_what_is_put_back_leaves_no_trace(share: int) -> None:
     assert put_back > 5
 
 
-def test_a_pod_that_tolerates_cordons_keeps_its_node() -> None:
-    """Its node is the only one with room, and takes it again, cordoned as it is."""
+def test_pod_that_tolerates_cordons_keeps_its_node() -> None:
+    """Only its own node has room, and takes it again although it is cordoned."""
     tolerant = pod("t", "n1", "3", {"kind": "ReplicaSet", "name": "t"}, tolerations=[CORDONED])
     scheduler = Scheduler(Cluster.from_objects([node("n1"), node("n2", cpu="2"), tolerant]))
     trial = DrainsInTurn(scheduler, scheduler.view).drain_node(scheduler.view.nodes.index["n1"])
@@ -167,8 +168,11 @@ def test_a_pod_that_tolerates_cordons_keeps_its_node() -> None:
 
 
 @pytest.mark.parametrize("mode", ["Immediate", "WaitForFirstConsumer"])
-def test_a_pod_whose_claim_was_never_bound_keeps_its_node(mode: str) -> None:
-    """Before anything is drained, in the scheduler's words; a claim that waits for the pod's node keeps nobody."""
+def test_pod_with_an_unbound_claim_keeps_its_node(mode: str) -> None:
+    """The reason, in the scheduler's words, is known before any drain.
+
+    A claim that waits for the pod's node keeps no pod.
+    """
     placed = pod("p", "n1", "1", {"kind": "ReplicaSet", "name": "p"})
     other = pod("other", "n1", "1", {"kind": "ReplicaSet", "name": "other"})
     waits, volume, claim = storage(placed, 0, "n2", bound=False)

@@ -102,6 +102,7 @@ def test_all_replicas_fit_but_evict_a_running_pod(
         "total": 2,
         "victims": ["default/old-1"],
         "victimsWithoutNode": ["default/old-1"] if code else [],
+        "failedJobs": [],
         "rollout": "",
     }
     said = f"ll 2 pods of Deployment default/new get a node, but this evicts default/old-1, {fate}"

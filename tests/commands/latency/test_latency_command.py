@@ -37,7 +37,7 @@ def test_the_first_line_answers(sound: str, capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.parametrize(("options", "code"), [([], 1), (["--fail-on", "never"], 0), (["--target", "1s"], 0)])
-def test_slow_attempts_fail_from_the_severity_and_the_target_on(slow: str, options: list[str], code: int) -> None:
+def test_slow_attempts_fail_from_the_given_severity_and_target(slow: str, options: list[str], code: int) -> None:
     assert main(["latency", "--metrics", slow, *options]) == code
 
 
@@ -47,7 +47,7 @@ def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     assert "standard input: since the scheduler started" in capsys.readouterr().out
 
 
-def test_two_texts_tell_the_time_between_them_and_rates(
+def test_two_texts_give_rates_over_the_time_between_them(
     sound: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     newer = tmp_path / "newer.txt"
@@ -61,7 +61,7 @@ def test_two_texts_tell_the_time_between_them_and_rates(
     ]
 
 
-def test_prometheus_is_asked_for_the_window(capsys: pytest.CaptureFixture[str]) -> None:
+def test_prometheus_is_queried_for_the_window(capsys: pytest.CaptureFixture[str]) -> None:
     body = json.dumps({"status": "success", "data": {"resultType": "vector", "result": []}}).encode()
     with serving(MetricsServer(lambda path, query: (200, body))) as server:
         code = main(["latency", "--prometheus", server.url, "--window", "5m"])
@@ -82,14 +82,16 @@ def test_prometheus_is_asked_for_the_window(capsys: pytest.CaptureFixture[str]) 
         (["--metrics", "no/such/file"], "no such file"),
     ],
 )
-def test_what_makes_no_sense_is_one_line(options: list[str], expected: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_contradictory_options_are_errors_of_one_line(
+    options: list[str], expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["latency", *options]) == 2
     told = capsys.readouterr().err
     assert expected in told
     assert told.count("\n") == 1
 
 
-def test_a_proxy_of_the_api_server_is_read_as_the_kubeconfig_says(tmp_path: Path) -> None:
+def test_api_server_proxy_is_read_with_the_kubeconfig(tmp_path: Path) -> None:
     path = "/api/v1/namespaces/kube-system/pods/https:kube-scheduler-a:10259/proxy/metrics"
     with serving(MetricsServer(lambda path, query: (200, SOUND.encode()))) as server:
         kubeconfig = {
@@ -107,7 +109,7 @@ def test_a_proxy_of_the_api_server_is_read_as_the_kubeconfig_says(tmp_path: Path
     assert (direct[1], direct[2].get("authorization")) == ("/metrics", None)
 
 
-def test_labels_that_tell_nothing_apart_are_for_wide_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_labels_without_distinction_are_only_in_wide_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "metrics.txt"
     file.write_text(SOUND + point("Filter", {0.001: 5}) + point("Score", {0.001: 5}))
     for options, shown in (([], False), (["-o", "wide"], True)):
@@ -115,14 +117,14 @@ def test_labels_that_tell_nothing_apart_are_for_wide_tables(tmp_path: Path, caps
         assert ("PROFILE" in capsys.readouterr().out) == shown
 
 
-def test_names_in_the_text_reach_no_terminal_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_in_metrics_cannot_control_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "metrics.txt"
     file.write_text(SOUND + number("scheduler_pending_pods", 1, queue="\x1b[31mred[/]"))
     assert main(["latency", "--metrics", str(file), "-o", "wide"]) == 0
     assert "\x1b" not in capsys.readouterr().out
 
 
-def test_an_audit_has_the_section_where_metrics_are_given(slow: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_audit_has_the_section_if_metrics_are_given(slow: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", "--demo", "--section", "latency", "--metrics", slow, "-o", "json"]) == 1
     (section,) = json.loads(capsys.readouterr().out)["sections"]
     assert (section["name"], section["state"]) == ("latency", "findings")
@@ -132,15 +134,15 @@ def test_an_audit_has_the_section_where_metrics_are_given(slow: str, capsys: pyt
     assert "latency" in document["notAsked"]
 
 
-def test_the_section_without_metrics_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_section_without_metrics_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", "--demo", "--section", "latency"]) == 2
     assert "--section latency needs --metrics or --prometheus" in capsys.readouterr().err
 
 
-def test_a_bound_far_below_the_mean_is_told_as_not_known(
+def test_quantile_bound_far_below_the_mean_is_unknown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The buckets of a plugin's time end at 22 ms: of ten runs of 14 s nobody knows the quantiles."""
+    """The buckets of a plugin's time end at 22 ms, so the quantiles of ten runs of 14 s are unknown."""
     (tmp_path / "m.txt").write_text(SOUND + plugin("Slow", "Permit", {14.0: 10}))
     monkeypatch.setenv("COLUMNS", "240")
     main(["latency", "--metrics", str(tmp_path / "m.txt"), "-o", "wide"])
@@ -150,6 +152,6 @@ def test_a_bound_far_below_the_mean_is_told_as_not_known(
     assert "≥" not in line
 
 
-def test_the_demo_has_nothing_to_measure(capsys: pytest.CaptureFixture[str]) -> None:
+def test_demo_has_no_metrics(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(("latency", "--demo")) == 2
     assert "give a scheduler's metrics with --metrics FILE" in capsys.readouterr().err

@@ -165,13 +165,13 @@ def answer(case: Case) -> str:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_answer_has_the_facts(name: str) -> None:
+def test_answer_has_the_facts(name: str) -> None:
     text = answer(CASES[name])
     assert [fact for fact in CASES[name].facts if fact not in text] == []
 
 
-def test_the_scheduler_s_own_messages_have_few_of_them() -> None:
-    """What agents have without us; of pods that were never tried there is no message at all."""
+def test_schedulers_messages_have_few_of_the_facts() -> None:
+    """These messages are what agents have without this server. A pod that was never tried has no message."""
     there = [
         name
         for name, facts in RECORDED.items()

@@ -83,7 +83,7 @@ def run_client(work: Callable[[Any], Awaitable[Any]], server: Any = None) -> Any
     return anyio.run(run)
 
 
-def test_tools_only_read_and_have_schemas_of_both_sides() -> None:
+def test_tools_are_read_only_and_have_input_and_output_schemas() -> None:
     tools = run_client(lambda client: client.list_tools()).tools
     assert [tool.name for tool in tools] == [tool.name for tool in TOOLS]
     assert {*COMMANDS, *OTHERS} == {tool.name for tool in tools}
@@ -96,7 +96,7 @@ def test_tools_only_read_and_have_schemas_of_both_sides() -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_tool_says_what_its_command_says(
+def test_tool_gives_the_answer_of_its_command(
     name: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arguments, command = COMMANDS[name]
@@ -119,7 +119,7 @@ KARPENTERS = {
 
 
 @pytest.mark.parametrize("name", KARPENTERS)
-def test_what_karpenter_does(name: str, run: Run, tmp_path: Path) -> None:
+def test_karpenter_tool(name: str, run: Run, tmp_path: Path) -> None:
     family, wanted, command = KARPENTERS[name]
     given = case(family, wanted)["input"]
     options = files(tmp_path, given)
@@ -131,12 +131,12 @@ def test_what_karpenter_does(name: str, run: Run, tmp_path: Path) -> None:
     assert answer.structured_content == {**expected, "next": []}
 
 
-def test_the_help_names_all_tools() -> None:
+def test_help_names_all_tools() -> None:
     text = (Path(kschedctl.__file__).parent / "cli/topics/mcp.md").read_text()
     assert {tool.name for tool in TOOLS} <= set(re.findall(r"`(\w+)`", text))
 
 
-def test_the_full_document_is_behind_the_link(run: Run) -> None:
+def test_link_leads_to_the_full_document(run: Run) -> None:
     async def work(client: Any) -> Any:
         answer = await client.call_tool("simulate_drain", {"nodes": [NODE]})
         listed = await client.list_resources()
@@ -147,7 +147,7 @@ def test_the_full_document_is_behind_the_link(run: Run) -> None:
     assert contents.text == run("drain", NODE, "--demo", "-o", "json").out
 
 
-def test_only_the_last_documents_are_kept() -> None:
+def test_only_the_latest_documents_are_kept() -> None:
     async def work(client: Any) -> Any:
         uris = [
             (await client.call_tool("list_node_pools", {})).content[1].uri for _ in range(serving.MAX_DOCUMENTS + 1)
@@ -176,7 +176,7 @@ def test_only_the_last_documents_are_kept() -> None:
         ("delete_pod", {}, 'error: no tool "delete_pod": there are explain_pod, '),
     ],
 )
-def test_an_error_says_what_to_ask_instead(name: str, arguments: dict[str, Any], words: str) -> None:
+def test_error_suggests_another_question(name: str, arguments: dict[str, Any], words: str) -> None:
     answer = run_client(lambda client: client.call_tool(name, arguments))
     assert answer.is_error
     assert words in answer.content[0].text
@@ -230,13 +230,13 @@ def test_answers_about_thousands_of_nodes_are_small(name: str, large: Any) -> No
     jsonschema.validate(answer.structured_content, build_schema(Summary))
 
 
-def test_what_keeps_a_pod_from_thousands_of_nodes(large: Any) -> None:
+def test_causes_with_thousands_of_nodes_are_short(large: Any) -> None:
     answer = run_client(lambda client: client.call_tool("explain_pod", {"pod": "shop/new"}), large)
     (cause,) = answer.structured_content["causes"]
     assert (cause["reason"], cause["nodes"]) == ("Insufficient cpu", 2_000)
 
 
-def test_it_tells_how_far_it_is() -> None:
+def test_progress_is_reported() -> None:
     heard: list[tuple[float, float | None, str | None]] = []
 
     async def hear(done: float, total: float | None, what: str | None) -> None:
@@ -252,8 +252,8 @@ def test_it_tells_how_far_it_is() -> None:
 
 
 @pytest.mark.parametrize("tells", [True, False])
-def test_who_goes_away_stops_the_answer(tells: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also of a tool that does not tell how far it is."""
+def test_disconnected_client_stops_the_answer(tells: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This also holds for tools that do not report progress."""
     began, ended = threading.Event(), threading.Event()
 
     def endless(asked: ToolCall, arguments: Any) -> Any:
@@ -283,7 +283,7 @@ def test_who_goes_away_stops_the_answer(tells: bool, monkeypatch: pytest.MonkeyP
     assert not run_client(work).is_error
 
 
-def test_work_that_is_over_or_has_not_begun_is_stopped_by_nothing() -> None:
+def test_stopping_finished_or_pending_work_has_no_effect() -> None:
     report = Cluster.from_objects([])
     over = serving.StoppableWork(lambda: report)  # type: ignore[arg-type, return-value]
     assert over() is report
@@ -293,7 +293,7 @@ def test_work_that_is_over_or_has_not_begun_is_stopped_by_nothing() -> None:
         over()
 
 
-def test_prompts_name_tools_that_there_are() -> None:
+def test_prompts_name_existing_tools() -> None:
     async def work(client: Any) -> Any:
         prompts = (await client.list_prompts()).prompts
         pending = await client.get_prompt("why_is_this_pending", {"pod": PENDING})
@@ -343,7 +343,7 @@ def address() -> Iterator[str]:
         process.wait(60)
 
 
-def test_over_http_with_the_token_alone(address: str) -> None:
+def test_http_requires_the_token(address: str) -> None:
     for headers in ({}, {"Authorization": "Bearer another"}):
         request = urllib.request.Request(address, b"{}", {"Content-Type": "application/json", **headers})
         with pytest.raises(urllib.error.HTTPError) as refused:
@@ -370,7 +370,9 @@ def test_over_http_with_the_token_alone(address: str) -> None:
         (("--http", "127.0.0.1:8000", "--token-file", "none"), "none"),
     ],
 )
-def test_wrong_use(run: Run, options: tuple[str, ...], words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_options_are_errors(
+    run: Run, options: tuple[str, ...], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("KSCHEDCTL_MCP_TOKEN", raising=False)
     outcome = run("mcp", "--demo", *options)
     assert (outcome.code, outcome.out) == (2, "")

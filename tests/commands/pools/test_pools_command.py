@@ -9,7 +9,7 @@ from command_line import Json, Run, Write, node, pod
 
 
 def test_pools_by_hand(run: Run, write: Write) -> None:
-    """Two nodes of 4 cpus in one pool, one of them half full; a NodePool without nodes."""
+    """One pool has two nodes of 4 CPUs, one of them half full. A NodePool has no nodes."""
     nodes = [node(name, "4") for name in ("n1", "n2")]
     for each, zone in zip(nodes, "ab", strict=True):
         each["metadata"]["labels"] = {"karpenter.sh/nodepool": "blue", "topology.kubernetes.io/zone": zone}
@@ -37,7 +37,7 @@ def test_pools_by_hand(run: Run, write: Write) -> None:
 
 
 def test_free_amounts_leave_out_cordoned_nodes(run: Run, write: Write) -> None:
-    """Nothing can be placed on n2, so only the 1 cpu on n1 is free."""
+    """No pod can be placed on n2, so only the 1 CPU on n1 is free."""
     busy, cordoned = node("n1", "4"), node("n2", "4")
     cordoned["spec"] = {"unschedulable": True}
     placed = pod("old", "3")
@@ -49,7 +49,7 @@ def test_free_amounts_leave_out_cordoned_nodes(run: Run, write: Write) -> None:
 
 
 def test_free_amounts_leave_out_nodes_that_are_not_ready(run: Run, write: Write) -> None:
-    """Of two nodes of 4 cpus, one is unreachable."""
+    """One of two nodes of 4 CPUs is unreachable."""
     unreachable = node("n2", "4")
     unreachable["spec"] = {"taints": [{"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}]}
     file = write(node("n1", "4"), unreachable)
@@ -58,8 +58,8 @@ def test_free_amounts_leave_out_nodes_that_are_not_ready(run: Run, write: Write)
     assert "(2 nodes, 1 not ready): 4 CPUs free" in run("pools", "-f", file, "--brief").out
 
 
-def test_the_most_on_a_node_is_on_one_that_can_run_one_more_pod(run: Run, write: Write) -> None:
-    """n1 has 3 CPUs free but runs its only pod, so that 2 CPUs on n2 are the most for a new pod."""
+def test_largest_free_amount_is_on_a_node_with_a_pod_slot(run: Run, write: Write) -> None:
+    """n1 has 3 CPUs free but no pod slot, so 2 CPUs on n2 are the most for a new pod."""
     full, busy = node("n1", "4"), node("n2", "4")
     full["status"]["allocatable"]["pods"] = "1"
     file = write(full, busy, pod("one", "1", nodeName="n1"), pod("two", "2", nodeName="n2"))
@@ -91,8 +91,10 @@ def template(cpu: str) -> Json:
 
 
 def test_node_groups_by_hand(run: Run, write: Write, tmp_path: Path) -> None:
-    """Three pods of 3 cpus wait: a node of "big", which is at its maximum, would take each, one of "small" none,
-    and of "elsewhere" nothing is known. One pod fits on n1: it waits for nobody.
+    """Three pods of 3 CPUs wait.
+
+    A node of "big", which is at its maximum, would take each, one of "small" none, and "elsewhere" is unknown. One pod
+    fits on n1 and is not waiting for a node.
     """
     placed = pod("old", "2")
     placed["spec"]["nodeName"] = "n1"
@@ -119,8 +121,8 @@ def test_node_groups_by_hand(run: Run, write: Write, tmp_path: Path) -> None:
     assert f"node groups: {given}" in out
 
 
-def test_a_label_names_them(run: Run, write: Write) -> None:
-    """Labels tell no limits."""
+def test_pools_named_by_a_label(run: Run, write: Write) -> None:
+    """Labels show no limits."""
     labelled = node("n1", "4")
     labelled["metadata"]["labels"] = {"example.com/of": "mine"}
     file = write(labelled, build_unschedulable_pod("a", "3"), build_unschedulable_pod("b", "3"))
@@ -129,7 +131,7 @@ def test_a_label_names_them(run: Run, write: Write) -> None:
     assert [only.get(key) for key in ("pool", "nodes", "min", "max", "waiting")] == ["mine", 1, None, None, 1]
 
 
-def test_a_node_in_two_groups_is_said(run: Run, write: Write, tmp_path: Path) -> None:
+def test_node_in_two_groups_is_reported(run: Run, write: Write, tmp_path: Path) -> None:
     groups = {"nodeGroups": [{"id": name, "min": 0, "max": 1, "nodes": ["n1"]} for name in ("a", "b")]}
     given = str(tmp_path / "groups.json")
     Path(given).write_text(json.dumps(groups))
@@ -138,7 +140,7 @@ def test_a_node_in_two_groups_is_said(run: Run, write: Write, tmp_path: Path) ->
     assert 'node "n1" is in two groups: "a" and "b"' in " ".join(shown.out.split())
 
 
-def test_the_demo(run: Run) -> None:
+def test_demo(run: Run) -> None:
     done = run("pools", "--demo")
     assert done.code == 0
     assert "general" in done.out

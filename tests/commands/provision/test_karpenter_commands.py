@@ -37,8 +37,7 @@ def settings(given: Json) -> list[str]:
     return [text for name, value in pairs for text in ("--karpenter", f"{name}={value}")]
 
 
-def test_what_would_be_launched(run: Run, tmp_path: Path) -> None:
-    """The command says what the function says."""
+def test_provision_gives_the_answer_of_the_function(run: Run, tmp_path: Path) -> None:
     given = case("provisioning", "podErrors")["input"]
     asked = ("provision", *files(tmp_path, given), *settings(given))
     done = run(*asked, "-o", "json")
@@ -54,7 +53,7 @@ def test_what_would_be_launched(run: Run, tmp_path: Path) -> None:
     assert "(counts = " not in out
 
 
-def test_types_of_nodes_alone_decide_nothing(run: Run, tmp_path: Path) -> None:
+def test_types_of_existing_nodes_decide_nothing(run: Run, tmp_path: Path) -> None:
     given = case("provisioning", "podErrors")["input"]
     done = run("provision", *files(tmp_path, given)[:2], "--assume-complete")
     assert done.code == 5
@@ -62,8 +61,8 @@ def test_types_of_nodes_alone_decide_nothing(run: Run, tmp_path: Path) -> None:
     assert "$" not in done.out
 
 
-def test_what_was_not_read_is_told_first(run: Run, tmp_path: Path) -> None:
-    """Files without DaemonSets do not say that there are none."""
+def test_unread_kinds_are_named_first(run: Run, tmp_path: Path) -> None:
+    """Files without DaemonSets do not prove that none exist."""
     given = case("provisioning", "newNodeClaims")["input"]
     given = {key: value for key, value in given.items() if key != "daemonSets"}
     done = run("provision", *files(tmp_path, given)[:-1])
@@ -72,7 +71,7 @@ def test_what_was_not_read_is_told_first(run: Run, tmp_path: Path) -> None:
     assert "DaemonSets" in done.out.splitlines()[0]
 
 
-def test_what_would_be_taken_away(run: Run, tmp_path: Path) -> None:
+def test_nodes_that_karpenter_would_remove(run: Run, tmp_path: Path) -> None:
     cases = [json.loads(line) for line in family_lines("autoscaling/disruption")]
     given = next(each["input"] for each in cases if each["answer"]["single"]["commands"])
     asked = ("consolidate", "--autoscaler", "karpenter", *files(tmp_path, given), *settings(given))
@@ -86,7 +85,7 @@ def test_what_would_be_taken_away(run: Run, tmp_path: Path) -> None:
     assert "saving $" in out or "removes no nodes" in out
 
 
-def test_what_could_go_beside_what_karpenter_takes(run: Run, tmp_path: Path) -> None:
+def test_removable_nodes_compared_with_karpenters(run: Run, tmp_path: Path) -> None:
     cases = [json.loads(line) for line in family_lines("autoscaling/disruption")]
     given = next(each["input"] for each in cases if each["answer"]["single"]["commands"])
     asked = (*files(tmp_path, given), *settings(given))
@@ -124,7 +123,7 @@ def test_what_could_go_beside_what_karpenter_takes(run: Run, tmp_path: Path) -> 
         (("provision", "-f", "CLUSTER", "--instance-types", "CLUSTER"), "no instance types"),
     ],
 )
-def test_wrong_use(run: Run, tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+def test_invalid_options_are_errors(run: Run, tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
     cluster = files(tmp_path, case("provisioning", "newNodeClaims")["input"])[1]
     done = run(*(cluster if each == "CLUSTER" else each for each in arguments))
     assert done.code == 2
@@ -132,7 +131,7 @@ def test_wrong_use(run: Run, tmp_path: Path, arguments: tuple[str, ...], message
     assert len(done.err.splitlines()) == 1
 
 
-def test_a_type_that_is_none_is_told_with_its_file(run: Run, tmp_path: Path) -> None:
+def test_invalid_type_is_reported_with_its_file(run: Run, tmp_path: Path) -> None:
     offering = {"Price": "cheap", "Available": True, "Requirements": []}
     (tmp_path / "bad.json").write_text(json.dumps([{"name": "a", "resources": {}, "offerings": [offering]}]))
     cluster = files(tmp_path, case("provisioning", "newNodeClaims")["input"])[1]
@@ -141,7 +140,7 @@ def test_a_type_that_is_none_is_told_with_its_file(run: Run, tmp_path: Path) -> 
     assert (done.code, done.err) == (2, said)
 
 
-def test_a_folder_of_types(run: Run, tmp_path: Path) -> None:
+def test_folder_of_types(run: Run, tmp_path: Path) -> None:
     given = case("provisioning", "newNodeClaims")["input"]
     half = len(given["instanceTypes"]) // 2
     folder = tmp_path / "types"
@@ -154,8 +153,8 @@ def test_a_folder_of_types(run: Run, tmp_path: Path) -> None:
     assert run("provision", *parted, "-o", "json").out == run("provision", *whole, "-o", "json").out
 
 
-def test_an_explanation_ends_in_whether_a_node_would_come(run: Run, tmp_path: Path) -> None:
-    """What the pools say of the pod is what the real Karpenter said of it, pool by pool."""
+def test_explanation_says_if_a_node_would_be_launched(run: Run, tmp_path: Path) -> None:
+    """Each pool has the answer of the real Karpenter about the pod."""
     cases = [json.loads(line) for line in family_lines("autoscaling/provisioning")]
     found = 0
     for each in cases[:40]:
@@ -174,7 +173,7 @@ def test_an_explanation_ends_in_whether_a_node_would_come(run: Run, tmp_path: Pa
     assert found >= 3
 
 
-def test_the_section_for_people(run: Run, tmp_path: Path) -> None:
+def test_section_in_the_page(run: Run, tmp_path: Path) -> None:
     given = case("provisioning", "podErrors")["input"]
     out = run("explain", "-f", files(tmp_path, given)[1], "-A", "--assume-complete").out
     assert "Would a new node be added?" not in out  # of many pods a summary is given

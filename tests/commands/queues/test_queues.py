@@ -93,7 +93,7 @@ def _find_quota(report: KueueQueues, queue: str) -> QuotaUsage:
     return next(quota for quota in report.quotas if quota.queue == queue)
 
 
-def test_what_is_lent_in_a_cohort_is_what_is_borrowed_in_it() -> None:
+def test_lent_and_borrowed_amounts_of_a_cohort_are_equal() -> None:
     report = _report()
     borrower, lender = _find_quota(report, "borrower"), _find_quota(report, "lender")
     assert (borrower.nominal, borrower.reserved, borrower.admitted, borrower.borrowed) == ("4", "6", "6", "2")
@@ -102,7 +102,7 @@ def test_what_is_lent_in_a_cohort_is_what_is_borrowed_in_it() -> None:
     assert (team.nominal, team.reserved, team.lent, team.free) == ("12", "11", "2", "1")
 
 
-def test_each_waiting_workload_has_its_reason_and_what_it_would_get() -> None:
+def test_each_waiting_workload_has_a_reason_and_a_possible_assignment() -> None:
     waiting = {workload.workload: workload for workload in _report().waiting}
     assert waiting["ai/next"].flavors == ("gpu",)
     assert waiting["ai/stuck"].waits == (
@@ -114,7 +114,7 @@ def test_each_waiting_workload_has_its_reason_and_what_it_would_get() -> None:
     assert (too_big.queue, too_big.place, too_big.flavors) == ("borrower", 1, ())
 
 
-def test_an_inactive_queue_gives_kueues_reason() -> None:
+def test_inactive_queue_shows_kueues_reason() -> None:
     broken = next(queue for queue in _report().queues if queue.queue == "broken")
     assert not broken.active
     assert broken.reason == "FlavorNotFound"
@@ -140,7 +140,7 @@ def test_the_short_forms_name_the_workloads_and_the_victims() -> None:
 
 
 def test_a_narrow_page_keeps_amounts_in_their_columns() -> None:
-    """At 80 columns, nothing stands beneath the queue's name, and an inactive queue has nothing free."""
+    """At 80 columns, no amount is under a queue's name, and an inactive queue has nothing free."""
     page = RENDERERS["table"](_report(), Style(width=80))
     words_beneath = ("priority ", "pods ", "reserving ", "admitted ")
     assert not any(line.strip().startswith(words_beneath) for line in page.splitlines())
@@ -148,14 +148,14 @@ def test_a_narrow_page_keeps_amounts_in_their_columns() -> None:
     assert "would get gpu" in page
 
 
-def test_names_select_queues_and_those_of_cohorts() -> None:
+def test_names_select_queues_and_cohorts() -> None:
     assert [queue.queue for queue in _report("org").queues] == ["borrower", "lender"]
     assert [workload.workload for workload in _report("broken").waiting] == ["ai/stuck"]
     with pytest.raises(InputError, match="there is no ClusterQueue or cohort nothing"):
         _report("nothing")
 
 
-def test_shares_are_those_of_fair_sharing() -> None:
+def test_shares_follow_fair_sharing() -> None:
     fair = KueueInstallation(configuration={"fairSharing": {}})
     shares = {queue.queue: queue.share for queue in _report(installation=fair).queues}
     # 2 of the 12 GPUs in the cohort are borrowed: 2 * 1000 / 12
@@ -163,7 +163,7 @@ def test_shares_are_those_of_fair_sharing() -> None:
     assert {queue.share for queue in _report().queues} == {""}
 
 
-def test_cohorts_in_a_circle_are_a_problem_and_the_rest_is_answered() -> None:
+def test_cyclic_cohorts_are_reported_and_other_queues_answered() -> None:
     circle = [
         _build_object("Cohort", "a", {"parentName": "b"}),
         _build_object("Cohort", "b", {"parentName": "a"}),
@@ -185,7 +185,7 @@ def test_cohorts_in_a_circle_are_a_problem_and_the_rest_is_answered() -> None:
         ("Workload", ("podSets", 0, "template", "spec", "containers", 0, "resources", "requests", GPU), "x", "x"),
     ],
 )
-def test_a_malformed_object_is_one_line_and_the_rest_is_answered(
+def test_malformed_object_is_reported_in_one_line_and_others_are_answered(
     kind: str, path: tuple[str | int, ...], value: object, problem: str
 ) -> None:
     objects = copy.deepcopy(OBJECTS)
@@ -211,7 +211,7 @@ def test_a_malformed_object_is_one_line_and_the_rest_is_answered(
         ("example.com/other:v0.19.2", KueueRelease.V0_20, ""),
     ],
 )
-def test_the_image_of_its_deployment_tells_the_release(image: str, release: KueueRelease, doubt: str) -> None:
+def test_release_is_read_from_the_deployments_image(image: str, release: KueueRelease, doubt: str) -> None:
     template = {"spec": {"containers": [{"name": "manager", "image": image}]}}
     deployment = {
         "apiVersion": "apps/v1",
@@ -236,7 +236,7 @@ def test_the_command_reads_the_configuration_from_a_config_map(
 
 
 @pytest.mark.parametrize("text", ["kind: Pod", "kind: ConfigMap\ndata: {controller_manager_config.yaml: '['}", "[]"])
-def test_a_file_without_a_configuration_is_one_clear_line(
+def test_file_without_a_configuration_is_an_error_of_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
 ) -> None:
     config = tmp_path / "config.yaml"

@@ -17,7 +17,7 @@ from kschedctl.commands.schema import DOCUMENTS, build_schema
 FEW = ("races", "--nodes", "20", "--rate", "5", "--pods-per-node", "4", "--duration", "2m")
 
 
-def test_the_advice_comes_first(run: Run) -> None:
+def test_recommendation_comes_first(run: Run) -> None:
     code, out, err = run(*FEW, "--expiry", "10s", "--expiry", "never")
     assert (code, err) == (0, "")
     answer = " ".join(out.split())
@@ -25,7 +25,7 @@ def test_the_advice_comes_first(run: Run) -> None:
     assert "% of pods are double-booked (20 nodes, 5 pods/s)" in answer
 
 
-def test_the_document_repeats_by_seed(run: Run) -> None:
+def test_equal_seeds_give_equal_documents(run: Run) -> None:
     texts = [run(*FEW, "--seed", seed, "-o", "json").out for seed in ("3", "3", "4")]
     assert texts[0] == texts[1] != texts[2]
     document = json.loads(texts[0])
@@ -39,7 +39,7 @@ def test_the_document_repeats_by_seed(run: Run) -> None:
     ]
 
 
-def test_a_table_by_size_and_rate(run: Run) -> None:
+def test_table_by_size_and_rate(run: Run) -> None:
     sizes = ("--nodes", "40", "--rate", "2")
     out = run(*FEW, *sizes, "--expiry", "10s", "--expiry", "never", "--runs", "2").out
     rows = [line.split() for line in out.splitlines() if line.startswith("  ")]
@@ -91,7 +91,7 @@ def test_csv_has_a_row_for_each_size_rate_and_expiry(run: Run) -> None:
     ]
 
 
-def test_a_cluster_gives_what_is_not_asked_for(run: Run, write: Write) -> None:
+def test_cluster_provides_missing_settings(run: Run, write: Write) -> None:
     file = write(*(node(f"n{i}") for i in range(3)), *(pod(f"p{i}", nodeName=f"n{i}") for i in range(3)))
     document = json.loads(run("races", "-f", file, "--rate", "2", "-o", "json").out)
     assert {result["nodes"] for result in document["results"]} == {3}

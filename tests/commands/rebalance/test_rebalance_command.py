@@ -47,7 +47,7 @@ def run_rebalance(run: Run, write: Write, tmp_path, objects: list[Json], documen
     return {"code": answer.code, **json.loads(answer.out)}
 
 
-def test_a_pod_leaves_a_tainted_node(run: Run, write: Write, tmp_path) -> None:
+def test_pod_leaves_a_tainted_node(run: Run, write: Write, tmp_path) -> None:
     objects = [tainted("n1", "4"), node("n2", "4"), owned("a", "n1")]
     answer = run_rebalance(run, write, tmp_path, objects, policy(TAINTS))
     assert [(step["pod"], step["source"], step["target"]) for step in answer["steps"]] == [("default/a", "n1", "n2")]
@@ -55,10 +55,10 @@ def test_a_pod_leaves_a_tainted_node(run: Run, write: Write, tmp_path) -> None:
     assert "/namespaces/default/pods/a/eviction" in answer["commands"][0]
 
 
-def test_an_interruption_shows_the_evictions_before_it(
+def test_interruption_shows_the_evictions_before_it(
     run: Run, write: Write, tmp_path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The user interrupts while the pending pod is tried again after the second of three evictions."""
+    """The user interrupts while the pending pod is retried after the second of three evictions."""
     schedule, calls = SettlingLoop.run, list[int]()
 
     def run_until_third(loop: SettlingLoop, *arguments: object) -> None:
@@ -75,8 +75,8 @@ def test_an_interruption_shows_the_evictions_before_it(
     assert answer["rounds"] == [{"number": 1, "evicted": 2, "refused": 0}]
 
 
-def test_whoever_waits_takes_what_an_eviction_frees(run: Run, write: Write, tmp_path) -> None:
-    """a (2) leaves n1 for n2, so that a pod fits on n1 that tolerates its taint and wants 3 of 4."""
+def test_pending_pod_gets_the_room_of_an_eviction(run: Run, write: Write, tmp_path) -> None:
+    """a (2 CPUs) moves from n1 to n2. Then a pod that tolerates the taint of n1 and needs 3 of 4 CPUs fits there."""
     waits = pod("waits", "3")
     waits["spec"]["tolerations"] = [{"operator": "Exists"}]
     objects = [tainted("n1", "4"), node("n2", "2"), owned("a", "n1", "2"), waits]
@@ -86,7 +86,7 @@ def test_whoever_waits_takes_what_an_eviction_frees(run: Run, write: Write, tmp_
     assert (answer["code"], answer["quiet"]) == (0, True)
 
 
-def test_the_page(run: Run, write: Write) -> None:
+def test_page(run: Run, write: Write) -> None:
     code, out, _ = run("rebalance", "-f", write(tainted("n1", "4"), node("n2", "4"), owned("a", "n1")))
     assert code == 0
     assert out.startswith("1 eviction in 1 round, then none")
@@ -94,8 +94,11 @@ def test_the_page(run: Run, write: Write) -> None:
     assert "no gain" not in out
 
 
-def test_the_first_line_reads_as_one_sentence(run: Run, write: Write, tmp_path) -> None:
-    """The budget allows one of the two; no file says whether there are claims, volumes or others."""
+def test_first_line_is_one_sentence(run: Run, write: Write, tmp_path) -> None:
+    """The budget allows one of the two evictions.
+
+    The files do not say if there are claims, volumes or other objects.
+    """
     budget = {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
@@ -120,7 +123,7 @@ def restarted(name: str, times: int) -> Json:
     return owned(name, "n1") | {"status": {"phase": "Running", "containerStatuses": [{"restartCount": times}]}}
 
 
-def test_what_has_restarted_too_often_goes_and_comes_without_restarts(run: Run, write: Write, tmp_path) -> None:
+def test_pod_with_too_many_restarts_is_replaced_without_restarts(run: Run, write: Write, tmp_path) -> None:
     objects = [node("n1", "4"), node("n2", "4"), restarted("few", 4), restarted("many", 5), restarted("most", 9)]
     answer = run_rebalance(run, write, tmp_path, objects, policy(RESTARTS))
     assert [step["pod"] for step in answer["steps"]] == ["default/most", "default/many"]
@@ -143,8 +146,10 @@ def with_condition(name: str, **condition: str) -> Json:
         ([{"type": "DisruptionTarget", "reason": "PreemptionByScheduler"}, {"type": "PodResizePending"}], []),
     ],
 )
-def test_conditions_that_are_kept(run: Run, write: Write, tmp_path, conditions: list[Json], evicted: list[str]) -> None:
-    """Whoever is created instead is ready, and is no target of a disruption."""
+def test_condition_filters_that_are_replayed(
+    run: Run, write: Write, tmp_path, conditions: list[Json], evicted: list[str]
+) -> None:
+    """The replacement is ready, and is not about to be disrupted."""
     pods = [
         with_condition("away", type="Ready", status="False"),
         with_condition("here", type="Ready", status="True"),
@@ -163,7 +168,7 @@ def test_conditions_that_are_kept(run: Run, write: Write, tmp_path, conditions: 
         {"type": "DisruptionTarget", "minTimeSinceLastTransitionSeconds": 60},
     ],
 )
-def test_conditions_that_are_not_kept(run: Run, write: Write, tmp_path, condition: Json) -> None:
+def test_condition_filters_that_are_not_replayed(run: Run, write: Write, tmp_path, condition: Json) -> None:
     objects = [node("n1", "4"), node("n2", "4"), with_condition("a", type="Ready", status="False")]
     answer = run_rebalance(run, write, tmp_path, objects, by_conditions(condition))
     assert (answer["code"], answer["steps"]) == (5, [])
@@ -172,7 +177,7 @@ def test_conditions_that_are_not_kept(run: Run, write: Write, tmp_path, conditio
     )
 
 
-def test_snapshots_keep_restarts_and_earlier_ones_do_not(run: Run, write: Write, tmp_path, monkeypatch) -> None:
+def test_snapshots_keep_restarts_unlike_earlier_versions(run: Run, write: Write, tmp_path, monkeypatch) -> None:
     file, saved = tmp_path / "policy.json", str(tmp_path / "saved.zip")
     file.write_text(json.dumps(policy(RESTARTS)))
     given = ["-f", write(node("n1", "4"), node("n2", "4"), restarted("many", 5))]
@@ -192,8 +197,8 @@ def test_snapshots_keep_restarts_and_earlier_ones_do_not(run: Run, write: Write,
     assert "restarts and states of containers, which the snapshot lacks" in answer.out
 
 
-def test_what_fits_nowhere_else_stays(run: Run, write: Write, tmp_path) -> None:
-    """Upstream's evictor looks for no other node without nodeFit."""
+def test_pod_that_fits_nowhere_else_stays(run: Run, write: Write, tmp_path) -> None:
+    """Without nodeFit, upstream's evictor does not look for another node."""
     objects = [tainted("n1", "4"), node("n2", "1"), owned("a", "n1", "2")]
     answer = run_rebalance(run, write, tmp_path, objects, policy(TAINTS))
     assert (answer["code"], answer["steps"], answer["unsafe"]) == (1, [], 1)
@@ -202,15 +207,15 @@ def test_what_fits_nowhere_else_stays(run: Run, write: Write, tmp_path) -> None:
     assert run_rebalance(run, write, tmp_path, objects, policy(fits, TAINTS))["held"] == []
 
 
-def test_nobody_is_lost(run: Run, write: Write, tmp_path) -> None:
-    """A pod without an owner, which asks the descheduler to be evicted."""
+def test_no_pod_is_lost(run: Run, write: Write, tmp_path) -> None:
+    """The pod has no owner, and asks the descheduler to evict it."""
     bare = owned("a", "n1")
     bare["metadata"] |= {"ownerReferences": [], "annotations": {"descheduler.alpha.kubernetes.io/evict": "true"}}
     answer = run_rebalance(run, write, tmp_path, [tainted("n1", "4"), node("n2", "4"), bare], policy(TAINTS))
     assert (answer["steps"], answer["held"][0]["why"], answer["unsafe"]) == ([], "nothing recreates it", 1)
 
 
-def test_a_job_that_would_fail(run: Run, write: Write, tmp_path) -> None:
+def test_pods_of_a_job_that_would_fail_stay(run: Run, write: Write, tmp_path) -> None:
     made = owned("a", "n1")
     made["metadata"]["ownerReferences"] = [{**OWNER[0], "apiVersion": "batch/v1", "kind": "Job", "name": "j"}]
     job = {"apiVersion": "batch/v1", "kind": "Job", "spec": {"backoffLimit": 0}}
@@ -223,8 +228,11 @@ def test_a_job_that_would_fail(run: Run, write: Write, tmp_path) -> None:
     assert [step["target"] for step in answer["steps"]] == ["n2"]
 
 
-def test_a_budget_takes_rounds(run: Run, write: Write, tmp_path) -> None:
-    """Of three pods one may be away at a time: one a round, and a fourth round in which nothing is left."""
+def test_budget_spreads_evictions_over_rounds(run: Run, write: Write, tmp_path) -> None:
+    """One of three pods may be disrupted at a time.
+
+    Each round evicts one, and in the fourth round nothing is left to do.
+    """
     spec = {"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 1}
     budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web"}, "spec": spec}
     pods = [owned(name, "n1", app="web") for name in "abc"]
@@ -235,7 +243,7 @@ def test_a_budget_takes_rounds(run: Run, write: Write, tmp_path) -> None:
     assert answer["held"] == []
 
 
-def test_a_budget_that_allows_nothing(run: Run, write: Write, tmp_path) -> None:
+def test_budget_that_allows_nothing(run: Run, write: Write, tmp_path) -> None:
     spec = {"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 0}
     budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web"}, "spec": spec}
     objects = [tainted("n1", "4"), node("n2", "4"), owned("a", "n1", app="web"), budget]
@@ -258,8 +266,8 @@ def test_limits_hold_in_each_round(run: Run, write: Write, tmp_path, limit: str,
     assert [entry["evicted"] for entry in answer["rounds"]] == counts
 
 
-def test_a_policy_that_loops(run: Run, write: Write, tmp_path) -> None:
-    """The only node that the pod prefers is full, so that it comes back to its own again and again."""
+def test_policy_that_loops(run: Run, write: Write, tmp_path) -> None:
+    """The only node that the pod prefers is full, so that it returns to its node again and again."""
     prefers = {"key": "disk", "operator": "In", "values": ["ssd"]}
     term = {"weight": 1, "preference": {"matchExpressions": [prefers]}}
     moving = owned("a", "n1", "2")
@@ -277,7 +285,7 @@ def test_a_policy_that_loops(run: Run, write: Write, tmp_path) -> None:
     "metrics",
     [{"source": "KubernetesMetrics"}, {"metricsServer": True}, {"source": "Prometheus", "prometheus": {"query": "up"}}],
 )
-def test_what_pods_really_use_is_not_known(run: Run, write: Write, tmp_path, metrics: Json) -> None:
+def test_actual_usage_is_unknown(run: Run, write: Write, tmp_path, metrics: Json) -> None:
     args = {"thresholds": {"cpu": 20}, "targetThresholds": {"cpu": 50}, "metricsUtilization": metrics}
     document = policy({"name": "LowNodeUtilization", "args": args}, point="balance")
     answer = run_rebalance(run, write, tmp_path, [node("n1", "4"), node("n2", "4"), owned("a", "n1", "3")], document)
@@ -286,7 +294,7 @@ def test_what_pods_really_use_is_not_known(run: Run, write: Write, tmp_path, met
     assert said.endswith("metricsUtilization: the actual usage of pods is unknown, only their requests are known")
 
 
-def test_without_budgets_nobody_knows(run: Run, write: Write) -> None:
+def test_answer_is_undecided_without_budgets(run: Run, write: Write) -> None:
     code, out, err = run("rebalance", "-f", write(tainted("n1", "4"), node("n2", "4"), owned("a", "n1"), whole=False))
     assert code == 5, err
     doubt = "not certain: the files contain no list of PodDisruptionBudgets, Services or ReplicaSets"
@@ -320,7 +328,7 @@ NAME = {"name": "RemovePodsViolatingNodeTaints"}
         (policy(nodeSelector="a b"), "policy.json, nodeSelector: "),
     ],
 )
-def test_policies_that_cannot_be_used(run: Run, write: Write, tmp_path, document: Json, said: str) -> None:
+def test_invalid_policies_are_errors(run: Run, write: Write, tmp_path, document: Json, said: str) -> None:
     file = tmp_path / "policy.json"
     file.write_text(json.dumps(document))
     code, _, err = run("rebalance", "--policy", str(file), "-f", write(node("n1", "4")))
@@ -328,13 +336,13 @@ def test_policies_that_cannot_be_used(run: Run, write: Write, tmp_path, document
     assert len(err.strip().splitlines()) == 1
 
 
-def test_two_documents(run: Run, tmp_path) -> None:
+def test_two_documents_are_an_error(run: Run, tmp_path) -> None:
     file = tmp_path / "policy.yaml"
     file.write_text("---\nkind: A\n---\nkind: B\n")
     code, _, err = run("rebalance", "--policy", str(file), "--demo")
     assert (code, "expected one DeschedulerPolicy, found 2 documents" in err) == (2, True)
 
 
-def test_a_field_that_the_descheduler_ignores(run: Run, write: Write, tmp_path) -> None:
+def test_ignored_field_is_reported(run: Run, write: Write, tmp_path) -> None:
     answer = run_rebalance(run, write, tmp_path, [node("n1", "4")], policy(interval="5m"))
     assert (answer["policyIgnored"], answer["ignored"]) == (['unknown field "interval"'], [])

@@ -21,14 +21,14 @@ NODES = [node(f"n{number:03}") for number in range(120)]
 """All alike: 50 % of them are 60, and 100 the least that is looked at."""
 
 
-def test_the_first_line_says_what_to_do(run: Run, write: Write) -> None:
+def test_first_line_says_what_to_do(run: Run, write: Write) -> None:
     code, out, err = run("sampling", "-f", write(*NODES, pod("web")))
     assert (code, err) == (0, "")
     assert out.splitlines()[0] == "Keep percentageOfNodesToScore, adaptive (50%): it costs 0.0 points per pod"
     assert "now, default of 1.13" in out
 
 
-def test_a_named_pod_and_a_manifest(run: Run, write: Write) -> None:
+def test_named_pod_and_manifest(run: Run, write: Write) -> None:
     cluster = write(*NODES, pod("web"), pod("db", "2"))
     named = json.loads(run("sampling", "db", "-f", cluster, "-o", "json").out)
     assert (named["asked"], [kind["pod"] for kind in named["profiles"][0]["kinds"]]) == ("named", ["default/db"])
@@ -58,7 +58,7 @@ def test_ctrl_c_prints_the_kinds_so_far(run: Run, write: Write, monkeypatch: pyt
     assert (document["interrupted"], [kind["pod"] for kind in profile["kinds"]]) == (True, ["default/web"])
 
 
-def test_the_plot_has_the_numbers_of_the_table(run: Run, write: Write) -> None:
+def test_plot_has_the_figures_of_the_table(run: Run, write: Write) -> None:
     document = json.loads(run("sampling", "-f", write(*NODES, pod("web")), "-o", "json").out)
     page = build_sampling_page(msgspec.convert(document, SamplingCosts), Style())
     [plot] = [block for block in page if isinstance(block, Plot)]
@@ -66,7 +66,7 @@ def test_the_plot_has_the_numbers_of_the_table(run: Run, write: Write) -> None:
     assert plot.series[0].points == tuple((point["percentage"], point["loss"]) for point in curve)
 
 
-def test_what_was_not_read_leaves_it_open(run: Run, write: Write) -> None:
+def test_unread_kinds_make_the_answer_undecided(run: Run, write: Write) -> None:
     claim = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
     code, out, _ = run("sampling", "web", "-f", write(*NODES, pod("web", volumes=[claim]), whole=False))
     assert code == 5

@@ -17,7 +17,9 @@ def cluster(write: Write) -> str:
 
 
 @pytest.mark.parametrize(("options", "start", "known"), [([], 0, False), (["--start-index", "30"], 30, True)])
-def test_explain_looks_at_a_part(run: Run, cluster: str, options: list[str], start: int, known: bool) -> None:
+def test_explain_searches_a_part_of_the_nodes(
+    run: Run, cluster: str, options: list[str], start: int, known: bool
+) -> None:
     found = run("explain", "d/web", "-f", cluster, "--sampling", *options, "-o", "json")
     document = json.loads(found.out)
     assert document["searched"] == {
@@ -37,7 +39,7 @@ def test_all_nodes_are_the_default(run: Run, cluster: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["simulate", "explain"])
-def test_what_is_not_known_is_said(run: Run, cluster: str, command: str) -> None:
+def test_unknown_start_index_is_reported(run: Run, cluster: str, command: str) -> None:
     asked = ["--pending"] if command == "simulate" else ["d/web"]
     told = run(command, *asked, "-f", cluster, "--sampling").out
     assert "the first search begins at node 0" in told
@@ -51,6 +53,6 @@ def test_what_is_not_known_is_said(run: Run, cluster: str, command: str) -> None
     ("options", "text"),
     [(["--start-index", "3"], "needs --sampling"), (["--sampling", "--start-index", "-1"], "0 or more")],
 )
-def test_bad_starts_are_refused(run: Run, cluster: str, options: list[str], text: str) -> None:
+def test_invalid_start_indexes_are_errors(run: Run, cluster: str, options: list[str], text: str) -> None:
     found = run("explain", "d/web", "-f", cluster, *options)
     assert (found.code, text in found.err) == (2, True)

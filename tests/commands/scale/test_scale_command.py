@@ -27,7 +27,7 @@ def cases(family: str, key: str) -> list[Json]:
     return [each for each in loops if each["answer"].get(key)]
 
 
-def test_up_says_what_the_function_says(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scale_up_gives_the_answer_of_the_function(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given = cases("scaleup", "increases")[0]["input"]
     monkeypatch.setattr("kschedctl.commands.scale.command.get_cluster_time", lambda *_: given["now"])
     asked = ("scale", "up", *files(tmp_path, given))
@@ -39,7 +39,7 @@ def test_up_says_what_the_function_says(run: Run, tmp_path: Path, monkeypatch: p
     assert run(*asked).out.startswith("Scale-up: ")
 
 
-def test_down_gives_every_node_its_reason(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scale_down_gives_every_node_a_reason(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given = cases("scaledown", "unneeded")[0]["input"]
     monkeypatch.setattr("kschedctl.commands.scale.command.get_cluster_time", lambda *_: given["now"])
     asked = ("scale", "down", *files(tmp_path, given))
@@ -50,7 +50,7 @@ def test_down_gives_every_node_its_reason(run: Run, tmp_path: Path, monkeypatch:
 
 
 def test_groups_of_labels_have_no_limits(run: Run, write: Write) -> None:
-    """That is told first, and nothing is certain."""
+    """The first line says so, and the answer is not certain."""
     pooled = node("n1", "1")
     pooled["metadata"]["labels"] = {"example.com/crew": "blue"}
     refused = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]
@@ -74,7 +74,7 @@ def test_groups_of_labels_have_no_limits(run: Run, write: Write) -> None:
         (("scale", "up", "--demo", "--node-groups", "GROUPS"), "no node groups"),
     ],
 )
-def test_wrong_use(run: Run, tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+def test_invalid_options_are_errors(run: Run, tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
     groups = tmp_path / "groups.yaml"
     groups.write_text("name: pool\n")
     done = run(*(str(groups) if each == "GROUPS" else each for each in arguments))
@@ -83,20 +83,20 @@ def test_wrong_use(run: Run, tmp_path: Path, arguments: tuple[str, ...], message
     assert len(done.err.splitlines()) == 1
 
 
-def test_the_demo_has_pools(run: Run) -> None:
+def test_demo_has_pools(run: Run) -> None:
     done = run("scale", "down", "--demo")
     assert done.code == 5
     assert "empty" in done.out
 
 
-def test_the_first_line_names_the_groups_that_grow(run: Run) -> None:
+def test_first_line_names_the_groups_that_grow(run: Run) -> None:
     assert "Scale-up: general grows from 8 to 9 nodes for 2 of 8 unschedulable pods" in " ".join(
         run("scale", "up", "--demo").out.split()
     )
 
 
-def test_each_pod_without_a_group_stands_once_above_its_reasons(run: Run, write: Write) -> None:
-    """Two pods need more CPUs than a node of either group has."""
+def test_each_pod_without_a_group_is_listed_once_with_its_reasons(run: Run, write: Write) -> None:
+    """Two pods request more CPUs than a node of either group has."""
     nodes = [node(f"{crew}-1", "1") for crew in ("blue", "green")]
     for crew, each in zip(("blue", "green"), nodes, strict=True):
         each["metadata"]["labels"]["example.com/crew"] = crew
@@ -118,8 +118,8 @@ def test_running_pods_that_the_autoscaler_ignores_are_named(run: Run, form: tupl
     assert "batch/trainer-4qk7z" in printed
 
 
-def test_an_explanation_ends_in_whether_a_group_would_grow(run: Run, tmp_path: Path) -> None:
-    """Group by group what the real autoscaler said of the pod."""
+def test_explanation_says_if_a_group_would_grow(run: Run, tmp_path: Path) -> None:
+    """Each group has the answer of the real autoscaler about the pod."""
     found = 0
     for each in cases("scaleup", "remaining")[:12]:
         given, remaining = each["input"], each["answer"]["remaining"]
@@ -135,8 +135,8 @@ def test_an_explanation_ends_in_whether_a_group_would_grow(run: Run, tmp_path: P
     assert found >= 5
 
 
-def test_the_next_command_has_the_same_groups(run: Run, write: Write, tmp_path: Path) -> None:
-    """A group that may grow by one more is a fix of explain, and of the command that it names."""
+def test_next_command_uses_the_same_groups(run: Run, write: Write, tmp_path: Path) -> None:
+    """A group that may grow by one is a fix in explain, and in the command that explain suggests."""
     waiting = pod("web", "2")
     waiting["status"] = {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False"}]}
     file, groups = write(node("n1", "1"), waiting), tmp_path / "groups.json"
@@ -152,8 +152,8 @@ def test_the_next_command_has_the_same_groups(run: Run, write: Write, tmp_path: 
 
 
 @pytest.mark.parametrize(("value", "since"), [("1780304400", "2026-06-01T09:00:00Z"), ("soon", ""), ("9" * 11, "")])
-def test_since_when_a_node_is_marked(run: Run, write: Write, tmp_path: Path, value: str, since: str) -> None:
-    """By the taint that the autoscaler sets; without one the wait is told alone."""
+def test_time_since_which_a_node_is_marked(run: Run, write: Write, tmp_path: Path, value: str, since: str) -> None:
+    """The time comes from the autoscaler's taint. Without the taint, only the wait is shown."""
     marked, groups = node("n1", "1"), tmp_path / "groups.json"
     taint = {"key": "DeletionCandidateOfClusterAutoscaler", "value": value, "effect": "PreferNoSchedule"}
     marked["spec"] = {"taints": [taint]}
@@ -165,8 +165,8 @@ def test_since_when_a_node_is_marked(run: Run, write: Write, tmp_path: Path, val
     assert ("marked as unneeded since" in told) == bool(since)
 
 
-def test_pods_that_stay_pending_are_told_apart_in_all_forms() -> None:
-    """Of three pods, one gets the new node, one would get a second node, and no group helps the third."""
+def test_pods_that_stay_pending_are_listed_separately_in_all_forms() -> None:
+    """One of three pods gets the new node, one would get a second node, and no group helps the third."""
     report = ScaleUp(
         unschedulable=("d/a", "d/b", "d/c"),
         increases=(GroupIncrease("g", 1, 2),),

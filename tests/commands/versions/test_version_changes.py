@@ -25,7 +25,7 @@ def rules_of_all_modules() -> Iterator[tuple[str, ByVersion[object]]]:
                     yield f"{module.name}.{name}", value
 
 
-def test_every_rule_that_changed_is_in_the_table() -> None:
+def test_table_has_every_changed_rule() -> None:
     listed = {id(rule) for changed in group_rules_by_plugin().values() for rule in changed}
     found = dict(rules_of_all_modules())
     assert "kschedctl.scheduler.plugins.taint_toleration.REASON" in found
@@ -39,7 +39,7 @@ def filter_changes(where: str, first: str, second: str, sort: str = "rule") -> l
     ]
 
 
-def test_a_text_that_a_patch_brought() -> None:
+def test_text_changed_by_a_patch_release() -> None:
     (change,) = filter_changes("TaintToleration", "1.34.1", "v1.34.2-eks-3abc0de")
     assert change.before == "node(s) had untolerated taint {key: value}"
     assert (change.after, change.since) == ("node(s) had untolerated taint(s)", ("1.34.2",))
@@ -47,14 +47,14 @@ def test_a_text_that_a_patch_brought() -> None:
     assert filter_changes("TaintToleration", "1.34", "1.36") == []
 
 
-def test_what_was_brought_back_to_an_older_minor() -> None:
+def test_change_backported_to_an_older_minor() -> None:
     (change,) = filter_changes("NodePorts", "1.32", "1.33")
     assert (change.before, change.after, change.since) == ("no", "yes", ("1.33.6", "1.34"))
     assert filter_changes("NodePorts", "1.33.5", "1.33.6") == [change]
     assert filter_changes("NodePorts", "1.33.6", "1.36") == []
 
 
-def test_the_way_back() -> None:
+def test_downgrade() -> None:
     (there,), (back,) = (
         filter_changes("NodeResourcesFit", "1.33", "1.34"),
         filter_changes("NodeResourcesFit", "1.34", "1.33"),
@@ -63,7 +63,7 @@ def test_the_way_back() -> None:
     assert (back.before, back.after, back.since) == (there.after, there.before, there.since)
 
 
-def test_plugins_that_came_and_where_they_run() -> None:
+def test_new_plugins_and_their_extension_points() -> None:
     became_default, args = filter_changes("DynamicResources", "1.33", "1.34", "plugin")
     assert (became_default.before, became_default.after) == ("disabled by default", "enabled by default")
     assert (args.before, args.after) == ("none", "filterTimeout")
@@ -74,14 +74,14 @@ def test_plugins_that_came_and_where_they_run() -> None:
     assert (came.before, came.after) == ("absent", "disabled by default")
 
 
-def test_gates() -> None:
+def test_feature_gates() -> None:
     (change,) = filter_changes("DynamicResourceAllocation", "1.31", "1.35", "gate")
     assert (change.before, change.after, change.since) == ("alpha, off by default", "GA, locked on", ("1.35",))
     gates = {change.where for change in compare_versions("1.35", "1.36").changes if change.sort == "gate"}
     assert gates == {gate for gate in GATE_STAGES if get_stage(gate, 35) != get_stage(gate, 36)}
 
 
-def test_all_changes_are_those_from_each_version_to_the_next() -> None:
+def test_all_changes_equal_those_between_successive_versions() -> None:
     everything = list_all_changes()
     minors = everything.versions
     assert (minors[0], minors[-1], everything.compared) == ("1.30", "1.37", False)
@@ -91,6 +91,6 @@ def test_all_changes_are_those_from_each_version_to_the_next() -> None:
 
 
 @pytest.mark.parametrize("version", ["1.29", "1.38", "new"])
-def test_other_versions_are_refused(version: str) -> None:
+def test_unknown_versions_are_errors(version: str) -> None:
     with pytest.raises(ConfigurationError, match="is not supported"):
         compare_versions("1.33", version)

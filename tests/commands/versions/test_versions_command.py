@@ -12,7 +12,7 @@ from command_line import Run, Write, node, pod
 from kschedctl.commands.schema import DOCUMENTS, build_schema
 
 
-def test_all_and_two(run: Run) -> None:
+def test_all_versions_and_two_versions(run: Run) -> None:
     code, out, err = run("versions")
     assert (code, err) == (0, "")
     assert out.startswith("Changes in kube-scheduler from 1.30 to 1.37 that kschedctl replays")
@@ -24,7 +24,7 @@ def test_all_and_two(run: Run) -> None:
 
 
 @pytest.mark.parametrize(("arguments", "last"), [([], "1.37"), (["1.33", "1.36"], "1.36")])
-def test_the_document(run: Run, arguments: list[str], last: str) -> None:
+def test_document(run: Run, arguments: list[str], last: str) -> None:
     document = json.loads(run("versions", *arguments, "-o", "json").out)
     jsonschema.validate(document, build_schema(DOCUMENTS["version-changes"]))
     assert document["kind"] == "VersionChanges"
@@ -32,7 +32,7 @@ def test_the_document(run: Run, arguments: list[str], last: str) -> None:
 
 
 @pytest.mark.parametrize("columns", [80, 160])
-def test_it_keeps_to_the_width_and_to_names(run: Run, monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+def test_output_fits_the_width_and_keeps_names_whole(run: Run, monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
     lines = run("versions", "1.33", "1.36").out.splitlines()
     assert max(map(len, lines)) <= columns
@@ -43,8 +43,8 @@ def test_it_keeps_to_the_width_and_to_names(run: Run, monkeypatch: pytest.Monkey
     )
 
 
-def test_a_default_that_changed_before_the_latest_stage(run: Run) -> None:
-    """In-place resize was on by default in 1.33 and GA in 1.35: an upgrade minor by minor meets it in 1.33."""
+def test_default_that_changed_before_the_latest_stage(run: Run) -> None:
+    """In-place resize was on by default in 1.33 and GA in 1.35, so a step-by-step upgrade meets the change in 1.33."""
     document = json.loads(run("versions", "1.32", "1.36", "-o", "json").out)
     gates = {change["where"]: change for change in document["changes"] if change["sort"] == "gate"}
     resize = gates["InPlacePodVerticalScaling"]
@@ -60,7 +60,7 @@ def test_a_default_that_changed_before_the_latest_stage(run: Run) -> None:
         assert {name for name, change in gates.items() if change["switched"] == after} <= switched_in_step
 
 
-def test_the_brief_form_says_what_an_upgrade_brings(run: Run) -> None:
+def test_brief_form_says_what_an_upgrade_brings(run: Run) -> None:
     out = " ".join(run("versions", "1.36", "1.37", "--brief").out.split())
     assert re.match(r"4 features newly on by default, \d+ other differences from 1.36 to 1.37", out)
     assert "newly on by default (with the release of the change): DRADeviceTaintRules (1.37), " in out
@@ -68,14 +68,14 @@ def test_the_brief_form_says_what_an_upgrade_brings(run: Run) -> None:
     assert "more: kschedctl whatif --compare-version 1.36 1.37" in out
 
 
-def test_wrong_use(run: Run) -> None:
+def test_invalid_options_are_errors(run: Run) -> None:
     code, _, err = run("versions", "1.33")
     assert (code, "give a second version to compare 1.33 with" in err) == (2, True)
     code, _, err = run("versions", "1.33", "1.99")
     assert (code, "'1.99' is not supported" in err) == (2, True)
 
 
-def test_an_upgrade_is_tried(run: Run, write: Write) -> None:
+def test_upgrade_is_replayed(run: Run, write: Write) -> None:
     taint = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
     files = ["-f", write(node("n1", taints=[taint]), pod("web"))]
     code, out, err = run("whatif", "--compare-version", "1.33", "1.36", *files)
@@ -100,6 +100,6 @@ def test_an_upgrade_is_tried(run: Run, write: Write) -> None:
         (["--compare-version", "1.33", "1.36", "--compare-config", "a", "b"], "cannot be combined"),
     ],
 )
-def test_what_cannot_be_compared(run: Run, arguments: list[str], said: str) -> None:
+def test_versions_that_cannot_be_compared(run: Run, arguments: list[str], said: str) -> None:
     code, _, err = run("whatif", "--demo", *arguments)
     assert (code, said in err) == (2, True)

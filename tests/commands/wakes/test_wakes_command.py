@@ -124,7 +124,7 @@ def test_events(run: Run, cluster: str, tmp_path: Path) -> None:
     assert found["fitting"] == ["default/fits"]
 
 
-def test_a_pod_that_goes_itself_is_not_woken(run: Run, cluster: str, tmp_path: Path) -> None:
+def test_deleted_pod_is_not_woken(run: Run, cluster: str, tmp_path: Path) -> None:
     gone = {"action": "Delete", "old": {"kind": "Pod", "metadata": {"name": "waits"}}}
     code, out, _ = run("wakes", "waits", "-f", cluster, "--event", event(tmp_path, gone))
     assert (code, out.splitlines()[0]) == (1, "0 of 1 rejected pod is woken by Pod default/waits deleted")
@@ -142,7 +142,7 @@ def test_between_two_snapshots(run: Run, write: Write, tmp_path: Path) -> None:
     assert run("wakes", "--between", before, before).out.startswith("1 pod waited at both moments; none was missed")
 
 
-def test_a_named_pod_between_two_snapshots(run: Run, write: Write, tmp_path: Path) -> None:
+def test_given_pod_between_two_snapshots(run: Run, write: Write, tmp_path: Path) -> None:
     before, after = str(tmp_path / "a.ksnap"), str(tmp_path / "b.ksnap")
     placed = pod("runs", "1", nodeName="n1")
     for file, objects in ((before, (pod("waits", "3", uid="1"), placed)), (after, (placed, pod("new", "1")))):
@@ -157,7 +157,7 @@ def test_a_named_pod_between_two_snapshots(run: Run, write: Write, tmp_path: Pat
     assert run("wakes", "new", "--between", before, after).err == f'error: {before}: pod "default/new" not found\n'
 
 
-def test_the_later_snapshot_first(run: Run, tmp_path: Path) -> None:
+def test_snapshots_in_the_wrong_order(run: Run, tmp_path: Path) -> None:
     files = []
     for hour in (1, 2):
         read_at = f"2026-01-01T0{hour}:00:00+00:00"
@@ -173,8 +173,8 @@ def test_the_later_snapshot_first(run: Run, tmp_path: Path) -> None:
     )
 
 
-def test_a_pod_that_is_held_back_is_not_flushed(run: Run, cluster: str) -> None:
-    """The flush of the unschedulable pods is an event for which no gating plugin asks."""
+def test_gated_pod_is_not_flushed(run: Run, cluster: str) -> None:
+    """No gating plugin registers for the event of the flush."""
     assert (
         run("wakes", "gated", "-f", cluster)
         .out.splitlines()[-1]
@@ -204,12 +204,12 @@ def test_wrong_usage(run: Run, cluster: str, arguments: list[str], problem: str)
     assert err.count("\n") == 1
 
 
-def test_a_pod_that_runs_cannot_be_woken(run: Run, write: Write) -> None:
+def test_running_pod_cannot_be_woken(run: Run, write: Write) -> None:
     code, _, err = run("wakes", "p", "-f", write(node("n1"), pod("p", nodeName="n1")))
     assert (code, err) == (2, 'error: pod "default/p" is not pending (only pending pods can be woken)\n')
 
 
-def test_extenders_that_were_not_asked_may_refuse_what_fits(run: Run, cluster: str, tmp_path: Path) -> None:
+def test_uncalled_extenders_may_reject_a_fitting_pod(run: Run, cluster: str, tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
     extender = {"urlPrefix": "http://extender.example", "filterVerb": "filter"}
     kind = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
@@ -222,7 +222,7 @@ def test_extenders_that_were_not_asked_may_refuse_what_fits(run: Run, cluster: s
     assert run("wakes", "-A", "-f", cluster, "--config", str(config), "--event", file).code == 5
 
 
-def test_unread_claims_leave_it_open(run: Run, write: Write, tmp_path: Path) -> None:
+def test_unread_claims_make_the_answer_uncertain(run: Run, write: Write, tmp_path: Path) -> None:
     claimed = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
     partly = write(node("n1", "2"), pod("waits", "3", volumes=claimed), whole=False)
     code, out, _ = run("wakes", "waits", "-f", partly)
@@ -231,7 +231,7 @@ def test_unread_claims_leave_it_open(run: Run, write: Write, tmp_path: Path) -> 
     assert run("wakes", "waits", "-f", partly, "--event", event(tmp_path, node("new", "4"))).code == 5
 
 
-def test_the_brief_form_names_the_changes(run: Run) -> None:
-    """A count of kinds of change is no answer to what wakes the pod."""
+def test_brief_form_names_the_changes(run: Run) -> None:
+    """A number of kinds of changes does not say what wakes the pod."""
     out = run("wakes", "batch/nightly-export-5hx2p", "--demo", "--brief").out
     assert "the last of its scheduling gates is removed: example.com/budget-approval" in out

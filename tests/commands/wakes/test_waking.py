@@ -42,7 +42,7 @@ def words(found: Scheduler, key: str) -> dict[str, list[str]]:
     return {each.plugin: [wake_up.words for wake_up in each.wake_ups] for each in report.rejectors}
 
 
-def test_the_words_have_the_figures_that_the_hints_need() -> None:
+def test_descriptions_have_the_figures_that_hints_compare() -> None:
     waiting = pod("p", cpu="1500m", nodeSelector={"disktype": "ssd"})
     found = words(scheduler(node("n1", disktype="ssd"), node("n2"), waiting), "d/p")
     assert found["NodeAffinity"][0] == "a node is added with label disktype=ssd"
@@ -50,7 +50,7 @@ def test_the_words_have_the_figures_that_the_hints_need() -> None:
     assert "a node that offers 1.5 CPUs is added" in found["NodeResourcesFit"]
 
 
-def test_a_gate_and_a_claim_are_named() -> None:
+def test_gates_and_claims_are_named() -> None:
     found = scheduler(
         node("n1"),
         pod("gated", schedulingGates=[{"name": "wait"}]),
@@ -62,7 +62,7 @@ def test_a_gate_and_a_claim_are_named() -> None:
     assert words(found, "d/p")["VolumeRestrictions"][1] == "claim d/data is created"
 
 
-def test_terms_tell_which_pods_and_where() -> None:
+def test_affinity_terms_name_pods_and_domains() -> None:
     found = words(scheduler(node("n1"), pod("p", cpu="1", affinity={"podAffinity": {REQUIRED: [TERM]}})), "d/p")
     assert found["InterPodAffinity"][0] == "a pod with app=db in namespace d gets a node"
     assert "a node is added with label zone" in found["InterPodAffinity"]
@@ -88,8 +88,8 @@ OF_PODS = "any add or update of a Pod that its pod affinity or spreading may con
         ),
     ],
 )
-def test_words_of_hints_before_1_32(version: str, of_affinity: list[str]) -> None:
-    """Nodes are not compared with what they were, but have to take the pod; in 1.30 some plugins have no hints."""
+def test_descriptions_of_hints_before_1_32(version: str, of_affinity: list[str]) -> None:
+    """Nodes are not compared with their former state, but must fit the pod. In 1.30, some plugins have no hints."""
     waiting = (
         pod("p", nodeSelector={"disktype": "ssd"}),
         pod("q", cpu="1", affinity={"podAffinity": {REQUIRED: [TERM]}}),
@@ -123,7 +123,7 @@ EVERYTHING = {
 }
 
 
-def test_whatever_a_plugin_asks_for_is_told() -> None:
+def test_every_registered_event_is_described() -> None:
     found = scheduler(node("n1"), pod("p", **EVERYTHING))
     framework, registrations = found.framework("default-scheduler"), found.get_registrations("default-scheduler")
     assert framework is not None
@@ -141,7 +141,7 @@ def test_whatever_a_plugin_asks_for_is_told() -> None:
     assert silent == {"DefaultPreemption"}
 
 
-def test_many_are_told_what_each_is_told() -> None:
+def test_answer_about_many_pods_equals_the_single_answers() -> None:
     pods = [
         pod(f"p{number}", cpu=str(number % 3 + 1), nodeSelector={"x": "y"} if number % 2 else {}) for number in range(9)
     ]
@@ -158,7 +158,7 @@ def test_many_are_told_what_each_is_told() -> None:
     assert {answer.moved for answer in report.answers} == {True, False}
 
 
-def test_a_watch_and_objects_are_events_too() -> None:
+def test_watch_events_and_objects_are_accepted_as_events() -> None:
     found = scheduler(node("n1"), pod("p"))
     told = [{"type": "DELETED", "object": node("n1")}, node("n1", "4"), {"kind": "List", "items": [node("n2")]}]
     changes = parse_changes(told, found.view)
@@ -172,13 +172,13 @@ def test_a_watch_and_objects_are_events_too() -> None:
 @pytest.mark.parametrize(
     "documents", [[], [{"kind": "Secret", "metadata": {"name": "c"}}], [{"type": "BOOKMARK", "object": {}}]]
 )
-def test_what_is_no_event(documents: list[Json]) -> None:
+def test_invalid_events_are_errors(documents: list[Json]) -> None:
     with pytest.raises(kschedctl.KschedctlError):
         parse_changes(documents, scheduler(node("n1")).view)
 
 
-def test_a_pod_that_should_have_been_tried_again_is_found() -> None:
-    """The labels of a namespace changed: the pod may join the pod there now, and the scheduler hears nothing of it."""
+def test_missed_pod_is_found() -> None:
+    """A namespace's labels changed, so that the pod's affinity is met, but the scheduler does not watch namespaces."""
     term = {**TERM, "namespaceSelector": {"matchLabels": {"team": "x"}}}
     waits = pod("waits", "100m", affinity={"podAffinity": {REQUIRED: [term]}})
     large = pod("large", "3")
@@ -194,13 +194,13 @@ def test_a_pod_that_should_have_been_tried_again_is_found() -> None:
     ]
 
 
-def test_a_pod_that_is_held_back_is_not_said_to_fit_nowhere() -> None:
+def test_gated_pod_is_not_said_to_fit_nowhere() -> None:
     found = scheduler(node("n1"), pod("p", cpu="1", schedulingGates=[{"name": "wait"}]))
     (told,) = find_wakes_between(found, found, None, ("a", "b")).pods
     assert told.headline == "nothing woke it, rightly: it is held back by SchedulingGates"
 
 
-def test_what_woke_a_pod_between_two_moments() -> None:
+def test_changes_that_woke_a_pod_between_two_snapshots() -> None:
     old, other = node("n1"), node("n2", "500m")
     before = scheduler(old, other, pod("p"), pod("bound"))
     after = scheduler(node("n1", "4"), other, pod("p"), pod("bound", nodeName="n1"))
@@ -214,7 +214,7 @@ def test_what_woke_a_pod_between_two_moments() -> None:
     [({}, {"gpu": ""}, True), ({"gpu": None}, {"gpu": ""}, False), ({"gpu": "a"}, {"gpu": ""}, False)],
     ids=["added", "null is an empty text", "there before"],
 )
-def test_a_label_with_an_empty_value_is_a_label(old: Json, new: Json, moved: bool) -> None:
+def test_label_with_an_empty_value_is_a_label(old: Json, new: Json, moved: bool) -> None:
     terms = [{"matchExpressions": [{"key": "gpu", "operator": "Exists"}]}]
     waiting = pod("p", cpu="1", affinity={"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}})
     before, after = ({**node("n1"), "metadata": {"name": "n1", "labels": labels}} for labels in (old, new))
@@ -224,8 +224,8 @@ def test_a_label_with_an_empty_value_is_a_label(old: Json, new: Json, moved: boo
     assert bool(found.events) is (old != {"gpu": None})
 
 
-def test_what_became_of_pods_that_no_longer_wait() -> None:
-    """They are told where they are asked for; their own binding, or end, is nothing that woke them."""
+def test_fate_of_pods_that_no_longer_wait() -> None:
+    """They are listed on request. Their own binding or end did not wake them."""
     old = [pod("bound"), pod("gone"), pod("left"), pod("done"), pod("waits")]
     leaving = pod("left")
     leaving["metadata"]["deletionTimestamp"] = "2024-01-01T00:00:00Z"
@@ -247,8 +247,8 @@ def test_what_became_of_pods_that_no_longer_wait() -> None:
         assert not each.missed
 
 
-def test_what_one_moment_does_not_know_of_is_no_change() -> None:
-    """Claims that were not read at the first moment need not have come since."""
+def test_kinds_unread_in_one_snapshot_are_no_changes() -> None:
+    """Claims that were not read at first may have existed before."""
     claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "c", "namespace": "d"}}
     volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
     objects = [node("n1"), pod("p", volumes=volumes)]
@@ -267,7 +267,7 @@ def test_what_one_moment_does_not_know_of_is_no_change() -> None:
         {"type": "DELETED", "object": {"kind": "Pod", "metadata": {"name": "r", "namespace": "d"}}},
     ],
 )
-def test_who_goes_need_only_be_named(event: Json) -> None:
+def test_deleted_objects_need_only_a_name(event: Json) -> None:
     found = scheduler(node("n1"), pod("r", "1", nodeName="n1"), pod("p", "1"))
     (change,) = parse_changes([event], found.view)
     assert change.old.spec.node_name == "n1"
@@ -275,12 +275,12 @@ def test_who_goes_need_only_be_named(event: Json) -> None:
     assert [each.moved for each in report.answers] == [True]
 
 
-def test_what_cannot_be_read_is_told_with_its_place() -> None:
+def test_error_in_an_event_file_names_its_place() -> None:
     with pytest.raises(kschedctl.KschedctlError, match=r"^events\.yaml, document 2, event: expected objects"):
         parse_changes([node("n2"), {}], scheduler(node("n1")).view, where="events.yaml")
 
 
-def test_of_many_changes_most_are_counted_only() -> None:
+def test_most_of_many_changes_are_only_counted() -> None:
     names = [f"n{number}" for number in range(150)]
     before, after = (scheduler(*(node(name, cpu) for name in names), pod("p", "4")) for cpu in ("2", "3"))
     (told,) = find_wakes_between(before, after, None, ("a", "b")).pods
@@ -299,8 +299,8 @@ CLAIM = {
 }
 
 
-def test_a_pod_that_is_held_back_waits_for_what_lifts_the_gate_alone() -> None:
-    """All that DynamicResources asks for has PreEnqueue asked again, which refuses while a claim is missing."""
+def test_gated_pod_waits_only_for_changes_that_lift_the_gate() -> None:
+    """All events of DynamicResources rerun its PreEnqueue, which rejects the pod while a claim is missing."""
     named, generated = {"name": "a", "resourceClaimName": "gone"}, {"name": "b", "resourceClaimTemplateName": "t"}
     there = {"name": "c", "resourceClaimName": "there"}
     pods = [
@@ -318,7 +318,7 @@ def test_a_pod_that_is_held_back_waits_for_what_lifts_the_gate_alone() -> None:
     assert "DynamicResources" not in words(found, "d/tried")
 
 
-def test_a_gang_that_is_not_complete_says_how_many_are_missing() -> None:
+def test_incomplete_gang_shows_the_number_of_missing_pods() -> None:
     group = {
         "apiVersion": "scheduling.k8s.io/v1alpha2",
         "kind": "PodGroup",
@@ -331,8 +331,8 @@ def test_a_gang_that_is_not_complete_says_how_many_are_missing() -> None:
     assert words(found, "d/p")["GangScheduling"][0] == "2 more pods of group d/g are created"
 
 
-def test_without_hints_any_update_of_the_pod_itself_is_worth_a_try() -> None:
-    """isPodUpdated in the queue of 1.31; no plugin is asked, SchedulingGates least of all."""
+def test_any_update_of_the_pod_itself_wakes_it_without_hints() -> None:
+    """See isPodUpdated in the queue of 1.31. No plugin is called, not even SchedulingGates."""
     gated, large = pod("gated", schedulingGates=[{"name": "wait"}]), pod("p")
     cluster = kschedctl.Cluster.from_objects([node("n1"), gated, large], kube_version="1.31")
     found = Scheduler(cluster)
@@ -342,8 +342,8 @@ def test_without_hints_any_update_of_the_pod_itself_is_worth_a_try() -> None:
     assert kschedctl.wakes(cluster, "d/p", event).moved
 
 
-def test_members_of_pod_groups_come_back_by_themselves() -> None:
-    """After their back-off, whatever hints say, also who would fit alone (determineSchedulingHintForInFlightPod)."""
+def test_members_of_pod_groups_return_after_their_backoff() -> None:
+    """They return whatever hints say, and even if they would fit alone (determineSchedulingHintForInFlightPod)."""
     metadata, spec = {"name": "g", "namespace": "d"}, {"schedulingPolicy": {"gang": {"minCount": 2}}}
     group = {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "metadata": metadata, "spec": spec}
     gates = {"GenericWorkload": True, "GangScheduling": True}
@@ -368,8 +368,8 @@ def test_members_of_pod_groups_come_back_by_themselves() -> None:
         assert many.fitting == (() if place else ("d/a", "d/b"))
 
 
-def test_a_summary_begins_with_the_plugin_that_rejects_the_closest_nodes() -> None:
-    """A node that only lacks room has passed the filters before."""
+def test_summary_begins_with_the_plugin_that_rejects_the_closest_nodes() -> None:
+    """A node that only lacks room has passed the earlier filters."""
     rejectors = tuple(
         RejectorReport(plugin, "", (WakeUp("Node", ("Add",), f"change for {plugin}"), WakeUp("Node", ("Add",), "both")))
         for plugin in ("NodeUnschedulable", "NodeResourcesFit")

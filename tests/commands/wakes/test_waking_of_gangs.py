@@ -43,8 +43,8 @@ def words(report: WakeUps) -> list[str]:
     return [each.words for rejector in report.rejectors for each in rejector.wake_ups]
 
 
-def test_a_member_that_waits_for_one_that_fits_nowhere() -> None:
-    """Three of four fit: the plugin refuses these, NodeResourcesFit the last."""
+def test_member_that_waits_for_a_member_that_fits_nowhere() -> None:
+    """Three of four pods fit and are rejected by Coscheduling, and the last one by NodeResourcesFit."""
     objects = [*map(of_coscheduling, "abcd"), group(COSCHEDULING, 4)]
     report = find_wakes("a", *objects)
     assert report.headline == "its gang train needs nodes for 4 pods at once, but only 3 fit"
@@ -61,7 +61,7 @@ def test_a_member_that_waits_for_one_that_fits_nowhere() -> None:
     assert last.pod_group.fitting == 3
 
 
-def test_a_gang_that_is_not_complete() -> None:
+def test_incomplete_gang() -> None:
     report = find_wakes("a", *map(of_coscheduling, "ab"), group(COSCHEDULING, 4))
     assert report.headline == "its gang train has 2 of the 4 pods that it needs; until they exist, no pod is tried"
     assert words(report) == [
@@ -71,26 +71,26 @@ def test_a_gang_that_is_not_complete() -> None:
     ]
 
 
-def test_nobody_is_the_first_where_some_have_nodes() -> None:
+def test_no_member_is_first_if_some_have_nodes() -> None:
     objects = [of_coscheduling("a", nodeName="n2"), *map(of_coscheduling, "bcd"), group(COSCHEDULING, 4)]
     report = find_wakes("b", *objects)
     assert [each.plugin for each in report.rejectors] == ["Coscheduling"]
     assert words(report) == ["any pod gets a node", "any PodGroup is created or changed, train or another"]
 
 
-def test_a_gang_that_fits() -> None:
+def test_gang_that_fits() -> None:
     report = find_wakes("a", *map(of_coscheduling, "abc"), group(COSCHEDULING, 3))
     assert report.headline == "fits now with its gang train, so no change is needed"
     assert (report.queue, report.rejectors, report.message) == ("", (), None)
 
 
-def test_a_pod_more_than_a_gang_needs() -> None:
-    """Two have to have a node, three get one: the fourth waits for room as a pod alone does."""
+def test_pod_beyond_the_minimum_of_a_gang() -> None:
+    """Two pods need a node and three get one. The fourth waits for room, like a single pod."""
     report = find_wakes("d", *map(of_coscheduling, "abcd"), group(COSCHEDULING, 2))
     assert report.headline == "rejected by NodeResourcesFit; 5 kinds of changes would make the scheduler retry it"
 
 
-def test_a_group_that_does_not_exist() -> None:
+def test_missing_group() -> None:
     report = find_wakes("a", of_coscheduling("a"))
     assert report.headline == "its PodGroup does not exist"
     assert report.message == "0/1 nodes are available: 1 PodGroup not found."
@@ -107,13 +107,13 @@ def test_a_group_that_does_not_exist() -> None:
         pytest.param({"action": "Delete", "old": pod("x", nodeName="n1")}, False, id="a pod leaves"),
     ],
 )
-def test_what_events_do_to_a_member_that_fits_by_itself(event: Json, moved: bool) -> None:
+def test_events_and_a_member_that_fits_by_itself(event: Json, moved: bool) -> None:
     cluster = cluster_of(*map(of_coscheduling, "abcd"), group(COSCHEDULING, 4))
     found = kschedctl.wakes(cluster, "ml/a", event)
     assert (found.before, found.moved, found.unschedulable_plugins) == ("unschedulable", moved, ("Coscheduling",))
 
 
-def test_of_many_each_is_told_of_its_gang() -> None:
+def test_answer_about_many_pods_names_each_gang() -> None:
     cluster = cluster_of(*map(of_coscheduling, "abcd"), pod("alone"), group(COSCHEDULING, 4))
     report = find_wake_ups_of_pods(Scheduler(cluster), cluster.unbound_pods(), "in ml")
     refused = {each.pod: [found.plugin for found in each.rejectors] for each in report.pods}
@@ -121,8 +121,8 @@ def test_of_many_each_is_told_of_its_gang() -> None:
     assert refused == {**coscheduling, "ml/d": ["NodeResourcesFit"], "ml/alone": []}
 
 
-def test_a_member_whose_gang_does_not_fit_was_not_missed() -> None:
-    """It fits by itself at both moments, but never with its gang: no event should have woken it."""
+def test_member_whose_gang_does_not_fit_is_not_missed() -> None:
+    """It fits by itself in both snapshots, but never with its gang, so no event should have woken it."""
     objects = [*map(of_coscheduling, "abcd"), group(COSCHEDULING, 4)]
     before, after = (Scheduler(cluster_of(*objects)) for _ in range(2))
     report = find_wakes_between(before, after, None, ("before", "after"))
@@ -130,8 +130,11 @@ def test_a_member_whose_gang_does_not_fit_was_not_missed() -> None:
     assert len(report.pods) == 4
 
 
-def test_words_without_hints() -> None:
-    """Of 1.30: what makes room reaches all pods, a node those that it would take; a resize is told by the status."""
+def test_descriptions_without_hints() -> None:
+    """In 1.30, freed room wakes all pods, and a node wakes the pods that it would take.
+
+    Resizes are read from the status.
+    """
     gates = {"InPlacePodVerticalScaling": True}
     huge = pod("huge")
     huge["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "9"}}

@@ -57,7 +57,7 @@ def _series(values: dict[str, str]) -> list[dict[str, str]]:
 
 
 @needs_promtool
-def test_prometheus_takes_the_rules_and_the_numbers(run: Run, tmp_path: Path, write: Write) -> None:
+def test_prometheus_accepts_rules_and_metrics(run: Run, tmp_path: Path, write: Write) -> None:
     (tmp_path / "rules.yaml").write_text(printed(run, "rules"))
     assert promtool("check", "rules", str(tmp_path / "rules.yaml")).returncode == 0
     spec = {"containers": [{"name": "c", "image": "web"}]}
@@ -69,7 +69,7 @@ def test_prometheus_takes_the_rules_and_the_numbers(run: Run, tmp_path: Path, wr
 
 
 @needs_promtool
-def test_each_alert_fires_for_what_it_is_about_and_no_other(run: Run, tmp_path: Path) -> None:
+def test_each_alert_fires_only_for_its_condition(run: Run, tmp_path: Path) -> None:
     rules = yaml.safe_load(printed(run, "rules"))
     names = [rule["alert"] for group in rules["groups"] for rule in group["rules"]]
     assert {*names} == {*FIRING}
@@ -101,7 +101,7 @@ def _without_words(rules: Any) -> Any:
 
 
 @needs_promtool
-def test_prometheus_can_answer_the_panels(run: Run, tmp_path: Path) -> None:
+def test_prometheus_evaluates_the_queries_of_the_panels(run: Run, tmp_path: Path) -> None:
     panels = json.loads(printed(run, "dashboard"))["panels"]
     asked = [target["expr"] for panel in panels for target in panel["targets"]]
     records = [{"record": f"panel:{number}", "expr": expression} for number, expression in enumerate(asked)]
@@ -111,7 +111,10 @@ def test_prometheus_can_answer_the_panels(run: Run, tmp_path: Path) -> None:
 
 
 def test_grafana_knows_every_field_of_the_dashboard(run: Run) -> None:
-    """Read into Grafana's own types and written again, nothing of it is missing; some defaults are added."""
+    """The dashboard is read into Grafana's own types and written again.
+
+    No field is lost, and some defaults are added.
+    """
     dashboards = pytest.importorskip("grafana_foundation_sdk.models.dashboard")
     encoder = pytest.importorskip("grafana_foundation_sdk.cog.encoder")
     dashboard = json.loads(printed(run, "dashboard"))

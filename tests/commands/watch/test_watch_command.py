@@ -51,7 +51,7 @@ def document(run: Run, *arguments: str) -> Any:
     return json.loads(run(*arguments, "-o", "json").out)
 
 
-def test_pending_pods_are_those_of_explain(run: Run) -> None:
+def test_pending_pods_equal_those_of_explain(run: Run) -> None:
     groups = document(run, "explain", "-A", "--demo")["groups"]
     found = get_samples(run, "--demo")["kschedctl_pending_pods"]
     assert sum(number for _, number in found) == sum(len(group["pods"]) for group in groups)
@@ -60,14 +60,14 @@ def test_pending_pods_are_those_of_explain(run: Run) -> None:
     ]
 
 
-def test_stuck_pods_are_those_of_audit(run: Run) -> None:
+def test_stuck_pods_equal_those_of_audit(run: Run) -> None:
     waiting = document(run, "audit", "--demo", "--section", "pending")["sections"][0]["waiting"]
     assert [number for _, number in get_samples(run, "--demo")["kschedctl_stuck_pods"]] == [
         sum(len(group["pods"]) for group in waiting if group["cause"] == "stuck")
     ]
 
 
-def test_losses_are_those_of_failures(run: Run) -> None:
+def test_losses_equal_those_of_failures(run: Run) -> None:
     found = get_samples(run, "--demo", "--losses", "zone", "--losses", "pool")
     for unit in ("zone", "pool"):
         losses = document(run, "failures", f"--{unit}s", "--demo")["failures"]
@@ -80,7 +80,7 @@ def test_losses_are_those_of_failures(run: Run) -> None:
             assert numbers == {loss["name"]: loss[key] for loss in losses}
 
 
-def test_room_is_that_of_capacity(run: Run, write: Write) -> None:
+def test_room_equals_that_of_capacity(run: Run, write: Write) -> None:
     web = write(WEB, name="web.json")
     shape = document(run, "capacity", "-f", web, "--demo")["shapes"][0]
     assert get_samples(run, "--demo", "--room-for", web)["kschedctl_room_pods"] == [
@@ -115,8 +115,8 @@ def test_quotas_and_pods_that_were_not_created(run: Run, write: Write) -> None:
     assert found["kschedctl_uncreated_pods"] == [({"workload": "ReplicaSet default/web"}, 3.0)]
 
 
-def test_what_was_not_read_is_told(run: Run, write: Write) -> None:
-    """Exit code 5, and a number that says of which question."""
+def test_unread_kinds_are_reported(run: Run, write: Write) -> None:
+    """The exit code is 5, and a metric names the affected question."""
     lists = {"apiVersion": "v1", "kind": "NodeList", "items": [node("n1")]}
     waits = pod("web", cpu="1", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}])
     outcome = run("watch", "-f", write(lists, waits), "-o", "openmetrics")
@@ -124,7 +124,7 @@ def test_what_was_not_read_is_told(run: Run, write: Write) -> None:
     assert ({"question": "pending"}, 1.0) in samples(outcome.out)["kschedctl_undecided"]
 
 
-def test_text_of_a_cluster_stays_a_label(run: Run, write: Write) -> None:
+def test_texts_of_a_cluster_are_escaped_in_labels(run: Run, write: Write) -> None:
     waits = pod("web", schedulerName='x"}\n# EOF\n\x1b[2J')
     text = run("watch", "-f", write(node("n1"), waits), "-o", "openmetrics").out
     assert "\x1b" not in text
@@ -133,15 +133,15 @@ def test_text_of_a_cluster_stays_a_label(run: Run, write: Write) -> None:
 
 
 def test_names_follow_the_conventions() -> None:
-    """https://prometheus.io/docs/practices/naming: base units, no total of gauges; help in a sentence."""
+    """https://prometheus.io/docs/practices/naming requires base units, no "total" for gauges, and help in sentences."""
     for name, help in FAMILIES.items():
         assert re.fullmatch(r"kschedctl(_[a-z]+)+", name)
         assert not re.search(r"_(total|milli|minutes|hours|percent)", name)
         assert help.endswith(".")
 
 
-def test_the_text_is_also_prometheus_own(run: Run) -> None:
-    """The collector of text files reads that."""
+def test_text_format_is_valid_for_prometheus(run: Run) -> None:
+    """Prometheus' textfile collector reads this format."""
     text = run("watch", "--demo", "-o", "openmetrics").out
     assert {family.name for family in plain_families(text)} == {*samples(text)}
 
@@ -156,7 +156,7 @@ def test_the_text_is_also_prometheus_own(run: Run) -> None:
         (["--demo", "--losses", "rack"], "is not one of"),
     ],
 )
-def test_what_cannot_be_served_is_one_line(
+def test_port_that_cannot_be_served_is_an_error_of_one_line(
     arguments: list[str], said: str, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outcome = run("watch", *arguments)
@@ -189,7 +189,7 @@ def labels_of(run: Run, write: Write) -> dict[str, set[str]]:
     return found | absent | {name: set() for name in OWN}
 
 
-def test_alerts_and_the_dashboard_ask_for_what_there_is(run: Run, write: Write) -> None:
+def test_alerts_and_the_dashboard_use_existing_metrics(run: Run, write: Write) -> None:
     known = labels_of(run, write)
     assert {*FAMILIES} <= {*known}
     rules = [rule for group in yaml.safe_load(printed(run, "rules"))["groups"] for rule in group["rules"]]

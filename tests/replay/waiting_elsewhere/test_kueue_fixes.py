@@ -76,7 +76,7 @@ def _set_quota(queue: Any, **fields: Any) -> JsonObject:
     return changed
 
 
-def test_the_nominal_quota_is_raised_by_what_lacks() -> None:
+def test_nominal_quota_is_raised_by_the_missing_amount() -> None:
     objects = [build_flavor("gpu"), build_queue(), build_local_queue(), build_workload("w", 6, 2), *NODES]
     fix = _find_fixes(*objects)[QUOTA]
     assert fix.summary == "Raise nominalQuota of nvidia.com/gpu in flavor gpu from 8 to 12 in ClusterQueue cq"
@@ -87,11 +87,11 @@ def test_the_nominal_quota_is_raised_by_what_lacks() -> None:
     assert "w" not in _find_admitted(less)
 
 
-def test_a_workload_that_is_next_needs_no_fix() -> None:
+def test_workload_that_is_next_needs_no_fix() -> None:
     assert not _find_fixes(build_flavor("gpu"), build_queue(), build_local_queue(), build_workload("w", 8), *NODES)
 
 
-def test_a_raise_counts_what_workloads_before_it_take() -> None:
+def test_raised_quota_includes_workloads_ahead() -> None:
     workloads = [build_workload("old", 10, created="2026-01-01"), build_workload("w", 10)]
     objects = [build_flavor("gpu"), build_queue(), build_local_queue(), *workloads]
     fix = _find_fixes(*objects)[QUOTA]
@@ -99,7 +99,7 @@ def test_a_raise_counts_what_workloads_before_it_take() -> None:
     _check(fix, objects)
 
 
-def test_the_flavor_that_lacks_least_is_raised() -> None:
+def test_flavor_that_lacks_least_is_raised() -> None:
     queue: Any = build_queue()
     resources = [{"name": "nvidia.com/gpu", "nominalQuota": 10}]
     queue["spec"]["resourceGroups"][0]["flavors"].append({"name": "big", "resources": resources})
@@ -117,7 +117,7 @@ def test_quota_without_nodes_is_not_called_enough() -> None:
     assert fix.drawbacks == ("not all of its pods get a node then: 0 of 1 fit",)
 
 
-def test_the_borrowing_limit_is_raised_if_the_cohort_has_enough() -> None:
+def test_borrowing_limit_is_raised_if_the_cohort_has_enough() -> None:
     queue = _set_quota(build_queue(cohortName="all"), borrowingLimit=0)
     idle = build_queue("idle", 8, cohortName="all")
     objects = [build_flavor("gpu"), queue, idle, build_local_queue(), build_workload("w", 12)]
@@ -129,7 +129,7 @@ def test_the_borrowing_limit_is_raised_if_the_cohort_has_enough() -> None:
     assert BORROWING not in _find_fixes(*without, build_workload("w", 12))
 
 
-def test_those_who_get_no_quota_any_longer_are_named() -> None:
+def test_workloads_that_lose_their_quota_are_named() -> None:
     workloads = [build_workload("rival", 6, created="2026-01-01"), build_workload("w", 6, created="2026-01-02")]
     queues = [build_queue(), build_local_queue()]
     objects = [build_flavor("gpu"), *queues, *workloads, build_priority_class("high", 100)]
@@ -143,7 +143,7 @@ def test_those_who_get_no_quota_any_longer_are_named() -> None:
     assert "rival" not in _find_admitted(_run_commands(fix, objects))
 
 
-def test_a_least_number_of_pods_is_lowered_to_what_fits() -> None:
+def test_minimum_of_pods_is_lowered_to_what_fits() -> None:
     workload: Any = build_workload("w", 2, 8)
     workload["spec"]["podSets"][0]["minCount"] = 6
     objects = [build_flavor("gpu"), build_queue(), build_local_queue(), workload, *NODES]
@@ -154,7 +154,7 @@ def test_a_least_number_of_pods_is_lowered_to_what_fits() -> None:
     _check(fix, objects)
 
 
-def test_fewer_pods_are_advice_for_a_workload_without_a_least_number() -> None:
+def test_workload_without_a_minimum_is_advised_to_use_fewer_pods() -> None:
     objects = [build_flavor("gpu"), build_queue(), build_local_queue(), build_workload("w", 2, 8), *NODES]
     fixes = _find_fixes(*objects)
     fix = fixes[FEWER]
@@ -177,13 +177,13 @@ def _build_workload_of_job() -> JsonObject:
 JOB = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "train", "namespace": "ai"}, "spec": {}}
 
 
-def test_the_annotation_of_a_job_lets_it_start_with_fewer_pods() -> None:
+def test_annotation_lets_a_job_start_with_fewer_pods() -> None:
     objects = [build_flavor("gpu"), build_queue(), build_local_queue(), _build_workload_of_job()]
     (job,) = _run_commands(_find_fixes(*objects)[FEWER], [JOB])
     assert job["metadata"]["annotations"] == {"kueue.x-k8s.io/job-min-parallelism": "4"}
 
 
-def test_the_label_of_a_job_gives_its_workload_a_higher_priority() -> None:
+def test_label_of_a_job_raises_its_workloads_priority() -> None:
     queue = build_queue(quota=16, preemption={"withinClusterQueue": "LowerPriority"})
     objects = [build_flavor("gpu"), queue, build_local_queue(), build_admitted_workload("run", 8)]
     (job,) = _run_commands(
@@ -192,7 +192,7 @@ def test_the_label_of_a_job_gives_its_workload_a_higher_priority() -> None:
     assert job["metadata"]["labels"] == {"kueue.x-k8s.io/priority-class": "high"}
 
 
-def test_a_higher_priority_names_its_victims_and_comes_last() -> None:
+def test_higher_priority_names_its_victims_and_comes_last() -> None:
     queue = build_queue(preemption={"withinClusterQueue": "LowerPriority"})
     classes = [build_priority_class("low", 0), build_priority_class("high", 100), build_priority_class("mid", 10)]
     running = build_admitted_workload("run", 8)
@@ -209,7 +209,7 @@ def test_a_higher_priority_names_its_victims_and_comes_last() -> None:
 
 
 @pytest.mark.parametrize("kind", ["ClusterQueue", "LocalQueue"])
-def test_a_stopped_queue_is_resumed(kind: str) -> None:
+def test_stopped_queue_is_resumed(kind: str) -> None:
     cluster_queue, local_queue = build_queue(), build_local_queue()
     stopped: Any = cluster_queue if kind == "ClusterQueue" else local_queue
     stopped["spec"]["stopPolicy"] = "Hold"
@@ -238,7 +238,7 @@ def test_a_stopped_queue_is_resumed(kind: str) -> None:
         ),
     ],
 )
-def test_a_name_that_is_nearly_that_of_an_existing_object_is_corrected(objects: list[JsonObject], summary: str) -> None:
+def test_misspelled_name_is_corrected(objects: list[JsonObject], summary: str) -> None:
     (fix,) = _find_fixes(*objects).values()
     assert fix.summary == summary
     assert fix.holds
@@ -257,7 +257,7 @@ def test_a_name_that_is_nearly_that_of_an_existing_object_is_corrected(objects: 
         ),
     ],
 )
-def test_a_missing_object_is_advice_that_needs_a_value(objects: list[JsonObject], missing: str, value: str) -> None:
+def test_missing_object_is_advice_that_needs_a_value(objects: list[JsonObject], missing: str, value: str) -> None:
     (fix,) = _find_fixes(*objects).values()
     assert fix.needs_values == (value,)
     assert fix.holds is None
@@ -266,7 +266,7 @@ def test_a_missing_object_is_advice_that_needs_a_value(objects: list[JsonObject]
     assert fix.drawbacks == (f"not verified until you fill in {value}",)
 
 
-def test_the_number_of_replays_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_replays_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     replays: list[KueueReplay] = []
 
     def count_and_predict(replay: KueueReplay) -> Outlook:
@@ -281,7 +281,7 @@ def test_the_number_of_replays_is_limited(monkeypatch: pytest.MonkeyPatch) -> No
     assert 2 < len(replays) <= trials.MOST_REPLAYS + 1
 
 
-def test_a_large_cluster_is_replayed_without_other_trees_of_cohorts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_cluster_is_replayed_without_other_cohorts(monkeypatch: pytest.MonkeyPatch) -> None:
     queues = [
         _set_quota(build_queue(cohortName="all"), borrowingLimit=0),
         build_queue("idle", 8, cohortName="all"),
@@ -308,7 +308,7 @@ def test_a_large_cluster_is_replayed_without_other_trees_of_cohorts(monkeypatch:
     assert {workload.metadata.name for workload in replayed} == {"w", "rival", "neighbour"}
 
 
-def test_the_page_shows_each_fix_with_its_cost_and_command() -> None:
+def test_page_shows_each_fix_with_its_cost_and_command() -> None:
     queue = build_queue(preemption={"withinClusterQueue": "LowerPriority"})
     running = build_admitted_workload("run", 8)
     objects = [build_flavor("gpu"), queue, build_local_queue(), running, build_workload("w", 4)]
@@ -346,5 +346,5 @@ def test_a_queue_label_that_is_nearly_right_is_corrected_in_the_manifest() -> No
     assert 'set kueue.x-k8s.io/queue-name: "team-a"' in fix.summary
 
 
-def test_an_admitted_job_needs_no_fix() -> None:
+def test_admitted_job_needs_no_fix() -> None:
     assert _find_job_fixes(build_flavor("gpu"), build_queue(), build_local_queue(), gpus=1, pods=1) == {}

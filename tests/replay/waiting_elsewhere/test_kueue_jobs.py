@@ -22,7 +22,7 @@ def _predict(manifest: JsonObject, *objects: JsonObject) -> JobOutlook:
     return outlook
 
 
-def test_a_job_with_enough_quota_is_admitted_and_placed() -> None:
+def test_job_with_enough_quota_is_admitted_and_placed() -> None:
     outlook = _predict(build_manifest(2, 4))
     assert outlook.flavors == "flavor gpu"
     assert outlook.report.state is WaitingState.ADMISSIBLE
@@ -32,7 +32,7 @@ def test_a_job_with_enough_quota_is_admitted_and_placed() -> None:
     assert not has_unchecked_objects([outlook.report])
 
 
-def test_a_job_without_quota_certainly_waits() -> None:
+def test_job_without_quota_certainly_waits() -> None:
     outlook = _predict(build_manifest(2, 8))
     assert not outlook.admitted
     assert outlook.report.headline == (
@@ -41,13 +41,13 @@ def test_a_job_without_quota_certainly_waits() -> None:
     assert has_unadmitted([outlook.report])
 
 
-def test_a_job_waits_behind_the_workloads_of_the_queue() -> None:
+def test_job_waits_behind_the_workloads_of_the_queue() -> None:
     outlook = _predict(build_manifest(2, 4), build_workload("old", 8))
     assert not outlook.admitted
-    assert "Number 2 of 2 in ClusterQueue cq" in outlook.report.details
+    assert "It is number 2 of 2 in ClusterQueue cq" in outlook.report.details
 
 
-def test_a_job_of_an_absent_queue_says_so() -> None:
+def test_job_of_a_missing_queue() -> None:
     assert _predict(build_manifest(1, 1, queue="gone")).report.headline == "waits: LocalQueue ai/gone does not exist"
 
 
@@ -60,12 +60,12 @@ def test_some_pods_of_a_deployment_are_admitted() -> None:
     )
 
 
-def test_a_cluster_without_queues_ignores_the_label() -> None:
+def test_cluster_without_queues_ignores_the_label() -> None:
     cluster = Cluster.from_objects(NODES)
     assert not predict_manifest_outlooks(cluster, [decode_workload(build_manifest(2, 4))], NOW)
 
 
-def test_a_suspended_job_of_the_cluster_without_a_workload_is_reported_once() -> None:
+def test_suspended_job_without_a_workload_is_reported_once() -> None:
     job = build_manifest(2, 4)
     job["metadata"] |= {"uid": "j"}
     job["spec"] |= {"suspend": True}
@@ -79,7 +79,7 @@ def _build_custom_resource(api_version: str, kind: str, **spec: Any) -> JsonObje
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": {"suspend": True, **spec}}
 
 
-def test_a_training_job_is_admitted_and_its_pods_are_placed() -> None:
+def test_training_job_is_admitted_and_its_pods_are_placed() -> None:
     worker = {"replicas": 2, "template": build_manifest(gpus=2, pods=1)["spec"]["template"]}
     training = _build_custom_resource("kubeflow.org/v1", "PyTorchJob", pytorchReplicaSpecs={"Worker": worker})
     (entry,) = find_objects_waiting_elsewhere(Cluster.from_objects([*QUEUES, *NODES, training]), None, NOW)
@@ -87,7 +87,7 @@ def test_a_training_job_is_admitted_and_its_pods_are_placed() -> None:
     assert "kube-scheduler would then place 2 pods" in entry.details
 
 
-def test_an_integration_that_is_not_replayed_is_named() -> None:
+def test_integration_that_is_not_replayed_is_named() -> None:
     training = _build_custom_resource("trainer.kubeflow.org/v1alpha1", "TrainJob", trainer={"numNodes": 2})
     (entry,) = find_objects_waiting_elsewhere(Cluster.from_objects([*QUEUES, training]), None, NOW)
     assert entry.headline == ("waits for Kueue, in LocalQueue lq: Kueue's integration for TrainJob is not replayed")

@@ -16,7 +16,7 @@ def _find(name: str, *objects: JsonObject) -> WaitingElsewhere:
     return next(entry for entry in entries if entry.resource == f"Workload ai/{name}")
 
 
-def test_a_workload_with_enough_quota_is_next_and_its_pods_are_placed() -> None:
+def test_workload_with_enough_quota_is_next_and_its_pods_are_placed() -> None:
     entry = _find(
         "w", build_flavor("gpu"), build_queue(), build_local_queue(), build_workload("w", 4), build_node("n", 4)
     )
@@ -37,14 +37,14 @@ def test_quota_alone_does_not_give_its_pods_a_node() -> None:
     assert "2 Insufficient nvidia.com/gpu" in entry.details[-1]
 
 
-def test_a_workload_waits_for_those_before_it() -> None:
+def test_workload_waits_for_the_workloads_ahead() -> None:
     workloads = [build_workload("old", 8, created="2026-01-01"), build_workload("new", 4)]
     entry = _find("new", build_flavor("gpu"), build_queue(), build_local_queue(), *workloads)
     assert entry.headline.startswith("waits in ClusterQueue cq: couldn't assign flavors to pod set main")
-    assert "Number 2 of 2 in ClusterQueue cq" in entry.details
+    assert "It is number 2 of 2 in ClusterQueue cq" in entry.details
 
 
-def test_what_a_cohort_lends_is_free_quota() -> None:
+def test_quota_lent_by_a_cohort_is_free() -> None:
     queues = [build_queue(cohortName="all"), build_queue("idle", 8, cohortName="all")]
     entry = _find("w", build_flavor("gpu"), *queues, build_local_queue(), build_workload("w", 32))
     assert entry.headline == (
@@ -53,12 +53,12 @@ def test_what_a_cohort_lends_is_free_quota() -> None:
     assert entry.details[0] == "The free quota includes what cohort all can lend"
 
 
-def test_an_inactive_queue_says_why() -> None:
+def test_inactive_queue_has_a_reason() -> None:
     entry = _find("w", build_queue(flavor="gone"), build_local_queue(), build_workload("w", 1))
     assert entry.headline == "waits: ClusterQueue cq is inactive: references missing ResourceFlavor(s): gone"
 
 
-def test_kinds_that_were_not_read_are_named() -> None:
+def test_unread_kinds_are_named() -> None:
     objects = [build_queue(), build_local_queue(), build_workload("w", 16)]
     cluster = Cluster.from_objects(objects)
     cluster = Cluster(
@@ -72,7 +72,7 @@ def test_kinds_that_were_not_read_are_named() -> None:
     assert entry.details == ("Kueue was not replayed: ResourceFlavor were not read",)
 
 
-def test_a_malformed_quota_of_one_queue_is_named() -> None:
+def test_malformed_quota_of_one_queue_is_named() -> None:
     queue = build_queue()
     queue["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"] = "8 GPUs"
     entry = _find("w", build_flavor("gpu"), queue, build_local_queue(), build_workload("w", 1))

@@ -33,13 +33,13 @@ def broker(name: str) -> Json:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
-def test_a_custom_resource_tells_how_many_pods_it_expects() -> None:
+def test_custom_resource_shows_the_expected_number_of_pods() -> None:
     assert list_entries(KAFKA) == [
         ("Kafka shop/x", "NotChecked", "3 pods expected by Kafka/x; kschedctl does not know what they request")
     ]
 
 
-def test_pods_that_exist_are_not_expected() -> None:
+def test_existing_pods_are_not_expected() -> None:
     assert list_entries(KAFKA, broker("x-0"), broker("x-1"))[0][2].startswith("1 pod expected by Kafka/x (2 exist)")
     assert list_entries(KAFKA, broker("x-0"), broker("x-1"), broker("x-2")) == []
 
@@ -58,11 +58,11 @@ def test_pods_that_exist_are_not_expected() -> None:
         ({"forProvider": {"size": 100}}, None),  # a disk
     ],
 )
-def test_pods_are_counted_as_operators_name_them(spec: Json, pods: int | None) -> None:
+def test_pods_are_counted_by_the_operators_naming(spec: Json, pods: int | None) -> None:
     assert count_requested_pods(spec) == pods
 
 
-def test_kinds_without_a_line_of_their_own_are_found_in_files() -> None:
+def test_further_kinds_are_found_in_files() -> None:
     database = {"apiVersion": "db.example.com/v1", "kind": "Database", "metadata": {"name": "d", "namespace": "shop"}}
     assert list_entries({**database, "spec": {"replicas": 2}})[0][0] == "Database shop/d"
     assert list_entries({**database, "spec": {"user": "x"}}) == []
@@ -70,7 +70,7 @@ def test_kinds_without_a_line_of_their_own_are_found_in_files() -> None:
     assert not may_create_pods(monitor)
 
 
-def test_suspended_jobs_are_told_and_leave_the_verdict() -> None:
+def test_suspended_jobs_are_reported_without_changing_the_verdict() -> None:
     job: Json = {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -84,18 +84,18 @@ def test_suspended_jobs_are_told_and_leave_the_verdict() -> None:
     assert not report.undecided
 
 
-def test_a_custom_resource_leaves_the_verdict_open() -> None:
+def test_custom_resource_makes_the_verdict_uncertain() -> None:
     report: PendingPods = kschedctl.pending(Cluster.from_objects([KAFKA]))
     assert report.undecided
     assert str(report) == "1 custom resource not checked: no pod is pending in any namespace"
 
 
-def test_what_is_not_installed_makes_no_answer_conditional() -> None:
+def test_absent_kinds_do_not_make_the_answer_conditional() -> None:
     assert not kschedctl.pending(Cluster.from_objects([])).undecided
     assert find_unread_waiting_kinds(Cluster.from_objects([], assume_complete=False)) == ()
 
 
-def test_queues_that_could_not_be_read_make_the_answer_conditional() -> None:
+def test_unreadable_queues_make_the_answer_conditional() -> None:
     cluster = Cluster(gaps={"KueueWorkload": Gap("could not be read: forbidden")})
     report = kschedctl.pending(cluster)
     assert report.undecided
@@ -103,7 +103,7 @@ def test_queues_that_could_not_be_read_make_the_answer_conditional() -> None:
 
 
 @pytest.mark.parametrize("version", ["v1beta1", "v1beta2"])
-def test_an_inactive_workload_and_one_that_waits_for_checks(version: str) -> None:
+def test_inactive_workload_and_workload_that_waits_for_checks(version: str) -> None:
     workload: Json = {
         "apiVersion": f"kueue.x-k8s.io/{version}",
         "kind": "Workload",
@@ -118,7 +118,7 @@ def test_an_inactive_workload_and_one_that_waits_for_checks(version: str) -> Non
     assert headline == "has quota and waits for admission checks: prov is Pending: no capacity"
 
 
-def test_a_gang_without_enough_pods_is_told() -> None:
+def test_gang_without_enough_pods_is_reported() -> None:
     group: Json = {
         "apiVersion": "scheduling.x-k8s.io/v1alpha1",
         "kind": "PodGroup",

@@ -82,8 +82,8 @@ def _build_scheduler_lease(
 ) -> SchedulerLease:
     """Build the report about a scheduler's lease.
 
-    `newest` is the latest renewal of any lease in nanoseconds, or None if unknown. The lease is stale if it lasted too
-    short to reach from its renewal to the cluster's time or to `newest`.
+    `newest` is the latest renewal of any lease in nanoseconds, or None if unknown. The lease is stale if it had expired
+    by the cluster's time or by `newest`.
     """
     spec = lease.spec
     duration = spec.lease_duration_seconds or DEFAULT_LEASE_SECONDS

@@ -149,7 +149,9 @@ class EmptyingDrain(NodeDrain):
         return outcome
 
     def _find_lasting_rejection(self, position: Position) -> str:
-        """Return the message that no node can ever take the pod, or an empty string if that is not certain."""
+        """Return the message that says that no node can ever take the pod, or an empty string if that is not
+        certain.
+        """
         cycle = self.simulation.run_cycle(position)
         return _format_fit_error(cycle) if _is_rejected_for_good(cycle) else ""
 
@@ -370,7 +372,7 @@ class UndoableDrain(EmptyingDrain):
         return message.removesuffix(".")
 
     def _find_lasting_rejection_elsewhere(self, position: Position) -> str:
-        """Return the message that no other node can ever take the pod, or "" if one may.
+        """Return the message that says that no other node can ever take the pod, or "" if one may.
 
         The node is cordoned only during this check.
         """

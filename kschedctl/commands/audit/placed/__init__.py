@@ -279,7 +279,8 @@ def _build_misplaced_finding(misplaced: MisplacedPods) -> Finding:
 def _build_overcommitted_finding(node: OvercommittedNode) -> Finding:
     """Build the finding about an overcommitted node, with the first pod that exceeded the node, if known.
 
-    The finding is only a warning if all excess pods are static, since no scheduler placed them.
+    If only deferred resizes exceed the node, the finding is about them. Otherwise it is only a warning if all excess
+    pods are static, since no scheduler placed them.
     """
     if node.is_resize_only:
         return _build_deferred_resize_finding(node)

@@ -129,7 +129,7 @@ def _find_lowest_victim_priority(state: DryRunState, trial: _Trial, nodes: Bools
     if not len(rows):
         return None
     # The first victim of each node is its most important one.
-    priorities = trial.get_priorities(state.pods[is_victim])
+    priorities = trial.view.pods.get_priorities(state.pods[is_victim])
     return int(priorities[find_run_starts(rows)].min())
 
 
@@ -180,13 +180,9 @@ class _Trial:
             guarded[self.view.node[violating_pods]] = True
         return guarded
 
-    def get_priorities(self, pods: Positions) -> Priorities:
-        """Return the priority of each of `pods`."""
-        return self.view.pods.get_priorities(pods)
-
     def list_distinct_priorities(self, nodes: Bools) -> Priorities:
         """Return the distinct priorities of evictable pods on the nodes (N,), lowest first."""
-        return np.unique(self.get_priorities(self.selection.find_potential_victims_unsorted(nodes)))
+        return np.unique(self.view.pods.get_priorities(self.selection.find_potential_victims_unsorted(nodes)))
 
     def find_fitting_nodes(self, nodes: Bools, priority: int) -> Bools:
         """Return a mask (N,) of the nodes on which the pod fits once all pods up to a priority are evicted.
@@ -196,7 +192,7 @@ class _Trial:
         if not nodes.any():
             return nodes
         pods = self.selection.find_potential_victims_unsorted(nodes)
-        return self._find_fitting_nodes_without(pods[self.get_priorities(pods) <= priority])
+        return self._find_fitting_nodes_without(pods[self.view.pods.get_priorities(pods) <= priority])
 
     def find_lowest_sufficient_priority(
         self, nodes: Bools, priorities: Priorities, guess: int

@@ -130,6 +130,21 @@ class Insufficient(Fact, frozen=True):
         """
         return f"the pod {self._describe_need('the node')}"
 
+    def describe_node(self) -> str:
+        """Describe the free amount on the node.
+
+        >>> Insufficient("cpu", requested=6000, free=2260, offered=8000, largest=8000).describe_node()
+        '2.26 of 8 CPUs free'
+        >>> Insufficient("cpu", requested=9000, free=2000, offered=4000, largest=8000).describe_node()
+        'only 4 CPUs in all'
+        >>> Insufficient("nvidia.com/gpu", requested=1, free=0, offered=0, largest=4).describe_node()
+        'no nvidia.com/gpu'
+        """
+        (_, free, offered), unit = names.format_for_sentence(self.resource, self.requested, self.free, self.offered)
+        if not self.offered:
+            return f"no {unit}"
+        return f"only {offered} {unit} in all" if self.exceeds_every_node else f"{free} of {offered} {unit} free"
+
     def describe_with_nominations(self) -> str:
         """Return the description, which already says if nominated pods were counted."""
         return self.describe()

@@ -100,6 +100,14 @@ class TooSkewed(Fact, frozen=True):
         """True if the minimum counts as 0 because there are fewer domains than minDomains."""
         return self.domains < self.min_domains
 
+    def describe_node(self) -> str:
+        """Describe the number of matching pods in the node's domain and in the emptiest one.
+
+        >>> TooSkewed("zone", "a", 1, 0, 2, 1, domains=2, emptiest=EmptiestDomain("b")).describe_node()
+        'a has 1 pod, fewest is 0'
+        """
+        return f"{self.domain} has {counted(self.pods, 'pod')}, fewest is {self.fewest:,}"
+
     def describe(self) -> str:
         """Describe the number of pods in the domain, the resulting skew, and the reason for the low minimum.
 
