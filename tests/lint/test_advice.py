@@ -71,7 +71,7 @@ def join(text: str) -> str:
     return " ".join(text.split())
 
 
-def test_all_faulty_fields_come_with_their_correction(lint: Lint) -> None:
+def test_all_faulty_fields_have_a_correction(lint: Lint) -> None:
     code, out, _ = lint(FAULTY)
     text = join(out)
     assert code == 1
@@ -86,21 +86,21 @@ def test_all_faulty_fields_come_with_their_correction(lint: Lint) -> None:
     assert "--show-fixes says how to fix each finding; --fix corrects 2 of them" in text
 
 
-def test_no_error_follows_from_a_field_of_the_wrong_type(lint: Lint) -> None:
-    """The label 5 is no string; that the selector does not match the labels, too, is the same mistake."""
+def test_field_of_the_wrong_type_causes_no_further_errors(lint: Lint) -> None:
+    """The label 5 is no string. That the selector does not match it is the same mistake."""
     text = FAULTY.replace("{app: wep}", "{app: 5}").replace('"3"', "3")
     _, out, _ = lint(text, "--select", "api-refused", "-o", "json")
     assert "expected a string, got an integer" in out
     assert "does not match template" not in out
 
 
-def test_a_sentence_ends_with_one_punctuation_mark(lint: Lint) -> None:
+def test_sentence_ends_with_one_punctuation_mark(lint: Lint) -> None:
     _, out, _ = lint(FAULTY, "-o", "github")
     assert '. Did you mean "nodeSelector"?\n' in out
     assert not any(line.endswith(("?.", "..")) for line in out.splitlines())
 
 
-def test_the_short_form_has_the_worst_findings(lint: Lint) -> None:
+def test_short_form_has_the_worst_findings(lint: Lint) -> None:
     _, out, _ = lint(FAULTY, "--brief")
     lines = out.splitlines()
     assert len(lines) <= 12
@@ -109,13 +109,13 @@ def test_the_short_form_has_the_worst_findings(lint: Lint) -> None:
 
 
 @pytest.mark.parametrize(("options", "named"), [((), False), (("--demo",), True)])
-def test_a_cluster_is_only_named_if_there_is_one(lint: Lint, options: tuple[str, ...], named: bool) -> None:
+def test_cluster_is_mentioned_only_if_there_is_one(lint: Lint, options: tuple[str, ...], named: bool) -> None:
     _, out, _ = lint(FAULTY, "-o", "html", *options)
     assert "current context" not in out
     assert ("<dt>cluster" in out or ">cluster<" in out) is named
 
 
-def test_a_consolidation_policy_of_another_version(lint: Lint) -> None:
+def test_consolidation_policy_of_another_version(lint: Lint) -> None:
     _, out, _ = lint(POOL, "--select", "api-refused")
     text = join(out)
     assert "spec.disruption.consolidateAfter: Required value" in text
@@ -124,8 +124,8 @@ def test_a_consolidation_policy_of_another_version(lint: Lint) -> None:
     assert "Nothing found" in out
 
 
-def test_an_autoscaler_is_for_the_workload_of_its_name(lint: Lint) -> None:
-    """Unless the workload that it names is there."""
+def test_autoscaler_target_is_guessed_by_its_name(lint: Lint) -> None:
+    """No target is guessed if the named workload exists."""
     web = FAULTY.replace('"3"', "3")
     _, out, _ = lint(f"{web}---\n{SCALER}", "--select", "hpa-misspelt")
     assert 'Deployment "frontend" does not exist, but "web" does and has no autoscaler' in join(out)
@@ -134,14 +134,14 @@ def test_an_autoscaler_is_for_the_workload_of_its_name(lint: Lint) -> None:
     assert "Nothing found" in out
 
 
-def test_what_cannot_be_fixed_or_is_not_known_is_said(lint: Lint) -> None:
+def test_unfixable_findings_and_unknowns_are_reported(lint: Lint) -> None:
     _, out, err = lint(SCALER, "--diff")
     assert (out, "nothing to change" in err) == ("", True)
     assert "did you mean rq-absurd" in lint(SCALER, "--select", "rq-absrd")[2]
 
 
-def test_a_missing_class_comes_with_a_similar_one(lint: Lint) -> None:
-    """An abbreviation is no misspelling, so it is only asked for."""
+def test_missing_class_suggests_a_similar_one(lint: Lint) -> None:
+    """An abbreviation is no misspelling, so the suggestion is a question."""
     urgent = "---\napiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: team-a-hi}\nvalue: 5\n"
     web = FAULTY.replace('"3"', "3").replace("nodeselector: {disk: ssd}", "priorityClassName: team-a-high")
     _, out, _ = lint(web + urgent, "--select", "pc-missing")
@@ -157,7 +157,7 @@ def test_a_missing_class_comes_with_a_similar_one(lint: Lint) -> None:
         "[{matchExpressions: [{key: example.com/pool, operator: In, values: [genral]}]}]}}}",
     ],
 )
-def test_a_misspelt_label_value_comes_with_that_of_the_nodes(lint: Lint, field: str) -> None:
+def test_misspelled_label_value_suggests_that_of_the_nodes(lint: Lint, field: str) -> None:
     web = FAULTY.replace('"3"', "3").replace("nodeselector: {disk: ssd}", field)
     _, out, _ = lint(web, "--demo", "--select", "na-no-node-matches")
     assert "→ Did you mean example.com/pool=general?" in join(out)

@@ -80,7 +80,7 @@ def find_rules(lint: Callable[..., Any]) -> Found:
 
 
 TWO: Files = {"one/web.yaml": WEB, "one/budget.yaml": BUDGET % "one", "two/budget.yaml": BUDGET % "two"}
-"""Of the budgets, two would select the pods of one Deployment."""
+"""Two of the budgets would select the pods of one Deployment."""
 OVERLAP = [("one/web.yaml", "pdb-overlap")]
 
 APART: dict[str, Files] = {
@@ -105,7 +105,7 @@ APART: dict[str, Files] = {
 
 
 @pytest.mark.parametrize("name", APART)
-def test_what_is_applied_in_two_goes_is_not_together(name: str, find_rules: Found) -> None:
+def test_manifests_applied_separately_are_not_compared(name: str, find_rules: Found) -> None:
     assert find_rules(TWO) == OVERLAP
     assert find_rules(APART[name]) == []
 
@@ -133,7 +133,7 @@ TOGETHER: dict[str, Files] = {
 
 
 @pytest.mark.parametrize("name", TOGETHER)
-def test_what_is_applied_in_one_go_is(name: str, find_rules: Found) -> None:
+def test_manifests_applied_together_are_compared(name: str, find_rules: Found) -> None:
     infra = {"infra/one/web.yaml": "infra"}
     files = TOGETHER[name] if infra.keys() & TOGETHER[name].keys() else TWO | TOGETHER[name]
     apart = {"three/budget.yaml": BUDGET % "three", "three/kustomization.yaml": "resources: [budget.yaml]\n"}
@@ -141,14 +141,14 @@ def test_what_is_applied_in_one_go_is(name: str, find_rules: Found) -> None:
     assert overlap[1] == "pdb-overlap"
 
 
-def test_plain_folders_that_name_no_namespace_are_not_together(find_rules: Found) -> None:
-    """Somebody puts each where they want; what lies below or above goes with them."""
+def test_plain_folders_without_a_namespace_are_not_compared(find_rules: Found) -> None:
+    """Each folder may be applied to another namespace. Files in folders above and below belong to it."""
     files = {name: text.replace(", namespace: shop", "") for name, text in TWO.items()}
     assert find_rules(files) == []
     assert find_rules({"one/more/budget.yaml": files["two/budget.yaml"]}) == OVERLAP
 
 
-def test_an_application_takes_one_folder_only(find_rules: Found) -> None:
+def test_application_covers_only_its_folder(find_rules: Found) -> None:
     files = {f"infra/{name}": text for name, text in TWO.items()} | {
         "infra/web.yaml": WEB.replace("name: web}", "name: w}")
     }
@@ -157,8 +157,8 @@ def test_an_application_takes_one_folder_only(find_rules: Found) -> None:
     assert [file for file, _ in find_rules({"all.json": make_application("infra")})] == ["infra/one/web.yaml"]
 
 
-def test_overlays_of_one_base_are_not_together(find_rules: Found) -> None:
-    """Nothing stands twice in them, so that nothing but the kustomizations tells."""
+def test_overlays_of_one_base_are_not_compared(find_rules: Found) -> None:
+    """No object occurs twice in them, so only the kustomizations show that they are alternatives."""
     overlay = "resources: [../base, budget.yaml]\n"
     files = {"base/web.yaml": WEB, "base/kustomization.yaml": "resources: [web.yaml]\n"}
     for name in ("dev", "prod"):
@@ -181,13 +181,13 @@ def test_overlays_of_a_bundle(find_rules: Found) -> None:
 @pytest.mark.parametrize(
     "folder", ["test", "tests", "e2e", "fixtures", "examples", "hack", "testdata", ".chainsaw-test"]
 )
-def test_each_folder_of_tests_and_examples_stands_alone(folder: str, find_rules: Found) -> None:
+def test_each_folder_of_tests_and_examples_is_separate(folder: str, find_rules: Found) -> None:
     files = {f"{folder}/{name}": text for name, text in TWO.items()}
     assert find_rules(files) == []
     assert find_rules({f"{folder}/one/more.yaml": BUDGET % "more"}) == [(f"{folder}/one/web.yaml", "pdb-overlap")]
 
 
-def test_folders_above_the_repository_have_no_say(
+def test_folders_above_the_repository_are_ignored(
     find_rules: Found, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inner = tmp_path / "test" / "repository"
@@ -196,8 +196,8 @@ def test_folders_above_the_repository_have_no_say(
     assert find_rules(files) == [("test/repository/one/web.yaml", "pdb-overlap")]
 
 
-def test_steps_of_a_test_are_files(find_rules: Found) -> None:
-    """Each is applied, and gone again, by itself."""
+def test_steps_of_a_test_are_separate(find_rules: Found) -> None:
+    """Each file is applied and deleted separately."""
     files = {f"policies/{name.replace('/', '-')}": text for name, text in TWO.items()}
     assert find_rules(files) == [("policies/one-web.yaml", "pdb-overlap")]
     script = "apiVersion: chainsaw.kyverno.io/v1alpha1\nkind: Test\nmetadata: {name: a}\nspec: {steps: []}\n"
@@ -213,7 +213,7 @@ spec: {steps: [{try: [{apply: {file: pod.yaml}}, {assert: {file: after*.yaml}}, 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: c, image: ''}]}\n"
 
 
-def test_what_tests_expect_is_no_object(lint: Callable[..., Any]) -> None:
+def test_expected_objects_of_tests_are_not_linted(lint: Callable[..., Any]) -> None:
     names = (
         "c/pod.yaml",
         "c/after-1.yaml",
@@ -228,7 +228,7 @@ def test_what_tests_expect_is_no_object(lint: Callable[..., Any]) -> None:
     assert set(passed_over["where"]) == {"c/after-1.yaml", "gone.yaml", "c/x-assert.yaml", "tests/k/00-assert.yaml"}
 
 
-def test_parts_of_objects_in_tests_are_none(lint: Callable[..., Any]) -> None:
+def test_partial_objects_in_tests_are_not_linted(lint: Callable[..., Any]) -> None:
     part = "apiVersion: v1\nkind: Pod\nmetadata: {name: a, labels: {a: b}}\nspec: {hostNetwork: true}\n"
     report = lint({"tests/part.yaml": part, "part.yaml": part}, "api-refused")
     assert {f["file"] for f in report["findings"]} == {"part.yaml"}
@@ -237,8 +237,8 @@ def test_parts_of_objects_in_tests_are_none(lint: Callable[..., Any]) -> None:
     ]
 
 
-def test_what_another_set_has_is_not_absent(find_rules: Found) -> None:
-    """Both may go to one cluster: nobody says of the one that what the other has does not exist."""
+def test_objects_of_another_set_are_not_missing(find_rules: Found) -> None:
+    """Both sets may be applied to one cluster, so an object of the other set may exist."""
     files = {
         "one/web.yaml": WEB.replace("app: web", "app: other"),
         "one/budget.yaml": BUDGET % "one",
@@ -257,15 +257,15 @@ def test_what_another_set_has_is_not_absent(find_rules: Found) -> None:
 CLASS = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: high}\nvalue: 9\n"
 
 
-def test_a_rule_that_knows_nothing_of_sets_speaks_within_one(find_rules: Found) -> None:
-    """The classes of an example say nothing of what other manifests may name."""
+def test_rules_compare_objects_only_within_a_set(find_rules: Found) -> None:
+    """The classes of an example do not restrict what other manifests may name."""
     pod = WEB.replace("{containers", "{priorityClassName: hihg, containers")
     files = {"examples/class.yaml": CLASS, "web.yaml": pod}
     assert find_rules(files, "pc-missing") == []
     assert find_rules({"class.yaml": CLASS}, "pc-missing") == [("web.yaml", "pc-missing")]
 
 
-def test_an_autoscaler_of_another_set_scales_nothing(find_rules: Found) -> None:
+def test_autoscaler_of_another_set_scales_nothing(find_rules: Found) -> None:
     scaler = "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: web, namespace: shop}\n"
     scaler += "spec: {minReplicas: 2, maxReplicas: 9, scaleTargetRef: {kind: Deployment, name: web}}\n"
     files = {"web.yaml": WEB, "budget.yaml": BUDGET.replace("maxUnavailable: 1", "minAvailable: 2") % "one"}

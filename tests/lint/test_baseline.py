@@ -53,28 +53,28 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp
 NOTHING_NEW = (0, {"known": 3, "new": 0}, [])
 
 
-def test_a_renamed_file_is_known(run: Run, tmp_path: Path) -> None:
+def test_findings_of_a_renamed_file_are_recognized(run: Run, tmp_path: Path) -> None:
     (tmp_path / "a").rename(tmp_path / "b")
     assert run("b/pod.yaml", "--baseline", "known.json") == NOTHING_NEW
 
 
-def test_another_folder_is_known(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_findings_of_a_moved_file_are_recognized(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path / "a")
     assert run("pod.yaml", "--baseline", "../known.json") == NOTHING_NEW
 
 
-def test_standard_input_is_known(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_findings_on_standard_input_are_recognized(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(POD.encode())))
     assert run("-", "--baseline", "known.json") == NOTHING_NEW
 
 
-def test_a_list_of_manifests_is_known(run: Run, tmp_path: Path) -> None:
+def test_findings_in_a_list_are_recognized(run: Run, tmp_path: Path) -> None:
     indented = "\n".join(f"  {line}" for line in POD.splitlines())
     (tmp_path / "list.yaml").write_text(f"kind: List\nitems:\n-\n{indented}\n")
     assert run("list.yaml", "--baseline", "known.json") == NOTHING_NEW
 
 
-def test_only_the_container_that_was_put_first_is_new(run: Run, tmp_path: Path) -> None:
+def test_only_the_inserted_container_is_new(run: Run, tmp_path: Path) -> None:
     inserted = POD.replace("  containers:\n", "  containers:\n  - {name: zero, image: z}\n")
     (tmp_path / "a" / "pod.yaml").write_text(inserted)
     code, counts, new = run("a/pod.yaml", "--baseline", "known.json")
@@ -82,18 +82,18 @@ def test_only_the_container_that_was_put_first_is_new(run: Run, tmp_path: Path) 
     assert new == ["rq-missing-in-jobs spec.containers[0]"]
 
 
-def test_the_same_in_another_object_is_new(run: Run, tmp_path: Path) -> None:
+def test_same_finding_in_another_object_is_new(run: Run, tmp_path: Path) -> None:
     (tmp_path / "a" / "pod.yaml").write_text(POD.replace("name: web", "name: web2"))
     assert run("a/pod.yaml", "--baseline", "known.json")[1] == {"known": 0, "new": 3}
 
 
-def test_each_entry_stands_for_one(run: Run, tmp_path: Path) -> None:
+def test_each_entry_covers_one_finding(run: Run, tmp_path: Path) -> None:
     (tmp_path / "a" / "copy.yaml").write_text(POD)
     assert run("a", "--baseline", "known.json")[1] == {"known": 3, "new": 3}
 
 
-def test_an_older_baseline_is_read(run: Run, tmp_path: Path) -> None:
-    """Its fingerprints are of rule, file, object and path with indices."""
+def test_older_baseline_is_read(run: Run, tmp_path: Path) -> None:
+    """Its fingerprints consist of rule, file, object and path with indexes."""
     parts = "lb-deprecated", "a/pod.yaml", "Pod shop/web", "spec.nodeSelector[beta.kubernetes.io/os]"
     entry = {"fingerprint": hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16], "rule": parts[0]}
     old = {"apiVersion": "kschedctl.dev/v1", "kind": "LintBaseline", "findings": [entry]}

@@ -46,7 +46,7 @@ def lint(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tm
 VARIANTS = {"a.yaml": WEB, "b.yaml": WEB, "c.yaml": WEB}
 
 
-def test_variants_are_told_of_once(lint: Lint) -> None:
+def test_findings_in_variants_are_reported_once(lint: Lint) -> None:
     (found,) = lint(VARIANTS)
     assert (found["file"], found["line"], found["alsoIn"]) == ("a.yaml", 10, ["b.yaml", "c.yaml"])
     assert found["message"] == (
@@ -55,13 +55,13 @@ def test_variants_are_told_of_once(lint: Lint) -> None:
 
 
 @pytest.mark.parametrize("options", [("--profile", "all"), ("--select", "rq-missing")], ids=" ".join)
-def test_whoever_asks_for_all_is_told_all(lint: Lint, options: tuple[str, ...]) -> None:
+def test_selected_rules_report_all_findings(lint: Lint, options: tuple[str, ...]) -> None:
     found = lint(VARIANTS, *options)
     assert [(f["file"], f["line"]) for f in found] == [(file, line) for file in VARIANTS for line in (10, 11)]
     assert {len(f["alsoIn"]) for f in found} == {0}
 
 
-def test_what_differs_is_told(lint: Lint) -> None:
+def test_different_findings_are_reported(lint: Lint) -> None:
     other = WEB.replace("{name: one, image: a}", "{name: one, image: a, resources: {requests: {cpu: 1}}}")
     assert [f["file"] for f in lint({"a.yaml": WEB, "b.yaml": other})] == ["a.yaml", "b.yaml"]
     assert [f["file"] for f in lint({"b.yaml": WEB.replace("namespace: shop", "namespace: lab")})] == [
@@ -70,7 +70,7 @@ def test_what_differs_is_told(lint: Lint) -> None:
     ]
 
 
-def test_errors_are_told_in_each_file(lint: Lint) -> None:
+def test_errors_are_reported_in_each_file(lint: Lint) -> None:
     wrong = WEB.replace("      containers:", "      nodeSelectr: {a: b}\n      containers:")
     found = lint({"a.yaml": wrong, "b.yaml": wrong}, "--severity", "error")
     assert [(f["file"], f["rule"]) for f in found] == [

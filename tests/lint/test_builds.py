@@ -108,8 +108,8 @@ def list_findings(report: dict[str, Any]) -> set[tuple[str, str, int, str]]:
 
 
 @pytest.mark.skipif(not (shutil.which("kustomize") or shutil.which("kubectl")), reason="no kustomize, no kubectl")
-def test_overlays_are_linted_as_kustomize_builds_them(lint: Lint) -> None:
-    """3 of 5 replicas may be kept, 3 of 3 not; the base stands in two builds and is told of once."""
+def test_overlays_are_linted_as_built_by_kustomize(lint: Lint) -> None:
+    """minAvailable 3 is fine for 5 replicas but not for 3. The base is part of two builds, and is reported once."""
     _, report, _ = lint(REPOSITORY, "--kustomize")
     assert list_findings(report) == {
         ("rq-missing", "base/web.yaml", 11, "Deployment prod-web"),
@@ -148,8 +148,8 @@ patches:
 
 
 @pytest.mark.skipif(not (shutil.which("kustomize") or shutil.which("kubectl")), reason="no kustomize, no kubectl")
-def test_what_an_overlay_patched_is_told_of_the_overlay(lint: Lint) -> None:
-    """Of each field the file that set it: a patch, a patch in a kustomization, or the base, whatever else changed."""
+def test_patched_fields_are_located_in_the_overlay(lint: Lint) -> None:
+    """Each field is located in the file that set it: a patch, a patch in a kustomization, or the base."""
     base = WEB.replace("    spec:\n", "    spec:\n      schedulerName: defualt-scheduler\n")
     files = {
         "base/web.yaml": base,
@@ -171,7 +171,7 @@ def test_what_an_overlay_patched_is_told_of_the_overlay(lint: Lint) -> None:
 
 
 @pytest.mark.skipif(not (shutil.which("kustomize") or shutil.which("kubectl")), reason="no kustomize, no kubectl")
-def test_a_kustomization_that_cannot_be_built_costs_itself(lint: Lint) -> None:
+def test_kustomization_that_cannot_be_built_affects_no_other(lint: Lint) -> None:
     files = REPOSITORY | {"overlays/test/kustomization.yaml": "resources: [../../base, absent.yaml]\n"}
     code, report, _ = lint(files, "--kustomize")
     broken = next(f for f in report["findings"] if f["rule"] == "doc-unreadable")
@@ -180,23 +180,23 @@ def test_a_kustomization_that_cannot_be_built_costs_itself(lint: Lint) -> None:
     assert ("rq-missing", "base/web.yaml", 11, "Deployment prod-web") in list_findings(report)
 
 
-def test_what_kustomize_generates_is_at_the_kustomization(lint: Lint, install: Callable[..., Any]) -> None:
-    """Nothing tells the file: an older kustomize, or a generator."""
+def test_generated_objects_are_located_at_the_kustomization(lint: Lint, install: Callable[..., Any]) -> None:
+    """An older kustomize, or a generator, does not name the source file."""
     asked = install("kustomize", f"print({WEB!r})")
     _, report, _ = lint({"a/kustomization.yaml": "namePrefix: x-\n"}, "--kustomize")
     assert list_findings(report) == {("rq-missing", "a/kustomization.yaml", 1, "Deployment web")}
     assert [words[0] for words in asked()] == ["build"]
 
 
-def test_components_and_bases_are_not_built_by_themselves(lint: Lint, install: Callable[..., Any]) -> None:
+def test_components_and_bases_are_not_built_separately(lint: Lint, install: Callable[..., Any]) -> None:
     asked = install("kustomize", "print('{}')")
     files = REPOSITORY | {"parts/kustomization.yaml": "kind: Component\nresources: [part.yaml]\n"}
     lint(files, "--kustomize")
     assert len(asked()) == 2
 
 
-def test_charts_are_linted_as_helm_renders_them(lint: Lint, install: Callable[..., Any]) -> None:
-    """The line is that of a field's name which the template has once."""
+def test_charts_are_linted_as_rendered_by_helm(lint: Lint, install: Callable[..., Any]) -> None:
+    """A finding has the line of a field name that occurs once in the template."""
     asked = install("helm", f"print({RENDERED!r})")
     _, report, _ = lint(CHART, "--helm", "--kube-version", "1.34")
     assert list_findings(report) == {
@@ -208,7 +208,7 @@ def test_charts_are_linted_as_helm_renders_them(lint: Lint, install: Callable[..
     assert asked() == [["template", "--kube-version", "1.34", "web", folder, "--skip-tests"]]
 
 
-def test_values_are_for_helm(lint: Lint, install: Callable[..., Any]) -> None:
+def test_values_are_passed_to_helm(lint: Lint, install: Callable[..., Any]) -> None:
     asked = install("helm", f"print({RENDERED!r})")
     assert lint(CHART, "--helm", "--values", "web/values.yaml")[0] == 1
     assert asked()[0][1:3] == ["--values", "web/values.yaml"]
@@ -216,7 +216,7 @@ def test_values_are_for_helm(lint: Lint, install: Callable[..., Any]) -> None:
     assert (code, said) == (2, "error: --values needs --helm\n")
 
 
-def test_a_chart_that_cannot_be_rendered_is_a_finding(lint: Lint, install: Callable[..., Any]) -> None:
+def test_chart_that_cannot_be_rendered_is_a_finding(lint: Lint, install: Callable[..., Any]) -> None:
     install("helm", "print('Error: values: host is required', file=sys.stderr); sys.exit(1)")
     _, report, _ = lint(CHART | {"web.yaml": WEB}, "--helm")
     broken = next(f for f in report["findings"] if f["rule"] == "doc-unreadable")
@@ -225,14 +225,14 @@ def test_a_chart_that_cannot_be_rendered_is_a_finding(lint: Lint, install: Calla
 
 
 @pytest.mark.parametrize(("option", "names"), [("--kustomize", "kustomize or kubectl"), ("--helm", "helm")])
-def test_the_program_must_be_there(lint: Lint, option: str, names: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_program_is_an_error(lint: Lint, option: str, names: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     code, _, said = lint(CHART, option)
     assert (code, said) == (2, f"error: {option} needs {names}, which is not on the PATH (install {names})\n")
 
 
-def test_two_renders_of_an_object_are_two_clusters(lint: Lint, install: Callable[..., Any]) -> None:
-    """The budget of the one build keeps 3 of 1 replica of its own Deployment, not of both."""
+def test_two_renders_are_not_compared(lint: Lint, install: Callable[..., Any]) -> None:
+    """The budget of one build covers 1 replica of its own Deployment, not the replicas of both."""
     code = "print(open(os.path.join(sys.argv[2], 'rendered')).read())"
     install("helm", code.replace("sys.argv[2]", "next(a for a in sys.argv if os.path.isdir(a))"))
     chart = {"Chart.yaml": "name: shop\n", "rendered": f"{WEB}---\n{BUDGET}"}

@@ -82,13 +82,13 @@ def count_findings(*charts: str) -> Counter[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("chart", sorted(path.stem for path in CHARTS.glob("*.yaml")))
-def test_chart(chart: str) -> None:
+def test_findings_of_a_chart(chart: str) -> None:
     assert count_findings(chart) == Counter(JUDGED[chart])
 
 
-def test_charts_do_not_disturb_each_other() -> None:
+def test_charts_do_not_affect_each_other() -> None:
     assert count_findings(*JUDGED) == Counter(judged for chart in JUDGED.values() for judged in chart)
 
 
-def test_every_judgement_has_its_chart() -> None:
+def test_every_judgement_has_a_chart() -> None:
     assert {path.stem for path in CHARTS.glob("*.yaml")} == set(JUDGED)

@@ -71,7 +71,7 @@ REFUSED = [
 @pytest.mark.parametrize(
     ("version", "document", "field", "refusal", "hint"), REFUSED, ids=lambda value: str(value)[:40]
 )
-def test_a_refusal_names_the_version(version: str, document: Json, field: str, refusal: str, hint: str) -> None:
+def test_rejection_names_the_version(version: str, document: Json, field: str, refusal: str, hint: str) -> None:
     said = check_fields(version, document)[field]
     assert refusal in said
     assert said.endswith(f" ({hint})")
@@ -92,19 +92,19 @@ def test_a_refusal_names_the_version(version: str, document: Json, field: str, r
         ("1.35", with_plugin("OfAnotherBuild")),
     ],
 )
-def test_what_a_version_has_is_not_named(version: str, document: Json) -> None:
+def test_features_of_the_version_are_not_named(version: str, document: Json) -> None:
     assert list(iter_version_mismatches(document, int(version[2:]))) == []
     load_configuration(document, FeatureGates(version), other_builds=True)
 
 
-def test_a_hint_is_about_what_is_refused() -> None:
+def test_hint_is_about_the_rejected_field() -> None:
     document = {**with_plugin("EBSLimits", how="disabled"), "parallelism": -1}
     with pytest.raises(ConfigurationError) as raised:
         load_configuration(document, FeatureGates())
     assert (raised.value.hint, "parallelism" in raised.value.what) == ("", True)
 
 
-def test_what_is_passed_over_names_the_version_too() -> None:
+def test_ignored_fields_name_the_version() -> None:
     assert check_fields("1.34", with_plugin("NodeDeclaredFeatures", how="disabled")) == {
         "profiles[0].plugins.filter.disabled[0]": "plugin NodeDeclaredFeatures does not exist"
         " (NodeDeclaredFeatures needs 1.35)"
@@ -113,8 +113,8 @@ def test_what_is_passed_over_names_the_version_too() -> None:
     assert check_fields("1.34", unknown)["profiles[0].pluginConfig[0]"].endswith("(GangScheduling needs 1.35)")
 
 
-def test_arguments_that_came_later_are_not_looked_at() -> None:
-    """Before DynamicResourcesArgs they were those of a plugin that is not in-tree: decoded by nobody."""
+def test_arguments_of_later_versions_are_not_validated() -> None:
+    """Before DynamicResourcesArgs existed, nothing decoded the arguments."""
     document, gates = (
         with_args(filterTimeout="soon", bindingTimeout="9s"),
         {"DynamicResourceAllocation": True},
@@ -130,7 +130,7 @@ def test_arguments_that_came_later_are_not_looked_at() -> None:
     ("api_version", "says"),
     [("v1beta1", "was removed in 1.23"), ("v1beta2", "was removed in 1.28"), ("v1beta3", "was removed in 1.29")],
 )
-def test_versions_of_the_configuration_that_went(api_version: str, says: str) -> None:
+def test_removed_versions_of_the_configuration(api_version: str, says: str) -> None:
     document = {**META, "apiVersion": f"kubescheduler.config.k8s.io/{api_version}"}
     assert says in check_fields("1.30", document)["apiVersion"]
     with pytest.raises(ConfigurationError) as raised:
@@ -155,7 +155,7 @@ def run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Callable[..., tup
     return run
 
 
-def test_view_of_what_is_passed_over(run: Callable[..., tuple[int, str, str]]) -> None:
+def test_view_of_ignored_fields(run: Callable[..., tuple[int, str, str]]) -> None:
     document = with_plugin("NodeDeclaredFeatures", how="disabled")
     code, out, _ = run(document, "config", "view", "--kube-version", "1.34", "-o", "json")
     found = json.loads(out)
@@ -167,13 +167,13 @@ def test_view_of_what_is_passed_over(run: Callable[..., tuple[int, str, str]]) -
     assert json.loads(run(document, "config", "view", "-o", "json")[1]).get("ignored", []) == []
 
 
-def test_view_of_what_is_refused(run: Callable[..., tuple[int, str, str]]) -> None:
+def test_view_of_rejected_fields(run: Callable[..., tuple[int, str, str]]) -> None:
     code, out, err = run(with_plugin("NodeDeclaredFeatures"), "config", "view", "--kube-version", "1.34")
     assert (code, out) == (2, "")
     assert err.endswith('FilterPlugin "NodeDeclaredFeatures" does not exist (NodeDeclaredFeatures needs 1.35)\n')
 
 
-def test_gates(run: Callable[..., tuple[int, str, str]]) -> None:
+def test_feature_gates(run: Callable[..., tuple[int, str, str]]) -> None:
     options = ("--kube-version", "1.34", "--feature-gates", "NodeDeclaredFeatures=true")
     code, _, err = run(META, "config", "check", *options)
     assert code == 2

@@ -95,7 +95,7 @@ SPREAD = (
 )
 
 
-def test_labels_that_an_operator_may_add_are_not_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_labels_that_operators_may_add_are_not_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     select = ("--select", "ts-selector-not-self")
     rollout, ray = make_resource(*RESOURCES["Rollout"][:3], SPREAD), make_resource(*RESOURCES["Ray"][:3], SPREAD)
     assert len(lint_text(tmp_path, capsys, rollout, *select)) == 1
@@ -129,7 +129,7 @@ MAKER = "apiVersion: %s\nkind: %s\nmetadata: {name: a, namespace: %s}\nspec: {}\
         (("rbac.authorization.k8s.io/v1", "Role", "shop"), True),
     ],
 )
-def test_budgets_of_pods_that_others_make(
+def test_budgets_of_pods_of_custom_resources(
     made: tuple[str, str, str], empty: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = BUDGET + MAKER % made
@@ -164,8 +164,10 @@ def test_scalers(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert lint_text(tmp_path, capsys, SCALED, "--select", "pdb-over-hpa-min") == []
 
 
-def test_what_helm_rendered_goes_with_its_release(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The Deployment names no namespace, the scaler that of the release."""
+def test_rendered_objects_belong_to_the_namespace_of_their_release(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The Deployment names no namespace, and the scaler names the namespace of the release."""
     scaler = SCALERS["HPA with a namespace"].replace("namespace: default", "namespace: shop")
     scaler = f"# Source: web/templates/scaler.yaml\n{scaler}"
     rendered = SCALED.replace("---\n", "---\n# Source: web/templates/web.yaml\n").removesuffix(
@@ -177,8 +179,8 @@ def test_what_helm_rendered_goes_with_its_release(tmp_path: Path, capsys: pytest
     assert lint_text(tmp_path, capsys, text.replace("# Source", "# From"), *select) == []
 
 
-def test_what_an_operator_fills_in_is_not_missed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Elastic's operator gives its containers requests; the values of a chart are no pod."""
+def test_fields_that_operators_fill_in_are_not_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Elastic's operator sets the requests of its containers. The values of a chart are no pod."""
     containers = "{podTemplate: {spec: {containers: [{name: kibana, image: kibana}]}}}"
     kibana = f"apiVersion: kibana.k8s.elastic.co/v1\nkind: Kibana\nmetadata: {{name: a}}\nspec: {containers}\n"
     release = f"apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {{name: a}}\nspec: {containers}\n"

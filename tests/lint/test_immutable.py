@@ -60,14 +60,17 @@ SELECTOR = 'spec.selector: Invalid value: {"matchLabels":{"app":"web","tier":"fr
 
 @pytest.mark.parametrize("kind", ["Deployment", "DaemonSet", "ReplicaSet"])
 @pytest.mark.parametrize("uid", ["", "1"], ids=["written", "printed"])
-def test_a_selector_against_the_files_of_the_cluster(list_errors: Told, kind: str, uid: str) -> None:
+def test_selector_compared_with_the_files_of_the_cluster(list_errors: Told, kind: str, uid: str) -> None:
     new = make_workload(kind, labels={"app": "web", "tier": "front"})
     assert list_errors(new, [NODE, make_workload(kind, uid)]) == [f"spec.selector: {SELECTOR}"]
     assert list_errors(make_workload(kind, replicas=7), [NODE, make_workload(kind, uid)]) == []
 
 
-def test_a_selector_that_pods_do_not_match_which_are_there(list_errors: Told) -> None:
-    """They were made by the one that is there, whatever it is; that of another namespace is another."""
+def test_selector_that_existing_pods_do_not_match(list_errors: Told) -> None:
+    """The pods were created by the existing workload, whatever its selector is.
+
+    A workload of another namespace is different.
+    """
     new = make_workload("DaemonSet", labels={"app": "web", "tier": "front"})
     assert list_errors(new, [NODE, make_pod_of("DaemonSet", {"app": "web"})]) == [f"spec.selector: {SELECTOR}"]
     assert list_errors(new, [NODE, make_pod_of("DaemonSet", {"app": "web", "tier": "front"})]) == []
@@ -102,15 +105,15 @@ FORBIDDEN = "spec: Forbidden: updates to statefulset spec for fields other than 
         ({"volumeClaimTemplates": SAME, "serviceName": "db"}, ""),
     ],
 )
-def test_a_stateful_set(list_errors: Told, change: Json, path: str) -> None:
+def test_stateful_set(list_errors: Told, change: Json, path: str) -> None:
     new = make_workload("StatefulSet", **{"volumeClaimTemplates": SAME, **change})
     found = list_errors(new, [NODE, make_workload("StatefulSet", "1", **STATEFUL_SET)])
     assert [each.partition("Forbidden")[0] for each in found] == ([f"{path}: spec: "] if path else [])
     assert all(FORBIDDEN in each for each in found)
 
 
-def test_claims_that_have_grown_were_made_of_the_template_all_the_same(list_errors: Told) -> None:
-    """Of a claim from before the StatefulSet nothing is known; a larger one than asked for may have been expanded."""
+def test_expanded_claims_are_claims_of_the_template(list_errors: Told) -> None:
+    """A claim that is older than the StatefulSet proves nothing. A larger claim may have been expanded."""
     made = {"name": "web", "namespace": "shop", "uid": "1", "creationTimestamp": "2026-01-02T00:00:00Z"}
     stored = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": made}
     volume = {"name": "data", "persistentVolumeClaim": {"claimName": "data-web-0"}}
@@ -160,18 +163,18 @@ DEFAULTED = {
         ),
     ],
 )
-def test_a_job(list_errors: Told, new: Json, said: list[str]) -> None:
+def test_job(list_errors: Told, new: Json, said: list[str]) -> None:
     stored = make_workload("Job", "1", template=DEFAULTED, completions=1, completionMode="NonIndexed")
     assert list_errors(new, [NODE, stored]) == said
 
 
-def test_hooks_are_deleted_before_they_are_made_anew(list_errors: Told) -> None:
+def test_hooks_are_deleted_before_they_are_recreated(list_errors: Told) -> None:
     new = make_job(template=IMAGE)
     new["metadata"]["annotations"] = {"helm.sh/hook": "pre-upgrade"}
     assert list_errors(new, [NODE, make_workload("Job", "1", template=DEFAULTED)]) == []
 
 
-def test_what_manifests_with_nodes_describe_changes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_manifests_with_nodes_change_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Variants in two files beside a node are no changes of each other."""
     one: Json = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "a"}, "value": 1}
     classes = [one, {**one, "value": 2}]
@@ -187,7 +190,7 @@ def list_texts(found: Any) -> list[str]:
 
 
 def test_classes() -> None:
-    """What is left out has its default."""
+    """Omitted fields have their defaults."""
     old = api.PriorityClass(value=1, preemption_policy="PreemptLowerPriority")
     assert list_texts(updates.validate_priority_class_update(api.PriorityClass(value=1), old)) == []
     assert list_texts(
@@ -204,7 +207,7 @@ def test_classes() -> None:
     ]
 
 
-def test_a_claim_may_leave_out_what_the_cluster_chose() -> None:
+def test_claim_may_omit_fields_set_by_the_cluster() -> None:
     spec = api.PersistentVolumeClaimSpec
     old = spec(("ReadWriteOnce",), storage_class_name="fast", volume_name="pv-1", volume_mode="Filesystem")
     assert list_texts(updates.validate_claim_update(spec(("ReadWriteOnce",)), old)) == []
@@ -215,7 +218,7 @@ def test_a_claim_may_leave_out_what_the_cluster_chose() -> None:
     assert fields == ["spec.accessModes", "spec.volumeName"]
 
 
-def test_the_order_of_a_selector_is_no_change() -> None:
+def test_order_of_a_selector_is_no_change() -> None:
     expressions = [api.SelectorRequirement(key, "Exists") for key in "ab"]
     old = selector_from_api(api.LabelSelector(match_expressions=tuple(expressions)))
     assert (

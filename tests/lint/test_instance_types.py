@@ -82,25 +82,25 @@ def list_messages(report: Findings) -> dict[str, str]:
         ),
     ],
 )
-def test_what_the_types_that_there_are_do_not_allow(tmp_path: Path, made: Json, rule: str, message: str) -> None:
-    """Each is found with the types alone: what the manifest says is possible with others."""
+def test_requirements_that_no_type_meets(tmp_path: Path, made: Json, rule: str, message: str) -> None:
+    """Each finding needs the types. With others, the manifest would be possible."""
     assert list_messages(lint_pools(tmp_path, made, types=TYPES)) == {rule: message}
     assert list_messages(lint_pools(tmp_path, made, types=None)) == {}
 
 
-def test_nothing_is_said_of_what_they_allow(tmp_path: Path) -> None:
+def test_requirements_that_a_type_meets_are_no_findings(tmp_path: Path) -> None:
     made = make_pool(make_requirement(TYPE, minValues=2), make_requirement(ARCH, "amd64"), limits={"cpu": "4"})
     report = lint_pools(tmp_path, made, types=TYPES)
     assert (report.findings, report.unknown) == ((), ())
 
 
-def test_without_types_the_answer_says_what_it_lacks(tmp_path: Path) -> None:
+def test_answer_without_types_says_what_it_lacks(tmp_path: Path) -> None:
     unknown = lint_pools(tmp_path, make_pool(make_requirement(ARCH, "arm64")), types=None).unknown
     assert [(gap.kind, gap.affects) for gap in unknown] == [("InstanceType", "findings")]
 
 
-def test_pools_of_a_cluster_are_linted_too() -> None:
-    """In zones where its node class has subnets."""
+def test_pools_of_a_cluster_are_linted() -> None:
+    """Only zones in which their node class has subnets count."""
     status = {"subnets": [{"id": "s", "zone": "z2"}], "conditions": [{"type": "Ready", "status": "True"}]}
     node_class = {"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "default"}}
     cluster = kschedctl.Cluster.from_objects([make_pool(), {**node_class, "status": status}])
@@ -110,6 +110,6 @@ def test_pools_of_a_cluster_are_linted_too() -> None:
     assert not kschedctl.lint(cluster=cluster, select=["kp-no-type"], instance_types=elsewhere).findings
 
 
-def test_a_faulty_type_is_an_error(tmp_path: Path) -> None:
+def test_faulty_type_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="two instance types"):
         lint_pools(tmp_path, make_pool(), types=[TYPES[0], TYPES[0]])

@@ -42,7 +42,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_hook_runs_as_pre_commit_runs_it(folder: Path) -> None:
+def test_pre_commit_hook(folder: Path) -> None:
     (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
     assert {"id", "name", "entry", "language"} <= hook.keys()
     assert run_shell(f"{hook['entry']} good.yaml", folder).returncode == 0
@@ -51,7 +51,7 @@ def test_the_hook_runs_as_pre_commit_runs_it(folder: Path) -> None:
     assert "lb-deprecated" in failed.stdout
 
 
-def test_the_action_annotates_and_writes_sarif(folder: Path) -> None:
+def test_action_annotates_and_writes_sarif(folder: Path) -> None:
     action = yaml.safe_load((ROOT / "action.yml").read_text())
     assert action["runs"]["using"] == "composite"
     step = action["runs"]["steps"][-1]
@@ -63,7 +63,7 @@ def test_the_action_annotates_and_writes_sarif(folder: Path) -> None:
     assert run_shell(step["run"], folder, PATHS="good.yaml", ARGS="", SARIF="").returncode == 0
 
 
-def test_the_action_stops_when_files_cannot_be_read(folder: Path) -> None:
+def test_action_fails_if_files_cannot_be_read(folder: Path) -> None:
     step = yaml.safe_load((ROOT / "action.yml").read_text())["runs"]["steps"][-1]
     assert run_shell(step["run"], folder, PATHS="none.yaml", ARGS="", SARIF="out.sarif").returncode not in (0, 1)
 

@@ -33,7 +33,7 @@ Run = Callable[..., list[dict[str, Any]]]
 
 
 class Nowhere:
-    """Where manifests without a file were read."""
+    """A location for manifests that were not read from a file."""
 
     file = ""
     source = build = ""
@@ -85,7 +85,7 @@ def make_object(api_version: str, kind: str) -> dict[str, Any]:
         ("1.35", "scheduling.k8s.io/v1alpha2", "PodGroup", "api-needs-version", "needs 1.36, where it is off"),
     ],
 )
-def test_versions_of_the_api(version: str, api_version: str, kind: str, rule: str, says: str) -> None:
+def test_api_versions(version: str, api_version: str, kind: str, rule: str, says: str) -> None:
     told = {
         name: messages
         for name, messages in find_messages(version, make_object(api_version, kind)).items()
@@ -104,17 +104,17 @@ def test_versions_of_the_api(version: str, api_version: str, kind: str, rule: st
         ("1.36", "policy.example.com/v1beta1", "PodDisruptionBudget"),
     ],
 )
-def test_versions_that_are_served(version: str, api_version: str, kind: str) -> None:
+def test_served_api_versions(version: str, api_version: str, kind: str) -> None:
     assert find_messages(version, make_object(api_version, kind)) == {}
 
 
-def test_a_version_of_the_api_that_was_switched_on() -> None:
+def test_enabled_api_version() -> None:
     claim, gate = make_object("resource.k8s.io/v1beta2", "ResourceClaim"), {"DynamicResourceAllocation": True}
     assert list(find_messages("1.33", claim)) == ["api-needs-version"]
     assert find_messages("1.33", claim, gate) == {}
 
 
-def test_what_is_written_instead_is_there() -> None:
+def test_replacement_api_versions_exist() -> None:
     newest = {version for kind in KINDS.values() for version in kind.versions} | {"autoscaling/v2", "batch/v1"}
     newest |= {version.name for version in LIFECYCLES.values() if version.removed is None or version.removed > 36}
     assert {each.replacement for each in LIFECYCLES.values()} <= newest | {"", "kubescheduler.config.k8s.io/v1"}
@@ -142,7 +142,7 @@ def test_fields_of_pods(version: str, gates: dict[str, bool], spec: dict[str, An
     assert all(part in message for part, message in zip(says, messages, strict=True))
 
 
-def test_the_template_of_a_claim() -> None:
+def test_fields_of_a_claim_template() -> None:
     devices = {"requests": [{"name": "a", "exactly": {"deviceClassName": "c", "tolerations": [{"key": "k"}]}}]}
     template = {**make_object("resource.k8s.io/v1", "ResourceClaimTemplate"), "spec": {"spec": {"devices": devices}}}
     (message,) = find_messages("1.35", template)["api-needs-version"]
@@ -150,8 +150,8 @@ def test_the_template_of_a_claim() -> None:
     assert find_messages("1.36", template) == {}
 
 
-def test_the_fields_are_those_of_pods() -> None:
-    """A misspelt path would never be found."""
+def test_field_paths_exist_in_pods() -> None:
+    """A misspelled path would never match."""
     gone = {"spec.workloadRef", "spec.resourceClaims[].source"}
     for field in FIELDS["Pod"]:
         kind = "Pod"
@@ -159,7 +159,7 @@ def test_the_fields_are_those_of_pods() -> None:
             kind = get_fields_by_type()[kind][step]
 
 
-def test_fields_have_gates_that_are_known() -> None:
+def test_feature_gates_of_fields_are_known() -> None:
     assert {field.gate for fields in FIELDS.values() for field in fields} <= ALL_GATE_STAGES.keys()
 
 
@@ -178,7 +178,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp
     return run
 
 
-def test_the_version_that_is_asked_for(run: Run, tmp_path: Path) -> None:
+def test_requested_version(run: Run, tmp_path: Path) -> None:
     assert run() == []
     (told,) = run("--kube-version", "1.33")
     assert (told["line"], told["path"], told["file"]) == (5, "spec.resources", "pod.yaml")
@@ -188,15 +188,15 @@ def test_the_version_that_is_asked_for(run: Run, tmp_path: Path) -> None:
     assert len(run("node.yaml", "--kube-version", "1.33")) == 1
 
 
-def test_the_version_of_the_settings(run: Run, tmp_path: Path) -> None:
+def test_version_of_the_settings(run: Run, tmp_path: Path) -> None:
     (tmp_path / ".kschedctl.yaml").write_text('lint: {kube-version: "1.33"}')
     assert len(run()) == 1
     assert len(run("--demo")) == 1
     assert run("--kube-version", "1.36") == []
 
 
-def test_the_version_of_the_cluster(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """That of a snapshot goes before the settings."""
+def test_version_of_the_cluster(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The version of a snapshot takes precedence over the settings."""
     main(("snapshot", "save", "-o", "old.zip", "--demo", "--kube-version", "1.33"))
     capsys.readouterr()
     (tmp_path / ".kschedctl.yaml").write_text('lint: {kube-version: "1.35"}')
@@ -204,7 +204,7 @@ def test_the_version_of_the_cluster(run: Run, tmp_path: Path, capsys: pytest.Cap
     assert run("--snapshot", "old.zip", "--kube-version", "1.34") == []
 
 
-def test_a_version_of_the_settings_that_is_none(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_version_of_the_settings(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / ".kschedctl.yaml").write_text('lint: {kube-version: "1.99"}')
     assert main(("lint", "pod.yaml")) == 2
     assert ".kschedctl.yaml, lint.kube-version" in capsys.readouterr().err
@@ -220,7 +220,7 @@ def test_a_version_of_the_settings_that_is_none(run: Run, tmp_path: Path, capsys
         ("ts-tainted-domains", "1.32", "NodeInclusionPolicyInPodTopologySpread", "(nodeTaintsPolicy needs the feature"),
     ],
 )
-def test_advice_names_the_version_that_it_needs(rule: str, version: str, off: str | None, says: str) -> None:
+def test_advice_names_the_required_version(rule: str, version: str, off: str | None, says: str) -> None:
     (advising,) = (each for each in RULES if each.id == rule)
     gates = {off: False, "MatchLabelKeysInPodTopologySpreadSelectorMerge": False} if off and version == "1.36" else {}
     gates |= {off: False} if off else {}
@@ -232,8 +232,8 @@ def test_advice_names_the_version_that_it_needs(rule: str, version: str, off: st
     assert bool(says) == (told.fix != advising.fix)
 
 
-def test_a_removed_version_beside_nodes_is_a_finding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Where manifests have nodes they are taken for a cluster, of which an object in such a version is no part."""
+def test_removed_api_version_beside_nodes_is_a_finding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Manifests with nodes count as a cluster, which cannot contain an object of such a version."""
     file = tmp_path / "all.yaml"
     node = {**make_object("v1", "Node"), "status": {"allocatable": {"cpu": "4", "pods": "10"}}}
     file.write_text(yaml.safe_dump_all([node, make_object("policy/v1beta1", "PodDisruptionBudget")]))

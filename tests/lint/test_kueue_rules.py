@@ -97,13 +97,13 @@ LOCAL = build_local_queue("train", "batch")
 SOUND = (GPU_NODE, FLAVOR, QUEUE, LOCAL)
 
 
-def test_nothing_is_reported_where_all_is_well() -> None:
+def test_correct_objects_have_no_findings() -> None:
     fitting = build_workload("w", "train", (4, {"nvidia.com/gpu": "2"}))
     assert find_in_cluster(*SOUND, build_job("j", {QUEUE_LABEL: "train"}), fitting) == []
     assert find_in_cluster(GPU_NODE) == []
 
 
-def test_missing_objects_are_reported_only_where_their_kind_was_read() -> None:
+def test_missing_objects_are_reported_only_if_their_kind_was_read() -> None:
     queue = build_queue("batch", {"h100": {"nvidia.com/gpu": 8}}, admissionChecks=["prov"])
     flavor = build_object("ResourceFlavor", "a100", {"topologyName": "racks"})
     found = find_in_cluster(queue, flavor)
@@ -116,25 +116,25 @@ def test_missing_objects_are_reported_only_where_their_kind_was_read() -> None:
     assert find_in_cluster(local, gaps=["ClusterQueue"]) == []
 
 
-def test_a_cohort_may_name_flavors_too() -> None:
+def test_cohort_may_name_flavors() -> None:
     groups = build_queue("", {"h100": {"cpu": 1}})["spec"]["resourceGroups"]
     cohort = build_object("Cohort", "all", {"resourceGroups": groups})
     assert find_in_cluster(cohort) == [("kq-missing-reference", "Cohort all")]
 
 
-def test_manifests_without_cluster_are_only_searched_for_misspellings(tmp_path: Path) -> None:
+def test_manifests_without_a_cluster_are_only_checked_for_misspellings(tmp_path: Path) -> None:
     assert find_in_files(tmp_path, [QUEUE, build_local_queue("x", "inference")]) == []
     assert find_in_files(tmp_path, [QUEUE, build_local_queue("x", "bacth")]) == ["kq-no-cluster-queue"]
 
 
-def test_manifests_with_a_cluster_may_name_what_it_has(tmp_path: Path) -> None:
+def test_manifests_may_name_objects_of_the_cluster(tmp_path: Path) -> None:
     cluster = build_cluster(SOUND)
     assert find_in_files(tmp_path, [build_queue("other", {"a100": {"nvidia.com/gpu": 0}})], cluster) == []
     assert find_in_files(tmp_path, [build_job("j", {QUEUE_LABEL: "train"})], cluster) == []
     assert find_in_files(tmp_path, [build_job("j", {QUEUE_LABEL: "absent"})], cluster) == ["kq-no-local-queue"]
 
 
-def test_cohorts_that_lead_to_a_circle_are_reported_with_it() -> None:
+def test_cyclic_cohorts_are_reported() -> None:
     cohorts = [build_object("Cohort", name, {"parentName": parent}) for name, parent in ("ab", "bc", "cb", "de")]
     assert list_messages(*cohorts) == [
         "its parents lead to a cycle: b -> c -> b",
@@ -143,7 +143,7 @@ def test_cohorts_that_lead_to_a_circle_are_reported_with_it() -> None:
     ]
 
 
-def test_flavors_without_nodes_are_not_reported_where_nodes_may_come() -> None:
+def test_flavors_without_nodes_are_not_reported_with_autoscaling() -> None:
     flavor, queue = build_flavor("h100", gpu="h100"), build_queue("batch", {"h100": {"nvidia.com/gpu": 8}})
     assert find_in_cluster(GPU_NODE, flavor, queue) == [("kq-flavor-no-node", "ResourceFlavor h100")]
     pool = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "gpu"}, "spec": {}}
@@ -155,7 +155,7 @@ def test_flavors_without_nodes_are_not_reported_where_nodes_may_come() -> None:
     assert find_in_cluster(flavor, queue) == []
 
 
-def test_the_labels_that_no_node_has_together_are_listed() -> None:
+def test_labels_that_no_node_combines_are_listed() -> None:
     nodes = build_node("n1", {}, gpu="a100", zone="a"), build_node("n2", {}, gpu="h100", zone="b")
     queue = build_queue("batch", {"f": {"cpu": 0}})
     assert list_messages(*nodes, queue, build_flavor("f", gpu="a100", zone="b")) == [
@@ -180,7 +180,7 @@ def test_quota_is_summed_over_queues_and_cohorts_and_reported_at_the_largest() -
     ]
 
 
-def test_quota_of_what_nodes_do_not_offer_is_reported_for_devices_alone() -> None:
+def test_quota_of_missing_resources_is_reported_only_for_devices() -> None:
     node = build_node("n1", {"cpu": "4"}, gpu="a100")
     assert find_in_cluster(node, FLAVOR, QUEUE) == [("kq-quota-over-nodes", "ClusterQueue batch")]
     device_class = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}}
@@ -188,7 +188,7 @@ def test_quota_of_what_nodes_do_not_offer_is_reported_for_devices_alone() -> Non
     assert find_in_cluster(node, FLAVOR, build_queue("batch", {"a100": {"licenses": 8}})) == []
 
 
-def test_a_flavor_without_quota_is_reported_for_nodes_that_no_other_flavor_covers() -> None:
+def test_flavor_without_quota_is_reported_if_only_it_covers_nodes() -> None:
     other = build_node("n2", {}, gpu="h100")
     unused = build_flavor("h100", gpu="h100")
     assert find_in_cluster(GPU_NODE, other, FLAVOR, QUEUE, unused) == [
@@ -210,7 +210,7 @@ def test_queue_labels_of_the_cluster_are_looked_up() -> None:
     assert find_in_cluster(build_job("j", {QUEUE_LABEL: "absent"}), gaps=["LocalQueue"]) == []
 
 
-def test_a_workload_is_looked_up_unless_its_job_is() -> None:
+def test_workload_is_checked_unless_its_job_is() -> None:
     job = build_job("j", {QUEUE_LABEL: "absent"})
     workload = build_workload("job-j", "absent")
     workload["metadata"]["ownerReferences"] = [{"kind": "Job", "name": "j", "controller": True}]
@@ -218,7 +218,7 @@ def test_a_workload_is_looked_up_unless_its_job_is() -> None:
     assert find_in_cluster(*SOUND, workload) == [("kq-no-local-queue", "Workload ml/job-j")]
 
 
-def test_a_workload_without_owner_is_looked_up_too() -> None:
+def test_workload_without_an_owner_is_checked() -> None:
     assert find_in_cluster(*SOUND, build_workload("w", "absent")) == [("kq-no-local-queue", "Workload ml/w")]
     finished = {"conditions": [{"type": "Finished", "status": "True"}]}
     assert find_in_cluster(*SOUND, build_workload("w", "absent", status=finished)) == []
@@ -232,7 +232,7 @@ def test_labels_of_job_templates_and_pod_templates_are_read(tmp_path: Path) -> N
     assert found == ["kq-label-misspelt"] * 2
 
 
-def test_other_labels_are_not_taken_for_misspelt_ones(tmp_path: Path) -> None:
+def test_other_labels_are_not_called_misspelled(tmp_path: Path) -> None:
     names = "kueue.x-k8s.io/pod-group-name", "kueue.x-k8s.io/something", "queue", "app.kubernetes.io/queue-name"
     config = {
         "apiVersion": "v1",
@@ -264,7 +264,7 @@ def test_workloads_above_all_quota_are_reported() -> None:
     assert run((1, {"cpu": "1"}), status=reserved) == []
 
 
-def test_what_a_cohort_lends_counts_if_the_whole_cohort_is_known(tmp_path: Path) -> None:
+def test_lent_quota_counts_if_the_whole_cohort_is_known(tmp_path: Path) -> None:
     borrower = build_queue("batch", {"a100": {"nvidia.com/gpu": 0}}, cohortName="all")
     lender = build_queue("lender", {"a100": {"nvidia.com/gpu": 8}}, cohortName="all")
     objects = (FLAVOR, LOCAL, borrower, lender)
@@ -277,7 +277,7 @@ def test_what_a_cohort_lends_counts_if_the_whole_cohort_is_known(tmp_path: Path)
     assert "kq-never-admitted" not in dict(find_in_cluster(*objects, large, *circle))
 
 
-def test_fewer_pods_count_where_a_job_can_start_with_them(tmp_path: Path) -> None:
+def test_minimum_of_pods_counts_if_the_job_can_start_with_it(tmp_path: Path) -> None:
     container = {"name": "main", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
     job = build_job("j", {QUEUE_LABEL: "train"})
     job["spec"] |= {"parallelism": 9, "completions": 9, "template": {"spec": {"containers": [container]}}}

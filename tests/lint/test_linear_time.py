@@ -53,7 +53,7 @@ PATTERNS = {
 
 @pytest.mark.parametrize("head", ["", "a: "])
 @pytest.mark.parametrize("name", PATTERNS)
-def test_a_mebibyte_of_the_same(name: str, head: str, tmp_path: Path) -> None:
+def test_repetitive_text_of_a_mebibyte(name: str, head: str, tmp_path: Path) -> None:
     pattern = PATTERNS[name]
     file = tmp_path / "m.yaml"
     file.write_text(head + pattern * (SIZE // len(pattern)))
@@ -71,7 +71,7 @@ def test_a_mebibyte_of_the_same(name: str, head: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["hashes", "spaces", "markers", "ends", "percents", "double quotes", "anchors", "keys"]
 )
-def test_commands_end(name: str, command: tuple[str, ...], tmp_path: Path) -> None:
+def test_commands_end_with_such_texts(name: str, command: tuple[str, ...], tmp_path: Path) -> None:
     file = tmp_path / "m.yaml"
     file.write_text(PATTERNS[name] * (SIZE // len(PATTERNS[name])))
     began = process_time()
@@ -80,8 +80,8 @@ def test_commands_end(name: str, command: tuple[str, ...], tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("line", ["\n", " \n", "# a\n"])
-def test_what_is_broken_after_many_lines(line: str, tmp_path: Path) -> None:
-    """Whether it was meant as a manifest is looked for in all of them."""
+def test_broken_text_after_many_lines(line: str, tmp_path: Path) -> None:
+    """All lines are searched for signs that the text was meant as a manifest."""
     file = tmp_path / "m.yaml"
     file.write_text("[" + line * (SIZE // len(line)))
     began = process_time()
@@ -110,8 +110,8 @@ spec:
 """
 
 
-def test_many_that_select_each_other(tmp_path: Path) -> None:
-    """A thousand budgets and workloads with the same labels: a million pairs."""
+def test_many_objects_that_select_each_other(tmp_path: Path) -> None:
+    """A thousand budgets and workloads with the same labels are a million pairs."""
     file = tmp_path / "m.yaml"
     file.write_text("".join(ALIKE % (i, i) for i in range(1000)))
     began = process_time()
@@ -119,8 +119,8 @@ def test_many_that_select_each_other(tmp_path: Path) -> None:
     assert process_time() - began < SECONDS
 
 
-def test_many_variants_of_the_same(tmp_path: Path) -> None:
-    """A thousand of the same names in one file, each with its budget, as if a chart were rendered a thousand times."""
+def test_many_variants_of_one_object(tmp_path: Path) -> None:
+    """A file has a thousand objects of one name with a budget each, as from a chart rendered a thousand times."""
     file = tmp_path / "m.yaml"
     file.write_text("".join(ALIKE % (0, 0) for _ in range(1000)))
     began = process_time()
@@ -129,7 +129,7 @@ def test_many_variants_of_the_same(tmp_path: Path) -> None:
 
 
 def test_many_findings_on_one_line(tmp_path: Path) -> None:
-    """JSON without line ends: where each field stands is not counted from the start."""
+    """The JSON has no line ends. Positions must not be counted from the beginning each time."""
     containers = [{"name": f"c{i}", "image": "a", "resources": {"requests": {"cpu": "x"}}} for i in range(8000)]
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": containers}}
     file = tmp_path / "m.json"
@@ -139,15 +139,15 @@ def test_many_findings_on_one_line(tmp_path: Path) -> None:
     assert process_time() - began < SECONDS
 
 
-def test_a_banner_of_comments_is_nothing(tmp_path: Path) -> None:
-    """Each line of it could be one comment or two to a pattern that tries both."""
+def test_banner_of_comments(tmp_path: Path) -> None:
+    """For a pattern that tries both, each line could be one comment or two."""
     file = tmp_path / "m.yaml"
     file.write_text(f"{BANNER}---\n{BANNER}")
     assert [manifest.locate(("kind",))[0] for manifest in load_objects(str(file))] == [29, 60]
 
 
-def test_aliases_are_bounded(tmp_path: Path) -> None:
-    """447 bytes that stand for 9**9 values."""
+def test_aliases_are_limited(tmp_path: Path) -> None:
+    """The 447 bytes stand for 9**9 values."""
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 9)]
     file = tmp_path / "m.yaml"

@@ -114,7 +114,7 @@ def test_broken_yaml_names_file_and_line(run: Run, tmp_path: Path) -> None:
     assert "broken.yaml: document 1, line 2: " in err
 
 
-def test_annotation_with_a_reason_silences(run: Run, tmp_path: Path) -> None:
+def test_annotation_with_a_reason_suppresses_findings(run: Run, tmp_path: Path) -> None:
     ignoring = "  annotations: {kschedctl/ignore: 'ts-*,pdb-missing one is enough'}\n"
     (tmp_path / "web.yaml").write_text(MANIFEST.replace("  name: web\n", "  name: web\n" + ignoring, 1))
     out = run("lint", "web.yaml", "-o", "json")[1]
@@ -128,7 +128,7 @@ def test_annotation_without_a_reason_does_not(run: Run, tmp_path: Path) -> None:
     assert parse_rules(run("lint", "web.yaml", "-o", "json")[1]) == sorted([*FOUND, "ignore-faulty"])
 
 
-def test_baseline_holds_what_was_there(run: Run, tmp_path: Path) -> None:
+def test_baseline_covers_existing_findings(run: Run, tmp_path: Path) -> None:
     code, out, err = run("lint", "web.yaml", "--write-baseline", "known.json")
     assert (code, out) == (0, "")
     assert "3 findings" in err
@@ -168,7 +168,7 @@ def test_with_cluster(run: Run, tmp_path: Path) -> None:
     assert [unknown["kind"] for unknown in json.loads(out)["unknown"]] == ["Node"]
 
 
-def test_what_is_not_among_the_files_of_the_cluster_is_not_called_absent(run: Run, tmp_path: Path) -> None:
+def test_objects_outside_the_files_of_the_cluster_are_not_called_missing(run: Run, tmp_path: Path) -> None:
     nodes = {"apiVersion": "v1", "kind": "NodeList", "items": [yaml.safe_load(NODE)]}
     (tmp_path / "nodes.json").write_text(json.dumps(nodes))
     (tmp_path / "budgets.json").write_text(
@@ -181,7 +181,7 @@ def test_what_is_not_among_the_files_of_the_cluster_is_not_called_absent(run: Ru
     assert "pdb-missing" in parse_rules(run(*arguments, "--with-cluster", "budgets.json")[1])
 
 
-def test_a_cluster_alone(run: Run) -> None:
+def test_cluster_without_manifests(run: Run) -> None:
     code, out, _ = run("lint", "--demo", "-o", "json")
     assert code == 1
     assert "na-no-node-matches" in parse_rules(out)
@@ -195,7 +195,7 @@ def test_lists_and_their_positions(run: Run, tmp_path: Path) -> None:
     assert "beta.kubernetes.io/os" in (tmp_path / "list.json").read_text().splitlines()[found["line"] - 1]
 
 
-def test_pods_of_controllers_are_left_to_their_templates(run: Run, tmp_path: Path) -> None:
+def test_pods_of_controllers_are_not_linted_beside_their_templates(run: Run, tmp_path: Path) -> None:
     owner = {"kind": "ReplicaSet", "name": "web", "controller": True}
     pod = {
         "kind": "Pod",
@@ -222,7 +222,7 @@ def test_wrong_types_are_findings(run: Run, tmp_path: Path, change: tuple[str, s
 
 
 def test_custom_resources_of_the_same_kind_are_no_deployments(run: Run, tmp_path: Path) -> None:
-    """Their pod template is looked at, but nobody knows what becomes of the replicas."""
+    """Their pod template is linted, but their replicas are unknown."""
     (tmp_path / "web.yaml").write_text(MANIFEST.replace("apps/v1", "example.com/v1"))
     assert parse_rules(run("lint", "web.yaml", "-o", "json")[1]) == ["lb-deprecated"]
 
@@ -256,7 +256,7 @@ profiles:
 
 
 def test_config_check_names_the_profile_and_the_point_that_a_plugin_lacks(run: Run, tmp_path: Path) -> None:
-    """DefaultPreemption is still enabled at preEnqueue, where it evicts nobody."""
+    """DefaultPreemption is still enabled at preEnqueue, where it evicts no pods."""
     (tmp_path / "c.yaml").write_text(
         "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n"
         "- schedulerName: default-scheduler\n- schedulerName: batch\n  plugins:\n"
@@ -301,7 +301,7 @@ def test_config_check(run: Run, tmp_path: Path) -> None:
         (("- name: NodeResourcesFit", "- name: NodeLabel"), "cfg-invalid", 11),
     ],
 )
-def test_config_that_kube_scheduler_refuses(
+def test_config_that_kube_scheduler_rejects(
     run: Run, tmp_path: Path, change: tuple[str, str], rule: str, line: int
 ) -> None:
     (tmp_path / "c.yaml").write_text(CONFIGURATION.replace(*change))
@@ -367,7 +367,7 @@ ILL_TYPED = {
 
 
 @pytest.mark.parametrize("name", ILL_TYPED)
-def test_a_field_of_the_wrong_type_is_a_finding(run: Run, tmp_path: Path, name: str) -> None:
+def test_field_of_the_wrong_type_is_a_finding(run: Run, tmp_path: Path, name: str) -> None:
     text, line, field = ILL_TYPED[name]
     (tmp_path / "m.yaml").write_text(text)
     code, out, err = run("lint", "m.yaml", "-o", "json")
@@ -375,8 +375,8 @@ def test_a_field_of_the_wrong_type_is_a_finding(run: Run, tmp_path: Path, name: 
     assert (code, err, found) == (1, "", [(line, field)])
 
 
-def test_kinds_of_others_are_not_ours(run: Run, tmp_path: Path) -> None:
-    """HyperShift has NodePools too."""
+def test_kinds_of_other_projects_are_ignored(run: Run, tmp_path: Path) -> None:
+    """HyperShift also has NodePools."""
     (tmp_path / "m.yaml").write_text(
         "apiVersion: hypershift.openshift.io/v1beta1\nkind: NodePool\nmetadata: {name: a}\nspec: {template: x}\n"
     )
@@ -400,7 +400,7 @@ SETTINGS = {
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_settings_that_are_broken_or_not_ours(run: Run, tmp_path: Path, name: str) -> None:
+def test_invalid_settings_are_errors(run: Run, tmp_path: Path, name: str) -> None:
     file, content, expected = SETTINGS[name]
     (tmp_path / file).write_bytes(content if isinstance(content, bytes) else content.encode())
     (tmp_path / "m.yaml").write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")
@@ -422,7 +422,7 @@ def test_settings_that_are_broken_or_not_ours(run: Run, tmp_path: Path, name: st
         (b"\xff", "not UTF-8"),
     ],
 )
-def test_baselines_that_are_broken_or_not_ours(run: Run, tmp_path: Path, content: str | bytes, said: str) -> None:
+def test_invalid_baselines_are_errors(run: Run, tmp_path: Path, content: str | bytes, said: str) -> None:
     (tmp_path / "b.json").write_bytes(content if isinstance(content, bytes) else content.encode())
     code, _, err = run("lint", "--demo", "--baseline", "b.json")
     assert (code, err.count("\n")) == (2, 1)
@@ -430,7 +430,7 @@ def test_baselines_that_are_broken_or_not_ours(run: Run, tmp_path: Path, content
 
 
 @pytest.mark.parametrize("form", ["table", "json", "yaml", "sarif", "junit", "github", "markdown"])
-def test_a_name_that_is_not_utf_8_is_escaped(run: Run, tmp_path: Path, form: str) -> None:
+def test_file_name_that_is_not_utf_8_is_escaped(run: Run, tmp_path: Path, form: str) -> None:
     (tmp_path / "x\udcff.yaml").write_text("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {priority: x}\n")
     for arguments in (["."], ["x\udcff.yaml"]):
         code, out, err = run("lint", *arguments, "-o", form)

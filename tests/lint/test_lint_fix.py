@@ -74,16 +74,16 @@ def fix_text(run: Run, text: str, *options: str) -> str:
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_only_the_fields_change(run: Run, end: str) -> None:
-    """What a field of the wrong type hides is corrected in the same run."""
+    """A field hidden by a value of the wrong type is corrected in the same run."""
     assert fix_text(run, BEFORE.replace("\n", end)) == AFTER.replace("\n", end)
     assert fix_text(run, AFTER) == AFTER
 
 
-def test_a_mark_of_utf_8_stays(run: Run) -> None:
+def test_byte_order_mark_stays(run: Run) -> None:
     assert fix_text(run, "\ufeff" + BEFORE) == "\ufeff" + AFTER
 
 
-def test_what_is_left_is_reported(run: Run, tmp_path: Path) -> None:
+def test_remaining_findings_are_reported(run: Run, tmp_path: Path) -> None:
     (tmp_path / "m.yaml").write_text(BEFORE.replace("matchLabels: {app: web}\n", "matchLabels: {app: other}\n"))
     code, out, _ = run("m.yaml", "--fix", "-o", "json")
     report = json.loads(out)
@@ -98,7 +98,7 @@ def test_what_is_left_is_reported(run: Run, tmp_path: Path) -> None:
     assert code == 1
 
 
-def test_a_diff_applies_and_changes_nothing_itself(run: Run, tmp_path: Path) -> None:
+def test_diff_can_be_applied_and_changes_no_file(run: Run, tmp_path: Path) -> None:
     (tmp_path / "m.yaml").write_text(BEFORE)
     code, diff, _ = run("m.yaml", "--diff")
     assert (code, (tmp_path / "m.yaml").read_text()) == (1, BEFORE)
@@ -109,7 +109,7 @@ def test_a_diff_applies_and_changes_nothing_itself(run: Run, tmp_path: Path) -> 
     assert (file["file"], file["diff"], len(file["findings"])) == ("m.yaml", diff, 4)
 
 
-def test_nothing_to_fix_is_no_diff(run: Run, tmp_path: Path) -> None:
+def test_no_diff_without_corrections(run: Run, tmp_path: Path) -> None:
     (tmp_path / "m.yaml").write_text(AFTER)
     assert run("m.yaml", "--diff")[:2] == (0, "")
 
@@ -117,7 +117,7 @@ def test_nothing_to_fix_is_no_diff(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "arguments", [("--demo", "--fix"), ("m.yaml", "--fix", "--diff"), ("m.yaml", "--diff", "-o", "sarif")], ids=" ".join
 )
-def test_what_makes_no_sense_is_refused(run: Run, tmp_path: Path, arguments: tuple[str, ...]) -> None:
+def test_contradictory_options_are_errors(run: Run, tmp_path: Path, arguments: tuple[str, ...]) -> None:
     (tmp_path / "m.yaml").write_text(BEFORE)
     code, out, err = run(*arguments)
     assert (code, out, err.count("\n")) == (2, "", 1)
@@ -197,26 +197,26 @@ UNTOUCHED = {
 
 
 @pytest.mark.parametrize("name", UNTOUCHED)
-def test_what_is_left_to_people(run: Run, name: str) -> None:
+def test_findings_without_an_automatic_fix(run: Run, name: str) -> None:
     text = POD.format(UNTOUCHED[name])
     assert fix_text(run, text) == text
     assert run("m.yaml")[0] == 1
 
 
-def test_an_empty_selector_means_something_else_in_the_next_version(run: Run) -> None:
+def test_empty_selector_has_another_meaning_in_the_next_version(run: Run) -> None:
     text = BEFORE.split("---\n")[1].replace('"2"', "2").replace("    matchLabels: {app: web}", "    {}")
     assert fix_text(run, text) == text
 
 
-def test_an_ignored_finding_is_not_fixed(run: Run) -> None:
+def test_ignored_finding_is_not_fixed(run: Run) -> None:
     text = POD.format("  nodeSelector: {beta.kubernetes.io/os: linux}")
     ignored = text.replace("labels:", 'annotations: {kschedctl/ignore: "lb-* old nodes"}, labels:')
     assert fix_text(run, ignored) == ignored
     assert fix_text(run, text, "--ignore", "lb-*") == text
 
 
-def test_a_fix_that_does_harm_is_not_made(run: Run, tmp_path: Path) -> None:
-    """The nodes of this cluster have the old label only."""
+def test_harmful_fix_is_not_made(run: Run, tmp_path: Path) -> None:
+    """The nodes of this cluster have only the old label."""
     node = {"kind": "Node", "metadata": {"name": "n", "labels": {"beta.kubernetes.io/os": "linux"}}}
     node["status"] = {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}}
     nodes = {"apiVersion": "v1", "kind": "NodeList", "items": [node]}
@@ -234,7 +234,7 @@ def test_json_and_lists_keep_their_layout(run: Run, tmp_path: Path) -> None:
     assert (tmp_path / "m.json").read_text() == text.replace('"beta.kubernetes.io/os"', '"kubernetes.io/os"')
 
 
-def test_what_is_piped_or_packed_is_not_written(run: Run, tmp_path: Path) -> None:
+def test_piped_and_compressed_input_is_not_written(run: Run, tmp_path: Path) -> None:
     packed = gzip.compress(POD.format("  nodeSelector: {beta.kubernetes.io/os: linux}").encode(), mtime=0)
     (tmp_path / "m.yaml.gz").write_bytes(packed)
     assert run("m.yaml.gz", "--fix")[0] == 1

@@ -168,7 +168,7 @@ CLUSTER.append({"kind": "Pod", "metadata": {"name": "x"}, "spec": {"nodeName": "
 
 @pytest.mark.parametrize("cluster", [None, Cluster.from_objects(CLUSTER)], ids=["alone", "in a cluster"])
 @pytest.mark.parametrize("as_list", [False, True], ids=["documents", "list"])
-def test_sound_manifests(tmp_path: Path, cluster: Cluster | None, as_list: bool) -> None:
+def test_sound_manifests_have_no_findings(tmp_path: Path, cluster: Cluster | None, as_list: bool) -> None:
     text = SOUND
     if as_list:
         text = yaml.safe_dump({"kind": "List", "items": list(yaml.safe_load_all(SOUND))})
@@ -195,7 +195,7 @@ tolerations = st.lists(
 
 
 @given(nodes, st.dictionaries(keys, values, max_size=2), tolerations)
-def test_eligible_nodes_as_a_naive_loop_finds_them(
+def test_eligible_nodes_equal_a_naive_loop(
     found: list[tuple[dict[str, str], list[dict[str, str]], bool]],
     selector: dict[str, str],
     tolerated: list[Toleration],

@@ -31,7 +31,7 @@ spec:
 
 
 @pytest.mark.parametrize(("mode", "named"), [("WaitForFirstConsumer", True), ("Immediate", False)])
-def test_the_claim_is_named(mode: str, named: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unbound_claim_is_named(mode: str, named: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "db.yaml"
     file.write_text(MANIFESTS.replace("MODE", mode))
     main(("lint", "-f", str(file), "-o", "json"))

@@ -77,7 +77,7 @@ def test_sarif_follows_the_schema(report: Findings) -> None:
             assert run["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == result["ruleId"]
 
 
-def test_sarif_says_where_and_what() -> None:
+def test_sarif_has_location_and_message() -> None:
     (first, *_, last) = json.loads(to_sarif(REPORTS["one of each"]))["runs"][0]["results"]
     place = first["locations"][0]["physicalLocation"]
     assert place["artifactLocation"]["uri"] == "manifests/web%20app.yaml"
@@ -90,7 +90,7 @@ def test_junit_follows_the_schema(report: Findings) -> None:
     xmlschema.XMLSchema(str(GOLDEN / "junit-10.xsd")).validate(to_junit(report))
 
 
-def test_what_settings_silence_is_not_in_the_source() -> None:
+def test_findings_suppressed_by_settings_are_marked_as_external() -> None:
     (result,) = json.loads(to_sarif(REPORTS["silenced by settings"]))["runs"][0]["results"]
     assert result["suppressions"] == [{"kind": "external", "justification": "settings: legacy/*"}]
 
@@ -100,7 +100,7 @@ def test_junit_counts() -> None:
     assert [suites.get(name) for name in ("tests", "failures", "errors")] == ["3", "2", "0"]
 
 
-def test_junit_of_a_clean_run_counts_the_test_that_passes() -> None:
+def test_junit_of_a_clean_run_has_a_passing_test() -> None:
     root = ElementTree.fromstring(to_junit(REPORTS["nothing"]))
     assert len(root.findall("testsuite/testcase")) == 1
     for counting in (root, *root):
@@ -108,7 +108,7 @@ def test_junit_of_a_clean_run_counts_the_test_that_passes() -> None:
 
 
 @reports
-def test_github_has_one_command_a_line(report: Findings) -> None:
+def test_github_has_one_command_per_line(report: Findings) -> None:
     lines = to_github(report).splitlines()
     assert len(lines) == len(report.findings)
     assert all(line.startswith(("::error ", "::warning ", "::notice ")) for line in lines)
@@ -127,7 +127,7 @@ def test_json_follows_the_schema(report: Findings) -> None:
 
 @reports
 @pytest.mark.parametrize("form", ["table", "wide", "markdown"])
-def test_pages_hide_nothing_and_steer_nothing(report: Findings, form: str) -> None:
+def test_pages_show_all_text_without_control_characters(report: Findings, form: str) -> None:
     text = RENDERERS[form](report, Style(wide=form == "wide"))
     assert not {"\x1b", "\u202e", "\r"} & set(text)
     assert text.endswith("\n")

@@ -79,7 +79,7 @@ documents = st.dictionaries(
 
 
 @given(documents, st.booleans())
-def test_a_field_of_json_begins_with_its_key(document: dict[str, Any], indented: bool) -> None:
+def test_json_field_begins_with_its_key(document: dict[str, Any], indented: bool) -> None:
     text = json.dumps(document, indent=2 if indented else None, ensure_ascii=False)
     lines = text.split("\n")
     for path, value in iter_leaves(document):
@@ -89,7 +89,7 @@ def test_a_field_of_json_begins_with_its_key(document: dict[str, Any], indented:
 
 
 @given(documents)
-def test_json_is_located_as_yaml_would(document: dict[str, Any]) -> None:
+def test_json_is_located_like_yaml(document: dict[str, Any]) -> None:
     text = json.dumps(document, indent=1)
     as_json, as_yaml = (Text("f", Content("f", text, is_json=is_json)) for is_json in (True, False))
     for path, _ in iter_leaves(document):
@@ -97,8 +97,8 @@ def test_json_is_located_as_yaml_would(document: dict[str, Any]) -> None:
 
 
 @given(st.lists(documents.filter(bool), max_size=4))
-def test_each_document_of_a_stream_is_located_by_itself(found: list[dict[str, Any]]) -> None:
-    """What stands between the fields of others has no part in it: JSON, of which each document is one line."""
+def test_each_document_of_a_stream_is_located_separately(found: list[dict[str, Any]]) -> None:
+    """Each JSON document is one line, and lines between the fields of other documents do not matter."""
     lines = [json.dumps(document) for document in found]
     as_json = Text("f", Content("f", "\n".join(lines), is_json=True))
     as_yaml = Text("f", Content("f", "".join(f"---\n{line}\n" for line in lines), is_json=False))
@@ -140,7 +140,7 @@ MANY = {
 
 
 @pytest.mark.parametrize("name", MANY)
-def test_a_document_parsed_by_itself_stands_where_it_does_among_all(name: str) -> None:
+def test_document_parsed_separately_has_its_position_in_the_file(name: str) -> None:
     roots = list(yaml.compose_all(MANY[name], Loader=yaml.CSafeLoader))
     keys = [root.value[0][0] for root in roots if isinstance(root, yaml.MappingNode)]
     located = [each.locate((key.value,)) for each, key in zip(parse_manifests(MANY[name]), keys, strict=True)]
@@ -148,7 +148,7 @@ def test_a_document_parsed_by_itself_stands_where_it_does_among_all(name: str) -
     assert len(keys) > 1
 
 
-def test_what_is_merged_or_an_alias_stands_where_it_is_written() -> None:
+def test_merged_and_aliased_fields_are_located_where_they_are_written() -> None:
     text = "base: &base\n  a: {b: 1}\nfirst:\n  <<: *base\n  c: 2\nsecond: *base\n"
     found = parse_manifests(text)[0].text
     assert found.locate(1, ("first", "a", "b")) == (2, 7)
@@ -156,8 +156,8 @@ def test_what_is_merged_or_an_alias_stands_where_it_is_written() -> None:
     assert found.locate(1, ("second", "a")) == (2, 3)
 
 
-def test_an_anchor_may_be_used_again() -> None:
-    """YAML allows it, other than some of its libraries."""
+def test_anchor_may_be_redefined() -> None:
+    """YAML allows it, unlike some of its libraries."""
     (manifest,) = parse_manifests("a: &x 1\nb: &x 2\nc: *x\n")
     assert manifest.value == {"a": 1, "b": 2, "c": 2}
     assert manifest.locate(("c",)) == (3, 1)
@@ -167,7 +167,7 @@ def test_times_stay_text() -> None:
     assert parse_manifests("at: 2026-01-01T00:00:00Z")[0].value == {"at": "2026-01-01T00:00:00Z"}
 
 
-def test_an_error_names_the_line() -> None:
+def test_error_names_the_line() -> None:
     with pytest.raises(InputError, match=r"^f\.yaml: document 2, line 4: .*template") as caught:
         parse_manifests("a: 1\n---\nb: 1\nc: {{ .Values.x }}: y\n")
     assert "\n" not in str(caught.value)

@@ -62,7 +62,7 @@ def list_messages(rule: str, found: list[dict[str, Any]]) -> dict[str, str]:
     return {finding["object"]: finding["message"] for finding in found if finding["rule"] == rule}
 
 
-def test_advice_that_many_do_without_is_given_when_it_is_asked_for(lint: Lint, tmp_path: Path) -> None:
+def test_strict_rules_apply_on_request(lint: Lint, tmp_path: Path) -> None:
     assert list_messages("pdb-unhealthy-policy", lint()) == {}
     assert len(list_messages("pdb-unhealthy-policy", lint("--profile", "strict"))) == 2
     assert len(list_messages("pdb-unhealthy-policy", lint("--profile", "all"))) == 3
@@ -71,7 +71,7 @@ def test_advice_that_many_do_without_is_given_when_it_is_asked_for(lint: Lint, t
     assert list_messages("pdb-unhealthy-policy", lint("--profile", "default")) == {}
 
 
-def test_what_is_said_of_most_objects_is_said_once_a_namespace(lint: Lint) -> None:
+def test_findings_about_most_objects_are_reported_once_per_namespace(lint: Lint) -> None:
     said = "with system-cluster-critical in namespace {}, its pods preempt all others"
     few = list_messages("pc-system-critical-in-user-ns", lint())
     assert few == {"Pod shop/a": said.format("shop") + " (1 more in namespace shop)", "Pod lab/c": said.format("lab")}
@@ -80,7 +80,7 @@ def test_what_is_said_of_most_objects_is_said_once_a_namespace(lint: Lint) -> No
     assert every == {"Pod shop/a": shop, "Pod shop/b": shop, "Pod lab/c": said.format("lab")}
 
 
-def test_what_is_selected_is_told_wherever_it_is(lint: Lint, tmp_path: Path) -> None:
+def test_selected_rules_report_every_object(lint: Lint, tmp_path: Path) -> None:
     assert len(lint("--select", "pdb-unhealthy-policy")) == 3
     (tmp_path / ".kschedctl.yaml").write_text("lint: {select: [pdb-unhealthy-policy]}")
     assert {finding["rule"] for finding in lint()} == {"pdb-unhealthy-policy"}
@@ -91,7 +91,7 @@ def test_what_is_selected_is_told_wherever_it_is(lint: Lint, tmp_path: Path) -> 
     assert list_messages("pdb-unhealthy-policy", lint("--profile", "all")) == {}
 
 
-def test_a_baseline_has_what_a_namespace_is_told_once(lint: Lint, capsys: pytest.CaptureFixture[str]) -> None:
+def test_baseline_has_findings_reported_once_per_namespace(lint: Lint, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(("lint", "m.yaml", "--write-baseline", "known.json")) == 0
     capsys.readouterr()
     assert list_messages("pc-system-critical-in-user-ns", lint("--baseline", "known.json")) == {}
@@ -100,7 +100,7 @@ def test_a_baseline_has_what_a_namespace_is_told_once(lint: Lint, capsys: pytest
     assert set(list_messages("pc-system-critical-in-user-ns", lint("--baseline", "known.json"))) == {"Pod shop/a0"}
 
 
-def test_the_list_of_rules_says_which_are_strict(capsys: pytest.CaptureFixture[str]) -> None:
+def test_list_of_rules_marks_strict_rules(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(("lint", "rules", "-o", "json")) == 0
     rules = [rule for family in json.loads(capsys.readouterr().out)["families"] for rule in family["rules"]]
     besides = {"pc-duplicate-value", "pc-no-description", "pc-no-quota", "rq-missing-in-jobs"}
@@ -117,7 +117,7 @@ def test_the_list_of_rules_says_which_are_strict(capsys: pytest.CaptureFixture[s
     assert "Runs only with --profile strict or --select" in capsys.readouterr().out
 
 
-def test_a_profile_that_is_none(lint: Lint, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_profile_is_an_error(lint: Lint, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / ".kschedctl.yaml").write_text("lint: {profile: loud}")
     assert main(("lint", "m.yaml")) == 2
     assert "lint.profile" in capsys.readouterr().err

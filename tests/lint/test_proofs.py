@@ -76,27 +76,27 @@ def count_placed(objects: list[Json], workload: Json) -> int:
 
 
 @pytest.mark.parametrize("rule", [*SURPLUS, *NEVER, *NOW])
-def test_a_reported_workload_is_not_placed_in_full(rule: str) -> None:
+def test_reported_workload_is_not_placed_completely(rule: str) -> None:
     for workload in read_workloads(rule, "bad"):
         assert count_placed(build_cluster(rule), workload) < workload["spec"].get("replicas", 1)
 
 
 @pytest.mark.parametrize("rule", [*SURPLUS, *NEVER, *NOW])
-def test_one_that_is_not_reported_is(rule: str) -> None:
+def test_unreported_workload_is_placed_completely(rule: str) -> None:
     for workload in read_workloads(rule, "good"):
         together = [w for w in read_workloads(rule, "good") if w is not workload and rule == "af-target-absent"]
         there = [{**make_pod(w, 0), "spec": {**make_pod(w, 0)["spec"], "nodeName": "a1"}} for w in together]
         assert count_placed([*build_cluster(rule), *there], workload) == workload["spec"].get("replicas", 1)
 
 
-def test_a_rollout_cannot_start_a_new_pod() -> None:
+def test_reported_rollout_cannot_start_a_new_pod() -> None:
     (workload,) = read_workloads("af-rollout-deadlock", "bad")
     assert count_placed(build_cluster("af-rollout-deadlock"), workload) == 2
     workload["spec"]["replicas"] = 3
     assert count_placed(build_cluster("af-rollout-deadlock"), workload) == 2
 
 
-def test_an_evicted_pod_finds_no_other_node() -> None:
+def test_evicted_pod_finds_no_other_node() -> None:
     objects = build_cluster("drain-no-headroom")
     left = [o for o in objects if o["metadata"]["name"] != "db-0"]
     cordoned = [{**o, "spec": {"unschedulable": True}} if o["metadata"]["name"] == "a1" else o for o in left]
@@ -110,8 +110,8 @@ COUNTED = ("af-anti-replicas-over-domains", "hp-hostport-over-nodes")
 
 
 @pytest.mark.parametrize("rule", COUNTED)
-def test_what_is_said_is_what_the_replay_places(rule: str, tmp_path: Path) -> None:
-    """Of so many replicas only so many are placed, and the others stay Pending."""
+def test_reported_number_of_replicas_equals_the_replay(rule: str, tmp_path: Path) -> None:
+    """Only the reported number of replicas is placed, and the others stay Pending."""
     (workload,) = read_workloads(rule, "bad")
     replicas = workload["spec"]["replicas"]
     fits = count_placed(build_cluster(rule), workload)

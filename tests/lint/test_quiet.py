@@ -37,21 +37,21 @@ def find_advice(kind: str, spec: str, namespace: str = "shop", nodes: tuple[Any,
     return {finding.rule: finding.fix for finding in lint(LintContext.from_manifests(manifests, cluster)).findings}
 
 
-def test_a_daemon_set_may_wait_for_its_nodes() -> None:
+def test_daemon_set_without_nodes_is_not_reported() -> None:
     assert "na-no-node-matches" in find_advice("Deployment", "nodeSelector: {pool: gpu}", nodes=(NODE,))
     assert "na-no-node-matches" not in find_advice("DaemonSet", "nodeSelector: {pool: gpu}", nodes=(NODE,))
     assert "tt-all-eligible-cordoned" in find_advice("Deployment", "nodeSelector: {pool: web}", nodes=(TAINTED,))
     assert "tt-all-eligible-cordoned" not in find_advice("DaemonSet", "nodeSelector: {pool: web}", nodes=(TAINTED,))
 
 
-def test_system_classes_are_for_agents_of_nodes_and_for_a_distributions_own_namespaces() -> None:
+def test_system_classes_are_allowed_for_node_agents_and_distributions() -> None:
     spec = "priorityClassName: system-node-critical"
     assert "pc-system-critical-in-user-ns" in find_advice("Deployment", spec)
     assert "pc-system-critical-in-user-ns" not in find_advice("DaemonSet", spec)
     assert "pc-system-critical-in-user-ns" not in find_advice("Deployment", spec, "openshift-ingress")
 
 
-def test_the_api_takes_what_is_advised_of_a_toleration_without_effect() -> None:
+def test_recommended_toleration_is_valid() -> None:
     spec = "tolerations: [{key: node.kubernetes.io/not-ready, operator: Exists EFFECT}]"
     open_ended = find_advice("Deployment", spec.replace("EFFECT", ""))["tt-noexecute-forever"]
     assert open_ended.startswith("Set effect: NoExecute and tolerationSeconds")
@@ -59,7 +59,7 @@ def test_the_api_takes_what_is_advised_of_a_toleration_without_effect() -> None:
     assert limited.startswith("Set tolerationSeconds")
 
 
-def test_numbers_are_what_they_are_in_json() -> None:
+def test_numbers_are_read_as_in_json() -> None:
     text = "{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: a}, value: 1e+06, description: b}"
     assert yaml.safe_load(text)["value"] == "1e+06"
     manifests = parse_objects("m.yaml", Content("m.yaml", text, is_json=False))
@@ -75,8 +75,8 @@ def find_invalid(text: str) -> list[str]:
     return [f"{f.line}: {f.message}" for f in found if f.rule in ("doc-invalid", "api-refused")]
 
 
-def test_an_error_of_type_names_the_field() -> None:
-    """In the template of pods, beside it, and of what makes no pods."""
+def test_type_error_names_the_field() -> None:
+    """The fields are in the pod template, beside it, and in objects that create no pods."""
     named = "metadata: {name: a}"
     web = f"apiVersion: apps/v1\nkind: Deployment\n{named}\n"
     found = find_invalid(f"{web}spec: {{template: {{spec: {{nodeSelector: {{gpu: true}}}}}}}}\n")

@@ -86,11 +86,11 @@ WEB_, OLD, LIB, CLASS_ = "Deployment shop/web", "Deployment attic/old", "Deploym
         (("--severity", "error"), [CLASS_]),
     ],
 )
-def test_objects_that_are_told_of(run: Run, options: tuple[str, ...], told: list[str]) -> None:
+def test_selected_objects(run: Run, options: tuple[str, ...], told: list[str]) -> None:
     assert parse_objects(run, *options) == set(told)
 
 
-def test_what_is_less_grave_is_counted_and_does_not_fail(run: Run) -> None:
+def test_less_severe_findings_are_counted_and_do_not_fail(run: Run) -> None:
     code, out, _ = run("a.yaml", "--severity", "error", "--fail-on", "note", "-o", "json")
     report = json.loads(out)
     assert (code, report["findings"], report["below"]) == (0, [], 3)
@@ -114,14 +114,14 @@ def test_settings_begin_at_their_folder(run: Run, tmp_path: Path, folder: str, m
     assert sorted(silenced) == [(rule, "settings: legacy/*", True) for rule in ("pdb-missing", "ts-missing")]
 
 
-def test_rules_that_do_not_exist_are_not_ignored(run: Run, tmp_path: Path) -> None:
+def test_unknown_rules_in_ignore_are_errors(run: Run, tmp_path: Path) -> None:
     (tmp_path / ".kschedctl.yaml").write_text("lint: {per-path-ignores: {legacy: [nope]}}")
     code, _, err = run("a.yaml")
     assert (code, err.count("\n")) == (2, 1)
     assert 'no rule is named "nope"' in err
 
 
-def test_the_gravest_comes_first(run: Run) -> None:
+def test_most_severe_finding_comes_first(run: Run) -> None:
     report = json.loads(run(".", "-o", "json")[1])
     found = [f["severity"] for f in report["findings"]]
     assert found == sorted(found, key=["error", "warning", "note"].index)
@@ -142,7 +142,7 @@ def test_counts_by_rule_end_the_page(run: Run) -> None:
     assert "By rule" not in run("a.yaml")[1]
 
 
-def test_fixes_are_shown_when_asked_for(run: Run) -> None:
+def test_fixes_are_shown_on_request(run: Run) -> None:
     assert "FIX" not in run("z.yaml")[1]
     assert "FIX" in run("z.yaml", "--show-fixes")[1]
 

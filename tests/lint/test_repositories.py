@@ -64,7 +64,7 @@ def list_skipped(report: dict[str, Any]) -> dict[str, list[str]]:
     return {each["what"]: each["where"] for each in report["passedOver"]}
 
 
-def test_what_is_no_manifest_is_counted_and_the_rest_is_linted(lint: Lint) -> None:
+def test_other_files_are_counted_and_manifests_are_linted(lint: Lint) -> None:
     code, report, _ = lint(FILES, "--select", "lb-deprecated")
     assert (code, report["checked"]) == (1, 1)
     assert [(f["file"], f["rule"]) for f in report["findings"]] == [("web.yaml", "lb-deprecated")]
@@ -82,26 +82,26 @@ def test_what_is_no_manifest_is_counted_and_the_rest_is_linted(lint: Lint) -> No
         ("memory: 1Gi", "memory: FROM_OVERLAY"),
     ],
 )
-def test_what_is_put_in_later_makes_a_template(lint: Lint, written: str, placeholder: str) -> None:
+def test_placeholders_make_a_file_a_template(lint: Lint, written: str, placeholder: str) -> None:
     _, report, _ = lint({"web.yaml": WEB.replace(written, placeholder)})
     assert (report["checked"], list_skipped(report)) == (0, {"templates": ["web.yaml"]})
 
 
 @pytest.mark.parametrize("name", ["web-patch.yaml", "patch_web.yaml", "web.patch.yaml"])
-def test_what_is_called_a_patch_is_one(lint: Lint, name: str) -> None:
+def test_files_named_like_patches_are_patches(lint: Lint, name: str) -> None:
     _, report, _ = lint({name: "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: a}\nspec: {}\n"})
     assert list_skipped(report) == {"patches of Kustomize": [name]}
     _, report, _ = lint({"dispatcher.yaml": WEB}, "--select", "lb-deprecated")
     assert report["checked"] == 1
 
 
-def test_variables_of_the_container_are_no_placeholders(lint: Lint) -> None:
+def test_container_variables_are_no_placeholders(lint: Lint) -> None:
     mounts = "volumeMounts: [{name: a, mountPath: /a, subPathExpr: $(POD_NAME)}], args: [--name=$(POD_NAME)], resources"
     _, report, _ = lint({"web.yaml": WEB.replace("resources", mounts)}, "--select", "lb-deprecated")
     assert (report["checked"], list_skipped(report)) == (1, {})
 
 
-def test_a_broken_manifest_is_a_finding(lint: Lint) -> None:
+def test_broken_manifest_is_a_finding(lint: Lint) -> None:
     code, report, _ = lint({"web.yaml": WEB, "broken.yaml": WEB + "  a: [\n---\n" + BUDGET}, "--select", "ts-*")
     assert code == 1
     (found,) = report["findings"]
@@ -121,7 +121,7 @@ def test_exit_code_2(lint: Lint, options: tuple[str, ...]) -> None:
     assert "broken.yaml: document 1, line 12" in err
 
 
-def test_a_missing_file_beside_others_is_a_finding(lint: Lint) -> None:
+def test_missing_file_among_others_is_a_finding(lint: Lint) -> None:
     code, report, _ = lint({"web.yaml": WEB}, "nope.yaml", "--select", "ts-*")
     assert (code, [(f["file"], f["rule"]) for f in report["findings"]]) == (1, [("nope.yaml", "doc-unreadable")])
 
@@ -162,7 +162,7 @@ def test_patches_are_no_workloads(lint: Lint) -> None:
     ]
 
 
-def test_values_that_have_a_kind_are_no_object(lint: Lint) -> None:
+def test_values_file_with_a_kind_is_no_object(lint: Lint) -> None:
     code, report, _ = lint({"values.yaml": "kind: Deployment\nreplicas: 2\nnodeSelector: {}\n", "web.yaml": WEB}, *API)
     assert (code, report["checked"]) == (0, 1)
     assert list_skipped(report) == {"documents other than Kubernetes objects": ["values.yaml"]}
@@ -184,7 +184,7 @@ API = ("--select", "api-*")
 
 @pytest.mark.parametrize("how", LABELLED)
 def test_kustomize_adds_selectors(lint: Lint, how: str) -> None:
-    """A base may leave them to the overlay: Kustomize adds them to selectors and to the labels of pods."""
+    """A base may leave selectors to the overlay. Kustomize adds them to selectors and to the labels of pods."""
     files = {
         "base/web.yaml": UNSELECTED.replace("    metadata: {labels: {app: web}}\n", ""),
         "base/kustomization.yaml": "resources: [web.yaml]\n",
@@ -214,13 +214,13 @@ ALL_OF_ONE = BUDGET.replace("other", "web").replace("maxUnavailable", "minAvaila
 
 @pytest.mark.parametrize("how", SCALED)
 def test_kustomize_sets_replicas(lint: Lint, how: str) -> None:
-    """A budget for the replicas of an overlay is none that never allows an eviction."""
+    """A budget for the replicas of an overlay must not be called one that never allows an eviction."""
     base = {"base/kustomization.yaml": "resources: [web.yaml, pdb.yaml]\n", "base/web.yaml": WEB}
     files = base | {"base/pdb.yaml": ALL_OF_ONE} | SCALED[how]
     assert lint(files, "--select", "pdb-zero-disruptions")[1]["findings"] == []
 
 
-def test_what_holds_them_apart_may_come_with_the_replicas(lint: Lint) -> None:
+def test_spread_may_be_added_with_the_replicas_by_an_overlay(lint: Lint) -> None:
     apart = (
         "{podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname}]}}"
     )
@@ -233,7 +233,7 @@ def test_what_holds_them_apart_may_come_with_the_replicas(lint: Lint) -> None:
     assert len(lint(files, "--select", "ts-missing")[1]["findings"]) == 1
 
 
-def test_what_nobody_scales_stays_as_it_is(lint: Lint) -> None:
+def test_unscaled_workload_keeps_its_replicas(lint: Lint) -> None:
     files = {"base/kustomization.yaml": "resources: [web.yaml, pdb.yaml]\n", "base/web.yaml": WEB}
     files |= {"base/pdb.yaml": ALL_OF_ONE, "lab/kustomization.yaml": "replicas: [{name: web, count: 3}]\n"}
     found = lint(files, "--select", "pdb-zero-disruptions")[1]["findings"]
@@ -241,23 +241,23 @@ def test_what_nobody_scales_stays_as_it_is(lint: Lint) -> None:
 
 
 @pytest.mark.parametrize("labels", ["", "labels: [{pairs: {team: shop}}]\n"], ids=["none", "not to selectors"])
-def test_a_selector_that_nobody_adds_is_missed(lint: Lint, labels: str) -> None:
+def test_missing_selector_is_reported(lint: Lint, labels: str) -> None:
     code, report, _ = lint({"web.yaml": UNSELECTED, "kustomization.yaml": "resources: [web.yaml]\n" + labels}, *API)
     assert (code, [f["message"] for f in report["findings"]]) == (1, ["spec.selector: Required value"])
 
 
-def test_the_selector_of_a_daemon_set_is_missed(lint: Lint) -> None:
-    """The API says it in other words. Upstream: ValidateDaemonSetSpec."""
+def test_missing_selector_of_a_daemon_set_is_reported(lint: Lint) -> None:
+    """The API uses other words for it. Upstream: ValidateDaemonSetSpec."""
     _, report, _ = lint({"web.yaml": UNSELECTED.replace("Deployment", "DaemonSet")}, *API)
     assert [f["path"] for f in report["findings"]] == ["spec.template.metadata.labels"]
 
 
-def test_gone_versions_took_the_labels_for_a_selector(lint: Lint) -> None:
+def test_removed_api_versions_default_the_selector_to_the_labels(lint: Lint) -> None:
     _, report, _ = lint({"web.yaml": UNSELECTED.replace("apps/v1", "extensions/v1beta1")}, *API)
     assert [f["rule"] for f in report["findings"]] == ["api-version-removed"]
 
 
-def test_names_that_the_api_makes_are_not_missed(lint: Lint) -> None:
+def test_generated_names_are_not_missing(lint: Lint) -> None:
     job = (
         "apiVersion: batch/v1\nkind: Job\nmetadata: {generateName: a-}\nspec:\n  completions: 3\n"
         "  completionMode: Indexed\n  template: {spec: {restartPolicy: Never, containers: [{name: a, image: a}]}}\n"
@@ -265,7 +265,7 @@ def test_names_that_the_api_makes_are_not_missed(lint: Lint) -> None:
     assert lint({"job.yaml": job}, *API)[0] == 0
 
 
-def test_nothing_is_called_empty_where_files_were_not_read(lint: Lint) -> None:
+def test_nothing_is_called_empty_if_files_were_not_read(lint: Lint) -> None:
     files = {"web.yaml": WEB, "budget.yaml": BUDGET}
     assert [f["rule"] for f in lint(files, "--select", "pdb-selects-nothing")[1]["findings"]] == ["pdb-selects-nothing"]
     templates = {"templates/other.yaml": "{{ if .Values.other }}\nkind: Deployment\n{{ end }}\n"}
@@ -280,7 +280,7 @@ CHART = {
 }
 
 
-def test_templates_of_charts_that_nobody_rendered_are_told(lint: Lint, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unrendered_chart_templates_are_reported(lint: Lint, capsys: pytest.CaptureFixture[str]) -> None:
     code, report, _ = lint(CHART)
     templates = {each["what"]: (each["where"], each["hint"]) for each in report["passedOver"]}["templates of charts"]
     files = ["charts/web/templates/web.yaml", "charts/web/templates/more/budget.yaml"]
@@ -291,13 +291,15 @@ def test_templates_of_charts_that_nobody_rendered_are_told(lint: Lint, capsys: p
     assert "2 templates of charts (--helm renders them)" in told
 
 
-def test_beside_other_manifests_they_decide_nothing(lint: Lint, capsys: pytest.CaptureFixture[str]) -> None:
+def test_chart_templates_beside_manifests_do_not_change_the_exit_code(
+    lint: Lint, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert lint(CHART | {"web.yaml": WEB}, "--select", "ts-*")[0] == 0
     assert main(["lint", "charts/web/templates/web.yaml"]) == 0, "files that git's hooks name"
 
 
 @pytest.mark.parametrize("name", ["($namespace)", "cleanup-<node-name>"])
-def test_names_that_a_test_or_a_reader_puts_in(lint: Lint, name: str) -> None:
+def test_names_with_placeholders(lint: Lint, name: str) -> None:
     code, report, _ = lint({"web.yaml": WEB, "x.yaml": WEB.replace("{name: web}", f"{{name: '{name}'}}")}, *API)
     assert (code, report["checked"], list_skipped(report)) == (0, 1, {"templates": ["x.yaml"]})
 
@@ -319,7 +321,7 @@ def test_progress_counts_files(tmp_path: Path) -> None:
     assert told == [("Reading", 1)] * len(files)
 
 
-def test_the_table_says_what_was_passed_over(lint: Lint, capsys: pytest.CaptureFixture[str]) -> None:
+def test_table_says_what_was_skipped(lint: Lint, capsys: pytest.CaptureFixture[str]) -> None:
     lint(FILES)
     main(["lint", ".", "-R"])
     assert "skipped: 3 documents other than Kubernetes objects, 2 templates" in " ".join(
@@ -327,7 +329,7 @@ def test_the_table_says_what_was_passed_over(lint: Lint, capsys: pytest.CaptureF
     )
 
 
-def test_a_group_whose_policy_is_no_mapping_is_named_and_ends_nothing(lint: Lint) -> None:
+def test_group_with_an_invalid_policy_is_named(lint: Lint) -> None:
     group = (
         "apiVersion: scheduling.k8s.io/v1alpha2\nkind: PodGroup\nmetadata: {name: a}\nspec: {schedulingPolicy: gang}\n"
     )
@@ -345,10 +347,8 @@ def test_a_group_whose_policy_is_no_mapping_is_named_and_ends_nothing(lint: Lint
         ("Service", "selector: {app: web}", "selector: {app: 1}", "spec.selector[app]: expected str, got int"),
     ],
 )
-def test_among_nodes_what_cannot_be_read_is_a_finding(
-    lint: Lint, name: str, before: str, after: str, said: str
-) -> None:
-    """And no cluster is known where a node cannot be read: nobody says that no node has a label."""
+def test_unreadable_object_among_nodes_is_a_finding(lint: Lint, name: str, before: str, after: str, said: str) -> None:
+    """If a node cannot be read, the cluster is unknown, so no label is called missing."""
     node = "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\n"
     node += "spec: {unschedulable: true}\nstatus: {allocatable: {cpu: 4}}\n"
     service = "apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {selector: {app: web}}\n"
@@ -364,21 +364,21 @@ def test_among_nodes_what_cannot_be_read_is_a_finding(
 
 
 @pytest.mark.parametrize(("amount", "rule"), [("-1", "api-refused"), ("1e30", "rq-absurd")])
-def test_what_cannot_be_counted_is_a_finding_beside_nodes_too(lint: Lint, amount: str, rule: str) -> None:
+def test_invalid_number_is_a_finding_beside_nodes(lint: Lint, amount: str, rule: str) -> None:
     node = "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\nstatus: {allocatable: {cpu: 4}}\n"
     files = {"all.yaml": "---\n".join((node, BUDGET, WEB.replace("cpu: 1,", f"cpu: {amount},")))}
     code, report, _ = lint(files)
     assert (code, rule in {f["rule"] for f in report["findings"]}) == (1, True)
 
 
-def test_quantities_of_custom_resources_are_read_too(lint: Lint) -> None:
+def test_quantities_of_custom_resources_are_read(lint: Lint) -> None:
     rollout = WEB.replace("apps/v1", "argoproj.io/v1alpha1").replace("Deployment", "Rollout")
     _, report, _ = lint({"all.yaml": rollout.replace("cpu: 1,", "cpu: 1 GB,")})
     (found,) = (f for f in report["findings"] if f["rule"] == "doc-invalid")
     assert found["path"] == "spec.template.spec.containers[0].resources.requests.cpu"
 
 
-def test_templates_of_claims_that_are_no_list_are_a_finding(lint: Lint) -> None:
+def test_claim_templates_that_are_no_list_are_a_finding(lint: Lint) -> None:
     node = "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\nstatus: {allocatable: {cpu: 4}}\n"
     wrong = WEB.replace("Deployment", "StatefulSet").replace("spec:\n", "spec:\n  volumeClaimTemplates: 1\n", 1)
     _, report, _ = lint({"all.yaml": f"{node}---\n{wrong}"})
@@ -401,14 +401,16 @@ PICKY = WEB.replace("beta.kubernetes.io/os: linux", "pool: gone")
         ({"a.yaml": NODE, "b.yaml": NODE.replace("n1", "n2"), "web.yaml": PICKY}, True),
     ],
 )
-def test_nodes_of_an_example_are_not_the_cluster_of_all(lint: Lint, files: dict[str, str], is_cluster: bool) -> None:
-    """A repository is not one cluster: nodes count for what stands beside and below them, if each is there once."""
+def test_nodes_of_an_example_are_not_the_cluster_of_all_manifests(
+    lint: Lint, files: dict[str, str], is_cluster: bool
+) -> None:
+    """A repository is not one cluster. Nodes count for the manifests beside and below them, if each exists once."""
     _, report, err = lint(files)
     assert ("na-no-node-matches" in {f["rule"] for f in report["findings"]}) is is_cluster
     assert ("are not used as the cluster" in err) is not is_cluster
 
 
-def test_nodes_in_a_file_that_is_named_are_meant(lint: Lint, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nodes_in_a_given_file_count(lint: Lint, capsys: pytest.CaptureFixture[str]) -> None:
     lint({"test/nodes.yaml": NODE, "web.yaml": PICKY})
     for files in (("test/nodes.yaml", "web.yaml"), ("test/nodes.yaml", ".")):
         main(["lint", *files, "-o", "json"])

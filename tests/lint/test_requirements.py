@@ -12,7 +12,7 @@ from kschedctl.api.objects import Affinity, NodeAffinity, NodeSelector, NodeSele
 from kschedctl.lint.analysis.node_requirements import list_node_condition_alternatives
 
 VALUES = ("0", "1", "2", "3", "4", "00", "01", "02", "03", "x", None)
-"""What a label may be on a node, as far as the requirements below can tell it apart; None: not there."""
+"""The values of a node label that the requirements below can distinguish. None stands for a missing label."""
 
 operators: st.SearchStrategy[tuple[str, list[str]]] = st.one_of(
     st.tuples(
@@ -28,7 +28,7 @@ terms = st.lists(st.lists(requirements, min_size=1, max_size=4), min_size=1, max
 
 
 @given(st.dictionaries(st.sampled_from("ab"), st.sampled_from(["1", "x"]), max_size=1), terms)
-def test_a_contradiction_is_what_no_node_meets(
+def test_contradictory_requirements_are_met_by_no_node(
     selector: dict[str, str], found: list[list[SelectorRequirement]]
 ) -> None:
     node_selector = NodeSelector(tuple(NodeSelectorTerm(tuple(term)) for term in found))

@@ -69,7 +69,7 @@ NODES = (make_node("n1"), make_node("n2"), make_node("n3", zone="b"))
 
 @pytest.mark.parametrize(("replicas", "others", "room"), [(7, 0, 6), (6, 0, None), (6, 1, 5), (4, 3, 3)])
 def test_replicas_are_counted_as_they_are_placed(replicas: int, others: int, room: int | None) -> None:
-    """Two of 2 cpu on each of three nodes of 4 cpu, one where another pod has one."""
+    """Each of three nodes of 4 CPUs takes two pods of 2 CPUs, or one if another pod is there."""
     there = [make_pod(f"other-{i}", f"n{i + 1}", 1) for i in range(others)]
     found = list_messages(make_workload(replicas), *NODES, *there)
     if room is None:
@@ -82,8 +82,8 @@ def test_replicas_are_counted_as_they_are_placed(replicas: int, others: int, roo
         ]
 
 
-def test_those_that_run_have_their_room() -> None:
-    """Three nodes hold four of them already, and two others fill what is left."""
+def test_running_replicas_have_their_room() -> None:
+    """Three nodes have four of them already, and two other pods fill the remaining room."""
     mine = [make_pod(f"web-{i}", f"n{i % 3 + 1}", 2, owner="web") for i in range(4)]
     full = [make_pod("x", "n2", 2), make_pod("y", "n3", 2)]
     assert list_messages(make_workload(4), *NODES, *mine, *full) == []
@@ -91,14 +91,14 @@ def test_those_that_run_have_their_room() -> None:
     assert found.startswith("5 replicas, but only 4 fit now: 1 stays Pending")
 
 
-def test_in_which_namespace_it_goes_is_not_known() -> None:
-    """A manifest without a namespace, of which pods run in one: they may be its own."""
+def test_namespace_of_a_manifest_may_be_unknown() -> None:
+    """Pods of a workload like this manifest without a namespace run in one namespace, and may be its own."""
     mine = [make_pod(f"web-{i}", f"n{i % 3 + 1}", 2, owner="web", namespace="shop") for i in range(6)]
     assert list_messages(make_workload(6, namespace=""), *NODES, *mine) == []
     assert list_messages(make_workload(6), *NODES, *mine) != []
 
 
-def test_where_others_would_go() -> None:
+def test_room_that_other_pods_would_take() -> None:
     there = [make_pod(f"low-{i}", f"n{i + 1}", 4, priority=-10) for i in range(3)]
     (found,) = list_messages(make_workload(1), *NODES, *there)
     assert found.startswith("its only replica does not fit now: it stays Pending or preempts other pods (")
@@ -113,13 +113,13 @@ def test_where_others_would_go() -> None:
     ],
     ids=["cluster-autoscaler", "karpenter", "label of karpenter"],
 )
-def test_where_nodes_are_added_nobody_stays_pending(sign: Json) -> None:
+def test_nothing_is_claimed_if_nodes_are_added_automatically(sign: Json) -> None:
     assert list_messages(make_workload(9), *NODES) != []
     assert list_messages(make_workload(9), *NODES, sign) == []
 
 
-def test_what_no_room_would_help_is_for_other_rules() -> None:
-    """Of one on each host three are placed; a selector of no node, and requests that no node can hold."""
+def test_problems_that_room_does_not_solve_are_for_other_rules() -> None:
+    """They are anti-affinity by host on three nodes, a selector of no node, and requests that no node can hold."""
     term = "{labelSelector: {matchLabels: {app: web}}, topologyKey: kubernetes.io/hostname}"
     anti = f"affinity: {{podAntiAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: [{term}]}}}}, "
     assert list_messages(make_workload(5, spec=anti), *NODES) == []
@@ -127,16 +127,16 @@ def test_what_no_room_would_help_is_for_other_rules() -> None:
     assert list_messages(make_workload(2, cpu=8), *NODES) == []
 
 
-def test_a_spread_that_waits_for_a_full_zone() -> None:
-    """Zone b has room for two, zone a for four: with a skew of at most one there are five."""
+def test_spread_that_waits_for_a_full_zone() -> None:
+    """Zone b has room for two pods, and zone a for four. With a skew of at most one, five pods fit."""
     spread = f"topologySpreadConstraints: [{{maxSkew: 1, topologyKey: {ZONE}, whenUnsatisfiable: DoNotSchedule, "
     spread += "labelSelector: {matchLabels: {app: web}}}], "
     (found,) = list_messages(make_workload(6, spec=spread), *NODES)
     assert found.startswith("6 replicas, but only 5 fit now: 1 stays Pending (of 3 usable nodes, 1 lacks CPU, 2 would")
 
 
-def test_what_an_autoscaler_may_ask_for_is_placed_too() -> None:
-    """By sums six of them fit; the spread lets five be placed."""
+def test_maximum_of_an_autoscaler_is_placed() -> None:
+    """By sums, six pods fit. The spread allows five."""
     scaler = """\
 ---
 apiVersion: autoscaling/v2
@@ -155,8 +155,8 @@ spec: {scaleTargetRef: {apiVersion: apps/v1, kind: StatefulSet, name: web}, minR
 
 
 @pytest.mark.parametrize(("selector", "skewed"), [("{matchLabels: {app: web}}", True), ("{}", False)])
-def test_a_constraint_that_counts_nothing_has_no_skew(selector: str, skewed: bool) -> None:
-    """Three pods in one zone, none in the other; an empty selector counts none of them before 1.38."""
+def test_constraint_that_counts_no_pods_has_no_skew(selector: str, skewed: bool) -> None:
+    """One zone has three pods and the other none. Before 1.38, an empty selector counts none of them."""
     constraint = f"{{maxSkew: 1, topologyKey: {ZONE}, whenUnsatisfiable: DoNotSchedule, labelSelector: {selector}}}"
     there = [make_pod(f"web-{number}", "n1", 1, "web") for number in range(3)]
     manifest = make_workload(3, spec=f"topologySpreadConstraints: [{constraint}], ")
@@ -168,8 +168,8 @@ def test_a_constraint_that_counts_nothing_has_no_skew(selector: str, skewed: boo
     ] == ([] if skewed else [True])
 
 
-def test_a_skew_of_other_workloads_pods_names_their_owner() -> None:
-    """api counts the three pods of Deployment web in one zone, so that a restart of api corrects nothing."""
+def test_skew_by_pods_of_another_workload_names_it() -> None:
+    """api counts the three pods of Deployment web in one zone, so a restart of api does not help."""
     selector = "{matchExpressions: [{key: app, operator: In, values: [web]}]}"
     constraint = f"{{maxSkew: 1, topologyKey: {ZONE}, whenUnsatisfiable: DoNotSchedule, labelSelector: {selector}}}"
     there = [make_pod(f"web-{number}", "n1", 1, "web") for number in range(3)]
@@ -187,7 +187,7 @@ def test_a_skew_of_other_workloads_pods_names_their_owner() -> None:
         ((True, False), "none of the 2 nodes that it selects is usable: 1 cordoned, 1 tainted"),
     ],
 )
-def test_why_the_selected_nodes_are_closed(is_cordoned: tuple[bool, bool], said: str) -> None:
+def test_reasons_why_selected_nodes_are_unusable(is_cordoned: tuple[bool, bool], said: str) -> None:
     nodes = [make_node(f"c{number}") for number in range(2)]
     for node, cordoned in zip(nodes, is_cordoned, strict=True):
         node["metadata"]["labels"]["pool"] = "closed"
@@ -210,8 +210,8 @@ def test_required_node_affinity_is_described_with_its_values() -> None:
     ]
 
 
-def test_a_taint_that_keeps_pods_from_large_nodes_is_named() -> None:
-    """The workload needs 6 cpus: the nodes that it tolerates have 4, and the tainted one has 8."""
+def test_taint_of_large_enough_nodes_is_named() -> None:
+    """The workload needs 6 CPUs. The nodes that it tolerates have 4, and the tainted one has 8."""
     tainted = make_node("big", cpu=8)
     tainted["spec"] = {"taints": [{"key": "team", "value": "x", "effect": "NoSchedule"}]}
     rule = "rq-larger-than-any-node"
@@ -232,8 +232,11 @@ ZONE_SPREAD = (
 )
 
 
-def test_a_zone_with_one_host_limits_the_others() -> None:
-    """Four hosts take one pod each; zone b has one of them, and zone a may have one more than b: three of four."""
+def test_zone_with_one_host_limits_the_others() -> None:
+    """Four hosts take one pod each.
+
+    Zone b has one host, and zone a may have one more pod than b: three of four pods fit.
+    """
     nodes = [*NODES, make_node("n4")]
     spec = f"affinity: {{podAntiAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: [{HOST_ANTI}]}}}}, "
     rule = "ts-domain-without-room"
@@ -253,8 +256,8 @@ def test_a_zone_with_one_host_limits_the_others() -> None:
 CLAIM = "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data}\nspec: {accessModes: [ReadWriteOnce]}\n"
 
 
-def test_a_claim_needs_a_default_class() -> None:
-    """A default class, a class in the claim, a free volume without a class, or a bound claim of this name will do."""
+def test_claim_needs_a_default_class() -> None:
+    """A default class, a class in the claim, a free volume without a class, or a bound claim of this name is enough."""
     slow: Json = {"kind": "StorageClass", "metadata": {"name": "slow"}, "provisioner": "x"}
     volume: Json = {"kind": "PersistentVolume", "metadata": {"name": "pv"}, "spec": {"capacity": {"storage": "1Gi"}}}
     rule = "vl-no-default"
@@ -276,7 +279,7 @@ def test_a_claim_needs_a_default_class() -> None:
 
 
 @pytest.mark.parametrize("exists", [True, False])
-def test_a_claim_template_needs_a_default_class(exists: bool) -> None:
+def test_claim_template_needs_a_default_class(exists: bool) -> None:
     template = "  volumeClaimTemplates: [{metadata: {name: data}, spec: {accessModes: [ReadWriteOnce]}}]\n"
     bound: Json = {"kind": "PersistentVolumeClaim", "metadata": {"name": "data-web-0", "namespace": "default"}}
     claims = [{**bound, "spec": {"volumeName": "pv"}}] if exists else []
@@ -286,7 +289,7 @@ def test_a_claim_template_needs_a_default_class(exists: bool) -> None:
     )
 
 
-def test_daemons_need_room_on_cordoned_nodes_too() -> None:
+def test_daemon_set_pods_need_room_on_cordoned_nodes() -> None:
     """Node n2 is cordoned and full; n1 has room."""
     cordoned = make_node("n2")
     cordoned["spec"] = {"unschedulable": True}
@@ -298,7 +301,7 @@ def test_daemons_need_room_on_cordoned_nodes_too() -> None:
 
 
 def test_limits_that_a_limit_range_sets_make_requests_invalid() -> None:
-    """The default limit of 256Mi is below the request of 512Mi, which the API server finds before the minimum."""
+    """The default limit of 256Mi is below the request of 512Mi, which the API server checks before the minimum."""
     limits = {"type": "Container", "default": {"memory": "256Mi"}, "min": {"memory": "600Mi"}}
     limit_range: Json = {
         "kind": "LimitRange",
@@ -342,7 +345,7 @@ def write_scaler(least: int, most: int) -> str:
     return SCALER.replace("MIN", str(least)).replace("MAX", str(most))
 
 
-def test_an_autoscaler_alone_is_checked_with_its_target_in_the_cluster() -> None:
+def test_autoscaler_alone_is_checked_with_its_target_in_the_cluster() -> None:
     """Three nodes of 4 CPUs have room for six pods of 2 CPUs, and one of these runs."""
     mine = make_pod("web-0", "n1", 2, owner="web")
     assert list_messages(write_scaler(7, 8), *NODES, mine) == [
@@ -356,7 +359,7 @@ def test_an_autoscaler_alone_is_checked_with_its_target_in_the_cluster() -> None
     assert list_messages(write_scaler(7, 8), *NODES, make_pod("api-0", "n1", 2, owner="api")) == []
 
 
-def test_a_maximum_above_the_number_of_domains_names_its_field() -> None:
+def test_maximum_above_the_number_of_domains_names_its_field() -> None:
     term = "{labelSelector: {matchLabels: {app: web}}, topologyKey: kubernetes.io/hostname}"
     anti = f"affinity: {{podAntiAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: [{term}]}}}}, "
     manifest = make_workload(2, spec=anti) + "---\n" + write_scaler(2, 5)
@@ -365,7 +368,7 @@ def test_a_maximum_above_the_number_of_domains_names_its_field() -> None:
     ]
 
 
-def test_a_node_with_room_reserved_for_a_nominated_pod_counts_once() -> None:
+def test_node_with_room_reserved_for_a_nominated_pod_counts_once() -> None:
     """n1 and n2 are full, and the room of n3 is reserved for a pod of higher priority that waits there."""
     full = [make_pod("x", "n1", 4), make_pod("y", "n2", 4)]
     waiting = make_pod("vip", "", 4, priority=10)
@@ -385,7 +388,7 @@ spec: {minAvailable: LEAST, selector: {matchLabels: {app: web}}}
 """
 
 
-def test_a_budget_alone_is_checked_with_the_pods_of_the_cluster() -> None:
+def test_budget_alone_is_checked_with_the_pods_of_the_cluster() -> None:
     mine = [make_pod(f"web-{number}", "n1", 1, owner="web") for number in range(3)]
     found = list_messages(BUDGET.replace("LEAST", "3"), *NODES, *mine, rule="pdb-zero-disruptions")
     assert found == ["minAvailable 3 allows no eviction, as StatefulSet default/web has 3 replicas"]

@@ -67,11 +67,11 @@ def test_good_example_is_not_reported(rule: Rule, tmp_path: Path) -> None:
     assert run(rule, "good", tmp_path).findings == ()
 
 
-def test_examples_and_rules_are_the_same() -> None:
+def test_every_rule_has_examples() -> None:
     assert sorted(rule.id for rule in RULES) == sorted(path.stem for path in EXAMPLES.glob("*.yaml"))
 
 
-def test_what_is_said_of_other_linters_names_rules() -> None:
+def test_comparison_with_other_linters_names_rules() -> None:
     rows = [line.split("|")[1:-1] for line in PEERS.read_text().splitlines() if line.startswith("| ")][2:]
     named = {rule for row in rows for rule in re.findall("`(.*?)`", row[2])}
     assert len(rows) > 20
@@ -97,8 +97,8 @@ TS_GOLD = Rule("ts-gold", NOTE, check, summary="Gold", why="It is gold.", fix="L
 """
 
 
-def test_a_new_file_in_the_folder_of_a_family_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As CONTRIBUTING.md tells: nothing but the file is written, and no other file is touched."""
+def test_new_file_in_the_folder_of_a_family_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As CONTRIBUTING.md says, only this file is written, and no other file is changed."""
     (tmp_path / "zz_added_by_a_test.py").write_text(NEW_RULE)
     monkeypatch.setattr(spread, "__path__", [*spread.__path__, str(tmp_path)])
     monkeypatch.delitem(sys.modules, "kschedctl.lint.rules.spread.zz_added_by_a_test", raising=False)

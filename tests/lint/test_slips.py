@@ -17,7 +17,7 @@ FOLDER = Path(__file__).with_name("slips")
 MARK = "  # <- "
 CONTAINER = "containers: [{name: main, image: main, resources: {requests: {cpu: 100m, memory: 64Mi}}}]"
 UNASKED = {"rq-missing"}
-"""Of containers whose requests are beside the point."""
+"""Rules that are ignored here, because most containers have no requests."""
 KINDS = {"pod": "Pod", "deployment": "Deployment", "statefulset": "StatefulSet", "daemonset": "DaemonSet"}
 
 
@@ -72,7 +72,7 @@ def test_slip_is_named(name: str, text: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "text"), [pytest.param(*case, id=case[0]) for case in read_cases("look_alikes")])
-def test_what_looks_like_a_slip_is_left_alone(name: str, text: str, tmp_path: Path) -> None:
+def test_lookalike_of_a_slip_is_not_reported(name: str, text: str, tmp_path: Path) -> None:
     assert MARK not in text
     assert [(f.line, f.rule, f.message) for f in find_mistakes(text, tmp_path)] == []
 
@@ -84,7 +84,7 @@ CORRECTED = {
     "Karpenter's annotation by its old name": ("do-not-evict", "do-not-disrupt"),
     "the autoscaler's annotation with a letter too few": ("safe-to-evit:", "safe-to-evict:"),
 }
-"""What is corrected safely: a slip, and what stands in its place."""
+"""Slips that are corrected automatically, each with its text before and after."""
 
 
 @pytest.mark.parametrize("name", CORRECTED)
@@ -113,11 +113,11 @@ def test_slip_is_corrected(name: str, tmp_path: Path, monkeypatch: pytest.Monkey
         ("the autoscaler's annotation on the CronJob", "Move it to the metadata of the pod template"),
     ],
 )
-def test_what_was_meant_is_said(name: str, fix: str, tmp_path: Path) -> None:
+def test_finding_says_what_was_meant(name: str, fix: str, tmp_path: Path) -> None:
     assert [finding.fix for finding in find_mistakes(dict(read_cases("planted"))[name], tmp_path)] == [fix]
 
 
-def test_there_are_enough_of_both() -> None:
+def test_number_of_slips_and_lookalikes() -> None:
     assert len(read_cases("planted")) >= 150
     assert len(read_cases("look_alikes")) >= 80
     assert len({name for folder in ("planted", "look_alikes") for name, _ in read_cases(folder)}) >= 230

@@ -86,7 +86,7 @@ def test_merged_label_keys_are_no_overlap(spec: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("part", MERGED)
-def test_undoes_what_the_api_server_does(part: str) -> None:
+def test_additions_of_the_api_server_are_removed(part: str) -> None:
     merged = Cluster.from_objects([make_pod("web-5d8-0", "ReplicaSet/web-5d8", "a0", MERGED[part])]).pods[0]
     written = Pod(merged.metadata, to_written_spec(merged))
     again = merge_spread_label_keys(merge_affinity_label_keys(written))
@@ -111,7 +111,7 @@ def test_claims_of_a_stateful_set_are_not_shared() -> None:
     assert lint_cluster(*claims, *pods, rules="vl-*") == []
 
 
-def test_pods_on_their_way_out_are_no_replicas() -> None:
+def test_terminating_pods_are_no_replicas() -> None:
     staying = make_pod("web-5d8-0", "ReplicaSet/web-5d8", "a0", {})
     leaving = make_pod("web-5d8-1", "ReplicaSet/web-5d8", "b0", {}, deletionTimestamp="2026-01-01T00:00:00Z")
     second = make_pod("web-5d8-1", "ReplicaSet/web-5d8", "b0", {})
@@ -123,7 +123,7 @@ def test_pods_on_their_way_out_are_no_replicas() -> None:
 
 
 @pytest.mark.parametrize("bound", [True, False])
-def test_a_scheduler_that_bound_pods_exists(bound: bool) -> None:
+def test_scheduler_that_bound_pods_exists(bound: bool) -> None:
     pods = [make_pod(f"web-5d8-{i}", "ReplicaSet/web-5d8", "", {"schedulerName": "volcano"}) for i in range(2)]
     pods[0]["spec"]["nodeName"] = "a0" if bound else ""
     assert bool(lint_cluster(*pods, rules="sc-unknown-scheduler")) is not bound
@@ -139,7 +139,7 @@ ABSENT = {
 
 
 @pytest.mark.parametrize(("rule", "case"), ABSENT.items(), ids=ABSENT)
-def test_what_could_not_be_read_is_not_called_absent(rule: str, case: tuple[str, dict[str, Any]]) -> None:
+def test_unreadable_kinds_are_not_called_missing(rule: str, case: tuple[str, dict[str, Any]]) -> None:
     kind, spec = case
     known = {"kind": "PriorityClass", "metadata": {"name": "gold"}, "value": 5}
     pods = [make_pod(f"web-5d8-{i}", "ReplicaSet/web-5d8", "a0", spec) for i in range(2)]
@@ -154,12 +154,12 @@ def test_what_could_not_be_read_is_not_called_absent(rule: str, case: tuple[str,
     )
 
 
-def test_a_dump_without_classes_says_nothing_of_them() -> None:
+def test_classes_are_not_called_missing_in_a_dump_without_classes() -> None:
     pods = [make_pod("web-5d8-0", "ReplicaSet/web-5d8", "a0", {"priorityClassName": "gold"})]
     assert lint_cluster(*pods, rules="pc-missing,pc-deleted-in-use") == []
 
 
-def test_only_workloads_that_lack_pods_are_fragmented() -> None:
+def test_only_workloads_that_lack_pods_are_reported_as_fragmented() -> None:
     full = {"containers": [{"name": "web", "resources": {"requests": {"cpu": "3", "memory": "1Gi"}}}]}
     names = (f"{zone}{i}" for zone in "abc" for i in range(2))
     pods = [make_pod(f"web-5d8-{i}", "ReplicaSet/web-5d8", name, full) for i, name in enumerate(names)]
@@ -170,8 +170,8 @@ def test_only_workloads_that_lack_pods_are_fragmented() -> None:
     ]
 
 
-def test_what_makes_an_object_is_named() -> None:
-    """The operator of a database would undo a change of its StatefulSet."""
+def test_owner_of_an_object_is_named() -> None:
+    """A database's operator would revert a change of its StatefulSet."""
     operator = {"kind": "Postgres", "name": "db", "controller": True}
     owned = {"name": "db", "namespace": "shop", "ownerReferences": [operator]}
     stateful_set = {"kind": "StatefulSet", "metadata": owned, "spec": {"replicas": 1}}

@@ -100,7 +100,7 @@ def list_messages(
 
 
 @pytest.mark.parametrize("name", SMUGGLED)
-def test_options_are_refused(name: str, list_messages: Callable[..., tuple[str, str]]) -> None:
+def test_option_like_values_are_rejected(name: str, list_messages: Callable[..., tuple[str, str]]) -> None:
     kustomization, message = SMUGGLED[name]
     assert list_messages({"a/kustomization.yaml": kustomization}) == (
         "a/kustomization.yaml",
@@ -108,20 +108,20 @@ def test_options_are_refused(name: str, list_messages: Callable[..., tuple[str, 
     )
 
 
-def test_in_all_that_is_built_upon(list_messages: Callable[..., tuple[str, str]]) -> None:
+def test_option_like_values_in_bases_are_rejected(list_messages: Callable[..., tuple[str, str]]) -> None:
     kustomization, message = SMUGGLED["a post-renderer"]
     files = {"a/kustomization.yaml": "resources: [../base]\n", "base/kustomization.yaml": kustomization}
     assert list_messages(files)[1] == f"{message}; not built"
 
 
-def test_in_files_of_generators(list_messages: Callable[..., tuple[str, str]]) -> None:
+def test_option_like_values_in_generator_files_are_rejected(list_messages: Callable[..., tuple[str, str]]) -> None:
     files = {"a/kustomization.yaml": "generators: [chart.yaml]\n"}
     files["a/chart.yaml"] = "kind: HelmChartInflationGenerator\nmetadata: {name: a}\nname: a\nconfigHome: /x\n"
     assert list_messages(files) == ("a/kustomization.yaml", f'configHome: "/x": {CONFIGURED}; not built')
 
 
 @pytest.mark.parametrize("home", ["../../elsewhere", "/etc"])
-def test_charts_are_written_into_the_repository_only(home: str, list_messages: Callable[..., tuple[str, str]]) -> None:
+def test_charts_are_written_only_into_the_repository(home: str, list_messages: Callable[..., tuple[str, str]]) -> None:
     message = list_messages({"a/kustomization.yaml": f"helmGlobals: {{chartHome: {home}}}\n"})[1]
     assert message.endswith("is outside the repository, so charts must not be written there; not built")
 
@@ -160,16 +160,16 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("arguments", ALLOWED, ids=" ".join)
-def test_what_kustomize_itself_asks_helm_for_is_run(arguments: list[str]) -> None:
+def test_helm_calls_of_kustomize_are_run(arguments: list[str]) -> None:
     assert explain_disallowed_call(arguments, MADE, "/repository") == ""
 
 
 @pytest.mark.parametrize(("arguments", "message"), REFUSED)
-def test_what_it_does_not_is_refused(arguments: list[str], message: str) -> None:
+def test_other_helm_calls_are_rejected(arguments: list[str], message: str) -> None:
     assert message in explain_disallowed_call(arguments, MADE, "/repository")
 
 
-def test_a_home_that_kustomize_did_not_make_is_refused() -> None:
+def test_helm_home_outside_kustomizes_folder_is_rejected() -> None:
     homes = MADE | {"HELM_DATA_HOME": "/repository/home"}
     assert (
         explain_disallowed_call(ALLOWED[0], homes, "/repository")
@@ -191,7 +191,7 @@ def test_the_guard_becomes_helm(name: str, code: int, out: str, tmp_path: Path) 
 def test_git_reads_nothing_of_this_machine_and_kustomize_calls_the_guard(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Remote bases may name others, that nobody can look at before."""
+    """Remote bases may name further bases, which cannot be checked in advance."""
     bin_ = tmp_path / "bin"
     bin_.mkdir()
     told = f'echo "$GIT_ALLOW_PROTOCOL $GIT_TERMINAL_PROMPT $1 $2 $3" > {tmp_path}/told; cat $4 >> {tmp_path}/told'

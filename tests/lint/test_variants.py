@@ -67,13 +67,13 @@ def test_budgets_of_two_overlays_do_not_overlap(find_rules: Found) -> None:
     assert find_rules(OVERLAYS, "pdb-overlap,pdb-missing,pdb-selects-nothing") == []
 
 
-def test_two_budgets_of_one_overlay_do(find_rules: Found) -> None:
+def test_budgets_of_one_overlay_overlap(find_rules: Found) -> None:
     files = OVERLAYS | {"overlays/prod/second.yaml": BUDGET % "second"}
     assert find_rules(files, "pdb-overlap") == [("base/web.yaml", "pdb-overlap")]
 
 
-def test_what_is_beside_two_variants_is_in_both(find_rules: Found) -> None:
-    """Of two renders in a folder each has its own budget; the third file selects the pods of both once more."""
+def test_file_beside_two_variants_belongs_to_both(find_rules: Found) -> None:
+    """Each of two renders in a folder has its own budget. The third file also selects the pods of both."""
     files = {
         "default.yaml": f"{DEPLOYMENT % 'web'}---\n{BUDGET % 'web'}",
         "ha.yaml": f"{DEPLOYMENT % 'web'}---\n{BUDGET % 'web'}",
@@ -86,7 +86,7 @@ def test_what_is_beside_two_variants_is_in_both(find_rules: Found) -> None:
 
 
 def test_whole_folders_are_alternatives(find_rules: Found) -> None:
-    """One object that both have sets all that is in dev apart from all that is in prod."""
+    """One object in both folders makes all objects in dev and all objects in prod alternatives."""
     files = {
         "dev/a/web.yaml": DEPLOYMENT % "web",
         "dev/b/class.yaml": DEFAULT % ("low", 1),
@@ -100,22 +100,25 @@ def test_whole_folders_are_alternatives(find_rules: Found) -> None:
     ]
 
 
-def test_renders_that_follow_each_other_in_a_file(find_rules: Found) -> None:
-    """Helm writes budgets before Deployments: the second budget is of the second render, whose Deployment repeats."""
+def test_consecutive_renders_in_a_file(find_rules: Found) -> None:
+    """Helm writes budgets before Deployments.
+
+    The second budget belongs to the second render, whose Deployment repeats.
+    """
     render = "---\n# Source: web/templates/budget.yaml\n%s---\n# Source: web/templates/web.yaml\n%s"
     text = "".join(render % (BUDGET % name, DEPLOYMENT % "web") for name in ("one", "two"))
     assert find_rules({"all.yaml": text}, "pdb-overlap") == []
     assert find_rules({"all.yaml": text.replace("# Source", "# From")}, "pdb-overlap") == [("all.yaml", "pdb-overlap")]
 
 
-def test_namespaces_that_are_declared_twice_set_nothing_apart(find_rules: Found) -> None:
+def test_repeated_namespaces_do_not_make_variants(find_rules: Found) -> None:
     namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n---\n"
     files = {"a/web.yaml": namespace + DEPLOYMENT % "web", "b/one.yaml": namespace + BUDGET % "one"}
     assert find_rules(files | {"b/two.yaml": BUDGET % "two"}, "pdb-overlap") == [("a/web.yaml", "pdb-overlap")]
 
 
-def test_settings_say_what_belongs_together(find_rules: Found) -> None:
-    """Nothing is there twice, and yet dev and prod are two clusters."""
+def test_settings_define_variants(find_rules: Found) -> None:
+    """No object occurs twice, but dev and prod are two clusters."""
     files = {
         "web.yaml": DEPLOYMENT % "web",
         "dev/budget.yaml": BUDGET % "of-dev",
@@ -126,7 +129,7 @@ def test_settings_say_what_belongs_together(find_rules: Found) -> None:
     assert find_rules({".kschedctl.yaml": settings}, "pdb-overlap") == []
 
 
-def test_an_autoscaler_of_another_variant_scales_nothing(find_rules: Found) -> None:
+def test_autoscaler_of_another_variant_scales_nothing(find_rules: Found) -> None:
     scaler = """\
 apiVersion: autoscaling/v2
 kind: HorizontalPodAutoscaler

@@ -145,7 +145,10 @@ CASES: dict[str, tuple[str | bytes, str]] = {
         gzip.compress(b'{"kind":"Pod"}' * 9)[:-9],
         "damaged gzip file: Compressed file ended before the end-of-stream marker was reached",
     ),
-    "bomb.json.gz": (gzip.compress(b'{"a":"' + b" " * (80 << 20)), "expands to more than 200 times its size"),
+    "bomb.json.gz": (
+        gzip.compress(b'{"a":"') + gzip.compress(b" " * (1 << 20)) * 80,
+        "expands to more than 200 times its size",
+    ),
 }
 
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from kschedctl.commands.explain.waiting import ReplayedCluster, WaitingThresholds
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.sources.cluster import get_read_time
 from kschedctl.sources.metrics.catalogue import MetricsReading
 
-NO_TIMES = UnknownKind("Age", "are unknown without the time of the cluster (specify --now TIME)", VERDICT)
+NO_TIMES = UnknownKind("Age", "are not judged without the time of the cluster (specify --now TIME)", VERDICT)
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,14 @@ class AuditedCluster(ReplayedCluster):
     """This cluster at an earlier time, if given."""
     measured: MetricsReading | None = None
     """kube-scheduler's own metrics, if given."""
+
+    @property
+    def ages_end(self) -> str:
+        """The RFC 3339 time until which ages are shown: the time of the cluster, or the present time if it is unknown.
+
+        Findings depend only on the time of the cluster.
+        """
+        return self.now or get_read_time(self.cluster)
 
     def iter_unread_kinds(self, *kinds: str) -> Iterator[UnknownKind]:
         """Yield an UnknownKind, with effect on the verdict, for each of the kinds that was not read."""

@@ -339,7 +339,7 @@ def _build_waiting_pods(group: Sequence[WaitingPod], audited: AuditedCluster) ->
         reason=first.reason,
         pods=tuple(waiting.pod.key for waiting in group),
         workloads=tuple(dict.fromkeys(str(find_owner(waiting.pod)) for waiting in group)),
-        age=format_age(first.pod.metadata.creation_timestamp, audited.now),
+        age=format_age(first.pod.metadata.creation_timestamp, audited.ages_end),
         example=_describe_waiting_pod(first),
         last_said=first.last_message,
         gates=find_gate_holders(first.pod) if first.cause == "gated" else (),
@@ -405,9 +405,9 @@ def _choose_severity(group: Sequence[WaitingPod], rule: AuditRule, audited: Audi
 
 def _iter_waiting_clauses(first: WaitingPod, audited: AuditedCluster) -> Iterator[str]:
     """Yield how long a pod has waited, and for a stuck pod the scheduler's last message about it."""
-    age = format_age(first.pod.metadata.creation_timestamp, audited.now)
+    age = format_age(first.pod.metadata.creation_timestamp, audited.ages_end)
     if age:
-        yield f"pending for {spell_age(age)}"
+        yield f"pending for {spell_age(age)}" if audited.now else f"pending for {spell_age(age)} as of today"
     if first.cause == "stuck" and first.last_message:
         yield f"{_introduce_last_message(first.last_message)}: {first.last_message.message}"
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from itertools import islice, product
 
@@ -50,8 +51,9 @@ def find_sufficient_nodes(
 
     New nodes are modelled on nodes of the pools and zones that lose nodes, then on nodes of these pools in other zones.
     Small numbers of nodes are tried first. If a number is enough, numbers between it and the last insufficient number
-    are tried by bisection. Return None if nothing helps within MAX_TRIES attempts, or if the answer depends on unread
-    kinds. Errors and interruptions also lead to None.
+    are tried by bisection. If the pods need nodes of several pools or zones, nodes of each of them are added. Return
+    None if nothing helps within MAX_TRIES attempts, or if the answer depends on unread kinds. Errors and interruptions
+    also lead to None.
 
     Arguments:
         cluster: the cluster before the step.
@@ -64,12 +66,26 @@ def find_sufficient_nodes(
     """
     try:
         candidates = _choose_model_nodes(cluster, taken_nodes, deletes_nodes)
-        accepting = (node for node in candidates if _accepts_all_groups(cluster, node, unplaced))
-        model_nodes = list(islice(accepting, MAX_MODELS))
+        groups = unplaced[:MAX_CHECKED_GROUPS]
+        accepted_by_model: dict[str, frozenset[int]] = {}
+        model_nodes: list[str] = []
+        for node in candidates:
+            accepted_by_model[node] = _find_accepted_groups(cluster, node, groups)
+            if len(accepted_by_model[node]) == len(groups):
+                model_nodes.append(node)
+            if len(model_nodes) == MAX_MODELS:
+                break
+        if not model_nodes:
+            mix = _choose_model_mix(accepted_by_model, len(groups))
+            return _find_sufficient_mix(cluster, step, taken_nodes, mix, options=options, lost_anyway=lost_anyway)
         counts = dict.fromkeys((1, len(taken_nodes), len(taken_nodes) + 1))  # without duplicates
         insufficient = dict.fromkeys(model_nodes, 0)
         for count, like in islice(product(counts, model_nodes), MAX_TRIES):
-            is_sufficient = partial(_is_sufficient, cluster, step, like, options=options, lost_anyway=lost_anyway)
+
+            def is_sufficient(count: int, like: str = like) -> bool:
+                """Return whether this many copies of the node are enough."""
+                return _is_sufficient(cluster, step, {like: count}, options=options, lost_anyway=lost_anyway)
+
             if not is_sufficient(count):
                 insufficient[like] = count
                 continue
@@ -80,7 +96,7 @@ def find_sufficient_nodes(
                     enough = middle
                 else:
                     too_few = middle
-            return _build_scenario(step, like, enough)
+            return _build_scenario(step, {like: enough})
     except (_UndecidedError, KschedctlError, KeyboardInterrupt):
         pass
     return None
@@ -90,22 +106,76 @@ class _UndecidedError(Exception):
     """An answer depends on unread kinds, or the user interrupted it."""
 
 
-def _build_scenario(step: JsonObject, like: str, count: int) -> JsonObject:
-    """Build the scenario that adds copies of a node before the step."""
-    return {"steps": [{"addNodes": {"like": like, "count": count}}, step]}
+def _choose_model_mix(accepted_by_model: Mapping[str, frozenset[int]], groups: int) -> list[str]:
+    """Return nodes such that a node like one of them accepts each of the groups, or [] if no nodes do.
+
+    `accepted_by_model` has the accepted groups of each node in order of preference.
+    """
+    chosen: list[str] = []
+    missing = set(range(groups))
+    for model, accepted in accepted_by_model.items():
+        if missing & accepted:
+            chosen.append(model)
+            missing -= accepted
+    return [] if missing else chosen
+
+
+def _find_sufficient_mix(
+    cluster: Cluster,
+    step: JsonObject,
+    taken_nodes: Sequence[str],
+    model_nodes: Sequence[str],
+    *,
+    options: SearchOptions,
+    lost_anyway: Collection[str],
+) -> JsonObject | None:
+    """Find how many nodes like each of the model nodes the step needs, and return a scenario that adds them first.
+
+    One node of each is tried, then as many as the step takes from the model's pool and zone, then one more of each. If
+    these are more than one, each number is then lowered as far as possible. Return None if they are not enough.
+    """
+    if not model_nodes:
+        return None
+    place_by_node = {node.metadata.name: (find_node_pool_name(node), get_zone(node)) for node in cluster.nodes}
+    taken_counts = Counter(place_by_node[name] for name in taken_nodes if name in place_by_node)
+    taken_like = {model: max(taken_counts[place_by_node[model]], 1) for model in model_nodes}
+    is_sufficient = partial(_is_sufficient, cluster, step, options=options, lost_anyway=lost_anyway)
+    tries = [
+        dict.fromkeys(model_nodes, 1),
+        taken_like,
+        {model: count + 1 for model, count in taken_like.items()},
+    ]
+    counts = next((counts for counts in tries if is_sufficient(counts)), None)
+    if counts is None:
+        return None
+    for model in model_nodes:
+        while counts[model] > 1 and is_sufficient({**counts, model: counts[model] - 1}):
+            counts = {**counts, model: counts[model] - 1}
+    return _build_scenario(step, counts)
+
+
+def _build_scenario(step: JsonObject, count_by_model: Mapping[str, int]) -> JsonObject:
+    """Build the scenario that adds copies of nodes before the step."""
+    additions = [{"addNodes": {"like": like, "count": count}} for like, count in count_by_model.items()]
+    return {"steps": [*additions, step]}
 
 
 def _is_sufficient(
-    cluster: Cluster, step: JsonObject, like: str, count: int, *, options: SearchOptions, lost_anyway: Collection[str]
+    cluster: Cluster,
+    step: JsonObject,
+    count_by_model: Mapping[str, int],
+    *,
+    options: SearchOptions,
+    lost_anyway: Collection[str],
 ) -> bool:
-    """Return whether the step leaves no pod pending with `count` more nodes like `like`, and loses no further pods.
+    """Return whether the step leaves no pod pending with so many more nodes like these, and loses no further pods.
 
     A step that cannot be completed, such as a drain that a PodDisruptionBudget blocks, is not helped either. Raises
     _UndecidedError if the answer is not certain.
     """
     report = whatif(
         cluster,
-        _build_scenario(step, like, count),
+        _build_scenario(step, count_by_model),
         seed=options["seed"],
         sampling=options["sampling"],
         call_extender=options["call_extender"],
@@ -162,30 +232,30 @@ def _choose_model_nodes(cluster: Cluster, taken_nodes: Sequence[str], deletes_no
     return [models[place] for place in places[:MAX_CHECKED_MODELS]]
 
 
-def _accepts_all_groups(cluster: Cluster, model_node: str, unplaced: Sequence[UnplacedPods]) -> bool:
-    """Return whether one more node like the model would pass all filters for a pod of each group of unplaced pods.
+def _find_accepted_groups(cluster: Cluster, model_node: str, groups: Sequence[UnplacedPods]) -> frozenset[int]:
+    """Return the indexes of the groups of which a pod passes all filters on one more node like the model.
 
-    This is a quick check before a replay. It ignores the step, and considers at most MAX_CHECKED_GROUPS groups.
+    This is a quick check before a replay, which ignores the step. Pods that do not exist yet are accepted.
     """
     edit = add_nodes(AddNodes(like=model_node, name=NEW), cluster, reject_file)
 
     # Take the first pod of each group off its node.
-    pods = []
-    for group in unplaced[:MAX_CHECKED_GROUPS]:
+    pods = {}
+    for index, group in enumerate(groups):
         namespace, _, name = group.pods[0].partition("/")
         pod = cluster.pod(namespace, name)
         if pod is not None:
-            pods.append(recreate_pod(pod))
-    pods_by_key = {(pod.metadata.namespace, pod.metadata.name): pod for pod in pods}
+            pods[index] = recreate_pod(pod)
+    pods_by_key = {(pod.metadata.namespace, pod.metadata.name): pod for pod in pods.values()}
     scheduler = Scheduler(change_pods(edit.resulting_cluster, pods_by_key))
 
     # Run a cycle for each of these pods, and look at the new node.
     row = scheduler.view.nodes.index[f"{NEW}-0"]
-    for pod in map(scheduler.view.build_stored_pod, pods):
+    rejected = set()
+    for index, recreated_pod in pods.items():
+        pod = scheduler.view.build_stored_pod(recreated_pod)
         framework = scheduler.framework(pod.spec.scheduler_name)
-        if framework is None:
-            return False
-        cycle = scheduler.run_cycle(framework, pod)
-        if cycle.error is not None or not cycle.considered[row] or not cycle.filter.passing[row]:
-            return False
-    return True
+        cycle = scheduler.run_cycle(framework, pod) if framework is not None else None
+        if cycle is None or cycle.error is not None or not cycle.considered[row] or not cycle.filter.passing[row]:
+            rejected.add(index)
+    return frozenset(range(len(groups))) - rejected

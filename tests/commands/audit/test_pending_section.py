@@ -260,3 +260,18 @@ def test_fitting_pod_with_unread_dependencies_is_no_finding() -> None:
     found = build_pending_section(AuditedCluster(Scheduler(cluster), NOW))
     assert list_findings(found) == [("stuck", "note", "Pod d/fits")]
     assert (found.state, found.undecided) == ("unknown", True)
+
+
+def test_ages_are_as_of_today_if_the_time_of_the_cluster_is_unknown() -> None:
+    """They are those of `pending`, which counts until today, too. The severity does not depend on them."""
+    objects = [node("n1"), created(pod("fits"), "2020-01-01T00:00:00Z")]
+    found = section(*objects, now="")
+    (group,) = kschedctl.pending(kschedctl.Cluster.from_objects(objects)).groups
+    assert found.waiting[0].age == group.age
+    assert group.age.startswith(("6y", "7y", "8y", "9y"))
+    (finding,) = found.findings
+    assert finding.severity == "note"
+    assert finding.message.endswith(" years as of today")
+    assert [unknown.kind for unknown in found.unknown] == ["Age"]
+    (dated,) = section(*objects).findings
+    assert dated.message.endswith("; pending for 6 years")

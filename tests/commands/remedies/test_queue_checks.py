@@ -23,12 +23,12 @@ def test_first_fixes_hold_in_random_clusters() -> None:
     need.
     """
     held, too_large = HeldFixes(), []
-    for seed in range(70):
+    for seed in range(50):
         documents, waiting = waiting_world(seed)
         helpless = len(held.helpless)
         held.judge(documents, Random(seed).sample(waiting, 4), most=1)
         too_large += [key for key in held.helpless[helpless:] if requests_of(documents, key)["cpu"] == "5"]
-    assert len(held.helped) >= 42
+    assert len(held.helped) >= 30
     assert len(held.broken) <= 0.05 * len(held.promised), held.broken
     assert len(held.helpless) - len(too_large) <= 0.1 * len(held.helped), held.helpless
 

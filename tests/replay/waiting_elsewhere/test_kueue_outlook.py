@@ -41,7 +41,7 @@ def test_workload_waits_for_the_workloads_ahead() -> None:
     workloads = [build_workload("old", 8, created="2026-01-01"), build_workload("new", 4)]
     entry = _find("new", build_flavor("gpu"), build_queue(), build_local_queue(), *workloads)
     assert entry.headline.startswith("waits in ClusterQueue cq: couldn't assign flavors to pod set main")
-    assert "Number 2 of 2 in ClusterQueue cq" in entry.details
+    assert "It is number 2 of 2 in ClusterQueue cq" in entry.details
 
 
 def test_quota_lent_by_a_cohort_is_free() -> None:
