@@ -14,7 +14,7 @@ from kschedctl.api.ownership import find_owner
 from kschedctl.api.resource_names import PODS
 from kschedctl.cluster import Cluster
 from kschedctl.replay.controllers.job_failures import JobFailures
-from kschedctl.replay.volume_places import explain_confining_volume
+from kschedctl.replay.volumes import explain_confining_volume
 from kschedctl.reports.not_created import NOT_CREATED
 from kschedctl.reports.placements import (
     EvictedPod,

@@ -80,7 +80,7 @@ def find_rules(lint: Callable[..., Any]) -> Found:
 
 
 TWO: Files = {"one/web.yaml": WEB, "one/budget.yaml": BUDGET % "one", "two/budget.yaml": BUDGET % "two"}
-"""Of the budgets, two would select the pods of one Deployment."""
+"""Two of the budgets would select the pods of one Deployment."""
 OVERLAP = [("one/web.yaml", "pdb-overlap")]
 
 APART: dict[str, Files] = {

@@ -33,7 +33,7 @@ Run = Callable[..., list[dict[str, Any]]]
 
 
 class Nowhere:
-    """Where manifests without a file were read."""
+    """A location for manifests that were not read from a file."""
 
     file = ""
     source = build = ""

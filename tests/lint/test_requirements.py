@@ -12,7 +12,7 @@ from kschedctl.api.objects import Affinity, NodeAffinity, NodeSelector, NodeSele
 from kschedctl.lint.analysis.node_requirements import list_node_condition_alternatives
 
 VALUES = ("0", "1", "2", "3", "4", "00", "01", "02", "03", "x", None)
-"""What a label may be on a node, as far as the requirements below can tell it apart; None: not there."""
+"""The values of a node label that the requirements below can distinguish. None stands for a missing label."""
 
 operators: st.SearchStrategy[tuple[str, list[str]]] = st.one_of(
     st.tuples(

@@ -17,7 +17,7 @@ FOLDER = Path(__file__).with_name("slips")
 MARK = "  # <- "
 CONTAINER = "containers: [{name: main, image: main, resources: {requests: {cpu: 100m, memory: 64Mi}}}]"
 UNASKED = {"rq-missing"}
-"""Of containers whose requests are beside the point."""
+"""Rules that are ignored here, because most containers have no requests."""
 KINDS = {"pod": "Pod", "deployment": "Deployment", "statefulset": "StatefulSet", "daemonset": "DaemonSet"}
 
 
@@ -84,7 +84,7 @@ CORRECTED = {
     "Karpenter's annotation by its old name": ("do-not-evict", "do-not-disrupt"),
     "the autoscaler's annotation with a letter too few": ("safe-to-evit:", "safe-to-evict:"),
 }
-"""What is corrected safely: a slip, and what stands in its place."""
+"""Slips that are corrected automatically, each with its text before and after."""
 
 
 @pytest.mark.parametrize("name", CORRECTED)

@@ -92,7 +92,7 @@ SERVER: Json = {
 
 
 class World(NamedTuple):
-    """What is around a Deployment, and what is to be suggested, the best first."""
+    """The objects around a Deployment, and the expected fixes, the best first."""
 
     objects: list[Json]
     manifest: Json
@@ -323,7 +323,7 @@ def test_every_kind_of_change_occurs() -> None:
 
 
 NO_REMEDIES = ("demanded", "demanded and used up", "namespace of other nodes")
-"""Of amounts that nobody knows; and of a pod that, as it is written, no node takes either."""
+"""Cases without fixes: unknown amounts, and a pod that fits no node as it is written."""
 
 
 @pytest.mark.parametrize("name", [name for name in WORLDS if name not in NO_REMEDIES])

@@ -24,7 +24,7 @@ LIVE = {
     "restricted Pod Security": (14, 2, 0),
     "missing ServiceAccount": (12, 1, 0),
 }
-"""What was met -> the recording, how many pods were wanted, and how many there may be."""
+"""The recording, the desired and the allowed number of pods, by the reason for the denial."""
 
 
 def around(told: Json, most: int) -> list[Json]:

@@ -108,6 +108,8 @@ class DisruptionReplay:
         self.setting = setting
         self.simulator = Consolidation(setting)
         self.answers: dict[str, AloneAnswer] = {}
+        self.event_messages: dict[str, str] = {}
+        """Node -> the messages of the events about it when only this node is tried."""
         self.soft_constraints: dict[str, SoftConstraints] = {}
         """Node -> the soft constraints without which it could be disrupted."""
         self.moved_pods: dict[str, tuple[str, ...]] = {}
@@ -206,8 +208,7 @@ class DisruptionReplay:
             reason = ""
         else:
             outcome = STAYS
-            # Events have the form "Reason: message"
-            reason = "; ".join(event.partition(": ")[2] for event in answer.events)
+            reason = self.event_messages[candidate.name]
             if not reason:
                 reason = NOT_WORTH if self.setting.pools.pools else NO_POOL_LAUNCHES
         soft = self.soft_constraints.get(candidate.name)
@@ -391,7 +392,9 @@ class DisruptionReplay:
         log = EventLog()
         removal = self._plan_candidate_consolidation(candidate, totals, log)
         command = self._build_command(removal) if removal else None
-        return AloneAnswer(command, log.describe_node_events(candidate.node.metadata.name))
+        events = log.list_node_events(candidate.node.metadata.name)
+        self.event_messages[candidate.name] = "; ".join(event.message for event in events)
+        return AloneAnswer(command, tuple(f"{event.reason}: {event.message}" for event in events))
 
 
 def _is_empty_candidate(candidate: NodeCandidate, log: EventLog) -> bool:

@@ -32,10 +32,9 @@ class EventLog:
         """The distinct events in the order in which they were first written."""
         return tuple(self._events)
 
-    def describe_node_events(self, name: str) -> tuple[str, ...]:
-        """Return the events about the node with this name, as texts of the form ``Reason: message``."""
-        node_events = (event for event in self._events if event.kind == "Node" and event.name == name)
-        return tuple(f"{event.reason}: {event.message}" for event in node_events)
+    def list_node_events(self, name: str) -> list[KarpenterEvent]:
+        """Return the events about the node with this name."""
+        return [event for event in self._events if event.kind == "Node" and event.name == name]
 
     def add_events(self, events: Iterable[KarpenterEvent]) -> None:
         """Add events that are already built, without repeating any."""

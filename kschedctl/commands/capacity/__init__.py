@@ -44,8 +44,8 @@ from kschedctl.replay.placements import (
 )
 from kschedctl.replay.settling import find_pods_still_pending, schedule_victims
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
-from kschedctl.replay.storage_demand import describe_exceeded_storage
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
+from kschedctl.replay.volumes import describe_exceeded_storage
 from kschedctl.replay.waiting_elsewhere.suspended_jobs import has_queues
 from kschedctl.reports.placements import Headroom
 from kschedctl.scheduler.engine.cycle import Cycle

@@ -61,7 +61,7 @@ from kschedctl.replay.settling import find_pending_left_out
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.terminating_pods import find_down_nodes
 from kschedctl.replay.unknown import build_unknown_fields, find_simulation_unknowns, merge_unknown_kinds
-from kschedctl.replay.volume_places import find_pinned_volumes
+from kschedctl.replay.volumes import find_pinned_volumes
 from kschedctl.reports.placements import select_displaced_pods
 from kschedctl.reports.unknown import ClusterBasis
 from kschedctl.scheduler.engine.extenders import CallExtender

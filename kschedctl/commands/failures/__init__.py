@@ -71,7 +71,7 @@ from kschedctl.replay.settling import (
 )
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
-from kschedctl.replay.volume_places import find_pinned_volumes
+from kschedctl.replay.volumes import find_pinned_volumes
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.placements import list_unplaced_evicted_pods
 from kschedctl.scheduler.engine.extenders import CallExtender
@@ -345,7 +345,8 @@ def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
     ended |= dict.fromkeys(find_ended_pods(simulation))
     outcomes = [outcome for outcome in outcomes if outcome.position not in ended]
 
-    # The time before the nodes are deleted
+    # The time before the nodes are deleted, whose replay needs much memory itself
+    simulation.placements.drop_cached_answers()
     may_wait = certain is None or not certain.hold_before_deletion
     waiting, late_pods = report_pods_before_deletion(
         shared, is_lost_node, recreated, outcomes, loss.seed, may_wait=may_wait

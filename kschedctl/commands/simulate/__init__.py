@@ -66,8 +66,8 @@ from kschedctl.replay.settling import (
     recreate_gone_pods,
 )
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
-from kschedctl.replay.storage_demand import describe_exceeded_storage
 from kschedctl.replay.unknown import build_unknown_fields, find_simulation_unknowns, merge_unknown_kinds
+from kschedctl.replay.volumes import describe_exceeded_storage
 from kschedctl.replay.waiting_elsewhere import find_objects_waiting_elsewhere
 from kschedctl.replay.waiting_elsewhere.suspended_jobs import has_queues
 from kschedctl.reports.not_created import CreationFix, NotCreated

@@ -135,18 +135,21 @@ def _describe_node_changes(changes: Sequence[ObjectChange]) -> Iterator[str]:
 
 def _describe_pod_changes(changes: Sequence[ObjectChange]) -> Iterator[str]:
     """Yield texts on pods: those that lost, got or changed their node, and added, removed and changed ones."""
-    names_by_change: dict[str, list[str]] = {}
+    without_node: list[str] = []
+    names_by_change = {"without a node now": without_node}
     for change in changes:
         nodes = next((field for field in change.fields if field.field == "spec.nodeName"), None)
         if nodes is None or change.change == "recreated":
-            what = change.change
+            names_by_change.setdefault(change.change, []).append(change.name)
         elif nodes.before and nodes.after:
-            what = "moved to another node"
+            names_by_change.setdefault("moved to another node", []).append(change.name)
+        elif nodes.before:
+            without_node.append(change.name)
         else:
-            what = "without a node now" if nodes.before else "with a node now"
-        names_by_change.setdefault(what, []).append(change.name)
-    for what, names in sorted(names_by_change.items(), key=lambda entry: entry[0] != "without a node now"):
-        yield f"{counted(len(names), 'pod')} {what}: {first_few(names)}"
+            names_by_change.setdefault("with a node now", []).append(change.name)
+    for what, names in names_by_change.items():
+        if names:
+            yield f"{counted(len(names), 'pod')} {what}: {first_few(names)}"
 
 
 def _describe_other_changes(changes: Iterable[ObjectChange]) -> Iterator[str]:

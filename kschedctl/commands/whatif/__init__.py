@@ -72,7 +72,7 @@ from kschedctl.replay.settling import (
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.terminating_pods import find_down_nodes
 from kschedctl.replay.unknown import build_unknown_fields, find_simulation_unknowns, merge_unknown_kinds
-from kschedctl.replay.volume_places import explain_confining_volume, find_pinned_volumes
+from kschedctl.replay.volumes import explain_confining_volume, find_pinned_volumes
 from kschedctl.reports import scenario as parts
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.placements import BlockedPod, DownNode, EvictedPod, PinnedVolume, describe_down_nodes

@@ -24,7 +24,7 @@ CHECKOUT = "shop/checkout-7d9f6c5b8-x2x4q"
 SMALL, LARGE = (80, 24), (160, 50)
 PATIENCE_SECONDS = 120.0
 CELL_WIDTH = 12.2
-"""Of the SVG that Textual makes of a screen."""
+"""The width of a character cell in Textual's SVG of a screen."""
 Steps = Callable[[Browser, Pilot[Any]], Awaitable[None]]
 EVERYWHERE = Scope(all_namespaces=True)
 

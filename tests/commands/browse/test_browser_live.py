@@ -45,7 +45,7 @@ EXPIRED = b'{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expir
 LATER = 5000
 """A resourceVersion after all recorded ones."""
 WAITING = ("p01-cpu", "p02-memory", "p05-taint", "p11-spread", "p23-never", "p29-cordoned")
-"""Of the recorded pods that wait those that the server has: each is replayed after each change."""
+"""The recorded pending pods that the server has. Each of them is replayed after each change."""
 
 
 @pytest.fixture(autouse=True)
@@ -72,7 +72,7 @@ def listed() -> Response:
 
 
 class Changes:
-    """What the watch of pods says, and what the server answers when it does not want to."""
+    """The events of the pods' watch, and the server's response if it denies requests."""
 
     def __init__(self) -> None:
         self.changed = threading.Condition()

@@ -20,7 +20,7 @@ KEYS = {
     "as-if": ("a", *"cpu=500m", "enter", "1"), "supposing": ("a",), "bad-as-if": ("a", *"cpi=1", "enter"),
     "remedy": ("4", "enter"), "copied": ("c",), "help": ("question_mark",),
 }  # fmt: skip
-"""Of one pod that was searched for."""
+"""The keys for each screen of one pod, which was found by a search."""
 TINY = (40, 10)
 
 

@@ -29,38 +29,38 @@ def test_by_resources() -> None:
     assert [(e.reason, e.nodes) for e in found.eliminations] == [("Insufficient cpu", 2)]
 
 
-def test_shapes_are_tried_each_by_itself() -> None:
+def test_shapes_are_tried_separately() -> None:
     small, large = fits(pod("small"), pod("large", cpu="3"))
     assert (small.shape, small.fits) == ("Pod d/small", 5)
     assert (large.shape, large.fits) == ("Pod d/large", 1)
 
 
-def test_no_more_than_asked_for() -> None:
+def test_no_more_than_the_requested_number() -> None:
     (found,) = fits(pod("p", cpu="100m"), most=7)
     assert (found.fits, found.limited, found.message) == (7, True, "")
 
 
-def test_a_spread_constraint_stops_earlier() -> None:
-    """n1 holds one pod and takes one more; n2 may then have one more than that, though it has room for four."""
+def test_spread_constraint_stops_earlier() -> None:
+    """n1 has one pod and takes one more. n2 may then have one more than n1, although it has room for four."""
     constrained = workload("Deployment", template=pod_spec("1", **spread()))
     (found,) = fits(constrained)
     assert (found.fits, found.nodes) == (4, {"n1": 1, "n2": 3})
     assert "1 node(s) didn't match pod topology spread constraints" in found.message
 
 
-def test_pods_that_want_a_node_each() -> None:
+def test_pods_with_anti_affinity_need_a_node_each() -> None:
     term = {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": {"app": "web"}}}
     apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     (found,) = fits(pod("p", affinity=apart), objects=NODES[:2])
     assert (found.fits, found.nodes) == (2, {"n1": 1, "n2": 1})
 
 
-def test_nobody_is_evicted() -> None:
+def test_no_pod_is_evicted() -> None:
     (found,) = fits(pod("p", cpu="4"), objects=[node("n1"), replica("r1", "n1", "1", priority=-5)])
     assert found.fits == 0
 
 
-def test_claims_of_their_own_run_out() -> None:
+def test_devices_for_the_pods_own_claims_run_out() -> None:
     local = {"kind": "StorageClass", "metadata": {"name": "local"}, "provisioner": "kubernetes.io/no-provisioner"}
     local["volumeBindingMode"] = "WaitForFirstConsumer"
     spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "storageClassName": "local"}
@@ -76,8 +76,8 @@ def test_claims_of_their_own_run_out() -> None:
     assert "didn't find available persistent volumes" in found.message
 
 
-def test_the_curve_tells_how_room_runs_out() -> None:
-    """n1 has room for 2, n2 for 8: both take one more, then only the other one, then none."""
+def test_curve_shows_how_room_runs_out() -> None:
+    """n1 has room for 2 pods and n2 for 8. At first both take one more, then only n2, then none."""
     (found,) = fits(pod("p", cpu="500m"))
     curve = {each.pods: each.nodes for each in found.curve}
     assert (curve[0], curve[10], max(curve)) == (2, 0, 10)
@@ -86,8 +86,8 @@ def test_the_curve_tells_how_room_runs_out() -> None:
     assert [(each.pods, each.nodes) for each in limited.curve] == [(0, 2)]
 
 
-def test_of_very_many_changes_the_curve_has_some() -> None:
-    """Of 900 nodes with room for a pod each every pod takes one away."""
+def test_curve_has_a_limited_number_of_changes() -> None:
+    """Each of 900 nodes has room for one pod, so every pod changes the curve."""
     (found,) = fits(pod("p"), objects=[node(f"n{i}", pods="1") for i in range(900)])
     assert found.fits == 900
     assert 300 < len(found.curve) <= 402
@@ -120,8 +120,11 @@ def test_daemon_sets_among_other_workloads_are_only_named() -> None:
     assert report.summary().warnings[0] == report.notes[0]
 
 
-def test_whom_the_next_one_would_evict() -> None:
-    """kube-scheduler would preempt, and says nothing of preemption then; the answer does not count on it."""
+def test_victims_of_the_next_pod() -> None:
+    """kube-scheduler would preempt, and its message then does not mention preemption.
+
+    The number does not include such pods.
+    """
     gold = {"kind": "PriorityClass", "metadata": {"name": "gold"}, "value": 5}
     objects = [node("n1"), replica("r1", "n1", "1"), gold]
     (found,) = fits(pod("p", cpu="4", priorityClassName="gold"), objects=objects)
@@ -135,15 +138,15 @@ def test_no_nodes() -> None:
     assert (found.fits, found.message) == (0, "no nodes available to schedule pods")
 
 
-def test_when_pods_started_matters_to_nobody_where_none_can_be_evicted() -> None:
+def test_unknown_start_times_do_not_matter_without_preemption() -> None:
     there = replica("r2", "n2", "1")
     there["status"] = {"startTime": "yesterday"}
     (found,) = fits(pod("p", cpu="1"), objects=[*NODES, there])
     assert found.fits == 4
 
 
-def test_the_most_free_is_of_a_node_that_would_take_the_pod() -> None:
-    """n1 has one core left; n2 has four, and a taint; n3 has four and is cordoned."""
+def test_largest_free_amount_is_on_an_eligible_node() -> None:
+    """n1 has one core left. n2 has four and a taint, and n3 has four and is cordoned."""
     tainted = node("n2", taints=[{"key": "k", "effect": "NoSchedule"}])
     objects = [node("n1"), tainted, node("n3", unschedulable=True), pod("x", "n1", "3")]
     (shape,) = fits(pod("p", cpu="2"), objects=objects)
@@ -152,7 +155,7 @@ def test_the_most_free_is_of_a_node_that_would_take_the_pod() -> None:
 
 
 def test_pods_ahead_in_the_queue_get_their_nodes_first() -> None:
-    """5 CPUs are free, 4 of them on n2, which is the only node for the waiting pod of 2 CPUs."""
+    """5 CPUs are free, 4 of them on n2, the only node for the waiting pod of 2 CPUs."""
     (shape,) = fits(pod("new"), objects=[*NODES, pod("waiting", cpu="2")])
     assert (shape.fits, shape.ahead) == (3, ("d/waiting",))
 
@@ -175,7 +178,7 @@ def _count_gpus(quota: int, *manifests: Json, **options: object) -> ShapeCapacit
     return shape
 
 
-def test_the_quota_of_kueue_counts_for_jobs_together() -> None:
+def test_quota_of_kueue_counts_for_all_pods_of_a_job() -> None:
     shape = _count_gpus(5, build_manifest(gpus=1, pods=1))
     assert (shape.fits, shape.by_quota, shape.most, shape.flavors) == (8, 5, 5, "flavor gpu")
     assert "needs 6 nvidia.com/gpu, flavor gpu has 5 of 5 free" in shape.beyond_quota
@@ -184,7 +187,7 @@ def test_the_quota_of_kueue_counts_for_jobs_together() -> None:
     )
 
 
-def test_the_quota_of_kueue_counts_each_pod_of_a_deployment() -> None:
+def test_quota_of_kueue_counts_each_pod_of_a_deployment() -> None:
     shape = _count_gpus(3, build_manifest(gpus=1, pods=1, kind="Deployment"))
     assert (shape.fits, shape.by_quota) == (8, 3)
 
@@ -204,16 +207,16 @@ def test_no_quota_of_kueue_means_that_none_fits() -> None:
     assert shape.quota_sentence.startswith("Kueue admits none: the workload waits for quota in ClusterQueue cq")
 
 
-def test_a_pod_without_a_queue_has_no_quota_of_kueue() -> None:
+def test_pod_without_a_queue_has_no_quota_of_kueue() -> None:
     assert _count_gpus(0, pod("p")).by_quota is None
 
 
-def test_the_first_line_says_what_kueue_admits() -> None:
+def test_first_line_says_what_kueue_admits() -> None:
     shape = _count_gpus(5, build_manifest(gpus=1, pods=1))
     assert " ".join(shape.build_first_line()[1:]) == "5 more until Kueue's quota is used up; the nodes have room for 8"
 
 
-def test_the_first_line_has_the_numbers_of_several_shapes() -> None:
+def test_first_line_has_the_numbers_of_several_shapes() -> None:
     report = capacity(Cluster.from_objects(NODES), [pod("small"), pod("large", cpu="3")])
     assert report.build_first_line() == (
         "2 workloads, each as if it had all the room to itself:",
@@ -229,7 +232,7 @@ def test_pods_without_requests_are_named() -> None:
 
 
 @pytest.mark.parametrize(("quota", "evicts"), [("0", ()), ("1", ("d/r1",)), (None, ("d/r1",))])
-def test_a_pod_that_is_not_created_evicts_none(quota: str | None, evicts: tuple[str, ...]) -> None:
+def test_pod_that_is_not_created_evicts_none(quota: str | None, evicts: tuple[str, ...]) -> None:
     gold = {"kind": "PriorityClass", "metadata": {"name": "gold"}, "value": 5}
     objects = [node("n1"), replica("r1", "n1", "1"), gold]
     if quota is not None:
@@ -278,7 +281,7 @@ def build_database(replicas: int, size: str) -> Json:
     ("size", "needed", "enough_for"), [("30Gi", "120Gi", 3), ("60Gi", "240Gi", 1), ("25Gi", "", 4)]
 )
 def test_volumes_that_need_more_together_than_is_published(size: str, needed: str, enough_for: int) -> None:
-    """Four pods of 1 CPU fill the node of zone a. kube-scheduler checks each claim alone."""
+    """Four pods of 1 CPU fill the node of zone a. kube-scheduler checks each claim separately."""
     objects = [node("n1", "a"), node("n2", "b"), *STORAGE]
     sentence = (
         f"4 new volumes of class csi need {needed}, but only 100Gi are published (kube-system/pool-a), enough for"
@@ -292,7 +295,7 @@ def test_volumes_that_need_more_together_than_is_published(size: str, needed: st
     assert set(expected) <= set(report.summary().warnings)
 
 
-def test_an_autoscaler_alone_stands_for_its_target() -> None:
+def test_autoscaler_alone_stands_for_its_target() -> None:
     scaler = {
         "apiVersion": "autoscaling/v2",
         "kind": "HorizontalPodAutoscaler",
@@ -306,8 +309,8 @@ def test_an_autoscaler_alone_stands_for_its_target() -> None:
     assert "from 1 to 3 replicas" in note
 
 
-def test_room_that_is_reserved_for_a_nominated_pod_is_not_free() -> None:
-    """Of the eight cores of n1, a victim of preemption still has five, and the pod that preempted it will take six."""
+def test_room_reserved_for_a_nominated_pod_is_not_free() -> None:
+    """n1 has eight cores. A victim of preemption still uses five, and its preemptor will use six."""
     victim = pod("victim", "n1", "5")
     victim["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     preempted = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
@@ -319,7 +322,7 @@ def test_room_that_is_reserved_for_a_nominated_pod_is_not_free() -> None:
     assert (shape.fits, cpu.largest_free_after) == (0, 0)
 
 
-def test_pods_of_an_unknown_class_are_not_created_whatever_room_there_is() -> None:
+def test_pods_of_an_unknown_class_are_not_created() -> None:
     manifest = workload("Deployment", template=pod_spec("9", priorityClassName="gold"))
     report = capacity(Cluster.from_objects([node("n1")]), [manifest])
     (shape,) = report.shapes
@@ -328,7 +331,7 @@ def test_pods_of_an_unknown_class_are_not_created_whatever_room_there_is() -> No
     assert [pods.why for pods in report.summary().pods] == ["no PriorityClass with name gold was found"]
 
 
-def test_the_most_free_is_that_of_a_node_that_only_other_pods_keep() -> None:
+def test_largest_free_amount_of_nodes_that_anti_affinity_excludes() -> None:
     """No node lacks only resources: n1 has one of the pods already, and n2 has no room."""
     term = {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": {"app": "web"}}}
     apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}

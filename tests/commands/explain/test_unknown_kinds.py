@@ -24,7 +24,7 @@ FAMILIES = ("volumes", "dra", "podaffinity", "topologyspread", "preemption", "mi
 STEP = 36
 """Every so manyeth case of a family is tried."""
 TURNS = 3
-"""Of the kinds that a case has no objects of, every so manyeth is left out. The next case leaves out the next ones."""
+"""Each case leaves out every third of the kinds without objects in it, and the next case leaves out the next third."""
 
 
 def typed_lists(objects: list[Json], without: str = "") -> list[Json]:

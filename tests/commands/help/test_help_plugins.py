@@ -113,11 +113,11 @@ def test_arguments_are_checked_and_the_package_is_named(run: Run, write: Write, 
     assert error in explain_with_plugins(run, write, config, "yes").err
 
 
-def test_all_that_is_promised_is_there() -> None:
+def test_all_documented_names_exist() -> None:
     assert all(hasattr(plugins, name) for name in plugins.__all__)
 
 
-def test_help_of_commands_and_of_nothing(run: Run) -> None:
+def test_help_of_commands_and_of_unknown_topics(run: Run) -> None:
     assert run("help", "explain").out.startswith("Usage: kschedctl explain")
     assert "Ask:" in run("help").out
     assert run("help", "nonsense").err.startswith('error: no command or topic "nonsense"')

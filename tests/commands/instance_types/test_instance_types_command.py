@@ -74,8 +74,8 @@ def test_types_of_nodes_and_claims(run: Run, tmp_path: Path) -> None:
     assert seen["requirements"] == [{"key": "karpenter.k8s.aws/instance-family", "operator": "In", "values": ["m7g"]}]
 
 
-def test_the_file_says_what_the_nodes_say(run: Run, tmp_path: Path) -> None:
-    """A family that a type has is a label that pods may ask for, although the pool does not name it."""
+def test_file_has_the_labels_of_the_nodes(run: Run, tmp_path: Path) -> None:
+    """A family that a type has is a label that pods may select, although the pool does not name it."""
     cluster = saved(tmp_path, node("a", "z1"), POOL, pod("m7g"), pod("c5"))
     (tmp_path / "types.json").write_text(run("instance-types", "-f", cluster, "--assume-complete").out)
     asked = ("provision", "-f", cluster, "--assume-complete", "-o", "json")
@@ -86,13 +86,13 @@ def test_the_file_says_what_the_nodes_say(run: Run, tmp_path: Path) -> None:
     assert {**alone, "seenTypes": None, "undecided": False} == of_file
 
 
-def test_without_types_there_is_nothing_to_print(run: Run, tmp_path: Path) -> None:
+def test_error_if_no_types_are_known(run: Run, tmp_path: Path) -> None:
     done = run("instance-types", "-f", saved(tmp_path, POOL), "--assume-complete")
     assert (done.code, done.out) == (2, "")
     assert "no node and no NodeClaim" in done.err
 
 
-def test_what_was_not_read_may_have_more(run: Run, tmp_path: Path) -> None:
+def test_unread_kinds_may_have_more_types(run: Run, tmp_path: Path) -> None:
     done = run("instance-types", "-f", saved(tmp_path, node("a", "z1")))
     assert done.code == 5
     assert "NodeClaims were not read" in done.err

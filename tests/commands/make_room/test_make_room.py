@@ -151,7 +151,7 @@ def test_preemptor_does_not_only_wait_for_terminating_pods() -> None:
     assert room(objects).terminating_room is None
 
 
-def test_a_search_that_ran_out_of_time_proves_nothing() -> None:
+def test_search_that_ran_out_of_time_proves_nothing() -> None:
     """Every form says so in its first line."""
     report = room([node("n1"), node("n2"), replica("a", "n1", "2"), replica("b", "n2", "2"), waiting("3")], seconds=0)
     assert report.ended_at_limit
@@ -162,7 +162,7 @@ def test_a_search_that_ran_out_of_time_proves_nothing() -> None:
 
 
 def test_replays_and_not_the_time_limit_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a machine on which an hour passes between two glances at the clock, the plan is the same."""
+    """The plan is the same on a machine on which an hour passes between two looks at the clock."""
     objects = [node("n1"), node("n2"), replica("a", "n1", "2"), replica("b", "n2", "2"), waiting("3")]
     expected = room(objects).to_dict()
     hours = count(step=3600)

@@ -19,7 +19,7 @@ def owned(name: str, node_name: str, cpu: str = "1") -> dict[str, object]:
     return found
 
 
-def test_the_answer_comes_first_and_says_how_many_were_tried(run: Run, write: Write) -> None:
+def test_answer_comes_first_and_counts_the_tried_nodes(run: Run, write: Write) -> None:
     file = write(*(node(f"n{i}") for i in range(3)), *(owned(f"p{i}", f"n{i}") for i in range(3)))
     code, out, err = run("packing", "-f", file, "--nodes", "1")
     assert (code, err) == (0, "")
@@ -29,8 +29,8 @@ def test_the_answer_comes_first_and_says_how_many_were_tried(run: Run, write: Wr
     assert "2 of 3 nodes tried" in run("packing", "-f", file, "--nodes", "0").out
 
 
-def test_stranded_capacity_fails_from_a_warning_on(run: Run, write: Write) -> None:
-    """One of four cpus is left, and no pod asks for so little."""
+def test_stranded_capacity_is_a_warning(run: Run, write: Write) -> None:
+    """One of four CPUs is left, and no pod requests so little."""
     file = write(node("n1"), owned("p", "n1", "3"))
     assert run("packing", "-f", file).code == 1
     assert run("packing", "-f", file, "--fail-on", "error").code == 0
@@ -53,7 +53,7 @@ def test_wrong_usage(run: Run) -> None:
     assert "--nodes -7" in err
 
 
-def test_the_command_that_helps_is_about_the_same_cluster(run: Run, write: Write) -> None:
+def test_suggested_command_uses_the_same_cluster(run: Run, write: Write) -> None:
     file = write(node("n1"), node("n2"), owned("p", "n1"))
     assert f"  kschedctl drain n2 -f {file}" in run("packing", "-f", file).out.splitlines()
     assert file not in run("packing", "-f", file, "-o", "json").out

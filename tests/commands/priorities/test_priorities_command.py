@@ -10,7 +10,7 @@ import kschedctl
 from kschedctl.cli.main import main
 
 
-def test_the_first_line_answers(capsys: pytest.CaptureFixture[str]) -> None:
+def test_first_line_answers(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["priorities", "--demo", "--grow", "1"]) == 1
     first_lines = " ".join(capsys.readouterr().out.splitlines()[:2])
     assert first_lines.startswith("4 tiers; ")
@@ -26,14 +26,16 @@ def test_the_first_line_answers(capsys: pytest.CaptureFixture[str]) -> None:
         (["--now", "today"], "--now"),
     ],
 )
-def test_what_makes_no_sense_is_one_line(options: list[str], expected: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_contradictory_options_are_errors_of_one_line(
+    options: list[str], expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["priorities", "--demo", *options]) == 2
     told = capsys.readouterr().err
     assert expected in told
     assert told.count("\n") == 1
 
 
-def test_the_audit_has_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+def test_audit_has_the_same_section(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["priorities", "--demo", "-o", "json"]) == 1
     alone = json.loads(capsys.readouterr().out)
     assert main(["audit", "--demo", "--section", "priorities", "-o", "json"]) == 1

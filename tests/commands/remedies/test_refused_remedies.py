@@ -22,7 +22,7 @@ LIVE = {
     "restricted Pod Security": (14, 2, 0, [["SetSecurityContext"], ["EnforceLess"]]),
     "missing ServiceAccount": (12, 1, 0, [["CreateServiceAccount"]]),
 }
-"""What was met -> the recording, how many pods were wanted, how many there were, and what helps."""
+"""The recording, the desired and the existing number of pods, and the fix, by the reason for the denial."""
 
 
 def build_reported_cluster(number: int, wanted: int, there: int) -> list[Json]:

@@ -457,7 +457,7 @@ def catalogue(seed: int) -> tuple[list[Json], list[Json]]:
 
 
 class Gap(NamedTuple):
-    """How far above a bound a set is: that of requests, and that of requests and replays."""
+    """The gap between a set's cost and a bound: the bound by requests, and the bound by requests and replays."""
 
     requests: float
     replays: float

@@ -257,14 +257,14 @@ def test_failing_step_is_named() -> None:
         sized([*NODES, pod("p", 1)], scenario={"steps": [{"instanceTypes": {"types": TYPES}}]})
 
 
-def test_nodes_that_a_step_cordons_are_no_model() -> None:
+def test_nodes_cordoned_by_a_step_are_no_model() -> None:
     nodes = [node("n1", 4, "a"), node("n2", 8, "a", "large")]
     assert bought(sized([*nodes, pod("p", 6)])) == {"large": {"a": 1}}
     report = sized([*nodes, pod("p", 6)], scenario={"steps": [{"cordon": {"nodes": ["n2"]}}]})
     assert report.homeless == 1
 
 
-def test_shapes_of_a_pool_say_in_what_they_differ() -> None:
+def test_shapes_of_a_pool_name_their_differences() -> None:
     nodes = [node("n1", 4, "a", disk="ssd", team="x"), node("n2", 4, "a", team="x"), node("n3", 4, "a", pool="other")]
     nodes.append(node("n4", 4, "b", disk="ssd", team="x"))
     shapes = build_pool_shapes(kschedctl.Cluster.from_objects(nodes))

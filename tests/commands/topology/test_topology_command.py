@@ -40,7 +40,7 @@ OBJECTS = [
 ]
 
 
-def test_a_workload_in_one_zone(run: Run, write: Write) -> None:
+def test_workload_in_one_zone(run: Run, write: Write) -> None:
     code, out, err = run("topology", "-f", write(*OBJECTS))
     assert (code, err) == (1, "")
     assert out.splitlines()[0] == "2 workloads with two or more pods, 1 on a single node or in a single zone"
@@ -57,19 +57,21 @@ def test_a_workload_in_one_zone(run: Run, write: Write) -> None:
         (["-n", "data"], ["StatefulSet data/db"]),
     ],
 )
-def test_all_is_told_of_those_that_are_named(run: Run, write: Write, arguments: list[str], expected: list[str]) -> None:
+def test_given_workloads_are_shown_completely(
+    run: Run, write: Write, arguments: list[str], expected: list[str]
+) -> None:
     document = json.loads(run("topology", *arguments, "-f", write(*OBJECTS), "-o", "json").out)
     jsonschema.validate(document, build_schema(AnySection))
     assert [each["workload"] for each in document["placed"]] == expected
     assert document["keys"] == ["kubernetes.io/hostname", ZONE]
 
 
-def test_a_key_of_ones_own(run: Run, write: Write) -> None:
+def test_custom_topology_key(run: Run, write: Write) -> None:
     assert '"rack"' in run("topology", "--key", "rack", "-f", write(*OBJECTS), "-o", "json").out
 
 
 @pytest.mark.parametrize("arguments", [["deploy/web"], ["nope"], ["web", "-n", "data"], ["-n", "nowhere"]])
-def test_what_is_not_there(run: Run, write: Write, arguments: list[str]) -> None:
+def test_missing_workload_is_an_error(run: Run, write: Write, arguments: list[str]) -> None:
     code, out, err = run("topology", *arguments, "-f", write(*OBJECTS))
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "two pods on nodes" in err
