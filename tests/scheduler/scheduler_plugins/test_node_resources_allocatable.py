@@ -38,8 +38,10 @@ def scores(found: Cluster, key: str = "normalized") -> dict[str, int]:
 
 
 def test_smallest_node_is_best_by_default() -> None:
-    """A millicore weighs as much as a MiB: (1000 * 2^20 + 1 GiB) / (2^20 + 1) and so on. b is 1 of 4 parts above the
-    lowest of a and c."""
+    """A millicore weighs as much as a MiB: (1000 * 2^20 + 1 GiB) / (2^20 + 1) and so on.
+
+    Of about 4 parts from a to c, b is 1 part from a.
+    """
     nodes = {
         "a": {"cpu": "1", "memory": "1Gi"},
         "b": {"cpu": "2", "memory": "1Gi"},
