@@ -70,7 +70,7 @@ def test_ci_gate_decides_by_the_pods(tmp_path: Path, snapshot: Path, cpu: str, c
     assert said in done.stdout
 
 
-def test_the_ci_gate_stops_at_a_lint_error(tmp_path: Path, snapshot: Path) -> None:
+def test_ci_gate_stops_at_a_lint_error(tmp_path: Path, snapshot: Path) -> None:
     (tmp_path / "deploy").mkdir()
     both = {"selector": {"matchLabels": {"app": "web"}}, "minAvailable": 1, "maxUnavailable": 1}
     budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web"}, "spec": both}
@@ -81,7 +81,7 @@ def test_the_ci_gate_stops_at_a_lint_error(tmp_path: Path, snapshot: Path) -> No
     assert "all pods fit" not in done.stdout
 
 
-def test_the_ci_gate_fails_without_a_snapshot(tmp_path: Path) -> None:
+def test_ci_gate_fails_without_a_snapshot(tmp_path: Path) -> None:
     (tmp_path / "deploy").mkdir()
     (tmp_path / "deploy/web.json").write_text(json.dumps(pod("web", namespace="shop")))
     done = run_script("sh", FOLDER / "ci-gate.sh", "deploy", "absent.ksnap", cwd=tmp_path)

@@ -14,7 +14,7 @@ SITUATION = Path(__file__).parent / "02-coredns-one-worker" / "in.yaml"
 TAINT = "node-role.kubernetes.io/control-plane:NoSchedule"
 
 
-def test_the_control_plane_is_named_as_the_empty_domain() -> None:
+def test_control_plane_is_named_as_the_empty_domain() -> None:
     report = kschedctl.explain(kschedctl.Cluster.from_paths([SITUATION]), "kube-system/dns-6bb-bbbbb")
     assert f"cp1 (taint {TAINT}) counts as empty because nodeTaintsPolicy is Ignore" in report.headline
     emptiest = report.to_dict()["causes"][0]["factData"]["emptiest"]

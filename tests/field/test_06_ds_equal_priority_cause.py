@@ -35,7 +35,7 @@ def test_daemon_set_is_advised_to_have_a_higher_priority() -> None:
     )
 
 
-def test_a_fix_with_an_existing_priority_class_replaces_the_advice(tmp_path: Path) -> None:
+def test_fix_with_an_existing_class_replaces_the_advice(tmp_path: Path) -> None:
     high = tmp_path / "high.yaml"
     high.write_text("{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: high}, value: 10}")
     report = kschedctl.explain(kschedctl.Cluster.from_paths([SITUATION, high]), "ops/agent-x2", remedies=True)

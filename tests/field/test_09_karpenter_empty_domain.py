@@ -23,7 +23,7 @@ def test_no_node_is_launched_and_the_empty_label_is_named(capsys: pytest.Capture
     assert "unsatisfiable topology constraint for topology spread, key=acme.io/worker" in text
 
 
-def test_the_document_names_what_stops_the_pool(capsys: pytest.CaptureFixture[str]) -> None:
+def test_document_names_the_obstacle_of_the_pool(capsys: pytest.CaptureFixture[str]) -> None:
     report = run_json(capsys, "provision", "-f", case(CASE), "--instance-types", TYPES)
     assert not report["newNodeClaims"]
     (stop,) = report["missing"]["default/api-5-a"]["base"]

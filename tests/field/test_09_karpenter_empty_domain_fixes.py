@@ -8,6 +8,6 @@ from first_screens import FIELD, first_screen
 TYPES = ("--instance-types", str(FIELD / "types.json"))
 
 
-def test_the_best_fix_gives_the_label_a_value(capsys: pytest.CaptureFixture[str]) -> None:
+def test_best_fix_gives_the_label_a_value(capsys: pytest.CaptureFixture[str]) -> None:
     screen = first_screen(capsys, "explain", "default/api-5-a", "09-karpenter-empty-domain/in2.yaml", *TYPES)
     assert "Best fix: Set a value, such as true, for the label acme.io/worker of NodePool base" in screen

@@ -15,7 +15,7 @@ TAG = "Add the node-template tag for label grp=windows to node group win"
 
 @pytest.mark.parametrize("file", ["in.yaml", "in2.yaml"])
 @pytest.mark.parametrize("command", ["explain", "remedies"])
-def test_the_tag_is_the_first_fix(capsys: pytest.CaptureFixture[str], command: str, file: str) -> None:
+def test_tag_is_the_first_fix(capsys: pytest.CaptureFixture[str], command: str, file: str) -> None:
     fixes = fixes_in(first_screen(capsys, command, POD, f"15-ca-from-zero-label/{file}", *GROUPS))
     assert fixes.startswith(TAG)
 

@@ -28,7 +28,7 @@ def test_scale_names_the_label_and_the_tag_first(capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_the_document_names_no_other_group(capsys: pytest.CaptureFixture[str], file: str) -> None:
+def test_document_names_no_other_group(capsys: pytest.CaptureFixture[str], file: str) -> None:
     (gap,) = run_json(capsys, "scale", "up", *asked(file))["templateGaps"]
     assert (gap["group"], gap["pods"]) == ("win", ["default/iis-1-a"])
     assert (gap["lacks"], gap["settings"], gap["provider"]) == (["label grp=windows"], [TAG], "AWS")

@@ -10,7 +10,7 @@ GROUPS = ("--node-groups", str(FIELD / "16-ca-gpu-from-zero" / "groups.yaml"))
 
 
 @pytest.mark.parametrize("command", ["explain", "remedies"])
-def test_the_tag_is_the_first_fix_and_no_cpu_node_gets_a_gpu(capsys: pytest.CaptureFixture[str], command: str) -> None:
+def test_tag_is_the_first_fix_and_no_cpu_node_gets_a_gpu(capsys: pytest.CaptureFixture[str], command: str) -> None:
     fixes = fixes_in(first_screen(capsys, command, POD, FILE, *GROUPS))
     assert fixes.startswith("Add the node-template tag for resource nvidia.com/gpu=1 to node group gpu")
     assert "pool cpu" not in fixes

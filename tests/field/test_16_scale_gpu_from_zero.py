@@ -26,7 +26,7 @@ def test_explain_says_what_the_template_lacks(capsys: pytest.CaptureFixture[str]
     assert TAG in missing["gpu"][0]
 
 
-def test_a_fix_adds_the_tag_for_the_resource(capsys: pytest.CaptureFixture[str]) -> None:
+def test_fix_adds_the_tag_for_the_resource(capsys: pytest.CaptureFixture[str]) -> None:
     _, text = run(capsys, "remedies", "default/train-x", *ASK)
     assert "Add the node-template tag for resource nvidia.com/gpu=1 to node group gpu" in text
 

@@ -36,7 +36,7 @@ def test_cause_names_the_resize_and_the_actual_resources() -> None:
     assert fact["deferredResizes"] == [{"pod": "default/grower", "reserved": 12000, "running": 500}]
 
 
-def test_the_first_fix_reverts_the_resize() -> None:
+def test_first_fix_reverts_the_resize() -> None:
     """The command is a strategic merge patch of the resize subresource, which finds containers by their names."""
     report = kschedctl.remedies(kschedctl.Cluster.from_paths([SITUATION]), "default/late")
     first = report.remedies[0]

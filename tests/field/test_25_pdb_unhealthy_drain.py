@@ -15,7 +15,7 @@ NAMED = "kube-system/dns-b on n2 is not Ready, which uses up the budget"
 
 
 @pytest.mark.parametrize("file", ["in.yaml", "in2.yaml"])
-def test_the_unready_pod_is_named(capsys: pytest.CaptureFixture[str], file: str) -> None:
+def test_unready_pod_is_named(capsys: pytest.CaptureFixture[str], file: str) -> None:
     code, text = run(capsys, "drain", "n1", "-f", case(CASE, file))
     assert code == 1
     assert "n1 cannot be drained:" in text
@@ -26,7 +26,7 @@ def test_the_unready_pod_is_named(capsys: pytest.CaptureFixture[str], file: str)
     assert blocked["unhealthy"] == ["kube-system/dns-b"]
 
 
-def test_the_node_of_the_unready_pod_can_be_drained(capsys: pytest.CaptureFixture[str]) -> None:
+def test_node_of_the_unready_pod_can_be_drained(capsys: pytest.CaptureFixture[str]) -> None:
     _, text = run(capsys, "drain", "n2", "-f", case(CASE))
     assert text.startswith("n2 is probably safe to drain:")
     assert "the files contain no list of Services or ReplicaSets" in " ".join(text.split())
@@ -41,7 +41,7 @@ def test_order_of_the_nodes_is_given(capsys: pytest.CaptureFixture[str]) -> None
     assert run_json(capsys, "drain", "n2", "-f", case(CASE))["delayed"] == []
 
 
-def test_a_safe_order_is_named_if_one_node_alone_cannot_be_drained(capsys: pytest.CaptureFixture[str]) -> None:
+def test_safe_order_is_given_if_a_node_alone_cannot_be_drained(capsys: pytest.CaptureFixture[str]) -> None:
     """Once the replacement of dns-b on n3 is healthy, the PDB allows the eviction of dns-a."""
     path = case(CASE)
     assert run_json(capsys, "drain", "n1", "-f", path)["drainFirst"] == ["n2"]
@@ -63,8 +63,8 @@ def test_consolidate_names_the_unready_pod(capsys: pytest.CaptureFixture[str]) -
     assert NAMED in staying["why"]
 
 
-def test_the_cluster_autoscaler_names_the_unready_pod(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """The same budget keeps n1 in a scale-down: NotEnoughPdb."""
+def test_cluster_autoscaler_names_the_unready_pod(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """The same PDB keeps n1 in a scale-down, with the reason NotEnoughPdb."""
     groups = tmp_path / "groups.yaml"
     group = "nodeGroups:\n- {id: a, min: 1, max: 5, target: 3, nodes: [n1, n2, n3]}\n"
     groups.write_text(f"{group}options: {{skipNodesWithCustomControllerPods: false}}\n")

@@ -14,13 +14,13 @@ TOLERATION = (
 
 
 @pytest.mark.parametrize("command", ["explain", "remedies"])
-def test_the_toleration_is_corrected(capsys: pytest.CaptureFixture[str], command: str) -> None:
+def test_toleration_is_corrected(capsys: pytest.CaptureFixture[str], command: str) -> None:
     fixes = fixes_in(first_screen(capsys, command, "data/etl-exec-1", FILE))
     assert fixes.startswith(f"C{TOLERATION}")
 
 
 @pytest.mark.parametrize("command", ["explain", "remedies"])
-def test_the_selector_is_corrected_with_the_toleration(capsys: pytest.CaptureFixture[str], command: str) -> None:
+def test_selector_is_corrected_with_the_toleration(capsys: pytest.CaptureFixture[str], command: str) -> None:
     fixes = fixes_in(first_screen(capsys, command, "data/etl-driver", FILE))
     first = fixes.partition(" 2 ")[0]
     assert TOLERATION in first

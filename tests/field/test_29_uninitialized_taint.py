@@ -9,9 +9,7 @@ POD, FILE = "kube-system/metrics-1-a", "29-uninitialized-taint/in.yaml"
 
 
 @pytest.mark.parametrize("command", ["explain", "remedies"])
-def test_the_only_fix_gets_the_cloud_controller_manager_running(
-    capsys: pytest.CaptureFixture[str], command: str
-) -> None:
+def test_only_fix_starts_the_cloud_controller_manager(capsys: pytest.CaptureFixture[str], command: str) -> None:
     fixes = fixes_in(first_screen(capsys, command, POD, FILE))
     assert fixes.startswith("Start the cloud controller manager: both nodes still have the taint")
     for unwanted in ("olerate the taint", "emove the taint", "Wait until", "Add a node"):

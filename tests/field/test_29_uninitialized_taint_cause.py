@@ -19,7 +19,7 @@ POD = "kube-system/metrics-1-a"
 TAINT = "taint node.cloudprovider.kubernetes.io/uninitialized=true:NoSchedule"
 
 
-def test_the_headline_says_that_the_cloud_controller_manager_is_not_running() -> None:
+def test_headline_names_the_missing_cloud_controller_manager() -> None:
     report = kschedctl.explain(kschedctl.Cluster.from_paths([SITUATION]), POD)
     assert f"{TAINT} is on every node: the cloud controller manager is not running, or fails" in report.headline
     assert "etcd" not in report.headline
@@ -29,7 +29,7 @@ def test_the_headline_says_that_the_cloud_controller_manager_is_not_running() ->
     assert "Tolerate" not in [advice.kind for advice in report.advice]
 
 
-def test_the_node_with_the_fewest_taints_is_closest() -> None:
+def test_node_with_the_fewest_taints_is_closest() -> None:
     """Node w1 has one taint that the pod does not tolerate, and m1 has three."""
     report = kschedctl.explain(kschedctl.Cluster.from_paths([SITUATION]), POD)
     assert [cause.nearest for cause in report.causes] == ["w1"]

@@ -12,7 +12,7 @@ CASE = "33-karpenter-subnet-zone"
 STOP = "EC2NodeClass std has no subnet in eu-1a, only in eu-1b, eu-1c"
 
 
-def test_the_node_class_and_its_zones_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+def test_node_class_and_its_zones_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     _, text = run(capsys, "provision", "-f", case(CASE), "--instance-types", TYPES)
     assert f"{STOP}; with one, 4 of 4 instance types are offered in eu-1a" in text
 

@@ -9,8 +9,6 @@ POD, FILE = "dev/coder-1-a", "33-karpenter-subnet-zone/in.yaml"
 
 
 @pytest.mark.parametrize("command", ["explain", "remedies"])
-def test_the_node_class_gets_a_subnet_before_the_pod_goes_elsewhere(
-    capsys: pytest.CaptureFixture[str], command: str
-) -> None:
+def test_subnet_for_the_node_class_is_the_first_fix(capsys: pytest.CaptureFixture[str], command: str) -> None:
     fixes = fixes_in(first_screen(capsys, command, POD, FILE))
     assert fixes.startswith("Give EC2NodeClass std a subnet in eu-1a: the subnets that it selects are in eu-1b, eu-1c")

@@ -158,7 +158,7 @@ def test_importing_the_package_loads_nothing_heavy():
     assert found.stdout.strip() == "set()"
 
 
-def test_a_manifest_without_a_namespace_belongs_to_default() -> None:
+def test_manifest_without_a_namespace_belongs_to_default() -> None:
     labels = {"app": "web"}
     selector = {"matchLabels": labels}
     term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": selector}

@@ -151,11 +151,11 @@ def test_api_server_removes_the_admission_of_evicted_workloads() -> None:
         ({"resources": {"transformations": [{"outputs": {}}]}}, "resources of Kueue's configuration"),
     ],
 )
-def test_a_malformed_configuration_is_named(configuration: Json, message: str) -> None:
+def test_malformed_configuration_is_named(configuration: Json, message: str) -> None:
     with pytest.raises(InputError, match=message):
         kueue_admission(kschedctl.Cluster.from_objects([]), configuration=configuration)
 
 
-def test_an_unknown_release_is_named() -> None:
+def test_unknown_release_is_named() -> None:
     with pytest.raises(InputError, match=r"Kueue 0\.5 cannot be replayed"):
         kueue_admission(kschedctl.Cluster.from_objects([]), release="0.5")

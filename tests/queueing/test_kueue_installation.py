@@ -46,13 +46,13 @@ def test_config_map_determines_the_managed_jobs() -> None:
     assert outlook.report.state is WaitingState.ADMISSIBLE
 
 
-def test_a_snapshot_keeps_the_configuration(tmp_path: Path) -> None:
+def test_snapshot_keeps_the_configuration(tmp_path: Path) -> None:
     path = str(tmp_path / "cluster.ksnap")
     write_archive(_build_cluster(), path)
     assert detect_installation(read_archive(path)).configuration["integrations"] == {"frameworks": ["pod"]}
 
 
-def test_an_anonymized_configuration_has_no_names() -> None:
+def test_anonymized_configuration_has_no_names() -> None:
     (config_map,) = anonymize_cluster(_build_cluster()).cluster.config_maps
     configuration = detect_installation(Cluster(config_maps=(config_map,))).configuration
     assert configuration["integrations"] == {"frameworks": ["pod"]}
@@ -73,7 +73,7 @@ def test_forbidden_configuration_is_a_doubt() -> None:
     assert "could not be read: forbidden" in detect_installation(cluster).doubt
 
 
-def test_a_malformed_list_of_integrations_leaves_jobs_unchecked() -> None:
+def test_malformed_list_of_integrations_leaves_jobs_unchecked() -> None:
     job = decode_workload(build_manifest(gpus=1, pods=1))
     (outlook,) = predict_manifest_outlooks(_build_cluster("integrations: {frameworks: pod}"), [job], NOW)
     assert outlook.report.state is WaitingState.NOT_CHECKED

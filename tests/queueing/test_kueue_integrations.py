@@ -114,7 +114,7 @@ def test_pod_set_of_a_job(
     assert workload.spec.queue_name == "q"
 
 
-def test_a_job_without_topology_aware_scheduling_requests_no_topology() -> None:
+def test_job_without_topology_annotations_requests_no_topology() -> None:
     gates = build_feature_gates(KueueRelease.V0_20, {"TopologyAwareScheduling": False})
     (workload,) = _build(_build_job(required_topology="cloud.com/block"), gates=gates)
     assert workload.spec.pod_sets[0].topology_request is None
@@ -133,7 +133,7 @@ def test_completions_limit_the_pods_of_a_job() -> None:
         ({"slice_constraints": "[]"}, "0 entries"),
     ],
 )
-def test_a_malformed_topology_makes_no_workload(topology: dict[str, str], message: str) -> None:
+def test_malformed_topology_creates_no_workload(topology: dict[str, str], message: str) -> None:
     with pytest.raises(InputError, match=message):
         _build(_build_job(**topology))
 
@@ -166,7 +166,7 @@ def test_priority_of_a_workload(label: str, pod_class: str, classes: PriorityCla
 
 
 @pytest.mark.parametrize("label", ["high", ""])
-def test_a_missing_priority_class_makes_no_workload(label: str) -> None:
+def test_missing_priority_class_creates_no_workload(label: str) -> None:
     labels = {QUEUE_LABEL: "q", **({PRIORITY_CLASS_LABEL: label} if label else {})}
     spec = PodSpec(priority_class_name="gone")
     job = Job(ObjectMeta("job", "ns", labels=labels), JobSpec(template=PodTemplateSpec(spec=spec)))
@@ -174,7 +174,7 @@ def test_a_missing_priority_class_makes_no_workload(label: str) -> None:
         _build(job)
 
 
-def test_a_pod_is_a_workload_of_one_pod() -> None:
+def test_pod_is_a_workload_of_one_pod() -> None:
     pod = Pod(PodMeta("p", "ns", labels={QUEUE_LABEL: "q"}))
     (workload,) = _build(pod)
     assert workload.metadata.name.startswith("pod-p-")
@@ -189,7 +189,7 @@ def test_each_pod_of_a_deployment_is_a_workload() -> None:
     assert {(w.spec.queue_name, w.spec.priority) for w in workloads} == {("q", 1000)}
 
 
-def test_a_stateful_set_is_one_workload_of_all_its_replicas() -> None:
+def test_stateful_set_is_one_workload_of_all_its_replicas() -> None:
     metadata = ObjectMeta("db", "ns", labels={QUEUE_LABEL: "q"})
     (workload,) = _build(StatefulSet(metadata, StatefulSetSpec(replicas=3)))
     assert [(pod_set.name, pod_set.count) for pod_set in workload.spec.pod_sets] == [("main", 3)]
@@ -199,7 +199,7 @@ def test_a_stateful_set_is_one_workload_of_all_its_replicas() -> None:
     ("requests", "name"),
     [({}, "a9f06f3a"), ({"cpu": "1"}, "dc85db45"), ({"memory": "1Gi", "cpu": "1"}, "4ebdd4a6")],
 )
-def test_the_role_of_a_pod_is_the_hash_that_kueue_computes(requests: dict[str, str], name: str) -> None:
+def test_role_of_a_pod_is_the_hash_of_kueue(requests: dict[str, str], name: str) -> None:
     assert compute_role_hash(PodSpec((Container(resources=ResourceRequirements(requests)),))) == name
 
 
@@ -224,7 +224,7 @@ def test_pods_of_a_group_that_request_the_same_are_one_pod_set() -> None:
     assert [owner.name for owner in workload.metadata.owner_references] == ["a", "b", "c"]
 
 
-def test_one_pod_is_enough_for_a_group_with_fast_admission() -> None:
+def test_fast_admission_needs_one_pod_of_a_group() -> None:
     workload = _build_group(_build_member("a", {"cpu": "1"}, fast="true"))
     assert [(p.name, p.count) for p in workload.spec.pod_sets] == [("dc85db45", 3)]
 
@@ -238,7 +238,7 @@ def test_one_pod_is_enough_for_a_group_with_fast_admission() -> None:
         ([_build_member("a", {}, "2"), _build_member("b", {}, "3")], "different numbers"),
     ],
 )
-def test_an_incomplete_group_makes_no_workload(pods: list[Pod], message: str) -> None:
+def test_incomplete_group_creates_no_workload(pods: list[Pod], message: str) -> None:
     with pytest.raises(InputError, match=message):
         _build_group(*pods)
 

@@ -45,7 +45,7 @@ def test_workloads_that_were_not_tried_are_undecided(monkeypatch: pytest.MonkeyP
     assert sum(bool(workload.flavors) for workload in report.waiting) == 2
 
 
-def test_a_replay_that_ends_by_itself_leaves_nothing_undecided() -> None:
+def test_replay_that_ends_by_itself_is_fully_decided() -> None:
     report = kschedctl.queues(_build_cluster(5, 8), now=NOW)
     assert not report.undecided
     assert not report.doubts

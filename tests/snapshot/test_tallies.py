@@ -73,7 +73,7 @@ def test_tallies_of_a_part_follow_moves(seed: int, by_domain: bool) -> None:
         assert tally.bring_up_to_date(trail).tolist() == count_weights(places_in_part, weights, codes, size)
 
 
-def test_a_part_without_nodes_counts_no_pods() -> None:
+def test_part_without_nodes_counts_no_pods() -> None:
     shared_sums = SharedSums(np.array([1]), np.array([3]))
     no_domains = Domains(np.zeros(0, np.int32), 2)
     everything_left_out = np.array([-1], np.int32)

@@ -53,13 +53,11 @@ def answer_watches(events: dict[str, list[Json]]) -> Answer:
 
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., tuple[Cluster, ApiServer]]:
-    """Read the cluster that answers so; always at the same address, as far as the cache can see."""
+    """Return a function that reads a cluster with these answers, at an address that is always the same for the cache."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
     monkeypatch.delenv("KUBECONFIG", raising=False)
 
     def read(*answers: Answer, criteria: ReadingOptions = KEPT) -> tuple[Cluster, ApiServer]:
-        """Return a function that reads a cluster with these answers, at an address that is always the same for the
-        cache."""
         with serving(*answers) as api:
             connection = connect(Access(kubeconfig=kubeconfig(api.url, tmp_path / "config")))
             of, server = cache.ReadingCache.open, connection.server.host

@@ -31,10 +31,9 @@ Run = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run ``explain`` with a timeout against a server with these faults. It must end."""
+    """Return a function that runs ``explain`` with a timeout against a faulty server, and checks that it ends."""
 
     def run(*answers: Answer, seconds: float = PLENTY) -> tuple[int, str, str]:
-        """Run ``explain`` with a timeout against a server with these faults, and check that it ends."""
         with serving(*answers, replayed) as api:
             monkeypatch.setenv("KUBECONFIG", kubeconfig(api.url, tmp_path / "config"))
             start = time.monotonic()

@@ -24,11 +24,9 @@ CLAIMS = "/api/v1/persistentvolumeclaims"
 
 @pytest.fixture
 def run(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run a command line against a server that gives these answers, else the recorded ones."""
+    """Return a function that runs a command line against a server with these answers, and the recorded ones by default."""
 
     def run(*arguments: str, answers: tuple[Answer, ...] = ()) -> tuple[int, str, str]:
-        """Return a function that runs a command line against a server with these answers, and the recorded ones by
-        default."""
         with serving(*answers, replayed) as api:
             monkeypatch.setenv("KUBECONFIG", kubeconfig(api.url, tmp_path / "config"))
             code = main(arguments)
@@ -38,7 +36,7 @@ def run(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
     return run
 
 
-def test_the_live_cluster_is_the_default(run: Run) -> None:
+def test_live_cluster_is_the_default(run: Run) -> None:
     code, out, err = run("explain", "p01-cpu", "-o", "json")
     assert (code, err) == (1, "")
     assert json.loads(out)["pod"] == "lab/p01-cpu"
@@ -151,7 +149,7 @@ def test_configuration_of_the_live_scheduler_is_shown(run: Run) -> None:
     assert out.startswith("kube-scheduler 1.36.2, configured by ")
 
 
-def test_the_version_of_the_live_cluster(run: Run) -> None:
+def test_version_of_the_live_cluster(run: Run) -> None:
     code, out, err = run("version", "-o", "json")
     cluster = json.loads(out)["cluster"]
     assert (code, err) == (0, "")

@@ -92,7 +92,7 @@ Start = Callable[..., Watch]
 def start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Start]:
     """Return a function that runs the command in a thread against a server of these objects until the test ends.
 
-    A thread that computes longer could hold a lock at the moment at which another test forks its workers.
+    A thread that computes for long could hold a lock at the moment at which another test forks its workers.
     """
     over, threads = threading.Event(), list[threading.Thread]()
     servers: list[serving_metrics.MetricsServer] = []
@@ -114,10 +114,6 @@ def start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Start]:
     monkeypatch.setattr(follow, "SETTLE_SECONDS", 0.001)
 
     def start(*objects: Json, answers: tuple[Answer, ...] = (), every: str = "1ms") -> Watch:
-        """Return a function that runs the command in a thread against a server of these objects until the test ends.
-
-        A thread that computes for long could hold a lock at the moment at which another test forks its workers.
-        """
         feed, codes = Feed(), list[int]()
         server = serving(*answers, feed, listing(objects))
         monkeypatch.setenv("KUBECONFIG", kubeconfig(server.__enter__().url, tmp_path / "config"))

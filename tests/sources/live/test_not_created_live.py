@@ -43,10 +43,9 @@ def cluster(**others: Answer) -> list[Answer]:
 def run(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> Callable[..., tuple[int, str, list[str]]]:
-    """Exit code, standard output, and what was asked for."""
+    """Return a function that runs a command and returns its exit code, its output and the requested paths."""
 
     def run(*arguments: str, answers: list[Answer]) -> tuple[int, str, list[str]]:
-        """Return a function that runs a command and returns its exit code, its output and the requested paths."""
         with serving(*answers, replayed) as api:
             monkeypatch.setenv("KUBECONFIG", kubeconfig(api.url, tmp_path / "config"))
             code = main(list(arguments))

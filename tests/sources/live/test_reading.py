@@ -263,7 +263,7 @@ def test_scheduler_without_configuration_has_the_defaults(server_at: ServerAt) -
     ("minor", "replayed_as", "warned"),
     [("31+", "1.31", False), ("12", "1.30", True), ("37", "1.37", True), ("99", "1.37", True), ("?", "1.36", True)],
 )
-def test_the_nearest_version_is_replayed(minor: str, replayed_as: str, warned: bool, server_at: ServerAt) -> None:
+def test_nearest_version_is_replayed(minor: str, replayed_as: str, warned: bool, server_at: ServerAt) -> None:
     body = json.dumps({"major": "1", "minor": minor, "gitVersion": f"v1.{minor}"}).encode()
     cluster, _ = read(server_at, for_path("/version", Response(body=body)))
     assert cluster.kube_version == replayed_as
@@ -284,7 +284,7 @@ def test_the_nearest_version_is_replayed(minor: str, replayed_as: str, warned: b
         ("", "1.34"),
     ],
 )
-def test_the_patch_is_part_of_the_version(server: str, replayed_as: str, server_at: ServerAt) -> None:
+def test_patch_is_part_of_the_version(server: str, replayed_as: str, server_at: ServerAt) -> None:
     body = json.dumps({"major": "1", "minor": "34+", "gitVersion": server}).encode()
     cluster, _ = read(server_at, for_path("/version", Response(body=body)))
     assert (cluster.kube_version, cluster.warnings) == (replayed_as, ())
