@@ -225,7 +225,7 @@ def test_coscheduled_pods_are_placed_alike(version: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize(("version", "seed"), DIFFERED)
-def test_what_once_differed_is_placed_alike(version: str, seed: int) -> None:
+def test_seeds_that_once_differed_are_placed_alike(version: str, seed: int) -> None:
     compare(of_coscheduling(seed, version))
 
 
@@ -235,8 +235,9 @@ def of_coscheduling(seed: int, version: str) -> Cluster:
     return Cluster.from_objects(found, config=config, other_builds=True, kube_version=version)
 
 
-def test_a_gang_that_goes_round_is_not_tried_without_end() -> None:
-    """Each sibling that waits has g1-0 tried, which fits nowhere while it is there, preempts it, and still does not."""
+def test_cyclic_preemption_within_a_gang_ends() -> None:
+    """Each waiting sibling activates g1-0, which fits nowhere while the sibling is there, preempts it, and still does
+    not fit."""
     scheduler = Scheduler(of_coscheduling(GOING_ROUND, "1.36"))
     simulation = Simulation(scheduler)
     simulation.placements.random = First()

@@ -53,7 +53,7 @@ def answer_watches(events: dict[str, list[Json]]) -> Answer:
 
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., tuple[Cluster, ApiServer]]:
-    """Return a function that reads a cluster with these answers, at an address that is always the same for the cache."""
+    """Return a function that reads a cluster with these answers. For the cache, all of them have the same address."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
     monkeypatch.delenv("KUBECONFIG", raising=False)
 

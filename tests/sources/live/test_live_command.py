@@ -24,7 +24,7 @@ CLAIMS = "/api/v1/persistentvolumeclaims"
 
 @pytest.fixture
 def run(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Return a function that runs a command line against a server with these answers, and the recorded ones by default."""
+    """Return a function that runs a command line against a server with these answers, and then the recorded ones."""
 
     def run(*arguments: str, answers: tuple[Answer, ...] = ()) -> tuple[int, str, str]:
         with serving(*answers, replayed) as api:
