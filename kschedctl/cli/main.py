@@ -335,24 +335,26 @@ def _describe_error(error: Exception) -> str:
         return f"{problem} (options follow the command: {get_program_name()} COMMAND {option})"
     if is_unknown_option:
         candidates = getattr(error, "possibilities", None) or ()
-        return f"unknown option {option} ({_suggest_options(option, candidates)})"
+        return f"unknown option {option} ({_suggest_options(option, candidates, context.command_path)})"
     takes_files = any("-f" in parameter.opts for parameter in context.command.params)
     if message.startswith("Got unexpected extra argument") and takes_files:
         return f"{message} ({context.command_path} takes no names; files are given with -f)"
     return message
 
 
-def _suggest_options(option: str, candidates: Iterable[str]) -> str:
-    """Suggest the candidate whose name is most similar to an option that does not exist, or else the help.
+def _suggest_options(option: str, candidates: Iterable[str], command: str) -> str:
+    """Suggest the candidate whose name is most similar to an option that does not exist, or else the command's help.
 
-    >>> _suggest_options("--namspace", ["--namespace"]), _suggest_options("--demo", ["--nodes"])
-    ('did you mean --namespace?', '--help lists the options')
+    >>> _suggest_options("--namspace", ["--namespace"], "kschedctl explain")
+    'did you mean --namespace?'
+    >>> _suggest_options("--demo", ["--nodes"], "kschedctl config")
+    'kschedctl config --help lists the options'
     """
     from difflib import get_close_matches  # noqa: PLC0415 - not for a command that runs
 
     by_name = {candidate.lstrip("-"): candidate for candidate in candidates}
     similar = get_close_matches(option.lstrip("-"), by_name, n=1, cutoff=SIMILAR_OPTION)
-    return f"did you mean {by_name[similar[0]]}?" if similar else "--help lists the options"
+    return f"did you mean {by_name[similar[0]]}?" if similar else f"{command} --help lists the options"
 
 
 def _run_command(arguments: Sequence[str] | None) -> int:

@@ -139,7 +139,7 @@ def build_interruption_line(interrupted: bool, description: str = "a partial res
     return (paragraph(Marked("Interrupted:", Tone.WARNING), description),) if interrupted else ()
 
 
-REPLAYED = "Next (a replay of this leaves no pod without a node)"
+REPLAYED = "Next (in a replay, this leaves no pod without a node)"
 
 
 def build_data_warning(volumes: Iterable[PinnedVolume]) -> Page:

@@ -19,9 +19,9 @@ from kschedctl.commands.explain import command as explain
     ("arguments", "said"),
     [
         (["explian"], "No such command 'explian'. Did you mean 'explain'?"),
-        (["explain", "--nope"], "unknown option --nope (--help lists the options)"),
+        (["explain", "--nope"], "unknown option --nope (kschedctl explain --help lists the options)"),
         (["explain", "--namspace", "shop"], "unknown option --namspace (did you mean --namespace?)"),
-        (["config", "--demo"], "unknown option --demo (--help lists the options)"),
+        (["config", "--demo"], "unknown option --demo (kschedctl config --help lists the options)"),
         (["explain", "--demo", "-o", "xml"], "'xml' is not one of"),
         (["demo", "a"], "unexpected extra argument"),
         (["--demo", "explain"], "unknown option --demo (options follow the command: kschedctl COMMAND --demo)"),

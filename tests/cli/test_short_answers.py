@@ -141,7 +141,7 @@ def test_waiting_pods_that_take_room_first_explain_another_free_amount(run: Run)
     document = json.loads(run("make-room", "shop/checkout-7d9f6c5b8-x2x4q", "--demo", "-o", "json").out)
     (first,) = document["placedFirst"]
     text = " ".join(run("make-room", "shop/checkout-7d9f6c5b8-x2x4q", "--demo").out.split())
-    assert f"once 1 other waiting pod has its node: {first['pod']}" in text
+    assert f"after 1 other waiting pod ({first['pod']}) gets its node" in text
 
 
 class _Question(PlainReport, frozen=True):

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import kschedctl
-from kschedctl.cli import topics
 
-BLOCKS = re.findall(r"```python\n(.*?)```", (Path(topics.__file__).parent / "library.md").read_text(), re.DOTALL)
+TOPIC = Path(kschedctl.__file__).parent / "cli/topics/library.md"
+BLOCKS = re.findall(r"```python\n(.*?)```", TOPIC.read_text(), re.DOTALL)
 
 
 def test_around_the_scheduler(capsys: pytest.CaptureFixture[str]) -> None:

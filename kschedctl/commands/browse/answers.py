@@ -279,7 +279,7 @@ def _list_lines_of_remedy(number: int, remedy: Remedy, width: int) -> list[ListL
     lines = [ListLine(line, "", subject) for line in summary_lines]
     lines += list_detail(f"result: {describe_fix_effect(remedy)}", "dim", max_lines=2)
     if remedy.gain:
-        lines += list_detail(f"also: {remedy.gain}", "dim")
+        lines += list_detail(f"side effect: {remedy.gain}", "dim")
     for drawback in remedy.drawbacks:
         lines += list_detail(f"caveat: {drawback}", WARNING)
     lines += list_detail(f"who: {TEAMS[remedy.by]} team", "dim")

@@ -345,7 +345,8 @@ def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
     ended |= dict.fromkeys(find_ended_pods(simulation))
     outcomes = [outcome for outcome in outcomes if outcome.position not in ended]
 
-    # The time before the nodes are deleted
+    # The time before the nodes are deleted, whose replay needs much memory itself
+    simulation.placements.drop_cached_answers()
     may_wait = certain is None or not certain.hold_before_deletion
     waiting, late_pods = report_pods_before_deletion(
         shared, is_lost_node, recreated, outcomes, loss.seed, may_wait=may_wait

@@ -28,8 +28,8 @@ from kschedctl.lint.context import LintContext
 from kschedctl.lint.engine import build_findings, choose_rules, find_all_problems
 from kschedctl.lint.objects.manifests import TYPED
 from kschedctl.lint.objects.subject import Problem, Subject
-from kschedctl.lint.reporting import REPORT_EVERYTHING
-from kschedctl.lint.rule import RuleProfile, Severity
+from kschedctl.lint.reporting import ALL_OBJECTS, REPORT_EVERYTHING, LintScope, Reporting
+from kschedctl.lint.rule import Rule, RuleProfile, Severity
 from kschedctl.reports.findings import Findings, PassedOver
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.sources.builds.build import BuiltObject
@@ -92,7 +92,18 @@ def lint(
     rules = choose_rules(select, ignore, RuleProfile(profile))
     condensed = not select and profile != RuleProfile.ALL
     reporting = replace(REPORT_EVERYTHING, min_severity=Severity(severity), condensed=condensed)
-    return build_findings(context, rules, find_all_problems(context, rules), reporting)
+    return build_report(context, rules, find_all_problems(context, rules), reporting)
+
+
+def build_report(
+    context: LintContext,
+    rules: Sequence[Rule],
+    problems: Iterable[tuple[Rule, Problem]],
+    reporting: Reporting,
+    scope: LintScope = ALL_OBJECTS,
+) -> Findings:
+    """Build the report of the problems in scope, with the version of this program."""
+    return build_findings(context, rules, problems, reporting, scope)
 
 
 def build_context(

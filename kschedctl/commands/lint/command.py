@@ -32,7 +32,7 @@ from kschedctl.cli.output_options import (
 )
 from kschedctl.cli.progress import show_progress
 from kschedctl.cli.source import CREATION_LIMIT_KINDS, load_cluster, read_files
-from kschedctl.commands.lint import DescribedCluster, Destination, build_context
+from kschedctl.commands.lint import DescribedCluster, Destination, build_context, build_report
 from kschedctl.commands.lint.fixes import Linted, LintFixer, LintFixes, count_fixable
 from kschedctl.commands.lint.settings import (
     LintFilters,
@@ -45,7 +45,7 @@ from kschedctl.commands.lint.settings import (
 from kschedctl.errors import UsageError
 from kschedctl.lint.catalogue import build_rule_list, build_rule_report
 from kschedctl.lint.context import LintContext
-from kschedctl.lint.engine import LintSettings, build_findings, choose_rules, find_all_problems, get_rule
+from kschedctl.lint.engine import LintSettings, choose_rules, find_all_problems, get_rule
 from kschedctl.lint.reporting import Reporting
 from kschedctl.lint.rule import RuleProfile, Severity
 from kschedctl.lint.suppression import STDIN_NAME, render_baseline
@@ -336,7 +336,7 @@ def _build_linter(
         """Lint manifests, or the cluster if they are None."""
         context = get_context(manifests)
         problems = find_all_problems(context, rules)
-        return build_findings(context, rules, problems, reporting, rule_options.scope), problems
+        return build_report(context, rules, problems, reporting, rule_options.scope), problems
 
     return linter
 

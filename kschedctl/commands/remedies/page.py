@@ -100,7 +100,8 @@ def build_page_for_many_pods(report: RemediesOfMany, style: Style) -> Page:
             *elsewhere,
         )
 
-    limit = f" At most {counted(report.max_changes, 'change')} were combined." if report.ends_at_limit else ""
+    at_most = counted(report.max_changes, "change was", "changes were")
+    limit = f" At most {at_most} combined." if report.ends_at_limit else ""
     method = f"Changes that clear most pods come first. Each was simulated on top of the previous ones.{limit}"
     note = paragraph(Marked(method, Tone.FAINT))
     fixes: list[Block] = []

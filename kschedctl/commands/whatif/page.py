@@ -99,8 +99,9 @@ def _iter_summary_lines(report: WhatIf) -> Iterator[Paragraph]:
     pending_before, pending_after = report.pending
     fitting = report.waiting - pending_before
     if fitting > 0 and not report.compared:  # the pods before are then those under the first scheduler, after the steps
-        fit = "fits" if fitting == 1 else "fit"
-        yield paragraph(f"{count(report.waiting, 'pod')} pending now, {fitting:,} of which {fit} without any change")
+        gets = "gets" if fitting == 1 else "get"
+        of_pods = f"{fitting:,} of {count(report.waiting, 'pod')} pending now"
+        yield paragraph(f"{of_pods} {gets} a node even without the steps")
     steps = " the steps" if report.steps and not report.compared else ""
     yield paragraph(f"{count(pending_before, 'pod')} pending before{steps}, {pending_after:,} after")
     for text in report.describe_evictions_before():

@@ -310,6 +310,12 @@ class Placements(IncomingPods):
             self._alike_pods_cache[key] = alike_pods
         return alike_pods
 
+    def drop_cached_answers(self) -> None:
+        """Free the memory of cached answers about identical pods. They are computed anew if they are needed again."""
+        self._alike_pods_cache.clear()
+        self._local_scores_cache.clear()
+        self._columns.clear()
+
     def _share_column(self, column: Column, /) -> Column:
         """Return the first column (N,) that is equal to this one.
 

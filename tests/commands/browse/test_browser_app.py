@@ -245,7 +245,7 @@ def test_remedies_are_chosen_opened_and_copied() -> None:
         await write(browser, pilot, "slash", "checkout")
         await press(browser, pilot, "4")
         first = lines(browser.answer_pane.query_one("#remedy-list", LineList))[0]
-        assert first.startswith("1 Uncordon node general-c2, after finding")
+        assert first.startswith("1 Find out why node general-c2 is cordoned,")
         await press(browser, pilot, "enter")
         assert "kubectl uncordon general-c2" in shown(browser)
         await press(browser, pilot, "enter", "c")

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeGuard
 
 import numpy as np
 
@@ -116,11 +117,12 @@ def dry_run(cycle: Cycle, potential: Bools, selection: Selection) -> DryRun:
     if is_decided_per_node(selection, filtering):
         return _dry_run_per_node(cycle, filtering, potential, selection)
 
-    # Judge all nodes without their evictable pods.
-    pods = selection.find_potential_victims(potential)
-    violating = get_budgets(cycle.view).find_violations(pods)
-    order = compute_put_back_order(cycle.view, pods, violating)
-    victims = Victims.from_pods(cycle, pods[order], violating[order])
+    # Judge all nodes without their evictable pods, whose order does not matter yet.
+    if _is_decided_by_filters(selection):
+        evictable = selection.find_potential_victims_unsorted(potential)
+    else:
+        evictable = selection.find_potential_victims(potential)
+    victims = Victims.from_pods(cycle, evictable, np.zeros(len(evictable), np.bool_))
     has_victims = np.zeros(len(potential), np.bool_)
     has_victims[victims.rows] = True
     without_victims = filtering.run_filters(victims.build_delta(), cycle.filter.verdicts, potential & has_victims)
@@ -133,8 +135,14 @@ def dry_run(cycle: Cycle, potential: Bools, selection: Selection) -> DryRun:
         rejected_counts[reason] = int((promising & rejected).sum())
         promising = promising & ~rejected
 
-    # On the remaining nodes, put back the victims that need not be evicted.
-    victims = victims.restrict_to(promising)
+    # On the remaining nodes, which are often few, put back the victims that need not be evicted.
+    if _is_decided_by_filters(selection):
+        pods = selection.find_potential_victims(promising)
+    else:
+        pods = evictable[promising[cycle.view.node[evictable]]]
+    violating = get_budgets(cycle.view).find_violations(pods)
+    order = compute_put_back_order(cycle.view, pods, violating)
+    victims = Victims.from_pods(cycle, pods[order], violating[order])
     failed = victims.put_back(Judge(filtering, cycle.filter.verdicts, promising), selection)
     rows = np.flatnonzero(promising)
     rows = rows[~np.isin(rows, list(failed))] if failed else rows
@@ -148,6 +156,11 @@ def dry_run(cycle: Cycle, potential: Bools, selection: Selection) -> DryRun:
         filter_without_victims=lambda: without_victims,
         failed=failed,
     )
+
+
+def _is_decided_by_filters(selection: Selection) -> TypeGuard[DecidedByFilters]:
+    """Return whether the Filter plugins alone decide which pods must go."""
+    return selection.filters_decide
 
 
 def _dry_run_per_node(cycle: Cycle, filtering: Filtering, potential: Bools, selection: DecidedByFilters) -> DryRun:

@@ -168,7 +168,7 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], RawScores]):
     takes_less_time = "fewer constraints per pod, across fewer domains"
     needs_state: ClassVar[Mapping[str, str]] = {"filter": "preFilter", "score": "preScore"}
     next_step_within_reach = NextStep(
-        "FillEmptierDomains", "The emptier domains must take pods first: see what keeps pods out of them"
+        "FillEmptierDomains", "The constraint allows only the emptier domains: find out what rejects the pod there"
     )
     next_step = NextStep("LabelDomains", "Label the nodes, or change the topologyKey of its topologySpreadConstraints")
     default_weight = 2
