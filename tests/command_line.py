@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +13,9 @@ import pytest
 from kschedctl.api.kinds import KINDS
 from kschedctl.cli.main import main
 from kschedctl.cluster import FIELDS
+from kschedctl.commands import remedies
+from kschedctl.commands.make_room.room import RoomCriteria
+from kschedctl.fixes import search
 
 Json = dict[str, Any]
 NOTHING_ELSE: list[Json] = [
@@ -47,6 +51,15 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
         return Outcome(code, *capsys.readouterr())
 
     return run
+
+
+@contextmanager
+def hasty_searches() -> Iterator[None]:
+    """End each search for fixes and moves after the first trial: a command is accepted or not, whatever it finds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(search, "MOST_TRIALS", 0)
+        patch.setattr(remedies, "ROOM_CRITERIA", RoomCriteria(seconds=0))
+        yield
 
 
 @pytest.fixture

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from command_line import NOTHING_ELSE, Json, Run, node, pod
+from command_line import NOTHING_ELSE, Json, Run, hasty_searches, node, pod
 from metrics_texts import attempts, number, queues
 from printed_commands import asked, forms, printed, source_of
 from sources.live.api_server import kubeconfig, listing, serving
@@ -21,12 +21,9 @@ from kschedctl.cli import source as cli_source
 from kschedctl.cli.main import COMMANDS
 from kschedctl.cli.next_commands import build_command
 from kschedctl.cli.options import Scope, Source
-from kschedctl.commands import remedies
 from kschedctl.commands.audit.next_commands import CLUSTER_WIDE_COMMANDS, COMMAND_BY_RULE
 from kschedctl.commands.browse.session import BrowseSession
-from kschedctl.commands.make_room.room import RoomCriteria
 from kschedctl.errors import UsageError
-from kschedctl.fixes import search
 from kschedctl.sources.archive_file import write_archive
 
 WITHOUT_ANSWER = {"browse", "completion", "help", "instance-types", "mcp", "schema", "provision", "watch"}
@@ -299,15 +296,6 @@ class Runs:
 
 
 READ = cli_source._read_cluster
-
-
-@contextmanager
-def hasty_searches() -> Iterator[None]:
-    """End each search for fixes and moves after the first trial: a command is accepted or not, whatever it finds."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(search, "MOST_TRIALS", 0)
-        patch.setattr(remedies, "ROOM_CRITERIA", RoomCriteria(seconds=0))
-        yield
 
 
 def same_cluster(question: list[str]) -> list[Source]:

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from test_simulation import objects
 
@@ -35,7 +35,6 @@ def agree(answers: np.ndarray[Any, Any], apart: np.ndarray[Any, Any]) -> bool:
     return all(len(set(answers[apart == group].tolist())) == 1 for group in set(apart.tolist()))
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_rows_are_judged_and_scored_as_all_nodes_are(seed: int) -> None:
     random = Random(seed)
@@ -79,7 +78,6 @@ def _compare(cycle: Any, view: Fork) -> None:
             assert among.count_domains(first, many) == among.count_domains(scored, ones)
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_groups_keep_their_best_rows_whatever_moves(seed: int) -> None:
     """Against a loop over all rows, with more rows in a group than are kept in order."""

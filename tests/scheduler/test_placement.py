@@ -59,7 +59,6 @@ def test_real_scheduler_chose_one_of_the_tied_nodes(case: dict[str, Any]) -> Non
     assert choice.feasible == case["result"]["feasibleNodes"]
 
 
-@settings(max_examples=120, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.booleans(), st.sampled_from((1, 4)), st.sampled_from((0, 32)))
 def test_cached_answers_equal_full_cycles_while_pods_move(
     seed: int, nominated: bool, from_so_many: int, most_changed: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from small_clusters import HOSTNAME, Json, some_of
 
@@ -219,7 +219,6 @@ def check(explained: Explanation, outcome: Outcome | None, simulation: Simulatio
         assert node_name in explained.best
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.booleans())
 def test_copies_get_the_nodes_that_single_attempts_find(seed: int, preemption: bool) -> None:
     random = Random(seed)
@@ -244,7 +243,6 @@ def test_copies_get_the_nodes_that_single_attempts_find(seed: int, preemption: b
     assert copying.view.requested.tolist() == simulation.view.requested.tolist()
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_simulation_is_a_chain_of_explanations(seed: int) -> None:
     random = Random(seed)

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kschedctl.cluster import Cluster
@@ -87,7 +87,6 @@ def move_random_pod(random: Random, view: Fork, positions: list[int]) -> None:
         view.nominate(position, row)  # type: ignore[arg-type]
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.sampled_from((0.0, 0.5, 1.0)))
 def test_cached_results_equal_a_dry_run_on_all_nodes(seed: int, best_alone: float) -> None:
     """If only the best candidates are requested, they are the best of all candidates."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from api_server import Answer, Response, for_path, kubeconfig, recorded_error, replayed, serving, status
+from command_line import hasty_searches
 from live_fixtures import nobody  # noqa: F401 - fixtures
 
 import kschedctl
@@ -188,13 +189,15 @@ def test_only_answers_about_pods_of_the_cluster_leave_lists_out(
 @pytest.mark.parametrize("command", ["explain", "remedies", "wakes", "sampling"])
 def test_a_namespace_that_only_the_context_has_keeps_nothing_out(command: str, run: Run, tmp_path: Path) -> None:
     """Only -n says where all that is named has to be."""
-    code, _, err = run(command, "shop/p08-antiaffinity")
+    with hasty_searches():
+        code, _, err = run(command, "shop/p08-antiaffinity")
     assert (code in (0, 1, 5), err) == (True, "")
     spec = {"containers": [{"name": "c", "image": "c"}]}
     file = tmp_path / "pod.json"
     metadata = {"name": "x", "namespace": "shop"}
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}))
-    code, _, err = run(command, "-f", str(file))
+    with hasty_searches():
+        code, _, err = run(command, "-f", str(file))
     assert (code in (0, 1, 5), err) == (True, "")
     assert "is not in namespace" in run(command, "shop/p08-antiaffinity", "-n", "lab")[2]
 
