@@ -31,3 +31,16 @@ Position = NewType("Position", int)
 def find_positions(mask: Bools) -> list[Position]:
     """Return the positions of the pods in a mask of shape (P,)."""
     return cast(list[Position], np.flatnonzero(mask).tolist())
+
+
+def find_distinct(indexes: Ints | Rows, count: int) -> Rows:
+    """Return the distinct indexes in ascending order. All of them are less than `count`.
+
+    This is faster than np.unique, which sorts or hashes the indexes and imports numpy.ma.
+
+    >>> find_distinct(np.array([4, 1, 4]), 5).tolist()
+    [1, 4]
+    """
+    occurs = np.zeros(count, np.bool_)
+    occurs[indexes] = True
+    return np.flatnonzero(occurs)

@@ -25,7 +25,7 @@ def admitted(case: Json) -> Json:
 
 
 @pytest.mark.parametrize("share", range(SHARES))
-def test_as_the_real_server(share: int) -> None:
+def test_answers_equal_those_of_the_real_server(share: int) -> None:
     cases = [json.loads(line) for line in family_lines("autoscaling/admission")[share::SHARES]]
     assert len(cases) >= 48
     for case in cases:
@@ -67,7 +67,7 @@ def plain(value: object) -> object:
     return [plain(each) for each in value] if isinstance(value, list) else value
 
 
-def test_what_is_admitted_twice_is_the_same() -> None:
+def test_admitting_twice_gives_the_same_answer() -> None:
     cases = [json.loads(line) for line in family_lines("autoscaling/admission")]
     again = 0
     for case in cases:

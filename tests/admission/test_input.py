@@ -7,23 +7,23 @@ import pytest
 import kschedctl
 
 
-def test_an_unknown_plugin() -> None:
+def test_unknown_plugin_is_an_error() -> None:
     with pytest.raises(kschedctl.KschedctlError, match='kube-apiserver has no admission plugin "Nope"'):
         kschedctl.admit(kschedctl.Cluster.from_objects([]), {"kind": "Pod"}, plugins=["Nope"])
 
 
-def test_no_kind() -> None:
+def test_manifest_without_kind_is_an_error() -> None:
     with pytest.raises(kschedctl.KschedctlError, match="kind: required"):
         kschedctl.admit(kschedctl.Cluster.from_objects([]), {})
 
 
-def test_a_namespace_that_is_not_there() -> None:
+def test_missing_namespace() -> None:
     found = kschedctl.admit(kschedctl.Cluster.from_objects([]), {"kind": "Pod", "metadata": {"namespace": "shop"}})
     assert (found.code, found.message) == (404, 'namespaces "shop" not found')
 
 
-def test_a_quota_without_status_does_not_bind() -> None:
-    """The controller has not looked at it yet."""
+def test_quota_without_status_is_not_enforced() -> None:
+    """The quota controller has not processed it yet."""
     named = {"name": "default", "namespace": "shop"}
     objects = [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}},

@@ -165,12 +165,12 @@ def get_validation_message(spec: Json, container: Json) -> str:
 
 
 @pytest.mark.parametrize("name", OF_POD)
-def test_of_a_pod(name: str) -> None:
+def test_pod_fields(name: str) -> None:
     spec, wanted = OF_POD[name]
     assert get_validation_message(spec, {}) == wanted
 
 
 @pytest.mark.parametrize("name", OF_CONTAINER)
-def test_of_a_container(name: str) -> None:
+def test_container_fields(name: str) -> None:
     container, wanted = OF_CONTAINER[name]
     assert get_validation_message({}, container) == wanted

@@ -1,4 +1,4 @@
-"""Pod Security Standards: the outcomes of upstream's own tests of each check (policy/check_*_test.go, v1.36)."""
+"""Check Pod Security Standards against upstream's own tests of each check (policy/check_*_test.go, v1.36)."""
 
 from __future__ import annotations
 

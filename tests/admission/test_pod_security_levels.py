@@ -72,7 +72,7 @@ def test_policies(name: str) -> None:
 
 
 TEMPLATE = {"spec": {"containers": [{"name": "a", "image": "i:1", "securityContext": {"privileged": True}}]}}
-"""Of a pod that no level but privileged lets pass."""
+"""The template of a pod that only the level privileged allows."""
 TEMPLATED = {"spec": {"template": TEMPLATE}}
 EXTRACTED: dict[str, dict[str, Any]] = {
     "Pod": TEMPLATE,
@@ -88,17 +88,17 @@ EXTRACTED: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("kind", EXTRACTED)
-def test_where_the_pod_of_a_kind_stands(kind: str) -> None:
+def test_pod_is_extracted_from_each_kind(kind: str) -> None:
     assert extract_pod(kind, EXTRACTED[kind]) == TEMPLATE
 
 
 @pytest.mark.parametrize("made", [{}, {"spec": {}}])
-def test_what_has_no_template_is_not_looked_at(made: dict[str, Any]) -> None:
+def test_objects_without_a_template_are_not_checked(made: dict[str, Any]) -> None:
     assert not extract_pod("ReplicationController", made)
     assert not extract_pod("Service", {"spec": {"template": TEMPLATE}})
 
 
-def test_a_workload_is_warned_of_what_would_refuse_its_pods() -> None:
+def test_workload_gets_a_warning_if_its_pods_would_be_denied() -> None:
     namespace = {
         "apiVersion": "v1",
         "kind": "Namespace",

@@ -14,7 +14,7 @@ from kschedctl.commands.simulate import simulate
 
 SHARES = 4
 BEFORE_COUNTING = ("pod rejected", "PriorityClass", "error looking up service account")
-"""Of bare pods a simulation says so as it reads them; accounts that are not there it looks for where there are some."""
+"""Denials that a simulation makes while it reads bare pods, or only if the cluster has service accounts."""
 NODE = {
     "apiVersion": "v1",
     "kind": "Node",
@@ -36,7 +36,7 @@ def admitted(case: Json, manifest: Any) -> Json:
 
 
 @pytest.mark.parametrize("share", range(SHARES))
-def test_what_is_admitted_once_more_stays_as_it_is(share: int) -> None:
+def test_admitting_a_stored_pod_changes_nothing(share: int) -> None:
     asked = 0
     for case in cases(share):
         once = admitted(case, {"apiVersion": "v1", "kind": "Pod", **case["input"]["pod"]})
@@ -53,8 +53,8 @@ def test_what_is_admitted_once_more_stays_as_it_is(share: int) -> None:
 
 
 @pytest.mark.parametrize("share", range(SHARES))
-def test_what_is_refused_is_counted_nowhere(share: int) -> None:
-    """A pod that a simulation does not create leaves the quotas as they are: who comes next is told of the same use."""
+def test_denied_pods_are_not_counted(share: int) -> None:
+    """A pod that a simulation does not create leaves the quotas unchanged, so the next denial reports equal usage."""
     asked = 0
     for case in cases(share):
         pod, given = case["input"]["pod"], case["input"]

@@ -70,7 +70,7 @@ def test_admit_pod_group(classes: list[Json], spec: Json, wanted: tuple[str, int
 
 
 def test_admit_pod_group_without_the_gate() -> None:
-    """priority: TestAdmitPodGroup; and one of scheduler-plugins' groups is nobody's business."""
+    """priority: TestAdmitPodGroup. The PodGroup of scheduler-plugins is not checked either."""
     gates = {**GATES, "WorkloadAwarePreemption": False}
     assert admit(group(priorityClassName="non-existent"), DEFAULT, **gates).allowed
     foreign = {**group(priorityClassName="non-existent"), "apiVersion": "scheduling.x-k8s.io/v1alpha1"}

@@ -279,7 +279,7 @@ def namespace(**annotations: Any) -> Json:
     ],
 )
 def test_pod_node_selector(annotation: str | None, own: Json, merged: Json | None) -> None:
-    """TestPodAdmission, those without a configuration of the cluster."""
+    """TestPodAdmission, its rows without a configuration of the cluster."""
     found = namespace() if annotation is None else namespace(**{"node-selector": annotation})
     asked = request(pod(1, sizes(NONE, NONE), nodeSelector=dict(own)), found)
     assert passes(asked, node_selector.add_node_selector, node_selector.check_node_selector) == (merged is not None)
@@ -318,7 +318,7 @@ BURSTABLE, GUARANTEED = sizes({CPU: "500m"}, {CPU: "1"}), sizes({CPU: "1"}, {CPU
 def test_pod_toleration_restriction(
     resources: Json, added: list[Json], allowed: list[Json] | None, own: list[Json], merged: list[Json] | None
 ) -> None:
-    """TestPodAdmission, those without a configuration of the cluster. In any order."""
+    """TestPodAdmission, its rows without a configuration of the cluster. Tolerations may be in any order."""
     whitelist = {} if allowed is None else {"tolerationsWhitelist": allowed}
     found = namespace(defaultTolerations=added, **whitelist)
     asked = request(pod(1, resources, tolerations=list(own)), found)

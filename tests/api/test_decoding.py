@@ -42,7 +42,7 @@ print(sum(found))
 
 
 @pytest.mark.parametrize("way", ["convert_builtins", "decode_json", "decode_msgpack"])
-def test_eight_threads_decode_what_none_has_decoded(way: str) -> None:
+def test_eight_threads_decode_a_struct_for_the_first_time(way: str) -> None:
     command = [sys.executable, "-c", FIRST_DECODING, way]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{60 * 8}\n", "")

@@ -8,7 +8,7 @@ from kschedctl.api.garbage import without_garbage_collection
 
 
 @pytest.mark.parametrize("lasting", [False, True])
-def test_what_lasts_is_not_looked_at_again(lasting: bool) -> None:
+def test_lasting_objects_are_frozen(lasting: bool) -> None:
     frozen = gc.get_freeze_count()
     try:
         with without_garbage_collection(lasting):

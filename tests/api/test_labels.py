@@ -1,4 +1,4 @@
-"""Label selectors against upstream's own tables (apimachinery/pkg/labels, pkg/apis/meta/v1; v1.36)."""
+"""Check label selectors against upstream's own tables (apimachinery/pkg/labels, pkg/apis/meta/v1; v1.36)."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_label_keys(key: str, error: str | None) -> None:
     assert found is None if error is None else error.removeprefix("[") in (found or "")
 
 
-def test_absent_and_empty_values_are_told_apart() -> None:
+def test_absent_and_empty_values_are_distinguished() -> None:
     assert error_of(build_requirement, "k", "in", None) == (
         "values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty"
     )
@@ -135,7 +135,7 @@ def test_absent_and_empty_values_are_told_apart() -> None:
     )
 
 
-def test_several_faults_are_listed() -> None:
+def test_all_faults_are_listed() -> None:
     assert error_of(build_requirement, "k", "gt", ("a", "1")) == (
         "[values: Invalid value: [\"a\",\"1\"]: for 'Gt', 'Lt' operators, exactly one value is required, "
         "values[0]: Invalid value: \"a\": for 'Gt', 'Lt' operators, the value must be an integer]"
@@ -156,7 +156,7 @@ def test_parse_int64(text: str, number: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "+", "1_0", " 1", "1.0", "0x1", "٣", "9223372036854775808", "9" * 10_000])
-def test_parse_int64_refuses(text: str) -> None:
+def test_parse_int64_rejects(text: str) -> None:
     assert labels.parse_int64(text) is None
 
 
@@ -170,7 +170,7 @@ requirements = st.one_of(
 
 
 @given(st.lists(requirements, max_size=4), st.dictionaries(words, words))
-def test_printed_selectors_parse_to_the_same(made: list[Requirement], labelled: dict[str, str]) -> None:
+def test_printed_selectors_parse_to_an_equal_selector(made: list[Requirement], labelled: dict[str, str]) -> None:
     selector = labels.build_selector(made)
     again = parse_selector(str(selector))
     assert str(again) == str(selector)
@@ -178,6 +178,6 @@ def test_printed_selectors_parse_to_the_same(made: list[Requirement], labelled: 
 
 
 @given(st.text("xy=!(),<> in", max_size=12))
-def test_any_text_parses_or_is_refused_in_one_line(text: str) -> None:
+def test_any_text_parses_or_is_rejected_in_one_line(text: str) -> None:
     error = error_of(parse_selector, text)
     assert error is None or (error and "\n" not in error)

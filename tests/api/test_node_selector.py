@@ -1,4 +1,4 @@
-"""Node selectors against upstream's own tables (component-helpers/scheduling/corev1/nodeaffinity, v1.36)."""
+"""Check node selectors against upstream's own tables (component-helpers/scheduling/corev1/nodeaffinity, v1.36)."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_requirements(case: dict[str, Any]) -> None:
 
 @cases("pod-nodeaffinity-match")
 def test_required_node_affinity(case: dict[str, Any]) -> None:
-    """Upstream's table takes an error for "does not match"."""
+    """Upstream's table counts an error as "does not match"."""
     compiled = compile_required_node_affinity(msgspec.convert(drop_nulls(case["pod"]["spec"]), PodSpec))
     assert (call_or_get_error(compiled.match, *node_of(case)) is True) == case["want"]["matches"]
 
@@ -100,7 +100,7 @@ FAULTY = term(("cpus", "Gt", ("x",)))
 FAULT = "values[0]: Invalid value: \"x\": for 'Gt', 'Lt' operators, the value must be an integer"
 
 
-def test_faults_surface_only_where_no_term_matches() -> None:
+def test_faults_are_raised_only_if_no_term_matches() -> None:
     compiled = compile_node_selector(NodeSelector((FAULTY, term(("zone", "In", ("a",))))))
     assert compiled.match({"zone": "a"}, "n") is True
     with pytest.raises(NodeSelectorError) as error:
@@ -108,7 +108,7 @@ def test_faults_surface_only_where_no_term_matches() -> None:
     assert str(error.value) == f"nodeSelectorTerms[0].matchExpressions[0].{FAULT}"
 
 
-def test_node_selector_map_is_asked_before_faults_surface() -> None:
+def test_node_selector_map_is_checked_before_faults() -> None:
     spec = msgspec.convert(
         {
             "nodeSelector": {"disk": "ssd"},
@@ -127,7 +127,7 @@ def test_node_selector_map_is_asked_before_faults_surface() -> None:
         compile_required_node_affinity(spec).match({"disk": "ssd"}, "n")
 
 
-def test_preferred_faults_surface_at_once_with_their_index() -> None:
+def test_preferred_faults_are_raised_with_their_index() -> None:
     terms = (PreferredSchedulingTerm(0, FAULTY), PreferredSchedulingTerm(1, FAULTY))
     with pytest.raises(NodeSelectorError) as error:
         compile_preferred_terms(terms)
@@ -187,7 +187,7 @@ def naive(selector: NodeSelector, labels: dict[str, str]) -> bool:
 
 
 @given(selectors, nodes)
-def test_matching_reads_only_the_keys_it_names(selector: NodeSelector, labels: dict[str, str]) -> None:
+def test_matching_reads_only_the_named_keys(selector: NodeSelector, labels: dict[str, str]) -> None:
     compiled = compile_node_selector(selector)
     read = {key: value for key, value in labels.items() if key in compiled.keys}
     assert compiled.match(labels, "n") is bool(naive(selector, labels))

@@ -1,7 +1,4 @@
-"""The pod sets of custom resources are those of Kueue's integrations.
-
-Upstream: TestPodSets of pkg/controller/jobs (jobset, mpijob, kubeflow, raycluster, rayjob, leaderworkerset).
-"""
+"""Check that the pod sets of custom resources are those of Kueue's integrations."""
 
 from __future__ import annotations
 
@@ -79,7 +76,7 @@ def _list_requests(spec: JsonObject, annotations: dict[str, str] | None = None) 
     return [dict(container.resources.requests) for container in containers]
 
 
-def test_the_head_of_ray_has_the_containers_that_its_operator_adds() -> None:
+def test_ray_head_has_the_containers_of_its_operator() -> None:
     assert _list_requests(_build_ray_cluster(enableInTreeAutoscaling=True)) == [
         {"cpu": "1"},
         {"cpu": "500m", "memory": "512Mi"},
@@ -91,24 +88,24 @@ def test_the_head_of_ray_has_the_containers_that_its_operator_adds() -> None:
     assert _list_requests(sidecar) == [{"cpu": "1"}, {"cpu": "500m", "memory": "200Mi"}]
 
 
-def test_the_head_of_ray_has_room_for_the_cleanup_of_redis() -> None:
+def test_ray_head_has_room_for_the_redis_cleanup() -> None:
     assert _list_requests(_build_ray_cluster(gcsFaultToleranceOptions={"redisAddress": "redis:6379"})) == [
         {"cpu": "1", "memory": "256Mi"}
     ]
     assert _list_requests(_build_ray_cluster(), {"ray.io/ft-enabled": "true"}) == [{"cpu": "1", "memory": "256Mi"}]
 
 
-def test_a_ray_job_on_an_existing_cluster_is_ignored() -> None:
+def test_ray_job_on_an_existing_cluster_is_ignored() -> None:
     operated = read_pod_sets({"clusterSelector": {"ray.io/cluster": "shared"}}, {})
     assert operated.pod_sets == ()
     assert "clusterSelector" in operated.problem
 
 
-def test_the_replicas_of_a_leader_worker_set_are_counted() -> None:
+def test_replicas_of_a_leader_worker_set_are_counted() -> None:
     assert read_pod_sets({"replicas": 3, "leaderWorkerTemplate": {"workerTemplate": {}}}, {}).replicas == 3
 
 
-def test_the_scheduling_policy_names_a_priority_class() -> None:
+def test_scheduling_policy_names_a_priority_class() -> None:
     policy = {"schedulingPolicy": {"priorityClass": "high"}}
     operated = read_pod_sets({"runPolicy": policy, "mpiReplicaSpecs": _build_roles(Worker=1)}, {})
     assert operated.priority_class_name == "high"

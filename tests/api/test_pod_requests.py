@@ -1,7 +1,4 @@
-"""Pod requests against upstream's own tables (component-helpers/resource, scheduler/framework/types; v1.36).
-
-Of limits we compute only what the API server's defaults need: the sum over the containers' specs.
-"""
+"""Check pod requests against upstream's own tables (component-helpers/resource, scheduler/framework/types; v1.36)."""
 
 from __future__ import annotations
 
@@ -58,12 +55,12 @@ def test_requests_and_limits_of_containers(case):
 
 @cases("podresources", "ispodlevelresourcesset")
 def test_pod_level_resources_set(case):
-    """Upstream looks at limits, too; the API server has made requests of them."""
+    """Upstream also looks at limits, from which the API server has made requests here."""
     assert has_pod_level_requests(apply_pod_defaults(convert_document(case["pod"]))) == case["want"]["set"]
 
 
 @cases("podresources", "scheduler-podresource")
-def test_amounts(case):
+def test_amounts_of_resources(case):
     gates = Options(
         pod_level=gate(case, "PodLevelResources"),
         pod_level_resize=gate(case, "InPlacePodLevelResourcesVerticalScaling"),
@@ -93,7 +90,10 @@ def test_amounts(case):
     ],
 )
 def test_requests_since_1_37(containers, infeasible, want):
-    """By the names of upstream's own table (TestPodResourceRequests, v1.37.0-beta.0): wanted, promised and run with."""
+    """The names are those of upstream's own table (TestPodResourceRequests, v1.37.0-beta.0).
+
+    Each container has its requested, allocated and actual CPU.
+    """
     specs = [{"name": str(i), "resources": {"requests": {"cpu": cpu}}} for i, (cpu, _, _) in enumerate(containers)]
     statuses = [
         {"name": str(i), "allocatedResources": of_cpu(promised), "resources": {"requests": of_cpu(actual)}}

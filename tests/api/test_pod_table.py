@@ -41,7 +41,7 @@ PODS = [
 ]
 
 
-def test_pods_come_back_sorted_and_equal() -> None:
+def test_pods_are_returned_sorted_and_equal() -> None:
     table = PodTable.from_pods(PODS)
     assert list(table) == sorted(PODS, key=lambda p: (p.metadata.namespace, p.metadata.name))
     assert len(table.templates) == 4  # by namespace, label and phase
@@ -52,11 +52,11 @@ def test_pods_come_back_sorted_and_equal() -> None:
     assert PodTable.from_pods(table) is table
 
 
-def test_the_later_of_two_pods_of_a_name_counts() -> None:
+def test_later_pod_of_the_same_name_counts() -> None:
     assert [p.spec.node_name for p in PodTable.from_pods([pod("a"), pod("a", node="n1")])] == ["n1"]
 
 
-def test_finding_and_choosing() -> None:
+def test_pods_are_found_and_selected() -> None:
     table = PodTable.from_pods(PODS)
     assert table.find("data", "z") == PODS[2]
     assert table.find("shop", "z") is None
@@ -66,7 +66,7 @@ def test_finding_and_choosing() -> None:
     assert table.drop_terminated().drop_terminated() is not None
 
 
-def test_changes() -> None:
+def test_table_is_changed() -> None:
     table = PodTable.from_pods(PODS)
     changed = table.apply_changes(
         {("shop", "a"): None, ("shop", "b"): pod("b", node="n9"), ("new", "x"): pod("x", "new")}
@@ -82,7 +82,7 @@ def test_changes() -> None:
     assert list(empty.apply_changes({("shop", "a"): PODS[1]})) == [PODS[1]]
 
 
-def test_noise_is_left_out() -> None:
+def test_unread_fields_are_dropped() -> None:
     noisy = pod("a", node="n1")
     volumes = (Volume("token"), Volume("scratch", ephemeral=EphemeralVolumeSource()))
     scheduled = Condition("PodScheduled", "True", last_transition_time="2026-01-01T00:00:00Z")
@@ -103,7 +103,7 @@ PODS_BY_NAME = st.dictionaries(NAMES, st.tuples(st.sampled_from(["", "n1", "n2"]
 
 
 def made(found: dict[tuple[str, str], tuple[str, str]]) -> dict[tuple[str, str], Pod]:
-    """Build pods from a template per namespace, or from one per invalid UID."""
+    """Build pods from one template per namespace, or from one per invalid UID."""
     pods = {}
     for (namespace, name), (node, uid) in found.items():
         labels = {"uid": uid} if uid == "u" else {}
@@ -113,7 +113,7 @@ def made(found: dict[tuple[str, str], tuple[str, str]]) -> dict[tuple[str, str],
 
 
 @given(PODS_BY_NAME, PODS_BY_NAME, st.sets(NAMES))
-def test_a_changed_table_is_one_of_the_changed_pods(
+def test_changed_table_equals_that_of_the_changed_pods(
     before: dict[Any, Any], changes: dict[Any, Any], gone: set[tuple[str, str]]
 ) -> None:
     pods, changed = made(before), made(changes)
@@ -128,7 +128,7 @@ def test_a_changed_table_is_one_of_the_changed_pods(
     ]
 
 
-def test_what_names_no_namespace_gets_one() -> None:
+def test_pods_without_a_namespace_get_one() -> None:
     own, none, other = pod("a", "shop", node="n1"), pod("a", ""), pod("b", "")
     table = PodTable.from_pods([own, none, other]).with_default_namespace("shop")
     assert table.keys() == ["shop/a", "shop/b"]
@@ -150,7 +150,7 @@ def test_what_names_no_namespace_gets_one() -> None:
         [UID.upper()],
     ],
 )
-def test_columns_give_back_the_texts_that_they_hold(texts: list[str]) -> None:
+def test_columns_return_their_texts(texts: list[str]) -> None:
     for column in (
         build_time_column(texts),
         build_uid_column(texts),
@@ -160,13 +160,13 @@ def test_columns_give_back_the_texts_that_they_hold(texts: list[str]) -> None:
         assert column.text_of(0) == texts[0]
 
 
-def test_pods_of_a_name_are_found_in_all_namespaces() -> None:
+def test_pods_are_found_by_name_in_all_namespaces() -> None:
     keys = (("b", "web"), ("a", "web"), ("a", "db"), ("c", "web-1"))
     table = PodTable.from_pods(Pod(PodMeta(name=name, namespace=namespace)) for namespace, name in keys)
     assert [pod.key for pod in table.find_named("web")] == ["a/web", "b/web"]
     assert table.find_named("we") == []
 
 
-def test_a_key_is_read_without_building_the_pod() -> None:
+def test_key_is_read_without_building_the_pod() -> None:
     table = PodTable.from_pods([Pod(PodMeta(name="web", namespace="b")), Pod(PodMeta(name="db", namespace="a"))])
     assert [table.get_key(row) for row in range(2)] == [pod.key for pod in table]

@@ -1,7 +1,4 @@
-"""Priorities and PriorityClasses: upstream's rules of admission, its wording, and the cases of its own tests.
-
-Upstream: plugin/pkg/admission/priority/admission_test.go, pkg/apis/scheduling/validation (v1.36).
-"""
+"""Check priorities and PriorityClasses: upstream's rules of admission, its messages, and the cases of its own tests."""
 
 from __future__ import annotations
 
@@ -69,13 +66,13 @@ NOT_THE_POLICY = (
         (pod(preemption_policy="Never"), [], NOT_THE_POLICY.format("Never", "PreemptLowerPriority")),
     ],
 )
-def test_refused(given: Pod, classes: list[PriorityClass], message: str) -> None:
+def test_denied(given: Pod, classes: list[PriorityClass], message: str) -> None:
     with pytest.raises(InputError) as error:
         admit_priority(given, classes)
     assert str(error.value) == f"Pod shop/web: {message}"
 
 
-def test_pods_of_a_cluster_are_not_refused() -> None:
+def test_pods_of_a_cluster_are_not_denied() -> None:
     assert resolve_priority(pod("missing"), [DEFAULT]).spec.priority is None
     assert resolve_priority(pod("default1", priority=7), [DEFAULT]).spec.priority == 7
     assert resolve_priority(pod(), [DEFAULT_2, DEFAULT]).spec.priority == 1000

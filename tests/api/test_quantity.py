@@ -1,4 +1,4 @@
-"""Quantities against upstream's own tables (pkg/api/resource/quantity_test.go, v1.36) and against exact fractions."""
+"""Check quantities against upstream's own tables (pkg/api/resource/quantity_test.go, v1.36) and exact fractions."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_json_numbers(number: float, same: str) -> None:
     assert quantity.parse_value(number) == parse_quantity(same).value()
 
 
-def test_documents_may_surround_a_quantity_with_white_space() -> None:
+def test_quantity_may_be_surrounded_by_white_space() -> None:
     assert quantity.parse_value(" 2Gi\n") == 2 * 2**30
     assert quantity.parse_milli_value("\t100m ") == 100
     with pytest.raises(QuantityError, match="must match"):
@@ -149,7 +149,7 @@ def test_extremes(text: str, canonical: str, value: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["1e2000000000", "1234567890123456789e5000", "9" * 100_000, "0." + "0" * 100_000])
-def test_numbers_that_would_exhaust_memory_are_refused(text: str) -> None:
+def test_numbers_that_would_exhaust_memory_are_rejected(text: str) -> None:
     with pytest.raises(QuantityError, match="more than 1000 digits") as error:
         parse_quantity(text)
     assert len(str(error.value)) < 200
@@ -162,7 +162,7 @@ def test_wrong_suffix(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["nan", "Infinity", "１２", "1_000", "0x10", "1Gi\n"])
-def test_what_python_reads_as_numbers_is_not_read_here(text: str) -> None:
+def test_number_formats_of_python_are_rejected(text: str) -> None:
     with pytest.raises(QuantityError, match="must match"):
         parse_quantity(text)
 
@@ -182,12 +182,12 @@ def wrapped(number: int) -> int:
         ("1e400", 0, 0),
     ],
 )
-def test_what_leaves_int64_is_lost_or_wraps(text: str, value: int, milli: int) -> None:
-    """Upstream: positiveScaleInt64 in math.go gives 0 or what wrapped around, which AsScaledInt64 does not look at."""
+def test_values_beyond_int64_are_zero_or_wrap(text: str, value: int, milli: int) -> None:
+    """Upstream: positiveScaleInt64 in math.go returns 0 or the wrapped product, which AsScaledInt64 does not check."""
     assert (parse_quantity(text).value(), parse_quantity(text).milli_value()) == (value, milli)
 
 
-def test_a_sum_with_a_big_zero_is_a_big_decimal_without_places_before_the_point() -> None:
+def test_sum_with_a_big_zero_is_a_big_decimal() -> None:
     assert parse_quantity("8E").milli_value() == 0
     assert parse_quantity("0Ei").add(parse_quantity("8E")).milli_value() == wrapped(8 * 10**21)
     assert parse_quantity("8E").add(parse_quantity("0Ei")).milli_value() == wrapped(8 * 10**21)

@@ -1,4 +1,4 @@
-"""Tolerations against upstream's own tables (api/core/v1/toleration_test.go, component-helpers; v1.36)."""
+"""Check tolerations against upstream's own tables (api/core/v1/toleration_test.go, component-helpers; v1.36)."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ def test_numeric(case: dict[str, Any]) -> None:
 
 @cases("untoleratedtaint")
 def test_find_untolerated(case: dict[str, Any]) -> None:
-    """The table gives the taints that its filter function let through; filters by effect are tested below."""
+    """The table gives the taints that pass its filter function. Filters by effect are tested below."""
     tolerations = msgspec.convert(case["tolerations"] or [], list[Toleration])
     taints = msgspec.convert(case["taintsAfterFilter"] or [], list[Taint])
     found = find_untolerated_taint(taints, tolerations, comparison_operators=gate(case))
     assert found == msgspec.convert(case["want"]["taint"], Taint | None)
 
 
-def test_only_the_asked_effects_count_and_the_first_taint_is_found() -> None:
+def test_first_untolerated_taint_of_the_given_effects_is_found() -> None:
     taints = [Taint("a", "", "PreferNoSchedule"), Taint("b", "", "NoExecute"), Taint("c", "", "NoSchedule")]
     assert find_untolerated_taint(taints, []) == taints[0]
     assert find_untolerated_taint(taints, [], {"NoSchedule", "NoExecute"}) == taints[1]
@@ -60,7 +60,7 @@ def test_only_the_asked_effects_count_and_the_first_taint_is_found() -> None:
     assert find_untolerated_taint(taints, iter([Toleration("a", "Exists"), Toleration("b", "Exists")])) == taints[2]
 
 
-def test_empty_key_stands_for_any_key_with_every_operator() -> None:
+def test_empty_key_matches_any_key_with_every_operator() -> None:
     assert tolerates(Toleration("", "Equal", "v"), Taint("k", "v", "NoSchedule"))
     assert not tolerates(Toleration("", "Equal", "w"), Taint("k", "v", "NoSchedule"))
     assert tolerates(Toleration("", "Exists"), Taint("k", "v", "NoSchedule"))

@@ -21,7 +21,10 @@ def plain(value: Any, ordered: frozenset[str], key: str = "") -> Any:
 
 
 def same(got: Any, wanted: Any) -> bool:
-    """Return whether two answers are equal, with numbers equal to nine digits and empty parts equal to missing ones."""
+    """Return whether two answers are equal.
+
+    Numbers are compared to nine digits, and empty parts equal missing ones.
+    """
     if isinstance(got, dict) and isinstance(wanted, dict):
         return got.keys() == wanted.keys() and all(same(got[key], wanted[key]) for key in got)
     if isinstance(got, list) and isinstance(wanted, list):

@@ -24,8 +24,8 @@ BAD: dict[str, tuple[list[dict[str, Any]], dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_one_clear_line(name: str) -> None:
-    """And the rest is answered."""
+def test_faults_are_one_clear_line(name: str) -> None:
+    """The valid group is still answered."""
     groups, options, said = BAD[name]
     for ask in (kschedctl.scale_up, kschedctl.scale_down):
         report = ask(kschedctl.Cluster.from_objects([]), [*groups, {"id": "sound"}], options, now=NOW)
@@ -49,8 +49,8 @@ TEMPLATE = {"metadata": {"name": "t"}, "status": {"capacity": {"cpu": "4", "memo
 GROUP = {"id": "a", "max": 3, "template": TEMPLATE}
 
 
-def test_an_unknown_expander() -> None:
-    """The default one chooses."""
+def test_unknown_expander() -> None:
+    """The default expander is used."""
     cluster = kschedctl.Cluster.from_objects([pod("p")])
     found = kschedctl.scale_up(cluster, [GROUP], {"expander": "most-spots", "maxNodesTotal": 9}, now=NOW)
     assert len(found.faults) == 1
@@ -58,24 +58,24 @@ def test_an_unknown_expander() -> None:
     assert [(each.group, each.target) for each in found.increases] == [("a", 1)]
 
 
-def test_a_node_of_two_groups_is_the_first_one_s() -> None:
+def test_node_of_two_groups_belongs_to_the_first() -> None:
     groups = [{"id": "a", "max": 3, "nodes": ["n"]}, {"id": "b", "max": 3, "nodes": ["n", "m"]}]
     nodes = [{"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}} for name in ("n", "m")]
     found = kschedctl.scale_down(kschedctl.Cluster.from_objects(nodes), groups, now=NOW)
     assert {name: each.group for name, each in found.nodes.items()} == {"n": "a", "m": "b"}
 
 
-def test_an_empty_cluster_scales_from_nothing() -> None:
+def test_empty_cluster_scales_from_zero() -> None:
     found = kschedctl.scale_up(kschedctl.Cluster.from_objects([pod("p")]), [GROUP], now=NOW)
     assert [(each.group, each.source, each.target) for each in found.increases] == [("a", 0, 1)]
 
 
-def test_a_group_of_which_nothing_is_known_is_skipped() -> None:
+def test_group_without_any_template_is_skipped() -> None:
     found = scale_up(kschedctl.Cluster.from_objects([pod("p")]), [{"id": "a", "max": 3}], now=NOW)
     assert found.remaining["shop/p"].message == "pod didn't trigger scale-up: 1 not ready for scale-up"
 
 
-def test_a_taint_keeps_the_pod_away_from_every_new_node() -> None:
+def test_taint_repels_the_pod_from_every_new_node() -> None:
     tainted = {**TEMPLATE, "spec": {"taints": [{"key": "gpu", "effect": "NoSchedule"}]}}
     found = kschedctl.scale_up(kschedctl.Cluster.from_objects([pod("p")]), [{**GROUP, "template": tainted}], now=NOW)
     assert found.result == "ScaleUpNoOptionsAvailable"

@@ -21,7 +21,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_balance(name: str) -> None:
+def test_new_nodes_are_balanced(name: str) -> None:
     sizes, count, wanted = CASES[name]
     groups = [AutoscaledGroup(f"g{at}", 0, most, size) for at, (size, most) in enumerate(sizes)]
     grown = {each.group.id: each.new_size for each in balance_increases(groups, count)}
@@ -29,8 +29,8 @@ def test_balance(name: str) -> None:
 
 
 @pytest.mark.parametrize("count", range(1, 40))
-def test_the_difference_of_groups_never_grows(count: int) -> None:
-    """Nodes are added one at a time to the smallest group that may grow: done so by hand, sizes are the same."""
+def test_new_nodes_go_to_the_smallest_group(count: int) -> None:
+    """The expected sizes are made by adding nodes one at a time to the smallest group that may grow."""
     sizes, most = [4, 0, 7, 2, 2], [9, 3, 8, 30, 5]
     groups = [AutoscaledGroup(f"g{at}", 0, most[at], size) for at, size in enumerate(sizes)]
     by_hand = list(sizes)

@@ -33,8 +33,8 @@ def fate(report: Disruption, node: str) -> NodeFate:
     return next(fate for fate in report.fates if fate.node == node)
 
 
-def test_the_soft_constraint_that_keeps_a_node_is_named() -> None:
-    """k1 stays whatever the constraint: app-1-1 fits on no other node, and k1's type is the cheapest for it."""
+def test_soft_constraint_that_keeps_a_node_is_named() -> None:
+    """k1 stays with any constraint: app-1-1 fits on no other node, and the type of k1 is the cheapest for it."""
     report = disrupt(objects())
     kept = fate(report, "k2").soft_constraints
     assert kept is not None
@@ -43,13 +43,13 @@ def test_the_soft_constraint_that_keeps_a_node_is_named() -> None:
     assert fate(report, "k1").soft_constraints is None
 
 
-def test_nothing_is_said_of_soft_constraints_that_karpenter_ignores() -> None:
+def test_ignored_soft_constraints_are_not_mentioned() -> None:
     report = disrupt(objects(), preferencePolicy="Ignore")
     assert fate(report, "k2").fate == "delete"
     assert all(fate.soft_constraints is None for fate in report.fates)
 
 
-def test_the_unready_pod_that_uses_up_a_budget_is_named() -> None:
+def test_unready_pod_that_exhausts_a_pdb_is_named() -> None:
     items = objects()
     sick = next(each for each in items if each["metadata"]["name"] == "dns-1-1")
     sick["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
@@ -67,7 +67,10 @@ def test_the_unready_pod_that_uses_up_a_budget_is_named() -> None:
 
 
 def test_without_a_ready_node_pool_the_round_ends_with_an_error() -> None:
-    """NewScheduler fails in provisioner.go; multi-node consolidation returns the error, single-node goes on."""
+    """NewScheduler fails in provisioner.go.
+
+    Multi-node consolidation then returns the error, while single-node consolidation goes on.
+    """
     items = objects()
     pool = next(each for each in items if each["kind"] == "NodePool")
     pool["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
@@ -79,8 +82,8 @@ def test_without_a_ready_node_pool_the_round_ends_with_an_error() -> None:
     assert "no nodepools found" in fate(report, "k2").why
 
 
-def test_a_claim_whose_min_values_fell_to_zero_is_annotated() -> None:
-    """No instance type has a label of the user's own, so 0 of its 2 values are left, which is fewer."""
+def test_claim_with_relaxed_min_values_is_annotated() -> None:
+    """No instance type has the user's own label, so 0 of the 2 required values are left."""
     items = [each for each in objects() if each["kind"] in ("NodePool", "EC2NodeClass")]
     pool = next(each for each in items if each["kind"] == "NodePool")
     own = {"key": "example.com/team", "operator": "In", "values": ["a", "b"], "minValues": 2}

@@ -11,7 +11,7 @@ from golden_cases import Json, family_lines
 import kschedctl
 
 TWO_BUDGETS = "more than one PodDisruptionBudget selects the pod, which the eviction API does not support"
-"""The autoscaler counts each of them, and finds out only when the API server rejects the eviction."""
+"""Obstacles that the autoscaler ignores, so that only the API server's rejection of the eviction reveals them."""
 
 
 def removable(answer: Json) -> Iterator[str]:

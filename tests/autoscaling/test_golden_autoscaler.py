@@ -17,7 +17,7 @@ SHARES = 4
 
 @pytest.mark.parametrize("share", range(SHARES))
 @pytest.mark.parametrize("family", ["scaleup", "scaledown"])
-def test_a_loop_is_answered_as_by_the_real_one(family: str, share: int) -> None:
+def test_loop_equals_that_of_the_real_autoscaler(family: str, share: int) -> None:
     cases = [json.loads(line) for line in family_lines(f"autoscaling/{family}")[share::SHARES]]
     assert len(cases) >= 22
     for case in cases:
@@ -35,7 +35,7 @@ def find_differing_parts(family: str, case: Json) -> Json:
     return {key: pair for key, pair in parts.items() if not same(*pair)}
 
 
-def test_the_comparison_sees_a_difference() -> None:
+def test_comparison_detects_a_difference() -> None:
     assert same({"value": 1.0}, {"value": 1 + 1e-12})
     assert not same({"value": 1.0}, {"value": 1.1})
     assert not same(plain(["b", "a"], ORDERED, "candidates"), plain(["a", "b"], ORDERED, "candidates"))

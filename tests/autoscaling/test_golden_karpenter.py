@@ -20,7 +20,7 @@ SHARES = 3
 
 @pytest.mark.parametrize("share", range(SHARES))
 @pytest.mark.parametrize("family", ["provisioning", "disruption"])
-def test_a_round_is_answered_as_by_the_real_one(family: str, share: int) -> None:
+def test_round_equals_that_of_the_real_karpenter(family: str, share: int) -> None:
     cases = [json.loads(line) for line in family_lines(f"autoscaling/{family}")[share::SHARES]]
     assert len(cases) >= 25
     for case in cases:
@@ -37,7 +37,7 @@ def find_differing_parts(family: str, case: Json) -> Json:
     return {key: pair for key, pair in parts.items() if not same(*pair)}
 
 
-def test_each_node_that_is_tried_alone_is_shown_as_done() -> None:
+def test_progress_counts_nodes_tried_alone() -> None:
     class Seen:
         def __init__(self) -> None:
             self.begun: list[tuple[str, int]] = []

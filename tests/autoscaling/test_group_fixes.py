@@ -77,8 +77,8 @@ def build_full_node(cpu: str = "1") -> list[Json]:
         ("MachineSet", "machine.openshift.io", "machinesets"),
     ],
 )
-def test_a_group_of_the_cluster_is_annotated(kind: str, project: str, plural: str) -> None:
-    """At its maximum of 1; with the annotation that the command sets a node comes."""
+def test_group_of_the_cluster_is_annotated(kind: str, project: str, plural: str) -> None:
+    """The group is at its maximum of 1. A node comes once the command has set the annotation."""
     taken = waiting(nodeName="n1")
     taken["metadata"] |= {"name": "taken", "uid": "2"}
     objects = [machines(kind, project, 0, 1, 1), *build_full_node("3"), taken, waiting(), *machine_of(kind, project)]
@@ -127,7 +127,7 @@ def test_remedies_are_of_the_requested_kinds() -> None:
     assert of(by="author") == of(without=frozenset({"ChangeNodeGroup"})) == []
 
 
-def test_a_template_lacks_the_label_of_a_role() -> None:
+def test_template_lacks_the_label_of_a_role() -> None:
     assert fixes(empty_group(), nodeSelector={"team": "shop"}) == [
         (
             "Add the node-template tag for label team=shop to node group b, whose template lacks it",
@@ -148,7 +148,7 @@ def test_a_template_lacks_the_label_of_a_role() -> None:
         ({}, (("a",), ("b",)), ()),
     ],
 )
-def test_conditions_on_one_label_have_to_hold_together(
+def test_conditions_on_one_label_must_hold_together(
     selected: dict[str, str], accepted: tuple[tuple[str, ...], ...], added: tuple[str, ...]
 ) -> None:
     expressions = [{"key": "team", "operator": "In", "values": list(values)} for values in accepted]
@@ -158,24 +158,23 @@ def test_conditions_on_one_label_have_to_hold_together(
     assert [summary.split("label team=")[1][0] for summary in summaries if "label team=" in summary] == list(added)
 
 
-def test_what_says_how_a_node_is_is_no_label_to_give() -> None:
+def test_labels_that_describe_a_node_are_not_added() -> None:
     assert fixes(empty_group(), nodeSelector={"topology.kubernetes.io/zone": "a"}) == []
 
 
-def test_a_label_that_is_not_all_that_lacks_is_no_fix() -> None:
+def test_label_is_no_fix_if_more_is_missing() -> None:
     assert fixes(empty_group(cpu="1"), nodeSelector={"team": "shop"}) == []
 
 
-def test_a_maximum_that_is_not_all_that_stands_in_the_way_is_no_fix() -> None:
+def test_maximum_is_no_fix_if_it_is_not_the_only_obstacle() -> None:
     assert fixes(empty_group(cpu="1", most=0)) == []
 
 
-def test_where_a_node_comes_nothing_has_to_change() -> None:
+def test_pod_that_gets_a_new_node_needs_no_fix() -> None:
     assert fixes(empty_group()) == []
 
 
-def test_the_group_is_as_it_was_given() -> None:
-    """Trying does not change it."""
+def test_trying_fixes_does_not_change_the_group() -> None:
     group = empty_group()
     before = json.dumps(group)
     fixes(group, nodeSelector={"team": "shop"})
@@ -189,8 +188,8 @@ def test_the_group_is_as_it_was_given() -> None:
         ("pod didn't trigger scale-up: 1 in backoff after failed scale-up", False),
     ],
 )
-def test_what_the_autoscaler_said_itself(message: str, agrees: bool) -> None:
-    """Its last event about the pod; kube-scheduler's are not looked at."""
+def test_last_event_of_the_autoscaler_is_compared(message: str, agrees: bool) -> None:
+    """Only its last event about the pod counts. Events of kube-scheduler are ignored."""
     about = {"kind": "Pod", "namespace": "d", "name": "web", "uid": "1"}
     events = [
         {

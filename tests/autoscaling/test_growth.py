@@ -40,7 +40,7 @@ def build_filling_pod(name: str) -> Json:
     return {"kind": "Pod", "metadata": {"name": f"full-{name}", "namespace": "d"}, "spec": spec}
 
 
-def grown(
+def simulate_growth(
     manifest: Json, most: int, *zones: str
 ) -> tuple[kschedctl.commands.simulate_scheduling.report.SimulationReport, NodeGrowth]:
     """Simulate a manifest in a cluster with a group of one full node in each zone."""
@@ -54,18 +54,18 @@ def grown(
     return report, report.growth
 
 
-def test_as_many_nodes_as_it_takes() -> None:
-    """Five pods of 2 cores on nodes of 4 cores: three more nodes."""
-    report, growth = grown(web(5), 10, "a")
+def test_group_grows_by_the_nodes_that_pods_need() -> None:
+    """Five pods of 2 cores need three new nodes of 4 cores."""
+    report, growth = simulate_growth(web(5), 10, "a")
     assert (growth.nodes, growth.unplaced_count, len(growth.placements)) == (3, 0, 5)
     assert set(growth.placements.values()) == {"g-a-new-1", "g-a-new-2", "g-a-new-3"}
     assert report.build_first_line() == ("All scheduled:", "0 pods now, 5 with 3 new nodes (3 of g-a)")
     assert (report.good, report.undecided, report.unplaced) == (True, False, 5)
 
 
-def test_no_more_than_the_group_may_have() -> None:
-    """Two more nodes take four of the five."""
-    report, growth = grown(web(5), 3, "a")
+def test_growth_stops_at_the_maximum() -> None:
+    """The maximum allows two more nodes, which take four of the five pods."""
+    report, growth = simulate_growth(web(5), 3, "a")
     assert (growth.nodes, growth.unplaced_count, len(growth.placements)) == (2, 1, 4)
     (never,) = growth.never
     assert never.autoscaler == "pod didn't trigger scale-up: 1 max node group size reached"
@@ -73,18 +73,18 @@ def test_no_more_than_the_group_may_have() -> None:
     assert not report.good
 
 
-def test_pods_that_no_node_would_take() -> None:
-    _, growth = grown(web(1, cpu="5"), 3, "a")
+def test_pods_too_large_for_any_node_add_no_node() -> None:
+    _, growth = simulate_growth(web(1, cpu="5"), 3, "a")
     assert (growth.nodes, growth.loops, growth.unplaced_count) == (0, 0, 1)
     assert growth.never[0].autoscaler == "pod didn't trigger scale-up: 1 Insufficient cpu"
 
 
 def test_groups_of_several_zones_grow_until_pods_are_spread() -> None:
-    """Four pods that spread evenly over two zones: one node in each has room for two."""
+    """Four pods spread evenly over two zones, where one new node each has room for two."""
     selector = {"matchLabels": {"app": "web"}}
     key = "topology.kubernetes.io/zone"
     spread = {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
-    _, growth = grown(web(4, topologySpreadConstraints=[spread]), 5, "a", "b")
+    _, growth = simulate_growth(web(4, topologySpreadConstraints=[spread]), 5, "a", "b")
     assert [(pool.pool, pool.zone, pool.new, pool.pods) for pool in growth.pools] == [
         ("g-a", "a", 1, 2),
         ("g-b", "b", 1, 2),
@@ -92,14 +92,14 @@ def test_groups_of_several_zones_grow_until_pods_are_spread() -> None:
     assert growth.sentence == "2 new nodes (1 of g-a; 1 of g-b)"
 
 
-def test_nothing_grows_where_all_fit() -> None:
+def test_no_group_grows_if_all_pods_fit() -> None:
     cluster = kschedctl.Cluster.from_objects([node("n-a", "a")], assume_complete=True)
     groups = [{"id": "g", "min": 0, "max": 3, "target": 1, "nodes": ["n-a"]}]
     report = kschedctl.simulate(cluster, [web(2)], autoscaler=choose_autoscaler(cluster, NOW, UserGroups(groups)))
     assert (report.growth, report.good) == (None, True)
 
 
-def test_groups_without_limits_are_in_doubt() -> None:
+def test_groups_without_limits_make_growth_uncertain() -> None:
     cluster = kschedctl.Cluster.from_objects([node("n-a", "a"), build_filling_pod("n-a")], assume_complete=True)
     report = kschedctl.simulate(cluster, [web(1)], autoscaler=choose_autoscaler(cluster, NOW, UserGroups(label="pool")))
     assert report.undecided
@@ -107,15 +107,15 @@ def test_groups_without_limits_are_in_doubt() -> None:
     assert "their minimum and maximum sizes are unknown" in report.growth.doubts[0]
 
 
-def test_nobody_is_known_to_make_nodes() -> None:
+def test_missing_autoscaler_is_an_error() -> None:
     with pytest.raises(kschedctl.KschedctlError, match="no node groups are known"):
         choose_autoscaler(kschedctl.Cluster.from_objects([]), NOW)
 
 
-def test_an_end_that_was_not_reached_is_in_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a loop nothing was added, though a node would come."""
+def test_unfinished_growth_is_uncertain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node would come, but no loop is allowed, so none was added."""
     monkeypatch.setattr("kschedctl.fixes.new_node.MAX_LOOPS", 0)
-    report, growth = grown(web(1), 3, "a")
+    report, growth = simulate_growth(web(1), 3, "a")
     assert (growth.nodes, growth.unplaced_count, report.undecided) == (0, 1, True)
     assert growth.doubts == ("after 0 loops, it is still adding nodes",)
 
@@ -137,8 +137,8 @@ def pending(most: int, wants: list[str]) -> kschedctl.commands.explain.pending_r
     return add_node_growth(kschedctl.pending(cluster, now=NOW), lambda: growth)
 
 
-def test_all_that_wait_are_told_how_many_nodes_come_for_them() -> None:
-    """Three pods of 3 cores on nodes of 4: three nodes; one of 9 cores fits none of them."""
+def test_new_nodes_are_reported_for_all_waiting_pods() -> None:
+    """Three pods of 3 cores need three nodes of 4 cores. The pod of 9 cores fits on none."""
     report = pending(10, ["3", "3", "3", "9"])
     assert report.growth is not None
     assert [(pool.pool, pool.new, pool.pods) for pool in report.growth.pools] == [("g", 3, 3)]
@@ -149,21 +149,21 @@ def test_all_that_wait_are_told_how_many_nodes_come_for_them() -> None:
     assert "d/w3: pod didn't trigger scale-up: 1 Insufficient cpu" in shown
 
 
-def test_a_group_at_its_maximum_grows_for_none() -> None:
+def test_group_at_its_maximum_does_not_grow() -> None:
     report = pending(1, ["3"])
     assert report.growth is not None
     assert (report.growth.nodes, report.growth.unplaced_count) == (0, 1)
     assert "pod didn't trigger scale-up: 1 max node group size reached" in report.to_markdown()
 
 
-def test_where_nobody_makes_nodes_nothing_is_said_of_them() -> None:
+def test_new_nodes_are_not_mentioned_without_an_autoscaler() -> None:
     cluster = kschedctl.Cluster.from_objects([node("n", "a"), build_filling_pod("n")], assume_complete=True)
     assert simulate_node_growth(cluster, NOW) is None
     assert kschedctl.pending(cluster).growth is None
 
 
-def test_how_far_it_is_is_told() -> None:
-    """A part for each group that may grow, and one for each node that may go."""
+def test_progress_is_reported() -> None:
+    """There is one step for each group that may grow, and one for each node that may be removed."""
     told: list[tuple[str, int]] = []
     done: list[int] = []
 

@@ -44,13 +44,13 @@ WEDNESDAY = "2026-03-04T12:00:00Z"
         ("*/7 * * * *", 1, True),
     ],
 )
-def test_hits(schedule: str, hours: int, expected: bool) -> None:
-    """The fourth of March 2026 was a Wednesday."""
+def test_schedules_are_active_for_their_duration(schedule: str, hours: int, expected: bool) -> None:
+    """4 March 2026 was a Wednesday."""
     assert is_schedule_active(schedule, parse_microseconds(WEDNESDAY), hours * HOUR) is expected
 
 
 @pytest.mark.parametrize("schedule", ["", "* * * *", "61 * * * *", "a * * * *", "*/0 * * * *", "5-2 * * * *"])
-def test_no_cron_expression(schedule: str) -> None:
+def test_invalid_cron_expressions_are_errors(schedule: str) -> None:
     with pytest.raises(InputError, match="cron expression"):
         is_schedule_active(schedule, parse_microseconds(WEDNESDAY), HOUR)
 
@@ -69,14 +69,14 @@ def test_no_cron_expression(schedule: str) -> None:
         ([{"nodes": "5", "schedule": "never", "duration": "1h"}], 0),
     ],
 )
-def test_allowance(budgets: list[dict[str, object]], expected: int) -> None:
+def test_allowed_disruptions_of_budgets(budgets: list[dict[str, object]], expected: int) -> None:
     pool = convert_builtins({"metadata": {"name": "p"}, "spec": {"disruption": {"budgets": budgets}}}, NodePool)
     assert get_allowed_disruptions(pool, 11, "Drifted", parse_microseconds(WEDNESDAY)) == expected
 
 
 @pytest.mark.parametrize("disruption", [{}, {"budgets": None}, {"budgets": [{}]}, {"consolidateAfter": None}])
-def test_what_is_left_out_is_as_the_api_server_fills_it_in(disruption: dict[str, object]) -> None:
-    """The schema's defaults: one budget of 10 %, here of 11 nodes and rounded up, and consolidation at once."""
+def test_omitted_fields_get_the_api_defaults(disruption: dict[str, object]) -> None:
+    """The schema defaults to consolidation at once and to one budget of 10 %, which rounds up to 2 of 11 nodes."""
     pool = convert_builtins({"metadata": {"name": "p"}, "spec": {"disruption": disruption}}, NodePool)
     assert get_allowed_disruptions(pool, 11, "Drifted", parse_microseconds(WEDNESDAY)) == 2
     assert pool.spec.disruption.consolidate_after == "0s"
@@ -84,8 +84,8 @@ def test_what_is_left_out_is_as_the_api_server_fills_it_in(disruption: dict[str,
 
 
 @pytest.mark.parametrize(("allowed", "blocked"), [(0, {"k1": "base"}), (1, {})])
-def test_an_exhausted_budget_is_named_as_what_keeps_nodes(allowed: int, blocked: dict[str, str]) -> None:
-    """Alone, k1 could be deleted and k2 could not; only k1 stays because of the budget."""
+def test_exhausted_budget_is_named_as_the_obstacle(allowed: int, blocked: dict[str, str]) -> None:
+    """Without the budget, k1 could be deleted and k2 could not, so only k1 stays because of it."""
     command = DisruptionCommand("delete", ("k1",), 0.2, (), ())
     candidates = tuple(DisruptionCandidate(name, "base", 0.2, 1.0, 1.0, 0.2) for name in ("k1", "k2"))
     report = Disruption(
@@ -101,7 +101,7 @@ def test_an_exhausted_budget_is_named_as_what_keeps_nodes(allowed: int, blocked:
     assert verdicts.describe_node("k2") == "stays: Can't replace"
 
 
-def test_the_short_form_of_provision_says_why_pods_get_no_node() -> None:
+def test_short_form_of_provision_gives_the_reasons() -> None:
     report = Provisioning(
         pending=("a/p1", "a/p2", "a/p3"),
         pod_errors={"a/p1": ProvisioningError("no type", ()), "a/p2": ProvisioningError("no type", ())},
@@ -115,7 +115,7 @@ def test_the_short_form_of_provision_says_why_pods_get_no_node() -> None:
 
 
 @pytest.mark.parametrize(("seen", "known"), [(0, "no instance type is known, so some may fit"), (1, "others may fit")])
-def test_without_instance_types_the_first_line_says_that_others_may_fit(seen: int, known: str) -> None:
+def test_first_line_mentions_missing_instance_types(seen: int, known: str) -> None:
     report = Provisioning(pending=("a/p",), pod_errors={"a/p": ProvisioningError("no type", ())}, seen_types=seen)
     assert known in str(report)
     assert any("--instance-types FILE" in warning for warning in report.summary().warnings)

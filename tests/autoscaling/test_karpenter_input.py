@@ -33,7 +33,7 @@ def run_provisioning(types: list[Any], *objects: Json, now: str = NOW, **options
         ([TYPE], {"maxInstanceTypes": "all"}, "maxInstanceTypes", "options"),
     ],
 )
-def test_what_cannot_be_read(types: list[Any], options: Json, message: str, where: str) -> None:
+def test_invalid_input_is_one_clear_line(types: list[Any], options: Json, message: str, where: str) -> None:
     with pytest.raises(kschedctl.KschedctlError) as caught:
         run_provisioning(types, **options)
     assert message in str(caught.value)
@@ -41,12 +41,12 @@ def test_what_cannot_be_read(types: list[Any], options: Json, message: str, wher
     assert "\n" not in str(caught.value)
 
 
-def test_a_time_that_is_none() -> None:
+def test_invalid_time() -> None:
     with pytest.raises(kschedctl.KschedctlError, match="is not a time"):
         run_provisioning([TYPE], now="noon")
 
 
-def test_without_pools_nothing_is_launched() -> None:
+def test_nothing_is_launched_without_node_pools() -> None:
     refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
     pod: Json = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "d"}}
     pod |= {"spec": {"containers": [{"name": "c"}]}, "status": {"phase": "Pending", "conditions": [refused]}}
@@ -56,7 +56,7 @@ def test_without_pools_nothing_is_launched() -> None:
     assert kschedctl.disrupt(kschedctl.Cluster.from_objects([pod]), [], now=NOW).per_node == {}
 
 
-def test_an_empty_cluster() -> None:
+def test_empty_cluster() -> None:
     assert run_provisioning([]).to_dict() == run_provisioning([TYPE]).to_dict()
 
 
@@ -79,8 +79,8 @@ OLD: Json = {
 }
 
 
-def test_v1beta1_is_read_as_its_conversion_has_it() -> None:
-    """nodepool_conversion.go of v1.0.0: ConvertFrom."""
+def test_v1beta1_is_converted() -> None:
+    """Upstream: ConvertFrom in nodepool_conversion.go of v1.0.0."""
     (pool,) = kschedctl.Cluster.from_objects([OLD]).karpenter_node_pools
     reference = pool.spec.template.spec.node_class_ref
     assert (reference.group, reference.kind, reference.name) == ("karpenter.k8s.aws", "EC2NodeClass", "default")
@@ -89,7 +89,7 @@ def test_v1beta1_is_read_as_its_conversion_has_it() -> None:
     assert (disruption.consolidation_policy, disruption.consolidate_after) == ("WhenEmptyOrUnderutilized", "0s")
 
 
-def test_v1beta1_with_a_policy_that_v1_has_too() -> None:
+def test_v1beta1_with_a_policy_of_v1() -> None:
     own = {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "30s"}
     (pool,) = kschedctl.Cluster.from_objects([{**OLD, "spec": {**OLD["spec"], "disruption": own}}]).karpenter_node_pools
     assert (pool.spec.disruption.consolidation_policy, pool.spec.disruption.consolidate_after) == ("WhenEmpty", "30s")
@@ -103,5 +103,5 @@ def test_v1beta1_with_a_policy_that_v1_has_too() -> None:
         ({**OLD, "apiVersion": "hypershift.openshift.io/v1beta1", "spec": {"clusterName": "a"}}, []),
     ],
 )
-def test_fields_that_no_version_has_are_named(document: Json, expected: list[str]) -> None:
+def test_unknown_fields_are_named(document: Json, expected: list[str]) -> None:
     assert [str(field) for field in find_unknown_fields(document)] == expected

@@ -24,7 +24,7 @@ DIFFERENT = (
 )
 
 WITHOUT_CONSTRAINTS = "node(s) didn't match pod anti-affinity rules"
-"""Of pods with a claim whose volume cannot be found: Karpenter places them as if they had no topology."""
+"""Pods with a claim whose volume cannot be found. Karpenter places them as if they had no topology."""
 
 
 def is_known_to_differ(pod: Pod, message: str) -> bool:
@@ -57,8 +57,8 @@ def plan(report: Provisioning) -> dict[str, str]:
     return planned
 
 
-def test_each_pod_fits_on_its_own_node() -> None:
-    """Each of them asked about alone, with all others in their places."""
+def test_pods_fit_where_karpenter_plans_them() -> None:
+    """Each pod is explained alone, with all other pods in their planned places."""
     asked = 0
     for line in list(family_lines("autoscaling/provisioning"))[::3]:
         case = json.loads(line)
@@ -81,8 +81,8 @@ def test_each_pod_fits_on_its_own_node() -> None:
     assert asked > 100
 
 
-def test_who_stays_pending_is_told() -> None:
-    """A pod that Karpenter gives a node, and whose local volume is on another."""
+def test_pods_that_stay_pending_are_reported() -> None:
+    """Karpenter launches a node for such a pod, but its local volume is on another node."""
     told = 0
     for line in list(family_lines("autoscaling/provisioning"))[::3]:
         given = json.loads(line)["input"]

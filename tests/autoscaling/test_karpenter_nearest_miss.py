@@ -124,13 +124,13 @@ GPU = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
         ),
     ],
 )  # fmt: skip
-def test_all_that_is_missing(asked: Json, given: Json, missing: list[str]) -> None:
+def test_all_missing_properties_are_reported(asked: Json, given: Json, missing: list[str]) -> None:
     (verdict,) = explain_node(asked, given).pools
     assert not verdict.takes
     assert list(verdict.missing) == missing
 
 
-def test_what_daemon_sets_take_is_needed_too() -> None:
+def test_requests_of_daemon_sets_count() -> None:
     template = {"metadata": {"labels": {"app": "log"}}, "spec": pod("200m")["spec"]}
     daemon = {
         "apiVersion": "apps/v1",
@@ -142,15 +142,15 @@ def test_what_daemon_sets_take_is_needed_too() -> None:
     assert verdict.missing == (f"{NONE}; {FAR}, 8 needed",)
 
 
-def test_the_closest_pool_lacks_the_fewest_things() -> None:
+def test_nearest_pool_lacks_the_fewest_properties() -> None:
     near, far = pool("near", taints=[GPU]), pool("far", taints=[GPU], limits={"cpu": "1"})
     answer = explain_node(pod(), far, near)
     assert (answer.closest, answer.would_launch) == ("near", False)
     assert not explain_node(pod(), near, pool("free")).closest
 
 
-def test_what_is_missing_mends_the_pool() -> None:
-    """The pod with the toleration, and the pool with the label, are taken."""
+def test_adding_what_is_missing_makes_the_pod_fit() -> None:
+    """A node comes once the pod has the toleration or the pool has the label."""
     tolerating = {**pod(nodeSelector={"team": "a"})}
     tolerating["spec"] = {**tolerating["spec"], "tolerations": [{"key": "gpu", "operator": "Exists"}]}
     (verdict,) = explain_node(tolerating, pool(taints=[GPU], labels={"team": "a"})).pools
@@ -165,13 +165,13 @@ def test_what_is_missing_mends_the_pool() -> None:
          "NodePool requirements filtered out all compatible available instance types"),
     ],
 )  # fmt: skip
-def test_pools_that_take_no_part(given: Json, answer: str) -> None:
+def test_reasons_of_unusable_pools(given: Json, answer: str) -> None:
     base = pool()
     (verdict,) = explain_node(pod(), {**base, "spec": {**base["spec"], **given}}).pools
     assert (verdict.takes, verdict.answer) == (False, answer)
 
 
-def test_a_pool_that_is_not_ready_says_why() -> None:
+def test_unready_pool_gives_its_reason() -> None:
     status = {"conditions": [{"type": "Ready", "status": "False", "message": "NodeClass not found"}]}
     (verdict,) = explain_node(pod(), {**pool(), "status": status}).pools
     assert verdict.answer == "not used: not Ready: NodeClass not found"
@@ -195,8 +195,8 @@ def event(reason: str, message: str, at: str) -> Json:
 REFUSED = "Failed to schedule pod, did not tolerate taint (taint=gpu=yes:NoSchedule)"
 
 
-def test_what_karpenter_writes_and_wrote() -> None:
-    """kube-scheduler's own event of the same reason is not Karpenter's."""
+def test_events_of_karpenter_are_compared() -> None:
+    """kube-scheduler's own event of the same reason is ignored."""
     events = [
         event("FailedScheduling", REFUSED, "2026-03-04T11:00:00Z"),
         event("FailedScheduling", "0/3 nodes are available: 3 Insufficient cpu.", "2026-03-04T11:30:00Z"),
@@ -234,7 +234,7 @@ WISHES: Json = {
 SOFT = {"key": "spot", "effect": "PreferNoSchedule"}
 
 
-def test_differences_that_matter_are_named() -> None:
+def test_relevant_rule_differences_are_named() -> None:
     said = explain_node(pod(**WISHES), pool(taints=[SOFT])).differences
     assert said == (
         "Karpenter tries the 2 required node affinity terms one at a time, in the order of the manifest",

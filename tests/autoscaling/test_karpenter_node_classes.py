@@ -65,7 +65,7 @@ def run_provisioning(*objects: Json, zones: str = "abc") -> Any:
     return kschedctl.provision(cluster, [instance_type("m.large", zones)], now=NOW)
 
 
-def test_nodes_come_only_where_there_are_subnets() -> None:
+def test_nodes_are_launched_only_in_zones_with_subnets() -> None:
     subnets = {"subnets": [{"id": "s-1", "zone": "a"}, {"id": "s-2", "zone": "b"}]}
     waiting = pod({"cpu": "1"}, zone="c")
     assert len(run_provisioning(pool(), waiting).new_node_claims) == 1
@@ -94,14 +94,14 @@ def test_nodes_come_only_where_there_are_subnets() -> None:
         ({"blockDeviceMappings": [{"ebs": {"volumeSize": "100Gi"}}], "instanceStorePolicy": "RAID0"}, 20),
     ],
 )
-def test_the_root_volume_is_the_ephemeral_storage(spec: Json, gibibytes: int) -> None:
+def test_root_volume_is_the_ephemeral_storage(spec: Json, gibibytes: int) -> None:
     fits, more = (pod({"ephemeral-storage": f"{size}Gi"}) for size in (gibibytes, gibibytes + 1))
     assert len(run_provisioning(pool(), node_class(spec), fits).new_node_claims) == 1
     assert run_provisioning(pool(), node_class(spec), more).new_node_claims == ()
 
 
-def test_the_kubelet_limits_pods() -> None:
-    """Three pods, of which a node takes two."""
+def test_kubelet_limits_pods() -> None:
+    """A node takes two of the three pods."""
     waiting = [pod({"cpu": "1"}) for _ in range(3)]
     for number, each in enumerate(waiting):
         each["metadata"] = {"name": f"p{number}", "namespace": "d", "uid": f"p{number}"}
@@ -117,7 +117,7 @@ def test_disk_and_pods_of_aks() -> None:
     assert blue.node_class == "AKSNodeClass default: 250 pods per node, 128G disk"
 
 
-def test_a_pool_whose_class_is_not_ready_takes_no_part() -> None:
+def test_pool_of_an_unready_class_is_skipped() -> None:
     report = run_provisioning(pool(), node_class(status={"conditions": FAILED}), pod({"cpu": "1"}))
     why = "EC2NodeClass default is not ready: SubnetSelector did not match"
     assert (report.scheduler_error, report.node_classes) == ("no nodepools found", {"blue": why})
@@ -125,7 +125,7 @@ def test_a_pool_whose_class_is_not_ready_takes_no_part() -> None:
     assert run_provisioning(pool(**ready), node_class(status={"conditions": FAILED}), pod({"cpu": "1"})).new_node_claims
 
 
-def test_a_class_that_is_not_there_and_one_that_was_not_read() -> None:
+def test_missing_class_differs_from_unread_class() -> None:
     objects = [pool(), pod({"cpu": "1"})]
     cluster, types = kschedctl.Cluster.from_objects(objects), [instance_type("m.large", "a")]
     for gaps, why in (({}, "does not exist"), ({"EC2NodeClass": Gap(NOT_GIVEN)}, "was not read")):
@@ -135,7 +135,7 @@ def test_a_class_that_is_not_there_and_one_that_was_not_read() -> None:
         assert (len(report.new_node_claims), report.unknown) == (1, ())
 
 
-def test_a_class_that_may_not_be_read_leaves_the_answer_open() -> None:
+def test_forbidden_class_leaves_the_answer_undecided() -> None:
     cluster = kschedctl.Cluster.from_objects([pool(), pod({"cpu": "1"})])
     cluster.gaps["EC2NodeClass"] = Gap("could not be read: forbidden")
     report = kschedctl.provision(cluster, [instance_type("m.large", "a")], now=NOW)
@@ -143,8 +143,8 @@ def test_a_class_that_may_not_be_read_leaves_the_answer_open() -> None:
     assert [each.kind for each in report.unknown] == ["EC2NodeClass"]
 
 
-def test_a_zone_without_subnet_and_a_request_that_no_type_meets_are_both_told() -> None:
-    """Types of the field situation have 2 to 8 CPUs; its NodeClass has no subnet in eu-1a."""
+def test_missing_subnet_and_excessive_request_are_both_reported() -> None:
+    """Instance types of the field situation have 2 to 8 CPUs. Its NodeClass has no subnet in eu-1a."""
     folder = Path(__file__).parent.parent / "field"
     items = yaml.safe_load((folder / "33-karpenter-subnet-zone" / "in.yaml").read_text())["items"]
     (waiting,) = [each for each in items if each["kind"] == "Pod"]

@@ -9,7 +9,7 @@ from kschedctl.autoscaling.karpenter.labels import WELL_KNOWN, ZONE
 from kschedctl.autoscaling.karpenter.requirements import LabelRequirement, Requirements
 
 UNIVERSE = ("", "a", "b", "1", "2", "3", "10", "+2", "x1", "-5", "007")
-"""Some values, and one that nobody names stands for all others."""
+"""Some values, and one that no requirement names, which stands for all others."""
 VALUES = st.lists(st.sampled_from(UNIVERSE[1:]), max_size=4)
 NUMBERS = st.sampled_from(("1", "2", "3", "10"))
 REQUIREMENTS = st.one_of(
@@ -26,7 +26,7 @@ def allowed(requirement: LabelRequirement) -> set[str]:
 
 
 @given(REQUIREMENTS, REQUIREMENTS)
-def test_an_intersection_allows_what_both_allow(a: LabelRequirement, b: LabelRequirement) -> None:
+def test_intersection_allows_what_both_allow(a: LabelRequirement, b: LabelRequirement) -> None:
     both = a.intersection(b)
     assert allowed(both) == allowed(a) & allowed(b)
     assert allowed(b.intersection(a)) == allowed(both)
@@ -37,7 +37,7 @@ def test_an_intersection_allows_what_both_allow(a: LabelRequirement, b: LabelReq
 
 
 def test_bounds_count_whole_numbers() -> None:
-    """More than 2 is 3 or more, and a text is none."""
+    """More than 2 means 3 or more. A value that is not a number is outside all bounds."""
     over = LabelRequirement.from_operator("k", "Gt", ("2",))
     assert [over.allows_value(value) for value in ("2", "3", "x", "+3", "")] == [False, True, False, True, False]
     assert str(over) == "k Exists >=3"
@@ -54,8 +54,8 @@ def test_at_most_five_values_are_shown() -> None:
     assert str(LabelRequirement.from_operator("k", "In", "gfedcba")) == "k In [a b c d e and 2 others]"
 
 
-def test_a_label_that_is_not_defined() -> None:
-    """Who does not want it is content; who wants it is told which one may have been meant."""
+def test_undefined_label() -> None:
+    """A requirement that excludes the label is met. One that needs the label is rejected, with a suggestion."""
     node = Requirements.from_labels({"team": "red"})
     wanted = Requirements.from_list([LabelRequirement.from_operator("zone", "In", ("a",))])
     assert node.describe_conflict(wanted) == 'label "zone" does not have known values'
@@ -70,5 +70,5 @@ def test_a_label_that_is_not_defined() -> None:
     )
 
 
-def test_old_names_of_labels_mean_the_new_ones() -> None:
+def test_old_label_names_mean_the_new_ones() -> None:
     assert LabelRequirement.from_operator("failure-domain.beta.kubernetes.io/zone", "In", ("a",)).key == ZONE

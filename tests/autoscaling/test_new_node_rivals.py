@@ -65,27 +65,27 @@ def answer(maximum: int, *pods: Json) -> NewNode:
 LAST, FIRST, SECOND = waiting("last", 0), waiting("first", 20), waiting("second", 10)
 
 
-def test_alone_nothing_is_said_of_a_queue() -> None:
+def test_single_pod_has_no_rivals() -> None:
     told = answer(3, LAST)
     assert (told.would_launch, told.queue) == (True, None)
 
 
-def test_the_pod_shares_the_new_nodes_with_those_ahead() -> None:
+def test_pod_shares_new_nodes_with_pods_ahead() -> None:
     told = answer(4, LAST, FIRST, SECOND).queue
     assert told is not None
     assert (told.nodes, told.placed, told.enough) == (3, True, 3)
     assert sorted(told.rivals) == ["d/first", "d/second"]
 
 
-def test_those_ahead_take_all_nodes_that_may_come() -> None:
-    """Two more nodes are allowed, and both go to pods of a higher priority; three would be enough."""
+def test_pods_ahead_take_all_new_nodes() -> None:
+    """The group allows two more nodes, and both go to pods of a higher priority. Three would be enough."""
     told = answer(3, LAST, FIRST, SECOND).queue
     assert told is not None
     assert (told.nodes, told.placed, told.enough) == (2, False, 3)
     assert sorted(told.rivals) == ["d/first", "d/second"]
 
 
-def test_no_number_of_nodes_is_enough_for_a_pod_that_fits_none() -> None:
+def test_pod_too_large_for_any_node_needs_no_number() -> None:
     told = answer(3, waiting("last", 0, nodeSelector={"a": "b"}), FIRST)
     assert (told.would_launch, told.queue) == (False, None)
 
@@ -97,7 +97,7 @@ def test_no_number_of_nodes_is_enough_for_a_pod_that_fits_none() -> None:
         (3, "Not for this pod: the Cluster Autoscaler adds 2 new nodes (2 of a), but 2 other waiting pods"),
     ],
 )
-def test_the_words(maximum: int, sentence: str) -> None:
+def test_sentence_about_new_nodes(maximum: int, sentence: str) -> None:
     page = repr(build_new_node_section(answer(maximum, LAST, FIRST, SECOND), Style()))
     assert sentence in page
     assert ("need this capacity; 3 new nodes would be enough for all" in page) == (maximum == 3)
@@ -112,8 +112,8 @@ def scaled_up(*pods: Json) -> Any:
     return kschedctl.scale_up(cluster, groups, now=NOW)
 
 
-def test_a_pod_that_the_autoscaler_does_not_see_yet_takes_the_new_node() -> None:
-    """kube-scheduler has not refused d/first yet, so one node comes for d/last, and d/first gets it."""
+def test_unseen_pod_takes_the_new_node() -> None:
+    """kube-scheduler has not rejected d/first yet, so one node comes for d/last, but d/first gets it."""
     unseen = waiting("first", 20)
     unseen["status"]["conditions"] = []
     report = scaled_up(LAST, unseen)
@@ -123,7 +123,7 @@ def test_a_pod_that_the_autoscaler_does_not_see_yet_takes_the_new_node() -> None
     assert not report.are_all_placed
 
 
-def test_no_number_that_the_group_allows_is_enough() -> None:
+def test_maximum_may_be_too_low_for_all_pods() -> None:
     unseen = [waiting(name, 20) for name in ("first", "second")]
     for pod in unseen:
         pod["status"]["conditions"] = []
@@ -131,7 +131,7 @@ def test_no_number_that_the_group_allows_is_enough() -> None:
     assert (sorted(report.still_pending), report.enough) == (["d/last"], None)
 
 
-def test_nothing_is_pending_where_all_are_seen() -> None:
+def test_no_pod_stays_pending_if_all_are_seen() -> None:
     report = scaled_up(LAST, FIRST)
     assert (report.still_pending, report.rivals, report.enough) == ({}, (), None)
     assert report.are_all_placed

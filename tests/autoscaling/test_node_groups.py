@@ -107,8 +107,11 @@ MEMBERS: dict[str, tuple[str, Json]] = {
 
 
 @pytest.mark.parametrize("provider", MEMBERS)
-def test_nodes_find_their_group(provider: str) -> None:
-    """By what clouds call both; another node and another group stay apart."""
+def test_nodes_are_matched_to_their_groups(provider: str) -> None:
+    """They are matched by names that both share on each cloud.
+
+    A node of no group and a group without nodes stay separate.
+    """
     group, member = MEMBERS[provider]
     other = node("other", {"team": "x"})
     groups = find_groups(status((group, 1, 5, 1, 1), ("elsewhere", 0, 3, 0, 0)), member, other)
@@ -120,13 +123,13 @@ def test_nodes_find_their_group(provider: str) -> None:
     assert second["templateUnknown"] is True
 
 
-def test_labels_have_one_row_and_a_source_each() -> None:
+def test_labels_share_a_row_but_have_separate_sources() -> None:
     assert len({label.key for label in POOL_LABELS}) == len(POOL_LABELS)
     assert all(label.source.startswith("https://") for label in POOL_LABELS)
 
 
-def test_two_groups_that_could_be_meant_are_not_guessed() -> None:
-    """Two Auto Scaling groups of node groups called alike in two clusters."""
+def test_ambiguous_groups_are_not_guessed() -> None:
+    """Two Auto Scaling groups belong to node groups of the same name in two clusters."""
     member = node("ip-1", {"kops.k8s.io/instancegroup": "blue"})
     groups = find_groups(status(("blue.a.example.com", 0, 3, 1, 1), ("blue.b.example.com", 0, 3, 0, 0)), member)
     assert nodes_of(groups) == {"blue.a.example.com": [], "blue.b.example.com": []}
@@ -136,8 +139,8 @@ def test_two_groups_that_could_be_meant_are_not_guessed() -> None:
     )
 
 
-def test_the_state_of_a_group() -> None:
-    """What is on its way is asked for; what backs off may not grow."""
+def test_state_of_a_group_limits_its_growth() -> None:
+    """Nodes that are on their way count for the target. A group in backoff may not grow."""
     groups = find_groups(status(("blue", 0, 9, 5, 3), state="InProgress"))
     assert groups.active_scale_ups == {"blue": 2}
     (group,) = find_groups(status(("blue", 0, 9, 5, 5), state="Backoff")).groups
@@ -150,7 +153,8 @@ CAPACITY = "capacity.cluster-autoscaler.kubernetes.io"
 
 
 def test_cluster_api() -> None:
-    """A MachineDeployment with its nodes by machines, one without nodes by capacity, and what is not autoscaled."""
+    """The objects are a MachineDeployment whose nodes are found by machines, an empty one with capacity annotations,
+    and one that is not autoscaled."""
     capacity = {f"{CAPACITY}/cpu": "8", f"{CAPACITY}/memory": "16G", f"{CAPACITY}/gpu-type": "nvidia.com/gpu"}
     capacity |= {
         f"{CAPACITY}/gpu-count": "2",
@@ -190,7 +194,7 @@ def test_cluster_api() -> None:
 
 
 def test_openshift() -> None:
-    """MachineSets with its own annotations."""
+    """MachineSets of OpenShift have annotations of their own."""
     own = {
         **limits("1", "4", "machine.openshift.io"),
         "machine.openshift.io/vCPU": "4",
@@ -214,7 +218,7 @@ def test_openshift() -> None:
         ({**limits("0", "1"), f"{CAPACITY}/cpu": "lots"}, "quantities must match"),
     ],
 )
-def test_annotations_that_make_no_sense(annotations: Json, said: str) -> None:
+def test_invalid_annotations(annotations: Json, said: str) -> None:
     groups = find_groups(
         machines("MachineDeployment", "bad", annotations), machines("MachineDeployment", "good", limits("0", "1"))
     )
@@ -225,7 +229,7 @@ def test_annotations_that_make_no_sense(annotations: Json, said: str) -> None:
 
 
 def test_flags() -> None:
-    """Of the container, with the defaults of its release; what makes no sense is named."""
+    """The flags are those of the container, with the defaults of its release. Invalid flags are reported."""
     groups = find_groups(
         deployment(
             *(
@@ -269,7 +273,7 @@ def test_flags() -> None:
 
 
 def test_defaults_of_an_older_release() -> None:
-    """Before 1.33 the expander was random, and pods of kube-system kept their nodes."""
+    """Before 1.33 the default expander was random, and pods of kube-system kept their nodes."""
     groups = find_groups(
         deployment(image="k8s.gcr.io/cluster-autoscaler:v1.31.1"), node("n", {"hcloud/node-group": "a"})
     )
@@ -277,8 +281,8 @@ def test_defaults_of_an_older_release() -> None:
     assert groups.sources[-1].endswith("else the defaults of release 1.31, replayed as 1.36")
 
 
-def test_what_is_given_wins_and_adds() -> None:
-    """Sizes of one group and the template of another are given; the third stays as the cluster tells it."""
+def test_user_input_takes_precedence() -> None:
+    """The user gives the sizes of one group and the template of another. The third is read from the cluster."""
     template = {"metadata": {"name": "t"}, "status": {"capacity": {"cpu": "4", "memory": "8Gi", "pods": "110"}}}
     given = UserGroups(
         [{"id": "blue", "max": 99}, {"id": "gpu", "template": template}], {"expander": "random"}, where="g.yaml"
@@ -293,15 +297,15 @@ def test_what_is_given_wins_and_adds() -> None:
     assert groups.options == {"expander": "random"}
 
 
-def test_sizes_of_pools_that_labels_name() -> None:
-    """A pool that the file leaves out is no group."""
+def test_sizes_of_pools_named_by_labels() -> None:
+    """A pool that the file omits is not a group."""
     pools = [node("n1", {"crew": "blue"}), node("n2", {"crew": "green"})]
     groups = find_groups(*pools, given=UserGroups([{"id": "blue", "min": 1, "max": 3}], label="crew", where="g.yaml"))
     assert groups.groups == ({"id": "blue", "min": 1, "max": 3, "target": 1, "nodes": ["n1"]},)
     assert groups.limits_known
 
 
-def test_other_config_maps_are_not_looked_at() -> None:
-    """They may hold anything, in any shape."""
+def test_other_config_maps_are_ignored() -> None:
+    """They may hold anything, in any form."""
     odd = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "odd", "namespace": "shop"}, "data": {"a": 1}}
     assert kschedctl.Cluster.from_objects([odd]).config_maps == ()

@@ -28,8 +28,8 @@ def is_taken(case: Json, loop: AutoscalerLoop, group: str, pod: str) -> bool:
     return template.node.metadata.name in kschedctl.explain(grown, pod).feasible
 
 
-def test_one_more_node_takes_the_pods_for_which_the_group_grows_and_no_other() -> None:
-    """Where no pod is placed before, and by what the real autoscaler said, not by what ours does."""
+def test_one_more_node_takes_only_pods_that_trigger_growth() -> None:
+    """The expected answers are those of the real autoscaler, for cases without pods that are placed before."""
     asked = {True: 0, False: 0}
     for line in family_lines("autoscaling/scaleup"):
         case = json.loads(line)

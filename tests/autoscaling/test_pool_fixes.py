@@ -83,7 +83,7 @@ def offered(*documents: Json) -> list[Remedy]:
     return list(report.remedies)
 
 
-def test_a_label_that_the_pool_lacks_is_added_before_the_pod_asks_for_less() -> None:
+def test_missing_label_of_the_pool_is_the_first_fix() -> None:
     objects = [node_class("b"), pool(), node(), pod(nodeSelector={"team": "shop"})]
     first, *others = offered(*objects)
     assert (first.summary, first.kinds, first.step) == (
@@ -101,26 +101,26 @@ def test_a_label_that_the_pool_lacks_is_added_before_the_pod_asks_for_less() -> 
     assert after.would_launch
 
 
-def test_a_pool_of_another_operating_system_gets_no_label() -> None:
+def test_pool_of_another_operating_system_gets_no_label() -> None:
     linux = {"key": OS, "operator": "In", "values": ["linux"]}
     windows = [{"key": "os", "operator": "Equal", "value": "windows", "effect": "NoSchedule"}]
     asked = pod(nodeSelector={"team": "shop"}, tolerations=windows)
     assert offered(node_class("b"), pool(linux), node(), asked) == []
 
 
-def test_the_node_class_gets_a_subnet_in_the_zone_of_the_pod() -> None:
+def test_node_class_gets_a_subnet_in_the_zone_of_the_pod() -> None:
     first, *_ = offered(node_class("b", "c"), pool(), node(), pod(nodeSelector={ZONE: "a"}))
     assert first.kinds == ("ChangeNodeClass",)
     assert first.summary == "Give EC2NodeClass std a subnet in a: the subnets that it selects are in b, c"
 
 
 @pytest.mark.parametrize("zones", [("a", "b"), ()])
-def test_a_class_with_a_subnet_there_or_of_unknown_subnets_needs_none(zones: tuple[str, ...]) -> None:
+def test_class_with_that_subnet_or_unknown_subnets_needs_none(zones: tuple[str, ...]) -> None:
     kinds = [each.kinds for each in offered(node_class(*zones), pool(), node(), pod(nodeSelector={ZONE: "a"}))]
     assert ("ChangeNodeClass",) not in kinds
 
 
-def test_what_else_lacks_is_no_fix() -> None:
+def test_label_is_no_fix_if_more_is_missing() -> None:
     asked = pod(nodeSelector={"team": "shop"})
     asked["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "9"
     assert ("ChangeNodePool",) not in [each.kinds for each in offered(node_class("b"), pool(), node(), asked)]
@@ -150,8 +150,11 @@ def filling_pod() -> Json:
     return filler
 
 
-def test_the_limit_of_a_pool_is_raised_to_the_smallest_type_that_takes_the_pod() -> None:
-    """The node has 2 CPUs, as the only type; a limit of 3 leaves 1, so that one more node needs a limit of 4."""
+def test_limit_is_raised_by_the_smallest_fitting_type() -> None:
+    """The only instance type has 2 CPUs, and so has the existing node.
+
+    A limit of 3 leaves 1, so one more node needs a limit of 4.
+    """
     objects = [node_class("b"), node(), filling_pod(), pod()]
     fixes = [each for each in offered(limited("3"), *objects) if each.kinds == ("ChangeNodePool",)]
     assert [each.summary for each in fixes] == ["Raise the limit of NodePool base: cpu from 3 to 4"]
@@ -162,7 +165,7 @@ def test_the_limit_of_a_pool_is_raised_to_the_smallest_type_that_takes_the_pod()
         assert answer.would_launch == launches
 
 
-def test_a_limit_that_is_not_the_only_obstacle_is_not_raised() -> None:
+def test_limit_is_not_raised_if_it_is_not_the_only_obstacle() -> None:
     asked = pod(nodeSelector={"team": "shop"})
     assert [
         each for each in offered(limited("3"), node_class("b"), node(), filling_pod(), asked) if "limit" in each.summary
@@ -170,7 +173,7 @@ def test_a_limit_that_is_not_the_only_obstacle_is_not_raised() -> None:
 
 
 def test_nodes_launched_in_earlier_runs_count_for_the_limit() -> None:
-    """A limit of 6 CPUs leaves room for 2 more nodes of 2 CPUs, however often Karpenter runs."""
+    """A limit of 6 CPUs leaves room for 2 more nodes of 2 CPUs, regardless of how often Karpenter runs."""
     pods = [pod() for _ in range(5)]
     for number, each in enumerate(pods):
         each["metadata"]["name"] = f"web-{number}"
@@ -181,7 +184,7 @@ def test_nodes_launched_in_earlier_runs_count_for_the_limit() -> None:
     assert (growth.nodes, growth.unplaced_count) == (2, 3)
 
 
-def test_a_pod_that_gets_a_new_node_needs_no_fix() -> None:
+def test_pod_that_gets_a_new_node_needs_no_fix() -> None:
     cluster = kschedctl.Cluster.from_objects([pool(), node_class("b"), node(), filling_pod(), pod()])
     report = kschedctl.explain(cluster, "d/web", now=NOW)
     assert "new node: Yes, by Karpenter. Only the 1 instance type" in " ".join(report.summary().warnings)

@@ -20,7 +20,7 @@ GROUPS = {
         NodeGroupStatus("g1", 0, 4, 1, 1, "Healthy", "NoActivity"),
     ),
 }
-"""Read off the texts by hand."""
+"""Expected values, read off the texts by hand."""
 
 
 def status_of(text: str | None) -> AutoscalerStatus:
@@ -29,7 +29,7 @@ def status_of(text: str | None) -> AutoscalerStatus:
 
 
 @pytest.mark.parametrize("form", GROUPS)
-def test_both_forms(form: str) -> None:
+def test_all_forms_are_read(form: str) -> None:
     status = status_of(TEXTS[form])
     assert status.groups == GROUPS[form]
     assert status.faults == ()
@@ -37,8 +37,8 @@ def test_both_forms(form: str) -> None:
 
 
 @pytest.mark.parametrize("form", GROUPS)
-def test_what_is_cut_says_so_and_tells_no_wrong_size(form: str) -> None:
-    """Wherever it is cut: a group that is still told has all its sizes. Words of errors may be shorter."""
+def test_truncated_status_has_no_wrong_sizes(form: str) -> None:
+    """At any cut, each group that is still reported has all its sizes. Error messages may be shorter."""
     text = TEXTS[form].rstrip()
     whole = [group._replace(backoff_reason="") for group in GROUPS[form]]
     last = text.rindex("\n  ScaleDown") if form == "1.29-text" else text.rindex("errorCode") if "1.30" in form else None
@@ -60,7 +60,7 @@ def test_what_is_cut_says_so_and_tells_no_wrong_size(form: str) -> None:
         ("time: x\nnodeGroups: [{name: 7, health: {maxSize: many}}]", "nodeGroups[0]"),
     ],
 )
-def test_one_clear_line(text: str | None, said: str) -> None:
+def test_invalid_status_is_one_clear_line(text: str | None, said: str) -> None:
     (fault,) = status_of(text).faults
     assert said in fault
     assert fault.startswith("ConfigMap kube-system/cluster-autoscaler-status")

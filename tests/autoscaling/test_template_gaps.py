@@ -80,13 +80,13 @@ def gaps(requests: Json, spec: Json, group: str = "empty", **template_spec: Any)
         ),
     ],
 )
-def test_the_gap_and_its_tag(requests: Json, spec: Json, lacks: list[str], settings: list[str]) -> None:
+def test_gap_has_its_tag(requests: Json, spec: Json, lacks: list[str], settings: list[str]) -> None:
     (gap,) = gaps(requests, spec)
     assert (gap.group, gap.pods, gap.provider) == ("empty", ("d/p",), "AWS")
     assert (list(gap.lacks), list(gap.settings)) == (lacks, settings)
 
 
-def test_cluster_api_learns_by_annotations() -> None:
+def test_cluster_api_gaps_have_annotations() -> None:
     (gap,) = gaps({"nvidia.com/gpu": "2"}, {"nodeSelector": {"a": "b"}}, "MachineDeployment/x/gpu")
     prefix = "annotation capacity.cluster-autoscaler.kubernetes.io/"
     assert gap.settings == (
@@ -104,5 +104,5 @@ def test_cluster_api_learns_by_annotations() -> None:
         ({}, {"nodeSelector": {"a": "b"}}, {"taints": [{"key": "x", "value": "y", "effect": "NoSchedule"}]}),
     ],
 )
-def test_what_no_tag_would_mend_is_no_gap(requests: Json, spec: Json, template_spec: Json) -> None:
+def test_gaps_that_no_tag_closes_are_not_reported(requests: Json, spec: Json, template_spec: Json) -> None:
     assert gaps(requests, spec, **template_spec) == ()

@@ -43,8 +43,11 @@ def replica_set() -> Json:
 @pytest.mark.parametrize(
     ("free", "then"), [("1", ""), ("3900m", "NoPlaceToMovePods")], ids=["room elsewhere", "no room elsewhere"]
 )
-def test_every_keeper_is_named_and_what_follows_without_them(free: str, then: str) -> None:
-    """Node a has a pod of nobody and one that must not be evicted, together 600m; b has 3 cpu left, or 100m."""
+def test_all_obstacles_and_their_effect_are_named(free: str, then: str) -> None:
+    """Node a has a pod without an owner and one that must not be evicted, with 600m together.
+
+    Node b has 3 CPUs free, or 100m.
+    """
     cluster = kschedctl.Cluster.from_objects(
         [
             *(node("a"), node("b"), replica_set()),
@@ -62,8 +65,8 @@ def test_every_keeper_is_named_and_what_follows_without_them(free: str, then: st
     assert report.kept["a"].then == then
 
 
-def test_what_scale_down_empties_drain_empties() -> None:
-    """Each node that could go by itself: drained, all its pods find a node."""
+def test_drain_empties_what_scale_down_empties() -> None:
+    """Each node that could be removed alone is drained, and all its pods find a node."""
     objects = [node(name) for name in "abc"] + [replica_set()]
     for name, cpu in {"a": "1", "b": "1500m", "c": "3500m"}.items():
         objects.append(pod(f"web-{name}", name, cpu, ownerReferences=[OWNER]))
@@ -84,8 +87,8 @@ def test_what_scale_down_empties_drain_empties() -> None:
         ({"volumes": [{"name": "scratch", "emptyDir": {}}]}, "LocalStorageRequested"),
     ],
 )
-def test_a_second_obstacle_of_the_same_pod_is_named(pod_parts: Json, second: str) -> None:
-    """With an owner that exists, the pod would still keep its node: verified by the replay with the owner."""
+def test_second_obstacle_of_a_pod_is_named(pod_parts: Json, second: str) -> None:
+    """With an owner that exists, the pod would still keep its node, which the replay with the owner confirms."""
     spec = {"volumes": pod_parts.get("volumes", [])}
     annotations = pod_parts.get("annotations", {})
 
@@ -101,8 +104,8 @@ def test_a_second_obstacle_of_the_same_pod_is_named(pod_parts: Json, second: str
     assert [keeper.reason for keeper in owned.kept["a"].keepers] == [second]
 
 
-def test_a_node_of_a_group_at_its_minimum_and_a_busy_node_say_so() -> None:
-    """Each of the nodes is the only one of its group; node b uses 3 of its 4 cores."""
+def test_minimum_size_and_utilization_are_named() -> None:
+    """Each node is the only one of its group. Node b uses 3 of its 4 cores."""
     groups = [
         {"id": "fixed", "min": 1, "max": 5, "target": 1, "nodes": ["a"]},
         {"id": "free", "min": 0, "max": 5, "target": 1, "nodes": ["b"]},
@@ -117,8 +120,8 @@ def test_a_node_of_a_group_at_its_minimum_and_a_busy_node_say_so() -> None:
     assert any(warning.startswith("a: its group is at its minimum") for warning in warnings)
 
 
-def test_pods_below_the_priority_cutoff_are_said_to_be_ignored() -> None:
-    """The autoscaler's default cutoff is -10; the pod fits nowhere, and no group grows for it."""
+def test_pods_below_the_priority_cutoff_are_reported() -> None:
+    """The autoscaler's default cutoff is -10. The pod fits nowhere, but no group grows for it."""
     low = pod("low", "", "16")
     low["spec"]["priority"] = -50
     low["status"] = {
@@ -133,8 +136,8 @@ def test_pods_below_the_priority_cutoff_are_said_to_be_ignored() -> None:
     assert "existing or upcoming nodes" not in text
 
 
-def test_a_group_at_its_maximum_says_for_which_pods_raising_it_helps() -> None:
-    """One more node of 4 cores takes the pod of 4 cores, but not that of 16."""
+def test_pods_that_a_higher_maximum_helps_are_named() -> None:
+    """One more node of 4 cores takes the pod of 4 cores, but not the pod of 16."""
     waiting = []
     for name, cpu in {"fits": "4", "large": "16"}.items():
         waiting.append(pod(name, "", cpu))

@@ -21,7 +21,10 @@ LOCAL = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
 
 
 class DrainRow(NamedTuple):
-    """The pods on the node, and the first that keeps it, with the reason; empty: none does. ``moves``: who moves."""
+    """The pods on the node, and the reason of the first pod that keeps it ("" if none does).
+
+    ``moves`` are the pods that move.
+    """
 
     pods: tuple[Json, ...]
     reason: str = ""

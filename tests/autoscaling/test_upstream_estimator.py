@@ -91,12 +91,12 @@ TABLE: dict[str, tuple[int, int, list[Json], int, int, int]] = {
         *(0, 3, 12),
     ),
 }
-"""Name -> what a new node has, the pods, the most nodes (0: any), how many nodes come, and for how many pods."""
+"""Name -> CPU and memory of a new node, the pods, the maximum of nodes (0: any), new nodes, and pods on them."""
 
 
 @pytest.mark.parametrize("name", TABLE)
 def test_binpacking_estimate(name: str) -> None:
-    """Beside a node in another zone; on the estimator itself, as upstream's test."""
+    """The cluster also has a node in another zone. As in upstream's test, the estimator is called directly."""
     cpu, memory, waiting, most, nodes, placed = TABLE[name]
     cluster = kschedctl.Cluster.from_objects([node("oldnode", 100, 100, "zone-jupiter"), *waiting])
     group = {"id": "g", "min": 0, "max": 100, "target": 0, "nodes": [], "template": node("t", cpu, memory, "zone-mars")}

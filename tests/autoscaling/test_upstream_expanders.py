@@ -29,7 +29,7 @@ WILDCARD = '5: [".*"]\n10: [".t2\\\\.large.*"]'
 
 
 class Offer(NamedTuple):
-    """A group, the nodes that it would get, and how many pods they take; cpu and memory of a node in pods."""
+    """A group, its number of new nodes and of pods that they take, and the CPU and memory of a node in pods."""
 
     group: str
     nodes: int = 1
@@ -64,7 +64,7 @@ BY_SIZE: dict[str, tuple[str, tuple[Offer, ...], set[str]]] = {
     "TestLeastWaste: one pod, two node infos": ("least-waste", (BALANCED, HIGHMEM), {"balanced"}),
     "TestLeastWaste: one pod, three node infos": ("least-waste", (BALANCED, HIGHMEM, LOWCPU), {"lowcpu"}),
 }
-"""Name -> the expander, what it may choose among, and what it leaves."""
+"""Name -> the expander, the options, and the options that it keeps."""
 BY_PRIORITY: dict[str, tuple[str, tuple[Offer, ...], tuple[Offer, ...]]] = {
     "TestPriorityExpanderCorrecltyFiltersSingleMatchingOptionOutOfOne": (PRIORITIES, (T2_LARGE,), (T2_LARGE,)),
     "TestPriorityExpanderCorrecltyFiltersSingleMatchingOptionOutOfMany": (PRIORITIES, (T2_LARGE, XLARGE), (XLARGE,)),
@@ -135,8 +135,8 @@ def test_simple_expressions_need_no_re2(monkeypatch: pytest.MonkeyPatch) -> None
     assert choose_groups("priority", (MICRO, T2_LARGE), SIMPLE) == ({"my-asg.t2.large"}, [])
 
 
-def test_an_expression_that_only_re2_can_run_leaves_all_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No event is claimed: the autoscaler itself can run the expression."""
+def test_expression_that_needs_re2_keeps_all_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No event is expected, because the autoscaler itself can run the expression."""
     monkeypatch.setattr(regular_expressions, "has_re2", lambda: False)
     assert choose_groups("priority", (MICRO, XLARGE), WITH_A_FLAG) == ({"my-asg.t2.micro", "my-asg.m4.4xlarge"}, [])
     options = [Option(AutoscaledGroup(offer.group, 0, 10, 1), 1, (Pod(),)) for offer in (MICRO, XLARGE)]

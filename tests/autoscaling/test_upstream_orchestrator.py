@@ -22,7 +22,7 @@ NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 class Machine(NamedTuple):
-    """A node of a group; millicores, bytes."""
+    """A node of a group, with CPU in millicores and memory in bytes."""
 
     group: str
     cpu: int
@@ -30,8 +30,8 @@ class Machine(NamedTuple):
     gpu: int = 0
 
 
-class Asked(NamedTuple):
-    """A pod that waits, or that runs on the machine of that place."""
+class PodRequest(NamedTuple):
+    """A waiting pod, or one that runs on the machine with the index ``on``."""
 
     cpu: int
     memory: int = 0
@@ -40,14 +40,16 @@ class Asked(NamedTuple):
 
 
 class Case(NamedTuple):
-    """``wanted``: nodes that the chosen group gets, ``fates``: triggered, remaining and awaiting pods by place.
+    """A table row.
 
-    ``most``, ``templates``: of groups, 1000 and none where not told; ``sizes``: of the options.
+    ``wanted`` is the number of new nodes of the chosen group. ``fates`` are the indexes of triggering, remaining and
+    awaiting pods. ``most`` and ``templates`` give the maximum and the template of groups, by default 1000 and none.
+    ``sizes`` is the number of nodes of each option.
     """
 
     machines: list[Machine]
-    running: list[Asked]
-    waiting: list[Asked]
+    running: list[PodRequest]
+    waiting: list[PodRequest]
     chosen: str
     wanted: int
     fates: tuple[list[int], list[int], list[int]]
@@ -61,15 +63,15 @@ class Case(NamedTuple):
 
 TWO = [Machine("ng1", 2000, 100 * MI), Machine("ng2", 4000, 1000 * MI)]
 ONE_APART = [TWO[0], TWO[1]._replace(group="")]
-HALF = [Asked(1000, on=0), Asked(3000, on=1)]
+HALF = [PodRequest(1000, on=0), PodRequest(3000, on=1)]
 SMALL = [Machine("ng1", 900, 900)]
-FULL = [Asked(900, 900, on=0)]
+FULL = [PodRequest(900, 900, on=0)]
 FRESH = Machine("ng2", 1000, 1000)
 MIXED = [Machine("ng1", 500, 2000), Machine("ng2", 2000, 500)]
 GPUS = [Machine("gpu-pool", 2000, 1000 * MI, 1), Machine("std-pool", 2000, 1000 * MI)]
-BUSY = [Asked(2000, 1000 * MI, 1, on=0), Asked(2000, 1000 * MI, on=1)]
+BUSY = [PodRequest(2000, 1000 * MI, 1, on=0), PodRequest(2000, 1000 * MI, on=1)]
 MANY_GPUS = [Machine(f"gpu-{count}-pool", 2000, 1000 * MI, count) for count in (1, 2, 4)]
-ALL_BUSY = [Asked(2000, 1000 * MI, machine.gpu, on=at) for at, machine in enumerate([*MANY_GPUS, GPUS[1]])]
+ALL_BUSY = [PodRequest(2000, 1000 * MI, machine.gpu, on=at) for at, machine in enumerate([*MANY_GPUS, GPUS[1]])]
 CORES, MEMORY = "cpu", "memory"
 
 
@@ -80,16 +82,19 @@ def limit(name: str, most: int) -> Json:
 CASES = {
     "TestScaleUpOK": Case(
         [Machine("ng1", 100, 100), Machine("ng2", 1000, 1000)],
-        [Asked(80, on=0), Asked(800, on=1)],
-        [Asked(500)],
+        [PodRequest(80, on=0), PodRequest(800, on=1)],
+        [PodRequest(500)],
         "ng2",
         1,
         ([0], [], []),
     ),
     "TestMixedScaleUp": Case(
         [Machine("ng1", 100, 1000), Machine("ng2", 1000, 100)],
-        [Asked(80, 900, on=0), Asked(800, on=1)],  # upstream the pods that wait are not asked whether they fit there
-        [Asked(900), Asked(2000), Asked(0, 200)],
+        [
+            PodRequest(80, 900, on=0),
+            PodRequest(800, on=1),
+        ],  # upstream the pods that wait are not asked whether they fit there
+        [PodRequest(900), PodRequest(2000), PodRequest(0, 200)],
         "ng2",
         1,
         ([0], [1], [2]),
@@ -97,7 +102,7 @@ CASES = {
     "TestZeroOrMaxNodeScaling: Atomic ScaleUp OK": Case(
         SMALL,
         FULL,
-        [Asked(1000, 1000)],
+        [PodRequest(1000, 1000)],
         "ng2",
         5,
         ([0], [], []),
@@ -108,7 +113,7 @@ CASES = {
     "TestZeroOrMaxNodeScaling: Atomic ScaleUp with similar node groups": Case(
         SMALL,
         FULL,
-        [Asked(1000, 1000)] * 4,
+        [PodRequest(1000, 1000)] * 4,
         "ng3",
         4,
         ([0, 1, 2, 3], [], []),
@@ -118,8 +123,8 @@ CASES = {
     ),
     "TestZeroOrMaxNodeScaling: Atomic ScaleUp Mixed": Case(
         MIXED,
-        [Asked(400, 1900, on=0), Asked(1900, 400, on=1)],
-        [Asked(1000, 1000), Asked(2000, 2000), Asked(100, 1800)],
+        [PodRequest(400, 1900, on=0), PodRequest(1900, 400, on=1)],
+        [PodRequest(1000, 1000), PodRequest(2000, 2000), PodRequest(100, 1800)],
         "ng3",
         5,
         ([0], [1], [2]),
@@ -130,7 +135,7 @@ CASES = {
     "TestZeroOrMaxNodeScaling: Atomic ScaleUp max cores limit hit": Case(
         SMALL,
         FULL,
-        [Asked(1000, 1000)] * 2,
+        [PodRequest(1000, 1000)] * 2,
         "",
         0,
         ([], [0, 1], []),
@@ -143,7 +148,7 @@ CASES = {
     "TestZeroOrMaxNodeScaling: Atomic ScaleUp max memory limit hit": Case(
         SMALL,
         FULL,
-        [Asked(1000, 1000)] * 2,
+        [PodRequest(1000, 1000)] * 2,
         "",
         0,
         ([], [0, 1], []),
@@ -155,8 +160,8 @@ CASES = {
     ),
     "TestZeroOrMaxNodeScaling: Atomic ScaleUp max nodes count limit hit": Case(
         SMALL * 2,
-        [Asked(900, 900, on=0), Asked(900, 900, on=1)],
-        [Asked(1000, 1000)] * 2,
+        [PodRequest(900, 900, on=0), PodRequest(900, 900, on=1)],
+        [PodRequest(1000, 1000)] * 2,
         "",
         0,
         ([], [0, 1], []),
@@ -166,20 +171,20 @@ CASES = {
         atomic=True,
         why="atomic scale-up exceeds cluster node count limit",
     ),
-    "TestScaleUpMaxCoresLimitHit": Case(TWO, HALF, [Asked(2000)] * 2, "ng1", 1, ([0, 1], [], []), limit(CORES, 9)),
+    "TestScaleUpMaxCoresLimitHit": Case(TWO, HALF, [PodRequest(2000)] * 2, "ng1", 1, ([0, 1], [], []), limit(CORES, 9)),
     "TestScaleUpMaxCoresLimitHitWithNotAutoscaledGroup": Case(
-        ONE_APART, HALF, [Asked(2000)] * 2, "ng1", 1, ([0, 1], [], []), limit(CORES, 9)
+        ONE_APART, HALF, [PodRequest(2000)] * 2, "ng1", 1, ([0, 1], [], []), limit(CORES, 9)
     ),
     "TestScaleUpMaxMemoryLimitHit": Case(
-        TWO, HALF, [Asked(2000, 100 * MI)] * 3, "ng1", 2, ([0, 1, 2], [], []), limit(MEMORY, 1300 * MI)
+        TWO, HALF, [PodRequest(2000, 100 * MI)] * 3, "ng1", 2, ([0, 1, 2], [], []), limit(MEMORY, 1300 * MI)
     ),
     "TestScaleUpMaxMemoryLimitHitWithNotAutoscaledGroup": Case(
-        ONE_APART, HALF, [Asked(2000, 100 * MI)] * 3, "ng1", 2, ([0, 1, 2], [], []), limit(MEMORY, 1300 * MI)
+        ONE_APART, HALF, [PodRequest(2000, 100 * MI)] * 3, "ng1", 2, ([0, 1, 2], [], []), limit(MEMORY, 1300 * MI)
     ),
     "TestScaleUpTwoGroups": Case(
         [Machine("ng1", 1500, 1000 * MI), Machine("ng2", 1500, 1000 * MI)],
-        [Asked(1400, on=0), Asked(1400, on=1)],
-        [Asked(1400)] * 2,
+        [PodRequest(1400, on=0), PodRequest(1400, on=1)],
+        [PodRequest(1400)] * 2,
         "ng1",
         1,
         ([0, 1], [], []),
@@ -187,27 +192,27 @@ CASES = {
         sizes={"ng1": 2, "ng2": 2},
     ),
     "TestScaleUpCapToMaxTotalNodesLimit": Case(
-        TWO, HALF, [Asked(4000, 100 * MI)] * 3, "ng2", 1, ([0], [], []), {"maxNodesTotal": 3}
+        TWO, HALF, [PodRequest(4000, 100 * MI)] * 3, "ng2", 1, ([0], [], []), {"maxNodesTotal": 3}
     ),
     "TestScaleUpCapToMaxTotalNodesLimitWithNotAutoscaledGroup": Case(
         [TWO[0]._replace(group=""), TWO[1]],
         HALF,
-        [Asked(4000, 100 * MI)] * 3,
+        [PodRequest(4000, 100 * MI)] * 3,
         "ng2",
         1,
         ([0], [], []),
         {"maxNodesTotal": 3},
     ),
     "TestWillConsiderGpuAndStandardPoolForPodWhichDoesNotRequireGpu": Case(
-        GPUS, BUSY, [Asked(2000, 1000 * MI)], "std-pool", 1, ([0], [], []), {"maxNodesTotal": 100}
+        GPUS, BUSY, [PodRequest(2000, 1000 * MI)], "std-pool", 1, ([0], [], []), {"maxNodesTotal": 100}
     ),
     "TestWillConsiderOnlyGpuPoolForPodWhichDoesRequiresGpu": Case(
-        GPUS, BUSY, [Asked(2000, 1000 * MI, 1)], "gpu-pool", 1, ([0], [], []), {"maxNodesTotal": 100}
+        GPUS, BUSY, [PodRequest(2000, 1000 * MI, 1)], "gpu-pool", 1, ([0], [], []), {"maxNodesTotal": 100}
     ),
     "TestWillConsiderAllPoolsWhichFitTwoPodsRequiringGpus": Case(
         [*MANY_GPUS, GPUS[1]],
         ALL_BUSY,
-        [Asked(1, MI, 1)] * 3,
+        [PodRequest(1, MI, 1)] * 3,
         "gpu-1-pool",
         3,
         ([0, 1, 2], [], []),
@@ -216,7 +221,7 @@ CASES = {
     "TestNoScaleUpMaxCoresLimitHit": Case(
         [Machine("ng1", 2000, 100), Machine("ng2", 4000, 1000)],
         HALF,
-        [Asked(2000)] * 2,
+        [PodRequest(2000)] * 2,
         "",
         0,
         ([], [0, 1], []),
@@ -229,7 +234,7 @@ OPTIONS = {
     "TestWillConsiderOnlyGpuPoolForPodWhichDoesRequiresGpu": {"gpu-pool": 1},
     "TestWillConsiderAllPoolsWhichFitTwoPodsRequiringGpus": {"gpu-1-pool": 3, "gpu-2-pool": 2, "gpu-4-pool": 1},
 }
-"""The groups that could grow, and by how much, where upstream tells them."""
+"""The groups that could grow, and their numbers of new nodes, if upstream's table gives them."""
 
 
 def node(name: str, machine: Machine) -> Json:
@@ -246,7 +251,7 @@ def node(name: str, machine: Machine) -> Json:
     }
 
 
-def pod(name: str, asked: Asked, on: str) -> Json:
+def pod(name: str, asked: PodRequest, on: str) -> Json:
     requests = {"cpu": f"{asked.cpu}m", "memory": str(asked.memory)} | ({GPU: str(asked.gpu)} if asked.gpu else {})
     refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
     return {

@@ -65,7 +65,7 @@ def down(nodes: list[Json], pods: list[Json], group: Json | None = None, **optio
 
 
 class EligibilityRow(NamedTuple):
-    """``reasons``: of those that are filtered out."""
+    """A table row of eligible nodes. ``reasons`` belong to the nodes that are filtered out."""
 
     nodes: list[Json]
     pods: list[Json]
@@ -109,7 +109,7 @@ ELIGIBILITY = {
     ),
 }
 PLACED_LATER = ("NoPlaceToMovePods", "BlockedByPod", None)
-"""What is decided of eligible nodes, after the table's function."""
+"""The reasons that come from checks after eligibility, which the table's function does not make."""
 
 
 @pytest.mark.parametrize("name", ELIGIBILITY)
@@ -160,7 +160,7 @@ PLANNED: dict[str, tuple[list[Json], list[Json], str, str]] = {
         *("n1 n2", ""),
     ),
 }
-"""Name -> nodes, pods, which nodes are eligible (the others are of no group), which are unneeded."""
+"""Name -> nodes, pods, the eligible nodes (all others belong to no group), and the unneeded nodes."""
 
 
 @pytest.mark.parametrize("name", PLANNED)
@@ -176,7 +176,7 @@ AMOUNTS = {
     "Node group min size is reached for drain nodes": (3, 5, 8, 3, 4),
     "Node group min size is reached for empty and drain nodes": (3, 5, 3, 2, 0),
 }
-"""TestRemovableAt: empty nodes, those to drain, the target without the two that are going; how many of both go."""
+"""TestRemovableAt: empty nodes, nodes to drain, the target without the two being deleted; how many of both go."""
 
 
 @pytest.mark.parametrize("name", AMOUNTS)
@@ -199,7 +199,7 @@ REASONS: dict[str, tuple[Json, Json, Json]] = {
     "MinimalResourceLimitExceeded": (node("n"), {}, {"resourceLimits": {"cpu": {"min": 1}}}),
 }
 SILENT = {"NotAutoscaled", "NodeGroupMinSizeReached"}
-"""Who is at the minimum, or of no group, is no candidate in a whole loop: it does not come so far."""
+"""Rows whose node is at the group's minimum or in no group: in a whole loop such a node is not a candidate."""
 
 
 @pytest.mark.parametrize("name", REASONS)
@@ -251,7 +251,7 @@ UTILIZATION: dict[str, tuple[Json, tuple[str, ...], Json, float | None]] = {
     ),
     "Node with Unready GPU": (node("n", 2000, 2000000, labels=GPU_LABEL), ("p1", "p1 again"), {}, 0.0),
 }
-"""TestCalculate, which has no names of its own: the node, the pods, flags, and the utilization that decides."""
+"""TestCalculate, whose rows have no names: the node, the pods, flags, and the utilization that decides."""
 
 
 @pytest.mark.parametrize("name", UTILIZATION)

@@ -24,7 +24,7 @@ POOH = {"test-label": "test-value", "character": "winnie the pooh"}
 
 
 class Shape(NamedTuple):
-    """A node: what it has, what of that it offers otherwise, its labels, and what its pods request."""
+    """A node with its capacity, allocatable where it differs, labels, and the requests of its pods."""
 
     has: Mapping[str, str]
     offers: Mapping[str, str]
@@ -142,15 +142,14 @@ def pod(name: str, cpu: int, owner: str = "", kind: str = "ReplicationController
 
 
 def grouped(pods: list[Pod]) -> list[list[str]]:
-    """Group the pods like a cluster with these pods does."""
+    """Group the pods as in a cluster with these pods."""
     held = list(PodTable.from_pods(pods))
     return [[member.metadata.name for member in group.pods] for group in group_equivalent_pods(held)]
 
 
 def test_group_pods_by_scheduling_properties() -> None:
-    """Upstream: TestGroupSchedulablePodsForNode, but for flexVolumes of another name in each pod of a controller: of
-    volumes that scheduling does not read nothing is kept here.
-    """
+    """Upstream: TestGroupSchedulablePodsForNode, except for flexVolumes of different names in the pods of a controller,
+    because volumes that scheduling does not read are not kept here."""
     token = {"projected": {"sources": [{"serviceAccountToken": {"path": "path"}}]}}
     pods = [
         pod("p1", 1500),

@@ -89,7 +89,7 @@ def test_stopped(case):
 
 
 @pytest.mark.parametrize("text", ['"\ud800".matches("a")', 'bytes("\ud800") == b""', '"\ud800".find("a") == ""'])
-def test_what_is_no_unicode_is_an_error(text):
+def test_invalid_unicode_is_an_error(text):
     with pytest.raises((CompileError, CelError)):
         compile_expression(text, {}, {}).evaluate()
 

@@ -48,20 +48,20 @@ def test_cost(expression):
 
 
 def loop(depth):
-    """Build a loop of ten to this power of steps, and its cost.
+    """Build a loop of ten to this power of steps, and return it with its cost.
 
     The cost is 2 for each condition, and 1 for each result that is read or returned.
     """
     return "".join(f"[0,1,2,3,4,5,6,7,8,9].all(x{i}, " for i in range(depth)) + "true" + ")" * depth
 
 
-def test_a_hundred_thousand_steps_are_within_the_limit():
+def test_hundred_thousand_steps_are_within_the_limit():
     program = compile_expression(loop(5), {}, {})
     assert program.evaluate() is True
     assert 300_000 < program.cost < 1_000_000
 
 
-def test_a_million_steps_are_not():
+def test_million_steps_exceed_the_limit():
     with pytest.raises(CostLimitError, match="operation cancelled: actual cost limit exceeded"):
         compile_expression(loop(6), {}, {}).evaluate()
 
@@ -71,6 +71,6 @@ def test_no_operator_absorbs_the_limit():
         compile_expression(f"{loop(6)} || true", {}, {}).evaluate()
 
 
-def test_what_is_too_expensive_is_not_begun():
+def test_too_expensive_operation_is_not_started():
     with pytest.raises(CostLimitError):
         compile_expression("lists.range(999000).distinct().size() > 0", {}, {}).evaluate()

@@ -172,7 +172,7 @@ def test_is_true(case):
 
 
 @table(COMPILE_ERRORS)
-def test_is_refused(case):
+def test_does_not_compile(case):
     expression, message = case
     with pytest.raises(CompileError) as caught:
         compile_expression(expression, VARIABLES, STRUCTS)
@@ -180,19 +180,19 @@ def test_is_refused(case):
 
 
 @table(RUNTIME_ERRORS)
-def test_fails(case):
+def test_fails_at_run_time(case):
     expression, message = case
     with pytest.raises(CelError) as caught:
         evaluate(expression, 1)
     assert message in str(caught.value)
 
 
-def test_a_thing_in_a_constant_list_of_simple_values_stops_the_evaluation():
+def test_object_in_a_constant_list_aborts_the_evaluation():
     with pytest.raises(AbortedError, match="hash of unhashable type"):
         evaluate('dyn(semver("1.0.0")) in ["1.0.0"] || true')
 
 
-def test_places_are_those_of_the_tokens():
+def test_error_positions_are_those_of_the_tokens():
     with pytest.raises(CompileError) as caught:
         compile_expression("true &&\n  foo.bar(1) || baz", {}, {})
     assert str(caught.value) == (

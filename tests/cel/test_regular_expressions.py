@@ -41,7 +41,7 @@ WORDS = {
     "(?=a)": "invalid or unsupported Perl syntax: `(?=`",
     "\\": "trailing backslash at end of expression: ``",
 }
-"""As Go's regexp/syntax/parse_test.go and ErrorCode have them."""
+"""Patterns and errors from Go's regexp/syntax/parse_test.go and ErrorCode."""
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_errors_are_worded_as_in_go(pattern: str, error: str) -> None:
 
 @settings(max_examples=400, deadline=None)
 @given(PATTERNS, TEXTS)
-def test_a_simple_pattern_finds_what_re2_finds(pattern: str, text: str) -> None:
+def test_simple_pattern_matches_as_in_re2(pattern: str, text: str) -> None:
     simple = compile_simple_pattern(pattern)
     if simple is None:
         return
@@ -73,7 +73,7 @@ def test_a_simple_pattern_finds_what_re2_finds(pattern: str, text: str) -> None:
     "pattern",
     ["^gpu-[a-z0-9]+$", r"a100|h100", r"^v(1|2)\.\d+$", r"NVIDIA.*80GB", "^(A100|H100)(-SXM4)?$", "[-_.a-z]*"],
 )
-def test_what_drivers_publish_is_matched_without_re2(pattern: str) -> None:
+def test_attributes_of_drivers_are_matched_without_re2(pattern: str) -> None:
     assert compile_simple_pattern(pattern) is not None
 
 
@@ -81,11 +81,11 @@ def test_what_drivers_publish_is_matched_without_re2(pattern: str) -> None:
     "pattern",
     ["(a+)+$", "(a|a)*", "(a?){30}", "(?i)a100", r"\pL", "(a", "a{2,1}", "[[:alpha:]]", "a*a*a*a*b", r"\Qa\E"],
 )
-def test_what_may_take_long_or_mean_something_else_is_left_to_re2(pattern: str) -> None:
+def test_slow_or_ambiguous_patterns_need_re2(pattern: str) -> None:
     assert compile_simple_pattern(pattern) is None
 
 
-def test_without_re2_long_texts_are_not_searched(no_re2: None) -> None:
+def test_long_texts_need_re2(no_re2: None) -> None:
     assert regular_expressions.matches("a" * 60, "a*b|a")
     with pytest.raises(AbortedError, match=r"kschedctl\[re2\]"):
         regular_expressions.matches("a" * 100_000, "a*b")
@@ -131,9 +131,7 @@ def claim_with(selector: str) -> kschedctl.Cluster:
 
 
 @pytest.mark.parametrize(("pattern", "undecided"), [("^A[0-9]+$", False), ("(?i)^a100$", True)])
-def test_without_re2_a_selector_that_cannot_be_run_leaves_the_answer_open(
-    no_re2: None, pattern: str, undecided: bool
-) -> None:
+def test_selector_that_needs_re2_leaves_the_answer_undecided(no_re2: None, pattern: str, undecided: bool) -> None:
     selector = f'device.attributes["gpu.example.com"].model.matches("{pattern}")'
     report = kschedctl.explain(claim_with(selector), "x/p")
     assert report.undecided is undecided

@@ -58,7 +58,7 @@ def arguments(plugin: str, document: Case | None) -> PluginArguments:
 
 
 def here(case: Case, evictor: str) -> tuple[DeschedulingRound, list[str]]:
-    """Start a round on the case's cluster, with a list of evicted pods. Budgets allow everything."""
+    """Start a round on the case's cluster, with a list of evicted pods. PDBs allow every eviction."""
     evicted = list[str]()
     seen, ended = (SeenPods(fork(case, ended=of_ended), parse_microseconds(case["now"])) for of_ended in (False, True))
     for side in (seen, ended) if "readyNodes" in case else ():
@@ -92,8 +92,8 @@ def evicted_by(case: Case) -> list[str]:
 def agrees(case: Case, evicted: list[str]) -> bool:
     """Return whether the evictions are among upstream's answers.
 
-    If these vary by Go's map order, as many evictions as in one of them are enough. A pod with two owners is evicted
-    once for each.
+    If these vary by Go's map order, it is enough to evict as many pods as in one of them. A pod with two owners is
+    evicted once for each.
     """
     answers = [sorted(set(answer)) for answer in case["evicted"]]
     if len(answers) == 1:

@@ -44,7 +44,7 @@ def is_evictable(case: Case) -> bool:
     return bool(where.evictor.find_pods_passing_pre_eviction(np.array([position]))[0])
 
 
-def test_how_many_are_compared() -> None:
-    """Of 277, less 7 by conditions that are not kept, and 21 by what pods really use."""
+def test_number_of_compared_cases() -> None:
+    """Of the 277 cases, 7 depend on conditions that are not kept, and 21 on the actual usage of pods."""
     assert len(EVICTIONS) == 249
     assert len(EVICTABLE) == 78

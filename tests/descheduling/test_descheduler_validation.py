@@ -66,7 +66,7 @@ def test_policies(test: str, row: Case) -> None:
     assert refused.value.where
 
 
-def test_failed_pods_live_an_hour_where_nothing_is_said() -> None:
+def test_failed_pods_live_an_hour_by_default() -> None:
     """TestDecodeDefaults, "use empty RemoveFailedPods, check MinPodLifetimeSeconds default"."""
     (row,) = (row for row in POLICIES["TestDecodeDefaults"] if row["name"].startswith("use empty RemoveFailedPods"))
     document = policy_of(row)
@@ -133,5 +133,5 @@ def test_protected_storage_classes(config: Case, classes: set[str]) -> None:
     assert args.protected_storage_classes == classes
 
 
-def test_how_many_are_compared() -> None:
+def test_number_of_compared_cases() -> None:
     assert (len(ROWS), len(OF_POLICIES)) == (75, 22)

@@ -35,7 +35,7 @@ def rebalanced(config: Json, *objects: Json, **more: Any) -> Rebalancing:
     return kschedctl.rebalance(kschedctl.Cluster.from_objects([node("n1"), node("n2"), *objects]), policy, now=NOW)
 
 
-def test_pods_that_failed_for_a_reason() -> None:
+def test_pods_that_failed_with_given_reasons_are_deleted() -> None:
     pods = (killed("a"), ended("b", reason="Evicted"), ended("c", reason="Shutdown"), killed("d", "Job"))
     report = rebalanced(FAILED, *pods, pod("e", "n1", "1"))
     assert [(removed.pod, removed.node, removed.phase) for removed in report.removed] == [
@@ -49,8 +49,8 @@ def test_pods_that_failed_for_a_reason() -> None:
     assert "Terminated pods to delete" in RENDERERS["table"](report, Style())
 
 
-def test_the_oldest_go_first_whether_they_have_ended_or_not() -> None:
-    """One eviction of all: of the two the one that runs is the older one."""
+def test_oldest_pods_are_evicted_first_in_any_phase() -> None:
+    """The limit is one eviction in total, and the running pod is the older of the two."""
     done = ended("done", "Succeeded")
     done["metadata"]["creationTimestamp"] = "2026-05-02T00:00:00Z"
     report = rebalanced(LIFE, done, pod("old", "n1", "1", created=OLD), maxNoOfPodsToEvictTotal=1)
@@ -58,8 +58,8 @@ def test_the_oldest_go_first_whether_they_have_ended_or_not() -> None:
     assert report.removed[0].round == 2
 
 
-def test_they_hold_nothing() -> None:
-    """One that requests 3 of 4 cpus has ended, and takes none from one of 3 that leaves the other node."""
+def test_terminated_pods_occupy_no_resources() -> None:
+    """The terminated pod requested 3 of 4 CPUs of n1, but leaves room there for the pod of 3 CPUs from n2."""
     moving = pod("old", "n2", "3", created=OLD)
     report = rebalanced(LIFE, ended("done", "Succeeded"), pod("young", "n2", "1", created=YOUNG), moving)
     assert [(step.pod, step.target) for step in report.steps] == [("d/old", "n1")]
@@ -67,8 +67,11 @@ def test_they_hold_nothing() -> None:
 
 
 @pytest.mark.parametrize(("least", "deleted"), [(2, 0), (1, 1)])
-def test_replicas_are_counted_with_those_that_run(least: int, deleted: int) -> None:
-    """Upstream indexes all pods by their owner, ended ones too: with one that runs of the same owner there are two."""
+def test_terminated_replicas_are_counted(least: int, deleted: int) -> None:
+    """Upstream indexes all pods by their owner, including terminated ones.
+
+    With a running sibling the owner has two.
+    """
     alone = rebalanced_with_replicas(least, killed("a"))
     assert len(alone.removed) == deleted
     sibling = pod("b", "n1", "1", created=YOUNG)
@@ -83,15 +86,15 @@ def rebalanced_with_replicas(least: int, *objects: Json) -> Rebalancing:
     return kschedctl.rebalance(kschedctl.Cluster.from_objects([node("n1"), node("n2"), *objects]), policy, now=NOW)
 
 
-def test_a_limit_keeps_some() -> None:
+def test_limit_defers_deletions() -> None:
     report = rebalanced(FAILED, killed("a"), killed("b"), killed("c"), maxNoOfPodsToEvictPerNode=2)
     assert [entry.evicted for entry in report.rounds] == [2, 1, 0]
     assert [entry.refused for entry in report.rounds] == [1, 0, 0]
     assert report.held == ()
 
 
-def test_room_is_asked_of_nodes_without_those_that_have_ended() -> None:
-    """nodeFit: n2 has room for the 3 cpus that the pod requested, as long as the one that ended there holds none."""
+def test_node_fit_ignores_terminated_pods() -> None:
+    """nodeFit: n2 has room for the 3 CPUs of the pod, because the terminated pod there occupies nothing."""
     there = ended("there", "Succeeded")
     there["spec"]["nodeName"] = "n2"
     configs = [{"name": "DefaultEvictor", "args": {"nodeFit": True}}, FAILED]

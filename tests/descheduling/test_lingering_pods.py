@@ -56,7 +56,7 @@ def other(cpu: str = "1") -> Json:
     return pod("b", "n2", cpu, created=YOUNG)
 
 
-def test_a_pod_that_terminates_keeps_its_place() -> None:
+def test_terminating_pod_keeps_its_resources() -> None:
     assert target(rebalanced(node("n1"), node("n2"), pod("a", "n1", "3"), other())) == "n2"
 
 
@@ -65,23 +65,26 @@ def test_a_pod_that_terminates_keeps_its_place() -> None:
     [pod("a", "n1", "3", terminationGracePeriodSeconds=0), pod("a", "n1", "3", "StatefulSet")],
     ids=["no grace period", "StatefulSet"],
 )
-def test_whoever_comes_after_it_is_gone_finds_it_empty(leaving: Json) -> None:
+def test_replacement_of_a_deleted_pod_may_use_its_node(leaving: Json) -> None:
     assert target(rebalanced(node("n1"), node("n2"), leaving, other())) == "n1"
 
 
 @pytest.mark.parametrize(("policy", "node_name"), [("Failed", "n1"), ("TerminatingOrFailed", "n2")])
-def test_jobs_say_when_they_replace_a_pod(policy: str, node_name: str) -> None:
+def test_replacement_policy_of_jobs_applies(policy: str, node_name: str) -> None:
     job = {"kind": "Job", "metadata": {"name": "a", "namespace": "d"}, "spec": {"podReplacementPolicy": policy}}
     assert target(rebalanced(node("n1"), node("n2"), pod("a", "n1", "3", "Job"), other(), job)) == node_name
 
 
-def test_whoever_fits_nowhere_else_waits_until_it_is_gone() -> None:
+def test_replacement_waits_if_it_fits_nowhere_else() -> None:
     report = rebalanced(node("n1"), node("n2"), pod("a", "n1", "3"), other("2"))
     assert (target(report), report.steps[0].stays, report.unsafe) == ("n1", True, 0)
 
 
-def test_spread_constraints_do_not_count_it() -> None:
-    """Zone a has n1 alone, zone b n2 with one that counts. The one that terminates in a leaves a with none: a it is."""
+def test_spread_constraints_ignore_terminating_pods() -> None:
+    """Zone a has only n1, and zone b has n2 with one matching pod.
+
+    Without the terminating pod zone a has none, so it is chosen.
+    """
     rule = {
         "maxSkew": 1,
         "topologyKey": "topology.kubernetes.io/zone",
@@ -92,15 +95,15 @@ def test_spread_constraints_do_not_count_it() -> None:
     assert target(rebalanced(node("n1"), node("n2", "b"), a, other())) == "n1"
 
 
-def test_those_that_stand_for_them_are_no_replicas() -> None:
-    """Of its owner there is one, of which minReplicas keeps it."""
+def test_terminating_pods_are_not_counted_as_replicas() -> None:
+    """The owner has one pod, fewer than minReplicas, so that the pod is kept."""
     report = rebalanced(node("n1"), node("n2"), pod("a", "n1", "3"), other(), min_replicas=2)
     assert report.steps == ()
     assert [(held.why, held.pods) for held in report.kept] == [("fewer replicas than minReplicas", 2)]
 
 
-def test_a_new_budget_does_not_count_them() -> None:
-    """One of one pod may be away, as long as there is not one more that is not healthy."""
+def test_terminating_pods_are_not_counted_by_a_new_pdb() -> None:
+    """One of one pod may be disrupted, provided that no second unhealthy pod is counted."""
     budget = {
         "kind": "PodDisruptionBudget",
         "metadata": {"name": "a", "namespace": "d"},

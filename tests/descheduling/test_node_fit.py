@@ -22,7 +22,7 @@ def amounts(requests: list[int]) -> Case:
 
 
 def pod(name: str, row: Case, on: str) -> Case:
-    """Build a pod. With ``repels`` it has these labels and anti-affinity to them."""
+    """Build a pod. With ``repels`` it has these labels and an anti-affinity to them."""
     made: dict[str, Any] = {"containers": [{"name": "c", "resources": {"requests": amounts(row["requests"])}}]}
     labels = row.get("repels", {})
     if labels:
@@ -85,7 +85,7 @@ def pod_of(name: str, row: Case, **spec: Any) -> Case:
 
 @pytest.mark.parametrize("row", ANY_OTHER, ids=lambda row: row["name"])
 def test_any_other_node(row: Case) -> None:
-    """The other pod, where there is one, is on node2."""
+    """The other pod, if any, is on node2."""
     objects = [node_of(name, offered) for name, offered in row["nodes"].items()]
     objects += [pod_of("other", row["other"], nodeName="node2")] if "other" in row else []
     objects.append(pod_of("p1", row["pod"], nodeName=row["pod"]["node"], nodeSelector={LABEL: "yes"}))
@@ -95,5 +95,5 @@ def test_any_other_node(row: Case) -> None:
     assert bool(fits[0]) == row["fits"]
 
 
-def test_how_many_are_compared() -> None:
+def test_number_of_compared_cases() -> None:
     assert (len(ROWS), len(ANY_OTHER)) == (12, 15)

@@ -1,4 +1,4 @@
-"""Run the examples that people copy: each works as it stands, and fits on a page."""
+"""Run the examples that people copy, and check that each works unchanged and fits on a page."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def run_script(*command: object, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
-def test_an_example_fits_on_a_page_and_is_linked(example: Path) -> None:
+def test_example_fits_on_a_page_and_is_linked(example: Path) -> None:
     assert len(example.read_text().splitlines()) <= MOST_LINES
     assert f"](tests/examples/{example.name})" in README.read_text()
 
@@ -62,7 +62,7 @@ def snapshot(tmp_path: Path, run: Run) -> Path:
 @pytest.mark.parametrize(
     ("cpu", "code", "said"), [("100m", 0, "all pods fit"), ("3", 1, "some pods would not get a node")]
 )
-def test_the_ci_gate_decides_by_the_pods(tmp_path: Path, snapshot: Path, cpu: str, code: int, said: str) -> None:
+def test_ci_gate_decides_by_the_pods(tmp_path: Path, snapshot: Path, cpu: str, code: int, said: str) -> None:
     (tmp_path / "deploy").mkdir()
     (tmp_path / "deploy/web.json").write_text(json.dumps(pod("web", namespace="shop", cpu=cpu)))
     done = run_script("sh", FOLDER / "ci-gate.sh", "deploy", snapshot, cwd=tmp_path)
@@ -88,7 +88,7 @@ def test_the_ci_gate_fails_without_a_snapshot(tmp_path: Path) -> None:
     assert done.returncode == 2
 
 
-def test_the_headroom_is_that_of_capacity(tmp_path: Path, snapshot: Path, run: Run) -> None:
+def test_headroom_equals_that_of_capacity(tmp_path: Path, snapshot: Path, run: Run) -> None:
     done = run_script(sys.executable, FOLDER / "headroom.py", snapshot, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     manifest = pod("medium", namespace="default", cpu="1", memory="1Gi")
@@ -101,7 +101,7 @@ def test_the_headroom_is_that_of_capacity(tmp_path: Path, snapshot: Path, run: R
 
 
 def run_without_matplotlib(folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run the notebook where matplotlib cannot be imported: it draws bars of text."""
+    """Run the notebook without matplotlib, so that it draws bars of text."""
     (folder / "matplotlib.py").write_text("raise ImportError\n")
     shutil.copy(FOLDER / "headroom.py", folder)
     done = run_script(sys.executable, "headroom.py", cwd=folder)
@@ -110,7 +110,7 @@ def run_without_matplotlib(folder: Path) -> subprocess.CompletedProcess[str]:
     return done
 
 
-def test_the_session_of_an_agent_ends_with_fixes(tmp_path: Path) -> None:
+def test_session_of_an_agent_ends_with_fixes(tmp_path: Path) -> None:
     pytest.importorskip("mcp", reason="the extra mcp is not installed")
     done = run_script(sys.executable, FOLDER / "mcp-session.py", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -136,7 +136,7 @@ def collect_rights(role: Json) -> set[tuple[str, str, str]]:
     }
 
 
-def test_the_audit_may_read_built_in_kinds_and_write_nothing() -> None:
+def test_audit_may_only_read_built_in_kinds() -> None:
     role = next(each for each in read_documents("nightly-audit.yaml") if each["kind"] == "ClusterRole")
     (block,) = re.findall(r"```yaml\n(.*?)```", read_topics()["rights"], re.DOTALL)
     documented = collect_rights(next(yaml.safe_load_all(block)))
@@ -147,7 +147,7 @@ def test_the_audit_may_read_built_in_kinds_and_write_nothing() -> None:
     assert built_in <= granted
 
 
-def test_the_audit_runs_as_its_cron_job_runs_it(snapshot: Path, run: Run) -> None:
+def test_audit_runs_like_its_cron_job(snapshot: Path, run: Run) -> None:
     documents = read_documents("nightly-audit.yaml")
     job = next(each for each in documents if each["kind"] == "CronJob")
     spec = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]
@@ -161,7 +161,7 @@ def test_the_audit_runs_as_its_cron_job_runs_it(snapshot: Path, run: Run) -> Non
     assert run("lint", str(FOLDER / "nightly-audit.yaml")).code == 0
 
 
-def test_the_alerts_use_metrics_that_watch_serves(run: Run) -> None:
+def test_alerts_use_metrics_of_watch(run: Run) -> None:
     (document,) = read_documents("alerts.yaml")
     served = run("watch", "--demo", "-o", "openmetrics").out
     rules = [rule for group in document["spec"]["groups"] for rule in group["rules"]]
@@ -172,7 +172,7 @@ def test_the_alerts_use_metrics_that_watch_serves(run: Run) -> None:
             assert metric in TOPICS["monitoring"].read_text()
 
 
-def test_the_commands_in_the_alerts_are_commands(run: Run) -> None:
+def test_commands_in_the_alerts_exist(run: Run) -> None:
     assert "pending" in SECTIONS
     assert run("audit", "--section", "pending", "--demo").code in (0, 1)
     assert run("explain", "-A", "--demo").code == 1

@@ -1,4 +1,4 @@
-"""Runs the program on a field situation as the person of the report would, 80 columns wide."""
+"""Run the program on a field situation as its reporter would, 80 columns wide."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TYPES = str(FIELD / "types.json")
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
-    """Return the exit code and the text of a command, with every run of white space as one blank."""
+    """Return the exit code and the output of a command, with each run of white space as one blank."""
     code = main(arguments)
     return code, " ".join(capsys.readouterr().out.split())
 

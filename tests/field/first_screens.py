@@ -1,4 +1,4 @@
-"""Read what users see first: the first lines of a command's output as one line of text."""
+"""Read the first screen of a command's output as one line of text."""
 
 from __future__ import annotations
 
@@ -38,6 +38,6 @@ def _joined(lines: list[str]) -> str:
 
 
 def fixes_in(screen: str) -> str:
-    """Return the part of a screen that lists the fixes, without the number of the first; empty if there is none."""
+    """Return the part of a screen that lists the fixes, without the number of the first, or "" if there is none."""
     found = _FIRST_FIX.search(screen)
     return found[1] if found else ""

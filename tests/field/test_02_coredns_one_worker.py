@@ -17,7 +17,7 @@ def test_explain_names_the_policy_as_the_best_fix(capsys: pytest.CaptureFixture[
     assert "nodeTaintsPolicy: Honor" in screen.partition("How to apply it")[0]
 
 
-def test_remedies_have_the_policy_first_and_never_tolerate_the_control_plane(
+def test_remedies_put_the_policy_before_all_other_fixes(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     fixes = fixes_in(first_screen(capsys, "remedies", POD, FILE))

@@ -15,7 +15,7 @@ SITUATION = Path(__file__).parent / "03-zone-outage-mindomains" / "in.yaml"
 WHY = "the minimum counts as 0 because there are 2 domains, fewer than minDomains 3"
 
 
-def test_the_cause_says_that_there_are_fewer_domains_than_min_domains() -> None:
+def test_cause_names_fewer_domains_than_min_domains() -> None:
     report = kschedctl.explain(kschedctl.Cluster.from_paths([SITUATION]), "default/front-7-d")
     assert WHY in report.headline
     assert "emptiest domain" not in report.headline
@@ -24,7 +24,7 @@ def test_the_cause_says_that_there_are_fewer_domains_than_min_domains() -> None:
     assert [advice.kind for advice in report.advice] == ["AddDomains"]
 
 
-def test_the_fixes_wait_for_the_zone_or_lower_min_domains_to_two() -> None:
+def test_fixes_wait_for_the_zone_or_lower_min_domains() -> None:
     report = kschedctl.remedies(kschedctl.Cluster.from_paths([SITUATION]), "default/front-7-d")
     assert report.remedies[0].kinds == ("RepairNode",)
     assert any("minDomains from 3 to 2" in remedy.summary for remedy in report.remedies)

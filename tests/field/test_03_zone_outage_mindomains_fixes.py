@@ -9,7 +9,7 @@ POD, FILE = "default/front-7-d", "03-zone-outage-mindomains/in.yaml"
 
 
 @pytest.mark.parametrize("command", ["explain", "remedies"])
-def test_the_zone_comes_back_before_min_domains_is_lowered(capsys: pytest.CaptureFixture[str], command: str) -> None:
+def test_restoring_the_zone_precedes_lowering_min_domains(capsys: pytest.CaptureFixture[str], command: str) -> None:
     fixes = fixes_in(first_screen(capsys, command, POD, FILE))
     assert fixes.startswith("Make node nc ready again (unreachable)")
     assert "2 Lower minDomains from 3 to 2 for topology.kubernetes.io/zone" in fixes

@@ -28,7 +28,7 @@ def test_equal_priority_is_named() -> None:
     assert report.summary().preemption == WHY
 
 
-def test_a_daemon_set_gets_the_advice_to_have_a_higher_priority() -> None:
+def test_daemon_set_is_advised_to_have_a_higher_priority() -> None:
     report = kschedctl.explain(kschedctl.Cluster.from_paths([SITUATION]), "ops/agent-x2")
     assert "give the DaemonSet a PriorityClass above 0" in next(
         a.text for a in report.advice if a.kind == "RaisePriority"

@@ -12,7 +12,7 @@ POD = "ops/agent-x2"
 
 
 @pytest.mark.parametrize("command", ["explain", "remedies"])
-def test_a_class_that_exists_is_used_first(capsys: pytest.CaptureFixture[str], command: str) -> None:
+def test_existing_class_is_used_first(capsys: pytest.CaptureFixture[str], command: str) -> None:
     fixes = fixes_in(first_screen(capsys, command, POD, "06-ds-equal-priority/in2.yaml"))
     assert fixes.startswith("Use PriorityClass agents (1,000 instead of 0)")
 
@@ -35,6 +35,6 @@ def test_moving_a_pod_of_equal_priority_is_the_second_best(
 
 @pytest.mark.parametrize("file", ["in.yaml", "in2.yaml"])
 def test_a_higher_limit_of_the_kubelet_is_the_third_best(capsys: pytest.CaptureFixture[str], file: str) -> None:
-    """Node w2 has 5 of 5 pods: with 6 the agent fits, which takes a restart of the kubelet and no eviction."""
+    """Node w2 has 5 of 5 pods. With 6 the agent fits, which takes a restart of the kubelet but no eviction."""
     fixes = fixes_in(whole_output(capsys, "remedies", POD, f"06-ds-equal-priority/{file}"))
     assert " 3 Set maxPods of the kubelet on node w2 to 6 instead of 5, and restart the kubelet" in fixes

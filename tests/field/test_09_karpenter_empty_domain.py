@@ -43,7 +43,7 @@ def test_explain_names_the_empty_label(capsys: pytest.CaptureFixture[str]) -> No
     )
 
 
-def test_a_value_lets_the_pod_have_a_node(capsys: pytest.CaptureFixture[str], tmp_path: object) -> None:
+def test_label_value_gives_the_pod_a_node(capsys: pytest.CaptureFixture[str], tmp_path: object) -> None:
     with open(case(CASE), encoding="utf-8") as file:
         text = file.read().replace('acme.io/worker: ""', "acme.io/worker: general")
     path = f"{tmp_path}/in.yaml"

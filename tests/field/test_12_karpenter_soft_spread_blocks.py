@@ -13,7 +13,7 @@ CASE = "12-karpenter-soft-spread-blocks"
 ASK = ("consolidate", "-f", case(CASE), "--instance-types", TYPES)
 
 
-def test_the_soft_constraint_is_named_beside_the_node(capsys: pytest.CaptureFixture[str]) -> None:
+def test_soft_constraint_is_named_with_its_node(capsys: pytest.CaptureFixture[str]) -> None:
     node = next(node for node in run_json(capsys, *ASK)["removable"] if node["node"] == "k2")
     assert node["autoscaler"].startswith("stays: Can't replace with a cheaper node; Karpenter treats the ")
     assert "ScheduleAnyway spread over topology.kubernetes.io/zone of kube-system/dns-1-2" in node["autoscaler"]
@@ -21,7 +21,7 @@ def test_the_soft_constraint_is_named_beside_the_node(capsys: pytest.CaptureFixt
     assert node["autoscaler"].endswith("it would delete the node")
 
 
-def test_with_the_policy_ignore_karpenter_takes_the_node(capsys: pytest.CaptureFixture[str]) -> None:
+def test_policy_ignore_lets_karpenter_remove_the_node(capsys: pytest.CaptureFixture[str]) -> None:
     _, text = run(capsys, *ASK, "--karpenter", "preferencePolicy=Ignore")
     assert "Karpenter removes 1 node in its next round" in text
     assert "removes it" in text

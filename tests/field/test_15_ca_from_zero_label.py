@@ -22,13 +22,13 @@ def test_the_tag_is_the_first_fix(capsys: pytest.CaptureFixture[str], command: s
 
 @pytest.mark.parametrize("command", ["explain", "remedies"])
 def test_no_fix_puts_the_image_on_linux_nodes(capsys: pytest.CaptureFixture[str], command: str) -> None:
-    """Not even without the node groups."""
+    """This also holds without the node groups."""
     for options in (GROUPS, ()):
         screen = first_screen(capsys, command, POD, "15-ca-from-zero-label/in.yaml", *options)
         assert "emove nodeSelector" not in screen
         assert "then the pod fits on l1" not in screen
 
 
-def test_the_tag_is_written_out(capsys: pytest.CaptureFixture[str]) -> None:
+def test_tag_is_complete(capsys: pytest.CaptureFixture[str]) -> None:
     screen = first_screen(capsys, "remedies", POD, "15-ca-from-zero-label/in.yaml", *GROUPS)
     assert "k8s.io/cluster-autoscaler/node-template/label/grp=windows" in screen

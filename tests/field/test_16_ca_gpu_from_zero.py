@@ -18,9 +18,7 @@ def test_the_tag_is_the_first_fix_and_no_cpu_node_gets_a_gpu(capsys: pytest.Capt
 
 
 @pytest.mark.parametrize("command", ["explain", "remedies"])
-def test_no_node_of_the_cpu_pool_is_made_up_without_the_groups(
-    capsys: pytest.CaptureFixture[str], command: str
-) -> None:
+def test_no_cpu_node_is_proposed_without_the_groups(capsys: pytest.CaptureFixture[str], command: str) -> None:
     fixes = fixes_in(first_screen(capsys, command, POD, FILE))
     assert "pool cpu" not in fixes
     assert "check the resource name and the device plugin first" in fixes

@@ -31,10 +31,8 @@ def test_a_fix_adds_the_tag_for_the_resource(capsys: pytest.CaptureFixture[str])
     assert "Add the node-template tag for resource nvidia.com/gpu=1 to node group gpu" in text
 
 
-def test_a_group_that_does_not_tolerate_the_pod_has_no_gap(
-    capsys: pytest.CaptureFixture[str], tmp_path: object
-) -> None:
-    """Without the toleration, the group's taint keeps the pod away, tag or no tag."""
+def test_group_whose_taint_repels_the_pod_has_no_gap(capsys: pytest.CaptureFixture[str], tmp_path: object) -> None:
+    """Without the toleration, the group's taint repels the pod, with or without the tag."""
     with open(case(CASE), encoding="utf-8") as file:
         text = file.read().replace("key: nvidia.com/gpu, operator: Exists", "key: other, operator: Exists")
     path = f"{tmp_path}/in.yaml"

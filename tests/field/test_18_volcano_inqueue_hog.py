@@ -1,8 +1,4 @@
-"""A PodGroup of Volcano that waits behind one that can be placed nowhere (volcano-sh/volcano#2814).
-
-PodGroup big is Inqueue and holds the two GPUs of queue ml, though its only pod requests both on one node and each node
-has one. PodGroup small waits for that queue: nothing but big's own request keeps it from starting.
-"""
+"""A PodGroup of Volcano that waits behind one that fits nowhere (volcano-sh/volcano#2814)."""
 
 from __future__ import annotations
 
@@ -21,7 +17,7 @@ HEADLINE = (
 )
 
 
-def test_the_group_that_holds_the_queue_is_named() -> None:
+def test_group_that_blocks_the_queue_is_named() -> None:
     report = kschedctl.pending(kschedctl.Cluster.from_paths([SITUATION]))
     (small,) = report.waiting_elsewhere
     assert (small.resource, small.state, small.pods) == ("PodGroup ml/small", "NotAdmitted", 1)
@@ -31,7 +27,7 @@ def test_the_group_that_holds_the_queue_is_named() -> None:
 
 
 @pytest.mark.parametrize("words", [["job/small"], ["podgroup/small"], ["podgroup", "small"]])
-def test_it_is_found_by_name(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_group_is_found_by_name(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", *words, "-n", "ml", "-f", str(SITUATION)]) == 1
     out = " ".join(capsys.readouterr().out.split())
     assert out.startswith(f"PodGroup ml/small, of Job ml/small {HEADLINE}")
@@ -39,11 +35,11 @@ def test_it_is_found_by_name(words: list[str], capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize("command", [["explain", "-A"], ["audit", "--section", "pending"], ["simulate", "--pending"]])
-def test_overviews_list_it(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_overviews_list_the_group(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*command, "-f", str(SITUATION)]) == 1
     assert HEADLINE in " ".join(capsys.readouterr().out.split())
 
 
-def test_a_group_whose_pods_exist_is_explained_by_them(capsys: pytest.CaptureFixture[str]) -> None:
+def test_group_is_explained_by_its_existing_pods(capsys: pytest.CaptureFixture[str]) -> None:
     main(["explain", "podgroup/big", "-n", "ml", "-f", str(SITUATION)])
     assert "2 Insufficient nvidia.com/gpu" in " ".join(capsys.readouterr().out.split())

@@ -31,7 +31,7 @@ def test_pod_sets_flavors_quantities_and_the_holder_are_named() -> None:
     assert str(report).startswith("1 Workload not admitted")
 
 
-def test_the_suspended_job_is_told_with_its_workload() -> None:
+def test_suspended_job_is_reported_with_its_workload() -> None:
     report = kschedctl.pending(kschedctl.Cluster.from_paths([FOLDER / "in2.yaml"]))
     assert [(each.resource, each.part_of) for each in report.waiting_elsewhere] == [
         ("Workload ai/high", ("Job ai/high",))
@@ -39,7 +39,7 @@ def test_the_suspended_job_is_told_with_its_workload() -> None:
 
 
 @pytest.mark.parametrize(("words", "file"), [("workload/high", "in.yaml"), ("job/high", "in2.yaml")])
-def test_it_is_found_by_name(words: str, file: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_workload_is_found_by_name(words: str, file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", words, "-n", "ai", "-f", str(FOLDER / file)]) == 1
     out = " ".join(capsys.readouterr().out.split())
     assert f"{HEADLINE} {HOLDER} It is number 1 of 1 in ClusterQueue cq" in out
@@ -56,10 +56,10 @@ def test_it_is_found_by_name(words: str, file: str, capsys: pytest.CaptureFixtur
         (["simulate", "--pending"], 5),  # all pods are placed, if no other pods exist: Pods were not among the files
     ],
 )
-def test_overviews_list_it(command: list[str], code: int, capsys: pytest.CaptureFixture[str]) -> None:
+def test_overviews_list_the_workload(command: list[str], code: int, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*command, "-f", str(FOLDER / "in.yaml")]) == code
     assert HEADLINE in " ".join(capsys.readouterr().out.split())
 
 
-def test_an_admitted_workload_waits_for_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_admitted_workload_is_not_waiting(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "workload/low", "-n", "ai", "-f", str(FOLDER / "in.yaml")]) == 0

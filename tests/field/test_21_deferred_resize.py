@@ -29,7 +29,7 @@ def find(items: list[JsonObject], kind: str, name: str) -> JsonObject:
     return next(i for i in items if i["kind"] == kind and i["metadata"]["name"] == name)
 
 
-def test_the_cause_names_the_resize_and_what_the_pod_runs_with() -> None:
+def test_cause_names_the_resize_and_the_actual_resources() -> None:
     report = kschedctl.explain(kschedctl.Cluster.from_paths([SITUATION]), "default/late")
     assert "default/grower reserves 12 for a deferred resize and uses 0.5" in report.headline
     fact = report.to_dict()["causes"][0]["factData"]
@@ -53,8 +53,8 @@ def test_the_first_fix_reverts_the_resize() -> None:
 
 
 @pytest.mark.parametrize("reason", ["Infeasible", ""])
-def test_a_resize_that_reserves_nothing_is_not_named(reason: str) -> None:
-    """kube-scheduler does not count what an infeasible resize wants; the node of one that is done has no such pod."""
+def test_resize_without_reservation_is_not_named(reason: str) -> None:
+    """kube-scheduler ignores the requests of an infeasible resize, and a completed resize reserves nothing more."""
     items = objects()
     grower = find(items, "Pod", "grower")
     if reason:
@@ -68,8 +68,8 @@ def test_a_resize_that_reserves_nothing_is_not_named(reason: str) -> None:
     assert report.verdict == ("Schedulable" if reason else "Unschedulable")
 
 
-def test_limits_are_reverted_too_so_that_the_quality_of_service_stays() -> None:
-    """A Guaranteed pod, whose requests and limits were resized together, would otherwise become Burstable."""
+def test_limits_are_reverted_too_to_keep_the_qos_class() -> None:
+    """Otherwise a Guaranteed pod, whose requests and limits were resized together, would become Burstable."""
     items = objects()
     grower = find(items, "Pod", "grower")
     container = grower["spec"]["containers"][0]

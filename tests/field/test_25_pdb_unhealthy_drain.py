@@ -32,8 +32,8 @@ def test_the_node_of_the_unready_pod_can_be_drained(capsys: pytest.CaptureFixtur
     assert "the files contain no list of Services or ReplicaSets" in " ".join(text.split())
 
 
-def test_the_order_of_the_nodes_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    """dns-a may go only once the replacement of dns-b is Ready: kubectl drain n1 n2 would hang on n1."""
+def test_order_of_the_nodes_is_given(capsys: pytest.CaptureFixture[str]) -> None:
+    """dns-a may be evicted only once the replacement of dns-b is Ready, so kubectl drain n1 n2 would hang on n1."""
     (delayed,) = run_json(capsys, "drain", "n1", "n2", "-f", case(CASE))["delayed"]
     assert (delayed["pod"], delayed["node"]) == ("kube-system/dns-a", "n1")
     _, text = run(capsys, "drain", "n1", "n2", "-f", case(CASE), "--brief")
@@ -42,7 +42,7 @@ def test_the_order_of_the_nodes_is_said(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_a_safe_order_is_named_if_one_node_alone_cannot_be_drained(capsys: pytest.CaptureFixture[str]) -> None:
-    """The replacement of dns-b on n3 is healthy, so that the budget lets dns-a go."""
+    """Once the replacement of dns-b on n3 is healthy, the PDB allows the eviction of dns-a."""
     path = case(CASE)
     assert run_json(capsys, "drain", "n1", "-f", path)["drainFirst"] == ["n2"]
     for options in ((), ("--brief",)):

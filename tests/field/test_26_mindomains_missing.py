@@ -1,9 +1,4 @@
-"""Two replicas with a zone spread that does nothing, as only one zone is eligible (aws-samples/appmod-blueprints#892).
-
-The Deployment selects pool sys, which has nodes in zone a only. With one domain there is no skew, so both replicas
-share the zone, and losing it is an outage. No constraint sets minDomains, so none can be lowered: the right answer is
-to add nodes in a second zone and to set minDomains: 2.
-"""
+"""Two replicas whose zone spread has no effect, as only one zone is eligible (aws-samples/appmod-blueprints#892)."""
 
 from __future__ import annotations
 
@@ -42,14 +37,14 @@ def test_losing_the_only_zone_is_an_outage(name: str, severity: str, fix: str) -
     assert (finding.message, finding.severity, finding.fix) == (OUTAGE, severity, f"{SECOND_ZONE}{fix}")
 
 
-def test_audit_says_the_same() -> None:
+def test_audit_reports_the_problem() -> None:
     report = kschedctl.audit(kschedctl.Cluster.from_paths([FOLDER / "in.yaml"]))
     (section,) = (section for section in report.sections if section.title.startswith("Topology"))
     assert [finding.message for finding in section.findings] == [OUTAGE]
 
 
-def test_what_is_advised_changes_where_replicas_go() -> None:
-    """With minDomains 2 the second replica waits for a second zone, and goes there once the zone has a node."""
+def test_advice_changes_the_placement_of_replicas() -> None:
+    """With minDomains 2 the second replica waits for a second zone, and is placed there once the zone has a node."""
     objects: list[JsonObject] = yaml.safe_load((FOLDER / "in.yaml").read_text())["items"]
     second = objects[-1]
     second["spec"]["topologySpreadConstraints"][0]["minDomains"] = 2

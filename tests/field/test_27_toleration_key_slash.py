@@ -1,8 +1,5 @@
-"""A toleration whose key holds the taint's value, and a misspelt selector beside it (kubeflow/spark-operator#2537).
-
-The key applications/platform-amd64 should be key applications and value platform-amd64. The driver's selector names
-cx-platform-amd64. Its nodes are those of that pool, too, and not those of the web pool.
-"""
+"""A toleration whose key contains the taint's value, and a misspelled selector beside it (kubeflow/spark-
+operator#2537)."""
 
 from __future__ import annotations
 

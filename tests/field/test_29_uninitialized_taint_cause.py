@@ -36,7 +36,7 @@ def test_the_node_with_the_fewest_taints_is_closest() -> None:
 
 
 @pytest.mark.parametrize("initialized", ["w1", "m1"])
-def test_one_node_that_is_not_initialized_does_not_speak_for_all(initialized: str) -> None:
+def test_one_uninitialized_node_is_not_the_cause(initialized: str) -> None:
     objects: list[JsonObject] = yaml.safe_load(SITUATION.read_text())["items"]
     for document in objects:
         if document["kind"] == "Node" and document["metadata"]["name"] == initialized:

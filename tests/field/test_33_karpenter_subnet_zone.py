@@ -17,7 +17,7 @@ def test_the_node_class_and_its_zones_are_named(capsys: pytest.CaptureFixture[st
     assert f"{STOP}; with one, 4 of 4 instance types are offered in eu-1a" in text
 
 
-def test_without_instance_types_the_zones_are_named_all_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+def test_zones_are_named_without_instance_types(capsys: pytest.CaptureFixture[str]) -> None:
     report = run_json(capsys, "provision", "-f", case(CASE))
     assert report["missing"]["dev/coder-1-a"]["base"] == [STOP]
 
@@ -27,7 +27,7 @@ def test_explain_names_the_node_class(capsys: pytest.CaptureFixture[str]) -> Non
     assert STOP in text
 
 
-def test_the_summary_names_it_and_the_next_command_keeps_the_types(capsys: pytest.CaptureFixture[str]) -> None:
+def test_next_command_keeps_the_instance_types(capsys: pytest.CaptureFixture[str]) -> None:
     _, text = run(capsys, "explain", "-A", "-f", case(CASE), "--instance-types", TYPES)
     assert f"dev/coder-1-a: NodePool base: {STOP}" in text
     assert f"kschedctl explain dev/coder-1-a --instance-types {TYPES}" in text

@@ -37,7 +37,7 @@ Json = dict[str, Any]
 
 @dataclass
 class Input:
-    """A command line, and the files and the standard input that it is given."""
+    """A command line with its files and its standard input."""
 
     arguments: list[str]
     files: dict[str, bytes] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class Input:
 
 
 def make(seed: str, snapshot: bytes, command: str = "") -> Input:
-    """Make the input of this seed, from a sound snapshot and for one command or any."""
+    """Build the input of this seed from a valid snapshot, for one command or for any."""
     rng = random.Random(seed)
     command = command or rng.choices(list(COMMANDS), [weight for weight, _ in COMMANDS.values()])[0]
     return COMMANDS[command][1](rng, snapshot)
@@ -509,4 +509,4 @@ COMMANDS: dict[str, tuple[int, Callable[[random.Random, bytes], Input]]] = {
     "snapshot": (6, _snapshot),
     "others": (1, _others),
 }
-"""What is asked -> how often, of a hundred, and what makes the input."""
+"""Command -> its percentage of the inputs, and the function that draws the input."""

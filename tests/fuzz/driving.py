@@ -33,7 +33,7 @@ BATCH = 250
 
 
 class Result(NamedTuple):
-    """What became of an input; ``fault`` is empty where it is as it should be."""
+    """The result of running an input. ``fault`` is "" if the command behaved correctly."""
 
     number: int
     code: int
@@ -43,7 +43,7 @@ class Result(NamedTuple):
 
 
 class TooLongError(BaseException):
-    """An input takes more than SECONDS."""
+    """An input took more than SECONDS."""
 
 
 def run_all(seed: str, numbers: Sequence[int], snapshot: bytes, command: str = "") -> Iterator[Result]:
@@ -125,7 +125,7 @@ def _fault(code: int, memory: int, out: str, err: str) -> str:
 
 @contextmanager
 def _inside(folder: str) -> Iterator[None]:
-    """Run the block in a folder, with an environment of its own."""
+    """Run the block in a folder, with a separate environment."""
     before, stdin = os.getcwd(), sys.stdin
     environment = {"HOME": folder, "KUBECONFIG": os.path.join(folder, "nope"), "COLUMNS": "100"}
     kept = {name: os.environ.get(name) for name in environment}

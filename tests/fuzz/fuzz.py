@@ -1,9 +1,4 @@
-"""Feeds every command with wrong input, in process: ``python tests/fuzz/fuzz.py --count 20000 --seed 1``.
-
-An input is a fault when it ends in exit code 4, leaves main, prints a traceback, or takes more than 10 s or 1 GiB. The
-same seed and number make the same input: ``--only NUMBER`` runs one and leaves its files in ``--keep``. ``--command
-manifests`` asks one thing alone, here lint of mutated manifests.
-"""
+"""Feed every command with wrong input, in process: ``python tests/fuzz/fuzz.py --count 20000 --seed 1``."""
 
 from __future__ import annotations
 

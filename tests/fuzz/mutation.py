@@ -150,7 +150,7 @@ _OF_FIELDS: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(("priority", "hostPort", "replicas", "weight", "count"), (10**23, -(10**23), 2**63, 1e19, 2**31)),
     "featureGates": ({"ImageVolume": True, "MadeUp": True}, {"MutableCSINodeAllocatableCount": "true"}),
 }
-"""Field -> values that stand there in the field's own form, and that programs of Go take or refuse in one line."""
+"""Field -> unusual values in the form of the field, which Go programs accept or reject in one line."""
 
 
 def _of_the_field(rng: random.Random, holder: Any, key: Any, places: Any) -> None:

@@ -148,7 +148,7 @@ def cluster() -> kschedctl.Cluster:
 
 
 @pytest.mark.parametrize("name", ON_THE_DEMO)
-def test_a_command_says_what_its_function_says(
+def test_command_equals_its_function(
     name: str,
     cluster: kschedctl.Cluster,
     capsys: pytest.CaptureFixture[str],
@@ -162,7 +162,7 @@ def test_a_command_says_what_its_function_says(
     assert read_output(capsys, *command, "--demo") == ask(cluster).to_dict()
 
 
-def test_what_is_saved_is_read_back_and_compared(
+def test_saved_snapshots_are_compared(
     cluster: kschedctl.Cluster, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     files = str(tmp_path / "before.ksnap"), str(tmp_path / "after.ksnap")
@@ -176,7 +176,7 @@ def test_what_is_saved_is_read_back_and_compared(
     assert read_output(capsys, "snapshot", "diff", *files) == report.to_dict()
 
 
-def test_what_woke_pods_between_two_moments(
+def test_wakes_between_two_snapshots(
     cluster: kschedctl.Cluster, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     files = str(tmp_path / "before.ksnap"), str(tmp_path / "after.ksnap")
@@ -209,7 +209,7 @@ METRICS = attempts({0.004: 90, 0.05: 10}) + queues()
 
 
 @pytest.mark.parametrize("name", WITHOUT_A_CLUSTER)
-def test_a_command_without_a_cluster_says_what_its_function_says(
+def test_command_without_a_cluster_equals_its_function(
     name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     command, ask = WITHOUT_A_CLUSTER[name]
@@ -220,8 +220,8 @@ def test_a_command_without_a_cluster_says_what_its_function_says(
     assert {**document, "source": ""} == {**ask().to_dict(), "source": ""}
 
 
-def test_a_configuration_is_checked_as_by_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """The command knows a line as well."""
+def test_configuration_check_equals_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Only the command also knows the line."""
     file = _written(tmp_path, {**CONFIGURATION, "percentageOfNodesToScore": 101})
     document = read_output(capsys, "config", "check", file)
     report = kschedctl.check_configuration({**CONFIGURATION, "percentageOfNodesToScore": 101})
@@ -240,8 +240,11 @@ def _written(folder: Path, document: Any) -> str:
     return str(file)
 
 
-def test_every_function_is_compared_here_or_beside_its_command() -> None:
-    """Those without a command are steps of others; what Karpenter does is compared beside its commands."""
+def test_every_function_is_compared() -> None:
+    """Functions without a command are steps of others.
+
+    Those of Karpenter are compared in the tests of their commands.
+    """
     compared = {name.split(",")[0].split(" in ")[0].replace(" ", "_") for name in ON_THE_DEMO} | {"diff", "Cluster"}
     without = {"admit", "follow", "kueue_admission", "run_queue", "sampling", "wake_ups"}
     compared |= {"wakes_between", "latency", "check_configuration", "effective_configuration", "version_changes"}
@@ -251,6 +254,6 @@ def test_every_function_is_compared_here_or_beside_its_command() -> None:
 
 @pytest.mark.parametrize("name", sorted(kschedctl.PUBLIC_NAMES))
 def test_every_function_has_an_example(name: str) -> None:
-    """That it holds is tested with all docstrings."""
+    """The example itself is run with all docstrings."""
     function = getattr(import_module(f"kschedctl.{kschedctl.PUBLIC_NAMES[name]}"), name)
     assert ">>> " in function.__doc__

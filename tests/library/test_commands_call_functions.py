@@ -26,7 +26,7 @@ NO_ANSWERS = {
     "ask_each_cluster",
     *("combine_explanations", "summarize_pending_pods", "build_waiting_objects_report", "report_new_resources"),
 }
-"""What lint says of its own rules, what asks for each of several snapshots, and what puts several answers together."""
+"""Exceptions: descriptions of lint rules, commands over several snapshots, and combinations of several answers."""
 LIBRARY = {
     *(f"kschedctl.commands.{folder.name}" for folder in (FOLDER / "commands").iterdir()),
     "kschedctl.commands.explain.one_pod",
@@ -90,7 +90,7 @@ def faults(source: str) -> list[str]:
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(FOLDER)))
-def test_a_command_asks_functions_of_the_library(file: Path) -> None:
+def test_commands_call_only_library_functions(file: Path) -> None:
     assert faults(file.read_text()) == []
 
 
@@ -104,5 +104,5 @@ def test_a_command_asks_functions_of_the_library(file: Path) -> None:
         ("from kschedctl.commands.explain.cycle_report import explain_pod", ["explain_pod"]),
     ],
 )
-def test_what_is_found(source: str, found: list[str]) -> None:
+def test_detected_faults(source: str, found: list[str]) -> None:
     assert faults(source) == found

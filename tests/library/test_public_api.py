@@ -27,19 +27,19 @@ def pod(name, cpu, **spec):
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "shop"}, "spec": spec}
 
 
-def test_explain_a_pod_of_the_cluster():
+def test_pod_of_the_cluster_is_explained():
     cluster = kschedctl.Cluster.from_objects([NODE, pod("web", "3")])
     report = kschedctl.explain(cluster, "shop/web")
     assert report.verdict == "Unschedulable"
     assert report.to_dict()["firstFail"]["n1"]["reasons"] == ["Insufficient cpu"]
 
 
-def test_explain_a_manifest():
+def test_manifest_is_explained():
     report = kschedctl.explain(kschedctl.Cluster.from_objects([NODE]), pod("new", "1"))
     assert (report.verdict, report.best) == ("Schedulable", ("n1",))
 
 
-def test_the_document_is_json_with_version_and_kind():
+def test_document_is_json_with_version_and_kind():
     document = kschedctl.explain(kschedctl.Cluster.from_objects([NODE]), pod("new", "1")).to_dict()
     assert (document["apiVersion"], document["kind"]) == ("kschedctl.dev/v1", "Explanation")
     assert json.loads(json.dumps(document)) == document
@@ -64,7 +64,7 @@ TAINTED = NODE | {"spec": {"taints": [{"key": "gpu", "value": "yes", "effect": "
         ("1.34", "node(s) had untolerated taint(s)"),
     ],
 )
-def test_a_cluster_is_of_a_release(version, reason, tmp_path):
+def test_cluster_has_a_release(version, reason, tmp_path):
     objects, file = [TAINTED, pod("web", "1")], tmp_path / "cluster.json"
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
     write_archive(kschedctl.Cluster.from_objects(objects, kube_version=version), str(tmp_path / "saved"))
@@ -80,7 +80,7 @@ def test_a_cluster_is_of_a_release(version, reason, tmp_path):
 
 
 @pytest.mark.parametrize("version", ["1.29", "1.38.0", "newest", ""])
-def test_a_version_that_is_not_replayed_is_refused_before_anything_is_read(version):
+def test_unsupported_version_is_rejected_before_reading(version):
     words = rf"Kubernetes version '{version}' is not supported \(supported: 1.30 to 1.37\)"
     made = (
         lambda: kschedctl.Cluster.from_objects([], kube_version=version),
@@ -112,7 +112,7 @@ def test_feature_gates(on, verdict):
 
 
 def test_admit_merges_label_keys_of_pods_that_are_not_bound():
-    """Without it matchLabelKeys of an affinity term of a pod that exists already are history."""
+    """Without admit, matchLabelKeys in an affinity term of an existing pod are ignored."""
     term = {
         "topologyKey": "kubernetes.io/hostname",
         "labelSelector": {"matchLabels": {"app": "web"}},
@@ -146,7 +146,7 @@ def test_errors_are_one_line(act, message):
     assert "\n" not in str(raised.value)
 
 
-def test_a_cluster_without_nodes():
+def test_cluster_without_nodes():
     report = kschedctl.explain(kschedctl.Cluster.from_objects([]), pod("new", "1"))
     assert (report.verdict, report.message) == ("Unschedulable", "no nodes available to schedule pods")
 
@@ -186,7 +186,7 @@ def test_a_manifest_without_a_namespace_belongs_to_default() -> None:
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "DaemonSet", "Job"])
-def test_of_a_workload_a_pod_of_its_template_is_explained(kind: str) -> None:
+def test_workload_is_explained_by_a_pod_of_its_template(kind: str) -> None:
     restart = "Never" if kind == "Job" else "Always"
     template = {"metadata": {"labels": {"app": "web"}}, "spec": pod("web", "3", restartPolicy=restart)["spec"]}
     selector = {} if kind == "Job" else {"selector": {"matchLabels": {"app": "web"}}}
@@ -206,18 +206,18 @@ def test_of_a_workload_a_pod_of_its_template_is_explained(kind: str) -> None:
         ({}, "kind: expected str, got null"),
     ],
 )
-def test_what_makes_no_pods_is_an_error_of_ours(manifest: dict[str, object], words: str) -> None:
+def test_manifest_that_creates_no_pods_is_a_kschedctl_error(manifest: dict[str, object], words: str) -> None:
     with pytest.raises(kschedctl.KschedctlError, match=words):
         kschedctl.explain(kschedctl.Cluster.from_objects([NODE]), manifest)
 
 
-def test_a_cluster_is_shown_in_one_line_and_with_all_that_it_has() -> None:
+def test_repr_of_a_cluster_counts_its_objects() -> None:
     cluster = kschedctl.Cluster.from_objects([NODE, pod("web", "1"), pod("other", "1")])
     assert repr(cluster) == "<kschedctl.Cluster: 2 Pod, 1 Node; kube-scheduler 1.36>"
     assert repr(kschedctl.Cluster.from_objects([])) == "<kschedctl.Cluster: nothing; kube-scheduler 1.36>"
 
 
-def test_help_shows_what_there_is() -> None:
+def test_help_lists_the_public_names() -> None:
     code = "import kschedctl; help(kschedctl)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     for words in ("from_objects(", "from_paths(", "from_live(", "from_snapshot(", "explain(cluster", "KschedctlError"):
@@ -226,7 +226,7 @@ def test_help_shows_what_there_is() -> None:
 
 
 @pytest.mark.parametrize("objects", [[None], [{"kind": "List", "items": [None]}]])
-def test_what_is_no_object_is_an_error_of_ours(objects: list[Any]) -> None:
+def test_item_that_is_not_an_object_is_a_kschedctl_error(objects: list[Any]) -> None:
     with pytest.raises(kschedctl.KschedctlError, match=r"items\[0\]: expected an object, got null"):
         kschedctl.Cluster.from_objects(objects)
 

@@ -26,7 +26,7 @@ def explained(cluster: kschedctl.Cluster) -> Report:
     return kschedctl.explain(cluster, PENDING)
 
 
-def test_a_report_is_shown_in_a_line(cluster: kschedctl.Cluster, explained: Report) -> None:
+def test_report_has_a_one_line_repr(cluster: kschedctl.Cluster, explained: Report) -> None:
     assert str(explained).startswith(f"{PENDING} Schedulable: on ")
     assert "\n" not in str(explained)
     assert len(str(explained)) < 400
@@ -35,7 +35,7 @@ def test_a_report_is_shown_in_a_line(cluster: kschedctl.Cluster, explained: Repo
     )
 
 
-def test_nothing_of_a_cluster_steers_a_terminal() -> None:
+def test_control_characters_of_a_cluster_are_escaped() -> None:
     node = {"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": {"pods": "9"}}}
     name = "no\x1b[2J"
     pod = {"kind": "Pod", "metadata": {"name": name, "namespace": "a"}, "spec": {"containers": []}}
@@ -49,20 +49,20 @@ def test_markdown_and_html_are_those_of_the_commands(explained: Report) -> None:
     assert PENDING in explained.to_html()
 
 
-def test_in_notebooks_the_page_stands_in_a_frame_of_its_own(explained: Report) -> None:
+def test_notebooks_show_the_page_in_a_frame(explained: Report) -> None:
     shown = explained._repr_html_()
     assert shown.startswith('<iframe sandbox="allow-scripts"')
     assert shown.count("<") == 2  # the frame, opened and closed: all of the page is escaped
 
 
-def test_reports_of_the_library_alone_are_shown_too(cluster: kschedctl.Cluster) -> None:
+def test_reports_without_a_command_are_shown(cluster: kschedctl.Cluster) -> None:
     run = kschedctl.run_queue(cluster)
     assert str(run) in run.to_markdown().replace("*", "")
     assert str(run) in run.to_html()
 
 
-def test_rows_are_given_to_the_library_that_there_is(explained: Report, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stand-in for each: both take a mapping of columns."""
+def test_rows_are_passed_to_the_installed_library(explained: Report, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stub replaces the library, which takes a mapping of columns."""
     monkeypatch.setattr("kschedctl.render.main_table.find_spec", lambda name: None)
     with pytest.raises(kschedctl.KschedctlError, match="neither polars nor pandas is installed"):
         explained.to_frame()
@@ -100,7 +100,7 @@ FRAMES: dict[str, tuple[Callable[[kschedctl.Cluster], Report], set[str]]] = {
 
 @pytest.mark.parametrize("name", FRAMES)
 def test_every_report_has_rows(name: str, cluster: kschedctl.Cluster) -> None:
-    """By polars itself, which takes no column of texts and numbers."""
+    """polars itself builds the frame, and rejects a column of texts and numbers."""
     polars = pytest.importorskip("polars")
     ask, columns = FRAMES[name]
     frame = ask(cluster).to_frame()
@@ -111,7 +111,7 @@ def test_every_report_has_rows(name: str, cluster: kschedctl.Cluster) -> None:
         assert frame["score"].dtype == polars.Int64
 
 
-def test_rows_of_what_has_no_csv_are_its_main_list(cluster: kschedctl.Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_without_csv_are_the_main_list(cluster: kschedctl.Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kschedctl.render.main_table.find_spec", lambda name: object() if name == "pandas" else None)
     monkeypatch.setitem(sys.modules, "pandas", SimpleNamespace(DataFrame=lambda columns: columns))
     frame = kschedctl.pools(cluster, now=demo.DEMO_TIME).to_frame()
@@ -120,13 +120,13 @@ def test_rows_of_what_has_no_csv_are_its_main_list(cluster: kschedctl.Cluster, m
     assert "verdict=Gated" in {label for labels in metrics["labels"] for label in labels}
 
 
-def test_what_the_api_server_refuses_is_not_explained(cluster: kschedctl.Cluster) -> None:
+def test_manifest_that_the_api_server_rejects_is_an_error(cluster: kschedctl.Cluster) -> None:
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "Web"}, "spec": {"containers": [{"name": "c"}]}}
     with pytest.raises(kschedctl.KschedctlError, match=r'The Pod "Web" is invalid: metadata.name'):
         kschedctl.explain(cluster, pod)
 
 
-def test_the_package_of_lint_is_its_function(cluster: kschedctl.Cluster) -> None:
+def test_lint_package_is_callable(cluster: kschedctl.Cluster) -> None:
     import kschedctl.lint.engine  # noqa: PLC0415 - which makes the package an attribute of kschedctl
 
     assert kschedctl.lint(cluster=cluster, select=["pdb-*"]).kind == "Findings"

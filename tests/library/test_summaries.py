@@ -41,7 +41,7 @@ def small() -> kschedctl.Cluster:
     return kschedctl.Cluster.from_objects([*map(node, range(3)), pod("large", "64"), pod("fits", "1015m")])
 
 
-def test_of_thousands_of_nodes_it_has_what_decides_in_12_kilobytes() -> None:
+def test_summary_of_thousands_of_nodes_fits_in_12_kilobytes() -> None:
     cluster = kschedctl.Cluster.from_objects([*map(node, range(MANY)), pod("large", "64")])
     summary = kschedctl.explain(cluster, "shop/large").summary()
     assert len(json.dumps(summary.to_dict()).encode()) <= MOST_BYTES
@@ -60,7 +60,7 @@ def test_commands_are_kept_if_one_entry_of_each_list_fits() -> None:
     assert (shortened.fixes, shortened.left_out) == ((fix,), {"fixes": 1})
 
 
-def test_of_a_pod_that_fits_it_names_the_best() -> None:
+def test_summary_of_a_schedulable_pod_names_the_best_node() -> None:
     summary = kschedctl.explain(small(), "shop/fits").summary()
     assert summary.verdict == "Schedulable"
     assert list(summary.best) == ["node-00002.eu-west-1.compute.internal"]  # of three one is tainted, one too small
@@ -78,7 +78,7 @@ def test_of_a_pod_that_fits_it_names_the_best() -> None:
     ],
     ids=["remedies", "run_queue", "wakes", "sampling", "follow"],
 )
-def test_every_report_has_one(ask: Any, kind: str, words: str) -> None:
+def test_every_report_has_a_summary(ask: Any, kind: str, words: str) -> None:
     summary = ask(small()).summary()
     assert summary.summarizes == kind
     assert summary.headline.startswith(words)
@@ -86,7 +86,7 @@ def test_every_report_has_one(ask: Any, kind: str, words: str) -> None:
     jsonschema.validate(summary.to_dict(), build_schema(Summary))
 
 
-def test_nothing_that_renders_is_loaded() -> None:
+def test_summary_loads_no_renderer() -> None:
     code = (
         "import sys, kschedctl; c = kschedctl.Cluster.from_objects([]);"
         "p = {'kind': 'Pod', 'metadata': {'name': 'a'}, 'spec': {'containers': [{'name': 'c', 'image': 'i'}]}};"
@@ -95,7 +95,7 @@ def test_nothing_that_renders_is_loaded() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_what_every_function_of_the_library_returns_has_one() -> None:
+def test_every_result_of_a_library_function_has_a_summary() -> None:
     functions = [thing for name in kschedctl.__all__ if isfunction(thing := getattr(kschedctl, name))]
     returned = {function.__name__: get_type_hints(function)["return"] for function in functions}
     assert {"explain", "admit", "scale_up"} <= returned.keys()
@@ -108,7 +108,7 @@ FIELDS = (
 )
 
 
-def test_its_fields_are_only_ever_added_to() -> None:
+def test_fields_of_the_summary_are_never_removed() -> None:
     definition = build_schema(Summary)["$defs"]["Summary"]
     assert set(FIELDS.split()) <= definition["properties"].keys()
     assert set(definition["required"]) <= {"summarizes", "subject", "verdict", "headline"}

@@ -13,7 +13,7 @@ TOPIC = Path(kschedctl.__file__).parent / "cli/topics/library.md"
 BLOCKS = re.findall(r"```python\n(.*?)```", TOPIC.read_text(), re.DOTALL)
 
 
-def test_around_the_scheduler(capsys: pytest.CaptureFixture[str]) -> None:
+def test_examples_of_the_help_topic_run(capsys: pytest.CaptureFixture[str]) -> None:
     node = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"capacity": {"cpu": "4", "memory": "8Gi"}}}
     cluster = kschedctl.Cluster.from_objects([{"apiVersion": "v1", **node}])
     (example,) = [block for block in BLOCKS if "kschedctl.admit" in block]

@@ -13,7 +13,7 @@ POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {}}
 
 
 @pytest.mark.parametrize("item", [None, 1, "text", [POD]])
-def test_the_number_of_an_item_that_is_no_object_is_named(item: Any) -> None:
+def test_item_that_is_not_an_object_is_named_by_its_number(item: Any) -> None:
     with pytest.raises(InputError, match=r"items\[1\]: expected an object, got "):
         Cluster.from_objects([POD, item])
     with pytest.raises(InputError, match=r"items\[1\]: expected an object, got "):
@@ -21,6 +21,6 @@ def test_the_number_of_an_item_that_is_no_object_is_named(item: Any) -> None:
 
 
 @pytest.mark.parametrize("documents", [None, 5])
-def test_what_is_no_list_is_refused(documents: Any) -> None:
+def test_value_that_is_not_a_list_is_rejected(documents: Any) -> None:
     with pytest.raises(InputError, match="expected a list of objects, got "):
         Cluster.from_objects(documents)

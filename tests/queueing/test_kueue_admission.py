@@ -23,7 +23,7 @@ def _answer(case: Json, release: str = "0.20", objects: list[Json] | None = None
 
 @pytest.mark.parametrize("release", ["0.19", "0.20"])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_every_cycle_is_that_of_the_real_kueue(family: str, release: str) -> None:
+def test_cycles_equal_those_of_the_real_kueue(family: str, release: str) -> None:
     count = 0
     for case in iter_cases(family):
         if select_wanted(case, release) is not None:
@@ -51,7 +51,7 @@ def find_differing_parts(case: Json, release: str) -> Json:
 
 
 @pytest.mark.parametrize("family", ["cohorts", "preemption", "tas"])
-def test_the_order_of_the_objects_does_not_matter(family: str) -> None:
+def test_order_of_the_objects_does_not_matter(family: str) -> None:
     for case in list(iter_cases(family))[::4]:
         shuffled = list(case["case"]["objects"])
         random.Random(7).shuffle(shuffled)
@@ -59,7 +59,7 @@ def test_the_order_of_the_objects_does_not_matter(family: str) -> None:
 
 
 @pytest.mark.parametrize("family", ["cohorts", "fairsharing", "preemption"])
-def test_what_is_reserved_fits_the_quota_of_the_whole_tree(family: str) -> None:
+def test_reserved_quota_fits_the_quota_of_the_cohort_tree(family: str) -> None:
     trees = 0
     for case in iter_cases(family):
         objects = case["case"]["objects"]
@@ -129,7 +129,7 @@ def _parse_cpu(text: str) -> float:
     return float(text[:-1]) / 1000 if text.endswith("m") else float(text)
 
 
-def test_a_real_api_server_removes_the_admission_of_an_evicted_workload() -> None:
+def test_api_server_removes_the_admission_of_evicted_workloads() -> None:
     case = next(c for c in iter_cases("preemption") if '"Preempted"' in str(c["want"]).replace("'", '"'))["case"]
     cluster = kschedctl.Cluster.from_objects(case["objects"])
     report = kueue_admission(cluster, 6, case["now"], case.get("configuration"), keeps_former_admission=False)

@@ -39,7 +39,7 @@ def _build_cluster(text: str = _TEXT) -> Cluster:
     return cluster.with_objects({"ConfigMap": [_build_config_map(text)]})
 
 
-def test_the_configuration_of_the_config_map_decides_which_jobs_are_managed() -> None:
+def test_config_map_determines_the_managed_jobs() -> None:
     job = decode_workload(build_manifest(gpus=1, pods=1))
     assert predict_manifest_outlooks(_build_cluster(), [job], NOW) == []
     (outlook,) = predict_manifest_outlooks(Cluster.from_objects([*QUEUES, *NODES]), [job], NOW)
@@ -62,13 +62,13 @@ def test_an_anonymized_configuration_has_no_names() -> None:
 
 
 @pytest.mark.parametrize("text", ["a: b: c", "- list", "kind: Other"])
-def test_a_malformed_configuration_is_a_doubt(text: str) -> None:
+def test_malformed_configuration_is_a_doubt(text: str) -> None:
     installation = detect_installation(_build_cluster(text))
     assert installation.configuration == {}
     assert installation.doubt.startswith("ConfigMap kueue-system/kueue-manager-config: ")
 
 
-def test_a_configuration_that_may_not_be_read_is_a_doubt() -> None:
+def test_forbidden_configuration_is_a_doubt() -> None:
     cluster = Cluster(gaps={"ConfigMap": Gap("could not be read: forbidden")})
     assert "could not be read: forbidden" in detect_installation(cluster).doubt
 
@@ -80,7 +80,7 @@ def test_a_malformed_list_of_integrations_leaves_jobs_unchecked() -> None:
     assert "integrations.frameworks" in outlook.report.headline
 
 
-def test_options_precede_the_cluster(tmp_path: Path) -> None:
+def test_options_take_precedence_over_the_cluster(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text("kind: Configuration\nfairSharing: {}\n")
     cluster = KueueInput(kueue_version="v0.19", kueue_config=str(path)).apply_to(_build_cluster())
@@ -89,7 +89,7 @@ def test_options_precede_the_cluster(tmp_path: Path) -> None:
     assert installation.configuration == {"kind": "Configuration", "fairSharing": {}}
 
 
-def test_options_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
+def test_unusable_options_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"0\.3"):
         KueueInput(kueue_version="0.3").apply_to(_build_cluster())
     path = tmp_path / "config.yaml"

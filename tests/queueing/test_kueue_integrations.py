@@ -72,7 +72,7 @@ def _build(job: Any, classes: PriorityClasses | None = None, gates: Any = _GATES
         ("uid", "n" * 300, None),
     ],
 )
-def test_the_name_of_a_workload_has_a_hash_of_its_job(uid: str, name: str, expected: str | None) -> None:
+def test_workload_name_has_a_hash_of_its_job(uid: str, name: str, expected: str | None) -> None:
     workload_name = build_workload_name(Owner("Job", "ns", name), uid, "batch")
     assert expected is None or workload_name == expected
     assert len(workload_name) == len(f"job-{name}"[:247]) + 6
@@ -104,7 +104,7 @@ def test_the_name_of_a_workload_has_a_hash_of_its_job(uid: str, name: str, expec
         ({}, {"podset_group_name": "g"}, None, TopologyRequest()),
     ],
 )
-def test_the_pod_set_of_a_job(
+def test_pod_set_of_a_job(
     annotations: dict[str, str], topology: dict[str, str], minimum: int | None, expected: TopologyRequest
 ) -> None:
     (workload,) = _build(_build_job(annotations, **topology))
@@ -158,7 +158,7 @@ _POD_CLASSES = (
         ("", "system-node-critical", PriorityClasses(), 2_000_001_000),
     ],
 )
-def test_the_priority_of_a_workload(label: str, pod_class: str, classes: PriorityClasses, expected: int) -> None:
+def test_priority_of_a_workload(label: str, pod_class: str, classes: PriorityClasses, expected: int) -> None:
     labels = {QUEUE_LABEL: "q", **({PRIORITY_CLASS_LABEL: label} if label else {})}
     spec = PodSpec(priority_class_name=pod_class)
     job = Job(ObjectMeta("job", "ns", labels=labels), JobSpec(template=PodTemplateSpec(spec=spec)))
@@ -255,7 +255,7 @@ def test_each_replica_of_a_leader_worker_set_is_a_workload() -> None:
     ]
 
 
-def test_an_integration_that_is_not_known_is_named() -> None:
+def test_unknown_integration_is_named() -> None:
     resource = OperatorResource(ObjectMeta("app", "ns", labels={QUEUE_LABEL: "q"}), {"driver": {}})
     builder = WorkloadBuilder(PriorityClasses(), _GATES, _CREATED)
     with pytest.raises(NotIntegratedError, match="integration for SparkApplication is not replayed"):
@@ -285,9 +285,7 @@ _MANAGE_ALL = {"manageJobsWithoutQueueName": True}
         (Deployment(ObjectMeta("web", "ns", labels={QUEUE_LABEL: "q"})), {}, "q"),
     ],
 )
-def test_the_configuration_decides_which_jobs_are_managed(
-    job: Any, configuration: JsonObject, queue: str | None
-) -> None:
+def test_configuration_determines_the_managed_jobs(job: Any, configuration: JsonObject, queue: str | None) -> None:
     default = LocalQueue(ObjectMeta("default", "with-default"))
     cluster = Cluster.of({"LocalQueue": [default], "Namespace": [Namespace(ObjectMeta("ns"))]})
     assert ManagedJobs(cluster, configuration).find_local_queue_name(get_identity(job), job) == queue
@@ -300,6 +298,6 @@ def test_the_configuration_decides_which_jobs_are_managed(
         {"managedJobsNamespaceSelector": {"matchExpressions": [{"operator": "Near"}]}},
     ],
 )
-def test_a_malformed_configuration_is_refused(configuration: JsonObject) -> None:
+def test_malformed_configuration_is_rejected(configuration: JsonObject) -> None:
     with pytest.raises(InputError, match="Kueue's Configuration"):
         ManagedJobs(Cluster.from_objects([]), configuration)

@@ -67,7 +67,7 @@ def test_absurd_requests_end_at_the_limits_of_int64() -> None:
     assert _get_gpus(tree, PodsOutside(cluster.pods).compute_free_capacity(tree)) == [-(2**63), 4]
 
 
-def test_usage_is_added_and_taken_out_again() -> None:
+def test_usage_is_added_and_removed_again() -> None:
     cluster = _build_cluster()
     tree = _build_tree(cluster)
     snapshot = TopologySnapshot(tree, tree.capacity, (), frozenset())

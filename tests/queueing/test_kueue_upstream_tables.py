@@ -16,7 +16,7 @@ NOW = "2026-03-01T00:00:00Z"
 
 
 @pytest.mark.parametrize("case", CASES, ids=[f"{case['test']}: {case['name']}" for case in CASES])
-def test_a_cycle_has_the_outcome_of_upstreams_table(case: Json) -> None:
+def test_cycle_has_the_outcome_of_upstreams_table(case: Json) -> None:
     cluster = kschedctl.Cluster.from_objects(case["objects"])
     answer = kschedctl.kueue_admission(cluster, 1, NOW, case["configuration"]).to_dict()
     # Without heads there is no cycle, and nothing changes after the start.

@@ -78,7 +78,7 @@ def expanded(short: Json) -> Json:
 
 
 @pytest.mark.parametrize("case", PODS)
-def test_it_expands_to_the_full_form(case: str) -> None:
+def test_compact_form_expands_to_the_full_form(case: str) -> None:
     report = of_one_pod.explain(cluster(60), PODS[case])
     short = to_compact_form(report).to_dict()
     assert expanded(short) == report.to_dict()
@@ -86,7 +86,7 @@ def test_it_expands_to_the_full_form(case: str) -> None:
     assert (short["apiVersion"], short["kind"]) == ("kschedctl.dev/v1", "CompactExplanation")
 
 
-def test_of_several_pods_each() -> None:
+def test_compact_form_of_several_pods() -> None:
     report = combine_explanations([of_one_pod.explain(cluster(20), incoming) for incoming in PODS.values()])
     short = to_compact_form(report).to_dict()
     full = report.to_dict()
@@ -95,7 +95,7 @@ def test_of_several_pods_each() -> None:
     jsonschema.validate(to_compact_form(report).to_dict(), build_schema(DOCUMENTS["compact-explanations"]))
 
 
-def test_it_is_an_eighth_where_nodes_are_alike() -> None:
+def test_compact_form_is_an_eighth_for_equal_nodes() -> None:
     report = of_one_pod.explain(cluster(3_000), PODS["fits nowhere"])
     short, full = (to_json(document.to_dict()) for document in (to_compact_form(report), report))
     assert len(short) * 8 < len(full)

@@ -18,7 +18,7 @@ from kschedctl.text.counts import agreeing
         (4, 2, "2 of 4 waiting pods d get a node"),
     ],
 )
-def test_cleared_pods(waiting: int, cleared: int, start: str) -> None:
+def test_verb_agrees_with_the_cleared_pods(waiting: int, cleared: int, start: str) -> None:
     assert RemediesOfMany("d", waiting, cleared).build_first_line()[0].startswith(start)
 
 

@@ -1,4 +1,4 @@
-"""How a fix names the nodes on which the pod then fits."""
+"""Check how a fix names the nodes on which the pod then fits."""
 
 from __future__ import annotations
 

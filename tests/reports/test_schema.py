@@ -22,11 +22,11 @@ def pod(cpu: str, **spec: object) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
-def test_a_schema_is_one_of_its_dialect(name: str) -> None:
+def test_schema_is_valid_in_its_dialect(name: str) -> None:
     jsonschema.Draft202012Validator.check_schema(build_schema(DOCUMENTS[name]))
 
 
-def test_a_document_says_which_version_of_kschedctl_made_it() -> None:
+def test_document_names_the_version_of_kschedctl() -> None:
     cluster = kschedctl.Cluster.from_objects([NODE, pod("1")])
     assert kschedctl.explain(cluster, "shop/p").to_dict()["toolVersion"] == VERSION
 
@@ -42,7 +42,7 @@ def test_a_document_says_which_version_of_kschedctl_made_it() -> None:
     ],
     ids=["schedulable", "too large", "gated", "another scheduler's", "bound"],
 )
-def test_an_explanation_follows_its_schema(incoming: dict[str, object]) -> None:
+def test_explanation_follows_its_schema(incoming: dict[str, object]) -> None:
     cluster = kschedctl.Cluster.from_objects([NODE, incoming])
     document = kschedctl.explain(cluster, "shop/p").to_dict()
     jsonschema.validate(document, build_schema(DOCUMENTS["explanation"]))

@@ -8,8 +8,8 @@ import kschedctl
 from kschedctl.scheduler.scheduler import Scheduler
 
 
-def test_pods_are_told_apart_by_them() -> None:
-    """Their amounts wrap as Go's do: 10**30 and 10**31, as int64."""
+def test_large_requests_distinguish_pods() -> None:
+    """The requests are 10**30 and 10**31 bytes, which wrap to int64 as in Go."""
     pods = [pod(name) for name in "abc"]
     for each, memory in zip(pods, (10**30, 10**30, 10**31), strict=True):
         each["spec"]["containers"][0]["resources"] = {"requests": {"memory": memory}}

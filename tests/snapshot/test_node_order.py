@@ -17,13 +17,13 @@ def order(documents):
 
 
 @cases("nodetree", "nodeorder")
-def test_order(case):
+def test_upstream_orders(case):
     assert order(case.get("nodes", ())) == case["want"]["order"]
 
 
 @cases("nodetree", "nodeorder-ops")
-def test_order_of_what_is_left(case):
-    """Nodes that came and went leave no trace."""
+def test_order_of_remaining_nodes(case):
+    """Nodes that were added and removed leave no trace."""
     added, removed, left = iter(case["nodesToAdd"]), iter(case.get("nodesToRemove") or ()), []
     for operation in case["operations"]:
         if operation == "add":
@@ -41,7 +41,10 @@ def test_deprecated_labels_count_first():
 
 @given(st.lists(st.sampled_from(["", "a", "b", "c"])))
 def test_round_robin(zones):
-    """Each round takes the next node of every zone that still has one, zones in the order in which they appeared."""
+    """Each round takes the next node of every zone that still has one.
+
+    Zones are in order of their first appearance.
+    """
     nodes = [Node(ObjectMeta(str(i), labels={ZONE: zone} if zone else {})) for i, zone in enumerate(zones)]
     waiting = {zone: [i for i, other in enumerate(zones) if other == zone] for zone in dict.fromkeys(zones)}
     expected = []

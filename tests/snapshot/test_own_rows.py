@@ -11,8 +11,8 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import OwnRows
 
 
-def test_some_rows_as_if_they_held_more_pods() -> None:
-    """n2 has 4 cores and no pod; as if it had two more of 1 core each, 2 are requested."""
+def test_rows_include_additional_pods() -> None:
+    """n2 has 4 cores and no pod. With two additional pods of 1 core each, 2 cores are requested."""
     cluster = kschedctl.Cluster.from_objects([node("n1"), node("n2"), pod("p", cpu="1")])
     view = Scheduler(cluster).view
     rows = OwnRows(view, np.array([1]), np.array([2]), int(view.pods.info[0]))
@@ -21,7 +21,7 @@ def test_some_rows_as_if_they_held_more_pods() -> None:
     assert (rows.requested[:, cpu].tolist(), rows.allocatable[:, cpu].tolist()) == ([2000], [4000])
 
 
-def test_what_is_not_shown_is_named() -> None:
+def test_hidden_column_is_named() -> None:
     view = Scheduler(kschedctl.Cluster.from_objects([node("n1")])).view
     with pytest.raises(AttributeError, match="OWN_ROW cannot read count_by_node"):
         _ = OwnRows(view, np.array([0])).count_by_node

@@ -37,7 +37,7 @@ def pod(name, node_name="", priority=0, nominated="", **more):
 # -- nodes --------------------------------------------------------------------------------------------------------
 
 
-def test_a_label_column_tells_absent_from_empty():
+def test_label_column_distinguishes_absent_from_empty():
     view = snapshot(
         {"nodes": [node("n0", {"zone": "x"}), node("n1", {"zone": ""}), node("n2"), node("n3", {"zone": "x"})]}
     )
@@ -48,7 +48,7 @@ def test_a_label_column_tells_absent_from_empty():
     assert column.present.sum() == 3
 
 
-def test_a_predicate_is_asked_once_for_nodes_that_agree_in_what_it_reads():
+def test_predicate_is_called_once_per_combination_of_labels():
     view = snapshot({"nodes": [node(f"n{i}", {"zone": "xy"[i % 2], "rack": str(i)}) for i in range(6)]})
     asked = []
 
@@ -61,7 +61,7 @@ def test_a_predicate_is_asked_once_for_nodes_that_agree_in_what_it_reads():
     assert len(asked) == 2
 
 
-def test_a_predicate_is_asked_about_the_names_it_reads():
+def test_predicate_is_called_for_the_named_nodes():
     view = snapshot({"nodes": [node(name, {"zone": zone}) for name, zone in ("ax", "by", "cx", "dy")]})
     asked = []
 
@@ -86,7 +86,7 @@ def test_allocatable_is_in_millicores_and_bytes():
     }
 
 
-def test_an_unreadable_amount_names_the_node():
+def test_invalid_amount_names_the_node():
     with pytest.raises(InputError, match=r"Node n0, status\.allocatable"):
         _ = snapshot({"nodes": [node("n0", cpu="much")]}).allocatable
 
@@ -94,8 +94,8 @@ def test_an_unreadable_amount_names_the_node():
 # -- pods ---------------------------------------------------------------------------------------------------------
 
 
-def test_pods_alike_share_one_info():
-    """The node's name does not make a difference, being bound does."""
+def test_equal_pods_share_one_info():
+    """The name of the node makes no difference, but being bound does."""
     nodes = [node("n0"), node("n1")]
     pods = [pod("a", "n0"), pod("b", "n1"), pod("c"), pod("d", "n0", labels={"app": "x"})]
     view = snapshot({"nodes": nodes, "pods": pods})
@@ -111,7 +111,7 @@ def running(pod_name, container, request, **status):
     return made
 
 
-def test_pods_that_request_the_same_share_a_demand_whatever_their_containers_are_called():
+def test_pods_with_equal_requests_share_a_demand():
     resized = {"resources": {"requests": {"cpu": "2"}}}
     of_another = {"name": "gone", **resized}
     view = snapshot(
@@ -141,7 +141,7 @@ def test_pods_that_request_the_same_share_a_demand_whatever_their_containers_are
     }
 
 
-def test_an_info_is_made_when_it_is_asked_for():
+def test_info_is_built_on_first_use():
     view = snapshot({"nodes": [node("n0")], "pods": [pod(f"p{i}", "n0", i, labels={"i": str(i)}) for i in range(5)]})
     infos = view.pods.infos
     assert view.pods.priority.tolist() == [info.priority for info in view.pods.infos[:]]
@@ -153,13 +153,13 @@ def test_an_info_is_made_when_it_is_asked_for():
     assert sum(made is not None for made in other.pods.distinct.infos._built_infos) == 1  # they all request nothing
 
 
-def test_ended_pods_do_not_count():
+def test_terminated_pods_do_not_count():
     pods = [pod("a", "n0", phase="Succeeded"), pod("b", "n0", phase="Failed"), pod("c", "n0", phase="Running")]
     view = snapshot({"nodes": [node("n0")], "pods": pods})
     assert [each.metadata.name for each in view.pods.objects] == ["c"]
 
 
-def test_pods_on_unknown_nodes_are_nowhere():
+def test_pods_on_unknown_nodes_have_no_row():
     view = snapshot({"nodes": [node("n0")], "pods": [pod("a", "gone")]})
     assert view.node.tolist() == [-1]
     assert view.requested[0, view.resources["pods"]] == 0
@@ -177,7 +177,7 @@ NOMINATED = {
 
 
 @pytest.mark.parametrize(("other", "count"), NOMINATED.values(), ids=NOMINATED)
-def test_nominated_pods_that_a_pod_yields_to(other, count):
+def test_nominated_pods_of_higher_priority(other, count):
     view = snapshot({"nodes": [node("n0"), node("n1")], "pods": [other]})
     me = PodInfo(convert_document(pod("me", priority=1)), view.settings.requests)
     delta = view.build_nominated_delta_against(me)
@@ -208,8 +208,8 @@ def test_sums_by_node(cluster):
 
 
 @given(clusters(running=asking), st.sampled_from((1, 32)))
-def test_what_a_selector_matches_is_told_again(cluster, sparse):
-    """As a mask that is kept, or as one that is made again of a few numbers."""
+def test_selector_matches_are_cached(cluster, sparse):
+    """A match is kept as a mask, or rebuilt from a few positions."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(pod_infos, "SPARSE", sparse)
         pods = cluster.view().pods
@@ -226,7 +226,7 @@ def test_what_a_selector_matches_is_told_again(cluster, sparse):
 
 
 @given(clusters(running=asking, changing=True))
-def test_a_hypothesis_changes_the_sums_of_its_nodes(cluster):
+def test_delta_changes_the_counts_of_its_nodes(cluster):
     view = cluster.view()
     selected = view.pods.match_infos(selector_from_set({"app": "x"}), None)
     changed = view.count_by_node(selected) + cluster.delta(view).count_changes(selected, len(view.nodes))
@@ -239,8 +239,8 @@ def test_a_hypothesis_changes_the_sums_of_its_nodes(cluster):
 
 
 @given(clusters(running=asking, changing=True), st.integers(0, 2**32 - 1))
-def test_a_fork_whose_pods_moved_is_like_a_snapshot_of_that_cluster(cluster, seed):
-    """Its sums are kept along the way, so they are asked for before and after the moves."""
+def test_fork_equals_a_snapshot_of_the_changed_cluster(cluster, seed):
+    """A fork keeps its sums up to date, so they are read before and after the moves."""
     view, random = cluster.view(), Random(seed)
     before = view.requested.copy()
     fork = view.fork()
@@ -268,7 +268,7 @@ def test_a_fork_whose_pods_moved_is_like_a_snapshot_of_that_cluster(cluster, see
 
 
 def get_moved_pods(cluster, places):
-    """Return the pods at their present places."""
+    """Return the pods on their current nodes."""
     pods = []
     for each in cluster.pods + cluster.nominated:
         spec = {key: value for key, value in each["spec"].items() if key != "nodeName"}
@@ -282,14 +282,14 @@ def started(name, start):
     return {"kind": "Pod", "metadata": metadata, "spec": {}, "status": {"startTime": start} if start else {}}
 
 
-def test_pods_that_are_cloned_started_when_the_one_did():
+def test_clones_have_the_start_time_of_their_pod():
     view = snapshot({"pods": [started("a", "1970-01-01T00:00:01Z"), started("b", "")]}).fork()
     assert view.pods.start.tolist() == [10**6, NO_TIME]
     view.add_clones(0, 2)
     assert view.pods.start.tolist() == [10**6, NO_TIME, 10**6, 10**6]
 
 
-def test_pods_are_cloned_time_and_again():
+def test_pods_are_cloned_many_times():
     view = snapshot({"pods": [started("a", ""), started("b", "")]}).fork()
     for _ in range(2 * sys.getrecursionlimit()):
         view.add_clones(0, 1)
@@ -299,7 +299,7 @@ def test_pods_are_cloned_time_and_again():
     assert len(view.pods.start) == len(view.pods.objects)
 
 
-def test_a_start_that_is_no_time_names_its_pod():
+def test_invalid_start_time_names_the_pod():
     view = snapshot({"pods": [started("a", "1970-01-01T00:00:01Z"), started("b", "yesterday")]})
     with pytest.raises(InputError, match=r"Pod d/b, status\.startTime: 'yesterday' is not a time"):
         _ = view.pods.start
@@ -308,7 +308,7 @@ def test_a_start_that_is_no_time_names_its_pod():
 # -- what is found without building every pod -------------------------------------------------------------------------
 
 
-def test_images_are_those_that_a_loop_over_the_nodes_finds():
+def test_images_equal_those_of_a_loop_over_nodes():
     lists = {
         "n0": [{"names": ["web:1", "web@sha256:a"], "sizeBytes": 5}],
         "n1": [{"names": ["web:1"], "sizeBytes": 7}, {"names": ["db:1"], "sizeBytes": 3}],
@@ -331,7 +331,7 @@ def test_images_are_those_that_a_loop_over_the_nodes_finds():
         assert list(found.items()) == list(expected.items())
 
 
-def test_host_ports_include_those_that_host_networking_defaults():
+def test_host_ports_include_defaults_of_host_networking():
     def listening(name, host_network=False, **port):
         ports = [{"protocol": "TCP", **port}] if port else []
         spec = {"hostNetwork": host_network, "containers": [{"name": "c", "ports": ports}], "nodeName": "n0"}

@@ -25,8 +25,8 @@ def count_weights(places: list[tuple[int, int]], weights: list[int], codes: list
 
 
 @given(st.integers(0, 2**32 - 1), st.booleans(), st.sampled_from((1, 100, 1000, 10**6)))
-def test_small_tallies_follow_the_moves_as_others_do(seed: int, by_domain: bool, largest: int) -> None:
-    """Of few infos and of more than are told one by one; a copy goes its own way."""
+def test_compact_tallies_follow_moves(seed: int, by_domain: bool, largest: int) -> None:
+    """The number of infos is below or above the limit for sparse tallies. A copy changes independently."""
     random = Random(seed)
     infos = random.choice((3, FEW_INFOS, 2 * FEW_INFOS))
     weights = [random.randint(-largest, largest) for _ in range(infos)]
@@ -52,7 +52,7 @@ def test_small_tallies_follow_the_moves_as_others_do(seed: int, by_domain: bool,
 
 
 @given(st.integers(0, 2**32 - 1), st.booleans())
-def test_tallies_of_a_part_count_the_remaining_pods_and_follow_the_moves(seed: int, by_domain: bool) -> None:
+def test_tallies_of_a_part_follow_moves(seed: int, by_domain: bool) -> None:
     random = Random(seed)
     weights = [random.randint(-2, 2) for _ in range(5)]
     left_out = set(random.sample(range(NODES + 2), 2))

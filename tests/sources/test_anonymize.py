@@ -43,7 +43,7 @@ def restored(document: Any, originals: dict[str, str]) -> Any:
 
 
 @pytest.mark.parametrize("make", [demo_cluster, recorded_cluster])
-def test_every_answer_is_the_same_in_every_word(make: Any, tmp_path: Path) -> None:
+def test_answers_equal_the_originals_word_for_word(make: Any, tmp_path: Path) -> None:
     cluster = make()
     made, originals, _ = anonymize_cluster(cluster)
     write_archive(made, str(tmp_path / "s"), anonymized=True)
@@ -54,8 +54,8 @@ def test_every_answer_is_the_same_in_every_word(make: Any, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("make", [demo_cluster, recorded_cluster])
-def test_no_original_is_left_in_the_file(make: Any, tmp_path: Path) -> None:
-    """Every text of every object is searched for, as a whole word, but for those that have to stay."""
+def test_file_contains_no_original_text(make: Any, tmp_path: Path) -> None:
+    """Every text of every object is searched for as a whole word, except texts that have to stay."""
     cluster = make()
     made, _, stays = anonymize_cluster(cluster)
     write_archive(made, str(tmp_path / "s"), anonymized=True, stays=stays)
@@ -93,11 +93,11 @@ API_WORDS = {
     *("WaitForFirstConsumer", "Immediate", "ExactCount", "All", "TCP", "UDP", "Delete", "Retain", "yes", "true"),
     *("default-scheduler", "system-node-critical", "system-cluster-critical"),
 }
-"""What the API itself says in objects."""
+"""Texts that the API itself puts into objects."""
 
 
 def texts(value: Any) -> set[str]:
-    """Return all texts with a letter in an object, keys too, but not quantities and times."""
+    """Return all texts with a letter in an object, including keys, but without quantities and times."""
     if isinstance(value, api.Struct):
         fields = (getattr(value, field) for field in value.__struct_fields__)
         return {text for field in fields for text in texts(field)}
@@ -112,8 +112,8 @@ def texts(value: Any) -> set[str]:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_golden_clusters_answer_alike(family: str) -> None:
-    """Clusters that kube-scheduler itself was asked about: the same verdict, scores, reasons and choices."""
+def test_golden_clusters_give_the_same_answers(family: str) -> None:
+    """These are clusters that kube-scheduler was asked about. Verdict, scores, reasons and choices are the same."""
     for case in map(json.loads, family_lines(family)[::12]):
         settings = {key: case[source] for key, source in SETTINGS.items() if source in case}
         cluster = kschedctl.Cluster.from_objects(case["objects"], **settings)
@@ -127,7 +127,7 @@ def test_golden_clusters_answer_alike(family: str) -> None:
 
 
 def comparable(document: dict[str, Any]) -> dict[str, Any]:
-    """Return the answers of plugins without the facts, which name ranks where numbers are compared."""
+    """Return the answers of plugins without the facts, whose numbers may be ranked by name."""
     kept = ("verdict", "message", "nodeOrder", "queue", "preFilter", "filter", "firstFail", "feasible")
     scores = ("score", "normalized", "weighted", "total", "best")
     preemption = document["preemption"] and {k: v for k, v in document["preemption"].items() if k != "candidates"}
@@ -137,7 +137,7 @@ def comparable(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def without_positions(value: Any) -> Any:
-    """Return errors in CEL without the column and the quoted line, which depend on the texts."""
+    """Return CEL errors without the column and the quoted line, which depend on the texts."""
     if isinstance(value, str):
         return re.sub(r"\n \|[^\n]*", "", re.sub(r"<input>:\d+:\d+", "<input>", value))
     if isinstance(value, dict):
@@ -145,7 +145,7 @@ def without_positions(value: Any) -> Any:
     return [without_positions(item) for item in value] if isinstance(value, list) else value
 
 
-def test_every_text_of_every_struct_is_decided_upon() -> None:
+def test_every_text_field_is_classified() -> None:
     """A new field must say whether it holds a name."""
     structs, waiting = set[type](), [kind.struct for kind in KINDS.values()]
     while waiting:
@@ -171,7 +171,7 @@ def _holds_texts(annotation: Any) -> bool:
     return annotation is str or (not _inner(annotation) and any(map(_holds_texts, arguments)))
 
 
-def test_numbers_that_are_compared_stay_in_order() -> None:
+def test_compared_numbers_keep_their_order() -> None:
     labels = [{"cores": "8"}, {"cores": "016"}, {"cores": "many"}, {"cores": "32"}]
     nodes = [{"kind": "Node", "metadata": {"name": f"n{i}", "labels": found}} for i, found in enumerate(labels)]
     term = {"matchExpressions": [{"key": "cores", "operator": "Gt", "values": ["8"]}]}
@@ -184,8 +184,8 @@ def test_numbers_that_are_compared_stay_in_order() -> None:
     assert values[3] == "2"
 
 
-def test_a_value_that_no_label_may_have_stays_one() -> None:
-    """The scheduler refuses the selector for it; signs of compared numbers stay for the same reason."""
+def test_invalid_label_value_stays_invalid() -> None:
+    """The scheduler rejects the selector because of it. Signs of compared numbers stay for the same reason."""
     made, *_ = anonymize_cluster(kschedctl.Cluster.from_objects([_preferring("-1"), _preferring("no label")]))
     terms = [p.spec.affinity.node_affinity.preferred_during_scheduling_ignored_during_execution for p in made.pods]  # type: ignore[union-attr]
     values = {requirement.values for (term,) in terms for requirement in term.preference.match_expressions}
@@ -200,7 +200,7 @@ def _preferring(value: str) -> dict[str, Any]:
     return {"kind": "Pod", "metadata": {"name": f"p{len(value)}"}, "spec": {"affinity": affinity}}
 
 
-def test_an_image_without_a_tag_is_still_the_latest() -> None:
+def test_image_without_a_tag_stays_latest() -> None:
     node = {"kind": "Node", "metadata": {"name": "n"}, "status": {"images": [{"names": ["web:latest", "r:5000/web"]}]}}
     containers = [
         {"name": "a", "image": "web"},
@@ -216,7 +216,7 @@ def test_an_image_without_a_tag_is_still_the_latest() -> None:
     assert re.fullmatch(r"x\d+:x\d+", digest.image)
 
 
-def test_nothing_tells_which_cluster_it_was() -> None:
+def test_cluster_cannot_be_identified() -> None:
     provenance = Provenance(
         server="https://api.acme.example:6443",
         context="acme-prod",
@@ -230,8 +230,8 @@ def test_nothing_tells_which_cluster_it_was() -> None:
     assert made.provenance == Provenance("", server_version="v1.36.2", read_at="2026-01-02T03:04:05Z")
 
 
-def test_words_of_conditions_that_somebody_chose_go() -> None:
-    """Those that decide how much a resized pod asks for stay."""
+def test_user_chosen_condition_texts_are_removed() -> None:
+    """Conditions that determine the requests of a resized pod stay."""
     ready = {"type": "Ready", "status": "False", "reason": "AcmeSecretMissing", "message": "acme"}
     resized = {"type": "PodResizePending", "status": "True", "reason": "Infeasible"}
     pod = {"kind": "Pod", "metadata": {"name": "p", "namespace": "d"}, "spec": {"containers": [{"name": "c"}]}}

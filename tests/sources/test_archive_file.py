@@ -52,7 +52,7 @@ def through_a_file(cluster: Cluster, folder: Path) -> Cluster:
 
 
 @pytest.mark.parametrize("make", [demo_cluster, recorded_cluster])
-def test_the_answers_are_the_same(make: Any, tmp_path: Path) -> None:
+def test_answers_equal_those_of_the_original(make: Any, tmp_path: Path) -> None:
     cluster = make()
     again = through_a_file(cluster, tmp_path)
     assert explain_pending(again) == explain_pending(cluster)
@@ -61,8 +61,8 @@ def test_the_answers_are_the_same(make: Any, tmp_path: Path) -> None:
             assert len(getattr(again, field)) == len(getattr(cluster, field)), kind
 
 
-def test_paths_of_hosts_are_not_kept_but_whether_they_are_the_same(tmp_path: Path) -> None:
-    """Of pods and of templates; a snapshot of what a snapshot held says the same."""
+def test_host_paths_are_replaced_but_stay_distinct(tmp_path: Path) -> None:
+    """This holds for pods and templates, and a snapshot made from a snapshot is the same."""
 
     def volumes(*paths: str) -> dict[str, Any]:
         return {"volumes": [{"name": f"v{i}", "hostPath": {"path": path}} for i, path in enumerate(paths)]}
@@ -86,8 +86,8 @@ def test_paths_of_hosts_are_not_kept_but_whether_they_are_the_same(tmp_path: Pat
 
 
 @pytest.mark.parametrize("family", ["volumes", "dra", "preemption", "resize", "mixed"])
-def test_golden_clusters_survive(family: str, tmp_path: Path) -> None:
-    """Every fifth cluster that kube-scheduler itself was asked about."""
+def test_golden_clusters_are_restored(family: str, tmp_path: Path) -> None:
+    """Every fifth cluster that kube-scheduler was asked about is saved and restored."""
     for case in map(json.loads, family_lines(family)[::5]):
         settings = {key: case[source] for key, source in SETTINGS.items() if source in case}
         cluster = kschedctl.Cluster.from_objects(case["objects"], **settings)
@@ -101,7 +101,7 @@ def test_golden_clusters_survive(family: str, tmp_path: Path) -> None:
         assert kschedctl.explain(again, case["pod"]).to_dict() == expected, case["id"]
 
 
-def test_settings_survive(tmp_path: Path) -> None:
+def test_settings_are_restored(tmp_path: Path) -> None:
     configuration = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
     settings: dict[str, Any] = {
         "configuration": configuration,
@@ -122,7 +122,7 @@ def unpacked(path: Path) -> bytes:
         return b"\n".join(map(file.read, file.namelist()))
 
 
-def test_nothing_is_kept_that_scheduling_does_not_read(tmp_path: Path) -> None:
+def test_only_fields_that_scheduling_reads_are_stored(tmp_path: Path) -> None:
     secret = {"name": "PASSWORD", "value": "hunter2"}
     container = {"name": "c", "image": "web:1", "args": ["--token=hunter2"], "command": ["hunter2"], "env": [secret]}
     annotations = {
@@ -148,7 +148,7 @@ def test_nothing_is_kept_that_scheduling_does_not_read(tmp_path: Path) -> None:
     assert claim.metadata.annotations == {"volume.kubernetes.io/selected-node": "n1"}
 
 
-def test_any_archiver_lists_what_it_holds(tmp_path: Path) -> None:
+def test_archive_is_an_ordinary_zip_file(tmp_path: Path) -> None:
     path = str(tmp_path / "s")
     written = write_archive(demo_cluster(), path)
     with zipfile.ZipFile(path) as file:
@@ -183,7 +183,7 @@ FIRST_FORMAT = b'{"apiVersion":"kschedctl.dev/v1","kind":"Snapshot","format":1,"
         (FIRST_FORMAT, "a snapshot in format 1, which is not supported \\(save it again\\)"),
     ],
 )
-def test_other_files_are_told_from_snapshots(text: bytes, words: str, tmp_path: Path) -> None:
+def test_other_files_are_distinguished_from_snapshots(text: bytes, words: str, tmp_path: Path) -> None:
     (tmp_path / "s").write_bytes(text)
     with pytest.raises(InputError, match=words):
         read_archive(str(tmp_path / "s"))
@@ -213,14 +213,14 @@ OTHER_ARCHIVES: dict[str, tuple[dict[str, bytes], str]] = {
 
 
 @pytest.mark.parametrize("case", OTHER_ARCHIVES)
-def test_what_is_no_snapshot_of_ours_is_told(case: str, tmp_path: Path) -> None:
+def test_invalid_snapshots_are_errors(case: str, tmp_path: Path) -> None:
     members, words = OTHER_ARCHIVES[case]
     with pytest.raises(InputError, match=words) as error:
         read_archive(str(zipped(tmp_path / "s", members)))
     assert str(error.value).startswith(f"{tmp_path}/s: ")
 
 
-def test_kinds_of_a_later_version_are_passed_over(tmp_path: Path) -> None:
+def test_kinds_of_a_later_version_are_ignored(tmp_path: Path) -> None:
     members = {"snapshot.json": header(objects={"PriorityThing": 1}), "PriorityThing.msgpack": b"\x91\x80"}
     assert read_archive(str(zipped(tmp_path / "s", members))).priority_classes == ()
 
@@ -235,12 +235,12 @@ BOMBS: dict[str, tuple[bytes, bytes, int]] = {
     ),
     "many texts": (b"\xdd" + (20 << 20).to_bytes(4, "big"), b"\xa1\xb1", 20 << 20),
 }
-"""Name -> the beginning of a member, and what is repeated after it so many times."""
+"""Name -> the beginning of a member, the bytes repeated after it, and their number."""
 
 
 @pytest.mark.parametrize("case", BOMBS)
-def test_no_small_file_takes_all_memory(case: str, tmp_path: Path) -> None:
-    """Told by the sizes in the directory, and by counting what msgpack begins, before any object is made."""
+def test_small_file_cannot_exhaust_memory(case: str, tmp_path: Path) -> None:
+    """The sizes in the directory and the msgpack headers are added up before any object is created."""
     beginning, repeated, times = BOMBS[case]
     members = {"snapshot.json": header(objects={"ReplicaSet": 1}), "ReplicaSet.msgpack": beginning + repeated * times}
     path = zipped(tmp_path / "s", members)
@@ -249,8 +249,8 @@ def test_no_small_file_takes_all_memory(case: str, tmp_path: Path) -> None:
         read_archive(str(path))
 
 
-def test_a_directory_that_lies_about_sizes_is_told(tmp_path: Path) -> None:
-    """A member that unpacks to more than it says is not unpacked further."""
+def test_wrong_sizes_in_the_directory_are_errors(tmp_path: Path) -> None:
+    """A member is decompressed only up to its announced size."""
     path = zipped(tmp_path / "s", {"snapshot.json": POD_HEADER, "Pod.msgpack": b"\0" * (50 << 20)})
     data = path.read_bytes()
     path.write_bytes(data.replace((50 << 20).to_bytes(4, "little"), (50).to_bytes(4, "little")))
@@ -261,8 +261,8 @@ def test_a_directory_that_lies_about_sizes_is_told(tmp_path: Path) -> None:
     tracemalloc.stop()
 
 
-def test_a_member_that_is_shorter_than_the_directory_says_is_told(tmp_path: Path) -> None:
-    """Its checksum is right all the same."""
+def test_member_shorter_than_announced_is_an_error(tmp_path: Path) -> None:
+    """Its checksum is right."""
     path = zipped(tmp_path / "s", {"snapshot.json": POD_HEADER, "Pod.msgpack": b"\0" * 4321})
     data = path.read_bytes()
     path.write_bytes(data.replace((4321).to_bytes(4, "little"), (9876).to_bytes(4, "little")))
@@ -270,7 +270,7 @@ def test_a_member_that_is_shorter_than_the_directory_says_is_told(tmp_path: Path
         read_archive(str(path))
 
 
-def test_a_file_that_is_larger_than_any_snapshot_is_not_read(tmp_path: Path) -> None:
+def test_too_large_file_is_not_read(tmp_path: Path) -> None:
     path = zipped(tmp_path / "s", {"snapshot.json": POD_HEADER})
     with path.open("r+b") as file:
         file.truncate(MAX_FILE_SIZE + 1)
@@ -279,14 +279,12 @@ def test_a_file_that_is_larger_than_any_snapshot_is_not_read(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("device", ["/dev/zero", "/dev/null"])
-def test_devices_are_no_snapshots(device: str) -> None:
+def test_devices_are_not_snapshots(device: str) -> None:
     with pytest.raises(InputError, match=f"{device}: not a snapshot"):
         read_archive(device)
 
 
-def test_a_pipe_is_read_and_one_without_a_writer_or_a_closed_stdin_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pipes_are_read_and_broken_ones_are_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = small_snapshot(tmp_path)
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(InputError, match="pipe: no program writes to this pipe"):
@@ -312,7 +310,7 @@ def small_snapshot(folder: Path) -> bytes:
 
 
 def read_or_get_error(data: bytes, path: Path) -> str:
-    """Return what is read of a file, or the line of the error."""
+    """Return the objects read from a file, or the line of the error."""
     path.write_bytes(data)
     try:
         cluster = read_archive(str(path))
@@ -322,7 +320,7 @@ def read_or_get_error(data: bytes, path: Path) -> str:
     return msgspec.json.encode([list(getattr(cluster, field)) for field in FIELDS.values()]).decode()
 
 
-def test_every_bit_counts_or_changes_nothing(tmp_path: Path) -> None:
+def test_flipped_bits_are_detected_or_harmless(tmp_path: Path) -> None:
     data = small_snapshot(tmp_path)
     places = [divmod(number, 8) for number in range(0, 8 * len(data), 5)]  # each bit of a byte in its turn
     outcomes = Counter(
@@ -333,7 +331,7 @@ def test_every_bit_counts_or_changes_nothing(tmp_path: Path) -> None:
     assert outcomes["told"] > len(places) / 2
 
 
-def test_every_file_that_is_cut_short_is_told(tmp_path: Path) -> None:
+def test_truncated_files_are_errors(tmp_path: Path) -> None:
     data = small_snapshot(tmp_path)
     assert {read_or_get_error(data[:length], tmp_path / "s") for length in range(len(data))} == {"told"}
 
@@ -353,8 +351,8 @@ RECORDS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("case", RECORDS)
-def test_tables_that_make_no_sense_are_told(case: str, tmp_path: Path) -> None:
-    """Not by accident, as checksums are right, but by somebody."""
+def test_inconsistent_tables_are_errors(case: str, tmp_path: Path) -> None:
+    """Their checksums are right, so such tables are made on purpose."""
     small_snapshot(tmp_path)
     with zipfile.ZipFile(tmp_path / "small") as file:
         members = {name: file.read(name) for name in file.namelist()}
@@ -381,7 +379,7 @@ def test_writing_is_all_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         write_archive(demo_cluster(), str(tmp_path / "no" / "such" / "folder"))
 
 
-def test_a_table_is_stored_as_it_is(tmp_path: Path) -> None:
+def test_table_is_stored_unchanged(tmp_path: Path) -> None:
     cluster = recorded_cluster()
     table, again = PodTable.from_pods(cluster.pods), through_a_file(cluster, tmp_path).pods
     assert isinstance(again, PodTable)
@@ -399,7 +397,7 @@ def test_a_table_is_stored_as_it_is(tmp_path: Path) -> None:
         ("built by hand", "1.36", ()),
     ],
 )
-def test_whose_rules_are_used_for_another_server_is_said_again(
+def test_replayed_version_is_reported_again(
     server: str, replayed: str, warnings: tuple[str, ...], tmp_path: Path
 ) -> None:
     cluster = Cluster(kube_version=replayed, provenance=Provenance(server="https://x", server_version=server))

@@ -162,7 +162,7 @@ def test_message(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert str(raised.value) == f"{name}: {message}"
 
 
-def test_yaml_bomb_is_refused() -> None:
+def test_yaml_bomb_is_rejected() -> None:
     """Nine levels of nine aliases are 9**9 values."""
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 9)]
@@ -171,7 +171,7 @@ def test_yaml_bomb_is_refused() -> None:
 
 
 class _Endless(io.RawIOBase):
-    """A file of a gigabyte of the same bytes after a head."""
+    """A file that repeats the same bytes for a gigabyte after its beginning."""
 
     def __init__(self, head: bytes, filler: bytes) -> None:
         self._head, self._filler, self._left = head, filler, 1 << 30
@@ -195,7 +195,7 @@ class _Endless(io.RawIOBase):
         ('{"kind":"PodList","items":[{}', ",", "document 1, items[1]: invalid JSON: expecting value"),
     ],
 )
-def test_a_gigabyte_of_garbage(head: str, filler: str, message: str) -> None:
+def test_gigabyte_of_garbage(head: str, filler: str, message: str) -> None:
     tracemalloc.start()
     with pytest.raises(InputError) as raised:
         read_paths(["-"], stdin=_Endless(head.encode(), filler.encode()))  # type: ignore[arg-type]
@@ -225,14 +225,14 @@ def test_permission_denied(tmp_path: Path) -> None:
         read_paths([str(tmp_path / "secret.yaml")])
 
 
-def test_a_second_configuration_is_refused() -> None:
+def test_second_configuration_is_rejected() -> None:
     document = b"apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
     with pytest.raises(InputError, match=r"document 2 \(line 3\): a second KubeSchedulerConfiguration"):
         read_paths(["-"], stdin=io.BytesIO(document + b"---\n" + document))
 
 
 @pytest.mark.parametrize("text", ['{"kind":"KubeSchedulerConfiguration","a":"\\ud800"}', '{"kind":"X","\\uDFFF":1}'])
-def test_half_a_surrogate_pair_is_no_text_anywhere(text: str, tmp_path: Path) -> None:
+def test_lone_surrogates_are_rejected(text: str, tmp_path: Path) -> None:
     (tmp_path / "c.json").write_text(text)
     with pytest.raises(InputError, match="document 1: contains half of a surrogate pair"):
         load_configuration_file(str(tmp_path / "c.json"))
@@ -240,7 +240,7 @@ def test_half_a_surrogate_pair_is_no_text_anywhere(text: str, tmp_path: Path) ->
     assert load_configuration_file(str(tmp_path / "c.json"))["a"] == "\U0001f600"
 
 
-def test_a_wrong_type_in_some_of_a_map_s_values_is_located() -> None:
+def test_wrong_type_in_a_map_value_is_located() -> None:
     """Other values of the map may not have the field at all."""
     text = (
         "apiVersion: resource.k8s.io/v1\nkind: ResourceSlice\nmetadata: {name: a}\n"
@@ -279,7 +279,7 @@ BAD_LISTS: dict[str, tuple[bytes, str]] = {
 
 
 @pytest.mark.parametrize("name", BAD_LISTS)
-def test_a_long_list_with_a_fault(name: str) -> None:
+def test_fault_in_a_long_list(name: str) -> None:
     data, said = BAD_LISTS[name]
     assert len(data) > 1 << 20
     with pytest.raises(InputError) as raised:
@@ -290,8 +290,8 @@ def test_a_long_list_with_a_fault(name: str) -> None:
 
 @pytest.mark.parametrize("kind", ["Pod", "Node", "PriorityClass"])
 @pytest.mark.parametrize("length", [1, 20_000])
-def test_a_name_with_a_slash_is_refused(kind: str, length: int, tmp_path: Path) -> None:
-    """``namespace/name`` is one object. Long lists are read in another way."""
+def test_name_with_a_slash_is_rejected(kind: str, length: int, tmp_path: Path) -> None:
+    """``namespace/name`` means one object. Long lists are read by other code."""
     meta = {"name": "a/b", "labels": {"x": "y" * 60}}
     items = [
         {"kind": kind, "apiVersion": KINDS[kind].versions[0], "metadata": {**meta, "name": f"a{i}"}}
@@ -310,14 +310,14 @@ def test_a_name_with_a_slash_is_refused(kind: str, length: int, tmp_path: Path) 
 
 @pytest.mark.parametrize("kind", ["List", "PodList"])
 @pytest.mark.parametrize("items", [[None], [{"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "a"}}, None]])
-def test_a_null_in_a_list_is_named(kind: str, items: list[object], tmp_path: Path) -> None:
+def test_null_in_a_list_is_located(kind: str, items: list[object], tmp_path: Path) -> None:
     file = tmp_path / "list.json"
     file.write_text(json.dumps({"kind": kind, "apiVersion": "v1", "items": items}))
     with pytest.raises(InputError, match=rf"items\[{len(items) - 1}\]: expected an object, got null$"):
         read_paths([str(file)])
 
 
-def test_a_long_json_list_on_one_line() -> None:
+def test_long_json_list_on_one_line() -> None:
     listed = [{"name": f"type-{i}", "pad": "x" * 100} for i in range(1_000)]
     reader = Reader("types.json", io.BytesIO(json.dumps(listed).encode()))
     (document,) = parse_documents(read_content(reader))

@@ -43,7 +43,7 @@ def explain_pod(server: ExtenderServer | str, **settings: Any) -> Json:
 
 
 @pytest.mark.parametrize("by_name", [True, False], ids=["names", "whole nodes"])
-def test_it_filters_and_scores(by_name: bool) -> None:
+def test_extender_filters_and_scores(by_name: bool) -> None:
     script = {"filter": {"refuse": {"n1": "busy"}}, "prioritize": {"scores": {"n2": 3, "n3": -4}}}
     with extender(script=script) as server:
         found = explain_pod(f"{server.url}/", nodeCacheCapable=by_name)
@@ -78,7 +78,7 @@ FAILING = {
 
 
 @pytest.mark.parametrize(("behaviour", "words"), FAILING.values(), ids=FAILING)
-def test_a_failure_is_the_schedulers_error_unless_it_may_be_ignored(behaviour: Json, words: str) -> None:
+def test_failure_is_a_scheduler_error_unless_ignorable(behaviour: Json, words: str) -> None:
     with extender(**behaviour) as server:
         found = explain_pod(server)
         ignored = explain_pod(server, ignorable=True)
@@ -101,13 +101,13 @@ def test_a_failure_is_the_schedulers_error_unless_it_may_be_ignored(behaviour: J
     ],
     ids=["silence", "a byte now and then"],
 )
-def test_it_has_the_time_of_the_configuration(behaviour: Json, words: str) -> None:
+def test_timeout_of_the_configuration_applies(behaviour: Json, words: str) -> None:
     with extender(**behaviour) as server:
         found = explain_pod(server, httpTimeout="300ms", prioritizeVerb="")
     assert (found["verdict"], found["message"]) == ("Error", words.format(url=server.url))
 
 
-def test_it_is_not_followed_elsewhere() -> None:
+def test_redirects_are_not_followed() -> None:
     with extender() as other, extender(status=307, headers={"Location": f"{other.url}/filter"}) as server:
         found = explain_pod(server, prioritizeVerb="")
     assert other.requests == []
@@ -118,8 +118,8 @@ def test_it_is_not_followed_elsewhere() -> None:
     )
 
 
-def test_a_gigabyte_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody knows what its end would have been."""
+def test_too_large_response_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer is conditional, because the end of the response is unknown."""
     monkeypatch.setattr(http, "MAX_BODY_SIZE", 4 << 20)
     with extender(endless=1024) as server:
         found = explain_pod(server, prioritizeVerb="", httpTimeout="30s")
@@ -127,7 +127,7 @@ def test_a_gigabyte_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found["unknown"][0]["why"].endswith("sent more than 4 MiB")
 
 
-def test_what_is_not_reached_from_here_may_be_reached_from_there() -> None:
+def test_unreachable_extender_makes_the_answer_conditional() -> None:
     with extender() as server:
         gone = server.url
     found = explain_pod(gone, prioritizeVerb="")
@@ -135,12 +135,12 @@ def test_what_is_not_reached_from_here_may_be_reached_from_there() -> None:
     assert found["unknown"][0]["why"] == f"were not all reached from here: {gone}/filter: Connection refused"
 
 
-def test_what_follows_the_first_value_does_not_count() -> None:
+def test_text_after_the_first_json_value_is_ignored() -> None:
     with extender(raw=b' {"nodenames": ["n2"]} garbage') as server:
         assert explain_pod(server, prioritizeVerb="")["feasible"] == ["n2"]
 
 
-def test_what_is_packed_is_unpacked() -> None:
+def test_compressed_response_is_decompressed() -> None:
     body = gzip.compress(b'{"NodeNames": ["n2"]}')
     with extender(raw=body, headers={"Content-Encoding": "gzip"}) as server:
         assert explain_pod(server, prioritizeVerb="")["feasible"] == ["n2"]
@@ -148,15 +148,18 @@ def test_what_is_packed_is_unpacked() -> None:
         assert explain_pod(server)["message"] == "gzip: invalid header"
 
 
-def test_a_packed_gigabyte_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_large_compressed_response_is_not_decompressed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "MAX_BODY_SIZE", 4 << 20)
     with extender(raw=gzip.compress(b" " * (5 << 20)), headers={"Content-Encoding": "gzip"}) as server:
         found = explain_pod(server, prioritizeVerb="")
     assert found["unknown"][0]["why"].endswith("sent more than 4 MiB")
 
 
-def test_nodes_without_anything_are_believed_and_asked_about_again() -> None:
-    """As whole nodes are: both are called "", and are neither known nor named in scores."""
+def test_empty_nodes_of_an_extender_are_accepted() -> None:
+    """The extender returns two whole nodes without a name.
+
+    Both are called "" in the next request, and no score names them.
+    """
     with extender(raw=b'{"Nodes": {"items": [{}, {"metadata": null}]}}') as server:
         cluster = kschedctl.Cluster.from_objects([*NODES, POD], config=configuration(server, nodeCacheCapable=False))
         recorder = Recorder(HTTPCaller())
@@ -169,7 +172,7 @@ def test_nodes_without_anything_are_believed_and_asked_about_again() -> None:
 
 
 @pytest.mark.parametrize("field", ["error", "refuse"])
-def test_long_words_are_cut_as_in_events(field: str) -> None:
+def test_long_messages_are_truncated_as_in_events(field: str) -> None:
     words = "m" * 5000
     script = {"filter": {field: words if field == "error" else dict.fromkeys(("n1", "n2", "n3"), words)}}
     with extender(script=script) as server:
@@ -178,12 +181,12 @@ def test_long_words_are_cut_as_in_events(field: str) -> None:
     assert found["message"].startswith(said if field == "error" else f"0/3 nodes are available: 3 {said}. ")
 
 
-def test_another_scheme_is_none() -> None:
+def test_other_url_schemes_are_errors() -> None:
     found = explain_pod("file:///etc", prioritizeVerb="")
     assert found["message"] == 'Post "file:///etc/filter": unsupported protocol scheme "file"'
 
 
-def test_user_and_password_go_to_it_and_nowhere_else() -> None:
+def test_credentials_in_the_url_are_not_printed() -> None:
     with extender(status=503) as server:
         found = explain_pod(server.url.replace("//", "//me:hunter2@"), prioritizeVerb="")
     expected = base64.b64encode(b"me:hunter2").decode()
@@ -197,7 +200,7 @@ def pem(name: str) -> str:
 
 
 @pytest.mark.parametrize("as_data", [True, False], ids=["data", "files"])
-def test_tls_as_the_configuration_says(as_data: bool) -> None:
+def test_tls_options_of_the_configuration_apply(as_data: bool) -> None:
     if as_data:
         tls = {"caData": pem("ca.pem"), "certData": pem("client.pem"), "keyData": pem("client.pem")}
     else:
@@ -212,7 +215,7 @@ def test_tls_as_the_configuration_says(as_data: bool) -> None:
     assert "certificate verify failed" in strange["unknown"][0]["why"]
 
 
-def test_keys_that_were_left_out_are_asked_for() -> None:
+def test_removed_keys_must_be_supplied() -> None:
     tls = {"keyData": "REDACTED", "certData": "REDACTED"}
     with pytest.raises(kschedctl.KschedctlError, match="removed when the cluster was saved"):
         explain_pod("https://127.0.0.1:1", tlsConfig=tls)

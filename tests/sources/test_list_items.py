@@ -24,10 +24,8 @@ def pod(name: str, *volumes: Json) -> Json:
 
 
 @pytest.mark.parametrize("volume", [None, {"name": "v", "emptyDir": {}}, {"name": "v", "hostPath": {"path": "/x"}}])
-def test_volumes_of_which_nothing_is_read_tell_no_templates_apart(
-    volume: Json | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Their names are the pods' own: the API server draws them."""
+def test_unread_volumes_do_not_separate_templates(volume: Json | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The API server generates their names, so they differ between pods."""
     decoded = 0
     new = PodItems._add_template
 

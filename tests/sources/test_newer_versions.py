@@ -49,7 +49,7 @@ OF_1_37 = {
         },
     ),
 }
-"""What clusters of 1.37 hold (staging/src/k8s.io/api, v1.37.0-beta.0): kind and version -> apiVersion, spec."""
+"""Objects of 1.37 (staging/src/k8s.io/api, v1.37.0-beta.0): kind and version -> apiVersion, spec."""
 TO_COME = {
     "DeviceTaintRule": ("resource.k8s.io/v2", {"taint": {"key": "a", "effect": "NoSchedule"}}),
     "PodGroup": ("scheduling.k8s.io/v1alpha4", {"schedulingPolicy": {"gang": {"minCount": 2}}}),
@@ -77,7 +77,7 @@ def files(folder: Path, form: str, *objects: dict[str, Any]) -> list[str]:
 
 @pytest.mark.parametrize("form", ["yaml", "json list", "json documents"])
 @pytest.mark.parametrize("kind", sorted(each.name for each in KINDS.values() if not is_custom_api(each.versions[0])))
-def test_any_kind_in_a_version_to_come(kind: str, form: str, tmp_path: Path) -> None:
+def test_kinds_in_a_future_version(kind: str, form: str, tmp_path: Path) -> None:
     cluster = kschedctl.Cluster.from_paths(files(tmp_path, form, newer(kind, madeUp={"by": "v99"}), NODE))
     assert [node.metadata.name for node in cluster.nodes] == ["n1"]
     assert kind in OBSERVED or "madeUp is not known" in cluster.gaps[kind].why
@@ -85,7 +85,7 @@ def test_any_kind_in_a_version_to_come(kind: str, form: str, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("form", ["yaml", "json list", "json documents"])
 @pytest.mark.parametrize("kind", TO_COME)
-def test_what_is_to_come_is_read_where_its_fields_are_known(kind: str, form: str, tmp_path: Path) -> None:
+def test_future_version_with_known_fields_is_read(kind: str, form: str, tmp_path: Path) -> None:
     version, spec = TO_COME[kind]
     paths = files(tmp_path, form, newer(kind, version, spec=spec), NODE)
     cluster, warnings = kschedctl.Cluster.from_paths(paths), read_paths(paths).warnings
@@ -99,7 +99,7 @@ def test_what_is_to_come_is_read_where_its_fields_are_known(kind: str, form: str
 
 
 @pytest.mark.parametrize("named", OF_1_37)
-def test_what_1_37_serves_is_known(named: str, tmp_path: Path) -> None:
+def test_kinds_of_1_37_are_known(named: str, tmp_path: Path) -> None:
     kind, (version, spec) = named.split(maxsplit=1)[0], OF_1_37[named]
     paths = files(tmp_path, "yaml", newer(kind, version, spec=spec), NODE)
     cluster = kschedctl.Cluster.from_paths(paths, assume_complete=True)
@@ -107,7 +107,7 @@ def test_what_1_37_serves_is_known(named: str, tmp_path: Path) -> None:
     assert (read_paths(paths).warnings, kind in cluster.gaps) == ((), False)
 
 
-def test_kinds_of_1_37_that_scheduling_does_not_read_are_passed_over(tmp_path: Path) -> None:
+def test_other_kinds_of_1_37_are_ignored(tmp_path: Path) -> None:
     others = [
         {"kind": kind, "apiVersion": version, "metadata": {"name": "x", "namespace": "d"}, "spec": {}}
         for kind, version in (
@@ -125,13 +125,13 @@ def test_kinds_of_1_37_that_scheduling_does_not_read_are_passed_over(tmp_path: P
 @pytest.mark.parametrize(
     ("mode", "together"), [("PodGroup", True), ("Pod", False), ({"all": {}}, True), ({"single": {}}, False)]
 )
-def test_groups_say_in_either_form_whether_they_go_together(mode: Any, together: bool) -> None:
+def test_both_forms_of_the_disruption_mode_are_read(mode: Any, together: bool) -> None:
     group = newer("PodGroup", "scheduling.k8s.io/v1beta1", spec={"disruptionMode": mode})
     (only,) = kschedctl.Cluster.from_objects([group]).pod_groups
     assert only.spec.is_disrupted_together is together
 
 
-def test_a_list_of_one_kind(tmp_path: Path) -> None:
+def test_list_of_one_kind(tmp_path: Path) -> None:
     version, spec = TO_COME["PodGroup"]
     items = [{"metadata": {"name": f"g{i}", "namespace": "d"}, "spec": spec} for i in range(3)]
     items[1] = {**items[1], "spec": {"shape": "round"}}
@@ -143,7 +143,7 @@ def test_a_list_of_one_kind(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", TO_COME)
-def test_documents_of_the_library_are_read_as_files_are(kind: str) -> None:
+def test_library_documents_are_read_like_files(kind: str) -> None:
     version, spec = TO_COME[kind]
     cluster = kschedctl.Cluster.from_objects([newer(kind, version, spec=spec), NODE])
     assert [each.metadata.name for each in getattr(cluster, FIELDS[kind])] == ["x"]
@@ -153,7 +153,7 @@ def test_documents_of_the_library_are_read_as_files_are(kind: str) -> None:
     assert other.gaps[kind].why.endswith("(spec.shape is not known)")
 
 
-def test_documents_of_the_library_in_an_older_version() -> None:
+def test_library_documents_in_an_older_version() -> None:
     budget = {
         "kind": "PodDisruptionBudget",
         "apiVersion": "policy/v1beta1",
@@ -181,13 +181,13 @@ def test_documents_of_the_library_in_an_older_version() -> None:
         ("Pod", "apps/v2", False),
     ],
 )
-def test_which_versions_are_newer(kind: str, version: str, expected: bool) -> None:
+def test_comparison_of_versions(kind: str, version: str, expected: bool) -> None:
     assert is_newer_version(kind, version) is expected
 
 
 @pytest.mark.parametrize("form", ["yaml", "json list", "json documents", "list of pods"])
-def test_fields_of_stored_pods_that_are_not_known_are_told_once(form: str, tmp_path: Path) -> None:
-    """Status is not: what of it scheduling reads is known."""
+def test_unknown_fields_of_stored_pods_are_reported_once(form: str, tmp_path: Path) -> None:
+    """Fields of the status are not reported, as those that scheduling reads are known."""
     spec = {"containers": [{"name": "c", "image": "i", "madeUp": 1}], "alsoMadeUp": {"by": "v99"}}
     pods = [newer("Pod", "v1", spec=spec, status={"madeUp": 1}) for _ in range(3)]
     for number, pod in enumerate(pods):
@@ -207,8 +207,8 @@ def test_fields_of_stored_pods_that_are_not_known_are_told_once(form: str, tmp_p
 
 @pytest.mark.parametrize("listed", ["PodList", "List"])
 @pytest.mark.parametrize("owned", [True, False])
-def test_one_pod_of_many_that_has_a_field_which_is_not_known(listed: str, owned: bool, tmp_path: Path) -> None:
-    """It is the first of its template, or stands alone; after it others of the template are not told of again."""
+def test_unknown_field_in_one_of_many_pods(listed: str, owned: bool, tmp_path: Path) -> None:
+    """The pod is the first of its template, or has none. Later pods of the template are not reported again."""
     pods = []
     for number in range(3000):
         spec = {"containers": [{"name": "c", "image": "i"}]}

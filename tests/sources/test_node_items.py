@@ -32,7 +32,7 @@ def nodes_of(*items: Json) -> list[api.Node]:
     return list(collector.objects["Node"])
 
 
-def test_nodes_share_the_images_that_they_hold() -> None:
+def test_nodes_share_decoded_images() -> None:
     first, second, third = nodes_of(node("a", WEB), node("b", {"names": ["other"]}, WEB), node("c"))
     image = api.ContainerImage(("registry/web:1", "registry/web@sha256:1"), 5)
     assert first.status.images == (image,)
@@ -45,6 +45,6 @@ def test_nodes_share_the_images_that_they_hold() -> None:
     )
 
 
-def test_an_image_that_is_none_is_named() -> None:
+def test_invalid_image_is_reported() -> None:
     with pytest.raises(InputError, match=r"status\.images\[1\]\.sizeBytes"):
         nodes_of(node("a", WEB), node("b", WEB, {"names": ["x"], "sizeBytes": "large"}))

@@ -109,7 +109,7 @@ def read_file(folder: Path, document: Any) -> Cluster:
 
 @pytest.mark.parametrize("document", [CORE, NEWER])
 @pytest.mark.parametrize("small", [True, False])
-def test_an_event_is_the_same_in_both_versions(
+def test_event_is_read_alike_in_both_versions(
     document: Json, small: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not small:
@@ -124,14 +124,14 @@ def test_an_event_is_the_same_in_both_versions(
     assert (event.note, event.regarding, event.deprecated_count) == ("", None, 0)
 
 
-def test_a_series_says_when_it_was_seen_last() -> None:
+def test_time_of_a_series_is_its_last_observation() -> None:
     series = {"count": 7, "lastObservedTime": LATE}
     document = NEWER | {"eventTime": BOUND, "series": series, "deprecatedCount": 0, "deprecatedLastTimestamp": None}
     (event,) = Cluster.from_objects([document]).events
     assert (get_first_time(event), get_last_time(event), count_occurrences(event)) == (BOUND, LATE, 7)
 
 
-def test_what_says_nothing_of_scheduling_is_passed_over(tmp_path: Path) -> None:
+def test_unrelated_events_are_ignored(tmp_path: Path) -> None:
     unnamed, older = CORE | {"metadata": {}}, CORE | {"apiVersion": "events.k8s.io/v1beta1"}
     items = [LEASE, HEARTBEAT, PULLED, unnamed, older]
     cluster = read_file(tmp_path, {"kind": "List", "apiVersion": "v1", "items": items})
@@ -165,10 +165,10 @@ EXPECTED = {
 
 @pytest.mark.parametrize("small", [True, False])
 @pytest.mark.parametrize("spaces", [None, 1])
-def test_what_a_status_tells_is_kept(
+def test_status_is_kept_in_every_form(
     small: bool, spaces: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One by one, as long lists, and through a snapshot."""
+    """Pods are read one by one, as long lists, and through a snapshot."""
     if not small:
         monkeypatch.setattr("kschedctl.sources.read.SMALL", 10)
         monkeypatch.setattr(documents, "SMALL", 10)
@@ -183,7 +183,7 @@ def test_what_a_status_tells_is_kept(
     assert columns(read_archive(str(tmp_path / "snapshot")).pods) == EXPECTED
 
 
-def test_a_pod_has_what_its_status_tells() -> None:
+def test_pod_has_the_values_of_its_status() -> None:
     table = Cluster.from_objects(PODS).pods
     evicting, refused, _, _, waiting = table
     assert (refused.status.reason, refused.status.message) == ("OutOfcpu", OUT_OF_CPU)
@@ -201,7 +201,7 @@ def test_a_pod_has_what_its_status_tells() -> None:
     }
 
 
-def test_times_and_messages_make_no_templates() -> None:
+def test_times_and_messages_do_not_separate_templates() -> None:
     alike = [
         pod(f"w{n}", phase="Pending", conditions=[
             condition("PodScheduled", "False", f"2026-01-31T12:00:0{n}Z", reason="Unschedulable", message=f"{n} nodes")
@@ -211,7 +211,7 @@ def test_times_and_messages_make_no_templates() -> None:
     assert len(Cluster.from_objects(alike).pods.templates) == 1
 
 
-def test_snapshots_of_before_have_none_of_it() -> None:
+def test_older_snapshots_have_no_observations() -> None:
     import msgspec  # noqa: PLC0415
 
     table = Cluster.from_objects(PODS).pods
@@ -221,7 +221,7 @@ def test_snapshots_of_before_have_none_of_it() -> None:
     assert before.names == table.names
 
 
-def test_pseudonyms_leave_no_name_in_events() -> None:
+def test_anonymized_events_contain_no_names() -> None:
     scheduled = CORE | {
         "metadata": {"name": "web.3", "namespace": "shop"},
         "reason": "Scheduled",

@@ -66,7 +66,7 @@ REFUSED: dict[str, tuple[Callable[[Path], str], str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_anything_but_a_regular_file_is_refused(case: str, tmp_path: Path) -> None:
+def test_only_regular_files_are_written(case: str, tmp_path: Path) -> None:
     make, words = REFUSED[case]
     path = make(tmp_path / "out")
     for act in (lambda: write_file(path, [b"data"]), lambda: validate_output_files(path)):
@@ -75,7 +75,7 @@ def test_anything_but_a_regular_file_is_refused(case: str, tmp_path: Path) -> No
     assert not [name for name in os.listdir(tmp_path) if name != "out"]
 
 
-def test_a_symlink_stays_and_its_target_is_written(tmp_path: Path) -> None:
+def test_symlink_stays_and_its_target_is_written(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     (tmp_path / "there" / "target").write_text("before")
     write_file(link(tmp_path / "link", "there/target"), [b"after"])
@@ -87,7 +87,7 @@ def test_a_symlink_stays_and_its_target_is_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("private", [False, True])
-def test_a_file_that_is_there_keeps_its_mode(private: bool, tmp_path: Path) -> None:
+def test_existing_file_keeps_its_mode(private: bool, tmp_path: Path) -> None:
     path = tmp_path / "out"
     path.write_text("before, and longer than what comes")
     path.chmod(0o640)
@@ -95,7 +95,7 @@ def test_a_file_that_is_there_keeps_its_mode(private: bool, tmp_path: Path) -> N
     assert (path.read_text(), mode(path)) == ("after", 0o640)
 
 
-def test_a_new_file_is_its_owners_where_it_is_private(tmp_path: Path) -> None:
+def test_new_private_file_is_only_for_its_owner(tmp_path: Path) -> None:
     write_file(str(tmp_path / "private"), [b""], private=True)
     write_file(str(tmp_path / "public"), [b""])
     assert (mode(tmp_path / "private"), mode(tmp_path / "public")) == (0o600, 0o644)
@@ -103,7 +103,7 @@ def test_a_new_file_is_its_owners_where_it_is_private(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("failure", [OSError(28, "No space left on device"), KeyboardInterrupt()])
 @pytest.mark.parametrize("step", ["fsync", "replace"])
-def test_a_failure_leaves_what_was_there(
+def test_failure_leaves_the_previous_content(
     step: str, failure: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "out"
@@ -120,8 +120,8 @@ def test_a_failure_leaves_what_was_there(
     assert path.read_text() == "before"
 
 
-def test_ctrl_c_in_the_midst_of_writing_leaves_nothing(tmp_path: Path) -> None:
-    """Also where this runs in the background, which ignores it."""
+def test_interrupted_write_leaves_no_files(tmp_path: Path) -> None:
+    """This also holds for processes in the background, which ignore SIGINT."""
 
     def endless() -> Iterator[bytes]:
         threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
@@ -137,7 +137,7 @@ def test_ctrl_c_in_the_midst_of_writing_leaves_nothing(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
-def test_a_dash_is_standard_output(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dash_is_standard_output(monkeypatch: pytest.MonkeyPatch) -> None:
     stdout = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
     monkeypatch.setattr(sys, "stdout", stdout)
     stdout.write("first ")
@@ -146,7 +146,7 @@ def test_a_dash_is_standard_output(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("pair", [("-", "-"), ("out", "./out"), ("link", "out")])
-def test_two_outputs_are_two_files(pair: tuple[str, str], in_folder: Path) -> None:
+def test_two_outputs_must_be_different_files(pair: tuple[str, str], in_folder: Path) -> None:
     (in_folder / "link").symlink_to("out")
     with pytest.raises(UsageError, match="two outputs would go to the same file"):
         validate_output_files(*pair)
@@ -158,15 +158,13 @@ def test_snapshots_and_mappings_are_private(in_folder: Path) -> None:
     assert (mode(in_folder / "s"), mode(in_folder / "names.json")) == (0o600, 0o600)
 
 
-def test_a_snapshot_on_standard_output_is_all_there_is(
-    in_folder: Path, capfdbinary: pytest.CaptureFixture[bytes]
-) -> None:
+def test_snapshot_on_stdout_is_the_only_output(in_folder: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     assert main(["snapshot", "save", "--demo", "-o", "-"]) == 0
     (in_folder / "piped").write_bytes(capfdbinary.readouterr().out)
     assert main(["snapshot", "show", "piped"]) == 0
 
 
-def test_a_mapping_on_standard_output_is_all_there_is(in_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mapping_on_stdout_is_the_only_output(in_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["snapshot", "save", "--demo", "--anonymize", "-o", "s", "--mapping", "-"]) == 0
     assert "shop" in json.loads(capsys.readouterr().out).values()
 
@@ -184,7 +182,7 @@ def test_a_mapping_on_standard_output_is_all_there_is(in_folder: Path, capsys: p
         (["lint", "-f", "pod.yaml", "--write-baseline", "/dev/null"], "error: /dev/null: cannot be written"),
     ],
 )
-def test_what_cannot_be_written_is_told_before_anything_is(
+def test_unwritable_output_is_reported_before_any_write(
     arguments: list[str], words: str, in_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (in_folder / "pod.yaml").write_text("{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: []}}")

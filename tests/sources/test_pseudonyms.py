@@ -23,7 +23,7 @@ from kschedctl.sources.anonymize.rewriter import Rewriter
 
 Json = dict[str, Any]
 SECRET = "acme"
-"""In every text that is somebody's own."""
+"""The mark in every user-written text."""
 
 
 def build_pseudonyms(keys: list[str]) -> tuple[Pseudonyms, dict[str, str]]:
@@ -54,7 +54,7 @@ def build_pseudonyms(keys: list[str]) -> tuple[Pseudonyms, dict[str, str]]:
         ("notnvidia.com/gpu", False),
     ],
 )
-def test_keys_that_everybody_has_stay(key: str, stays: bool) -> None:
+def test_well_known_keys_stay(key: str, stays: bool) -> None:
     pseudonyms, originals = build_pseudonyms([key])
     made = pseudonyms.replace_key(key)
     assert (made == key, is_well_known_key(key)) == (stays, stays)
@@ -75,8 +75,8 @@ KNOWN = st.sampled_from(
 
 
 @given(st.lists(OWN | KNOWN, min_size=1, max_size=12))
-def test_keys_sort_as_before_beside_those_that_stay(keys: list[str]) -> None:
-    """The order of resources decides which device goes to which request."""
+def test_keys_keep_their_order_among_those_that_stay(keys: list[str]) -> None:
+    """The order of resources decides which device is allocated to which request."""
     pseudonyms, originals = build_pseudonyms(keys)
     made = {key: pseudonyms.replace_key(key) for key in keys}
     assert sorted(made, key=lambda key: key) == sorted(made, key=made.__getitem__)
@@ -87,8 +87,8 @@ def test_keys_sort_as_before_beside_those_that_stay(keys: list[str]) -> None:
 
 
 @pytest.mark.parametrize("key", ["-bad", "two/sla/shes", "Upper.com/x", "/name", "domain/", "x" * 64, "bad key"])
-def test_what_is_no_key_stays_none(key: str) -> None:
-    """Selectors with it are refused, and no extended resource is called so."""
+def test_invalid_key_stays_invalid(key: str) -> None:
+    """Selectors with such a key are rejected, and no extended resource has such a name."""
     pseudonyms, _ = build_pseudonyms([key])
     assert not resource_names.is_qualified_name(pseudonyms.replace_key(key))
 
@@ -115,7 +115,7 @@ RESOURCES = (
 
 
 @pytest.mark.parametrize("name", RESOURCES)
-def test_a_resource_is_counted_as_before(name: str) -> None:
+def test_resources_keep_their_category(name: str) -> None:
     pseudonyms = Pseudonyms({})
     made = rewriter(Cluster(), pseudonyms)
     made.replace_resource(name)
@@ -139,7 +139,7 @@ def everything_of(document: Any) -> str:
 
 
 def objects_of_everybody() -> list[Json]:
-    """Build a node, pods and more, in which every user-written text is marked as such."""
+    """Build a node, pods and more, in which every user-written text is marked."""
     labels = {"acme.com/pool": "acme-a", "acme-team": "acme-b", "kubernetes.io/hostname": "acme-1"}
     taint = {"key": "acme.com/dedicated", "value": "acme-c", "effect": "NoSchedule"}
     conditions = [
@@ -256,8 +256,8 @@ CONFIGURATION: Json = {
 }
 
 
-def test_nothing_of_ones_own_is_left_and_the_answers_are_the_same() -> None:
-    """Keys, resources, gates, schedulers, kinds, groups, conditions, annotations and a configuration."""
+def test_no_user_text_is_left_and_answers_are_the_same() -> None:
+    """This includes keys, resources, gates, schedulers, kinds, groups, conditions, annotations and a configuration."""
     cluster = Cluster.from_objects(objects_of_everybody(), config=CONFIGURATION)
     made, originals, _ = anonymize_cluster(cluster)
     for field in ("pods", "nodes", "pod_groups", "persistent_volume_claims", "csi_nodes"):
@@ -272,8 +272,8 @@ def test_nothing_of_ones_own_is_left_and_the_answers_are_the_same() -> None:
         assert expected["verdict"] in ("Schedulable", "Gated")
 
 
-def test_the_mapping_gives_the_originals_back() -> None:
-    """Of labels, taints, selectors, tolerations and resources: all but what was left out."""
+def test_mapping_restores_the_originals() -> None:
+    """It restores labels, taints, selectors, tolerations and resources, except what was left out."""
     cluster = Cluster.from_objects(objects_of_everybody())
     made, originals, _ = anonymize_cluster(cluster)
     for before, after in zip(cluster.nodes, made.nodes, strict=True):
@@ -288,8 +288,8 @@ def test_the_mapping_gives_the_originals_back() -> None:
         }
 
 
-def test_a_broken_configuration_is_refused() -> None:
-    """Nobody knows what is in it."""
+def test_invalid_configuration_is_rejected() -> None:
+    """Names in it could not be found."""
     with pytest.raises(ConfigurationError):
         anonymize_cluster(Cluster(configuration={**CONFIGURATION, "profiles": 5}))
 
@@ -363,7 +363,7 @@ def test_expressions_are_compared_with_pseudonyms(expression: str, kept: list[st
         f"['model'].exists(k, {D}[k] == 'A100')",
     ],
 )
-def test_what_an_expression_computes_with_stays(expression: str) -> None:
+def test_texts_that_expressions_compute_with_stay(expression: str) -> None:
     (made, plain, other), values, originals = selected(
         [expression, f"{D}.model == 'A100' || {D}.kind == 'k'", f"{D}.other == 'B'"], model="A100", kind="k", other="B"
     )
@@ -379,7 +379,7 @@ def pseudonym_of(text: str, originals: dict[str, str]) -> str:
     return next(made for made, original in originals.items() if original == text)
 
 
-def test_drivers_that_an_expression_computes_with_stay_and_it_is_said() -> None:
+def test_drivers_that_expressions_compute_with_are_reported() -> None:
     objects = [
         {"kind": "ResourceSlice", "metadata": {"name": "s"}, "spec": {"driver": "gpu.acme.com", "pool": {"name": "p"}}},
         {

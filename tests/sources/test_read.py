@@ -79,7 +79,7 @@ FORMS = {
 
 @pytest.mark.parametrize("name", FORMS)
 @pytest.mark.parametrize("packed", [False, True])
-def test_forms(name: str, packed: bool, tmp_path: Path) -> None:
+def test_all_forms_give_the_same_cluster(name: str, packed: bool, tmp_path: Path) -> None:
     path = tmp_path / (name + ".gz" * packed)
     path.write_bytes(gzip.compress(FORMS[name].encode()) if packed else FORMS[name].encode())
     expected = Cluster.from_objects(OBJECTS[:5])
@@ -118,7 +118,7 @@ def test_folders(tmp_path: Path) -> None:
 
 
 def test_cluster_info_dump(tmp_path: Path) -> None:
-    """As ``kubectl cluster-info dump --output-directory`` lays it out: typed lists, and logs in folders of pods."""
+    """``kubectl cluster-info dump --output-directory`` writes typed lists, and logs in folders of pods."""
     (tmp_path / "shop" / "a").mkdir(parents=True)
     (tmp_path / "nodes.json").write_text(json.dumps({"kind": "NodeList", "apiVersion": "v1", "items": [node("n1")]}))
     pods = {"kind": "PodList", "apiVersion": "v1", "items": [pod("a")]}
@@ -156,8 +156,8 @@ def test_configuration_among_the_files(tmp_path: Path) -> None:
             load_configuration_file(str(tmp_path / "other.yaml"))
 
 
-def test_manifests_in_a_version_that_went() -> None:
-    """As Kubernetes' deprecated API migration guide has it."""
+def test_manifests_in_removed_versions() -> None:
+    """The versions are from Kubernetes' deprecated API migration guide."""
     old = [("extensions/v1beta1", "Deployment"), ("batch/v1beta1", "CronJob"), ("apps/v1", "Deployment")]
     documents = [{"apiVersion": version, "kind": kind, "metadata": {"name": "a"}} for version, kind in old]
     assert read_paths(["-"], stdin=bytes_of(*documents)).warnings == (
@@ -166,7 +166,7 @@ def test_manifests_in_a_version_that_went() -> None:
     )
 
 
-def test_manifests_are_what_no_server_stored() -> None:
+def test_manifests_are_distinguished_from_stored_objects() -> None:
     written = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"nodeSelecter": {}}}
     result = read_paths(
         ["-"], stdin=bytes_of(pod("b"), written, {"kind": "Job", "spec": {"template": {"spec": {"x": 1}}}})
@@ -178,14 +178,14 @@ def test_manifests_are_what_no_server_stored() -> None:
     )
 
 
-def test_a_page_of_a_list_is_warned_about() -> None:
+def test_incomplete_list_gives_a_warning() -> None:
     page = {"kind": "NodeList", "apiVersion": "v1", "metadata": {"continue": "abc"}, "items": [node("a")]}
     assert read_paths(["-"], stdin=bytes_of(page)).warnings == (
         "standard input: document 1: incomplete list, because it was read with a limit",
     )
 
 
-def test_names_are_data() -> None:
+def test_names_are_not_interpreted() -> None:
     (found,) = read_paths(["-"], stdin=bytes_of(node("\x1b[31m"))).objects["Node"]
     assert found.metadata.name == "\x1b[31m"  # type: ignore[attr-defined]
 
@@ -239,7 +239,7 @@ def pod_list(pods: list[dict[str, Any]]) -> bytes:
     return json.dumps({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": pods}).encode()
 
 
-def test_pods_of_lists_share_what_is_alike() -> None:
+def test_listed_pods_share_equal_parts() -> None:
     conditions = [{"type": "Ready", "status": "True", "lastTransitionTime": TIME}]
     tolerations = [{"key": "spot", "operator": "Exists"}]
     pods = [pod(n, tolerations=tolerations) | {"status": {"conditions": conditions, "startTime": TIME}} for n in "abc"]
@@ -307,10 +307,10 @@ ONE_FIELD: dict[str, dict[str, Any]] = {
         "resize": "Infeasible",
     },
 }
-"""Each with a value that differs from that of a plain pod."""
+"""Fields of a pod, each with a value that differs from that of a plain pod."""
 
 
-def test_pods_of_lists_differ_in_every_field_that_is_read() -> None:
+def test_listed_pods_differ_in_every_field_that_is_read() -> None:
     for part, struct in (("metadata", PodMeta), ("spec", PodSpec), ("status", PodStatus)):
         assert ONE_FIELD[part].keys() | {"name"} == {*struct.__struct_encode_fields__, "name"}
     pods = [pod("plain")]
@@ -323,7 +323,7 @@ def test_pods_of_lists_differ_in_every_field_that_is_read() -> None:
     assert list(found) == list(PodTable.from_pods(Cluster.from_objects(pods).pods))
 
 
-def test_lists_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_consecutive_lists(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "SMALL", 10)
     monkeypatch.setattr(documents, "SMALL", 10)
     monkeypatch.setattr(json_lists, "CHUNK_SIZE", 64)
@@ -381,8 +381,8 @@ def test_broken_big_lists(text: str, message: str) -> None:
     assert str(raised.value) == where + message
 
 
-def test_the_snapshot_sees_no_difference() -> None:
-    """Pods that share their parts are told apart as those that do not."""
+def test_shared_parts_do_not_change_the_snapshot() -> None:
+    """Pods that share parts compare like pods that do not."""
     ephemeral = [{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}]
     resizing = [{"type": "PodResizePending", "status": "True", "reason": "Deferred", "lastTransitionTime": TIME}]
     documents = [pod("a"), pod("b", nodeName="n1"), pod("c", priority=5), pod("d", nodeName="n2")]

@@ -23,7 +23,7 @@ def payload(cpu: str = "1", *nodes: str, **metadata: str) -> Json:
 
 
 def recorded(path: Path, *given: Any) -> str:
-    """Write a file with these answers, each to one call."""
+    """Write a recording with these answers, each to one call."""
     left = list(given)
 
     def call(extender: Json, verb: str, asked: Json) -> tuple[int, Any]:
@@ -41,7 +41,7 @@ def recorded(path: Path, *given: Any) -> str:
     return str(path)
 
 
-def test_the_same_question_has_the_same_answer(tmp_path: Path) -> None:
+def test_same_request_gets_the_recorded_answer(tmp_path: Path) -> None:
     given = (200, {"NodeNames": ["n1"]})
     answers = RecordedAnswers.read(recorded(tmp_path / "said.json", given))
     again = [payload(), payload("1", "n2", "n1"), payload(uid="other", creationTimestamp="2026-01-01T00:00:00Z")]
@@ -53,13 +53,13 @@ def test_the_same_question_has_the_same_answer(tmp_path: Path) -> None:
     [("prioritize", payload()), ("filter", payload("2")), ("filter", payload("1", "n1"))],
     ids=["another verb", "another pod", "other nodes"],
 )
-def test_another_question_has_none(tmp_path: Path, verb: str, asked: Json) -> None:
+def test_other_request_has_no_recorded_answer(tmp_path: Path, verb: str, asked: Json) -> None:
     answers = RecordedAnswers.read(recorded(tmp_path / "said.json", (200, {"NodeNames": ["n1"]})))
     with pytest.raises(UnknownAnswerError, match=r"said\.json does not answer"):
         answers(EXTENDER, verb, asked)
 
 
-def test_several_answers_are_given_once_each_in_order(tmp_path: Path) -> None:
+def test_several_answers_are_replayed_in_order(tmp_path: Path) -> None:
     file = recorded(tmp_path / "said.json", (200, ["first"]), ExtenderError("failed"), (503, None))
     answers = RecordedAnswers.read(file)
     assert answers(EXTENDER, "filter", payload()) == (200, ["first"])
@@ -70,7 +70,7 @@ def test_several_answers_are_given_once_each_in_order(tmp_path: Path) -> None:
         answers(EXTENDER, "filter", payload())
 
 
-def test_what_nobody_heard_is_not_kept_and_no_secret_is(tmp_path: Path) -> None:
+def test_failed_calls_and_secrets_are_not_recorded(tmp_path: Path) -> None:
     file = recorded(tmp_path / "said.json", UnknownAnswerError("were not reached"), (200, None))
     text = Path(file).read_text()
     (kept,) = json.loads(text)["answers"]
@@ -80,7 +80,7 @@ def test_what_nobody_heard_is_not_kept_and_no_secret_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ['{"kind": "List"}', "", '{"kind": "ExtenderAnswers", "answers": [1]}', "[1"])
-def test_another_file_is_none(tmp_path: Path, text: str) -> None:
+def test_other_files_are_not_recordings(tmp_path: Path, text: str) -> None:
     file = tmp_path / "said.json"
     file.write_text(text)
     with pytest.raises(InputError):

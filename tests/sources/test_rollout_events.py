@@ -59,7 +59,7 @@ def build_list(*items: Json, kind: str = "List") -> Json:
 
 
 @pytest.mark.parametrize("dump", [json.dumps, yaml.safe_dump])
-def test_what_is_taken_in_the_order_of_time(tmp_path: Path, dump: Any) -> None:
+def test_events_are_parsed_in_order_of_time(tmp_path: Path, dump: Any) -> None:
     other = core("noise", "n1", "2026-01-01T00:00:00Z", reason="Pulled", message="Image already present")
     old = core("old", "n3", None, lastTimestamp="2026-01-01T00:00:03Z", reportingComponent="")
     old["source"] = {"component": "older"}
@@ -78,7 +78,7 @@ def test_what_is_taken_in_the_order_of_time(tmp_path: Path, dump: Any) -> None:
     ]
 
 
-def test_lists_of_events_leave_out_their_kind(tmp_path: Path) -> None:
+def test_items_of_event_lists_need_no_kind(tmp_path: Path) -> None:
     event = {key: value for key, value in core("a", "n1", "2026-01-01T00:00:02Z").items() if key != "kind"}
     assert len(read_placements(written(tmp_path, json.dumps(build_list(event, kind="EventList"))))) == 1
 
@@ -95,6 +95,6 @@ def test_lists_of_events_leave_out_their_kind(tmp_path: Path) -> None:
         (build_list({"kind": "Binding", "metadata": {"name": "a"}, "target": 3}), "node 'None' is not a name"),
     ],
 )
-def test_bad_events_are_refused_in_a_line(tmp_path: Path, document: Json, text: str) -> None:
+def test_bad_events_are_one_line_errors(tmp_path: Path, document: Json, text: str) -> None:
     with pytest.raises(InputError, match=text):
         read_placements(written(tmp_path, json.dumps(document)))

@@ -36,7 +36,7 @@ def content(text: str) -> Content:
 
 
 @pytest.mark.parametrize("marker", ["---\n", "--- # next\n"])
-def test_only_schemas_of_definitions_are_left_out(marker: str) -> None:
+def test_only_schemas_of_definitions_are_skipped(marker: str) -> None:
     text = DEFINITION + marker + POD + marker + DEFINITION.replace("versions:", "validation:")
     (first, pod, second), whole = parse_without_schemas(content(text)), list(parse_documents(content(text)))
     assert [first.line, pod.line, second.line] == [each.line for each in whole]
@@ -55,22 +55,22 @@ def test_only_schemas_of_definitions_are_left_out(marker: str) -> None:
     ],
     ids=["a pod", "another kind", "a list"],
 )
-def test_what_is_no_definition_stays(text: str) -> None:
+def test_other_documents_are_unchanged(text: str) -> None:
     assert blank_schemas(text) == text
 
 
-def test_indented_by_four_and_windows() -> None:
+def test_indentation_by_four_and_crlf() -> None:
     text = DEFINITION.replace("  ", "    ").replace("\n", "\r\n")
     (found,) = parse_without_schemas(content(text))
     assert found.value["spec"] == {"group": "shop.example", "names": {"kind": "Web", "plural": "webs"}}
 
 
-def test_an_alias_of_what_is_left_out_is_found() -> None:
+def test_alias_into_a_skipped_schema_is_resolved() -> None:
     text = DEFINITION.replace("served: true", "served: &yes true") + "extra: *yes\n"
     (found,) = parse_without_schemas(content(text))
     assert found.value["extra"] is True
 
 
-def test_what_is_broken_elsewhere_is_told_on_its_line() -> None:
+def test_errors_elsewhere_keep_their_line() -> None:
     with pytest.raises(InputError, match="document 2, line 23"):
         parse_without_schemas(content(DEFINITION + "---\na: [\nb: 1\n"))

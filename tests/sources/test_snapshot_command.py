@@ -24,7 +24,7 @@ def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.
     return run
 
 
-def test_saved_and_shown(run: Run) -> None:
+def test_snapshot_is_saved_and_shown(run: Run) -> None:
     code, out, err = run("snapshot", "save", "--demo", "-o", "demo.snapshot")
     assert (code, err) == (0, "")
     assert out.startswith("demo.snapshot ")
@@ -46,7 +46,7 @@ def test_kinds_that_few_clusters_have_are_counted(run: Run, tmp_path: Path) -> N
     assert "-o wide" not in wide
 
 
-def test_every_command_looks_at_it(run: Run) -> None:
+def test_every_command_accepts_a_snapshot(run: Run) -> None:
     run("snapshot", "save", "--demo", "-o", "demo.snapshot")
     live, saved = (
         run("explain", "-A", "-o", "json", *source)[1] for source in (["--demo"], ["--snapshot", "demo.snapshot"])
@@ -58,7 +58,7 @@ def test_every_command_looks_at_it(run: Run) -> None:
     assert groups[0] == groups[1]
 
 
-def test_a_manifest_on_a_snapshot(run: Run, tmp_path: Path) -> None:
+def test_manifest_on_a_snapshot(run: Run, tmp_path: Path) -> None:
     run("snapshot", "save", "--demo", "-o", "demo.snapshot")
     pod = {
         "apiVersion": "v1",
@@ -83,7 +83,7 @@ def test_pseudonyms_and_their_mapping_on_request(run: Run, tmp_path: Path) -> No
     assert json.loads(run("snapshot", "show", "a.snapshot", "-o", "json")[1])["anonymized"] is True
 
 
-def test_compared(run: Run) -> None:
+def test_snapshots_are_compared(run: Run) -> None:
     run("snapshot", "save", "--demo", "-o", "a.snapshot")
     code, out, _ = run("snapshot", "diff", "a.snapshot", "a.snapshot")
     assert (code, out) == (0, "No difference that matters for scheduling\n")
@@ -103,7 +103,7 @@ def test_compared(run: Run) -> None:
         (("snapshot", "save", "--demo"), "error: Missing option '-o' / '--output'"),
     ],
 )
-def test_mistakes_are_one_line(arguments: tuple[str, ...], words: str, run: Run) -> None:
+def test_mistakes_are_one_line_errors(arguments: tuple[str, ...], words: str, run: Run) -> None:
     code, out, err = run(*arguments)
     assert (code, out) == (2, "")
     assert err.startswith(words)

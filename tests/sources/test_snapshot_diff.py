@@ -49,7 +49,7 @@ def differences(after: list[Json], **settings: Any) -> tuple[set[tuple[Any, ...]
     return lines, report.scheduler
 
 
-def test_nothing_changed() -> None:
+def test_equal_snapshots_have_no_differences() -> None:
     after = deepcopy(BEFORE)
     after[0]["status"]["conditions"][0]["lastHeartbeatTime"] = "2026-01-02T00:00:00Z"
     after[0]["metadata"]["annotations"] = {"note": "x"}
@@ -58,7 +58,7 @@ def test_nothing_changed() -> None:
     assert differences(after) == (set(), ())
 
 
-def test_what_came_went_and_changed() -> None:
+def test_added_removed_and_changed_objects() -> None:
     after = deepcopy(BEFORE)
     after[0]["spec"] = {"unschedulable": True, "taints": [{"key": "k", "effect": "NoSchedule"}]}
     after[1]["metadata"]["labels"] = {"pool": "b", "example.com/x": "1"}
@@ -76,12 +76,12 @@ def test_what_came_went_and_changed() -> None:
     }
 
 
-def test_a_pod_of_the_same_name_can_be_another() -> None:
+def test_recreated_pod_is_another_pod() -> None:
     after = [*BEFORE[:2], pod("web", uid="2"), *BEFORE[3:]]
     assert differences(after)[0] == {("Pod", "shop/web", "recreated")}
 
 
-def test_the_scheduler_counts_too() -> None:
+def test_scheduler_configuration_is_compared() -> None:
     lines, scheduler = differences(BEFORE, feature_gates={"StorageCapacityScoring": True})
     assert lines == set()
     assert [(change.field, change.before, change.after) for change in scheduler] == [
@@ -98,7 +98,7 @@ def build_budget(allowed: int) -> Json:
 
 
 def test_workloads_that_create_pods_are_compared() -> None:
-    """What a drain does depends on a Job's backoffLimit and on how many of its pods failed, but on no times."""
+    """The effect of a drain depends on the backoffLimit of a Job and its number of failed pods, but not on times."""
     failed = {"type": "FailureTarget", "status": "False", "lastTransitionTime": "2026-01-01T00:00:00Z"}
     job = workload("Job", "load", {"backoffLimit": 6}, failed=1, conditions=[failed])
     before = kschedctl.Cluster.from_objects([*BEFORE, workload("Deployment", "web", {"replicas": 1}), job])
@@ -119,7 +119,7 @@ def test_workloads_that_create_pods_are_compared() -> None:
     }
 
 
-def test_kinds_that_only_one_snapshot_has_are_named_instead() -> None:
+def test_kinds_in_only_one_snapshot_are_named() -> None:
     before = kschedctl.Cluster.from_objects(BEFORE)
     gap = kschedctl.cluster.Gap("could not be read: forbidden")
     before = replace(before, gaps={**before.gaps, "Deployment": gap})
@@ -130,13 +130,13 @@ def test_kinds_that_only_one_snapshot_has_are_named_instead() -> None:
     assert "not compared, since only one snapshot has them: " in RENDERERS["brief"](report, Style(width=300))
 
 
-def test_a_number_that_becomes_0_is_0_and_not_absent() -> None:
+def test_number_that_becomes_0_is_not_absent() -> None:
     before, after = (kschedctl.Cluster.from_objects([build_budget(allowed)]) for allowed in (1, 0))
     (change,) = diff(before, after).changes
     assert change.fields == (FieldChange("status.disruptionsAllowed", "1", "0"),)
 
 
-def test_the_brief_form_names_the_changes() -> None:
+def test_brief_form_names_the_changes() -> None:
     after = deepcopy(BEFORE)
     after[0]["spec"] = {"unschedulable": True, "taints": [{"key": "k", "effect": "NoSchedule"}]}
     del after[4]["spec"]["nodeName"]

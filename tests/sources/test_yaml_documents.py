@@ -56,7 +56,7 @@ SCALARS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("text", SCALARS)
-def test_scalar(text: str) -> None:
+def test_scalars(text: str) -> None:
     (document,) = parse_yaml(f"a: {text}" if text != "-" else "a:\n-", "file")
     assert document.value == {"a": SCALARS[text]}
     assert type(document.value["a"]) is type(SCALARS[text]) or text == "!!float 12"
@@ -74,13 +74,13 @@ def test_anchors_and_merges() -> None:
     assert document.value["both"] == {"a": 1, "b": 2, "c": 4}
 
 
-def test_a_merge_key_may_be_tagged() -> None:
-    """Generators write it so. Upstream: isMerge in goyaml.v2/decode.go."""
+def test_merge_key_may_be_tagged() -> None:
+    """Some generators write it so. Upstream: isMerge in goyaml.v2/decode.go."""
     (document,) = parse_yaml("base: &base {a: 1}\nfirst: {!!merge <<: *base, b: 2}", "file")
     assert document.value["first"] == {"a": 1, "b": 2}
 
 
-def test_a_quoted_merge_key_is_a_key() -> None:
+def test_quoted_merge_key_is_an_ordinary_key() -> None:
     (document,) = parse_yaml("'<<': {a: 1}", "file")
     assert document.value == {"<<": {"a": 1}}
 
@@ -107,6 +107,6 @@ def test_json_is_yaml(value: Any) -> None:
 
 
 @given(VALUES.filter(lambda value: value is not None))
-def test_what_a_yaml_library_prints_is_read_back(value: Any) -> None:
+def test_output_of_yaml_libraries_is_read_back(value: Any) -> None:
     (document,) = parse_yaml(yaml.safe_dump(value, default_style='"', allow_unicode=True), "file")
     assert document.value == value

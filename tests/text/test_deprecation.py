@@ -1,4 +1,4 @@
-"""Public functions accept old names of their parameters for one release, with a warning."""
+"""Check that public functions accept old parameter names for one release, with a warning."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ SPEC = {"containers": [{"name": "c", "image": "web", "resources": {"requests": {
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": SPEC}
 
 
-def test_an_old_parameter_name_works_and_warns() -> None:
+def test_old_parameter_name_works_and_warns() -> None:
     cluster = kschedctl.Cluster.from_objects([NODE])
     with pytest.warns(DeprecationWarning, match="make_room: the parameter wishes is deprecated: use criteria"):
         report = kschedctl.make_room(cluster, [POD], wishes=RoomCriteria(max_moves=1))  # type: ignore[call-arg]
     assert report == kschedctl.make_room(cluster, [POD], criteria=RoomCriteria(max_moves=1))
 
 
-def test_an_old_name_and_its_new_name_together_are_an_error() -> None:
+def test_old_and_new_name_together_are_an_error() -> None:
     cluster = kschedctl.Cluster.from_objects([NODE])
     with pytest.raises(TypeError, match="both wishes and criteria"):
         kschedctl.make_room(cluster, [POD], wishes=RoomCriteria(), criteria=RoomCriteria())  # type: ignore[call-arg]

@@ -18,27 +18,26 @@ SOURCE = """
 		{Version: version.MustParse("1.26"), Default: true, PreRelease: featuregate.Beta},
 	},
 """
-"""In upstream's form: what a gate is since which version."""
+"""Stages of gates by version, in the form of upstream's source."""
 
 
-def test_facts_from_upstreams_source() -> None:
+def test_facts_are_parsed_from_upstreams_source() -> None:
     assert parse_stages(SOURCE, 36) == {"NodeDeclaredFeatures": "beta on", "APIServerIdentity": "beta on"}
     assert parse_stages(SOURCE, 37) == {"NodeDeclaredFeatures": "GA locked", "APIServerIdentity": "beta on"}
 
 
-def test_facts_from_a_list() -> None:
+def test_facts_are_parsed_from_a_list() -> None:
     assert parse_stages("A beta on # why\n\nB removed\n", 37) == {"A": "beta on", "B": "removed"}
 
 
 @pytest.mark.parametrize("path", sorted(Path(__file__).parent.glob("gates-*.txt")), ids=lambda path: path.stem)
-def test_the_tables_have_all_facts_of_a_version(path: Path) -> None:
-    """What the tables of gates still lack of it."""
+def test_gate_tables_have_all_facts_of_a_version(path: Path) -> None:
     minor = int(path.stem.rpartition(".")[2])
     assert changes(parse_stages(path.read_text(), minor), minor) == {}
 
 
-def test_what_is_added() -> None:
-    """A stage that changed, a new gate, one that goes; what stays as it was is not."""
+def test_new_facts_are_added_to_the_tables() -> None:
+    """The facts are a stage that changed, a new gate, one whose stage is unchanged, and removed gates."""
     facts = {"StorageCapacityScoring": "GA", "MadeUp": "alpha", "VolumeLimitScaling": "beta on", "NeverSeen": "removed"}
     added = changes({**facts, "APIListChunking": "removed"}, 38)
     assert added == {"StorageCapacityScoring": "1.38 GA", "MadeUp": "1.38 alpha"}

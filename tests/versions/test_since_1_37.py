@@ -25,7 +25,7 @@ from kschedctl.scheduler.simulation.queued_pods import DELETED
 Json = dict[str, Any]
 ROWS = compare_versions("1.36", "1.37").changes
 SMALL_FAMILY = 50
-"""Families of up to so many cases are run whole."""
+"""The largest number of cases of a family at which all of them run."""
 FOUND = " preemption: found a potential placement for pod on node "
 
 
@@ -45,7 +45,7 @@ def faults(message: str) -> list[list[str]]:
     return [[gate for gate in re.findall(r"\w+", fault) if gate in ALL_GATE_STAGES] for fault in message.split("; ")]
 
 
-def test_each_change_says_how_it_is_known() -> None:
+def test_each_change_has_its_basis() -> None:
     changes = compare_versions("1.36", "1.37").changes
     basis = {change.upstream: change.basis for change in changes if change.sort == "rule"}
     assert (basis["#137981"], basis["#139161"]) == ("release notes", "source")
@@ -53,10 +53,10 @@ def test_each_change_says_how_it_is_known() -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_what_differs_is_rows_of_the_table(family: str) -> None:
-    """Where these are as in 1.36, 1.37 says what the real 1.36 said; where flags are refused it is for a gate's row.
+def test_all_differences_are_rows_of_the_version_table(family: str) -> None:
+    """Except for these rows, 1.37 answers as the real 1.36 did, and it rejects flags only for gates in the table.
 
-    A fourth of a large family is enough: tests/test_golden.py runs all of its cases as 1.36.
+    A quarter of a large family is enough, because tests/test_golden.py runs all of its cases as 1.36.
     """
     lines = family_lines(family)
     for case in map(json.loads, lines if len(lines) <= SMALL_FAMILY else lines[::4]):
@@ -105,12 +105,12 @@ SAID = {
         "preempting 2 victims",
     ),
 }
-"""Events of real clusters of 1.37, as tutorials show them, the nodes' names aside: how many nodes and victims."""
+"""Version, number of nodes, number of victims, and the event of a real cluster from a tutorial, without node names."""
 
 
 @pytest.mark.parametrize("name", SAID)
-def test_a_pod_that_preempts(name: str) -> None:
-    """On all nodes but the last it would evict more important pods."""
+def test_preemption_message(name: str) -> None:
+    """On all nodes but the last the pod would preempt more important pods."""
     version, nodes, victims, said = SAID[name]
     all_of_one = {"cpu": str(victims)}
     status = {"allocatable": {"memory": "1Gi", "pods": "10", **all_of_one}}
@@ -124,8 +124,8 @@ def test_a_pod_that_preempts(name: str) -> None:
 
 
 @pytest.mark.parametrize(("version", "verdict"), [("1.33", True), ("1.34", False), ("1.36", False), ("1.37", True)])
-def test_namespaces_that_a_selector_excludes(version: str, verdict: bool) -> None:
-    """As upstream's #141526 has it: both pods are in a namespace that the pod's own selector excludes."""
+def test_namespaces_excluded_by_a_selector(version: str, verdict: bool) -> None:
+    """As in upstream's #141526, both pods are in a namespace that the pod's own selector excludes."""
     selector = {"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["a"]}]}
     term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {}, "namespaceSelector": selector}
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
@@ -149,8 +149,8 @@ def test_namespaces_that_a_selector_excludes(version: str, verdict: bool) -> Non
         ("all", {"CompositePodGroup": True, "TopologyAwareWorkloadScheduling": True}, False),
     ],
 )
-def test_groups_of_groups_are_not_in_doubt(parent: str | None, gates: dict[str, bool], undecided: bool) -> None:
-    """More of them in tests/scheduler/pod_groups/test_groups_of_groups.py."""
+def test_composite_groups_are_decided(parent: str | None, gates: dict[str, bool], undecided: bool) -> None:
+    """See also tests/scheduler/pod_groups/test_groups_of_groups.py."""
     spec = {"schedulingPolicy": {"gang": {"minCount": 1}}, "parentCompositePodGroupName": parent}
     group = {"kind": "PodGroup", "metadata": {"name": "g", "namespace": "d"}, "spec": spec}
     grouped = pod("p", 0, schedulingGroup={"podGroupName": "g"})
@@ -162,8 +162,8 @@ def test_groups_of_groups_are_not_in_doubt(parent: str | None, gates: dict[str, 
 
 
 @pytest.mark.parametrize(("grouped", "undecided"), [(True, True), (False, False)])
-def test_the_order_of_groups_in_the_queue_is_in_doubt(grouped: bool, undecided: bool) -> None:
-    """Where pods of groups go decides about those after them."""
+def test_queue_order_of_groups_is_undecided(grouped: bool, undecided: bool) -> None:
+    """The placement of a group's pods affects the pods behind it."""
     spec = {"schedulingPolicy": {"gang": {"minCount": 1}}}
     group = {"kind": "PodGroup", "metadata": {"name": "g", "namespace": "d"}, "spec": spec}
     waiting = pod("p", 0, **({"schedulingGroup": {"podGroupName": "g"}} if grouped else {}))
@@ -174,8 +174,8 @@ def test_the_order_of_groups_in_the_queue_is_in_doubt(grouped: bool, undecided: 
 
 
 @pytest.mark.parametrize(("gates", "affected"), [({"GenericWorkload": True}, ["victims"]), ({}, [])])
-def test_which_pods_of_a_group_are_evicted_is_in_doubt(gates: dict[str, bool], affected: list[str]) -> None:
-    """A pod of no group would evict one of a group's."""
+def test_victims_of_a_group_are_undecided(gates: dict[str, bool], affected: list[str]) -> None:
+    """A pod without a group would preempt a pod of a group."""
     group = {
         "kind": "PodGroup",
         "metadata": {"name": "g", "namespace": "d"},
@@ -190,8 +190,8 @@ def test_which_pods_of_a_group_are_evicted_is_in_doubt(gates: dict[str, bool], a
 
 
 @pytest.mark.parametrize(("version", "woken"), [("1.36", False), ("1.37", True)])
-def test_a_pod_that_one_of_two_anti_affinity_terms_is_about_goes(version: str, woken: bool) -> None:
-    """#139161: a pod that keeps away from apps a and b may fit where one of a went."""
+def test_deletion_of_a_pod_in_one_of_two_terms_wakes_the_pod(version: str, woken: bool) -> None:
+    """#139161: a pod with anti-affinity to apps a and b may fit on the node of a deleted pod of app a."""
     terms = [
         {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": app}}} for app in ("a", "b")
     ]
@@ -237,8 +237,8 @@ def claiming(class_name: str) -> list[Json]:
 @pytest.mark.parametrize(
     ("class_name", "verdict", "undecided"), [("gpu", "Schedulable", True), ("no", "Unschedulable", False)]
 )
-def test_rules_that_were_not_read_only_take_devices_away(class_name: str, verdict: str, undecided: bool) -> None:
-    """A pod whose class does not exist fits nowhere whatever rules there are, and an upgrade does not help it."""
+def test_unread_taint_rules_only_remove_devices(class_name: str, verdict: str, undecided: bool) -> None:
+    """A pod whose DeviceClass does not exist fits nowhere with any rules, and an upgrade does not help it."""
     cluster = replace(
         Cluster.from_objects([NODE, CLASS, SLICE, *claiming(class_name)], assume_complete=True),
         gaps={"DeviceTaintRule": Gap("were not read")},

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from kschedctl.api.arrays import Position
+from kschedctl.api.arrays import Position, find_distinct
 from kschedctl.api.ownership import find_controller
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.report import CandidateReport, NoLowerPriority, PreemptionReport, VictimReport
@@ -99,7 +99,7 @@ def _report_lack_of_lower_priorities(
     evictable_pods = placed_pods[is_evictable]
     if not len(evictable_pods):
         return None
-    rows = np.unique(view.node[evictable_pods])
+    rows = find_distinct(view.node[evictable_pods], len(view.nodes))
 
     # Priorities are stored once for all pods with equal specs
     priorities = view.pods.get_priorities(evictable_pods)

@@ -132,7 +132,7 @@ def _find_sufficient_mix(
     """Find how many nodes like each of the model nodes the step needs, and return a scenario that adds them first.
 
     One node of each is tried, then as many as the step takes from the model's pool and zone, then one more of each. If
-    these are more than one, each number is then lowered as far as possible. Return None if they are not enough.
+    these are more than one, each number is then lowered by bisection. Return None if they are not enough.
     """
     if not model_nodes:
         return None
@@ -149,8 +149,14 @@ def _find_sufficient_mix(
     if counts is None:
         return None
     for model in model_nodes:
-        while counts[model] > 1 and is_sufficient({**counts, model: counts[model] - 1}):
-            counts = {**counts, model: counts[model] - 1}
+        too_few, enough = 0, counts[model]
+        while enough - too_few > 1:
+            middle = (too_few + enough) // 2
+            if is_sufficient({**counts, model: middle}):
+                enough = middle
+            else:
+                too_few = middle
+        counts = {**counts, model: enough}
     return _build_scenario(step, counts)
 
 

@@ -22,7 +22,6 @@ from kschedctl.fixes.ways.waiting import build_deletion_edits, find_driver_users
 from kschedctl.replay import kubectl
 from kschedctl.replay.controllers.job_failures import JobFailures
 from kschedctl.replay.edits import ObjectKey, is_made_up, is_recreated_elsewhere
-from kschedctl.replay.node_drain import count_running_pods, find_eviction_harms
 from kschedctl.scheduler.engine.cycle import run_cycle
 from kschedctl.scheduler.engine.preemption.budgets import get_budgets
 from kschedctl.scheduler.plugins.inter_pod_affinity.filtering import PodInTheWay
@@ -263,6 +262,8 @@ def _describe_move_loss(cluster: Cluster, pod: Pod) -> tuple[str, Price | None]:
     The price is None, which stands for the usual price of a move, unless data, the identity of a StatefulSet's pod, or
     the wish not to be evicted are at stake.
     """
+    from kschedctl.replay.node_drain import count_running_pods, find_eviction_harms  # noqa: PLC0415 - few pods can be evicted
+
     harms = find_eviction_harms(cluster, [pod], count_running_pods(cluster))
     volumes = pod.spec.volumes
     clauses = []

@@ -109,7 +109,7 @@ def _may_run_on_control_planes(trial_node: TrialNode) -> bool:
     taint_sets, set_numbers = trial_node.cycle.view.nodes.taint_sets
     # One entry for each set of taints that nodes share
     has_taint = [any(taint.key in CONTROL_PLANE_TAINTS for taint in taints) for taints in taint_sets]
-    return all(has_taint[number] for number in np.unique(set_numbers).tolist())
+    return bool(np.array(has_taint, np.bool_)[set_numbers].all())
 
 
 def _selects_only_tainted_nodes(trial_node: TrialNode, taint: Taint) -> bool:

@@ -48,7 +48,7 @@ INVENTED = {
     "taints": ("spec.tolerations",),
     "topologyspread": ("exists in both matchLabelKeys and labelSelector",),
 }
-"""Family -> what its pods were given to see what the scheduler does with it; no API server saw them."""
+"""Family -> deliberately invalid parts of its pods, which were given to the scheduler without an API server."""
 
 
 def workloads(documents: list[Json]) -> Iterator[Json]:
@@ -57,7 +57,7 @@ def workloads(documents: list[Json]) -> Iterator[Json]:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_pods_that_the_scheduler_was_given(family: str) -> None:
+def test_pods_of_golden_cases_are_valid(family: str) -> None:
     said = set()
     for line in family_lines(family):
         case = json.loads(line)
@@ -69,8 +69,8 @@ def test_pods_that_the_scheduler_was_given(family: str) -> None:
     assert [each for each in said if not any(part in each for part in INVENTED.get(family, ()))] == []
 
 
-def test_pods_that_a_control_plane_had_stored() -> None:
-    """Of what made them the recordings hold no templates."""
+def test_pods_of_recorded_clusters_are_valid() -> None:
+    """The recordings have no templates from which the pods were created."""
     documents = [*PENDING["objects"], *(each for case in PLACED for each in case["objects"])]
     documents += [file for file in DUMP.values() if isinstance(file, dict)]
     found = [document for document in workloads(documents) if document["kind"] == "Pod"]
@@ -79,7 +79,7 @@ def test_pods_that_a_control_plane_had_stored() -> None:
 
 
 @pytest.mark.parametrize("chart", CHARTS, ids=lambda path: path.stem)
-def test_charts_that_are_installed_everywhere(chart: Path) -> None:
+def test_common_charts_are_valid(chart: Path) -> None:
     found = list(workloads(list(yaml.load_all(chart.read_text(), yaml.CSafeLoader))))
     assert found
     assert [each for document in found for each in refused(document)] == []

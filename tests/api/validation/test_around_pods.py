@@ -31,7 +31,7 @@ def list_validation_errors(kind: str, document: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", SPEC)
-def test_nothing_is_said_of_what_is_right(kind: str) -> None:
+def test_valid_objects_have_no_errors(kind: str) -> None:
     assert list_validation_errors(kind, SPEC[kind]) == []
 
 
@@ -126,5 +126,5 @@ def test_budgets(spec: dict[str, Any], words: list[str]) -> None:
         ),
     ],
 )
-def test_others(kind: str, document: dict[str, Any], words: str) -> None:
+def test_other_kinds(kind: str, document: dict[str, Any], words: str) -> None:
     assert list_validation_errors(kind, document) == [words]

@@ -31,7 +31,7 @@ def named(**metadata: object) -> Json:
     return {**pod(), "metadata": metadata}
 
 
-def test_nothing_is_said_of_a_pod_that_is_right() -> None:
+def test_valid_pod_has_no_errors() -> None:
     assert refused(pod()) == []
 
 
@@ -155,7 +155,7 @@ def test_ports(manifest: Json, said: list[str]) -> None:
     assert refused(manifest) == [f"spec.containers[0].ports{each}" for each in said]
 
 
-def test_a_port_of_the_host_is_taken_by_one_container_of_all() -> None:
+def test_host_port_is_unique_among_all_containers() -> None:
     two = [{"name": name, "image": "w", "ports": [{"containerPort": 80, "hostPort": 80}]} for name in "ab"]
     assert refused(pod(containers=two)) == ['spec.containers[1].ports[0].hostPort: Duplicate value: "TCP//80"']
 
@@ -218,7 +218,7 @@ def test_tolerations(toleration: Json, said: list[str]) -> None:
         ("9223372036854775808", ['strconv.ParseInt: parsing "9223372036854775808": value out of range']),
     ],
 )
-def test_comparisons_where_their_gate_is_on(value: str, said: list[str]) -> None:
+def test_comparison_operators_with_their_gate(value: str, said: list[str]) -> None:
     toleration = {"key": "a", "operator": "Gt", "value": value}
     found = refused(pod(tolerations=[toleration]), comparison_operators=True)
     assert found == [f'spec.tolerations[0].value: Invalid value: "{value}": {each}' for each in said]
@@ -302,7 +302,7 @@ def test_spread_constraints(constraints: list[Json], said: list[str]) -> None:
     assert found == [f"spec.topologySpreadConstraints[0].{each}" for each in said]
 
 
-def test_a_label_key_that_the_selector_has_too_is_there_twice_once_a_pod_is_created() -> None:
+def test_label_key_that_the_selector_also_has_is_a_duplicate() -> None:
     """Upstream's path has the index of the key, but not the name of the list."""
     manifest = pod(topologySpreadConstraints=[constraint(matchLabelKeys=["app"])])
     both = "exists in both matchLabelKeys and labelSelector"
@@ -387,7 +387,7 @@ def test_required_node_affinity(manifest: Json, said: list[str]) -> None:
     assert refused(manifest) == [f"{at}{each}" for each in said]
 
 
-def test_preferred_node_affinity_has_a_weight_and_any_value() -> None:
+def test_preferred_node_affinity_needs_a_weight_but_no_valid_value() -> None:
     terms = [
         {"weight": weight, "preference": {"matchExpressions": [{"key": "a", "operator": "In", "values": ["b c"]}]}}
         for weight in (0, 1, 100, 101)
@@ -507,12 +507,12 @@ def test_resource_claims(claims: list[Json], said: list[str]) -> None:
     assert refused(pod(resourceClaims=claims)) == [f"spec.resourceClaims[0]{each}" for each in said]
 
 
-def test_two_claims_of_one_name() -> None:
+def test_two_claims_with_one_name() -> None:
     two = [claim(resourceClaimName="a"), claim(resourceClaimTemplateName="b")]
     assert refused(pod(resourceClaims=two)) == ['spec.resourceClaims[1].name: Duplicate value: "gpu"']
 
 
-def test_labels_of_the_pod_decide_whether_a_key_becomes_a_requirement() -> None:
+def test_label_key_that_the_pod_lacks_adds_no_requirement() -> None:
     assert LABELS == {"app": "web"}
     manifest = pod(topologySpreadConstraints=[constraint(matchLabelKeys=["app"])])
     assert refused({**manifest, "metadata": {"name": "web"}}) == []

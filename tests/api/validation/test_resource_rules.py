@@ -77,8 +77,8 @@ def test_resources_of_a_container(resources: Json, said: list[str]) -> None:
     assert refused(container(resources=resources)) == [f"spec.containers[0].resources{each}" for each in said]
 
 
-def test_amounts_below_a_thousandth_are_rounded_up_before_anything_else() -> None:
-    """100.5m are 101m when the API server compares them."""
+def test_amounts_are_rounded_up_to_thousandths_first() -> None:
+    """The API server compares 100.5m as 101m."""
     found = refused(container(resources={"requests": {"cpu": "100.5m"}, "limits": {"cpu": "100m"}}))
     at = "spec.containers[0].resources.requests"
     assert found == [f'{at}: Invalid value: "101m": must be less than or equal to cpu limit of 100m']
@@ -136,13 +136,13 @@ def test_claims_of_a_container(claims: list[Json], said: list[str]) -> None:
     assert refused(manifest) == [f"spec.containers[0].resources.claims{each}" for each in said]
 
 
-def test_a_claim_where_the_pod_has_none() -> None:
+def test_container_claim_without_claims_of_the_pod() -> None:
     said = "must be one of the names in pod.spec.resourceClaims which is empty"
     at = "spec.containers[0].resources.claims[0]"
     assert refused(container(resources={"claims": [{"name": "x"}]})) == [f'{at}: Not found: "x": {said}']
 
 
-def test_overhead_is_taken_for_limits() -> None:
+def test_overhead_is_validated_as_limits() -> None:
     at = "spec.overhead.limits[cpu]"
     assert refused(pod(overhead={"cpu": -1})) == [f'{at}: Invalid value: "-1": must be greater than or equal to 0']
 

@@ -1,4 +1,4 @@
-"""Check that misspelt fields cause warnings and real fields never do."""
+"""Check that misspelled fields cause warnings and real fields never do."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def list_unknown_fields(document: dict[str, Any]) -> list[str]:
     return [str(field) for field in find_unknown_fields(document)]
 
 
-def test_a_correct_pod() -> None:
+def test_correct_pod() -> None:
     assert list_unknown_fields(POD) == []
 
 
@@ -44,7 +44,7 @@ def test_a_correct_pod() -> None:
     ],
 )
 @pytest.mark.parametrize("kind", ["Pod", "Deployment", "CronJob"])
-def test_misspelt(kind: str, spec: dict[str, Any], path: str) -> None:
+def test_misspelled_fields(kind: str, spec: dict[str, Any], path: str) -> None:
     holders = {
         "Pod": ("", {"spec": spec}),
         "Deployment": ("spec.template.", {"spec": {"template": {"spec": spec}}}),
@@ -57,17 +57,17 @@ def test_misspelt(kind: str, spec: dict[str, Any], path: str) -> None:
     assert list_unknown_fields({"kind": kind, **document}) == [f'unknown field "{prefix}{path}"']
 
 
-def test_wrong_shapes_are_somebody_elses_business() -> None:
+def test_values_of_the_wrong_type_are_not_unknown_fields() -> None:
     assert list_unknown_fields({"kind": "Pod", "spec": [5, None, {"containers": "many"}]}) == []
 
 
-def test_every_type_that_is_named_has_fields() -> None:
+def test_every_named_type_has_fields() -> None:
     types = get_fields_by_type()
     assert {inner for fields in types.values() for inner in fields.values()} - {""} <= types.keys()
     assert types.keys() >= POD_HOLDERS
 
 
-def test_not_every_unknown_field_is_told() -> None:
+def test_number_of_reported_unknown_fields_is_limited() -> None:
     fields = "".join(f"  x{i}: 1\n" for i in range(100_000))
     text = f"apiVersion: v1\nkind: Pod\nmetadata: {{name: a}}\nspec:\n{fields}"
     told = read_paths(["-"], stdin=io.BytesIO(text.encode())).warnings
@@ -95,20 +95,20 @@ def test_not_every_unknown_field_is_told() -> None:
         ("Pod", {"volumes": [{"storageos": {"pool": "a"}}]}, ""),
     ],
 )
-def test_what_was_meant(kind: str, spec: dict[str, Any], advice: str) -> None:
+def test_intended_field_is_suggested(kind: str, spec: dict[str, Any], advice: str) -> None:
     assert [field.advice for field in find_unknown_fields({"kind": kind, "spec": spec})] == [advice]
 
 
-def test_a_directive_of_a_patch_is_no_field() -> None:
+def test_patch_directives_are_not_unknown_fields() -> None:
     assert list_unknown_fields({"kind": "Pod", "spec": {"containers": [{"name": "a", "$patch": "delete"}]}}) == []
 
 
-def test_nothing_is_said_of_a_kind_that_is_not_known() -> None:
+def test_unknown_kinds_are_not_checked() -> None:
     assert (
         list_unknown_fields({"kind": "PodSpec", "any": 1}) == list_unknown_fields({"kind": "Rollout", "any": 1}) == []
     )
 
 
-def test_a_name_without_end_is_cut() -> None:
+def test_long_field_name_is_truncated() -> None:
     (field,) = find_unknown_fields({"kind": "Pod", "spec": {"x" * 5000: 1}})
     assert str(field) == f'unknown field "spec.{"x" * 200}…"'

@@ -11,12 +11,12 @@ NOT_MATCHING = "`selector` does not match template `labels`"
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_nothing_is_said_of_a_workload_that_is_right(kind: str) -> None:
+def test_valid_workload_has_no_errors(kind: str) -> None:
     assert refused(workload(kind)) == []
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_templates_are_validated_as_pods_are(kind: str) -> None:
+def test_templates_are_validated_like_pods(kind: str) -> None:
     at = "spec.jobTemplate.spec.template" if kind == "CronJob" else "spec.template"
     said = ': Unsupported value: "Equals": supported values: "Equal", "Exists"'
     bad = workload(kind, {"tolerations": [{"key": "a", "operator": "Equals"}]})
@@ -24,19 +24,19 @@ def test_templates_are_validated_as_pods_are(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "StatefulSet", "ReplicationController"])
-def test_replicas_are_not_negative(kind: str) -> None:
+def test_replicas_must_not_be_negative(kind: str) -> None:
     said = ["spec.replicas: Invalid value: -1: must be greater than or equal to 0"]
     assert refused(workload(kind, replicas=-1)) == said
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "StatefulSet"])
-def test_a_selector_is_required_and_one_that_is_missing_matches_nothing(kind: str) -> None:
+def test_selector_is_required(kind: str) -> None:
     labels = f'spec.template.metadata.labels: Invalid value: {{"app":"web"}}: {NOT_MATCHING}'
     assert refused(workload(kind, selector=None)) == ["spec.selector: Required value", labels]
 
 
 @pytest.mark.parametrize("kind", SELECTED)
-def test_the_selector_matches_the_labels_of_the_template(kind: str) -> None:
+def test_selector_must_match_the_template_labels(kind: str) -> None:
     said = f'spec.template.metadata.labels: Invalid value: {{"app":"web"}}: {NOT_MATCHING}'
     assert refused(workload(kind, selector={"matchLabels": {"app": "db"}})) == [said]
 
@@ -50,25 +50,25 @@ def test_the_selector_matches_the_labels_of_the_template(kind: str) -> None:
         ("DaemonSet", "daemonset"),
     ],
 )
-def test_a_selector_is_not_empty(kind: str, word: str) -> None:
+def test_selector_must_not_be_empty(kind: str, word: str) -> None:
     said = f"spec.selector: Invalid value: {{}}: empty selector is invalid for {word}"
     assert refused(workload(kind, selector={})) == [said]
 
 
-def test_the_selector_of_a_replication_controller_is_by_default_the_labels_of_its_template() -> None:
+def test_replication_controller_selector_defaults_to_labels() -> None:
     assert refused(workload("ReplicationController", selector={})) == []
     said = f'spec.template.metadata.labels: Invalid value: {{"app":"web"}}: {NOT_MATCHING}'
     assert refused(workload("ReplicationController", selector={"app": "db"})) == [said]
 
 
 @pytest.mark.parametrize("kind", [*SELECTED, "ReplicationController"])
-def test_pods_that_are_kept_running_are_restarted_always(kind: str) -> None:
+def test_restart_policy_of_replicated_pods_is_always(kind: str) -> None:
     said = 'spec.template.spec.restartPolicy: Unsupported value: "Never": supported values: "Always"'
     assert refused(workload(kind, {"restartPolicy": "Never"})) == [said]
 
 
 @pytest.mark.parametrize("policy", ["", "Always"])
-def test_pods_of_a_job_end(policy: str) -> None:
+def test_restart_policy_of_job_pods_is_not_always(policy: str) -> None:
     said = 'spec.template.spec.restartPolicy: Required value: valid values: "OnFailure", "Never"'
     assert refused(workload("Job", {"restartPolicy": policy})) == [said]
 
@@ -104,7 +104,7 @@ def test_cron_jobs() -> None:
     ]
 
 
-def test_stateful_sets_mount_the_claims_that_they_make() -> None:
+def test_stateful_sets_mount_their_claim_templates() -> None:
     claim = {"metadata": {"name": "data"}, "spec": {}}
     mounting = {"containers": [{"name": "c", "image": "w", "volumeMounts": [{"name": "data", "mountPath": "/d"}]}]}
     assert refused(workload("StatefulSet", mounting, volumeClaimTemplates=[claim], podManagementPolicy="Serial")) == [
@@ -177,8 +177,8 @@ def test_strategies(strategy: Json, said: list[str]) -> None:
     assert refused(workload("Deployment", strategy=strategy)) == [f"spec.strategy{each}" for each in said]
 
 
-def test_a_template_may_leave_to_the_pod_what_the_pod_gets_by_default() -> None:
-    """Host ports and requests are filled in when the pod is created; white space is looked at then, too."""
+def test_templates_need_no_defaults_of_the_pod() -> None:
+    """Host ports and requests are filled in when the pod is created, which is also when white space is checked."""
     port = {"containerPort": 80}
     container = {"name": "c", "image": " w", "ports": [port], "resources": {"limits": {"nvidia.com/gpu": 1}}}
     assert refused(workload("Deployment", {"hostNetwork": True, "containers": [container]})) == []

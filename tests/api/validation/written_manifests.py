@@ -1,4 +1,4 @@
-"""Manifests that the API server accepts, each changed in one field, with the API server's message."""
+"""Valid manifests, each changed in one field, with the API server's message."""
 
 from __future__ import annotations
 

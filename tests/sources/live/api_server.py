@@ -27,9 +27,10 @@ RECORDINGS = Path(__file__).parents[2] / "recordings" / "live.jsonl.xz"
 
 @dataclass
 class Response:
-    """``chunks``: sent one by one instead of ``body``, ``pause`` seconds after each; ``cut``: bytes to leave out.
+    """A response to a request.
 
-    ``raw``: sent byte string by byte string in the place of all else, status line and headers included.
+    ``chunks`` are sent one by one instead of ``body``, with ``pause`` seconds after each. The last ``cut`` bytes are
+    left out. ``raw`` is sent byte string by byte string instead of everything else, including status line and headers.
     """
 
     status: int = 200
@@ -44,14 +45,14 @@ class Response:
 
 Answer = Callable[[str, dict[str, str]], Response | None]
 Write = Callable[[str, str, str, bytes], Response]
-"""Of a method, a path, a content type and a body."""
+"""A function that answers a method, a path, a content type and a body."""
 
 
 @dataclass
 class ApiServer:
-    """``answers`` are asked in order, each with path and query; the first that gives a response is taken.
+    """An HTTP server that asks ``answers`` in order, each with path and query, and sends the first response.
 
-    ``write`` gets requests that change something; without it they are answered as if they read.
+    ``write`` handles requests that change something; without it they are answered like reads.
     """
 
     answers: list[Answer]
@@ -159,7 +160,7 @@ def listing(objects: Iterable[Mapping[str, Any]]) -> Answer:
 
 
 class _Quiet(ThreadingHTTPServer):
-    """Its clients may leave at any moment."""
+    """A threading HTTP server that ignores clients that disconnect."""
 
     daemon_threads, block_on_close = True, False
 

@@ -30,7 +30,7 @@ def nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 class _Hurried(threading.Event):
-    """Notes how long it would wait."""
+    """An Event whose wait() returns at once and records the timeout."""
 
     def wait(self, timeout: float | None = None) -> bool:
         WAITED.append(timeout or 0.0)

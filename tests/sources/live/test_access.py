@@ -35,7 +35,7 @@ def test_token_context_and_namespace(tmp_path: Path) -> None:
 
 
 def test_kubeconfig_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files that are missing are passed over; the first current-context counts, as for kubectl."""
+    """Missing files are skipped, and the first current-context counts, as for kubectl."""
     with serving(replayed) as api:
         first = kubeconfig(api.url, tmp_path / "one", name="one", token="1")
         second = kubeconfig(api.url, tmp_path / "two", name="two", token="2")
@@ -63,7 +63,7 @@ def test_default_kubeconfig(tmp_path: Path) -> None:
         (Access(request_timeout="soon"), '"soon" is not a duration'),
     ],
 )
-def test_what_the_kubeconfig_does_not_have(access: Access, words: str, tmp_path: Path) -> None:
+def test_missing_kubeconfig_entries_are_errors(access: Access, words: str, tmp_path: Path) -> None:
     path = kubeconfig("http://127.0.0.1:1", tmp_path / "config")
     settings = {name: getattr(access, name) for name in ("context", "cluster", "user", "request_timeout")}
     with pytest.raises(KschedctlError, match=words):
@@ -71,7 +71,7 @@ def test_what_the_kubeconfig_does_not_have(access: Access, words: str, tmp_path:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "a: b: c", "clusters: 1", "current-context: x"])
-def test_a_broken_kubeconfig_is_one_line(text: str, tmp_path: Path) -> None:
+def test_invalid_kubeconfig_is_a_one_line_error(text: str, tmp_path: Path) -> None:
     path = tmp_path / "config"
     path.write_text(text)
     with pytest.raises(ClusterError) as error:
@@ -126,7 +126,7 @@ def test_exec_plugin(tmp_path: Path) -> None:
         assert request_list(connect(Access(kubeconfig=path)), api).header("authorization") == ["Bearer made"]
 
 
-def test_exec_plugin_that_fails_is_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_failing_exec_plugin_is_reported(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     user = plugin(tmp_path, "import sys; sys.exit('log in first')")
     path = kubeconfig("http://127.0.0.1:1", tmp_path / "config", **user)
     with pytest.raises(ClusterError, match=r"no credentials: exec: process returned 1\. log in first"):
@@ -142,7 +142,7 @@ def test_client_certificate(tmp_path: Path) -> None:
         connect(Access(kubeconfig=path)).server.get(VERSION)
 
 
-def test_a_server_that_is_not_trusted(tmp_path: Path) -> None:
+def test_untrusted_server_certificate_is_rejected(tmp_path: Path) -> None:
     with serving(replayed, tls=True) as api:
         path = kubeconfig(api.url, tmp_path / "config")
         with pytest.raises(ClusterError, match=r"no trusted connection: .*certificate") as error:
@@ -171,10 +171,10 @@ def test_proxy(tmp_path: Path) -> None:
         ({"HTTP_PROXY": "http://HERE", "no_proxy": "other.invalid"}, True),
     ],
 )
-def test_proxies_of_the_environment(
+def test_proxies_from_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], proxied: bool
 ) -> None:
-    """One for each scheme; what NO_PROXY names is reached without it, or, as here, not at all."""
+    """There is a proxy variable for each scheme. A host in NO_PROXY is contacted directly, which fails here."""
     path = kubeconfig("http://api.example.invalid", tmp_path / "config")
     with serving(replayed) as proxy:
         for name, value in environment.items():
@@ -187,13 +187,13 @@ def test_proxies_of_the_environment(
     assert [target for _, target, _ in proxy.requests] == ["http://api.example.invalid/version"] * proxied
 
 
-def test_a_cluster_s_own_proxy_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_proxy_of_the_cluster_entry_takes_precedence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("NO_PROXY", "*")
     test_proxy(tmp_path)
 
 
-def test_there_is_no_proxy_on_the_way_to_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loopback_needs_no_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     with serving(replayed) as api:
         for url in (api.url, api.url.replace("127.0.0.1", "localhost")):
@@ -221,7 +221,7 @@ def test_durations(text: str, seconds: float) -> None:
     assert parse_timeout(text) == seconds
 
 
-def test_the_kubeconfig_is_never_written(tmp_path: Path) -> None:
+def test_kubeconfig_is_never_written(tmp_path: Path) -> None:
     with serving(replayed) as api:
         path = Path(kubeconfig(api.url, tmp_path / "config"))
         before = path.read_bytes(), path.stat().st_mtime_ns
@@ -252,8 +252,11 @@ def accepting(api: ApiServer, *tokens: str) -> None:
     api.answers.insert(0, lambda *_: None if api.header("authorization")[0] in wanted else refused)
 
 
-def test_a_rotated_token_is_asked_of_the_plugin_again(tmp_path: Path) -> None:
-    """Without an expirationTimestamp only a 401 tells, and then once for all the requests that get one."""
+def test_rotated_token_is_requested_from_the_plugin_again(tmp_path: Path) -> None:
+    """Without an expirationTimestamp only a 401 shows that a token expired.
+
+    The plugin runs once for all requests that get one.
+    """
     with serving(replayed) as api:
         connection = connect(Access(kubeconfig=kubeconfig(api.url, tmp_path / "config", **rotating(tmp_path))))
         request_list(connection, api)
@@ -265,7 +268,7 @@ def test_a_rotated_token_is_asked_of_the_plugin_again(tmp_path: Path) -> None:
     assert (tmp_path / "count").read_text() == "2"
 
 
-def test_what_is_refused_again_is_the_end(tmp_path: Path) -> None:
+def test_second_401_is_an_error(tmp_path: Path) -> None:
     with serving(replayed) as api:
         path = kubeconfig(api.url, tmp_path / "config", **rotating(tmp_path))
         accepting(api, "none")
@@ -274,7 +277,7 @@ def test_what_is_refused_again_is_the_end(tmp_path: Path) -> None:
     assert len(api.requests) == 2
 
 
-def test_a_plugin_that_fails_later_is_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_plugin_that_fails_later_is_reported(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with serving(replayed) as api:
         connection = connect(Access(kubeconfig=kubeconfig(api.url, tmp_path / "config", **rotating(tmp_path))))
         plugin(tmp_path, "import sys; sys.exit('log in again')")
@@ -284,14 +287,14 @@ def test_a_plugin_that_fails_later_is_told(tmp_path: Path, capfd: pytest.Capture
     assert capfd.readouterr().err == ""
 
 
-def test_a_token_that_expired_is_renewed_before_it_is_refused(tmp_path: Path) -> None:
+def test_expired_token_is_renewed_before_a_401(tmp_path: Path) -> None:
     with serving(replayed) as api:
         user = rotating(tmp_path, expirationTimestamp="2020-01-01T00:00:00Z")
         connection = connect(Access(kubeconfig=kubeconfig(api.url, tmp_path / "config", **user)))
         assert request_list(connection, api).header("authorization") == ["Bearer t2"]
 
 
-def test_a_token_file_is_read_again(tmp_path: Path) -> None:
+def test_token_file_is_read_again(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("old")
     with serving(replayed) as api:
         connection = connect(Access(kubeconfig=kubeconfig(api.url, tmp_path / "config", tokenFile="token")))
@@ -300,8 +303,8 @@ def test_a_token_file_is_read_again(tmp_path: Path) -> None:
         assert request_list(connection, api).header("authorization") == ["Bearer new"]
 
 
-def test_a_certificate_is_asked_of_the_plugin_again(tmp_path: Path) -> None:
-    """The first one is not trusted by the server; the connection is made anew with the second."""
+def test_certificate_is_requested_from_the_plugin_again(tmp_path: Path) -> None:
+    """The server does not trust the first certificate, so the client reconnects with the second."""
     pem = (TLS / "client.pem").read_text()
     credential = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential"}
     credential["status"] = {"clientCertificateData": pem, "clientKeyData": pem}  # type: ignore[assignment]
@@ -326,20 +329,20 @@ def test_a_certificate_is_asked_of_the_plugin_again(tmp_path: Path) -> None:
         ({"token": "t", "as": "eve", "as-groups": ["a\0b"]}, "cannot be sent: it contains a line break or another"),
     ],
 )
-def test_what_no_header_can_hold_is_told_without_the_token(user: dict[str, object], words: str, tmp_path: Path) -> None:
+def test_invalid_token_is_reported_without_its_text(user: dict[str, object], words: str, tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match=words) as error:
         connect(Access(kubeconfig=kubeconfig("http://127.0.0.1:1", tmp_path / "config", **user))).server.get(VERSION)
     assert "two" not in str(error.value)
 
 
-def test_other_scripts_are_sent_as_utf_8(tmp_path: Path) -> None:
+def test_non_ascii_credentials_are_sent_as_utf_8(tmp_path: Path) -> None:
     with serving(replayed) as api:
         path = kubeconfig(api.url, tmp_path / "config")
         request_list(connect(Access(kubeconfig=path, as_user="zoë-Δ")), api)
     assert api.header("impersonate-user")[0].encode("latin-1").decode() == "zoë-Δ"
 
 
-def test_a_kubeconfig_nested_without_end_is_one_line(tmp_path: Path) -> None:
+def test_deeply_nested_kubeconfig_is_a_one_line_error(tmp_path: Path) -> None:
     (tmp_path / "config").write_text("a: " + "[" * 5000)
     with pytest.raises(ClusterError) as error:
         connect(Access(kubeconfig=str(tmp_path / "config")))

@@ -40,7 +40,7 @@ def system(uid: str = "one") -> Answer:
     return lambda path, query: Response(body=body) if path == SYSTEM else None
 
 
-def told(events: dict[str, list[Json]]) -> Answer:
+def answer_watches(events: dict[str, list[Json]]) -> Answer:
     """Answer watches with these events, by path."""
 
     def answer(path: str, query: dict[str, str]) -> Response | None:
@@ -58,6 +58,8 @@ def read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., tuple
     monkeypatch.delenv("KUBECONFIG", raising=False)
 
     def read(*answers: Answer, criteria: ReadingOptions = KEPT) -> tuple[Cluster, ApiServer]:
+        """Return a function that reads a cluster with these answers, at an address that is always the same for the
+        cache."""
         with serving(*answers) as api:
             connection = connect(Access(kubeconfig=kubeconfig(api.url, tmp_path / "config")))
             of, server = cache.ReadingCache.open, connection.server.host
@@ -85,7 +87,7 @@ def kept_file(tmp_path: Path) -> Path:
     return file
 
 
-def test_the_second_reading_lists_nothing_again(read: Read) -> None:
+def test_second_reading_only_watches(read: Read) -> None:
     first, before = read(system(), listing(OBJECTS))
     second, after = read(system(), listing(OBJECTS))
     assert objects(first) == objects(second)
@@ -96,7 +98,7 @@ def test_the_second_reading_lists_nothing_again(read: Read) -> None:
     assert versions == {"1"}
 
 
-def test_what_changed_since_is_taken_in(read: Read) -> None:
+def test_changes_since_the_first_reading_are_applied(read: Read) -> None:
     read(system(), listing(OBJECTS))
     bound = pod("web", nodeName="n2")
     bound["metadata"]["resourceVersion"] = "7"
@@ -104,7 +106,7 @@ def test_what_changed_since_is_taken_in(read: Read) -> None:
         PODS: [{"type": "MODIFIED", "object": bound}, {"type": "DELETED", "object": OBJECTS[3]}],
         NODES: [{"type": "ADDED", "object": node("n3")}],
     }
-    changed, _ = read(system(), told(events), listing(OBJECTS))
+    changed, _ = read(system(), answer_watches(events), listing(OBJECTS))
     whole, _ = read(system(), listing([*OBJECTS[:2], node("n3"), bound]), criteria=ReadingOptions())
     assert objects(changed) == objects(whole)
     third, after = read(system(), listing([]))  # the changes were kept, too
@@ -124,7 +126,7 @@ def test_what_changed_since_is_taken_in(read: Read) -> None:
     ],
     ids=["gone", "refused", "cut", "not that far yet"],
 )
-def test_what_cannot_be_caught_up_with_is_listed_again(fault: Response, read: Read) -> None:
+def test_kind_whose_watch_fails_is_listed_again(fault: Response, read: Read) -> None:
     read(system(), listing(OBJECTS))
 
     def pods(path: str, query: dict[str, str]) -> Response | None:
@@ -136,22 +138,20 @@ def test_what_cannot_be_caught_up_with_is_listed_again(fault: Response, read: Re
     assert NODES not in after.paths()
 
 
-def test_another_cluster_at_the_same_address_is_read(read: Read) -> None:
+def test_cache_of_another_cluster_is_not_used(read: Read) -> None:
     read(system("one"), listing(OBJECTS))
     other, _ = read(system("another"), listing([node("other")]))
     assert [each.metadata.name for each in other.nodes] == ["other"]
 
 
-def test_where_nothing_tells_clusters_apart_nothing_is_kept(
-    read: Read, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_nothing_is_cached_without_a_cluster_uid(read: Read, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     refused: Answer = lambda path, query: status(403, "no") if path == SYSTEM else None  # noqa: E731
     read(refused, listing(OBJECTS))
     assert not (tmp_path / "caches").exists()
     assert "--cache has no effect" in caplog.text
 
 
-def test_what_may_not_be_read_is_asked_for_again(read: Read) -> None:
+def test_forbidden_kinds_are_requested_again(read: Read) -> None:
     quotas = "/api/v1/persistentvolumes"
     refused: Answer = lambda path, query: status(403, "no") if path == quotas else None  # noqa: E731
     first, _ = read(system(), refused, listing(OBJECTS))
@@ -162,7 +162,7 @@ def test_what_may_not_be_read_is_asked_for_again(read: Read) -> None:
 
 
 @pytest.mark.parametrize("damage", ["old", "from the future", "cut", "empty", "another version"])
-def test_a_file_that_is_no_use_is_read_over(
+def test_unusable_cache_files_are_ignored(
     damage: str, read: Read, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read(system(), listing([node("stale")]))
@@ -183,7 +183,7 @@ def test_a_file_that_is_no_use_is_read_over(
     assert [each.metadata.name for each in found.nodes] == ["n1", "n2"]
 
 
-def test_nobody_else_may_look_into_it(read: Read, tmp_path: Path) -> None:
+def test_cache_is_readable_only_by_its_owner(read: Read, tmp_path: Path) -> None:
     read(system(), listing(OBJECTS))
     file = kept_file(tmp_path)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -200,8 +200,8 @@ def test_old_files_are_removed(read: Read, tmp_path: Path) -> None:
     assert not old.exists()
 
 
-def test_another_user_reads_for_themselves(read: Read, tmp_path: Path) -> None:
-    """Who may read less must not see what somebody else has read."""
+def test_cache_is_not_shared_between_users(read: Read, tmp_path: Path) -> None:
+    """A user with fewer rights must not see what another user has read."""
     one, other = (
         connect(Access(kubeconfig=kubeconfig("http://127.0.0.1:1", tmp_path / "c"), as_user=name)).user_key
         for name in ("one", "other")

@@ -20,7 +20,7 @@ from kschedctl.sources.live import http as live_http
 from kschedctl.sources.live import lists as live_lists
 
 SECONDS, PLENTY, NEVER = 0.5, 60.0, 600.0
-"""A limit that a fault has to meet; one that nothing meets unless the machine stands still; longer than either."""
+"""Seconds: a timeout that each fault exceeds, one that only a stalled machine exceeds, and more than both."""
 NODES, PODS, VERSION = "/api/v1/nodes", "/api/v1/pods", "/version"
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
 CONFIG_MAP = "/api/v1/namespaces/kube-system/configmaps/kube-scheduler"
@@ -34,6 +34,7 @@ def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.M
     """Run ``explain`` with a timeout against a server with these faults. It must end."""
 
     def run(*answers: Answer, seconds: float = PLENTY) -> tuple[int, str, str]:
+        """Run ``explain`` with a timeout against a server with these faults, and check that it ends."""
         with serving(*answers, replayed) as api:
             monkeypatch.setenv("KUBECONFIG", kubeconfig(api.url, tmp_path / "config"))
             start = time.monotonic()
@@ -53,14 +54,14 @@ def slowly(text: bytes, after: int = 0) -> Response:
 
 
 def slow_body(code: int) -> Response:
-    """Return a Status of 100 bytes that takes five seconds."""
+    """Return a Status of 100 bytes whose transfer takes five seconds."""
     text = json.dumps({"kind": "Status", "message": "m" * 60, "code": code}).encode().ljust(100)
     start = head(code, "Content-Length: 100")
     return slowly(start + text, len(start))
 
 
 class Endless:
-    """The first bytes, then the same for good."""
+    """A body that repeats the same bytes forever after its beginning."""
 
     def __init__(self, *start: bytes, then: bytes) -> None:
         self.start, self.then = start, then
@@ -149,13 +150,13 @@ def _smaller(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_list_with_a_fault_is_one_line_and_exit_code_3(fault: str, run: Run) -> None:
+def test_faulty_list_is_a_one_line_error_with_exit_code_3(fault: str, run: Run) -> None:
     response, words = FAULTS[fault]
     code, out, err = run(for_path(NODES, response), seconds=SECONDS if "no complete response" in words else PLENTY)
-    assert_told(code, out, err, words)
+    assert_one_line_error(code, out, err, words)
 
 
-def assert_told(code: int, out: str, err: str, words: str) -> None:
+def assert_one_line_error(code: int, out: str, err: str, words: str) -> None:
     assert (code, out) == (3, "")
     assert err.startswith("error: http://127.0.0.1:")
     assert err.count("\n") == 1
@@ -166,12 +167,12 @@ def assert_told(code: int, out: str, err: str, words: str) -> None:
 @pytest.mark.parametrize("path", [VERSION, LEASE, CONFIG_MAP, PODS, CLASSES])
 @pytest.mark.parametrize("fault", ["silence", "slow body", "503", "garbage"])
 def test_every_request_is_bounded(path: str, fault: str, run: Run) -> None:
-    assert_told(*run(for_path(path, FAULTS[fault][0]), seconds=SECONDS), words="")
+    assert_one_line_error(*run(for_path(path, FAULTS[fault][0]), seconds=SECONDS), words="")
 
 
 @pytest.mark.parametrize("fault", ["silence", "slow headers", "slow body", "503", "429", "cut", "endless body"])
-def test_a_server_that_does_nothing_right(fault: str, run: Run) -> None:
-    assert_told(*run(lambda *_: FAULTS[fault][0], seconds=SECONDS), words="")
+def test_server_that_fails_every_request(fault: str, run: Run) -> None:
+    assert_one_line_error(*run(lambda *_: FAULTS[fault][0], seconds=SECONDS), words="")
 
 
 def pages(token: Callable[[int], str], count: int = 1) -> Answer:
@@ -190,23 +191,23 @@ def pages(token: Callable[[int], str], count: int = 1) -> Answer:
 
 
 @pytest.mark.parametrize("count", [0, 1, 500])
-def test_pages_without_end_end(count: int, run: Run) -> None:
+def test_endless_pages_are_bounded(count: int, run: Run) -> None:
     words = "no complete response within 0.5 s|nodes has no end"
-    assert_told(*run(pages(str, count), seconds=SECONDS), words)
+    assert_one_line_error(*run(pages(str, count), seconds=SECONDS), words)
 
 
-def test_a_token_that_comes_again_is_told_at_once(run: Run) -> None:
-    assert_told(*run(pages(lambda number: str(number % 3))), "the list of nodes never ends")
+def test_repeated_continue_token_is_an_error(run: Run) -> None:
+    assert_one_line_error(*run(pages(lambda number: str(number % 3))), "the list of nodes never ends")
 
 
 @pytest.mark.parametrize(
     ("name", "most", "words"), [("MAX_OBJECTS", 199, "more than 199 nodes"), ("MAX_PAGES", 3, "never ends")]
 )
-def test_without_a_timeout_pages_end_too(
+def test_endless_pages_are_bounded_without_a_timeout(
     name: str, most: int, words: str, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live_lists, name, most)
-    assert_told(*run(pages(str, 200)), words)
+    assert_one_line_error(*run(pages(str, 200)), words)
 
 
 EVENT = b'{"type":"ADDED","object":{"kind":"Node","metadata":{"name":"flood","resourceVersion":"1500"}}}\n'
@@ -242,7 +243,7 @@ NO_HEADERS = ("silence", "slow headers")
 
 
 @pytest.mark.parametrize("fault", WATCHES)
-def test_a_watch_with_a_fault_narrows_the_answer_in_time(fault: str, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_faulty_watch_becomes_a_gap_in_time(fault: str, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live_lists, "CATCH_UP_SECONDS", SECONDS)
     seconds = 10 * SECONDS if fault in NO_HEADERS else PLENTY
     code, out, err = run(earlier, for_path(NODES, WATCHES[fault], watch=True), seconds=seconds)

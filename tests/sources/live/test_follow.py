@@ -37,7 +37,7 @@ def event(kind: str, name: str, version: int, **spec: Any) -> bytes:
 
 
 class Watches:
-    """Answers to the watches of pods, one after the other, the last for good; other watches say nothing for long."""
+    """An answer to the watches of pods: each response once, then the last one forever. Other watches stay silent."""
 
     def __init__(self, *responses: Response) -> None:
         self.left = list(responses)
@@ -70,7 +70,7 @@ def names(cluster: Cluster) -> set[str]:
     return {pod.metadata.name for pod in cluster.pods}
 
 
-def test_events_are_taken_in_and_a_watch_is_taken_up_again(server_at: ServerAt) -> None:
+def test_events_are_applied_and_watches_resumed(server_at: ServerAt) -> None:
     first = Response(chunks=(event("ADDED", "new", 1500), event("MODIFIED", "p01-cpu", 1501, nodeName="w1")))
     bookmark = b'{"type":"BOOKMARK","object":{"kind":"Pod","metadata":{"resourceVersion":"1600"}}}\n'
     second = Response(chunks=(event("DELETED", "new", 1502), bookmark, event("ADDED", "half", 1503)[:20]), cut=1)
@@ -94,7 +94,7 @@ def test_events_are_taken_in_and_a_watch_is_taken_up_again(server_at: ServerAt) 
         recorded_error("410-exact-old-rv"),
     ],
 )
-def test_a_watch_that_comes_too_late_lists_again(late: Response, server_at: ServerAt) -> None:
+def test_expired_watch_lists_again(late: Response, server_at: ServerAt) -> None:
     again = json.dumps({"kind": "PodList", "metadata": {"resourceVersion": "2000"}, "items": []}).encode()
     watches = Watches(late, Response(chunks=(event("ADDED", "only", 2001),)))
 
@@ -109,7 +109,7 @@ def test_a_watch_that_comes_too_late_lists_again(late: Response, server_at: Serv
 
 
 class Waits(threading.Event):
-    """Waits for nothing, but notes for how long it should have; the fourth is the last."""
+    """An Event whose wait() returns at once and records the timeout. The fourth wait is the last."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -122,9 +122,7 @@ class Waits(threading.Event):
         return self.is_set()
 
 
-def test_a_server_for_which_every_watch_comes_too_late_is_asked_ever_more_seldom(
-    server_at: ServerAt, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_expired_watches_back_off(server_at: ServerAt, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live_follow, "MAX_WAIT", 0.05)
     late = Response(chunks=(b'{"type":"ERROR","object":{"kind":"Status","code":410}}\n',))
     watches = Watches(*[late] * 20)
@@ -137,7 +135,7 @@ def test_a_server_for_which_every_watch_comes_too_late_is_asked_ever_more_seldom
     assert len(watches.versions) == 5
 
 
-def test_without_the_right_to_watch_it_lists_now_and_then(server_at: ServerAt) -> None:
+def test_kind_that_cannot_be_watched_is_polled(server_at: ServerAt) -> None:
     watches = Watches(*[status(403, "cannot watch")] * 3)
     for api, clusters in following(server_at, watches):
         next(clusters)
@@ -145,7 +143,7 @@ def test_without_the_right_to_watch_it_lists_now_and_then(server_at: ServerAt) -
         assert api.paths().count(PODS) >= 2
 
 
-def test_a_server_that_vanishes_ends_it(server_at: ServerAt) -> None:
+def test_lost_server_ends_following(server_at: ServerAt) -> None:
     watches = Watches(*[Response(chunks=(b"{",), cut=1)] * 20)
     for api, clusters in following(server_at, watches):
         next(clusters)

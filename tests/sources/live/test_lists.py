@@ -66,8 +66,8 @@ def test_recorded_pages(kind: str, total: int, server_at: ServerAt, monkeypatch:
     assert len(api.requests) == -(-total // 5)
 
 
-def test_a_token_that_is_too_old_starts_the_list_anew(server_at: ServerAt) -> None:
-    """The recorded 410; what the first try had read does not count."""
+def test_expired_continue_token_restarts_the_list(server_at: ServerAt) -> None:
+    """The server sends the recorded 410, after which the items of the first try do not count."""
 
     def answer(path: str, query: dict[str, str]) -> Response:
         if "continue" not in query:
@@ -82,7 +82,7 @@ def test_a_token_that_is_too_old_starts_the_list_anew(server_at: ServerAt) -> No
     assert listing.resource_version == "9"
 
 
-def test_a_list_that_is_always_too_old_ends(server_at: ServerAt) -> None:
+def test_list_whose_token_always_expires_is_an_error(server_at: ServerAt) -> None:
     def answer(path: str, query: dict[str, str]) -> Response:
         return recorded_error("410-old-rv-token") if "continue" in query else page("a", token="old")
 
@@ -91,7 +91,7 @@ def test_a_list_that_is_always_too_old_ends(server_at: ServerAt) -> None:
     assert len(api.requests) == 2 * (live_lists.MAX_RESTARTS + 1)
 
 
-def test_unauthorized_is_one_line(server_at: ServerAt) -> None:
+def test_unauthorized_is_a_one_line_error(server_at: ServerAt) -> None:
     with serving(lambda *_: recorded_error("401-bad-token")) as api, pytest.raises(ClusterError) as error:
         read_list(server_at(api.url), "Pod")
     assert "does not accept these credentials: Unauthorized" in str(error.value)
@@ -110,13 +110,13 @@ def test_unauthorized_is_one_line(server_at: ServerAt) -> None:
         ("400-bad-continue", 400, "invalid continue token"),
     ],
 )
-def test_recorded_refusals(name: str, code: int, words: str, server_at: ServerAt) -> None:
+def test_recorded_errors(name: str, code: int, words: str, server_at: ServerAt) -> None:
     with serving(lambda *_: recorded_error(name)) as api, pytest.raises(RefusedError, match=words) as error:
         read_list(server_at(api.url), "Pod")
     assert error.value.code == code
 
 
-def test_the_second_version_when_there_is_no_first(server_at: ServerAt) -> None:
+def test_second_version_is_read_if_the_first_is_not_served(server_at: ServerAt) -> None:
     old = "/apis/resource.k8s.io/v1beta2/deviceclasses"
     with serving(for_path(old, page("gpu", kind="DeviceClass"))) as api:
         listing = read_list(server_at(api.url), "DeviceClass")
@@ -125,21 +125,21 @@ def test_the_second_version_when_there_is_no_first(server_at: ServerAt) -> None:
 
 
 @pytest.mark.parametrize("code", [408, 429, 500, 502, 503, 504])
-def test_what_passes_is_tried_again(code: int, server_at: ServerAt) -> None:
+def test_transient_errors_are_retried(code: int, server_at: ServerAt) -> None:
     fault = status(code, "busy")
     with serving(for_path(PODS, fault, fault, page("web"))) as api:
         assert names(read_list(server_at(api.url), "Pod")) == ["web"]
     assert pytest.approx([0.2, 0.4]) == WAITED
 
 
-def test_retry_after_is_heeded_within_bounds(server_at: ServerAt) -> None:
+def test_retry_after_is_respected_up_to_a_limit(server_at: ServerAt) -> None:
     faults = [status(429, "slow down", headers={"Retry-After": after}) for after in ("3", "86400")]
     with serving(for_path(PODS, *faults, recorded_error("504-future-rv"), page("web"))) as api:
         assert names(read_list(server_at(api.url, seconds=60), "Pod")) == ["web"]
     assert WAITED == [3.0, live_http.LONGEST_WAIT, 1.0]
 
 
-def test_it_gives_up_in_the_end(server_at: ServerAt) -> None:
+def test_retries_are_limited(server_at: ServerAt) -> None:
     with (
         serving(for_path(PODS, status(503, "down for good"))) as api,
         pytest.raises(ClusterError, match="503: down for"),
@@ -159,15 +159,15 @@ FAULTS: dict[str, Response] = {
 
 
 @pytest.mark.parametrize("kind", ["Pod", "Node"])
-def test_names_with_a_slash_are_no_names(kind: str, server_at: ServerAt) -> None:
-    """No API server has them, and who is meant by a/b/c could not be told."""
+def test_names_with_a_slash_are_rejected(kind: str, server_at: ServerAt) -> None:
+    """No API server has such names, and a/b/c would be ambiguous."""
     answers = for_path(next(iter_list_paths(kind)), page("b/c", kind=kind))
     with serving(answers) as api, pytest.raises(ClusterError, match='the name "b/c" contains "/"'):
         read_list(server_at(api.url), kind)
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_broken_answer_is_asked_for_again(fault: str, server_at: ServerAt) -> None:
+def test_invalid_response_is_requested_again(fault: str, server_at: ServerAt) -> None:
     with serving(for_path(PODS, FAULTS[fault], page("web"))) as api:
         assert names(read_list(server_at(api.url), "Pod")) == ["web"]
     with serving(for_path(PODS, FAULTS[fault])) as api, pytest.raises(ClusterError):
@@ -175,7 +175,7 @@ def test_a_broken_answer_is_asked_for_again(fault: str, server_at: ServerAt) -> 
     assert len(api.requests) == live_http.TRIES
 
 
-def test_a_page_that_breaks_off_half_way_is_not_half_read(server_at: ServerAt) -> None:
+def test_truncated_page_is_discarded(server_at: ServerAt) -> None:
     def answer(path: str, query: dict[str, str]) -> Response:
         return FAULTS["no end of the JSON"] if "continue" in query else page("web", token="more")
 
@@ -183,7 +183,7 @@ def test_a_page_that_breaks_off_half_way_is_not_half_read(server_at: ServerAt) -
         read_list(server_at(api.url), "Pod")
 
 
-def test_a_server_that_vanishes_half_way(server_at: ServerAt) -> None:
+def test_server_lost_during_a_list(server_at: ServerAt) -> None:
     gone: list[Any] = []
 
     def answer(path: str, query: dict[str, str]) -> Response:
@@ -197,14 +197,14 @@ def test_a_server_that_vanishes_half_way(server_at: ServerAt) -> None:
     assert str(error.value).startswith(api.url)
 
 
-def test_a_body_that_trickles_is_bounded(server_at: ServerAt) -> None:
+def test_slow_body_is_bounded_by_the_timeout(server_at: ServerAt) -> None:
     slow = Response(chunks=tuple(b"{" * 1 for _ in range(100)), pause=0.05)
     with serving(for_path(PODS, slow)) as api, pytest.raises(ClusterError, match=r"no complete response within 0\.3 s"):
         read_list(server_at(api.url, seconds=0.3), "Pod")
 
 
-def test_a_connection_that_broke_is_not_used_again(server_at: ServerAt) -> None:
-    """Its body had the length that was announced, so it looks whole, and the server closes it a little later."""
+def test_broken_connection_is_not_reused(server_at: ServerAt) -> None:
+    """The body has the announced length, so it looks complete, but the server closes the connection a little later."""
     start = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 9\r\n\r\n"
     broken = for_path(PODS, Response(raw=[start + b"{" * 9], pause=0.2))
     with serving(broken) as api, pytest.raises(ClusterError, match="connection lost"):
@@ -212,13 +212,13 @@ def test_a_connection_that_broke_is_not_used_again(server_at: ServerAt) -> None:
     assert len(api.requests) == live_http.TRIES
 
 
-def test_silence_is_bounded(server_at: ServerAt) -> None:
+def test_silent_server_is_bounded_by_the_timeout(server_at: ServerAt) -> None:
     silent = for_path(PODS, Response(hang=600))
     with serving(silent) as api, pytest.raises(ClusterError, match=r"no complete response within 0\.2 s"):
         read_list(server_at(api.url, seconds=0.2), "Pod")
 
 
-def test_nobody_listens(server_at: ServerAt) -> None:
+def test_refused_connection_is_an_error(server_at: ServerAt) -> None:
     with serving() as api:
         pass
     with pytest.raises(ClusterError, match=r"cannot be reached: .*[Rr]efused"):
@@ -226,7 +226,7 @@ def test_nobody_listens(server_at: ServerAt) -> None:
     assert WAITED == []
 
 
-def test_a_redirection_is_not_followed(server_at: ServerAt) -> None:
+def test_redirects_are_not_followed(server_at: ServerAt) -> None:
     answer = Response(302, headers={"Location": "http://elsewhere.example.com/"})
     with serving(lambda *_: answer) as api, pytest.raises(ClusterError, match="redirects"):
         read_list(server_at(api.url), "Pod")
@@ -246,20 +246,20 @@ def test_nulls_are_absent_fields(server_at: ServerAt) -> None:
         assert read_list(server_at(api.url), "CSIDriver").objects == ()
 
 
-def test_another_shape_is_told(server_at: ServerAt) -> None:
+def test_responses_other_than_lists_are_errors(server_at: ServerAt) -> None:
     body = b'{"kind":"NodeList","metadata":{},"items":[{"spec":{"taints":"none"}}]}'
     with serving(lambda *_: Response(body=body)) as api, pytest.raises(ClusterError, match=r"Expected `array`.*taints"):
         read_list(server_at(api.url), "Node")
 
 
-def test_annotations_and_managed_fields_are_not_kept(server_at: ServerAt) -> None:
+def test_annotations_and_managed_fields_are_dropped(server_at: ServerAt) -> None:
     with serving(replayed) as api:
         nodes = read_list(server_at(api.url), "Node").objects
     assert all(not node.metadata.annotations for node in nodes)  # type: ignore[attr-defined]
 
 
-def test_pages_that_would_be_too_large_are_made_smaller(server_at: ServerAt, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 600 nodes with 1 kB each, no more than 200 fit into an answer: 50 are asked for at a time."""
+def test_page_size_shrinks_if_pages_are_too_large(server_at: ServerAt, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At most 200 of the 600 nodes of 1 kB each fit into a response, so pages of 50 are requested."""
     monkeypatch.setattr(live_http, "MAX_BYTES", 200_000)
     items = [{"metadata": {"name": f"n{number:03}", "labels": {"x": "y" * 960}}} for number in range(600)]
 
@@ -275,8 +275,8 @@ def test_pages_that_would_be_too_large_are_made_smaller(server_at: ServerAt, mon
     assert names(listing) == [item["metadata"]["name"] for item in items]  # type: ignore[index]
 
 
-def test_a_response_does_not_wait_for_the_others_when_one_has_failed(server_at: ServerAt) -> None:
-    """What is still being read is given up."""
+def test_failed_list_cancels_the_others(server_at: ServerAt) -> None:
+    """Lists that are still being read are abandoned."""
     with serving(for_path(PODS, Response(hang=600))) as api, ThreadPoolExecutor(1) as threads:
         server = server_at(api.url)
         reading = threads.submit(read_list, server, "Pod")
@@ -289,7 +289,7 @@ def test_a_response_does_not_wait_for_the_others_when_one_has_failed(server_at: 
 
 
 @pytest.mark.parametrize("namespace", ["../nodes", "a/b", "..", "%2e%2e", "a?b"])
-def test_a_namespace_does_not_change_the_path(namespace: str) -> None:
+def test_namespace_cannot_change_the_path(namespace: str) -> None:
     if namespace == "a?b":
         assert list(iter_list_paths("Pod", namespace)) == ["/api/v1/namespaces/a%3Fb/pods"]
     else:
@@ -297,15 +297,15 @@ def test_a_namespace_does_not_change_the_path(namespace: str) -> None:
             list(iter_list_paths("Pod", namespace))
 
 
-def test_nobody_has_to_send_who_wrote_what(server_at: ServerAt) -> None:
-    """JSON for servers of all versions: older ones pass over the parameter."""
+def test_client_does_not_request_managed_fields(server_at: ServerAt) -> None:
+    """The client asks every server for JSON without managed fields. Older servers ignore the parameter."""
     with serving(replayed) as api:
         read_list(server_at(api.url), "Node")
     assert api.header("accept") == ["application/json;drop=metadata.managedFields"]
 
 
-def test_what_a_server_drops_changes_no_answer(server_at: ServerAt) -> None:
-    """As one of 1.38 answers, with managed fields for nobody who says so."""
+def test_dropped_managed_fields_change_no_answer(server_at: ServerAt) -> None:
+    """The second server omits managed fields, as requested, like one of version 1.38."""
 
     def dropping(path: str, query: dict[str, str]) -> Response:
         response = replayed(path, query)

@@ -27,6 +27,8 @@ def run(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
     """Run a command line against a server that gives these answers, else the recorded ones."""
 
     def run(*arguments: str, answers: tuple[Answer, ...] = ()) -> tuple[int, str, str]:
+        """Return a function that runs a command line against a server with these answers, and the recorded ones by
+        default."""
         with serving(*answers, replayed) as api:
             monkeypatch.setenv("KUBECONFIG", kubeconfig(api.url, tmp_path / "config"))
             code = main(arguments)
@@ -46,7 +48,7 @@ def test_the_live_cluster_is_the_default(run: Run) -> None:
     assert run("explain", "shop/nope")[2].startswith('error: pod "shop/nope" not found')
 
 
-def test_what_could_not_be_read_is_named_in_every_output(run: Run) -> None:
+def test_gaps_are_reported_in_every_output_format(run: Run) -> None:
     refused = status(403, "persistentvolumeclaims is forbidden")
     answers = (for_path(CLAIMS, refused), for_path("/api/v1/namespaces/lab/persistentvolumeclaims", refused))
     for arguments, expected in ((["lab/p16-pvc-missing"], 5), (["-A"], 1)):  # some of all are refused for certain
@@ -65,7 +67,7 @@ def test_what_could_not_be_read_is_named_in_every_output(run: Run) -> None:
         (Response(body=b"<html>"), "unexpected response"),
     ],
 )
-def test_a_cluster_that_does_not_answer_is_exit_code_3(
+def test_unreachable_cluster_has_exit_code_3(
     answer: Response, words: str, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live_http, "LONGEST_WAIT", 0.01)
@@ -76,7 +78,7 @@ def test_a_cluster_that_does_not_answer_is_exit_code_3(
     assert err.count("\n") == 1
 
 
-def test_files_need_no_cluster(run: Run, tmp_path: Path) -> None:
+def test_files_are_read_without_a_cluster(run: Run, tmp_path: Path) -> None:
     pod = {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "web"}, "spec": {"containers": []}}
     node = {"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n1"}}
     (tmp_path / "pod.json").write_text(json.dumps(pod) + json.dumps(node))
@@ -97,7 +99,7 @@ def event(kind: str, version: int, **spec: Any) -> bytes:
 
 
 def test_watch_answers_again_when_the_verdict_changes(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same pod again says nothing new; smaller, it fits; then it is bound, and the watch is over."""
+    """The unchanged pod prints nothing new. It fits once it requests less, and the watch ends once it is bound."""
     monkeypatch.setattr(live_follow, "SETTLE_SECONDS", 0.05)
     chunks = (event("MODIFIED", 1500), event("MODIFIED", 1501, cpu="1m"), event("MODIFIED", 1502, nodeName="w1"))
     watching = for_path("/api/v1/pods", Response(chunks=chunks, pause=4.0), Response(hang=1, chunks=()), watch=True)
@@ -111,7 +113,7 @@ def test_watch_answers_again_when_the_verdict_changes(run: Run, monkeypatch: pyt
     assert [document["verdict"] for document in documents] == ["Unschedulable", "Schedulable", "Bound"]
 
 
-def test_the_library_reads_it_too(tmp_path: Path) -> None:
+def test_library_reads_a_live_cluster(tmp_path: Path) -> None:
     with serving(replayed) as api:
         config = kubeconfig(api.url, tmp_path / "config")
         cluster = kschedctl.Cluster.from_live(kubeconfig=config)
@@ -123,7 +125,7 @@ def test_the_library_reads_it_too(tmp_path: Path) -> None:
     assert kschedctl.explain(saved, "lab/p01-cpu") == kschedctl.explain(cluster, "lab/p01-cpu")
 
 
-def test_a_manifest_goes_to_the_live_cluster_and_the_namespace_of_its_context(run: Run, tmp_path: Path) -> None:
+def test_manifest_gets_the_namespace_of_the_context(run: Run, tmp_path: Path) -> None:
     template = {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "c", "image": "c"}]}}
     spec = {"selector": {"matchLabels": {"app": "x"}}, "template": template}
     file = tmp_path / "deployment.json"
@@ -139,7 +141,7 @@ def test_a_manifest_goes_to_the_live_cluster_and_the_namespace_of_its_context(ru
     assert said.startswith("lab/x-new-0 Schedulable, but not certain: ResourceQuotas, LimitRanges and ServiceAccounts ")
 
 
-def test_what_the_live_scheduler_runs_with_is_viewed(run: Run) -> None:
+def test_configuration_of_the_live_scheduler_is_shown(run: Run) -> None:
     code, out, _ = run("config", "view", "--live", "-o", "json")
     document = json.loads(out)
     assert (code, document["kubeVersion"]) == (0, "1.36.2")
@@ -187,8 +189,8 @@ def test_only_answers_about_pods_of_the_cluster_leave_lists_out(
 
 
 @pytest.mark.parametrize("command", ["explain", "remedies", "wakes", "sampling"])
-def test_a_namespace_that_only_the_context_has_keeps_nothing_out(command: str, run: Run, tmp_path: Path) -> None:
-    """Only -n says where all that is named has to be."""
+def test_namespace_of_the_context_restricts_no_names(command: str, run: Run, tmp_path: Path) -> None:
+    """Only -n requires that every named object is in its namespace."""
     with hasty_searches():
         code, _, err = run(command, "shop/p08-antiaffinity")
     assert (code in (0, 1, 5), err) == (True, "")
@@ -203,7 +205,7 @@ def test_a_namespace_that_only_the_context_has_keeps_nothing_out(command: str, r
 
 
 @pytest.mark.parametrize("command", ["remedies", "wakes"])
-def test_another_scheduler_may_be_asked_for(command: str, run: Run) -> None:
-    """By pods of the cluster; nobody serves that name."""
+def test_scheduler_name_may_differ_from_the_pods(command: str, run: Run) -> None:
+    """The commands accept --scheduler-name for pods of the cluster. No scheduler has that name."""
     _, out, err = run(command, "lab/p01-cpu", "--scheduler-name", "volcano")
     assert "volcano" in out + err

@@ -30,7 +30,7 @@ ASKED: dict[str, tuple[dict[str, Any], list[str]]] = {
     "simulate_drain": ({"nodes": ["w1"]}, ["drain", "w1"]),
     "list_node_pools": ({}, ["pools"]),
 }
-"""Tool -> arguments, and the command that says the same."""
+"""Tool -> its arguments, and the equivalent command."""
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def call_in_turn(*calls: tuple[str, dict[str, Any]]) -> list[Any]:
 
 @pytest.mark.usefixtures("api")
 @pytest.mark.parametrize("name", ASKED)
-def test_a_tool_says_what_its_command_says(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tool_answers_like_its_command(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     arguments, words = ASKED[name]
     assert main([*words, "-o", "json", "--summary"]) in (0, 1, 5)
     expected = json.loads(capsys.readouterr().out)
@@ -64,7 +64,7 @@ def test_a_tool_says_what_its_command_says(name: str, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize(("seconds", "readings"), [(1000, 1), (-1, 2)])
-def test_it_is_read_again_after_a_while(
+def test_cluster_is_read_again_after_a_while(
     seconds: float, readings: int, api: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(command, "REFRESH_SECONDS", seconds)
@@ -72,9 +72,7 @@ def test_it_is_read_again_after_a_while(
     assert [target for _, target, _ in api.requests].count(ALL_PODS) == readings
 
 
-def test_a_refusal_is_an_answer_and_the_next_question_is_asked_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_denied_request_is_an_answer_and_is_retried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live_http, "LONGEST_WAIT", 0.01)
     with serving(lambda *_: recorded_error("401-bad-token")) as there:
         monkeypatch.setenv("KUBECONFIG", kubeconfig(there.url, tmp_path / "config"))

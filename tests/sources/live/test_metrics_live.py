@@ -44,7 +44,7 @@ def event(kind: str, name: str, version: int, cpu: str = "1", **spec: Any) -> by
 
 
 class Feed:
-    """Answers the watch of pods with what is put in; other watches say nothing until the end."""
+    """An answer to the watch of pods that sends the events put into it. Other watches stay silent until the end."""
 
     def __init__(self) -> None:
         self.batches: list[bytes] = []
@@ -76,8 +76,7 @@ class Feed:
 
 
 class Watch(NamedTuple):
-    """The command at work: what its cluster is fed, the exit code once it ended, its number of rounds, and where
-    /metrics is, and what it says."""
+    """A running ``watch`` command: the feed of its cluster, its exit code, its number of rounds, and its /metrics."""
 
     feed: Feed
     codes: list[int]
@@ -115,6 +114,10 @@ def start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Start]:
     monkeypatch.setattr(follow, "SETTLE_SECONDS", 0.001)
 
     def start(*objects: Json, answers: tuple[Answer, ...] = (), every: str = "1ms") -> Watch:
+        """Return a function that runs the command in a thread against a server of these objects until the test ends.
+
+        A thread that computes for long could hold a lock at the moment at which another test forks its workers.
+        """
         feed, codes = Feed(), list[int]()
         server = serving(*answers, feed, listing(objects))
         monkeypatch.setenv("KUBECONFIG", kubeconfig(server.__enter__().url, tmp_path / "config"))
@@ -155,7 +158,7 @@ def value(text: str, name: str) -> float:
     return sum(sample.value for family in families for sample in family.samples if sample.name == name)
 
 
-def test_numbers_follow_the_cluster(start: Start) -> None:
+def test_metrics_follow_the_cluster(start: Start) -> None:
     watch = start(node("n1", "4"))
     pending = lambda: value(watch.scraped(), "kschedctl_pending_pods")  # noqa: E731
     wait_until(lambda: watch.rounds() > 0)
@@ -190,10 +193,10 @@ def test_prometheus_scrapes_it_and_evaluates_the_alerts(start: Start, tmp_path: 
     with subprocess.Popen([*command, f"--web.listen-address={where}"], stderr=subprocess.DEVNULL) as prometheus:
         try:
             numbers = "/api/v1/query?query=kschedctl_pending_pods"
-            wait_until(lambda: bool(_said(where, numbers).get("result")), pause=0.2)
-            (series,) = _said(where, numbers)["result"]
+            wait_until(lambda: bool(_query_prometheus(where, numbers).get("result")), pause=0.2)
+            (series,) = _query_prometheus(where, numbers)["result"]
             assert (series["value"][1], series["metric"]["verdict"]) == ("1", "Unschedulable")
-            groups = _said(where, "/api/v1/rules")["groups"]
+            groups = _query_prometheus(where, "/api/v1/rules")["groups"]
             wait_until(lambda: {rule["health"] for rule in _alerts(where)} == {"ok"}, pause=0.2)
             assert len(groups) == 1
         finally:
@@ -201,10 +204,10 @@ def test_prometheus_scrapes_it_and_evaluates_the_alerts(start: Start, tmp_path: 
 
 
 def _alerts(where: str) -> list[Json]:
-    return [rule for group in _said(where, "/api/v1/rules")["groups"] for rule in group["rules"]]
+    return [rule for group in _query_prometheus(where, "/api/v1/rules")["groups"] for rule in group["rules"]]
 
 
-def _said(where: str, path: str) -> Json:
+def _query_prometheus(where: str, path: str) -> Json:
     """Return the answer of Prometheus, or nothing while it starts."""
     try:
         with urllib.request.urlopen(f"http://{where}{path}", timeout=60) as response:
@@ -214,8 +217,8 @@ def _said(where: str, path: str) -> Json:
         return {}
 
 
-def test_before_the_first_answer_nothing_is_claimed(start: Start) -> None:
-    """Its pod is there, and says so; what it does not know yet is no zero."""
+def test_metrics_are_absent_before_the_first_answer(start: Start) -> None:
+    """/metrics is served already, but a value that is still unknown is absent, not zero."""
     slow = threading.Event()
 
     def nodes(path: str, query: dict[str, str]) -> Response | None:
@@ -232,8 +235,8 @@ def test_before_the_first_answer_nothing_is_claimed(start: Start) -> None:
     wait_until(lambda: "kschedctl_answer_timestamp_seconds" in watch.scraped())
 
 
-def test_a_cluster_that_is_lost_ends_it(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With exit code 3, so that whoever runs it starts it again."""
+def test_lost_cluster_ends_the_command(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends with exit code 3, so that its supervisor restarts it."""
     monkeypatch.setattr(follow, "FIRST_WAIT", 0.001)
     monkeypatch.setattr(follow, "MAX_WAIT", 0.001)
 
@@ -245,8 +248,8 @@ def test_a_cluster_that_is_lost_ends_it(start: Start, monkeypatch: pytest.Monkey
     assert watch.codes == [3]
 
 
-def test_hours_of_changes_take_no_more_memory(start: Start) -> None:
-    """A change each 90 s for three hours, one after the other: pods come and go. A report is a few KB."""
+def test_memory_is_constant_over_hours_of_changes(start: Start) -> None:
+    """Pods come and go, with one change every 90 s for three hours. A report takes a few KB."""
     watch = start(*(node(f"n{number}", "4") for number in range(3)))
 
     def hour(name: str) -> int:

@@ -44,8 +44,8 @@ def test_pending_pods_first_then_those_of_the_context_s_namespace(
 
 
 @pytest.mark.parametrize("inline", [False, True])
-def test_certificates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inline: bool) -> None:
-    """The server asks for one; a key that stands in the kubeconfig is not written to a file."""
+def test_client_certificates_are_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inline: bool) -> None:
+    """The server requires one. A key inside the kubeconfig is not written to a file."""
 
     def given(name: str, file: str) -> dict[str, str]:
         data = (TLS / file).read_bytes()
@@ -61,7 +61,7 @@ def test_certificates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inline: b
             names("nodes", "drain", "")
 
 
-def test_credentials_of_a_plugin_are_not_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_completion_runs_no_credential_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(for_path("/api/v1/nodes", build_list_response("/n1"))) as api:
         user = {"exec": {"command": "touch", "args": [str(tmp_path / "ran")]}}
         monkeypatch.setenv("KUBECONFIG", kubeconfig(api.url, tmp_path / "config", **user))
@@ -70,7 +70,7 @@ def test_credentials_of_a_plugin_are_not_asked_for(tmp_path: Path, monkeypatch: 
     assert not (tmp_path / "ran").exists()
 
 
-def test_no_names_where_the_server_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_denied_request_completes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(for_path("/api/v1/nodes", Response(status=403))) as api:
         monkeypatch.setenv("KUBECONFIG", kubeconfig(api.url, tmp_path / "config"))
         assert names("nodes", "drain", "") == []

@@ -31,7 +31,7 @@ def groups(**spec: Any) -> Answer:
     return for_path(PATH, Response(body=json.dumps(document).encode()))
 
 
-def test_it_is_read_where_all_its_fields_are_known(server_at: ServerAt) -> None:
+def test_newer_version_with_known_fields_is_read(server_at: ServerAt) -> None:
     gang = {"gang": {"minCount": 3}}
     with serving(versions("v1", "v1beta2", "v1alpha1"), groups(schedulingPolicy=gang)) as api:
         found = read_list(server_at(api.url), "PodGroup")
@@ -39,7 +39,7 @@ def test_it_is_read_where_all_its_fields_are_known(server_at: ServerAt) -> None:
     assert api.paths()[3:] == [GROUP, PATH]  # after those that are known, the nearest first
 
 
-def test_one_field_that_is_not_known_leaves_the_kind_out(server_at: ServerAt) -> None:
+def test_unknown_field_leaves_the_kind_out(server_at: ServerAt) -> None:
     with serving(versions("v1beta2"), groups(novelty=1)) as api, pytest.raises(LeftOutError) as raised:
         read_list(server_at(api.url), "PodGroup")
     assert "scheduling.k8s.io/v1beta2, which is newer" in raised.value.what
@@ -47,14 +47,14 @@ def test_one_field_that_is_not_known_leaves_the_kind_out(server_at: ServerAt) ->
 
 
 @pytest.mark.parametrize("group", [versions("v1alpha1"), for_path(GROUP, status(403, "no")), versions()])
-def test_without_a_later_version_there_is_none(group: Answer, server_at: ServerAt) -> None:
+def test_kind_without_any_version_is_absent(group: Answer, server_at: ServerAt) -> None:
     with serving(group) as api, pytest.raises(RefusedError) as raised:
         read_list(server_at(api.url), "PodGroup")
     assert raised.value.code == 404
 
 
-def test_what_changes_is_looked_at_too(server_at: ServerAt) -> None:
-    """An event with a field that is not known ends the watch."""
+def test_events_are_checked_for_unknown_fields(server_at: ServerAt) -> None:
+    """An event with an unknown field ends the watch."""
     novel = {"metadata": {"name": "y", "namespace": "a", "resourceVersion": "8"}, "spec": {"novelty": 1}}
     event = json.dumps({"type": "ADDED", "object": novel}).encode() + b"\n"
     watched = for_path(PATH, Response(chunks=(event,)), watch=True)
@@ -65,7 +65,7 @@ def test_what_changes_is_looked_at_too(server_at: ServerAt) -> None:
             catch_up_with_changes(server, "PodGroup", found)
 
 
-def test_a_field_of_another_type_leaves_the_kind_out(server_at: ServerAt) -> None:
+def test_field_of_another_type_leaves_the_kind_out(server_at: ServerAt) -> None:
     with (
         serving(versions("v1beta2"), groups(priorityClassName=3)) as api,
         pytest.raises(LeftOutError, match="Expected str, got int"),
@@ -74,7 +74,7 @@ def test_a_field_of_another_type_leaves_the_kind_out(server_at: ServerAt) -> Non
 
 
 @pytest.mark.parametrize(("spec", "gap", "warned"), [({}, "", True), ({"novelty": 1}, "spec.novelty", False)])
-def test_the_cluster_says_so(spec: dict[str, Any], gap: str, warned: bool, server_at: ServerAt) -> None:
+def test_cluster_reports_the_newer_version(spec: dict[str, Any], gap: str, warned: bool, server_at: ServerAt) -> None:
     paths = (f"/apis/{version}/podgroups" for version in KINDS["PodGroup"].versions)
     lacking = [for_path(path, status(404, "not found")) for path in paths]
     with serving(*lacking, versions("v1beta2"), groups(**spec), listing([])) as api:

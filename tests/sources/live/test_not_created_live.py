@@ -33,7 +33,7 @@ def answer_with_list(kind: str, items: list[Json]) -> Answer:
 
 
 def cluster(**others: Answer) -> list[Answer]:
-    """Answer as the recorded cluster, with these kinds from the case."""
+    """Answer like the recorded cluster, with these kinds taken from the case."""
     documents = objects(QUOTA, replicas=3)
     own = {kind: [each for each in documents if each["kind"] == kind] for kind in (*FAILURE_SOURCES, *LIMITS)}
     return [*others.values(), *(answer_with_list(kind, items) for kind, items in own.items())]
@@ -46,6 +46,7 @@ def run(
     """Exit code, standard output, and what was asked for."""
 
     def run(*arguments: str, answers: list[Answer]) -> tuple[int, str, list[str]]:
+        """Return a function that runs a command and returns its exit code, its output and the requested paths."""
         with serving(*answers, replayed) as api:
             monkeypatch.setenv("KUBECONFIG", kubeconfig(api.url, tmp_path / "config"))
             code = main(list(arguments))
@@ -54,7 +55,7 @@ def run(
     return run
 
 
-def test_workloads_and_what_is_pending_are_told_first(run: Any) -> None:
+def test_failed_creations_are_reported(run: Any) -> None:
     for arguments in (RUN, ("explain", "-n", "adm-rs-01"), ("explain", "-A")):
         code, out, asked = run(*arguments, answers=cluster())
         assert code == 1
@@ -64,13 +65,13 @@ def test_workloads_and_what_is_pending_are_told_first(run: Any) -> None:
         assert "reason=FailedCreate" in events or "reason%3DFailedCreate" in events  # not all that a cluster has
 
 
-def test_of_a_pod_nothing_of_it_is_read(run: Any) -> None:
+def test_explaining_one_pod_reads_no_workloads(run: Any) -> None:
     _, _, asked = run("explain", "lab/p01-cpu", answers=cluster())
     assert not [each for each in asked if re.search(r"/(events|deployments|jobs|resourcequotas)\?", each)]
 
 
 @pytest.mark.parametrize("kind", ["Event", "Deployment"])
-def test_what_one_may_not_read_is_named(run: Any, kind: str) -> None:
+def test_forbidden_lists_are_named(run: Any, kind: str) -> None:
     refused = status(403, f"{KINDS[kind].plural} is forbidden")
     everywhere, namespaced = next(iter_list_paths(kind)), next(iter_list_paths(kind, "adm-rs-01"))
     answers = cluster(first=for_path(everywhere, refused), second=for_path(namespaced, refused))
@@ -79,8 +80,8 @@ def test_what_one_may_not_read_is_named(run: Any, kind: str) -> None:
     assert f"{kind}s could not be read: {KINDS[kind].plural} is forbidden" in " ".join(out.split())
 
 
-def test_the_rights_that_are_told_cover_all_that_is_read() -> None:
-    """By group and resource."""
+def test_documented_rights_cover_all_kinds() -> None:
+    """The documented ClusterRole is compared with the kinds by group and resource."""
     (rights,) = re.findall(r"```yaml\n(apiVersion: rbac.*?)```", RIGHTS.read_text(), re.DOTALL)
     role = next(each for each in yaml.safe_load_all(rights) if each["kind"] == "ClusterRole")
     allowed = {(g, r) for rule in role["rules"] for g in rule["apiGroups"] for r in rule["resources"]}
@@ -88,4 +89,4 @@ def test_the_rights_that_are_told_cover_all_that_is_read() -> None:
 
 
 NOT_ALWAYS = {("topology.node.k8s.io", "noderesourcetopologies"), ("files.kschedctl.dev", "customresources")}
-"""What only clusters with such a plugin have, and custom resources of other kinds, which only files hold."""
+"""Kinds of clusters with certain plugins, and custom resources of other kinds, which are read only from files."""

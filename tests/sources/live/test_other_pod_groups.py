@@ -53,7 +53,7 @@ PODS = [
 ]
 WANTED = {"a": GangProject.COSCHEDULING, "b": GangProject.VOLCANO, "c": GangProject.KUEUE}
 MANY = [pod(f"p{number:05d}", annotations={"padding": "x" * 600}) for number in range(400)]
-"""More than is read as one piece."""
+"""A length beyond which lists are read in pieces."""
 
 
 def build_list(kind: str, version: str, items: list[Json]) -> Json:
@@ -77,7 +77,7 @@ def check(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize("padding", [[], MANY])
 @pytest.mark.parametrize("as_lists", [True, False])
-def test_files(tmp_path: Path, as_lists: bool, padding: list[Json]) -> None:
+def test_pod_groups_in_files(tmp_path: Path, as_lists: bool, padding: list[Json]) -> None:
     objects = [*padding, *PODS, *GROUPS]
     typed = [
         build_list("PodList", "v1", [*padding, *PODS]),
@@ -98,7 +98,7 @@ def test_typed_list_items_without_a_kind(tmp_path: Path) -> None:
     assert list(read_paths([str(tmp_path)]).objects) == ["VolcanoPodGroup"]
 
 
-def test_objects() -> None:
+def test_pod_groups_in_objects() -> None:
     cluster = Cluster.from_objects([*GROUPS, *PODS], assume_complete=False)
     check(cluster)
     part = Cluster.from_objects([build_list("PodGroupList", VOLCANO, [group(VOLCANO)])], assume_complete=False)
@@ -106,19 +106,19 @@ def test_objects() -> None:
     assert part.find_gap("PodGroup") is not None
 
 
-def test_other_versions_are_passed_over(tmp_path: Path) -> None:
+def test_other_versions_are_ignored(tmp_path: Path) -> None:
     (tmp_path / "g.json").write_text(json.dumps(group(VOLCANO, apiVersion="scheduling.volcano.sh/v1alpha1")))
     found = read_paths([str(tmp_path)])
     assert (dict(found.objects), found.skipped) == ({}, {"PodGroup": 1})
 
 
-def test_snapshots(tmp_path: Path) -> None:
+def test_pod_groups_in_snapshots(tmp_path: Path) -> None:
     file = str(tmp_path / "x.ksnap")
     write_archive(Cluster.from_objects([*GROUPS, *PODS]), file)
     check(read_archive(file))
 
 
-def test_pseudonyms_stay_the_same_on_both_sides() -> None:
+def test_pseudonyms_of_groups_and_references_agree() -> None:
     made = anonymize_cluster(Cluster.from_objects([*GROUPS, *PODS])).cluster
     named = {each.metadata.name for each in (*made.coscheduling_pod_groups, *made.volcano_pod_groups)}
     gangs = [key for each in made.pods for key in find_gangs(each)]
@@ -140,13 +140,13 @@ def test_pseudonyms_stay_the_same_on_both_sides() -> None:
         ({"minResources": {"cpu": "lots"}}, "spec.minResources.cpu"),
     ],
 )
-def test_bad_input_is_one_line(tmp_path: Path, spec: Json, error: str) -> None:
+def test_bad_input_is_a_one_line_error(tmp_path: Path, spec: Json, error: str) -> None:
     (tmp_path / "g.json").write_text(json.dumps(group(COSCHEDULING, spec=spec)))
     with pytest.raises(InputError, match=error.replace(".", r"\.")):
         read_paths([str(tmp_path)])
 
 
-def test_a_live_cluster_is_asked_for_the_groups_that_its_pods_name(server_at: Any) -> None:
+def test_live_cluster_reads_the_groups_that_pods_name(server_at: Any) -> None:
     paths = {version: f"/apis/{version}/podgroups" for version in (COSCHEDULING, VOLCANO)}
 
     def lists(pods: list[Json], *answers: Any) -> tuple[Cluster, set[str]]:

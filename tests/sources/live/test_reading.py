@@ -41,7 +41,7 @@ profiles:
     filter: {disabled: [{name: NodeResourcesFit}]}
 """
 BOMB = "".join(f"a{n + 1}: &a{n + 1} [{', '.join([f'*a{n}'] * 10)}]\n" for n in range(9))
-"""Ten values that stand for ten each, and so on: a billion."""
+"""Nested aliases that expand to a billion values, ten at each level."""
 
 UNVERIFIED = (
     "the server is v1.37.2: the rules of 1.37 were not compared with a real kube-scheduler: see kschedctl versions"
@@ -55,7 +55,7 @@ def read(server_at: ServerAt, *answers: Answer, **criteria: Any) -> tuple[Cluste
         return read_live_cluster(connection, ReadingOptions(**criteria)).build_cluster(), api.paths(watch=True)
 
 
-def test_the_recorded_cluster_answers_as_its_files_do(server_at: ServerAt) -> None:
+def test_live_reading_equals_reading_the_recorded_files(server_at: ServerAt) -> None:
     live, _ = read(server_at)
     files = kschedctl.Cluster.from_objects(PENDING["objects"], kube_version="1.36.2")
     files = replace(files, provenance=live.provenance)  # the time of reading decides which terminating pods are overdue
@@ -68,7 +68,7 @@ def is_group(path: str) -> bool:
     return path.startswith("/apis/") and path.count("/") == 2
 
 
-def test_only_get_and_only_what_a_plugin_reads(server_at: ServerAt) -> None:
+def test_only_kinds_that_plugins_read_are_requested(server_at: ServerAt) -> None:
     with serving(replayed) as api:
         read_live_cluster(Connection(server_at(api.url), "here", "lab"))
     assert {method for method, _, _ in api.requests} == {"GET"}
@@ -81,7 +81,7 @@ def test_only_get_and_only_what_a_plugin_reads(server_at: ServerAt) -> None:
     assert lists == {"version", "pods", "nodes", "namespaces", "priorityclasses", *OF_NEW_PODS}
 
 
-def test_forbidden_kinds_narrow_the_answer(server_at: ServerAt) -> None:
+def test_forbidden_kinds_become_gaps(server_at: ServerAt) -> None:
     within = for_path("/api/v1/namespaces/lab/persistentvolumeclaims", FORBIDDEN)
     cluster, _ = read(server_at, for_path(CLAIMS, FORBIDDEN), within)
     why = 'could not be read: persistentvolumeclaims is forbidden: User "nobody" cannot list'
@@ -95,7 +95,7 @@ def test_forbidden_kinds_narrow_the_answer(server_at: ServerAt) -> None:
 
 
 @pytest.fixture(scope="module")
-def of_the_whole(server_at: ServerAt) -> dict[str, Explanation]:
+def answers_of_the_complete_cluster(server_at: ServerAt) -> dict[str, Explanation]:
     """Explain each pod with everything read."""
     whole, _ = read(server_at)
     return {pod: kschedctl.explain(whole, pod) for pod in PENDING["messages"]}
@@ -104,23 +104,23 @@ def of_the_whole(server_at: ServerAt) -> dict[str, Explanation]:
 OTHER_KINDS = [kind for kind in FIELDS if kind not in ("Node", "Pod")]
 RECORDED_KINDS = {each["kind"] for each in PENDING["objects"]}
 TURNS = 3
-"""Every so manyeth pod is explained without a kind of which nothing was recorded. The next kind takes the next pods."""
+"""The step between pods that are explained without a kind that was not recorded. Each kind takes other pods."""
 
 
 @pytest.mark.parametrize("kind", OTHER_KINDS)
-def test_a_forbidden_kind_never_makes_another_definite_answer(
-    server_at: ServerAt, of_the_whole: dict[str, Explanation], kind: str
+def test_forbidden_kind_never_changes_a_definite_answer(
+    server_at: ServerAt, answers_of_the_complete_cluster: dict[str, Explanation], kind: str
 ) -> None:
     def refused(path: str, query: dict[str, str]) -> Response | None:
         return FORBIDDEN if path.rpartition("/")[2] == KINDS[kind].plural else None
 
     part, _ = read(server_at, refused)
-    pods = list(of_the_whole)
+    pods = list(answers_of_the_complete_cluster)
     for pod in pods if kind in RECORDED_KINDS else pods[OTHER_KINDS.index(kind) % TURNS :: TURNS]:
-        check_not_another(kschedctl.explain(part, pod), of_the_whole[pod], kind)
+        check_not_another(kschedctl.explain(part, pod), answers_of_the_complete_cluster[pod], kind)
 
 
-def test_what_may_be_listed_in_the_namespace_alone(server_at: ServerAt) -> None:
+def test_kinds_that_may_be_listed_only_in_the_namespace(server_at: ServerAt) -> None:
     own = Response(body=b'{"kind":"PersistentVolumeClaimList","metadata":{"resourceVersion":"1429"},"items":[]}')
     within = for_path("/api/v1/namespaces/lab/persistentvolumeclaims", own)
     cluster, _ = read(server_at, for_path(CLAIMS, FORBIDDEN), within)
@@ -131,7 +131,7 @@ def test_what_may_be_listed_in_the_namespace_alone(server_at: ServerAt) -> None:
     assert not own_claim.undecided
 
 
-def test_an_api_that_is_not_there(server_at: ServerAt) -> None:
+def test_api_that_is_not_served(server_at: ServerAt) -> None:
     def no_devices(path: str, query: dict[str, str]) -> Response | None:
         return recorded_error("404-unknown-group") if path.startswith("/apis/resource.k8s.io/") else None
 
@@ -144,14 +144,14 @@ def test_an_api_that_is_not_there(server_at: ServerAt) -> None:
 
 
 @pytest.mark.parametrize("kind", ["nodes", "pods"])
-def test_without_nodes_or_pods_there_is_no_answer(kind: str, server_at: ServerAt) -> None:
+def test_missing_nodes_or_pods_are_an_error(kind: str, server_at: ServerAt) -> None:
     refused = recorded_error(f"403-nobody-list-{kind}")
     within = for_path("/api/v1/namespaces/lab/pods", recorded_error("403-nobody-namespaced"))
     with pytest.raises(ClusterError, match=f"{kind} is forbidden.*see kschedctl help rights"):
         read(server_at, for_path(f"/api/v1/{kind}", refused), within)
 
 
-def test_lists_of_one_moment_are_not_watched(server_at: ServerAt) -> None:
+def test_lists_of_one_resource_version_are_not_watched(server_at: ServerAt) -> None:
     cluster, paths = read(server_at)
     assert cluster.provenance is not None
     assert set(cluster.provenance.resource_versions.values()) == {"1429"}
@@ -171,7 +171,7 @@ def later_nodes() -> Answer:
     )
 
 
-def test_what_changed_in_between_is_taken_in_and_said(server_at: ServerAt) -> None:
+def test_changes_between_lists_are_applied_and_reported(server_at: ServerAt) -> None:
     events = (
         event("ADDED", name="fresh", resourceVersion="1410"),
         event("MODIFIED", name="w1", resourceVersion="1411", labels={"new": "label"}),
@@ -199,7 +199,7 @@ def test_what_changed_in_between_is_taken_in_and_said(server_at: ServerAt) -> No
         Response(chunks=(b"nonsense\n",)),
     ],
 )
-def test_when_it_is_not_known_what_changed_that_is_said(fault: Response, server_at: ServerAt) -> None:
+def test_unknown_changes_between_lists_are_reported(fault: Response, server_at: ServerAt) -> None:
     cluster, _ = read(server_at, later_nodes(), for_path("/api/v1/nodes", fault, watch=True))
     assert cluster.warnings == ("changes while the cluster was read are unknown for nodes",)
     assert "half" not in [node.metadata.name for node in cluster.nodes]
@@ -225,7 +225,7 @@ def test_version_leader_and_configuration_are_found(server_at: ServerAt) -> None
     assert kschedctl.explain(cluster, "lab/p01-cpu").to_dict()["verdict"] == "Schedulable"
 
 
-def test_the_flags_of_the_running_scheduler_count(server_at: ServerAt) -> None:
+def test_flags_of_the_running_scheduler_count(server_at: ServerAt) -> None:
     pods = scheduler_pod("--config=/etc/sched/config.yaml", "--feature-gates", GATES, config_map="mine")
     mine = for_path(f"{CONFIG_MAPS}/mine", config_map(CONFIGURATION))
     cluster, _ = read(server_at, for_path(SCHEDULER_PODS, pods), mine, feature_gates={"DRAExtendedResource": True})
@@ -234,14 +234,14 @@ def test_the_flags_of_the_running_scheduler_count(server_at: ServerAt) -> None:
     assert cluster.feature_gates == {"StorageCapacityScoring": True, "DRAExtendedResource": True}
 
 
-def test_a_configuration_that_is_none_is_passed_over(server_at: ServerAt) -> None:
+def test_other_config_maps_are_ignored(server_at: ServerAt) -> None:
     broken = CONFIGURATION.replace("disabled: [{name: NodeResourcesFit}]", "enable: [{name: NodeName}]")
     cluster, _ = read(server_at, for_path(f"{CONFIG_MAPS}/scheduler-config", config_map(broken)))
     assert cluster.configuration is None
     assert cluster.warnings[0].startswith("ConfigMap kube-system/scheduler-config: ")
 
 
-def test_a_configuration_that_cannot_be_read_is_told(server_at: ServerAt) -> None:
+def test_unreadable_configuration_is_reported(server_at: ServerAt) -> None:
     pods = for_path(SCHEDULER_PODS, scheduler_pod("--config=/etc/sched/config.yaml"))
     stray = for_path(f"{CONFIG_MAPS}/scheduler-config", config_map(CONFIGURATION))
     cluster, _ = read(server_at, pods, stray)
@@ -252,7 +252,7 @@ def test_a_configuration_that_cannot_be_read_is_told(server_at: ServerAt) -> Non
     assert read(server_at, pods, configuration=yaml.safe_load(CONFIGURATION))[0].warnings == ()
 
 
-def test_a_scheduler_without_configuration_has_the_defaults(server_at: ServerAt) -> None:
+def test_scheduler_without_configuration_has_the_defaults(server_at: ServerAt) -> None:
     stray = for_path(f"{CONFIG_MAPS}/scheduler-config", config_map(CONFIGURATION))
     cluster, paths = read(server_at, for_path(SCHEDULER_PODS, scheduler_pod()), stray)
     assert cluster.configuration is None
@@ -298,7 +298,7 @@ def test_the_patch_is_part_of_the_version(server: str, replayed_as: str, server_
         ("29", "the server is v1.29.2, older than what can be replayed: the rules of 1.30 are used"),
     ],
 )
-def test_whose_rules_are_used_for_other_servers_is_told(minor: str, words: str, server_at: ServerAt) -> None:
+def test_replayed_version_is_reported_for_other_servers(minor: str, words: str, server_at: ServerAt) -> None:
     body = json.dumps({"major": "1", "minor": minor, "gitVersion": f"v1.{minor}.2"}).encode()
     assert read(server_at, for_path("/version", Response(body=body)))[0].warnings == (words,)
 
@@ -313,7 +313,7 @@ def test_whose_rules_are_used_for_other_servers_is_told(minor: str, words: str, 
         (f"# KubeSchedulerConfiguration\na0: &a0 x\n{BOMB}", "excessive aliasing"),
     ],
 )
-def test_a_configuration_that_cannot_be_used_is_told(text: str, words: str, server_at: ServerAt) -> None:
+def test_unusable_configuration_is_reported(text: str, words: str, server_at: ServerAt) -> None:
     cluster, _ = read(server_at, for_path(f"{CONFIG_MAPS}/scheduler-config", config_map(text)))
     assert cluster.configuration is None
     (warning,) = cluster.warnings
@@ -323,14 +323,14 @@ def test_a_configuration_that_cannot_be_used_is_told(text: str, words: str, serv
 
 
 @pytest.mark.parametrize("name", ["../secrets/mine", "..", "a%2fb"])
-def test_the_name_of_a_config_map_does_not_change_the_path(name: str, server_at: ServerAt) -> None:
+def test_config_map_name_cannot_change_the_path(name: str, server_at: ServerAt) -> None:
     pods = for_path(SCHEDULER_PODS, scheduler_pod("--config=/etc/sched/config.yaml", config_map=name))
     cluster, paths = read(server_at, pods)
     assert cluster.warnings[0].startswith(f"ConfigMap kube-system/{name}: {name!r} is not an object name, so ")
     assert not any("secrets" in path for path in paths)
 
 
-def test_a_version_of_many_digits_is_none(server_at: ServerAt) -> None:
+def test_version_with_too_many_digits_is_ignored(server_at: ServerAt) -> None:
     body = json.dumps({"major": "1", "minor": "9" * 5000, "gitVersion": "v"}).encode()
     assert read(server_at, for_path("/version", Response(body=body)))[0].kube_version == "1.37"
 
@@ -388,7 +388,7 @@ def test_claim_templates_are_read_if_a_pod_names_one(field: str, is_read: bool, 
 
 
 @pytest.mark.parametrize("trait", TRAITS)
-def test_what_no_pod_can_lean_on_is_not_read(trait: str, server_at: ServerAt) -> None:
+def test_kinds_that_no_pod_can_depend_on_are_not_read(trait: str, server_at: ServerAt) -> None:
     more, groups = TRAITS[trait]
     pods = for_path("/api/v1/pods", pod_list(QUIET, {**QUIET, **more, "nodeName": "w1"}))
     everything = lists(read(server_at, pods, feature_gates=GANGS)[1])
@@ -400,8 +400,8 @@ def test_what_no_pod_can_lean_on_is_not_read(trait: str, server_at: ServerAt) ->
         assert cluster.gaps["StorageClass"].why == "were not read: no pod has a claim or a disk"
 
 
-def test_answers_are_the_same_without_what_they_cannot_lean_on(server_at: ServerAt) -> None:
-    """Of the recorded cluster those pods stay that have neither claims nor devices."""
+def test_unread_kinds_change_no_answer(server_at: ServerAt) -> None:
+    """The recorded cluster is reduced to the pods that have neither claims nor devices."""
     items = json.loads(next(r["body"] for r in recordings() if r["request"] == "/api/v1/pods"))["items"]
     kept = [
         pod
@@ -420,7 +420,7 @@ def test_answers_are_the_same_without_what_they_cannot_lean_on(server_at: Server
         assert report == kschedctl.explain(everything, pod.key), pod.key
 
 
-def test_a_pod_that_comes_meanwhile_has_all_that_it_needs(server_at: ServerAt) -> None:
+def test_pod_created_meanwhile_has_all_that_it_needs(server_at: ServerAt) -> None:
     pod = {
         "metadata": {"name": "late", "namespace": "lab", "resourceVersion": "1410"},
         "spec": {**QUIET, **TRAITS["a claim"][0]},
@@ -445,7 +445,7 @@ def build_list_response(kind: str, *items: dict[str, Any]) -> Response:
     )
 
 
-def test_events_and_leases_are_read_for_who_asks(server_at: ServerAt) -> None:
+def test_events_and_leases_are_read_on_request(server_at: ServerAt) -> None:
     scheduled = {"metadata": {"name": "a.1", "namespace": "lab"}, "reason": "Scheduled", "eventTime": None}
     pulled = {"metadata": {"name": "a.2", "namespace": "lab"}, "reason": "Pulled"}
     lease = {"metadata": {"name": "kube-scheduler", "namespace": "kube-system"}, "spec": {"holderIdentity": "cp1"}}
@@ -464,7 +464,7 @@ def test_events_and_leases_are_read_for_who_asks(server_at: ServerAt) -> None:
     assert (paths.count(EVENTS), paths.count(LEASES)) == (1, 1)  # listed, and not watched
 
 
-def test_events_that_may_not_be_read_are_a_gap(server_at: ServerAt) -> None:
+def test_forbidden_events_are_a_gap(server_at: ServerAt) -> None:
     def refused(path: str, query: dict[str, str]) -> Response | None:
         return FORBIDDEN if path.endswith(("/events", "/leases")) and path != SYSTEM_LEASES else None
 
@@ -480,7 +480,7 @@ def test_events_that_may_not_be_read_are_a_gap(server_at: ServerAt) -> None:
     assert broken.find_gap("Event").why.startswith("could not be read: ")
 
 
-def test_the_instances_of_the_scheduler_are_told_apart(server_at: ServerAt) -> None:
+def test_scheduler_instances_are_distinguished(server_at: ServerAt) -> None:
     one, two = (
         {
             "metadata": {"name": f"kube-scheduler-{name}"},
@@ -504,7 +504,7 @@ def test_the_instances_of_the_scheduler_are_told_apart(server_at: ServerAt) -> N
     ]
 
 
-def test_the_flags_of_the_api_server_are_read_for_who_has_pods_created(server_at: ServerAt) -> None:
+def test_flags_of_the_api_server_are_read_on_request(server_at: ServerAt) -> None:
     container = {"image": "registry.k8s.io/kube-apiserver:v1.36.2", "command": ["kube-apiserver"]}
     flags = {"args": ["--enable-admission-plugins=PodNodeSelector", "--default-unreachable-toleration-seconds=60"]}
     pod = {"metadata": {"name": "kube-apiserver-a", "namespace": "kube-system"}, "spec": {"containers": []}}

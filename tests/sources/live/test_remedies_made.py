@@ -26,7 +26,7 @@ ASKED = f"shop/{NAME}"
 
 @pytest.fixture
 def store() -> Store:
-    """Build the demo cluster, in which no other pod waits."""
+    """Build the demo cluster, in which only the pod of the test waits."""
     documents = yaml.load(demo.list_files()[0].read_text(), yaml.CSafeLoader)["items"]
     alone = [each for each in documents if each["kind"] != "Pod" or each["spec"].get("nodeName") or _is_asked(each)]
     found = control_plane(alone, ASKED)
@@ -40,7 +40,7 @@ def _is_asked(document: dict[str, Any]) -> bool:
 
 @pytest.fixture
 def api(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiServer]:
-    """Run its API server. Controllers and the scheduler run after every write."""
+    """Run the API server of the store. Controllers and the scheduler run after every write."""
     served = ServedControlPlane(store, run, Response)
     with serving(served.read, replayed, write=served.write) as api:
         monkeypatch.setenv("KUBECONFIG", kubeconfig(api.url, tmp_path / "config"))
@@ -51,7 +51,7 @@ RESTARTS = {"Uncordon": 0, "Tolerate": 5, "MaxSkew": 5}
 
 
 @pytest.mark.parametrize("kind", RESTARTS)
-def test_what_is_printed_is_typed_and_seen(
+def test_printed_commands_have_the_predicted_effect(
     kind: str, store: Store, api: ApiServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main(["remedies", NAME, "-n", "shop", "--only", kind, "-o", "json"])
@@ -73,7 +73,7 @@ def _pods_of_cart(store: Store) -> list[dict[str, Any]]:
     return [pod for pod in store.of_kind("Pod") if pod["metadata"]["name"].startswith("cart-")]
 
 
-def test_what_is_immutable_is_refused_by_http_as_in_the_store(store: Store) -> None:
+def test_immutable_fields_are_rejected_over_http(store: Store) -> None:
     key = Key("Pod", "shop", NAME)
     served = ServedControlPlane(store, lambda _: None, Response)
     with serving(served.read, write=served.write) as api:

@@ -1,4 +1,4 @@
-"""Check a process' first reading, whose threads decode the same structs at the same time."""
+"""Check the first reading of a process, in which threads decode the same structs at the same time."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def two_of_each(path: str) -> Response | None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="a start takes a second where processes are not forked")
-def test_fifty_starts_end_well(tmp_path: Path) -> None:
+def test_fifty_first_readings_succeed(tmp_path: Path) -> None:
     with serving(lambda path, query: replayed(path, query) if "watch" in query else two_of_each(path)) as api:
         environment = {**os.environ, "KUBECONFIG": kubeconfig(api.url, tmp_path / "config")}
         command = [sys.executable, "-c", STARTS, "50"]

@@ -39,8 +39,8 @@ GROUPS = [group("g1"), group("g2", shiny=[{"at": 1}]), group("g3", shiny=[])]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_golden_objects_have_no_field_that_is_not_known(family: str) -> None:
-    """What is called unknown is so: structs of these kinds have every field that real objects have."""
+def test_golden_objects_have_only_known_fields(family: str) -> None:
+    """Structs of these kinds have every field of real objects, so that only new fields are reported as unknown."""
     for case in map(json.loads, family_lines(family)):
         for document in case["objects"]:
             if document["kind"] in FULLY_KNOWN_KINDS:
@@ -48,7 +48,7 @@ def test_golden_objects_have_no_field_that_is_not_known(family: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["documents", "list", "typed list"])
-def test_a_field_of_a_group_is_told_once(tmp_path: Path, form: str) -> None:
+def test_unknown_field_of_a_group_is_reported_once(tmp_path: Path, form: str) -> None:
     file = tmp_path / "groups"
     if form == "documents":
         file = file.with_suffix(".yaml")
@@ -62,7 +62,7 @@ def test_a_field_of_a_group_is_told_once(tmp_path: Path, form: str) -> None:
     assert warning.endswith(f'unknown field "spec.shiny" of a PodGroup, {TOLD}')
 
 
-def test_fields_of_listed_objects_are_told_once(server_at: ServerAt) -> None:
+def test_unknown_field_of_a_list_is_reported_once(server_at: ServerAt) -> None:
     pods = [pod("p1"), pod("p2", shiny=True), pod("p3", shiny=False)]
     items = {"Pod": pods, "PodGroup": GROUPS}
 
@@ -80,7 +80,7 @@ def test_fields_of_listed_objects_are_told_once(server_at: ServerAt) -> None:
 
 
 @pytest.mark.parametrize("kind", ["ReplicaSet", "Workflow", "Node"])
-def test_one_pod_of_a_template_is_looked_at_and_each_of_an_owner_that_has_none(tmp_path: Path, kind: str) -> None:
+def test_one_pod_per_template_is_checked(tmp_path: Path, kind: str) -> None:
     owner = {"apiVersion": "v1", "kind": kind, "name": "o", "uid": "u", "controller": True}
     pods = [pod("p1"), pod("p2", shiny=True)]
     for each in pods:
@@ -91,8 +91,8 @@ def test_one_pod_of_a_template_is_looked_at_and_each_of_an_owner_that_has_none(t
     ] == told
 
 
-def test_flags_are_found_in_any_pod_of_a_node(tmp_path: Path) -> None:
-    """The pods that kubelets make of files have their Node as owner, all of one node the same."""
+def test_flags_are_found_in_all_static_pods(tmp_path: Path) -> None:
+    """All static pods of a node have the same owner, their Node."""
     owner = {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u", "controller": True}
     pods = [pod("etcd-n"), pod("kube-apiserver-n")]
     pods[1]["metadata"]["namespace"] = "kube-system"

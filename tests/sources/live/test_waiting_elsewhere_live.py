@@ -57,20 +57,20 @@ def elsewhere_unknown(report: dict[str, Any]) -> set[str]:
     return {each["kind"] for each in report["unknown"]} & {"KueueWorkload", "ClusterQueue", "Kafka", "VolcanoQueue"}
 
 
-def test_groups_that_are_not_served_are_absent_and_not_asked_for(run: Any) -> None:
+def test_unserved_groups_are_not_requested(run: Any) -> None:
     _, report, asked = run(groups("apps", "batch"))
     assert not [path for path in asked if "kueue" in path or "strimzi" in path]
     assert elsewhere_unknown(report) == set()
 
 
-def test_a_waiting_workload_is_read(run: Any) -> None:
+def test_waiting_workload_is_read(run: Any) -> None:
     code, report, _ = run(groups("kueue.x-k8s.io"), answer_with_list("KueueWorkload", WORKLOAD))
     (entry,) = report["waitingElsewhere"]
     assert (code, entry["resource"]) == (1, "Workload ai/high")
     assert entry["conditions"][0]["message"] == "no quota"
 
 
-def test_what_one_may_not_read_is_unknown(run: Any) -> None:
+def test_forbidden_kind_is_unknown(run: Any) -> None:
     kinds = [
         path
         for kind in ("KueueWorkload",)

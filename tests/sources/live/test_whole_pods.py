@@ -40,10 +40,10 @@ def never(*_: Any) -> tuple[int, Any]:
     ids=["read", "refused", "gone"],
 )
 @pytest.mark.parametrize("extenders", [1, 0])
-def test_a_pod_of_a_live_cluster(
+def test_complete_pods_are_read_only_for_extenders(
     answer: Response, known: dict[str, Any], extenders: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only where the configuration has an extender is anything read."""
+    """Nothing is read again if the configuration has no extender."""
     head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
     config = tmp_path / "config.json"
     config.write_text(json.dumps({**head, "extenders": [{"urlPrefix": "http://x", "filterVerb": "f"}] * extenders}))

@@ -29,7 +29,7 @@ def fixed(body: bytes, status: int = 200, **more: Any) -> MetricsServer:
     return MetricsServer(lambda path, query: (status, body), **more)
 
 
-def test_one_get_without_credentials() -> None:
+def test_metrics_are_read_by_one_get_without_credentials() -> None:
     with serving(fixed(TEXT)) as server:
         measured = read_metrics([f"{server.url}/metrics"], MetricsAccess(no_connection))
     ((method, path, headers),) = server.asked
@@ -39,7 +39,7 @@ def test_one_get_without_credentials() -> None:
     assert measured.seconds > 1e9
 
 
-def test_the_users_credentials_go_to_the_url_and_into_no_text(tmp_path: Path) -> None:
+def test_credentials_are_sent_but_never_printed(tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("s3cr3t\n")
     with serving(fixed(TEXT)) as server:
@@ -63,7 +63,7 @@ def test_the_users_credentials_go_to_the_url_and_into_no_text(tmp_path: Path) ->
     ],
     ids=["redirect", "401", "403", "404", "endless", "slow"],
 )
-def test_what_is_no_answer(server: MetricsServer, expected: str) -> None:
+def test_invalid_responses_are_errors(server: MetricsServer, expected: str) -> None:
     with serving(server), pytest.raises(ClusterError, match=expected) as raised:  # noqa: PT012
         url = server.url.replace("://", "://me:hunter2@")
         read_metrics([f"{url}/metrics"], MetricsAccess(no_connection, seconds=1 if server.drip else 60))
@@ -71,12 +71,12 @@ def test_what_is_no_answer(server: MetricsServer, expected: str) -> None:
     assert len(server.asked) == 1
 
 
-def test_nobody_there_is_one_line() -> None:
+def test_refused_connection_is_a_one_line_error() -> None:
     with pytest.raises(ClusterError, match="cannot be reached: Connection refused"):
         read_metrics(["http://127.0.0.1:1/metrics"], MetricsAccess(no_connection))
 
 
-def test_a_certificate_has_to_be_of_the_authority_that_is_named_or_nobody_asks() -> None:
+def test_server_certificate_is_verified() -> None:
     with serving(fixed(TEXT, tls=True)) as server:
         url = f"{server.url}/metrics"
         with pytest.raises(ClusterError, match=r"no trusted connection.*--metrics-ca-file"):
@@ -86,14 +86,14 @@ def test_a_certificate_has_to_be_of_the_authority_that_is_named_or_nobody_asks()
     assert len(server.asked) == 2
 
 
-def test_what_is_no_authority_is_one_line(tmp_path: Path) -> None:
+def test_invalid_authority_is_a_one_line_error(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("nothing")
     with pytest.raises(InputError, match="--metrics-ca-file"):
         read_metrics(["https://127.0.0.1:1/"], MetricsAccess(no_connection, ca_file=str(tmp_path / "ca.pem")))
 
 
 @pytest.mark.parametrize("text", ["", "two words", "tab\there"])
-def test_what_is_no_token_is_not_sent(text: str, tmp_path: Path) -> None:
+def test_invalid_token_is_not_sent(text: str, tmp_path: Path) -> None:
     (tmp_path / "token").write_text(text)
     with pytest.raises(InputError, match="not a bearer token"):
         read_metrics(["http://127.0.0.1:1/metrics"], MetricsAccess(no_connection, token_file=str(tmp_path / "token")))
@@ -104,7 +104,7 @@ def connection_to(host: str) -> Connection:
     return Connection(Server(host, enforce_limits(urllib3.PoolManager()), headers.copy), "ctx", "default")
 
 
-def test_the_kubeconfigs_credentials_go_to_its_own_api_servers_proxy() -> None:
+def test_kubeconfig_credentials_are_sent_to_the_api_server_proxy() -> None:
     with serving(fixed(TEXT)) as server:
         access = MetricsAccess(lambda: connection_to(server.url))
         read_metrics([f"{server.url}{PROXY}"], access)
@@ -113,14 +113,14 @@ def test_the_kubeconfigs_credentials_go_to_its_own_api_servers_proxy() -> None:
 
 
 @pytest.mark.parametrize("path", ["/metrics", PROXY, f"/metrics?x={PROXY}", f"/metrics#{PROXY}"])
-def test_the_kubeconfigs_credentials_go_nowhere_else(path: str) -> None:
+def test_kubeconfig_credentials_are_sent_nowhere_else(path: str) -> None:
     with serving(fixed(TEXT)) as server:
         access = MetricsAccess(lambda: connection_to(f"{server.url}1"))  # another port
         read_metrics([f"{server.url}{path}"], access)
     assert "authorization" not in server.asked[0][2]
 
 
-def test_an_url_read_twice_tells_what_happened_in_between() -> None:
+def test_url_read_twice_gives_the_difference() -> None:
     texts = iter([attempts({0.0005: 4}), attempts({0.0005: 4, 0.05: 2})])
     with serving(MetricsServer(lambda path, query: (200, next(texts).encode()))) as server:
         measured = read_metrics([f"{server.url}/metrics"], MetricsAccess(no_connection), window=1)
@@ -138,7 +138,7 @@ def test_an_url_read_twice_tells_what_happened_in_between() -> None:
         (["http://a:port/metrics"], None, "not a server address"),
     ],
 )
-def test_what_makes_no_sense(places: list[str], window: int | None, expected: str, tmp_path: Path) -> None:
+def test_contradictory_options_are_errors(places: list[str], window: int | None, expected: str, tmp_path: Path) -> None:
     (tmp_path / "m.txt").write_bytes(TEXT)
     named = [str(tmp_path / "m.txt") if place == "FILE" else place for place in places]
     with pytest.raises(UsageError, match=expected):
@@ -146,7 +146,7 @@ def test_what_makes_no_sense(places: list[str], window: int | None, expected: st
 
 
 @pytest.mark.parametrize("text", ["", "<html>", "go_goroutines 1\n", "process_start_time_seconds 1\n"])
-def test_a_text_of_something_else_is_refused(text: str, tmp_path: Path) -> None:
+def test_metrics_of_other_programs_are_rejected(text: str, tmp_path: Path) -> None:
     (tmp_path / "m.txt").write_text(text)
     with pytest.raises(KschedctlError, match="no metrics of kube-scheduler"):
         read_metrics([str(tmp_path / "m.txt")], MetricsAccess(no_connection))

@@ -29,7 +29,7 @@ def test_series_by_labels_and_a_size_by_its_older_name() -> None:
     assert measured.get_number("cache_size", ("nodes",)) == 7
 
 
-def test_in_a_version_with_both_names_the_newer_one_counts() -> None:
+def test_newer_name_counts_if_a_version_has_both() -> None:
     both = "".join(
         number(name, size, type="nodes")
         for name, size in (("scheduler_scheduler_cache_size", 7), ("scheduler_cache_size", 8))
@@ -37,7 +37,7 @@ def test_in_a_version_with_both_names_the_newer_one_counts() -> None:
     assert compute_metrics_since_start(parse_exposition(both.encode(), "a")).get_number("cache_size", ("nodes",)) == 8
 
 
-def test_buckets_in_any_order_and_notation_are_added_up_over_other_labels() -> None:
+def test_buckets_are_summed_over_other_labels() -> None:
     lines = histogram(ATTEMPT, (0.1, 0.2), {0.05: 1, 0.15: 1}, result="scheduled", profile="a", shard="1").splitlines()
     other = histogram(ATTEMPT, (0.1, 0.2), {0.05: 1}, result="scheduled", profile="a", shard="2").replace("0.1", "1e-1")
     measured = compute_metrics_since_start(parse_exposition("\n".join([*reversed(lines), other]).encode(), "a"))
@@ -48,7 +48,7 @@ def test_buckets_in_any_order_and_notation_are_added_up_over_other_labels() -> N
 
 
 @pytest.mark.parametrize("value", ["NaN", "+Inf", "-Inf", "-1"])
-def test_values_that_are_no_counts_are_left_out_and_counted(value: str) -> None:
+def test_invalid_values_are_skipped_and_counted(value: str) -> None:
     text = queues(active=1) + f'scheduler_pending_pods{{queue="backoff"}} {value}\n'
     measured = compute_metrics_since_start(parse_exposition(text.encode(), "a"))
     assert measured.unusable == 1
@@ -56,7 +56,7 @@ def test_values_that_are_no_counts_are_left_out_and_counted(value: str) -> None:
     assert measured.get_number("pending_pods", ("active",)) == 1
 
 
-def test_buckets_without_a_bound_that_is_a_number_are_left_out_and_counted() -> None:
+def test_buckets_with_invalid_bounds_are_skipped_and_counted() -> None:
     labels = 'result="scheduled",profile="a"'
     text = f'{ATTEMPT}_bucket{{{labels},le="soon"}} 1\n{ATTEMPT}_bucket{{{labels},le="+Inf"}} 2\n'
     measured = compute_metrics_since_start(parse_exposition(text.encode(), "a"))
@@ -78,7 +78,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_bad_text_is_told_in_one_line(name: str) -> None:
+def test_bad_text_is_a_one_line_error(name: str) -> None:
     body, expected = BAD[name]
     with pytest.raises(InputError, match=expected) as raised:
         parse_exposition(body, "metrics.txt")
@@ -86,7 +86,7 @@ def test_bad_text_is_told_in_one_line(name: str) -> None:
     assert str(raised.value).startswith("metrics.txt")
 
 
-def test_the_difference_of_two_texts_is_what_happened_between_them() -> None:
+def test_difference_of_two_texts() -> None:
     started = number("process_start_time_seconds", 1000)
     old = parse_exposition((started + attempts({0.0005: 100})).encode(), "old")
     new = parse_exposition((started + attempts({0.0005: 100, 0.05: 10})).encode(), "new")
@@ -99,7 +99,7 @@ def test_the_difference_of_two_texts_is_what_happened_between_them() -> None:
 
 
 @pytest.mark.parametrize("starts", [(1000, 2000), (None, None)], ids=["said by the process", "seen by counters"])
-def test_after_a_restart_counters_count_from_then_on(starts: tuple[int | None, int | None]) -> None:
+def test_counters_restart_after_a_restart(starts: tuple[int | None, int | None]) -> None:
     said = [number("process_start_time_seconds", at) if at else "" for at in starts]
     old = parse_exposition((said[0] + attempts({0.0005: 100})).encode(), "old")
     new = parse_exposition((said[1] + attempts({0.0005: 7})).encode(), "new")
@@ -110,7 +110,7 @@ def test_after_a_restart_counters_count_from_then_on(starts: tuple[int | None, i
 
 
 @pytest.mark.parametrize("starts", [(1000, 1000), (2000, 1000)], ids=["one process", "an older process"])
-def test_texts_in_the_wrong_order_are_refused(starts: tuple[int, int]) -> None:
+def test_texts_in_the_wrong_order_are_rejected(starts: tuple[int, int]) -> None:
     old, new = (
         parse_exposition((number("process_start_time_seconds", at) + attempts({0.001: n})).encode(), name)
         for at, n, name in zip(starts, (9, 4), ("old", "new"), strict=True)
@@ -119,7 +119,7 @@ def test_texts_in_the_wrong_order_are_refused(starts: tuple[int, int]) -> None:
         compute_metrics_between(old, new)
 
 
-def test_a_recorded_text_of_1_36() -> None:
+def test_recorded_text_of_1_36() -> None:
     measured = compute_metrics_since_start(parse_exposition(lzma.decompress(RECORDED.read_bytes()), "metrics.txt"))
     assert (measured.version, measured.is_leader, measured.unusable) == ("1.36.2", True, 0)
     found = measured.get_histograms("scheduling_attempt")["unschedulable", "default-scheduler"]

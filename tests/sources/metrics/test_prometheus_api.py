@@ -48,7 +48,7 @@ def of_attempts(*samples: dict[str, Any]) -> Callable[[str], bytes]:
     return lambda query: vector(*samples) if "scheduler_scheduling_attempt_duration" in query else vector()
 
 
-def test_a_classic_histogram_of_a_window() -> None:
+def test_classic_histogram() -> None:
     buckets = [part("bucket", count, le=le) for le, count in (("0.1", "5"), ("+Inf", "12"), ("0.2", "7"), ("1", "11"))]
     measured, asked = read(of_attempts(*buckets, part("sum", "6"), part("count", "12")))
     found = measured.get_histograms("scheduling_attempt")[KEY]
@@ -59,7 +59,7 @@ def test_a_classic_histogram_of_a_window() -> None:
     assert not any("rest_client" in query for query in asked)
 
 
-def test_a_native_histogram_goes_before_a_classic_one() -> None:
+def test_native_histogram_is_preferred() -> None:
     # As web/api/v1 writes the histogram {{schema:0 count:12 sum:100 z_bucket:2 z_bucket_w:0.001 buckets:[2 3 0 1 4]}}.
     buckets = [[3, "-0.001", "0.001", "2"], [0, "0.5", "1", "2"], [0, "1", "2", "3"]]
     buckets += [[0, "4", "8", "1"], [0, "8", "16", "4"]]
@@ -73,7 +73,7 @@ def test_a_native_histogram_goes_before_a_classic_one() -> None:
     assert found.estimate_quantile(0.1) == pytest.approx(0.0006)
 
 
-def test_shared_metrics_are_asked_for_where_matchers_say_whose() -> None:
+def test_shared_metrics_are_queried_only_with_matchers() -> None:
     depth = {"metric": {"queue": "active"}, "value": [1, "3"]}
     _, asked = read(
         lambda query: vector(depth) if "pending_pods" in query else vector(), 'job="kube-scheduler", cluster=~"a|b"'
@@ -85,7 +85,7 @@ def test_shared_metrics_are_asked_for_where_matchers_say_whose() -> None:
     )
 
 
-def test_queues_are_the_leaders_where_it_is_known_who_leads() -> None:
+def test_queue_metrics_are_those_of_the_leader() -> None:
     metric = next(metric for metric in METRICS if metric.key == "pending_pods")
     assert build_metric_query(metric, "scheduler_pending_pods", 60) == (
         "max by (queue) (scheduler_pending_pods{} and on (instance) (leader_election_master_status{} == 1))"
@@ -93,14 +93,14 @@ def test_queues_are_the_leaders_where_it_is_known_who_leads() -> None:
     )
 
 
-def test_the_older_name_is_asked_for_where_the_newer_has_no_answer() -> None:
+def test_older_name_is_queried_if_the_newer_has_no_result() -> None:
     nodes = {"metric": {"type": "nodes"}, "value": [1, "12"]}
     measured, _ = read(lambda query: vector(nodes) if "(scheduler_scheduler_cache_size" in query else vector())
     assert measured.get_number("cache_size", ("nodes",)) == 12
 
 
 @pytest.mark.parametrize("value", ["NaN", "-1", "+Inf", "much"])
-def test_values_that_are_no_counts_are_left_out(value: str) -> None:
+def test_invalid_values_are_skipped(value: str) -> None:
     measured, _ = read(of_attempts(part("bucket", value, le="1"), part("bucket", "3", le="+Inf")))
     assert measured.unusable == 1
 
@@ -115,24 +115,24 @@ def test_values_that_are_no_counts_are_left_out(value: str) -> None:
         (b"[" * 100_000, "does not answer"),
     ],
 )
-def test_what_is_no_answer_of_prometheus(body: bytes, expected: str) -> None:
+def test_invalid_responses_are_errors(body: bytes, expected: str) -> None:
     with pytest.raises(ClusterError, match=expected) as raised:
         read(lambda query: body)
     assert "\n" not in str(raised.value)
 
 
 @pytest.mark.parametrize("matchers", ["job", 'job="a"}) or vector(1)', 'job="a" or b="c"', '{job="a"}'])
-def test_matchers_are_matchers(matchers: str) -> None:
+def test_invalid_matchers_are_errors(matchers: str) -> None:
     with pytest.raises(UsageError, match="not label matchers"):
         read(lambda query: vector(), matchers)
 
 
-def test_an_answer_other_than_200_is_told() -> None:
+def test_http_errors_are_reported() -> None:
     with serving(MetricsServer(lambda path, query: (503, b"no"))) as server, pytest.raises(KschedctlError, match="503"):
         read_prometheus(MetricsAccess(no_connection), server.url, 60)
 
 
 @pytest.mark.parametrize("url", ["http://p:9090/?a=b", "http://p:9090/#graph"])
-def test_the_base_url_has_no_query(url: str) -> None:
+def test_base_url_must_not_have_a_query(url: str) -> None:
     with pytest.raises(UsageError, match="not a base URL"):
         read_prometheus(MetricsAccess(no_connection), url, 60)

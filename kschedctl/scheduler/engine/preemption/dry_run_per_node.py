@@ -11,7 +11,7 @@ from typing import TypeGuard
 
 import numpy as np
 
-from kschedctl.api.arrays import Bools, Rows
+from kschedctl.api.arrays import Bools, Rows, find_distinct
 from kschedctl.scheduler.engine.cycle import Cycle, Filtering
 from kschedctl.scheduler.engine.dry_run_cache import (
     DryRunState,
@@ -182,7 +182,10 @@ class _Trial:
 
     def list_distinct_priorities(self, nodes: Bools) -> Priorities:
         """Return the distinct priorities of evictable pods on the nodes (N,), lowest first."""
-        return np.unique(self.view.pods.get_priorities(self.selection.find_potential_victims_unsorted(nodes)))
+        pods = self.view.pods
+        infos = find_distinct(pods.info[self.selection.find_potential_victims_unsorted(nodes)], len(pods.infos))
+        priorities = np.sort(pods.priority[infos])
+        return priorities[find_run_starts(priorities)]
 
     def find_fitting_nodes(self, nodes: Bools, priority: int) -> Bools:
         """Return a mask (N,) of the nodes on which the pod fits once all pods up to a priority are evicted.

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from kschedctl.api.arrays import Bools, Rows
+from kschedctl.api.arrays import Bools, Rows, find_distinct
 from kschedctl.scheduler.framework import Code, Rejection
 from kschedctl.scheduler.framework.distinctions import Distinction
 from kschedctl.scheduler.framework.facts import Fact, TopologyLabelMissing
@@ -280,7 +280,7 @@ def _build_affinity_fact_finder(state: FilterState, view: Fork) -> Callable[[int
         with_labels = view.pods.match_infos(term.selector, None)
         positions = view.pods.find_positions(with_labels) if with_labels.any() else np.zeros(0, np.int64)
         running = positions[view.node[positions] >= 0]
-        running_infos = np.unique(view.pods.info[running]).tolist()
+        running_infos = find_distinct(view.pods.info[running], len(view.pods.infos)).tolist()
         other_namespaces = {view.pods.infos[number].namespace for number in running_infos}
         return msgspec.structs.replace(
             fact, namespaces=tuple(sorted(term.namespaces)), other_namespaces=tuple(sorted(other_namespaces))
