@@ -19,12 +19,16 @@ settings.load_profile("suite")
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """Spare the garbage collector the tests and modules, which stay to the end: every worker collects all tests."""
+    """Spare the garbage collector the tests and modules, which stay to the end: every worker collects all tests.
+
+    It also runs less often afterwards, as in the program: with Python's thresholds it takes a quarter of the time.
+    """
     gc.disable()
     try:
         yield
     finally:
         gc.freeze()
+        gc.set_threshold(5_000, 20, 50)
         gc.enable()
 
 
