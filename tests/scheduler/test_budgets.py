@@ -29,7 +29,7 @@ def budgets(**status: int) -> Budgets:
     ],
     ids=["spare", "known", "just enough", "one short", "unknown"],
 )
-def test_what_a_budget_allows_while_pods_come_up(status: dict[str, int], allowed: list[int]) -> None:
+def test_allowed_disruptions_while_pods_become_ready(status: dict[str, int], allowed: list[int]) -> None:
     found = budgets(**status)
     told = [found.count_allowed_disruptions("d/b")]
     for _ in range(2):
@@ -39,8 +39,8 @@ def test_what_a_budget_allows_while_pods_come_up(status: dict[str, int], allowed
     assert found.view.cluster.pod_disruption_budgets[0].status.disruptions_allowed == allowed[-1]
 
 
-def test_each_pod_that_goes_spends_one() -> None:
-    """Three are allowed: two that go leave one, and as many as come back are allowed again."""
+def test_each_removed_pod_uses_one_disruption() -> None:
+    """Three disruptions are allowed. Two removed pods leave one, and returning pods give theirs back."""
     found = budgets(disruptionsAllowed=3)
     found.record_evicted_pods([0, 0])
     assert found.count_allowed_disruptions("d/b") == 1

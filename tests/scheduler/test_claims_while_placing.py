@@ -150,7 +150,7 @@ def objects(random: Random) -> list[Json]:
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32 - 1))
-def test_each_answer_is_that_of_a_cluster_read_anew(seed: int) -> None:
+def test_answers_equal_those_of_a_freshly_read_cluster(seed: int) -> None:
     random = Random(seed)
     simulation = Simulation(Scheduler(Cluster.from_objects(objects(random))), seed=seed)
     view = simulation.view
@@ -180,7 +180,7 @@ def evaluate(simulation: Simulation, position: int) -> tuple[int, set[str]] | st
 
 
 def evaluate_afresh(simulation: Simulation, position: int) -> tuple[int, set[str]] | str:
-    """Return the same by a full cycle on the present cluster."""
+    """Return the number of feasible nodes with the best ones, or the error, by a full cycle on the current cluster."""
     scheduler = Scheduler(build_resulting_cluster(simulation))
     framework, view = scheduler.framework("default-scheduler"), scheduler.view
     assert framework is not None
@@ -193,8 +193,8 @@ def evaluate_afresh(simulation: Simulation, position: int) -> tuple[int, set[str
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32 - 1))
-def test_what_is_said_of_pods_alike_is_true_of_each(seed: int) -> None:
-    """Of pods that fit nowhere, whatever claims they have: a cycle of their own finds no node, and says the same."""
+def test_shared_message_is_true_of_each_similar_pod(seed: int) -> None:
+    """For each unschedulable pod, a cycle of its own finds no node, and gives the same message."""
     simulation = Simulation(Scheduler(Cluster.from_objects(objects(Random(seed)))), seed=seed)
     outcomes = simulation.run(range(len(simulation.view.pods)))
     for outcome in outcomes:
@@ -203,8 +203,8 @@ def test_what_is_said_of_pods_alike_is_true_of_each(seed: int) -> None:
             assert outcome.message == simulation.build_message(outcome.position)
 
 
-def test_one_cycle_says_why_pods_alike_fit_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """There is a device for one of four pods with a claim each; two claims ask for more than one."""
+def test_one_cycle_explains_similar_unschedulable_pods(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is a device for one of four pods with a claim each. Two other claims request two devices."""
     found = [
         {"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "9", "pods": "9"}}},
         object_of("DeviceClass", "gpu", {}),
@@ -227,10 +227,10 @@ def test_one_cycle_says_why_pods_alike_fit_nowhere(monkeypatch: pytest.MonkeyPat
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32 - 1))
-def test_clones_have_devices_of_their_own(seed: int) -> None:
-    """Copies of a pod for whose extended resources devices stand: as pods of other names fare, one cycle after another.
+def test_clones_have_their_own_devices(seed: int) -> None:
+    """Clones of a pod whose extended resources are backed by devices get the same answers as pods with other names.
 
-    Some nodes give the resource by a device plugin; some have devices for it, or see those of their zone.
+    Some nodes offer the resource by a device plugin, and others have devices for it, or use those of their zone.
     """
     random = Random(seed)
     cluster = nodes(random)
@@ -253,8 +253,8 @@ def test_clones_have_devices_of_their_own(seed: int) -> None:
             cloned.bind(copy, row)
 
 
-def test_a_claim_without_a_class_is_told_after_one_that_is_allocated() -> None:
-    """Two pods alike: the class of a claim that has its devices is not looked for, that of the other is."""
+def test_missing_class_is_reported_after_an_allocated_claim() -> None:
+    """Of two similar pods, the class of the allocated claim is not looked up, but that of the other is."""
     status = {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}}
     cluster: list[Json] = [{"kind": "Node", "metadata": {"name": "n0"}, "spec": {}, "status": status}]
     cluster.append(resource_slice_of("of-n0", [{"name": "gpu-0"}, {"name": "gpu-1"}], {"nodeName": "n0"}))

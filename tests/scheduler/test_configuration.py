@@ -70,7 +70,7 @@ def test_plugins_and_weights_are_kube_schedulers():
 
 
 @pytest.mark.parametrize("case", golden(refused=True), ids=lambda case: case["error"][:60])
-def test_refusals_are_kube_schedulers(case):
+def test_errors_are_kube_schedulers(case):
     with pytest.raises(ConfigurationError) as caught:
         load(case["config"])
     want = case["error"].removeprefix("config: ").removeprefix("scheduler: initializing profiles: ")
@@ -85,7 +85,7 @@ def test_points_without_recorded_plugins():
     assert found["placementScore"] == ("NodeResourcesFit",)
 
 
-def test_gates_choose_default_plugins():
+def test_gates_determine_default_plugins():
     workload = {"GenericWorkload": True, "GangScheduling": True, "TopologyAwareWorkloadScheduling": True}
     found = only(None, FeatureGates(overrides=workload))
     assert found.plugins["permit"] == ("GangScheduling",)
@@ -115,7 +115,7 @@ def test_multi_point_expansion(multi_point, score, want):
     assert found.plugins["filter"] == ("All",)
 
 
-def test_origins_tell_who_enabled_a_plugin():
+def test_origins_of_enabled_plugins():
     points = {"multiPoint": {"enabled": names("All")}, "score": {"enabled": names("NodeAffinity")}}
     found = only(plugins(**points), **THIRD_PARTY).origins["score"]
     assert (found["All"], found["NodeAffinity"], found["ImageLocality"]) == ("multiPoint", "score", "default")
@@ -128,7 +128,7 @@ def test_third_party_arguments_stay_a_document():
     assert only(document, **THIRD_PARTY).args["All"] == {"a": [1]}
 
 
-def test_a_plugin_of_another_build_runs_where_it_is_named():
+def test_plugin_of_another_build_runs_at_the_named_points():
     found = compiled_in(plugins(permit={"enabled": names("Coscheduling")}, score={"enabled": names("Trimaran")}))
     assert found.foreign == ("Coscheduling", "Trimaran")
     assert found.plugins["permit"] == ("Coscheduling",)
@@ -136,7 +136,7 @@ def test_a_plugin_of_another_build_runs_where_it_is_named():
     assert found.weights["Trimaran"] == 1
 
 
-def test_a_plugin_of_another_build_at_many_points_may_sort_the_queue_and_bind():
+def test_plugin_of_another_build_may_sort_the_queue_and_bind():
     off = {"queueSort": {"disabled": names("*")}, "bind": {"disabled": names("*")}}
     found = compiled_in(plugins(multiPoint={"enabled": names("Coscheduling")}, **off))
     assert found.foreign == ("Coscheduling",)
@@ -145,12 +145,12 @@ def test_a_plugin_of_another_build_at_many_points_may_sort_the_queue_and_bind():
 
 
 @pytest.mark.parametrize("name", ["NodeLabel", "EBSLimits", ""])
-def test_plugins_that_kube_scheduler_had_and_empty_names_are_no_other_builds(name):
+def test_removed_plugins_and_empty_names_are_errors(name):
     with pytest.raises(ConfigurationError):
         compiled_in(plugins(filter={"enabled": names(name)}))
 
 
-def test_a_lease_must_outlast_its_renewal():
+def test_lease_must_outlast_its_renewal():
     lease = {"leaseDuration": "10s", "renewDeadline": "10s"}
     with pytest.raises(ConfigurationError, match="must be greater than `RenewDeadline`"):
         load({**META, "leaderElection": lease})
@@ -160,7 +160,7 @@ def test_a_lease_must_outlast_its_renewal():
 OVERFLOW = "score plugins: total score of Score plugins could overflow"
 
 
-def test_what_a_negative_weight_leaves_wraps_where_another_plugin_scores():
+def test_negative_weight_overflows_if_another_plugin_scores():
     with pytest.raises(ConfigurationError, match=OVERFLOW):
         load(plugins(multiPoint={"enabled": [{"name": "TaintToleration", "weight": -1}]}))
     last = {"disabled": names("*"), "enabled": [{"name": "ImageLocality", "weight": -1}]}
@@ -168,14 +168,14 @@ def test_what_a_negative_weight_leaves_wraps_where_another_plugin_scores():
 
 
 @pytest.mark.parametrize("args", [{"x": 1}, {}])
-def test_profiles_sort_the_queue_by_the_same_arguments(args):
+def test_profiles_must_have_equal_queue_sort_arguments(args):
     other = {"schedulerName": "b", "pluginConfig": [{"name": "PrioritySort", "args": args}]}
     with pytest.raises(ConfigurationError, match='different queue sort plugin args for profile "b"'):
         load({**META, "profiles": [{"schedulerName": "a"}, other]})
 
 
 @pytest.mark.parametrize("ca", [{"caFile": "/ca.pem"}, {"caData": "eA=="}])
-def test_a_root_certificate_and_no_verification_contradict(ca):
+def test_root_certificate_contradicts_insecure(ca):
     extender = {"urlPrefix": "https://e", "enableHTTPS": True, "tlsConfig": {"insecure": True, **ca}}
     with pytest.raises(ConfigurationError, match="a root certificates file with the insecure flag is not allowed"):
         load({**META, "extenders": [extender]})
@@ -387,7 +387,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("document", "message"), REFUSED.values(), ids=REFUSED)
-def test_refusals(document, message):
+def test_invalid_configurations(document, message):
     with pytest.raises(ConfigurationError) as caught:
         load(document)
     assert str(caught.value).startswith(message)
@@ -410,10 +410,10 @@ def test_durations(text, seconds):
 
 
 @pytest.mark.parametrize("text", ["", "s", "10", "10 s", "10d", "1m0", 10, None])
-def test_no_durations(text):
+def test_invalid_durations(text):
     with pytest.raises(ValueError, match="invalid duration"):
         GoDuration.parse(text)
 
 
-def test_in_tree_plugins_implement_known_points_only():
+def test_in_tree_plugins_implement_only_known_points():
     assert {point for plugin in IN_TREE.values() for point in plugin.points} <= EXTENSION_POINTS.keys()

@@ -65,7 +65,7 @@ POD = {
 }
 
 
-def test_a_snapshot_has_no_secret_and_the_same_answers(tmp_path: Path) -> None:
+def test_snapshot_has_no_secret_and_the_same_answers(tmp_path: Path) -> None:
     cluster = kschedctl.Cluster.from_objects([NODE, POD], config=CONFIGURATION)
     write_archive(cluster, str(tmp_path / "s"))
     with zipfile.ZipFile(tmp_path / "s") as file:
@@ -74,7 +74,7 @@ def test_a_snapshot_has_no_secret_and_the_same_answers(tmp_path: Path) -> None:
     assert kschedctl.explain(again, "default/p").to_dict() == kschedctl.explain(cluster, "default/p").to_dict()
 
 
-def test_what_is_no_secret_stays() -> None:
+def test_other_values_stay() -> None:
     made = redact_secrets(CONFIGURATION)
     extender, (plugin, affinity) = made["extenders"][0], made["profiles"][0]["pluginConfig"]
     assert extender["urlPrefix"] == "https://extender.example:8443/path"
@@ -104,8 +104,8 @@ def test_what_is_no_secret_stays() -> None:
         {"connectionString": "hunter2"},
     ],
 )
-def test_values_that_look_like_secrets_go_whatever_their_key(value: Any) -> None:
-    """Of plugins whose arguments nobody here knows."""
+def test_values_that_look_like_secrets_are_removed(value: Any) -> None:
+    """The values are in the arguments of an unknown plugin."""
     made = redact_secrets({"name": "Acme", "args": {"extra": [value, "plain text", "zone=a"]}})
     assert REDACTED in str(made["args"]["extra"][0])
     assert made["args"]["extra"][1:] == ["plain text", "zone=a"]
@@ -124,7 +124,7 @@ def test_values_that_look_like_secrets_go_whatever_their_key(value: Any) -> None
         ["snapshot", "save", "-f", "objects.json", "--config", "c.yaml", "-o", "-"],
     ],
 )
-def test_no_command_prints_one(
+def test_no_command_prints_a_secret(
     command: list[str],
     change: dict[str, Any],
     tmp_path: Path,
@@ -141,7 +141,7 @@ def test_no_command_prints_one(
     assert SECRET.encode() not in out + err
 
 
-def test_errors_name_no_passwords() -> None:
+def test_errors_contain_no_passwords() -> None:
     error = InputError("https://me:hunter2@a/b: no", where="http://hunter2@c", hint="https://d?x=y@z")
     assert str(error) == "http://c: https://a/b: no (https://z)"
 
@@ -154,7 +154,7 @@ BROKEN_KUBECONFIGS = {
 
 
 @pytest.mark.parametrize("case", BROKEN_KUBECONFIGS)
-def test_a_broken_kubeconfig_is_not_quoted(
+def test_invalid_kubeconfig_is_not_quoted(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "config").write_text(BROKEN_KUBECONFIGS[case])

@@ -20,13 +20,13 @@ from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.registry.in_tree import IN_TREE
 
 ZERO_TIME = ["deleted PVC"]
-"""A deletionTimestamp that is there and zero, which JSON cannot say."""
+"""A deletionTimestamp that is present but zero, which JSON cannot express."""
 GATES = FeatureGates()
 ARGS = load_configuration(None, GATES).profiles["default-scheduler"].args
 
 
 def framework(case):
-    """Build the plugins that a case names. kube-scheduler's own have their default arguments."""
+    """Build the plugins of a case. In-tree plugins have their default arguments."""
     own = from_table(case.get("fakePlugins", ()))
 
     def plugin(name):
@@ -114,7 +114,7 @@ def test_fit_error(case):
 
 @cases("scheduleone", "selecthost")
 def test_select_host(case):
-    """Ours are all nodes that the scheduler may pick; it picks one of them at random."""
+    """Our best nodes are all nodes of which the scheduler picks one at random."""
     totals = np.array([entry["total"] for entry in case["list"]], np.int64)
     best = ScoreOutcome(np.arange(len(totals)), weighted={"Any": totals}).best
     first = case["want"]["order"][0]["total"]
@@ -140,8 +140,8 @@ def test_prioritize_nodes(case):
     ],
     ids=["it passes", "it does not pass", "it is gone", "none"],
 )
-def test_promised_node(promised, refuses, feasible):
-    """The node that an earlier preemption promised is looked at first, and is enough when it passes."""
+def test_nominated_node(promised, refuses, feasible):
+    """The nominated node is evaluated first, and suffices if it passes."""
     view = snapshot({"nodes": [{"kind": "Node", "metadata": {"name": name}} for name in ("n1", "n2", "n3")]})
     pod = {"kind": "Pod", "metadata": {"name": "p"}, "status": {"nominatedNodeName": promised}}
     plugins = {"filter": [FakeFilter("F", lambda pod, node, pods: node == refuses)]}

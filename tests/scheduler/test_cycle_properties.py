@@ -94,8 +94,8 @@ def test_permuting_nodes_permutes_results(cluster, seed):
 
 
 @given(DEMANDING)
-def test_first_refusals_partition_the_nodes(cluster):
-    """Each node is feasible, or refused first by exactly one plugin: the first in order that refuses it at all."""
+def test_first_rejections_partition_the_nodes(cluster):
+    """Each node is feasible, or its first rejection is by exactly one plugin, the first in order that rejects it."""
     found = cycle(cluster, cluster.view())
     nodes = len(found.view.nodes)
     masks = [found.filter.first == position for position in range(len(found.filter.order))]
@@ -117,8 +117,8 @@ def test_scores_stay_in_bounds(cluster):
 
 
 @given(DEMANDING, st.integers(0, 2**32 - 1))
-def test_a_cycle_on_a_fork_is_one_on_the_changed_cluster(cluster, seed):
-    """Plugins keep what they computed for a fork; it must not go stale as pods come and go."""
+def test_cycle_on_a_fork_equals_one_on_the_changed_cluster(cluster, seed):
+    """Plugins cache results for a fork, which must not become stale as pods come and go."""
     random, fork = Random(seed), cluster.view().fork()
     for _ in range(4):
         cycle(cluster, fork)

@@ -83,8 +83,8 @@ def simulate_first(found: Cluster) -> Outcome:
 
 
 @pytest.mark.parametrize("failing", FAILS)
-def test_who_needs_what_pre_score_leaves_fails(failing: str) -> None:
-    """The state of its PreFilter does not stand in for it."""
+def test_plugins_that_need_pre_score_fail(failing: str) -> None:
+    """The state of PreFilter does not replace that of PreScore."""
     found = cluster({"preScore": ["*"], "score": [name for name in FAILS if name != failing]})
     report = kschedctl.explain(found, "shop/new").to_dict()
     message = f'running Score plugins: plugin "{failing}" failed with: {FAILS[failing]}'
@@ -93,7 +93,7 @@ def test_who_needs_what_pre_score_leaves_fails(failing: str) -> None:
     assert (placed.verdict, placed.message) == ("Error", message)
 
 
-def test_others_compute_it_themselves() -> None:
+def test_other_plugins_compute_the_state_themselves() -> None:
     without = list(FAILS)
     found, prepared = cluster({"preScore": ["*"], "score": without}), cluster({"score": without})
     scores, expected = scores_of(found), scores_of(prepared)
@@ -110,8 +110,8 @@ POINTS = sorted(
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_every_point_may_be_without_plugins(point: str) -> None:
-    """It is answered, or refused as the scheduler's start is."""
+def test_every_point_may_have_no_plugins(point: str) -> None:
+    """Each profile is either answered, or rejected like when the scheduler starts."""
     found = cluster({point: ["*"]})
     if point == "queueSort":
         with pytest.raises(ConfigurationError, match="only one queue sort plugin required"):

@@ -36,7 +36,7 @@ def agree(answers: np.ndarray[Any, Any], apart: np.ndarray[Any, Any]) -> bool:
 
 
 @given(st.integers(0, 2**32 - 1))
-def test_rows_are_judged_and_scored_as_all_nodes_are(seed: int) -> None:
+def test_single_rows_get_the_answers_of_all_nodes(seed: int) -> None:
     random = Random(seed)
     documents, keys = objects(random)
     scheduler = Scheduler(Cluster.from_objects(documents))
@@ -79,8 +79,8 @@ def _compare(cycle: Any, view: Fork) -> None:
 
 
 @given(st.integers(0, 2**32 - 1))
-def test_groups_keep_their_best_rows_whatever_moves(seed: int) -> None:
-    """Against a loop over all rows, with more rows in a group than are kept in order."""
+def test_groups_keep_their_best_rows_after_moves(seed: int) -> None:
+    """The expected rows are those of a loop over all rows. A group has more rows than are kept in order."""
     random = Random(seed)
     nodes, levels = random.choice((5, 40, 900)), random.choice((2, 7, 500))
     score = np.array([random.randrange(-levels // 4, levels) for _ in range(nodes)], np.int64)
@@ -124,7 +124,7 @@ def _check(groups: RankedGroups, score: np.ndarray[Any, Any], keys: list[tuple[i
 
 
 @given(st.lists(st.sets(st.integers(0, 300), min_size=1, max_size=60), min_size=1, max_size=12), st.data())
-def test_tied_rows_are_in_order_without_being_put_in_order(drawn: list[set[int]], data: Any) -> None:
+def test_tied_rows_are_merged_in_order(drawn: list[set[int]], data: Any) -> None:
     taken: set[int] = set()
     lists = []
     for rows in drawn:
@@ -136,7 +136,7 @@ def test_tied_rows_are_in_order_without_being_put_in_order(drawn: list[set[int]]
     assert (len(tied), tied[place], tied.tolist()) == (len(taken), sorted(taken)[place], sorted(taken))
 
 
-def test_a_label_that_no_node_has_tells_none_apart() -> None:
+def test_label_that_no_node_has_distinguishes_no_rows() -> None:
     view = Fork.from_cluster(
         Cluster.from_objects([{"kind": "Node", "metadata": {"name": name}} for name in ("n1", "n2")])
     )
@@ -145,9 +145,9 @@ def test_a_label_that_no_node_has_tells_none_apart() -> None:
     assert distinction.get_domain_values(np.arange(2)).tolist() == [0, 0]
 
 
-def test_every_row_is_refused_if_no_node_has_the_topology_key() -> None:
-    """Upstream refuses nodes without the label: "node(s) didn't match pod topology spread constraints (missing required
-    label)"; with no label value anywhere there is no domain to count pods in."""
+def test_every_row_is_rejected_if_no_node_has_the_topology_key() -> None:
+    """Upstream rejects nodes without the label: "node(s) didn't match pod topology spread constraints (missing required
+    label)". Without any label value there is no domain in which to count pods."""
     nodes = [{"kind": "Node", "metadata": {"name": name}} for name in ("n1", "n2")]
     constraint = {"maxSkew": 1, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}
     spec = {"containers": [{"name": "c", "image": "i"}], "topologySpreadConstraints": [constraint]}

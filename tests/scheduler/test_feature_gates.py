@@ -50,7 +50,7 @@ def test_overrides():
     assert FeatureGates(overrides={"SidecarContainers": True}).enabled("SidecarContainers")
 
 
-def test_all_alpha_and_all_beta_leave_what_is_set_by_name():
+def test_all_alpha_and_all_beta_keep_gates_set_by_name():
     gates = FeatureGates(overrides={"AllAlpha": True, "VolumeLimitScaling": False, "AllBeta": False} | BETA_NEEDED)
     assert gates.enabled("StorageCapacityScoring")
     assert not gates.enabled("VolumeLimitScaling")
@@ -100,7 +100,7 @@ BETA_NEEDED = {"NodeDeclaredFeatures": True, "PodLevelResources": True, "APIServ
         ("1.36", {"PodLevelResources": "false"}, "invalid value of PodLevelResources=false"),
     ],
 )
-def test_refusals(version, overrides, message):
+def test_invalid_settings(version, overrides, message):
     with pytest.raises(ConfigurationError) as caught:
         FeatureGates(version, overrides)
     assert message in str(caught.value)
@@ -115,12 +115,12 @@ def test_refusals(version, overrides, message):
         ("1.30", {"CloudDualStackNodeIPs": True, "InformerResourceVersion": True}),
     ],
 )
-def test_gates_that_scheduling_does_not_read_are_taken(version, overrides):
-    """As in pkg/features/kube_features.go, client-go/features and component-base of these versions."""
+def test_gates_of_other_components_are_accepted(version, overrides):
+    """The gates are from pkg/features/kube_features.go, client-go/features and component-base of these versions."""
     assert FeatureGates(version, overrides).enabled("PodLevelResources") == (version != "1.30")
 
 
-def test_no_gate_stands_in_both_tables():
+def test_no_gate_is_in_both_tables():
     assert not GATE_STAGES.keys() & UNREAD_GATE_STAGES.keys()
 
 
@@ -132,12 +132,12 @@ def test_dependencies_are_known_gates():
     assert UNREAD_GATE_DEPENDENCIES.keys() <= UNREAD_GATE_STAGES.keys()
 
 
-def test_an_unknown_gate_is_a_mistake_of_ours():
+def test_reading_an_unknown_gate_is_a_bug():
     with pytest.raises(KeyError):
         FeatureGates().enabled("Nope")
 
 
-def test_a_gate_of_a_later_version_is_named_as_one():
+def test_gate_of_a_later_version_is_named_as_such():
     with pytest.raises(ConfigurationError) as caught:
         FeatureGates("1.34", {"NodeDeclaredFeatures": False})
     assert caught.value.hint == "NodeDeclaredFeatures needs 1.35"

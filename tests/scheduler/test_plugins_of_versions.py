@@ -34,7 +34,7 @@ def test_limits_of_in_tree_disks_were_default_plugins():
 
 @pytest.mark.parametrize("name", OLD_LIMITS)
 def test_limits_of_in_tree_disks_in_a_profile(name):
-    """Upstream's validation refused them in 1.31, but not under multiPoint; in 1.32 they are gone."""
+    """Upstream's validation rejects these plugins in 1.31, but not under multiPoint. In 1.32 they no longer exist."""
     assert name in filters("1.30", plugins("filter", name))
     assert name in filters("1.30", plugins("multiPoint", name))
     assert filters("1.31", plugins("multiPoint", name))[-1] == name
@@ -54,7 +54,7 @@ def test_arguments_of_limits_of_in_tree_disks():
 
 
 @pytest.mark.parametrize(("version", "known"), [("1.31", True), ("1.32", False)])
-def test_there_is_nothing_to_disable_in_a_version_without_the_plugin(version, known):
+def test_disabling_a_plugin_that_the_version_lacks(version, known):
     subject = Subject("KubeSchedulerConfiguration", "", document=plugins("filter", "EBSLimits", "disabled"))
     messages = [problem.message for _, problem in check_configuration(subject, FeatureGates(version))]
     said = "plugin EBSLimits does not exist (EBSLimits was removed in 1.32)"

@@ -52,7 +52,7 @@ LOCAL = storage_class("local", "kubernetes.io/no-provisioner")
 CSI = storage_class("csi", "csi.example.com")
 
 
-def test_the_smallest_volume_is_bound_to_the_claim() -> None:
+def test_smallest_volume_is_bound_to_the_claim() -> None:
     volumes = [volume("large", "9Gi"), volume("small", "2Gi")]
     simulation, _ = run_simulation(node("n1"), LOCAL, *volumes, claim("c", "local"), mounting("p", "c"), pods=1)
     cluster = simulation.view.cluster
@@ -62,15 +62,15 @@ def test_the_smallest_volume_is_bound_to_the_claim() -> None:
     assert holders == {"large": None, "small": "c"}
 
 
-def test_a_volume_serves_one_claim() -> None:
+def test_volume_serves_one_claim() -> None:
     claims = [claim("c1", "local"), claim("c2", "local")]
     pods = [mounting("p1", "c1"), mounting("p2", "c2")]
     _, nodes = run_simulation(node("n1"), LOCAL, volume("v", "1Gi"), *claims, *pods, pods=2)
     assert nodes == ["n1", ""]
 
 
-def test_a_claim_to_provision_stays_with_the_node_that_was_chosen_for_it() -> None:
-    """The second pod would rather go to the emptier node."""
+def test_unprovisioned_claim_stays_on_its_selected_node() -> None:
+    """The second pod would otherwise go to the emptier node."""
     pods = [mounting(f"p{i}", "c", containers=[{"name": "c", "resources": {"requests": {"cpu": "1"}}}]) for i in (1, 2)]
     _, (first, second) = run_simulation(node("n1"), node("n2"), CSI, claim("c", "csi"), *pods, pods=2)
     assert first == second != ""
@@ -94,7 +94,7 @@ def using(name: str, claim_name: str, **spec: Any) -> Json:
     return pod(name, resourceClaims=[{"name": "gpu", "resourceClaimName": claim_name}], **spec)
 
 
-def test_devices_go_to_one_claim_each() -> None:
+def test_each_device_is_allocated_to_one_claim() -> None:
     claims = [resource_claim(f"c{i}") for i in range(3)]
     pods = [using(f"p{i}", f"c{i}") for i in range(3)]
     simulation, nodes = run_simulation(node("n1"), node("n2"), *devices(2), *claims, *pods, pods=3)
@@ -105,7 +105,7 @@ def test_devices_go_to_one_claim_each() -> None:
     assert [[user.name for user in c.status.reserved_for] for c in found] == [["p0"], ["p1"], []]
 
 
-def test_a_claim_of_two_pods_is_allocated_once() -> None:
+def test_claim_of_two_pods_is_allocated_once() -> None:
     pods = [using("p1", "c"), using("p2", "c")]
     simulation, nodes = run_simulation(node("n1"), node("n2"), *devices(1), resource_claim("c"), *pods, pods=2)
     assert nodes == ["n1", "n1"]
@@ -113,8 +113,8 @@ def test_a_claim_of_two_pods_is_allocated_once() -> None:
     assert [user.name for user in found.status.reserved_for] == ["p1", "p2"]
 
 
-def test_devices_that_stand_for_a_resource_go_to_one_pod_each() -> None:
-    """Pods alike in all but their names; the device is free again when the first is gone."""
+def test_device_that_backs_a_resource_serves_one_pod() -> None:
+    """The pods differ only in their names. The device is free again when the first pod is gone."""
     containers = [{"name": "c", "resources": {"requests": {"example.com/gpu": "1"}}}]
     (published, device_class), pods = devices(1), [pod(f"p{i}", containers=containers) for i in range(3)]
     backing = device_class | {"spec": {"extendedResourceName": "example.com/gpu"}}
@@ -136,8 +136,11 @@ def test_devices_are_free_when_their_pod_is_evicted() -> None:
     assert outcome.row == 0
 
 
-def test_a_claim_is_free_once_its_last_user_is_gone() -> None:
-    """Two pods use the only device through one claim; a third pod's claim gets it when both are gone, not before."""
+def test_claim_is_free_once_its_last_user_is_gone() -> None:
+    """Two pods use the only device through one claim.
+
+    The claim of a third pod gets it when both are gone, not before.
+    """
     claims = [resource_claim("shared"), resource_claim("other")]
     pods = [using("p1", "shared"), using("p2", "shared"), using("p3", "other")]
     simulation, nodes = run_simulation(node("n1"), *devices(1), *claims, *pods, pods=3)
@@ -173,7 +176,7 @@ def test_devices_for_extended_resources_are_free_when_their_pod_is_evicted() -> 
     assert outcome.row == 0
 
 
-def test_pods_without_a_uid_are_told_apart_by_namespace() -> None:
+def test_pods_without_a_uid_are_distinguished_by_namespace() -> None:
     claims = [resource_claim("c"), resource_claim("c")]
     claims[1]["metadata"]["namespace"] = "e"
     pods = [using("p", "c"), using("p", "c")]
@@ -187,7 +190,7 @@ def test_pods_without_a_uid_are_told_apart_by_namespace() -> None:
     assert found == {"d": False, "e": True}
 
 
-def test_nothing_is_reserved_where_the_profile_does_not_run_reserve() -> None:
+def test_nothing_is_reserved_without_reserve_plugins() -> None:
     off = {"plugins": {"reserve": {"disabled": [{"name": "VolumeBinding"}]}}}
     config = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "profiles": [off]}
     objects = [node("n1"), LOCAL, volume("v", "1Gi"), claim("c", "local"), mounting("p", "c")]
@@ -198,7 +201,7 @@ def test_nothing_is_reserved_where_the_profile_does_not_run_reserve() -> None:
 
 
 def test_shares_of_a_device_add_up() -> None:
-    """A device that may be allocated several times has capacity for two."""
+    """A device that may be allocated several times has capacity for two claims."""
     policy = {"default": "1", "validRange": {"min": "1"}}
     shared = {"allowMultipleAllocations": True, "capacity": {"slots": {"value": "2", "requestPolicy": policy}}}
     claims = [resource_claim(f"c{i}") for i in range(3)]

@@ -15,13 +15,13 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 
 NUMBERS = [(0, 10, 10), (40, 10, 10), (0, 1000, 420), (40, 1000, 400), (0, 6000, 300), (40, 6000, 2400)]
-"""Upstream's TestNumFeasibleNodesToFind: the percentage that counts, the nodes, how many are enough."""
+"""Upstream's TestNumFeasibleNodesToFind: the percentage, the number of nodes, and the number of nodes to find."""
 STARTS = [150, 300, 450, 100, 250, 400, 50, 200]
-"""Upstream's TestFairEvaluationForNodes: where the next search starts, of 500 nodes that all fit, at 30 %."""
+"""Upstream's TestFairEvaluationForNodes: starts of the next searches over 500 feasible nodes at 30 %."""
 
 
 @pytest.mark.parametrize(("percentage", "nodes", "enough"), NUMBERS)
-def test_how_many_nodes_are_enough(percentage: int, nodes: int, enough: int) -> None:
+def test_number_of_nodes_to_find(percentage: int, nodes: int, enough: int) -> None:
     assert count_nodes_to_find(percentage, nodes) == enough
 
 
@@ -46,7 +46,7 @@ def naive(refused: list[bool], start: int, enough: int) -> tuple[list[int], int]
     return found, (start + len(found) + failed) % len(refused)
 
 
-def test_samples_are_those_of_a_loop() -> None:
+def test_samples_equal_those_of_a_loop() -> None:
     random = Random(3)
     for _ in range(200):
         nodes, percentage = random.randint(1, 400), random.choice([0, 5, 30, 70, 100])
@@ -67,8 +67,8 @@ def test_without_scoring_one_node_is_enough(extended: bool, found: list[int]) ->
     assert sampling.start == (0 if extended else 2)
 
 
-def test_the_search_ends_where_a_plugin_fails() -> None:
-    """By upstream's code: what was found before counts, and the node that failed does not."""
+def test_search_ends_at_a_failing_plugin() -> None:
+    """As in upstream's code, nodes found before the failure count, and the failing node does not."""
     sampling = Sampling(start=1)
     failed = np.array([False, False, False, True, False])
     search = sampling.search(failed.copy(), np.arange(5), failed=failed)
@@ -76,23 +76,23 @@ def test_the_search_ends_where_a_plugin_fails() -> None:
     assert np.flatnonzero(search.examined).tolist() == [1, 2, 3]
 
 
-def test_a_promised_node_that_refused_the_pod_counts_as_looked_at() -> None:
-    """PreFilter left nodes 0 and 1 of 5, and node 4 was promised: three have a verdict."""
+def test_rejecting_nominated_node_counts_as_examined() -> None:
+    """PreFilter allows nodes 0 and 1 of 5, and node 4 is nominated, so three nodes have a verdict."""
     sampling = Sampling()
     refused = np.array([False, True, False, False, True])
     assert sampling.search(refused, np.arange(2), nominated_row=4).next == 3
 
 
 @pytest.mark.parametrize(("version", "start"), [("1.30.1", 0), ("1.30.2", 2)])
-def test_nodes_left_out_counted_once(version: str, start: int) -> None:
-    """Up to v1.30.1 each of them had a status of its own."""
+def test_excluded_nodes_counted_as_examined_in_1_30(version: str, start: int) -> None:
+    """Up to v1.30.1 each excluded node had its own status."""
     profile = next(iter(Scheduler(Cluster.from_objects([])).configuration.profiles.values()))
     sampling = Sampling()
     sampling.search(np.zeros(5, np.bool_), np.arange(2), SearchTerms.from_profile(profile, KubeVersion.parse(version)))
     assert sampling.start == start
 
 
-def test_runs_begin_elsewhere() -> None:
+def test_consecutive_searches_start_at_different_nodes() -> None:
     configuration = Scheduler(Cluster.from_objects([])).configuration
     starts = [SampledFrom().start_sampling(configuration, 1000, seed).start for seed in range(20)]
     assert starts[0] == 0
@@ -111,8 +111,8 @@ def pods(count: int) -> list[Json]:
 
 
 @pytest.mark.parametrize("percentage", [10, 40])
-def test_a_simulation_looks_at_as_many_nodes_as_upstream(percentage: int) -> None:
-    """All nodes fit, so that each pod's nodes are those behind the ones of the pod before."""
+def test_simulation_examines_as_many_nodes_as_upstream(percentage: int) -> None:
+    """All nodes fit, so that the nodes examined for each pod follow those of the pod before."""
     config = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",

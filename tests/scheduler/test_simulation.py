@@ -139,10 +139,10 @@ def key_of(document: Json) -> str:
 
 
 class Chain:
-    """Single explanations; between two of them the pods move as the simulation says.
+    """A chain of single explanations, between which pods move as in the simulation.
 
-    ``running``: the pods of each node as kube-scheduler lists them, where the last one takes the place of one that
-    leaves.
+    ``running`` has the pods of each node in the order in which kube-scheduler lists them, where the last one takes the
+    place of a removed one.
     """
 
     def __init__(self, simulation: Simulation, documents: list[Json]) -> None:
@@ -164,7 +164,7 @@ class Chain:
         return kschedctl.explain(cluster.with_objects({**claims, **budgets}), key)
 
     def follow(self, outcome: Outcome) -> None:
-        """Check one outcome, and let it happen."""
+        """Check one outcome and apply it."""
         names, pods = self.simulation.view.nodes.names, self.simulation.view.pods.objects
         key, node = pods[outcome.position].key, self.running.setdefault(names[outcome.row], [])
         for victim in (pods[position].key for position in outcome.victims):
@@ -281,8 +281,9 @@ def outcomes(documents: list[Json], keys: list[str], seed: int) -> list[Any]:
     return simulation.run([simulation.view.pods.index[key] for key in keys])
 
 
-def test_a_spread_key_that_no_node_has_refuses_every_node_each_time() -> None:
-    """From the fourth time on nodes are ranked in groups; a pod that comes in between makes each time a new one."""
+def test_unknown_spread_key_rejects_every_node_each_time() -> None:
+    """From the fourth attempt on nodes are ranked in groups, which are rebuilt each time because another pod comes in
+    between."""
     node: Json = {"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "9", "pods": "9"}}}
     pods: list[Json] = [
         {"kind": "Pod", "metadata": {"name": f"p{i}", "namespace": "d"}, "spec": {"containers": [{"name": "c"}]}}

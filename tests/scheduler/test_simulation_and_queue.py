@@ -24,7 +24,7 @@ from kschedctl.snapshot.fork import Fork
 Json = dict[str, Any]
 GANGS = {"GenericWorkload": True, "GangScheduling": True}
 GOING_ROUND = 5346
-"""Of this seed pods of a gang that wait for each other are preempted by one of them again and again."""
+"""A seed with which waiting pods of a gang are preempted by a pod of the same gang again and again."""
 DIFFERED = (
     ("1.36", 801174),  # while a pod preempts, no pod like it is kept out of the queue, only itself
     ("1.31", 300532),  # a gang is left alone at the end of an attempt as it was at its beginning
@@ -32,14 +32,14 @@ DIFFERED = (
     ("1.36", 800272),  # a pod loses the node it was promised before its victims on another node go
 )
 OUTDONE = 13
-"""Of this seed a gang preempts pods on a node in vain, for which a less urgent pod of another waits."""
+"""A seed with which a gang preempts pods in vain on a node for which a less urgent pod of another gang waits."""
 STARVING = 3033915
-"""Of this seed a gang comes back at once each time, ahead of others whose backoff ends within the same second."""
+"""A seed with which a gang returns at once each time, ahead of pods whose backoff ends in the same second."""
 WHOLE_GANGS = {**GANGS, "WorkloadAwarePreemption": True}
 
 
 class First(Random):
-    """Of equals the first is taken; nodes are named so that it is the first by name, too."""
+    """A Random that picks the first of equal nodes, whose names make it the first by name, too."""
 
     def randrange(self, *_: Any, **__: Any) -> int:
         return 0

@@ -136,7 +136,7 @@ def all_replayed(whole: Cycle, percentage: int) -> list[Told]:
 
 @pytest.mark.parametrize("name", SHAPES)
 @pytest.mark.parametrize("seed", [1, 2])
-def test_every_start_is_as_replayed(seed: int, name: str) -> None:
+def test_every_start_equals_its_replay(seed: int, name: str) -> None:
     whole = cycle_of(cluster_of(seed), name)
     for percentage in (5, 60, 80):
         assert list_results(whole, percentage) == all_replayed(whole, percentage)
@@ -152,7 +152,7 @@ def test_the_clusters_have_something_to_lose() -> None:
         assert any(lost for *_, lost, _ in answers), name
 
 
-def test_a_plugin_that_says_nothing_of_its_scores_is_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plugin_without_row_scores_is_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = cycle_of(cluster_of(3), "pods it likes and avoids")
     expected = all_replayed(whole, 5)
     assert list_results(whole, 5) == expected
@@ -202,9 +202,10 @@ def test_profiles(name: str) -> None:
     assert list_results(whole, 5) == all_replayed(whole, 5)
 
 
-def test_what_is_looked_at_by_hand() -> None:
-    """Of 300 nodes those of even number fit: from node 0 the 101st is node 200, behind 200 others; from node 1 it is
-    node 202, behind 201 others.
+def test_examined_nodes_by_hand() -> None:
+    """The even-numbered of 300 nodes fit.
+
+    From node 0 the 101st feasible node is node 200, after 200 others. From node 1 it is node 202, after 201 others.
     """
     nodes = [node(Random(0), number) for number in range(300)]
     for number, each in enumerate(nodes):

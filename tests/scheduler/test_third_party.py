@@ -213,7 +213,7 @@ def explain_pod(name: str, args: object = None, **options: Any) -> Explanation:
 
 
 @pytest.mark.parametrize("name", ["Odd", "Factory"])
-def test_a_registered_plugin_is_replayed_under_its_registered_name(name: str) -> None:
+def test_plugin_is_replayed_under_its_registered_name(name: str) -> None:
     report = explain_pod(name)
     assert report.to_dict()["firstFail"]["n1"] == {
         "plugin": name,
@@ -228,7 +228,7 @@ def test_a_registered_plugin_is_replayed_under_its_registered_name(name: str) ->
     [("Waiting", "big", "Queue"), ("Waiting", "n9", "QueueSkip"), ("Odd", "n9", "Queue")],
     ids=["its hint says yes", "its hint says no", "one that asks for nothing is told of everything"],
 )
-def test_what_wakes_a_pod_that_it_refused(name: str, node: str, hint: str) -> None:
+def test_events_of_the_plugin_wake_its_rejected_pods(name: str, node: str, hint: str) -> None:
     event = {"action": "Add", "new": {"kind": "Node", "metadata": {"name": node}}}
     (found,) = kschedctl.wakes(cluster(name), "default/p", event).events
     assert found.hints == {name: hint}
@@ -238,17 +238,17 @@ def test_what_wakes_a_pod_that_it_refused(name: str, node: str, hint: str) -> No
     ("name", "problem"),
     [("Hinting", "fails in a hint: KeyError"), ("Asking", "fails in events_to_register: TypeError")],
 )
-def test_events_and_hints_that_do_not_work_name_the_package(name: str, problem: str) -> None:
+def test_faulty_events_and_hints_name_the_package(name: str, problem: str) -> None:
     event = {"action": "Add", "new": {"kind": "Node", "metadata": {"name": "n9"}}}
     with pytest.raises(ThirdPartyError, match=f'plugin "{name}" of package odd-plugins 1.2 {problem}'):
         kschedctl.wakes(cluster(name), "default/p", event)
 
 
-def test_it_gets_its_arguments() -> None:
+def test_plugin_gets_its_arguments() -> None:
     assert explain_pod("Odd", {"letter": "x"}).verdict == "Schedulable"
 
 
-def test_a_package_that_comes_or_goes_meanwhile_is_noticed(tmp_path: Path) -> None:
+def test_added_and_removed_packages_are_noticed(tmp_path: Path) -> None:
     assert "New" not in find_third_party_plugins()
     install(tmp_path, "new-plugins", "New = odd_plugins:Odd")
     assert "New" in find_third_party_plugins()
@@ -256,8 +256,8 @@ def test_a_package_that_comes_or_goes_meanwhile_is_noticed(tmp_path: Path) -> No
     assert "New" not in find_third_party_plugins()
 
 
-def test_what_a_class_declares_holds() -> None:
-    """Its points, its kinds and its arguments are learned without making it; only the profile makes one."""
+def test_class_declares_points_kinds_and_arguments() -> None:
+    """Points, kinds and arguments are read without creating an instance. Only the profile creates one."""
     (found,) = entry_points(group=ENTRY_POINTS, name="Cheap")
     made = found.load().made
     scheduler = Scheduler(cluster("Cheap", {"dearestNode": "n1"}, nodes=("n1", "n2", "n3")))
@@ -271,8 +271,8 @@ def test_what_a_class_declares_holds() -> None:
     assert made[0].dearest_node == "n1"
 
 
-def test_it_filters_and_scores_with_the_weight_of_the_profile() -> None:
-    """One that a profile enables without a weight has weight 1: kube-scheduler knows no other default."""
+def test_plugin_scores_with_the_weight_of_the_profile() -> None:
+    """A plugin that a profile enables without a weight has weight 1, the only default of kube-scheduler."""
     at = {"multiPoint": {"enabled": [{"name": "Cheap", "weight": 3}]}}
     for plugins, weight in (({}, 1), (at, 3)):
         found = explain_pod("Cheap", {"dearestNode": "n3"}, nodes=("n1", "n2", "n3"), **plugins).to_dict()
@@ -282,8 +282,11 @@ def test_it_filters_and_scores_with_the_weight_of_the_profile() -> None:
 
 
 @pytest.mark.parametrize("claims", [(), ("c",)])
-def test_what_its_pre_filter_left_is_scored_by(claims: tuple[str, ...]) -> None:
-    """As by upstream's cycle state, where it has no PreScore; in a simulation, too, also of a pod with claims."""
+def test_score_gets_the_pre_filter_state(claims: tuple[str, ...]) -> None:
+    """Without PreScore, Score reads upstream's cycle state.
+
+    The same holds in a simulation, also for a pod with claims.
+    """
     known = cluster("Choosing", nodes=("n1", "n2", "n3"))
     spec = {**POD["spec"], "resourceClaims": [{"name": name, "resourceClaimName": name} for name in claims]}
     allocated = [
@@ -300,13 +303,13 @@ def test_what_its_pre_filter_left_is_scored_by(claims: tuple[str, ...]) -> None:
     assert simulation.view.nodes.names[outcome.row] == "n3"
 
 
-def test_where_it_runs_without_a_method_of_ours_is_named_as_not_replayed() -> None:
+def test_points_that_are_not_replayed_are_reported() -> None:
     assert explain_pod("Cheap").not_replayed == ("plugin Cheap at permit",)
     assert explain_pod("Cheap", permit={}, filter={"enabled": [{"name": "Cheap"}]}).not_replayed == ()
 
 
-def test_what_it_reads_matters_to_every_pod() -> None:
-    """The in-tree plugins read claims and classes for pods with volumes only, and here no pod has one."""
+def test_kinds_of_the_plugin_are_relevant_to_every_pod() -> None:
+    """The in-tree plugins read claims and classes only for pods with volumes, and no pod has any here."""
     without, needed = (
         Scheduler(cluster("Odd")).find_irrelevant_kinds(()),
         Scheduler(cluster("Cheap")).find_irrelevant_kinds(()),
@@ -322,7 +325,7 @@ def reserving(args: object) -> Simulation:
     return Simulation(Scheduler(replace(known, persistent_volume_claims=claims)))
 
 
-def test_it_reserves() -> None:
+def test_plugin_reserves() -> None:
     simulation = reserving({})
     assert [outcome.verdict for outcome in simulation.run([0])] == ["Scheduled"]
     (claim,) = simulation.view.cluster.persistent_volume_claims
@@ -332,7 +335,7 @@ def test_it_reserves() -> None:
     }
 
 
-def test_what_cannot_be_reserved_is_the_outcome() -> None:
+def test_failed_reservation_is_the_outcome() -> None:
     (outcome,) = reserving({"dearestNode": "error"}).run([0])
     assert (outcome.verdict, outcome.row) == ("Error", -1)
     assert outcome.message == 'running Reserve plugin "Labelling": nothing left'
@@ -340,7 +343,7 @@ def test_what_cannot_be_reserved_is_the_outcome() -> None:
         reserving({"dearestNode": "ConfigMap"}).run([0])
 
 
-def test_without_a_kind_that_it_reads_the_answer_is_conditional() -> None:
+def test_answer_is_conditional_without_a_kind_of_the_plugin() -> None:
     known = cluster("Cheap")
     assert kschedctl.explain(known, "default/p").unknown == ()
     gaps: Mapping[str, Gap] = {"PersistentVolumeClaim": Gap("were not listed")}
@@ -355,13 +358,13 @@ def test_without_a_kind_that_it_reads_the_answer_is_conditional() -> None:
         ({"cheapestNode": ""}, 'args for plugin Cheap: strict decoding error: unknown field "cheapestNode"'),
     ],
 )
-def test_declared_arguments_are_read_strictly(args: object, says: str) -> None:
+def test_declared_arguments_are_decoded_strictly(args: object, says: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         Scheduler(cluster("Cheap", args))
     assert says in str(caught.value)
 
 
-def test_an_error_that_a_plugin_reports_is_the_verdict() -> None:
+def test_error_that_a_plugin_reports_is_the_verdict() -> None:
     assert explain_pod("Failing").to_dict()["message"] == 'running "Failing" filter plugin: it says so itself'
 
 
@@ -399,14 +402,14 @@ def test_an_error_that_a_plugin_reports_is_the_verdict() -> None:
         ("Spelling", {"letter": "x"}, "fails in permit: TypeError: its reasons are 'no', not a collection of strings"),
     ],
 )
-def test_a_plugin_that_does_not_work_is_named_with_its_package(name: str, args: object, says: str) -> None:
+def test_faulty_plugin_is_named_with_its_package(name: str, args: object, says: str) -> None:
     with pytest.raises(ThirdPartyError) as caught:
         explain_pod(name, args)
     assert str(caught.value).startswith(f'plugin "{name}" of package odd-plugins 1.2 {says}')
     assert caught.value.exit_code == 2
 
 
-def test_what_it_prints_is_no_answer(capsys: pytest.CaptureFixture[str]) -> None:
+def test_output_of_the_plugin_goes_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     explain_pod("Printing")
     out, err = capsys.readouterr()
     assert (out, "looking at 1\n" in err) == ("", True)
@@ -418,25 +421,25 @@ def test_scores_are_whole_numbers() -> None:
     assert "fails in score: TypeError: it returned float64 (2,), not one integer for each" in str(caught.value)
 
 
-def test_it_does_not_matter_to_a_configuration_that_does_not_use_it() -> None:
+def test_faulty_plugins_do_not_affect_other_configurations() -> None:
     assert explain_pod("Odd", {"letter": "x"}).verdict == "Schedulable"
 
 
-def test_an_in_tree_name_is_taken(tmp_path: Path) -> None:
+def test_in_tree_name_is_taken(tmp_path: Path) -> None:
     install(tmp_path, "odd-plugins", "NodeName = odd_plugins:Odd")
     with pytest.raises(ConfigurationError) as caught:
         find_third_party_plugins()
     assert str(caught.value) == "package odd-plugins 1.2: a plugin named NodeName already exists"
 
 
-def test_the_name_of_another_package_is_taken(tmp_path: Path) -> None:
+def test_name_of_another_package_is_taken(tmp_path: Path) -> None:
     install(tmp_path, "tail-plugins", "Odd = odd_plugins:Short")
     with pytest.raises(ConfigurationError) as caught:
         find_third_party_plugins()
     assert str(caught.value) == "package tail-plugins 1.2: a plugin named Odd already exists"
 
 
-def test_a_plugin_is_loaded_when_it_is_looked_up() -> None:
+def test_plugin_is_loaded_when_it_is_looked_up() -> None:
     found = find_third_party_plugins()
     assert "Absent" in set(found)
     with pytest.raises(ThirdPartyError):

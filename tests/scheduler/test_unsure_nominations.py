@@ -38,20 +38,20 @@ def explain_pod(*objects: Json) -> Json:
     return kschedctl.explain(kschedctl.Cluster.from_objects(list(objects)), "d/p").to_dict()
 
 
-def test_one_that_is_not_gated_counts() -> None:
+def test_nomination_without_gates_counts() -> None:
     found = explain_pod(node("small", "1"), pod("first", "1", NOMINATED), pod("p", "1"))
     assert found["verdict"] == "Unschedulable"
     assert found["unknown"] == []
 
 
-def test_since_1_37_it_counts() -> None:
-    """#139057: addPod enters a nomination before anything else."""
+def test_gated_nomination_counts_since_1_37() -> None:
+    """#139057: addPod adds the nomination first."""
     objects = [node("small", "1"), pod("gated", "1", NOMINATED, **GATED), pod("p", "1")]
     report = kschedctl.explain(kschedctl.Cluster.from_objects(objects, kube_version="1.37"), "d/p")
     assert (report.verdict, report.undecided, report.unknown) == ("Unschedulable", False, ())
 
 
-def test_where_it_decides_the_verdict_the_answer_is_conditional() -> None:
+def test_answer_is_conditional_if_the_nomination_decides_it() -> None:
     found = explain_pod(node("small", "1"), pod("gated", "1", NOMINATED, **GATED), pod("p", "1"))
     assert (found["verdict"], found["feasible"], found["undecided"]) == ("Schedulable", ["small"], True)
     (unknown,) = found["unknown"]
@@ -59,8 +59,8 @@ def test_where_it_decides_the_verdict_the_answer_is_conditional() -> None:
     assert unknown["why"].endswith("(d/gated on small)")
 
 
-def test_where_another_node_is_left_only_the_choice_is_in_doubt() -> None:
-    """The larger node would be fuller by the pod, 1 of 2, than the small one, 1 of 9, had it not to yield there."""
+def test_only_scores_are_uncertain_if_another_node_is_feasible() -> None:
+    """The pod would use 1 of 2 CPUs of the other node, but only 1 of 9 of the small one, unless it must yield there."""
     nodes = node("small", "9"), node("other", "2")
     found = explain_pod(*nodes, pod("gated", "9", NOMINATED, **GATED), pod("p", "1"))
     assert (found["verdict"], found["undecided"], found["best"]) == ("Schedulable", False, ["small"])
@@ -75,12 +75,12 @@ def test_where_another_node_is_left_only_the_choice_is_in_doubt() -> None:
         (pod("gated", "500m", NOMINATED, **GATED), "500m"),  # there is room for both
     ],
 )
-def test_where_it_makes_no_difference_nothing_is_said(gated: Json, wanted: str) -> None:
+def test_irrelevant_nomination_is_not_reported(gated: Json, wanted: str) -> None:
     found = explain_pod(node("small", "1"), gated, pod("p", wanted))
     assert (found["verdict"], found["unknown"]) == ("Schedulable", [])
 
 
-def test_a_simulation_says_so_too() -> None:
+def test_simulation_reports_the_nomination() -> None:
     cluster = kschedctl.Cluster.from_objects([node("small", "1"), pod("gated", "1", NOMINATED, **GATED), pod("p", "1")])
     simulation = Simulation(Scheduler(cluster))
     (placed,) = simulation.schedule([simulation.view.pods.index["d/p"]])

@@ -41,7 +41,7 @@ def explain_pod(version: str, *objects: Json, gates: dict[str, bool] | None = No
         ("1.34", "node(s) had untolerated taint(s)"),
     ],
 )
-def test_the_reason_for_a_taint(version: str, reason: str) -> None:
+def test_reason_for_a_taint(version: str, reason: str) -> None:
     taints = [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}, {"key": "b", "effect": "NoExecute"}]
     found = explain_pod(version, node("n", taints=taints), node("m", taints=taints))
     assert found["message"].startswith(f"0/2 nodes are available: 2 {reason}.")
@@ -66,7 +66,7 @@ def test_host_ports_of_sidecars(version: str, fits: bool) -> None:
         ("1.36", "node(s) didn't match Pod's required features"),
     ],
 )
-def test_the_reason_for_features_that_are_not_declared(version: str, reason: str) -> None:
+def test_reason_for_undeclared_features(version: str, reason: str) -> None:
     gates = {"NodeDeclaredFeatures": True, RESTARTS: True}
     containers = [{"name": "c", "restartPolicyRules": [{"action": "RestartAllContainers"}]}]
     found = explain_pod(version, node("n"), pod(containers=containers), gates=gates)
@@ -75,7 +75,7 @@ def test_the_reason_for_features_that_are_not_declared(version: str, reason: str
 
 @pytest.mark.parametrize(("version", "code"), [("1.35", "Skip"), ("1.36", "Success")])
 def test_features_that_a_version_infers(version: str, code: str) -> None:
-    """1.35 has a gate for user namespaces on the host's network, but no node has to declare it."""
+    """1.35 has a gate for user namespaces on the host network, but no node has to declare the feature."""
     gates = {"NodeDeclaredFeatures": True, "UserNamespacesHostNetworkSupport": True}
     found = explain_pod(version, node("n"), pod(hostNetwork=True, hostUsers=False), gates=gates)
     assert found["preFilter"]["NodeDeclaredFeatures"]["code"] == code
@@ -91,7 +91,7 @@ def test_features_that_a_version_infers(version: str, code: str) -> None:
     ],
 )
 def test_gates_that_depend_on_others(version: str, gates: dict[str, bool], needs: str) -> None:
-    """1.34 starts with devices off and DRAPrioritizedList, which is on by itself, of no use."""
+    """1.34 starts without devices but with DRAPrioritizedList, which is on by default and has no effect alone."""
     if not needs:
         assert explain_pod(version, node("n"), gates=gates)["feasible"] == ["n"]
         return
@@ -101,7 +101,7 @@ def test_gates_that_depend_on_others(version: str, gates: dict[str, bool], needs
 
 @pytest.mark.parametrize(("version", "score"), [("1.34", 0), ("1.35", 50)])
 def test_devices_that_back_an_extended_resource_are_scored(version: str, score: int) -> None:
-    """One of two devices would be left. Before 1.35 a node that offers none of the resource itself scores nothing."""
+    """One of two devices would remain. Before 1.35 a node that does not offer the resource itself scores 0."""
     strategy = {"type": "LeastAllocated", "resources": [{"name": "example.com/gpu", "weight": 1}]}
     args = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "NodeResourcesFitArgs", "scoringStrategy": strategy}
     profile = {"schedulerName": "default-scheduler", "pluginConfig": [{"name": "NodeResourcesFit", "args": args}]}
@@ -128,7 +128,7 @@ def test_devices_that_back_an_extended_resource_are_scored(version: str, score: 
         ("1.32", {"StorageCapacityScoring": True}),
     ],
 )
-def test_gates_that_a_version_does_not_know_are_refused(version: str, unknown: dict[str, bool]) -> None:
+def test_gates_that_a_version_does_not_know_are_rejected(version: str, unknown: dict[str, bool]) -> None:
     with pytest.raises(kschedctl.KschedctlError, match=next(iter(unknown))):
         explain_pod(version, node("n"), gates=unknown)
 
@@ -154,7 +154,7 @@ def test_gates_that_a_version_does_not_know_are_refused(version: str, unknown: d
         ("1.36", []),
     ],
 )
-def test_what_a_version_does_not_know_is_said(version: str, ignored: list[str]) -> None:
+def test_ignored_fields_of_a_version_are_reported(version: str, ignored: list[str]) -> None:
     asking = {"resources": {"requests": {"cpu": "8"}}, "volumes": [{"name": "v", "image": {"reference": "i"}}]}
     taint = {"key": "k", "effect": "NoSchedule"}
     rule = {"kind": "DeviceTaintRule", "metadata": {"name": "r"}, "spec": {"taint": taint}}
@@ -171,7 +171,7 @@ def test_what_a_version_does_not_know_is_said(version: str, ignored: list[str]) 
         ("1.34", [], False),
     ],
 )
-def test_a_field_that_is_dropped_may_be_refused(version: str, ignored: list[str], refused: bool) -> None:
+def test_dropped_field_may_be_rejected(version: str, ignored: list[str], refused: bool) -> None:
     exact = {"deviceClassName": "c", "adminAccess": True}
     spec = {"devices": {"requests": [{"name": "r", "exactly": exact}]}}
     driver, pool = "gpu.example.com", {"name": "n", "generation": 1, "resourceSliceCount": 1}
@@ -195,8 +195,8 @@ def test_a_field_that_is_dropped_may_be_refused(version: str, ignored: list[str]
         ("1.33", "resource claim d/k, request r: has subrequests, but the DRAPrioritizedList feature is disabled"),
     ],
 )
-def test_alternatives_where_they_are_not_known(version: str, said: str) -> None:
-    """What 1.32 decodes of such a request is its name alone."""
+def test_alternatives_that_the_version_does_not_know(version: str, said: str) -> None:
+    """1.32 decodes only the name of such a request."""
     alternative = {"name": "x", "deviceClassName": "c", "allocationMode": "ExactCount", "count": 1}
     request = {"name": "r", "firstAvailable": [alternative]}
     claim = {"kind": "ResourceClaim", "metadata": {"name": "k", "namespace": "d"}}
@@ -215,8 +215,8 @@ def test_alternatives_where_they_are_not_known(version: str, said: str) -> None:
         ("1.32.0", "1 Insufficient cpu, 1 node(s) didn't satisfy plugin(s) [NodeAffinity]."),
     ],
 )
-def test_nodes_that_are_left_out_before_filters(version: str, said: str) -> None:
-    """Two nodes, of which the pod names one that is too small."""
+def test_nodes_excluded_before_filters(version: str, said: str) -> None:
+    """The pod names one of the two nodes, which is too small."""
     field = {"key": "metadata.name", "operator": "In", "values": ["n"]}
     required = {"nodeSelectorTerms": [{"matchFields": [field]}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
@@ -228,9 +228,12 @@ def test_nodes_that_are_left_out_before_filters(version: str, said: str) -> None
 @pytest.mark.parametrize(
     ("version", "chosen"), [("1.30.6", "n"), ("1.30.7", "m"), ("1.31.2", "n"), ("1.31.3", "m"), ("1.36", "m")]
 )
-def test_who_counts_as_the_most_important_victim(version: str, chosen: str) -> None:
-    """Both pods of a node have to go, the less important of which a budget guards: it came first, 1 and 5, and counted
-    as the most important; sorted again 50 and 49 do."""
+def test_most_important_victim(version: str, chosen: str) -> None:
+    """Both pods of a node must be evicted, and a PDB protects the less important one.
+
+    Before the fix it came first and counted as the most important, with priorities 1 and 5. When sorted again, 50 and
+    49 count.
+    """
 
     def victim(name: str, node_name: str, priority: int, guarded: bool) -> Json:
         containers = [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]
@@ -278,14 +281,14 @@ def with_volumes(version: str, gates: dict[str, bool]) -> Json:
         ("1.33", "StorageCapacityScoring", {"n": 20, "m": 50}),
     ],
 )
-def test_storage_is_filled_up_before_it_is_spared(version: str, gate: str, scores: dict[str, int]) -> None:
-    """4 of 5Gi are 80 percent, 4 of 8Gi are 50."""
+def test_capacity_scoring_changes_from_most_to_least(version: str, gate: str, scores: dict[str, int]) -> None:
+    """4 of 5Gi are 80 percent, and 4 of 8Gi are 50."""
     found = with_volumes(version, {gate: True})["score"]
     assert found["VolumeBinding"] == scores
     assert "VolumeBinding" not in with_volumes(version, {})["score"]
 
 
-def test_the_older_gate_has_no_scores_without_volumes_to_bind() -> None:
+def test_older_gate_scores_only_volumes_to_bind() -> None:
     plain = explain_pod("1.32", node("n"), node("m"), gates={"VolumeCapacityPriority": True})
     assert "VolumeBinding" not in plain["score"]
     with pytest.raises(kschedctl.KschedctlError, match="unrecognized feature gate: VolumeCapacityPriority"):
@@ -293,8 +296,8 @@ def test_the_older_gate_has_no_scores_without_volumes_to_bind() -> None:
 
 
 @pytest.mark.parametrize("spec", [{"resourceClassName": "gpu"}, {"controller": "gpu.example.com", "devices": {}}])
-def test_claims_that_a_controller_allocates_are_not_judged(spec: Json) -> None:
-    """Classic dynamic resource allocation of 1.30 and 1.31: the driver says on which nodes it can."""
+def test_claims_allocated_by_a_controller_are_unknown(spec: Json) -> None:
+    """In classic dynamic resource allocation of 1.30 and 1.31, the driver determines the nodes."""
     claim = {"kind": "ResourceClaim", "metadata": {"name": "k", "namespace": "d"}, "spec": spec}
     asking = pod(resourceClaims=[{"name": "k", "resourceClaimName": "k"}])
     for version in ("1.30", "1.31"):
@@ -309,7 +312,7 @@ def test_claims_that_a_controller_allocates_are_not_judged(spec: Json) -> None:
     [("1.30", {}, True), ("1.30", {"CSIMigrationPortworx": True}, False), ("1.31", {}, False), ("1.36", {}, False)],
 )
 def test_volumes_of_portworx_are_those_of_its_csi_driver(version: str, gates: dict[str, bool], fits: bool) -> None:
-    """The node takes one, and has one."""
+    """The node allows one volume, and has one."""
     annotations = {"storage.alpha.kubernetes.io/migrated-plugins": "kubernetes.io/portworx-volume"}
     driver = {"name": "pxd.portworx.com", "nodeID": "n", "allocatable": {"count": 1}}
     csi_node = {"kind": "CSINode", "metadata": {"name": "n", "annotations": annotations}, "spec": {"drivers": [driver]}}

@@ -14,7 +14,7 @@ from kschedctl.snapshot.fork import Fork
 
 
 class ByView:
-    """Ten times the row, and the number of nodes of the view."""
+    """A plugin that scores ten times the row, plus the number of nodes of the view."""
 
     def score(self, info: Any, view: Fork, state: Any, rows: Rows) -> Scores:
         return 10 * rows + len(view.nodes)
@@ -23,8 +23,11 @@ class ByView:
 @pytest.mark.parametrize(
     ("by_name", "expected"), [(True, [2, 0, 12]), (False, [24, 34, 44])], ids=["by name", "as returned"]
 )
-def test_a_node_that_is_known_by_name_scores_as_the_scheduler_s_own(by_name: bool, expected: list[int]) -> None:
-    """Returned are the first of two nodes, one that is not known, and the second; they follow upon the two."""
+def test_known_node_scores_as_the_scheduler_s_own(by_name: bool, expected: list[int]) -> None:
+    """The extender returns the first of two nodes, an unknown one, and the second.
+
+    These rows follow the two nodes of the view.
+    """
     view, more = (
         Fork.from_cluster(Cluster.from_objects([{"kind": "Node", "metadata": {"name": f"n{i}"}} for i in range(count)]))
         for count in (2, 4)

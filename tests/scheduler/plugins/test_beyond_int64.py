@@ -57,32 +57,32 @@ def refusals(*objects: Json) -> Json:
         ("9223372036854775808", False),  # a big decimal, of which the lowest 64 bits are -2**63, below zero
     ],
 )
-def test_a_request_of_all_that_an_int64_holds_and_more(memory: str, refused: bool) -> None:
+def test_requests_up_to_and_beyond_int64(memory: str, refused: bool) -> None:
     assert refusals(node("n"), pod("p", memory=memory)) == ({"n": ["Insufficient memory"]} if refused else {})
 
 
-def test_what_is_left_is_subtracted_first() -> None:
-    """8 GiB - 9E is no overflow, 9E > that; 9E - (8 GiB - 9E) would be one."""
+def test_free_amount_is_compared_without_overflow() -> None:
+    """8 GiB - 9E does not overflow and is less than 9E. Adding first, 9E - (8 GiB - 9E), would overflow."""
     objects = node("n"), pod("full", "n", memory="9E"), pod("p", memory="9E")
     assert refusals(*objects) == {"n": ["Insufficient memory"]}
 
 
 def test_sums_of_requests_wrap_around() -> None:
-    """9E + 9E = 18 * 10**18 - 2**64 = -446744073709551616: the node seems to have more than it offers."""
+    """9E + 9E = 18 * 10**18 - 2**64 = -446744073709551616, so the node seems to have more free than its allocatable."""
     objects = node("n"), pod("a", "n", memory="9E"), pod("b", "n", memory="9E")
     assert refusals(*objects, pod("p", memory="100Gi")) == {}
 
 
-def test_below_zero_devices_count_and_memory_does_not() -> None:
-    """18446744073709551615 is -1 in 64 bits: too much of a device for a node with 4 - 9 = -5 left of it."""
+def test_negative_requests_count_for_devices_only() -> None:
+    """18446744073709551615 is -1 in 64 bits. That is too much of a device for a node with 4 - 9 = -5 of it free."""
     minus_one = "18446744073709551615"
     over_full = node("n", memory="4", **{GPU: "4"}), pod("full", "n", memory="9", **{GPU: "9"})
     assert refusals(*over_full, pod("p", memory=minus_one)) == {}
     assert refusals(*over_full, pod("p", **{GPU: minus_one})) == {"n": [f"Insufficient {GPU}"]}
 
 
-def test_a_container_of_many_petacores_asks_for_no_cpu() -> None:
-    """10P cores are 10**19 thousandths, more than int64 holds: 0."""
+def test_cpu_beyond_int64_millicores_is_zero() -> None:
+    """10P cores are 10**19 millicores, which is beyond int64 and becomes 0."""
     assert refusals(node("n"), pod("p", cpu="10P")) == {}
     assert refusals(node("n"), pod("p", cpu="9P")) == {"n": ["Insufficient cpu"]}
 
@@ -150,7 +150,7 @@ def test_scores_wrap_around(name: str, naive: Any) -> None:
 
 @pytest.mark.parametrize(("name", "naive"), [("LeastAllocated", least), ("MostAllocated", most)])
 def test_shares_just_below_whole_percents(name: str, naive: Any) -> None:
-    """Where a float that was rounded up would be a point too much."""
+    """A float that is rounded up would give a score that is one too high here."""
     strategy = ScoringStrategy(type=name, resources=(ResourceSpec("memory", 1),))
     capacities = [JUST_ORDINARY - k for k in (0, 1, 4, 63)] + [2**45 + 1, 3**28, 7 * 10**12 + 3, 100, 97]
     pairs = [

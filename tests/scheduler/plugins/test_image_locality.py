@@ -1,4 +1,4 @@
-"""ImageLocality against upstream's own tables (plugins/imagelocality; v1.36)."""
+"""Check ImageLocality against upstream's own tables (plugins/imagelocality; v1.36)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def pending(random):
 
 
 def holding(random):
-    """Draw images, each name for one image."""
+    """Draw images, each with a unique name."""
     names = random.sample(IMAGES, random.randint(0, 3))
     images = [names[:2], names[2:]]
     return {"status": {"images": [{"names": n, "sizeBytes": random.randint(0, 3000) << 20} for n in images if n]}}
@@ -76,10 +76,11 @@ def holds(node, image):
 
 @pytest.mark.parametrize(("minor", "expected"), [(35, 0), (36, 50), (37, 24)])
 def test_image_volumes(minor, expected):
-    """One of two nodes has an image of 1023 MiB: half of it counts, less 23 MiB, that is 488.5 MiB.
+    """One of two nodes has an image of 1023 MiB.
 
-    An image volume counts since #130231, up to the limit of the one container (1000 - 23 MiB): 50 percent. Since
-    #138951 it adds its own 1000 MiB to the limit: 488.5 of 1977.
+    Half of it counts, less 23 MiB, which is 488.5 MiB. An image volume counts since #130231, up to the limit of the one
+    container (1000 - 23 MiB), which is 50 percent. Since #138951 it adds its own 1000 MiB to the limit, which gives
+    488.5 of 1977.
     """
     images = [{"names": ["data:1"], "sizeBytes": 1023 << 20}]
     nodes = [{"metadata": {"name": "n1"}, "status": {"images": images}}, {"metadata": {"name": "n2"}}]

@@ -1,4 +1,4 @@
-"""InterPodAffinity against upstream's own tables (plugins/interpodaffinity; v1.36)."""
+"""Check InterPodAffinity against upstream's own tables (plugins/interpodaffinity; v1.36)."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_counts(case):
 
 @cases("interpodaffinity", "prefilter-addpod")
 def test_added_pod(case):
-    """As a hypothesis about its node, and as a pod that is really there."""
+    """The pod is added by a delta for its node, and to the cluster itself."""
     want, added = case["want"], case["addedPod"]
     node = added["spec"]["nodeName"]
     before = snapshot(case, more=[unbound(added)])

@@ -1,4 +1,4 @@
-"""NodeAffinity against upstream's own tables (plugins/nodeaffinity; v1.36)."""
+"""Check NodeAffinity against upstream's own tables (plugins/nodeaffinity; v1.36)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def plugin(case):
 
 @cases("nodeaffinity", "filter")
 def test_filter(case):
-    """The table runs Filter whatever PreFilter says, and in some cases without it."""
+    """The table runs Filter regardless of the PreFilter status, and in some cases without PreFilter."""
     view, want, state = snapshot(case), case["want"], None
     info = pod_info(case, view)
     if want["preFilterRun"]:

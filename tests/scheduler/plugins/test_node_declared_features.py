@@ -1,4 +1,4 @@
-"""NodeDeclaredFeatures against upstream's own table (plugins/nodedeclaredfeatures; v1.36)."""
+"""Check NodeDeclaredFeatures against upstream's own table (plugins/nodedeclaredfeatures; v1.36)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kschedctl.scheduler.plugins.node_declared_features import NodeDeclaredFeatu
 
 @cases("nodedeclaredfeatures", "filter")
 def test_filter(case):
-    """The table puts its own features into the state that PreFilter leaves; None: PreFilter did not run."""
+    """The table puts its own features into the PreFilter state. None means that PreFilter did not run."""
     view = snapshot(case)
     info, plugin = pod_info(case, view), NodeDeclaredFeatures(case["pluginEnabled"])
     state = None if case.get("requiredFeatures") is None else frozenset(case["requiredFeatures"])

@@ -1,4 +1,4 @@
-"""NodeName against upstream's own table (plugins/nodename; v1.36)."""
+"""Check NodeName against upstream's own table (plugins/nodename; v1.36)."""
 
 from __future__ import annotations
 

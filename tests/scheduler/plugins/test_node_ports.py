@@ -1,4 +1,4 @@
-"""NodePorts against upstream's own tables (plugins/nodeports and HostPortInfo; v1.36)."""
+"""Check NodePorts against upstream's own tables (plugins/nodeports and HostPortInfo; v1.36)."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_naive_filter_under_changes(cluster):
 
 
 def naive_filter(cluster, node, pods):
-    """Check the ports of the node as a set: a port of a removed pod is free even if another pod holds it."""
+    """Check the ports of the node as a set: removing a pod frees its port even if another pod has it too."""
     taken = {port for pod in cluster.pods if pod["spec"]["nodeName"] == name_of(node) for port in host_ports(pod)}
     known = {name_of(pod): pod for pod in cluster.pods + cluster.nominated}
     for change in cluster.changes:

@@ -1,7 +1,4 @@
-"""NodeResourcesFit, NodeResourcesBalancedAllocation and their arithmetic against upstream's tables (v1.36).
-
-Upstream: pkg/scheduler/framework/plugins/noderesources and plugins/helper/shape_score.go.
-"""
+"""Check NodeResourcesFit, NodeResourcesBalancedAllocation and their arithmetic against upstream's tables (v1.36)."""
 
 from __future__ import annotations
 
@@ -48,7 +45,7 @@ from kschedctl.snapshot.snapshot import Settings
 SIDECARS_OFF = ["not allow pod with restartable init containers if sidecar containers is disabled"]
 """A gate that is locked on in v1.36."""
 ZERO_WEIGHT = ["resource with zero weight"]
-"""In a document a weight of 0 is an absent one."""
+"""Cases with a weight of 0, which a document cannot express because 0 means an absent weight."""
 
 
 def gates(case):
@@ -98,7 +95,7 @@ def test_score(case):
 
 @cases("noderesources", "score")
 def test_score_without_pre_score(case):
-    """A profile may score with the plugins and not run their PreScore."""
+    """A profile may run the plugins' Score without their PreScore."""
     if "scores" not in case["want"]:
         return
     view = snapshot(case)
@@ -215,7 +212,7 @@ def test_naive_filter_under_changes(cluster):
 
 
 @pytest.mark.parametrize(("memory", "helps"), [(2**33, True), (2**63 + 5, False)], ids=["ordinary", "beyond int64"])
-def test_whether_room_helps(memory, helps):
+def test_evictions_can_only_help(memory, helps):
     nodes = [{"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": {"pods": "5", "memory": "1"}}}]
     spec = {"nodeName": "n", "containers": [{"name": "c", "resources": {"requests": {"memory": str(memory)}}}]}
     pods = [{"kind": "Pod", "metadata": {"name": "p", "namespace": "a"}, "spec": spec}]
@@ -323,10 +320,11 @@ def evenness(fractions):
     return int((1 - deviation) * 100)
 
 
-def test_a_node_that_is_overcommitted_counts_as_full():
-    """Two cores with three requested and one more to come: 100 % before and after; memory goes from half to all of it.
+def test_overcommitted_node_counts_as_full():
+    """Three of two cores are requested and the pod adds one, which counts as 100 % before and after.
 
-    By hand: after 1.0 and 1.0, no deviation, 100; before 1.0 and 0.5, a deviation of 0.25, 75; 50 + (50 + 25) // 2.
+    Memory rises from half to all. By hand: after 1.0 and 1.0, no deviation, 100; before 1.0 and 0.5, a deviation of
+    0.25, 75; 50 + (50 + 25) // 2.
     """
 
     def wanting(name, cpu, node_name=""):

@@ -1,4 +1,4 @@
-"""NodeUnschedulable against upstream's own table (plugins/nodeunschedulable; v1.36)."""
+"""Check NodeUnschedulable against upstream's own table (plugins/nodeunschedulable; v1.36)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PodTopologySpread against upstream's own tables (plugins/podtopologyspread; v1.36)."""
+"""Check PodTopologySpread against upstream's own tables (plugins/podtopologyspread; v1.36)."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_pre_filter(case):
 
 @cases("podtopologyspread", "prefilter-addedpod")
 def test_added_pod(case):
-    """As a hypothesis about its node, and as a pod that is really there."""
+    """The pod is added by a delta for its node, and to the cluster itself."""
     want, added, node = case["want"], case["addedPod"], case["onNode"]
     before = snapshot(case, more=[unbound(added)])
     found = answer(plugin(case), pod_info(case, before), before, change(before, node, added, 1))
@@ -87,7 +87,7 @@ def test_added_pod(case):
 
 @cases("podtopologyspread", "prefilter-removedpod")
 def test_removed_pod(case):
-    """As a hypothesis about its node, and as a pod that is really gone."""
+    """The pod is removed by a delta for its node, and from the cluster itself."""
     want, removed, node = case["want"], case["removedPod"], case["onNode"]
     before = snapshot(case)
     if removed["metadata"]["name"] not in {pod["metadata"]["name"] for pod in case["pods"]}:
@@ -162,7 +162,7 @@ def test_naive_filter(cluster):
 
 @given(clusters(pending=spreading("DoNotSchedule", selector_of_something), node=tainted, changing=True))
 def test_naive_filter_under_changes(cluster):
-    """Where pods come and go, upstream counts terminating pods and empty selectors like others: left out here."""
+    """In a delta, upstream counts terminating pods and empty selectors like others, so these are not drawn."""
     check_filter(EVEN, cluster, naive_filter)
 
 

@@ -1,4 +1,4 @@
-"""SchedulingGates against upstream's own table (plugins/schedulinggates; v1.36)."""
+"""Check SchedulingGates against upstream's own table (plugins/schedulinggates; v1.36)."""
 
 from __future__ import annotations
 

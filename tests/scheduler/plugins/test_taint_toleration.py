@@ -1,4 +1,4 @@
-"""TaintToleration against upstream's own tables (plugins/tainttoleration; v1.36)."""
+"""Check TaintToleration against upstream's own tables (plugins/tainttoleration; v1.36)."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ PENDING = "default/pending"
 
 
 class NodeState(Protocol):
-    """One node from which pods are taken, and to which they are given back."""
+    """One node, from which pods are removed and to which they are added again."""
 
     def remove(self, pod: Pod) -> None: ...
 
@@ -36,7 +36,7 @@ class NodeState(Protocol):
 
 
 class Victims(NamedTuple):
-    """``namespace/name`` of the pods to evict in order, and how many of them break a budget."""
+    """``namespace/name`` of the pods to evict in order, and the number of PDB violations."""
 
     keys: list[str]
     violations: int

@@ -155,7 +155,7 @@ def budget(number: int, found: Json) -> Json:
 
 
 class ReplayedNode:
-    """Each answer is a replay on a cluster without the removed pods, and one more with the promised pods in place."""
+    """A node whose answers are replays on a cluster without the removed pods, with and without the nominated pods."""
 
     def __init__(self, cluster: Cluster, scheduler: Scheduler, pod: Pod, name: str) -> None:
         self.scheduler, self.pod, self.name = scheduler, pod, name

@@ -41,7 +41,7 @@ def explain_pod(absolute: int, nodes: int) -> Json:
     return kschedctl.explain(cluster, "d/p").to_dict()
 
 
-def test_a_tenth_of_nine_nodes_is_no_candidate() -> None:
+def test_tenth_of_nine_nodes_is_no_candidate() -> None:
     found = explain_pod(absolute=0, nodes=9)
     assert found["message"].endswith("preemption: 0/9 nodes are available: 9 Preemption is not helpful for scheduling.")
     assert sorted(found["preemption"]["candidates"]) == [f"n{i}" for i in range(9)]

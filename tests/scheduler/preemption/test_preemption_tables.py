@@ -1,8 +1,4 @@
-"""DefaultPreemption against upstream's own tables (plugins/defaultpreemption, framework/preemption; v1.36).
-
-Whole kinds of the table are not replayed: preemption-podgroup and moreimportantvictim are about groups of pods that are
-evicted together (alpha).
-"""
+"""Check DefaultPreemption against upstream's own tables (plugins/defaultpreemption, framework/preemption; v1.36)."""
 
 from __future__ import annotations
 
@@ -38,7 +34,7 @@ POD_GROUPS = [
     "pod with SchedulingGroup with TAS with WAP enabled should not preempt",
     "pod with SchedulingGroup with WAP enabled should not preempt",
 ]
-"""Behind alpha gates for groups of pods, none of which are replayed."""
+"""Cases behind alpha gates for groups of pods, which are not replayed."""
 GROUPED_VICTIMS = [
     "podgroup victim with multiple pods, one violating",
     "podgroup victim with multiple pods, none violating",
@@ -47,7 +43,7 @@ GROUPED_VICTIMS = [
 
 
 class FakeFilter:
-    """Upstream's fakes: refuses the nodes in ``codes`` with their codes, or all but those in ``only``."""
+    """Upstream's fake filters, which reject the nodes in ``codes`` with their codes, or all nodes but ``only``."""
 
     def __init__(self, name: str, codes: dict[str, str] | None = None, only: str | None = None) -> None:
         self.name, self.codes, self.only = name, codes or {}, only
@@ -62,7 +58,7 @@ class FakeFilter:
 
 
 class TableFramework:
-    """The plugins that a case names, at the extension points that it names them for."""
+    """The plugins of a case, at the extension points that the case names for them."""
 
     profile = None
     release = VERIFIED
@@ -91,7 +87,7 @@ def cycle_of(case: Json) -> Cycle:
 
 
 def with_statuses(cycle: Cycle, codes: dict[str, str]) -> Cycle:
-    """Return the cycle with these answers of Filter plugins. Nodes without an answer were not looked at."""
+    """Return the cycle with these answers of Filter plugins. Nodes without an answer were not examined."""
     names = cycle.view.nodes.names
     masks = {
         code: np.array([codes.get(name) == code for name in names], np.bool_)
@@ -149,9 +145,9 @@ def test_dry_run(case):
 def enough(found: dict[int, Candidate], nodes: int, offset: int, wanted: int, parallelism: int) -> list[int]:
     """Return the rows of the candidates that upstream keeps.
 
-    It goes on until it has enough candidates and one breaks no budget. It keeps no more than it wants of those that
-    break one, and of the others. In parallel it may look at more nodes: such cases have no more candidates than are
-    wanted.
+    It goes on until it has enough candidates and one violates no PDB. Of the candidates with violations, and of those
+    without, it keeps no more than it wants. In parallel it may examine more nodes, so such cases have no more
+    candidates than are wanted.
     """
     assert parallelism == 1 or len(found) <= wanted
     kept: dict[bool, list[int]] = {True: [], False: []}
@@ -176,7 +172,7 @@ def test_choice(case):
 
 @cases("defaultpreemption", "preemption-preempt")
 def test_preempt(case):
-    """Upstream's Preempt, which is PostFilter without the plugin's name before the message."""
+    """Upstream's Preempt is PostFilter without the name of the plugin before the message."""
     cycle, want = cycle_of(case), case["want"]
     result = DefaultPreemption(DefaultPreemptionArgs()).post_filter(cycle)
     assert result.status.code == want["status"]["code"]
@@ -198,7 +194,7 @@ def test_eligible(case):
 
 @cases("defaultpreemption", "preemption-pdb", left_out=GROUPED_VICTIMS)
 def test_budgets(case):
-    """The table's victims are single pods in turn; here they are all on one node."""
+    """The table removes its victims from separate nodes in turn. Here all of them are on one node."""
     pods = [{**pod, "spec": {**pod["spec"], "nodeName": "n"}} for (pod,) in case["victims"]]
     node = {"kind": "Node", "metadata": {"name": "n"}}
     view = snapshot({**case, "nodes": [node], "pods": pods})
@@ -210,7 +206,7 @@ def test_budgets(case):
 @cases("defaultpreemption", "moreimportantpod")
 @pytest.mark.parametrize("swapped", [False, True])
 def test_more_important_pod(case, swapped):
-    """Both pods are in the way of a third: the order of the victims tells which of them matters more."""
+    """Both pods have to be evicted for a third. The order of the victims shows which is more important."""
     pods = [{**case[key], "spec": {**case[key]["spec"], "nodeName": "n"}} for key in ("p1", "p2")]
     node = {"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": {"pods": "1"}}}
     third = {"kind": "Pod", "metadata": {"name": "third"}, "spec": {"priority": 100}}

@@ -24,7 +24,7 @@ HATED = pod("hated", {"app": "db"}, nodeName="n1")
     ("version", "hint"),
     [("1.36", "Queue"), ("1.35", "QueueSkip")],
 )
-def test_a_pod_goes_whose_anti_affinity_is_against_this_one(version: str, hint: str) -> None:
+def test_deletion_of_a_pod_with_anti_affinity_to_this_pod(version: str, hint: str) -> None:
     hates = pod("hates", nodeName="n1", affinity=anti_affinity("web"))
     waiting = pod(labels={"app": "web"})
     found = hints(deleted(hates), node(labels={"zone": "a"}), hates, waiting, version=version)
@@ -32,21 +32,21 @@ def test_a_pod_goes_whose_anti_affinity_is_against_this_one(version: str, hint: 
 
 
 @pytest.mark.parametrize(("version", "hint"), [("1.36", "QueueSkip"), ("1.33", "QueueSkip"), ("1.32", "Queue")])
-def test_a_label_that_no_term_is_about(version: str, hint: str) -> None:
+def test_changed_label_that_no_term_names(version: str, hint: str) -> None:
     before, after = node(labels={"zone": "a"}), node(labels={"zone": "a", "other": "x"})
     waiting = pod(affinity=anti_affinity("db"))
     assert hints(updated(before, after), before, HATED, waiting, version=version) == {"InterPodAffinity": hint}
 
 
 @pytest.mark.parametrize(("version", "moved"), [("1.36", True), ("1.33", True), ("1.32", False)])
-def test_a_promise_that_is_given_up(version: str, moved: bool) -> None:
+def test_deleted_nominated_pod_wakes_the_pod(version: str, moved: bool) -> None:
     promised = pod("promised", cpu="1", priority=10, status={"nominatedNodeName": "n1"})
     found = woken(deleted(promised), node(), promised, pod(cpu="500m"), version=version)
     assert found["moved"] is moved
     assert [event["event"] for event in found["events"]] == ["AssignedPodDelete"] * moved
 
 
-def test_a_promise_of_a_pod_of_less_priority_is_none_of_its_business() -> None:
+def test_deleted_nominated_pod_of_lower_priority_does_not_wake() -> None:
     promised = pod("promised", priority=-10, status={"nominatedNodeName": "n1"})
     found = woken(deleted(promised), node(), promised, LARGE)
     assert (found["events"][0]["hints"], found["moved"]) == ({"NodeResourcesFit": "Queue"}, False)
@@ -64,17 +64,17 @@ def test_a_promise_of_a_pod_of_less_priority_is_none_of_its_business() -> None:
     ],
     ids=["large enough", "too small", "grows", "shrinks", "resized", "a pod leaves"],
 )
-def test_room(event: Json, hint: str) -> None:
+def test_hints_about_free_resources(event: Json, hint: str) -> None:
     assert hints(event, node(), LARGE) == {"NodeResourcesFit": hint}
 
 
-def test_events_about_other_pods_that_wait_are_not_heard_of() -> None:
+def test_events_of_other_pending_pods_are_ignored() -> None:
     other = pod("other", cpu="3")
     for event in (updated(other, pod("other", cpu="1")), deleted(other), added(pod("new"))):
         assert woken(event, node(), LARGE, other)["events"] == []
 
 
-def test_a_binding_is_an_addition_and_the_end_of_a_pod_a_deletion() -> None:
+def test_binding_is_an_addition_and_termination_a_deletion() -> None:
     other = pod("other", cpu="3")
     bound = pod("other", cpu="3", nodeName="n1")
     ended = {**bound, "status": {"phase": "Succeeded"}}
@@ -91,12 +91,12 @@ def test_a_binding_is_an_addition_and_the_end_of_a_pod_a_deletion() -> None:
     ],
     ids=["a time that scheduling does not read", "an empty value"],
 )
-def test_events_are_made_of_the_documents(taints: list[Json], events: list[str]) -> None:
+def test_events_are_derived_from_the_documents(taints: list[Json], events: list[str]) -> None:
     before, after = node(taints=[{"key": "a", "effect": "NoSchedule"}]), node(taints=taints)
     assert [each["event"] for each in woken(updated(before, after), before, pod())["events"]] == events
 
 
-def test_a_node_that_is_uncordoned_loses_its_taint_too() -> None:
+def test_uncordoned_node_loses_its_taint_too() -> None:
     taint = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
     before = node(unschedulable=True, taints=[taint])
     found = woken(updated(before, node()), before, pod())
@@ -104,7 +104,7 @@ def test_a_node_that_is_uncordoned_loses_its_taint_too() -> None:
     assert found["events"][0]["hints"] == {"NodeUnschedulable": "Queue"}
 
 
-def test_a_released_pod_that_is_held_back_again_stays() -> None:
+def test_ungated_pod_may_be_gated_by_another_plugin() -> None:
     gates, claims = [{"name": "g"}], [{"name": "c", "resourceClaimName": "missing"}]
     waiting = pod(schedulingGates=gates)
     released = pod()
@@ -126,7 +126,7 @@ WITHOUT_HINTS = [
     ("its labels", updated(pod(cpu="2", nodeSelector={"pool": "x"}), pod("p", {"a": "b"}, cpu="2")), True),
     ("its status", updated(pod(cpu="2"), pod(cpu="2", status={"phase": "Pending"})), False),
 ]
-"""Before 1.32 every event counts that a rejector asked for, and reaches only pods that it may concern."""
+"""Name, event, and whether the pod moves. Before 1.32 every event that a rejector registered for counts."""
 
 
 @pytest.mark.parametrize(("event", "moved"), [case[1:] for case in WITHOUT_HINTS], ids=[c[0] for c in WITHOUT_HINTS])
@@ -147,8 +147,11 @@ def test_without_hints(event: Json, moved: bool) -> None:
         ("1.31", "InProgress", True, False),  # there the requests are compared
     ],
 )
-def test_a_pod_that_is_being_resized(version: str, resize: str, gate: bool, moved: bool) -> None:
-    """AssignedPodUpdated of 1.30 takes the status for it that room is made; nothing else of the pod changes."""
+def test_resize_status_wakes_pods_in_1_30(version: str, resize: str, gate: bool, moved: bool) -> None:
+    """AssignedPodUpdated of 1.30 takes the resize status as a sign of free resources.
+
+    Nothing else of the pod changes.
+    """
     before = pod("r", cpu="1", nodeName="n1")
     event = updated(before, {**before, "status": {"resize": resize}})
     gates = {"InPlacePodVerticalScaling": gate}
@@ -198,21 +201,21 @@ LABELS = [
 
 
 @pytest.mark.parametrize(("event", "older", "newer"), [case[1:] for case in LABELS], ids=[c[0] for c in LABELS])
-def test_labels(event: Json, older: list[str], newer: list[str]) -> None:
+def test_event_labels(event: Json, older: list[str], newer: list[str]) -> None:
     for version, labels in (("1.31", older), ("1.32", newer)):
         found = woken(event, node(), pod(cpu="2"), version=version)
         assert [each["event"] for each in found["events"]] == labels
 
 
-def test_before_1_31_updates_of_pods_are_all_alike() -> None:
+def test_pod_updates_have_one_label_before_1_31() -> None:
     event = updated(pod("r", nodeName="n1"), pod("r", {"a": "b"}, nodeName="n1"))
     found = woken(event, node(), pod(cpu="2"), version="1.30")
     assert [each["event"] for each in found["events"]] == ["AssignedPodUpdate"]
 
 
 @pytest.mark.parametrize(("version", "moved"), [("1.30", False), ("1.31", True)])
-def test_pods_that_come_reach_those_that_spread(version: str, moved: bool) -> None:
-    """In 1.30 only those whose affinity they match."""
+def test_added_pod_wakes_pods_with_spread_constraints(version: str, moved: bool) -> None:
+    """In 1.30 an added pod wakes only pods whose affinity it matches."""
     spread = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
     spread["labelSelector"] = {"matchLabels": {"app": "p"}}
     waiting = pod("p", {"app": "p"}, topologySpreadConstraints=[spread])
@@ -235,7 +238,7 @@ def test_pods_that_come_reach_those_that_spread(version: str, moved: bool) -> No
         ({"action": "Add", "new": {"kind": "Node", "metadata": []}}, "got `array`"),
     ],
 )
-def test_events_that_cannot_be_read(event: Json, problem: str) -> None:
+def test_invalid_events_are_errors(event: Json, problem: str) -> None:
     with pytest.raises(kschedctl.KschedctlError, match=problem):
         woken(event, node(), LARGE)
 
@@ -251,7 +254,7 @@ def test_pods_that_nothing_can_wake() -> None:
             woken(added(NODE_FOR_IT), node(), waiting)
 
 
-def test_kinds_that_scheduling_does_not_read_make_no_event() -> None:
+def test_unread_kinds_cause_no_event() -> None:
     found = woken(added({"kind": "ConfigMap", "metadata": {"name": "c"}}), node(), LARGE)
     assert (found["events"], found["moved"]) == ([], False)
 
@@ -261,8 +264,8 @@ def test_kinds_that_scheduling_does_not_read_make_no_event() -> None:
     [({"allocation": {"devices": {}}}, "Queue"), ({"reservedFor": []}, "QueueSkip"), ({}, "QueueSkip")],
     ids=["allocated nothing", "an empty list", "as it was"],
 )
-def test_a_claim_with_an_empty_allocation_is_allocated(status: Json, hint: str) -> None:
-    """A pointer to nothing is not the same as none, an empty list is (apiequality.Semantic.DeepEqual)."""
+def test_claim_with_an_empty_allocation_is_allocated(status: Json, hint: str) -> None:
+    """A pointer to an empty struct differs from nil, but an empty list does not (apiequality.Semantic.DeepEqual)."""
     request = {"name": "r", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}}
     claim = {
         "apiVersion": "resource.k8s.io/v1",
@@ -290,8 +293,8 @@ def grouped(name: str) -> Json:
     ],
     ids=["completes it", "of no group", "one is missing still", "of another namespace"],
 )
-def test_the_pod_that_completes_a_gang_lets_the_others_in(least: int, event: Json, after: str) -> None:
-    """addPodToSchedulingQueue counts it among the group's pods before anybody hears of it (eventhandlers.go)."""
+def test_pod_that_completes_a_gang_wakes_the_others(least: int, event: Json, after: str) -> None:
+    """addPodToSchedulingQueue adds the pod to its group before any event is handled (eventhandlers.go)."""
     gang = {"schedulingPolicy": {"gang": {"minCount": least}}}
     group = {"kind": "PodGroup", "apiVersion": "scheduling.k8s.io/v1alpha2", "spec": gang}
     group["metadata"] = {"name": "g", "namespace": "d"}
@@ -300,8 +303,8 @@ def test_the_pod_that_completes_a_gang_lets_the_others_in(least: int, event: Jso
     assert (found["gatingPlugin"], found["before"], found["after"]) == ("GangScheduling", "unschedulable", after)
 
 
-def test_what_devices_give_a_pod_is_no_request_that_becomes_smaller() -> None:
-    """extractPodScaleDown leaves UseDRANodeAllocatableResourceClaimStatus out (framework/events.go)."""
+def test_device_backed_requests_are_not_a_scale_down() -> None:
+    """extractPodScaleDown ignores UseDRANodeAllocatableResourceClaimStatus (framework/events.go)."""
     given = {"nodeAllocatableResourceClaimStatuses": [{"resourceClaimName": "c", "resources": {"cpu": "1"}}]}
     event = updated(pod("r", nodeName="n1", status=given), pod("r", nodeName="n1"))
     found = woken(event, node(), LARGE, gates={"DRANodeAllocatableResources": True})
@@ -330,8 +333,8 @@ BROKEN = taint_rule("NoSchedule", driver="gpu")
     ],
     ids=["it goes", "without the gate", "it comes", "of one device", "of another driver", "other effect", "as it was"],
 )
-def test_a_rule_that_taints_devices_is_an_update_of_their_slices(event: Json, gate: bool, events: int) -> None:
-    """The scheduler hears of no rule, but of the slices of which devices come to have other taints (syncSlice)."""
+def test_device_taint_rule_is_an_update_of_resource_slices(event: Json, gate: bool, events: int) -> None:
+    """The scheduler gets no event about the rule, but one for each slice whose devices have new taints (syncSlice)."""
     request = {"name": "r", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}}
     claim = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "spec": {"devices": {"requests": [request]}}}
     claim["metadata"] = {"name": "c", "namespace": "d", "uid": "c"}
@@ -362,7 +365,7 @@ def test_a_rule_that_taints_devices_is_an_update_of_their_slices(event: Json, ga
     ],
     ids=["deleted", "bound by another", "ended", "otherwise updated", "an earlier one of its name"],
 )
-def test_a_pod_that_is_no_longer_to_be_scheduled_is_in_no_queue(event: Json, after: str) -> None:
-    """deletePodFromSchedulingQueue comes after all events that the change makes (eventhandlers.go)."""
+def test_pod_that_is_no_longer_pending_leaves_the_queue(event: Json, after: str) -> None:
+    """deletePodFromSchedulingQueue is called after all events of the change (eventhandlers.go)."""
     found = woken(event, node(), LARGE)
     assert (found["before"], found["after"], found["moved"]) == ("unschedulable", after, not after)

@@ -119,14 +119,14 @@ NODES: list[tuple[str, Json, tuple[Json, ...], list[tuple[str, str]], bool]] = [
     ),
     ("spread: no such keys", added(node("n2")), (node(), SPREADING), [("NodeAdd", SKIP)], False),
 ]
-"""What, the event, objects, the events and hints of both versions, and whether the pod moved."""
+"""Name, event, objects, the events and hints of both versions, and whether the pod moved."""
 
 
 @pytest.mark.parametrize("version", ["1.30", "1.31"])
 @pytest.mark.parametrize(
     ("event", "objects", "hints", "moved"), [case[1:] for case in NODES], ids=[c[0] for c in NODES]
 )
-def test_nodes(version: str, event: Json, objects: tuple[Json, ...], hints: list[Any], moved: bool) -> None:
+def test_node_events(version: str, event: Json, objects: tuple[Json, ...], hints: list[Any], moved: bool) -> None:
     found = woken(event, *objects, version=version)
     assert (list_hints(found), found["moved"], found["undecided"], found["notReplayed"]) == (hints, moved, False, [])
 
@@ -278,7 +278,7 @@ DIFFER: list[tuple[str, Json, tuple[Json, ...], dict[str, tuple[list[tuple[str, 
         },
     ),
 ]
-"""What, the event, objects; version -> the events and hints, and whether the pod moved."""
+"""Name, event, objects, and version -> the events and hints, and whether the pod moved."""
 
 
 @pytest.mark.parametrize(
@@ -286,7 +286,9 @@ DIFFER: list[tuple[str, Json, tuple[Json, ...], dict[str, tuple[list[tuple[str, 
     [(*case[1:3], version, *wanted) for case in DIFFER for version, wanted in case[3].items()],
     ids=[f"{case[0]}, {version}" for case in DIFFER for version in case[3]],
 )
-def test_what_differs(event: Json, objects: tuple[Json, ...], version: str, hints: list[Any], moved: bool) -> None:
+def test_differences_between_1_30_and_1_31(
+    event: Json, objects: tuple[Json, ...], version: str, hints: list[Any], moved: bool
+) -> None:
     found = woken(event, *objects, version=version)
     assert (list_hints(found), found["moved"], found["undecided"]) == (hints, moved, False)
 
@@ -307,7 +309,7 @@ def resized(name: str, before: str, after: str, **spec: Any) -> Json:
     ],
     ids=["a pod on a node", "the pod itself", "it asks for nothing any more"],
 )
-def test_resizes(event: Json, moved: dict[str, bool]) -> None:
+def test_resize_events(event: Json, moved: dict[str, bool]) -> None:
     gates = {"InPlacePodVerticalScaling": True}
     objects = node(), pod("r", cpu="1", nodeName="n1"), LARGE
     assert {v: woken(event, *objects, version=v, gates=gates)["moved"] for v in moved} == moved
@@ -315,7 +317,7 @@ def test_resizes(event: Json, moved: dict[str, bool]) -> None:
 
 @pytest.mark.parametrize("hinted", [True, False])
 def test_without_hints_resizes_of_1_31_are_updates_of_any_kind(hinted: bool) -> None:
-    """AssignedPodUpdated moves all pods by AssignedPodUpdate, which plugins hear of that ask for changed labels."""
+    """AssignedPodUpdated moves all pods by AssignedPodUpdate, an event of plugins that register for changed labels."""
     before = pod("db", {"app": "db"}, cpu="200m", nodeName="n1")
     event = updated(before, pod("db", {"app": "db"}, cpu="100m", nodeName="n1"))
     gates = {"InPlacePodVerticalScaling": True, "SchedulerQueueingHints": hinted}
@@ -324,8 +326,8 @@ def test_without_hints_resizes_of_1_31_are_updates_of_any_kind(hinted: bool) -> 
 
 
 @pytest.mark.parametrize(("version", "rejectors"), [("1.30", []), ("1.31", ["NodeAffinity"])])
-def test_plugins_that_leave_all_nodes_out(version: str, rejectors: list[str]) -> None:
-    """Before 1.31 nobody is remembered to have refused the pod: it is tried again after its back-off."""
+def test_rejection_of_all_nodes_has_no_rejector_before_1_31(version: str, rejectors: list[str]) -> None:
+    """Before 1.31 no plugin is recorded as the rejector, so the pod is retried after its backoff."""
     field = {"key": "metadata.name", "operator": "In", "values": ["gone"]}
     terms = {"nodeSelectorTerms": [{"matchFields": [field]}]}
     waiting = pod(affinity={"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}})
@@ -367,7 +369,7 @@ CLAIMED = "PersistentVolumeClaim"
     ],
 )
 def test_plugins_that_had_no_hints_in_1_30(plugin: str, in_1_31: list[tuple[str, bool]]) -> None:
-    """Kind, and whether there is a hint; of pods TaintToleration asks since there is one."""
+    """Each event has its kind, and whether there is a hint. TaintToleration registers for pods since it has one."""
     assert list_events("1.31", plugin) == in_1_31
     skipped = ("Pod", True) if plugin == "TaintToleration" else None
     assert list_events("1.30", plugin) == [(kind, False) for kind, hint in in_1_31 if (kind, hint) != skipped]
@@ -385,8 +387,8 @@ def test_limits_of_in_tree_disks(plugin: str) -> None:
 
 
 @pytest.mark.parametrize(("version", "queue"), [("1.30", "unschedulable"), ("1.31", "backoff")])
-def test_a_run_of_the_queue(version: str, queue: str) -> None:
-    """A pod comes to the emptier zone, where the one that waits has no room: now it may go to the other zone."""
+def test_hints_in_a_run_of_the_queue(version: str, queue: str) -> None:
+    """A pod comes to the emptier zone. The waiting pod has no room there, but may then go to the other zone."""
     nodes = node("n1", ZONE, cpu="2"), node("n2", {"zone": "b"}, cpu="500m")
     there = pod("there", {"app": "p"}, nodeName="n1")
     urgent = {"priority": 10, "preemptionPolicy": "Never"}
@@ -408,8 +410,11 @@ def test_a_run_of_the_queue(version: str, queue: str) -> None:
         ("1.33", {"SchedulingGates", "DynamicResources"}, False),
     ],
 )
-def test_what_gated_pods_hear(version: str, rejectors: set[str], heard: bool) -> None:
-    """By movePodsToActiveOrBackoffQueue: before 1.34 all events, unless scheduling gates ever held the pod back."""
+def test_events_for_gated_pods(version: str, rejectors: set[str], heard: bool) -> None:
+    """Upstream: movePodsToActiveOrBackoffQueue.
+
+    Before 1.34 gated pods get all events, unless scheduling gates ever rejected the pod.
+    """
     gates = {"DynamicResourceAllocation": True}
     objects = [pod(), pod("gone", nodeName="n1")]
     scheduler = Scheduler(kschedctl.Cluster.from_objects(objects, kube_version=version, feature_gates=gates))

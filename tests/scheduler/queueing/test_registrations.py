@@ -16,13 +16,13 @@ GATES = {"default": {}, "gang": {"GenericWorkload": True, "GangScheduling": True
 
 
 @pytest.mark.parametrize("profile", GATES)
-def test_plugins_ask_for_what_upstreams_do(profile: str) -> None:
+def test_plugins_register_for_the_events_of_upstreams_plugins(profile: str) -> None:
     scheduler = Scheduler(kschedctl.Cluster.from_objects([], feature_gates=GATES[profile]))
     found = scheduler.get_registrations("default-scheduler").by_plugin
     assert {plugin: sorted(map(written, asked)) for plugin, asked in found.items()} == WANTED[profile]
 
 
-def test_without_hints_every_event_counts() -> None:
+def test_events_have_no_hints_if_hints_are_off() -> None:
     cluster = kschedctl.Cluster.from_objects([], kube_version="1.32", feature_gates={"SchedulerQueueingHints": False})
     asked = Scheduler(cluster).get_registrations("default-scheduler").by_plugin
     assert {each.hint for events in asked.values() for each in events} == {None}
@@ -60,7 +60,7 @@ plugin there."""
 
 
 @pytest.mark.parametrize("version", OF_VERSIONS)
-def test_older_versions(version: str) -> None:
+def test_registrations_of_older_versions(version: str) -> None:
     cluster = kschedctl.Cluster.from_objects([], kube_version=version)
     found = Scheduler(cluster).get_registrations("default-scheduler").by_plugin
     wanted = {**WANTED["default"], **OF_VERSIONS[version]}
@@ -96,7 +96,7 @@ NODE_LABELS = "Node: Add, UpdateNodeLabel, UpdateNodeTaint (always Queue)"
         ("SchedulingGates", []),
     ],
 )
-def test_before_hints(plugin: str, asked: list[str]) -> None:
+def test_registrations_before_hints(plugin: str, asked: list[str]) -> None:
     cluster = kschedctl.Cluster.from_objects([], kube_version="1.31")
     found = Scheduler(cluster).get_registrations("default-scheduler").by_plugin
     assert sorted(map(written, found[plugin])) == asked
@@ -132,8 +132,8 @@ EVERY_POD_UPDATE = "Pod: Add, Delete, Update (always Queue)"
         ("SchedulingGates", []),
     ],
 )
-def test_the_oldest(plugin: str, asked: list[str]) -> None:
-    """By EventsToRegister of v1.30.10; hints are off by default."""
+def test_registrations_of_1_30(plugin: str, asked: list[str]) -> None:
+    """Upstream: EventsToRegister of v1.30.10, where hints are off by default."""
     cluster = kschedctl.Cluster.from_objects([], kube_version="1.30")
     found = Scheduler(cluster).get_registrations("default-scheduler").by_plugin
     assert sorted(map(written, found[plugin])) == asked

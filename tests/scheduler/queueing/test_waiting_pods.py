@@ -59,7 +59,7 @@ def run(*objects: Json, plugin: str = "Approval", closed: bool = False) -> Json:
     return kschedctl.run_queue(cluster, closed_loop=closed).to_dict()
 
 
-def test_a_pod_that_waits_holds_its_node() -> None:
+def test_waiting_pod_holds_its_node() -> None:
     found = run(node(1), pod("a"), pod("b", "yes"))
     first, second = found["cycles"]
     assert (first["waiting"], "bound" in first) == ({"d/a": "n"}, False)
@@ -67,7 +67,7 @@ def test_a_pod_that_waits_holds_its_node() -> None:
     assert (found["waitingOnPermit"], found["queueAfter"]) == ({"d/a": "n"}, {"d/b": "unschedulable"})
 
 
-def test_one_that_is_refused_leaves_its_node() -> None:
+def test_rejected_pod_leaves_its_node() -> None:
     found = run(node(1), pod("a", "no"), pod("b", "yes"))
     first, second = found["cycles"]
     failure = {"code": "Unschedulable", "message": "0/1 nodes are available: 1 nobody pays for it.", "nominated": ""}
@@ -76,14 +76,16 @@ def test_one_that_is_refused_leaves_its_node() -> None:
     assert found["queueAfter"] == {"d/a": "unschedulable"}
 
 
-def test_those_that_wait_for_each_other_are_bound_together() -> None:
+def test_pods_that_wait_for_each_other_are_bound_together() -> None:
     first, second = run(node(), pod("a"), pod("b"), plugin="Pairs")["cycles"]
     assert (first["waiting"], second["bound"]) == ({"d/a": "n"}, {"d/a": "n", "d/b": "n"})
 
 
-def test_who_waited_in_vain_makes_room_for_others() -> None:
-    """Each is tried, and waits until its time is over, when the others hear that a pod left the node. Who waited in
-    vain once holds the node in the end: it would go on for ever."""
+def test_timed_out_pod_makes_room_for_others() -> None:
+    """Each pod is tried, and waits until it times out, which wakes the others.
+
+    The replay ends with a pod that timed out once and holds the node again, because it would go on forever.
+    """
     found = run(node(1), pod("a"), pod("b"), closed=True)
     told = [(cycle["popped"], *cycle.get("waiting", ()), *cycle.get("failed", ())) for cycle in found["cycles"]]
     assert told[:3] == [("d/a", "d/a"), ("d/b", "d/b"), ("d/a", "d/a")]
@@ -94,8 +96,8 @@ def test_who_waited_in_vain_makes_room_for_others() -> None:
     assert list(found["waitingOnPermit"].values()) == ["n"]
 
 
-def test_one_that_waits_is_preempted_without_being_deleted() -> None:
-    """The first needs the second beside it, so that the third comes before it once more, and takes the rest."""
+def test_waiting_pod_is_preempted_without_being_deleted() -> None:
+    """d/a needs d/b on its node, so d/c is tried before d/a is retried, and takes the remaining CPU."""
     term = {"labelSelector": {"matchLabels": {"app": "friend"}}, "topologyKey": "kubernetes.io/hostname"}
     needy = pod("a", "yes", priority=9)
     needy["spec"]["affinity"] = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}

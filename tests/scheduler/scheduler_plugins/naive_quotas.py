@@ -22,7 +22,10 @@ GONE_TWICE = "gone twice"
 
 @dataclass(frozen=True)
 class NaivePod:
-    """``started`` in seconds, None for not yet; ``protected``: the one budget there is selects it."""
+    """A pod.
+
+    ``started`` is in seconds, or None if it has not started. ``protected`` pods are selected by the only PDB.
+    """
 
     name: str
     namespace: str
@@ -38,7 +41,7 @@ class NaivePod:
 
 @dataclass
 class NaiveQuota:
-    """None for a max is no max; of the extended resource without a min or a max 0 and no limit hold."""
+    """A quota. ``most`` is None without a max. An extended resource that is missing has a min of 0, but no max."""
 
     least: Amounts
     most: Amounts | None
@@ -60,7 +63,7 @@ class NaiveVictims(NamedTuple):
 
 
 class Asking(NamedTuple):
-    """The pod, and what nominated pods count with besides: those of its quota, and those of others."""
+    """The pending pod, and the additional usage of nominated pods, in its own quota and in the others."""
 
     pod: NaivePod
     ours: Amounts
@@ -98,7 +101,7 @@ def less_by_importance(now: count[int]) -> Callable[[NaivePod, NaivePod], bool]:
 
 
 class NaiveNode:
-    """One node: what there is of both resources, the pods, and how quotas are used while some are gone."""
+    """One node: its capacity of both resources, its pods, and the usage of the quotas while some pods are removed."""
 
     def __init__(self, capacity: Amounts, pods: Sequence[NaivePod], quotas: dict[str, NaiveQuota]) -> None:
         self.capacity, self.pods = capacity, list(pods)

@@ -78,12 +78,12 @@ def test_more_than_all_mins_together() -> None:
     assert reasons(*BOTH, pod("b/old", "n1", cpu="7"), pod("a/web", cpu="1001m")) == [MIN]
 
 
-def test_a_namespace_without_a_quota_passes() -> None:
+def test_namespace_without_a_quota_passes() -> None:
     assert reasons(BOTH[1], pod("b/old", "n1", cpu="8"), pod("a/web", cpu="9")) == []
 
 
-def test_a_max_that_does_not_name_memory_allows_none() -> None:
-    """Upstream makes of what is not named 0; of extended resources no limit."""
+def test_max_without_memory_allows_no_memory() -> None:
+    """Upstream takes a missing amount as 0, but a missing extended resource as unlimited."""
     assert reasons(quota("a", {"cpu": "9", "memory": "9Gi"}, {"cpu": "9"}), pod("a/web", cpu="1", memory="1")) == [MAX]
     assert reasons(quota("a", {"cpu": "9", "example.com/gpu": "1"}, {"cpu": "9"}), pod("a/web", cpu="1", gpu="1")) == []
 
@@ -93,13 +93,13 @@ def test_no_min_guarantees_nothing() -> None:
     assert reasons(quota("a", {"cpu": "9"}, None), pod("a/web", cpu="1")) == []
 
 
-def test_what_nominated_pods_of_the_namespace_will_use_counts() -> None:
+def test_nominated_pods_of_the_namespace_count() -> None:
     waiting = [pod("a/first", priority=5, nominated="n1", cpu="4")]
     assert reasons(*BOTH, *waiting, pod("a/web", priority=5, cpu="3")) == [MAX]
     assert reasons(*BOTH, *waiting, pod("a/web", priority=6, cpu="3")) == []
 
 
-def test_what_nominated_pods_of_others_are_guaranteed_counts() -> None:
+def test_nominated_pods_within_the_min_of_others_count() -> None:
     """b/first counts while b uses no more than its min of 4."""
     waiting = pod("b/first", nominated="n1", cpu="3")
     assert reasons(*BOTH, waiting, pod("a/web", cpu="6")) == [MIN]
@@ -113,8 +113,8 @@ def test_sidecars_count_as_init_containers() -> None:
     assert reasons(*BOTH, web) == []
 
 
-def test_placed_pods_use_the_quota_up() -> None:
-    """Of 6 of 1 cpu each in a namespace with a max of 3."""
+def test_placed_pods_use_up_the_quota() -> None:
+    """Six pods of 1 CPU each are in a namespace with a max of 3 CPUs."""
     pods = [pod(f"a/p{i}", cpu="1") for i in range(6)]
     objects = [NODE, quota("a", {"cpu": "9"}, {"cpu": "3"}), *pods]
     scheduler = Scheduler(Cluster.from_objects(objects, config=CONFIG, other_builds=True))
@@ -123,7 +123,7 @@ def test_placed_pods_use_the_quota_up() -> None:
     assert simulation.view.node.tolist() == [0, 0, 0, -1, -1, -1]
 
 
-def test_a_broken_amount_names_the_quota() -> None:
+def test_invalid_amount_names_the_quota() -> None:
     with pytest.raises(InputError) as error:
         reasons(quota("a", {"cpu": "four"}, None), pod("a/web", cpu="1"))
     assert error.value.where == "ElasticQuota a/of-a, spec.min"

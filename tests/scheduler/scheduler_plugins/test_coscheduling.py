@@ -113,7 +113,7 @@ def test_pre_filter(objects: list[Json], refused: str) -> None:
     ],
 )
 def test_cluster_resources(running: list[Json], wanted: Json, gap: str) -> None:
-    """Two nodes of 3 cpu; what the group's own pods take is free to it."""
+    """There are two nodes of 3 CPUs, where resources of the group's own pods count as free."""
     nodes = [node("node-a", "3", **{"example.com/gpu": "2"}), node("node-b", "3")]
     report = explain(cluster_of(*nodes, *running, A, B, group("pg1", 2, minResources=wanted)), "ns/p1a").to_dict()
     reasons = report["preFilter"]["Coscheduling"]["reasons"]
@@ -121,8 +121,9 @@ def test_cluster_resources(running: list[Json], wanted: Json, gap: str) -> None:
     assert not gap or reasons[0].startswith(f"resource gap: map[{gap}")
 
 
-def test_resources_that_are_covered_stay_covered() -> None:
-    """One node of 4 cpu is free, the other overbooked by 2: that counts only before the 4 that are wanted are found."""
+def test_resources_stay_covered_once_found() -> None:
+    """One node of 4 CPUs is free, and the other is overcommitted by 2, which counts only before the 4 wanted CPUs are
+    found."""
     for overbooked, gap in (("node-b", []), ("node-a", ["resource gap: map[cpu:{{2000 -3} {<nil>}  DecimalSI}]"])):
         pods = [pod(name, cpu="3", on=overbooked) for name in "xy"]
         wanted = group("pg1", 2, minResources={"cpu": "4"})
@@ -168,14 +169,14 @@ REJECTED = "PodGroup ns/pg1 gets rejected due to Pod p is unschedulable even aft
     ],
 )
 def test_post_filter(objects: list[Json], reasons: list[str]) -> None:
-    """A tenth that is missing is a small gap, a ninth is not."""
+    """If a tenth of the pods is missing, the gap is small enough, but not with a ninth."""
     report = explain(cluster_of(node("node"), *objects), "ns/p")
     assert report.message is not None
     assert report.message.startswith("0/1 nodes are available: 1 Insufficient cpu.")
     assert [each for each in (REJECTED, "can not find pod group") if each in report.message] == reasons
 
 
-def test_the_gap_that_is_small() -> None:
+def test_percentage_determines_the_small_gap() -> None:
     objects = [node("node"), pod("p", "pg1", cpu="9"), pod("p1", "pg1", on="node"), group("pg1", 2)]
     for percentage, given_up in ((50, False), (49, True), (0, True), (100, False)):
         report = explain(cluster_of(*objects, podGroupRejectPercentage=percentage), "ns/p")
@@ -240,7 +241,7 @@ def test_arguments(args: dict[str, int], error: str) -> None:
         Scheduler(cluster_of(node("node"), **args))
 
 
-def test_amounts_that_are_none() -> None:
+def test_invalid_amounts_are_errors() -> None:
     with pytest.raises(InputError, match=r"PodGroup ns/pg1, spec\.minResources"):
         explain(cluster_of(node("node"), A, group("pg1", 1, minResources={"cpu": "lots"})), "ns/p1a")
 
@@ -260,13 +261,13 @@ def placed(*objects: Json, **args: int) -> tuple[dict[str, str], dict[str, str]]
     return there, {names[o.position]: o.message for o in outcomes if o.verdict != SCHEDULED}
 
 
-def test_a_gang_is_placed_when_it_is_complete() -> None:
+def test_gang_is_placed_when_it_is_complete() -> None:
     there, _ = placed(node("n"), *(pod(name, "pg1", cpu="1") for name in "abc"), group("pg1", 3))
     assert there.keys() == set("abc")
 
 
-def test_a_gang_that_does_not_fit_leaves_its_room_to_others() -> None:
-    """Three of its four pods would fit; the older gang is tried first, and the pod after it gets the room."""
+def test_gang_that_does_not_fit_leaves_its_room_to_others() -> None:
+    """Three of its four pods would fit. The older gang is tried first, and the pod after it gets the room."""
     gang = [pod(f"g{i}", "pg1", cpu="1.3") for i in range(4)]
     there, messages = placed(node("n"), *gang, pod("z", cpu="4"), group("pg1", 4, created=EARLY))
     assert there == {"z": "n"}
@@ -274,7 +275,7 @@ def test_a_gang_that_does_not_fit_leaves_its_room_to_others() -> None:
     assert all(message.startswith("0/1 nodes are available: 1 Insufficient cpu.") for message in messages.values())
 
 
-def test_those_that_waited_are_told_why_they_wait_no_longer() -> None:
+def test_waiting_pods_get_the_reason_of_their_rejection() -> None:
     gang = [pod(f"g{i}", "pg1", cpu="1.3") for i in range(4)]
     _, messages = placed(node("n"), *gang, group("pg1", 4))
     waited = "0/1 nodes are available: 1 optimistic rejection in PostFilter."
@@ -290,8 +291,8 @@ def test_those_that_waited_are_told_why_they_wait_no_longer() -> None:
     ("own", "args", "seconds"),
     [(10, 60, "10s"), (None, 90, "1m30s"), (None, 0, "1m0s"), (0, 30, "30s"), (0, 0, "0s"), (7200, 60, "15m0s")],
 )
-def test_how_long_it_waits(own: int | None, args: int, seconds: str) -> None:
-    """As the group says, else the arguments, else a minute; the framework allows no more than 15."""
+def test_waiting_time_of_a_gang(own: int | None, args: int, seconds: str) -> None:
+    """The group's own time comes first, then the argument, then a minute. The framework allows at most 15 minutes."""
     spec = {} if own is None else {"scheduleTimeoutSeconds": own}
     gang = [pod("a", "pg1"), pod("b", "pg1", schedulerName="other")]
     _, messages = placed(node("n"), *gang, group("pg1", 2, **spec), permitWaitingTimeSeconds=args)
@@ -304,19 +305,19 @@ def test_more_pods_than_needed_are_placed_as_they_fit() -> None:
     assert (len(there), len(messages)) == (3, 2)
 
 
-def test_pods_with_a_node_count() -> None:
+def test_running_pods_count_for_the_gang() -> None:
     running = pod("run", "pg1", cpu="1", on="n")
     there, _ = placed(node("n"), running, pod("a", "pg1", cpu="3"), group("pg1", 2))
     assert there == {"a": "n"}
 
 
-def test_a_group_that_does_not_exist() -> None:
+def test_missing_group() -> None:
     there, messages = placed(node("n"), pod("a", "none"), pod("b"))
     assert there == {"b": "n"}
     assert messages == {"a": "0/1 nodes are available: 1 PodGroup not found."}
 
 
-def test_a_gang_makes_room_as_a_whole_or_not_at_all() -> None:
+def test_gang_preempts_as_a_whole_or_not_at_all() -> None:
     low = [pod(f"low{i}", cpu="2", on="n", priority=-1) for i in range(2)]
     gang = [pod(f"g{i}", "pg1", cpu="2") for i in range(2)]
     there, _ = placed(node("n"), *low, *gang, group("pg1", 2))
@@ -325,8 +326,8 @@ def test_a_gang_makes_room_as_a_whole_or_not_at_all() -> None:
     assert (there, messages.keys()) == ({}, {"g0", "g1", "g2"})
 
 
-def test_members_in_another_scheduler_are_not_waited_for() -> None:
-    """Its own scheduler knows nothing of groups: it is not this one's to place, but it is a sibling."""
+def test_members_of_another_scheduler_never_complete_the_gang() -> None:
+    """The other scheduler does not know groups. Its pod is a sibling, but this scheduler cannot place it."""
     gang = [pod("a", "pg1", cpu="1"), pod("b", "pg1", cpu="1", schedulerName="other")]
     there, messages = placed(node("n"), *gang, group("pg1", 2))
     assert there == {}
@@ -342,10 +343,10 @@ def test_members_in_another_scheduler_are_not_waited_for() -> None:
     running=st.integers(0, 3),
     nodes=st.integers(1, 3),
 )
-def test_never_a_part_of_a_gang(
+def test_gang_is_never_placed_partially(
     sizes: list[tuple[int, int]], cpus: list[int], priorities: list[int], running: int, nodes: int
 ) -> None:
-    """Of a gang none of whose pods had a node, none has one afterwards, or as many as it needs at the least."""
+    """If no pod of a gang had a node before, either none has one afterwards, or at least as many as the gang needs."""
     objects = [node(f"n{i}") for i in range(nodes)]
     objects += [pod(f"run{i}", cpu="2", on="n0", priority=-1) for i in range(running)]
     numbers = iter(range(20))
@@ -377,12 +378,12 @@ def queued(*objects: Json, **args: int) -> tuple[dict[str, str], list[str]]:
     return bound, [failed.message for cycle in run.cycles for failed in cycle.failed.values()]
 
 
-def test_the_queue_binds_a_gang_when_it_is_complete() -> None:
+def test_queue_binds_a_gang_when_it_is_complete() -> None:
     gang = [pod(f"g{i}", "pg1", cpu="1") for i in range(3)]
     assert queued(node("n"), *gang, group("pg1", 3))[0] == {f"ns/g{i}": "n" for i in range(3)}
 
 
-def test_the_queue_never_binds_a_part_of_a_gang() -> None:
+def test_queue_never_binds_a_part_of_a_gang() -> None:
     gang = [pod(f"g{i}", "pg1", cpu="1.3") for i in range(4)]
     bound, messages = queued(node("n"), *gang, group("pg1", 4))
     assert bound == {}

@@ -25,8 +25,8 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.gang_history import GangHistory
 
 
-class Asked(NamedTuple):
-    """A pod of the table: when it could be tried first, in seconds from now."""
+class TriedPod(NamedTuple):
+    """A pod of the table, with its first possible attempt in seconds from now."""
 
     name: str
     namespace: str
@@ -43,67 +43,67 @@ class Created(NamedTuple):
 
 HIGH, LOW = 100, 10
 LESS = {
-    "p1.priority less than p2.priority": (Asked("p1", "ns1", LOW), Asked("p2", "ns2", HIGH), [], False),
-    "p1.priority greater than p2.priority": (Asked("p1", "ns1", HIGH), Asked("p2", "ns2", LOW), [], True),
-    "p1 is added earlier than p2": (Asked("p1", "ns1", HIGH, "", 1), Asked("p2", "ns2", HIGH, "", 2), [], True),
-    "p2 is added earlier than p1": (Asked("p1", "ns1", HIGH, "", 2), Asked("p2", "ns2", HIGH, "", 1), [], False),
+    "p1.priority less than p2.priority": (TriedPod("p1", "ns1", LOW), TriedPod("p2", "ns2", HIGH), [], False),
+    "p1.priority greater than p2.priority": (TriedPod("p1", "ns1", HIGH), TriedPod("p2", "ns2", LOW), [], True),
+    "p1 is added earlier than p2": (TriedPod("p1", "ns1", HIGH, "", 1), TriedPod("p2", "ns2", HIGH, "", 2), [], True),
+    "p2 is added earlier than p1": (TriedPod("p1", "ns1", HIGH, "", 2), TriedPod("p2", "ns2", HIGH, "", 1), [], False),
     "less, p1 belongs to pg1": (
-        Asked("p1", "ns1", LOW, "pg1"),
-        Asked("p2", "ns2", HIGH),
+        TriedPod("p1", "ns1", LOW, "pg1"),
+        TriedPod("p2", "ns2", HIGH),
         [Created("pg1", "ns1")],
         False,
     ),
     "greater, p1 belongs to pg1": (
-        Asked("p1", "ns1", HIGH, "pg1"),
-        Asked("p2", "ns2", LOW),
+        TriedPod("p1", "ns1", HIGH, "pg1"),
+        TriedPod("p2", "ns2", LOW),
         [Created("pg1", "ns1")],
         True,
     ),
     "p1 is earlier, and of pg1": (
-        Asked("p1", "ns1", HIGH, "pg1", 1),
-        Asked("p2", "ns2", HIGH, "", 2),
+        TriedPod("p1", "ns1", HIGH, "pg1", 1),
+        TriedPod("p2", "ns2", HIGH, "", 2),
         [Created("pg1", "ns1", 1)],
         True,
     ),
     "p2 is earlier, p1 of pg1": (
-        Asked("p1", "ns1", HIGH, "pg1", 2),
-        Asked("p2", "ns2", HIGH, "", 1),
+        TriedPod("p1", "ns1", HIGH, "pg1", 2),
+        TriedPod("p2", "ns2", HIGH, "", 1),
         [Created("pg1", "ns1", 2)],
         False,
     ),
     "less, of two groups": (
-        Asked("p1", "ns1", LOW, "pg1"),
-        Asked("p2", "ns2", HIGH, "pg2"),
+        TriedPod("p1", "ns1", LOW, "pg1"),
+        TriedPod("p2", "ns2", HIGH, "pg2"),
         [Created("pg1", "ns1", 1), Created("pg2", "ns2", 2)],
         False,
     ),
     "greater, of two groups": (
-        Asked("p1", "ns1", HIGH, "pg1"),
-        Asked("p2", "ns2", LOW, "pg1"),
+        TriedPod("p1", "ns1", HIGH, "pg1"),
+        TriedPod("p2", "ns2", LOW, "pg1"),
         [Created("pg1", "ns1", 1), Created("pg2", "ns2", 2)],
         True,
     ),
     "p1 is earlier, of two groups": (
-        Asked("p1", "ns1", HIGH, "pg1", 1),
-        Asked("p2", "ns2", HIGH, "pg2", 2),
+        TriedPod("p1", "ns1", HIGH, "pg1", 1),
+        TriedPod("p2", "ns2", HIGH, "pg2", 2),
         [Created("pg1", "ns1", 1), Created("pg2", "ns2", 2)],
         True,
     ),
     "lower and earlier, of two groups": (
-        Asked("p1", "ns", LOW, "pg2", 1),
-        Asked("p2", "ns", HIGH, "pg1", 2),
+        TriedPod("p1", "ns", LOW, "pg2", 1),
+        TriedPod("p2", "ns", HIGH, "pg1", 2),
         [Created("pg1", "ns", 1), Created("pg2", "ns", 2)],
         False,
     ),
     "equal priority and time, p1's group does not exist": (
-        Asked("p1", "ns1", HIGH, "pg2", 1),
-        Asked("p2", "ns2", HIGH, "pg2", 1),
+        TriedPod("p1", "ns1", HIGH, "pg2", 1),
+        TriedPod("p2", "ns2", HIGH, "pg2", 1),
         [Created("pg1", "ns1", 1), Created("pg2", "ns2", 2)],
         True,
     ),
     "equal priority and time, p2 belongs to pg2": (
-        Asked("p1", "ns1", HIGH, "", 1),
-        Asked("p2", "ns2", HIGH, "pg2", 1),
+        TriedPod("p1", "ns1", HIGH, "", 1),
+        TriedPod("p2", "ns2", HIGH, "pg2", 1),
         [Created("pg2", "ns2", 2)],
         True,
     ),
@@ -115,7 +115,7 @@ def format_time(seconds: int) -> str:
     return f"2026-01-01T00:00:{seconds:02d}Z"
 
 
-def build_pod_at_start(each: Asked) -> Json:
+def build_pod_at_start(each: TriedPod) -> Json:
     """Build the pod with its creation time."""
     made = pod(each.name, each.group, namespace=each.namespace, priority=each.priority)
     return {**made, "metadata": {**made["metadata"], "creationTimestamp": format_time(each.initial)}}
@@ -131,8 +131,8 @@ def plugin_of(cluster: Cluster) -> tuple[Coscheduling, Fork]:
 
 
 @pytest.mark.parametrize("case", LESS.values(), ids=LESS.keys())
-def test_less(case: tuple[Asked, Asked, list[Created], bool]) -> None:
-    """A pod that waits could be tried first when it was created."""
+def test_less(case: tuple[TriedPod, TriedPod, list[Created], bool]) -> None:
+    """The first possible attempt of a waiting pod is at its creation."""
     one, two, groups, want = case
     objects = [group(each.name, 1, each.namespace, created=format_time(each.seconds)) for each in groups]
     plugin, view = plugin_of(cluster_of(node("node"), build_pod_at_start(one), build_pod_at_start(two), *objects))
@@ -144,7 +144,10 @@ def test_less(case: tuple[Asked, Asked, list[Created], bool]) -> None:
 
 @pytest.mark.parametrize(("version", "after_others"), [("1.33", False), ("1.34", True), ("1.36", True)])
 def test_less_after_schedule_failure(version: str, after_others: bool) -> None:
-    """The older group is first, after it failed the younger one, and once that is forgotten the older again."""
+    """The older group is first.
+
+    After it failed the younger one is first, and once the failure is forgotten the older again.
+    """
     pods = [pod("p1", "pg1", priority=HIGH), pod("p2", "pg2", priority=HIGH)]
     groups = [group("pg1", 3, created=format_time(0)), group("pg2", 3, created=format_time(5))]
     objects = [node("node"), *pods, *groups]
@@ -167,7 +170,7 @@ def test_less_after_schedule_failure(version: str, after_others: bool) -> None:
 
 
 def test_pod_group_backoff_time() -> None:
-    """The first waits and has its siblings tried, one fits nowhere, and the last is not tried at all."""
+    """The first pod waits and activates its siblings, the second fits nowhere, and the last is not tried at all."""
     pods = [pod(f"pod{i}", "pg1", cpu="3") for i in (1, 2, 3)]
     run = run_queue(cluster_of(node("node"), *pods, group("pg1", 3), podGroupBackoffSeconds=1))
     assert [cycle.popped for cycle in run.cycles] == ["ns/pod1", "ns/pod2", "ns/pod3"]
@@ -179,7 +182,7 @@ def test_pod_group_backoff_time() -> None:
     assert "failed recently" not in str(without)
 
 
-def test_nobody_is_left_alone_whose_group_lacks_pods() -> None:
+def test_incomplete_group_gets_no_backoff() -> None:
     pods = [pod(f"pod{i}", "pg1", cpu="9") for i in (1, 2)]
     run = run_queue(cluster_of(node("node"), *pods, group("pg1", 3), podGroupBackoffSeconds=1))
     messages = [failed.message for cycle in run.cycles for failed in cycle.failed.values()]
@@ -187,7 +190,7 @@ def test_nobody_is_left_alone_whose_group_lacks_pods() -> None:
     assert all("cannot find enough sibling pods" in message for message in messages)
 
 
-def test_the_first_has_its_siblings_tried() -> None:
+def test_first_permitted_pod_activates_its_siblings() -> None:
     running = pod("r", "pg2", on="node")
     objects = [pod("a", "pg1"), pod("b", "pg1"), pod("c", "pg1"), running, pod("s", "pg2"), pod("t", "pg2")]
     plugin, view = plugin_of(cluster_of(node("node"), *objects, group("pg1", 3), group("pg2", 4)))
@@ -211,8 +214,9 @@ def popped(run: QueueRun) -> list[str]:
 @pytest.mark.parametrize(
     ("version", "order"), [("1.36", "a1 a2 b1 b2 b3 a3"), ("1.33", "a1 a2 a3 b1 b2 b3")], ids=["1.36", "1.33"]
 )
-def test_a_group_that_failed_comes_later(version: str, order: str) -> None:
-    """That the older one failed is not seen until pods are compared: its second pod is at the top of the heap."""
+def test_failed_group_is_ordered_later(version: str, order: str) -> None:
+    """The failure of the older group has no effect until pods are compared: its second pod is already at the top of the
+    heap."""
     pods = [pod(f"{name}{i}", f"pg-{name}", cpu=cpu) for name, cpu in (("a", "9"), ("b", "1")) for i in (1, 2, 3)]
     groups = [group("pg-a", 3, created=format_time(0)), group("pg-b", 3, created=format_time(5))]
     objects = [node("node"), *pods, *groups]
@@ -221,8 +225,8 @@ def test_a_group_that_failed_comes_later(version: str, order: str) -> None:
     assert run.cycles[order.split().index("b3")].bound.keys() == {"ns/b1", "ns/b2", "ns/b3"}
 
 
-def test_the_order_of_the_queue() -> None:
-    """By priority, then groups by their age, then pods as they came; nobody says that the order is left out."""
+def test_order_of_the_queue() -> None:
+    """Pods are ordered by priority, then groups by age, then pods by arrival. Nothing is reported as not replayed."""
     objects = [
         *(pod("a", priority=1), pod("b"), pod("c", "young"), pod("d", "old"), pod("e", "young"), pod("f", "none")),
         *(group("young", 1, created=format_time(5)), group("old", 1, created=format_time(0))),
@@ -232,8 +236,11 @@ def test_the_order_of_the_queue() -> None:
     assert run.not_replayed == ()
 
 
-def test_what_a_group_was_granted_it_keeps() -> None:
-    """The first of the older group is granted 3 cpu for all; then one of higher priority than the second takes them."""
+def test_granted_resources_are_not_checked_again() -> None:
+    """The first pod of the group is granted 3 CPUs for all.
+
+    Then a pod of higher priority than the second takes them.
+    """
     wanted = {"cpu": "3"}
     pods = [pod("a", "pg1", cpu="1", priority=3), pod("b", cpu="3", priority=2), pod("c", "pg1", cpu="1", priority=1)]
     run = run_queue(cluster_of(node("node"), *pods, group("pg1", 2, minResources=wanted), podGroupRejectPercentage=100))
@@ -246,7 +253,7 @@ def test_what_a_group_was_granted_it_keeps() -> None:
 
 
 @given(keys=st.lists(st.integers(0, 9), max_size=30), gone=st.sets(st.integers(0, 29)))
-def test_keys_that_stay_are_popped_in_order(keys: list[int], gone: set[int]) -> None:
+def test_constant_keys_are_popped_in_order(keys: list[int], gone: set[int]) -> None:
     heap = ChangingHeap(lambda queued: (-queued.priority, queued.position))
     for position, key in enumerate(keys):
         heap.add(QueuedPod(Position(position), -key))
@@ -260,8 +267,8 @@ def test_keys_that_stay_are_popped_in_order(keys: list[int], gone: set[int]) -> 
     assert (len(heap), heap.peek(), heap.pop()) == (0, None, None)
 
 
-def test_keys_that_change() -> None:
-    """Traced by hand through Go's container/heap: [0 1 2 3 4 5], pop 0, then 1 and 2 come after all others."""
+def test_changed_keys_are_popped_as_by_go() -> None:
+    """Traced by hand through Go's container/heap: [0 1 2 3 4 5], pop 0, then 1 and 2 are ordered after all others."""
     late: dict[int, Any] = {}
     heap = ChangingHeap(lambda queued: (late.get(queued.position, 0), queued.position))
     for position in range(6):
@@ -271,7 +278,7 @@ def test_keys_that_change() -> None:
     assert [each.position for each in iter(heap.pop, None)] == [1, 3, 4, 5, 2]
 
 
-def test_an_order_that_is_not_replayed_is_named() -> None:
+def test_unsupported_order_is_reported() -> None:
     settings = config()
     settings["profiles"][0]["plugins"]["queueSort"]["enabled"] = [{"name": "QOSSort"}]
     run = run_queue(Cluster.from_objects([node("node"), pod("a")], config=settings, other_builds=True))

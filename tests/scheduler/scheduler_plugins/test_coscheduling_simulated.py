@@ -47,25 +47,29 @@ def of_version(version: str, objects: list[Json], **args: int) -> Cluster:
 
 
 @pytest.mark.parametrize(("seconds", "placed"), [(0, {"a1", "a3"}), (100, {"z"})])
-def test_a_gang_that_is_left_alone(seconds: int, placed: set[str]) -> None:
-    """Two of three suffice, but the second fits nowhere: the first, which waits, leaves. Then the third comes, and has
-    the first tried again; unless nobody of the gang is tried for some time, which leaves the room to others."""
+def test_backoff_of_a_gang(seconds: int, placed: set[str]) -> None:
+    """Two of three pods suffice, but the second fits nowhere, so the waiting first pod is rejected.
+
+    Then the third pod activates the first again, unless the backoff of the gang leaves the room to others.
+    """
     pods = [pod("a1", "pg", cpu="2"), pod("a2", "pg", cpu="9"), pod("a3", "pg", cpu="2"), pod("z", cpu="4")]
     objects = [node("n"), *pods, group("pg", 2, created="2026-01-01T00:00:00Z")]
     assert get_placed_names(run_simulation(of_version("1.33", objects, podGroupBackoffSeconds=seconds))) == placed
 
 
-def test_its_time_is_waited_for() -> None:
-    """Both want to be beside a pod that comes after them: they hear of it, but are left alone for longer than pods
-    wait for anything."""
+def test_simulation_waits_for_the_backoff_of_a_gang() -> None:
+    """Both pods need a later pod on their node.
+
+    They get the event, but the backoff is longer than any other waiting time.
+    """
     gang = [pod(name, "pg", priority=1, **beside("x")) for name in "ab"]
     objects = [HERE, *gang, labelled(pod("z"), app="x"), group("pg", 2)]
     for seconds in (0, 20, 1000, 10**8):
         assert get_placed_names(run_simulation(cluster_of(*objects, podGroupBackoffSeconds=seconds))) == {"a", "b", "z"}
 
 
-def test_those_that_wait_in_vain_leave_their_room_to_others() -> None:
-    """One of two waits until its time is over: the pod that found no room beside it gets the node then."""
+def test_timed_out_gang_leaves_its_room_to_others() -> None:
+    """One of two pods waits until it times out. Then the pod that found no room beside it gets the node."""
     objects = [node("n"), pod("a", "pg", cpu="2"), pod("b", "pg", cpu="9"), pod("z", cpu="3")]
     cluster = cluster_of(*objects, group("pg", 2, created="2026-01-01T00:00:00Z"), podGroupRejectPercentage=100)
     assert get_placed_names(run_simulation(cluster)) == {"z"}
@@ -74,8 +78,11 @@ def test_those_that_wait_in_vain_leave_their_room_to_others() -> None:
     assert run.waiting_on_permit == {}
 
 
-def test_a_member_preempts_for_itself() -> None:
-    """Two evict one pod each, and wait on the nodes of these; the third finds nobody, so that all of it was in vain."""
+def test_members_of_a_gang_preempt_separately() -> None:
+    """Two members preempt one pod each and wait on their nodes.
+
+    The third finds no victims, so that both evictions were in vain.
+    """
     low = [pod(f"low{i}", cpu="2", on="n", priority=-1) for i in range(2)]
     gang = [pod(f"g{i}", "pg", cpu="2") for i in range(3)]
     simulation = run_simulation(cluster_of(node("n"), *low, *gang, group("pg", 3)))
@@ -84,10 +91,10 @@ def test_a_member_preempts_for_itself() -> None:
     assert get_placed_names(simulation) == set()
 
 
-def test_pods_that_wait_make_room_once() -> None:
-    """The two wait for a third, which another scheduler serves, when the most urgent finds whom it wants beside it.
+def test_waiting_pods_free_their_resources_once() -> None:
+    """Two members wait for a third of another scheduler, when the most urgent pod finds the pod that it needs.
 
-    They leave the node together, and what they took there is given back once: the last finds no room.
+    Both are preempted together, and their resources are freed once, so that the last pod finds no room.
     """
     gang = [*(pod(name, "pg", cpu="2", priority=1) for name in "ab"), pod("c", "pg", schedulerName="other")]
     late = labelled(pod("e"), app="e"), labelled(pod("f", priority=9, **beside("e")), app="f")

@@ -21,7 +21,7 @@ from kschedctl.scheduler.scheduler_plugins.topology_match_args import choose_num
 Json = dict[str, Any]
 NAME, GPU = "NodeResourceTopologyMatch", "example.com/gpu"
 Cell = tuple[int, Json, dict[int, int]]
-"""A NUMA node: its number, what is available, and how far the others are by their numbers."""
+"""A NUMA node: its number, its available amounts, and the distances of other nodes by their numbers."""
 
 
 def topology(name: str, cells: list[Cell], scope: str = "container", **attributes: str) -> Json:
@@ -177,7 +177,7 @@ def test_score_table(scope: str, cpus: list[str], expected: list[int]) -> None:
 
 @pytest.mark.parametrize("scope", ["container", "pod"])
 def test_resources_of_no_numa_node_table(scope: str) -> None:
-    """Upstream's pods of one such resource are Guaranteed there; here cpu and memory, of no NUMA node, make them so."""
+    """Upstream's pods of one such resource are Guaranteed. Here CPU and memory outside the NUMA nodes make them so."""
     topologies = [topology(name, [(0, {GPU: "1"}, {}), (1, {GPU: "1"}, {})], scope) for name in THREE]
     other = {"cpu": "1", "memory": MI50, "non-numa.example.com/x": "1"}
     assert scores(topologies, other) == dict.fromkeys(THREE, 100)
@@ -199,26 +199,32 @@ def test_score_table_of_devices(containers: list[Json], expected: Json) -> None:
     ("count", "nearest", "expected"), [(1, 0, 88), (2, 0, 76), (8, 0, 4), (1, 1, 94), (2, 1, 82), (8, 1, 10)]
 )
 def test_normalize_score_table(count: int, nearest: int, expected: int) -> None:
-    """So many of nine NUMA nodes are needed, of which the last, of no use, may be the nearest to others."""
+    """The table gives the number of needed NUMA nodes out of nine.
+
+    The last, which has no resources, may be the nearest to others.
+    """
     far = dict.fromkeys(range(9), 10 if nearest else 20)
     cells: list[Cell] = [(i, {"cpu": 1}, far) for i in range(8)] + [(8, {"cpu": 0}, dict.fromkeys(range(9), 10))]
     assert score_pod({"cpu": 1000 * count}, read(topology("n", cells))).tolist() == [expected]
 
 
-def test_the_kubelet_says_how_many_it_is_prepared_for() -> None:
-    """100 // 4 a NUMA node, and half of it for the nearest; 1 and what is no number do not count, of 5,000 1,024 do."""
+def test_kubelet_option_limits_the_numa_nodes() -> None:
+    """The score falls by 100 // 4 per NUMA node, of which half is given back for the nearest nodes.
+
+    1 and texts are ignored, and 5,000 counts as 1,024.
+    """
     cells: list[Cell] = [(0, {"cpu": 1}, {})]
     for said, expected in {"4": 87, "1": 94, "+4": 87, "four": 94, "5000": 100}.items():
         numa = read(topology("n", cells, topologyManagerMaxNUMANodes=said))
         assert score_pod({"cpu": 1000}, numa).tolist() == [expected]
 
 
-def test_nodes_without_a_topology_score_nothing() -> None:
+def test_nodes_without_a_topology_have_no_score() -> None:
     numa = build_numa_list([], {"n": 0})
     assert not numa.has_topology.any()
 
 
-def test_more_combinations_than_can_be_tried() -> None:
+def test_too_many_combinations() -> None:
     cells: list[Cell] = [(i, {"cpu": 1}, {}) for i in range(40)]
     with pytest.raises(PluginError, match="too many NUMA nodes to try all combinations of 4"):
         score_pod({"cpu": 9000}, read(topology("n", cells)))
@@ -290,7 +296,7 @@ machines = st.lists(st.tuples(amounts, costs), min_size=1, max_size=4).flatmap(
 
 
 @given(st.lists(machines, min_size=1, max_size=3), st.lists(amounts, min_size=1, max_size=3))
-def test_it_agrees_with_a_loop(found: list[list[Cell]], containers: list[Json]) -> None:
+def test_scores_agree_with_a_loop(found: list[list[Cell]], containers: list[Json]) -> None:
     numa = read(*(topology(f"n{i}", cells) for i, cells in enumerate(found)))
     expected = [naive_score(cells, containers) for cells in found]
     assert score_containers(containers, numa).tolist() == expected

@@ -67,7 +67,7 @@ BIG = {"cpu": "6", "memory": "2Gi"}
 HALF = {"cpu": "4", "memory": "4Gi"}
 
 
-def test_a_container_needs_one_numa_node() -> None:
+def test_container_needs_one_numa_node() -> None:
     assert refusal(topology("a", HALF, HALF), pod(container(BIG))) == "Unschedulable: cannot align container"
     assert refusal(topology("a", HALF, BIG), pod(container(BIG))) == ""
 
@@ -88,18 +88,18 @@ def test_init_containers_run_one_by_one() -> None:
     assert refusal(topology("a", HALF), pod(three, init=(first,))) == "Unschedulable: cannot align init container"
 
 
-def test_the_scope_of_pods_counts_containers_together() -> None:
+def test_pod_scope_adds_up_containers() -> None:
     three = container({"cpu": "3", "memory": "1Gi"})
     assert refusal(topology("a", HALF, HALF, scope="pod"), pod(three, three)) == "Unschedulable: cannot align pod"
     assert refusal(topology("a", HALF, BIG, scope="pod"), pod(three, three)) == ""
 
 
 @pytest.mark.parametrize("policy", ["none", "best-effort", "restricted", "unheard-of"])
-def test_other_policies_refuse_nothing(policy: str) -> None:
+def test_other_policies_reject_nothing(policy: str) -> None:
     assert refusal(topology("a", HALF, policy=policy), pod(container(BIG))) == ""
 
 
-def test_the_former_policies_count_where_no_attribute_does() -> None:
+def test_legacy_policies_count_without_attributes() -> None:
     former = {**topology("a", HALF), "attributes": [], "topologyPolicies": ["SingleNUMANodePodLevel"]}
     assert refusal(former, pod(container(BIG))) == "Unschedulable: cannot align pod"
 
@@ -111,7 +111,7 @@ def test_cpu_of_pods_that_are_not_guaranteed_is_shared() -> None:
     assert found == "Unschedulable: cannot align container"
 
 
-def test_devices_may_belong_to_no_numa_node_but_cpu_must() -> None:
+def test_devices_may_be_outside_numa_nodes_but_cpu_may_not() -> None:
     assert refusal(topology("a", HALF), pod(container({"cpu": "1", "memory": "1Gi", GPU: "1"}))) == ""
     assert refusal(topology("a", {"memory": "4Gi"}), pod(container({"cpu": "1", "memory": "1Gi"}))) != ""
 
@@ -121,7 +121,7 @@ def test_nodes_without_a_topology_pass() -> None:
 
 
 def test_scores_by_hand() -> None:
-    """a: (4 - 1) of 4 cpu and (4 - 1) of 4 Gi: 75; b: the worse of 75 and, at 2 and 2, 50; c: no topology."""
+    """a: (4 - 1) of 4 CPUs and (4 - 1) of 4 Gi give 75. b: the lower of 75 and 50, as 2 of 4 are left. c has none."""
     one = container({"cpu": "1", "memory": "1Gi"})
     topologies = topology("a", HALF), topology("b", HALF, {"cpu": "2", "memory": "2Gi"})
     nodes = [node(name) for name in "abc"]
@@ -130,7 +130,7 @@ def test_scores_by_hand() -> None:
     assert most["score"][NAME] == {"a": 25, "b": 25, "c": 0}
 
 
-def test_pods_that_are_not_guaranteed_like_all_nodes_alike() -> None:
+def test_pods_that_are_not_guaranteed_get_equal_scores() -> None:
     nodes = node("a"), node("b"), topology("a", HALF)
     assert report(*nodes, pod(container(BIG, {})))["score"][NAME] == {"a": 100, "b": 100}
 
@@ -173,7 +173,7 @@ AMOUNTS = st.dictionaries(st.sampled_from([CPU, GPU]), st.integers(0, 4), max_si
 
 @settings(max_examples=60)
 @given(st.lists(AMOUNTS, min_size=1, max_size=3), st.lists(AMOUNTS, min_size=1, max_size=3), st.booleans())
-def test_the_filter_is_its_rule(numa: list[dict[str, int]], asked: list[dict[str, int]], guaranteed: bool) -> None:
+def test_filter_agrees_with_a_loop(numa: list[dict[str, int]], asked: list[dict[str, int]], guaranteed: bool) -> None:
     containers = [{CPU: 1, **each} for each in asked]
     memory = {"memory": "1Mi"}
     written = [

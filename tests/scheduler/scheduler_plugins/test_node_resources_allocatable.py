@@ -37,8 +37,11 @@ def scores(found: Cluster, key: str = "normalized") -> dict[str, int]:
     return dict(report[key][NAME])
 
 
-def test_the_smallest_is_best_by_default() -> None:
-    """A millicore weighs a MiB: (1000 * 2^20 + 1 GiB) / (2^20 + 1) and so on; 2 of 4 parts lie between a and c, 1 b."""
+def test_smallest_node_is_best_by_default() -> None:
+    """A millicore weighs as much as a MiB: (1000 * 2^20 + 1 GiB) / (2^20 + 1) and so on.
+
+    Of about 4 parts from a to c, b is 1 part from a.
+    """
     nodes = {
         "a": {"cpu": "1", "memory": "1Gi"},
         "b": {"cpu": "2", "memory": "1Gi"},
@@ -51,13 +54,13 @@ def test_the_smallest_is_best_by_default() -> None:
     assert scores(cluster(nodes)) == {"a": 100, "b": (raw[1] - raw[2]) * 100 // (raw[0] - raw[2]), "c": 0}
 
 
-def test_most_of_one_resource() -> None:
+def test_mode_most_with_one_resource() -> None:
     nodes = {name: {"cpu": "8", "example.com/fpga": str(n)} for name, n in zip("abc", (1, 2, 5), strict=True)}
     args = {"mode": "Most", "resources": [{"name": "example.com/fpga", "weight": 3}]}
     assert scores(cluster(nodes, **args)) == {"a": 0, "b": 25, "c": 100}
 
 
-def test_nodes_that_are_alike_get_nothing() -> None:
+def test_equal_nodes_get_zero() -> None:
     assert scores(cluster({"a": {"cpu": "1"}, "b": {"cpu": "1"}})) == {"a": 0, "b": 0}
 
 
@@ -67,7 +70,7 @@ def test_nodes_that_are_alike_get_nothing() -> None:
     st.integers(1, 9),
     st.sampled_from(["Least", "Most"]),
 )
-def test_it_is_its_formula(amounts: list[tuple[int, int]], cpu: int, memory: int, mode: str) -> None:
+def test_scores_equal_the_formula(amounts: list[tuple[int, int]], cpu: int, memory: int, mode: str) -> None:
     nodes = {f"n{i}": {"cpu": f"{c}m", "memory": str(m)} for i, (c, m) in enumerate(amounts)}
     args = {"mode": mode, "resources": [{"name": "cpu", "weight": cpu}, {"name": "memory", "weight": memory}]}
     raw = {}
@@ -90,13 +93,13 @@ def test_it_is_its_formula(amounts: list[tuple[int, int]], cpu: int, memory: int
         ({"resource": []}, 'unknown field "resource"'),
     ],
 )
-def test_arguments_that_it_refuses(args: dict[str, Any], said: str) -> None:
+def test_invalid_arguments_are_rejected(args: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigurationError) as error:
         explain(cluster({"a": {"cpu": "1"}}, **args), "default/web")
     assert said in error.value.what
 
 
-def test_kube_scheduler_as_released_does_not_know_it() -> None:
+def test_released_kube_scheduler_does_not_have_the_plugin() -> None:
     found = replace(cluster({"a": {"cpu": "1"}}), other_builds=False)
     with pytest.raises(ConfigurationError, match=f'ScorePlugin "{NAME}" does not exist'):
         explain(found, "default/web")

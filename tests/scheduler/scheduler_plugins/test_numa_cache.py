@@ -78,22 +78,25 @@ def placed(*pods: Json, **args: Any) -> list[str]:
 # -- what was placed since --------------------------------------------------------------------------------------------
 
 
-def test_what_was_placed_is_taken_from_every_numa_node() -> None:
-    """The first takes 3 of 4 cpu of both, for who knows of which; without a cache nothing of either."""
+def test_placed_pod_is_deducted_from_every_numa_node() -> None:
+    """The first pod takes 3 of 4 CPUs of both NUMA nodes, because its own is unknown.
+
+    Without a cache nothing is deducted.
+    """
     two = pod("p1", THREE), pod("p2", THREE)
     assert placed(*two) == ["default/p1"]
     assert placed(*two, cacheResyncPeriodSeconds=0) == ["default/p1", "default/p2"]
     assert placed(*two, discardReservedNodes=True, cacheResyncPeriodSeconds=5) == ["default/p1", "default/p2"]
 
 
-def test_what_pods_share_is_taken_too() -> None:
-    """The first is Burstable: the kubelet gives it no cpu of its own."""
+def test_shared_resources_are_deducted_too() -> None:
+    """The first pod is Burstable, so the kubelet gives it no exclusive CPUs."""
     assert placed(pod("p1", SHARED, limits={}), pod("p2", SHARED)) == ["default/p1"]
     assert placed(pod("p1", SHARED, limits={}), pod("p2", SHARED, limits={})) == ["default/p1", "default/p2"]
 
 
-def test_no_numa_node_has_less_than_nothing() -> None:
-    """Upstream's UpdateNRT: what cannot be taken leaves 0. Of memory there is enough."""
+def test_deducted_amounts_are_never_negative() -> None:
+    """Upstream's UpdateNRT leaves 0 of an amount that is too small. There is enough memory."""
     small = {"cpu": "6", "memory": "1Gi"}
     shared = [pod(f"p{i}", small, limits={}) for i in range(3)]
     assert placed(*shared, pod("p9", {"cpu": "1", "memory": "1Gi"})) == [f"default/p{i}" for i in range(3)]
@@ -118,8 +121,8 @@ NIC = "vendor.com/nic"
     ],
     ids=["TestResourceStoreUpdate", "TestGetCachedNRTCopyReserve"],
 )
-def test_upstreams_reserved_pods(numa: tuple[Json, ...], containers: tuple[Json, ...], left: Json) -> None:
-    """store_test.go, overreserve_test.go: -1 where a NUMA node has none."""
+def test_upstreams_tables_of_reserved_pods(numa: tuple[Json, ...], containers: tuple[Json, ...], left: Json) -> None:
+    """The tables are store_test.go and overreserve_test.go. -1 means that a NUMA node lacks the resource."""
     reserved = pod("web", containers[0])
     reserved["spec"]["containers"] = [container(each) for each in containers]
     machine = {"kind": "Node", "metadata": {"name": "b"}, "status": {"allocatable": dict.fromkeys(numa[1], "1000Gi")}}
@@ -134,22 +137,23 @@ def test_upstreams_reserved_pods(numa: tuple[Json, ...], containers: tuple[Json,
 # -- what was published ----------------------------------------------------------------------------------------------
 
 
-def test_published_about_the_pods_that_are_there() -> None:
-    """The verdict stands; which node is best may hang on older topologies."""
+def test_topology_of_the_current_pods() -> None:
+    """The verdict is certain, but the best node may depend on older topologies."""
     there = pod("old", THREE, "a"), pod("done", THREE, "a", phase="Succeeded")
     found = report(published("old", "done"), *there, pod("web", THREE))
     assert (found["verdict"], doubts(found), found["undecided"]) == ("Schedulable", [(OLDER, "scores")], False)
 
 
 @pytest.mark.parametrize("numa", [(HALF,), ({"cpu": "1", "memory": "4Gi"},)])
-def test_published_about_others(numa: tuple[Json, ...]) -> None:
+def test_topology_of_other_pods(numa: tuple[Json, ...]) -> None:
     found = report(published("gone", numa=numa), pod("old", THREE, "a"), pod("web", THREE))
     assert doubts(found) == [(CHANGED, "verdict")]
     assert found["undecided"]
 
 
-def test_every_node_is_asked_about_its_own_pods() -> None:
-    """Of b's two pods one has devices of its own, which only b publishes; c has none, d no topology, and e's left."""
+def test_topologies_are_compared_with_the_pods_of_their_node() -> None:
+    """b has two pods, one with exclusive devices, and only b publishes these. c has no pods, d no topology, and the pod
+    that e published is gone."""
     device = {GPU: "1"}
     shared = pod("shared", {"cpu": "1"}, "b", {}), pod("device", device, "b"), pod("device-d", device, "d")
     there = (pod("one", THREE, "a"), *shared, pod("other", THREE, "e", scheduler="another"))
@@ -167,11 +171,11 @@ def test_every_node_is_asked_about_its_own_pods() -> None:
     assert differ[rows].tolist() == foreign[rows].tolist() == [False, False, False, False, True]
 
 
-def test_nothing_is_said_of_which_pods_it_is_about() -> None:
+def test_topology_without_a_fingerprint() -> None:
     assert doubts(report(topology("a", HALF), pod("web", THREE))) == [(CHANGED, "verdict")]
 
 
-def test_pods_that_numa_nodes_do_not_concern_leave_no_doubts() -> None:
+def test_pods_without_requests_are_certain() -> None:
     assert doubts(report(topology("a", HALF), pod("web", {}))) == []
 
 
@@ -185,7 +189,7 @@ def test_pods_that_numa_nodes_do_not_concern_leave_no_doubts() -> None:
         ("Shared", "Failed", False),
     ],
 )
-def test_which_pods_are_known(mode: str, phase: str, same: bool) -> None:
+def test_informer_mode_determines_the_known_pods(mode: str, phase: str, same: bool) -> None:
     there = pod("old", THREE, "a", phase=phase)
     found = report(published("old"), there, pod("web", THREE), cache={"informerMode": mode}, **OVER_RESERVE)
     assert doubts(found) == [(OLDER, "scores") if same else (CHANGED, "verdict")]
@@ -195,8 +199,8 @@ def test_which_pods_are_known(mode: str, phase: str, same: bool) -> None:
     ("requests", "limits", "exclusive"),
     [(THREE, None, True), (SHARED, None, True), ({"cpu": "3"}, {}, False), ({}, {}, False)],
 )
-def test_fingerprints_of_pods_with_something_of_their_own(requests: Json, limits: Json | None, exclusive: bool) -> None:
-    """Whole cpus and memory are a Guaranteed pod's own; the method is published, or configured."""
+def test_fingerprints_of_pods_with_exclusive_resources(requests: Json, limits: Json | None, exclusive: bool) -> None:
+    """Whole CPUs and memory are exclusive to a Guaranteed pod. The method is published, or configured."""
     there = pod("old", requests, "a", limits)
     about = ["old"] if exclusive else []
     detected = report(published(*about, method="with-exclusive-resources"), there, pod("web", THREE))
@@ -228,7 +232,10 @@ CORES, CORES_AND_DEVICE = {"cpu": "4", "memory": "2Gi"}, {"cpu": "8", "memory": 
     ],
 )
 def test_exclusive_table(kind: str, resources: Json, published_devices: set[str], exclusive: bool) -> None:
-    """resourcerequests/exclusive_test.go: all is limited to what is requested; without memory no pod is Guaranteed."""
+    """The table is resourcerequests/exclusive_test.go.
+
+    Limits equal requests, and without memory no pod is Guaranteed.
+    """
     found = pod("web", resources)
     spec = found["spec"]
     only = spec.pop("containers")
@@ -239,7 +246,7 @@ def test_exclusive_table(kind: str, resources: Json, published_devices: set[str]
     assert has_exclusive_resources(msgspec.convert(found, Pod), frozenset(published_devices)) == exclusive
 
 
-def test_pods_of_other_schedulers_leave_a_node_out_until_it_is_published() -> None:
+def test_pods_of_other_schedulers_exclude_their_node() -> None:
     foreign = pod("old", THREE, "a", scheduler="another")
     found = report(published("gone"), foreign, pod("web", THREE))
     assert found["filter"]["a"][NAME]["reasons"] == ["invalid node topology data"]
@@ -256,14 +263,14 @@ def test_pods_of_other_schedulers_leave_a_node_out_until_it_is_published() -> No
         ("OnlyExclusiveResources", {"cpu": "1"}, False),
     ],
 )
-def test_which_pods_are_foreign(mode: str, requests: Json, refused: bool) -> None:
+def test_detection_mode_determines_foreign_pods(mode: str, requests: Json, refused: bool) -> None:
     foreign = pod("old", requests, "a", {} if requests != THREE else None, scheduler="another")
     settings = {"foreignPodsDetect": mode}
     found = report(published("gone"), foreign, pod("web", THREE), cache=settings, **OVER_RESERVE)
     assert (NAME in found["filter"].get("a", {})) == refused
 
 
-def test_gangs_leave_doubts_where_reserved_nodes_are_left_out() -> None:
+def test_pending_gangs_are_uncertain_with_discarded_nodes() -> None:
     member = pod("member", THREE)
     member["metadata"]["labels"] = {"scheduling.x-k8s.io/pod-group": "gang"}
     discard = {"discardReservedNodes": True}
@@ -288,8 +295,8 @@ PREEMPTS = {"preemptionMode": "Enabled"}
         (OVER_RESERVE, 5, False),
     ],
 )
-def test_what_evictions_free_is_in_doubt_where_it_is_told(args: Json, priority: int, named: bool) -> None:
-    """Only of pods of lower priority, and only where it is published in which NUMA nodes containers are."""
+def test_freed_resources_are_uncertain_if_placements_are_published(args: Json, priority: int, named: bool) -> None:
+    """This holds only for victims of lower priority, and only if the NUMA nodes of containers are published."""
     placements = {
         "name": "topology.node.k8s.io/numaplacement-metadata",
         "value": "npv0v001::ve=leb89::cc=1::nn=2::bn=0",

@@ -36,8 +36,8 @@ def of_policy(topology: Json, policy: str) -> Json:
         (DEVICE, {GPU: "1"}, "gone", [(CHANGED, "verdict")]),
     ],
 )
-def test_of_what_a_pod_asks_for(requests: Json, limits: Json | None, about: str, told: Any) -> None:
-    """Burstable pods share cpu and memory, but not devices."""
+def test_doubts_by_requests(requests: Json, limits: Json | None, about: str, told: Any) -> None:
+    """Burstable pods share CPU and memory, but not devices."""
     topology = published(about, numa=(WITH_DEVICES, WITH_DEVICES))
     assert doubts(report(topology, pod("old", THREE, "a"), pod("web", requests, limits=limits))) == told
 
@@ -51,15 +51,15 @@ def test_of_what_a_pod_asks_for(requests: Json, limits: Json | None, about: str,
         ("LeastNUMANodes", "gone", [(CHANGED, "scores")]),
     ],
 )
-def test_of_nodes_that_align_as_they_can(strategy: str, about: str, told: Any) -> None:
-    """They refuse nobody, and only LeastNUMANodes scores them."""
+def test_doubts_about_best_effort_nodes(strategy: str, about: str, told: Any) -> None:
+    """Such nodes reject no pod, and only LeastNUMANodes scores them."""
     topology = of_policy(published(about), "best-effort")
     args = {"scoringStrategy": {"type": strategy}, **OVER_RESERVE}
     assert doubts(report(topology, pod("old", THREE, "a"), pod("web", THREE), **args)) == told
 
 
-def test_of_nodes_with_foreign_pods() -> None:
-    """Whoever is asked about is refused until they are published."""
+def test_doubts_about_nodes_with_foreign_pods() -> None:
+    """The node rejects every pod until the topology with the foreign pods is published."""
     foreign = pod("old", THREE, "a", scheduler="another")
     assert doubts(report(published("gone"), foreign, pod("web", SHARED, limits={}))) == [(CHANGED, "verdict")]
 
@@ -83,12 +83,12 @@ requests = st.fixed_dictionaries(
         st.sampled_from(("LeastAllocated", "MostAllocated", "BalancedAllocation", "LeastNUMANodes")),
     ),
 )
-def test_what_is_not_doubted_hangs_on_no_amount(
+def test_certain_answers_do_not_depend_on_amounts(
     zones: list[tuple[Json, str, str]], asked: Json, guaranteed: bool, about: str, aligned: tuple[str, str, str]
 ) -> None:
-    """The same NUMA nodes with other amounts left, as an older topology may have them, make the same answer.
+    """NUMA nodes with other free amounts, as in an older topology, give the same answer.
 
-    But for nodes that are published as they are now, which are looked up again once they refused a pod.
+    The exception is nodes whose topology is current, which are read again once they rejected a pod.
     """
     policy, scope, strategy = aligned
     now = [each for each, _, _ in zones]

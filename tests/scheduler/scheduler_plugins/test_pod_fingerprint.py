@@ -60,7 +60,7 @@ def naive(data: bytes, seed: int = 0) -> int:
 
 @pytest.mark.parametrize(("text", "wanted"), [("", 0xEF46DB3751D8E999), ("a", 0xD24EC4F1A98C6E5B)])
 def test_known_hashes(text: str, wanted: int) -> None:
-    """Of the reference implementation."""
+    """The hashes are those of the reference implementation."""
     assert naive(text.encode()) == int(hash_texts([text])[0]) == wanted
 
 
@@ -73,7 +73,7 @@ def test_texts_of_all_lengths_at_once(texts: list[tuple[str, int]]) -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 4), TEXTS, TEXTS), max_size=30))
 def test_pods_of_several_nodes(pods: list[tuple[int, str, str]]) -> None:
-    """Sorted hashes of the pods, hashed one after the other; a node without pods has one too."""
+    """A fingerprint hashes the sorted hashes of the pods one after the other. A node without pods has one too."""
     rows = np.array([row for row, _, _ in pods], np.int64)
     hashes = hash_texts([name for *_, name in pods], hash_texts([namespace for _, namespace, _ in pods]))
     found = compute_digests(hashes, rows, 5)

@@ -184,7 +184,7 @@ TAINTED = node("node-a", memory=150) | {"spec": {"taints": [{"key": "k", "effect
 def test_eligible_table(
     node_a: Json | None, quotas: list[Json], here: Json, policy: str | None, eligible: bool
 ) -> None:
-    """What the table says to be used beside the pod that goes is used by another on another node."""
+    """The table's usage besides the terminating pod is that of another pod on another node."""
     asking = pod("ns1/t1-p1", {}, HIGH, nominated="node-a", preemptionPolicy=policy)
     nodes = [node_a or node("node-a", memory=150), node("node-b", memory=100)]
     result = run_post_filter(cycle_of("ns1/t1-p1", *nodes, *quotas, here, USES_100, asking))
@@ -236,7 +236,7 @@ def as_pod(found: NaivePod, on: str = "", nominated: str = "") -> Json:
 
 
 @given(clusters)
-def test_it_agrees_with_plain_loops(cluster: Json) -> None:
+def test_victims_agree_with_plain_loops(cluster: Json) -> None:
     names = [f"n{i}" for i in range(len(cluster["nodes"]))]
     there = {
         name: [named(each, f"{name}-{i}") for i, each in enumerate(pods)]
@@ -312,8 +312,8 @@ def dry_run_all_nodes(cycle: Cycle) -> dict[str, NaiveVictims | str]:
 # -- its words, by hand ----------------------------------------------------------------------------------------------
 
 
-def test_nodes_without_victims_are_named_each() -> None:
-    """Upstream's Preempt: nothing stands before the message, and every node has a reason of its own."""
+def test_each_node_without_victims_is_named() -> None:
+    """Upstream's Preempt has nothing before the message, and every node has its own reason."""
     quotas = [quota("a", {"cpu": 9}, None)]
     full = [pod(f"other/{name}", {"cpu": 2}, 1, name) for name in ("n1", "n2")]
     objects = [node("n1", cpu=2), node("n2", cpu=2), *quotas, *full, pod("a/web", {"cpu": 2})]
@@ -322,8 +322,8 @@ def test_nodes_without_victims_are_named_each() -> None:
     assert status.reasons == (f"0/2 nodes are available: {', '.join(told)}.",)
 
 
-def test_a_max_that_even_evictions_leave_too_small() -> None:
-    """The pod wants 3 of a max of 4, of which another node's pod, which does not go, uses 2."""
+def test_max_that_evictions_cannot_satisfy() -> None:
+    """The pod needs 3 of a max of 4, of which a more important pod on the other node uses 2."""
     objects = [
         node("n1", cpu=4),
         node("n2", cpu=4),
@@ -339,7 +339,7 @@ def test_a_max_that_even_evictions_leave_too_small() -> None:
 
 
 def test_evicting_twice_fails() -> None:
-    """What first/a, which waits for another node, will use leaves no quota, so that whoever does not fit goes twice."""
+    """The nominated pod first/a leaves no quota, so the victim that still does not fit would be removed twice."""
     objects = [
         node("n1", cpu=2),
         node("n2", cpu=9),
@@ -354,15 +354,18 @@ def test_evicting_twice_fails() -> None:
     assert (status.code, status.reasons) == (Code.ERROR, ("no corresponding pod less in pods of node n1",))
 
 
-def test_who_asks_without_a_pre_filter_may_not_preempt() -> None:
+def test_preemption_needs_the_pre_filter_state() -> None:
     plugins = {"postFilter": {"enabled": [{"name": NAME}], "disabled": [{"name": "*"}]}}
     objects = [node("n1", cpu=1), pod("a/less", {"cpu": 1}, 1, "n1"), pod("a/web", {"cpu": 1}, 5)]
     cycle = cycle_of("a/web", *objects, config={**CONFIG, "profiles": [{"plugins": plugins}]})
     assert run_post_filter(cycle).status.reasons == (NOT_PRE_FILTERED,)
 
 
-def test_sorted_again_since_1_31() -> None:
-    """Before, those that break a budget came first, however important: here b/low, of two that both have to go."""
+def test_victims_are_sorted_by_importance_since_1_31() -> None:
+    """Before 1.31, victims that violate a PDB came first regardless of their importance, here b/low.
+
+    Both pods must be evicted.
+    """
     objects = [
         node("n1", cpu=2),
         pod("b/low", {"cpu": 1}, 1, "n1", labels={"app": "x"}),
@@ -395,32 +398,37 @@ def simulation_of(*objects: Json) -> Simulation:
     return Simulation(Scheduler(Cluster.from_objects(list(objects), config=CONFIG, other_builds=True)))
 
 
-def test_what_others_borrowed_comes_back_whatever_their_priority() -> None:
-    """Of 8 cpu b uses 6, 2 more than its min. The pod of a gets its 2, of the lowest priority, and b's least goes."""
+def test_borrowed_quota_is_reclaimed_at_any_priority() -> None:
+    """b uses 6 of 8 CPUs, 2 more than its min.
+
+    The pod of a has the lowest priority and still gets its 2, from the least important pod of b.
+    """
     simulation = simulation_of(*LENT, *BORROWED)
     (outcome,) = simulation.run([simulation.view.pods.index["a/web"]])
     victims = [simulation.view.pods.objects[p].key for p in outcome.victims]
     assert (outcome.row, victims) == (0, ["b/p0"])
 
 
-def test_who_was_driven_away_may_not_borrow_again() -> None:
-    """Made anew b/p0 would be the third cpu pair of b again, and a uses no more than its min."""
+def test_preempted_pod_may_not_borrow_again() -> None:
+    """The recreated b/p0 would make b use 6 CPUs again, while a uses no more than its min."""
     lent = [*LENT[:-1], pod("a/web", {"cpu": 2}, 2 * HIGH)]
     cluster = Cluster.from_objects([*lent, *map(owned, BORROWED)], config=CONFIG, other_builds=True)
     found = settle(cluster)
     assert (found.placed, found.evicted, set(found.waiting)) == (1, ("b/p0",), {"b/p0"})
 
 
-def test_a_borrower_of_higher_priority_takes_the_room_again() -> None:
-    """With a/web (2 cpu) nominated and b/p0 back the quotas use 8 of the min of both, 8; and a nomination keeps no
-    room from pods of higher priority. So b/p0 is back before a/web each time, and a/web waits.
+def test_borrower_of_higher_priority_takes_the_room_again() -> None:
+    """With a/web (2 CPUs) nominated and b/p0 recreated, the quotas use exactly the sum of their mins, 8.
+
+    A nomination reserves no room against pods of higher priority, so b/p0 is back before a/web each time, and a/web
+    waits.
     """
     cluster = Cluster.from_objects([*LENT, *map(owned, BORROWED)], config=CONFIG, other_builds=True)
     assert set(settle(cluster).waiting) == {"a/web"}
 
 
-def test_who_was_driven_away_often_drives_nobody_away() -> None:
-    """By priority it ends by itself; by quotas only so."""
+def test_pod_that_was_preempted_often_may_not_preempt() -> None:
+    """Preemption by priority ends by itself, but preemption by quota needs this limit."""
     simulation = simulation_of(*LENT, *BORROWED)
     web = simulation.view.pods.index["a/web"]
     framework, preemptors = simulation.framework(web), Preemptors(simulation.view)
@@ -431,8 +439,8 @@ def test_who_was_driven_away_often_drives_nobody_away() -> None:
     assert not preemptors.may_preempt(framework, web, info)
 
 
-def test_the_queue_tries_it_again_once_its_victim_went() -> None:
-    """It waits for n1 meanwhile. Nothing holds it back: these evictions are not in the background."""
+def test_queue_retries_the_pod_once_its_victim_is_gone() -> None:
+    """The pod waits for n1 meanwhile, without being gated, because these evictions are not asynchronous."""
     found = run_queue(Cluster.from_objects([*LENT, *BORROWED], config=CONFIG, other_builds=True), closed_loop=True)
     first, second = found.cycles
     assert (first.victims, first.failed["a/web"].nominated) == (("b/p0",), "n1")

@@ -119,7 +119,7 @@ def test_disks_that_count(limit, incoming, existing, wanted):
 
 
 @OF_EACH
-def test_each_counts_its_own_disks_up_to_its_own_limit(plugin):
+def test_each_plugin_has_its_own_disks_and_limit(plugin):
     disks = [disk(str(i), plugin) for i in range(DEFAULTS[plugin])]
     assert get_status(plugin, [disk("a", plugin)], [disks[1:]]) == FITS
     assert get_status(plugin, [disk("a", plugin)], [disks]) == REFUSED
@@ -139,13 +139,13 @@ def test_each_counts_its_own_disks_up_to_its_own_limit(plugin):
         ({"node.kubernetes.io/instance-type": "xm5"}, 39),
     ],
 )
-def test_machines_of_aws_that_take_fewer_disks(labels, limit):
+def test_aws_machines_with_lower_limits(labels, limit):
     disks = [disk(str(i)) for i in range(limit)]
     assert get_status(EBSLimits, [disk("a")], [disks[1:]], node(**labels)) == FITS
     assert get_status(EBSLimits, [disk("a")], [disks], node(**labels)) == REFUSED
 
 
-def test_a_node_with_a_csi_node_is_left_to_csi():
+def test_node_with_a_csi_node_is_left_to_csi():
     csi_node = {"kind": "CSINode", "metadata": {"name": "n"}, "spec": {"drivers": []}}
     assert get_status(EBSLimits, [disk("a")], [], node(0), [*OBJECTS, csi_node]) == FITS
 
@@ -163,7 +163,7 @@ def test_claims_that_are_missing_or_not_the_pods_own():
     assert found["filter"]["n"] == {"code": "Error", "reasons": [not_owner]}
 
 
-def test_the_facts_of_a_refusal():
+def test_facts_of_a_rejection():
     case = {"nodes": [node(1)], "pods": [pod("p", disk("a"), on="n")], "pod": pod("incoming", disk("b"), disk("c"))}
     view = snapshot(case)
     info = pod_info(case, view)

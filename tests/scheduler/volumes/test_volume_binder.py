@@ -91,7 +91,7 @@ offers = st.builds(
 
 
 def naive(offers, sizes, zone):
-    """Claim -> volume on one node, or None where a claim is left without."""
+    """Return claim -> volume on one node, with None for a claim without a volume."""
     taken, bound = set(), {}
     for number, size in sorted(enumerate(sizes), key=lambda pair: pair[1]):
         best = None
@@ -189,7 +189,7 @@ def test_capacity():
 
 
 def test_capacity_scoring():
-    """Two claims of 2Gi out of 8Gi: 50 percent of one pool, not of two."""
+    """Two claims of 2Gi use 50 percent of one pool of 8Gi, not of two pools."""
     objects = [storage_class("fast", "csi"), DRIVER, pool("p0", "8Gi", "a"), pool("p1", "40Gi", "b")]
     objects += [claim("c0", 2, "fast"), claim("c1", 2, "fast")]
     case = {"nodes": THREE, "objects": objects, "pod": pod("c0", "c1")}
@@ -225,8 +225,8 @@ def bind_to(name, to, **metadata):
     return {**document, "spec": {**document["spec"], "volumeName": to}}
 
 
-def test_the_first_bound_claim_at_fault_decides():
-    """Upstream stops at the first claim whose volume is missing or out of reach."""
+def test_first_faulty_bound_claim_decides():
+    """Upstream stops at the first claim whose volume is missing or unreachable."""
     far = volume("far", Offer(1, ("b",), None, available=True))
     objects = [far, bind_to("c0", "far"), bind_to("c1", "gone")]
     plugin, info, view, state, statuses = ask({"nodes": THREE, "objects": objects, "pod": pod("c0", "c1")})
@@ -256,7 +256,8 @@ NOT_EBS = "Invalid format for AWS volume (aws://x/disk-1)"
     ],
 )
 def test_migrated_volumes(handle, code, reason):
-    """On a node whose kubelet migrated EBS the volume's zone label becomes the driver's topology, which it lacks."""
+    """On a node whose kubelet migrated EBS, the zone label of the volume becomes a topology of the driver, which the
+    node lacks."""
     disk = {"kind": "PersistentVolume", "metadata": {"name": "disk", "labels": {"topology.kubernetes.io/zone": "a"}}}
     disk["spec"] = {"awsElasticBlockStore": {"volumeID": handle}}
     annotations = {"storage.alpha.kubernetes.io/migrated-plugins": "kubernetes.io/aws-ebs"}

@@ -104,13 +104,13 @@ def rbd(monitors, read_only, pool="p"):
         (rbd(["a"], True), rbd(["a"], True), None),
     ],
 )
-def test_disks(mine, other, disk):
+def test_conflicting_disks(mine, other, disk):
     case = {"pods": [pod("holder", other, on="n1")], "pod": pod("incoming", mine)}
     assert list_rejections(VolumeRestrictions(), case) == ({"n1": [DISK]} if disk else {})
     assert facts(VolumeRestrictions(), case) == ({"n1": [f"{disk} is mounted by ns/holder"]} if disk else {})
 
 
-def test_a_disk_is_free_once_all_that_mount_it_leave():
+def test_disk_is_free_once_all_its_pods_leave():
     pods = [pod("a", gce("x", False), on="n0"), pod("b", gce("x", True), on="n0"), pod("c", ebs("x"), on="n2")]
     case = {"pods": pods, "pod": pod("incoming", gce("x", True))}
     assert list_rejections(VolumeRestrictions(), case) == {"n0": [DISK]}
@@ -119,7 +119,7 @@ def test_a_disk_is_free_once_all_that_mount_it_leave():
     assert list_rejections(VolumeRestrictions(), case, ("n1", "a", 1)) == {"n0": [DISK], "n1": [DISK]}
 
 
-def test_a_claim_for_one_pod_is_freed_by_its_user():
+def test_claim_for_one_pod_is_freed_by_its_user():
     pods = [pod("user", uses("c"), on="n1"), pod("far", uses("c"), on="n2", namespace="elsewhere")]
     case = {"objects": [claim("c", "ReadWriteOncePod")], "pods": pods, "pod": pod("incoming", uses("c"))}
     everywhere = {node["metadata"]["name"]: [ONE_POD] for node in NODES}
@@ -170,15 +170,15 @@ def test_limits_count_each_volume_once():
     assert list_rejections(NodeVolumeLimits(), shared) == {}
 
 
-def test_an_attachment_that_no_pod_uses_counts_even_for_the_same_volume():
-    """Upstream takes a volume off the new ones only where a pod of the node uses it."""
+def test_unused_attachment_counts_even_for_the_same_volume():
+    """Upstream subtracts a volume from the new ones only if a pod of the node uses it."""
     objects = [*volumes("a"), csi_node("n0", csi=1), attachment("a", "n0")]
     assert list_rejections(NodeVolumeLimits(), {"objects": objects, "pod": pod("incoming", uses("a"))}) == {
         "n0": [FULL]
     }
 
 
-def test_pods_whose_claims_are_not_their_own_fail_the_node():
+def test_pods_with_claims_of_other_owners_fail_the_node():
     ephemeral = pod("owner", {"ephemeral": {}}, on="n0")
     objects = [*volumes("a"), csi_node("n0", csi=1), csi_node("n1", csi=1), claim("owner-v0")]
     case = {"objects": objects, "pods": [ephemeral], "pod": pod("incoming", uses("a"))}
@@ -189,7 +189,7 @@ def test_pods_whose_claims_are_not_their_own_fail_the_node():
 
 @given(st.data())
 def test_limits_equal_a_loop_over_pods(data):
-    """What holds under a hypothesis about one node is what a count of sets of volumes gives."""
+    """The limits under a delta for one node equal those of a loop with sets of volumes."""
     names = "abcde"
     some = st.lists(st.sampled_from(names), max_size=3)
     pods = [

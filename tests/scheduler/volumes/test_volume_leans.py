@@ -12,7 +12,7 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import get_listers
 from kschedctl.snapshot.fork import Fork
 
 NAMES_NO_CLASS: dict[str, Any] = {}
-"""So that it got the default class when it was created, if there is one."""
+"""The spec of a claim that got the default class when it was created, if there is one."""
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ NAMES_NO_CLASS: dict[str, Any] = {}
     ],
     ids=["default class", "class", "no class", "volume"],
 )
-def test_a_claim_dependencies_on_what_it_names_and_is_not_there(claimed: dict[str, Any], kinds: list[str]) -> None:
+def test_claim_depends_on_missing_objects_that_it_names(claimed: dict[str, Any], kinds: list[str]) -> None:
     claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "c", "namespace": "d"}, "spec": claimed}
     volume = {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}
     pod = {"kind": "Pod", "metadata": {"name": "p", "namespace": "d"}, "spec": {"volumes": [volume]}}

@@ -25,7 +25,7 @@ from kschedctl.snapshot.indexes import ClusterObjects, Indexes
 from kschedctl.snapshot.nodes import AllNodes
 
 LEFT_OUT = ["unbound volume immediate binding mode"]
-"""Its class has no binding mode: the API server gives it Immediate, upstream's table leaves it without."""
+"""Cases whose class has no binding mode, which the API server would set to Immediate, unlike upstream's table."""
 REAL_LISTER = {
     "storageclasses.storage.k8s.io": "storageclass.storage.k8s.io",
     "persistentvolumeclaims": "persistentvolumeclaim",
@@ -34,7 +34,7 @@ REAL_LISTER = {
 
 
 def normalize_wanted(want: Json) -> Json:
-    """Return the wanted answer in the words of a running scheduler, with sorted reasons."""
+    """Return the expected answer in the words of a running scheduler, with sorted reasons."""
     found = {part: want[part] for part in ("prefilter", "filter") if part in want}
     for status in (found["prefilter"], *found.get("filter", {}).values()):
         status["reasons"] = sorted(map(_as_running, status["reasons"]))
@@ -126,8 +126,8 @@ def test_capacity_scorer(case: Json) -> None:
         assert score_by_utilization(points, resources).tolist() == [value["score"]]
 
 
-def test_storage_of_which_there_is_none_is_full_whatever_is_asked_of_it() -> None:
-    """As scorer.go has it; a byte of which nothing is asked is empty."""
+def test_empty_storage_counts_as_full() -> None:
+    """As in scorer.go, storage of 0 bytes is full, and a byte of which nothing is requested is empty."""
     requested, capacity = np.array([[0], [0], [1], [2]]), np.array([[0], [1], [1], [1]])
     resources = ClassResources(requested, capacity, np.ones((4, 1), np.bool_))
     assert score_by_utilization([(0, 0), (100, 100)], resources).tolist() == [100, 0, 100, 100]
@@ -146,7 +146,7 @@ def test_volume_node_affinity(case: Json) -> None:
 
 @cases("volumehelpers", "findmatchingvolume")
 def test_find_matching_volume(case: Json) -> None:
-    """Upstream's volumes share names: here their UIDs are the names, and excluded ones are left out."""
+    """Upstream's volumes share names. Here their UIDs are the names, and excluded volumes are omitted."""
     view = snapshot({"nodes": [{**node, "kind": "Node"} for node in case["nodes"]]})
     named = {"nodes": [], "objects": [_by_uid(o) for o in case["objects"] if not _excluded(o, case)]}
     volumes = Cluster(persistent_volumes=snapshot(named).cluster.persistent_volumes)

@@ -12,7 +12,7 @@ from kschedctl.scheduler.plugins.volume_binding.plugin import VolumeBinding
 FULL = "node(s) exceed max volume count"
 LONG_DRIVER = "a-driver.with-a-name.too-long.to-be.a.resource"
 LONG_RESOURCE = "attachable-volumes-csi-a-driver.with-a-name.tofb34223a36086d10"
-"""Its first 23 characters, and 16 of ``printf NAME | sha1sum``."""
+"""The shortened driver name: its first 23 characters, and 16 of ``printf NAME | sha1sum``."""
 COMPLETED = {"pv.kubernetes.io/bind-completed": "yes"}
 
 
@@ -59,20 +59,20 @@ def test_limits_of_csi_drivers_on_the_node_itself(version, wanted):
     assert list_reasons(version, {**case, "nodes": [node(**{"attachable-volumes-csi-csi": "2"})]}) == []
 
 
-def test_a_csi_node_goes_before_the_node_itself():
+def test_csi_node_takes_precedence_over_the_node():
     case = {"nodes": [node(**{"attachable-volumes-csi-csi": "0"})], "pod": pod("incoming", "a")}
     assert list_reasons("1.31", {**case, "objects": csi("a")}) == [FULL]
     assert list_reasons("1.31", {**case, "objects": [*csi("a"), csi_node(1)]}) == []
 
 
-def test_a_driver_whose_name_is_too_long_for_a_resource():
+def test_driver_name_too_long_for_a_resource():
     case = {"objects": csi("a", LONG_DRIVER), "pod": pod("incoming", "a")}
     assert list_reasons("1.31", {**case, "nodes": [node(**{LONG_RESOURCE: "0"})]}) == [FULL]
     assert list_reasons("1.31", {**case, "nodes": [node(**{f"attachable-volumes-csi-{LONG_DRIVER}": "0"})]}) == []
 
 
 @pytest.mark.parametrize(("version", "wanted"), [("1.30", []), ("1.31", []), ("1.32", [FULL]), ("1.36", [FULL])])
-def test_volumes_that_are_attached_for_no_pod(version, wanted):
+def test_volumes_attached_for_no_pod(version, wanted):
     spec = {"attacher": "csi", "nodeName": "n", "source": {"persistentVolumeName": "a"}}
     attachment = {"kind": "VolumeAttachment", "metadata": {"name": "x"}, "spec": spec}
     case = {"nodes": [node()], "objects": [*csi("a"), *csi("b"), csi_node(1), attachment], "pod": pod("incoming", "b")}
@@ -108,12 +108,12 @@ def eligible(version, objects, *claims):
 
 
 @pytest.mark.parametrize("version", ["1.30.0", "1.30.6", "1.31.0", "1.31.2"])
-def test_hosts_were_the_only_nodes_to_look_at(version):
+def test_host_names_restricted_the_nodes(version):
     assert eligible(version, on_hosts("a", term("n1", "n2")), "a") == ["n1", "n2"]
 
 
 @pytest.mark.parametrize("version", ["1.30.7", "1.30", "1.31.3", "1.31", "1.32.0", "1.36"])
-def test_hosts_no_longer_restrict_the_nodes(version):
+def test_host_names_no_longer_restrict_the_nodes(version):
     assert eligible(version, on_hosts("a", term("n1", "n2")), "a") is None
 
 
@@ -131,5 +131,5 @@ ZONE = term("z", key="topology.kubernetes.io/zone")
         pytest.param([*on_hosts("a", term("n1")), on_hosts("b")[0]], None, id="a volume that is not there"),
     ],
 )
-def test_hosts_of_several_volumes(objects, wanted):
+def test_host_names_of_several_volumes(objects, wanted):
     assert eligible("1.31.2", objects, "a", "b") == wanted
