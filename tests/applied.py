@@ -17,7 +17,10 @@ def apply(remedy: Remedy, documents: Iterable[Json]) -> list[Json]:
 
 
 def changed(documents: Iterable[Json], changes: Iterable[Mapping[str, Any]]) -> list[Json]:
-    """Return the documents with objects created, deleted and patched by the changes; only what is patched is copied."""
+    """Return the documents with objects created, deleted and patched by the changes.
+
+    Only patched documents are copied.
+    """
     found = {_named(each["kind"], each["metadata"]): each for each in documents}
     for change in changes:
         if "create" in change:

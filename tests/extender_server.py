@@ -24,9 +24,11 @@ BLOCK = b" " * (1 << 20)
 
 @dataclass
 class ExtenderServer:
-    """``script``: by verb what it answers (see ``scripted_extender.py``); else ``status``, ``headers``, a ``raw``
-    body, or ``endless`` MiB of it. ``hang`` seconds before a word, ``drip`` seconds before each byte of the body;
-    ``hang_up`` at once. ``requests``: path, headers and body of each.
+    """An HTTP extender whose ``script`` gives its answer per verb (see ``scripted_extender.py``).
+
+    Without a script it sends ``status``, ``headers``, and a ``raw`` body or ``endless`` MiB. It waits ``hang`` seconds
+    before the response and ``drip`` seconds before each byte of the body. With ``hang_up`` it closes the connection at
+    once. ``requests`` records path, headers and body of each request.
     """
 
     script: Json = field(default_factory=dict)

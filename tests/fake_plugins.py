@@ -25,7 +25,10 @@ REASON = "Nodes failed the fake plugin"
 
 @dataclass
 class FakeFramework:
-    """``plugins``: extension point -> plugins in order; ``weights`` of those that score, 1 where it has none."""
+    """A framework of any plugins.
+
+    ``plugins`` maps extension points to plugins in order. ``weights`` are those of score plugins, 1 by default.
+    """
 
     plugins: Mapping[str, list[Any]]
     weights: Mapping[str, int] = field(default_factory=dict)
@@ -43,7 +46,7 @@ class FakeFramework:
 
 @dataclass
 class FakeFilter:
-    """Rejects the nodes for which `refuses(pod name, node name, pods on the node)` is true."""
+    """A plugin that rejects the nodes for which `refuses(pod name, node name, pods on the node)` is true."""
 
     name: str
     refuses: Callable[[str, str, int], bool]
@@ -62,7 +65,7 @@ class FakeFilter:
 
 @dataclass
 class ReturnCodes:
-    """FakeFilter of the tables, with a code per node and one reason that names the pod."""
+    """The FakeFilter of the tables, with a code per node and one reason that names the pod."""
 
     codes: Mapping[str, str]
     name: str = "FakeFilter"
@@ -75,7 +78,7 @@ class ReturnCodes:
 
 @dataclass
 class FakePreFilter:
-    """Returns what the table says."""
+    """A plugin whose PreFilter returns the status of the table."""
 
     name: str
     status: Status
@@ -100,7 +103,7 @@ class SkippingFilter(FakePreFilter):
 
 @dataclass
 class FakeScore:
-    """Scores nodes by their names."""
+    """A plugin that scores nodes by their names."""
 
     name: str
     scores: Callable[[list[str]], list[int]]

@@ -21,7 +21,7 @@ from kschedctl.api.kube_version import VersionMix
 FOLDER = Path(__file__).parent / "golden"
 FAMILIES = sorted(path.name.removesuffix(".jsonl.xz") for path in FOLDER.glob("*.jsonl.xz"))
 VERSIONS = sorted(f"versions/{path.name.removesuffix('.jsonl.xz')}" for path in FOLDER.glob("versions/*.jsonl.xz"))
-"""What older schedulers computed, in a file a minor version."""
+"""Cases of older schedulers, in one file per minor version."""
 SETTINGS = {"config": "config", "feature_gates": "featureGates", "admit": "admit", "kube_version": "kubeVersion"}
 """Argument of ``Cluster.from_objects`` -> key of a case."""
 

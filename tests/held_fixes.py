@@ -28,7 +28,7 @@ def is_placed(documents: Sequence[Json], remedy: Remedy, pod: str) -> bool:
 
 @dataclass
 class HeldFixes:
-    """How the fixes of waiting pods fare in the queue; each list holds pods as ``namespace/name``."""
+    """The outcomes of fixes of waiting pods in the queue. Each list holds pods as ``namespace/name``."""
 
     helped: list[str] = field(default_factory=list)
     """The pods that have a fix."""

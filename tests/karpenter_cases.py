@@ -18,7 +18,7 @@ KINDS = {
     "csiNodes": ("storage.k8s.io/v1", "CSINode"),
     "namespaces": ("v1", "Namespace"),
 }
-"""What a case calls its objects."""
+"""Key of a case -> the API version and the kind of its objects."""
 
 
 def objects(given: Json) -> list[Json]:

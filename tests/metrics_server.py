@@ -1,4 +1,4 @@
-"""An HTTP server of metrics that answers as scripted, or misbehaves."""
+"""An HTTP server of metrics that sends scripted responses, or misbehaves."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ TLS = Path(__file__).parent / "sources" / "live" / "tls"
 
 @dataclass
 class MetricsServer:
-    """``answer``: of path and query the status and the body. ``endless``: MiB of it; ``drip``: seconds a byte.
+    """A server whose ``answer`` returns status and body by path and query.
 
-    ``tls``: over TLS, for the name localhost. ``asked``: method, path and headers of each request.
+    ``endless`` replaces the body by this many MiB, and ``drip`` is the pause in seconds per byte. With ``tls`` it has a
+    certificate for localhost. ``asked`` records method, path and headers of each request.
     """
 
     answer: Callable[[str, dict[str, str]], tuple[int, bytes]]

@@ -1,4 +1,4 @@
-"""Run several command lines of a copy of the package in one new interpreter, because each start takes a while."""
+"""Run several command lines of a copy of the package in one new interpreter, because each start is slow."""
 
 from __future__ import annotations
 

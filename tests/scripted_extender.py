@@ -1,9 +1,4 @@
-"""Extenders that answer by a script, as those of the golden cases did.
-
-A script: by verb ``refuse`` (FailedNodes), ``unresolvable`` (FailedAndUnresolvableNodes), ``drop`` (in neither list),
-``ghost`` (returned though not asked for), ``null`` (neither Nodes nor NodeNames), ``error``, ``scores``, ``remove``
-(candidates of preemption), ``status`` (HTTP).
-"""
+"""Extenders that answer by a script, like those of the golden cases."""
 
 from __future__ import annotations
 
@@ -14,7 +9,7 @@ Json = dict[str, Any]
 
 
 class ScriptedExtenders:
-    """By URL what each answers; ``calls``: what they were asked, as kube-scheduler's calls are recorded."""
+    """Scripted answers by URL. ``calls`` records the requests in the form of kube-scheduler's recorded calls."""
 
     def __init__(self, scripts: dict[str, Json]) -> None:
         self.scripts = scripts

@@ -25,7 +25,7 @@ UNRESOLVABLE, UNSCHEDULABLE = "UnschedulableAndUnresolvable", "Unschedulable"
 
 
 class Change(NamedTuple):
-    """A pod of the cluster that comes to a node (1) or leaves it (-1)."""
+    """A pod of the cluster that is added to a node (1) or removed from it (-1)."""
 
     node: str
     pod: str
@@ -34,7 +34,10 @@ class Change(NamedTuple):
 
 @dataclass
 class SmallCluster:
-    """``pods`` run, ``nominated`` have no node and may come by ``changes``; ``feasible`` are the nodes to score."""
+    """A cluster in which ``pods`` run, and ``nominated`` pods have no node and may be added by ``changes``.
+
+    ``feasible`` are the nodes to score.
+    """
 
     nodes: list[Json]
     pods: list[Json]

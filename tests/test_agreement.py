@@ -11,7 +11,7 @@ from golden_cases import FAMILIES, VERSIONS, family_lines
 VERSIONS_TOPIC = Path(__file__).parent.parent / "kschedctl/cli/topics/versions.md"
 
 
-def test_the_table_counts_the_cases_that_there_are() -> None:
+def test_table_counts_all_golden_cases() -> None:
     newest = sum(len(family_lines(family)) for family in FAMILIES)
     older = [len(family_lines(version)) for version in reversed(VERSIONS)]
     row = " | ".join(["| **all**", *(f"{number:,}" for number in (newest, *older))])
@@ -22,7 +22,7 @@ def test_every_family_belongs_to_a_feature() -> None:
     assert {family for families in FEATURES.values() for family in families} == {*FAMILIES}
 
 
-def test_cases_that_differ_are_seen() -> None:
+def test_differing_cases_are_counted() -> None:
     taints = {"1.36": Counter({True: 3}), "1.35": Counter({True: 1, False: 1})}
     table = {"taints": taints, "dra": {"1.36": Counter([True])}}
     assert markdown(table).splitlines() == [

@@ -24,7 +24,7 @@ def test_paths_exist() -> None:
     assert named_paths("`kschedctl/no/such.py` and `a/` but not `Rejection`") == {"kschedctl/no/such.py", "a/"}
 
 
-def test_commands_name_what_there_is() -> None:
+def test_commands_name_existing_modules_and_tests() -> None:
     modules = re.findall(r"python -m (kschedctl[\w.]+)", TEXT)
     assert modules
     assert all(map(find_spec, modules))
@@ -33,14 +33,14 @@ def test_commands_name_what_there_is() -> None:
     assert [path for path in tests if not (ROOT / path.rstrip("`")).exists()] == []
 
 
-def test_names_in_brackets_stand_where_they_are_said_to() -> None:
-    """As in: `Rejection` in `kschedctl/scheduler/framework.py`."""
+def test_names_are_defined_in_the_files_given_for_them() -> None:
+    """A sentence such as "`Rejection` in `kschedctl/scheduler/framework.py`" gives the file of a name."""
     places = re.findall(r"`(\w+)` (?:in|of)\s+`(kschedctl/[\w/]+\.py)`", TEXT)
     assert ("Rejection", "kschedctl/scheduler/framework/__init__.py") in places
     assert [(name, path) for name, path in places if not re.search(rf"\b{name}\b", (ROOT / path).read_text())] == []
 
 
-def test_hooks_run_what_decides_whether_a_change_lands() -> None:
+def test_hooks_run_the_checks_of_ci() -> None:
     hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
     commands = re.findall(r'^"\$bin/([\w-]+)"( \w+)?', (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
     asked = {" ".join(hook["entry"].split()[:2]).removesuffix(" --fix") for hook in hooks}

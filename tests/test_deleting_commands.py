@@ -32,11 +32,11 @@ IMPORT_ALL = """if True:
     from kschedctl.commands.mcp.tools import TOOLS
     print(*[tool.command for tool in TOOLS])
 """
-"""Imports all modules and prints the commands that are tools of `mcp`."""
+"""A program that imports all modules and prints the commands that are tools of `mcp`."""
 
 
 def find_unused_commands() -> list[str]:
-    """Return the commands that no command but `mcp` imports: the tools of `mcp` follow the table."""
+    """Return the commands that no command but `mcp` imports. The tools of `mcp` follow the table."""
     graph = grimp.build_graph("kschedctl", cache_dir=None)
 
     def is_used(command: CommandEntry) -> bool:
@@ -85,7 +85,7 @@ def remove_public_functions(package: Path, module: str) -> None:
 
 
 def check_remaining_commands(folder: Path, deleted: list[str]) -> None:
-    """Check that the copy works, and that nothing in it tells of the deleted commands."""
+    """Check that the copy works, and that nothing in it mentions the deleted commands."""
     lines = ("--help", "explain -A --demo", "audit --demo", "schema")
     overview, explained, audited, schemas = run_command_lines(folder, *lines, exit_codes=(0, 1))
     assert not [name for name in deleted if re.search(rf"^  {name} ", overview, re.MULTILINE)]
@@ -101,8 +101,8 @@ def check_remaining_commands(folder: Path, deleted: list[str]) -> None:
     assert not {*deleted} & {*done.stdout.split()}
 
 
-def test_the_rest_works_without_the_command(tmp_path: Path) -> None:
-    """Delete one command, and then the others that no command uses. The copy has the compiled modules, too."""
+def test_remaining_commands_work_without_a_command(tmp_path: Path) -> None:
+    """Delete one command, and then the others that no command uses. The copy also has the compiled modules."""
     shutil.copytree(ROOT / "kschedctl", tmp_path / "kschedctl")
     unused = [name for name in find_unused_commands() if name != "mcp"]
     assert {"drain", "pools", "watch", "browse", "races", "size", "rebalance"} <= {*unused}

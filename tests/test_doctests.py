@@ -10,7 +10,7 @@ import kschedctl
 
 PACKAGE = Path(kschedctl.__file__).parent
 SDK = "mcp"
-"""An extra that brings much along; the modules of its command need it."""
+"""An optional extra with many dependencies, which the modules of its command need."""
 FILES = [file for file in sorted(PACKAGE.rglob("*.py")) if ">>>" in file.read_text(encoding="utf-8")]
 
 

@@ -14,18 +14,18 @@ COMPARISONS = list(iter_comparisons())
 
 
 @pytest.mark.parametrize("comparison", COMPARISONS, ids=lambda each: f"{each.program}-{each.release}-{each.subject}")
-def test_the_table_counts_the_cases_that_there_are(comparison: Comparison) -> None:
+def test_table_counts_all_golden_cases(comparison: Comparison) -> None:
     number = sum(1 for _ in comparison.cases())
     assert number > 0
     assert format_row(comparison, number, []) in TOPIC.read_text(), "run python tests/fidelity.py"
 
 
-def test_the_topic_counts_the_cases_that_are_not_replayed() -> None:
+def test_topic_counts_the_cases_that_are_not_replayed() -> None:
     assert f"{count_unreplayed_evictions()} more recorded cases" in TOPIC.read_text()
 
 
 @pytest.mark.parametrize("comparison", COMPARISONS, ids=lambda each: f"{each.program}-{each.release}-{each.subject}")
-def test_a_case_with_the_answer_of_another_case_differs(comparison: Comparison) -> None:
+def test_case_with_the_answer_of_another_case_differs(comparison: Comparison) -> None:
     key = comparison.wanted
     cases = list(islice(comparison.cases(), 40))
     first = cases[0]
@@ -37,6 +37,6 @@ def test_a_case_with_the_answer_of_another_case_differs(comparison: Comparison) 
     assert not comparison.agrees(exchanged)
 
 
-def test_a_row_names_cases_that_differ() -> None:
+def test_row_names_differing_cases() -> None:
     row = format_row(COMPARISONS[0], 12, ["taints-0003"])
     assert row.endswith("| 12 | 11 | 1: taints-0003 |\n")

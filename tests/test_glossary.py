@@ -1,9 +1,4 @@
-"""Check that the glossary of CONTRIBUTING.md has the words that users and authors of plugins meet.
-
-Each term is used in the public surface: fields of documents, headings of columns, summaries of commands, help
-topics, or docstrings of public functions. Terms of the code are used in texts of the package. Fields of the Kubernetes
-API and classes that the glossary mentions exist.
-"""
+"""Check that the glossary of CONTRIBUTING.md has the terms that users and authors of plugins encounter."""
 
 from __future__ import annotations
 
@@ -65,7 +60,7 @@ def public_texts() -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text).lower()
 
 
-def test_the_glossary_is_short_and_every_term_has_one_meaning() -> None:
+def test_glossary_is_short_and_has_one_meaning_per_term() -> None:
     rows = re.findall(r"^\| ", GLOSSARY, re.MULTILINE)
     assert 15 < len(MEANINGS) <= 30
     assert len(rows) == len(MEANINGS) + 1

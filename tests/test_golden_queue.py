@@ -1,4 +1,4 @@
-"""Compare a run of the queue with kube-scheduler: every cycle, and where the pods are at the end."""
+"""Compare a run of the queue with kube-scheduler: every cycle, and the final place of each pod."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SETS = ("rejectors", "victims", "nominationsCleared")
 @pytest.mark.parametrize("family", ["run", "gang"])
 @pytest.mark.parametrize("share", range(SHARES))
 def test_cycles(share: int, family: str) -> None:
-    """With `gang`, check pod groups."""
+    """Parameter `gang` selects the cases of pod groups."""
     cases = [json.loads(line) for line in family_lines(f"over_time/{family}")[share::SHARES]]
     assert len(cases) == 25
     for case in cases:

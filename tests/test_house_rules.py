@@ -15,11 +15,11 @@ import kschedctl
 
 ROOT = Path(kschedctl.__file__).parent
 TWICE_BY_NATURE = {"Cluster", "NodeAffinity"}
-"""What users get is a Cluster with ways to make one; upstream gives an object and a plugin the same name."""
+"""Duplicates: the public Cluster with its constructors, and names that upstream gives to an object and a plugin."""
 OBJECTS_AGAIN = {"api/validation/written.py"}
-"""Upstream's objects once more, as manifests have them; they are called by their module."""
+"""The module with a second set of upstream's objects, in the form of manifests, used with the module's name."""
 DECODING = "api/decoding.py"
-"""What msgspec knows of a struct must not be filled in by two threads at once."""
+"""The module that decodes structs, because two threads must not fill in msgspec's data of a struct at once."""
 MAKING = {"msgspec.convert", "msgspec.json.Decoder", "msgspec.msgpack.Decoder"}
 TAKING_A_TYPE = {f"msgspec.{form}.decode" for form in ("json", "msgpack", "toml", "yaml")}
 MODULES = {str(path.relative_to(ROOT)): path.read_text() for path in sorted(ROOT.rglob("*.py"))}
@@ -61,12 +61,12 @@ def folder_of(module: str) -> str:
     return "__main__" if parent == "kschedctl" else parent
 
 
-def test_a_class_name_means_one_thing() -> None:
+def test_class_names_are_unique() -> None:
     names = class_names({name: tree for name, tree in trees().items() if name not in OBJECTS_AGAIN})
     assert {name for name, times in names.items() if times > 1 and not name.startswith("_")} == TWICE_BY_NATURE
 
 
-def test_structs_are_decoded_in_one_place() -> None:
+def test_structs_are_decoded_in_one_module() -> None:
     assert {name: found for name, tree in trees().items() if (found := makes_structs(tree))}.keys() == {DECODING}
     wrong = "from msgspec import convert", "msgspec.json.Decoder(Pod)", "msgspec.json.decode(data, type=Pod)"
     assert all(makes_structs(ast.parse(text)) for text in wrong)
@@ -74,7 +74,7 @@ def test_structs_are_decoded_in_one_place() -> None:
 
 
 def test_no_modules_import_each_other() -> None:
-    """Check import circles, also through other modules, in functions or for types only."""
+    """Check import circles, including those through other modules, in functions or for types only."""
     graph = grimp.build_graph("kschedctl", cache_dir=None)
     assert len(in_order({m: graph.find_modules_directly_imported_by(m) for m in graph.modules})) > 300
     with pytest.raises(CycleError):
@@ -82,10 +82,10 @@ def test_no_modules_import_each_other() -> None:
 
 
 def test_no_folders_import_each_other() -> None:
-    """Check that folders import each other in no circle, not even through others.
+    """Check that folders import each other in no circle, not even indirectly.
 
-    A module's folder is the package that it is in, or that it is. A folder and the folders in it are one subject and
-    may import each other.
+    The folder of a module is its package, or the module itself if it is a package. A folder and the folders in it are
+    one subject and may import each other.
     """
     graph = grimp.build_graph("kschedctl", cache_dir=None)
     folders: dict[str, set[str]] = {}

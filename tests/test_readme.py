@@ -34,20 +34,20 @@ def test_shell_lines_parse(line: str) -> None:
     found.make_context(command, arguments)  # a usage error would be raised
 
 
-def test_the_readme_is_short_and_names_every_topic() -> None:
+def test_readme_is_short_and_names_every_topic() -> None:
     text = README.read_text()
     assert text.count("\n") <= MOST_LINES
     assert f"at {COLUMNS} columns" in text
     assert set(re.findall(r"\]\(kschedctl/cli/topics/(.+)\.md\)", text)) == set(TOPICS)
 
 
-def test_links_lead_somewhere() -> None:
+def test_links_have_existing_targets() -> None:
     links = re.findall(r"\]\((?!http)([^)#]+)\)", README.read_text())
     assert links
     assert not [link for link in links if not (README.parent / link).exists()]
 
 
-def test_the_readme_shows_the_pictures() -> None:
+def test_readme_shows_the_pictures() -> None:
     shown = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", README.read_text())
     assert [README.parent / link for link in shown] == [REPORT, BROWSE]
     assert set(PICTURES.iterdir()) == {REPORT, BROWSE}
@@ -55,7 +55,7 @@ def test_the_readme_shows_the_pictures() -> None:
     assert BROWSE.read_text().startswith("<svg")
 
 
-def test_the_scenario_runs(tmp_path: Path) -> None:
+def test_scenario_runs(tmp_path: Path) -> None:
     (scenario,) = re.findall(r"```yaml\n(steps:\n.*?)```", TOPICS["what-if"].read_text(), re.DOTALL)
     file = tmp_path / "scenario.yaml"
     file.write_text(scenario)

@@ -69,7 +69,7 @@ def run(copy: Path, *lines: str) -> list[str]:
     return run_command_lines(copy, *lines, exit_codes=(0, 1))
 
 
-def test_a_command(copy: Path) -> None:
+def test_recipe_for_a_command(copy: Path) -> None:
     (table,) = re.findall(r"`TABLE` in `(kschedctl/[\w/]+\.py)`", recipe("A command"))
     add(copy, "kschedctl/commands/greet/__init__.py", "")
     add(copy, "kschedctl/commands/greet/command.py", COMMAND)
@@ -121,7 +121,7 @@ spec:
 """
 
 
-def test_a_lint_rule(copy: Path) -> None:
+def test_recipe_for_a_lint_rule(copy: Path) -> None:
     (folder,) = re.findall(r"`(kschedctl/lint/rules/)<family>/`", recipe("A lint rule"))
     (update,) = re.findall(r"run `python (-m [\w.]+)`", recipe("A lint rule"))
     add(copy, f"{folder}priority/legends.py", RULE)
@@ -250,7 +250,7 @@ def add_plugin(copy: Path, plugin: str) -> None:
         add(copy, table[1], "    NodeLegend,", after="    NodeUnschedulable,\n    NodeName,")
 
 
-def test_a_plugin_with_a_fact_a_remedy_and_a_wake(copy: Path) -> None:
+def test_recipe_for_a_plugin_with_fact_fix_and_hint(copy: Path) -> None:
     add_plugin(copy, PLUGIN)
     (ways,) = re.findall(r"file of `(kschedctl/[\w/]+/)`", recipe("A fix"))
     assert "names that file in its `fixes`" in recipe("A fix")
@@ -282,8 +282,8 @@ SIGNED = """if True:
 """
 
 
-def test_a_plugin_that_signs(copy: Path) -> None:
-    """Check that a pod is signed only if the plugin signs: every plugin of the profile has to."""
+def test_recipe_for_a_plugin_that_signs(copy: Path) -> None:
+    """Check that a pod is signed only if the added plugin signs, because every plugin of the profile has to."""
     assert "`sign` in `kschedctl/scheduler/framework/__init__.py`" in recipe("A plugin")
     (copy / "cluster.yaml").write_text(LEGENDARY)
     for plugin, signed in ((PLUGIN, "[True]"), (PLUGIN.replace("def sign(", "def unsigned("), "[False]")):
@@ -292,7 +292,7 @@ def test_a_plugin_that_signs(copy: Path) -> None:
         assert printed.stdout == f"{signed}\n"
 
 
-def test_a_json_field(copy: Path) -> None:
+def test_recipe_for_a_json_field(copy: Path) -> None:
     assert "Add the field to the struct in the command's `report.py`" in recipe("A JSON field")
     report, analysis = ("kschedctl/commands/pools/report.py", "kschedctl/commands/pools/__init__.py")
     field = '    legends: Annotated[int, Column("legends")] = 0'
@@ -308,7 +308,7 @@ def test_a_json_field(copy: Path) -> None:
     assert "legends" in json.dumps(json.loads(schema)["$defs"]["PoolReport"])
 
 
-def test_a_version(copy: Path) -> None:
+def test_recipe_for_a_version(copy: Path) -> None:
     """Add a minor version with a changed message and a new feature gate."""
     constant, path = re.findall(r"`(\w+)` in `(kschedctl/[\w/]+\.py)`", recipe("A version"))[0]
     (script,) = re.findall(r"`python (tests/[\w/]+\.py) 1\.N", recipe("A version"))
@@ -336,7 +336,7 @@ def test_a_version(copy: Path) -> None:
     assert json.loads(explained)["message"].startswith("0/1 nodes are available: 1 cursed.")
 
 
-def test_a_text(copy: Path) -> None:
+def test_recipe_for_a_text(copy: Path) -> None:
     """Check that the words of a fact are defined in one place, beside its plugin."""
     (path,) = re.findall(r"such as `Cordoned` in\s+`(kschedctl/[\w/]+\.py)`", recipe("A text"))
     file = copy / path
@@ -402,7 +402,7 @@ def greet(*, result: Output) -> Answer:
 '''
 
 
-def test_a_report(copy: Path) -> None:
+def test_recipe_for_a_report(copy: Path) -> None:
     assert "`schemas`, `pages`" in recipe("A report")
     folder = "kschedctl/commands/greet"
     add(copy, f"{folder}/__init__.py", "")
@@ -452,7 +452,7 @@ def legends_section(audited: AuditedCluster) -> LegendSection:
 '''
 
 
-def test_a_section_of_the_audit(copy: Path) -> None:
+def test_recipe_for_a_section_of_the_audit(copy: Path) -> None:
     report, sections, page = re.findall(r"in\s+`(kschedctl/[\w/]+\.py)`", recipe("A section of the audit"))
     folder = "kschedctl/commands/audit"
     imported = "from kschedctl.commands.audit.legends_report import LegendSection"
@@ -475,7 +475,7 @@ def test_a_section_of_the_audit(copy: Path) -> None:
     assert [section["name"], section["told"]] == ["legends", ["avalon"]]
 
 
-def test_a_kind(copy: Path) -> None:
+def test_recipe_for_a_kind(copy: Path) -> None:
     structs, table = re.findall(r"`(kschedctl/api/\w+\.py)`", recipe("A kind"))[:2]
     file = copy / structs
     text = file.read_text()

@@ -128,8 +128,8 @@ def test_scores(case: Json) -> None:
     assert result["chosen"] in found["best"]
 
 
-def test_placed_one_after_the_other() -> None:
-    """Check that a simulation has each of the scheduler's choices among its best nodes."""
+def test_simulation_has_the_choices_among_its_best_nodes() -> None:
+    """Check that each choice of the scheduler is among the best nodes of the simulation."""
     pods = [case["pod"] for case in PLACED]
     scheduler = Scheduler(kschedctl.Cluster.from_objects([*PLACED[0]["objects"], *pods]))
     simulation = Simulation(scheduler)
@@ -142,8 +142,8 @@ def test_placed_one_after_the_other() -> None:
         simulation.bind(position, view.nodes.index[case["result"]["chosen"]])
 
 
-def test_the_rollout_is_followed() -> None:
-    """By events of what was chosen: every pod went to a node that is among the best."""
+def test_recorded_rollout_is_followed() -> None:
+    """The events give the chosen nodes, and every chosen node is among the best."""
     cluster = kschedctl.Cluster.from_objects([*PLACED[0]["objects"], *(case["pod"] for case in PLACED)])
     after = parse_nanoseconds("2030-01-01T00:00:00Z")
     events = [
@@ -155,8 +155,11 @@ def test_the_rollout_is_followed() -> None:
     assert [each.feasible for each in report.placements] == [len(case["result"]["scored"]) for case in PLACED]
 
 
-def test_room_for_gpus(recorded_cluster: kschedctl.Cluster) -> None:
-    """4 GPUs are requested; of 4 on either node 2 are used by pods of a Deployment that fit on the other."""
+def test_make_room_for_gpus(recorded_cluster: kschedctl.Cluster) -> None:
+    """4 GPUs are requested.
+
+    Of the 4 GPUs on each of two nodes, 2 are used by pods of a Deployment that fit on the other.
+    """
     room = kschedctl.make_room(recorded_cluster, "lab/p03-gpu", RoomCriteria(seconds=20))
     assert room.fits
     assert {(move.source, move.target) for move in room.moves} == {("gpu1", "gpu2")}

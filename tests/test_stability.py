@@ -19,14 +19,14 @@ def test_every_replayed_version_has_a_row() -> None:
     assert versions == [f"1.{minor}" for minor in range(NEWEST_MINOR, OLDEST_MINOR - 1, -1)]
 
 
-def test_the_default_and_what_no_real_scheduler_confirmed_are_marked() -> None:
+def test_default_and_unconfirmed_versions_are_marked() -> None:
     states = {version: state for version, _, state in ROWS}
     assert [version for version, state in states.items() if "default" in state] == [KUBE_VERSION]
     unconfirmed = [version for version, state in states.items() if "not yet compared" in state]
     assert unconfirmed == [f"1.{minor}" for minor in range(NEWEST_MINOR, VERIFIED_MINOR, -1)]
 
 
-def test_what_the_page_refers_to_exists() -> None:
+def test_references_of_the_page_exist() -> None:
     for topic in re.findall(r"kschedctl help ([a-z-]+)", TEXT):
         assert topic in TOPICS
     assert all(hasattr(kschedctl, name) for name in kschedctl.__all__)
@@ -35,7 +35,7 @@ def test_what_the_page_refers_to_exists() -> None:
     assert "0 to 5, as" in TEXT
 
 
-def test_the_format_of_snapshots_is_that_of_1_0() -> None:
-    """A change of this number breaks a promise of the page: read the older format as well, or wait for 2.0."""
+def test_snapshot_format_is_that_of_1_0() -> None:
+    """Changing this number breaks a promise of the page, so read the older format as well, or wait for 2.0."""
     assert FORMAT == 2
     assert "is read by every later 1.x release" in TEXT

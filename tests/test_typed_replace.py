@@ -36,5 +36,5 @@ def test_fields_of_structs(tmp_path: Path) -> None:
     assert 'incompatible type "int"; expected "str"' in wrong[1]
 
 
-def test_the_project_asks_for_it() -> None:
+def test_project_enables_the_plugin() -> None:
     assert 'plugins = ["tests/typed_replace.py"]' in (ROOT / "pyproject.toml").read_text()

@@ -1,4 +1,4 @@
-"""Checks of answers that were computed without a kind."""
+"""Checks of answers that were computed without one kind."""
 
 from __future__ import annotations
 

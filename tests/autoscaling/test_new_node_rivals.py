@@ -103,7 +103,7 @@ def test_sentence_about_new_nodes(maximum: int, sentence: str) -> None:
     assert ("need this capacity; 3 new nodes would be enough for all" in page) == (maximum == 3)
 
 
-def scaled_up(*pods: Json) -> Any:
+def run_scale_up(*pods: Json) -> Any:
     """Run the next loop for a node group of one full node that may have two more."""
     full = waiting("full", 100, nodeName="n1")
     full["status"] = {"phase": "Running"}
@@ -116,7 +116,7 @@ def test_unseen_pod_takes_the_new_node() -> None:
     """kube-scheduler has not rejected d/first yet, so one node comes for d/last, but d/first gets it."""
     unseen = waiting("first", 20)
     unseen["status"]["conditions"] = []
-    report = scaled_up(LAST, unseen)
+    report = run_scale_up(LAST, unseen)
     assert [(grown.source, grown.target) for grown in report.increases] == [(1, 2)]
     assert list(report.still_pending) == ["d/last"]
     assert (report.rivals, report.enough) == (("d/first",), 2)
@@ -127,11 +127,11 @@ def test_maximum_may_be_too_low_for_all_pods() -> None:
     unseen = [waiting(name, 20) for name in ("first", "second")]
     for pod in unseen:
         pod["status"]["conditions"] = []
-    report = scaled_up(LAST, *unseen)
+    report = run_scale_up(LAST, *unseen)
     assert (sorted(report.still_pending), report.enough) == (["d/last"], None)
 
 
 def test_no_pod_stays_pending_if_all_are_seen() -> None:
-    report = scaled_up(LAST, FIRST)
+    report = run_scale_up(LAST, FIRST)
     assert (report.still_pending, report.rivals, report.enough) == ({}, (), None)
     assert report.are_all_placed

@@ -12,14 +12,14 @@ from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
 from kschedctl.autoscaling.cluster_autoscaler.options import read_autoscaled_groups, read_autoscaler_options
 
 
-def loop_of(case: Json) -> AutoscalerLoop:
+def build_loop(case: Json) -> AutoscalerLoop:
     given = case["input"]
     cluster = kschedctl.Cluster.from_objects(given["objects"])
     options, _ = read_autoscaler_options(given.get("options") or {})
     return AutoscalerLoop.from_cluster(cluster, read_autoscaled_groups(given["nodeGroups"]), options, given["now"], {})
 
 
-def is_taken(case: Json, loop: AutoscalerLoop, group: str, pod: str) -> bool:
+def is_pod_placed_on_new_node(case: Json, loop: AutoscalerLoop, group: str, pod: str) -> bool:
     """Return whether the scheduler would place the pod on one more node of the group."""
     template = loop.templates[group]
     node = {"apiVersion": "v1", "kind": "Node", **to_builtins(template.node)}
@@ -36,12 +36,12 @@ def test_one_more_node_takes_only_pods_that_trigger_growth() -> None:
         answer = case["answer"]
         if answer.get("filteredOut") or answer.get("upcoming"):
             continue
-        loop = loop_of(case)
+        loop = build_loop(case)
         questions = [(answer["best"], pod, True) for pod in answer.get("triggered", ())[:1]]
         for pod, told in list(answer.get("remaining", {}).items())[:1]:
             rejected = told.get("rejected") or {}
             questions += [(group, pod, False) for group, refusal in rejected.items() if refusal.get("plugin")]
         for group, pod, wanted in questions:
-            assert is_taken(case, loop, group, pod) == wanted, (case["id"], pod, group)
+            assert is_pod_placed_on_new_node(case, loop, group, pod) == wanted, (case["id"], pod, group)
             asked[wanted] += 1
     assert min(asked.values()) > 20

@@ -35,7 +35,7 @@ SORTS: tuple[dict[str, Any], ...] = (
     {"priority": 1000, "preemptionPolicy": "PreemptLowerPriority"},
     {"schedulerName": "other"},
 )
-"""What of a pending pod's spec is not common to all."""
+"""Parts of a pending pod's spec that differ between shapes."""
 ZONE = "topology.kubernetes.io/zone"
 
 

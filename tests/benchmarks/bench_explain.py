@@ -40,7 +40,7 @@ for key in ({PLAIN!r}, {SPREAD!r}):
 
 
 class Usage(NamedTuple):
-    """Of a whole process: seconds on the clock, seconds of processors, MiB at the peak."""
+    """The resource usage of a whole process: wall seconds, CPU seconds, and MiB at the peak."""
 
     wall: float
     cpu: float

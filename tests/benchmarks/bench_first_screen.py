@@ -1,11 +1,4 @@
-"""Measure what a new user meets: lines to the cause and to the first command, sizes of summaries and installation.
-
-    python tests/benchmarks/bench_first_screen.py [--nodes 5000] [--pods 20000] [--install]
-
-The aims: the cause within two lines of 80 columns and the first command within 15; at most 12 lines of 45 columns with
-``--brief``; a summary of at most 12 KB; a base installation of at most 200 MB, of which ``--install`` makes one from
-the package index, without pip; a README of at most 220 lines. Start-up is bench_startup.py's.
-"""
+"""Measure the first steps of a new user: lines to the cause and the first command, summaries, and the installation."""
 
 from __future__ import annotations
 
@@ -65,7 +58,7 @@ def measure_longest_summary(cluster: kschedctl.Cluster) -> int:
 
 
 def measure_installation() -> float:
-    """Return the megabytes that pip installs for kschedctl, in a folder of its own."""
+    """Return the megabytes that pip installs for kschedctl, in a separate folder."""
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
         python = next(Path(folder).glob("bin/python"))

@@ -46,9 +46,9 @@ from kschedctl.api.kinds import KINDS
 from kschedctl.sources.live.lists import iter_list_paths
 
 MANAGED = re.compile(rb',"managedFields":\[.*?\](?=\},"(?:spec|status)")')
-"""Where make_cluster.py writes them, last in the metadata."""
+"""The pattern of managed fields as written by make_cluster.py, last in the metadata."""
 GZIPPED = 128 << 10
-"""Longer answers are compressed, as an API server does."""
+"""The length from which responses are compressed, as by an API server."""
 SCRIPTS = Path(sys.executable).parent
 CLIENT = """
 import sys
@@ -149,7 +149,7 @@ def serve_until_ended(pages: Pages) -> None:
 
 @contextmanager
 def run_server(folder: Path, share: int = 1, *, drops: bool = False) -> Iterator[str]:
-    """Run a server in a process of its own, so that its memory is not counted."""
+    """Run a server in a separate process, so that its memory is not counted."""
     command = [sys.executable, __file__, str(folder), "--serve", str(share), *["--drops"] * drops]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -41,7 +41,7 @@ WAYS = {
         "list[KINDS[kinds[file.stem]].struct])])) for file in files if file.stem in kinds]",
     ),
 }
-"""What is imported before, and what is measured. The decoder decodes whole files to the structs that are read."""
+"""Name -> the code that is run before, and the measured code. The decoder decodes whole files to read structs."""
 
 
 def measure_loading(way: str, folder: Path) -> tuple[float, float]:

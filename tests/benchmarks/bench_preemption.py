@@ -114,7 +114,7 @@ SCENARIOS: dict[str, dict[str, Any]] = {
 
 
 class LoneNode:
-    """A node with its pods as a cluster of its own, which is replayed anew for each answer."""
+    """A node with its pods as a separate cluster, which is replayed again for each answer."""
 
     def __init__(self, cycle: Cycle, row: int) -> None:
         self.cycle, self.pods = cycle, [cycle.view.pods.objects[p] for p in cycle.view.pods_on(row)]

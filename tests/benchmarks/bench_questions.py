@@ -25,7 +25,7 @@ WIDE_POD = {"cpu": "900m", "memory": "256Mi"}
 
 
 class Usage(NamedTuple):
-    """What a process used."""
+    """The resource usage of a process."""
 
     cpu_seconds: float
     peak_mebibytes: float

@@ -249,7 +249,7 @@ if subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL).returncode not in (0,
     sys.exit("it gave no answer")
 print(time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 """
-"""A small process that runs another: one that this one starts would be said to need as much memory as this one has."""
+"""A small program that runs another, because a child of this process would be reported with its peak memory."""
 
 
 def measure_process(command: list[str], cluster: list[Json], manifests: list[Json]) -> tuple[float, float]:

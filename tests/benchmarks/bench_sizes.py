@@ -26,7 +26,7 @@ MOST_APART = 6
 
 
 class Sizes(NamedTuple):
-    """What pods request, and how many there are of a workload."""
+    """Requests of pods, and the number of pods of a workload."""
 
     cpu: tuple[float, ...]
     mebibytes: tuple[int, ...]

@@ -64,7 +64,7 @@ TAINTED = {pool.name: pool.taint for pool in POOLS if pool.taint}
 
 @dataclass
 class Workload:
-    """One template and its replicas; `spec` holds what it adds to the common pod spec."""
+    """One template and its replicas. `spec` is merged into the common pod spec."""
 
     kind: str
     namespace: str
@@ -100,7 +100,7 @@ class Workload:
 
 
 class Maker:
-    """Random but repeatable identities."""
+    """A source of random but repeatable identities."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -146,7 +146,7 @@ def managed(value: Object, manager: str, time: str, subresource: str = "") -> Ob
 
 @dataclass
 class Nodes:
-    """Names, pools, zones and what is left on each node: `free` is (N, 4) int64 of millicores, MiB, GPUs, pods."""
+    """Names, pools and zones of nodes. `free` is (N, 4) int64 with the free millicores, MiB, GPUs and pods."""
 
     names: list[str]
     pools: list[Pool]
@@ -393,7 +393,7 @@ def daemon(name: str, cpu: int, memory: int, nodes: int) -> Workload:
 
 
 def build_spread_affinity_workload(nodes: int) -> Workload:
-    """Build a workload of which the pod ``bench/pending-spread-affinity`` would be one more replica."""
+    """Build a workload whose next replica would be the pod ``bench/pending-spread-affinity``."""
     work = Workload("ReplicaSet", "bench", "spread-affinity", max(1, nodes // 10), f"{SHOP}:v1", 250, 256, apart=True)
     prefer = near("podAffinity", {"matchLabels": {"app.kubernetes.io/component": "cache"}}, ZONE, namespaceSelector={})
     constraints = [spread(work.selector, ZONE), spread(work.selector, HOSTNAME)]
@@ -500,7 +500,7 @@ def running(work: Workload) -> Object:
 
 
 def pod(work: Workload) -> Object:
-    """Build the template of a workload's pods, in which `@WORD@` marks what differs between pods."""
+    """Build the template of a workload's pods, in which `@WORD@` marks the values that differ between pods."""
     labels = work.labels | {ZONE: "@ZONE@", "topology.kubernetes.io/region": REGION}
     if work.kind == "StatefulSet":
         labels |= {"statefulset.kubernetes.io/pod-name": "@NAME@", "apps.kubernetes.io/pod-index": "@INDEX@"}

@@ -1,4 +1,4 @@
-"""The peak memory of a benchmark, which each prints in its last line."""
+"""The peak memory of a benchmark, printed in its last line."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ SORTS = ("json", "merge", "strategic")
 
 
 class Arguments:
-    """Words of a command line: positions, and options with values, each of which has to be used."""
+    """Words of a command line: positional words, and options with values. Each of them has to be used."""
 
     def __init__(self, words: list[str], flags: tuple[str, ...] = ()) -> None:
         self.words: list[str] = []
@@ -156,7 +156,7 @@ def _get(store: Store, rest: list[str]) -> str:
 
 
 def _watched(store: Store, rest: list[str]) -> None:
-    """Run a command that only shows or waits."""
+    """Run a command that only shows something or waits."""
     if not rest:
         raise RefusedError("error: what?")
 

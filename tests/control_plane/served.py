@@ -62,7 +62,7 @@ def _key(path: str) -> tuple[str, Key] | None:
 
 
 class ServedControlPlane:
-    """The store's answers in JSON; ``after`` is called once something was written."""
+    """A store that answers in JSON. ``after`` is called once something was written."""
 
     def __init__(self, store: Store, after: Callable[[Store], None], make: Callable[[int, bytes], Any]) -> None:
         self.store, self.after, self._make = store, after, make
@@ -106,7 +106,7 @@ class ServedControlPlane:
 
 
 class Client(Store):
-    """What kubectl asks of an API server, by HTTP."""
+    """An HTTP client with the requests of kubectl."""
 
     def __init__(self, url: str) -> None:
         super().__init__(())

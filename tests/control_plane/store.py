@@ -22,11 +22,11 @@ CLUSTER_SCOPED = {
 }
 
 REGISTERED = {"Node", "CSIStorageCapacity", "ResourceSlice"}
-"""What kubelets and drivers create, with all that they say of it."""
+"""Kinds that kubelets and drivers create, including their status."""
 
 
 class RefusedError(Exception):
-    """What the API server, or kubectl before it, answers instead of doing it."""
+    """The rejection of a request by the API server, or by kubectl before it."""
 
 
 class Key(NamedTuple):
@@ -44,7 +44,7 @@ class Key(NamedTuple):
 
 
 class Store:
-    """``numbers`` make UIDs and generated names; ``log``: what happened, for who reads a failing test."""
+    """Objects by key. ``numbers`` make UIDs and generated names. ``log`` describes the changes, for failing tests."""
 
     def __init__(self, documents: Iterable[Json]) -> None:
         self.objects: dict[Key, Json] = {}
@@ -66,7 +66,7 @@ class Store:
         return list(self.objects.values())
 
     def encode(self) -> bytes:
-        """Return all objects as JSON, by which changes are noticed."""
+        """Return all objects as JSON, which is compared to notice changes."""
         return msgspec.json.encode(self.documents())
 
     def of_kind(self, kind: str) -> list[Json]:
@@ -215,7 +215,7 @@ def _admit(pod: Json, store: Store) -> None:
 
 
 def _admit_runtime_class(spec: Json, store: Store) -> None:
-    """Add what the pod's RuntimeClass asks for, or refuse a pod that contradicts it.
+    """Add the fields that the pod's RuntimeClass sets, or reject a pod that contradicts it.
 
     Upstream: plugin/pkg/admission/runtimeclass/admission.go (v1.36).
     """

@@ -113,7 +113,7 @@ def _shrink(store: Store, new: Json, old: list[Json], total: int, least: int) ->
 
 
 def _template(replica_set: Json) -> Json:
-    """Return the template as the Deployment has it."""
+    """Return the current template of the Deployment."""
     found = deepcopy(replica_set["spec"]["template"])
     found["metadata"]["labels"].pop(HASH, None)
     return found

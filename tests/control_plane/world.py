@@ -24,7 +24,7 @@ OF_GROUP = {"Deployment": "apps/v1", "ReplicaSet": "apps/v1", "StatefulSet": "ap
 def control_plane(documents: Iterable[Json], asked: str) -> Store:
     """Build a store from documents as kubectl prints them.
 
-    The ``asked`` pod has the current template of its workload.
+    The ``asked`` pod gets the current template of its workload.
     """
     found = json.loads(json.dumps([each for each in documents if each["kind"] not in ("Event", "Lease")]))
     for each in found:
@@ -93,7 +93,7 @@ def _replica_set(_store: Store, _key: Key, pods: list[Json]) -> Json:
 def _stateful_set(store: Store, key: Key, pods: list[Json]) -> Json:
     """Build the spec of a StatefulSet for the pods, with templates of the claims that are named after it.
 
-    It is ordered unless that could not have led to these pods.
+    It is ordered unless ordered creation could not have led to these pods.
     """
     numbers = sorted(int(pod["metadata"]["name"].rpartition("-")[2]) for pod in pods)
     template, claims = template_of(pods[0]), []

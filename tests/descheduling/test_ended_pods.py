@@ -17,18 +17,20 @@ FAILED = {"name": "RemoveFailedPods", "args": {"reasons": ["OOMKilled", "Evicted
 LIFE = {"name": "PodLifeTime", "args": {"states": ["Failed", "Succeeded", "Running"], "maxPodLifeTimeSeconds": 3600}}
 
 
-def ended(name: str, phase: str = "Failed", reason: str = "", kind: str = "ReplicaSet", **status: Any) -> Json:
+def build_terminated_pod(
+    name: str, phase: str = "Failed", reason: str = "", kind: str = "ReplicaSet", **status: Any
+) -> Json:
     made = pod(name, "n1", "3", kind)
     made["status"] = {"phase": phase, "reason": reason, **status}
     return made
 
 
-def killed(name: str, kind: str = "ReplicaSet") -> Json:
+def build_killed_pod(name: str, kind: str = "ReplicaSet") -> Json:
     state = {"terminated": {"reason": "OOMKilled", "exitCode": 137}}
-    return ended(name, kind=kind, containerStatuses=[{"name": "c", "state": state}])
+    return build_terminated_pod(name, kind=kind, containerStatuses=[{"name": "c", "state": state}])
 
 
-def rebalanced(config: Json, *objects: Json, **more: Any) -> Rebalancing:
+def rebalance_cluster(config: Json, *objects: Json, **more: Any) -> Rebalancing:
     plugins = {"deschedule": {"enabled": [config["name"]]}}
     profile = {"name": "p", "pluginConfig": [config], "plugins": plugins}
     policy = {"apiVersion": "descheduler/v1alpha2", "kind": "DeschedulerPolicy", "profiles": [profile], **more}
@@ -36,8 +38,13 @@ def rebalanced(config: Json, *objects: Json, **more: Any) -> Rebalancing:
 
 
 def test_pods_that_failed_with_given_reasons_are_deleted() -> None:
-    pods = (killed("a"), ended("b", reason="Evicted"), ended("c", reason="Shutdown"), killed("d", "Job"))
-    report = rebalanced(FAILED, *pods, pod("e", "n1", "1"))
+    pods = (
+        build_killed_pod("a"),
+        build_terminated_pod("b", reason="Evicted"),
+        build_terminated_pod("c", reason="Shutdown"),
+        build_killed_pod("d", "Job"),
+    )
+    report = rebalance_cluster(FAILED, *pods, pod("e", "n1", "1"))
     assert [(removed.pod, removed.node, removed.phase) for removed in report.removed] == [
         ("d/a", "n1", "Failed"),
         ("d/b", "n1", "Failed"),
@@ -51,9 +58,9 @@ def test_pods_that_failed_with_given_reasons_are_deleted() -> None:
 
 def test_oldest_pods_are_evicted_first_in_any_phase() -> None:
     """The limit is one eviction in total, and the running pod is the older of the two."""
-    done = ended("done", "Succeeded")
+    done = build_terminated_pod("done", "Succeeded")
     done["metadata"]["creationTimestamp"] = "2026-05-02T00:00:00Z"
-    report = rebalanced(LIFE, done, pod("old", "n1", "1", created=OLD), maxNoOfPodsToEvictTotal=1)
+    report = rebalance_cluster(LIFE, done, pod("old", "n1", "1", created=OLD), maxNoOfPodsToEvictTotal=1)
     assert [step.pod for step in report.steps] == ["d/old"]
     assert report.removed[0].round == 2
 
@@ -61,7 +68,9 @@ def test_oldest_pods_are_evicted_first_in_any_phase() -> None:
 def test_terminated_pods_occupy_no_resources() -> None:
     """The terminated pod requested 3 of 4 CPUs of n1, but leaves room there for the pod of 3 CPUs from n2."""
     moving = pod("old", "n2", "3", created=OLD)
-    report = rebalanced(LIFE, ended("done", "Succeeded"), pod("young", "n2", "1", created=YOUNG), moving)
+    report = rebalance_cluster(
+        LIFE, build_terminated_pod("done", "Succeeded"), pod("young", "n2", "1", created=YOUNG), moving
+    )
     assert [(step.pod, step.target) for step in report.steps] == [("d/old", "n1")]
     assert [removed.pod for removed in report.removed] == ["d/done"]
 
@@ -72,14 +81,14 @@ def test_terminated_replicas_are_counted(least: int, deleted: int) -> None:
 
     With a running sibling the owner has two.
     """
-    alone = rebalanced_with_replicas(least, killed("a"))
+    alone = rebalance_with_min_replicas(least, build_killed_pod("a"))
     assert len(alone.removed) == deleted
     sibling = pod("b", "n1", "1", created=YOUNG)
-    sibling["metadata"]["ownerReferences"] = killed("a")["metadata"]["ownerReferences"]
-    assert len(rebalanced_with_replicas(least, killed("a"), sibling).removed) == 1
+    sibling["metadata"]["ownerReferences"] = build_killed_pod("a")["metadata"]["ownerReferences"]
+    assert len(rebalance_with_min_replicas(least, build_killed_pod("a"), sibling).removed) == 1
 
 
-def rebalanced_with_replicas(least: int, *objects: Json) -> Rebalancing:
+def rebalance_with_min_replicas(least: int, *objects: Json) -> Rebalancing:
     configs = [{"name": "DefaultEvictor", "args": {"minReplicas": least}}, FAILED]
     profile = {"name": "p", "pluginConfig": configs, "plugins": {"deschedule": {"enabled": ["RemoveFailedPods"]}}}
     policy = {"apiVersion": "descheduler/v1alpha2", "kind": "DeschedulerPolicy", "profiles": [profile]}
@@ -87,7 +96,9 @@ def rebalanced_with_replicas(least: int, *objects: Json) -> Rebalancing:
 
 
 def test_limit_defers_deletions() -> None:
-    report = rebalanced(FAILED, killed("a"), killed("b"), killed("c"), maxNoOfPodsToEvictPerNode=2)
+    report = rebalance_cluster(
+        FAILED, build_killed_pod("a"), build_killed_pod("b"), build_killed_pod("c"), maxNoOfPodsToEvictPerNode=2
+    )
     assert [entry.evicted for entry in report.rounds] == [2, 1, 0]
     assert [entry.refused for entry in report.rounds] == [1, 0, 0]
     assert report.held == ()
@@ -95,12 +106,12 @@ def test_limit_defers_deletions() -> None:
 
 def test_node_fit_ignores_terminated_pods() -> None:
     """nodeFit: n2 has room for the 3 CPUs of the pod, because the terminated pod there occupies nothing."""
-    there = ended("there", "Succeeded")
+    there = build_terminated_pod("there", "Succeeded")
     there["spec"]["nodeName"] = "n2"
     configs = [{"name": "DefaultEvictor", "args": {"nodeFit": True}}, FAILED]
     profile = {"name": "p", "pluginConfig": configs, "plugins": {"deschedule": {"enabled": ["RemoveFailedPods"]}}}
     policy = {"apiVersion": "descheduler/v1alpha2", "kind": "DeschedulerPolicy", "profiles": [profile]}
-    objects = [node("n1"), node("n2"), there, killed("a")]
+    objects = [node("n1"), node("n2"), there, build_killed_pod("a")]
     assert len(kschedctl.rebalance(kschedctl.Cluster.from_objects(objects), policy, now=NOW).removed) == 1
     objects.append(pod("full", "n2", "2"))
     assert len(kschedctl.rebalance(kschedctl.Cluster.from_objects(objects), policy, now=NOW).removed) == 0

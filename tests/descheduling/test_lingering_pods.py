@@ -36,7 +36,7 @@ def pod(name: str, on: str, cpu: str, kind: str = "ReplicaSet", created: str = O
     }
 
 
-def rebalanced(*objects: Json, min_replicas: int = 0) -> Rebalancing:
+def rebalance_cluster(*objects: Json, min_replicas: int = 0) -> Rebalancing:
     configs = [
         {"name": "DefaultEvictor", "args": {"minReplicas": min_replicas}},
         {"name": "PodLifeTime", "args": {"maxPodLifeTimeSeconds": 3600}},
@@ -46,18 +46,18 @@ def rebalanced(*objects: Json, min_replicas: int = 0) -> Rebalancing:
     return kschedctl.rebalance(kschedctl.Cluster.from_objects(objects), policy, now=NOW)
 
 
-def target(report: Rebalancing) -> str:
+def get_target(report: Rebalancing) -> str:
     (step,) = report.steps
     assert step.pod == "d/a"
     return step.target
 
 
-def other(cpu: str = "1") -> Json:
+def build_other_pod(cpu: str = "1") -> Json:
     return pod("b", "n2", cpu, created=YOUNG)
 
 
 def test_terminating_pod_keeps_its_resources() -> None:
-    assert target(rebalanced(node("n1"), node("n2"), pod("a", "n1", "3"), other())) == "n2"
+    assert get_target(rebalance_cluster(node("n1"), node("n2"), pod("a", "n1", "3"), build_other_pod())) == "n2"
 
 
 @pytest.mark.parametrize(
@@ -66,18 +66,21 @@ def test_terminating_pod_keeps_its_resources() -> None:
     ids=["no grace period", "StatefulSet"],
 )
 def test_replacement_of_a_deleted_pod_may_use_its_node(leaving: Json) -> None:
-    assert target(rebalanced(node("n1"), node("n2"), leaving, other())) == "n1"
+    assert get_target(rebalance_cluster(node("n1"), node("n2"), leaving, build_other_pod())) == "n1"
 
 
 @pytest.mark.parametrize(("policy", "node_name"), [("Failed", "n1"), ("TerminatingOrFailed", "n2")])
 def test_replacement_policy_of_jobs_applies(policy: str, node_name: str) -> None:
     job = {"kind": "Job", "metadata": {"name": "a", "namespace": "d"}, "spec": {"podReplacementPolicy": policy}}
-    assert target(rebalanced(node("n1"), node("n2"), pod("a", "n1", "3", "Job"), other(), job)) == node_name
+    assert (
+        get_target(rebalance_cluster(node("n1"), node("n2"), pod("a", "n1", "3", "Job"), build_other_pod(), job))
+        == node_name
+    )
 
 
 def test_replacement_waits_if_it_fits_nowhere_else() -> None:
-    report = rebalanced(node("n1"), node("n2"), pod("a", "n1", "3"), other("2"))
-    assert (target(report), report.steps[0].stays, report.unsafe) == ("n1", True, 0)
+    report = rebalance_cluster(node("n1"), node("n2"), pod("a", "n1", "3"), build_other_pod("2"))
+    assert (get_target(report), report.steps[0].stays, report.unsafe) == ("n1", True, 0)
 
 
 def test_spread_constraints_ignore_terminating_pods() -> None:
@@ -92,12 +95,12 @@ def test_spread_constraints_ignore_terminating_pods() -> None:
         "labelSelector": {"matchExpressions": [{"key": "app", "operator": "In", "values": ["a", "b"]}]},
     }
     a = pod("a", "n1", "1", topologySpreadConstraints=[rule])
-    assert target(rebalanced(node("n1"), node("n2", "b"), a, other())) == "n1"
+    assert get_target(rebalance_cluster(node("n1"), node("n2", "b"), a, build_other_pod())) == "n1"
 
 
 def test_terminating_pods_are_not_counted_as_replicas() -> None:
     """The owner has one pod, fewer than minReplicas, so that the pod is kept."""
-    report = rebalanced(node("n1"), node("n2"), pod("a", "n1", "3"), other(), min_replicas=2)
+    report = rebalance_cluster(node("n1"), node("n2"), pod("a", "n1", "3"), build_other_pod(), min_replicas=2)
     assert report.steps == ()
     assert [(held.why, held.pods) for held in report.kept] == [("fewer replicas than minReplicas", 2)]
 
@@ -109,4 +112,4 @@ def test_terminating_pods_are_not_counted_by_a_new_pdb() -> None:
         "metadata": {"name": "a", "namespace": "d"},
         "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "a"}}},
     }
-    assert target(rebalanced(node("n1"), node("n2"), pod("a", "n1", "3"), other(), budget)) == "n2"
+    assert get_target(rebalance_cluster(node("n1"), node("n2"), pod("a", "n1", "3"), build_other_pod(), budget)) == "n2"

@@ -42,7 +42,7 @@ FILES = sorted(
 PUBLIC = {id(getattr(kschedctl, name)) for name in kschedctl.PUBLIC_NAMES}
 
 
-def used(source: str) -> Iterator[tuple[str, object]]:
+def iter_used_names(source: str) -> Iterator[tuple[str, object]]:
     """Yield the names and values that a module takes from the answering layers."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
@@ -85,7 +85,9 @@ def answers(value: object) -> bool:
 
 def faults(source: str) -> list[str]:
     return [
-        name for name, value in used(source) if answers(value) and id(value) not in PUBLIC and name not in NO_ANSWERS
+        name
+        for name, value in iter_used_names(source)
+        if answers(value) and id(value) not in PUBLIC and name not in NO_ANSWERS
     ]
 
 

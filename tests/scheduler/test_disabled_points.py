@@ -67,7 +67,7 @@ def cluster(disabled: dict[str, Sequence[str]]) -> Cluster:
     return kschedctl.Cluster.from_objects(objects, config=document)
 
 
-def scores_of(found: Cluster) -> dict[str, list[int]]:
+def compute_scores(found: Cluster) -> dict[str, list[int]]:
     """Return the raw scores of each plugin for the feasible nodes."""
     scheduler = Scheduler(found)
     framework = scheduler.framework("default-scheduler")
@@ -96,7 +96,7 @@ def test_plugins_that_need_pre_score_fail(failing: str) -> None:
 def test_other_plugins_compute_the_state_themselves() -> None:
     without = list(FAILS)
     found, prepared = cluster({"preScore": ["*"], "score": without}), cluster({"score": without})
-    scores, expected = scores_of(found), scores_of(prepared)
+    scores, expected = compute_scores(found), compute_scores(prepared)
     assert scores == {**expected, "VolumeBinding": [0, 0]}  # which PreScore had left out
     assert {"NodeResourcesFit", "NodeResourcesBalancedAllocation", "NodeAffinity"} <= expected.keys()
     placed = simulate_first(found)

@@ -318,7 +318,7 @@ def test_kinds_of_the_plugin_are_relevant_to_every_pod() -> None:
     assert without.keys() - needed.keys() == {"PersistentVolumeClaim"}
 
 
-def reserving(args: object) -> Simulation:
+def build_reserving_simulation(args: object) -> Simulation:
     claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "c", "namespace": "default"}, "spec": {}}
     known = cluster("Labelling", args)
     claims = Cluster.from_objects([claim]).persistent_volume_claims
@@ -326,7 +326,7 @@ def reserving(args: object) -> Simulation:
 
 
 def test_plugin_reserves() -> None:
-    simulation = reserving({})
+    simulation = build_reserving_simulation({})
     assert [outcome.verdict for outcome in simulation.run([0])] == ["Scheduled"]
     (claim,) = simulation.view.cluster.persistent_volume_claims
     assert claim.spec.volume_name == "made-on-n1"
@@ -336,11 +336,11 @@ def test_plugin_reserves() -> None:
 
 
 def test_failed_reservation_is_the_outcome() -> None:
-    (outcome,) = reserving({"dearestNode": "error"}).run([0])
+    (outcome,) = build_reserving_simulation({"dearestNode": "error"}).run([0])
     assert (outcome.verdict, outcome.row) == ("Error", -1)
     assert outcome.message == 'running Reserve plugin "Labelling": nothing left'
     with pytest.raises(ThirdPartyError, match="fails in reserve: TypeError: it changes ConfigMap, not one of"):
-        reserving({"dearestNode": "ConfigMap"}).run([0])
+        build_reserving_simulation({"dearestNode": "ConfigMap"}).run([0])
 
 
 def test_answer_is_conditional_without_a_kind_of_the_plugin() -> None:

@@ -15,8 +15,8 @@ def test_large_requests_distinguish_pods() -> None:
         each["spec"]["containers"][0]["resources"] = {"requests": {"memory": memory}}
     view = Scheduler(kschedctl.Cluster.from_objects([node("n1"), *pods])).view
     assert view.pods.info.tolist() == [0, 0, 1]
-    assert view.requests[:, view.resources["memory"]].tolist() == [wrapped(10**30), wrapped(10**31)]
+    assert view.requests[:, view.resources["memory"]].tolist() == [wrap_to_int64(10**30), wrap_to_int64(10**31)]
 
 
-def wrapped(number: int) -> int:
+def wrap_to_int64(number: int) -> int:
     return (number + 2**63) % 2**64 - 2**63

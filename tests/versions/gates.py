@@ -21,12 +21,12 @@ _STAGE = re.compile(r'\{Version: version\.MustParse\("1\.(\d+)"\)(.*?)\}')
 def parse_stages(text: str, minor: int) -> dict[str, str]:
     """Return the stage of each gate in a minor version, in the notation of GATE_STAGES."""
     if "MustParse" in text:
-        return _of_source(text, minor)
+        return _parse_go_source(text, minor)
     lines = (line.split("#")[0].split() for line in text.splitlines())
     return {gate: " ".join(stage) for gate, *stage in filter(None, lines)}
 
 
-def _of_source(text: str, minor: int) -> dict[str, str]:
+def _parse_go_source(text: str, minor: int) -> dict[str, str]:
     """Return the stage of each gate in a minor version from Go source code."""
     found: dict[str, str] = {}
     gate = ""

@@ -249,7 +249,7 @@ def test_invalid_amounts_are_errors() -> None:
 # -- pods one after another -------------------------------------------------------------------------------------------
 
 
-def placed(*objects: Json, **args: int) -> tuple[dict[str, str], dict[str, str]]:
+def place_pods(*objects: Json, **args: int) -> tuple[dict[str, str], dict[str, str]]:
     """Return the node of each scheduled pod, and the message of each other pod."""
     simulation = Simulation(Scheduler(cluster_of(*objects, **args)))
     view = simulation.view
@@ -262,14 +262,14 @@ def placed(*objects: Json, **args: int) -> tuple[dict[str, str], dict[str, str]]
 
 
 def test_gang_is_placed_when_it_is_complete() -> None:
-    there, _ = placed(node("n"), *(pod(name, "pg1", cpu="1") for name in "abc"), group("pg1", 3))
+    there, _ = place_pods(node("n"), *(pod(name, "pg1", cpu="1") for name in "abc"), group("pg1", 3))
     assert there.keys() == set("abc")
 
 
 def test_gang_that_does_not_fit_leaves_its_room_to_others() -> None:
     """Three of its four pods would fit. The older gang is tried first, and the pod after it gets the room."""
     gang = [pod(f"g{i}", "pg1", cpu="1.3") for i in range(4)]
-    there, messages = placed(node("n"), *gang, pod("z", cpu="4"), group("pg1", 4, created=EARLY))
+    there, messages = place_pods(node("n"), *gang, pod("z", cpu="4"), group("pg1", 4, created=EARLY))
     assert there == {"z": "n"}
     assert len(messages) == 4
     assert all(message.startswith("0/1 nodes are available: 1 Insufficient cpu.") for message in messages.values())
@@ -277,11 +277,11 @@ def test_gang_that_does_not_fit_leaves_its_room_to_others() -> None:
 
 def test_waiting_pods_get_the_reason_of_their_rejection() -> None:
     gang = [pod(f"g{i}", "pg1", cpu="1.3") for i in range(4)]
-    _, messages = placed(node("n"), *gang, group("pg1", 4))
+    _, messages = place_pods(node("n"), *gang, group("pg1", 4))
     waited = "0/1 nodes are available: 1 optimistic rejection in PostFilter."
     assert [messages[f"g{i}"] for i in range(3)] == [waited] * 3
     assert "Insufficient cpu" in messages["g3"]
-    _, messages = placed(node("n"), *gang, group("pg1", 4), podGroupRejectPercentage=25)
+    _, messages = place_pods(node("n"), *gang, group("pg1", 4), podGroupRejectPercentage=25)
     late = "0/1 nodes are available: 1 rejected due to timeout after waiting 1m0s at plugin Coscheduling."
     with_it = "0/1 nodes are available: 1 rejection in Unreserve."
     assert [messages[f"g{i}"] for i in range(3)] == [late, with_it, with_it]
@@ -295,24 +295,24 @@ def test_waiting_time_of_a_gang(own: int | None, args: int, seconds: str) -> Non
     """The group's own time comes first, then the argument, then a minute. The framework allows at most 15 minutes."""
     spec = {} if own is None else {"scheduleTimeoutSeconds": own}
     gang = [pod("a", "pg1"), pod("b", "pg1", schedulerName="other")]
-    _, messages = placed(node("n"), *gang, group("pg1", 2, **spec), permitWaitingTimeSeconds=args)
+    _, messages = place_pods(node("n"), *gang, group("pg1", 2, **spec), permitWaitingTimeSeconds=args)
     told = f"1 rejected due to timeout after waiting {seconds} at plugin Coscheduling."
     assert messages["a"] == f"0/1 nodes are available: {told}"
 
 
 def test_more_pods_than_needed_are_placed_as_they_fit() -> None:
-    there, messages = placed(node("n"), *(pod(f"g{i}", "pg1", cpu="1.3") for i in range(5)), group("pg1", 2))
+    there, messages = place_pods(node("n"), *(pod(f"g{i}", "pg1", cpu="1.3") for i in range(5)), group("pg1", 2))
     assert (len(there), len(messages)) == (3, 2)
 
 
 def test_running_pods_count_for_the_gang() -> None:
     running = pod("run", "pg1", cpu="1", on="n")
-    there, _ = placed(node("n"), running, pod("a", "pg1", cpu="3"), group("pg1", 2))
+    there, _ = place_pods(node("n"), running, pod("a", "pg1", cpu="3"), group("pg1", 2))
     assert there == {"a": "n"}
 
 
 def test_missing_group() -> None:
-    there, messages = placed(node("n"), pod("a", "none"), pod("b"))
+    there, messages = place_pods(node("n"), pod("a", "none"), pod("b"))
     assert there == {"b": "n"}
     assert messages == {"a": "0/1 nodes are available: 1 PodGroup not found."}
 
@@ -320,16 +320,16 @@ def test_missing_group() -> None:
 def test_gang_preempts_as_a_whole_or_not_at_all() -> None:
     low = [pod(f"low{i}", cpu="2", on="n", priority=-1) for i in range(2)]
     gang = [pod(f"g{i}", "pg1", cpu="2") for i in range(2)]
-    there, _ = placed(node("n"), *low, *gang, group("pg1", 2))
+    there, _ = place_pods(node("n"), *low, *gang, group("pg1", 2))
     assert there.keys() == {"g0", "g1"}
-    there, messages = placed(node("n"), *low, *gang, pod("g2", "pg1", cpu="2"), group("pg1", 3))
+    there, messages = place_pods(node("n"), *low, *gang, pod("g2", "pg1", cpu="2"), group("pg1", 3))
     assert (there, messages.keys()) == ({}, {"g0", "g1", "g2"})
 
 
 def test_members_of_another_scheduler_never_complete_the_gang() -> None:
     """The other scheduler does not know groups. Its pod is a sibling, but this scheduler cannot place it."""
     gang = [pod("a", "pg1", cpu="1"), pod("b", "pg1", cpu="1", schedulerName="other")]
-    there, messages = placed(node("n"), *gang, group("pg1", 2))
+    there, messages = place_pods(node("n"), *gang, group("pg1", 2))
     assert there == {}
     assert "timeout" in messages["a"]
     assert 'no scheduler profile is named "other"' in messages["b"]
@@ -370,7 +370,7 @@ def test_gang_is_never_placed_partially(
 # -- in the queue -----------------------------------------------------------------------------------------------------
 
 
-def queued(*objects: Json, **args: int) -> tuple[dict[str, str], list[str]]:
+def run_closed_queue(*objects: Json, **args: int) -> tuple[dict[str, str], list[str]]:
     """Return the node of each pod that the closed loop binds, and all messages."""
     run = run_queue(cluster_of(*objects, **args), closed_loop=True)
     assert run.not_replayed == ()
@@ -380,15 +380,15 @@ def queued(*objects: Json, **args: int) -> tuple[dict[str, str], list[str]]:
 
 def test_queue_binds_a_gang_when_it_is_complete() -> None:
     gang = [pod(f"g{i}", "pg1", cpu="1") for i in range(3)]
-    assert queued(node("n"), *gang, group("pg1", 3))[0] == {f"ns/g{i}": "n" for i in range(3)}
+    assert run_closed_queue(node("n"), *gang, group("pg1", 3))[0] == {f"ns/g{i}": "n" for i in range(3)}
 
 
 def test_queue_never_binds_a_part_of_a_gang() -> None:
     gang = [pod(f"g{i}", "pg1", cpu="1.3") for i in range(4)]
-    bound, messages = queued(node("n"), *gang, group("pg1", 4))
+    bound, messages = run_closed_queue(node("n"), *gang, group("pg1", 4))
     assert bound == {}
     assert "0/1 nodes are available: 1 optimistic rejection in PostFilter." in messages
-    bound, messages = queued(node("n"), *gang, group("pg1", 4), podGroupRejectPercentage=100)
+    bound, messages = run_closed_queue(node("n"), *gang, group("pg1", 4), podGroupRejectPercentage=100)
     late = "0/1 nodes are available: 1 rejected due to timeout after waiting 1m0s at plugin Coscheduling."
     assert (bound, late in messages) == ({}, True)
     assert "0/1 nodes are available: 1 rejection in Unreserve." in messages

@@ -42,7 +42,7 @@ def get_placed_names(simulation: Simulation) -> set[str]:
     return {pod.metadata.name for position, pod in enumerate(view.pods.objects) if view.node[position] >= 0}
 
 
-def of_version(version: str, objects: list[Json], **args: int) -> Cluster:
+def build_cluster_of_version(version: str, objects: list[Json], **args: int) -> Cluster:
     return Cluster.from_objects(objects, config=config(**args), other_builds=True, kube_version=version)
 
 
@@ -54,7 +54,10 @@ def test_backoff_of_a_gang(seconds: int, placed: set[str]) -> None:
     """
     pods = [pod("a1", "pg", cpu="2"), pod("a2", "pg", cpu="9"), pod("a3", "pg", cpu="2"), pod("z", cpu="4")]
     objects = [node("n"), *pods, group("pg", 2, created="2026-01-01T00:00:00Z")]
-    assert get_placed_names(run_simulation(of_version("1.33", objects, podGroupBackoffSeconds=seconds))) == placed
+    assert (
+        get_placed_names(run_simulation(build_cluster_of_version("1.33", objects, podGroupBackoffSeconds=seconds)))
+        == placed
+    )
 
 
 def test_simulation_waits_for_the_backoff_of_a_gang() -> None:

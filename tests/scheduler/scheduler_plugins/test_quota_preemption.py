@@ -394,7 +394,7 @@ def owned(document: Json) -> Json:
     return document | {"metadata": {**document["metadata"], "ownerReferences": [owner]}}
 
 
-def simulation_of(*objects: Json) -> Simulation:
+def build_simulation(*objects: Json) -> Simulation:
     return Simulation(Scheduler(Cluster.from_objects(list(objects), config=CONFIG, other_builds=True)))
 
 
@@ -403,7 +403,7 @@ def test_borrowed_quota_is_reclaimed_at_any_priority() -> None:
 
     The pod of a has the lowest priority and still gets its 2, from the least important pod of b.
     """
-    simulation = simulation_of(*LENT, *BORROWED)
+    simulation = build_simulation(*LENT, *BORROWED)
     (outcome,) = simulation.run([simulation.view.pods.index["a/web"]])
     victims = [simulation.view.pods.objects[p].key for p in outcome.victims]
     assert (outcome.row, victims) == (0, ["b/p0"])
@@ -429,7 +429,7 @@ def test_borrower_of_higher_priority_takes_the_room_again() -> None:
 
 def test_pod_that_was_preempted_often_may_not_preempt() -> None:
     """Preemption by priority ends by itself, but preemption by quota needs this limit."""
-    simulation = simulation_of(*LENT, *BORROWED)
+    simulation = build_simulation(*LENT, *BORROWED)
     web = simulation.view.pods.index["a/web"]
     framework, preemptors = simulation.framework(web), Preemptors(simulation.view)
     info = simulation.placements.build_arriving_info(web)
