@@ -211,6 +211,6 @@ def _collect_documents(path: str, is_named: bool, collector: Collector, stdin: B
             else:
                 other_documents.append(place)
         if collector.documents == previous_count:
-            collector.warnings.append(f"{reader.name}: contains no Kubernetes objects, so it is ignored")
+            collector.warnings.append(f"{reader.name}: ignored, since it contains no Kubernetes objects")
         else:
             collector.warnings += [f"{place}: no Kubernetes object, so it is ignored" for place in other_documents]

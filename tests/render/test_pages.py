@@ -236,8 +236,8 @@ def test_pending_pods_by_cause_begin_with_pods_age_and_workload() -> None:
         ["Schedulable: on n1"],
     ]
     commands = {"": ("kschedctl explain a/x",), "a/x": ("kschedctl explain a/x",), "c/w": ("kschedctl explain c/w",)}
-    assert text(PENDING, commands=commands).endswith("Next (one of these pods in detail)\n  kschedctl explain a/x\n")
-    assert "Next" not in text(PENDING)
+    assert text(PENDING, commands=commands).endswith("Details of one of these pods\n  kschedctl explain a/x\n")
+    assert "Details" not in text(PENDING)
     shown = text(PENDING, wide=True, commands=commands)
     wide = [re.split("  +", row.strip()) for row in section(shown, "4 pods pending")]
     assert shown.endswith("Next\n  kschedctl explain a/x\n  kschedctl explain c/w\n")

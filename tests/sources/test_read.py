@@ -114,7 +114,7 @@ def test_folders(tmp_path: Path) -> None:
     flat, deep = read_paths([str(tmp_path)]), read_paths([str(tmp_path)], recursive=True)
     assert [len(result.objects["Node"]) for result in (flat, deep)] == [1, 2]
     assert (flat.skipped_files, deep.skipped_files) == (1, 1)
-    assert flat.warnings == (f"{tmp_path / 'values.yaml'}: contains no Kubernetes objects, so it is ignored",)
+    assert flat.warnings == (f"{tmp_path / 'values.yaml'}: ignored, since it contains no Kubernetes objects",)
 
 
 def test_cluster_info_dump(tmp_path: Path) -> None:

@@ -283,6 +283,8 @@ def _fill_in_step(step: NextStep, cause: Cause) -> Advice:
     """Return the advice for a step, with the node and the claim of the cause if the step needs them."""
     node = cause.nearest if "{node}" in step.text else ""
     claim = _find_claim_name(cause.fact_data) if step is LOOK_AT_CLAIM else ""
+    if step is LOOK_AT_CLAIM and not claim:
+        return Advice(step.kind, "Check that the pod's claims exist and are bound")
     return Advice(step.kind, step.text.format(node=cause.nearest), node, claim)
 
 

@@ -55,7 +55,9 @@ def build_pending_page(report: PendingPods, style: Style) -> Page:
 
     (title,) = report.build_first_line()
     table = section(title, *_build_cause_table(report.groups, style), *_plot_causes(report, style))
-    next_section = build_next_section(style, "Next (one of these pods in detail)")
+    is_single_pod = sum(len(group.pods) for group in report.groups) == 1
+    title_of_details = "Details of this pod" if is_single_pod else "Details of one of these pods"
+    next_section = build_next_section(style, title_of_details)
     if style.wide and style.width < UNFOLDED:
         next_section = _build_next_commands_section(report.groups, style)
     ages = (paragraph(Marked(AGED_UNTIL_NOW, Tone.FAINT)),) if report.has_uncertain_ages else ()

@@ -50,7 +50,7 @@ class SizeOptions:
         typer.Option(
             "--scenario",
             metavar="SCENARIO",
-            help="Changes to make to the cluster first, in the format of whatif: a file, - (stdin) or JSON text.",
+            help="Changes to simulate before sizing, in the format of whatif: a file, - (stdin) or JSON text.",
             show_default=False,
         ),
     ] = ""

@@ -181,9 +181,9 @@ def test_nodes_show_their_obstacles_and_pods() -> None:
         await write(browser, pilot, "slash", "checkout")
         await press(browser, pilot, "2")
         assert len(browser.answer_pane.node_list.subjects) == 12
-        # In few columns, with kschedctl's own words, which name amounts
+        # A narrow list has only what each node has
         first = " ".join(lines(browser.answer_pane.node_list)[1].split())
-        assert first == "general-b2 the pod needs 1.5 CPUs, but the …"
+        assert first == "general-b2 1.2 of 3.9 CPUs free"
         assert "the pod needs 1.5 CPUs, but the node has 1.2 of 3.9 free" in " ".join(
             text(browser, "#node-fact").split()
         )

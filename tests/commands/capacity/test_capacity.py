@@ -60,7 +60,7 @@ def test_no_pod_is_evicted() -> None:
     assert found.fits == 0
 
 
-def test_devices_for_the_pods_own_claims_run_out() -> None:
+def test_volumes_for_generated_claims_run_out() -> None:
     local = {"kind": "StorageClass", "metadata": {"name": "local"}, "provisioner": "kubernetes.io/no-provisioner"}
     local["volumeBindingMode"] = "WaitForFirstConsumer"
     spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "storageClassName": "local"}
@@ -138,7 +138,7 @@ def test_no_nodes() -> None:
     assert (found.fits, found.message) == (0, "no nodes available to schedule pods")
 
 
-def test_unknown_start_times_do_not_matter_without_preemption() -> None:
+def test_invalid_start_times_do_not_matter_without_preemption() -> None:
     there = replica("r2", "n2", "1")
     there["status"] = {"startTime": "yesterday"}
     (found,) = fits(pod("p", cpu="1"), objects=[*NODES, there])

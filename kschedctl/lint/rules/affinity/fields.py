@@ -70,8 +70,9 @@ AF_NO_HOST_ANTI = Rule(
     "af-no-host-anti",
     NOTE,
     for_each_workload(find_replicas_that_may_share_a_node),
-    summary="Anti-affinity is only preferred, so replicas may share a node",
-    why="If replicas are only spread across zones, all replicas of a zone may run on one node.",
+    summary="Nothing keeps replicas on different nodes",
+    why="If replicas only prefer different nodes, or are only spread across zones, all replicas in a zone may run on "
+    "one node.",
     fix="Add a spread constraint or an anti-affinity term on kubernetes.io/hostname",
     source=doc.AFFINITY,
 )
@@ -121,8 +122,8 @@ AF_NULL_SELECTOR = Rule(
     WARNING,
     for_each_workload(find_terms_without_selector),
     summary="Pod (anti-)affinity term without labelSelector",
-    why="A missing labelSelector matches no pods, unlike an empty one ({}), which matches all pods. Required "
-    "affinity can then never be met, and any other kind of term has no effect.",
+    why="A missing labelSelector matches no pods, unlike an empty one ({}), which matches all pods. So required "
+    "affinity can never be met, and required anti-affinity and preferred terms have no effect.",
     fix="Add a labelSelector, or {} to select all pods",
     source="https://github.com/kubernetes/kubernetes/pull/117025",
 )

@@ -323,7 +323,7 @@ API_VERSION_REMOVED = Rule(
     ERROR,
     find_removed_versions,
     summary="An API version that is no longer served",
-    why="The API server does not know the kind, so the object cannot be created.",
+    why="The API server no longer serves this kind in this version, so the object cannot be created.",
     fix="Use the API version that replaced the removed one",
     source=doc.API_REMOVALS,
     safe_fix=_build_api_version_edit,

@@ -18,10 +18,12 @@ from kschedctl.scheduler.plugins.volume_binding.binder import PodVolumes
 from kschedctl.scheduler.plugins.volume_binding.matching import NO_MATCH
 
 SCORES_PROVISIONING = ByVersion(
-    "volumes that have yet to be provisioned are scored", (("", False), ("1.33", True)), "#128184"
+    "nodes are scored by free storage for volumes that have yet to be provisioned",
+    (("", False), ("1.33", True)),
+    "#128184",
 )
 SKIPS_SCORING = ByVersion(
-    "pods are scored even if none of their claims would be bound to an existing volume",
+    "nodes are scored even if none of the pod's claims would be bound to an existing volume",
     (("", True), ("1.33", False)),
     "#128184",
     bool_texts=("yes", "no"),
