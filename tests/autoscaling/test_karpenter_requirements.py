@@ -55,7 +55,10 @@ def test_at_most_five_values_are_shown() -> None:
 
 
 def test_undefined_label() -> None:
-    """A requirement that excludes the label is met. One that needs the label is rejected, with a suggestion."""
+    """A custom label that the node lacks conflicts with In, but not with NotIn.
+
+    An undefined well-known label conflicts with neither, and it is suggested for a misspelled one.
+    """
     node = Requirements.from_labels({"team": "red"})
     wanted = Requirements.from_list([LabelRequirement.from_operator("zone", "In", ("a",))])
     assert node.describe_conflict(wanted) == 'label "zone" does not have known values'

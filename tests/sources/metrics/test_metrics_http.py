@@ -138,7 +138,9 @@ def test_url_read_twice_gives_the_difference() -> None:
         (["http://a:port/metrics"], None, "not a server address"),
     ],
 )
-def test_contradictory_options_are_errors(places: list[str], window: int | None, expected: str, tmp_path: Path) -> None:
+def test_unusable_sources_and_windows_are_errors(
+    places: list[str], window: int | None, expected: str, tmp_path: Path
+) -> None:
     (tmp_path / "m.txt").write_bytes(TEXT)
     named = [str(tmp_path / "m.txt") if place == "FILE" else place for place in places]
     with pytest.raises(UsageError, match=expected):
