@@ -88,5 +88,5 @@ def test_check_finds_wrong_plurals() -> None:
 def test_facts_about_one_object_use_the_singular() -> None:
     group = PodGroupReport(name="d/g", verdict="NotTried", min_count=2, pods=1, scheduled=0, missing=1)
     assert _describe_pods(group) == "1 exists, 0 of them with a node, 1 is missing"
-    assert TooManyPods(1, 1).describe() == "the node runs 1 of at most 1 pod"
+    assert TooManyPods(1, 1).describe() == "the node already runs its maximum of 1 pod"
     assert _format_count_of(1.0, "pod") == "1 pod"

@@ -189,13 +189,15 @@ class Cause(Document, frozen=True):
         else:
             named = f"; closest to fitting: {self.nearest}" if self.within else f", for example {self.nearest}"
             text = f"rules out {share}{named}"
-        share_text = f" (rules out {share})" if share else ""
+        is_only_eligible_node = self.within == self.nodes == 1 < nodes
+        share_text = f" (rules out {share})" if share and not is_only_eligible_node else ""
         return CauseScope(
             self.nearest,
             f" ({text})",
             share_text,
             not self.within,
             is_only_node=nodes == 1,
+            is_only_eligible_node=is_only_eligible_node,
             nodes=share,
             is_single=self.nodes == 1,
         )

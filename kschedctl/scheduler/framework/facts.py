@@ -37,6 +37,8 @@ class CauseScope(NamedTuple):
     """True if the node is one of many, rather than the closest to fitting."""
     is_only_node: bool = False
     """True if the cluster has no other node."""
+    is_only_eligible_node: bool = False
+    """True if the cluster has other nodes, but none of them is eligible."""
     nodes: str = ""
     """The share of the nodes without parenthesis, such as "2 of 9 eligible nodes", or "" for the only node."""
     is_single: bool = False
@@ -50,6 +52,8 @@ class CauseScope(NamedTuple):
         """
         if self.is_only_node:
             return f"the only node, {self.node},"
+        if self.is_only_eligible_node:
+            return f"the only eligible node, {self.node},"
         return f"{self.node}, for example," if self.is_example else f"the closest node, {self.node},"
 
 

@@ -176,7 +176,7 @@ class Insufficient(Fact, frozen=True):
         >>> print(Insufficient("cpu", 6000, 2260, 8000, 8000, nominated=True).describe_cause(CauseScope("w4", "", "")))
         needs 6 CPUs, but the most free after reserving room for nominated pods is 2.26, on w4
         """
-        if scope.is_only_node:
+        if scope.is_only_node or scope.is_only_eligible_node:
             return self._describe_need(scope.describe_node())
         return self.describe_cause_with_full_node(scope.node, scope.share)
 
@@ -234,8 +234,28 @@ class TooManyPods(Fact, frozen=True):
     """The maximum number of pods of the node."""
 
     def describe(self) -> str:
-        """Return the number of pods on the node together with its limit."""
-        return f"the node runs {self.pods:,} of at most {counted(self.limit, 'pod')}"
+        """Return the number of pods on the node together with its limit.
+
+        >>> TooManyPods(5, 5).describe(), TooManyPods(6, 5).describe()
+        ('the node already runs its maximum of 5 pods', 'the node already runs 6 pods, and its maximum is 5')
+        """
+        return self._describe_pods("the node")
+
+    def describe_cause(self, scope: CauseScope) -> str:
+        """Describe the pods of the node, which is named if no other node is eligible, and the nodes concerned.
+
+        >>> TooManyPods(5, 5).describe_cause(CauseScope("w2", "", "", is_only_eligible_node=True))
+        'the only eligible node, w2, already runs its maximum of 5 pods'
+        """
+        if scope.is_only_node or scope.is_only_eligible_node:
+            return self._describe_pods(scope.describe_node())
+        return super().describe_cause(scope)
+
+    def _describe_pods(self, node: str) -> str:
+        """Describe the pods on `node`, which is the subject of a clause."""
+        if self.pods > self.limit:
+            return f"{node} already runs {counted(self.pods, 'pod')}, and its maximum is {self.limit:,}"
+        return f"{node} already runs its maximum of {counted(self.limit, 'pod')}"
 
 
 SCORING_STRATEGIES = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
