@@ -21,7 +21,7 @@ settings.load_profile("suite")
 def pytest_collection() -> Iterator[None]:
     """Spare the garbage collector the tests and modules, which stay to the end: every worker collects all tests.
 
-    It also runs less often afterwards, as in the program: with Python's thresholds it takes a quarter of the time.
+    It also runs less often afterwards, as in the program, which helps the few tests that build many objects.
     """
     gc.disable()
     try:
