@@ -237,12 +237,18 @@ class NodeToKeep(Protocol):
     def message(self) -> str:
         """kube-scheduler's message if that pod fits nowhere else, or ""."""
 
+    @property
+    def cordoned_in_replay(self) -> int:
+        """The number of nodes that the message counts although only the replay cordoned them."""
+
 
 def build_why_cell(node: NodeToKeep, style: Style) -> Stack:
     """Build the cell with the reason why a node stays. kube-scheduler's message about a pod is put into plain words."""
     if not node.message:
         return Stack((node.why,))
-    return Stack((describe_misfit(node.pod, node.message), *quote_message(node.message, style)))
+    return Stack(
+        (describe_misfit(node.pod, node.message, closed=node.cordoned_in_replay), *quote_message(node.message, style))
+    )
 
 
 EVENT_NAMES = {

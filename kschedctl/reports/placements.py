@@ -130,9 +130,9 @@ class PendingLeftOut(Document, frozen=True):
 class EvictedPod(Document, frozen=True):
     """A pod that preemption evicts. A pod that is evicted twice is listed twice."""
 
-    pod: Annotated[str, Column("evicted pod", keep=True)]
+    pod: Annotated[str, Column("preempted pod", keep=True)]
     node: Annotated[str, Column(keep=True, beneath="on")]
-    by: Annotated[str, Column("evicted for", keep=True, beneath="evicted for", place=1, narrow=True)]
+    by: Annotated[str, Column("preempted by", keep=True, beneath="preempted by", place=1, narrow=True)]
     """The pod for which it is evicted."""
     priority: Annotated[int, Column(form="")]
     workload: str

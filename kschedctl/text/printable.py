@@ -182,6 +182,8 @@ WHOLE_REASON_WORDS = {
 """Upstream's reason that concerns all nodes -> the words for it."""
 
 
+_CORDONED = "node(s) were unschedulable"
+_LEFT_OUT_BY_PRE_FILTER = ("didn't satisfy plugin", "filtered out by the prefilter result")
 _NO_OBSTACLES = frozenset({"Preemption is not helpful for scheduling", "No preemption victims found for incoming pod"})
 """Preemption's reasons that do not name an obstacle."""
 
@@ -239,23 +241,28 @@ def put_reason_in_plain_words(reason: str) -> str:
     return f"{words} ({reason})" if words else reason
 
 
-def describe_misfit(subject: str, message: str, pods: int = 1) -> str:
+def describe_misfit(subject: str, message: str, pods: int = 1, closed: int = 0) -> str:
     """Return a sentence that says why the subject fits nowhere, or the subject and the message if it is no FitError.
 
-    The subject stands for that many pods.
+    The subject stands for that many pods. `closed` is the number of nodes that only a replay cordoned. They are left
+    out, see `rewrite_fit_error`.
 
     >>> describe_misfit("2 pods", "0/3 nodes are available: 3 Insufficient cpu.", 2), describe_misfit("a", "no quota")
     ('2 pods fit on none of the 3 nodes: 3 lack CPU', 'a: no quota')
     """
-    predicate = rewrite_fit_error(message, pods)
+    predicate = rewrite_fit_error(message, pods, closed)
     return f"{subject}: {message}" if predicate == message else f"{subject} {predicate}"
 
 
-def rewrite_fit_error(message: str, pods: int = 1) -> str:
+def rewrite_fit_error(message: str, pods: int = 1, closed: int = 0) -> str:
     """Rewrite a FitError message as the predicate of a sentence about that many pods, most frequent reason first.
 
     The scheduler counts a node once for each reason. The text says so if the numbers add up to more than the nodes.
     Other messages, and reasons that have no rewording, are returned unchanged.
+
+    `closed` is the number of nodes that only a replay cordoned, such as a node that is drained on trial. The text is
+    then about the other nodes. If the message does not show that these nodes were rejected as cordoned, they are
+    counted, and the text says so.
 
     >>> rewrite_fit_error("0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient cpu.")
     'fits on none of the 3 nodes: 2 lack CPU, 1 is cordoned'
@@ -268,33 +275,60 @@ def rewrite_fit_error(message: str, pods: int = 1) -> str:
     'fits on none of the 2 nodes: 2 are full of pods; even without pods of lower priority, 2 are cordoned'
     >>> rewrite_fit_error("0/2 nodes are available: 2 Insufficient cpu. deallocation of ResourceClaim completed, ")
     'fits on none of the 2 nodes: 2 lack CPU'
+    >>> rewrite_fit_error("0/5 nodes are available: 2 Insufficient cpu, 3 node(s) were unschedulable.", closed=2)
+    'fits on none of the other 3 nodes: 2 lack CPU, 1 is cordoned'
+    >>> rewrite_fit_error("0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable.", closed=1)
+    'does not fit on the only other node: 1 lacks CPU'
+    >>> rewrite_fit_error("0/3 nodes are available: 3 Insufficient cpu.", closed=1)
+    'fits on none of the 3 nodes: 3 lack CPU (nodes that the replay removes are counted)'
     >>> rewrite_fit_error("waiting for scheduling gates: [a]")
     'waiting for scheduling gates: [a]'
     """
     match = _MESSAGE.fullmatch(message)
     if match is None:
         return message
-    nodes, all_sentences = match.groups()
+    nodes, all_sentences = int(match[1]), match[2]
     sentences = _PREEMPTION.sub("", all_sentences).removesuffix(".")
     counted_reasons = _parse_reasons(sentences)
-    if nodes == "1":
-        headline = f"{'does' if pods == 1 else 'do'} not fit on the only node"
+    seen = {reason for _, reason in counted_reasons} | _NO_OBSTACLES
+
+    other = suffix = ""
+    if closed:
+        counted_elsewhere = _leave_out_cordoned_nodes(counted_reasons, closed)
+        if counted_elsewhere and nodes > closed:
+            counted_reasons, nodes, other = counted_elsewhere, nodes - closed, "other "
+        else:
+            suffix = " (nodes that the replay removes are counted)"
+
+    if nodes == 1:
+        headline = f"{'does' if pods == 1 else 'do'} not fit on the only {other}node"
     else:
-        headline = f"{'fits' if pods == 1 else 'fit'} on none of the {int(nodes):,} nodes"
+        headline = f"{'fits' if pods == 1 else 'fit'} on none of the {other}{nodes:,} nodes"
     if not counted_reasons:
         return f"{headline}: {WHOLE_REASON_WORDS.get(sentences, sentences)}"
-    if nodes != "1" and sum(count for count, _ in counted_reasons) > int(nodes):
+    if nodes != 1 and sum(count for count, _ in counted_reasons) > nodes:
         headline += " (some for several reasons)"
-    text = f"{headline}: {_describe_reasons(counted_reasons)}"
+    text = f"{headline}: {_describe_reasons(counted_reasons)}{suffix}"
 
     # Obstacles that preemption finds behind missing room
     preemption_match = _PREEMPTION_REASONS.fullmatch(all_sentences)
     preemption_reasons = _parse_reasons(preemption_match[1]) if preemption_match else []
-    seen = {reason for _, reason in counted_reasons} | _NO_OBSTACLES
     further_reasons = [(count, reason) for count, reason in preemption_reasons if reason not in seen]
     if further_reasons:
         text += f"; even without pods of lower priority, {_describe_reasons(further_reasons)}"
     return text
+
+
+def _leave_out_cordoned_nodes(counted_reasons: list[tuple[int, str]], closed: int) -> list[tuple[int, str]]:
+    """Return the reasons without that many cordoned nodes, most frequent first.
+
+    Return [] if fewer nodes were rejected as cordoned, or if a PreFilter plugin left out nodes, which may be cordoned.
+    """
+    cordoned = next((count for count, reason in counted_reasons if reason == _CORDONED), 0)
+    if cordoned < closed or any(words in reason for _, reason in counted_reasons for words in _LEFT_OUT_BY_PRE_FILTER):
+        return []
+    reduced = [(count - closed if reason == _CORDONED else count, reason) for count, reason in counted_reasons]
+    return sorted((entry for entry in reduced if entry[0]), key=lambda entry: -entry[0])
 
 
 def _parse_reasons(sentence: str) -> list[tuple[int, str]]:

@@ -63,7 +63,7 @@ def test_unreachable_cluster_is_one_line_and_exit_3(run: Run, monkeypatch: pytes
         monkeypatch.delenv(name, raising=False)
     code, out, err = run("explain")
     assert (code, out) == (3, "")
-    assert err.startswith("error: no cluster")
+    assert err.startswith("error: no kubeconfig was found (")
     assert err.count("\n") == 1
 
 

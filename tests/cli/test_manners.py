@@ -23,7 +23,7 @@ def test_version_without_a_cluster(run: Run, monkeypatch: pytest.MonkeyPatch, tm
     nobody(monkeypatch, tmp_path)
     code, out, err = run("version")
     assert (code, out.splitlines()[0]) == (0, f"Client Version: {kschedctl.__version__}")
-    assert err.startswith("note: no cluster")
+    assert err.startswith("note: the cluster's version is unknown: no kubeconfig was found (")
     code, out, err = run("version", "--context", "prod")
     assert (code, out) == (3, "")
 

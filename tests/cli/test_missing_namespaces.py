@@ -44,7 +44,7 @@ def test_remedies_cover_all_workloads_in_the_files(run: Run, write: Write, clust
     chart = write(deployment("web", "6"), deployment("api", "1"), name="chart.json")
     outcome = run("remedies", "-f", cluster, "-f", chart)
     assert outcome.code == 1
-    assert "1 of 1 waiting pod of 2 workloads in the manifests" in " ".join(outcome.out.split())
+    assert "1 of 1 pending pod of 2 workloads in the manifests" in " ".join(outcome.out.split())
     assert "Deployment fresh/web" in outcome.out
     assert "namespace default" not in outcome.out
 

@@ -31,7 +31,7 @@ def find(items: list[JsonObject], kind: str, name: str) -> JsonObject:
 
 def test_cause_names_the_resize_and_the_actual_resources() -> None:
     report = kschedctl.explain(kschedctl.Cluster.from_paths([SITUATION]), "default/late")
-    assert "default/grower reserves 12 for a deferred resize and uses 0.5" in report.headline
+    assert "default/grower reserves 12 for a deferred resize but runs with 0.5" in report.headline
     fact = report.to_dict()["causes"][0]["factData"]
     assert fact["deferredResizes"] == [{"pod": "default/grower", "reserved": 12000, "running": 500}]
 

@@ -89,6 +89,6 @@ def test_basis_of_the_simulation_is_shown() -> None:
     text = " ".join(
         list_lines(part)[0].text for block in page(*SEVERAL) if isinstance(block, Paragraph) for part in block.parts
     )
-    assert "room for 30 pods, 50% in use" in text
-    assert "from the cluster: share of room in use" in text
+    assert "nodes fit 30 pods each and are 50% full" in text
+    assert "taken from the cluster: share of room in use" in text
     assert "measured on 50 pods, from binding to the kubelet's start: 1s at the median, 9s at the 99th" in text

@@ -11,11 +11,11 @@ from kschedctl.text.counts import agreeing
 @pytest.mark.parametrize(
     ("waiting", "cleared", "start"),
     [
-        (1, 1, "1 of 1 waiting pod d gets a node"),
-        (1, 0, "0 of 1 waiting pod d gets a node"),
-        (4, 1, "1 of 4 waiting pods d gets a node"),
-        (4, 0, "0 of 4 waiting pods d get a node"),
-        (4, 2, "2 of 4 waiting pods d get a node"),
+        (1, 1, "1 of 1 pending pod d gets a node"),
+        (1, 0, "0 of 1 pending pod d gets a node"),
+        (4, 1, "1 of 4 pending pods d gets a node"),
+        (4, 0, "0 of 4 pending pods d get a node"),
+        (4, 2, "2 of 4 pending pods d get a node"),
     ],
 )
 def test_verb_agrees_with_the_cleared_pods(waiting: int, cleared: int, start: str) -> None:

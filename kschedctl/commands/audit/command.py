@@ -41,7 +41,8 @@ def audit(
         typer.Option(
             "--section",
             metavar="|".join(SECTIONS),
-            help="Print only this section, with its evidence. Repeatable.",
+            help="Print only this section, with its evidence. queue is the scheduler's queue, queues are Kueue's. "
+            "Repeatable.",
         ),
     ] = None,
 ) -> Answer:

@@ -13,7 +13,7 @@ from kschedctl.replay.audit_rules import ERROR, AuditRule, build_verdict
 from kschedctl.replay.controllers.creation_failures import CreationFailures, find_unread_kinds
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.not_created import NotCreated
-from kschedctl.reports.unknown import VERDICT, UnknownKind
+from kschedctl.reports.unknown import VERDICT, UnknownKind, describe_unread_kinds
 from kschedctl.text.counts import counted
 
 REFUSED = AuditRule(
@@ -32,11 +32,12 @@ RULES = (REFUSED,)
 def build_creation_section(audited: AuditedCluster) -> CreationSection:
     """Build the section about pods that could not be created, from workloads' conditions and events."""
     not_created = CreationFailures(audited.cluster, audited.now).report_current_failures()
+    unread = list(_iter_unread_kinds(audited))
     return CreationSection(
         title="Pods that could not be created",
-        headline=_build_headline(not_created),
+        headline=_build_headline(not_created, unread),
         workloads=not_created,
-        **build_verdict(RULES, map(_build_finding, not_created), _iter_unread_kinds(audited)),
+        **build_verdict(RULES, map(_build_finding, not_created), unread),
     )
 
 
@@ -52,11 +53,14 @@ def _build_finding(not_created: NotCreated) -> Finding:
     return REFUSED.build_finding(not_created.workload, not_created.headline, namespace=namespace)
 
 
-def _build_headline(workloads: Sequence[NotCreated]) -> str:
+def _build_headline(workloads: Sequence[NotCreated], unread: Sequence[UnknownKind]) -> str:
     """Summarize how many pods of how many workloads could not be created.
 
-    The number of pods is left out or called a minimum if it is unknown for some workloads.
+    The number of pods is left out or called a minimum if it is unknown for some workloads. If none are known, but kinds
+    were not read, these kinds are named instead.
     """
+    if not workloads and unread:
+        return f"cannot tell: {describe_unread_kinds(unread)}"
     if not workloads:
         return "no pod creation failure found"
     missing_pods = sum(workload.missing or 0 for workload in workloads)

@@ -309,11 +309,11 @@ def _build_growth_section(report: PrioritiesSection, style: Style) -> Page:
     grown = report.grown
     if grown is None:
         return ()
-    verb = agreeing(grown.placed, "finds", "find")
+    verb = agreeing(grown.placed, "gets", "get")
     outcome = f"{grown.placed:,} of {count(grown.asked, 'more pod')} like {grown.like} ({grown.workload}) {verb} a node"
     if grown.message:
         unplaced = grown.asked - grown.placed
-        forms = ("the other one", "the others") if grown.placed else ("it", "they")
+        forms = ("the remaining one", "the others") if grown.placed else ("it", "they")
         subject = agreeing(unplaced, *forms)
         outcome += f"; {describe_misfit(subject, grown.message, unplaced)}"
 
@@ -322,7 +322,7 @@ def _build_growth_section(report: PrioritiesSection, style: Style) -> Page:
         Column("tier", keep=True, beneath="tier"),
         Column("pods", right=True),
         Column("outcome"),
-        Column("behind", beneath="behind"),
+        Column("services", beneath="behind Services"),
     )
     victims = build_table(report.victims, columns, lambda victim: _build_victim_row(victim, style), style, full=False)
     if not victims:
@@ -464,8 +464,8 @@ def _build_trial_drains_part(report: PackingSection, style: Style) -> Page:
     if report.emptied:
         limit = len(report.emptied) if style.wide else MAX_ROWS
         emptied_nodes = names([emptied.node for emptied in report.emptied], limit)
-        page.append(paragraph(Marked("emptied:", Tone.FAINT), emptied_nodes))
+        page.append(paragraph(Marked("can be removed:", Tone.FAINT), emptied_nodes))
     if report.empty:
         limit = len(report.empty) if style.wide else MAX_ROWS
-        page.append(paragraph(Marked("empty:", Tone.FAINT), names(report.empty, limit)))
+        page.append(paragraph(Marked("empty already:", Tone.FAINT), names(report.empty, limit)))
     return tuple(page)

@@ -92,7 +92,7 @@ def build_audit_page(report: Audit, style: Style) -> Page:
 def _describe_audited_cluster(report: Audit) -> str:
     """Return the size of the cluster, the version of its scheduler and the time as text."""
     size = f"{count(report.nodes, 'node')}, {count(report.pods, 'pod')}"
-    time = f"at {report.at}" if report.at else "time unknown (ages are as of today)"
+    time = f"at {report.at}" if report.at else "snapshot time unknown (ages are relative to now)"
     return f"{size}, kube-scheduler {report.kube_version}, {time}"
 
 

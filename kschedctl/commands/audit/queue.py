@@ -40,7 +40,7 @@ QUEUES = {
     "unschedulable": "in unschedulablePods",
     "permit": "waiting at Permit",
     "gated": "gated",
-    "none": "in no queue (other or unknown scheduler)",
+    "none": "not queued (handled by another or an unknown scheduler)",
 }
 """The queues in the order in which they are listed, as they are worded after a number."""
 MAX_NAMED_CHANGES = 2

@@ -14,7 +14,7 @@ from kschedctl.render.tables import build_struct_table
 from kschedctl.reports.columns import Tone
 from kschedctl.text.counts import counted, first_few
 
-CORDONED_IN_REPLAY = "In these reasons, the node itself and the nodes that are removed before it count as cordoned."
+REMOVED_EARLIER = "In these reasons, the other nodes are those that are left after the removals before."
 
 
 def build_page(report: NodeConsolidation, style: Style) -> Page:
@@ -39,12 +39,16 @@ def build_page(report: NodeConsolidation, style: Style) -> Page:
             report.staying,
             style,
             {"why": lambda node: build_why_cell(node, style)},
-            title="Nodes that must stay after these removals" if report.removable else "Nodes that must stay",
+            title="Nodes that must stay",
             full=False,
         ),
-        *([paragraph(Marked(CORDONED_IN_REPLAY, Tone.FAINT))] if report.staying else ()),
+        *(
+            [paragraph(Marked(REMOVED_EARLIER, Tone.FAINT))]
+            if any(node.cordoned_in_replay > 1 for node in report.staying)
+            else ()
+        ),
         *(section("Not tried", Bullets(left_out)) if left_out else ()),
-        *build_struct_table(report.requested, style, title="Requested share of the ready worker nodes"),
+        *build_struct_table(report.requested, style, title="Requests in % of what the ready worker nodes offer"),
         *build_struct_table(report.zones, style, title="Pods without a node if a zone is lost"),
         *build_pools_before_and_after(report.pools, style, report.fitting),
         *([paragraph(Marked(ZONES_NOT_EXAMINED, Tone.FAINT))] if report.removable and not report.zones else ()),

@@ -325,7 +325,15 @@ class ConsolidationRun:
         pool = self.pools.get_name(row)
         if trial.why:
             self.staying.append(
-                StayingNode(name, pool, trial.why, trial.pod, lets_run=trial.lets_run, message=trial.message)
+                StayingNode(
+                    name,
+                    pool,
+                    trial.why,
+                    trial.pod,
+                    lets_run=trial.lets_run,
+                    message=trial.message,
+                    cordoned_in_replay=len(self.removable) + 1 if trial.message else 0,
+                )
             )
             return
         offers = select_reported_amounts(self.view, self.view.allocatable[row])

@@ -50,13 +50,15 @@ class StayingNode(Document, frozen=True):
     """The pending pods that fit there once the node's pods have moved, or can run nowhere else (`namespace/name`)."""
     message: str = ""
     """kube-scheduler's message if `pod` fits nowhere else."""
+    cordoned_in_replay: int = 0
+    """The number of nodes that count as cordoned in the message because the replay removes them, with this one."""
 
     @property
     def short_why(self) -> str:
-        """The reason in plain words. If a pod fits nowhere, it says which nodes only count as cordoned."""
+        """The reason in plain words."""
         if rewrite_fit_error(self.message) == self.message:
             return self.why
-        return f"{describe_misfit(self.pod, self.message)} (this node and those removed before count as cordoned)"
+        return describe_misfit(self.pod, self.message, closed=self.cordoned_in_replay)
 
 
 class ZoneLoss(Document, frozen=True):
@@ -70,9 +72,9 @@ class ZoneLoss(Document, frozen=True):
 class RequestedShare(Document, frozen=True):
     """The requested share of a resource of all workers in percent, now and once the nodes are removed."""
 
-    resource: Annotated[str, Column("requested", keep=True)]
-    before: Annotated[float, Column("before, %", form=".1f")]
-    after: Annotated[float, Column("after, %", form=".1f")]
+    resource: Annotated[str, Column(keep=True)]
+    before: Annotated[float, Column(form=".1f")]
+    after: Annotated[float, Column(form=".1f")]
 
 
 class NodeConsolidation(Report, frozen=True):

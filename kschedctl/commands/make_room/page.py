@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kschedctl.api.resource_names import format_for_sentence
-from kschedctl.commands.make_room.report import FragmentedResource, MakeRoom, PlacedPod
+from kschedctl.commands.make_room.report import FragmentedResource, MakeRoom, PlacedPod, SearchedPlans
 from kschedctl.render.page import Bullets, Command, Marked, Page, Style, paragraph, section
 from kschedctl.render.sections import (
     build_caveats,
@@ -82,7 +82,9 @@ def _build_commands_section(report: MakeRoom) -> Page:
         title = "Find out what keeps the terminating pods" if is_overdue else "Wait for"
         return section(title, *map(Command, chain_commands(report.commands))) if report.commands else ()
     must_wait = any(command.startswith("#") for command in report.commands)
-    title = "Commands; run them in parts, up to each comment" if must_wait else "Commands"
+    title = "Commands that make room for the other pods" if report.missing else "Commands"
+    if must_wait:
+        title += "; run them in parts, up to each comment"
     return section(title, *map(Command, chain_commands(report.commands)))
 
 
@@ -137,6 +139,13 @@ def _build_missing_section(report: MakeRoom) -> Page:
     return section(f"Without a node: {first_few(report.missing)}", *cause, message)
 
 
+def _describe_search_limit(searched: SearchedPlans) -> str:
+    """Say which limit ended the search, and how to search longer."""
+    if searched.seconds is None:
+        return "the search ended at its default limit of replays (to search longer, set --search-seconds)"
+    return "the search ended at its time limit (to search longer, raise --search-seconds)"
+
+
 def _build_search_section(report: MakeRoom, style: Style) -> Page:
     """Build the section on how much was searched and which pods may not be moved.
 
@@ -147,10 +156,10 @@ def _build_search_section(report: MakeRoom, style: Style) -> Page:
         return ()
     facts = []
     if report.ended_at_limit:
-        facts.append("the search reached its limit (--search-seconds sets another one)")
+        facts.append(_describe_search_limit(searched))
     facts += [
         f"{counted(searched.movable, 'pod')} may be moved",
-        f"if all of these pods were gone, the pod tried last would fit on {counted(searched.nodes, 'node')}",
+        f"with all of these pods gone, the pod that was tried last would fit on {counted(searched.nodes, 'node')}",
         f"{counted(searched.plans, 'plan')} of up to {counted(searched.max_moves, 'move')} were replayed",
     ]
     return (

@@ -186,9 +186,7 @@ class RemediesOfMany(Report, frozen=True):
         if not self.waiting:
             scope_text = negate_scope(self.scope) + describe_doubt(self.unknown) + self._waiting_elsewhere_text
             if self.fitting:
-                get = agreeing(
-                    self.fitting, "pending pod gets a node without one", "pending pods get a node without one"
-                )
+                get = agreeing(self.fitting, "pending pod gets a node", "pending pods get a node")
                 return ("No pod needs a fix", f"{scope_text}: {self.fitting:,} {get} without one")
             if not self.elsewhere:
                 return ("No pod waits", scope_text)
@@ -205,11 +203,11 @@ class RemediesOfMany(Report, frozen=True):
             fixes = agreeing(len(self.chosen), "this fix", f"these {len(self.chosen)} fixes")
             suffix = f" with {fixes} of {change_count} changes"
         get = agreeing(1 if self.waiting == 1 else self.cleared, "gets", "get")
-        cleared = f"{self.cleared:,} of {counted(self.waiting, 'waiting pod')} {self.scope} {get} a node"
-        fit = agreeing(self.fitting, "other pending pod fits already", "other pending pods fit already")
+        cleared = f"{self.cleared:,} of {counted(self.waiting, 'pending pod')} {self.scope} {get} a node"
+        fit = agreeing(self.fitting, "more pending pod fits without a change", "more pending pods fit without a change")
         if self.preempted:
-            fit = agreeing(self.fitting, "other pending pod gets a node", "other pending pods get a node")
-            fit = f"{fit} without a fix, but this evicts {counted(len(self.preempted), 'pod')}"
+            fit = agreeing(self.fitting, "more pending pod gets a node", "more pending pods get a node")
+            fit = f"{fit} without a change, but this preempts {counted(len(self.preempted), 'pod')}"
         fitting = f"; {self.fitting:,} {fit}" if self.fitting else ""
         stop = _describe_stop(self.stopped_after)
         return (f"{cleared}{suffix}{stop}{fitting}{self._waiting_elsewhere_text}{describe_doubt(self.unknown)}",)

@@ -70,7 +70,7 @@ def _find_cluster_version(source: Source) -> ClusterVersion | None:
     except ClusterError as error:
         if source.to_cli_options():
             raise
-        log.warning("note: %s", error)
+        log.warning("note: the cluster's version is unknown: %s", error)
         return None
 
 

@@ -146,8 +146,8 @@ def _iter_rejection_reasons(rejected: RejectedPod, plugin: str) -> Iterator[str]
         if is_before_filter or elimination.plugin == plugin:
             nearest = elimination.nearest
             nodes_text = f"{elimination.nodes:,} of {node_count}: {elimination.reason}"
-            nearest_label = "" if elimination.nodes == 1 else "closest to fitting: "
-            yield f"{nodes_text} ({nearest_label}{nearest.node}: {nearest.fact})" if nearest else nodes_text
+            closest = "" if elimination.nodes == 1 else " is closest to fitting"
+            yield f"{nodes_text} ({nearest.node}{closest}: {nearest.fact})" if nearest else nodes_text
 
 
 class WakeQuery(NamedTuple):

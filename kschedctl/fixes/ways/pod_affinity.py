@@ -47,7 +47,7 @@ SOFTENING_TEXTS = {
     "pod_affinity": (
         FixKind.SOFTEN_POD_AFFINITY,
         "affinity",
-        "the pod may run in another {domain} than the pods {selected}",
+        "the pod may run {in_a_domain} without pods {selected}",
     ),
     "pod_anti_affinity": (
         FixKind.SOFTEN_ANTI_AFFINITY,
@@ -57,9 +57,12 @@ SOFTENING_TEXTS = {
 }
 """Field -> the kind of the fix that softens its terms, its name in texts, and what the fix weakens.
 
-The last text has the placeholders {domain}, a noun, and {selected}, which says what the selected pods have in common.
+The last text has the placeholders {domain}, a noun, or {in_a_domain}, a phrase, and {selected}, which says what the
+selected pods have in common.
 """
 
+DOMAIN_PHRASES = {HOSTNAME: "on a node", ZONE: "in a zone", REGION: "in a region"}
+"""Topology key -> the phrase that says that a pod runs in one of its domains."""
 DOMAIN_NOUNS = {HOSTNAME: "node", ZONE: "zone", REGION: "region"}
 """Topology key -> the noun for one of its domains."""
 _ELSEWHERE, _LABEL = 20, 30
@@ -144,7 +147,9 @@ def _build_term_softening_fix(pod: Pod, field: str, index: int, term: PodAffinit
     """
     kind, name, weakens_template = SOFTENING_TEXTS[field]
     domain = DOMAIN_NOUNS.get(term.topology_key, term.topology_key)
-    weakens = weakens_template.format(domain=domain, selected=_describe_selected_pods(term))
+    in_a_domain = DOMAIN_PHRASES.get(term.topology_key, f"in a domain of {term.topology_key}")
+    selected = _describe_selected_pods(term)
+    weakens = weakens_template.format(domain=domain, in_a_domain=in_a_domain, selected=selected)
     text = f"make {name} term {index + 1} ({term.topology_key}) preferred instead of required"
     edits = build_pod_edits(pod, _build_softening_change(field, term))
     return Fix(kind, (field, str(term)), text, by="author", edits=edits, cost=SOFTEN, weakens=weakens)

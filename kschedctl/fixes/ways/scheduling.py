@@ -37,7 +37,7 @@ def iter_scheduler_name_fixes(trial_node: TrialNode) -> Iterator[Fix]:
     old_name = trial.pod.spec.scheduler_name
     for name in trial.scheduler.configuration.profiles:
         edits = build_pod_edits(trial.pod, _build_scheduler_name_change(name))
-        text = f"use scheduler {name} instead of {old_name}"
+        text = f"set schedulerName to {name} instead of {old_name}"
         yield Fix(FixKind.OTHER_SCHEDULER, name, text, by="author", edits=edits, cost=OTHER_SCHEDULER)
 
 

@@ -146,7 +146,7 @@ class Wanted(Detail, frozen=True):
         values = ", ".join(self.values)
         match self.operator:
             case "In" if self.field:  # metadata.name is the only field that a term may name
-                return f"node {' or '.join(self.values)}{', which does not exist' if self.absent else ''}"
+                return f"node {' or '.join(self.values)}{' (which does not exist)' if self.absent else ''}"
             case "In":
                 return f"{self.key}={' or '.join(self.values)}"
             case "NotIn":
@@ -177,7 +177,7 @@ def describe_unmet(alternatives: Sequence[Sequence[Wanted]], others: str = "", n
     >>> describe_unmet([[Wanted("disk", "In", ("ssd",), "hdd"), Wanted("gpu", "In", ("yes",))]])
     'needs disk=ssd and gpu=yes, but the node has disk=hdd and no label gpu'
     >>> describe_unmet([[Wanted("zone", "In", ("a",), "c")], [Wanted("pool", "Exists")]], node="w3, for example,")
-    'needs either zone=a, or a label pool, but w3, for example, has zone=c and no label pool'
+    'needs either zone=a or a label pool, but w3, for example, has zone=c and no label pool'
     """
     needs = [" and ".join(requirement.describe_need() for requirement in requirements) for requirements in alternatives]
     if others:
@@ -185,7 +185,8 @@ def describe_unmet(alternatives: Sequence[Sequence[Wanted]], others: str = "", n
     either = "either " if len(needs) > 1 else ""
     unmet = [requirement for requirements in alternatives for requirement in requirements]
     labels = dict.fromkeys(requirement.describe_label() for requirement in unmet if not requirement.field)
-    text = f"needs {either}{', or '.join(needs)}"
+    comma = "," if len(needs) > 2 or any(" or " in need or " and " in need for need in needs) else ""
+    text = f"needs {either}{f'{comma} or '.join(needs)}"
     return f"{text}, but {node} has {' and '.join(labels)}" if labels else text
 
 

@@ -99,7 +99,7 @@ class NodeAffinityUnmet(Fact, frozen=True):
         >>> NodeAffinityUnmet((Wanted("disk", "In", ("ssd",), "hdd"), Wanted("gpu", "In", ("yes",)))).describe()
         'the pod needs disk=ssd and gpu=yes, but the node has disk=hdd and no label gpu'
         >>> NodeAffinityUnmet(terms=((Wanted("zone", "In", ("a",), "c"),), (Wanted("pool", "Exists"),))).describe()
-        'the pod needs either zone=a, or a label pool, but the node has zone=c and no label pool'
+        'the pod needs either zone=a or a label pool, but the node has zone=c and no label pool'
         """
         needs = self._describe_needs("the node")
         return f"the pod {needs}" if needs else NO_POSSIBLE_TERM

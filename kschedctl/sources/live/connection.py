@@ -206,7 +206,7 @@ def _build_no_cluster_error() -> ClusterError:
     kubeconfig = os.environ.get("KUBECONFIG")
     problem = f"KUBECONFIG names {kubeconfig}, which does not exist" if kubeconfig else "no kubeconfig was found"
     verb = "correct" if kubeconfig else "set"
-    return ClusterError(f"no cluster: {problem}", hint=f"{verb} KUBECONFIG, pass files with -f, or use --demo")
+    return ClusterError(problem, hint=f"{verb} KUBECONFIG, pass files with -f, or use --demo")
 
 
 def _choose_context(merged: Any, access: Access, where: str) -> str:

@@ -94,7 +94,7 @@ def test_live_cluster_is_the_default(run: Run, write: Write, monkeypatch: pytest
     for kind in MADE:
         code, out, err = run("explain", "-f", write(workload(kind)))
         assert (code, out) == (3, "")
-        assert "no cluster" in err
+        assert "no kubeconfig was found" in err
 
 
 def test_workload_that_creates_no_pods_now_is_explained(run: Run, write: Write) -> None:

@@ -124,7 +124,7 @@ def test_missing_nodes_and_labels_are_said_not_to_exist() -> None:
         return affinity({"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]})
 
     nodes = [node("n1"), node("n2", unschedulable=True)]
-    assert explain_pod(*nodes, pod("p", **named("n9"))).headline.startswith("needs node n9, which does not exist (")
+    assert explain_pod(*nodes, pod("p", **named("n9"))).headline.startswith("needs node n9 (which does not exist)")
     assert "does not exist" not in explain_pod(*nodes, pod("p", **named("n2"))).headline
     spread_over_racks = pod("p", **spread("rack"))
     assert explain_pod(*nodes, spread_over_racks).headline == "no node has the label rack"

@@ -114,7 +114,7 @@ def test_pods_beyond_the_limit_get_their_own_fix() -> None:
     criteria = RemedyCriteria(max_changes=1, smallest=True)
     report = find_remedies_of_many(Cluster.from_objects(documents), keys, "here", criteria)
     assert (report.waiting, report.cleared, report.fitting, report.ends_at_limit) == (3, 2, 1, True)
-    assert report.build_first_line()[0].endswith("with this change; 1 other pending pod fits already")
+    assert report.build_first_line()[0].endswith("with this change; 1 more pending pod fits without a change")
     assert [(pods.pods, pods.alone) for pods in report.left] == [(("d/far",), "Tolerate the taint team=yes:NoSchedule")]
     page = RENDERERS["table"](report, Style(width=120))
     assert "Fix for this workload only: Tolerate the taint team=yes:NoSchedule" in page

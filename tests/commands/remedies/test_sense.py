@@ -192,7 +192,7 @@ def test_device_of_one_node_is_not_expected_in_its_pool() -> None:
     holder = pod("holder", "n3")
     holder["spec"]["containers"][0]["resources"] = {"requests": {GPU: "1"}, "limits": {GPU: "1"}}
     adds = [each.summary for each in offered(*pool, holder, asking(**{GPU: "1"})) if each.kinds == ("AddNode",)]
-    assert adds == ["Add a node like n3 with its devices, which most nodes of pool general lack"]
+    assert adds == ["Add a node like n3 with the same devices (most nodes of pool general lack them)"]
 
 
 def test_files_on_a_missing_host_are_not_abandoned() -> None:

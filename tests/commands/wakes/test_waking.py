@@ -46,7 +46,7 @@ def test_descriptions_have_the_figures_that_hints_compare() -> None:
     waiting = pod("p", cpu="1500m", nodeSelector={"disktype": "ssd"})
     found = words(scheduler(node("n1", disktype="ssd"), node("n2"), waiting), "d/p")
     assert found["NodeAffinity"][0] == "a node is added with label disktype=ssd"
-    assert found["NodeResourcesFit"][0] == "a pod leaves a node (this pod needs 1.5 CPUs there)"
+    assert found["NodeResourcesFit"][0] == "a pod leaves a node (to fit there, this pod needs 1.5 CPUs)"
     assert "a node that offers 1.5 CPUs is added" in found["NodeResourcesFit"]
 
 
@@ -99,7 +99,7 @@ def test_descriptions_of_hints_before_1_32(version: str, of_affinity: list[str])
     assert words(found, "d/p") == {
         "NodeAffinity": [f"a node with label disktype=ssd is added or changes{TAKES}"],
         "NodeResourcesFit": [
-            "a pod leaves a node (this pod needs 2 CPUs there)",
+            "a pod leaves a node (to fit there, this pod needs 2 CPUs)",
             f"a node that offers 2 CPUs is added or changes{TAKES}",
         ],
     }

@@ -80,7 +80,7 @@ def test_invalid_kubeconfig_is_a_one_line_error(text: str, tmp_path: Path) -> No
 
 
 def test_no_kubeconfig() -> None:
-    with pytest.raises(ClusterError, match=r"no cluster: no kubeconfig .*--demo"):
+    with pytest.raises(ClusterError, match=r"no kubeconfig .*--demo"):
         connect(Access())
     with pytest.raises(ClusterError, match="nowhere: no such file"):
         connect(Access(kubeconfig="nowhere"))

@@ -150,7 +150,8 @@ def find_removable_nodes(
                 trial = KEEPS_LAST
             if trial.why:
                 name, pool = view.nodes.names[row], pools.get_name(row)
-                kept.append(KeptNode(name, pool, trial.why, trial.lets_run, trial.pod, trial.message))
+                closed = len(removed) + 1 if trial.message else 0
+                kept.append(KeptNode(name, pool, trial.why, trial.lets_run, trial.pod, trial.message, closed))
             else:
                 removed.append(row)
                 emptied.append(_build_emptied_node(view, pools, row, trial, running_counts))

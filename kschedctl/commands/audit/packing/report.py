@@ -41,8 +41,8 @@ class TypicalPods(Document, frozen=True, kw_only=True):
     workloads: int
     """The number of workloads of these pods."""
     examples: Annotated[tuple[str, ...], Column("workloads", place=1)]
-    requests: Annotated[dict[str, int], Column("request")]
-    fits_on: Annotated[int, Column("fit on")]
+    requests: Annotated[dict[str, int], Column("request per pod")]
+    fits_on: Annotated[int, Column("nodes that fit")]
     """The number of nodes on which one more of them fits now."""
     pending: bool = False
 
@@ -92,6 +92,8 @@ class KeptNode(Document, frozen=True):
     """The pod that keeps the node, if a pod does."""
     message: str = ""
     """kube-scheduler's message if that pod fits nowhere else."""
+    cordoned_in_replay: int = 0
+    """The number of nodes that count as cordoned in the message because the replay removes them, with this one."""
 
 
 class PoolSavings(Document, frozen=True):

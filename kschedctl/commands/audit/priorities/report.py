@@ -101,7 +101,7 @@ class ExposedWorkload(Document, frozen=True, kw_only=True):
     tier: Annotated[str, Column(keep=True, beneath="tier")]
     priority: int
     pods: Annotated[int, Column()]
-    services: Annotated[tuple[str, ...], Column("behind", every=True)]
+    services: Annotated[tuple[str, ...], Column("services", every=True)]
     tiers_above: Annotated[tuple[str, ...], Column(beneath="below", every=True)]
     pods_above: Annotated[int, Column("pods above")]
     """The number of pods that may preempt them."""

@@ -145,7 +145,7 @@ def _render_expiry_advice(results: Sequence[RaceResult], instances: int) -> str:
     if not worst.double_booked:
         expiries = sorted({result.expiry for result in results}, key=_get_expiry_sort_key)
         where = "any expiry tried" if len(expiries) > 1 else "the expiry tried"
-        return f"No pod is double-booked at {where}: {', '.join(expiries)}"
+        return f"No room is double-booked at {where}: {', '.join(expiries)}"
 
     best_expiry, remaining = _choose_best_expiry(results)
     if instances > 1 and remaining:
@@ -213,18 +213,18 @@ def _build_recommendation(results: Sequence[RaceResult], question: RaceQuestion)
     best_expiry, remaining = _choose_best_expiry(results)
     parts = []
     if any(result.expired for result in results):
-        assumed = "assumed pods (pods that count on their node before the informer confirms their binding)"
+        assumed = "assumed pods (pods that the scheduler counts on a node before the informer confirms the binding)"
         if best_expiry != NEVER:
             advice = f"Expire {assumed} after {best_expiry}"
         elif any(result.double_booked for result in results):
             advice = f"Do not expire {assumed}"
         else:  # the first line says that no expiry tried does harm
-            advice = f"Still, do not expire {assumed}"
+            advice = f"Even so, do not expire {assumed}"
         shortest_ttl = min(result.ttl_seconds or FOREVER for result in results)
         share = format_percent(question.informer_lag.compute_probability_above(shortest_ttl))
         parts.append(
-            f"{advice}: for {share} of bindings, the informer lags longer than the shortest expiry, so that their "
-            "room would look free although it is taken."
+            f"{advice}: for {share} of bindings, the informer lags longer than the shortest expiry, so the scheduler "
+            "would take occupied room for free room."
         )
     if question.instances > 1 and remaining:
         parts.append(

@@ -118,19 +118,37 @@ def _plot_double_booking_by_size(results: Sequence[RaceResult]) -> Page:
     return (Plot(title, Axis("nodes"), Axis("% of pods"), series),)
 
 
+def _describe_latency(latency: str) -> str:
+    """Put a latency in words.
+
+    >>> _describe_latency("exponential:10s"), _describe_latency("lognormal:1s,5s"), _describe_latency("measured")
+    ('exponential, mean 10s', 'lognormal, median 1s, 99th percentile 5s', 'measured')
+    """
+    distribution, _, times = latency.partition(":")
+    match distribution:
+        case "exponential":
+            return f"exponential, mean {times}"
+        case "lognormal":
+            median, _, p99 = times.partition(",")
+            return f"lognormal, median {median}, 99th percentile {p99}"
+        case "constant":
+            return f"always {times}"
+    return latency
+
+
 def build_assumption_lines(assumptions: RaceAssumptions) -> Page:
     """Build lines about the assumptions, about values taken from the cluster, and about measured latencies."""
     parts = [
         count(assumptions.instances, "scheduler instance"),
-        f"pods arriving for {format_duration(assumptions.seconds)}",
-        f"nodes with room for {count(assumptions.pods_per_node, 'pod')}, {assumptions.load * 100:.3g}% in use",
-        f"binding latency {assumptions.binding_latency}",
-        f"informer lag {assumptions.informer_lag}",
+        f"pods arrive for {format_duration(assumptions.seconds)}",
+        f"nodes fit {count(assumptions.pods_per_node, 'pod')} each and are {assumptions.load * 100:.3g}% full",
+        f"binding latency {_describe_latency(assumptions.binding_latency)}",
+        f"informer lag {_describe_latency(assumptions.informer_lag)}",
         f"seed {assumptions.seed}, {assumptions.runs:,} runs" if assumptions.runs > 1 else f"seed {assumptions.seed}",
     ]
     lines = [paragraph("; ".join(parts))]
     if assumptions.from_cluster:
-        lines.append(paragraph("from the cluster:", ", ".join(assumptions.from_cluster)))
+        lines.append(paragraph("taken from the cluster:", ", ".join(assumptions.from_cluster)))
     if lags := assumptions.measured:
         seconds = f"{lags.median:g}s at the median, {lags.p99:g}s at the 99th percentile, {lags.longest:g}s at most"
         lines.append(

@@ -18,14 +18,14 @@ FILTER_SECONDS = 10.0
 
 
 class DeviceSearchOrder(StrEnum):
-    """The order in which the newer allocator tries several devices for one request."""
+    """The order in which the incubating allocator tries several devices for one request."""
 
     ANY = "arbitrary"
-    DEVICE_ORDER = "the order of the devices"
+    DEVICE_ORDER = "as listed in the ResourceSlices"
 
 
 SEARCH_ORDER = ByVersion(
-    "order in which the newer allocator tries devices for a request",
+    "order in which the incubating allocator tries devices for a request",
     (("", DeviceSearchOrder.ANY), ("1.36", DeviceSearchOrder.DEVICE_ORDER)),
 )
 

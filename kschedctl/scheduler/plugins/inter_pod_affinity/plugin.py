@@ -147,8 +147,8 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
     )
     next_step = NextStep(
         "CompareTerms",
-        "No pod that the pod's affinity selects runs where it could go: compare the term's labels and namespaces with "
-        "those of the pods it should select",
+        "This pod's affinity selects no pod in any topology domain that this pod can use: compare the labels and "
+        "namespaces of the term with those of the pods that it should select",
     )
     default_weight = 2
     peers = Peers.EXTREMES

@@ -124,7 +124,7 @@ class Insufficient(Fact, frozen=True):
         >>> Insufficient("cpu", requested=9000, free=2000, offered=4000, largest=8000).describe()
         'the pod needs 9 CPUs, but the node has only 4'
         >>> print(Insufficient("cpu", 2000, 0, 12000, 12000, (DeferredResize("shop/big", 12000, 1000),)).describe())
-        the pod needs 2 CPUs, but the node has 0 of 12 free: shop/big reserves 12 for a deferred resize and uses 1
+        the pod needs 2 CPUs, but the node has 0 of 12 free: shop/big reserves 12 for a deferred resize but runs with 1
         >>> Insufficient("nvidia.com/gpu", requested=1, free=0, offered=0, largest=4).describe()
         'the pod needs 1 nvidia.com/gpu, but the node has none'
         """
@@ -220,7 +220,7 @@ class Insufficient(Fact, frozen=True):
         first, *others = self.deferred_resizes
         amounts = names.format_for_sentence(self.resource, first.reserved, first.running)
         (reserved, running), suffix = amounts.numbers, amounts.unit_suffix
-        clause = f": {first.pod} reserves {reserved}{suffix} for a deferred resize and uses {running}{suffix}"
+        clause = f": {first.pod} reserves {reserved}{suffix} for a deferred resize but runs with {running}{suffix}"
         if others:
             clause += f", and {counted(len(others), 'more pod')} {agreeing(len(others), 'does', 'do')} so"
         return clause
@@ -547,7 +547,7 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
         demand = join_words(amounts) or "room for one more pod"
         resources = join_words(list(requests), "or") or "pods"
 
-        yield WakeTrigger(POD, DELETE, f"a pod leaves a node (this pod needs {demand} there)")
+        yield WakeTrigger(POD, DELETE, f"a pod leaves a node (to fit there, this pod needs {demand})")
         less_requested = f"a running pod, or this pod, is resized to request less {resources}"
         yield WakeTrigger(POD, ActionType.UPDATE_POD_SCALE_DOWN, less_requested)
 
@@ -555,7 +555,7 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
             yield WakeTrigger(NODE, ADD | UPDATE, f"a node that offers {demand} is added or changes")
         else:
             yield WakeTrigger(NODE, ADD, f"a node that offers {demand} is added")
-            more_offered = f"a node's allocatable {resources} grows, to at least {demand} in total"
+            more_offered = f"a node's allocatable {resources} grows to at least {demand} in total"
             yield WakeTrigger(NODE, ActionType.UPDATE_NODE_ALLOCATABLE, more_offered)
 
         extended_resources = [name for name in requests if is_dra_extended(name)]
