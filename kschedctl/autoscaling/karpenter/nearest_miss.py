@@ -276,12 +276,16 @@ class _ObstacleSearch:
             return None
         unlimited = replace(pool, spec=replace(pool.spec, limits=None))
         smallest = self._find_smallest_amounts(remaining)
+
+        # The resources of which less is left than any type has
         short_resources = [name for name, amount in remaining.items() if amount < smallest[name]]
 
         # Even if the smallest type has room, the types that fit the pod may not.
         type_for_pod = self._find_smallest_type_for_pod(unlimited)
         if not short_resources and type_for_pod is None:
             return None
+
+        # The resources of which the smallest type for the pod needs more than is left
         limits = pool.spec.limits or {}
         if type_for_pod is not None:
             needed = {**type_for_pod.capacity, NODES: ONE}
@@ -295,6 +299,7 @@ class _ObstacleSearch:
 
         descriptions = [f"{name} limit {limits[name]}, {max(remaining[name], ZERO)} left" for name in short_resources]
         if any(remaining[name] < smallest[name] for name in short_resources):
+            # Not even the smallest type fits within the limits. NODES is no resource of a type.
             sizes = _format_sizes({name: smallest[name] for name in short_resources if name != NODES})
             if sizes:
                 descriptions.append(f"the smallest type has {sizes}")
