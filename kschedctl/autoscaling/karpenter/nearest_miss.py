@@ -58,12 +58,12 @@ def find_nearest_miss(
     setting: KarpenterSetting, pod: Pod, template: ClaimTemplate, existing: ExistingColumns
 ) -> PoolObstacles:
     """Return the obstacles that keep a pool from taking the pod, and the limits that would be sufficient."""
-    search = _ObstacleSearch(setting, _relax_fully(setting, pod), existing, template)
+    search = _ObstacleSearch(setting, _relax_pod_fully(setting, pod), existing, template)
     obstacles = tuple(search.iter_obstacles())
     return PoolObstacles(obstacles, search.sufficient_limits)
 
 
-def _relax_fully(setting: KarpenterSetting, pod: Pod) -> Pod:
+def _relax_pod_fully(setting: KarpenterSetting, pod: Pod) -> Pod:
     """Return the pod without its preferences. Karpenter last tries to place the pod in this form."""
     while relaxed := relax_pod(pod, tolerate_prefer_no_schedule=setting.pools.has_soft_taints):
         pod = relaxed.pod
