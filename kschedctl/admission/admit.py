@@ -111,7 +111,7 @@ def iter_admission_outcomes(
 
     mutating_orders: Iterable[Sequence[LimitRange]] = (ranges,)
     if annotated or limit_ranger.have_different_container_defaults(ranges):
-        mutating_orders = list_orders(ranges)
+        mutating_orders = list_limit_range_orders(ranges)
     for mutating_order in mutating_orders:
         outcome = run(mutating_order, ranges, all_quotas)
         yield outcome
@@ -122,7 +122,7 @@ def iter_admission_outcomes(
             yield from (run(mutating_order, ranges, order) for order in list_rotations(all_quotas)[1:])
 
 
-def list_orders(ranges: Sequence[LimitRange]) -> Iterable[Sequence[LimitRange]]:
+def list_limit_range_orders(ranges: Sequence[LimitRange]) -> Iterable[Sequence[LimitRange]]:
     """Return the orders in which LimitRanges may set defaults, the order by name first.
 
     Of more than MAX_PERMUTED LimitRanges, only the rotations are returned.
@@ -269,16 +269,16 @@ class _AdmissionRun:
         if request.is_pod:
             enforced_violations = pod_security.get_enforced_standard(labels).describe_violations(pod)
             if enforced_violations:
-                raise request.forbidden(f"violates PodSecurity {enforced_violations}")
+                raise request.build_denial_error(f"violates PodSecurity {enforced_violations}")
         warned_violations = pod_security.get_warn_standard(labels).describe_violations(pod)
         if warned_violations:
             self.warnings.append(f"would violate PodSecurity {warned_violations}")
 
 
 def _validate_object(request: AdmissionRequest) -> Sequence[object]:
-    """Return the validation errors of the object. Objects of kinds that cannot be validated have none.
+    """Return the validation errors of the object, or none if objects of its kind cannot be validated.
 
-    For a pod, the fields that scheduling does not read are validated, too.
+    The validation of a pod includes the fields that scheduling does not read.
     """
     from kschedctl.admission.unscheduled_fields import validate_unscheduled_fields  # noqa: PLC0415 - only if validated
     from kschedctl.api.validation import around_pods, manifests  # noqa: PLC0415 - only if validated
@@ -358,7 +358,7 @@ def check_namespace(request: AdmissionRequest) -> None:
         raise NotAdmittedError(NOT_FOUND, f'namespaces "{request.namespace}" not found')
     if namespace.status.phase == "Terminating" or namespace.metadata.deletion_timestamp:
         message = f"unable to create new content in namespace {request.namespace} because it is being terminated"
-        raise request.forbidden(message)
+        raise request.build_denial_error(message)
 
 
 def _set_pull_policy_to_always(request: AdmissionRequest) -> None:
@@ -378,7 +378,9 @@ def _check_anti_affinity_topology(request: AdmissionRequest) -> None:
     for term in anti_affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or ():  # type: ignore[attr-defined]
         if term.get("topologyKey") != HOSTNAME:
             prefix = "affinity.PodAntiAffinity.RequiredDuringScheduling has TopologyKey"
-            raise request.forbidden(f"{prefix} {term.get('topologyKey', '')} but only key {HOSTNAME} is allowed")
+            raise request.build_denial_error(
+                f"{prefix} {term.get('topologyKey', '')} but only key {HOSTNAME} is allowed"
+            )
 
 
 def _skip(request: AdmissionRequest) -> None:

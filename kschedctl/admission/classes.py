@@ -44,17 +44,17 @@ def set_priority(request: AdmissionRequest) -> None:
     explanation = "priority admission controller computed {} from the given PriorityClass name"
     if pod_priority is not None and pod_priority != priority:
         message = f"the integer value of priority ({pod_priority}) must not be provided in pod spec"
-        raise request.forbidden(f"{message}; {explanation.format(priority)}")
+        raise request.build_denial_error(f"{message}; {explanation.format(priority)}")
     if pod_policy is not None and pod_policy != policy:
         message = f"the string value of PreemptionPolicy ({pod_policy}) must not be provided in pod spec"
-        raise request.forbidden(f"{message}; {explanation.format(policy)}")
+        raise request.build_denial_error(f"{message}; {explanation.format(policy)}")
     spec["priority"], spec["preemptionPolicy"] = priority, policy
 
 
 def _set_group_priority(request: AdmissionRequest) -> None:
     """Set the priority and the PriorityClass of a PodGroup. Do nothing if the feature gate for this is off.
 
-    Raises NotAdmittedError if the class does not exist or the group sets another priority.
+    Raises NotAdmittedError if the class does not exist, or if the group's own priority differs from that of its class.
     """
     cluster = request.cluster
     if not FeatureGates(cluster.kube_version, cluster.feature_gates).enabled("WorkloadAwarePreemption"):
@@ -65,7 +65,7 @@ def _set_group_priority(request: AdmissionRequest) -> None:
     group_priority = spec.get("priority")
     if group_priority is not None and group_priority != priority:
         message = f"priority set in the pod group ({group_priority}) must match the priority computed ({priority})"
-        raise request.forbidden(f"{message} based on the priority class set in the spec")
+        raise request.build_denial_error(f"{message} based on the priority class set in the spec")
     spec["priority"] = priority
     if priority_class is not None:
         spec["priorityClassName"] = priority_class.metadata.name
@@ -82,7 +82,7 @@ def _find_priority_class(request: AdmissionRequest) -> PriorityClass | None:
         for priority_class in (*classes, *SYSTEM_CLASSES):
             if priority_class.metadata.name == name:
                 return priority_class
-        raise request.forbidden(f"no PriorityClass with name {name} was found")
+        raise request.build_denial_error(f"no PriorityClass with name {name} was found")
     defaults = [priority_class for priority_class in classes if priority_class.global_default]
     return min(defaults, key=lambda priority_class: priority_class.value, default=None)
 
@@ -106,7 +106,7 @@ def apply_runtime_class(request: AdmissionRequest) -> None:
         if pod_overhead is None:
             request.changed.append(f"overhead by RuntimeClass {runtime_class.metadata.name}")
         elif parse_quantities(pod_overhead) != parse_quantities(overhead):
-            raise request.forbidden(f"{REJECTED}Pod's Overhead doesn't match RuntimeClass's defined Overhead")
+            raise request.build_denial_error(f"{REJECTED}Pod's Overhead doesn't match RuntimeClass's defined Overhead")
         spec["overhead"] = dict(overhead)
     if runtime_class.scheduling is not None:
         _apply_runtime_class_scheduling(request, runtime_class.scheduling)
@@ -121,7 +121,7 @@ def _apply_runtime_class_scheduling(request: AdmissionRequest, scheduling: Runti
     for key, value in scheduling.node_selector.items():
         if key in pod_selector and pod_selector[key] != value:
             message = f"conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value}"
-            raise request.forbidden(f"{message}; pod.spec.nodeSelector[{key}] = {pod_selector[key]}")
+            raise request.build_denial_error(f"{message}; pod.spec.nodeSelector[{key}] = {pod_selector[key]}")
     if scheduling.node_selector:
         request.spec["nodeSelector"] = {**pod_selector, **scheduling.node_selector}
     if scheduling.tolerations:
@@ -135,7 +135,9 @@ def check_overhead_matches_class(request: AdmissionRequest) -> None:
         return
     runtime_class = _find_runtime_class(request)
     if runtime_class is None or runtime_class.overhead is None or not runtime_class.overhead.pod_fixed:
-        raise request.forbidden(f"{REJECTED}Pod Overhead set without corresponding RuntimeClass defined Overhead")
+        raise request.build_denial_error(
+            f"{REJECTED}Pod Overhead set without corresponding RuntimeClass defined Overhead"
+        )
 
 
 def _find_runtime_class(request: AdmissionRequest) -> RuntimeClass | None:
@@ -152,7 +154,7 @@ def _find_runtime_class(request: AdmissionRequest) -> RuntimeClass | None:
     for runtime_class in request.cluster.runtime_classes:
         if runtime_class.metadata.name == name:
             return runtime_class
-    raise request.forbidden(f'{REJECTED}RuntimeClass "{name}" not found')
+    raise request.build_denial_error(f'{REJECTED}RuntimeClass "{name}" not found')
 
 
 DEFAULT_ANNOTATIONS = (

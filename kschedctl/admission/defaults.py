@@ -173,7 +173,7 @@ def _strip_blanks(amount: object) -> object:
 
 
 def _set_missing_fields(target: Writable, **values: object) -> None:
-    """Set fields of an object that are missing or empty."""
+    """Set each field in ``values`` that the object lacks or has as an empty text."""
     for name, value in values.items():
         if target.get(name) is None or target.get(name) == "":
             target[name] = value
@@ -187,5 +187,5 @@ def _list_objects(value: object) -> list[Writable]:
 
 
 def parse_amounts(resources: dict[str, object]) -> dict[str, Quantity]:
-    """Parse amounts by name. Raises QuantityError."""
+    """Parse the amounts of resources, by name. Raises QuantityError if an amount is malformed."""
     return {name: parse_quantity(_strip_blanks(amount)) for name, amount in resources.items()}

@@ -140,9 +140,9 @@ def check_limit_range_bounds(request: AdmissionRequest) -> None:
     for limit_range in request.limit_ranges:
         messages = list(dict.fromkeys(_iter_breach_messages(request, limit_range)))
         if len(messages) == 1:
-            raise request.forbidden(messages[0])
+            raise request.build_denial_error(messages[0])
         if messages:
-            raise request.forbidden(f"[{', '.join(messages)}]")
+            raise request.build_denial_error(f"[{', '.join(messages)}]")
 
 
 class Breach(NamedTuple):
@@ -205,7 +205,7 @@ class _BoundedAmount(NamedTuple):
     bound: Quantity
 
     def build_breach(self, part: str, message: str) -> Breach:
-        """Build the violation of the bound."""
+        """Build the violation of this bound in ``part`` of the resources, with its message."""
         return Breach(part, self.name, message)
 
     def convert_to_common_unit(self) -> tuple[int, int, int]:

@@ -36,7 +36,7 @@ def check_node_selector(request: AdmissionRequest) -> None:
     pod_selector = request.spec.get("nodeSelector") or {}
     required = parse_node_selector_of_namespace(request)
     if any(pod_selector.get(key, value) != value for key, value in required.items()):
-        raise request.forbidden("pod node label selector conflicts with its namespace node label selector")
+        raise request.build_denial_error("pod node label selector conflicts with its namespace node label selector")
 
 
 def parse_node_selector_of_namespace(request: AdmissionRequest) -> dict[str, str]:

@@ -94,15 +94,15 @@ def _does_rule_match_creation(rule: HookRule, obj: CreatedObject) -> bool:
     """
     return (
         rule.scope != CLUSTER
-        and _contains(rule.operations, CREATE)
-        and _contains(rule.api_groups, obj.group)
-        and _contains(rule.api_versions, obj.version)
-        and any(_contains((resource.removesuffix("/*"),), obj.resource) for resource in rule.resources)
+        and _lists_item_or_wildcard(rule.operations, CREATE)
+        and _lists_item_or_wildcard(rule.api_groups, obj.group)
+        and _lists_item_or_wildcard(rule.api_versions, obj.version)
+        and any(_lists_item_or_wildcard((resource.removesuffix("/*"),), obj.resource) for resource in rule.resources)
     )
 
 
-def _contains(items: Sequence[str], wanted: str) -> bool:
-    """Return whether a list contains an item or the wildcard."""
+def _lists_item_or_wildcard(items: Sequence[str], wanted: str) -> bool:
+    """Return whether a list contains an item, or the wildcard that stands for all items."""
     return ANY in items or wanted in items
 
 

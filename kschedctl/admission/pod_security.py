@@ -82,10 +82,10 @@ class CheckedPod:
         """
         of_containers = []
         for container in self.containers:
-            value = _get_at(container, "securityContext", *path)
+            value = _get_value_at_path(container, "securityContext", *path)
             if value is not None:
                 of_containers.append((_get_name(container), value))
-        return _SecurityValues(_get_at(self.spec, "securityContext", *path), of_containers)
+        return _SecurityValues(_get_value_at_path(self.spec, "securityContext", *path), of_containers)
 
 
 class _SecurityValues(NamedTuple):
@@ -107,8 +107,8 @@ def _get_names(objects: Iterable[JsonObject]) -> list[str]:
     return [_get_name(obj) for obj in objects]
 
 
-def _get_at(value: object, *path: str) -> object:
-    """Return the value at a path of keys, or None."""
+def _get_value_at_path(value: object, *path: str) -> object:
+    """Return the value at a path of keys, or None if a key is missing."""
     for step in path:
         value = value.get(step) if isinstance(value, dict) else None
     return value
@@ -248,9 +248,13 @@ def _check_probe_hosts(pod: CheckedPod) -> Iterator[Violation]:
 def _iter_probe_hosts(container: JsonObject) -> Iterator[str]:
     """Yield each host that a probe or lifecycle handler of the container names."""
     probes = [container.get(name) for name in ("livenessProbe", "readinessProbe", "startupProbe")]
-    for handler in (*probes, _get_at(container, "lifecycle", "postStart"), _get_at(container, "lifecycle", "preStop")):
+    for handler in (
+        *probes,
+        _get_value_at_path(container, "lifecycle", "postStart"),
+        _get_value_at_path(container, "lifecycle", "preStop"),
+    ):
         for protocol in ("httpGet", "tcpSocket"):
-            host = _get_at(handler, protocol, "host")
+            host = _get_value_at_path(handler, protocol, "host")
             if host:
                 yield str(host)
 
@@ -296,11 +300,11 @@ def _check_selinux(pod: CheckedPod) -> Iterator[Violation]:
 
     details = []
     # Types outside the allowed ones are named. User and role may not be set at all.
-    types = sorted({str(_get_at(options, "type") or "") for options in all_options} - allowed)
+    types = sorted({str(_get_value_at_path(options, "type") or "") for options in all_options} - allowed)
     if types:
         details.append(_format_name_list(types, "type"))
     for name in ("user", "role"):
-        if any(_get_at(options, name) for options in all_options):
+        if any(_get_value_at_path(options, name) for options in all_options):
             details.append(f"{name} may not be set")
     setters = _describe_offenders(is_pod_forbidden, [name for name, _ in forbidden])
     yield "seLinuxOptions", f"{setters} set forbidden securityContext.seLinuxOptions: {'; '.join(details)}"
@@ -308,7 +312,9 @@ def _check_selinux(pod: CheckedPod) -> Iterator[Violation]:
 
 def _is_forbidden_selinux(options: object, allowed: set[str]) -> bool:
     """Return whether SELinux options set a user, a role or a forbidden type."""
-    return (_get_at(options, "type") or "") not in allowed or bool(_get_at(options, "user") or _get_at(options, "role"))
+    return (_get_value_at_path(options, "type") or "") not in allowed or bool(
+        _get_value_at_path(options, "user") or _get_value_at_path(options, "role")
+    )
 
 
 def _check_seccomp(pod: CheckedPod) -> Iterator[Violation]:
@@ -369,7 +375,9 @@ def _check_privilege_escalation(pod: CheckedPod) -> Iterator[Violation]:
     """Yield one violation that names the containers without allowPrivilegeEscalation=false, except for Windows pods."""
     if pod.is_windows:
         return
-    violating = [c for c in pod.containers if _get_at(c, "securityContext", "allowPrivilegeEscalation") is not False]
+    violating = [
+        c for c in pod.containers if _get_value_at_path(c, "securityContext", "allowPrivilegeEscalation") is not False
+    ]
     if violating:
         requirement = "must set securityContext.allowPrivilegeEscalation=false"
         yield "allowPrivilegeEscalation != false", f"{_format_name_list(_get_names(violating))} {requirement}"
@@ -384,7 +392,9 @@ def _check_restricted_capabilities(pod: CheckedPod) -> Iterator[Violation]:
         return
     details = []
     not_dropping = [
-        c for c in pod.containers if "ALL" not in _get_list(_get_at(c, "securityContext", "capabilities", "drop"))
+        c
+        for c in pod.containers
+        if "ALL" not in _get_list(_get_value_at_path(c, "securityContext", "capabilities", "drop"))
     ]
     if not_dropping:
         names = _format_name_list(_get_names(not_dropping))

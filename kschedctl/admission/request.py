@@ -74,7 +74,7 @@ class AdmissionRequest:
         return written
 
     def annotate(self, key: str, value: str) -> None:
-        """Set an annotation."""
+        """Set the annotation ``key`` of the object to ``value``."""
         self.obj["metadata"].setdefault("annotations", {})[key] = value
 
     @property
@@ -104,8 +104,8 @@ class AdmissionRequest:
         """Return a clause that says how we know that an optional plugin is enabled."""
         return f" ({plugin} is on: {self.cluster.api_server.told_by})"
 
-    def forbidden(self, reason: str) -> NotAdmittedError:
-        """Build the error of a plugin that denies the object."""
+    def build_denial_error(self, reason: str) -> NotAdmittedError:
+        """Build the error with which a plugin denies the object for this reason."""
         return NotAdmittedError(FORBIDDEN, f'{self.resource} "{self.name}" is forbidden: {reason}')
 
     @property

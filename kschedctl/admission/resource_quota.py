@@ -71,14 +71,16 @@ def check_quotas(request: AdmissionRequest) -> None:
         names = [name for name in quota.status.hard if _is_resource_of_kind(name, request)]
         unset = list(_iter_unset_resources(names, request))
         if unset:
-            raise request.forbidden(f"failed quota: {quota.metadata.name}: must specify {'; '.join(unset)}")
+            raise request.build_denial_error(f"failed quota: {quota.metadata.name}: must specify {'; '.join(unset)}")
         if any(name not in quota.status.used for name in names):
             resource_list = ",".join(sorted(names))
-            raise request.forbidden(f"status unknown for quota: {quota.metadata.name}, resources: {resource_list}")
+            raise request.build_denial_error(
+                f"status unknown for quota: {quota.metadata.name}, resources: {resource_list}"
+            )
     for quota in matching:
         excess = describe_quota_excess(quota, usage)
         if excess:
-            raise request.forbidden(excess)
+            raise request.build_denial_error(excess)
 
 
 def count_admissible_objects(request: AdmissionRequest, max_count: int) -> int:

@@ -42,7 +42,7 @@ def _require_service_account(request: AdmissionRequest, name: str) -> ServiceAcc
     if account is not None:
         return account
     key = f"{request.namespace}/{name}"
-    raise request.forbidden(f'error looking up service account {key}: serviceaccount "{name}" not found')
+    raise request.build_denial_error(f'error looking up service account {key}: serviceaccount "{name}" not found')
 
 
 def _find_service_account(request: AdmissionRequest, name: str) -> ServiceAccount | None:
@@ -58,9 +58,9 @@ def _check_mirror_pod(request: AdmissionRequest) -> None:
     """Raise NotAdmittedError if a mirror pod refers to a service account or a secret."""
     spec = request.spec
     if spec.get("serviceAccountName") or spec.get("serviceAccount"):
-        raise request.forbidden("a mirror pod may not reference service accounts")
+        raise request.build_denial_error("a mirror pod may not reference service accounts")
     if any("secret" in volume for volume in spec.get("volumes") or ()):
-        raise request.forbidden("a mirror pod may not reference secrets")
+        raise request.build_denial_error("a mirror pod may not reference secrets")
 
 
 def has_token_volume(request: AdmissionRequest) -> bool:
@@ -95,7 +95,7 @@ def _check_listed_secrets(request: AdmissionRequest, account: ServiceAccount) ->
     account_title = f"service account {account.metadata.name}"
     for reference in _iter_secret_references(request):
         if reference.secret not in mountable:
-            raise request.forbidden(
+            raise request.build_denial_error(
                 f"{reference.description} is not allowed because {account_title} does not reference that secret"
             )
     pull_secrets = {secret.name for secret in account.image_pull_secrets}
@@ -103,7 +103,7 @@ def _check_listed_secrets(request: AdmissionRequest, account: ServiceAccount) ->
         name = secret.get("name", "")
         if name not in pull_secrets:
             message = f'imagePullSecrets[{index}].name="{name}" is not allowed because {account_title}'
-            raise request.forbidden(f"{message} does not reference that imagePullSecret")
+            raise request.build_denial_error(f"{message} does not reference that imagePullSecret")
 
 
 class _SecretReference(NamedTuple):

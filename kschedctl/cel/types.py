@@ -245,7 +245,7 @@ class Unification:
             return True
         if not self._unify_pair(cel_type, bound):
             return False
-        general = most_general(cel_type, bound)
+        general = get_most_general_type(cel_type, bound)
         if not self._occurs_in(parameter, general):
             self._bind(parameter, general)
         return True
@@ -267,7 +267,7 @@ def _unwrap_wrapper(cel_type: Type) -> Type:
     return cel_type.parameters[0] if cel_type.kind == "wrapper" else cel_type
 
 
-def most_general(left: Type, right: Type) -> Type:
+def get_most_general_type(left: Type, right: Type) -> Type:
     """Return the less specific of two types that are assignable to each other."""
     return left if _is_as_general(left, right) else right
 

@@ -36,17 +36,17 @@ _METER = _Meter()
 
 
 def reset_work() -> None:
-    """Start counting work from zero."""
+    """Allow MAX_WORK units of work again, at the start of an evaluation."""
     _METER.remaining = MAX_WORK
 
 
 def get_work() -> int:
-    """Return the work since the last reset."""
+    """Return the units of work since the last reset."""
     return MAX_WORK - _METER.remaining
 
 
 def spend_work(count: int) -> None:
-    """Count work. Raises CostLimitError if it exceeds MAX_WORK."""
+    """Count units of work. Raises CostLimitError if there are more than MAX_WORK since the last reset."""
     _METER.remaining -= count
     if _METER.remaining < 0:
         raise CostLimitError
@@ -140,7 +140,7 @@ class Map:
             raise CelError("unsupported key type") from None
 
     def look_up(self, key: Value) -> Value:
-        """Return what ``map[key]`` is in an expression, or MISSING."""
+        """Return the value of ``map[key]`` in an expression, or MISSING if the map has no such key."""
         return self.find(key)
 
     def find(self, key: Value) -> Value:
@@ -171,7 +171,7 @@ class DefaultMap(Map):
     __slots__ = ()
 
     def look_up(self, key: Value) -> Value:
-        """Return what ``map[key]`` is in an expression: the stored value, or an empty map."""
+        """Return the value of ``map[key]`` in an expression. It is an empty map if this map has no such key."""
         value = self.find(key)
         return EMPTY if value is MISSING else value
 

@@ -328,7 +328,7 @@ class LowNodeUtilizationArgs(UtilizationArguments, frozen=True):
             yield from self.metrics_utilization.validate()
 
     def iter_unreplayed_arguments(self) -> Iterator[str]:
-        """Yield a description if the plugin is to compare actual usage, because only requests are known."""
+        """Yield a description if the plugin compares actual usage, of which nothing is known here."""
         if self.metrics_utilization is not None:
             yield "metricsUtilization: the actual usage of pods is unknown, only their requests are known"
 

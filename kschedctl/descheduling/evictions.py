@@ -62,7 +62,10 @@ class EvictionCounter:
     def build_counter_for_other_pods(
         self, seen: SeenPods, carry_out: Callable[[Position, str], str]
     ) -> EvictionCounter:
-        """Return a counter for other pods of the same round, which shares this counter's limits and counts."""
+        """Return a counter for the pods in ``seen``, which shares this counter's limits and numbers of evictions.
+
+        ``carry_out`` evicts the pods of the new counter.
+        """
         return EvictionCounter(
             seen, self.limits, carry_out, self.begin, _nodes=self._nodes, _namespaces=self._namespaces
         )

@@ -173,8 +173,8 @@ class DefaultEvictor:
     def _young_pods(self) -> Bools:
         """The pods that are too young to be evicted, as a (P,) mask.
 
-        Pods without a start time count as too young. Pods that earlier rounds moved, and pods that request their
-        eviction, are considered old enough.
+        Pods without a start time are too young. Pods that earlier rounds moved, and pods that request their eviction,
+        are old enough.
         """
         seconds, seen = self.arguments.min_age_seconds, self._seen
         if seconds is None:

@@ -53,7 +53,7 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
         positions = self.find_evictable_pods(selected & self.seen.select_infos(self._has_selected_owner))
         matches = (
             self._pods_above_maximum_age
-            & self._is_in_configured_state
+            & self._pods_in_configured_state
             & self._pods_with_configured_exit_code
             & self._pods_with_matching_condition
         )
@@ -72,10 +72,10 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
         return (age >= 0) & (age // MICROSECONDS_PER_SECOND > max_seconds)
 
     @property
-    def _is_in_configured_state(self) -> Bools:
-        """A mask (P,) of the pods that are, or have a container, in one of the configured states.
+    def _pods_in_configured_state(self) -> Bools:
+        """The pods that are, or have a container, in one of the configured states, as a (P,) mask.
 
-        If no states are configured, all pods are in the mask.
+        Without configured states, all pods are in the mask.
         """
         states = self.arguments.states
         if not states:
@@ -262,7 +262,7 @@ class RemoveFailedPods(DeschedulerPlugin[RemoveFailedPodsArgs]):
 def _find_pods_with_exit_code(seen: SeenPods, exit_codes: Collection[int], *, init_containers: bool) -> Bools:
     """Return a (P,) mask of the pods with a container that ended with one of the exit codes.
 
-    Without exit codes, all pods are in the mask. With ``init_containers``, init containers count, too.
+    Without exit codes, all pods are in the mask. With ``init_containers``, init containers also count.
     """
     if not exit_codes:
         return np.ones(len(seen.moved), np.bool_)

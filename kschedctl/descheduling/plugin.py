@@ -55,7 +55,10 @@ class DeschedulerPlugin(ABC, Generic[A]):
         """Evict the pods that the plugin selects, within the limits of the policy."""
 
     def begin_evictions(self, total: int) -> Callable[[int], None]:
-        """Start to show progress for `total` pods, 0 if unknown, and return a function for the number of pods done."""
+        """Start the progress display for `total` pods, or for an unknown number if `total` is 0.
+
+        Return the function that has to be called with the number of pods done.
+        """
         return self.current_round.evictions.begin(f"Evictions by {self.name}", total)
 
     def request_eviction(self, position: int) -> EvictionResult:

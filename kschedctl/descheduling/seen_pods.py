@@ -146,7 +146,11 @@ class SeenPods:
 
     @cached_property
     def created(self) -> Rows:
-        """The creation time of each pod in microseconds since 1970, (P,). Moved pods have been created now."""
+        """The creation time of each pod in microseconds since 1970, (P,).
+
+        It is the current time for pods that earlier rounds moved. Pods without a creation time count as created long
+        ago.
+        """
         created = self.view.pods.created
         created_or_long_ago = np.where(created == NO_TIME, LONG_AGO, created)
         return np.where(self.moved, self.now, created_or_long_ago)
@@ -155,7 +159,7 @@ class SeenPods:
     def sibling_counts(self) -> Rows:
         """The number of pods that have the same owner as the pods of each PodInfo, (T,).
 
-        The pods in `other_pods` count, too. The number is the maximum integer for pods that do not have exactly one
+        The pods in `other_pods` also count. The number is the maximum integer for pods that do not have exactly one
         owner.
         """
         counts = self._pods_per_owner

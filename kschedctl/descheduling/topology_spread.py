@@ -189,7 +189,7 @@ class _Balancing:
                 small += 1
                 continue
 
-            fits = self._find_fitting_in_small_domains(self.domains[large])
+            fits = self._find_pods_fitting_in_small_domains(self.domains[large])
             fitting_last = sorted(self.domains[large], key=lambda position: fits[position])
             moved = fitting_last[-count:]
             yield from (position for position in moved if fits[position] or not requires_fit)
@@ -210,7 +210,7 @@ class _Balancing:
         below_average = math.ceil(self.ideal - small_size)
         return min(above_average, below_average, math.ceil((skew - max_skew) / 2))
 
-    def _find_fitting_in_small_domains(self, positions: Sequence[int]) -> dict[int, bool]:
+    def _find_pods_fitting_in_small_domains(self, positions: Sequence[int]) -> dict[int, bool]:
         """Return, by position, whether each pod fits on another node in a domain below the average."""
         fit = self.plugin.current_round.fit
         fits = fit.find_pods_fitting_elsewhere(np.array(positions, np.int64), self.small_domain_nodes)

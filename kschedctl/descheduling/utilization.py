@@ -68,7 +68,10 @@ class _Utilization(DeschedulerPlugin[U]):
 
     @abstractmethod
     def _split_nodes_by_utilization(self) -> tuple[NodeSplit, Mapping[str, float]]:
-        """Return the split of the nodes, and the percentages by resource up to which nodes may be used."""
+        """Return the nodes with low utilization and their counterparts, and the limits on utilization.
+
+        The limits are percentages by resource, up to which a node may be used.
+        """
 
     @abstractmethod
     def _choose_sources_and_destinations(self, split: NodeSplit) -> tuple[Bools, Bools]:
@@ -154,7 +157,7 @@ class _Utilization(DeschedulerPlugin[U]):
                 return None
             if evicted_count == self._max_evictions_per_node:
                 return None
-            if not self._can_be_moved(position, destinations):
+            if not self._can_pod_be_moved(position, destinations):
                 continue
             result = self.request_eviction(position)
             if result in (EvictionResult.NODE_LIMIT, EvictionResult.TOTAL_LIMIT):
@@ -189,7 +192,7 @@ class _Utilization(DeschedulerPlugin[U]):
         requests[:, self.resource_names.index(PODS)] = 1
         return requests
 
-    def _can_be_moved(self, position: int, destinations: Bools) -> bool:
+    def _can_pod_be_moved(self, position: int, destinations: Bools) -> bool:
         """Return whether a pod passes PreEvictionFilter and tolerates the taints of at least one destination.
 
         Pods in namespaces that the arguments exclude cannot be moved.

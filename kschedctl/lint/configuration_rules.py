@@ -112,7 +112,7 @@ def _refine_error_by_version(path: Path, message: str, mismatches: Iterable[Vers
 
 
 def _build_rule(name: str, severity: Severity, summary: str, why: str, *, fix: str, source: str = PAGE) -> Rule:
-    """Build a rule about configurations, whose problems ``check_configuration`` finds."""
+    """Build a rule about configurations from its texts. ``check_configuration`` finds its problems."""
     return Rule(name, severity, find_nothing, summary=summary, why=why, fix=fix, source=source)
 
 

@@ -171,7 +171,10 @@ _STRICT = "strict decoding error"
 
 
 def load_with_registered_plugins(document: JsonObject | None, gates: FeatureGates) -> SchedulerConfiguration:
-    """Load the configuration together with registered plugins. Raises ConfigurationError, ThirdPartyError."""
+    """Load the configuration, or the default one if ``document`` is None, together with registered plugins.
+
+    Raises ConfigurationError if the document is invalid, and ThirdPartyError if a registered plugin fails.
+    """
     return load_configuration(document, gates, find_registered_plugins(other_builds=True), other_builds=True)
 
 

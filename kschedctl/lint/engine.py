@@ -71,7 +71,10 @@ def find_problems_within_applied_sets(rule: Rule, context: LintContext) -> Itera
 
 
 def _find_problems_of_sets(rule: Rule, context: LintContext, problems: Sequence[Problem]) -> Iterator[Problem]:
-    """Yield the problems that the rule finds within single applied sets, at the fields of `problems`."""
+    """Yield the problems that the rule finds within single applied sets, at the fields of `problems`.
+
+    If several sets have a problem at a field, only the first set's problems there are yielded.
+    """
     set_contexts: dict[LintContext, None] = {}  # a dict, so that the order is kept
     for problem in problems:
         set_contexts.update(dict.fromkeys(context.iter_applied_set_contexts(problem.subject)))

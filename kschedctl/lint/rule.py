@@ -32,7 +32,7 @@ class RenameField:
 
 @dataclass(frozen=True)
 class RemoveField:
-    """Remove a field from a mapping that has other fields, too."""
+    """Remove a field from a mapping that also has other fields."""
 
     path: Path
 

@@ -148,7 +148,7 @@ def drop_baseline_findings(findings: Iterable[Finding], baseline: Counter[str]) 
 def _remove_from_baseline(remaining: Counter[str], finding: Finding) -> bool:
     """Remove one entry for the finding from ``remaining``, and return whether there was one.
 
-    Entries with the finding's legacy fingerprint count, too.
+    An entry with the finding's legacy fingerprint also counts.
     """
     for fingerprint in (finding.fingerprint, build_legacy_fingerprint(finding)):
         if remaining[fingerprint] > 0:
@@ -164,7 +164,7 @@ def matches_path(path: str, pattern: str, base: str) -> bool:
     """Return whether a pattern matches a path or a folder above it.
 
     Patterns with a slash start at the folder ``base``, unless they begin with ``**/``. Other patterns match a name at
-    any depth. ``*`` matches slashes, too.
+    any depth. ``*`` also matches slashes.
 
     >>> matches_path("/r/a/vendor/x.yaml", "vendor", "/r"), matches_path("/r/a/x.yaml", "b/*", "/r")
     (True, False)

@@ -138,7 +138,7 @@ class PodInfo:
     def compute_amounts(self, options: Options) -> dict[str, int]:
         """Compute the requests under these options, as integers.
 
-        Raises InputError that names the pod if an amount is invalid.
+        Raises InputError naming the pod if an amount is invalid.
         """
         try:
             return convert_to_amounts(compute_pod_requests(self.pod, options))

@@ -212,7 +212,7 @@ def _validate_priority_expression(number: int, pattern: str) -> None:
 def find_group_priority(priorities: Mapping[int, Sequence[str]], group: str) -> int | None:
     """Return the highest priority with an expression that matches the group's name, or None if none matches.
 
-    Raises AbortedError if an expression needs RE2.
+    Raises AbortedError if an expression needs RE2 and RE2 is not installed.
     """
     matching = [number for number, patterns in priorities.items() if matches_any_pattern(patterns, group)]
     return max(matching, default=None)

@@ -50,8 +50,8 @@ class GrowingGroups:
     def explain_missing_nodes(self, cluster: Cluster) -> Mapping[str, tuple[str, ...]]:
         """Return descriptions of the gaps in templates that keep pods from getting a node, by pod key.
 
-        Only empty groups have such gaps, and pods that no gap concerns have no entry. Raises InputError if the cluster
-        has a malformed object.
+        Only the templates of empty groups have such gaps. Pods that no gap affects are left out. Raises InputError if
+        the cluster has a malformed object.
         """
         groups = list(self._groups.values())
         options = self._node_groups.options
@@ -78,7 +78,7 @@ class GrowingGroups:
     def add_nodes(self, run: ScaleUpRun, cluster: Cluster) -> NewNodes:
         """Create the nodes that a run adds to its groups, and keep them for later loops.
 
-        Earlier scale-ups count as completed from now on. The result has no reasons.
+        The nodes of earlier scale-ups are assumed to exist from now on. The result contains no reasons.
         """
         self._active = {}  # the nodes of earlier scale-ups are assumed to exist by now
         nodes: dict[str, tuple[Node, ...]] = {}

@@ -176,9 +176,10 @@ class ClusterHealth:
     def build_health(
         cls, groups: NodeGroupList, nodes: Sequence[Node], increases: Mapping[str, int], now: int
     ) -> ClusterHealth:
-        """Classify all nodes by readiness, in total and by group.
+        """Classify all nodes by their readiness at ``now``, in total and by group.
 
-        A group has an entry, even an empty one, if some of its listed nodes do not exist.
+        ``increases`` are the numbers of nodes that unfinished scale-ups have requested, by group. Groups without nodes
+        have no entry, unless the cloud lists nodes of the group that have not registered.
         """
         health = cls(groups, increases)
         for node in nodes:

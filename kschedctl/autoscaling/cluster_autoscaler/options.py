@@ -131,7 +131,7 @@ def read_autoscaler_options(document: Mapping[str, object]) -> tuple[AutoscalerO
 def read_autoscaled_groups(documents: Sequence[JsonObject]) -> NodeGroupList:
     """Read the node groups. Invalid groups are left out and described in the result's ``errors``.
 
-    A node that is listed in two groups belongs to the first group. Its second listing is described as an error, too.
+    A node that is listed in two groups belongs to the first one, and ``errors`` also describes its second listing.
     """
     groups: dict[str, AutoscaledGroup] = {}
     of_node: dict[str, AutoscaledGroup] = {}

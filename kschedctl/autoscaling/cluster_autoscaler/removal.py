@@ -223,7 +223,7 @@ class SingleRemovals:
         The snapshot stays unchanged, but the hints and the place of the last search are forgotten.
         """
         moves = self._removal_simulator.plan_drain(row)
-        if moves.blocking is None and self._certainly_fit_on_other_nodes(row, moves.pods):
+        if moves.blocking is None and self._do_pods_certainly_fit_on_other_nodes(row, moves.pods):
             return AloneRemoval(
                 removable=True, pods=list_pod_keys(moves.pods), on_completion=list_pod_keys(moves.awaited)
             )
@@ -236,10 +236,11 @@ class SingleRemovals:
             removable=True, pods=list_pod_keys(removal.moves.pods), on_completion=list_pod_keys(removal.moves.awaited)
         )
 
-    def _certainly_fit_on_other_nodes(self, row: Row, pods: Sequence[Pod]) -> bool:
-        """Return whether each pod is accepted by at least as many other nodes as there are pods.
+    def _do_pods_certainly_fit_on_other_nodes(self, row: Row, pods: Sequence[Pod]) -> bool:
+        """Return whether at least as many other nodes accept each pod as there are pods.
 
-        All pods then fit on other nodes in any order, so no trial is needed.
+        All pods then fit on other nodes in any order, so that no trial is needed. Return False if it depends on other
+        pods which nodes accept a pod.
         """
         for pod in pods:
             accepting = self._find_accepting_nodes(self.loop.get_position(pod))
@@ -274,7 +275,7 @@ class UtilizationRules(NamedTuple):
 
     @classmethod
     def for_group(cls, options: AutoscalerOptions, group: AutoscaledGroup, now: int) -> UtilizationRules:
-        """Build the rules for a group, whose options override the flags."""
+        """Build the rules for a group at the time ``now``. The group's own options take precedence over the flags."""
         group_option = group.options.ignore_daemon_sets_utilization
         skip_daemon_sets = options.ignore_daemon_sets_utilization if group_option is None else group_option
         return cls(skip_daemon_sets, options.ignore_mirror_pods_utilization, now)

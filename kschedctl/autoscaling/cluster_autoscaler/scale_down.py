@@ -239,11 +239,11 @@ class ScaleDownPlan:
     # -- trial removals -------------------------------------------------------------------------------------------
 
     def _record_unneeded_nodes(self, eligible: Sequence[Node]) -> None:
-        """Try to remove the eligible nodes one by one, and record the unneeded nodes.
+        """Try to remove the eligible nodes one by one. Record the unneeded nodes, and the reasons why other nodes stay.
 
-        The reasons why other nodes stay are recorded, too. The evictions are charged to the PodDisruptionBudgets. A
-        node is recorded as risky if the budgets do not allow its pods to be evicted at the same time. The trials end
-        when there are twice as many unneeded nodes as may be removed in parallel, not counting atomic groups.
+        The evictions are charged to the PodDisruptionBudgets. A node is recorded as risky if the budgets do not allow
+        its pods to be evicted at the same time. The trials end when there are twice as many unneeded nodes as may be
+        removed in parallel, not counting atomic groups.
         """
         loop = self.loop
         max_count = 2 * self.loop.options.max_scale_down_parallelism

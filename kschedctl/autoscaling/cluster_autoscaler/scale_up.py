@@ -124,7 +124,7 @@ def replay_scale_up(
         template_gaps=gaps,
         ignored=ignored,
         priority_cutoff=flags.expendable_pods_priority_cutoff,
-        would_accept=run.find_groups_to_raise(),
+        would_accept=run.find_full_groups_accepting_pods(),
     )
     return run, report
 
@@ -184,7 +184,7 @@ class ScaleUpRun:
     events: list[AutoscalerEvent] = field(default_factory=list)
 
     def add_event(self, type: str, reason: str, message: str, object: str = f"{NAMESPACE}/{STATUS_MAP}") -> None:
-        """Add an event about an object, by default the status ConfigMap."""
+        """Add an event of a type, with a reason and a message, about an object, by default the status ConfigMap."""
         self.events.append(AutoscalerEvent(object, type, reason, message))
 
     def scale_up_for_pods(self, pods: Sequence[Pod], begin: Begin = ignore_progress) -> None:
@@ -310,10 +310,11 @@ class ScaleUpRun:
             details |= dict.fromkeys(list_pod_keys(pods.pods), figures)
         return details
 
-    def find_groups_to_raise(self) -> dict[str, tuple[str, ...]]:
+    def find_full_groups_accepting_pods(self) -> dict[str, tuple[str, ...]]:
         """Return, by pod key, the node groups at their maximum size whose new nodes would accept the pod.
 
-        Pods that another group accepts are left out. At most MAX_DETAILED kinds of pods are included.
+        Pods that another group accepts, and pods without such a group, are left out. Only the first MAX_DETAILED kinds
+        of pods are tried.
         """
         at_maximum = [group for group, reasons in self.skipped.items() if reasons == (AT_MAXIMUM,)]
         groups_by_pod: dict[str, tuple[str, ...]] = {}
@@ -459,9 +460,9 @@ class ScaleUpRun:
         return max_nodes - current if max_nodes - current >= 1 else None
 
     def _grow_groups(self, best: Option, count: int, growable: Sequence[AutoscaledGroup]) -> None:
-        """Divide the new nodes among the best option's group and similar groups, within the resource limits.
+        """Divide ``count`` new nodes among the best option's group and similar groups, within the resource limits.
 
-        The new sizes are added to ``increases``, and events report them.
+        The groups that grow are added to ``increases`` with their new sizes, and events report them.
         """
         loop, limits = self.loop, self.limits
         count = limits.limit_node_count(best.group.id, loop.templates[best.group.id].node, count)

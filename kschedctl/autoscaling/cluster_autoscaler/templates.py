@@ -130,10 +130,10 @@ def _build_template_node(group: AutoscaledGroup, node: Node, options: Autoscaler
 
 
 def _is_temporary_taint(key: str, options: AutoscalerOptions) -> bool:
-    """Return whether the taint is temporary, so that templates leave it out.
+    """Return whether the taint with this key is temporary, so that templates leave it out.
 
-    Temporary taints are those for node conditions, and the startup and status taints that the options define. The
-    taints that the autoscaler puts on nodes to be deleted are temporary, too.
+    Temporary taints are those for node conditions, the startup and status taints that the options define, and the
+    taints that the autoscaler puts on nodes to be deleted.
     """
     return (
         key in (node_facts.TO_BE_DELETED, node_facts.DELETION_CANDIDATE)

@@ -65,12 +65,12 @@ class NodeCandidate:
 
     @property
     def savings_ratio(self) -> float:
-        """The price divided by the cost of moving the node's pods."""
+        """The price of the node divided by the cost of rescheduling its pods."""
         return self.price / self.move_cost
 
     @property
     def is_empty(self) -> bool:
-        """True if moving the node costs no more than moving a node without pods."""
+        """True if rescheduling the node's pods costs no more than if it had no pods."""
         return self.move_cost <= BASE_COST
 
     def find_condition(self, type: str) -> Condition | None:
@@ -249,7 +249,8 @@ def is_node_settling(state: StateNode, pool: NodePool | None, now: int) -> bool:
 def get_offered_price(labels: Mapping[str, str], type: InstanceType | None) -> float:
     """Return the hourly price at which the type is offered in the node's zone and capacity type.
 
-    Unavailable offerings count, too. The price is 0 if there is no such offering.
+    Unavailable offerings also count. The price is 0 if there is no such offering, if its price is unknown, or if
+    ``type`` is None.
     """
     zone, capacity_type = labels.get(ZONE, ""), labels.get(CAPACITY_TYPE, "")
     offerings = type.offerings if type else ()

@@ -199,8 +199,7 @@ class DisruptionReplay:
     def _build_candidate_outcome(self, candidate: NodeCandidate) -> NodeFate:
         """Build the outcome of a candidate for single-node consolidation.
 
-        The outcome of a node that stays has the reason. It also has the soft constraints that keep the node, if they
-        are known.
+        If the node stays, the outcome gives the reason and, if they are known, the soft constraints that keep the node.
         """
         answer = self.answers[candidate.name]
         if answer.command:

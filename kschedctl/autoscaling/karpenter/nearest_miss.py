@@ -57,7 +57,7 @@ class PoolObstacles(NamedTuple):
 def find_nearest_miss(
     setting: KarpenterSetting, pod: Pod, template: ClaimTemplate, existing: ExistingColumns
 ) -> PoolObstacles:
-    """Return everything that a pool lacks to take the pod, and the limits that would be enough."""
+    """Return the obstacles that keep a pool from taking the pod, and the limits that would be sufficient."""
     search = _ObstacleSearch(setting, _relax_fully(setting, pod), existing, template)
     obstacles = tuple(search.iter_obstacles())
     return PoolObstacles(obstacles, search.sufficient_limits)

@@ -100,7 +100,7 @@ class _PoolVerdicts:
                 yield PoolVerdict(pool.metadata.name, takes=False, answer=explain_unusable_pool(self._setting, pool))
 
     def _build_template_verdict(self, template: ClaimTemplate) -> PoolVerdict:
-        """Return whether a pool that takes part in scheduling would create a node for the pod.
+        """Build the verdict on whether a pool that takes part in scheduling would create a node for the pod.
 
         Only this pool is tried. If it does not take the pod, the verdict says what is missing. For a pool without
         instance types, the verdict says why there are none.

@@ -29,7 +29,7 @@ class Port(NamedTuple):
     protocol: str
 
     def conflicts_with(self, other: Port) -> bool:
-        """Return whether two pods on the same node cannot use these host ports."""
+        """Return whether pods on the same node cannot use both of these host ports."""
         if self.number != other.number or self.protocol != other.protocol:
             return False
         return self.address == other.address or not self.address or not other.address

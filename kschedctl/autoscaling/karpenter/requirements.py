@@ -231,14 +231,14 @@ class Requirements(dict[str, LabelRequirement]):
         return all(larger[key].agrees_with(requirement) for key, requirement in smaller.items() if key in larger)
 
     def is_compatible_with(self, other: Mapping[str, LabelRequirement], allowed: frozenset[str] = NONE) -> bool:
-        """Return whether nodes with these requirements can meet ``other``, too.
+        """Return whether nodes with these requirements can also meet ``other``.
 
         The labels that ``other`` requires must be defined here or ``allowed``.
         """
         return not self.find_undefined_label(other, allowed) and self.intersects(other)
 
     def describe_conflict(self, other: Mapping[str, LabelRequirement], allowed: frozenset[str] = NONE) -> str:
-        """Describe in Karpenter's words why ``other`` is not compatible with these requirements, or return "".
+        """Describe in Karpenter's words why ``other`` is not compatible with these requirements, or return "" if it is.
 
         ``allowed`` are labels that need not be defined here.
         """

@@ -355,7 +355,7 @@ class KarpenterSetting:
     def compute_remaining_limits(
         self, without: Iterable[StateNode], pools: Sequence[NodePool] | None = None
     ) -> dict[str, Quantities]:
-        """Return how much each pool's limits leave if the nodes in ``without`` are removed.
+        """Return what remains of each pool's limits if the nodes in ``without`` are removed.
 
         ``pools`` are the usable pools by default. Pools without limits are left out.
         """
@@ -386,10 +386,13 @@ class KarpenterSetting:
     ) -> SchedulerRun:
         """Place these pods on the existing nodes and on new nodes, and return the run.
 
-        The nodes named in ``without`` are treated as removed. ``templates`` and ``pools`` replace the usable ones of
-        the setting. With ``new_nodes_only``, existing nodes take no pods. ``movable`` are the keys of the pods that
-        settling nodes take, too. Pods with missing volumes are placed regardless of their volumes and, at first, of
-        their topology constraints. Raises QuantityError if a quantity is malformed.
+        The nodes named in ``without`` are treated as removed. By default, ``templates`` and ``pools`` are those of the
+        setting. With ``new_nodes_only``, existing nodes take no pods. With ``strict_reservations``, a claim fails
+        rather than lose or miss reserved capacity. ``movable`` are the keys of the pods that settling nodes may also
+        take.
+
+        Pods with missing volumes are placed regardless of their volumes and, at first, of their topology constraints.
+        Raises QuantityError if a quantity is malformed.
         """
         pools = pools or self.pools
         removed_nodes = [existing.states[existing.rows[name]] for name in without]

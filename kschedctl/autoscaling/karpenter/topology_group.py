@@ -211,7 +211,7 @@ class TopologyGroup:
         return next(iter(node_domains.values))
 
     def _iter_node_domains(self, node_domains: LabelRequirement) -> Iterable[str]:
-        """Yield the known domains in which the node may be."""
+        """Return an iterable of the known domains in which the node may be."""
         if node_domains.operator == IN:
             return (domain for domain in node_domains.values if domain in self.domains)
         return (domain for domain in self.domains if node_domains.allows_value(domain))

@@ -36,9 +36,10 @@ NO_FIELDS = "node selector term with matchFields is not supported"
 def iter_requirement_errors(
     key: str, operator: str, values: Sequence[str], well_known: frozenset[str], min_values: int | None = None
 ) -> Iterator[str]:
-    """Yield, in Karpenter's words, the validation errors of a requirement on a label.
+    """Yield, in Karpenter's words, the validation errors of a requirement on the label ``key``.
 
-    ``well_known`` are the labels of Karpenter's domains that may be required.
+    ``well_known`` are the labels of Karpenter's domains that may be required. With ``min_values``, an In requirement
+    must list at least this many values.
     """
     key = NORMALIZED.get(key, key)
     if operator not in OPERATORS:

@@ -66,7 +66,10 @@ class Volumes:
         return {storage_class.metadata.name: storage_class for storage_class in self.cluster.storage_classes}
 
     def describe_claim_fault_of_pod(self, pod: Pod) -> str:
-        """Describe in Karpenter's words the first claim that makes Karpenter reject the pod, or return ""."""
+        """Describe in Karpenter's words the first faulty claim of the pod, which makes Karpenter reject the pod.
+
+        Return "" if no claim is faulty.
+        """
         for volume in pod.spec.volumes:
             key = find_claim_key(pod, volume)
             if key and (fault := self._describe_claim_fault(key)):
@@ -234,7 +237,7 @@ def _iter_volume_requirements(volume: PersistentVolume) -> Iterator[Requirements
 
 
 def _iter_class_requirements(storage_class: StorageClass) -> Iterator[Requirements]:
-    """Yield the node requirements of each allowed topology of a StorageClass that is not empty."""
+    """Yield the node requirements of each allowed topology of a StorageClass. Empty topologies are skipped."""
     for term in storage_class.allowed_topologies:
         if term.match_label_expressions:
             yield _build_topology_requirements(term)

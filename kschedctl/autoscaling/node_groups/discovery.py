@@ -169,7 +169,7 @@ class _GroupMerger:
             groups = [group for status in statuses for group in self._iter_status_groups(status, machine_group_by_id)]
             return _SourcedGroups(groups, tuple(f"node groups: {status.where}, {status.time}" for status in statuses))
         if machines.groups:
-            groups = [self._update_template_mark(group) for group in machines.groups]
+            groups = [self._with_updated_template_mark(group) for group in machines.groups]
             return _SourcedGroups(groups, ("node groups: Cluster API",))
         if self._flags.groups and self._cluster.autoscaler:
             groups = list(self._iter_groups_with_nodes(self._flags.groups, {}))
@@ -240,13 +240,13 @@ class _GroupMerger:
                 self.doubts.append(
                     f"{name}: the autoscaler counts {registered_nodes}; {assigned_count} could be identified"
                 )
-            yield self._update_template_mark({"target": assigned_count, **group, "nodes": nodes})
+            yield self._with_updated_template_mark({"target": assigned_count, **group, "nodes": nodes})
 
-    def _update_template_mark(self, group: JsonObject) -> JsonObject:
-        """Mark the template as unknown if the group has neither nodes nor a template, else remove the mark.
+    def _with_updated_template_mark(self, group: JsonObject) -> JsonObject:
+        """Return the group with its template marked as unknown if it has neither nodes nor a template.
 
-        A group without nodes whose template is empty is returned unchanged: the empty template says that the provider
-        has none. The argument is not modified.
+        Otherwise, return it without the mark. A group without nodes whose template is empty is returned unchanged: the
+        empty template says that the provider has none.
         """
         if group.get("nodes") or group.get("template"):
             return {name: value for name, value in group.items() if name != UNKNOWN}

@@ -36,11 +36,11 @@ from kschedctl.cel.types import (
     Type,
     Unification,
     build_type,
+    get_most_general_type,
     is_dyn,
     is_dyn_or_error,
     list_of,
     map_of,
-    most_general,
     optional_of,
     parse_type,
     unwrap_optional,
@@ -323,7 +323,10 @@ class Checker:
     def _add_unmatched_call_error(
         self, node: Call, name: str, argument_types: tuple[Type, ...], *, member: bool
     ) -> Type:
-        """Record the error that no overload accepts the types of the arguments, and return the error type."""
+        """Record the error that no overload accepts the types of the arguments, and return the error type.
+
+        With ``member``, the message shows the first argument as the receiver of the call.
+        """
         type_names = [str(self.unification.resolve(cel_type, final=True)) for cel_type in argument_types]
         receiver = f"{type_names.pop(0)}." if member else ""
         signature = f"{receiver}({', '.join(type_names)})"
@@ -371,7 +374,7 @@ class Checker:
         """
         if before is None:
             return now
-        return most_general(before, now) if self.unification.unify((before,), (now,)) else DYN
+        return get_most_general_type(before, now) if self.unification.unify((before,), (now,)) else DYN
 
     def _check_message(self, node: Message) -> Type:
         """Check the fields of a message literal, and return its type. Errors are recorded."""

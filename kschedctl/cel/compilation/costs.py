@@ -93,7 +93,7 @@ def _compute_membership_cost(value: Value, container: Value) -> int:
 
 
 def _compute_list_cost(count: int, factor: float = 1) -> int:
-    """Return the cost of building a list."""
+    """Return the cost of building a list of ``count`` elements, each of which costs ``factor``."""
     return int(count * factor) + 1 + LIST
 
 
@@ -116,7 +116,10 @@ def _compute_contains_cidr_cost(cidr: Value, other: Value) -> int:
 
 
 def _build_set_cost(factor: int) -> Cost:
-    """Build the cost function of comparing each element of one list with each element of another."""
+    """Build the cost function of comparing each element of one list with each element of another.
+
+    Each comparison costs ``factor``.
+    """
     return lambda left, right: 1 + get_cost_size(left) * get_cost_size(right) * factor
 
 

@@ -193,7 +193,7 @@ class Planner:
     def _plan_function(self, resolution: Resolution, args: list[SyntaxNode], steps: list[Computation]) -> Run:
         """Build the step that evaluates the arguments, calls the matching overload and adds up its cost.
 
-        A long result counts as work, too, unless the call has two arguments and a cost of 1.
+        A long result also counts as work, unless the call has two arguments and a cost of 1.
         """
         types = [self.checked.types[arg] for arg in args]
         overloads = [(build_argument_guard(overload.parameters, types), overload) for overload in resolution.overloads]

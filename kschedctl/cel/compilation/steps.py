@@ -38,10 +38,10 @@ from kschedctl.cel.values import (
 
 
 def select_value(value: Value, index: Value, *, optional: bool = False) -> Value:
-    """Return the element at an index.
+    """Return the element of a value at an index.
 
-    The result is optional if requested or if the value is optional. It is then empty if the element is missing.
-    Otherwise, raises CelError for a missing element.
+    With ``optional``, or if the value is an Optional, return an Optional, which is empty if the element is missing.
+    Otherwise, raise CelError if the element is missing.
     """
     if type(value) is Optional:
         if not value:

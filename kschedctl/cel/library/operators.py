@@ -34,28 +34,31 @@ MAX_TIME = 253402300799 * 10**9 + 10**9 - 1
 
 
 def build_duration(nanos: int) -> Duration:
-    """Return the duration of that many nanoseconds. Raises CelError if they do not fit in 64 bits."""
+    """Return the duration of ``nanos`` nanoseconds. Raises CelError if the number does not fit in 64 bits."""
     if not INT_MIN <= nanos <= INT_MAX:
         raise CelError("duration overflow")
     return Duration(nanos)
 
 
 def build_timestamp(nanos: int, offset: int = 0) -> Timestamp:
-    """Return the timestamp that many nanoseconds after 1970. Raises CelError outside the years 1 to 9999."""
+    """Return the timestamp that is ``nanos`` nanoseconds after 1970, with the offset of its time zone.
+
+    Raises CelError if it is outside the years 1 to 9999.
+    """
     if not MIN_TIME <= nanos <= MAX_TIME:
         raise CelError("timestamp overflow")
     return Timestamp(nanos, offset)
 
 
 def add(left: Value, right: Value) -> Value:
-    """Return ``left + right``. Raises CelError for unfit types and on overflow."""
+    """Return ``left + right``. Raises CelError for unsupported operand types and on overflow."""
     if isinstance(left, list) and isinstance(right, list):
         return _concatenate_lists(left, right)
     return _find_operation(_SUMS, left, right)(left, right)
 
 
 def subtract(left: Value, right: Value) -> Value:
-    """Return ``left - right``. Raises CelError for unfit types and on overflow."""
+    """Return ``left - right``. Raises CelError for unsupported operand types and on overflow."""
     return _find_operation(_DIFFERENCES, left, right)(left, right)
 
 
@@ -154,7 +157,7 @@ def modulo(left: Value, right: Value) -> Value:
 
 
 def negate(value: Value) -> Value:
-    """Return ``-value``. Raises CelError for unsupported types and on overflow."""
+    """Return ``-value``. Raises CelError for unsupported operand types and on overflow."""
     if type(value) is int:
         return ensure_int(-value)
     if type(value) is float:

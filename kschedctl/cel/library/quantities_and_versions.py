@@ -124,7 +124,7 @@ class PreRelease(NamedTuple):
 
     @property
     def rank(self) -> tuple[bool, int, str]:
-        """The sort key."""
+        """The sort key, by which numbers come before texts."""
         return (True, 0, self.text) if self.number is None else (False, self.number, "")
 
 

@@ -296,9 +296,9 @@ def _format_text(value: Value) -> str:
     if isinstance(value, list | Map):
         spend_work(len(value))
     if isinstance(value, list):
-        return f"[{', '.join(map(_format_inner, value))}]"
+        return f"[{', '.join(map(_format_nested_value, value))}]"
     if isinstance(value, Map):
-        pairs = sorted((_format_key(key), _format_inner(value.find(key))) for key in value)
+        pairs = sorted((_format_key(key), _format_nested_value(value.find(key))) for key in value)
         return "{" + ", ".join(f"{key}:{shown}" for key, shown in pairs) + "}"
     if value is None:
         return "null"
@@ -314,7 +314,7 @@ def _format_key(key: Value) -> str:
     return _quote_like_go(key) if isinstance(key, str) else to_string(key)
 
 
-def _format_inner(value: Value) -> str:
+def _format_nested_value(value: Value) -> str:
     """Format a value inside a list or map as a literal."""
     return _LITERALS.get(type(value), _format_text)(value)
 

@@ -23,14 +23,17 @@ _Expander = Callable[[Call], SyntaxNode | None]
 
 
 def expand_macro(call: Call) -> SyntaxNode:
-    """Return the expansion of a call, or the call itself. Raises CompileError with offset and message."""
+    """Return the expansion of a call to a macro. Any other call is returned unchanged.
+
+    Raises CompileError with offset and message if the macro's arguments are invalid.
+    """
     macro = _MACROS.get((call.function, len(call.args), call.target is not None))
     expanded = macro(call) if macro else None
     return expanded or call
 
 
 def _build_call(near: SyntaxNode, function: str, *args: SyntaxNode, target: SyntaxNode | None = None) -> Call:
-    """Build a call at the position of another node."""
+    """Build a call of a function or, with a target, of a method, at the position of the node ``near``."""
     return Call(near.offset, near.height, function, target, args)
 
 
@@ -45,7 +48,7 @@ def _build_constant(near: SyntaxNode, value: object) -> Literal:
 
 
 def _get_name(node: SyntaxNode, fault: str) -> str:
-    """Return the name of an identifier. Raises CompileError for other nodes."""
+    """Return the name of an identifier. Raises CompileError with the message ``fault`` for any other node."""
     if not isinstance(node, Ident):
         raise CompileError(node.offset, fault)
     return node.name
@@ -82,9 +85,10 @@ class _Loop:
 
 
 def _build_comprehension(call: Call, count: int, loop: _Loop) -> Fold:
-    """Build a comprehension over the call's target with `count` loop variables.
+    """Build a comprehension over the call's target with `count` loop variables and the parts of `loop`.
 
-    Raises CompileError if the name of a loop variable is invalid.
+    Without a condition, the loop covers all elements, and without a result, it returns the accumulator. Raises
+    CompileError if the name of a loop variable is invalid.
     """
     assert call.target is not None
     return Fold(

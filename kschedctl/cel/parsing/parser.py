@@ -51,14 +51,14 @@ def parse_source(source: str) -> SyntaxNode:
     node = parser.parse_expression()
     if parser.token.kind != END:
         what = f"Syntax error: extraneous input '{parser.token.text}' expecting {END}"
-        raise parser.error(parser.token.offset, what)
+        raise parser.build_error(parser.token.offset, what)
     if node.height > MAX_DEPTH:
         raise _build_depth_error("max recursion depth exceeded")
     return node
 
 
 def _build_depth_error(what: str) -> CompileError:
-    """Build the error for an expression that is nested too deep."""
+    """Build the error for an expression that is nested too deep, with the message ``what``."""
     return CompileError(f"compilation failed: ERROR: <input>:-1:0: {what}")
 
 
@@ -107,16 +107,16 @@ class _Parser:
     def build_unexpected_token_error(self, expected_kind: str = "") -> CompileError:
         """Build ANTLR's error for the current token, which is not of the `expected_kind`.
 
-        Without `expected_kind`, the message does not say what was expected. It never has ANTLR's list of several
-        expected tokens. If the expression ends before an expected ")", the message says that this is missing.
+        Without `expected_kind`, the message does not say what was expected. ANTLR's list of several expected tokens is
+        never included. If the expression ends before an expected ")", the message says that the parenthesis is missing.
         """
         text = self.token.text
         if expected_kind == ")" and self.token.kind == END:
-            return self.error(self.token.offset, f"Syntax error: missing ')' at '{text}'")
+            return self.build_error(self.token.offset, f"Syntax error: missing ')' at '{text}'")
         expecting = f" expecting '{expected_kind}'" if expected_kind else ""
-        return self.error(self.token.offset, f"Syntax error: mismatched input '{text}'{expecting}")
+        return self.build_error(self.token.offset, f"Syntax error: mismatched input '{text}'{expecting}")
 
-    def error(self, offset: int, message: str) -> CompileError:
+    def build_error(self, offset: int, message: str) -> CompileError:
         """Build the error for a message at an offset."""
         return build_compile_error(self.source, [(offset, message)])
 
@@ -242,7 +242,7 @@ class _Parser:
             return expand_macro(call)
         except CompileError as error:
             offset, message = error.args
-            raise self.error(offset, message) from None
+            raise self.build_error(offset, message) from None
 
     def parse_sequence(self, end: str, item: Callable[[], T], *, trailing: bool = False) -> list[T]:
         """Parse items separated by commas, up to and including the token ``end``.
@@ -295,7 +295,7 @@ class _Parser:
         try:
             return Literal(token.offset, 0, parse_literal(self.take(), negative))
         except ValueError as error:
-            raise self.error(token.offset, str(error)) from None
+            raise self.build_error(token.offset, str(error)) from None
 
     def parse_list(self) -> SyntaxNode:
         """Parse a list literal, in which `?` marks optional elements."""
@@ -325,7 +325,7 @@ class _Parser:
         if self._starts_message():
             return self.parse_message(name)
         if token.text in RESERVED:
-            raise self.error((dot or token).offset, f"reserved identifier: {token.text}")
+            raise self.build_error((dot or token).offset, f"reserved identifier: {token.text}")
         parenthesis = self.accept("(")
         return self.parse_call(parenthesis, name, None) if parenthesis else Ident(token.offset, 0, name)
 
@@ -411,7 +411,10 @@ def tokenize(source: str) -> list[Token]:
 
 
 def parse_literal(token: Token, negative: bool = False) -> Value:
-    """Return the value of a literal token. Raises ValueError if it is out of range or has an invalid escape."""
+    """Return the value of a literal token, with a minus sign if ``negative`` is set.
+
+    Raises ValueError if the value is out of range or has an invalid escape.
+    """
     sign = "-" if negative else ""
     match token.kind:
         case "int":

@@ -108,7 +108,7 @@ def _get_cohort_path(replay: KueueReplay, node: QuotaNode) -> str:
     """
     if node.parent is None:
         return ""
-    if node.parent.name in replay.cache.cohorts_in_circle:
+    if node.parent.name in replay.cache.cohorts_with_cyclic_parents:
         return node.parent.name
     return "/".join(reversed([cohort.name for cohort in node.iter_ancestors()]))
 
@@ -118,7 +118,7 @@ def _list_cohorts(replay: KueueReplay, queue_names: Iterable[str]) -> list[Cohor
     cohorts: dict[str, CohortNode] = {}
     for name in queue_names:
         node = replay.cache.queues[name].node
-        is_in_cycle = node.parent is not None and node.parent.name in replay.cache.cohorts_in_circle
+        is_in_cycle = node.parent is not None and node.parent.name in replay.cache.cohorts_with_cyclic_parents
         if not is_in_cycle:
             cohorts |= {cohort.name: cohort for cohort in node.iter_ancestors()}
     return [cohorts[name] for name in sorted(cohorts)]
@@ -149,7 +149,7 @@ def _build_queue_state(replay: KueueReplay, name: str) -> ClusterQueueState:
 def _describe_inactivity(replay: KueueReplay, queue: CachedQueue) -> str:
     """Describe why an inactive ClusterQueue admits nothing."""
     parent = queue.node.parent
-    if parent is not None and parent.name in replay.cache.cohorts_in_circle:
+    if parent is not None and parent.name in replay.cache.cohorts_with_cyclic_parents:
         return f"the parents of cohort {parent.name} form a cycle"
     return queue.readiness.message
 

@@ -199,7 +199,7 @@ _GROUPS_AND_STRUCTS: dict[str, tuple[str, type[Struct]]] = {
 def get_manifest_struct(document: JsonObject) -> type[Struct] | None:
     """Return the struct for a document whose kind only lint reads, or None for any other document.
 
-    The document's API group has to match, too, unless the document has no apiVersion.
+    If the document has an apiVersion, its API group also has to match.
     """
     group, struct = _GROUPS_AND_STRUCTS.get(str(document.get("kind")), ("", None))
     api_version = str(document.get("apiVersion") or "")

@@ -151,7 +151,7 @@ class Workload:
 
     @property
     def containers(self) -> Iterator[tuple[Path, api.Container]]:
-        """Yields the containers, then the init containers, each with its path in the pod's spec."""
+        """The containers, then the init containers, each with its path in the pod's spec."""
         yield from ((("containers", i), container) for i, container in enumerate(self.spec.containers))
         yield from ((("initContainers", i), container) for i, container in enumerate(self.spec.init_containers))
 

@@ -188,7 +188,7 @@ DRA_NO_DEVICE = Rule(
 def _iter_device_request_faults(claim: DeviceClaim, existing_classes: set[str], *, has_devices: bool) -> Iterator[str]:
     """Yield a fault for each request of a claim for which no DeviceClass exists.
 
-    If the cluster has no devices at all, each other request for a device is a fault, too.
+    If the cluster has no devices at all, every other request for a device is also a fault.
     """
     for request in claim.requests:
         if request.exactly:

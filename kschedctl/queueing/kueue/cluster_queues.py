@@ -225,10 +225,11 @@ class CachedQueue:
     def _iter_multikueue_problems(
         self, multikueue: Sequence[str], provisioning: Sequence[str]
     ) -> Iterator[tuple[str, str]]:
-        """Yield the reason and message of each misuse of MultiKueue's checks.
+        """Yield the reason and message of each misuse of MultiKueue's admission checks.
 
-        A queue may have one such check, which must apply to all flavors, and then no check of ProvisioningRequest.
-        ``multikueue`` and ``provisioning`` are the queue's existing checks with these controllers.
+        A queue may have at most one MultiKueue check. It must apply to all flavors, and it rules out
+        ProvisioningRequest checks. ``multikueue`` and ``provisioning`` are the names of the queue's existing checks of
+        these two kinds.
         """
         multikueue_names = ",".join(multikueue)
         if len(multikueue) > 1:
@@ -391,7 +392,7 @@ class QueueCache:
     cohorts: dict[str, CohortNode] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     """Objects that could not be added, and why."""
-    cohorts_in_circle: frozenset[str] = frozenset()
+    cohorts_with_cyclic_parents: frozenset[str] = frozenset()
     """The cohorts whose ancestors form a circle."""
     _queue_of_workload: dict[str, str] = field(default_factory=dict)
 
@@ -436,7 +437,7 @@ class QueueCache:
         cohorts = {
             name: _copy_quota(CohortNode(name, cohort.quotas, cohort.weight), cohort)
             for name, cohort in self.cohorts.items()
-            if name not in self.cohorts_in_circle
+            if name not in self.cohorts_with_cyclic_parents
         }
         for name, cohort in self.cohorts.items():
             if name in cohorts and cohort.parent is not None:
@@ -447,7 +448,7 @@ class QueueCache:
         inactive = set()
         for name, queue in self.queues.items():
             parent = queue.node.parent
-            is_in_circle = parent is not None and parent.name in self.cohorts_in_circle
+            is_in_circle = parent is not None and parent.name in self.cohorts_with_cyclic_parents
             if queue.status != QueueStatus.ACTIVE or is_in_circle:
                 inactive.add(name)
                 continue
@@ -492,14 +493,14 @@ def build_empty_queue_cache(
             cohort_node = cache.cohorts[cohort_name]
             cached.node.parent = cohort_node
             cohort_node.queues.append(cached.node)
-        if cohort_name in cache.cohorts_in_circle:
+        if cohort_name in cache.cohorts_with_cyclic_parents:
             cache.problems.append(f"ClusterQueue {cached.name}: cohort has a cycle")
         else:
             cached.update_status(inventory, gates)
 
     # The quota of the trees, which starts at their roots
     for name, node in cache.cohorts.items():
-        if node.parent is None and name not in cache.cohorts_in_circle:
+        if node.parent is None and name not in cache.cohorts_with_cyclic_parents:
             node.recompute_subtree()
     return cache
 
@@ -508,7 +509,8 @@ def _add_cohorts(cache: QueueCache, cohorts: Iterable[Cohort], queue_cohort_name
     """Add the cohorts to the cache and link them to their parents. Cohorts that exist only as names get no quota.
 
     ``queue_cohort_names`` are the names that ClusterQueues give, "" for a queue without a cohort. Cohorts whose parents
-    form a cycle are stored in ``cohorts_in_circle``. A cohort is a problem if it completes a cycle when it is added.
+    form a cycle are stored in ``cohorts_with_cyclic_parents``. A cohort is a problem if it completes a cycle when it is
+    added.
     """
     parents: dict[str, str] = {}
     for cohort in cohorts:
@@ -517,19 +519,19 @@ def _add_cohorts(cache: QueueCache, cohorts: Iterable[Cohort], queue_cohort_name
         cache.cohorts[name] = CohortNode(name, quotas, weight)
         if parent:
             parents[name] = parent
-        if is_cohort_in_circle(name, parents):  # given the cohorts added so far, as upstream
+        if has_cyclic_parents(name, parents):  # given the cohorts added so far, as upstream
             cache.problems.append(f"Cohort {name}: cohort has a cycle")
     for name in (*parents.values(), *queue_cohort_names):
         if name and name not in cache.cohorts:
             cache.cohorts[name] = CohortNode(name, {})
-    cache.cohorts_in_circle = frozenset(name for name in cache.cohorts if is_cohort_in_circle(name, parents))
+    cache.cohorts_with_cyclic_parents = frozenset(name for name in cache.cohorts if has_cyclic_parents(name, parents))
     for name, parent in sorted(parents.items()):
         child, parent_node = cache.cohorts[name], cache.cohorts[parent]
         child.parent = parent_node
         parent_node.cohorts.append(child)
 
 
-def is_cohort_in_circle(name: str, parents: Mapping[str, str]) -> bool:
+def has_cyclic_parents(name: str, parents: Mapping[str, str]) -> bool:
     """Return whether a cohort's chain of parents has a cycle. ``parents`` maps cohorts to their parents, by name."""
     seen = set()
     while name in parents:

@@ -53,9 +53,9 @@ class ManagedJobs:
     """The rules that decide which jobs Kueue manages."""
 
     def __init__(self, cluster: Cluster, configuration: JsonObject) -> None:
-        """``configuration`` is Kueue's Configuration. If it is empty, all integrations count as enabled.
+        """Read from Kueue's Configuration and the cluster's namespaces and LocalQueues which jobs Kueue manages.
 
-        Raises InputError for a malformed Configuration.
+        If the Configuration is empty, all integrations count as enabled. Raises InputError if it is malformed.
         """
         self._frameworks = _read_frameworks(configuration)
         self._manages_unqueued = configuration.get("manageJobsWithoutQueueName") is True

@@ -146,7 +146,7 @@ def predict_outlook(replay: KueueReplay) -> Outlook:
         key: WorkloadOutlook(workload.priority) for key, workload in workloads.items() if not workload.has_quota
     }
     shapes = _record_queue_positions(replay, outlooks)
-    quotas = _compute_quotas(replay)
+    quotas = _collect_free_and_total_quotas(replay)
     order: list[str] = []
     history = _StateHistory(replay)
     history.record_state()
@@ -195,10 +195,10 @@ def _record_queue_positions(replay: KueueReplay, outlooks: dict[str, WorkloadOut
     return shapes
 
 
-def _compute_quotas(replay: KueueReplay) -> dict[str, dict[FlavorResource, FlavorQuota]]:
+def _collect_free_and_total_quotas(replay: KueueReplay) -> dict[str, dict[FlavorResource, FlavorQuota]]:
     """Return the free and total quota of each active ClusterQueue, by its name and by flavor and resource.
 
-    Both include what the ClusterQueue may borrow. A ClusterQueue that exceeds its quota has no free quota.
+    Both amounts include what the ClusterQueue may borrow. A ClusterQueue that exceeds its quota has no free quota.
     """
     return {
         name: {

@@ -84,11 +84,12 @@ def _find_classical_targets(search: PreemptionSearch, request: PreemptionRequest
 
 
 def _list_borrowing_attempts(candidates: _CandidateList, request: PreemptionRequest) -> list[bool]:
-    """Return, for each of the one or two attempts to preempt, whether the request may borrow.
+    """Return, for each of the one or two attempts to preempt, whether the request may borrow in it.
 
-    An attempt without borrowing gains nothing if only the request's own queue has candidates, or if quota must be
-    borrowed anyway. There is none then. It comes first if the queue must not borrow while it preempts Workloads of
-    other queues, unless there are candidates for hierarchical reclaim.
+    The attempt without borrowing is left out if it would gain nothing: if only the request's own queue has candidates,
+    or if quota must be borrowed anyway. It comes first if the queue must not borrow while it preempts Workloads of
+    other queues, unless there are candidates for hierarchical reclaim. Otherwise, the attempt with borrowing comes
+    first.
     """
     is_forbidden = _forbids_borrowing(request.queue)
     if not candidates.has_other_queues or (is_forbidden and not _is_under_nominal_quota(request)):

@@ -234,7 +234,7 @@ class Queues:
         node = self.cache.queues[name].node
         if node.parent is None:
             return (name,)
-        if node.parent.name in self.cache.cohorts_in_circle:
+        if node.parent.name in self.cache.cohorts_with_cyclic_parents:
             return ()
         root = node.root
         return [queue.name for queue in root.iter_queues()] if isinstance(root, CohortNode) else (name,)

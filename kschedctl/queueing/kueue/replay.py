@@ -295,7 +295,7 @@ class KueueReplay:
         return {
             name: render_share(cohort)
             for name, cohort in sorted(self.cache.cohorts.items())
-            if name in self._named_cohorts and name not in self.cache.cohorts_in_circle
+            if name in self._named_cohorts and name not in self.cache.cohorts_with_cyclic_parents
         }
 
 

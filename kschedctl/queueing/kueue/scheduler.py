@@ -195,7 +195,7 @@ class AdmissionScheduler:
 
         entries, rejected = self._nominate_heads(heads)
         preempted: dict[str, WorkloadInfo] = {}
-        for entry in self._iter_in_admission_order(entries):
+        for entry in self._iter_entries_in_admission_order(entries):
             self._result.order.append(entry.workload.key)
             self._process_entry(entry, preempted)
         for entry in (*entries, *rejected):
@@ -276,11 +276,11 @@ class AdmissionScheduler:
         )
 
     def _must_restart_flavor_search(self, info: WorkloadInfo, queue: QueueSnapshot) -> bool:
-        """Return whether the search for flavors must start over. It need not if there is no earlier search.
+        """Return whether the search for flavors must start over. Return False if there was no earlier search.
 
-        It must start over if quota was released since the earlier search. The gate
-        FlavorFungibilityPreserveScanProgress has two effects. The search starts over if the Workload changed.
-        Otherwise, a search of the previous cycle continues even if quota was released. Upstream:
+        It must start over if quota was released since the earlier search. With the gate
+        FlavorFungibilityPreserveScanProgress, it must also start over if the Workload changed. If the Workload did not
+        change, a search of the previous cycle then continues even if quota was released. Upstream:
         lastAssignmentOutdated.
         """
         progress = info.last_assignment
@@ -382,10 +382,10 @@ class AdmissionScheduler:
         self._snapshot.add_usage(infos)
         assignment.set_placements(results)
 
-    def _iter_in_admission_order(self, entries: Sequence[_Entry]) -> Iterator[_Entry]:
+    def _iter_entries_in_admission_order(self, entries: Sequence[_Entry]) -> Iterator[_Entry]:
         """Yield the entries in the order of their admission, which depends on whether fair sharing is on."""
         if self._settings.fair_strategies is not None:
-            yield from _iter_by_fair_share(self, entries)
+            yield from _iter_entries_by_fair_share(self, entries)
         else:
             yield from sorted(entries, key=self._build_classical_key)
 
@@ -702,7 +702,7 @@ def _compute_reservation(assignment: Assignment, queue: QueueSnapshot) -> Usage:
     return reserved
 
 
-def _iter_by_fair_share(scheduler: AdmissionScheduler, entries: Sequence[_Entry]) -> Iterator[_Entry]:
+def _iter_entries_by_fair_share(scheduler: AdmissionScheduler, entries: Sequence[_Entry]) -> Iterator[_Entry]:
     """Yield all entries in the order of fair sharing.
 
     The next entry is the winner of a tournament in a cohort tree, starting with the tree of the first remaining queue

@@ -311,7 +311,7 @@ class WorkloadController:
     ) -> WorkloadState:
         """Update the conditions QuotaReserved and Admitted of a Workload that is not admitted yet.
 
-        If this admits the Workload, record an Event. Return the updated Workload.
+        Return the updated Workload. If this admits the Workload, an Event is recorded. ``name`` is its ClusterQueue.
         """
         updated = workload
         if not workload.has_quota:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from kschedctl.admission import defaults, limit_ranger, node_selector, tolerations
-from kschedctl.admission.admit import list_orders
+from kschedctl.admission.admit import list_limit_range_orders
 from kschedctl.admission.request import AdmissionRequest, NotAdmittedError, Writable
 from kschedctl.api.copying import replace
 from kschedctl.api.decoding import convert_builtins
@@ -151,7 +151,7 @@ class PodDefaults:
         if not limit_ranger.have_different_container_defaults(ranges):
             return []
         changes_by_spec: dict[bytes, str] = {}
-        for order in list_orders(ranges):
+        for order in list_limit_range_orders(ranges):
             other_pod, request = self._apply_limit_ranges_and_plugins(pod, order)
             changes_by_spec.setdefault(msgspec.json.encode(other_pod.spec), "; ".join(request.changed))
         if changes_by_spec.keys() <= {msgspec.json.encode(filled.spec)}:

@@ -85,7 +85,7 @@ def find_unmet_min_values(context: LintContext) -> Iterator[Problem]:
     """Find NodePool requirements whose minValues exceeds the number of possible values.
 
     The values in each list are counted first. If every list is long enough and instance types are given, the values of
-    the allowed instance types are counted, too.
+    the allowed instance types are counted as well.
     """
     for subject, pool in context.list_linted_objects(WrittenNodePool):
         has_short_list = False

@@ -19,7 +19,7 @@ from kschedctl.queueing.kueue.cluster_queues import (
     QueueCache,
     ReferencedObjects,
     build_empty_queue_cache,
-    is_cohort_in_circle,
+    has_cyclic_parents,
     read_queue_settings,
 )
 from kschedctl.queueing.kueue.feature_gates import build_feature_gates
@@ -192,7 +192,7 @@ def find_cohort_cycles(context: LintContext) -> Iterator[Problem]:
     """Find Cohorts whose chain of parents forms a cycle or leads to one."""
     parents = {c.metadata.name: c.spec.parent_name for c in context.list_all_objects(Cohort) if c.spec.parent_name}
     for subject, cohort in context.list_linted_objects(Cohort):
-        if cohort.spec.parent_name and is_cohort_in_circle(subject.name, parents):
+        if cohort.spec.parent_name and has_cyclic_parents(subject.name, parents):
             circle = _find_cohort_cycle(subject.name, parents)
             verb = "form" if subject.name in circle else "lead to"
             message = f"its parents {verb} a cycle: {' -> '.join((*circle, circle[0]))}"

@@ -154,7 +154,7 @@ def find_inadmissible_workloads(context: LintContext) -> Iterator[Problem]:
         if queue is None or not _is_capacity_known(context, queue):
             continue
         # kq-cohort-circle reports the cycle
-        if queue.node.parent is not None and queue.node.parent.name in cache.cohorts_in_circle:
+        if queue.node.parent is not None and queue.node.parent.name in cache.cohorts_with_cyclic_parents:
             continue
         excess = _describe_excess(queue, pod_sets)
         if excess:

@@ -184,7 +184,7 @@ def find_ineffective_alternative_terms(workload: Workload) -> Iterator[Problem]:
         return
     first = unselective_indices[0]
     selective_terms = [term for i, term in enumerate(terms) if i not in unselective_indices]
-    if any(_list_keys(term).isdisjoint(_list_keys(terms[first])) for term in selective_terms):
+    if any(_list_label_keys(term).isdisjoint(_list_label_keys(terms[first])) for term in selective_terms):
         message = "terms are alternatives: nearly every node meets this one, so the other terms have no effect"
         yield workload.build_problem((*NODE_TERMS, first), message)
 
@@ -200,8 +200,8 @@ NA_TERMS_ORED = Rule(
 )
 
 
-def _list_keys(term: NodeSelectorTerm) -> set[str]:
-    """Return the keys of the labels in a term."""
+def _list_label_keys(term: NodeSelectorTerm) -> set[str]:
+    """Return the keys of the node labels in a node selector term."""
     return {expression.key for expression in term.match_expressions}
 
 
@@ -353,7 +353,7 @@ def _find_misspelt_pool_names(requirement: _Requirement, pool_names: Collection[
 def find_os_mismatches(workload: Workload) -> Iterator[Problem]:
     """Report a workload whose pods are for another operating system than the nodes that it selects.
 
-    Windows pods that select no operating system are reported, too. Pods that name no known operating system are left
+    Windows pods that select no operating system are also reported. Pods that name no known operating system are left
     out.
     """
     field, pod_os = _find_pod_os(workload)

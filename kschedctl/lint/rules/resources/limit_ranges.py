@@ -73,8 +73,8 @@ RQ_LIMIT_RANGE_CONTRADICTS = Rule(
 def _iter_minimum_and_default_amounts(subject: Subject, item: LimitRangeItem) -> Iterator[_RequiredAmount]:
     """Yield each minimum of a LimitRange item, with the quota resources to which the amount is charged.
 
-    For an item for containers, each default request and default limit is yielded, too. A quota on a compute resource,
-    such as `cpu`, counts requests as a quota on `requests.cpu` does.
+    An item for containers also yields its default requests and default limits. A quota on a compute resource, such as
+    `cpu`, counts requests as a quota on `requests.cpu` does.
     """
     for name, minimum in parse_valid_quantities(item.min).items():
         quota_resources = {f"requests.{name}"}

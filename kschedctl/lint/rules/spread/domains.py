@@ -436,7 +436,7 @@ def _may_constraints_conflict(context: LintContext, spreads: list[HardSpread], r
 def _places_no_more_than(context: LintContext, workload: Workload, count: int) -> bool:
     """Return whether a replay places no more than ``count`` replicas of a workload that has more.
 
-    False if the replay would have to place more than MAX_PLACED replicas.
+    Return False if the replay would have to place more than MAX_PLACED replicas.
     """
     if count >= min(workload.highest_replicas, MAX_PLACED):
         return False

@@ -95,7 +95,7 @@ def _evaluate_siblings(
     lower_level, lower = request.level, siblings
     if request.level < request.slice_level:
         lower_level, lower = request.level + 1, counts.list_children(request.level, siblings)
-    greedy = _measure_greedy_choice(search, lower_level, lower)
+    greedy = _choose_domains_greedily(search, lower_level, lower)
     if greedy is None:
         return None
 
@@ -128,12 +128,12 @@ def _prune_siblings(
     """
     search = DomainSearch(counts.copy(), request, gates)
     _clear_small_domains_on_two_levels(search.counts, request.level, siblings, threshold, request)
-    greedy = _measure_greedy_choice(search, request.level, siblings)
+    greedy = _choose_domains_greedily(search, request.level, siblings)
     return None if greedy is None else _Candidate(threshold, greedy.number, search.counts, siblings)
 
 
-def _measure_greedy_choice(search: DomainSearch, level: int, domains: Sequence[int]) -> _GreedyChoice | None:
-    """Return how many domains a greedy choice takes until all slices fit, and the last domain of each kind.
+def _choose_domains_greedily(search: DomainSearch, level: int, domains: Sequence[int]) -> _GreedyChoice | None:
+    """Choose domains greedily until all slices fit, and return how many were chosen and which came last.
 
     The domains with the most room are taken first, and leaders get domains before workers. Return None if all domains
     together are too small.
@@ -194,8 +194,8 @@ def _clear_domains_below_threshold(
 ) -> None:
     """Set to zero the counts of the domains at a level that hold fewer than ``threshold`` slices.
 
-    A domain that can take the leader of a request (``needs_leader``) must hold ``threshold`` slices beside the leader,
-    too. If it holds enough slices only without a leader, only its counts with the leader are set to zero.
+    With ``needs_leader``, a domain that can take the leader must also hold ``threshold`` slices beside the leader. If
+    it holds enough slices only without a leader, only its counts with the leader are set to zero.
     """
     room = counts.at_level(level)
     for domain in domains:
@@ -230,13 +230,13 @@ def _choose_fewest_domains(
     With ``by_entropy``, domains with more leaders, more slices and a more even split are preferred. Otherwise, domains
     with a lower index are preferred. Upstream: selectOptimalDomainSetToFit.
     """
-    greedy = _measure_greedy_choice(search, level, domains)
+    greedy = _choose_domains_greedily(search, level, domains)
     if greedy is None:
         return None
     request = search.request
     ordered = sorted(domains)
     if by_entropy:
-        ordered.sort(key=cmp_to_key(partial(_compare_capacity, search.counts, level)))
+        ordered.sort(key=cmp_to_key(partial(_compare_domains, search.counts, level)))
 
     # Dynamic programming over the domains: combinations[number] has the first combination of `number` domains for each
     # pair of leaders and pods that it leaves to be placed. Negative numbers are room to spare
@@ -269,7 +269,7 @@ def _choose_fewest_domains(
     return max(sufficient)[1] if sufficient else None
 
 
-def _compare_capacity(counts: DomainCapacities, level: int, a: int, b: int) -> int:
+def _compare_domains(counts: DomainCapacities, level: int, a: int, b: int) -> int:
     """Compare two domains for sorting: a negative result puts ``a`` first.
 
     More leaders come first, then more slices, then the more even split among the children, then the lower index.

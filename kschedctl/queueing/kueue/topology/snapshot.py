@@ -102,7 +102,11 @@ class TopologySnapshot:
     def __init__(
         self, tree: TopologyTree, free: Counts, tolerations: Sequence[Toleration], gates: FeatureGates
     ) -> None:
-        """``free`` is the capacity that pods outside Kueue leave. Shape: resources x leaves."""
+        """Create the snapshot of a topology that no Workload uses yet.
+
+        ``free`` is the capacity that pods outside Kueue leave free, as an array (resources, leaves). ``tolerations``
+        are those that the flavor adds to its pods.
+        """
         self.tree = tree
         self.gates = gates
         self._tolerations = tuple(tolerations)
@@ -141,8 +145,8 @@ class TopologySnapshot:
     def _sum_requests_by_leaf(self, domains: Sequence[DomainRequests]) -> _DomainColumns:
         """Sum the requests of pods by leaf domain, with one column for each leaf and one row for each resource.
 
-        The pods themselves count as a resource, too. Domains and resources that the tree lacks are left out. If a sum
-        may exceed int64, ``_has_huge_amounts`` is set and empty columns are returned.
+        The number of pods is also one of the resources. Domains and resources that the tree lacks are left out. If a
+        sum may exceed int64, ``_has_huge_amounts`` is set and empty columns are returned.
         """
         by_leaf: dict[int, list[int]] = {}
         for domain in domains:

@@ -73,8 +73,9 @@ PROVISIONERS = frozenset(disks.provisioner for disks in ALL_KINDS)
 def find_disks_of_pod(info: PodInfo, listers: Listers, *, is_new: bool) -> list[AttachedVolume]:
     """Return the distinct in-tree disks that a pod needs, in the order of the pod's volumes.
 
-    A disk that is not provisioned yet has its claim as handle. A missing claim is skipped unless the pod `is_new`. For
-    a new pod, it raises NotFoundError. Raises PluginError for a claim that the pod cannot use.
+    A disk that is not provisioned yet has its claim as handle. If `is_new` is true, as for the pod that is being
+    scheduled, NotFoundError is raised for a missing claim. Otherwise, missing claims are skipped. Raises PluginError
+    for a claim that the pod cannot use.
     """
     return list(dict.fromkeys(_iter_disks(info, listers, is_new=is_new)))
 
