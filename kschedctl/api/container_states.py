@@ -53,7 +53,7 @@ class NotableContainers(NamedTuple):
     def iter_statuses(
         self, init_containers: bool = False, ephemeral_containers: bool = False
     ) -> Iterator[ContainerStatus]:
-        """Yield the statuses of the containers and, if requested, of the init and ephemeral containers."""
+        """Yield the statuses of the containers, and of init and ephemeral containers if these arguments are true."""
         yield from self.containers
         if init_containers:
             yield from self.init_containers

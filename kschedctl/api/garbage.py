@@ -34,8 +34,8 @@ def collect_garbage_at_end() -> Iterator[None]:
 def without_garbage_collection(freezes_objects: bool = False) -> Iterator[None]:
     """Pause cyclic garbage collection within the block.
 
-    Decoding many objects creates no cycles, but collection would take a third of the time. With ``freezes_objects``,
-    all objects that exist at the end of the block, such as imported modules, are exempt from later collections.
+    Decoding many objects creates no cycles, but collection would take a third of the time. If ``freezes_objects`` is
+    true, all objects that exist at the end of the block, such as imported modules, are exempt from later collections.
     """
     enabled = gc.isenabled()
     gc.disable()

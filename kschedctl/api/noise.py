@@ -64,14 +64,17 @@ def strip_unread_data(obj: S) -> S:
     if isinstance(meta, ObjectMeta) and not meta.annotations.keys() <= READ_ANNOTATIONS:
         annotations = {key: value for key, value in meta.annotations.items() if is_read_annotation(key)}
         obj = replace(obj, metadata=replace(meta, annotations=annotations))
+
     if isinstance(obj, Node):
         conditions = tuple(
             Condition(condition.type, condition.status, condition.reason) for condition in obj.status.conditions
         )
         obj = replace(obj, status=replace(obj.status, conditions=conditions))
+
     if isinstance(obj, StoredWorkload | ReplicationController) and obj.status.conditions:
         failures = tuple(condition for condition in obj.status.conditions if reports_creation_failure(condition))
         obj = replace(obj, status=replace(obj.status, conditions=failures))
+
     template = getattr(getattr(obj, "spec", None), "template", None)
     if isinstance(template, PodTemplateSpec) and any(volume.host_path for volume in template.spec.volumes):
         volumes = tuple(map(hash_host_path, template.spec.volumes))

@@ -306,7 +306,7 @@ class CinderVolumeSource(Struct, frozen=True):
 
 
 class NamedVolumeSource(Struct, frozen=True):
-    """An in-line source of which only the presence or the volume's path matters (vSphere, portworx, azureFile)."""
+    """An inline source of which only the presence or the volume's path matters (vSphere, portworx, azureFile)."""
 
     volume_path: str = ""
     volume_id: str = msgspec.field(default="", name="volumeID")

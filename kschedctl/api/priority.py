@@ -26,8 +26,10 @@ SYSTEM_CLASSES = (
 SYSTEM_PREFIX = "system-"
 HIGHEST_USER_PRIORITY = 1_000_000_000
 LOWEST_PRIORITY = -(2**31)
-POLICIES = ("PreemptLowerPriority", "Never")
-"""The preemption policies, of which the first is the default of a PriorityClass."""
+DEFAULT_POLICY = "PreemptLowerPriority"
+"""The preemption policy of a PriorityClass that sets none."""
+POLICIES = (DEFAULT_POLICY, "Never")
+"""The preemption policies."""
 
 
 def resolve_priority(pod: Pod, classes: Iterable[PriorityClass]) -> Pod:
@@ -62,7 +64,7 @@ def admit_priority(pod: Pod, classes: Iterable[PriorityClass], all_classes_known
     if class_ is None and spec.priority_class_name:
         raise InputError(f"no PriorityClass with name {spec.priority_class_name} was found", where=where)
     class_ = class_ or PriorityClass()
-    policy = class_.preemption_policy or POLICIES[0]
+    policy = class_.preemption_policy or DEFAULT_POLICY
     if spec.priority not in (None, class_.value):
         raise InputError(
             f"the integer value of priority ({spec.priority}) must not be provided in pod spec; "
@@ -89,8 +91,8 @@ def with_class_priority(pod: Pod, classes: Iterable[PriorityClass]) -> Pod:
     class_ = find_priority_class(spec.priority_class_name, classes)
     if class_ is None or spec.priority is None:
         return pod
-    policy = class_.preemption_policy or POLICIES[0]
-    if (spec.priority, spec.preemption_policy or POLICIES[0]) == (class_.value, policy):
+    policy = class_.preemption_policy or DEFAULT_POLICY
+    if (spec.priority, spec.preemption_policy or DEFAULT_POLICY) == (class_.value, policy):
         return pod
     name = class_.metadata.name
     return replace(pod, spec=replace(spec, priority_class_name=name, priority=class_.value, preemption_policy=policy))

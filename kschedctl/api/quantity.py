@@ -215,7 +215,8 @@ def parse_milli_value(text: str | int | float) -> int:
 def _parse_suffix(suffix: str, text: object) -> tuple[int, Format]:
     """Return the exponent and the format of a suffix.
 
-    The base of the exponent is 2 for BinarySI and 10 for other formats. Raises QuantityError, which quotes ``text``.
+    The base of the exponent is 2 for BinarySI and 10 for other formats. Raises QuantityError quoting ``text``, the
+    whole quantity, for an unknown suffix.
     """
     if suffix in _DECIMAL:
         return _DECIMAL[suffix], Format.DECIMAL_SI
@@ -231,7 +232,7 @@ def _parse_suffix(suffix: str, text: object) -> tuple[int, Format]:
 def _parse_digits(digits: str, scale: int, text: object) -> int:
     """Parse digits as an integer.
 
-    Raises QuantityError, which quotes ``text``, if the number times ``10**scale`` would be too long.
+    Raises QuantityError quoting ``text``, the whole quantity, if the number times ``10**scale`` would be too long.
     """
     added_zeros = max(scale, 0) if digits.strip("0") else 0
     if len(digits) + added_zeros > _MAX_DIGITS:

@@ -23,9 +23,9 @@ _DECIMAL_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 
 
 def tolerates(toleration: Toleration, taint: Taint, comparison_operators: bool = False) -> bool:
-    """Return whether a toleration tolerates a taint. An empty key or effect of the toleration matches any.
+    """Return whether a toleration tolerates a taint. An empty key or effect matches any key or effect.
 
-    The operators Gt and Lt only match with ``comparison_operators``, and unknown operators never match.
+    The operators Gt and Lt match only if ``comparison_operators`` is true. Unknown operators never match.
     """
     if toleration.effect and toleration.effect != taint.effect:
         return False

@@ -97,10 +97,11 @@ def explain_used_up_budgets(
         blocked_pods = _select_pods(pods, budget)
         if not blocked_pods:
             continue
-        covered_pods = _select_pods(all_pods, budget)
-        strict = explain_strict_budget(budget)
-        cause = f"{strict}, so that it never allows an eviction" if strict else ""
-        cause = cause or describe_used_up_budget(budget, covered_pods)
+        strict_limit = explain_strict_budget(budget)
+        if strict_limit:
+            cause = f"{strict_limit}, so that it never allows an eviction"
+        else:
+            cause = describe_used_up_budget(budget, _select_pods(all_pods, budget))
         if cause:
             causes.update((pod.key, cause) for pod in blocked_pods)
     return causes

@@ -36,8 +36,8 @@ def is_relevant_kind(kind: str, version: str) -> bool:
 def check_api_version(kind: str, version: str, error: Callable[..., InputError]) -> bool:
     """Return whether kschedctl reads objects of a kind in an API version, and raise an error if the version is too old.
 
-    An irrelevant kind is not read. A version that is missing, or newer than those known, counts as readable. ``error``
-    builds the InputError.
+    An irrelevant kind is not read. A version that is missing, or newer than the known versions, counts as readable.
+    ``error`` is called with a message and a hint to build the InputError that is raised.
     """
     if not is_relevant_kind(kind, version):
         return False

@@ -99,7 +99,7 @@ class ChangedNodes(NodeColumns):
 
     @cached_property
     def has_same_labels(self) -> bool:
-        """Return whether no node was added and no node's labels changed, as when nodes are cordoned."""
+        """Return whether no node was added and no node's labels changed, as is the case if nodes were only cordoned."""
         if self._added_count:
             return False
         nodes_before = self._base.objects
@@ -202,7 +202,10 @@ class NodeSubset(NodeColumns):
         return self._base.match_required_affinity(required)[self._rows]
 
     def _restrict_image_to_subset(self, state: ImageState) -> ImageState | None:
-        """Return an image's state with nodes numbered as in the subset, or None if no node of it has the image."""
+        """Return an image's state on the nodes of the subset, or None if no node of the subset has the image.
+
+        The rows in the result are the nodes' rows in the subset.
+        """
         rows = self._row_in_subset[state.rows]
         is_in_subset = rows >= 0
         if not is_in_subset.any():

@@ -315,12 +315,31 @@ class Fork:
         tally = self._tallies.get(pod_key)
         if tally is not None:
             return tally
+
         if self.part_of is not None and pod_key is not None:
             shared_tally = self.part_of.find_shared_tally(by_node or pod_key, weights, domains)
             if shared_tally is not None:
-                drop_oldest_if_full(self._tallies, MAX_TALLIES)
-                self._tallies[pod_key] = shared_tally
+                self._cache_tally(pod_key, shared_tally)
                 return shared_tally
+
+        tally = self._build_tally(weights, domains, by_node)
+        if pod_key is not None:
+            if self.closed is not None:  # many kinds of pods are tallied, so memory is scarce
+                tally = tally.compact()
+            self._cache_tally(pod_key, tally)
+        return tally
+
+    def _cache_tally(self, pod_key: Hashable, tally: Tally) -> None:
+        """Cache a tally. If MAX_TALLIES are cached already, the oldest is dropped."""
+        drop_oldest_if_full(self._tallies, MAX_TALLIES)
+        self._tallies[pod_key] = tally
+
+    def _build_tally(self, weights: Weigh, domains: Domains | None, by_node: Hashable) -> Tally:
+        """Build the tally that keeps the sums of pod weights on each node or in each of the `domains`.
+
+        `by_node` is the key of a tally that has the same weights by node. If that tally is cached, the sums by domain
+        are computed from it.
+        """
         tally_by_node = self._tallies.get(by_node)
         # Compact tallies, which are used while nodes are closed, have no array of weights.
         if tally_by_node is not None and domains is not None and type(tally_by_node) is Tally:
@@ -331,13 +350,7 @@ class Fork:
             sums = self.sum_by_node(weight_by_pod)
         if domains is not None:
             sums = domains.sum_nodes(sums)
-        tally = Tally(weight_by_pod, domains, sums, len(self.trail))
-        if pod_key is not None:
-            drop_oldest_if_full(self._tallies, MAX_TALLIES)
-            if self.closed is not None:  # many kinds of pods are tallied, so memory is scarce
-                tally = tally.compact()
-            self._tallies[pod_key] = tally
-        return tally
+        return Tally(weight_by_pod, domains, sums, len(self.trail))
 
     def memo(self, key: Hashable, make: Callable[[], V], info: PodInfo | None = None) -> V:
         """Return a cached result that depends on nodes and distinct pods, but not on where pods are.
@@ -590,9 +603,10 @@ def _build_pod_key(key: Hashable, info: PodInfo | None) -> Hashable:
 
 
 def _get_or_make_result(memo: Memo, key: Hashable, make: Callable[[], V], max_memos: int) -> V:
-    """Return the cached result for a key, or compute and cache it.
+    """Return the result for a key from the cache ``memo``, or compute it with ``make`` and cache it.
 
-    At most `max_memos` results are cached. A result whose key is None is not cached.
+    At most `max_memos` results are cached, and the oldest makes room for a new one. A result whose key is None is not
+    cached.
     """
     if key in memo:
         cached: V = memo[key]

@@ -87,7 +87,7 @@ class Demands:
         """
         rows = []
         for node in nodes:
-            offer = compute_offer(node)
+            offer = compute_offered_amounts(node)
             rows.append({name: amount for name, amount in offer.items() if name in self.resources})
         return self.build_matrix(rows)
 
@@ -104,12 +104,12 @@ class Demands:
         for node in self._nodes.objects:  # nodes of the same shape offer the same
             key = tuple(node.status.allocatable.items())
             if key not in offer_by_amounts:
-                offer_by_amounts[key] = compute_offer(node)
+                offer_by_amounts[key] = compute_offered_amounts(node)
             offers.append(offer_by_amounts[key])
         return offers
 
 
-def compute_offer(node: Node) -> dict[str, int]:
+def compute_offered_amounts(node: Node) -> dict[str, int]:
     """Return the amounts that a node offers, in millicores, bytes or units. Raises InputError for an invalid amount."""
     try:
         return convert_to_amounts(parse_quantities(node.status.allocatable))

@@ -131,9 +131,11 @@ class SharedSums:
         return max(len(self.weight_by_info), len(self.rows)) <= MAX_SHARED
 
     def restrict_to_part(self, row_in_part: Ints, nodes: int, domains: Domains | None) -> PartTally:
-        """Return the tally of a fork with `nodes` nodes before pods move in it, by node or by its `domains`.
+        """Return the tally for a part of the fork, as it is before any pod moves in the part.
 
-        `row_in_part` has, for each node of the whole fork, the row in the smaller fork, or -1 if the node was left out.
+        The part has `nodes` nodes. `row_in_part` has, for each node of the whole fork, the node's row in the part, or
+        -1 if the node was left out. The tally is by `domains`, which are those of the part's nodes, or by node if
+        `domains` is None.
         """
         rows = row_in_part[self.rows]
         is_in_part = rows >= 0

@@ -122,7 +122,7 @@ _PARTS_OF_TEMPLATE = 5
 
 
 def _iter_pod_names(pods: _PodRecord) -> Iterator[ObjectName]:
-    """Yield the names of the pods in a snapshot, each with whether the pod is pending."""
+    """Yield the name of each pod in a snapshot, and whether the pod is pending."""
     # The columns are int32 arrays, as archive_sections.py encodes them
     template_parts = array("i", pods.templates)
     template_of_pod = array("i", pods.template)
@@ -162,10 +162,10 @@ def _iter_documents(data: bytes, file: str) -> Iterator[_Object]:
 
 
 def _iter_object_names(document: _Object, kind: str, item_kind: str) -> Iterator[ObjectName]:
-    """Yield the names of objects of the kind in a document, which may be a list of objects.
+    """Yield the names of the objects of a kind in a document, which may be a list of objects.
 
-    For a pod, the result also says whether the pod is pending. ``item_kind`` is used for a document that has no kind,
-    as the items of a list.
+    For a pod, the result also says whether the pod is pending. ``item_kind`` is the kind of a document that states
+    none, such as an item of a typed list.
     """
     if document.items is not None:
         for item in document.items:

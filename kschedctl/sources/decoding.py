@@ -170,7 +170,7 @@ RESOURCE_FIELDS: dict[str, Callable[[Any], ResourcesByPath]] = {
 def validate_names(meta: ObjectMeta | PodMeta, get_place: Callable[[], Place], *, may_be_generated: bool) -> None:
     """Raise InputError if an object has no name, or if its name or namespace contains a slash.
 
-    With ``may_be_generated``, an object with a generateName needs no name.
+    If ``may_be_generated`` is true, an object with a generateName needs no name.
     """
     if not meta.name and not (may_be_generated and meta.generate_name):
         raise get_place().error("required", "metadata.name")

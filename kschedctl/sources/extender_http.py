@@ -290,7 +290,8 @@ def _build_verifying_context(tls: ExtenderTLSConfig) -> ssl.SSLContext:
 def _load_client_certificate(context: ssl.SSLContext, tls: ExtenderTLSConfig) -> None:
     """Load the client certificate into the context, if there is one.
 
-    The ssl module reads certificates only from files, so data are written to a private temporary file for a moment.
+    The ssl module reads certificates only from files. Inline data is therefore written to a private temporary file,
+    which is deleted as soon as it has been loaded.
     """
     if not (tls.cert_data or tls.cert_file):
         return

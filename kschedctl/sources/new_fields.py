@@ -46,19 +46,29 @@ class NewFieldWarnings:
     def iter_pod_warnings(self, pod: JsonObject, place: object) -> Iterator[str]:
         """Yield warnings about unknown fields in the spec of a pod that were not reported before."""
         for field in find_unknown_fields({"kind": "Pod", "spec": pod.get("spec")}):
-            yield from self._iter_first_warning("Pod", str(field), format_path(field.path), place)
+            if self._mark_as_reported("Pod", format_path(field.path)):
+                yield _format_warning(place, str(field))
 
     def iter_warnings(self, kind: str, document: JsonObject, place: object) -> Iterator[str]:
         """Yield warnings about unknown fields of an object of FULLY_KNOWN_KINDS that were not reported before."""
         for path in map(str, iter_unread_relevant_paths(kind, drop_nulls(document))):
-            yield from self._iter_first_warning(kind, f'unknown field "{path}" of a {kind}', path, place)
+            if self._mark_as_reported(kind, path):
+                yield _format_warning(place, f'unknown field "{path}" of a {kind}')
 
-    def _iter_first_warning(self, kind: str, description: str, path: str, place: object) -> Iterator[str]:
-        """Yield a warning about a field and record it. Yield nothing if the field was already reported for its kind."""
+    def _mark_as_reported(self, kind: str, path: str) -> bool:
+        """Record that a field of a kind was reported, and return whether this is the first report.
+
+        Indices of lists in the path are ignored.
+        """
         key = (kind, _drop_indices(path))
-        if key not in self._reported:
-            self._reported.add(key)
-            yield f"{place}: {description}, which this version of kschedctl does not know (reported once)"
+        is_first = key not in self._reported
+        self._reported.add(key)
+        return is_first
+
+
+def _format_warning(place: object, description: str) -> str:
+    """Format the warning about the unknown field with this description."""
+    return f"{place}: {description}, which this version of kschedctl does not know (reported once)"
 
 
 def _drop_indices(path: str) -> str:
@@ -156,9 +166,10 @@ class _StrictTypes:
         self._types: dict[str, Any] = {}
 
     def build_strict_type(self, name: str) -> Any:
-        """Build the strict type for an API type, or return msgspec.Raw for "", a type with nothing to check inside.
+        """Build a type that accepts a value of an API type only if the value has no unknown fields.
 
-        A value may also be a list or a scalar. The attributes have short names, since only decoding matters.
+        The type also accepts a list of such values, or a scalar. The fields of the built structs have short names,
+        since only decoding matters. For "", the type of a value that may hold anything, return msgspec.Raw.
         """
         if not name:
             return msgspec.Raw

@@ -78,7 +78,7 @@ def read_paths(
     """Read the files, folders and ``-`` in the given order, after all builds.
 
     ``find_builds`` returns the builds for the files. A build's objects replace the files that it uses. Raises
-    InputError, which names file, document and field, if the input is invalid or contains no object.
+    InputError naming the file, the document and the field if the input is invalid or contains no object.
     """
     files = find_files(paths, recursive)
     collector = Collector()

@@ -141,10 +141,11 @@ class _RepositoryReader:
             self._record_failure(name, content.text if content else None, error)
 
     def _record_failure(self, name: str, text: str | None, error: InputError) -> None:
-        """Record a file that cannot be read: as a template, as foreign, or as broken.
+        """Record why a file cannot be read: it is a template, it is foreign, or it is broken.
 
-        It is a template if it has placeholders, and foreign if it has no apiVersion. ``text`` is None if even the text
-        could not be read.
+        A file with placeholders is a template, and a file without an apiVersion is foreign. Any other file is broken,
+        and so is a file whose text could not be read (``text`` is None). ``name`` is the file's display name in
+        messages.
         """
         if text is not None and _ANY_PLACEHOLDER.search(text):
             self._record_skip(_classify_template(name), name)
@@ -236,7 +237,7 @@ def read_repository(
     """Read the objects of the builds, and of the files that no build uses.
 
     Manifests that are not linted, such as templates, patches and expected results of tests, are recorded with the
-    reason. Raises InputError if no file can be read, or, with ``strict``, if any file cannot be read.
+    reason. Raises InputError if no file can be read or, if ``strict`` is true, if any file cannot be read.
     """
     kustomizations = Kustomizations(files)
     folders = RepositoryFolders(os.path.abspath(file) for file in files if file != STDIN)

@@ -286,15 +286,21 @@ def rewrite_fit_error(message: str, pods: int = 1) -> str:
     if nodes != "1" and sum(count for count, _ in counted_reasons) > int(nodes):
         headline += " (some for several reasons)"
     text = f"{headline}: {_describe_reasons(counted_reasons)}"
-
-    # Obstacles that preemption finds behind missing room
     preemption_match = _PREEMPTION_REASONS.fullmatch(all_sentences)
-    preemption_reasons = _parse_reasons(preemption_match[1]) if preemption_match else []
-    seen = {reason for _, reason in counted_reasons} | _NO_OBSTACLES
-    further_reasons = [(count, reason) for count, reason in preemption_reasons if reason not in seen]
-    if further_reasons:
-        text += f"; even without pods of lower priority, {_describe_reasons(further_reasons)}"
+    if preemption_match:
+        text += _describe_obstacles_to_preemption(preemption_match[1], counted_reasons)
     return text
+
+
+def _describe_obstacles_to_preemption(sentence: str, filter_reasons: Sequence[tuple[int, str]]) -> str:
+    """Describe, in a clause to append, the reasons why preemption does not help either.
+
+    ``sentence`` has these reasons with their numbers of nodes. Reasons that are among ``filter_reasons`` or name no
+    obstacle are left out. Return "" if none remains.
+    """
+    known_reasons = {reason for _, reason in filter_reasons} | _NO_OBSTACLES
+    obstacles = [(count, reason) for count, reason in _parse_reasons(sentence) if reason not in known_reasons]
+    return f"; even without pods of lower priority, {_describe_reasons(obstacles)}" if obstacles else ""
 
 
 def _parse_reasons(sentence: str) -> list[tuple[int, str]]:

@@ -71,7 +71,7 @@ def validate_weight(value: int, path: Path) -> ValidationErrors:
 
 
 def _validate_node_selector_term(term: NodeSelectorTerm, path: Path, *, check_values: bool) -> ValidationErrors:
-    """Validate a node selector term. Values of labels are only checked with ``check_values``."""
+    """Validate a node selector term. The values of its labels are checked only if ``check_values`` is true."""
     for i, requirement in enumerate(term.match_expressions):
         yield from _validate_node_requirement(requirement, (*path, "matchExpressions", i), check_values)
     for i, requirement in enumerate(term.match_fields):
@@ -79,7 +79,7 @@ def _validate_node_selector_term(term: NodeSelectorTerm, path: Path, *, check_va
 
 
 def _validate_node_requirement(requirement: SelectorRequirement, path: Path, check_values: bool) -> ValidationErrors:
-    """Validate a requirement on a node label. Its values are only checked with ``check_values``."""
+    """Validate a requirement on a node label. Its values are checked only if ``check_values`` is true."""
     values = requirement.values or ()
     yield from _validate_value_count(requirement.operator, values, path)
     yield from names.validate_syntax((*path, "key"), requirement.key, names.validate_qualified_name)

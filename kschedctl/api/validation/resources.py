@@ -119,7 +119,7 @@ def _validate_any_resource_name(name: str, path: Path) -> ValidationErrors:
 def _validate_requirements(resources: ResourceRequirements, path: Path, *, of_pod: bool) -> ValidationErrors:
     """Validate the names and amounts of limits and requests. Upstream: ValidateResourceRequirements.
 
-    ``of_pod`` is for pod-level resources, which may have fewer names than resources of containers.
+    If ``of_pod`` is true, these are pod-level resources, for which fewer names are allowed than for containers.
     """
     limits = _parse_valid_amounts(resources.limits)
     requests = _parse_valid_amounts(resources.requests)
@@ -152,7 +152,7 @@ def _parse_valid_amounts(resources: Resources) -> Quantities:
 def _validate_amount(name: str, amount: Quantity, path: Path, of_pod: bool) -> ValidationErrors:
     """Validate the name of a resource, and that its amount is not negative. Upstream: ValidateResourceQuantityValue.
 
-    Amounts of extended resources and object counts must be integers. ``of_pod`` is for pod-level resources.
+    Amounts of extended resources and object counts must be integers. ``of_pod`` says whether the resource is pod-level.
     """
     validate_name = _validate_pod_resource_name if of_pod else validate_container_resource_name
     yield from validate_name(name, path)

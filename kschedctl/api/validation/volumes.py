@@ -50,7 +50,8 @@ _REQUIRED_FIELDS = {
     "csi": ("driver",),
 }
 """Fields of each source that may not be empty, limited to those that decide placement and those often missed."""
-ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+READ_WRITE_ONCE_POD = "ReadWriteOncePod"
+ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", READ_WRITE_ONCE_POD)
 VOLUME_MODES = ("Block", "Filesystem")
 
 
@@ -142,7 +143,7 @@ def validate_claim_spec(spec: PersistentVolumeClaimSpec, path: Path) -> Validati
     for mode in modes:
         if mode not in ACCESS_MODES:
             yield not_supported((*path, "accessModes"), TypedString(mode), ACCESS_MODES)
-    if "ReadWriteOncePod" in modes and {*modes} & {*ACCESS_MODES[:3]}:
+    if READ_WRITE_ONCE_POD in modes and {*modes} & ({*ACCESS_MODES} - {READ_WRITE_ONCE_POD}):
         yield forbidden((*path, "accessModes"), "may not use ReadWriteOncePod with other access modes")
     yield from _validate_storage_request(spec, (*path, "resources", Key("storage")))
     if spec.storage_class_name:

@@ -485,7 +485,9 @@ def _iter_shortfalls(
     for key in differing:
         yield f"is {instance_type.requirements[key]}, {requirements[key].text_without_key} needed"
     offering_keys = [key for key in (ZONE, CAPACITY_TYPE) if key in requirements]
-    if not columns.find_offered_types(requirements)[type_index] and not set(offering_keys) & set(differing):
+    is_offered = columns.find_offered_types(requirements)[type_index]
+    is_zone_or_capacity_type_described = bool(set(offering_keys) & set(differing))
+    if not is_offered and not is_zone_or_capacity_type_described:
         yield _describe_missing_offering(requirements[key] for key in offering_keys)
 
 

@@ -20,7 +20,7 @@ from kschedctl.scheduler.framework.events import ChangedObject
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.pods import get_group_key
-from kschedctl.snapshot.snapshot import compute_offer
+from kschedctl.snapshot.snapshot import compute_offered_amounts
 
 SIDES_BY_ACTION: Mapping[str, tuple[str, ...]] = {"Add": ("new",), "Update": ("old", "new"), "Delete": ("old",)}
 """Action -> the states of the object that it has: before, after or both."""
@@ -178,7 +178,7 @@ def apply_object_defaults(kind: str, obj: Any, view: Fork) -> Any:
         return pod
     if isinstance(obj, api.Node):
         obj = apply_node_defaults(obj)
-        compute_offer(obj)  # raises an error for malformed quantities
+        compute_offered_amounts(obj)  # raises an error for malformed quantities
     return obj
 
 

@@ -165,7 +165,7 @@ def build_profile(
     one plugin binds.
     """
     registry = {**registry, **foreign}
-    by_point = _expand_plugins(plugins, registry)
+    by_point = _list_plugins_by_point(plugins, registry)
     has_unknown_points = any(plugin.name in foreign for plugin in plugins.multi_point.enabled)
     _validate_plugin_counts(name, by_point, has_unknown_points=has_unknown_points)
     return Profile(
@@ -259,7 +259,7 @@ def _find_plugin_origins(point: str, names: tuple[str, ...], custom: Plugins) ->
     return origins
 
 
-def _expand_plugins(plugins: Plugins, registry: Mapping[str, frozenset[str]]) -> dict[str, tuple[str, ...]]:
+def _list_plugins_by_point(plugins: Plugins, registry: Mapping[str, frozenset[str]]) -> dict[str, tuple[str, ...]]:
     """Return the names of the plugins that run at each point, in order.
 
     Raises ConfigurationError for a plugin that does not exist, cannot run at its point or is listed twice.
@@ -330,7 +330,7 @@ def _get_implemented_points(name: str, point: str, registry: Mapping[str, frozen
 def _append_once(names: list[str], name: str, point: str) -> None:
     """Append a plugin's name to `names`.
 
-    Raises ConfigurationError, which names the point, if the name is already listed.
+    Raises ConfigurationError naming the extension point `point` if the name is already listed.
     """
     if name in names:
         raise ConfigurationError(f'plugin "{name}" already registered as "{EXTENSION_POINTS[point].interface}"')

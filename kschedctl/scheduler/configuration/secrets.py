@@ -31,7 +31,8 @@ _LIKE_A_SECRET = re.compile(
 def redact_secrets(document: Any, *, secret: bool = False) -> Any:
     """Return a document of any structure with secrets redacted and URLs reduced to their location.
 
-    With `secret`, everything is redacted. Arguments of known plugins stay as they are, since they hold no secrets.
+    If `secret` is true, everything is redacted. Arguments of known plugins stay as they are, since they hold no
+    secrets.
 
     >>> redact_secrets({"keyData": "LS0t", "urlPrefix": "https://me:hunter2@extender.example", "weight": 1})
     {'keyData': 'REDACTED', 'urlPrefix': 'https://extender.example', 'weight': 1}

@@ -80,7 +80,7 @@ def _validate_leader_election(election: LeaderElection) -> Iterator[str]:
 def _validate_profiles(profiles: tuple[KubeSchedulerProfile, ...], gates: FeatureGates) -> Iterator[str]:
     """Yield the errors in the profiles' names, percentages, plugins and arguments.
 
-    Profiles that differ in their QueueSort plugin or its arguments are an error, too.
+    It is also an error if profiles differ in their QueueSort plugin or its arguments.
     """
     index_by_name: dict[str, int] = {}
     for i, profile in enumerate(profiles):

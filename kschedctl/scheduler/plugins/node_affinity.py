@@ -423,8 +423,8 @@ def _canonicalize_requirements(requirements: Iterable[SelectorRequirement]) -> l
 def _describe_node_demands(info: PodInfo, *, has_added_affinity: bool) -> str:
     """Describe the node labels and terms that the pod demands, in words that follow "a node with".
 
-    At most MAX_TERMS_SHOWN required terms are described, and further terms are counted. With `has_added_affinity`, the
-    profile's addedAffinity is mentioned as well.
+    At most MAX_TERMS_SHOWN required terms are described, and further terms are counted. If `has_added_affinity` is
+    true, the profile's addedAffinity is mentioned as well.
     """
     demands = [f"label {key}={value}" for key, value in info.spec.node_selector.items()]
     terms = _get_required_terms(info.spec)

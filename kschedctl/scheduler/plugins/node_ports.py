@@ -131,7 +131,7 @@ class NodePorts(DeclaredPlugin[tuple[HostPort, ...], None]):
 def _is_schedulable_after_pod_deleted(info: PodInfo, change: ChangedObject, view: Fork, counts_nominated: bool) -> bool:
     """Return whether the deleted pod had a node and used a host port that conflicts with the waiting pod's ports.
 
-    With `counts_nominated`, a nominated node is enough.
+    If `counts_nominated` is true, a nominated node is enough.
     """
     if not frees_room(change.old, counts_nominated=counts_nominated):
         return False

@@ -116,7 +116,7 @@ class RestrictionState(NamedTuple):
 
 
 class VolumeRestrictions(DeclaredPlugin[RestrictionState, None]):
-    """Plugin that rejects nodes where the pod's in-line disk is mounted in a conflicting way.
+    """Plugin that rejects nodes where the pod's inline disk is mounted in a conflicting way.
 
     It rejects all nodes while another pod uses the pod's ReadWriteOncePod claim. As in upstream, claims of hypothetical
     pods are compared only by name, not by namespace.
@@ -178,7 +178,7 @@ class VolumeRestrictions(DeclaredPlugin[RestrictionState, None]):
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[RestrictionState]:
         """Find the pod's ReadWriteOncePod claims, and count the claims that another pod uses.
 
-        Filter is skipped if none of these claims is in use and the pod has no in-line disk that could conflict. The pod
+        Filter is skipped if none of these claims is in use and the pod has no inline disk that could conflict. The pod
         is rejected as unresolvable if one of its claims is missing.
         """
         try:
@@ -274,13 +274,13 @@ def _count_claim_use_changes(claims: frozenset[str], view: Fork, delta: Delta) -
 
 
 def _has_exclusive_disk(volume: Volume) -> bool:
-    """Return whether the volume is an in-line disk of a kind that several pods of a node may not be able to mount."""
+    """Return whether the volume is an inline disk of a kind that several pods of a node may not be able to mount."""
     sources = volume.gce_persistent_disk, volume.aws_elastic_block_store, volume.iscsi, volume.rbd
     return any(source is not None for source in sources)
 
 
 def _find_infos_with_conflicting_disk(info: PodInfo, view: Fork) -> Bools:
-    """Return a mask over the pod infos of those with an in-line disk that conflicts with one of the pod's disks."""
+    """Return a mask over the pod infos of those with an inline disk that conflicts with one of the pod's disks."""
     has_exclusive_disk = any(_has_exclusive_disk(volume) for volume in info.spec.volumes)
     if not has_exclusive_disk:
         return np.zeros(len(view.pods.infos), np.bool_)
@@ -288,7 +288,7 @@ def _find_infos_with_conflicting_disk(info: PodInfo, view: Fork) -> Bools:
 
 
 def _describe_conflicting_disk(info: PodInfo, other: PodInfo) -> str | None:
-    """Describe the first in-line disk that both pods use and cannot mount together, or return None."""
+    """Describe the first inline disk that both pods use and cannot mount together, or return None."""
     other_volumes = [volume for volume in other.spec.volumes if _has_exclusive_disk(volume)]
     if not other_volumes:
         return None
@@ -309,13 +309,16 @@ def _find_disk_conflict(volume: Volume, other: Volume) -> str | None:
     if gce and other_gce and gce.pd_name == other_gce.pd_name:
         both_read_only = gce.read_only and other_gce.read_only
         return None if both_read_only else f"GCE disk {gce.pd_name}"
+
     ebs, other_ebs = volume.aws_elastic_block_store, other.aws_elastic_block_store
     if ebs and other_ebs and ebs.volume_id == other_ebs.volume_id:
         return f"EBS volume {ebs.volume_id}"
+
     iscsi, other_iscsi = volume.iscsi, other.iscsi
     if iscsi and other_iscsi and iscsi.iqn == other_iscsi.iqn:
         both_read_only = iscsi.read_only and other_iscsi.read_only
         return None if both_read_only else f"iSCSI target {iscsi.iqn}"
+
     rbd, other_rbd = volume.rbd, other.rbd
     if rbd and other_rbd and (rbd.pool, rbd.image) == (other_rbd.pool, other_rbd.image):
         same_cluster = not set(rbd.monitors).isdisjoint(other_rbd.monitors)

@@ -168,8 +168,8 @@ class PodsOnNodes:
     ) -> None:
         """Put a pod on a node, reserve its volumes and devices, and use up its nomination.
 
-        `pre_filter_results` are known results by plugin. Raises PluginError if a plugin fails. The pod is then not
-        placed.
+        `pre_filter_results` has PreFilter results that were already computed for the pod, by plugin name. Raises
+        PluginError if a plugin fails, in which case the pod is not placed.
         """
         # Which plugins reserve something is the same for identical pods.
         info = self.arriving(position)
@@ -246,8 +246,8 @@ class ServingProfiles:
     ) -> tuple[Framework | None, tuple[Unknown, ...]]:
         """Return the profile for a pod, or None, and the unread objects on which the choice depends.
 
-        `key` is equal for pods with equal answers. Forks that only leave out nodes share the answer. If the pod has
-        claims or disks, they do not, because its answer may depend on the nodes.
+        `key` is equal for pods with equal results. Forks that only leave out nodes share the result, unless the pod has
+        claims or disks, because the result may then depend on the nodes.
         """
         parent = self.view.part_of
         may_depend_on_nodes = bool(info.spec.resource_claims) or has_disks(info.spec)

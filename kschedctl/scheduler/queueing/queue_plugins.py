@@ -39,7 +39,7 @@ from kschedctl.scheduler.plugins.scheduling_gates import SchedulingGates
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.snapshot.snapshot import compute_offer
+from kschedctl.snapshot.snapshot import compute_offered_amounts
 
 
 class QueueingStrategy(StrEnum):
@@ -88,8 +88,8 @@ def choose_strategy(
     requeued.
 
     Some versions pre-check this kind of event first. In such a version, an update of the pod's own object requeues the
-    pod unless only its status changed. Any other event must pass the pre-check. A pod that is `in_flight` needs no
-    pre-check, because it was being tried when the event came.
+    pod unless only its status changed. Any other event must pass the pre-check, unless the pod was being tried when the
+    event came (`in_flight`).
     """
     # Old versions check some events before they call hint functions.
     if occurrence.event.resource in registrations.pre_checked:
@@ -250,7 +250,7 @@ def _has_room(node: Node, info: PodInfo, view: Fork) -> bool:
     used = {}
     if row is not None:
         used = {name: int(view.requested[row, column]) for name, column in view.resources.items()}
-    offer = compute_offer(node)
+    offer = compute_offered_amounts(node)
     for name, amount in {**info.incoming_requests, names.PODS: 1}.items():
         free = offer.get(name, 0) - used.get(name, 0)
         if amount > 0 and amount > free:
@@ -267,8 +267,8 @@ def _has_room(node: Node, info: PodInfo, view: Fork) -> bool:
 def _may_affect_waiting_pod(pod: Pod, info: PodInfo, view: Fork, *, heeds_namespace: bool) -> bool:
     """Return whether a pod may change whether the waiting pod `info` can be scheduled.
 
-    It may if it matches a required affinity term of the waiting pod or, with `heeds_namespace`, is in the same
-    namespace.
+    It may if it matches a required affinity term of the waiting pod or, if `heeds_namespace` is true, if it is in the
+    same namespace.
     """
     metadata = pod.metadata
     if heeds_namespace and metadata.namespace == info.namespace:
@@ -282,8 +282,8 @@ class QueuePlugins:
 
     def __init__(self, scheduler: Scheduler, view: Fork, info: Callable[[Position], PodInfo]) -> None:
         self._scheduler, self._view, self._info = scheduler, view, info
-        self._interested: dict[tuple[Rejectors, ClusterEvent], bool] = {}
-        self._registered: dict[ClusterEvent, bool] = {}
+        self._has_registered_rejector: dict[tuple[Rejectors, ClusterEvent], bool] = {}
+        self._has_registered_plugin: dict[ClusterEvent, bool] = {}
 
     def run_pre_enqueue(self, pod: QueuedPod) -> tuple[str, Status]:
         """Return the name and the status of the plugin that keeps a pod out of the active queue.
@@ -301,29 +301,29 @@ class QueuePlugins:
         plugin, _ = self.run_pre_enqueue(pod)
         return plugin
 
-    def is_interested(self, rejectors: Rejectors, event: ClusterEvent) -> bool:
+    def is_any_rejector_registered(self, rejectors: Rejectors, event: ClusterEvent) -> bool:
         """Return whether one of the plugins that rejected a pod registered for the event in some profile.
 
         The answer is cached.
         """
         key = rejectors, event
-        if key not in self._interested:
-            self._interested[key] = any(
+        if key not in self._has_registered_rejector:
+            self._has_registered_rejector[key] = any(
                 registrations.find_hints(plugin, event)
                 for registrations in self._iter_registrations()
                 for plugin in rejectors.all
             )
-        return self._interested[key]
+        return self._has_registered_rejector[key]
 
-    def is_registered(self, event: ClusterEvent) -> bool:
+    def is_any_plugin_registered(self, event: ClusterEvent) -> bool:
         """Return whether any plugin of any profile registered for this kind of event. The answer is cached."""
-        if event not in self._registered:
-            self._registered[event] = any(
+        if event not in self._has_registered_plugin:
+            self._has_registered_plugin[event] = any(
                 registrations.find_hints(plugin, event)
                 for registrations in self._iter_registrations()
                 for plugin in registrations.by_plugin
             )
-        return self._registered[event]
+        return self._has_registered_plugin[event]
 
     def _iter_registrations(self) -> Iterator[Registrations]:
         """Yield the registrations of each profile."""
@@ -336,7 +336,10 @@ class QueuePlugins:
         return does_event_concern_pod(registrations, pod.rejectors, info, occurrence, pod.gating_plugin)
 
     def choose_strategy(self, pod: QueuedPod, occurrence: Occurrence, in_flight: bool = False) -> QueueingStrategy:
-        """Return what to do with a pod after an event. With `in_flight`, the event came while it was being tried."""
+        """Return whether and how to requeue a rejected pod after an event.
+
+        `in_flight` says whether the event came while the pod was being tried.
+        """
         info = self._info(pod.position)
         registrations = self._scheduler.get_registrations(info.spec.scheduler_name)
         return choose_strategy(registrations, pod.rejectors, info, occurrence, self._view, in_flight=in_flight)

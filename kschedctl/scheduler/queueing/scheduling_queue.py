@@ -40,16 +40,16 @@ class QueueAdvice(Protocol):
     """The answers of the profiles' plugins to the queue's questions."""
 
     def find_gating_plugin(self, pod: QueuedPod) -> str:
-        """Return the plugin that keeps a pod out of the active queue, or an empty string.
+        """Return the name of the plugin that keeps a pod out of the active queue, or "" if no plugin does.
 
         The pod's current gating plugin runs first.
         """
 
-    def is_interested(self, rejectors: Rejectors, event: ClusterEvent) -> bool:
-        """Return whether one of the plugins registered for the event in some profile."""
+    def is_any_rejector_registered(self, rejectors: Rejectors, event: ClusterEvent) -> bool:
+        """Return whether one of the plugins that rejected a pod registered for the event in some profile."""
 
-    def is_registered(self, event: ClusterEvent) -> bool:
-        """Return whether any plugin of any profile registered for such events."""
+    def is_any_plugin_registered(self, event: ClusterEvent) -> bool:
+        """Return whether any plugin of any profile registered for this kind of event."""
 
     def is_concerned(self, pod: QueuedPod, occurrence: Occurrence) -> bool:
         """Return whether an event concerns the pod and, if the pod is gated, its gating plugin registered for it."""
@@ -244,10 +244,10 @@ class SchedulingQueue:
         The `excluded` pod stays where it is, because the event is about it. An event for which no plugin registered
         moves no pods. For pods that are being tried, the event is considered when they come back.
         """
-        if not self.plugins.is_registered(occurrence.event):
+        if not self.plugins.is_any_plugin_registered(occurrence.event):
             return
         for rejectors in self.unschedulable.list_rejectors():
-            if not self.plugins.is_interested(rejectors, occurrence.event):
+            if not self.plugins.is_any_rejector_registered(rejectors, occurrence.event):
                 continue
             for pod in self.unschedulable.find_rejected_by(rejectors):
                 if pod.position != excluded and self.plugins.is_concerned(pod, occurrence):

@@ -86,7 +86,7 @@ class PermitWaits:
         """Run Permit again for all waiting pods, and remove and yield the waits that end now.
 
         Only plugins that have not allowed a pod yet run. Each wait comes with its outcome: Success, a rejection or an
-        error. With `gang`, only its pods are considered.
+        error. If `gang` is given, only its pods are considered.
         """
         for position, waiting in list(self.pods.items()):
             if gang is not None and waiting.gang != gang:

@@ -93,6 +93,7 @@ class CoschedulingArgs(PluginArgs, frozen=True):
 
     def validate(self, gates: FeatureGates) -> Iterator[str]:
         """Yield an error for each negative time, and for a percentage that is not between 0 and 100."""
+        # Upstream also accepts 0, although its messages say "greater than 0"
         if self.permit_waiting_time_seconds < 0:
             yield invalid("permitWaitingTimeSeconds", self.permit_waiting_time_seconds, "must be greater than 0")
         if self.pod_group_backoff_seconds < 0:
@@ -195,7 +196,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         return [self._build_sort_key(view, position, time) for time, position in enumerate(positions)]
 
     def _build_sort_key(self, view: Fork, position: Position, arrival: int) -> tuple[int, str, bool, int, str]:
-        """Build a pod's key for `sort_keys`: priority, creation time, and what breaks ties.
+        """Build a pod's key for `sort_keys`: priority, creation time and tie-breakers.
 
         `arrival` is the pod's place in the order of arrival. A pod of a group is sorted by the group's creation time,
         and goes before pods without a group that have the same time. A pod whose group does not exist counts as a pod
@@ -212,9 +213,9 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
     def build_queue_key(self, pod: QueuedPod, view: Fork) -> tuple[int, bool, str | int, str]:
         """Build the key by which the queue sorts a pod: priority, then a time, then name.
 
-        If the pod's group has failed (since 1.34), the time is its last failure. Otherwise, it is the creation of the
-        group, or the first attempt of a pod without a group. Creation times go first, because they precede everything
-        that happens in the queue.
+        If the pod's group has failed (since 1.34), the time is its last failure. Otherwise, it is the group's creation
+        time or, for a pod without a group, the time of the pod's first attempt. Creation times sort first, because they
+        precede everything that happens in the queue.
         """
         waiting_pod = view.pods.objects[pod.position]
         failure_time = self._find_failure_time(waiting_pod, view)
@@ -371,10 +372,10 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         return UNRESERVED
 
     def record_failure(self, pod: Pod, view: Fork, *, fits_nowhere: bool = False) -> None:
-        """Record that a pod's group failed. If the pod `fits_nowhere`, a complete group must also back off.
+        """Record that a pod's group failed. If `fits_nowhere` is true, a complete group must also back off.
 
-        A group is complete if at least minMember of its pods exist. Nothing is recorded for a pod without an existing
-        group, or outside a replay of the queue.
+        Set `fits_nowhere` if no node is feasible for the pod. A group is complete if at least minMember of its pods
+        exist. Nothing is recorded for a pod without an existing group, or outside a replay of the queue.
         """
         gang = _find_existing_gang(pod, view)
         history = view.gang_history

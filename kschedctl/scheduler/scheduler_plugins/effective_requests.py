@@ -58,7 +58,7 @@ def _max_requests(first: Requests, second: Requests) -> dict[str, int]:
 
 
 def _parse_amounts(pod: Pod, resources: Mapping[str, str | int | float]) -> Requests:
-    """Parse resource quantities. Raises InputError, which names the pod, for an invalid amount."""
+    """Parse resource quantities. Raises InputError naming the pod if an amount is invalid."""
     try:
         return convert_to_amounts(parse_quantities(dict(resources)))
     except QuantityError as error:

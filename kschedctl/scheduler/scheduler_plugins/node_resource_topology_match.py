@@ -196,11 +196,11 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
         if self.cache:
             numa = _get_cached_numa_nodes(view)
             depends_on_amounts = numa.single & _depends_on_available_amounts(info, numa)
-            yield from self.cache.iter_unknowns(
-                view, depends_on_amounts, self._find_nodes_scored_by_amounts(info, view)
-            )
-            if self.frees_victims:
-                yield from self.cache.iter_preemption_unknown(info, view, depends_on_amounts)
+            scored_by_amounts = self._find_nodes_scored_by_amounts(info, view)
+            if unknown := self.cache.find_contents_unknown(view, depends_on_amounts, scored_by_amounts):
+                yield unknown
+            if self.frees_victims and (unknown := self.cache.find_preemption_unknown(info, view, depends_on_amounts)):
+                yield unknown
         if self.discards and _can_any_pod_wait(view):
             yield Unknown(Dependency(KIND, Effect.EITHER), Gap(DISCARDED), self.name)
 

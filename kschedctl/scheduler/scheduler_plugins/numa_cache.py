@@ -10,7 +10,7 @@ github.com/k8stopologyawareschedwg/podfingerprint (v0.2.2).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -90,13 +90,14 @@ class OverReserve:
     def __init__(self, plugin: str, settings: NumaCacheArgs) -> None:
         self.plugin, self.settings = plugin, settings
 
-    def iter_unknowns(self, view: Fork, decided: Bools, scored: Bools) -> Iterator[Unknown]:
-        """Yield an unknown if the plugin's cache may hold another topology than the published one, and this may matter.
+    def find_contents_unknown(self, view: Fork, decided: Bools, scored: Bools) -> Unknown | None:
+        """Return the unknown that the plugin's cache may hold other topologies than the published ones.
+
+        Return None if the difference cannot matter.
 
         The cache may hold any topology of a node whose published topology does not match its pods, and an older
         topology of a node that has not rejected a pod since. `decided` and `scored` are masks (N,) of the nodes where
-        available amounts decide the pod's fit or its score. At most one unknown is yielded, for the more important
-        effect.
+        available amounts decide the pod's fit or its score. If both are unknown, the unknown is about the fit.
         """
         published = self.compare_published_pods(view)
         doubtful = published.foreign | (published.differ & decided)
@@ -106,18 +107,20 @@ class OverReserve:
             effect = Effect.SCORES
         if count := int(doubtful.sum()):
             node_count = "a node" if count == 1 else f"{count:,} nodes"
-            yield Unknown(Dependency(KIND, effect), Gap(OTHERS.format(node_count)), self.plugin)
-        elif scored.any():
-            yield Unknown(Dependency(KIND, Effect.SCORES), Gap(OLDER), self.plugin)
+            return Unknown(Dependency(KIND, effect), Gap(OTHERS.format(node_count)), self.plugin)
+        if scored.any():
+            return Unknown(Dependency(KIND, Effect.SCORES), Gap(OLDER), self.plugin)
+        return None
 
-    def iter_preemption_unknown(self, info: PodInfo, view: Fork, decided: Bools) -> Iterator[Unknown]:
-        """Yield an unknown if evictions would free amounts on NUMA nodes whose topology publishes container placements.
+    def find_preemption_unknown(self, info: PodInfo, view: Fork, decided: Bools) -> Unknown | None:
+        """Return the unknown that evictions may free amounts on NUMA nodes, or None if they cannot help the pod.
 
-        Only nodes in the mask `decided` (N,), on which available amounts decide whether the pod fits, are considered. A
-        pod that never preempts has no such unknown.
+        Evictions free such amounts on nodes whose topology publishes container placements. Only nodes in the mask
+        `decided` (N,), on which available amounts decide whether the pod fits, are considered. Return None for a pod
+        that never preempts.
         """
         if info.spec.preemption_policy == "Never":
-            return
+            return None
         is_evictable = (view.pods.pod_priorities < info.priority) & (view.node >= 0)
         index = view.nodes.index
         placements = view.objects.index(
@@ -127,7 +130,8 @@ class OverReserve:
             of=(view.nodes,),
         )
         if (placements & decided)[view.node[is_evictable]].any():
-            yield Unknown(Dependency(KIND, Effect.ADMITS), Gap(FREED), self.plugin)
+            return Unknown(Dependency(KIND, Effect.ADMITS), Gap(FREED), self.plugin)
+        return None
 
     def compare_published_pods(self, view: Fork) -> PublishedPods:
         """Compare the pods on each node with the pods that its published topology counts.

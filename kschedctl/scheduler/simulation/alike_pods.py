@@ -113,10 +113,11 @@ class AlikePods:
     ) -> tuple[Rows | TiedRows, int]:
         """Return the rows that share the highest score, and the number of feasible rows.
 
-        Without a feasible row, return no rows and 0. `info` is the pod's own PodInfo, because its claims may differ
-        from the claims of the first identical pod. The pods in `nominated`, which are nominated ahead of this pod,
-        count as placed. With `sampling`, only part of the nodes is searched. The best rows are kept for the next call.
-        Raises PluginError if a plugin fails.
+        If no row is feasible, return no rows and 0. With `sampling`, only part of the nodes is searched. Pods in
+        `nominated` count as placed on their nominated nodes. `info` is the PodInfo of the pod itself, because its
+        claims may differ from those of the first identical pod.
+
+        The best rows are kept for the next call. Raises PluginError if a plugin fails.
         """
         if self.hopeless:
             return NO_ROWS, 0
@@ -128,25 +129,34 @@ class AlikePods:
         ranking = self._get_grouped_ranking()
         ranked = self._find_best_rows_in_groups(ranking, info, nominated) if ranking and not sampling else None
         if ranked:
-            self.best_rows, feasible_count = ranked
+            self.best_rows, _feasible_count = ranked
             return ranked
 
-        # The local scores decide alone if no plugin looks at more than a node's own row.
+        # The next best way: the local scores decide alone if no plugin looks at more than a node's own row.
         local = self.local.scores if self.constant_scores is None else self.local.scores + self.constant_scores
         needs_plugins = self.changing_filters or self.fixed_scores or self.changing_scores or self.claims
         if not sampling and not needs_plugins:
-            if nominated:
-                local = self._exclude_nodes_rejecting_for_nominated(local, nominated)
-            feasible_count = int(np.count_nonzero(local >= 0))
-            self.best_rows = (local == local.max()).nonzero()[0] if feasible_count else NO_ROWS
-            return self.best_rows, feasible_count
+            return self._find_best_rows_by_local_scores(local, nominated)
 
-        # Otherwise, run the other plugins on all nodes.
+        # The slowest way: run the other plugins on all nodes.
         rows, total = self._score_rows(local, info, ranking, sampling, nominated)
         if not len(rows):
             return rows, 0
         self.best_rows = rows[(total == total.max()).nonzero()[0]]
         return self.best_rows, len(rows)
+
+    def _find_best_rows_by_local_scores(self, local: Scores, nominated: Delta) -> tuple[Rows, int]:
+        """Return the rows with the highest local score, and the number of feasible rows. Keep the best rows.
+
+        `local` has the scores (N,) of all nodes, which are negative for infeasible nodes. Pods in `nominated` count as
+        placed.
+        """
+        if nominated:
+            local = self._exclude_nodes_rejecting_for_nominated(local, nominated)
+        feasible_count = int(np.count_nonzero(local >= 0))
+        best_rows: Rows = (local == local.max()).nonzero()[0] if feasible_count else NO_ROWS
+        self.best_rows = best_rows
+        return best_rows, feasible_count
 
     def _find_best_rows_in_groups(
         self, ranking: GroupedRanking, info: PodInfo, nominated: Delta

@@ -288,7 +288,7 @@ class QueuedPods:
         Does nothing unless a plugin that rejected a pod is interested in the event or a pod waits at Permit.
         """
         is_interesting = any(
-            self._advice.is_interested(rejector, occurrence.event)
+            self._advice.is_any_rejector_registered(rejector, occurrence.event)
             for rejector in self.scheduling_queue.unschedulable.list_rejectors()
         )
         if is_interesting or self.waits.pods:

@@ -173,8 +173,8 @@ class KustomizeBuild:
 def find_kustomize_builds(files: Collection[str], with_helm: bool = False) -> list[KustomizeBuild]:
     """Return the builds of the kustomizations among the files that are neither components nor bases.
 
-    With ``with_helm``, Kustomize may render charts. Raises UsageError if neither kustomize nor kubectl is installed, or
-    if helm is needed but not installed.
+    If ``with_helm`` is true, Kustomize may render charts. Raises UsageError if neither kustomize nor kubectl is
+    installed, or if helm is needed but not installed.
     """
     command = find_program("--kustomize", ("kustomize", "build"), ("kubectl", "kustomize"))
     folders = [folder for folder in list_folders(files) if find_kustomization(folder)]
@@ -252,7 +252,7 @@ class _UnsafeField(NamedTuple):
 def _find_unsafe_fields(folder: str, top: str, *, with_helm: bool) -> Iterator[_UnsafeField]:
     """Yield the unsafe fields of a folder's kustomization and of all its local bases.
 
-    ``top`` is the folder that charts must not leave. Without ``with_helm`` the fields of charts are not checked.
+    ``top`` is the folder that charts must not leave. If ``with_helm`` is false, the fields of charts are not checked.
     """
     seen: set[str] = set()
     unvisited = [os.path.abspath(folder)]
@@ -307,7 +307,7 @@ def _iter_bases(document: JsonObject) -> Iterator[tuple[str, str]]:
 
 
 def _iter_chart_settings(document: JsonObject) -> Iterator[tuple[str, JsonObject]]:
-    """Yield each mapping with Helm settings, preceded by the prefix of its field names in messages.
+    """Yield the mappings with Helm settings, each with the prefix of its field names in messages.
 
     The mappings are the document if it is a chart generator, the Helm globals, each chart, and the settings of inline
     plugins.
@@ -325,9 +325,10 @@ def _iter_chart_settings(document: JsonObject) -> Iterator[tuple[str, JsonObject
 
 
 def _iter_inline_plugins(fields: JsonObject) -> Iterator[tuple[str, JsonObject]]:
-    """Yield each plugin that a kustomization contains as text, preceded by the prefix of its field names in messages.
+    """Yield the plugins that a kustomization contains as text, each with the prefix of its field names in messages.
 
-    ``fields`` are the kustomization's fields with names in lower case.
+    ``fields`` are the kustomization's fields with names in lower case. Plugins that are given by their path are
+    skipped.
     """
     for key in _PLUGIN_FIELDS:
         for index, entry in enumerate(_as_list(fields.get(key))):

@@ -91,7 +91,7 @@ def _validate_text(data: bytes, file: str) -> None:
 
 
 def decode_utf8(data: bytes, file: str) -> str:
-    """Decode UTF-8 text. Raises InputError, which names the first invalid byte, if this fails."""
+    """Decode UTF-8 text. Raises InputError naming the first byte that is not valid UTF-8."""
     try:
         return data.decode()
     except UnicodeDecodeError as error:

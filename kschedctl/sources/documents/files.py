@@ -217,7 +217,7 @@ class _CountingStream(io.RawIOBase):
 def _iter_regular_files(folder: str, recursive: bool) -> Iterator[str]:
     """Yield the regular files of a folder, sorted by name.
 
-    With ``recursive``, the files of its subfolders follow. Raises InputError if a folder cannot be listed.
+    If ``recursive`` is true, the files of its subfolders follow. Raises InputError if a folder cannot be listed.
     """
     for parent, folders, names in os.walk(folder, onerror=_raise_listing_error):
         folders.sort()

@@ -121,7 +121,7 @@ class EditableText:
     def _build_removal_to_next(self, mapping: yaml.MappingNode, index: int) -> TextEdit:
         """Build the edit that removes a field up to the beginning of the next field.
 
-        Raises NotEditableError if there is no next field, or if a comment would be removed as well.
+        Raises NotEditableError if there is no next field, or if the edit would also remove a comment.
         """
         if index + 1 == len(mapping.value):
             raise NotEditableError("nothing follows that could replace it")
@@ -132,7 +132,7 @@ class EditableText:
     def _build_flow_removal(self, mapping: yaml.MappingNode, index: int) -> TextEdit:
         """Build the edit that removes a field, with its comma, from a mapping in braces.
 
-        Raises NotEditableError if a comment would be removed, too.
+        Raises NotEditableError if the edit would also remove a comment.
         """
         if index + 1 < len(mapping.value):
             return self._build_removal_to_next(mapping, index)

@@ -106,7 +106,7 @@ def connect(access: Access) -> Connection:
 def parse_timeout(duration: str, option: str = "--request-timeout") -> float:
     """Return the seconds of a duration in kubectl's syntax, in which 0 means no limit.
 
-    Raises UsageError, which names the option, if the text is not a duration.
+    Raises UsageError naming the option if the text is not a duration.
 
     >>> parse_timeout("1m30s"), parse_timeout("45"), parse_timeout("0")
     (90.0, 45.0, 0.0)
@@ -212,7 +212,8 @@ def _build_no_cluster_error() -> ClusterError:
 def _choose_context(merged: Any, access: Access, where: str) -> str:
     """Return the name of the context to use: the chosen or current one, or one created for --cluster or --user.
 
-    A created context is added to ``merged``. Raises ClusterError if the context, cluster or user does not exist.
+    A created context is added to ``merged``, the merged kubeconfig. ``where`` names the kubeconfig files in messages.
+    Raises ClusterError if the context, cluster or user does not exist.
     """
     name = access.context or _find_current_context(where)
     contexts = merged.value["contexts"]
@@ -228,6 +229,8 @@ def _choose_context(merged: Any, access: Access, where: str) -> str:
         _require_entry(merged.value["clusters"], access.cluster, noun="cluster")
     if access.user:
         _require_entry(merged.value["users"], access.user, noun="user")
+
+    # Create a context for the chosen cluster and user, with the other fields of the named or current context
     context = dict(entry["context"].value) if entry else {}
     if access.cluster:
         context["cluster"] = access.cluster
@@ -262,9 +265,9 @@ def _describe_choices(entries: list[Any]) -> str:
 def _choose_proxy(host: str, cluster_proxy: str) -> tuple[str | None, str]:
     """Return the proxy URL for a host, or None, and the list of hosts that are reached without a proxy.
 
-    The cluster's own proxy takes precedence, and then the list is empty. Otherwise, both come from the environment. A
-    proxy without a scheme is taken as http, and none is used for the local machine. The choice is not left to the
-    Kubernetes client, because its versions differ. Upstream: Proxy of client-go's rest.Config, and Go's
+    A cluster's own proxy is used for all hosts, so the list is empty. Otherwise, both come from the environment, and
+    the local machine is reached without a proxy. A proxy without a scheme gets the scheme http. The choice is not left
+    to the Kubernetes client, because its versions differ. Upstream: Proxy of client-go's rest.Config, and Go's
     golang.org/x/net/http/httpproxy.
     """
     if cluster_proxy:
@@ -353,11 +356,11 @@ class Credentials:
         return headers
 
     def renew(self, rejected_headers: urllib3.HTTPHeaderDict) -> bool:
-        """Load the credentials again, and return whether they differ from the rejected ones.
+        """Load the credentials again, and return whether they differ from those in ``rejected_headers``.
 
-        If another thread has replaced the rejected ones already, return True at once. Within RENEWAL_SECONDS of the
-        last renewal, return False. Raises ClusterError if the credential plugin fails. Upstream: client-go's exec.go
-        also runs the plugin again after a 401.
+        If another thread has replaced the rejected credentials already, return True at once. Within RENEWAL_SECONDS of
+        the last renewal, return False. Raises ClusterError if the credential plugin fails. Upstream: client-go's
+        exec.go also runs the plugin again after a 401.
         """
         with self._lock:
             if self.build_headers().get("authorization") != rejected_headers.get("authorization"):
@@ -397,7 +400,7 @@ class Credentials:
     def _encode_header(self, value: str, subject: str) -> str:
         """Return the value as a header string that contains its UTF-8 bytes.
 
-        Raises ClusterError, which names ``subject``, if the value contains a control character such as a line break.
+        Raises ClusterError naming ``subject`` if the value contains a control character such as a line break.
         """
         text = value.encode(errors="surrogateescape").decode("latin-1")
         if not _SENDABLE.fullmatch(text):

@@ -67,7 +67,7 @@ def estimate_classic_quantile(q: float, buckets: Iterable[Bucket]) -> float:
 def find_lowest_bucket_limit(q: float, buckets: Iterable[Bucket]) -> float | None:
     """Return the bound of the lowest bucket if the quantile is in it, or None if it is in another bucket.
 
-    In the lowest bucket, the quantile is only known to be at most the bound. Return None, too, if this bucket has no
+    In the lowest bucket, the quantile is only known to be at most the bound. Also return None if this bucket has no
     positive finite bound, or if there are no observations.
     """
     merged = _make_counts_ascending(_merge_buckets_with_equal_bounds(buckets))

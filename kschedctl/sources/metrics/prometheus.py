@@ -72,11 +72,7 @@ def read_prometheus(access: MetricsAccess, url: str, window: int, matchers: str 
     Raises ClusterError if a query fails, or if all queries together take more than ALL_SECONDS. Raises UsageError if
     the URL or the matchers are invalid, and InputError if Prometheus has no metric of kube-scheduler.
     """
-    if matchers and not _MATCHERS.fullmatch(matchers):
-        raise UsageError(f"not label matchers: {matchers[:100]}", where="--prometheus-labels", hint='such as job="x"')
-    if "?" in url or "#" in url:
-        problem = f"not a base URL: {strip_url(url)}"
-        raise UsageError(problem, where="--prometheus", hint="such as http://prometheus:9090")
+    _validate_options(url, matchers)
     histograms: dict[str, dict[Labels, Histogram]] = {}
     numbers: dict[str, dict[Labels, float]] = {}
     unusable = 0
@@ -95,6 +91,7 @@ def read_prometheus(access: MetricsAccess, url: str, window: int, matchers: str 
             unusable += unusable_count
             if samples:
                 break
+
     histograms = {key: value for key, value in histograms.items() if value}
     numbers = {key: value for key, value in numbers.items() if value}
     reading = MetricsReading(strip_url(url), Period.WINDOW, histograms, numbers, float(window), unusable=unusable)
@@ -102,6 +99,15 @@ def read_prometheus(access: MetricsAccess, url: str, window: int, matchers: str 
         hint = "check that it scrapes kube-scheduler; see also --prometheus-labels and --window"
         raise InputError("serves no metrics of kube-scheduler", where=strip_url(url), hint=hint)
     return reading
+
+
+def _validate_options(url: str, matchers: str) -> None:
+    """Raise UsageError if the URL has a query or fragment, or if the label matchers are malformed."""
+    if matchers and not _MATCHERS.fullmatch(matchers):
+        raise UsageError(f"not label matchers: {matchers[:100]}", where="--prometheus-labels", hint='such as job="x"')
+    if "?" in url or "#" in url:
+        problem = f"not a base URL: {strip_url(url)}"
+        raise UsageError(problem, where="--prometheus", hint="such as http://prometheus:9090")
 
 
 def build_metric_query(metric: Metric, name: str, window: int, matchers: str = "") -> str:
@@ -167,7 +173,19 @@ def _build_histograms_by_labels(metric: Metric, samples: list[_Sample]) -> tuple
 
     If there is a native and a classic histogram for the same labels, the native one is returned.
     """
-    # Collect the buckets, sums and counts of classic histograms
+    histograms, unusable = _build_classic_histograms(metric, samples)
+    for sample in samples:
+        if sample.histogram is not None:
+            _, native_histogram = sample.histogram
+            histograms[_get_label_values(metric, sample)] = _build_native_histogram(native_histogram)
+    return histograms, unusable
+
+
+def _build_classic_histograms(metric: Metric, samples: list[_Sample]) -> tuple[dict[Labels, Histogram], int]:
+    """Build the classic histograms of a metric by labels, and count the samples with an invalid value or bound.
+
+    Samples of native histograms are skipped.
+    """
     buckets: dict[Labels, list[Bucket]] = defaultdict(list)
     totals: dict[tuple[Labels, str], float] = {}
     unusable = 0
@@ -185,16 +203,11 @@ def _build_histograms_by_labels(metric: Metric, samples: list[_Sample]) -> tuple
         else:
             totals[labels, part] = value
 
-    # Build the classic histograms, and then the native ones, which replace them
     histograms: dict[Labels, Histogram] = {}
     for labels, label_buckets in buckets.items():
         highest_count = sum(bucket.observations for bucket in label_buckets if bucket.bound == math.inf)
         count = totals.get((labels, COUNT), highest_count)
         histograms[labels] = ClassicHistogram(tuple(label_buckets), count, totals.get((labels, SUM), math.nan))
-    for sample in samples:
-        if sample.histogram is not None:
-            _, native_histogram = sample.histogram
-            histograms[_get_label_values(metric, sample)] = _build_native_histogram(native_histogram)
     return histograms, unusable
 
 

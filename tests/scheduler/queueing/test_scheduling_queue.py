@@ -42,10 +42,10 @@ class ScriptedPlugins:
     def find_gating_plugin(self, pod: QueuedPod) -> str:
         return "SchedulingGates" if pod.position in self.gated else ""
 
-    def is_interested(self, rejectors: Rejectors, event: ClusterEvent) -> bool:
+    def is_any_rejector_registered(self, rejectors: Rejectors, event: ClusterEvent) -> bool:
         return True
 
-    def is_registered(self, event: ClusterEvent) -> bool:
+    def is_any_plugin_registered(self, event: ClusterEvent) -> bool:
         return self.asked
 
     def is_concerned(self, pod: QueuedPod, occurrence: Occurrence) -> bool:

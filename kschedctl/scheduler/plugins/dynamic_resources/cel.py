@@ -135,7 +135,7 @@ def _split_name(name: str, driver: str) -> tuple[str, str]:
 def _convert_attribute(name: str, attribute: DeviceAttribute, *, lists: bool) -> object:
     """Return the CEL value of the attribute called `name`. ``lists`` allows attributes with several values.
 
-    Raises EvaluationError, which names the attribute, for an invalid version or an unsupported type.
+    Raises EvaluationError naming the attribute for an invalid version or an unsupported type.
     """
     try:
         return _convert_attribute_value(attribute, lists=lists)

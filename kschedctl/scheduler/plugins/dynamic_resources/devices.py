@@ -303,7 +303,7 @@ class Devices:
     # -- numbers for equal devices -------------------------------------------------------------------------------
 
     def _build_pooled_devices(self, resource_slice: ResourceSlice) -> tuple[PooledDevice, ...]:
-        """Build the devices of a slice. Raises InputError, which names the slice, for an invalid quantity."""
+        """Build the devices of a slice. Raises InputError naming the slice for an invalid quantity."""
         try:
             return tuple(self._build_pooled_device(resource_slice, device) for device in resource_slice.spec.devices)
         except QuantityError as error:

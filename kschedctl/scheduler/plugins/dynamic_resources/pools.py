@@ -256,8 +256,8 @@ def _build_complete_pool(
 ) -> Pool:
     """Build a pool whose slices are all published. It has the devices of the slices that the node sees.
 
-    With ``partitionable`` (DRAPartitionableDevices), a slice has either shared counters or devices, and devices in
-    `invisible_slices` consume counters as well. If a device name occurs twice or counters are faulty, the pool is
+    If ``partitionable`` (DRAPartitionableDevices) is true, a slice has either shared counters or devices, and devices
+    in `invisible_slices` consume counters as well. If a device name occurs twice or counters are faulty, the pool is
     invalid and has no devices.
     """
     pool_id = visible_slices[0].pool

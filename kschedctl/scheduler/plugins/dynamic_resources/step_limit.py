@@ -66,9 +66,9 @@ class StepLimit:
         """Return whether a search can be skipped that is known to fail, since it needs more than `devices` devices.
 
         Upstream tries sequences of devices until it has tried all of them, finds a reason to stop, or runs out of
-        steps. With ``all_tried``, upstream tries all sequences. They are added to the count of steps, and the result is
-        True. Without it, the result says whether all sequences are within the limit of steps. Raises SearchTimeoutError
-        if ``all_tried`` and the sequences are too many.
+        steps. If ``all_tried`` is true, upstream has no reason to stop early, so all sequences are added to the count
+        of steps, and the result is True. Otherwise, the result says whether all sequences are within the limit of
+        steps. Raises SearchTimeoutError if ``all_tried`` is true and there are too many sequences.
         """
         steps = self._count_device_sequences(devices)
         if all_tried:

@@ -182,8 +182,8 @@ def list_pod_amounts(
 ) -> list[int]:
     """Return how much the pod requests of each of `resources`, computed with the `options`.
 
-    With `nonzero`, a default is assumed for containers without a request for cpu or memory. Node resources that the
-    pod's devices provide are never included.
+    If `nonzero` is true, a default is assumed for containers without a request for cpu or memory. Node resources that
+    the pod's devices provide are never included.
     """
     options = options._replace(dra_node_allocatable=False)
     if nonzero:

@@ -49,10 +49,10 @@ def is_schedulable_after_pod_change(
 ) -> bool:
     """Return whether the pod change may meet the waiting pod's affinity or remove a pod that its anti-affinity forbids.
 
-    A change of another pod without a node is ignored. With `checks_both_ways`, changes of the waiting pod itself and
-    the anti-affinity of a deleted pod are considered, and nominated pods are treated like bound pods. With
-    `one_term_suffices`, a pod is forbidden if it matches any of the anti-affinity terms, otherwise only if it matches
-    all of them. Raises PluginError for terms that cannot be parsed.
+    A change of another pod without a node is ignored. If `checks_both_ways` is true, changes of the waiting pod itself
+    and the anti-affinity of a deleted pod are considered, and nominated pods are treated like bound pods. If
+    `one_term_suffices` is true, a pod is forbidden if it matches any of the anti-affinity terms, otherwise only if it
+    matches all of them. Raises PluginError for terms that cannot be parsed.
     """
     matches_anti_affinity = does_any_term_match if one_term_suffices else do_all_terms_match
     old, new = change.old, change.new
@@ -91,9 +91,9 @@ def is_schedulable_after_node_change(
     """Return whether the node change affects a topology domain of the waiting pod's terms.
 
     A changed node must have entered a domain of an affinity term, or left a domain of an anti-affinity term. A new node
-    must have the label of an affinity term, but any new node is enough if there are anti-affinity terms. Without
-    `compares_with_old_node`, it is enough that the node has the label of some term. Raises PluginError for terms that
-    cannot be parsed.
+    must have the label of an affinity term, but any new node is enough if there are anti-affinity terms. If
+    `compares_with_old_node` is false, it is enough that the node has the label of some term. Raises PluginError for
+    terms that cannot be parsed.
     """
     affinity, anti_affinity = get_required_terms(info)
     new_labels = change.new.metadata.labels

@@ -507,8 +507,9 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
     ) -> Iterator[Rejection]:
         """Yield one rejection of the nodes that are too small for the request, and one of those that are too full.
 
-        Nothing is yielded if the request fits on all nodes, and the first is left out if no node is too small. With
-        `from_devices`, nodes that offer none of the resource pass, because DynamicResources checks their devices.
+        Nothing is yielded if the request fits on all nodes, and the first is left out if no node is too small. If
+        `from_devices` is true, nodes that offer none of the resource pass, because DynamicResources checks their
+        devices.
         """
         column = usage.get_column(name)
         free = column.allocatable - column.used

@@ -15,7 +15,7 @@ from kschedctl.scheduler.framework.events import ChangedObject, frees_room
 from kschedctl.scheduler.framework.extended_resources import find_backing_classes
 from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.snapshot.snapshot import compute_offer
+from kschedctl.snapshot.snapshot import compute_offered_amounts
 
 ANY_OWN_RESIZE_COUNTS = ByVersion(
     "resizes of the rejected pod after which the queueing hint retries the pod",
@@ -30,8 +30,8 @@ def is_schedulable_after_pod_event(
     """Return whether a pod's deletion freed room, or a pod's resize freed a resource that the waiting pod requests.
 
     Resizes are considered only if `resizes` (InPlacePodVerticalScaling) is True, and only of pods with a node or of the
-    waiting pod itself. With `counts_nominated`, deleted pods that were only nominated for a node are considered as
-    well. With `any_own_resize`, any resize of the waiting pod itself is enough.
+    waiting pod itself. If `counts_nominated` is true, deleted pods that were only nominated for a node are considered
+    as well. If `any_own_resize` is true, any resize of the waiting pod itself is enough.
     """
     if change.new is None:  # the pod was deleted
         return frees_room(change.old, counts_nominated=counts_nominated)
@@ -56,11 +56,11 @@ def is_schedulable_after_node_change(info: PodInfo, change: ChangedObject, view:
     `from_devices` (DRAExtendedResource) is True, the node need not offer extended resources that a DeviceClass backs.
     """
     backed = find_backing_classes(view.objects) if from_devices else {}
-    new_offer = compute_offer(change.new)
+    new_offer = compute_offered_amounts(change.new)
     requests = info.incoming_requests
     if new_offer.get(names.PODS, 0) < 1 or any(_iter_missing_resources(requests, new_offer, backed)):
         return False
-    return change.old is None or _does_node_offer_more(requests, compute_offer(change.old), new_offer, backed)
+    return change.old is None or _does_node_offer_more(requests, compute_offered_amounts(change.old), new_offer, backed)
 
 
 def is_schedulable_after_device_class_event(info: PodInfo, change: ChangedObject, view: Fork) -> bool:

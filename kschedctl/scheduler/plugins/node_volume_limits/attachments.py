@@ -59,9 +59,10 @@ def find_attachable_volumes(
 ) -> list[AttachedVolume]:
     """Return the distinct CSI volumes that a pod needs attached, in the order of the pod's volumes.
 
-    With `counts_in_tree`, as on nodes with a CSINode, in-tree volumes are included as CSI volumes. Volumes without a
-    driver or handle are skipped. If the pod `is_new`, NotFoundError is raised for a missing claim, which is otherwise
-    skipped. Raises PluginError for a claim or in-line volume that the pod cannot use.
+    If `counts_in_tree` is true, as on nodes with a CSINode, in-tree volumes are included as CSI volumes. Volumes
+    without a driver or handle are skipped. If `is_new` is true, as for the pod that is being scheduled, NotFoundError
+    is raised for a missing claim. Otherwise, missing claims are skipped. Raises PluginError for a claim or inline
+    volume that the pod cannot use.
     """
     distinct_volumes: dict[AttachedVolume, None] = {}
     for pod_volume in info.spec.volumes:
@@ -91,8 +92,9 @@ def find_claim_of_volume(
 ) -> PersistentVolumeClaim | None:
     """Return the claim that a volume of the pod uses, or None if the volume uses no claim.
 
-    If the claim is missing, raise NotFoundError for a pod that `is_new`, and return None for other pods. Raises
-    PluginError for a claim without a name, and for an ephemeral volume's claim that belongs to another pod.
+    For a missing claim, raise NotFoundError if `is_new` is true, as for the pod that is being scheduled, and otherwise
+    return None. Raises PluginError for a claim without a name, and for an ephemeral volume's claim that belongs to
+    another pod.
     """
     claim_volume = find_claim_volume(info.pod, volume)
     if claim_volume is None:
@@ -111,7 +113,7 @@ def find_claim_of_volume(
 
 
 def _translate_inline_volume(volume: Volume, listers: Listers) -> AttachedVolume | None:
-    """Return the CSI volume that an in-line in-tree volume is migrated to, or None if it is not migrated.
+    """Return the CSI volume that an inline in-tree volume is migrated to, or None if it is not migrated.
 
     Raises PluginError if the volume cannot be translated.
     """
@@ -173,7 +175,7 @@ VolumesOfPod = Callable[[PodInfo, Listers], list[AttachedVolume]]
 def find_csi_volumes(info: PodInfo, listers: Listers) -> list[AttachedVolume]:
     """Return the distinct volumes of a running pod that count as CSI volumes, including in-tree volumes.
 
-    Missing claims are skipped. Raises PluginError for a claim or in-line volume that the pod cannot use.
+    Missing claims are skipped. Raises PluginError for a claim or inline volume that the pod cannot use.
     """
     return find_attachable_volumes(info, listers, counts_in_tree=True, is_new=False)
 

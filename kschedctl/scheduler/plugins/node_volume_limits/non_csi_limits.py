@@ -73,8 +73,9 @@ PROVISIONERS = frozenset(disks.provisioner for disks in ALL_KINDS)
 def find_disks_of_pod(info: PodInfo, listers: Listers, *, is_new: bool) -> list[AttachedVolume]:
     """Return the distinct in-tree disks that a pod needs, in the order of the pod's volumes.
 
-    A disk that is not provisioned yet has its claim as handle. A missing claim is skipped unless the pod `is_new`. For
-    a new pod, it raises NotFoundError. Raises PluginError for a claim that the pod cannot use.
+    A disk that is not provisioned yet has its claim as handle. If `is_new` is true, as for the pod that is being
+    scheduled, NotFoundError is raised for a missing claim. Otherwise, missing claims are skipped. Raises PluginError
+    for a claim that the pod cannot use.
     """
     return list(dict.fromkeys(_iter_disks(info, listers, is_new=is_new)))
 
@@ -88,9 +89,9 @@ def find_disks_of_running_pod(info: PodInfo, listers: Listers) -> list[AttachedV
 
 
 def _iter_disks(info: PodInfo, listers: Listers, *, is_new: bool) -> Iterator[AttachedVolume]:
-    """Yield the in-tree disks of the pod's in-line volumes and claims.
+    """Yield the in-tree disks of the pod's inline volumes and claims.
 
-    Raises NotFoundError if the pod `is_new` and a claim is missing. Raises PluginError for a claim that the pod cannot
+    Raises NotFoundError if `is_new` is true and a claim is missing. Raises PluginError for a claim that the pod cannot
     use.
     """
     for volume in info.spec.volumes:

@@ -347,7 +347,7 @@ def is_schedulable_after_csi_node_updated(info: PodInfo, change: ChangedObject, 
 def is_schedulable_after_attachment_deleted(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
     """Return whether the deleted attachment may belong to a driver that the pod needs.
 
-    Every attachment may if the pod has a claim, or an in-line volume that cannot be translated to CSI.
+    Every attachment may if the pod has a claim, or an inline volume that cannot be translated to CSI.
     """
     for volume in info.spec.volumes:
         if volume.persistent_volume_claim is not None:
@@ -361,7 +361,7 @@ def is_schedulable_after_attachment_deleted(info: PodInfo, change: ChangedObject
 
 
 def _is_translatable(volume: Volume, field: str) -> bool:
-    """Return whether the in-line volume, whose source is in this field, can be translated to a CSI volume."""
+    """Return whether the inline volume, whose source is in this field, can be translated to a CSI volume."""
     try:
         translate_handle(getattr(volume, field))
     except TranslationError:

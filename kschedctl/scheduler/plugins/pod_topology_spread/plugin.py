@@ -108,7 +108,7 @@ class PodTopologySpreadArgs(PluginArgs, frozen=True):
     def validate(self, gates: FeatureGates) -> Iterator[str]:
         """Yield the errors in defaultingType and in each default constraint.
 
-        A constraint with the topologyKey and whenUnsatisfiable of an earlier constraint is an error, too.
+        It is also an error if two constraints have the same topologyKey and whenUnsatisfiable.
         """
         if self.defaulting_type not in ("System", "List"):
             yield not_supported("defaultingType", self.defaulting_type, ("System", "List"))

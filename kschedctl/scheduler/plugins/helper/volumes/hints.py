@@ -129,7 +129,7 @@ def is_schedulable_after_csi_node_change(info: PodInfo, change: ChangedObject, v
 
 
 def is_schedulable_after_csi_driver_change(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-    """Return whether the driver of an in-line volume of the pod stopped publishing its free capacity."""
+    """Return whether the driver of an inline volume of the pod stopped publishing its free capacity."""
     drivers = {volume.csi.driver for volume in info.spec.volumes if volume.csi is not None}
     if change.new.metadata.name not in drivers:
         return False
@@ -183,7 +183,7 @@ def iter_volume_zone_events(gates: FeatureGates) -> Iterator[ClusterEventWithHin
 
 
 def _does_pod_use_claim(info: PodInfo, claim: PersistentVolumeClaim, *, ephemeral: bool) -> bool:
-    """Return whether a volume of the pod uses the claim. Ephemeral volumes are considered only with `ephemeral`."""
+    """Return whether a volume of the pod uses the claim. Ephemeral volumes count only if `ephemeral` is true."""
     if claim.metadata.namespace != info.namespace:
         return False
     for claim_volume in iter_claim_volumes(info.pod):

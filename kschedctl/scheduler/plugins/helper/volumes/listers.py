@@ -143,7 +143,7 @@ class Listers:
     def counts_as_csi(self, plugin: InTreePlugin | None) -> bool:
         """Return whether the plugin's volumes count as volumes of its CSI driver on nodes that migrated the plugin.
 
-        Return False for None. Portworx counts only with `migrates_portworx`.
+        Return False for None. Volumes of Portworx count only if `migrates_portworx` is true.
         """
         return plugin is not None and plugin.enabled and (self.migrates_portworx or plugin.name != PORTWORX)
 
@@ -313,8 +313,8 @@ def require_owner(pod: Pod, claim: PersistentVolumeClaim) -> None:
 def get_usable_claim(info: PodInfo, listers: Listers, name: str, *, ephemeral: bool) -> PersistentVolumeClaim:
     """Return the claim with this name in the pod's namespace, after checking that the pod can use it.
 
-    Raises NotFoundError if the claim does not exist. Raises PluginError if the claim is lost or being deleted, or if it
-    is `ephemeral` but was created for another pod.
+    Raises NotFoundError if the claim does not exist. Raises PluginError if the claim is lost or being deleted. If
+    `ephemeral` is true, PluginError is also raised if the claim was created for another pod.
     """
     try:
         claim = listers.get_claim(info.namespace, name)
@@ -383,7 +383,7 @@ def _parse_storage(resources: Resources, kind: str, name: str) -> Quantity | Non
 
 
 def parse_size(text: str | int | float, kind: str, name: str) -> Quantity:
-    """Parse a quantity of an object. Raises InputError, which names the object, if it is invalid."""
+    """Parse a quantity of an object. Raises InputError naming the object if the quantity is invalid."""
     try:
         return parse_quantity(str(text).strip())
     except QuantityError as error:
