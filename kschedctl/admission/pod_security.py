@@ -601,5 +601,5 @@ def _get_standard_version(labels: Mapping[str, str], mode: str) -> str:
 
 
 def extract_pod(kind: str, obj: JsonObject) -> JsonObject:
-    """Return the pod or pod template of an object, or an empty document if it has none."""
+    """Return the pod or pod template of an object of this kind, or an empty document if it has none."""
     return object_at(obj, *POD_TEMPLATE_PATHS[kind]) if kind in POD_TEMPLATE_PATHS else {}

@@ -226,9 +226,9 @@ class ScaleDownPlan:
         }
 
     def collect_binding_minimum_sizes(self) -> dict[str, int]:
-        """Return the group's minimum size for each started node that stays because of this minimum, by node name.
+        """Return, by node name, the group's minimum size for each started node of a group that may not shrink.
 
-        A node stays because of the minimum if its group is not larger than its minimum size.
+        A group may not shrink if its target size is not above its minimum size.
         """
         groups = self.loop.groups.of_node
         started_groups = {node.metadata.name: groups.get(node.metadata.name) for node in self._list_started_nodes()}

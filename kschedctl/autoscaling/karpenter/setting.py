@@ -452,7 +452,7 @@ class KarpenterSetting:
         )
 
     def _build_run_settings(self, topology: RunTopology, *, strict_reservations: bool) -> RunSettings:
-        """Build the settings that all NodeClaims of a run share."""
+        """Build the settings that all NodeClaims of a run share. ``strict_reservations`` is one of them."""
         return RunSettings(
             topology,
             Reservations(self._reservation_capacities),

@@ -390,7 +390,10 @@ def build_loop(loop: Loop) -> Run:
 
 
 def build_binding(slot: int, initial: Run, result: Run) -> Run:
-    """Build the function for a comprehension that only gives a name to a value, as ``cel.bind`` does."""
+    """Build the function for a comprehension that only gives a name to a value, as ``cel.bind`` does.
+
+    The value is put into ``slot``, and computed when it is first read.
+    """
 
     def run(frame: Frame) -> Value:
         frame[slot] = DeferredAccumulator(initial)
@@ -400,7 +403,7 @@ def build_binding(slot: int, initial: Run, result: Run) -> Run:
 
 
 def _should_continue_loop(condition: Run, frame: Frame) -> bool:
-    """Return whether the loop goes on. It ends only if the condition is false, not if evaluating it fails."""
+    """Return whether the loop continues. It ends only if the condition is false, not if evaluating it fails."""
     try:
         return condition(frame) is not False
     except CelError:

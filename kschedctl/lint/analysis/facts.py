@@ -230,7 +230,7 @@ class ClusterFacts:
         return framework
 
     def replay_cycle(self, workload: Workload, view: Fork | None = None) -> Cycle | None:
-        """Run a scheduling cycle for one pod of the workload, by default on the cluster as it is.
+        """Run a scheduling cycle for one pod of the workload on ``view``, by default the cluster as it is.
 
         Returns None if `find_framework` finds no profile for the workload.
         """
@@ -291,7 +291,7 @@ class ClusterFacts:
         return cycle.error is None and verdict is not None and bool(verdict.rejected.all())
 
     def is_cluster_full_after_placing(self, workload: Workload, rows: Rows) -> bool:
-        """Return whether no node has room for another of the workload's pods once there is one on each of `rows`.
+        """Return whether no node has room for another pod of the workload once each node in `rows` runs one.
 
         Other pods are ignored, except static pods and pods of DaemonSets. Returns False if no profile schedules the
         workload, or if the replay fails.

@@ -218,7 +218,7 @@ def _split_file_into_renders(subjects: Sequence[Subject]) -> list[Sequence[Subje
 def _find_render_start(subjects: Sequence[Subject], begin: int, index: int) -> int:
     """Return the index of the first object of the Helm render that contains the object at ``index``.
 
-    Without Helm, this is the object itself.
+    Only objects after the one at ``begin`` are considered. Without Helm, this is the object itself.
     """
     while index - 1 > begin and _follows_in_render(subjects[index - 1], subjects[index]):
         index -= 1

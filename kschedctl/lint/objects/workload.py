@@ -335,7 +335,7 @@ def _advise_on_quotes(message: str, value: object) -> str:
 
 
 def with_replica_limits(workload: Workload, min_replicas: int, max_replicas: int) -> Workload:
-    """Return the workload with the limits of an autoscaler."""
+    """Return the workload with the minimum and maximum number of replicas of an autoscaler."""
     return replace(workload, min_replicas=min_replicas, max_replicas=max_replicas)
 
 

@@ -128,7 +128,7 @@ def _count_unlinted_gang_members(context: LintContext, namespace: str, name: str
 
 
 def find_claims_without_devices(context: LintContext) -> Iterator[Problem]:
-    """Find resource claims that do not exist, and claims for devices that no node has, even if all devices were free.
+    """Find resource claims that do not exist, and claims for devices that no node has even if all devices are free.
 
     A replay confirms the latter. Finds nothing unless all claims, classes and devices of the cluster are known.
     """

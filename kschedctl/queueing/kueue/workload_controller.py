@@ -337,7 +337,8 @@ class WorkloadController:
     ) -> WorkloadCondition | None:
         """Return the new condition QuotaReserved of a Workload without quota, or None if it does not change.
 
-        Without the gate UnadmittedWorkloadsObservability, only queues that admit nothing cause a condition. Upstream:
+        ``name`` is the name of the ClusterQueue, which may not exist. Without the gate
+        UnadmittedWorkloadsObservability, only queues that admit nothing cause a condition. Upstream:
         syncQuotaReservedFalseCondition.
         """
         blocker = self._find_queue_blocker(workload, local_queue, name, cluster_queue)
@@ -396,7 +397,8 @@ class WorkloadController:
     ) -> tuple[str, str] | None:
         """Return the reason and the message that explain why a Workload's LocalQueue or ClusterQueue admits nothing.
 
-        Return None if both are active. Upstream: getQueueBlocker.
+        ``name`` is the name of the ClusterQueue, which may not exist. Return None if both are active. Upstream:
+        getQueueBlocker.
         """
         if local_queue is None:
             return _MISCONFIGURED, f"LocalQueue {workload.queue_name} doesn't exist"
@@ -413,8 +415,8 @@ class WorkloadController:
     ) -> None:
         """Evict a Workload with quota if its admission checks failed or its queue is stopped.
 
-        An admitted Workload is evicted only if its queue is drained. A Workload that is not admitted loses its quota if
-        its queue is stopped or does not exist.
+        ``name`` is the name of the ClusterQueue, which may not exist. An admitted Workload is evicted only if its queue
+        is drained. A Workload that is not admitted loses its quota if its queue is stopped or does not exist.
         """
         if self._evict_by_admission_checks(workload):
             return

@@ -183,9 +183,10 @@ class WorkloadState:
 
 
 def read_workload(stored: KueueWorkload, adjusted: tuple[KueuePodSet, ...], priority: int) -> WorkloadState:
-    """Read a Workload from the API. ``adjusted`` are its pod sets with overhead and default requests filled in.
+    """Read a Workload from the API.
 
-    Raises InputError if a time is malformed, and QuantityError if a quantity is.
+    ``adjusted`` are its pod sets with overhead and default requests filled in, and ``priority`` is its resolved
+    priority. Raises InputError if a time is malformed, and QuantityError if a quantity is malformed.
     """
     metadata, spec, status = stored.metadata, stored.spec, stored.status
     return WorkloadState(

@@ -406,5 +406,5 @@ def _iter_cluster_label_sets(context: LintContext, cluster: Cluster) -> Iterator
 
 
 def _build_label_set(kind: str, metadata: ObjectMeta) -> _LabelSet:
-    """Build the label set of a cluster's object."""
+    """Build the label set of a cluster's object from its kind and metadata."""
     return _LabelSet(Subject(kind, metadata.name, metadata.namespace), _WORKLOAD_LABELS, metadata.labels)

@@ -160,7 +160,7 @@ _WITHOUT_DOMAIN = {"nvidia/gpu": "nvidia.com/gpu", "amd/gpu": "amd.com/gpu", "in
 
 
 def find_amounts_with_wrong_unit(workload: Workload) -> Iterator[Problem]:
-    """Find requests and limits whose amount is plausible only with another unit, or with an added unit."""
+    """Find requests and limits whose unit is probably wrong or missing, judged by the amount."""
     for path, amounts in iter_requests_and_limits(workload):
         for name, text in amounts.items():
             fault = _describe_wrong_unit(name, text, amounts)
@@ -223,7 +223,7 @@ def _suggest_amount_with_unit(name: str, text: str | int | float) -> str:
 
 
 def find_oversized_init_containers(workload: Workload) -> Iterator[Problem]:
-    """Find init containers whose request is large and many times what all later containers request together.
+    """Find init containers with a large request that is many times the total request of all later containers.
 
     Amounts that look like a wrong unit are left out, and so are pods with resources at pod level.
     """

@@ -363,7 +363,7 @@ TS_DOMAIN_WITHOUT_ROOM = Rule(
 
 
 def _describe_full_domain(context: LintContext, spread: HardSpread, rows: list[Row], replicas: int) -> str:
-    """Describe how many of the replicas find a node, and the domain with the fewest of them, which limits the others.
+    """Describe how many of the replicas find a node, and which domain got the fewest and thereby limits the others.
 
     ``rows`` are the rows of the nodes on which replicas were placed. Returns "" if the constraint limits no domain.
     """

@@ -396,7 +396,7 @@ class TopologySnapshot:
         return counts
 
     def _compute_remaining_capacity(self, assumed: AssumedUsage, *, assume_empty: bool) -> dict[str, Counts]:
-        """Return, by resource, what is left of each leaf's capacity (leaves,) after the assumed usage.
+        """Return each leaf's free capacity minus the assumed usage, as an array (leaves,) for each resource.
 
         The usage of Workloads is subtracted as well, unless ``assume_empty`` is set.
         """

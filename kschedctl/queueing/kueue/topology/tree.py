@@ -276,7 +276,7 @@ class DomainCapacities:
         return copy
 
     def at_level(self, level: int) -> LevelCapacities:
-        """Return the arrays of a level. They are outdated once `sum_up_levels` computes the level anew."""
+        """Return the arrays of a level. They are outdated once `sum_up_levels` has recomputed the level."""
         return LevelCapacities(
             pods=self.pods[level],
             slices=self.slices[level],
