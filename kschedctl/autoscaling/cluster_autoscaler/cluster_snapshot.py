@@ -274,7 +274,7 @@ class ClusterSnapshot:
     def find_accepting_nodes(self, position: Position) -> Bools | None:
         """Return a mask (M,), over all nodes of the universe, of the existing uncordoned nodes that accept a pod.
 
-        Return None if whether a node accepts the pod depends on pods on other nodes.
+        Return None if it depends on pods on other nodes whether a node accepts the pod.
         """
         view, view_rows = self._get_current_view()  # (M,) the node's row in the view, negative if it does not exist
         feasible = Placements(view).find_feasible_mask(self.framework, position)

@@ -111,7 +111,7 @@ class ScaleDownPlan:
 
     @cached_property
     def targets(self) -> dict[str, int]:
-        """Group -> its target size, after any scale-up of the same loop."""
+        """The target size of each group, after any scale-up of the same loop."""
         return {group.id: self.grown.get(group.id, group.target) for group in self.loop.groups.all}
 
     @cached_property
