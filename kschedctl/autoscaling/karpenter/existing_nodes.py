@@ -59,7 +59,7 @@ class ExistingColumns:
 
     @cached_property
     def rows(self) -> dict[str, int]:
-        """Node name -> row."""
+        """The row of each node, by the node's name."""
         return {node.state.name: row for row, node in enumerate(self.existing)}
 
     @cached_property
@@ -137,7 +137,7 @@ class RunNodes:
             if requirements is not None:
                 node.add_pod(data, requirements, topology)
                 self._used[row] = node
-                self._subtract_room(row, data)
+                self._subtract_requests_from_room(row, data)
                 return True
         return False
 
@@ -158,7 +158,7 @@ class RunNodes:
         possible &= self._is_included & columns.rooms.mask_fitting_rows(data.amounts, self._room)
         return possible if movable else possible & ~columns.settling
 
-    def _subtract_room(self, row: int, data: PodData) -> None:
+    def _subtract_requests_from_room(self, row: int, data: PodData) -> None:
         """Subtract the pod's requests from the available amounts of the node in a row."""
         for name, amount in data.amounts.items():
             if name in self.columns.rooms.names:

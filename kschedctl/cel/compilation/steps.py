@@ -210,9 +210,10 @@ def charge_call(frame: Frame, cost: costs.Cost, arguments: Sequence[Value]) -> N
 
 
 def build_dispatcher(overloads: list[tuple[Callable[..., bool] | None, Overload]]) -> Callable[..., Value]:
-    """Build a function that calls the first overload that accepts the values.
+    """Build a function that calls the first overload whose guard accepts the values.
 
-    The first overload's implementation itself is returned if it needs no test, or if it tests the types itself.
+    An overload without a guard accepts all values. If the first overload has no guard, or its implementation tests the
+    types itself, return that implementation as it is.
     """
     first_guard, first_overload = overloads[0]
     first = first_overload.implementation
@@ -221,9 +222,9 @@ def build_dispatcher(overloads: list[tuple[Callable[..., bool] | None, Overload]
         return first
 
     def call(*values: Value) -> Value:
-        """Call the first overload that fits the values. Raises CelError if none does."""
-        for fits, overload in overloads:
-            if fits is None or fits(*values):
+        """Call the first overload that accepts the values. Raises CelError if none does."""
+        for guard, overload in overloads:
+            if guard is None or guard(*values):
                 assert overload.implementation is not None
                 return overload.implementation(*values)
         raise CelError(NO_SUCH_OVERLOAD)

@@ -50,7 +50,7 @@ def format_go_float(value: float) -> str:
     sign, digits, power = _split_into_digits_and_power(value)
     if digits == "0":
         return f"{sign}0"
-    if -4 <= power < 6:
+    if -4 <= power < 6:  # as in Go, other powers are written as an exponent
         return sign + _format_positional(digits, power)
     mantissa = f"{digits[0]}.{digits[1:]}" if len(digits) > 1 else digits
     return f"{sign}{mantissa}e{power:+03d}"

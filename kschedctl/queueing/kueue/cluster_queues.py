@@ -448,8 +448,8 @@ class QueueCache:
         inactive = set()
         for name, queue in self.queues.items():
             parent = queue.node.parent
-            is_in_circle = parent is not None and parent.name in self.cohorts_with_cyclic_parents
-            if queue.status != QueueStatus.ACTIVE or is_in_circle:
+            is_below_cycle = parent is not None and parent.name in self.cohorts_with_cyclic_parents
+            if queue.status != QueueStatus.ACTIVE or is_below_cycle:
                 inactive.add(name)
                 continue
             node = _copy_quota(QuotaNode(name, queue.node.quotas, queue.node.weight), queue.node)
