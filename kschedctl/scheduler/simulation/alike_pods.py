@@ -161,10 +161,10 @@ class AlikePods:
     def _find_best_rows_in_groups(
         self, ranking: GroupedRanking, info: PodInfo, nominated: Delta
     ) -> tuple[Rows | TiedRows, int] | None:
-        """Find the rows with the highest score by judging one example of each group of equivalent nodes.
+        """Return the rows with the highest score and the number of feasible rows, judging one example of each group.
 
-        Return these rows and the number of feasible rows. Return None if every node has to be judged because of
-        nominated pods or claims. Also return None if these reject other nodes so often that groups do not pay.
+        A group consists of equivalent nodes. Return None if every node has to be judged because of nominated pods or
+        claims. Also return None if these reject other nodes so often that groups do not pay.
         """
         rejected: Bools | bool = False
         if nominated:
@@ -231,7 +231,7 @@ class AlikePods:
         return RowAnswers.from_plugins(self._consulted_plugins)
 
     def score_feasible_rows(self, info: PodInfo) -> tuple[Rows, Scores]:
-        """Return the feasible rows and the pod's scores there. Scores that are equal on all rows are ignored.
+        """Return the feasible rows and the pod's scores there, without scores that are equal on all rows.
 
         Both arrays are empty if no node is feasible. Raises PluginError if a plugin fails.
         """
@@ -326,14 +326,14 @@ class AlikePods:
         return np.asarray(fits_locally if self._never_fits is None else fits_locally & ~self._never_fits)
 
     def _exclude_nodes_rejecting_for_nominated(self, local: Scores, nominated: Delta) -> Scores:
-        """Return the scores with INFEASIBLE on nodes that have no room in addition to the pods nominated ahead."""
+        """Return the scores with INFEASIBLE on nodes that have no room besides the pods nominated ahead of the pod."""
         crowded = self.local.find_nodes_rejecting_for_nominated(nominated, self.info.priority)
         return np.where(crowded, INFEASIBLE, local) if crowded.any() else local
 
     def is_certain_to_fit(self, row: int, nominated: Delta) -> bool:
-        """Return True only if one of the identical pods surely fits on the row.
+        """Return whether a quick check shows that each of the identical pods fits on the row.
 
-        Return False if it does not fit, or if this quick check cannot tell, for example because a pod in `nominated` is
+        The result is False if they do not fit, or if the check cannot tell, for example because a pod in `nominated` is
         on the row. The caller then needs a full cycle.
         """
         if self.hopeless or self.changing_filters or self.claims:
@@ -454,9 +454,9 @@ class AlikePods:
     def _split_score_plugins(self) -> _ScorePlugins:
         """Split the Score plugins by how often they have to run for the identical pods.
 
-        Scores that are equal on all nodes are added up once. Other scores that pods do not change are computed once,
-        and only normalized again. The remaining plugins run each time. Plugins that read only a node's own row are left
-        out, because `local` has their scores. Raises PluginError if a plugin fails.
+        Scores that are equal on all nodes are added up once. Other scores that do not depend on pods are computed once,
+        and only their normalization is repeated. The remaining plugins run each time. Plugins that read only a node's
+        own row are left out, because `local` has their scores. Raises PluginError if a plugin fails.
         """
         prepares = map_score_preparations(self.framework)
         with_pre_score = {plugin.name for plugin in self.framework.plugins_at("preScore")}
