@@ -296,8 +296,8 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
     def _ignores_all_terms(self, info: PodInfo) -> bool:
         """Return whether the arguments make the scores ignore all terms.
 
-        They do if preferred terms of existing pods are ignored and the pod has no preferred terms. Raises PluginError
-        for terms that cannot be parsed, unless they are ignored.
+        This is the case if the arguments ignore the preferred terms of existing pods and the pod has no preferred
+        terms. Raises PluginError for terms that cannot be parsed, unless they are ignored.
         """
         has_preferred_terms = bool(info.preferred_affinity or info.preferred_anti_affinity)
         if self.args.ignore_preferred_terms_of_existing_pods and not has_preferred_terms:
