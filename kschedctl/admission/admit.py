@@ -383,8 +383,8 @@ def _check_anti_affinity_topology(request: AdmissionRequest) -> None:
             )
 
 
-def _skip(request: AdmissionRequest) -> None:
-    """Do nothing, since the step is run elsewhere."""
+def _skip_step(request: AdmissionRequest) -> None:
+    """Do nothing, for a step that is run elsewhere."""
 
 
 _MUTATING: Sequence[tuple[str, Plugin]] = (
@@ -404,7 +404,7 @@ _MUTATING: Sequence[tuple[str, Plugin]] = (
 _VALIDATING: Sequence[tuple[str, Plugin]] = (
     ("LimitPodHardAntiAffinityTopology", _check_anti_affinity_topology),
     ("LimitRanger", limit_ranger.check_limit_range_bounds),
-    (POD_SECURITY, _skip),  # _AdmissionRun runs it, as it warns
+    (POD_SECURITY, _skip_step),  # _AdmissionRun runs it, as it warns
     ("PodNodeSelector", node_selector.check_node_selector),
     ("PodTolerationRestriction", tolerations.check_toleration_whitelist),
     ("RuntimeClass", classes.check_overhead_matches_class),

@@ -24,7 +24,7 @@ def set_priority(request: AdmissionRequest) -> None:
     """Run the Priority plugin: set the priority and preemption policy of a pod, or the priority of a PodGroup.
 
     A pod that names no class gets the global default class, and the request records this change. Raises
-    NotAdmittedError if the class does not exist or the object sets other values than its class.
+    NotAdmittedError if the class does not exist, or if the object's own values differ from those of its class.
     """
     if request.kind == "PodGroup" and str(request.obj.get("apiVersion", "")).startswith(GROUPS):
         _set_group_priority(request)

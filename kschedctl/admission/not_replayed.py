@@ -82,7 +82,7 @@ def _may_match_object(cluster: Cluster, criteria: MatchResources, obj: CreatedOb
     rules_excluding_all_names = [rule for rule in criteria.exclude_resource_rules if not rule.resource_names]
     if any(_does_rule_match_creation(rule, obj) for rule in rules_excluding_all_names):
         return False
-    return _may_select(criteria.object_selector, obj.labels) and _may_select(
+    return _may_selector_match(criteria.object_selector, obj.labels) and _may_selector_match(
         criteria.namespace_selector, _find_namespace_labels(cluster, obj.namespace)
     )
 
@@ -106,8 +106,8 @@ def _lists_item_or_wildcard(items: Sequence[str], wanted: str) -> bool:
     return ANY in items or wanted in items
 
 
-def _may_select(selector: LabelSelector, labels: Mapping[str, str] | None) -> bool:
-    """Return whether the selector matches the labels or the labels are unknown."""
+def _may_selector_match(selector: LabelSelector, labels: Mapping[str, str] | None) -> bool:
+    """Return whether the selector matches the labels, or the labels are unknown."""
     return labels is None or selector_from_api(selector).matches(labels)
 
 

@@ -576,7 +576,7 @@ def get_enforced_standard(labels: Mapping[str, str]) -> Standard:
     An invalid level counts as the strictest level, an invalid version as the latest one.
     """
     level = labels.get(ENFORCE, LEVELS[0])
-    return Standard(level if level in LEVELS else LEVELS[-1], _get_version(labels, "enforce"))
+    return Standard(level if level in LEVELS else LEVELS[-1], _get_standard_version(labels, "enforce"))
 
 
 def get_warn_standard(labels: Mapping[str, str]) -> Standard:
@@ -588,18 +588,18 @@ def get_warn_standard(labels: Mapping[str, str]) -> Standard:
     level = labels.get(f"{LABEL}warn")
     enforce = labels.get(ENFORCE)
     if level is not None:
-        return Standard(level if level in LEVELS else LEVELS[0], _get_version(labels, "warn"))
+        return Standard(level if level in LEVELS else LEVELS[0], _get_standard_version(labels, "warn"))
     if enforce not in LEVELS[1:]:
         return Standard()
-    return Standard(enforce, _get_version(labels, "warn" if f"{LABEL}warn-version" in labels else "enforce"))
+    return Standard(enforce, _get_standard_version(labels, "warn" if f"{LABEL}warn-version" in labels else "enforce"))
 
 
-def _get_version(labels: Mapping[str, str], mode: str) -> str:
+def _get_standard_version(labels: Mapping[str, str], mode: str) -> str:
     """Return the version that the labels set for a mode, or ``latest`` if it is invalid."""
     version = labels.get(f"{LABEL}{mode}-version", LATEST)
     return version if _VERSION.fullmatch(version) else LATEST
 
 
 def extract_pod(kind: str, obj: JsonObject) -> JsonObject:
-    """Return the pod or pod template of an object, or an empty document if it has none."""
+    """Return the pod or pod template of an object of this kind, or an empty document if it has none."""
     return object_at(obj, *POD_TEMPLATE_PATHS[kind]) if kind in POD_TEMPLATE_PATHS else {}

@@ -216,7 +216,7 @@ def compute_quota_usage(request: AdmissionRequest) -> Quantities:
 
 
 def compute_pod_quota_usage(requests: Quantities, limits: Quantities) -> Quantities:
-    """Return the amounts that a pod or container uses of quotas.
+    """Return how much of a quota's resources a pod or container with these requests and limits uses.
 
     The keys are the resource names of quotas, such as `requests.cpu`.
     """

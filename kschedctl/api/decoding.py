@@ -82,7 +82,7 @@ class TypeMismatch(NamedTuple):
 
 
 def locate_mismatch(document: object, error: msgspec.ValidationError) -> TypeMismatch:
-    """Find the path of the value that msgspec rejected.
+    """Return msgspec's message and the path of the value that it rejected.
 
     For the key of a map, msgspec writes only ``[...]``. The keys are therefore searched for a value of the rejected
     type. If none is found, the path ends at the map.

@@ -55,7 +55,11 @@ def text_at(value: Json, *path: str | int) -> str:
 def drop_nulls(value: object) -> Any:
     """Return a copy of the value without null fields at any depth, which the API treats as absent."""
     if isinstance(value, _OBJECTS):
-        return {k: v if isinstance(v, _SCALARS) else drop_nulls(v) for k, v in value.items() if v is not None}
+        return {
+            key: inner if isinstance(inner, _SCALARS) else drop_nulls(inner)
+            for key, inner in value.items()
+            if inner is not None
+        }
     if isinstance(value, list | tuple):
-        return [v if isinstance(v, _SCALARS) else drop_nulls(v) for v in value]
+        return [inner if isinstance(inner, _SCALARS) else drop_nulls(inner) for inner in value]
     return value

@@ -26,6 +26,9 @@ OPERATORS = (*BINARY_OPERATORS, EXISTS, DOES_NOT_EXIST)
 _API_OPERATORS = {"In": IN, "NotIn": NOT_IN, "Exists": EXISTS, "DoesNotExist": DOES_NOT_EXIST}
 _SYMBOLS = {GREATER_THAN: ">", LESS_THAN: "<", IN: " in ", NOT_IN: " notin "}
 
+MAX_NAME_LENGTH = 63
+"""The length of the longest DNS label, label value, or name part of a label key."""
+MAX_SUBDOMAIN_LENGTH = 253
 _NAME = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _VALUE = f"({_NAME})?"
 DNS_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
@@ -222,16 +225,18 @@ def find_label_key_errors(key: str) -> tuple[str, ...]:
     if slash and not prefix:
         errors.append("prefix part must be non-empty")
     elif slash:
-        errors += [f"prefix part {error}" for error in _find_syntax_errors(prefix, 253, DNS_SUBDOMAIN, SUBDOMAIN_ERROR)]
+        prefix_errors = _find_syntax_errors(prefix, MAX_SUBDOMAIN_LENGTH, DNS_SUBDOMAIN, SUBDOMAIN_ERROR)
+        errors += [f"prefix part {error}" for error in prefix_errors]
     if not name:
         errors.append("name part must be non-empty")
-    return (*errors, *(f"name part {error}" for error in _find_syntax_errors(name, 63, _NAME, _NAME_ERROR)))
+    name_errors = _find_syntax_errors(name, MAX_NAME_LENGTH, _NAME, _NAME_ERROR)
+    return (*errors, *(f"name part {error}" for error in name_errors))
 
 
 @lru_cache(maxsize=65536)
 def find_label_value_errors(value: str) -> tuple[str, ...]:
     """Return the reasons why a string is not a valid label value, or ()."""
-    return _find_syntax_errors(value, 63, _VALUE, _VALUE_ERROR)
+    return _find_syntax_errors(value, MAX_NAME_LENGTH, _VALUE, _VALUE_ERROR)
 
 
 def _find_syntax_errors(text: str, limit: int, pattern: str, error: str) -> tuple[str, ...]:

@@ -118,7 +118,7 @@ def _compute_largest_requests(
     infeasible = _is_resize_infeasible(pod)
     largest: Quantities = {}
     if not infeasible:
-        largest = _add_all(device_resources, _compute_peak_of_selected_requests(pod, options, _select_desired_requests))
+        largest = _add_all(device_resources, _compute_peak_requests(pod, options, _select_desired_requests))
     if options.pod_level_resize and status.allocated_resources and status.resources and status.resources.requests:
         _raise_to(largest, parse_quantities(status.allocated_resources))
         _raise_to(largest, parse_quantities(status.resources.requests))
@@ -126,15 +126,19 @@ def _compute_largest_requests(
 
     select_allocated = partial(_select_allocated_requests, infeasible=infeasible)
     select_actuated = partial(_select_actuated_requests, infeasible=infeasible)
-    _raise_to(largest, _add_all(device_resources, _compute_peak_of_selected_requests(pod, options, select_allocated)))
-    _raise_to(largest, _compute_peak_of_selected_requests(pod, options, select_actuated))
+    _raise_to(largest, _add_all(device_resources, _compute_peak_requests(pod, options, select_allocated)))
+    _raise_to(largest, _compute_peak_requests(pod, options, select_actuated))
     return largest
 
 
-def _compute_peak_of_selected_requests(
+def _compute_peak_requests(
     pod: Pod, options: Options, select_requests: Callable[[Container, ContainerStatus | None], Resources]
 ) -> Quantities:
-    """Return the peak of the requests that ``select_requests`` returns for each container and its status."""
+    """Return the most that the pod's containers request at any time, while init containers run or afterwards.
+
+    ``select_requests`` returns the requests to use for a container and its status, which is None if the pod has no
+    status for the container.
+    """
     statuses = {status.name: status for status in (*pod.status.init_container_statuses, *pod.status.container_statuses)}
 
     def parse_requests(container: Container) -> Quantities:

@@ -474,16 +474,16 @@ def _keep_volumes_with_source(pod: Pod) -> tuple[Volume, ...]:
 
 
 def _keep_relevant_conditions(status: PodStatus) -> tuple[Condition, ...]:
-    """Return the conditions that scheduling reads, without the times and texts that differ between similar pods."""
+    """Return the conditions that scheduling or advice reads, without the times and texts specific to one pod."""
     relevant = []
     for condition in status.conditions:
-        if condition.type in KEPT_CONDITIONS and not _is_irrelevant_condition(condition):
+        if condition.type in KEPT_CONDITIONS and not _says_pod_is_scheduled(condition):
             relevant.append(_strip_pod_specific_texts(condition))
     return tuple(relevant)
 
 
-def _is_irrelevant_condition(condition: Condition) -> bool:
-    """Return whether the condition only reports that the pod was scheduled."""
+def _says_pod_is_scheduled(condition: Condition) -> bool:
+    """Return whether the condition only says that the pod was scheduled, which spec.nodeName says as well."""
     return condition.type == "PodScheduled" and condition.status == "True"
 
 

@@ -53,8 +53,8 @@ def admit_priority(pod: Pod, classes: Iterable[PriorityClass], all_classes_known
 
     If `all_classes_known` is false, a pod whose class is not among `classes` is returned unchanged.
 
-    Raises InputError with upstream's message if the API server would deny the pod. It does if the class does not exist,
-    or if the pod sets another priority or preemption policy than its class.
+    Raises InputError with upstream's message if the API server would deny the pod, because its class does not exist, or
+    because its priority or preemption policy differs from that of its class.
     """
     spec = pod.spec
     where = f"Pod {pod.key.lstrip('/')}"

@@ -18,6 +18,7 @@ from kschedctl.errors import InputError
 
 NANO = -9  # powers of ten
 MILLI = -3
+_NANOS_PER_UNIT = 10**-NANO
 INT64_MIN = -(2**63)
 INT64_MAX = 2**63 - 1
 _INT64_DIGITS = 18  # decimal digits that always fit into an int64
@@ -147,13 +148,17 @@ class Quantity:
         Amounts beyond int64 overflow in the same way as in Go.
         """
         shift = self.scale - scale
-        if not self.big:
-            if shift > _INT64_DIGITS:  # overflows whatever the mantissa is
-                return 0
-            scaled = _multiply_by_power_of_ten(self.mantissa, shift)
-            if _is_int64(scaled):
-                return scaled
-            return _wrap_int64(scaled) if shift in _SINGLE_STEP_SHIFTS else 0
+        if self.big:
+            return self._shift_big_to_int64(shift)
+        if shift > _INT64_DIGITS:  # overflows whatever the mantissa is
+            return 0
+        scaled = _multiply_by_power_of_ten(self.mantissa, shift)
+        if _is_int64(scaled):
+            return scaled
+        return _wrap_int64(scaled) if shift in _SINGLE_STEP_SHIFTS else 0
+
+    def _shift_big_to_int64(self, shift: int) -> int:
+        """Return ``mantissa * 10**shift`` of a decimal of any length, rounded and overflowing as in upstream."""
         if shift >= 0:  # on amd64, Go converts a float beyond int64 to the smallest int64
             factor = 10**shift if shift <= _INT64_DIGITS else INT64_MIN
             return _wrap_int64(self.mantissa * factor)
@@ -257,10 +262,10 @@ def _build_big_decimal_quantity(mantissa: int, scale: int, format: Format) -> Qu
     A BinarySI quantity is limited to the largest int64, and one below 1 becomes DecimalSI.
     """
     nanos = _multiply_by_power_of_ten(mantissa, scale - NANO)
-    if format is Format.BINARY_SI and abs(nanos) > INT64_MAX * 10**9:
+    if format is Format.BINARY_SI and abs(nanos) > INT64_MAX * _NANOS_PER_UNIT:
         limited_mantissa = INT64_MAX if nanos > 0 else -INT64_MAX
         return Quantity(limited_mantissa, 0, format, big=True)
-    if format is Format.BINARY_SI and 0 < abs(nanos) < 10**9:
+    if format is Format.BINARY_SI and 0 < abs(nanos) < _NANOS_PER_UNIT:
         format = Format.DECIMAL_SI
     return Quantity(nanos, NANO, format, big=True)
 

@@ -14,6 +14,7 @@ QUOTA_PREFIX = "requests."
 DEVICE_CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
 
 _NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_MAX_PREFIX_LENGTH = 253
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 
@@ -25,7 +26,7 @@ def is_qualified_name(name: str) -> bool:
     prefix, slash, name_part = name.rpartition("/")
     if "/" in prefix:
         return False
-    if slash and (len(prefix) > 253 or not _SUBDOMAIN.fullmatch(prefix)):
+    if slash and (len(prefix) > _MAX_PREFIX_LENGTH or not _SUBDOMAIN.fullmatch(prefix)):
         return False
     return _NAME.fullmatch(name_part) is not None
 
@@ -138,7 +139,7 @@ def describe_amount(name: str, amount: int) -> str:
 def _format_distinguishable(amounts: tuple[int, ...], scale: int) -> tuple[str, ...]:
     """Divide the amounts by ``scale``, and round them to as few digits as distinguish them, but at least three."""
     numbers: tuple[str, ...] = ()
-    for digits in range(3, 19):
+    for digits in range(3, 19):  # 18 digits are more than a float has
         numbers = tuple(round_to_digits(amount / scale, digits) for amount in amounts)
         if len(set(numbers)) == len(set(amounts)):
             break

@@ -10,6 +10,8 @@ from functools import lru_cache
 from kschedctl.errors import InputError
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
+_MAX_SHOWN_LENGTH = 40
+"""The number of characters of an invalid time or duration that messages show. Longer durations are invalid."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -27,7 +29,9 @@ def parse_microseconds(text: str) -> int:
     try:
         return (datetime.fromisoformat(text) - _EPOCH) // timedelta(microseconds=1)
     except (ValueError, TypeError):  # a TypeError means that the time has no offset
-        raise InputError(f"{text[:40]!r} is not a time", hint="RFC 3339, such as 2026-01-31T12:00:00Z") from None
+        raise InputError(
+            f"{text[:_MAX_SHOWN_LENGTH]!r} is not a time", hint="RFC 3339, such as 2026-01-31T12:00:00Z"
+        ) from None
 
 
 def parse_nanoseconds(text: str) -> int:
@@ -81,10 +85,10 @@ def parse_duration(text: str) -> float:
     >>> parse_duration("1m30s"), parse_duration("250ms"), parse_duration("2")
     (90.0, 0.25, 2.0)
     """
-    shown = text[:40]
+    shown = text[:_MAX_SHOWN_LENGTH]
     if re.fullmatch(r"[0-9]{1,12}(\.[0-9]{1,12})?", text):
         seconds = float(text)
-    elif len(text) <= 40 and re.fullmatch(f"({_DURATION.pattern})+", text):
+    elif len(text) <= _MAX_SHOWN_LENGTH and re.fullmatch(f"({_DURATION.pattern})+", text):
         seconds = sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(text))
     else:
         raise InputError(f'"{shown}" is not a duration', hint="such as 30s, 250ms or 2m")

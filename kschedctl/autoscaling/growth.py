@@ -66,7 +66,7 @@ def mark_pod_unschedulable(pod: Pod) -> Pod:
 
 
 def ignore_progress(title: str, total: int) -> Callable[[int], None]:
-    """Begin a task without reporting its progress: the function that is returned does nothing."""
+    """Begin a task without reporting its progress. The returned function does nothing."""
     return lambda done: None
 
 

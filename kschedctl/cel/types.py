@@ -190,7 +190,7 @@ class Unification:
         instantiated = (self.instantiate(parameter, fresh) for parameter in cel_type.parameters)
         return build_type(cel_type.kind, cel_type.name, *instantiated)
 
-    def _bind(self, parameter: Type, cel_type: Type) -> None:
+    def _bind_parameter(self, parameter: Type, cel_type: Type) -> None:
         """Bind a type parameter, so that the binding can be undone."""
         self._trail.append((parameter, self._bound.get(parameter)))
         self._bound[parameter] = cel_type
@@ -239,7 +239,7 @@ class Unification:
         if bound is None:
             if self._occurs_in(parameter, cel_type):
                 return None
-            self._bind(parameter, cel_type)
+            self._bind_parameter(parameter, cel_type)
             return True
         if cel_type == bound:
             return True
@@ -247,7 +247,7 @@ class Unification:
             return False
         general = get_most_general_type(cel_type, bound)
         if not self._occurs_in(parameter, general):
-            self._bind(parameter, general)
+            self._bind_parameter(parameter, general)
         return True
 
     def _occurs_in(self, parameter: Type, cel_type: Type) -> bool:

@@ -217,9 +217,10 @@ def _build_cluster(
 
 
 def _log_unexplained_objects(reading: ReadResult) -> None:
-    """Log which added objects affect the answer without being explained, as counts by kind.
+    """Log how many added objects of each kind affect the answer without being explained.
 
-    Pods and workloads, limits and queues are left out.
+    Pods, workloads, limits and queues are not counted, because they are explained. Nothing is logged if no other
+    objects were added.
     """
     kinds_not_listed = (*POD_HOLDERS, *LIMITS, *QUEUE_KINDS)
     unexplained_objects = {

@@ -79,7 +79,7 @@ class RemovePodsViolatingInterPodAntiAffinity(DeschedulerPlugin[RemovePodsViolat
 
     @cached_property
     def _terms_by_info(self) -> dict[int, list[RepellingTerm]]:
-        """The cache of ``_get_repelling_terms``: number of a PodInfo -> the terms of its pods."""
+        """The cache of ``_get_repelling_terms``: the terms of the pods of each PodInfo, by the PodInfo's number."""
         return {}
 
     def _get_repelling_terms(self, info_number: int) -> list[RepellingTerm]:

@@ -311,7 +311,11 @@ class LowNodeUtilizationArgs(UtilizationArguments, frozen=True):
     eviction_limits: EvictionLimitPerNode | None = None
 
     def validate(self) -> Iterator[ArgumentError]:
-        """Yield the errors in both kinds of thresholds and in the source of actual usage."""
+        """Yield errors for invalid or inconsistent thresholds, and for an invalid source of metrics.
+
+        Both kinds of thresholds need the same resources. Unless they are deviations from the mean, no threshold may be
+        greater than the target threshold of its resource.
+        """
         yield from super().validate()
         yield from validate_percentages("targetThresholds", self.target_thresholds)
         if self.thresholds.keys() != self.target_thresholds.keys():

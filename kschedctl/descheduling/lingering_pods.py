@@ -230,16 +230,17 @@ class RemoveFailedPods(DeschedulerPlugin[RemoveFailedPodsArgs]):
 
     @property
     def _pods_with_configured_reason(self) -> Bools:
-        """The pods with a configured reason of their own or of a container, as a (P,) mask.
+        """The pods whose own status, or that of a container, has a configured reason, as a (P,) mask.
 
-        Without configured reasons, the mask has all pods.
+        If no reasons are configured, all pods are in the mask.
         """
         reasons = self.arguments.reasons
         if not reasons:
-            return np.ones(len(self.seen.moved), np.bool_)
-        has_pod_reason = self.seen.select_infos(lambda pod: bool(pod.status.reason) and pod.status.reason in reasons)
-        has_container_reason = self.seen.measure_containers(self._has_container_reason).astype(np.bool_)
-        return has_pod_reason[self.seen.info] | has_container_reason
+            pod_count = len(self.seen.info)
+            return np.ones(pod_count, np.bool_)
+        infos_with_reason = self.seen.select_infos(lambda pod: bool(pod.status.reason) and pod.status.reason in reasons)
+        pods_with_container_reason = self.seen.measure_containers(self._has_container_reason) > 0
+        return infos_with_reason[self.seen.info] | pods_with_container_reason
 
     def _has_container_reason(self, containers: NotableContainers) -> bool:
         """Return whether a container waits or has terminated for one of the configured reasons."""

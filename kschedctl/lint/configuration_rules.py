@@ -33,6 +33,10 @@ DECISIVE_POINTS = ("filter", "postFilter", "preEnqueue")
 """The extension points at which a plugin keeps pods from nodes, makes room, or gates pods: the first that it has."""
 MIN_FEASIBLE_NODES = 100
 """The minimum number of feasible nodes that kube-scheduler looks for."""
+_LARGE_CLUSTER_NODES = 1000
+"""Only in clusters of more nodes than this, looking for too many feasible nodes is slow."""
+_MAX_RATIO_TO_DEFAULT = 2
+"""More than this many times the default number of feasible nodes are too many."""
 
 
 @dataclass(frozen=True)
@@ -314,9 +318,9 @@ def _find_unsuitable_percentages(
 ) -> Iterator[Problem]:
     """Yield a problem for each percentageOfNodesToScore that has no effect or slows a large cluster down.
 
-    The global value and those of the profiles are checked. It has no effect in a small cluster, or if it is below the
-    minimum number of nodes. It slows a cluster of over 1000 nodes down if more than twice the default number of
-    feasible nodes is searched.
+    The global value and those of the profiles are checked. A value has no effect in a small cluster, or if it stands
+    for fewer nodes than the minimum. It slows a cluster of over 1000 nodes down if the scheduler has to find more than
+    twice the default number of feasible nodes.
     """
     # The global percentage, and those of the profiles
     percentages: list[tuple[Path, int]] = [((), configuration.percentage_of_nodes_to_score)]
@@ -334,7 +338,7 @@ def _find_unsuitable_percentages(
                 f"{percentage}% of {counted(nodes, 'node')} is less than the minimum of {MIN_FEASIBLE_NODES}, which "
                 "applies instead"
             )
-        elif count > 2 * default_count and nodes > 1000:
+        elif count > _MAX_RATIO_TO_DEFAULT * default_count and nodes > _LARGE_CLUSTER_NODES:
             message = (
                 f"the scheduler looks for {counted(count, 'feasible node')} instead of {default_count:,} by default, "
                 "which slows scheduling down"

@@ -243,9 +243,9 @@ class LintContext:
 
     @cached_property
     def autoscaler_by_scaled_workload(self) -> Mapping[Workload, Subject]:
-        """Return the cluster's workloads that linted autoscalers scale, with their replica limits.
+        """Return the linted autoscalers that scale workloads of the cluster, by workload.
 
-        The value is the autoscaler. Workloads that are linted themselves are left out.
+        The workloads have the replica limits of their autoscalers. Workloads that are linted themselves are left out.
         """
         scalers = [item for kind in AUTOSCALERS for item in self.list_linted_objects(kind)]
         if self.cluster is None or not scalers:
@@ -437,12 +437,12 @@ class LintContext:
         ``namespace`` is empty for cluster-scoped kinds. The cluster's own objects always count.
         """
         if not self.variants:
-            return self._list_names(kind, namespace)
+            return self._list_object_names(kind, namespace)
         candidates = self._subjects_by_kind.get((kind, namespace), ())
         coexisting = {other.name for other in candidates if self.variants.can_coexist(subject, other)}
         return coexisting | self._list_cluster_names(kind, namespace)
 
-    def _list_names(self, kind: str, namespace: str) -> set[str]:
+    def _list_object_names(self, kind: str, namespace: str) -> set[str]:
         """Return the names of all objects of a kind in a namespace, from the manifests and from the cluster.
 
         The result is cached.
@@ -474,7 +474,7 @@ class LintContext:
     def find_namespaces(self, kind: str, name: str) -> list[str]:
         """Return the namespaces with manifests of a kind in which an object of this kind and name exists."""
         namespaces = [namespace for subject_kind, namespace in self._subjects_by_kind if subject_kind == kind]
-        return [namespace for namespace in namespaces if name in self._list_names(kind, namespace)]
+        return [namespace for namespace in namespaces if name in self._list_object_names(kind, namespace)]
 
     @cached_property
     def _subjects_by_kind(self) -> dict[tuple[str, str], list[Subject]]:

@@ -287,14 +287,14 @@ class LintScope:
             return self._is_in_namespace
         labels = _collect_labels_by_object(context)
         return lambda subject: (
-            self._is_in_namespace(subject) and self._matches_any([_get_own_labels(subject), labels[subject]])
+            self._is_in_namespace(subject) and self._matches_any_label_set([_get_own_labels(subject), labels[subject]])
         )
 
     def _is_in_namespace(self, subject: Subject) -> bool:
         """Return whether the object is in the namespace of the scope, or the scope has all namespaces."""
         return self.namespace in ("", subject.namespace)
 
-    def _matches_any(self, label_sets: list[Mapping[str, str]]) -> bool:
+    def _matches_any_label_set(self, label_sets: list[Mapping[str, str]]) -> bool:
         """Return whether the selector matches one of the label sets. Without a selector, all match."""
         return self.selector is None or any(map(self.selector.matches, label_sets))
 

@@ -401,29 +401,29 @@ def _build_spread_table(spreads: Sequence[tuple[str, Spread]], title: str) -> Pa
 PODS = "pods"
 
 
-def build_pods_before_and_after(zones: Sequence[PodCount], nodes: Sequence[PodCount], what: str = "") -> Page:
+def build_pods_before_and_after(zones: Sequence[PodCount], nodes: Sequence[PodCount], title_suffix: str = "") -> Page:
     """Build plots of pods by zone, and by the nodes that change most. Return () if no number changes."""
     changed = sorted(nodes, key=lambda node: (-abs(node.after - node.before), node.place))
-    plots = (*build_zone_plot(zones, what), *_build_count_plot("node", changed, what))
-    return section(f"Pods before and after{what}", *plots) if plots else ()
+    plots = (*build_zone_plot(zones, title_suffix), *_build_count_plot("node", changed, title_suffix))
+    return section(f"Pods before and after{title_suffix}", *plots) if plots else ()
 
 
-def build_zone_plot(zones: Sequence[PodCount], what: str = "") -> tuple[Plot, ...]:
+def build_zone_plot(zones: Sequence[PodCount], title_suffix: str = "") -> tuple[Plot, ...]:
     """Build the plot of pods by zone before and after, or nothing if the numbers stay the same."""
     if all(zone.before == zone.after for zone in zones):
         return ()
-    return _build_count_plot("zone", zones, what)
+    return _build_count_plot("zone", zones, title_suffix)
 
 
-def _build_count_plot(unit: str, counts: Sequence[PodCount], what: str) -> tuple[Plot, ...]:
-    """Build the plot of the number of pods in each of the first MAX_PLACES places, before and after.
+def _build_count_plot(unit: str, counts: Sequence[PodCount], title_suffix: str) -> tuple[Plot, ...]:
+    """Build the plot of the number of pods in each of the first MAX_PLACES places, before and after a change.
 
-    ``unit`` is the kind of place, and ``what`` is added to the title.
+    ``unit`` is the kind of place, such as node or zone. ``title_suffix`` is appended to the title.
     """
     amounts = {
         pod_count.place: {"before": pod_count.before, "after": pod_count.after} for pod_count in counts[:MAX_PLACES]
     }
-    return build_bar_plot(f"Pods by {unit}, before and after{what}", (unit, PODS), amounts, len(counts))
+    return build_bar_plot(f"Pods by {unit}, before and after{title_suffix}", (unit, PODS), amounts, len(counts))
 
 
 def build_pools_before_and_after(pools: Sequence[PoolChange], style: Style, fitting: int = 0) -> Page:

@@ -480,7 +480,7 @@ def _find_rules_that_matter(
 
 def _find_matching_infos(view: Fork, term: AffinityTerm) -> Bools:
     """Return a mask over the PodInfos whose pods the term selects."""
-    return find_infos_matching_term(term.with_selected_namespaces(view.namespace_labels, replaced=True), view)
+    return find_infos_matching_term(term.with_selected_namespaces(view.namespace_labels, replace_selector=True), view)
 
 
 def _is_any_pod_selected(view: Fork, terms: Sequence[AffinityTerm], nodes: Bools) -> bool:

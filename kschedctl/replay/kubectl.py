@@ -149,14 +149,25 @@ def render_recreate(key: ObjectKey, before: Struct, after: Struct) -> str:
     return render_recreate_with_patch(key, build_merge_patch(before, after))
 
 
+def _build_comparable_document(obj: Struct) -> JsonObject:
+    """Return the document of an object without its status, and with only labels and annotations as metadata."""
+    document = to_document(obj)
+    document.pop("status", None)
+    document["metadata"] = {
+        "annotations": object_at(document, "metadata", "annotations"),
+        "labels": object_at(document, "metadata", "labels"),
+    }
+    return document
+
+
 def build_merge_patch(before: Struct, after: Struct) -> JsonObject:
-    """Build the merge patch from one object to another, ignoring status and server fields."""
-    old_document = to_document(before)
-    new_document = to_document(after)
-    for document in (old_document, new_document):
-        document.pop("status", None)
-        document["metadata"] = {name: object_at(document, "metadata", name) for name in ("annotations", "labels")}
-    return object_at(build_json_merge_patch(old_document, new_document))
+    """Build the JSON merge patch that turns one object into another.
+
+    The status is ignored, and only labels and annotations of the metadata are compared.
+    """
+    old_document, new_document = _build_comparable_document(before), _build_comparable_document(after)
+    patch = build_json_merge_patch(old_document, new_document)
+    return object_at(patch)  # a patch between two objects is an object
 
 
 def render_copy(key: ObjectKey, name: str) -> str:

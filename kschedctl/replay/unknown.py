@@ -124,7 +124,9 @@ def iter_cycle_uncertainties(cycle: Cycle, framework: Framework) -> Iterator[Unk
     its step limit.
     """
     yield from cycle.consultation.unknown
-    yield from unsure_nominations.iter_cycle_unknown(cycle, framework.without_extenders())
+    nominations_unknown = unsure_nominations.find_cycle_unknown(cycle, framework.without_extenders())
+    if nominations_unknown is not None:
+        yield nominations_unknown
     verdict = cycle.filter.verdicts.get(DynamicResources.name)
     if verdict is None:
         return

@@ -68,7 +68,7 @@ class ClusterObjects:
 
     def __init__(self, cluster: Cluster, indexes: Indexes) -> None:
         self._cluster, self._indexes = cluster, indexes
-        self._replaced: dict[str, list[Struct]] = {}
+        self._replaced: dict[str, list[Struct]] = {}  # by kind, the replacements that `cluster` still has to apply
         self._derived_values: dict[Hashable, AnyObject] = {}
         self._derived_values_by_kind: dict[str, list[Maintained]] = {}
         self.replaced_count = 0
@@ -126,9 +126,10 @@ class ClusterObjects:
         return value
 
     def replace_objects(self, objects: Mapping[str, Sequence[Struct]]) -> None:
-        """Replace objects by the given objects of the same kind and name. Objects with new names are added.
+        """Record replacements for objects of the same kind and name, and notify the values derived from their kinds.
 
-        Values derived from their kinds are notified of each object.
+        `objects` has the replacements by kind. Objects with new names are added. The cluster itself is updated when
+        `cluster` is read next.
         """
         for kind, replacements in objects.items():
             self._replaced.setdefault(kind, []).extend(replacements)

@@ -57,18 +57,18 @@ class AffinityTerm(NamedTuple):
         return in_scope and self.selector.matches(labels)
 
     def with_selected_namespaces(
-        self, namespaces: Mapping[str, Mapping[str, str]], *, replaced: bool = False
+        self, namespaces: Mapping[str, Mapping[str, str]], *, replace_selector: bool = False
     ) -> AffinityTerm:
         """Return the term extended by the names of the namespaces that its namespace selector selects.
 
-        `namespaces` has the labels of each namespace. With `replaced`, the names replace the selector, as Kubernetes
-        documents it. Otherwise the selector is kept, as in upstream since 1.34, where it is later matched against an
-        empty set of labels. A term that selects all namespaces is returned unchanged.
+        `namespaces` maps the names of namespaces to their labels. If `replace_selector` is true, the names replace the
+        selector, which is the documented behavior. Otherwise the selector stays and is later matched against an empty
+        set of labels, as upstream has done since 1.34. A term that selects all namespaces is returned unchanged.
         """
         if self.namespace_selector.selects_everything:
             return self
         selected = {name for name, labels in namespaces.items() if self.namespace_selector.matches(labels)}
-        selector = NOTHING if replaced else self.namespace_selector
+        selector = NOTHING if replace_selector else self.namespace_selector
         return self._replace(namespaces=self.namespaces | selected, namespace_selector=selector)
 
 

@@ -232,9 +232,9 @@ def _decode_distinct_pods(record: _PodRecord) -> list[Pod]:
 
 
 def _decode_columns(record: _PodRecord, count: int) -> PodTextColumns:
-    """Decode the columns of a table with ``count`` pods. Raises ValueError if one of them is invalid.
+    """Decode the columns of a table with ``count`` pods. Raises ValueError if a column is invalid.
 
-    Columns that older snapshots do not have get the same default in every row.
+    A column that older snapshots do not have gets its default value in every row.
     """
     return PodTextColumns(
         uids=_decode_column(record.uids, count),

@@ -39,9 +39,10 @@ class Cluster(cluster.Cluster):
         """Read a cluster from files, folders, dumps and ``-``. Later paths add to earlier ones.
 
         Kinds for which a list was read are complete. All other kinds are unknown, not absent, unless
-        ``assume_complete``. ``config`` is a KubeSchedulerConfiguration or its file. By default, the configuration among
-        the files is used, or else the default configuration. ``kube_version`` is as in from_objects. Raises InputError
-        if a file cannot be read, and ConfigurationError if the configuration is invalid.
+        ``assume_complete`` is true. ``config`` is a KubeSchedulerConfiguration or its file. By default, the
+        configuration among the files is used, or kube-scheduler's default if there is none. ``kube_version`` is as in
+        from_objects. Raises InputError if a file cannot be read, and ConfigurationError if the configuration is
+        invalid.
         """
         from kschedctl.sources.read import load_configuration_file, read_paths  # noqa: PLC0415 - not all clusters are files
 

@@ -33,6 +33,8 @@ from kschedctl.snapshot.pod_info import convert_to_amounts
 from kschedctl.sources.documents.place import Place
 
 T = TypeVar("T")
+_MAX_SHOWN_LENGTH = 253
+"""The number of characters of an invalid name that messages show."""
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -176,11 +178,11 @@ def validate_names(meta: ObjectMeta | PodMeta, get_place: Callable[[], Place], *
         raise get_place().error("required", "metadata.name")
     for field, name in (("name", meta.name), ("namespace", meta.namespace)):
         if "/" in name:
-            raise get_place().error(f'"{name[:253]}" may not contain "/"', f"metadata.{field}")
+            raise get_place().error(f'"{name[:_MAX_SHOWN_LENGTH]}" may not contain "/"', f"metadata.{field}")
 
 
 def validate_stored_names(names: Iterable[str]) -> None:
     """Raise ValueError if a name or namespace in a snapshot contains a slash."""
     invalid_name = next((name for name in names if "/" in name), "")
     if invalid_name:
-        raise ValueError(f'the name "{invalid_name[:253]}" contains "/"')
+        raise ValueError(f'the name "{invalid_name[:_MAX_SHOWN_LENGTH]}" contains "/"')

@@ -268,10 +268,13 @@ class PodItems:
     def _get_pod_spec(
         self, common_spec: PodSpec, item: object, key: tuple[bytes, bytes, bytes], get_place: Callable[[], Place] | None
     ) -> PodSpec:
-        """Return the pod spec of an item, which is built only once per key.
+        """Return the pod spec of an item, building it only once per key.
 
-        Quantities are validated if ``get_place`` is given. Raises InputError for an invalid quantity, and
-        msgspec.ValidationError for any other invalid field.
+        ``common_spec`` holds the fields that are decoded already. The volumes and the remaining fields come from
+        ``item``.
+
+        When a spec is built and ``get_place`` is given, its quantities are validated. Raises InputError for an invalid
+        quantity, and msgspec.ValidationError for any other invalid field.
         """
         if key not in self._specs:
             pod_spec = replace(

@@ -22,6 +22,8 @@ from kschedctl.api.field_errors import (
 from kschedctl.api.labels import (
     DNS_LABEL,
     DNS_SUBDOMAIN,
+    MAX_NAME_LENGTH,
+    MAX_SUBDOMAIN_LENGTH,
     SUBDOMAIN_ERROR,
     find_label_key_errors,
     find_label_value_errors,
@@ -43,7 +45,7 @@ def validate_dns_label(value: str) -> list[str]:
     >>> validate_dns_label("web"), validate_dns_label("a.b")
     ([], ['must not contain dots'])
     """
-    errors = _find_length_errors(value, 63)
+    errors = _find_length_errors(value, MAX_NAME_LENGTH)
     if not re.fullmatch(DNS_LABEL, value):
         errors.append("must not contain dots" if re.fullmatch(DNS_SUBDOMAIN, value) else _LABEL_ERROR)
     return errors
@@ -51,7 +53,7 @@ def validate_dns_label(value: str) -> list[str]:
 
 def validate_dns_subdomain(value: str) -> list[str]:
     """Return the errors of a string as a DNS subdomain, such as the name of a pod, node or class."""
-    errors = _find_length_errors(value, 253)
+    errors = _find_length_errors(value, MAX_SUBDOMAIN_LENGTH)
     return errors if re.fullmatch(DNS_SUBDOMAIN, value) else [*errors, SUBDOMAIN_ERROR]
 
 

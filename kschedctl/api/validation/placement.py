@@ -222,8 +222,8 @@ def validate_match_label_keys(
 ) -> ValidationErrors:
     """Validate the matchLabelKeys of a topology spread constraint.
 
-    Upstream: ValidateMatchLabelKeysAndMismatchLabelKeys. Before 1.34, and without the gate
-    MatchLabelKeysInPodTopologySpreadSelectorMerge, it is ValidateMatchLabelKeysInTopologySpread.
+    Upstream: ValidateMatchLabelKeysAndMismatchLabelKeys or, before 1.34 and without the gate
+    MatchLabelKeysInPodTopologySpreadSelectorMerge, ValidateMatchLabelKeysInTopologySpread.
     """
     selector = constraint.label_selector
     if options.selector_merge:

@@ -167,12 +167,12 @@ def _validate_request_within_limit(name: str, amount: Quantity, limits: Quantiti
 
     Extended resources and huge pages cannot be overcommitted, so their request has to equal the limit.
     """
-    overcommit = is_native(name) and not name.startswith(HUGE_PAGES_PREFIX)
+    can_be_overcommitted = is_native(name) and not name.startswith(HUGE_PAGES_PREFIX)
     limit = limits.get(name)
     if limit is None:
-        if not overcommit:
+        if not can_be_overcommitted:
             yield required((*path, "limits"), "Limit must be set for non overcommitable resources")
-    elif not overcommit and amount != limit:
+    elif not can_be_overcommitted and amount != limit:
         yield invalid((*path, "requests"), str(amount), f"must be equal to {name} limit of {limit}")
     elif amount > limit:
         yield invalid((*path, "requests"), str(amount), f"must be less than or equal to {name} limit of {limit}")

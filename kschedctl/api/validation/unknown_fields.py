@@ -137,7 +137,7 @@ def _map_fields_to_closest_places(kind: str) -> dict[str, str]:
     places: dict[str, str] = {}
     level: list[tuple[str, Path]] = [(kind, ())]
     seen = {kind, "Volume"}  # the sources of volumes have too many common field names
-    while level:
+    while level:  # one level of nesting after the other, so that the closest place of a field is stored first
         for type_name, path in level:
             for name in get_fields_by_type()[type_name]:
                 places.setdefault(name, format_path(path) or "the root of the object")

@@ -92,7 +92,7 @@ class ClusterSnapshot:
         self._order_array: np.ndarray | None = None
         self._view: _ExistingView | None = None
         self._unplaced_infos: dict[int, PodInfo] = {}
-        self._last_filtering: _CachedFiltering | None = None
+        self._cached_filtering: _CachedFiltering | None = None
 
     @classmethod
     def from_cluster(cls, cluster: Cluster, existing: Iterable[str]) -> ClusterSnapshot:
@@ -274,7 +274,7 @@ class ClusterSnapshot:
     def find_accepting_nodes(self, position: Position) -> Bools | None:
         """Return a mask (M,), over all nodes of the universe, of the existing uncordoned nodes that accept a pod.
 
-        Return None if whether a node accepts the pod depends on pods on other nodes.
+        Return None if it depends on pods on other nodes whether a node accepts the pod.
         """
         view, view_rows = self._get_current_view()  # (M,) the node's row in the view, negative if it does not exist
         feasible = Placements(view).find_feasible_mask(self.framework, position)
@@ -302,7 +302,7 @@ class ClusterSnapshot:
             view.nominations = NO_NOMINATIONS, NO_NOMINATIONS
             view_rows = np.where(exists, np.cumsum(exists) - 1, NO_ROW)  # existing nodes are numbered consecutively
             self._view = _ExistingView(view, view_rows)
-            self._last_filtering = None
+            self._cached_filtering = None
         return self._view
 
     def _run_filters(self, position: Position) -> tuple[PreFilterOutcome, FilterOutcome | None]:
@@ -314,16 +314,17 @@ class ClusterSnapshot:
         view, _ = self._get_current_view()
         info_number = view.pods.get_info_number(position)
         change_count = len(view.trail)
-        last = self._last_filtering
-        is_current = last is not None and (last.info_number, last.change_count) == (info_number, change_count)
-        if last is None or not is_current:
-            info = self._get_unplaced_pod_info(position)
-            pre_filter = run_pre_filter(self.framework.plugins_at("preFilter"), info, view)
-            outcome = None
-            if not pre_filter.status.rejected:
-                outcome = Filtering.from_framework(self.framework, pre_filter, info, view).run_filters()
-            last = self._last_filtering = _CachedFiltering(info_number, change_count, pre_filter, outcome)
-        return last.pre_filter, last.outcome
+        cached = self._cached_filtering
+        if cached is not None and (cached.info_number, cached.change_count) == (info_number, change_count):
+            return cached.pre_filter, cached.outcome
+
+        info = self._get_unplaced_pod_info(position)
+        pre_filter = run_pre_filter(self.framework.plugins_at("preFilter"), info, view)
+        outcome = None
+        if not pre_filter.status.rejected:
+            outcome = Filtering.from_framework(self.framework, pre_filter, info, view).run_filters()
+        self._cached_filtering = _CachedFiltering(info_number, change_count, pre_filter, outcome)
+        return pre_filter, outcome
 
     def _get_unplaced_pod_info(self, position: Position) -> PodInfo:
         """Return the pod's PodInfo or, if the pod names a node, the PodInfo of a copy without the node name.

@@ -70,7 +70,7 @@ class Drainability:
         if is_mirror_pod(pod) or is_long_terminating(pod, self.now):
             return DrainAction.IGNORED
         controller_problem = self._find_controller_problem(pod)
-        if controller_problem and not self._is_lifted(pod, controller_problem):
+        if controller_problem and not self._is_obstacle_lifted(pod, controller_problem):
             return controller_problem
         if is_daemon_set_pod(pod):
             return DrainAction.MOVES
@@ -87,7 +87,7 @@ class Drainability:
         Blocking pods are system pods, pods with local volumes or exhausted PodDisruptionBudgets, and pods that nothing
         recreates.
         """
-        obstacles = (reason for reason in self._iter_obstacles(pod) if not self._is_lifted(pod, reason))
+        obstacles = (reason for reason in self._iter_obstacles(pod) if not self._is_obstacle_lifted(pod, reason))
         return next(obstacles, DrainAction.MOVES)
 
     def _iter_obstacles(self, pod: Pod) -> Iterator[str]:
@@ -98,7 +98,7 @@ class Drainability:
         still counts.
         """
         options = self.options
-        if not self._is_replicated(pod):
+        if not self._is_pod_replicated(pod):
             yield NOT_REPLICATED
         if (
             options.skip_nodes_with_system_pods
@@ -115,7 +115,7 @@ class Drainability:
         if self.budgets.forbids_eviction(pod):
             yield NOT_ENOUGH_BUDGET
 
-    def _is_lifted(self, pod: Pod, reason: str) -> bool:
+    def _is_obstacle_lifted(self, pod: Pod, reason: str) -> bool:
         """Return whether this obstacle to moving the pod is treated as removed."""
         return (pod.key, reason) in self.lifted
 
@@ -159,7 +159,7 @@ class Drainability:
             }
         return replicas_by_kind
 
-    def _is_replicated(self, pod: Pod) -> bool:
+    def _is_pod_replicated(self, pod: Pod) -> bool:
         """Return whether a controller recreates the pod.
 
         With ``--skip-nodes-with-custom-controller-pods``, only the kinds in REPLICATED count.

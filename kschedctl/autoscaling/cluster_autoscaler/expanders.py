@@ -152,7 +152,7 @@ class Expanders:
 
 
 def _describe_patterns_needing_re2(priorities: Mapping[int, Sequence[str]]) -> str:
-    """Describe which expressions of the priority expander need RE2, and what follows if RE2 is missing."""
+    """Describe which of the priority expander's expressions cannot be evaluated without RE2, and the consequence."""
     expressions = [
         pattern for patterns in priorities.values() for pattern in patterns if not is_supported(str(pattern))
     ]
@@ -201,7 +201,7 @@ def _parse_priorities(text: str) -> dict[int, list[str]]:
 
 
 def _validate_priority_expression(number: int, pattern: str) -> None:
-    """Raise ValueError if the expression of a priority is invalid."""
+    """Raise ValueError if ``pattern``, an expression of the priority ``number``, is not a valid regular expression."""
     try:
         validate_pattern(pattern)
     except CelError as error:

@@ -42,7 +42,7 @@ class GrowingGroups:
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """Descriptions of what is uncertain about, or invalid in, the node groups and options."""
+        """Descriptions of what is uncertain about the node groups and options, and of their invalid parts."""
         unknown = () if self._node_groups.limits_known else (UNKNOWN_GROUP_LIMITS,)
         faults = (*read_autoscaled_groups(self._node_groups.groups).errors, *self._faults)
         return (*unknown, *self._node_groups.doubts, *self._node_groups.faults, *faults)

@@ -113,7 +113,7 @@ class AutoscalerLoop:
 
     @cached_property
     def positions(self) -> dict[str, Position]:
-        """Pod key -> position in the snapshot's universe."""
+        """The position of each pod in the snapshot's universe, by the pod's key."""
         return self.snapshot.universe.pods.index
 
     def get_pod(self, position: Position) -> Pod:

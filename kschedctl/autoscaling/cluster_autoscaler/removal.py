@@ -96,7 +96,7 @@ class RemovalSimulator:
         this case, or without ``keep``, the node gets all its pods back. Otherwise, the node is removed.
         """
         # The taint only matters to spread constraints that honor taints, so the fork is avoided otherwise.
-        snapshot = self._taint_node(row) if self._has_taint_aware_spreading() else self.snapshot
+        snapshot = self._with_tainted_node(row) if self._has_taint_aware_spreading() else self.snapshot
         for position in all_positions:
             snapshot.remove_pod(position)
         targets = acceptable.copy()
@@ -128,7 +128,7 @@ class RemovalSimulator:
             for constraint in info.spec.topology_spread_constraints
         )
 
-    def _taint_node(self, row: Row) -> ClusterSnapshot:
+    def _with_tainted_node(self, row: Row) -> ClusterSnapshot:
         """Return a fork of the snapshot in which the node has the ToBeDeleted taint."""
         node = self.snapshot.universe.nodes.objects[row]
         taint = Taint(TO_BE_DELETED, str(self.rules.now // 10**6), "NoSchedule")
@@ -187,7 +187,10 @@ class SingleRemovals:
 
     @cached_property
     def _accepting_nodes_by_kind(self) -> dict[int, Bools | None]:
-        """Cache: number of a PodInfo -> the nodes that accept its pods, or None if that depends on other pods."""
+        """The cache of ``_find_accepting_nodes``: the nodes that accept the pods of a PodInfo, by the PodInfo's number.
+
+        The value is None if it depends on pods on other nodes whether a node accepts them.
+        """
         return {}
 
     def find_blocking_pods(self, removals: Mapping[str, AloneRemoval]) -> dict[str, NodeKeepers]:
@@ -254,8 +257,8 @@ class SingleRemovals:
     def _find_accepting_nodes(self, position: Position) -> Bools | None:
         """Return a mask (M,) of the universe's nodes that may receive moved pods and that accept this pod.
 
-        Return None if whether a node accepts the pod depends on pods on other nodes. The result is cached for pods with
-        the same PodInfo.
+        Return None if it depends on pods on other nodes whether a node accepts the pod. The result is cached for pods
+        with the same PodInfo.
         """
         info_number = self._snapshot.universe.pods.get_info_number(position)
         if info_number not in self._accepting_nodes_by_kind:

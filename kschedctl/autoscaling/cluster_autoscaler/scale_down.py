@@ -111,7 +111,7 @@ class ScaleDownPlan:
 
     @cached_property
     def targets(self) -> dict[str, int]:
-        """Group -> its target size, after any scale-up of the same loop."""
+        """The target size of each group, after any scale-up of the same loop."""
         return {group.id: self.grown.get(group.id, group.target) for group in self.loop.groups.all}
 
     @cached_property
@@ -226,9 +226,9 @@ class ScaleDownPlan:
         }
 
     def collect_binding_minimum_sizes(self) -> dict[str, int]:
-        """Return the group's minimum size for each started node that stays because of this minimum, by node name.
+        """Return, by node name, the group's minimum size for each started node of a group that may not shrink.
 
-        A node stays because of the minimum if its group is not larger than its minimum size.
+        A group may not shrink if its target size is not above its minimum size.
         """
         groups = self.loop.groups.of_node
         started_groups = {node.metadata.name: groups.get(node.metadata.name) for node in self._list_started_nodes()}
@@ -280,7 +280,7 @@ class ScaleDownPlan:
         has to wait for pods. Atomic groups are removed as a whole.
         """
         sizes = dict(self.targets)
-        limits = self._build_resource_tracker()
+        limits = self._build_spare_resource_tracker()
         drained = {node.metadata.name for node in self.unneeded if self.removals[node.metadata.name].moves.pods}
 
         # Every reservation charges `sizes` and `limits`. Empty nodes are charged before other nodes.
@@ -295,8 +295,8 @@ class ScaleDownPlan:
         empty = tuple(name for name in removable if name not in drained)
         return RemovedNodes(empty, tuple(name for name in removable if name in drained))
 
-    def _build_resource_tracker(self) -> ResourceTracker:
-        """Build the tracker of how far each resource is above the cluster's minimum."""
+    def _build_spare_resource_tracker(self) -> ResourceTracker:
+        """Build the tracker of how much of each resource can be removed before the cluster's minimum is reached."""
         loop = self.loop
         nodes = [loop.snapshot.universe.nodes.objects[row] for row in loop.snapshot.order]
         group_by_node = {node_name: group.id for node_name, group in loop.groups.of_node.items()}

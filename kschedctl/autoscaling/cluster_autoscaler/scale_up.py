@@ -241,7 +241,7 @@ class ScaleUpRun:
 
     @cached_property
     def limits(self) -> ResourceTracker:
-        """The tracker of what the cluster-wide resource limits still allow, given the existing nodes."""
+        """The tracker of how much of each resource the cluster-wide limits still allow to add to the existing nodes."""
         loop = self.loop
         nodes = [loop.snapshot.universe.nodes.objects[row] for row in loop.snapshot.order]
         group_by_node = {node_name: group.id for node_name, group in loop.groups.of_node.items()}

@@ -95,7 +95,7 @@ class CandidateSearch:
 
     @cached_property
     def pools(self) -> dict[str, NodePool]:
-        """Name -> NodePool."""
+        """The NodePools by name."""
         return {pool.metadata.name: pool for pool in self.setting.cluster.karpenter_node_pools}
 
     def find_candidates(self) -> list[NodeCandidate]:

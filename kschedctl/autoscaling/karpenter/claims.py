@@ -189,7 +189,7 @@ class NewClaim:
         if requirements.have_min_values:
             too_few = self.template.columns.find_unmet_min_values(option_filter.remaining, requirements)
             if too_few and not relax_min_values:
-                return describe_unmet_min_values(too_few) + option_filter.describe_details(data.requests)
+                return describe_unmet_min_values(too_few) + option_filter.describe_filter_criteria(data.requests)
             for key, count in too_few.items():
                 requirements.set_min_values(key, count)
         if not option_filter.remaining.any():
@@ -375,7 +375,7 @@ class _OptionFilter:
         """
         criteria = self.any_compatible, self.any_fits, self.any_offered
         text = _MESSAGES.get(criteria) or self._describe_combined_failure()
-        text += self.describe_details(requests)
+        text += self.describe_filter_criteria(requests)
         is_only_too_large = self.any_compatible and self.any_offered and not self.any_fits
         if is_only_too_large and amounts.get("cpu", 0) >= _MILLION:
             text += " (CPU request >= 1 Million, m vs M typo?)"
@@ -392,7 +392,7 @@ class _OptionFilter:
             return f"no instance type which {_MET} and the required offering had the required resources"
         return "no instance type met the requirements/resources/offering tuple"
 
-    def describe_details(self, requests: Quantities) -> str:
+    def describe_filter_criteria(self, requests: Quantities) -> str:
         """Describe the requirements and resources that the instance types were checked against."""
         return f", requirements={self.requirements}, resources={self._render_requests_with_overhead(requests)}"
 

@@ -305,9 +305,9 @@ class Consolidation:
         return ""
 
     def _restrict_spot_replacement(self, offer: ReplacementClaim, price: float, node_count: int) -> str:
-        """Restrict the replacement of spot nodes to cheaper spot types. Return an error if it is not possible, or "".
+        """Restrict the replacement of spot nodes to cheaper spot types. Return an error if this is impossible, or "".
 
-        It is not possible if the feature is off or too few types are left. A single node needs at least MIN_SPOT_TYPES
+        It is impossible if the feature is off or too few types are left. A single node needs at least MIN_SPOT_TYPES
         cheaper types. Its replacement keeps only the cheapest types, so that a slightly cheaper node does not soon
         replace it again.
         """

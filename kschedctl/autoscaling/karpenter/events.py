@@ -97,13 +97,13 @@ class EventLog:
             self._write_event("Pod", pod.key, "DoNotDisruptGracePeriodElapsed", message)
 
     def _write_for_node_and_claim(self, state: StateNode, reason: str, message: str) -> None:
-        """Write an event about the node and an event about its NodeClaim, if they exist."""
+        """Write an event with this reason and message about the node and another about its NodeClaim, if they exist."""
         for kind, obj in (("Node", state.node), ("NodeClaim", state.claim)):
             if obj is not None:
                 self._write_event(kind, obj.metadata.name, reason, message)
 
     def _write_event(self, kind: str, name: str, reason: str, message: str) -> None:
-        """Write one event, unless the same event has been written before."""
+        """Write one event about the object of this kind and name, unless the same event has been written before."""
         self._events[KarpenterEvent(kind, name, reason, message)] = None
 
 

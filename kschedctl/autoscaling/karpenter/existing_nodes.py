@@ -59,7 +59,7 @@ class ExistingColumns:
 
     @cached_property
     def rows(self) -> dict[str, int]:
-        """Node name -> row."""
+        """The row of each node, by the node's name."""
         return {node.state.name: row for row, node in enumerate(self.existing)}
 
     @cached_property
@@ -137,7 +137,7 @@ class RunNodes:
             if requirements is not None:
                 node.add_pod(data, requirements, topology)
                 self._used[row] = node
-                self._subtract_room(row, data)
+                self._subtract_requests_from_room(row, data)
                 return True
         return False
 
@@ -158,7 +158,7 @@ class RunNodes:
         possible &= self._is_included & columns.rooms.mask_fitting_rows(data.amounts, self._room)
         return possible if movable else possible & ~columns.settling
 
-    def _subtract_room(self, row: int, data: PodData) -> None:
+    def _subtract_requests_from_room(self, row: int, data: PodData) -> None:
         """Subtract the pod's requests from the available amounts of the node in a row."""
         for name, amount in data.amounts.items():
             if name in self.columns.rooms.names:
@@ -194,8 +194,8 @@ class ExistingNode:
         """Build the node from its tracked state.
 
         The requests of DaemonSet pods that are still missing are subtracted from its room. ``limits`` are the maximum
-        numbers of volumes by CSI driver, and ``volumes`` are all volumes of the cluster. Raises QuantityError if a
-        quantity is malformed.
+        numbers of volumes by CSI driver, and ``volumes`` are all volumes of the cluster. A node that is ``settling``
+        takes only movable pods. Raises QuantityError if a quantity is malformed.
         """
         requirements = Requirements.from_labels(state.labels)
         requirements.add([LabelRequirement.from_operator(HOSTNAME, IN, (state.hostname,))])
@@ -291,7 +291,7 @@ def has_room_for(room: Amounts, amounts: Amounts) -> bool:
 
 
 def _compute_missing_daemon_requests(state: StateNode, daemons: Daemons) -> Quantities:
-    """Return what the DaemonSets' pods that should be on the node request, minus what its DaemonSets' pods request."""
+    """Return the requests of the DaemonSet pods expected on the node, minus those of its existing DaemonSet pods."""
     expected = sum_pod_requests(daemons.find_expected_pods(state))
     present = state.daemon_requests
     return {name: max(amount.sub(present.get(name, ZERO)), ZERO) for name, amount in expected.items()}

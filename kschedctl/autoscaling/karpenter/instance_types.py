@@ -182,7 +182,7 @@ def _build_document_requirements(expressions: Iterable[SelectorRequirement]) -> 
 
 
 def _build_type_requirements(document: InstanceTypeDocument, capacity: Mapping[str, Quantity]) -> Requirements:
-    """Build the requirements that describe a type: its name, its resources and what its offerings have.
+    """Build the requirements that describe a type: its name, platform, size, resources, zones and capacity types.
 
     The requirements in its document are added.
     """

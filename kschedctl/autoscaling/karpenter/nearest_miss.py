@@ -58,12 +58,12 @@ def find_nearest_miss(
     setting: KarpenterSetting, pod: Pod, template: ClaimTemplate, existing: ExistingColumns
 ) -> PoolObstacles:
     """Return the obstacles that keep a pool from taking the pod, and the limits that would be sufficient."""
-    search = _ObstacleSearch(setting, _relax_fully(setting, pod), existing, template)
+    search = _ObstacleSearch(setting, _relax_pod_fully(setting, pod), existing, template)
     obstacles = tuple(search.iter_obstacles())
     return PoolObstacles(obstacles, search.sufficient_limits)
 
 
-def _relax_fully(setting: KarpenterSetting, pod: Pod) -> Pod:
+def _relax_pod_fully(setting: KarpenterSetting, pod: Pod) -> Pod:
     """Return the pod without its preferences. Karpenter last tries to place the pod in this form."""
     while relaxed := relax_pod(pod, tolerate_prefer_no_schedule=setting.pools.has_soft_taints):
         pod = relaxed.pod
@@ -276,12 +276,16 @@ class _ObstacleSearch:
             return None
         unlimited = replace(pool, spec=replace(pool.spec, limits=None))
         smallest = self._find_smallest_amounts(remaining)
+
+        # The resources of which less is left than any type has
         short_resources = [name for name, amount in remaining.items() if amount < smallest[name]]
 
         # Even if the smallest type has room, the types that fit the pod may not.
         type_for_pod = self._find_smallest_type_for_pod(unlimited)
         if not short_resources and type_for_pod is None:
             return None
+
+        # The resources of which the smallest type for the pod needs more than is left
         limits = pool.spec.limits or {}
         if type_for_pod is not None:
             needed = {**type_for_pod.capacity, NODES: ONE}
@@ -295,6 +299,7 @@ class _ObstacleSearch:
 
         descriptions = [f"{name} limit {limits[name]}, {max(remaining[name], ZERO)} left" for name in short_resources]
         if any(remaining[name] < smallest[name] for name in short_resources):
+            # Not even the smallest type fits within the limits. NODES is no resource of a type.
             sizes = _format_sizes({name: smallest[name] for name in short_resources if name != NODES})
             if sizes:
                 descriptions.append(f"the smallest type has {sizes}")
@@ -480,7 +485,9 @@ def _iter_shortfalls(
     for key in differing:
         yield f"is {instance_type.requirements[key]}, {requirements[key].text_without_key} needed"
     offering_keys = [key for key in (ZONE, CAPACITY_TYPE) if key in requirements]
-    if not columns.find_offered_types(requirements)[type_index] and not set(offering_keys) & set(differing):
+    is_offered = columns.find_offered_types(requirements)[type_index]
+    is_zone_or_capacity_type_described = bool(set(offering_keys) & set(differing))
+    if not is_offered and not is_zone_or_capacity_type_described:
         yield _describe_missing_offering(requirements[key] for key in offering_keys)
 
 

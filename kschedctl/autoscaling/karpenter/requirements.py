@@ -256,7 +256,7 @@ class Requirements(dict[str, LabelRequirement]):
         return any(requirement.min_values is not None for requirement in self.values())
 
     def set_min_values(self, key: str, count: int) -> None:
-        """Set the minValues of the requirement for a label in place."""
+        """Set the minValues of the requirement for the label ``key`` to ``count``, in place."""
         self[key] = replace(self.get_requirement(key), min_values=count)
 
     def __str__(self) -> str:

@@ -242,7 +242,11 @@ class KarpenterSetting:
 
     @cached_property
     def _type_columns(self) -> dict[object, TypeColumns]:
-        """The cache of ``get_type_columns``: pool or node class -> columns, or None for all pools without a class."""
+        """The cache of ``get_type_columns``.
+
+        With NodeOverlays, the keys are the names of pools. Otherwise, they are references to node classes, and None for
+        all pools whose node class is unknown.
+        """
         return {}
 
     @cached_property
@@ -252,7 +256,7 @@ class KarpenterSetting:
 
     @cached_property
     def _pools(self) -> dict[str, NodePool]:
-        """Name -> NodePool, including pools that take no part."""
+        """The NodePools by name, including pools that take no part in scheduling."""
         return {pool.metadata.name: pool for pool in self.cluster.karpenter_node_pools}
 
     def get_type_columns(self, pool: str) -> TypeColumns:
@@ -287,7 +291,7 @@ class KarpenterSetting:
 
     @cached_property
     def namespaces(self) -> dict[str, dict[str, str]]:
-        """Namespace -> its labels. The default namespace always exists."""
+        """The labels of each namespace, by its name. The default namespace is always included."""
         return {"default": {}} | {
             namespace.metadata.name: namespace.metadata.labels for namespace in self.cluster.namespaces
         }
@@ -442,13 +446,13 @@ class KarpenterSetting:
 
     @cached_property
     def _reservation_capacities(self) -> dict[str, int]:
-        """Capacity reservation -> number of its instances."""
+        """The number of instances of each capacity reservation, by the reservation's id."""
         return collect_reservation_capacities(
             instance_type for columns in self._type_columns.values() for instance_type in columns.types
         )
 
     def _build_run_settings(self, topology: RunTopology, *, strict_reservations: bool) -> RunSettings:
-        """Build the settings that all NodeClaims of a run share."""
+        """Build the settings that all NodeClaims of a run share. ``strict_reservations`` is one of them."""
         return RunSettings(
             topology,
             Reservations(self._reservation_capacities),

@@ -352,7 +352,7 @@ class DomainTallies:
 
     @cached_property
     def node_by_pod(self) -> dict[str, StateNode]:
-        """The key of each pod that is on a node -> its node."""
+        """The node of each pod that is on a node, by the pod's key."""
         return {pod.key: node for node in self.nodes for pod in node.pods}
 
     @cached_property

@@ -86,7 +86,7 @@ class TypeColumns:
 
     @cached_property
     def reserved(self) -> Bools:
-        """(O,) the offerings of reserved capacity."""
+        """The offerings of reserved capacity, as an (O,) mask."""
         return np.array([offering.capacity_type == RESERVED for offering in self.offerings], np.bool_)
 
     def find_compatible_types(self, requirements: Mapping[str, LabelRequirement]) -> Bools:

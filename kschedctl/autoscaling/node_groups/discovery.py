@@ -159,11 +159,27 @@ class _GroupMerger:
 
         The sources are the status ConfigMaps, Cluster API, the flags and the node labels, in this order.
         """
-        from kschedctl.autoscaling.node_groups.status import read_autoscaler_status  # noqa: PLC0415 - only if groups are read
-
+        # Both sources are read in any case, because their faults are recorded even if they have no groups.
         machines = build_machine_groups(self._cluster)
         self.faults += machines.faults
         machine_group_by_id = {str(group["id"]): group for group in machines.groups}
+        statuses = self._read_autoscaler_statuses()
+
+        if any(status.groups for status in statuses):
+            groups = [group for status in statuses for group in self._iter_status_groups(status, machine_group_by_id)]
+            return _SourcedGroups(groups, tuple(f"node groups: {status.where}, {status.time}" for status in statuses))
+        if machines.groups:
+            groups = [self._with_updated_template_mark(group) for group in machines.groups]
+            return _SourcedGroups(groups, ("node groups: Cluster API",))
+        if self._flags.groups and self._cluster.autoscaler:
+            groups = list(self._iter_groups_with_nodes(self._flags.groups, {}))
+            return _SourcedGroups(groups, (f"node groups: --nodes of {self._cluster.autoscaler.where}",))
+        return _SourcedGroups(_build_groups_by_label(self._cluster, self._user_groups.label), (BY_LABELS,))
+
+    def _read_autoscaler_statuses(self) -> list[AutoscalerStatus]:
+        """Read the status ConfigMaps of all Cluster Autoscalers, and record their faults, also as doubts."""
+        from kschedctl.autoscaling.node_groups.status import read_autoscaler_status  # noqa: PLC0415 - only if groups are read
+
         statuses = [
             read_autoscaler_status(config_map)
             for config_map in self._cluster.config_maps
@@ -172,17 +188,7 @@ class _GroupMerger:
         for status in statuses:
             self.faults += status.faults
             self.doubts += [f"node groups: {fault}" for fault in status.faults]
-
-        if any(status.groups for status in statuses):
-            groups = [group for status in statuses for group in self._iter_status_groups(status, machine_group_by_id)]
-            return _SourcedGroups(groups, tuple(f"node groups: {status.where}, {status.time}" for status in statuses))
-        if machine_group_by_id:
-            groups = [self._with_updated_template_mark(group) for group in machines.groups]
-            return _SourcedGroups(groups, ("node groups: Cluster API",))
-        if self._flags.groups and self._cluster.autoscaler:
-            groups = list(self._iter_groups_with_nodes(self._flags.groups, {}))
-            return _SourcedGroups(groups, (f"node groups: --nodes of {self._cluster.autoscaler.where}",))
-        return _SourcedGroups(_build_groups_by_label(self._cluster, self._user_groups.label), (BY_LABELS,))
+        return statuses
 
     def _iter_status_groups(
         self, status: AutoscalerStatus, machine_group_by_id: Mapping[str, JsonObject]

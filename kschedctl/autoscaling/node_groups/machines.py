@@ -207,8 +207,8 @@ def _build_template_node(owner: Owner) -> JsonObject | None:
 def _iter_annotated_capacity(annotations: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield each resource in the annotations with its amount.
 
-    An annotation of Cluster API precedes OpenShift's annotation for the same resource. The maximum number of pods has a
-    default. Raises ValueError if an annotation is malformed.
+    An annotation of Cluster API takes precedence over OpenShift's annotation for the same resource. Without an
+    annotation, the maximum number of pods is DEFAULT_MAX_PODS. Raises ValueError if an annotation is malformed.
     """
 
     def find_value(*keys: str) -> str:

@@ -115,7 +115,8 @@ def get_functions() -> _Functions:
 def _parse_overload(signature: str, implementation: Callable[..., Value] | None) -> tuple[str, Overload]:
     """Parse a signature such as ``{string}.size() int`` into the function's name and overload.
 
-    The receiver in braces becomes the first parameter.
+    The receiver in braces becomes the first parameter. ``implementation`` is None if the planner evaluates the
+    function.
     """
     match = _SIGNATURE.fullmatch(signature)
     assert match is not None, signature

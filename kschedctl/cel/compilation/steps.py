@@ -210,9 +210,10 @@ def charge_call(frame: Frame, cost: costs.Cost, arguments: Sequence[Value]) -> N
 
 
 def build_dispatcher(overloads: list[tuple[Callable[..., bool] | None, Overload]]) -> Callable[..., Value]:
-    """Build a function that calls the first overload that accepts the values.
+    """Build a function that calls the first overload whose guard accepts the values.
 
-    The first overload's implementation itself is returned if it needs no test, or if it tests the types itself.
+    An overload without a guard accepts all values. If the first overload has no guard, or its implementation tests the
+    types itself, return that implementation as it is.
     """
     first_guard, first_overload = overloads[0]
     first = first_overload.implementation
@@ -221,9 +222,9 @@ def build_dispatcher(overloads: list[tuple[Callable[..., bool] | None, Overload]
         return first
 
     def call(*values: Value) -> Value:
-        """Call the first overload that fits the values. Raises CelError if none does."""
-        for fits, overload in overloads:
-            if fits is None or fits(*values):
+        """Call the first overload that accepts the values. Raises CelError if none does."""
+        for guard, overload in overloads:
+            if guard is None or guard(*values):
                 assert overload.implementation is not None
                 return overload.implementation(*values)
         raise CelError(NO_SUCH_OVERLOAD)
@@ -389,7 +390,10 @@ def build_loop(loop: Loop) -> Run:
 
 
 def build_binding(slot: int, initial: Run, result: Run) -> Run:
-    """Build the function for a comprehension that only gives a name to a value, as ``cel.bind`` does."""
+    """Build the function for a comprehension that only gives a name to a value, as ``cel.bind`` does.
+
+    The value is put into ``slot``, and computed when it is first read.
+    """
 
     def run(frame: Frame) -> Value:
         frame[slot] = DeferredAccumulator(initial)
@@ -399,7 +403,7 @@ def build_binding(slot: int, initial: Run, result: Run) -> Run:
 
 
 def _should_continue_loop(condition: Run, frame: Frame) -> bool:
-    """Return whether the loop goes on. It ends only if the condition is false, not if evaluating it fails."""
+    """Return whether the loop continues. It ends only if the condition is false, not if evaluating it fails."""
     try:
         return condition(frame) is not False
     except CelError:

@@ -50,7 +50,7 @@ def format_go_float(value: float) -> str:
     sign, digits, power = _split_into_digits_and_power(value)
     if digits == "0":
         return f"{sign}0"
-    if -4 <= power < 6:
+    if -4 <= power < 6:  # as in Go, other powers are written as an exponent
         return sign + _format_positional(digits, power)
     mantissa = f"{digits[0]}.{digits[1:]}" if len(digits) > 1 else digits
     return f"{sign}{mantissa}e{power:+03d}"
@@ -84,7 +84,7 @@ def _split_into_digits_and_power(value: float) -> tuple[str, str, int]:
 
 
 def _format_positional(digits: str, power: int) -> str:
-    """Format digits with a decimal point and without an exponent."""
+    """Format digits with a decimal point and without an exponent. ``power`` is the power of ten of the first digit."""
     if power < 0:
         return f"0.{'0' * (-power - 1)}{digits}"
     padded = digits.ljust(power + 1, "0")
@@ -93,7 +93,7 @@ def _format_positional(digits: str, power: int) -> str:
 
 
 def _build_conversion_error(source: str, target: str) -> CelError:
-    """Build the error for a value that cannot be converted."""
+    """Build the error for a value of the type ``source`` that cannot be converted to the type ``target``."""
     return CelError(f"type conversion error from '{source}' to '{target}'")
 
 

@@ -76,7 +76,7 @@ def _find_uri_errors(text: str) -> list[str]:
     return []
 
 
-def _build_check(valid: Callable[[str], bool], error: str) -> _Check:
+def _build_format_check(valid: Callable[[str], bool], error: str) -> _Check:
     """Build a check that returns the error if a predicate is false."""
     return lambda text: [] if valid(text) else [error]
 
@@ -114,11 +114,11 @@ FORMATS: Mapping[str, NamedFormat] = {
     "labelValue": NamedFormat("LabelValue", _check_label_value, 40),
     "uri": NamedFormat("URI", _find_uri_errors, 1103),
     "uuid": NamedFormat(
-        "uuid", _build_check(lambda text: bool(_UUID.fullmatch(text)), "does not match the UUID format"), 81
+        "uuid", _build_format_check(lambda text: bool(_UUID.fullmatch(text)), "does not match the UUID format"), 81
     ),
-    "byte": NamedFormat("byte", _build_check(lambda text: bool(_BASE64.fullmatch(text)), "invalid base64"), 84),
-    "date": NamedFormat("date", _build_check(_is_date, "invalid date"), 83),
-    "datetime": NamedFormat("datetime", _build_check(_is_datetime, "invalid datetime"), 83),
+    "byte": NamedFormat("byte", _build_format_check(lambda text: bool(_BASE64.fullmatch(text)), "invalid base64"), 84),
+    "date": NamedFormat("date", _build_format_check(_is_date, "invalid date"), 83),
+    "datetime": NamedFormat("datetime", _build_format_check(_is_datetime, "invalid datetime"), 83),
 }
 
 

@@ -221,7 +221,7 @@ def unwrap_present_values(values: list[Value]) -> list[Value]:
     for value in values:
         if not isinstance(value, Optional):
             raise CelError(f"value {value} is not optional")
-    return [value.value for value in values if value]
+    return [optional.value for optional in values if optional]  # an Optional is true if it has a value
 
 
 def insert_entry(target: Map, key: Value, value: Value) -> Map:

@@ -76,7 +76,7 @@ def _convert_to_float(value: Opaque) -> float:
         return math.copysign(math.inf, quantity.mantissa)
 
 
-def _build_adder(sign: int) -> Callable[[Opaque, Value], Opaque]:
+def _build_quantity_adder(sign: int) -> Callable[[Opaque, Value], Opaque]:
     """Build the function that adds a second operand to a quantity, or subtracts it if ``sign`` is negative.
 
     The second operand is a quantity or an integer.
@@ -106,10 +106,10 @@ _QUANTITY_FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "{kubernetes.Quantity}.asApproximateFloat() double": _convert_to_float,
     "{kubernetes.Quantity}.asInteger() int": _convert_to_integer,
     "{kubernetes.Quantity}.isInteger() bool": lambda q: _try_convert_to_int64(q) is not None,
-    "{kubernetes.Quantity}.add(kubernetes.Quantity) kubernetes.Quantity": _build_adder(1),
-    "{kubernetes.Quantity}.add(int) kubernetes.Quantity": _build_adder(1),
-    "{kubernetes.Quantity}.sub(kubernetes.Quantity) kubernetes.Quantity": _build_adder(-1),
-    "{kubernetes.Quantity}.sub(int) kubernetes.Quantity": _build_adder(-1),
+    "{kubernetes.Quantity}.add(kubernetes.Quantity) kubernetes.Quantity": _build_quantity_adder(1),
+    "{kubernetes.Quantity}.add(int) kubernetes.Quantity": _build_quantity_adder(1),
+    "{kubernetes.Quantity}.sub(kubernetes.Quantity) kubernetes.Quantity": _build_quantity_adder(-1),
+    "{kubernetes.Quantity}.sub(int) kubernetes.Quantity": _build_quantity_adder(-1),
 }
 
 

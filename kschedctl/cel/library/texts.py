@@ -45,9 +45,9 @@ def find_index(text: str, part: str, start: int = 0) -> int:
 def find_last_index(text: str, part: str, start: int | None = None) -> int:
     """Return the index of the last occurrence of ``part`` at or before ``start``, or -1.
 
-    ``start`` defaults to the end of the text. An empty part is found at ``start``, which is not checked in this case.
-    Otherwise, the result is -1 if ``start`` is beyond the last character. Raises CelError if ``start`` is negative.
-    Upstream does the same.
+    Without ``start``, the whole text is searched. With it, as in upstream, an empty part is found at any ``start``, and
+    no other part is found if ``start`` is beyond the last character. Raises CelError for a part that is not empty if
+    ``start`` is negative.
     """
     if start is None:
         return text.rfind(part)
@@ -81,7 +81,7 @@ def substring(text: str, start: int, end: int | None = None) -> str:
 
 
 def replace_text(text: str, old: str, new: str, count: int = -1) -> str:
-    """Return the text with the first ``count`` occurrences replaced, or all if ``count`` is negative.
+    """Return the text with ``old`` replaced by ``new``, at most ``count`` times if ``count`` is not negative.
 
     Raises CostLimitError if the result is longer than MAX_TEXT.
     """

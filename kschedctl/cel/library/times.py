@@ -150,7 +150,7 @@ _PARTS: Mapping[str, Callable[[datetime], int]] = {
 _UNIT_NANOS = {"getHours": 3600 * _SECOND, "getMinutes": 60 * _SECOND, "getSeconds": _SECOND, "getMilliseconds": 10**6}
 
 
-def _build_getter(name: str) -> Callable[..., int]:
+def _build_timestamp_part_getter(name: str) -> Callable[..., int]:
     """Build a function that returns a named part of a timestamp in a time zone, such as the year."""
     get_part = _PARTS[name]
     return lambda timestamp, zone="UTC": get_part(convert_to_local_time(timestamp, _parse_zone(zone)))
@@ -171,8 +171,8 @@ def _build_unit_getter(unit_nanos: int) -> Callable[[Duration], int]:
 
 
 FUNCTIONS: Mapping[str, Callable[..., Value]] = {
-    **{f"{{timestamp}}.{name}() int": _build_getter(name) for name in _PARTS},
-    **{f"{{timestamp}}.{name}(string) int": _build_getter(name) for name in _PARTS},
+    **{f"{{timestamp}}.{name}() int": _build_timestamp_part_getter(name) for name in _PARTS},
+    **{f"{{timestamp}}.{name}(string) int": _build_timestamp_part_getter(name) for name in _PARTS},
     **{f"{{duration}}.{name}() int": _build_unit_getter(unit) for name, unit in _UNIT_NANOS.items()},
 }
 

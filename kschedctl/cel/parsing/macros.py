@@ -136,12 +136,12 @@ def _expand_exists_one(call: Call) -> SyntaxNode:
 
 def _expand_map(call: Call) -> SyntaxNode:
     """Expand ``list.map(x, item)`` or ``list.map(x, condition, item)`` into a loop that builds a list."""
-    return _build_collecting_fold(call, 1, ListOf(call.offset, 0, ()), _build_append(call, call.args[-1]))
+    return _build_collecting_fold(call, 1, ListOf(call.offset, 0, ()), _build_append_step(call, call.args[-1]))
 
 
 def _expand_filter(call: Call) -> SyntaxNode:
     """Expand ``list.filter(x, condition)`` into a loop that keeps elements."""
-    step = _build_call(call, "_?_:_", call.args[1], _build_append(call, call.args[0]), _build_accumulator(call))
+    step = _build_call(call, "_?_:_", call.args[1], _build_append_step(call, call.args[0]), _build_accumulator(call))
     return _build_comprehension(call, 1, _Loop(ListOf(call.offset, 0, ()), step))
 
 
@@ -150,7 +150,7 @@ def _expand_transform_list(call: Call) -> SyntaxNode:
 
     A condition may precede the item.
     """
-    return _build_collecting_fold(call, 2, ListOf(call.offset, 0, ()), _build_append(call, call.args[-1]))
+    return _build_collecting_fold(call, 2, ListOf(call.offset, 0, ()), _build_append_step(call, call.args[-1]))
 
 
 def _expand_transform_map(call: Call) -> SyntaxNode:
@@ -172,7 +172,7 @@ def _expand_transform_map_entry(call: Call) -> SyntaxNode:
     )
 
 
-def _build_append(call: Call, item: SyntaxNode) -> SyntaxNode:
+def _build_append_step(call: Call, item: SyntaxNode) -> SyntaxNode:
     """Build the step that appends an item to the accumulator."""
     return _build_call(call, "_+_", _build_accumulator(call), ListOf(call.offset, item.height, (item,)))
 

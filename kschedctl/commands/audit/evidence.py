@@ -291,14 +291,17 @@ def _build_tiers_table(report: PrioritiesSection, style: Style) -> Page:
 
 
 def _build_tier_row(tier: PriorityTier, resources: tuple[str, ...]) -> tuple[Cell, ...]:
-    """Build the row of a tier: its name and counts, its requests of the `resources`, and whether it preempts.
+    """Build a tier's row: name, priority, counts, requests, user-facing pods, and "never" if its pods do not preempt.
 
-    The cell of a resource is empty if the tier requests none of it.
+    The counts are of pods, pending pods and nodes. There is one cell of requests for each of `resources`, which is
+    empty if the tier requests none of the resource.
     """
-    amounts = (format_rounded(name, tier.requests[name]) if name in tier.requests else "" for name in resources)
-    name = Marked(tier.name or "no class", Tone.FAINT if tier.system else Tone.STRONG)
+    requests = (
+        format_rounded(resource, tier.requests[resource]) if resource in tier.requests else "" for resource in resources
+    )
+    class_name = Marked(tier.name or "no class", Tone.FAINT if tier.system else Tone.STRONG)
     counts = (f"{tier.priority:,}", f"{tier.pods:,}", f"{tier.pending:,}", f"{tier.nodes:,}")
-    return (name, *counts, *amounts, f"{tier.user_facing:,}", "" if tier.preempts else "never")
+    return (class_name, *counts, *requests, f"{tier.user_facing:,}", "" if tier.preempts else "never")
 
 
 def _build_growth_section(report: PrioritiesSection, style: Style) -> Page:

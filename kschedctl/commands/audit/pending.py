@@ -16,8 +16,8 @@ from kschedctl.commands.audit.report import GateHolder, PendingSection, WaitingP
 from kschedctl.commands.explain.pending_report import LastWords
 from kschedctl.commands.explain.pod_group_report import suggest_deadlock_end
 from kschedctl.commands.explain.waiting import (
-    CONDITION,
     LOOK_AT_SCHEDULER,
+    POD_SCHEDULED,
     ReplayedCluster,
     WaitingPod,
     find_terminating_victims,
@@ -417,7 +417,7 @@ def _introduce_last_message(last_words: LastWords) -> str:
 
     A condition has the time of the first rejection, because later rejections change only the condition's message.
     """
-    is_from_condition = last_words.source == f"condition {CONDITION}"
+    is_from_condition = last_words.source == f"condition {POD_SCHEDULED}"
     if is_from_condition:
         rejected_text = f"rejected for {spell_age(last_words.age)}, " if last_words.age else ""
         return f"{rejected_text}the scheduler last said"

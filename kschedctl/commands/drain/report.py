@@ -307,21 +307,24 @@ class Drain(Report, frozen=True):
         more = f" and {counted(len(others), 'more pod')}" if others else ""
         return "; ".join([*describe_down_nodes(self.down_nodes), f"{first.why} ({first.pod}{more})"])
 
-    def describe_blocked_command(self) -> tuple[str, ...]:
-        """Return a text on what `kubectl drain` would do, or () if no pod is blocked.
+    def describe_blocked_kubectl_drain(self) -> tuple[str, ...]:
+        """Describe what `kubectl drain` would do, in one sentence, or return () if no pod is blocked.
 
-        kubectl retries evictions that a budget denies, but not those of pods that several budgets select.
+        kubectl retries an eviction that one budget denies. It ends with an error if several budgets select the pod.
+
         Upstream: staging/src/k8s.io/kubectl/pkg/drain/drain.go (v1.36).
         """
         if not self.blocked:
             return ()
-        # Of each failed Job, one pod was evicted last
+        # A failed Job counts once: the eviction of one pod fails it, and its other pods are not evicted
         lost_count = len(self.without_controller) + len(self.pods_of_failed_indexes) + len(self.failed_jobs)
-        evicted = self._moved_count + lost_count + self._unplaced_count - self._unplaced_evicted_count
-        others = f"evict {counted(evicted, 'other pod')}" if evicted else "evict no pod"
-        retries = any(len(pod.budgets) == 1 for pod in self.blocked)
-        end = "retry for ever, unless it has a --timeout" if retries else "end with an error"
-        return (f"kubectl drain would cordon {first_few(self.nodes)}, {others}, and then {end}",)
+        unplaced_count = self._unplaced_count - self._unplaced_evicted_count  # pods of other nodes are preempted
+        evicted_count = self._moved_count + lost_count + unplaced_count
+        evictions = f"evict {counted(evicted_count, 'other pod')}" if evicted_count else "evict no pod"
+
+        is_any_retried = any(len(pod.budgets) == 1 for pod in self.blocked)
+        end = "retry for ever, unless it has a --timeout" if is_any_retried else "end with an error"
+        return (f"kubectl drain would cordon {first_few(self.nodes)}, {evictions}, and then {end}",)
 
     @property
     def bare_victims(self) -> tuple[str, ...]:
@@ -476,7 +479,7 @@ class Drain(Report, frozen=True):
             warnings=(
                 *((outcomes,) if self.blocked else ()),
                 *self._describe_lost_pods(),
-                *self.describe_blocked_command(),
+                *self.describe_blocked_kubectl_drain(),
                 *self._describe_drain_order(),
                 *self.describe_safe_order(),
                 *describe_data_on_nodes(self.pinned_volumes),

@@ -104,7 +104,8 @@ def explain_pod(scheduler: Scheduler, pod: Pod, *, nodes: bool = True) -> Explan
     else:
         report = _report_cycle_with_group(scheduler, framework, info, unread_by_profile, nodes=nodes)
 
-    unknown = merge_unknown_kinds((report.unknown, _iter_gap_in_claim_templates(report, pod, scheduler.cluster)))
+    template_gap = _find_gap_in_claim_templates(report, pod, scheduler.cluster)
+    unknown = merge_unknown_kinds((report.unknown, () if template_gap is None else (template_gap,)))
     report = replace(report, missing_class=_find_missing_class(report, pod, scheduler))
     explanation = replace(report, headline=build_full_headline(report, pod, scheduler), unknown=unknown)
     if not nodes:
@@ -112,16 +113,15 @@ def explain_pod(scheduler: Scheduler, pod: Pod, *, nodes: bool = True) -> Explan
     return replace(explanation, advice=tuple(iter_advice(explanation, pod, scheduler, framework)))
 
 
-def _iter_gap_in_claim_templates(report: Explanation, pod: Pod, cluster: Cluster) -> Iterator[UnknownKind]:
-    """Yield the kind ResourceClaimTemplate if its objects were not read and a gated pod waits for a claim from one.
+def _find_gap_in_claim_templates(report: Explanation, pod: Pod, cluster: Cluster) -> UnknownKind | None:
+    """Return the kind ResourceClaimTemplate if its objects were not read and a gated pod waits for a claim from one.
 
-    It is then unknown whether only the claim is missing, or its template too.
+    It is then unknown whether only the claim is missing, or its template too. Return None otherwise.
     """
     if report.verdict != "Gated" or not list_awaited_claim_templates(pod):
-        return
+        return None
     gap = cluster.find_gap("ResourceClaimTemplate", pod.metadata.namespace)
-    if gap is not None:
-        yield UnknownKind("ResourceClaimTemplate", gap.why, REMEDIES)
+    return None if gap is None else UnknownKind("ResourceClaimTemplate", gap.why, REMEDIES)
 
 
 def _find_missing_class(report: Explanation, pod: Pod, scheduler: Scheduler) -> str:

@@ -199,8 +199,11 @@ def _iter_pods_not_tried(
 ) -> Iterator[tuple[Position, _IdleVerdict]]:
     """Yield the position of each waiting pod that is not tried with the gang, and the reason as a verdict.
 
-    A pod is not tried if it is terminating or gated. If `framework` is not None, pods of other profiles are not tried
-    either. `any_framework` checks the gates. Kueue's own gates are ignored: pods that only Kueue holds back are tried.
+    A pod is not tried if it is terminating or rejected at PreEnqueue. Pods that only Kueue's own gates hold back are
+    tried. If `framework` is not None, pods of other scheduler profiles are not tried either.
+
+    `framework` is the framework whose gang plugin binds the pods together, or None if no plugin does. `any_framework`
+    only runs the PreEnqueue plugins.
     """
     for position, info in infos.items():
         gates = {gate.name for gate in info.spec.scheduling_gates}

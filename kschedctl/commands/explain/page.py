@@ -310,10 +310,11 @@ def _build_rejected_nodes_table(report: Explanation, style: Style) -> Page:
 
 
 def _build_node_group_row(group: NodeGroup, style: Style, *, evaluated: bool) -> Row:
-    """Build the row of one group of nodes. Unless the page is wide, details are stacked below other cells.
+    """Build the row of one group of nodes: its size, pools, node names, the plugins that reject it, and facts.
 
-    The facts are about the group's first node. If the group has several nodes, the first node is named before the
-    facts. If no node was `evaluated`, the row only has the plugins that would reject the nodes.
+    The facts are about the first rejecting plugin and the group's first node, which is named before them if the group
+    has several nodes. On a narrow page, the pools are stacked above the names, and the facts and other plugins below
+    the first plugin. If no node was `evaluated`, the row ends with the plugins that would reject the nodes.
     """
     names = ", ".join(group.such_as) + (", …" if group.nodes > len(group.such_as) else "")
     pools = ", ".join(group.pools)
@@ -322,8 +323,10 @@ def _build_node_group_row(group: NodeGroup, style: Style, *, evaluated: bool) ->
     texts = _describe_refusals(group.refusals, style)
     if not evaluated:
         return (f"{group.nodes:,}", *node_cells, texts.also or "no other plugin")
-    if not group.refusals[0].plugin:
-        texts = texts._replace(facts=())  # why nodes were not evaluated is already in the headline
+
+    was_evaluated = group.refusals[0].plugin != ""  # otherwise, the refusal says why no plugin evaluated the nodes
+    if not was_evaluated:
+        texts = texts._replace(facts=())  # the headline already has the reason
     elif texts.facts and group.nodes > 1:
         texts = texts._replace(facts=tuple(f"{group.such_as[0]}: {fact}" for fact in texts.facts))
 

@@ -33,7 +33,7 @@ def build_pod_group_section(group: PodGroupReport | None, style: Style) -> Page:
     if group is None:
         return ()
     blocks: list[Block] = [
-        paragraph(Marked(group.name, Tone.STRONG), f"{_describe_policy(group)}: {_describe_pods(group)}"),
+        paragraph(Marked(group.name, Tone.STRONG), f"{_describe_group_policy(group)}: {_describe_pods(group)}"),
         *_build_project_line(group),
     ]
     if group.message:
@@ -80,15 +80,15 @@ def _build_group_row(group: GroupOfTree) -> Row:
     return (group.name, group.parent, needs, Marked(group.verdict, tone), Marked(group.message, Tone.FAINT))
 
 
-def _describe_policy(group: PodGroupReport) -> str:
-    """Describe how many of the group's pods must be placed at once, or that the pods are placed one by one.
+def _describe_group_policy(group: PodGroupReport) -> str:
+    """Describe how many of the group's pods must be placed at once, or say that the pods are placed one by one.
 
-    The text also says if the group does not exist, or if the required number is unknown.
+    The text also says whether the required number is unknown or the group does not exist.
     """
     of_project = f" of {group.project}" if group.project else ""
     if group.policy == "gang":
         return f"gang{of_project} of {count(group.min_count, 'pod')} at once"
-    if group.policy and group.project:
+    if group.policy and group.project:  # a gang of a project whose plugin is not enabled
         return f"gang{of_project} of {count(group.min_count, 'pod')}, but kube-scheduler places them one by one"
     if group.problem:
         return f"gang{of_project} of an unknown number of pods: {group.problem}"

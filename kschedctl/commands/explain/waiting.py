@@ -153,7 +153,8 @@ class ReplayedCluster:
 # -- what the scheduler said, and what pods wait for ------------------------------------------------------------------
 
 
-CONDITION, EVENT = "PodScheduled", "FailedScheduling"
+POD_SCHEDULED = "PodScheduled"
+"""The condition type that says whether the pod has a node."""
 SERIES_LAG_SECONDS = 1800
 """The interval at which a series of equal events is written: staging/src/k8s.io/client-go/tools/events (v1.36)."""
 
@@ -200,7 +201,7 @@ def find_last_message(pod: Pod, replayed_cluster: ReplayedCluster) -> LastWords 
             message=events[-1].message,
             at=time,
             age=format_age(time, replayed_cluster.now),
-            source=f"event {EVENT}",
+            source=f"event {FAILED_SCHEDULING}",
             attempts=sum(map(count_occurrences, events)),
         )
     condition = _find_unscheduled_condition(pod)
@@ -211,7 +212,7 @@ def find_last_message(pod: Pod, replayed_cluster: ReplayedCluster) -> LastWords 
         message=condition.message,
         at=time,
         age=format_age(time, replayed_cluster.now),
-        source=f"condition {CONDITION}",
+        source=f"condition {POD_SCHEDULED}",
         attempts=1,
     )
 
@@ -240,7 +241,7 @@ def _find_failure_events(pod: Pod, replayed_cluster: ReplayedCluster) -> Sequenc
 def _find_unscheduled_condition(pod: Pod) -> Condition | None:
     """Return the pod's condition PodScheduled=False, or None if it does not have it."""
     for condition in pod.status.conditions:
-        if condition.type == CONDITION and condition.status == "False":
+        if condition.type == POD_SCHEDULED and condition.status == "False":
             return condition
     return None
 

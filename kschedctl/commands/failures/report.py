@@ -165,8 +165,12 @@ class Failure(Document, frozen=True):
         return f"{lost} ({'evicted' if self.lost_victims == self.lost else f'{self.lost_victims:,} of them evicted'})"
 
 
-def _describe_waiting_pods_by_failure(rule: WaitingRule, groups: Mapping[str, PodsWaitingForDeletion]) -> str:
-    """Describe why pods wait until lost nodes are deleted, and which pods do so after which failures."""
+def _describe_pods_waiting_for_deletion(rule: WaitingRule, groups: Mapping[str, PodsWaitingForDeletion]) -> str:
+    """Describe why pods stay pending until the lost nodes are deleted, and which pods wait after which failure.
+
+    `groups` maps the name of each failure to the pods that then wait because of `rule`. Only the first LOSSES_NAMED
+    failures are named, and the others are counted.
+    """
     losses = [f"{first_few(group.pods)} if {name} is lost" for name, group in groups.items()]
     further = len(losses) - LOSSES_NAMED
     if further > 0:
@@ -248,7 +252,7 @@ class Failures(Report, frozen=True):
                 if group.rule is rule
             }
             if len(groups) > 1:
-                texts.append(_describe_waiting_pods_by_failure(rule, groups))
+                texts.append(_describe_pods_waiting_for_deletion(rule, groups))
                 continue
             for text in describe_waiting_pods(groups.values()):
                 texts.append(text if worst.name in groups else f"If {next(iter(groups))} is lost, {text}")

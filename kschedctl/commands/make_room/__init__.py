@@ -151,7 +151,7 @@ def find_room(
     """
     shared_room = SharedRoom(cluster, tuple(dict.fromkeys(keys)), criteria, seed)
     room = shared_room.room = start_room_making(Scheduler(cluster, call_extender), shared_room)
-    with open_worker_pool(judge_drafts, shared_room, limit_workers(workers, call_extender)) as room.pool:
+    with open_worker_pool(check_drafts, shared_room, limit_workers(workers, call_extender)) as room.pool:
         room.advance = progress.begin("Trying plans", 0)
         return make_room_and_report(room)
 
@@ -170,8 +170,8 @@ class SharedRoom:
         return {**self.__dict__, "room": None}  # not sent to workers
 
 
-def judge_drafts(shared: SharedRoom, task: DraftTask) -> list[bool]:
-    """Return for each draft plan in the task whether it works.
+def check_drafts(shared: SharedRoom, task: DraftTask) -> list[bool]:
+    """Return, for each draft plan in the task, whether it works.
 
     This runs in a worker process. The worker first adopts the plans that the main process has adopted since the last
     task.

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from kschedctl.api.arrays import Rows
+from kschedctl.api.arrays import Amounts, Rows
 from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.karpenter import NodePool
@@ -99,33 +99,40 @@ def report_pools(scheduler: Scheduler, now: str, groups: PoolGroups | None = Non
     return NodePools(tuple(ordered), _count_pending_pods(cluster), sources, doubts, undecided=bool(doubts))
 
 
+def _list_shapes(allocatable: Amounts) -> tuple[str, ...]:
+    """Return the distinct amounts of cpu and memory of nodes as texts, the most frequent first.
+
+    `allocatable` has a row (cpu, memory) for each node.
+    """
+    shapes = Counter(
+        f"{describe_amount(CPU, cpu)}, {describe_amount(MEMORY, memory)}" for cpu, memory in allocatable.tolist()
+    )
+    return tuple(shape for shape, _ in shapes.most_common())
+
+
 def _build_pool_report(name: str, rows: Rows, view: Fork) -> PoolReport:
     """Build the report on the pool whose nodes are in ``rows`` of the view.
 
-    Only resources of nodes that are neither cordoned nor tainted as not ready count as free. The most free CPU on a
-    node only counts nodes that can take one more pod.
+    Free resources are those of nodes that are neither cordoned nor tainted as not ready. The largest free CPU is taken
+    over the nodes that also have room for one more pod.
     """
     nodes: Sequence[Node] = [view.nodes.objects[row] for row in rows.tolist()]
     cordoned = view.nodes.unschedulable[rows]
     unready = find_unready_nodes(view)[rows] & ~cordoned
     usable_rows = rows[~cordoned & ~unready]
-    free, allocatable = compute_free_resources(view)[usable_rows], view.allocatable[rows]
+    free = compute_free_resources(view)[usable_rows]
     has_free_slot = find_nodes_with_free_slots(view)[usable_rows]
     cpu, memory = view.resources[CPU], view.resources[MEMORY]
-    shapes = Counter(
-        f"{describe_amount(CPU, int(amounts[cpu]))}, {describe_amount(MEMORY, int(amounts[memory]))}"
-        for amounts in allocatable
-    )
-    taints = set.intersection(*({str(taint) for taint in node.spec.taints} for node in nodes))
+    shared_taints = set.intersection(*({str(taint) for taint in node.spec.taints} for node in nodes))
     return PoolReport(
         pool=name or NO_POOL,
         nodes=len(nodes),
         ready=sum(map(_is_ready, nodes)),
         cordoned=int(cordoned.sum()),
         unready=int(unready.sum()),
-        shapes=tuple(shape for shape, _ in shapes.most_common()),
+        shapes=_list_shapes(view.allocatable[rows][:, [cpu, memory]]),
         zones=tuple(sorted({node.metadata.labels.get(ZONE, "") for node in nodes} - {""})),
-        taints=tuple(sorted(taints)),
+        taints=tuple(sorted(shared_taints)),
         free_cpu=int(free[:, cpu].sum()),
         most_free_cpu=int(free[has_free_slot, cpu].max(initial=0)),
         free_memory=int(free[:, memory].sum()),

@@ -248,7 +248,7 @@ def run_once(
     view = simulation.view
     names = view.nodes.names
 
-    not_created = find_not_created(shared, carried_out.rollouts, seed)
+    not_created = list_denied_workloads(shared, carried_out.rollouts, seed)
     reported_pods = _find_reported_pods(shared, simulation)
     outcomes = [outcome for outcome in carried_out.outcomes if outcome.position in reported_pods]
     placed = {view.pods.objects[outcome.position].key: outcome for outcome in outcomes if outcome.is_placed}
@@ -455,10 +455,10 @@ def _build_rollout_creations(shared: PreparedCluster) -> list[RolloutCreation | 
     ]
 
 
-def find_not_created(shared: PreparedCluster, rollouts: Sequence[Rollout], seed: int) -> list[NotCreated]:
-    """Return the workloads whose pods are denied at the beginning or during the rollout.
+def list_denied_workloads(shared: PreparedCluster, rollouts: Sequence[Rollout], seed: int) -> list[NotCreated]:
+    """Return the workloads whose pods are denied, either when they are created or during a rollout.
 
-    Fixes are searched for the first MAX_STUCK_WITH_FIXES stuck rollouts.
+    Fixes are added only to the first MAX_STUCK_WITH_FIXES stuck rollouts.
     """
     not_created = list(shared.not_created)
     stuck_count = 0

@@ -230,16 +230,20 @@ def simulate(
         for name, application in manner.read_applications(source, run, namespace).items()
     }
     settings = manner.build_settings(run.options(), result.max_matrices)
-    ask = _build_simulation_question(
-        settings, lambda cluster: manner.build_autoscaler(cluster, source, node_groups, karpenter)
-    )
+
+    def build_autoscaler(cluster: Cluster) -> Autoscaler | None:
+        """Build the autoscaler of --autoscale for a cluster."""
+        return manner.build_autoscaler(cluster, source, node_groups, karpenter)
+
+    ask = _build_simulation_question(settings, build_autoscaler)
 
     def suggest_commands(application: Application, report: SimulationReport) -> Sequence[str]:
         """Return the commands to run next."""
         return tuple(_suggest_commands(report, application.source, namespace, extending, settings))
 
     places = next(iter(applications.values())).places
-    with extending.open_caller() as settings["call_extender"]:
+    with extending.open_caller() as call_extender:
+        settings["call_extender"] = call_extender  # `ask` reads the settings only when it is called
         return answer_about_subjects(
             run, result, applications, ask, manner.is_acceptable, suggest_commands=suggest_commands, places=places
         )

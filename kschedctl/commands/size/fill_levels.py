@@ -24,8 +24,8 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 Rows = npt.NDArray[np.int64]
 
 
-class SetBasis(NamedTuple):
-    """The shapes of a set and the program that says how much of their capacity is usable."""
+class PackingInput(NamedTuple):
+    """The input for packing a node set: the shapes that it may use, and the program with their usable capacity."""
 
     program: PackingProgram
     """The program, in which nodes offer only their usable capacity."""
@@ -41,17 +41,17 @@ class FillLevels(NamedTuple):
     shares: Table
     """The used share of the nodes of each shape, (S,); NaN for shapes without nodes."""
 
-    def build_set_basis(self, program: PackingProgram, crowded: Bools) -> SetBasis:
-        """Build the basis of a set whose nodes get no fuller than these levels.
+    def build_packing_input(self, program: PackingProgram, crowded: Bools) -> PackingInput:
+        """Build the input for packing a set whose nodes get no fuller than these levels.
 
-        The set uses the crowded shape `needed` and all uncrowded shapes that have a level. `crowded` is a mask (S,) of
-        all shapes.
+        The set may use the shape `needed` and all uncrowded shapes for which a level was measured. `crowded` is the
+        mask (S,) of the shapes that waiting pods need but that more flexible pods may fill.
         """
-        has_nodes = np.isfinite(self.shares)
-        uncrowded = np.flatnonzero(has_nodes & ~crowded).tolist()
+        is_measured = np.isfinite(self.shares)
+        uncrowded = np.flatnonzero(is_measured & ~crowded).tolist()
         shape_names = (*(program.names[shape] for shape in uncrowded), self.needed)
-        usable_shares = np.where(has_nodes, np.minimum(self.shares, 1.0), 1.0)
-        return SetBasis(program.with_fill_levels(usable_shares), shape_names)
+        usable_shares = np.where(is_measured, np.minimum(self.shares, 1.0), 1.0)  # without a level, all is usable
+        return PackingInput(program.with_fill_levels(usable_shares), shape_names)
 
     def update_from(self, later: FillLevels) -> FillLevels:
         """Return the levels, with the levels of a later replay for the shapes that have nodes there."""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from kschedctl.commands.size.fill_levels import (
     FillLevels,
-    SetBasis,
+    PackingInput,
     add_one_node_of_each_undominated_shape,
     find_crowded_shapes,
     measure_levels_when_full,
@@ -79,34 +79,39 @@ class SetSearch:
     """The best set so far by starting set, for when the search is interrupted."""
     bound: float = 0.0
     """The cost below which no set exists."""
-    _packed: dict[tuple[SetBasis, float], Counts] = field(default_factory=dict)
+    _packed: dict[tuple[PackingInput, float], Counts] = field(default_factory=dict)
     _probed_levels: FillLevels | None = None
 
-    def pack_with_slack(self, basis: SetBasis, slack: float) -> Counts:
-        """Return the cheapest set of the basis's shapes whose nodes keep the share `slack` of cpu and memory free.
+    def pack_with_slack(self, packing_input: PackingInput, slack: float) -> Counts:
+        """Return the cheapest set of the input's shapes whose nodes keep the share `slack` of cpu and memory free.
 
-        Sets are cached.
+        The result is cached.
         """
-        if (basis, slack) not in self._packed:
-            self._packed[basis, slack] = self.packing.pack(basis.program.with_slack(slack), basis.shape_names)
-        return self._packed[basis, slack]
+        if (packing_input, slack) not in self._packed:
+            self._packed[packing_input, slack] = self.packing.pack(
+                packing_input.program.with_slack(slack), packing_input.shape_names
+            )
+        return self._packed[packing_input, slack]
 
-    def probe_fill_levels(self, counts: Counts, waiting: Sequence[str]) -> FillLevels | None:
-        """Measure the fill levels that lead to the cheapest set, or return None if no shape is crowded.
+    def find_cheapest_fill_levels(self, counts: Counts, waiting: Sequence[str]) -> FillLevels | None:
+        """Return the fill levels for which the cheapest set can be packed, or None if no shape is crowded.
 
-        The levels are measured once for all starting sets, on the set `counts` with one more node of each undominated
-        shape. `waiting` are the pods that wait on the set `counts`. Raises KeyboardInterrupt if the user interrupts.
+        A shape is crowded if waiting pods need it but more flexible pods fill it. Fill levels say how full all nodes
+        are when a crowded shape has no room left. One replay measures them, on the set `counts` with one more node of
+        each shape that no other shape dominates. `waiting` are the keys of the pods that wait on `counts`.
+
+        Once levels were found, all later calls return them. Raises KeyboardInterrupt if the user interrupts.
         """
         if self._probed_levels is None:
             crowded = find_crowded_shapes(self.program, waiting)
 
             def compute_cost(levels: FillLevels) -> float:
                 """Return the cost of the cheapest set whose nodes get no fuller than the levels."""
-                return self.program.compute_cost(
-                    self.pack_with_slack(levels.build_set_basis(self.program, crowded), 0.0)
-                )
+                cheapest_set = self.pack_with_slack(levels.build_packing_input(self.program, crowded), slack=0.0)
+                return self.program.compute_cost(cheapest_set)
 
-            measured = self.measure_fill_levels(add_one_node_of_each_undominated_shape(self.program, counts), waiting)
+            extended_counts = add_one_node_of_each_undominated_shape(self.program, counts)
+            measured = self.measure_fill_levels(extended_counts, waiting)
             self._probed_levels = min(measured, key=compute_cost, default=None)
         return self._probed_levels
 
@@ -166,7 +171,7 @@ class _Growth:
 
     def __init__(self, search: SetSearch, start: Counts) -> None:
         self._search = search
-        self._basis = SetBasis(search.program, tuple(start))
+        self._packing_input = PackingInput(search.program, tuple(start))
         self.counts = dict(start)
         self._fewest_waiting = len(search.program.group_of) + 1
         """The fewest pods that waited on any set so far."""
@@ -203,7 +208,7 @@ class _Growth:
 
         # Measure how full the other nodes get, at first with a node of each shape and later on the current set.
         if self._filling is None:
-            self._filling = search.probe_fill_levels(self.counts, waiting)
+            self._filling = search.find_cheapest_fill_levels(self.counts, waiting)
         else:
             measured = search.measure_fill_levels(self.counts, waiting)
             later = next((levels for levels in measured if levels.needed == self._filling.needed), self._filling)
@@ -212,7 +217,7 @@ class _Growth:
             return False
 
         slack = self._slack.upper + FINEST_SLACK if self._slack else 0.0
-        self._basis = self._filling.build_set_basis(search.program, crowded)
+        self._packing_input = self._filling.build_packing_input(search.program, crowded)
         self._slack = SlackRange(-FILL_TOLERANCE, slack)
         self.counts = self._pack_with_slack(slack)
         return True
@@ -266,7 +271,7 @@ class _Growth:
 
     def _pack_with_slack(self, slack: float) -> dict[str, int]:
         """Return the cheapest set of the same shapes whose nodes keep the share `slack` of cpu and memory free."""
-        return dict(self._search.pack_with_slack(self._basis, slack))
+        return dict(self._search.pack_with_slack(self._packing_input, slack))
 
     def reduce_slack(self, task: SearchTask, waiting: Set[str]) -> Counts:
         """Reduce the nodes' free share of cpu and memory by bisection, and return the cheapest set that works.

@@ -150,15 +150,17 @@ def iter_groups_of_rejected_pods(scheduler: Scheduler, pods: Sequence[Pod]) -> I
     table = scheduler.view.pods
     groups: dict[tuple[int, str, str], list[Pod]] = {}
     for pod in pods:
-        # Only the last pods of a gang may find no room, so the pods of a gang are not interchangeable
-        member_key = pod.key if find_gangs(pod) or get_group_key(pod) else ""
+        # Only the last pods of a gang may find no room, so its members are not interchangeable: each is a group
+        is_member = bool(find_gangs(pod) or get_group_key(pod))
+        member_key = pod.key if is_member else ""
         info_code = table.get_info_number(table.index[pod.key])  # equal for pods that look the same to the scheduler
         groups.setdefault((info_code, pod.status.nominated_node_name, member_key), []).append(pod)
 
-    tried_groups = TriedGroups()
+    tried_groups = TriedGroups()  # each gang is tried once, although its members are yielded separately
     for (info_code, nominated_node, member_key), equal_pods in groups.items():
-        is_shareable = not nominated_node and not member_key
-        info = table.infos[info_code] if is_shareable else None
+        # The table's info is that of any of the equal pods. Members and nominated pods need an info of their own.
+        may_use_shared_info = not nominated_node and not member_key
+        info = table.infos[info_code] if may_use_shared_info else None
         yield try_pod(scheduler, scheduler.view.build_stored_pod(equal_pods[0]), info, tried_groups), equal_pods
 
 

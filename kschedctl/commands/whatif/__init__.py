@@ -23,7 +23,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.pending_pods import explain_pods_by_node
-from kschedctl.commands.simulate import carry_out_changes, find_not_created, prepare_simulation
+from kschedctl.commands.simulate import carry_out_changes, list_denied_workloads, prepare_simulation
 from kschedctl.commands.versions.report import VersionChange, VersionChanges
 from kschedctl.commands.whatif.causes import CauseSearch, Names, OutcomeLookup, TwoVersions, find_causes_by_pod
 from kschedctl.commands.whatif.comparison import (
@@ -350,7 +350,7 @@ class ScenarioRun:
         self.admitted_namespaces.update(shared.admitted_namespaces)
         shared.call_extender = self.call_extender
         simulation, rollouts, outcomes = carry_out_changes(shared, self.seed)
-        self.not_created += find_not_created(shared, rollouts, self.seed)
+        self.not_created += list_denied_workloads(shared, rollouts, self.seed)
 
         # The cluster after the step, with the healthy pods of budgets, and with what the new pods use of their quotas.
         settled = build_settled_cluster(simulation, explain_with_victims(simulation, outcomes))

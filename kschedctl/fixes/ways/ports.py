@@ -17,6 +17,8 @@ from kschedctl.snapshot.pod_info import ALL_HOST_IPS, HostPort
 OTHER_PORT, NO_PORT = 20, 30
 """The costs of using another host port, and of dropping it."""
 LAST_PORT = 65535
+NO_HOST_PORT = 0
+"""The number that stands for dropping the host port."""
 
 
 def iter_host_port_fixes(trial_node: TrialNode, rejection: NodeRejection) -> Iterator[Fix]:
@@ -31,7 +33,7 @@ def iter_host_port_fixes(trial_node: TrialNode, rejection: NodeRejection) -> Ite
             if free_port:
                 yield _build_host_port_fix(trial_node, port, free_port)
             if not info.spec.host_network:
-                yield _build_host_port_fix(trial_node, port, 0)
+                yield _build_host_port_fix(trial_node, port, NO_HOST_PORT)
 
 
 def _iter_used_host_ports(trial_node: TrialNode) -> Iterator[HostPort]:
@@ -80,7 +82,7 @@ def _build_host_port_fix(trial_node: TrialNode, port: HostPort, new_port: int) -
 
     edits = build_pod_edits(trial_node.trial.pod, change)
     target = (port, new_port)
-    if not new_port:
+    if new_port == NO_HOST_PORT:
         text = f"drop host port {port.port}"
         return Fix(FixKind.DROP_HOST_PORT, target, text, by="author", edits=edits, cost=NO_PORT)
     text = f"use host port {new_port} instead of {port.port}"

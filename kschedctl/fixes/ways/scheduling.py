@@ -21,6 +21,7 @@ OTHER_SCHEDULER, RAISE_OF_AGENT, RAISE = 15, 20, 80
 AGENT_CLASS_NAME, AGENT_CLASS_VALUE = "node-agents", 1_000_000
 """The PriorityClass that is created for a DaemonSet if no class is above its own."""
 OUTRANKS = "the pod may preempt pods of lower priority"
+"""The disadvantage of a higher PriorityClass."""
 SYSTEM_PREFIX = "system-"
 COST_PER_RANK = 5
 """The additional cost of a PriorityClass compared with the next lower one."""
@@ -49,25 +50,19 @@ def _build_scheduler_name_change(scheduler_name: str) -> Callable[[Pod], Pod]:
 def iter_priority_class_fixes(trial_node: TrialNode) -> Iterator[Fix]:
     """Yield fixes that let the pod preempt by giving it another PriorityClass, one per class, the lowest class first.
 
-    The class has a higher priority than the pod, or at least the same if the pod never preempts. Classes that never
-    preempt and classes with names that start with "system-" are left out. The fixes of a DaemonSet's pod are cheap,
-    because it should take precedence over pods that can run on any node. If no class helps such a pod, the fix creates
-    one.
+    The class must have a higher priority than the pod. If the pod never preempts, a class of the same priority is
+    enough. Classes that never preempt and classes whose names start with "system-" are left out.
+
+    The fixes for a DaemonSet's pod are cheap, because such a pod should take precedence over pods that can run on any
+    node. If no class would help it, a fix that creates the class `node-agents` is yielded, unless that class exists or
+    its priority would be too low.
     """
     pod, cluster = trial_node.trial.pod, trial_node.cycle.view.cluster
     own_priority = pod.spec.priority or 0
-    # If the pod never preempts, a class of the same priority whose pods preempt also helps.
-    least_priority = own_priority if pod.spec.preemption_policy == "Never" else own_priority + 1
-    helpful_classes = [
-        priority_class
-        for priority_class in cluster.priority_classes
-        if priority_class.value >= least_priority
-        and priority_class.preemption_policy != "Never"
-        and not priority_class.metadata.name.startswith(SYSTEM_PREFIX)
-    ]
-    helpful_classes.sort(key=lambda priority_class: (priority_class.value, priority_class.metadata.name))
+    helpful_classes = _list_classes_allowing_preemption(pod, cluster)
 
     is_agent = find_owner(pod).kind == "DaemonSet"
+    # Without a price of its own, the fix has the price of its kind.
     price, first_cost = (Price.NEIGHBOUR, RAISE_OF_AGENT) if is_agent else (None, RAISE)
     for rank, priority_class in enumerate(helpful_classes):
         name = priority_class.metadata.name
@@ -89,6 +84,24 @@ def iter_priority_class_fixes(trial_node: TrialNode) -> Iterator[Fix]:
     agent_class_exists = AGENT_CLASS_NAME in class_names
     if is_agent and not helpful_classes and not agent_class_exists and own_priority < AGENT_CLASS_VALUE:
         yield _build_agent_class_fix(pod, cluster)
+
+
+def _list_classes_allowing_preemption(pod: Pod, cluster: Cluster) -> list[PriorityClass]:
+    """Return the PriorityClasses with which the pod could preempt more pods than now, the lowest first.
+
+    System classes are left out.
+    """
+    own_priority = pod.spec.priority or 0
+    # If the pod never preempts, a class of the same priority whose pods preempt also helps.
+    least_priority = own_priority if pod.spec.preemption_policy == "Never" else own_priority + 1
+    classes = [
+        priority_class
+        for priority_class in cluster.priority_classes
+        if priority_class.value >= least_priority
+        and priority_class.preemption_policy != "Never"
+        and not priority_class.metadata.name.startswith(SYSTEM_PREFIX)
+    ]
+    return sorted(classes, key=lambda priority_class: (priority_class.value, priority_class.metadata.name))
 
 
 def _build_agent_class_fix(pod: Pod, cluster: Cluster) -> Fix:

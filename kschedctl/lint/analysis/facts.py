@@ -230,7 +230,7 @@ class ClusterFacts:
         return framework
 
     def replay_cycle(self, workload: Workload, view: Fork | None = None) -> Cycle | None:
-        """Run a scheduling cycle for one pod of the workload, by default on the cluster as it is.
+        """Run a scheduling cycle for one pod of the workload on ``view``, by default the cluster as it is.
 
         Returns None if `find_framework` finds no profile for the workload.
         """
@@ -291,7 +291,7 @@ class ClusterFacts:
         return cycle.error is None and verdict is not None and bool(verdict.rejected.all())
 
     def is_cluster_full_after_placing(self, workload: Workload, rows: Rows) -> bool:
-        """Return whether no node has room for another of the workload's pods once there is one on each of `rows`.
+        """Return whether no node has room for another pod of the workload once each node in `rows` runs one.
 
         Other pods are ignored, except static pods and pods of DaemonSets. Returns False if no profile schedules the
         workload, or if the replay fails.
@@ -422,7 +422,7 @@ def place_additional_pods(facts: ClusterFacts, pod_counts: Mapping[Workload, int
     pods = [_build_controller_pod(workload, number) for number, workload in enumerate(workloads)]
     scheduler = Scheduler(facts.cluster.with_objects({"Pod": pods}))
     return {
-        workload: _place_copies(
+        workload: _place_pod_copies(
             scheduler, pod.key, min(pod_counts[workload], MAX_PLACED), facts.get_eligible_nodes(workload)
         )
         for workload, pod in zip(workloads, pods, strict=True)
@@ -440,7 +440,7 @@ def _build_controller_pod(workload: Workload, number: int) -> Pod:
     return msgspec.structs.replace(pod, metadata=meta)
 
 
-def _place_copies(scheduler: Scheduler, pod_key: str, count: int, eligible: Bools) -> PlacementResult:
+def _place_pod_copies(scheduler: Scheduler, pod_key: str, count: int, eligible: Bools) -> PlacementResult:
     """Place ``count`` copies of a pending pod, one after the other, until a copy finds no node.
 
     ``eligible`` is the mask (N,) of the nodes that the pod may use by labels, taints and cordons. If an attempt has any
@@ -471,11 +471,11 @@ def _build_placement_result(
     preempting = Simulation(simulation.scheduler, simulation.view)  # preemption is on by default
     outcome = preempting.attempt_pod(position)
     return PlacementResult(
-        placed, _describe_shortage(cycle, eligible), preempts=outcome is not None and bool(outcome.victims)
+        placed, _describe_resource_shortage(cycle, eligible), preempts=outcome is not None and bool(outcome.victims)
     )
 
 
-def _describe_shortage(cycle: Cycle, eligible: Bools) -> str:
+def _describe_resource_shortage(cycle: Cycle, eligible: Bools) -> str:
     """Describe why the eligible nodes do not take the pod, as in ``of 7 usable nodes, 4 lack CPU, 3 are full of pods``.
 
     Nodes that lack nothing but resources come first. Each remaining node is counted once, for the first plugin that

@@ -44,14 +44,14 @@ def find_similar_name(written: str, known_names: Iterable[str], min_length: int 
         # A cheap test that excludes most names.
         if abs(len(written) - len(name)) > _MAX_SLIPS or len(letters ^ set(name.lower())) > 2 * _MAX_SLIPS:
             continue
-        slips = _count_slips(written, name, min_length)
+        slips = _count_typing_slips(written, name, min_length)
         if slips is not None:
             # 0 slips are a result as well: the names differ only in case, separators or word order
             slips_by_name[name] = slips
     return min(slips_by_name, key=lambda name: (slips_by_name[name], name), default="")
 
 
-def _count_slips(written: str, known_name: str, min_length: int) -> int | None:
+def _count_typing_slips(written: str, known_name: str, min_length: int) -> int | None:
     """Count the typing slips between two names, or return None if one is no misspelling of the other.
 
     Names that differ only in case, separators or the order of their words are 0 slips apart. The result is None for

@@ -103,7 +103,10 @@ class AllowedValues:
         return self
 
     def _require_presence(self, *, present: bool) -> AllowedValues:
-        """Return the values with the label required or forbidden. If the opposite is required, no value is left."""
+        """Return the values with the label required or, unless ``present`` is set, forbidden.
+
+        If the opposite is already required, no value is left.
+        """
         if self.present is (not present):
             return replace(self, allowed=frozenset())
         return replace(self, present=present)

@@ -262,12 +262,15 @@ def iter_storage_class_names(
         if claim.status.phase != "Bound" and not claim.spec.volume_name:
             yield subject, ("spec", "storageClassName"), claim.spec.storage_class_name or ""
     for workload in workloads:
-        for path, class_name in _iter_class_names_in_templates(workload):
+        for path, class_name in _iter_storage_classes_of_templates(workload):
             yield workload.subject, path, class_name
 
 
-def _iter_class_names_in_templates(workload: Workload) -> Iterator[tuple[Path, str]]:
-    """Yield the StorageClass name of each claim template of a workload, or "" if the template names none."""
+def _iter_storage_classes_of_templates(workload: Workload) -> Iterator[tuple[Path, str]]:
+    """Yield the path and the name of the StorageClass of each claim template of a workload, or "" if it names none.
+
+    The templates are those of ephemeral volumes and, in a StatefulSet, those of its volumeClaimTemplates.
+    """
     for i, volume in enumerate(workload.spec.volumes):
         template = volume.ephemeral.volume_claim_template if volume.ephemeral else None
         if template is not None and template.spec is not None:

@@ -21,16 +21,16 @@ class Location(Protocol):
 
     @property
     def source(self) -> str:
-        """The template from which Helm rendered the object; empty if unknown."""
+        """The template from which Helm rendered the object, or "" if it is unknown."""
         ...
 
     @property
     def build(self) -> str:
-        """The folder of the kustomization or chart that produced the object; empty if the file was read as it is."""
+        """The folder of the kustomization or chart that produced the object, or "" if the file was read as it is."""
         ...
 
     def find_file(self, path: Path) -> str:
-        """Return the file that sets a field, such as a patch."""
+        """Return the path of the file that sets a field, which may be a patch."""
         ...
 
     def locate(self, path: Path) -> tuple[int, int]:
@@ -56,12 +56,12 @@ class Subject:
 
     @property
     def api_version(self) -> str:
-        """The apiVersion of the manifest; empty for an object read from a cluster."""
+        """The apiVersion of the manifest, or "" for an object read from a cluster."""
         return str(self.document.get("apiVersion") or "")
 
     @property
     def group(self) -> str:
-        """The API group of the manifest; empty for the core group and for an object read from a cluster."""
+        """The API group of the manifest, or "" for the core group and for an object read from a cluster."""
         return self.api_version.rpartition("/")[0]
 
     def build_problem(self, path: Path, message: str, fix: str = "", replacement: str = "") -> Problem:

@@ -197,27 +197,28 @@ def _split_path(path: str) -> PlaceParts:
 def _split_file_into_renders(subjects: Sequence[Subject]) -> list[Sequence[Subject]]:
     """Split the objects of a file into parts, one for each render of a chart that the file contains.
 
-    A new render begins where an object of the current part is repeated, at the first object of the repeating render.
-    There are at most `MAX_PARTS` + 1 parts.
+    A new part begins when an object recurs. It starts with the first object of the render to which the recurring object
+    belongs. There are at most `MAX_PARTS` + 1 parts.
     """
     parts: list[Sequence[Subject]] = []
-    begin = 0
-    seen: set[object] = set()
+    part_start = 0
+    identities_in_part: set[object] = set()
     for index, subject in enumerate(subjects):
         identity = _get_identity(subject)
-        if identity in seen and len(parts) < MAX_PARTS:
-            end = _find_render_start(subjects, begin, index)
-            parts.append(subjects[begin:end])
-            begin, seen = end, set(map(_get_identity, subjects[end:index]))
+        if identity in identities_in_part and len(parts) < MAX_PARTS:
+            next_start = _find_render_start(subjects, part_start, index)
+            parts.append(subjects[part_start:next_start])
+            part_start = next_start
+            identities_in_part = set(map(_get_identity, subjects[next_start:index]))
         if identity is not None:
-            seen.add(identity)
-    return [*parts, subjects[begin:]]
+            identities_in_part.add(identity)
+    return [*parts, subjects[part_start:]]
 
 
 def _find_render_start(subjects: Sequence[Subject], begin: int, index: int) -> int:
     """Return the index of the first object of the Helm render that contains the object at ``index``.
 
-    Without Helm, this is the object itself.
+    Only objects after the one at ``begin`` are considered. Without Helm, this is the object itself.
     """
     while index - 1 > begin and _follows_in_render(subjects[index - 1], subjects[index]):
         index -= 1

@@ -90,12 +90,12 @@ class Workload:
 
     @property
     def kind(self) -> str:
-        """The kind of the object, with the API group if it is a custom resource; Argo's is plain ``Rollout``."""
+        """The kind of the object, with the API group if it is a custom resource other than Argo's ``Rollout``."""
         return self.custom_kind or self.subject.kind
 
     @property
     def has_known_labels(self) -> bool:
-        """Return whether the pods have only the labels of the template; operators add their own."""
+        """True if the pods have only the labels of the template. Operators add labels of their own."""
         return not self.custom_kind or self.kind in SERVING_KINDS
 
     @property
@@ -110,23 +110,23 @@ class Workload:
 
     @property
     def is_serving_replicas(self) -> bool:
-        """Return whether several pods are kept running: a Deployment or the like with more than one replica."""
+        """True if the workload, such as a Deployment, keeps more than one pod running."""
         return self.kind in SERVING_KINDS and self.highest_replicas > 1
 
     @property
     def highest_replicas(self) -> int:
-        """The most pods at the same time; 0 for a DaemonSet."""
+        """The maximum number of pods at the same time, or 0 for a DaemonSet."""
         return max(self.replicas or 0, self.max_replicas or 0)
 
     @property
     def highest_replicas_text(self) -> str:
-        """The most pods at the same time as messages show them: `3 replicas` or `20 replicas (maxReplicas)`."""
+        """The maximum number of pods as messages show it, such as `3 replicas` or `20 replicas (maxReplicas)`."""
         is_bound_of_autoscaler = self.highest_replicas > (self.replicas or 0)
         return counted(self.highest_replicas, "replica") + (" (maxReplicas)" if is_bound_of_autoscaler else "")
 
     @property
     def lowest_replicas(self) -> int:
-        """The fewest pods that are kept running; 0 for a DaemonSet."""
+        """The minimum number of pods that are kept running, or 0 for a DaemonSet."""
         if self.min_replicas is not None:
             return self.min_replicas
         return self.replicas or 0
@@ -146,7 +146,10 @@ class Workload:
 
     @cached_property
     def written_spec(self) -> JsonObject:
-        """The pod's spec in the manifest, including fields that scheduling does not read; {} if read from a cluster."""
+        """The pod's spec in the manifest, including fields that scheduling does not read.
+
+        It is {} for a workload read from a cluster.
+        """
         return object_at(self.subject.document, *self.get_path())
 
     @property
@@ -305,11 +308,11 @@ def describe_type_mismatch(message: str) -> str:
     'object missing required field name'
     """
     without_null = message.replace(" | null`", "`").replace("`null | ", "`")
-    text = re.sub(r"`([a-z |]+)`", _name_types, without_null)
+    text = re.sub(r"`([a-z |]+)`", _translate_type_names, without_null)
     return (text[:1].lower() + text[1:]).replace("`", "")
 
 
-def _name_types(types: re.Match[str]) -> str:
+def _translate_type_names(types: re.Match[str]) -> str:
     """Return msgspec's names of types, which are separated by bars, in plain words. Unknown names stay as they are."""
     return " or ".join(_TYPE_WORDS.get(name, name) for name in types[1].split(" | "))
 
@@ -332,7 +335,7 @@ def _advise_on_quotes(message: str, value: object) -> str:
 
 
 def with_replica_limits(workload: Workload, min_replicas: int, max_replicas: int) -> Workload:
-    """Return the workload with the limits of an autoscaler."""
+    """Return the workload with the minimum and maximum number of replicas of an autoscaler."""
     return replace(workload, min_replicas=min_replicas, max_replicas=max_replicas)
 
 

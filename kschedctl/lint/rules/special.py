@@ -128,7 +128,7 @@ def _count_unlinted_gang_members(context: LintContext, namespace: str, name: str
 
 
 def find_claims_without_devices(context: LintContext) -> Iterator[Problem]:
-    """Find resource claims that do not exist, and claims for devices that no node has, even if all devices were free.
+    """Find resource claims that do not exist, and claims for devices that no node has even if all devices are free.
 
     A replay confirms the latter. Finds nothing unless all claims, classes and devices of the cluster are known.
     """
@@ -139,13 +139,7 @@ def find_claims_without_devices(context: LintContext) -> Iterator[Problem]:
         return
     class_names = {device_class.metadata.name for device_class in context.list_all_objects(DeviceClass)}
     has_devices = any(resource_slice.spec.devices for resource_slice in context.cluster.resource_slices)
-    claim_specs: dict[tuple[str, str, str], ResourceClaimSpec] = {}  # by kind, namespace and name
-    for claim in context.list_all_objects(ResourceClaim):
-        claim_specs["ResourceClaim", claim.metadata.namespace or "default", claim.metadata.name] = claim.spec
-    for template in context.list_all_objects(ResourceClaimTemplate):
-        namespace = template.metadata.namespace or "default"
-        claim_specs["ResourceClaimTemplate", namespace, template.metadata.name] = template.spec.spec
-
+    claim_specs = _collect_device_claim_specs(context)
     for workload in context.workloads:
         # Check each claim by itself
         valid_claims: dict[str, ResourceClaimSpec] = {}
@@ -183,6 +177,17 @@ DRA_NO_DEVICE = Rule(
     source=doc.DEVICES,
     needs_cluster=True,
 )
+
+
+def _collect_device_claim_specs(context: LintContext) -> dict[tuple[str, str, str], ResourceClaimSpec]:
+    """Return the specs of all ResourceClaims and ResourceClaimTemplates, by kind, namespace and name."""
+    specs: dict[tuple[str, str, str], ResourceClaimSpec] = {}
+    for claim in context.list_all_objects(ResourceClaim):
+        specs["ResourceClaim", claim.metadata.namespace or "default", claim.metadata.name] = claim.spec
+    for template in context.list_all_objects(ResourceClaimTemplate):
+        namespace = template.metadata.namespace or "default"
+        specs["ResourceClaimTemplate", namespace, template.metadata.name] = template.spec.spec
+    return specs
 
 
 def _iter_device_request_faults(claim: DeviceClaim, existing_classes: set[str], *, has_devices: bool) -> Iterator[str]:

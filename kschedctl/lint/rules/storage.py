@@ -190,10 +190,11 @@ VL_LOCAL_IMMEDIATE = Rule(
 
 
 def find_unbindable_claims(context: LintContext) -> Iterator[Problem]:
-    """Find unbound claims that cannot be bound.
+    """Find unbound claims that cannot be bound to any of the existing volumes.
 
-    Such a claim does not match the volume that it names. Or it matches no volume of its StorageClass, and nothing
-    provisions volumes of this class.
+    A claim that names a volume is reported if it does not match this volume. Any other claim is reported if nothing
+    provisions volumes of its StorageClass and none of the available volumes of the class matches it. It is not reported
+    if no volume of the class is available.
     """
     volume_items = context.list_all_items(PersistentVolume)
     if not volume_items:
@@ -242,7 +243,7 @@ def _find_problem_with_static_class(
     A class is static if nothing provisions volumes of it. Yields nothing if no volume is available.
     """
     class_name = claim.spec.storage_class_name
-    available = [v for v in volumes if v.spec.storage_class_name == class_name and _is_available(v)]
+    available = [v for v in volumes if v.spec.storage_class_name == class_name and _is_volume_available(v)]
     mismatches = [_find_claim_volume_mismatch(claim, volume) for volume in available]
     if not mismatches or mismatches[0] is None or not all(mismatches):
         return
@@ -260,7 +261,7 @@ class _Mismatch(NamedTuple):
     reason: str
 
 
-def _is_available(volume: PersistentVolume) -> bool:
+def _is_volume_available(volume: PersistentVolume) -> bool:
     """Return whether the volume is neither bound to a claim nor reserved for one."""
     return volume.spec.claim_ref is None and volume.status.phase in ("", "Available")
 
@@ -330,7 +331,7 @@ def find_claims_without_default_class(context: LintContext) -> Iterator[Problem]
             continue
         folder_items = [item for item in classes if _get_folder(item.subject) == _get_folder(subject)]
         folder_classes: list[StorageClass] = context.list_coexisting_values(subject, folder_items)
-        if not folder_classes or any(map(_is_default, folder_classes)):
+        if not folder_classes or any(map(_is_default_class, folder_classes)):
             continue
         if not context.list_coexisting_values(subject, volumes):
             names = ", ".join(storage_class.metadata.name for storage_class in folder_classes)
@@ -348,7 +349,9 @@ def _find_claims_without_default_class_in_cluster(context: LintContext) -> Itera
         return
     classes = context.list_all_objects(StorageClass)
     volumes = context.list_all_objects(PersistentVolume)
-    if any(map(_is_default, classes)) or any(not (v.spec.storage_class_name or v.spec.claim_ref) for v in volumes):
+    if any(map(_is_default_class, classes)) or any(
+        not (v.spec.storage_class_name or v.spec.claim_ref) for v in volumes
+    ):
         return
     names = join_names(sorted(storage_class.metadata.name for storage_class in classes))
     cluster_has = f"no StorageClass is the default: {names}" if classes else "the cluster has no StorageClass"
@@ -382,7 +385,7 @@ def _get_folder(subject: Subject) -> str:
     return posixpath.dirname(subject.location.file) if subject.location else ""
 
 
-def _is_default(storage_class: StorageClass) -> bool:
+def _is_default_class(storage_class: StorageClass) -> bool:
     """Return whether the class is annotated as the default."""
     return any(storage_class.metadata.annotations.get(key) == "true" for key in _DEFAULT_CLASS)
 

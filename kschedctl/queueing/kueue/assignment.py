@@ -242,7 +242,7 @@ class Assignment:
                 messages.append(f"couldn't assign flavors to pod set {pod_set.name}: {reasons}")
         return "; ".join(messages)
 
-    def describe_attempts(self) -> str:
+    def describe_flavor_attempts(self) -> str:
         """List, by pod set, the flavors that did not fit or had to borrow.
 
         The format is that of Kueue's QuotaReserved event. Pod sets without such flavors are left out.

@@ -311,7 +311,7 @@ class QueueSnapshot:
         return "/" + "/".join(reversed(names))
 
     def compute_available_quota(self, key: FlavorResource) -> int:
-        """Return how much more of a resource the queue can use, including what it can borrow, at least 0."""
+        """Return how much more of a resource the queue can use, including borrowed quota. It is never negative."""
         return max(0, self.node.compute_available_quota(key))
 
     def add_usage(self, usage: WorkloadUsage, *, with_topology: bool = True) -> None:
@@ -356,8 +356,8 @@ class CycleSnapshot:
     def remove_workload(self, info: WorkloadInfo, *, with_topology: bool = True) -> None:
         """Take a Workload and its usage out of the snapshot.
 
-        If ``with_topology`` is off, the Workload keeps its room in the topology. This saves time if nobody looks at the
-        topology before the Workload is added again.
+        Unless ``with_topology`` is set, the Workload keeps its room in the topology. This saves time if nothing looks
+        at the topology before the Workload is added again.
         """
         queue = self.queues[info.cluster_queue]
         queue.workloads.pop(info.workload.key, None)
@@ -370,7 +370,10 @@ class CycleSnapshot:
         queue.add_usage(info.compute_usage(self.gates), with_topology=with_topology)
 
     def remove_usage(self, infos: Iterable[WorkloadInfo], *, with_topology: bool = True) -> None:
-        """Take the usage of Workloads out of the snapshot, but keep the Workloads in their queues."""
+        """Take the usage of Workloads out of the snapshot, but keep the Workloads in their queues.
+
+        Unless ``with_topology`` is set, the Workloads keep their room in the topology.
+        """
         for info in infos:
             usage = info.compute_usage(self.gates)
             self.queues[info.cluster_queue].remove_usage(usage, with_topology=with_topology)
@@ -448,8 +451,8 @@ class QueueCache:
         inactive = set()
         for name, queue in self.queues.items():
             parent = queue.node.parent
-            is_in_circle = parent is not None and parent.name in self.cohorts_with_cyclic_parents
-            if queue.status != QueueStatus.ACTIVE or is_in_circle:
+            is_below_cycle = parent is not None and parent.name in self.cohorts_with_cyclic_parents
+            if queue.status != QueueStatus.ACTIVE or is_below_cycle:
                 inactive.add(name)
                 continue
             node = _copy_quota(QuotaNode(name, queue.node.quotas, queue.node.weight), queue.node)

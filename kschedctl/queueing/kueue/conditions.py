@@ -67,7 +67,7 @@ def update_condition(
     If the condition's status does not change, it keeps its transition time. A message that is too long is cut. If
     nothing changes, the given mapping is returned instead of a copy.
     """
-    message = _truncate(condition.message, _CONDITION_LIMIT)
+    message = _truncate_message(condition.message, _CONDITION_LIMIT)
     current = conditions.get(kind)
     since = condition.since if current is None or current.status != condition.status else current.since
     updated = condition._replace(message=message, since=since)
@@ -84,10 +84,10 @@ def is_condition_true(conditions: Conditions, kind: ConditionType) -> bool:
 
 def truncate_event_message(message: str) -> str:
     """Cut a message to the length that an Event may have, with an ellipsis if it is longer."""
-    return _truncate(message, _EVENT_LIMIT)
+    return _truncate_message(message, _EVENT_LIMIT)
 
 
-def _truncate(message: str, limit: int) -> str:
+def _truncate_message(message: str, limit: int) -> str:
     """Cut a message to at most ``limit`` bytes, with an ellipsis at the end if it is longer."""
     if len(message.encode()) <= limit:
         return message

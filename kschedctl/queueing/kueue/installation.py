@@ -48,19 +48,19 @@ def detect_installation(cluster: Cluster) -> KueueInstallation:
             configuration = parse_configuration(config_map.data.get(CONFIG_KEY, ""))
         except InputError as error:
             where = f"ConfigMap {config_map.metadata.namespace}/{KUEUE_MAP}"
-            return _add_doubt(installation, f"{where}: {error.what}; Kueue's defaults are assumed")
+            return _with_doubt(installation, f"{where}: {error.what}; Kueue's defaults are assumed")
         return installation._replace(configuration=configuration)
 
     # The cluster may have a ConfigMap that was not read
     gap = cluster.find_gap("ConfigMap")
     if gap is not None and not gap.is_unrequested:
         doubt = f"Kueue's Configuration is unknown, since ConfigMaps {gap.why}; its defaults are assumed"
-        return _add_doubt(installation, doubt)
+        return _with_doubt(installation, doubt)
     return installation
 
 
-def _add_doubt(installation: KueueInstallation, doubt: str) -> KueueInstallation:
-    """Return the installation with one more doubt, appended to an existing doubt."""
+def _with_doubt(installation: KueueInstallation, doubt: str) -> KueueInstallation:
+    """Return the installation with one more doubt, after any doubts that it already has."""
     return installation._replace(doubt="; ".join(filter(None, (installation.doubt, doubt))))
 
 

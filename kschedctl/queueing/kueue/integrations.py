@@ -290,7 +290,7 @@ def _build_topology_request(annotations: PodAnnotations, gates: FeatureGates) ->
     elif annotations.preferred_topology is not None:
         request = TopologyRequest(preferred=annotations.preferred_topology)
     elif annotations.unconstrained_topology is not None:
-        request = TopologyRequest(unconstrained=_parse_unconstrained(annotations.unconstrained_topology))
+        request = TopologyRequest(unconstrained=_parse_unconstrained_topology(annotations.unconstrained_topology))
 
     # The slices
     if Gate.TAS_MULTI_LAYER_TOPOLOGY in gates and annotations.slice_constraints is not None:
@@ -311,7 +311,7 @@ def _build_topology_request(annotations: PodAnnotations, gates: FeatureGates) ->
     return request
 
 
-def _parse_unconstrained(text: str) -> bool:
+def _parse_unconstrained_topology(text: str) -> bool:
     """Parse the annotation podset-unconstrained-topology, a boolean in Go's notation.
 
     Raises InputError if it is not a boolean.

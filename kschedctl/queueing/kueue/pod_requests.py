@@ -106,7 +106,7 @@ def compute_requests(spec: PodSpec) -> Requests:
 
     Raises QuantityError if a request is malformed.
     """
-    return convert_to_requests(_compute_quantities(spec))
+    return convert_to_requests(_compute_request_quantities(spec))
 
 
 def compute_quota_requests(spec: PodSpec, settings: ResourceSettings) -> Requests:
@@ -117,14 +117,14 @@ def compute_quota_requests(spec: PodSpec, settings: ResourceSettings) -> Request
     """
     quantities = {
         name: quantity
-        for name, quantity in _compute_quantities(spec).items()
+        for name, quantity in _compute_request_quantities(spec).items()
         if not name.startswith(tuple(settings.exclude_resource_prefixes))
     }
     requests = convert_to_requests(_apply_transformations(quantities, settings.transformations))
     return {name: max(amount, 0) for name, amount in requests.items()}
 
 
-def _compute_quantities(spec: PodSpec) -> Quantities:
+def _compute_request_quantities(spec: PodSpec) -> Quantities:
     """Compute the total requests of one pod as quantities. Raises QuantityError if a request is malformed."""
     return compute_pod_requests(Pod(spec=spec))
 

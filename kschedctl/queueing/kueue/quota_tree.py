@@ -76,7 +76,7 @@ class QuotaNode:
         return node
 
     def get_quota(self, key: FlavorResource) -> QuotaLimits:
-        """Return the quota of the node itself, without what children lend. Without quota, the limits are zero."""
+        """Return the node's own quota, without the quota that its children lend. The limits are zero if it has none."""
         return self.quotas.get(key, _NO_QUOTA)
 
     def get_usage(self, key: FlavorResource) -> int:

@@ -346,7 +346,6 @@ class AdmissionScheduler:
 
         # Search the smallest reduction that fits, from 0 to ``total`` pods, shared among the pod sets by their spans
         best: _AssignmentOutcome | None = None
-        best_reduction = 0
         low, high = 0, total + 1
         while low < high:
             reduction = (low + high) // 2
@@ -355,11 +354,9 @@ class AdmissionScheduler:
             if outcome is None:
                 low = reduction + 1
             else:
-                best, best_reduction = outcome, reduction
+                best = outcome
                 high = reduction
-
-        # The search ends beyond ``total`` if nothing fits
-        return best if low == best_reduction else None
+        return best
 
     def _reserve_topology(self, assigner: FlavorAssigner, outcome: _AssignmentOutcome) -> None:
         """Assign topology domains to a Workload that needs them and waits for preemptions.
@@ -419,9 +416,9 @@ class AdmissionScheduler:
     def compute_usage(self, entry: _Entry) -> WorkloadUsage:
         """Return the quota and the topology capacity that an entry would use if it was admitted."""
         assert entry.assignment is not None
-        return self._build_usage(entry, entry.assignment.quota)
+        return self._build_net_usage(entry, entry.assignment.quota)
 
-    def _build_usage(self, entry: _Entry, quota: Usage) -> WorkloadUsage:
+    def _build_net_usage(self, entry: _Entry, quota: Usage) -> WorkloadUsage:
         """Build the usage that the entry's assignment adds: ``quota``, and room in the topology.
 
         If the Workload already has quota, ``quota`` is left out. Upstream: netUsage.
@@ -455,7 +452,7 @@ class AdmissionScheduler:
             entry.quota_reason = QuotaReason.WAITING_FOR_QUOTA.value
             keeps_quota = Gate.PRIORITIZE_PREEMPTOR_WORKLOADS in self._gates and entry.is_preemptor
             if keeps_quota or not can_always_reclaim(queue):
-                queue.add_usage(self._build_usage(entry, _compute_reservation(assignment, queue)))
+                queue.add_usage(self._build_net_usage(entry, _compute_quota_reservation(assignment, queue)))
             return
         if mode == AssignmentMode.DEFERRED_FIT:
             entry.message = f"{_OVERLAP}, but will fit after these preemptions complete"
@@ -630,7 +627,7 @@ class AdmissionScheduler:
 
         waited = (self._now - get_wait_start(workload)) / _SECOND
         message = f"Quota reserved in ClusterQueue {queue.name}, wait time since queued was {waited:.0f}s"
-        if attempts := assignment.describe_attempts():
+        if attempts := assignment.describe_flavor_attempts():
             message += f"; Flavors considered: {attempts}"
         self._record_event(workload, NORMAL, "QuotaReserved", message)
         if workload.is_admitted:
@@ -683,7 +680,7 @@ def find_required_checks(admission: QuotaAdmission | None, checks: Mapping[str, 
     return {name for name, checked_flavors in checks.items() if checked_flavors & flavors}
 
 
-def _compute_reservation(assignment: Assignment, queue: QueueSnapshot) -> Usage:
+def _compute_quota_reservation(assignment: Assignment, queue: QueueSnapshot) -> Usage:
     """Return how much quota to keep free for an assignment that waits although nothing can be preempted for it.
 
     Without borrowing, the amounts are limited to the unused nominal quota. With borrowing, they are limited to the

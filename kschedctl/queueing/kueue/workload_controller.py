@@ -88,35 +88,45 @@ class WorkloadController:
         self.events = {}
         changed = True
         while changed:
-            changed = False
-
-            # A sorted list is a heap, and the set says which keys are in it
-            heap = sorted(self._take_keys_to_process())
-            keys_in_heap = set(heap)
-            postponed: set[str] = set()
-            while heap:
-                key = heappop(heap)
-                keys_in_heap.discard(key)
-                before = self._store.workloads[key]
-
-                # Each controller's change reaches the queues before the next controller runs
-                self._update_queues(key)
-                self._reconcile_workload(key)
-                self._update_queues(key)
-                self._release_quota_of_evicted_workload(key)
-                self._update_queues(key)
-                changed = changed or self._store.workloads[key] != before
-
-                # Schedule the Workloads that changed meanwhile
-                for changed_key in self._take_keys_to_process() - keys_in_heap:
-                    if changed_key > key:
-                        keys_in_heap.add(changed_key)
-                        heappush(heap, changed_key)
-                    else:
-                        postponed.add(changed_key)
-            self._store.changed |= postponed
-            self._queues.retry_after_releases()
+            changed = self._process_pass()
+            self._queues.retry_after_releases()  # Workloads may fit into the quota that evicted ones released
         return self.events
+
+    def _process_pass(self) -> bool:
+        """Process changed Workloads once, in the order of their keys, and return whether this changed any of them.
+
+        A Workload that changes during the pass is also processed if its key comes later. Otherwise it is kept for the
+        next pass.
+        """
+        any_changed = False
+        heap = sorted(self._take_keys_to_process())  # a sorted list is a heap
+        keys_in_heap = set(heap)
+        keys_for_next_pass: set[str] = set()
+        while heap:
+            key = heappop(heap)
+            keys_in_heap.discard(key)
+            if self._process_workload(key):
+                any_changed = True
+            for changed_key in self._take_keys_to_process() - keys_in_heap:
+                if changed_key > key:
+                    keys_in_heap.add(changed_key)
+                    heappush(heap, changed_key)
+                else:
+                    keys_for_next_pass.add(changed_key)
+        self._store.changed |= keys_for_next_pass
+        return any_changed
+
+    def _process_workload(self, key: str) -> bool:
+        """Run the controllers for a Workload, and return whether they changed it."""
+        before = self._store.workloads[key]
+
+        # Each controller's change reaches the queues before the next controller runs
+        self._update_queues(key)
+        self._reconcile_workload(key)
+        self._update_queues(key)
+        self._release_quota_of_evicted_workload(key)
+        self._update_queues(key)
+        return self._store.workloads[key] != before
 
     def _take_keys_to_process(self) -> set[str]:
         """Return the keys of the Workloads to process, and reset the record of changes.
@@ -327,7 +337,8 @@ class WorkloadController:
     ) -> WorkloadCondition | None:
         """Return the new condition QuotaReserved of a Workload without quota, or None if it does not change.
 
-        Without the gate UnadmittedWorkloadsObservability, only queues that admit nothing cause a condition. Upstream:
+        ``name`` is the name of the ClusterQueue, which may not exist. Without the gate
+        UnadmittedWorkloadsObservability, only queues that admit nothing cause a condition. Upstream:
         syncQuotaReservedFalseCondition.
         """
         blocker = self._find_queue_blocker(workload, local_queue, name, cluster_queue)
@@ -386,7 +397,8 @@ class WorkloadController:
     ) -> tuple[str, str] | None:
         """Return the reason and the message that explain why a Workload's LocalQueue or ClusterQueue admits nothing.
 
-        Return None if both are active. Upstream: getQueueBlocker.
+        ``name`` is the name of the ClusterQueue, which may not exist. Return None if both are active. Upstream:
+        getQueueBlocker.
         """
         if local_queue is None:
             return _MISCONFIGURED, f"LocalQueue {workload.queue_name} doesn't exist"
@@ -403,8 +415,8 @@ class WorkloadController:
     ) -> None:
         """Evict a Workload with quota if its admission checks failed or its queue is stopped.
 
-        An admitted Workload is evicted only if its queue is drained. A Workload that is not admitted loses its quota if
-        its queue is stopped or does not exist.
+        ``name`` is the name of the ClusterQueue, which may not exist. An admitted Workload is evicted only if its queue
+        is drained. A Workload that is not admitted loses its quota if its queue is stopped or does not exist.
         """
         if self._evict_by_admission_checks(workload):
             return

@@ -183,9 +183,10 @@ class WorkloadState:
 
 
 def read_workload(stored: KueueWorkload, adjusted: tuple[KueuePodSet, ...], priority: int) -> WorkloadState:
-    """Read a Workload from the API. ``adjusted`` are its pod sets with overhead and default requests filled in.
+    """Read a Workload from the API.
 
-    Raises InputError if a time is malformed, and QuantityError if a quantity is.
+    ``adjusted`` are its pod sets with overhead and default requests filled in, and ``priority`` is its resolved
+    priority. Raises InputError if a time is malformed, and QuantityError if a quantity is malformed.
     """
     metadata, spec, status = stored.metadata, stored.spec, stored.status
     return WorkloadState(
@@ -246,33 +247,36 @@ def sync_admitted_condition(workload: WorkloadState, gates: FeatureGates, now: i
     a new Workload needs no explicit conditions yet. Upstream: SyncAdmittedCondition of pkg/workload/admissionchecks.go.
     """
     is_observable = Gate.UNADMITTED_OBSERVABILITY in gates
-    has_quota, checks_ready = workload.has_quota, workload.are_checks_ready
-    topology_ready = not workload.is_topology_pending
+    may_be_admitted = workload.has_quota and workload.are_checks_ready and not workload.is_topology_pending
 
     # With the gate, the condition is always set, except that a new Workload may not need an explicit one
     if is_observable:
         has_no_condition = {ConditionType.QUOTA_RESERVED, ConditionType.ADMITTED}.isdisjoint(workload.conditions)
         if has_no_condition and Gate.UNADMITTED_EXPLICIT_STATUS not in gates:
             return workload
-    elif workload.is_admitted == (has_quota and checks_ready and topology_ready):
+    elif workload.is_admitted == may_be_admitted:
         return workload
 
-    if not has_quota and not checks_ready and not is_observable:
-        message = f"{NO_RESERVATION} and not all checks ready"
-        condition = WorkloadCondition(status=False, reason="NoReservationUnsatisfiedChecks", message=message, since=now)
-    elif not has_quota:
-        condition = WorkloadCondition(status=False, reason="NoReservation", message=NO_RESERVATION, since=now)
-    elif not checks_ready:
-        reason = "UnsatisfiedAdmissionChecks" if is_observable else "UnsatisfiedChecks"
-        condition = WorkloadCondition(
-            status=False, reason=reason, message="The workload has not all checks ready", since=now
-        )
-    elif not topology_ready:
-        message = "There are pending delayed topology requests"
-        condition = WorkloadCondition(status=False, reason="PendingDelayedTopologyRequests", message=message, since=now)
-    else:
-        condition = WorkloadCondition(status=True, reason="Admitted", message="The workload is admitted", since=now)
+    reason, message = "Admitted", "The workload is admitted"
+    if not may_be_admitted:
+        reason, message = _find_missing_requirement(workload, is_observable=is_observable)
+    condition = WorkloadCondition(status=may_be_admitted, reason=reason, message=message, since=now)
     return workload.with_condition(ConditionType.ADMITTED, condition)
+
+
+def _find_missing_requirement(workload: WorkloadState, *, is_observable: bool) -> tuple[str, str]:
+    """Return the reason and the message that name what keeps a Workload from being admitted.
+
+    ``is_observable`` is set if the gate UnadmittedWorkloadsObservability is on, which changes some of the reasons.
+    """
+    if not workload.has_quota:
+        if not workload.are_checks_ready and not is_observable:
+            return "NoReservationUnsatisfiedChecks", f"{NO_RESERVATION} and not all checks ready"
+        return "NoReservation", NO_RESERVATION
+    if not workload.are_checks_ready:
+        reason = "UnsatisfiedAdmissionChecks" if is_observable else "UnsatisfiedChecks"
+        return reason, "The workload has not all checks ready"
+    return "PendingDelayedTopologyRequests", "There are pending delayed topology requests"
 
 
 def reserve_quota(workload: WorkloadState, admission: QuotaAdmission, now: int) -> WorkloadState:

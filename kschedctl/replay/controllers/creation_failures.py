@@ -30,7 +30,7 @@ from kschedctl.api.ownership import Owner
 from kschedctl.api.times import format_age, parse_nanoseconds
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
-from kschedctl.replay.controllers.workload_pod_counts import CREATED_KINDS, WorkloadPodCounts, find_pod_creators
+from kschedctl.replay.controllers.workload_pod_counts import WorkloadPodCounts, find_pod_creators
 from kschedctl.replay.unknown import CREATION
 from kschedctl.reports.not_created import CreationFailure, NotCreated
 from kschedctl.reports.unknown import UnknownKind
@@ -142,17 +142,16 @@ class CreationFailures:
         return _FailedCreator(owner, uncreated_kind, failures, past)
 
     def _determine_uncreated_kind(self, owner: Owner, signs: _FailureSigns) -> str:
-        """Return the kind that could not be created: a CronJob's Job, a Deployment's ReplicaSet, or otherwise Pod.
+        """Return the kind that could not be created: Job for a CronJob, ReplicaSet or Pod for a Deployment, else Pod.
 
-        It is ReplicaSet only if the reason of the condition or of an event says so. All other failures of a Deployment
-        are about its pods.
+        It is ReplicaSet only if the reason of the condition or of an event says so.
         """
+        if owner.kind == "CronJob":
+            return "Job"
         reasons = {event.reason for event in signs.events}
         if signs.condition:
             reasons.add(signs.condition.reason)
-        if owner.kind == "CronJob" or NO_REPLICA_SET in reasons:
-            return CREATED_KINDS.get(owner.kind, "Pod")
-        return "Pod"
+        return "ReplicaSet" if owner.kind == "Deployment" and NO_REPLICA_SET in reasons else "Pod"
 
     def _is_condition_current(self, owner: Owner, uncreated_kind: str, condition: Condition) -> bool:
         """Return whether a condition about a failed creation still applies.

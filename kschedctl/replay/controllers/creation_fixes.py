@@ -182,26 +182,22 @@ class MissingPods:
     def _find_state_with_smaller_requests(
         self, state: FixState, stored: AdmissionRequest, replay: CreationReplay
     ) -> tuple[FixState, AdmissionRequest | None] | None:
-        """Find a state in which a new workload's pods fit the quotas with smaller requests.
+        """Return a state in which a new workload fits the quotas with smaller requests, and a pod's admission request.
 
-        The state comes with the admission request of one pod. The pods that were admitted before are created again from
-        the changed template. Return None if the workload keeps older pods, if an earlier step changes objects, or if no
-        requests are small enough.
+        All pods of the workload, including admitted ones, are created from the changed template in that state. Return
+        None if the workload keeps older pods, if an earlier step of the state edits objects, or if no requests are
+        small enough.
         """
         if self.admitted is None or self.kept or any(step.objects for step in state.steps):
             return None
+        # The admitted pods are created again from the changed template, so the quotas do not count them any more.
         total = self.admitted + self.count
-        # The admitted pods are created again, so they are released first
         released = resource_quota.charge_quotas(dataclasses.replace(stored, quotas=state.quotas), -self.admitted)
         for step in suggest_smaller_requests(dataclasses.replace(stored, quotas=released), total):
             smaller = replace(state, quotas=tuple(released)).apply_step(step)
             attempt = replay(smaller, total)
-            # An earlier step may have set the missing resources: show both changes as one
-            merged = merge_resource_steps(*smaller.steps[-2:]) if len(smaller.steps) > 1 else None
-            if merged is not None:
-                smaller = replace(smaller, steps=(*smaller.steps[:-2], merged))
             if not attempt.denials:
-                return smaller, attempt.stored
+                return _merge_last_resource_steps(smaller), attempt.stored
         return None
 
     def _iter_fixed_states(
@@ -263,7 +259,10 @@ class MissingPods:
 
     @cached_property
     def _scheduler_with_claims(self) -> Scheduler:
-        """A scheduler of the cluster with the claims that are created for the pods of a StatefulSet."""
+        """A scheduler whose cluster also has the claims that are created for a StatefulSet's pods.
+
+        For workloads without claim templates, this is the plain scheduler.
+        """
         workload = self.workload
         if isinstance(workload, StatefulSet) and workload.spec.volume_claim_templates:
             return Scheduler(create_objects(self.cluster, [workload], include_denied=True).apply_to(self.cluster))
@@ -461,6 +460,14 @@ def _set_missing_resources(unset_resources: Sequence[str], spec: Writable) -> No
 def _has_guessed_amounts(step: FixStep) -> bool:
     """Return whether the step sets amounts that are only placeholders for what somebody has to choose."""
     return isinstance(step.edit, partial) and step.edit.func is _set_missing_resources
+
+
+def _merge_last_resource_steps(state: FixState) -> FixState:
+    """Show the last two steps as one if both set resources. Return the state unchanged otherwise."""
+    if len(state.steps) < 2:
+        return state
+    merged = merge_resource_steps(*state.steps[-2:])
+    return state if merged is None else replace(state, steps=(*state.steps[:-2], merged))
 
 
 # -- scheduling ------------------------------------------------------------------------------------------------------

@@ -364,7 +364,6 @@ def iter_rollout_fixes(
         is_unfinished = bool(replayed.old or replayed.waiting or replayed.coming)
         return replayed.denied is None and not is_unfinished
 
-    # Remove each old pod before a new one is created
     if stuck.change.pace is Pace.ROLLING and stuck.change.surge:
         without_surge = dataclasses.replace(stuck.change, surge=0, unavailable=1)
         if completes([*changes[:index], without_surge, *changes[index + 1 :]], admissions):
@@ -372,13 +371,18 @@ def iter_rollout_fixes(
             weakens = "one pod fewer may run during the rollout"
             yield CreationFix(summary, by="author", kinds=("RollOutWithoutSurge",), weakens=weakens)
 
-    # Raise quotas for one more pod, for the surge, or for all missing pods
-    creation = stuck.creation
-    if creation is None or not stuck.coming:
+    for step in _iter_quota_raises(stuck):
+        if completes(changes, admissions.with_raised_quotas(step)):
+            yield build_object_fix(step)
+            return
+
+
+def _iter_quota_raises(stuck: Rollout) -> Iterator[FixStep]:
+    """Yield steps that raise quotas for one more pod, for the surge, and for all pods still to be created."""
+    if stuck.creation is None or not stuck.coming:
         return
     pod = stuck.simulation.view.pods.objects[stuck.coming[0]]
     for count in sorted({1, max(stuck.change.surge, 1), len(stuck.coming)}):
-        step = creation.find_quota_raise(pod, count)
-        if step is not None and completes(changes, admissions.with_raised_quotas(step)):
-            yield build_object_fix(step)
-            return
+        step = stuck.creation.find_quota_raise(pod, count)
+        if step is not None:
+            yield step

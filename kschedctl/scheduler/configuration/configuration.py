@@ -58,13 +58,15 @@ def load_configuration(
 ) -> SchedulerConfiguration:
     """Load a configuration from a parsed document, or the default configuration if it is None.
 
-    `registered` are third-party plugins, which are looked up if a profile enables them. With `other_builds`, an unknown
-    plugin is assumed to be compiled into the scheduler (`Profile.foreign`). Without it, an unknown plugin is an error,
-    as in the released kube-scheduler. Raises ThirdPartyError if a third-party plugin cannot be loaded. Raises
-    ConfigurationError if the document is invalid, with kube-scheduler's message and a hint about the versions that have
-    the rejected fields.
+    `registered` are third-party plugins, which are loaded only if a profile enables them. With `other_builds`, an
+    unknown plugin is taken to be compiled into a custom scheduler. Otherwise it is an error, as in the released
+    kube-scheduler.
+
+    Raises ThirdPartyError if a third-party plugin cannot be loaded. Raises ConfigurationError if the document is
+    invalid, with kube-scheduler's message and a hint about the versions that have the rejected fields.
     """
     try:
+        # The default configuration of each version is cached, unless plugins are added or versions are mixed
         if document is None and not registered and gates.mix is None:
             return _load_default_configuration(gates.version, frozenset((gates.overrides or {}).items()))
         return _load_document(document, gates, registered, other_builds=other_builds)

@@ -85,7 +85,7 @@ class KubeSchedulerConfiguration(Struct, frozen=True):
 
 
 def parse_document(document: JsonObject, minor: int = NEWEST_MINOR) -> KubeSchedulerConfiguration:
-    """Parse a document, including the plugins' arguments, as this minor version does.
+    """Parse a document, including the plugins' arguments, in the same way as the minor version 1.`minor`.
 
     Raises ConfigurationError for another kind or API version, a value of the wrong type, or unknown fields.
     """

@@ -221,13 +221,15 @@ _NEWER_KINDS = {
 _CLUSTER_FIELDS = {kind: FIELDS_OF_CLUSTER[kind] for kind in FIELDS if kind in FIELDS_OF_CLUSTER and kind != "Pod"}
 
 
-def iter_unread_fields(kind: str, document: JsonObject, gates: FeatureGates) -> Iterator[tuple[Path, VersionedField]]:
+def iter_unsupported_fields(
+    kind: str, document: JsonObject, gates: FeatureGates
+) -> Iterator[tuple[Path, VersionedField]]:
     """Yield each field of an object that a version with these gates does not store, with its path in the object.
 
     A field nested in such a field is left out.
 
     >>> document = {"spec": {"volumes": [{"name": "v", "image": {"reference": "i"}}]}}
-    >>> [(path, field.gate) for path, field in iter_unread_fields("Pod", document, FeatureGates("1.34"))]
+    >>> [(path, field.gate) for path, field in iter_unsupported_fields("Pod", document, FeatureGates("1.34"))]
     [(('spec', 'volumes', 0, 'image'), 'ImageVolume')]
     """
     paths: set[Path] = set()

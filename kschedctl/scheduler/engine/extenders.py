@@ -152,11 +152,9 @@ def _parse_uid(value: Json) -> str:
 
 
 def _parse_fields(value: Json, target: str) -> dict[str, Json]:
-    """Return an object's fields by lower-case name, since Go ignores case.
+    """Return an object's fields by lower-case name, since Go ignores case, or {} for null.
 
-    Null has no fields.
-
-    Raises ExtenderError, whose message names the `target` Go type, for other values.
+    `target` is the Go type that Go would decode the object into. Raises ExtenderError naming it for other values.
     """
     return {name.lower(): field for name, field in _parse_mapping(value, target).items()}
 
@@ -164,7 +162,7 @@ def _parse_fields(value: Json, target: str) -> dict[str, Json]:
 def _parse_mapping(value: Json, target: str) -> JsonObject:
     """Return a JSON object, or an empty one for null.
 
-    Raises ExtenderError, which names the target, for other values.
+    `target` is the Go type or field to decode. Raises ExtenderError naming it for other values.
     """
     if isinstance(value, Mapping):
         return value
@@ -174,7 +172,10 @@ def _parse_mapping(value: Json, target: str) -> JsonObject:
 
 
 def _parse_array(value: Json, target: str) -> list[Json]:
-    """Return a JSON array, or an empty one for null. Raises ExtenderError, which names the target, for other values."""
+    """Return a JSON array, or an empty one for null.
+
+    `target` is the Go type or field to decode. Raises ExtenderError naming it for other values.
+    """
     if isinstance(value, list):
         return value
     if value is None:
@@ -183,23 +184,23 @@ def _parse_array(value: Json, target: str) -> list[Json]:
 
 
 def _parse_strings(value: Json, field: str) -> list[str] | None:
-    """Return an array of strings, or None for null. Raises ExtenderError, which names the field, for other values."""
+    """Return an array of strings, or None for null. Raises ExtenderError naming the `field` for other values."""
     if value is None:
         return None
     return [_parse_string(text, field) for text in _parse_array(value, f"Go struct field {field} of type []string")]
 
 
 def _parse_messages(value: Json, field: str) -> dict[str, str]:
-    """Return a JSON object as messages by node name, cut off at the maximum length.
+    """Return a JSON object as messages by node name, each cut off at the maximum length, or {} for null.
 
-    Raises ExtenderError for other values.
+    Raises ExtenderError naming the `field` for other values.
     """
     mapping = _parse_mapping(value, f"Go struct field {field} of type v1.FailedNodesMap")
     return {name: truncate_message(_parse_string(text, field)) for name, text in mapping.items()}
 
 
 def _parse_string(value: Json, field: str) -> str:
-    """Return a JSON string, or an empty one for null. Raises ExtenderError, which names the field, for other values."""
+    """Return a JSON string, or an empty one for null. Raises ExtenderError naming the `field` for other values."""
     if isinstance(value, str):
         return value
     if value is None:
@@ -210,7 +211,7 @@ def _parse_string(value: Json, field: str) -> str:
 def _parse_int64(value: Json, field: str) -> int:
     """Return a JSON integer in Go's int64 range, or 0 for null.
 
-    Raises ExtenderError, which names the field, for other values.
+    Raises ExtenderError naming the `field` for other values.
     """
     if isinstance(value, int) and not isinstance(value, bool) and value in INT64:
         return value
@@ -400,9 +401,10 @@ class HTTPExtender:
         return FilterAnswer(remaining, result.failed, result.unresolvable)
 
     def prioritize(self, pod: JsonObject, offered: OfferedNodes, nodes: NodeColumns) -> list[tuple[str, int]]:
-        """Ask the extender for the unweighted score of each offered node, by name.
+        """Ask the extender for the unweighted score of each offered node, and return pairs of node name and score.
 
-        Raises ExtenderError or UnknownAnswerError.
+        Raises UnknownAnswerError if the extender is not called, and ExtenderError if the call fails or the answer is
+        invalid.
         """
         body = self._call_verb(self.settings.prioritize_verb, self._build_extender_args(pod, offered, nodes))
         return parse_host_priorities(body)
@@ -467,7 +469,7 @@ class HTTPExtender:
 
 
 def is_any_extender_called(extenders: Sequence[HTTPExtender], pod: Pod) -> bool:
-    """Return whether some extender is interested in the pod and can be called."""
+    """Return whether at least one of the extenders is interested in the pod and can be called."""
     return any(extender.call is not None and extender.is_interested(pod) for extender in extenders)
 
 
@@ -554,7 +556,7 @@ class Consultation:
         return offered
 
     def filter_all(self, view: Fork, rows: Rows) -> OfferedNodes:
-        """Filter the rows that pass all plugins, like `filter`, and record whether extenders dropped rows."""
+        """Filter all rows that pass the plugins, as `filter` does, and record whether extenders dropped any row."""
         offered = self.filter(view, rows)
         self.narrowed = len(offered.rows) != len(rows)
         return offered
@@ -625,7 +627,8 @@ class Consultation:
     ) -> Answer:
         """Make a call of the filter or prioritize verb, record it, and return the answer.
 
-        Any ExtenderError or UnknownAnswerError of the call is raised again.
+        `make_call` makes the call with the pod, the offered nodes and all nodes. Raises ExtenderError if the call
+        fails, and UnknownAnswerError if the answer cannot be known.
         """
         full = not extender.settings.node_cache_capable
         call = ExtenderCall(extender.url, verb, offered.names, full)
@@ -649,7 +652,7 @@ class Consultation:
     def _make_and_record_call(self, call: ExtenderCall, make_call: Callable[[], Answer]) -> Answer:
         """Make the call, record it even if it fails, and return the answer.
 
-        ExtenderError and UnknownAnswerError of the call are recorded as its error and re-raised.
+        Raises the ExtenderError or UnknownAnswerError of the call after recording its message.
         """
         try:
             answer = make_call()

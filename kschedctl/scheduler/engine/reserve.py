@@ -63,7 +63,7 @@ def _may_reserve_for(plugin: Plugin, spec: PodSpec) -> bool:
     return trait is None or bool(trait.has_trait(spec))
 
 
-def reserve(
+def reserve_objects(
     plugins: Iterable[ReservePlugin],
     info: PodInfo,
     pod: Pod,
@@ -96,7 +96,7 @@ def reserve(
     _replace_objects(changes, view)
 
 
-def release(plugins: Iterable[ReservePlugin], view: Fork, positions: Sequence[int]) -> None:
+def release_objects(plugins: Iterable[ReservePlugin], view: Fork, positions: Sequence[int]) -> None:
     """Release what the plugins reserved for the pods at these positions."""
     _replace_objects([plugin.release(view, positions) for plugin in plugins], view)
 

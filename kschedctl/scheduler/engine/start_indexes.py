@@ -40,12 +40,12 @@ class Searches:
 
     @property
     def expected_loss(self) -> npt.NDArray[np.float64]:
-        """For each search, the expected number of points that picking a tied node at random loses."""
+        """The expected number of points that picking one of the tied nodes at random loses, for each search (S,)."""
         return self.lost / np.maximum(self.ties, 1)
 
     @property
     def missed(self) -> Bools:
-        """For each search, whether no tied node is among the best of all nodes."""
+        """A mask (S,) of the searches in which no tied node is among the best of all nodes."""
         none: Bools = (self.hits == 0) & (self.scored > 0)
         return none
 
@@ -182,7 +182,7 @@ class DomainScores(Protocol):
 
     @property
     def counted(self) -> Bools:
-        """(N,): the nodes whose domains count."""
+        """A mask (N,) of the nodes whose domains count."""
 
     @property
     def domains(self) -> Sequence[Ints | Rows]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from kschedctl.api.arrays import Position, Row
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.cluster import Gap
@@ -23,30 +21,32 @@ COUNTED = ByVersion(
 )
 
 
-def iter_cycle_unknown(cycle: Cycle, framework: FrameworkLike) -> Iterator[Unknown]:
-    """Yield an unknown if the pod's answer depends on the unsure nominations.
+def find_cycle_unknown(cycle: Cycle, framework: FrameworkLike) -> Unknown | None:
+    """Return an unknown if the pod's answer depends on the unsure nominations, otherwise None.
 
-    The answer depends on them if counting them leaves the pod without a node or changes the best nodes. Nothing is
-    yielded for a pod that fits nowhere even if they are not counted. The framework must not have extenders.
+    The answer depends on them if counting them leaves the pod without a node or changes the best nodes. Return None as
+    well for a pod that fits nowhere even if they are not counted. The framework must not have extenders.
     """
     if not len(cycle.view.unsure_nominations[0]) or not cycle.schedulable:
-        return
-    counted = run_cycle(framework, cycle.info, _nominate_unsure_pods(cycle.view))
-    if counted.error is not None or not counted.schedulable:
-        yield _build_nominations_unknown(cycle.view, Effect.NARROWS)
-    elif counted.scores.best.tolist() != cycle.scores.best.tolist():
-        yield _build_nominations_unknown(cycle.view, Effect.SCORES)
+        return None
+    cycle_with_nominations = run_cycle(framework, cycle.info, _nominate_unsure_pods(cycle.view))
+    if cycle_with_nominations.error is not None or not cycle_with_nominations.schedulable:
+        return _build_nominations_unknown(cycle.view, Effect.NARROWS)
+    if cycle_with_nominations.scores.best.tolist() != cycle.scores.best.tolist():
+        return _build_nominations_unknown(cycle.view, Effect.SCORES)
+    return None
 
 
-def iter_choice_unknown(info: PodInfo, row: Row, framework: FrameworkLike, view: Fork) -> Iterator[Unknown]:
-    """Yield at most one unknown: that the pod fits on `row` only while unsure nominations are not counted.
+def find_choice_unknown(info: PodInfo, row: Row, framework: FrameworkLike, view: Fork) -> Unknown | None:
+    """Return an unknown if the pod fits on `row` only while unsure nominations are not counted, otherwise None.
 
-    Nothing is yielded if no unsure nomination is for this row.
+    Return None as well if no unsure nomination is for this row.
     """
-    if row in view.unsure_nominations[0].tolist():
-        counted = run_cycle(framework, info, _nominate_unsure_pods(view))
-        if row not in counted.feasible.tolist():
-            yield _build_nominations_unknown(view, Effect.EITHER)
+    rows_with_unsure_nominations, _ = view.unsure_nominations
+    if row not in rows_with_unsure_nominations.tolist():
+        return None
+    cycle = run_cycle(framework, info, _nominate_unsure_pods(view))
+    return None if row in cycle.feasible.tolist() else _build_nominations_unknown(view, Effect.EITHER)
 
 
 def _nominate_unsure_pods(view: Fork) -> Fork:

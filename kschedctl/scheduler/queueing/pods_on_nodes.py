@@ -18,8 +18,8 @@ from kschedctl.scheduler.engine.reserve import (
     NO_PRE_FILTER_RESULTS,
     find_reserve_plugins,
     has_backed_resources,
-    release,
-    reserve,
+    release_objects,
+    reserve_objects,
 )
 from kschedctl.scheduler.framework import SUCCESS, PreEnqueuePlugin, PreFilterResult, ReservePlugin, offers
 from kschedctl.scheduler.framework.dependencies import Unknown
@@ -182,7 +182,7 @@ class PodsOnNodes:
             # A pod with a PodInfo of its own is reserved under the name after which its claims are named.
             has_shared_info = info is self.get_shared_incoming_info(position)
             pod = self.view.pods.objects[position] if has_shared_info else info.pod
-            reserve(plugins, info, pod, self.view, row, pre_filter_results=pre_filter_results)
+            reserve_objects(plugins, info, pod, self.view, row, pre_filter_results=pre_filter_results)
         self.nominations.consume(position)
         self.view.assume(position, row)
 
@@ -217,7 +217,7 @@ class PodsOnNodes:
             if framework is not None:
                 plugins |= {plugin.name: plugin for plugin in find_reserve_plugins(framework, *specs)}
         if plugins:
-            release(plugins.values(), self.view, positions)
+            release_objects(plugins.values(), self.view, positions)
 
 
 class ServingProfiles:

@@ -110,8 +110,8 @@ def choose_strategy(
 def may_requeue(registrations: Registrations, info: PodInfo, occurrence: Occurrence, view: Fork) -> bool:
     """Return whether an event could put a pod back into the queue, no matter which plugins rejected it.
 
-    It could if a plugin registered for the event without a hint function, or if a hint function says Queue. In versions
-    that pre-check the event, it must also pass the pre-check, with all registered plugins as rejectors.
+    This is the case if a plugin registered for the event without a hint function, or if a hint function says Queue. In
+    versions that pre-check the event, it must also pass the pre-check, with all registered plugins as rejectors.
     """
     event = occurrence.event
     plugins = registrations.find_registered_plugins(event)
@@ -156,9 +156,10 @@ def is_registered(registrations: Registrations, plugin: str, event: ClusterEvent
 def _combine_hints(
     hints: tuple[HintFunction | None, ...], info: PodInfo, occurrence: Occurrence, view: Fork
 ) -> QueueingHint:
-    """Combine the answers of a plugin's hint functions to an event.
+    """Return Queue if any of a plugin's hint functions wants to requeue the pod after an event, otherwise Skip.
 
-    A plugin without hint functions did not register for the event. None instead of a hint function counts as Queue.
+    None instead of a hint function counts as Queue. A plugin without hint functions did not register for the event, so
+    NOT_REGISTERED is returned.
     """
     if not hints:
         return QueueingHint.NOT_REGISTERED
@@ -267,8 +268,8 @@ def _has_room(node: Node, info: PodInfo, view: Fork) -> bool:
 def _may_affect_waiting_pod(pod: Pod, info: PodInfo, view: Fork, *, heeds_namespace: bool) -> bool:
     """Return whether a pod may change whether the waiting pod `info` can be scheduled.
 
-    It may if it matches a required affinity term of the waiting pod or, if `heeds_namespace` is true, if it is in the
-    same namespace.
+    This is the case if the pod matches a required affinity term of the waiting pod. If `heeds_namespace` is true, it is
+    enough that both pods are in the same namespace.
     """
     metadata = pod.metadata
     if heeds_namespace and metadata.namespace == info.namespace:

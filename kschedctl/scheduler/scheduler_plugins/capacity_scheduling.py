@@ -180,7 +180,7 @@ class _QuotaVictims:
             self.quota, pods, self.claim.pod_requests, self.claim.pod_requests
         )
 
-    def find_nodes_to_evict_again(self, pods: Positions, removed: Bools) -> Bools | None:
+    def find_nodes_requiring_eviction(self, pods: Positions, removed: Bools) -> Bools | None:
         """Return a mask (N,) of the nodes on which the quotas are exceeded if only the `removed` pods are gone.
 
         Return None if the pod's namespace has no quota.

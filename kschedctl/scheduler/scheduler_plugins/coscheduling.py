@@ -93,6 +93,7 @@ class CoschedulingArgs(PluginArgs, frozen=True):
 
     def validate(self, gates: FeatureGates) -> Iterator[str]:
         """Yield an error for each negative time, and for a percentage that is not between 0 and 100."""
+        # Upstream also accepts 0, although its messages say "greater than 0"
         if self.permit_waiting_time_seconds < 0:
             yield invalid("permitWaitingTimeSeconds", self.permit_waiting_time_seconds, "must be greater than 0")
         if self.pod_group_backoff_seconds < 0:

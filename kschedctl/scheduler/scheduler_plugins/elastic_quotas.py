@@ -109,9 +109,11 @@ class QuotaUse:
     def quota_numbers(self) -> Counts:
         """The index in `quotas` of the quota of each PodInfo's namespace, or -1 if the namespace has no quota."""
         infos = self.view.pods.infos
-        numbers = {namespace: i for i, namespace in enumerate(self.quotas)}
+        number_by_namespace = {namespace: number for number, namespace in enumerate(self.quotas)}
         key = "quotas of infos", tuple(self.quotas)
-        return self.view.memo(key, lambda: np.array([numbers.get(i.namespace, -1) for i in infos], np.int64))
+        return self.view.memo(
+            key, lambda: np.array([number_by_namespace.get(info.namespace, -1) for info in infos], np.int64)
+        )
 
     def find_quota_number(self, namespace: str) -> int:
         """Return the number of a namespace's quota in the order of `quotas`, or -1 if it has none."""

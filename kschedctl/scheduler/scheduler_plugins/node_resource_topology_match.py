@@ -237,7 +237,10 @@ def _get_cached_numa_nodes(view: Fork) -> NumaNodes:
 
 
 def _get_cached_numa_list(view: Fork) -> NumaList:
-    """Return the NUMA nodes of all nodes, in the order in which they were published, cached for the same objects."""
+    """Return the NUMA nodes of all nodes, in the order in which they were published.
+
+    The result is cached for views with the same topologies and nodes.
+    """
     index = view.nodes.index
     return view.objects.index(
         (KIND, "list"), lambda topologies: build_numa_list(topologies, index), KIND, of=(view.nodes,)

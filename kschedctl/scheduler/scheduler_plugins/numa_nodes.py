@@ -23,6 +23,8 @@ from kschedctl.errors import InputError
 from kschedctl.snapshot.pod_info import convert_to_amounts
 
 KIND = "NodeResourceTopology"
+MISSING = -1
+"""The available amount of a resource that a NUMA node lacks."""
 SINGLE_NUMA_NODE, POD_SCOPE, CONTAINER_SCOPE = "single-numa-node", "pod", "container"
 POLICIES = frozenset({"none", "best-effort", "restricted", SINGLE_NUMA_NODE})
 DEPRECATED_POLICIES = {
@@ -81,14 +83,14 @@ class NumaNodes(NamedTuple):
     by_pod: Bools
     """(N,): whether the policy applies to the pod as a whole."""
     available: Mapping[str, Amounts]
-    """Resource -> (N, Z): the available amount, or -1 if the NUMA node lacks the resource."""
+    """Resource -> (N, Z): the available amount, or MISSING if the NUMA node lacks the resource."""
     width: int
     """Z, the highest NUMA node number plus 1."""
 
     def get_available_amounts(self, resource: str) -> Amounts:
-        """Return the available amounts (nodes, NUMA nodes) of a resource, or -1 where it is missing."""
+        """Return the available amounts (nodes, NUMA nodes) of a resource, which may be MISSING."""
         amounts = self.available.get(resource)
-        return np.full((len(self.single), self.width), -1, np.int64) if amounts is None else amounts
+        return np.full((len(self.single), self.width), MISSING, np.int64) if amounts is None else amounts
 
     def subtract(self, reserved: Mapping[str, Amounts]) -> NumaNodes:
         """Return the NUMA nodes with the amounts (N,) in `reserved` subtracted from every NUMA node of each node."""
@@ -110,7 +112,7 @@ class NumaList:
     costs: Amounts
     """(N, Z, Z): the distances between the NUMA nodes."""
     available: Mapping[str, Amounts]
-    """Resource -> (N, Z): the available amount, or -1 if the NUMA node lacks the resource."""
+    """Resource -> (N, Z): the available amount, or MISSING if the NUMA node lacks the resource."""
 
     def __len__(self) -> int:
         return len(self.has_topology)
@@ -122,9 +124,9 @@ class NumaList:
         return exists
 
     def get_available_amounts(self, resource: str) -> Amounts:
-        """Return the available amounts (nodes, NUMA nodes) of a resource, or -1 where it is missing."""
+        """Return the available amounts (nodes, NUMA nodes) of a resource, which may be MISSING."""
         amounts = self.available.get(resource)
-        return np.full(self.numbers.shape, -1, np.int64) if amounts is None else amounts
+        return np.full(self.numbers.shape, MISSING, np.int64) if amounts is None else amounts
 
     def subtract(self, reserved: Mapping[str, Amounts]) -> NumaList:
         """Return the NUMA nodes with the amounts (N,) in `reserved` subtracted from every NUMA node of each node."""
@@ -175,7 +177,7 @@ def build_numa_list(topologies: Iterable[NodeResourceTopology], index: Mapping[s
             costs[row, place, : len(numbers)] = _list_costs(zone, numbers)
             for resource, amount in _parse_available_amounts(topology, zone).items():
                 if resource not in available:
-                    available[resource] = np.full((node_count, width), -1, np.int64)
+                    available[resource] = np.full((node_count, width), MISSING, np.int64)
                 available[resource][row, place] = amount
     return NumaList(
         has_topology, by_pod, max_numa_nodes=max_numa_nodes, numbers=zone_numbers, costs=costs, available=available
@@ -191,12 +193,12 @@ def _list_numbered_zones(topology: NodeResourceTopology) -> list[tuple[int, Topo
 def _subtract_reserved_amounts(available: Mapping[str, Amounts], reserved: Mapping[str, Amounts]) -> dict[str, Amounts]:
     """Return the available amounts minus the reserved amounts (N,) of each node, but at least 0.
 
-    The value -1, which marks a missing resource, is kept.
+    MISSING, the amount of a resource that a NUMA node lacks, is kept.
     """
     remaining = dict(available)
     for name in reserved.keys() & remaining.keys():
         difference = np.maximum(remaining[name] - reserved[name][:, None], 0)
-        remaining[name] = np.where(remaining[name] < 0, -1, difference)
+        remaining[name] = np.where(remaining[name] < 0, MISSING, difference)
     return remaining
 
 
@@ -238,7 +240,7 @@ def build_numa_nodes(topologies: Iterable[NodeResourceTopology], index: Mapping[
     available: dict[str, Amounts] = {}
     for zone_amount in zone_amounts:
         if zone_amount.resource not in available:
-            available[zone_amount.resource] = np.full((node_count, width), -1, np.int64)
+            available[zone_amount.resource] = np.full((node_count, width), MISSING, np.int64)
         available[zone_amount.resource][zone_amount.row, zone_amount.number] = zone_amount.amount
     return NumaNodes(single, by_pod, available, width)
 

@@ -113,10 +113,11 @@ class AlikePods:
     ) -> tuple[Rows | TiedRows, int]:
         """Return the rows that share the highest score, and the number of feasible rows.
 
-        Without a feasible row, return no rows and 0. `info` is the pod's own PodInfo, because its claims may differ
-        from the claims of the first identical pod. The pods in `nominated`, which are nominated ahead of this pod,
-        count as placed. With `sampling`, only part of the nodes is searched. The best rows are kept for the next call.
-        Raises PluginError if a plugin fails.
+        If no row is feasible, return no rows and 0. With `sampling`, only part of the nodes is searched. Pods in
+        `nominated` count as placed on their nominated nodes. `info` is the PodInfo of the pod itself, because its
+        claims may differ from those of the first identical pod.
+
+        The best rows are kept for the next call. Raises PluginError if a plugin fails.
         """
         if self.hopeless:
             return NO_ROWS, 0
@@ -128,33 +129,42 @@ class AlikePods:
         ranking = self._get_grouped_ranking()
         ranked = self._find_best_rows_in_groups(ranking, info, nominated) if ranking and not sampling else None
         if ranked:
-            self.best_rows, feasible_count = ranked
+            self.best_rows, _feasible_count = ranked
             return ranked
 
-        # The local scores decide alone if no plugin looks at more than a node's own row.
+        # The next best way: the local scores decide alone if no plugin looks at more than a node's own row.
         local = self.local.scores if self.constant_scores is None else self.local.scores + self.constant_scores
         needs_plugins = self.changing_filters or self.fixed_scores or self.changing_scores or self.claims
         if not sampling and not needs_plugins:
-            if nominated:
-                local = self._exclude_nodes_rejecting_for_nominated(local, nominated)
-            feasible_count = int(np.count_nonzero(local >= 0))
-            self.best_rows = (local == local.max()).nonzero()[0] if feasible_count else NO_ROWS
-            return self.best_rows, feasible_count
+            return self._find_best_rows_by_local_scores(local, nominated)
 
-        # Otherwise, run the other plugins on all nodes.
+        # The slowest way: run the other plugins on all nodes.
         rows, total = self._score_rows(local, info, ranking, sampling, nominated)
         if not len(rows):
             return rows, 0
         self.best_rows = rows[(total == total.max()).nonzero()[0]]
         return self.best_rows, len(rows)
 
+    def _find_best_rows_by_local_scores(self, local: Scores, nominated: Delta) -> tuple[Rows, int]:
+        """Return the rows with the highest local score, and the number of feasible rows. Keep the best rows.
+
+        `local` has the scores (N,) of all nodes, which are negative for infeasible nodes. Pods in `nominated` count as
+        placed.
+        """
+        if nominated:
+            local = self._exclude_nodes_rejecting_for_nominated(local, nominated)
+        feasible_count = int(np.count_nonzero(local >= 0))
+        best_rows: Rows = (local == local.max()).nonzero()[0] if feasible_count else NO_ROWS
+        self.best_rows = best_rows
+        return best_rows, feasible_count
+
     def _find_best_rows_in_groups(
         self, ranking: GroupedRanking, info: PodInfo, nominated: Delta
     ) -> tuple[Rows | TiedRows, int] | None:
-        """Find the rows with the highest score by judging one example of each group of equivalent nodes.
+        """Return the rows with the highest score and the number of feasible rows, judging one example of each group.
 
-        Return these rows and the number of feasible rows. Return None if every node has to be judged because of
-        nominated pods or claims. Also return None if these reject other nodes so often that groups do not pay.
+        A group consists of equivalent nodes. Return None if every node has to be judged because of nominated pods or
+        claims. Also return None if these reject other nodes so often that groups do not pay.
         """
         rejected: Bools | bool = False
         if nominated:
@@ -221,7 +231,7 @@ class AlikePods:
         return RowAnswers.from_plugins(self._consulted_plugins)
 
     def score_feasible_rows(self, info: PodInfo) -> tuple[Rows, Scores]:
-        """Return the feasible rows and the pod's scores there. Scores that are equal on all rows are ignored.
+        """Return the feasible rows and the pod's scores there, without scores that are equal on all rows.
 
         Both arrays are empty if no node is feasible. Raises PluginError if a plugin fails.
         """
@@ -316,14 +326,14 @@ class AlikePods:
         return np.asarray(fits_locally if self._never_fits is None else fits_locally & ~self._never_fits)
 
     def _exclude_nodes_rejecting_for_nominated(self, local: Scores, nominated: Delta) -> Scores:
-        """Return the scores with INFEASIBLE on nodes that have no room in addition to the pods nominated ahead."""
+        """Return the scores with INFEASIBLE on nodes that have no room besides the pods nominated ahead of the pod."""
         crowded = self.local.find_nodes_rejecting_for_nominated(nominated, self.info.priority)
         return np.where(crowded, INFEASIBLE, local) if crowded.any() else local
 
     def is_certain_to_fit(self, row: int, nominated: Delta) -> bool:
-        """Return True only if one of the identical pods surely fits on the row.
+        """Return whether a quick check shows that each of the identical pods fits on the row.
 
-        Return False if it does not fit, or if this quick check cannot tell, for example because a pod in `nominated` is
+        The result is False if they do not fit, or if the check cannot tell, for example because a pod in `nominated` is
         on the row. The caller then needs a full cycle.
         """
         if self.hopeless or self.changing_filters or self.claims:
@@ -444,9 +454,9 @@ class AlikePods:
     def _split_score_plugins(self) -> _ScorePlugins:
         """Split the Score plugins by how often they have to run for the identical pods.
 
-        Scores that are equal on all nodes are added up once. Other scores that pods do not change are computed once,
-        and only normalized again. The remaining plugins run each time. Plugins that read only a node's own row are left
-        out, because `local` has their scores. Raises PluginError if a plugin fails.
+        Scores that are equal on all nodes are added up once. Other scores that do not depend on pods are computed once,
+        and only their normalization is repeated. The remaining plugins run each time. Plugins that read only a node's
+        own row are left out, because `local` has their scores. Raises PluginError if a plugin fails.
         """
         prepares = map_score_preparations(self.framework)
         with_pre_score = {plugin.name for plugin in self.framework.plugins_at("preScore")}

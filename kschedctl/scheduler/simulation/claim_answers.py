@@ -97,7 +97,7 @@ class ClaimAnswers:
         """
         rejected = self._find_lastingly_rejected_nodes(info)
         for plugin in self._changing:
-            rejected = rejected | self._find_nodes_rejected_by(plugin, info, nominated)
+            rejected = rejected | self._find_nodes_rejected_by_plugin(plugin, info, nominated)
         return rejected
 
     def _find_lastingly_rejected_nodes(self, info: PodInfo) -> Bools | bool:
@@ -113,7 +113,7 @@ class ClaimAnswers:
         self.pre_filter_results = {}
         rejected: Bools | bool = False
         for plugin in self._lasting:
-            rejected = rejected | self._find_nodes_rejected_by(plugin, info)
+            rejected = rejected | self._find_nodes_rejected_by_plugin(plugin, info)
         self._latest = _LastingRejections(info, replaced_count, rejected)
         return rejected
 
@@ -132,10 +132,13 @@ class ClaimAnswers:
                 keys.append(key)
         return tuple(keys)
 
-    def _find_nodes_rejected_by(
+    def _find_nodes_rejected_by_plugin(
         self, plugin: RejectingPlugin, info: PodInfo, nominated: Delta = NO_CHANGE
     ) -> Bools | bool:
-        """Return the nodes that one plugin rejects, and store its PreFilter result in `pre_filter_results`."""
+        """Return a mask (N,) of the nodes that one plugin rejects, or one bool for all nodes.
+
+        The plugin's PreFilter result is stored in `pre_filter_results`. Raises PluginError if the plugin fails.
+        """
         result = self.pre_filter_results[plugin.plugin.name] = plugin.run_pre_filter(info, self.view)
         return find_rejected_nodes(plugin, result, info, self.view, nominated)
 

@@ -19,7 +19,7 @@ from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.engine.diagnosis import PostFilterOutcome, run_post_filter
 from kschedctl.scheduler.engine.preemption.candidates import NO_CANDIDATES, Candidate, Candidates
 from kschedctl.scheduler.engine.preemption.evaluator import Preemption, get_tied_candidates
-from kschedctl.scheduler.engine.reserve import find_reserve_plugins, release, reserve
+from kschedctl.scheduler.engine.reserve import find_reserve_plugins, release_objects, reserve_objects
 from kschedctl.scheduler.engine.sampling import SampledFrom, Sampling
 from kschedctl.scheduler.framework import PostFilterResult, ReservePlugin
 from kschedctl.scheduler.framework.dependencies import Unknown
@@ -107,7 +107,7 @@ class StepwiseScheduler:
         """
         assert tried.cycle is not None
         info = tried.cycle.info
-        reserve(
+        reserve_objects(
             find_reserve_plugins(tried.cycle.framework, info.spec),
             info,
             info.pod,
@@ -176,7 +176,7 @@ class StepwiseScheduler:
             framework = self.scheduler.framework(name)
             if framework is not None:
                 plugins |= {plugin.name: plugin for plugin in find_reserve_plugins(framework, *specs)}
-        release(plugins.values(), self.view, positions)
+        release_objects(plugins.values(), self.view, positions)
 
 
 def _was_preemption_tried(result: PostFilterResult) -> bool:

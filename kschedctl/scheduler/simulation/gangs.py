@@ -179,7 +179,7 @@ class Gangs:
         return find_failed_members(result, members, self.view)
 
     def find_preemption_priority(self, key: AnyGroupKey, members: Sequence[Position]) -> int:
-        """Return the highest priority at which any member may preempt.
+        """Return the highest priority at which a member may preempt.
 
         With workload-aware preemption, the priority of the group as a whole counts as well.
         """

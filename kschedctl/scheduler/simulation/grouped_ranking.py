@@ -272,12 +272,13 @@ class GroupedRanking:
     def find_rows_rejected_by_filters(self) -> Bools:
         """Return a mask (N,) of the rows that the filters reject, judging one example of each group.
 
-        A row that is infeasible by its local score may be False in the mask.
+        The filters are not run for groups that the local scores already rule out, so such rows are missing from the
+        mask.
         """
         groups, feasible = self.groups, self.groups.feasible_groups
-        by_group = np.zeros(len(groups), np.bool_)
-        by_group[feasible] = self.answers.find_rejected_rows(groups.example[feasible])
-        return by_group.take(groups.group)
+        is_group_rejected = np.zeros(len(groups), np.bool_)
+        is_group_rejected[feasible] = self.answers.find_rejected_rows(groups.example[feasible])
+        return is_group_rejected.take(groups.group)  # from groups to their rows
 
     def score_rows(self, rows: Rows) -> Scores | int:
         """Return the scores that plugins add to the local scores of `rows`, if only these rows are scored.

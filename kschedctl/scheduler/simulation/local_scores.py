@@ -218,10 +218,10 @@ class LocalScores:
             rejections.ahead.clear()
 
     def _update_nomination_rejection(self, rejections: NominationRejections, row: int, number: int, sign: int) -> None:
-        """Update the rejections nodes after one pod joined a row (`sign` 1) or left it (-1).
+        """Update the rejections after a pod joined the node in `row` (`sign` 1) or left it (-1).
 
-        `number` is the number of the pod's PodInfo. The precomputed answer is used if there is one and a pod with the
-        same requests joined. Otherwise, answers are precomputed again.
+        `number` is the number of the pod's PodInfo. If a pod with the same requests as this object's pod joined, the
+        precomputed answer is used, if there is one. Otherwise, answers are precomputed again.
         """
         if not rejections.has_nominations[row]:
             return
@@ -386,7 +386,7 @@ def _prepare_by_pre_filter(plugin: PreFilterPlugin, info: PodInfo, view: Any, ro
 
 
 def _prepare_nothing(info: PodInfo, view: object, rows: Rows) -> PreScoreResult:
-    """Prepare scoring for a plugin that needs no preparation."""
+    """Return an empty preparation, for a plugin that scores without one."""
     return PreScoreResult()
 
 

@@ -92,8 +92,9 @@ class Placements(IncomingPods):
         """
         choice = self._choose_with_cache(framework, position)
         if choice and self._has_unsure_nominations and not is_any_extender_called(framework.extenders, choice.info.pod):
-            unknowns = unsure_nominations.iter_choice_unknown(choice.info, choice.row, framework, self.view)
-            self.unheard.update(dict.fromkeys(unknowns))
+            unknown = unsure_nominations.find_choice_unknown(choice.info, choice.row, framework, self.view)
+            if unknown is not None:
+                self.unheard[unknown] = None
         return choice
 
     def build_node_chooser(self, framework: FrameworkLike, position: Position) -> NodeChooser | None:
@@ -202,7 +203,7 @@ class Placements(IncomingPods):
         return np.asarray(local.scores >= 0)
 
     def score_feasible_rows(self, framework: FrameworkLike, position: Position) -> tuple[Rows, Scores] | None:
-        """Return the feasible rows and the pod's scores there. Scores that are equal on all nodes are ignored.
+        """Return the feasible rows and the pod's scores there, without scores that are equal on all nodes.
 
         Return None if the pod is or was nominated, or if an extender is called for it. Raises PluginError if a plugin
         fails.
@@ -351,7 +352,7 @@ class Placements(IncomingPods):
     ) -> Choice | None:
         """Choose a node by a full cycle of the pod, or return None if no node is feasible.
 
-        With `keeps_cycle`, the cycle is stored for later calls. Raises PluginError if a plugin fails.
+        If `keeps_cycle` is true, the cycle is stored for later calls. Raises PluginError if a plugin fails.
         """
         cycle = self._run_placing_cycle(framework, position, keeps_cycle=keeps_cycle)
         if cycle.error is not None:
@@ -376,8 +377,8 @@ class Placements(IncomingPods):
     ) -> Choice | None:
         """Pick one of the best nodes by seeded random choice, or return None if no node is feasible.
 
-        `feasible` is the number of feasible nodes. Raises PluginError if the node does not exist, which an extender's
-        answer may cause.
+        `feasible` is the number of feasible nodes. `pre_filter_results` are passed on with the choice, by plugin.
+        Raises PluginError if the node does not exist, which an extender's answer may cause.
         """
         if not feasible:
             return None

@@ -296,9 +296,11 @@ class ReusedAnswers:
         """Return the preemption candidate and the outcome of PostFilter. Each is None if there is none.
 
         PostFilter is not run if an identical pod is known to fit nowhere, if preemption is off, or if the pod's
-        preemptionPolicy is Never. It is not run either if the pod may not preempt now or can find no victim, and the
-        pod then loses its nomination. If PostFilter runs, the plugins that reject the pod are recorded, and the pod
-        loses its nomination if PostFilter clears it. Raises PluginError if a plugin fails.
+        preemptionPolicy is Never. It is not run either if the pod may not preempt now or can find no victim. In that
+        case, the pod loses its nomination.
+
+        If PostFilter runs, the plugins that reject the pod are recorded, and the pod loses its nomination if PostFilter
+        clears it. Raises PluginError if a plugin fails.
         """
         info = self.placements.get_incoming_info(self.placements.view.pods.get_info_number(position))
         if self._is_known_failure or not self.preemption or info.spec.preemption_policy == "Never":

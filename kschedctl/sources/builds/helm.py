@@ -83,7 +83,8 @@ def find_helm_renders(files: Collection[str], values: Sequence[str] = (), kube_v
         command += ["--values", file]
     if kube_version:
         command += ["--kube-version", kube_version]
-    chart_folders = {os.path.dirname(os.path.abspath(f)) for f in files if f != STDIN and os.path.basename(f) == CHART}
+    chart_files = [file for file in files if file != STDIN and os.path.basename(file) == CHART]
+    chart_folders = {os.path.dirname(os.path.abspath(file)) for file in chart_files}
     charts = sorted(folder for folder in chart_folders if not _is_subchart(folder) and not _is_library_chart(folder))
     return [HelmRender(folder, command) for folder in charts]
 

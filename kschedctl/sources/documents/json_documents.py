@@ -95,7 +95,7 @@ def _describe_value_error(error: ValueError) -> str:
 
 
 def _build_json_object(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Build a JSON object from pairs of key and value. Raises ValueError if a key occurs twice."""
+    """Build a JSON object from key-value pairs. Raises ValueError if a key occurs twice."""
     fields = dict(pairs)
     if len(fields) < len(pairs):
         unseen = set(fields)

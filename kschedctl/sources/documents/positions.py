@@ -168,7 +168,7 @@ class JsonPositions:
     def locate(self, number: int, path: tuple[Key, ...]) -> tuple[int, int]:
         """Return the line and column, from 1, of a field of a document.
 
-        If it is missing, use its nearest existing ancestor.
+        For a missing field, return the position of its nearest existing ancestor.
         """
         key_start = value_start = self._find_document(number)
         for step in path:

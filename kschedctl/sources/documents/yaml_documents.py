@@ -197,7 +197,8 @@ class _DocumentBuilder:
     def _add_value(self, event: Event, value: Json, size: int, is_merge_key: bool = False) -> None:
         """Add a complete value: as the root, or to the innermost container as an item, a key, or the value of a key.
 
-        ``size`` is the number of values in it. Raises InputError for infinite numbers and invalid keys.
+        ``size`` is the number of values in it. ``is_merge_key`` says whether it is the key ``<<``, whose value is
+        merged into the mapping. Raises InputError for infinite numbers and invalid keys.
         """
         if isinstance(value, float) and not math.isfinite(value):
             raise self._build_error(event, f"unsupported value: {value}")

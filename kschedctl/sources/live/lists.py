@@ -217,7 +217,7 @@ def _read_all_pages(server: Server, kind: str, path: str, fields: str) -> Listin
     object_count = 0
     for page in _iter_pages(server, kind, path, fields):
         version = version or page.metadata.resource_version
-        with _report_unexpected_shape(plural, server.host):
+        with _convert_decoding_errors(plural, server.host):
             object_count += collector.add_page(page)
         if object_count > MAX_OBJECTS:
             raise ClusterError(f"more than {MAX_OBJECTS:,} {plural}, which no real cluster has", where=server.host)
@@ -438,7 +438,7 @@ def decode_object(kind: str, body: bytes, listing: Listing, where: str) -> Struc
 
     Raises LeftOutError if it has unknown fields in a newer version, and ClusterError if its shape is unexpected.
     """
-    with _report_unexpected_shape(f"a {kind}", where):
+    with _convert_decoding_errors(f"a {kind}", where):
         if is_newer_version(kind, listing.version):
             _reject_unknown_fields(kind, listing.version, [decode_json(body, dict[str, Json])])
         obj: Struct = _decode_without_nulls(KINDS[kind].struct, body)
@@ -460,8 +460,8 @@ def _decode_without_nulls(struct: type[T], body: bytes) -> T:
 
 
 @contextmanager
-def _report_unexpected_shape(subject: str, where: str) -> Iterator[None]:
-    """Convert decoding errors within the block to a ClusterError about the subject."""
+def _convert_decoding_errors(subject: str, where: str) -> Iterator[None]:
+    """Convert decoding errors within the block to a ClusterError that names the subject and the place `where`."""
     try:
         yield
     except (ValueError, RecursionError, OverflowError) as error:

@@ -47,9 +47,10 @@ class _List(msgspec.Struct):
 def list_object_names(config: Kubeconfig, context: str, kind: str, namespace: str) -> list[ObjectName]:
     """Return the names of the first MAX_NAMES objects of a kind, for shell completion.
 
-    For pods, the pending pods of all namespaces come first. The other pods of ``namespace``, or of all namespaces if it
-    is "", follow. Return [] if the cluster needs a credential plugin or a proxy. Raises OSError, ValueError, KeyError
-    or http.client.HTTPException if the kubeconfig or the response cannot be used.
+    ``config`` is the merged kubeconfig, and ``context`` is "" for its current context. For pods, the pending pods of
+    all namespaces come first. The other pods of ``namespace``, or of all namespaces if it is "", follow. Return [] if
+    the cluster needs a credential plugin or a proxy. Raises OSError, ValueError, KeyError or http.client.HTTPException
+    if the kubeconfig or the response cannot be used.
     """
     contexts, clusters, users = config["contexts"], config["clusters"], config["users"]
     context_name = context or config["current-context"]

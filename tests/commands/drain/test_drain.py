@@ -343,7 +343,7 @@ def test_blocked_drain_says_what_kubectl_does_and_what_to_change() -> None:
     other = pod("other", "n1", owner=web)
     other["metadata"]["labels"] = {}
     report = drained([node("n1"), node("n2"), replica("r1", "n1"), other, minimum], "n1")
-    (kubectl,) = report.describe_blocked_command()
+    (kubectl,) = report.describe_blocked_kubectl_drain()
     assert kubectl == (
         "kubectl drain would cordon n1, evict 1 other pod, and then retry for ever, unless it has a --timeout"
     )
@@ -361,7 +361,7 @@ def test_drain_of_a_pod_with_two_budgets_ends_with_an_error() -> None:
     second = budget(1)
     second["metadata"] = {**second["metadata"], "name": "second"}
     report = drained([node("n1"), node("n2"), replica("r1", "n1"), budget(1), second], "n1")
-    assert report.describe_blocked_command() == (
+    assert report.describe_blocked_kubectl_drain() == (
         "kubectl drain would cordon n1, evict no pod, and then end with an error",
     )
     assert "Change the selectors so that only one budget selects each pod" in report.budget_fixes[0]

@@ -104,7 +104,9 @@ def replay_bound_pods(scheduler: Scheduler, progress: Progress = NO_PROGRESS) ->
             not_served += len(group.positions)
             continue
         judged += len(group.positions)
-        misplaced += _iter_pods_with_port_conflict(group, view)
+        port_conflict = _find_pods_with_port_conflict(group, view)
+        if port_conflict is not None:
+            misplaced.append(port_conflict)
         misplaced += _iter_intolerant_pods(group, view, has_comparison_operators)
         plugin_names = _list_plugins_that_can_reject(group.info, framework)
         if plugin_names:
@@ -197,15 +199,14 @@ def _iter_misplaced_pods(plugin_name: str, verdict: PluginVerdict, group: _PodIn
             yield Misplaced(plugin_name, rejection.reason, group.positions[is_rejected])
 
 
-def _iter_pods_with_port_conflict(group: _PodInfoGroup, view: Fork) -> Iterator[Misplaced]:
-    """Yield the pods of the group that share a host port with another pod on their node, as one entry.
+def _find_pods_with_port_conflict(group: _PodInfoGroup, view: Fork) -> Misplaced | None:
+    """Return the pods of the group that share a host port with another pod on their node, or None if there are none.
 
-    Nothing is yielded if there are none. The filter of NodePorts cannot find these pods. It only knows that a port is
-    in use, not by how many pods.
+    The filter of NodePorts cannot find these pods. It only knows that a port is in use, not by how many pods.
     """
     own_ports = group.info.host_ports
     if not own_ports:
-        return
+        return None
     conflicting_ports = [
         port for port in view.pods.host_ports if any(port.conflicts(own_port) for own_port in own_ports)
     ]
@@ -215,8 +216,7 @@ def _iter_pods_with_port_conflict(group: _PodInfoGroup, view: Fork) -> Iterator[
     # the pod itself is counted once for each of its own ports
     own_count = sum(port in own_ports for port in conflicting_ports)
     has_conflict = holder_counts[group.rows] > own_count
-    if has_conflict.any():
-        yield Misplaced(PORTS, REASON, group.positions[has_conflict])
+    return Misplaced(PORTS, REASON, group.positions[has_conflict]) if has_conflict.any() else None
 
 
 def _count_port_holders(port: HostPort, view: Fork) -> Counts:

@@ -55,7 +55,7 @@ def build_sampling_page(report: SamplingCosts, style: Style) -> Page:
     page += build_left_out_lines(report.not_replayed, ())
 
     for profile in report.profiles:
-        blocks = (_build_setting_line(profile.setting), *_build_profile_blocks(profile, PODS_TEXTS[report.asked]))
+        blocks = (_build_setting_line(profile.setting), *_build_sampling_blocks(profile, PODS_TEXTS[report.asked]))
         if len(report.profiles) > 1:
             page += build_subsection(profile.scheduler_name, blocks)
         else:
@@ -67,10 +67,14 @@ def build_sampling_evidence(section: SamplingSection, style: Style) -> Page:
     """Build the setting, kinds and curve of each profile for an audit, except profiles that evaluate all nodes."""
     blocks: list[Block] = []
     for profile in section.profiles:
-        evaluates_all_nodes = profile.advice.verdict == "idle"
-        if not evaluates_all_nodes:
-            blocks += (_build_setting_line(profile.setting), *_build_profile_blocks(profile, "kinds of pods"))
+        if not _evaluates_all_nodes(profile):
+            blocks += (_build_setting_line(profile.setting), *_build_sampling_blocks(profile, "kinds of pods"))
     return tuple(blocks)
+
+
+def _evaluates_all_nodes(profile: SampledProfile) -> bool:
+    """Return whether the profile evaluates all nodes, whatever percentage is set."""
+    return profile.advice.verdict == "idle"
 
 
 def _build_setting_line(setting: SamplingSetting) -> Block:
@@ -86,17 +90,18 @@ def _build_setting_line(setting: SamplingSetting) -> Block:
     return paragraph(Marked("percentageOfNodesToScore:", Tone.FAINT), f"{current}. Here, that is {effect}")
 
 
-def _build_profile_blocks(profile: SampledProfile, pods: str) -> Page:
-    """Build the table of kinds, the curve and its plot for a profile. `pods` says which pods were placed.
+def _build_sampling_blocks(profile: SampledProfile, pods: str) -> Page:
+    """Build the table of the profile's kinds of pods, and the table and plot of the average loss by percentage.
 
-    Return () if there are no kinds, or if all nodes are evaluated at any percentage. Without a curve there is only the
-    table of kinds.
+    `pods` describes the placed pods in the table's heading. Return () if there are no kinds, or if all nodes are
+    evaluated at any percentage. If the profile has no curve, return only the table of kinds.
     """
-    if not profile.kinds or profile.advice.verdict == "idle":
+    if not profile.kinds or _evaluates_all_nodes(profile):
         return ()
     kinds = (Heading(f"Placing one more of each: {pods}"), _build_kinds_table(profile))
     if not profile.curve:
         return kinds
+    # The curve has averages over all nodes from which a search may start
     limit = f"points below the best node, on average at most {profile.advice.max_loss:g}"
     return (*kinds, Heading(f"From every start: {limit}"), _build_curve_table(profile), _plot_losses(profile))
 

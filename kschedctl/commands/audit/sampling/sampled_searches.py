@@ -194,7 +194,7 @@ def _iter_distinct_pending_pods(scheduler: Scheduler) -> Iterator[tuple[Pod, int
 
 
 def _iter_distinct_running_pods(scheduler: Scheduler) -> Iterator[tuple[Pod, int]]:
-    """Yield one pod for each PodInfo of pods on nodes, with the number of pods that share the PodInfo.
+    """Yield one placed pod per distinct PodInfo, with the number of placed pods that share the PodInfo.
 
     Terminating pods are left out.
     """

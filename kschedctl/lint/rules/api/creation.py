@@ -26,7 +26,7 @@ from kschedctl.lint.rules.disruption import budgets
 from kschedctl.lint.rules.priority import classes
 from kschedctl.lint.rules.resources import amounts
 from kschedctl.lint.rules.spread import constraints
-from kschedctl.scheduler.configuration.version_fields import iter_unread_fields
+from kschedctl.scheduler.configuration.version_fields import iter_unsupported_fields
 from kschedctl.text.counts import capitalize
 
 _MORE_SPECIFIC_RULES = (
@@ -236,13 +236,13 @@ def find_too_new_fields_and_versions(context: LintContext) -> Iterator[Problem]:
 
     Versions and fields behind a feature gate that is off count as not served.
     """
-    for subject, version in _iter_objects_with_expiring_version(context):
+    for subject, version in _iter_objects_with_limited_version(context):
         absence = _describe_why_not_served(version, subject.kind, context)
         if absence:
             yield _build_version_problem(subject, f"{version.name} {absence}", context.gates.minor)
     for subject in context.subjects:
         for kind, part_path, part in _iter_object_and_template(subject):
-            for path, field in iter_unread_fields(kind, part, context.gates):
+            for path, field in iter_unsupported_fields(kind, part, context.gates):
                 message = f"{format_path(path[1:])} {field.describe_requirement(context.gates)}"
                 yield subject.build_problem((*part_path, *path), message)
 
@@ -313,7 +313,7 @@ _SAME_SCHEMA = {
 
 def find_removed_versions(context: LintContext) -> Iterator[Problem]:
     """Find objects in an API version that the linted version of Kubernetes no longer serves."""
-    for subject, version in _iter_objects_with_expiring_version(context):
+    for subject, version in _iter_objects_with_limited_version(context):
         if version.is_removed_in(context.gates.minor):
             yield _build_lifecycle_problem(subject, version, context.gates.minor)
 
@@ -333,7 +333,7 @@ API_VERSION_REMOVED = Rule(
 def find_deprecated_versions(context: LintContext) -> Iterator[Problem]:
     """Find objects whose API version is still served by the linted Kubernetes version but not by a later one."""
     minor = context.gates.minor
-    for subject, version in _iter_objects_with_expiring_version(context):
+    for subject, version in _iter_objects_with_limited_version(context):
         if version.describe_lifecycle(minor) and not version.is_removed_in(minor):
             yield _build_lifecycle_problem(subject, version, minor)
 
@@ -350,7 +350,7 @@ API_VERSION_DEPRECATED = Rule(
 )
 
 
-def _iter_objects_with_expiring_version(context: LintContext) -> Iterator[tuple[Subject, ApiVersion]]:
+def _iter_objects_with_limited_version(context: LintContext) -> Iterator[tuple[Subject, ApiVersion]]:
     """Yield each linted object with an API version that some releases do not serve, and the version's lifecycle."""
     for subject in context.subjects:
         version = LIFECYCLES.get((subject.api_version, subject.kind))

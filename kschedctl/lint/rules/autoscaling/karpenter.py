@@ -46,7 +46,7 @@ _STRICT_OPERATORS = {"Gte": ("Gt", -1), "Lte": ("Lt", 1)}
 def find_contradictory_requirements(context: LintContext) -> Iterator[Problem]:
     """Find NodePools with requirements and labels that no node can meet together."""
     for subject, pool in context.list_linted_objects(WrittenNodePool):
-        for key in _get_conditions(pool).conflicts:
+        for key in _get_label_conditions(pool).conflicts:
             message = f"no value of {key} meets all requirements and labels of the pool"
             yield subject.build_problem(REQUIREMENTS, message)
 
@@ -63,7 +63,7 @@ KP_CONTRADICTORY = Rule(
 )
 
 
-def _get_conditions(pool: WrittenNodePool) -> Conditions:
+def _get_label_conditions(pool: WrittenNodePool) -> Conditions:
     """Return the conditions that a pool's labels and requirements set for its nodes."""
     requirements = map(_convert_to_strict_operator, pool.requirements)
     return Conditions().restrict(to_requirements(pool.labels)).restrict(requirements)
@@ -234,7 +234,7 @@ def _find_excluded_type_names(pools: Iterable[TypedObject[WrittenNodePool]]) -> 
     If a pool names types, its families are not looked at. Pools whose requirements contradict each other are left out.
     """
     for subject, pool in pools:
-        conditions = _get_conditions(pool)
+        conditions = _get_label_conditions(pool)
         names = conditions.by_key.get(INSTANCE_TYPE, AllowedValues()).allowed
         families = conditions.by_key.get(f"{EC2}/instance-family", AllowedValues()).allowed
         if names:
@@ -273,7 +273,7 @@ def find_limits_below_one_node(context: LintContext) -> Iterator[Problem]:
     and, if they are given, from the instance types.
     """
     for subject, pool in context.list_linted_objects(WrittenNodePool):
-        conditions = _get_conditions(pool)
+        conditions = _get_label_conditions(pool)
         for name, limit in (pool.spec.limits or {}).items():
             amount = _parse_positive_quantity(limit)
             if name not in SMALLEST_NODE or amount is None:

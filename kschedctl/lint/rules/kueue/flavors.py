@@ -82,7 +82,7 @@ def _build_unmatched_labels_problem(subject: Subject, labels: Mapping[str, str],
 
 
 def find_quota_over_nodes(context: LintContext) -> Iterator[Problem]:
-    """Find ResourceFlavors whose total nominal quota exceeds what their nodes have allocatable.
+    """Find ResourceFlavors whose total nominal quota exceeds the allocatable resources of their nodes.
 
     The quota of all known ClusterQueues and Cohorts is added up, and each excess is reported once, at the largest
     linted quota. Finds nothing if nodes may be added. Flavors without nodes, with unlimited quota or with nodes that an

@@ -156,7 +156,7 @@ def find_inadmissible_workloads(context: LintContext) -> Iterator[Problem]:
         # kq-cohort-circle reports the cycle
         if queue.node.parent is not None and queue.node.parent.name in cache.cohorts_with_cyclic_parents:
             continue
-        excess = _describe_excess(queue, pod_sets)
+        excess = _explain_inadmissibility(queue, pod_sets)
         if excess:
             yield subject.build_problem(path, f"ClusterQueue {queue.name} can never admit it: {excess}")
 
@@ -272,8 +272,8 @@ def _is_capacity_known(context: LintContext, queue: CachedQueue) -> bool:
     return context.cluster is not None and context.all_manifests_read and context.are_all_read("ClusterQueue", "Cohort")
 
 
-def _describe_excess(queue: CachedQueue, pod_sets: list[_PodSetRequests]) -> str:
-    """Describe why a queue could never admit these pod sets, or return "" if it could."""
+def _explain_inadmissibility(queue: CachedQueue, pod_sets: list[_PodSetRequests]) -> str:
+    """Explain why a queue could never admit these pod sets, or return "" if it could."""
     return _describe_total_excess(queue, pod_sets) or _describe_pod_set_above_all_flavors(queue, pod_sets)
 
 
@@ -406,5 +406,5 @@ def _iter_cluster_label_sets(context: LintContext, cluster: Cluster) -> Iterator
 
 
 def _build_label_set(kind: str, metadata: ObjectMeta) -> _LabelSet:
-    """Build the label set of a cluster's object."""
+    """Build the label set of a cluster's object from its kind and metadata."""
     return _LabelSet(Subject(kind, metadata.name, metadata.namespace), _WORKLOAD_LABELS, metadata.labels)

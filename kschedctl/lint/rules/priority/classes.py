@@ -72,7 +72,7 @@ PC_SYSTEM_PREFIX = Rule(
 
 
 def find_several_global_defaults(context: LintContext) -> Iterator[Problem]:
-    """Find PriorityClasses that are the global default although another class of the cluster is one too.
+    """Find global default PriorityClasses in a cluster that has several of them.
 
     The message names the class with the lowest value, which would apply.
     """

@@ -146,8 +146,10 @@ MANY_CPUS, MIN_BYTES_PER_CPU = 50, 32 << 20
 """From this number of cores on, less memory per core shows that the unit of the cores is wrong."""
 _MAX_AMOUNTS = {CPU: parse_quantity("2000"), MEMORY: parse_quantity("48Ti")}
 """Resource -> more than any machine has."""
-_MIN_RATIO, _MIN_INIT_CPUS, _MIN_INIT_GIB = 8, 8, 32
-"""An init container is reported from this multiple of the pod's requests and this amount on."""
+_MIN_RATIO = 8
+"""An init container is reported only if it requests at least this many times what later containers request."""
+_MIN_INIT_AMOUNTS = ((CPU, 8, "cores", 1000), (MEMORY, 32, "GiB", 1000 << 30))
+"""Resource, the smallest request for which an init container is reported, its unit, and thousandths per unit."""
 _DEVICE_RESOURCES = (
     *("nvidia.com/gpu", "amd.com/gpu", "intel.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe", "google.com/tpu"),
     *("aws.amazon.com/neuron", "aws.amazon.com/neuroncore", "aws.amazon.com/neurondevice", "vpc.amazonaws.com/efa"),
@@ -158,7 +160,7 @@ _WITHOUT_DOMAIN = {"nvidia/gpu": "nvidia.com/gpu", "amd/gpu": "amd.com/gpu", "in
 
 
 def find_amounts_with_wrong_unit(workload: Workload) -> Iterator[Problem]:
-    """Find requests and limits whose amount is plausible only with another unit, or with an added unit."""
+    """Find requests and limits whose unit is probably wrong or missing, judged by the amount."""
     for path, amounts in iter_requests_and_limits(workload):
         for name, text in amounts.items():
             fault = _describe_wrong_unit(name, text, amounts)
@@ -188,20 +190,19 @@ def _describe_wrong_unit(name: str, text: str | int | float, amounts: Resources)
         quantities = parse_quantities(amounts)
     except QuantityError:
         return ""
-    milli = quantities[name].milli_value()
-    if name in BYTE_RESOURCES and milli % 1000 and milli < MIN_BYTES * 1000:
-        return f'fractional byte value "{text}" is invalid, must be an integer'
-    if name in BYTE_RESOURCES and 0 < milli < MIN_BYTES * 1000:
-        return f'"{text}" is {counted(milli // 1000, "byte")}: a unit such as Mi is missing'
+    units, thousandths = divmod(quantities[name].milli_value(), 1000)
+    if name in BYTE_RESOURCES and units < MIN_BYTES:
+        if thousandths:
+            return f'fractional byte value "{text}" is invalid, must be an integer'
+        if units > 0:
+            return f'"{text}" is {counted(units, "byte")}: a unit such as Mi is missing'
     if name in _MAX_AMOUNTS and _MAX_AMOUNTS[name] < quantities[name]:
         return f'"{text}" is more than any node has'
-    if name == CPU and milli >= MANY_CPUS * 1000:
-        cores = milli // 1000
-        memory = quantities[MEMORY].value() if MEMORY in quantities else 0
-        if memory < cores * MIN_BYTES_PER_CPU:
-            is_in_milli = str(text).endswith("m")
-            hint = "hardly any node has that many" if is_in_milli else "the unit m (thousandths) is missing"
-            return f'"{text}" is {cores:,} cores: {hint}'
+    memory = quantities[MEMORY].value() if MEMORY in quantities else 0
+    if name == CPU and units >= MANY_CPUS and memory < units * MIN_BYTES_PER_CPU:
+        is_in_milli = str(text).endswith("m")
+        hint = "hardly any node has that many" if is_in_milli else "the unit m (thousandths) is missing"
+        return f'"{text}" is {units:,} cores: {hint}'
     return ""
 
 
@@ -222,7 +223,7 @@ def _suggest_amount_with_unit(name: str, text: str | int | float) -> str:
 
 
 def find_oversized_init_containers(workload: Workload) -> Iterator[Problem]:
-    """Find init containers whose request is large and many times what all later containers request together.
+    """Find init containers with a large request that is many times the total request of all later containers.
 
     Amounts that look like a wrong unit are left out, and so are pods with resources at pod level.
     """
@@ -234,15 +235,14 @@ def find_oversized_init_containers(workload: Workload) -> Iterator[Problem]:
     for index, container in enumerate(spec.init_containers):
         if container.restart_policy == "Always":
             continue
-        for name, minimum, unit in ((CPU, _MIN_INIT_CPUS, "cores"), (MEMORY, _MIN_INIT_GIB << 30, "GiB")):
+        for name, minimum, unit, thousandths_per_unit in _MIN_INIT_AMOUNTS:
             request = _get_request_in_thousandths(container, name)
             later_requests = sum(_get_request_in_thousandths(later, name) for later in later_containers)
-            if request < minimum * 1000 or request < later_requests * _MIN_RATIO:
+            if request < minimum * thousandths_per_unit or request < later_requests * _MIN_RATIO:
                 continue
             amounts = {**container.resources.limits, **container.resources.requests}
             if _describe_wrong_unit(name, amounts[name], amounts):
                 continue  # rq-absurd reports it
-            thousandths_per_unit = 1000 if name == CPU else 1000 << 30
             requested = f"{request / thousandths_per_unit:,.3g} {unit}"
             later_text = f"only {later_requests / thousandths_per_unit:,.3g}" if later_requests else "none"
             message = f"it requests {requested}, but all containers that run later request {later_text}"

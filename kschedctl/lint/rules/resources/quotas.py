@@ -102,7 +102,7 @@ ITEM_FIELDS = ("min", "max", "default", "default_request", "max_limit_request_ra
 
 
 def find_exceeded_quotas(context: LintContext) -> Iterator[Problem]:
-    """Find ResourceQuotas that are smaller than what the workloads and objects of their namespace need.
+    """Find ResourceQuotas that the workloads and other objects of their namespace would exceed.
 
     Quotas with scopes are left out.
     """
@@ -226,7 +226,7 @@ def _format_requesters(workloads: list[Workload]) -> str:
 
 
 def _get_pod_usage(workload: Workload, name: str) -> Quantity | None:
-    """Return how much of a quota's resource one pod of a workload uses, or None if the pod does not use it.
+    """Return how much of the quota resource ``name`` one pod of a workload uses, or None if it uses none of it.
 
     Missing requests default to the limits.
     """

@@ -195,9 +195,12 @@ def find_domains_blocked_by_taints(context: LintContext) -> Iterator[Problem]:
         if spread.constraint.node_taints_policy == "Honor":
             continue
         usable = spread.counted & context.facts.get_tolerated_nodes(spread.workload)
-        yield from _iter_unusable_domain_problem(
-            context, spread, usable=usable, message_start="taints or cordons keep it out of", field="nodeTaintsPolicy"
+        message_start = "taints or cordons keep it out of"
+        problem = _find_unusable_domain_problem(
+            context, spread, usable=usable, message_start=message_start, field="nodeTaintsPolicy"
         )
+        if problem is not None:
+            yield problem
 
 
 TS_TAINTED_DOMAINS = Rule(
@@ -220,9 +223,12 @@ def find_domains_outside_affinity(context: LintContext) -> Iterator[Problem]:
         if spread.constraint.node_affinity_policy != "Ignore":
             continue
         usable = spread.counted & context.facts.get_selected_nodes(spread.workload)
-        yield from _iter_unusable_domain_problem(
-            context, spread, usable=usable, message_start="node affinity keeps it out of", field="nodeAffinityPolicy"
+        message_start = "node affinity keeps it out of"
+        problem = _find_unusable_domain_problem(
+            context, spread, usable=usable, message_start=message_start, field="nodeAffinityPolicy"
         )
+        if problem is not None:
+            yield problem
 
 
 TS_AFFINITY_POLICY = Rule(
@@ -238,10 +244,10 @@ TS_AFFINITY_POLICY = Rule(
 )
 
 
-def _iter_unusable_domain_problem(
+def _find_unusable_domain_problem(
     context: LintContext, spread: HardSpread, *, usable: Bools, message_start: str, field: str
-) -> Iterator[Problem]:
-    """Yield a problem if replicas find no node because some counted domains are unusable and stay empty.
+) -> Problem | None:
+    """Return a problem if replicas find no node because some counted domains are unusable and stay empty, else None.
 
     At most maxSkew replicas then fit in each usable domain. ``usable`` is the mask (N,) of the nodes open to replicas,
     ``message_start`` begins the message, and ``field`` is the field of the constraint to report.
@@ -250,13 +256,14 @@ def _iter_unusable_domain_problem(
     domain_count = facts.count_domains(spread.key, spread.counted)
     usable_count = facts.count_domains(spread.key, usable)
     max_placeable = usable_count * spread.constraint.max_skew
-    if 0 < usable_count < domain_count and _places_no_more_than(context, workload, max_placeable):
-        unusable_domains = facts.format_unusable_domains(spread.key, spread.counted, usable)
-        message = (
-            f"{message_start} {domain_count - usable_count} of {domain_count} domains ({unusable_domains}), which "
-            f"count as empty: at most {max_placeable} of {workload.highest_replicas_text} are scheduled"
-        )
-        yield workload.build_problem((*spread.path, field), message)
+    if not 0 < usable_count < domain_count or not _places_no_more_than(context, workload, max_placeable):
+        return None
+    unusable_domains = facts.format_unusable_domains(spread.key, spread.counted, usable)
+    message = (
+        f"{message_start} {domain_count - usable_count} of {domain_count} domains ({unusable_domains}), which "
+        f"count as empty: at most {max_placeable} of {workload.highest_replicas_text} are scheduled"
+    )
+    return workload.build_problem((*spread.path, field), message)
 
 
 def _group_spreads_by_workload(context: LintContext) -> dict[Workload, list[HardSpread]]:
@@ -356,7 +363,7 @@ TS_DOMAIN_WITHOUT_ROOM = Rule(
 
 
 def _describe_full_domain(context: LintContext, spread: HardSpread, rows: list[Row], replicas: int) -> str:
-    """Describe how many of the replicas find a node, and the domain with the fewest of them, which limits the others.
+    """Describe how many of the replicas find a node, and which domain got the fewest and thereby limits the others.
 
     ``rows`` are the rows of the nodes on which replicas were placed. Returns "" if the constraint limits no domain.
     """

@@ -79,7 +79,9 @@ class DomainSearch:
         return indexes[np.lexsort(keys)]
 
     def sort_domains_for_leader(self, level: int, domains: Sequence[int]) -> list[int]:
-        """Sort domains with room for a leader first, then like ``sort_domains``, by what fits with a leader."""
+        """Sort domains with room for a leader first, then as ``sort_domains`` does, but by what fits beside a
+        leader.
+        """
         order: list[int] = self._sort_indexes_for_leader(level, np.array(domains, dtype=np.int64)).tolist()
         return order
 

@@ -366,7 +366,7 @@ class TopologySnapshot:
         The counts of the other levels stay 0. The reasons why nodes cannot be used are added to ``exclusions``.
         """
         # The pod's constraints on nodes. The result is cached, so its exclusions are copied before more are added
-        matches = self._match_nodes(workers.pod_set.template.spec)
+        matches = self._get_node_matches(workers.pod_set.template.spec)
         exclusions.nodes = matches.exclusions.nodes
         exclusions.by_reason = Counter(matches.exclusions.by_reason)
 
@@ -396,7 +396,7 @@ class TopologySnapshot:
         return counts
 
     def _compute_remaining_capacity(self, assumed: AssumedUsage, *, assume_empty: bool) -> dict[str, Counts]:
-        """Return, by resource, what is left of each leaf's capacity (leaves,) after the assumed usage.
+        """Return each leaf's free capacity minus the assumed usage, as an array (leaves,) for each resource.
 
         The usage of Workloads is subtracted as well, unless ``assume_empty`` is set.
         """
@@ -425,17 +425,17 @@ class TopologySnapshot:
                 exclusions.by_reason[f'resource "{resource}"'] += int(is_short.sum())
             uncounted = uncounted & ~is_short
 
-    def _match_nodes(self, spec: PodSpec) -> _NodeMatches:
+    def _get_node_matches(self, spec: PodSpec) -> _NodeMatches:
         """Return which leaves a pod may use, their affinity scores, and why others are excluded.
 
         Pods with the same constraints share a cached result.
         """
         key = _build_match_key(spec)
         if key not in self._matches:
-            self._matches[key] = self._compute_matches(spec)
+            self._matches[key] = self._compute_node_matches(spec)
         return self._matches[key]
 
-    def _compute_matches(self, spec: PodSpec) -> _NodeMatches:
+    def _compute_node_matches(self, spec: PodSpec) -> _NodeMatches:
         """Check the taints, node selector and affinity of the pod against each leaf, and score its preferred affinity.
 
         If the domains of the lowest level are not nodes, the pod may use all of them. Without the gate

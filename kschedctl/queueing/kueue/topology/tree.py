@@ -188,7 +188,7 @@ class PodsOutside:
         bound_templates = set(pods.template[has_node[pods.node.codes]].tolist()) if len(pods) else set()
         self._requests: list[Requests | None] = [
             sum_requests([compute_requests(template.spec), {"pods": 1}])
-            if number in bound_templates and _is_outside(template)
+            if number in bound_templates and _takes_room_outside_kueue(template)
             else None
             for number, template in enumerate(pods.templates)
         ]
@@ -224,7 +224,7 @@ class PodsOutside:
         return limited
 
 
-def _is_outside(template: Pod) -> bool:
+def _takes_room_outside_kueue(template: Pod) -> bool:
     """Return whether the pods of a template still run and were not assigned to a topology domain by Kueue."""
     return not template.terminated and _PLACED_LABEL not in template.metadata.labels
 
@@ -276,7 +276,7 @@ class DomainCapacities:
         return copy
 
     def at_level(self, level: int) -> LevelCapacities:
-        """Return the arrays of a level. They are outdated once `sum_up_levels` computes the level anew."""
+        """Return the arrays of a level. They are outdated once `sum_up_levels` has recomputed the level."""
         return LevelCapacities(
             pods=self.pods[level],
             slices=self.slices[level],

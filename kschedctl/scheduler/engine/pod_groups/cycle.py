@@ -39,7 +39,7 @@ from kschedctl.scheduler.engine.pod_groups.since_1_37 import UNTIL_INFEASIBLE, G
 from kschedctl.scheduler.engine.pod_groups.state import find_group_state, find_pod_group, may_be_unread
 from kschedctl.scheduler.engine.preemption.evaluator import Preemption
 from kschedctl.scheduler.engine.profile import FrameworkLike
-from kschedctl.scheduler.engine.reserve import find_reserve_plugins, reserve
+from kschedctl.scheduler.engine.reserve import find_reserve_plugins, reserve_objects
 from kschedctl.scheduler.engine.sampling import Sampling
 from kschedctl.scheduler.framework import SUCCESS, Code, PluginError, Status
 from kschedctl.snapshot.fork import Fork
@@ -154,8 +154,8 @@ class PodGroupCycle:
     def run(self, view: Fork | None = None, post_filter: bool = True) -> GroupResult:
         """Try to place the group in `view`, or in the cycle's own view, and return the result.
 
-        A topology-aware cycle tries each placement, unless the group's object may not have been read. Without
-        `post_filter`, pods do not preempt. If no pod is placed, the group does not fit.
+        A topology-aware cycle tries each placement. It does not if the group's object is missing because not all
+        PodGroups were read. Without `post_filter`, pods do not preempt. If no pod is placed, the group does not fit.
         """
         view = self.view if view is None else view
         if self.topology_aware and not may_be_unread(view, self.key):
@@ -345,7 +345,7 @@ class PodGroupCycle:
         # Reservations cannot be undone, so they are made on a fork.
         trial = view.fork() if plugins else view
         try:
-            reserve(plugins, info, info.pod, trial, row, pre_filter_results=cycle.pre_filter.results)
+            reserve_objects(plugins, info, info.pod, trial, row, pre_filter_results=cycle.pre_filter.results)
         except PluginError as failure:
             return MemberResult(position, Status(Code.ERROR, (str(failure),)), nominated=""), view
         trial.assume(position, row)

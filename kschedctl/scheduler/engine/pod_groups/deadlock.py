@@ -42,12 +42,12 @@ def is_half_placed(view: Fork, key: AnyGroupKey) -> bool:
 def find_blocking_gangs(
     cycle: PodGroupCycle, fits: Callable[[GroupResult], bool] = is_placed, *, own_groups: bool = True
 ) -> list[AnyGroupKey]:
-    """Return the partly placed gangs that keep this gang from being placed.
+    """Return the partly placed gangs that keep this gang from being placed, or [] if this gang is not partly placed.
 
-    Return [] unless this gang is partly placed, too. The cycle is replayed without the pods of each other partly placed
-    gang, for at most MAX_TRIED gangs. A gang is returned if this gang fits without it. `fits` decides whether enough
-    pods are placed. With `own_groups`, PodGroups of Kubernetes are considered too, because the scheduler places their
-    pods together. Gangs of other projects are always considered.
+    The cycle is replayed without the pods of each other partly placed gang, for at most MAX_TRIED gangs. A gang is
+    returned if this gang fits without it. `fits` decides whether enough pods are placed. With `own_groups`, PodGroups
+    of Kubernetes are considered too, because the scheduler places their pods together. Gangs of other projects are
+    always considered.
     """
     view = cycle.view
     if not is_half_placed(view, cycle.key):

@@ -67,11 +67,13 @@ def _build_failure_before_1_37(
 ) -> MemberFailure:
     """Build a member's failure as versions before v1.37 report it. Only newer versions need its `position`.
 
-    `member` is None if the pod was not tried. After an error of the group, the failure is the member's own error or, if
-    it has none, the group's error. Otherwise, a member that was not tried fails with the group's status. If the group
-    waits for preemption, a placed member also fails with the group's status and is nominated for its node. A member
-    that fits, although too few others do, is Unschedulable because of its group. Any other member fails with its own
-    status.
+    `member` is None if the pod was not tried. The first case that applies decides:
+
+    - After an error of the group, the failure is the member's own error or, if it has none, the group's error.
+    - A member that was not tried fails with the group's status.
+    - If the group waits for preemption, a placed member fails with the group's status and is nominated for its node.
+    - A member that fits, although too few others do, is Unschedulable because of its group.
+    - Any other member fails with its own status.
     """
     if result.status.code is Code.ERROR:
         return _build_error_failure(result, member)
@@ -91,10 +93,13 @@ def _build_failure_since_1_37(
     """Build a member's failure as versions since v1.37 report it.
 
     `member` is None if the pod was not tried. If the group preempts, the member is nominated for the node that it will
-    get. After an error of the group, the failure is the member's own error or, if it has none, the group's error. A
-    member that was not tried fails with the status that the group had before preemption. A member without a node fails
-    with its own status. A placed member waits for the group's preemption, or is Unschedulable because its group does
-    not fit.
+    get. The first case that applies decides:
+
+    - After an error of the group, the failure is the member's own error or, if it has none, the group's error.
+    - A member that was not tried fails with the status that the group had before preemption.
+    - A member without a node fails with its own status.
+    - If the group waits for preemption, a placed member fails with the group's status.
+    - Any other placed member is Unschedulable because its group does not fit.
     """
     nominated_row = (result.nominated_rows or {}).get(position)
     if result.status.code is Code.ERROR:

@@ -135,10 +135,11 @@ class Budgets:
         return violating
 
     def find_possible_violations(self, pods: Positions, importance: Positions) -> tuple[Bools, Bools]:
-        """Return two masks over pods of one node: whose eviction violates a PDB in some order, and in every order.
+        """Return two masks over `pods`: pods whose eviction may violate a PDB, and pods for which it always does.
 
-        `importance` (one number per pod) is lower for pods that are more important. Pods with the same number are
-        evicted in an arbitrary order, in which they use up the disruptions that their PDBs allow.
+        The pods must be on one node. `importance` (one number per pod) is lower for pods that are more important. Pods
+        with the same number are evicted in an arbitrary order, in which they use up the disruptions that their PDBs
+        allow. The masks are for some such order and for every order.
         """
         in_some_order = np.zeros(len(pods), np.bool_)
         in_every_order = np.zeros(len(pods), np.bool_)
@@ -151,6 +152,7 @@ class Budgets:
             allowed = self._budgets[budget].status.disruptions_allowed
             ranks = importance[indexes]
             ordered_ranks = np.sort(ranks)
+            # A pod exceeds the PDB if at least `allowed` pods go before it: at worst all of its rank, at best none.
             in_some_order[indexes] |= np.searchsorted(ordered_ranks, ranks, side="right") - 1 >= allowed
             in_every_order[indexes] |= np.searchsorted(ordered_ranks, ranks, side="left") >= allowed
         return in_some_order, in_every_order

@@ -32,19 +32,19 @@ class Selection(Protocol):
     filters_decide: bool
     """True if the Filter plugins alone decide which pods must go.
 
-    Then `find_rejected_nodes` and `find_nodes_to_evict_again` return None.
+    Then `find_rejected_nodes` and `find_nodes_requiring_eviction` return None.
     """
 
     def find_potential_victims(self, nodes: Bools) -> Positions:
         """Return the evictable pods on the nodes of a mask (N,), sorted by node and then by importance."""
 
     def find_rejected_nodes(self, pods: Positions) -> tuple[str, Bools] | None:
-        """Return a reason and a mask (N,) of the nodes that it rejects even if all of these pods (V,) go, or None."""
+        """Return a reason and a mask (N,) of the nodes that are rejected even if all of these pods (V,) go, or None."""
 
-    def find_nodes_to_evict_again(self, pods: Positions, is_gone: Bools) -> Bools | None:
-        """Return a mask (N,) of the nodes on which the pod just put back must be evicted after all, or None.
+    def find_nodes_requiring_eviction(self, pods: Positions, is_gone: Bools) -> Bools | None:
+        """Return a mask (N,) of the nodes that must evict the pod just put back after all, or None if no node must.
 
-        `is_gone` is a mask over the victims that marks the evicted ones.
+        `pods` are the victims (V,), and `is_gone` (V,) marks those that are evicted now.
         """
 
     def iter_no_victims_messages(self, rows: Positions) -> Iterator[tuple[str, int]]:
@@ -90,15 +90,15 @@ class LowerPriority:
         return np.flatnonzero(has_lower_priority & (self.view.node >= 0))
 
     def find_rejected_nodes(self, pods: Positions) -> None:
-        """Return None, since only filters reject nodes."""
+        """Return None, since the filters alone reject nodes."""
         return
 
-    def find_nodes_to_evict_again(self, pods: Positions, is_gone: Bools) -> None:
-        """Return None, since only filters decide which pods must go."""
+    def find_nodes_requiring_eviction(self, pods: Positions, is_gone: Bools) -> None:
+        """Return None, since the filters alone decide which pods must go."""
         return
 
     def iter_no_victims_messages(self, rows: Positions) -> Iterator[tuple[str, int]]:
-        """Yield the same message for all rows together."""
+        """Yield one message for all `rows` together, with their number."""
         yield NO_VICTIMS, len(rows)
 
     def sorts_by_importance(self, release: KubeVersion) -> bool:
@@ -234,7 +234,7 @@ class Victims:
             self._remove(step_victims[is_rejected])
 
             # Evict it also if the selection demands that, e.g. because of a quota.
-            demanding_nodes = selection.find_nodes_to_evict_again(self.positions, self.removed)
+            demanding_nodes = selection.find_nodes_requiring_eviction(self.positions, self.removed)
             if demanding_nodes is None:
                 continue
             is_demanded = demanding_nodes[rows]

@@ -30,6 +30,11 @@ class AllocatedState:
     consumed: dict[DeviceId, Quantities] = field(default_factory=dict)
     """The consumed capacity of shared devices."""
 
+    def copy(self) -> AllocatedState:
+        """Return an independent copy."""
+        consumed = {device: dict(amounts) for device, amounts in self.consumed.items()}
+        return AllocatedState(set(self.dedicated), set(self.shared), consumed)
+
     def is_allocated(self, device: DeviceId) -> bool:
         """Return whether a claim has the device or a share of it."""
         return device in self.dedicated or device in self.shared or device in self.consumed
@@ -74,6 +79,10 @@ class PoolUse:
     derived: dict[object, object] = field(default_factory=dict)
     """Values derived from the allocations, cleared when one changes."""
 
+    def copy_without_derived_values(self) -> PoolUse:
+        """Return an independent copy in which the derived values have to be computed again."""
+        return PoolUse(self.id, dict(self.holders), dict(self.state_numbers))
+
 
 class ClaimIndex:
     """The ResourceClaims of a fork by ``namespace/name``, and the devices that they hold.
@@ -92,11 +101,10 @@ class ClaimIndex:
 
     def copy(self) -> ClaimIndex:
         """Return an independent copy of the index, without the derived values of its pools."""
-        copied = ClaimIndex((), self.shares)
+        copied = ClaimIndex(claims=(), shares=self.shares)
         copied.by_name = dict(self.by_name)
-        consumed = {device: dict(amounts) for device, amounts in self.state.consumed.items()}
-        copied.state = AllocatedState(set(self.state.dedicated), set(self.state.shared), consumed)
-        copied._pools = {id: PoolUse(id, dict(use.holders), dict(use.state_numbers)) for id, use in self._pools.items()}
+        copied.state = self.state.copy()
+        copied._pools = {pool_id: use.copy_without_derived_values() for pool_id, use in self._pools.items()}
         copied._numbers_by_state = dict(self._numbers_by_state)
         return copied
 

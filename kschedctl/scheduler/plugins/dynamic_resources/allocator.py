@@ -511,8 +511,8 @@ class Search:
         """Return the index at which to search for the request's next device, after `device` at index `place`.
 
         A device that the request can take again is tried again. In versions that try devices in any order, upstream
-        begins again at the first device. This search does so only if the order can change the result. It can with a
-        distinctAttribute, and with counters that upstream does not give back.
+        begins again at the first device. This search does so only if the order can change the result, which is possible
+        with a distinctAttribute, and with counters that upstream does not give back.
         """
         if not self.limit.any_order:
             return place + 1

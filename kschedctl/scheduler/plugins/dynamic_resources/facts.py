@@ -101,10 +101,13 @@ class DevicesUnfit(Fact, frozen=True):
     @property
     def lacks_only_free_devices(self) -> bool:
         """True if some request finds no free device, and all devices that would fit such a request are allocated."""
-        short = [request for request in self.requests if not request.free]
-        reasons = [{fault.reason for fault in request.faults} for request in short]
-        accepted = {"Allocated", *_MISMATCHES}
-        return bool(short) and all("Allocated" in found and found <= accepted for found in reasons)
+        requests_without_device = [request for request in self.requests if not request.free]
+        allowed_reasons = {"Allocated", *_MISMATCHES}
+        for request in requests_without_device:
+            reasons = {fault.reason for fault in request.faults}
+            if "Allocated" not in reasons or not reasons <= allowed_reasons:
+                return False
+        return bool(requests_without_device)
 
     def describe(self) -> str:
         """Describe the requests, the constraints that they cannot meet together, and the unusable pools.

@@ -68,8 +68,8 @@ def events_to_register(gates: FeatureGates, features: Features) -> Iterator[Clus
 def is_schedulable_after_claim_change(info: PodInfo, change: ChangedObject, view: Fork, features: Features) -> bool:
     """Return whether a created or changed claim can make the pod schedulable.
 
-    Any claim that loses its allocation can, because its devices become free. One of the pod's own claims can if it is
-    new or has a new status. Return False while one of the pod's claims is missing or unusable.
+    This is the case if any claim loses its allocation, because its devices become free, or if one of the pod's own
+    claims is new or has a new status. Return False while one of the pod's claims is missing or unusable.
     """
     old, new = change.old, change.new
     try:

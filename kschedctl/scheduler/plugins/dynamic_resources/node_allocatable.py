@@ -87,7 +87,7 @@ def list_missing_resource_rejections(evaluation: Evaluation, info: PodInfo, view
         first_row = rows[0]
         shared_verdict = evaluation.outcomes[first_row]
         try:
-            demand = _compute_demand(evaluation, info, shared_verdict.allocation or ())
+            demand = _compute_requests_with_devices(evaluation, info, shared_verdict.allocation or ())
         except _PodRejectedError as rejection:
             rejections.append((has_verdict, rejection.outcome))
             continue
@@ -193,16 +193,16 @@ def _compute_mapped_amount(
     return Quantity(amount.mantissa * multiplier.mantissa, amount.scale + multiplier.scale, amount.format, big=True)
 
 
-def _compute_demand(evaluation: Evaluation, info: PodInfo, allocation: Allocation) -> Quantities:
-    """Return the pod's requests, including the node resources that its allocated devices provide.
+def _compute_requests_with_devices(evaluation: Evaluation, info: PodInfo, allocation: Allocation) -> Quantities:
+    """Return what the pod needs from the node: its requests and the node resources behind its allocated devices.
 
-    The result is empty if no device provides node resources. Raises _PodRejectedError if no container uses a claim with
-    such a device, or if the pod-level requests are too small for the containers and devices.
+    Return {} if none of the devices stands for node resources. Raises _PodRejectedError if no container uses a claim
+    with such a device, or if the pod-level requests are too small for the containers and devices.
     """
     pod = evaluation.pod
     mapped = _find_mapped_devices(evaluation)
     device_ids = [result.device.id for results in allocation for result in results]
-    if not any((pool, device) in mapped for _, pool, device in device_ids):
+    if not any((pool, device) in mapped for _driver, pool, device in device_ids):
         return {}
 
     claim_resources = sorted(_iter_claim_resources(evaluation, allocation, mapped), key=itemgetter(0))
@@ -210,14 +210,19 @@ def _compute_demand(evaluation: Evaluation, info: PodInfo, allocation: Allocatio
 
     options = info.options._replace(use_status=False)
     device_amounts = [amounts for _, amounts in claim_resources]
-    demand = compute_pod_requests(pod, options, device_amounts)
+    requests = compute_pod_requests(pod, options, device_amounts)
     if options.pod_level and pod.spec.resources is not None and pod.spec.resources.requests:
-        container_demand = compute_pod_requests(pod, options._replace(pod_level=False), device_amounts)
-        for name in sorted(demand):
-            if name in container_demand and container_demand[name] > demand[name]:
-                problem = "is insufficient to cover the aggregated container and node-allocatable DRA requests"
-                raise _PodRejectedError(Code.UNRESOLVABLE, f"pod level request for {name} {problem}")
-    return demand
+        container_requests = compute_pod_requests(pod, options._replace(pod_level=False), device_amounts)
+        _check_pod_level_requests(requests, container_requests)
+    return requests
+
+
+def _check_pod_level_requests(requests: Quantities, container_requests: Quantities) -> None:
+    """Raise _PodRejectedError for the first resource of which the containers and devices need more than `requests`."""
+    for name in sorted(requests):
+        if name in container_requests and container_requests[name] > requests[name]:
+            problem = "is insufficient to cover the aggregated container and node-allocatable DRA requests"
+            raise _PodRejectedError(Code.UNRESOLVABLE, f"pod level request for {name} {problem}")
 
 
 def _check_claims_are_used(evaluation: Evaluation, claim_names: Iterable[str]) -> None:

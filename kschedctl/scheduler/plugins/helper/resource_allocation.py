@@ -273,7 +273,8 @@ def compute_node_usage(
 def _select_cells(matrix: Amounts, rows: Rows, columns: Rows | slice, view: NodeView) -> Amounts:
     """Return the cells at `rows` and `columns` of a matrix (nodes, resources), transposed to (resources, nodes).
 
-    The result must not be written to, because it can be a part of the matrix.
+    If `rows` is the array of all rows of the `view`, no rows are selected, which is faster. The result must not be
+    written to, because it can be a part of the matrix.
     """
     of_all_nodes = np.ascontiguousarray(matrix[:, columns].T)
     if rows is view.nodes.rows:  # this array has the rows of all nodes

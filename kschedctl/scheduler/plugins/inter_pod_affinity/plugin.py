@@ -296,8 +296,8 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
     def _ignores_all_terms(self, info: PodInfo) -> bool:
         """Return whether the arguments make the scores ignore all terms.
 
-        They do if preferred terms of existing pods are ignored and the pod has no preferred terms. Raises PluginError
-        for terms that cannot be parsed, unless they are ignored.
+        This is the case if the arguments ignore the preferred terms of existing pods and the pod has no preferred
+        terms. Raises PluginError for terms that cannot be parsed, unless they are ignored.
         """
         has_preferred_terms = bool(info.preferred_affinity or info.preferred_anti_affinity)
         if self.args.ignore_preferred_terms_of_existing_pods and not has_preferred_terms:
@@ -321,6 +321,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         """Yield the events after which a rejected pod may become schedulable, with their hints."""
         pod_actions = resolve_pod_actions(ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE, gates)
+        # Upstream changed what the hints check, so the release decides.
         pod_hint = partial(
             hints.is_schedulable_after_pod_change,
             checks_both_ways=hints.CHECKS_BOTH_WAYS.at(gates.release),
@@ -371,7 +372,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
     def _resolve_namespaces(self, terms: Iterable[AffinityTerm], view: Fork) -> tuple[AffinityTerm, ...]:
         """Return the terms with their namespaceSelectors resolved to the names of the selected namespaces."""
         return tuple(
-            term.with_selected_namespaces(view.namespace_labels, replaced=self.as_documented) for term in terms
+            term.with_selected_namespaces(view.namespace_labels, replace_selector=self.as_documented) for term in terms
         )
 
     def _build_cache_key(self, purpose: str) -> str:

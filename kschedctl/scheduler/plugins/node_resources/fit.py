@@ -176,7 +176,7 @@ class Insufficient(Fact, frozen=True):
         >>> print(Insufficient("cpu", 6000, 2260, 8000, 8000, nominated=True).describe_cause(CauseScope("w4", "", "")))
         needs 6 CPUs, but the most free after reserving room for nominated pods is 2.26, on w4
         """
-        if scope.is_only_node or scope.is_only_eligible_node:
+        if scope.is_only_node or (scope.is_only_eligible_node and not self.exceeds_every_node):
             return self._describe_need(scope.describe_node())
         return self.describe_cause_with_full_node(scope.node, scope.share)
 

@@ -89,9 +89,9 @@ def find_disks_of_running_pod(info: PodInfo, listers: Listers) -> list[AttachedV
 
 
 def _iter_disks(info: PodInfo, listers: Listers, *, is_new: bool) -> Iterator[AttachedVolume]:
-    """Yield the in-tree disks of the pod's in-line volumes and claims.
+    """Yield the in-tree disks of the pod's inline volumes and claims.
 
-    Raises NotFoundError if the pod `is_new` and a claim is missing. Raises PluginError for a claim that the pod cannot
+    Raises NotFoundError if `is_new` is true and a claim is missing. Raises PluginError for a claim that the pod cannot
     use.
     """
     for volume in info.spec.volumes:

@@ -347,7 +347,7 @@ def is_schedulable_after_csi_node_updated(info: PodInfo, change: ChangedObject, 
 def is_schedulable_after_attachment_deleted(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
     """Return whether the deleted attachment may belong to a driver that the pod needs.
 
-    Every attachment may if the pod has a claim, or an inline volume that cannot be translated to CSI.
+    Return True for every attachment if the pod has a claim, or an inline volume that cannot be translated to CSI.
     """
     for volume in info.spec.volumes:
         if volume.persistent_volume_claim is not None:

@@ -105,8 +105,8 @@ class EquallySpreadNodes:
     def _change_group_size(self, group: int, change: int) -> None:
         """Add `change` to the number of feasible nodes of a group.
 
-        If the group gets its first feasible node or loses its last one, the values that `_prepare_feasible_groups`
-        computes are outdated.
+        If the group gets its first feasible node or loses its last one, mark the values computed by
+        `_prepare_feasible_groups` as outdated.
         """
         size = int(self._sizes[group])
         self._sizes[group] = size + change

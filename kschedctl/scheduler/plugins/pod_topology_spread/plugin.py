@@ -390,9 +390,9 @@ def is_schedulable_after_pod_change(
 ) -> bool:
     """Return whether a pod change may make the waiting pod schedulable.
 
-    It may if the changed pod starts or stops matching a constraint, or if the waiting pod's tolerations change.
-    Tolerations matter only if a constraint excludes nodes with untolerated taints. `counts_nominated` says whether
-    nominated pods count, and `counts_itself` whether changes of the waiting pod itself do.
+    This is the case if the changed pod starts or stops matching a constraint, or if the waiting pod's tolerations
+    change. Tolerations matter only if a constraint excludes nodes with untolerated taints. `counts_nominated` says
+    whether nominated pods count, and `counts_itself` whether changes of the waiting pod itself do.
     """
     old, new = change.old, change.new
     for pod in (old, new):
@@ -415,8 +415,8 @@ def is_schedulable_after_pod_change(
 def is_schedulable_after_node_change(change: ChangedObject, constraints: Sequence[SpreadConstraint]) -> bool:
     """Return whether a node change may make the pod schedulable.
 
-    It may if a node with all topology keys is added or deleted, or if its domains or taints change. A node that gains
-    its last missing topology key, or loses a topology key, counts as well.
+    This is the case if a node with all topology keys is added or deleted, or if its domains or taints change. A node
+    that gains its last missing topology key, or loses a topology key, counts as well.
     """
     if change.old is None or change.new is None:  # the node was added or deleted
         return _has_all_topology_keys(change.object.metadata.labels, constraints)

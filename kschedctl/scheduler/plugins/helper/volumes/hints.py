@@ -183,7 +183,7 @@ def iter_volume_zone_events(gates: FeatureGates) -> Iterator[ClusterEventWithHin
 
 
 def _does_pod_use_claim(info: PodInfo, claim: PersistentVolumeClaim, *, ephemeral: bool) -> bool:
-    """Return whether a volume of the pod uses the claim. Ephemeral volumes are considered only with `ephemeral`."""
+    """Return whether a volume of the pod uses the claim. Ephemeral volumes count only if `ephemeral` is true."""
     if claim.metadata.namespace != info.namespace:
         return False
     for claim_volume in iter_claim_volumes(info.pod):
