@@ -69,7 +69,7 @@ def test_unschedulable_by_reason() -> None:
         ("unschedulable", "warning", "Pod d/big"),
         ("unschedulable", "warning", "Pod d/gpu"),
     ]
-    assert found.findings[0].message.startswith("needs 9 CPUs, but the only eligible node, n2, has only 4")
+    assert found.findings[0].message.startswith("needs 9 CPUs, but the largest node has only 4")
     assert "; 1 other pod waits for the same reason" in found.findings[0].message
 
 
