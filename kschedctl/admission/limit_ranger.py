@@ -278,7 +278,7 @@ def iter_claim_breaches(item: LimitRangeItem, requests: Mapping[str, Quantity]) 
 
 
 def _iter_maximum_request_breaches(amount: _BoundedAmount) -> Iterator[Breach]:
-    """Yield a breach if the request is missing or above the maximum. Claims have no limits to check."""
+    """Yield a breach if the request is missing or above the maximum. Used for claims, which have only requests."""
     request, _, bound = amount.convert_to_common_unit()
     message = f"maximum {amount.name} usage per {amount.type} is {amount.bound}"
     if amount.request is None:

@@ -60,11 +60,13 @@ def iter_matching_policies(cluster: Cluster, objects: Iterable[CreatedObject], *
     created = list(objects)
     kind = POLICY_KINDS[mutating]
     for policy in getattr(cluster, FIELDS[kind]):
-        binding_criteria = []
-        for binding in getattr(cluster, FIELDS[f"{kind}Binding"]):
-            has_effect = mutating or DENY in binding.spec.validation_actions
-            if binding.spec.policy_name == policy.metadata.name and has_effect:
-                binding_criteria.append(binding.spec.match_resources)
+        # A binding of a validating policy has an effect only if it denies objects
+        binding_criteria = [
+            binding.spec.match_resources
+            for binding in getattr(cluster, FIELDS[f"{kind}Binding"])
+            if binding.spec.policy_name == policy.metadata.name
+            and (mutating or DENY in binding.spec.validation_actions)
+        ]
         matching = [obj for obj in created if _may_match_object(cluster, policy.spec.match_constraints, obj)]
         if any(_may_match_object(cluster, criteria, obj) for criteria in binding_criteria for obj in matching):
             yield policy.metadata.name

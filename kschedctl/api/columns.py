@@ -135,11 +135,9 @@ def build_time_column(values: Sequence[str]) -> TextColumn:
         times = np.array([value[:-1] or "NaT" for value in values], "datetime64[s]")
     except ValueError:  # a date that does not exist
         return intern_texts(values)
-    seconds = np.where(np.isnat(times), NEVER, times.astype(np.int64))
-    time_count = len(values) - values.count("")
-    if (seconds >= 0).sum() < time_count:  # times before 1970 could not be told from NEVER
+    if (times < np.datetime64(0, "s")).any():  # times before 1970 could not be told from NEVER
         return intern_texts(values)
-    return TimeColumn(seconds)
+    return TimeColumn(np.where(np.isnat(times), NEVER, times.astype(np.int64)))
 
 
 def convert_column_to_microseconds(column: TextColumn, describe_row: Callable[[int], str]) -> Rows:

@@ -408,7 +408,8 @@ def _set_namespace(pod: Pod, namespace: str) -> Pod:
 def extract_pod_template(pod: Pod) -> Pod:
     """Return a pod with only the fields that scheduling reads and that similar pods share.
 
-    The name, UID, times and node are left out.
+    The name, UID, node, and creation and start times are left out, but the deletion time is kept. Of the volumes and
+    the status, only the relevant parts are kept.
     """
     meta = pod.metadata
     status = pod.status

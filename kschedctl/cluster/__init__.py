@@ -239,7 +239,7 @@ class Cluster(Objects):
             raise InputError(f"expected a list of objects, got {type_name(objects)}")
         documents = list(objects)
         decoded = _decode_documents(documents)
-        gaps = {} if assume_complete else build_gaps(set(_iter_covered_kinds(documents)), NOT_AMONG_OBJECTS)
+        gaps = {} if assume_complete else build_gaps(set(_iter_kinds_of_lists(documents)), NOT_AMONG_OBJECTS)
         autoscalers = filter(None, map(read_autoscaler, flatten_lists(documents)))
         api_servers = filter(None, map(read_api_server, flatten_lists(documents)))
         return cls.of(
@@ -445,7 +445,7 @@ def flatten_lists(documents: Iterable[JsonObject]) -> Iterable[JsonObject]:
             yield document
 
 
-def _iter_covered_kinds(documents: Iterable[JsonObject]) -> Iterator[str]:
+def _iter_kinds_of_lists(documents: Iterable[JsonObject]) -> Iterator[str]:
     """Yield the kinds that Lists cover: the kind of a typed List, or the kinds of the items of kubectl's List."""
     for document in documents:
         kind = str(document.get("kind", ""))

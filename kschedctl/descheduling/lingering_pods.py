@@ -49,15 +49,16 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
 
     def _find_eviction_candidates(self) -> Rows:
         """Return the positions of the evictable pods that match the arguments."""
-        selected = self.seen.select_matching_infos(self.arguments.namespaces, self.arguments.label_selector)
-        positions = self.find_evictable_pods(selected & self.seen.select_infos(self._has_selected_owner))
-        matches = (
+        matching_infos = self.seen.select_matching_infos(self.arguments.namespaces, self.arguments.label_selector)
+        info_mask = matching_infos & self.seen.select_infos(self._has_selected_owner)
+        positions = self.find_evictable_pods(info_mask)
+        pod_mask = (
             self._pods_above_maximum_age
             & self._pods_in_configured_state
             & self._pods_with_configured_exit_code
             & self._pods_with_matching_condition
         )
-        return positions[matches[positions]]
+        return positions[pod_mask[positions]]
 
     @property
     def _pods_above_maximum_age(self) -> Bools:
@@ -206,10 +207,11 @@ class RemoveFailedPods(DeschedulerPlugin[RemoveFailedPodsArgs]):
 
     def _find_eviction_candidates(self) -> Rows:
         """Return the positions of the evictable failed pods that match the arguments."""
-        selected = self.seen.select_matching_infos(self.arguments.namespaces, self.arguments.label_selector)
-        positions = self.find_evictable_pods(selected & self.seen.select_infos(self._is_selected_failed_pod))
-        matches = self._old_enough_pods & self._pods_with_configured_reason & self._pods_with_configured_exit_code
-        return positions[matches[positions]]
+        matching_infos = self.seen.select_matching_infos(self.arguments.namespaces, self.arguments.label_selector)
+        info_mask = matching_infos & self.seen.select_infos(self._is_selected_failed_pod)
+        positions = self.find_evictable_pods(info_mask)
+        pod_mask = self._old_enough_pods & self._pods_with_configured_reason & self._pods_with_configured_exit_code
+        return positions[pod_mask[positions]]
 
     def _is_selected_failed_pod(self, pod: Pod) -> bool:
         """Return whether the pod has failed and none of its owners has an excluded kind."""

@@ -73,10 +73,10 @@ def _build_pool_remedy(change: PoolCorrection) -> Remedy:
     return Remedy(
         summary=change.summary,
         by="operator",
-        weakens=None,
+        weakens=None,  # no guarantee is given up
         opens=(f"a new node of NodePool {change.pool}",),
         commands=(change.command,),
-        changes=(),
+        changes=(),  # the command makes the correction
         kinds=(change.kind.value,),
         step=Price.CORRECTION.name.lower(),
     )

@@ -130,15 +130,15 @@ class RemedySearch:
                     break
                 self._only_corrections = True  # a larger set may still correct the manifest
             self._tried_places: set[TrialPlace] = set()
-            for trial_node in self._iter_promising_nodes(self.trials.base, size):
+            for trial_node in self._iter_trial_nodes(self.trials.base, size):
                 self._try_changes(trial_node, size)
 
-    def _iter_promising_nodes(self, trial: RemedyTrial, remaining_changes: int) -> Iterator[TrialNode]:
-        """Yield each node whose rejections the remaining changes may clear, and an entry that stands for no node.
+    def _iter_trial_nodes(self, trial: RemedyTrial, remaining_changes: int) -> Iterator[TrialNode]:
+        """Yield the nodes whose rejections the remaining changes may clear, and a TrialNode without a node.
 
-        At the entry without a node, changes are tried that do not depend on one. It comes first if only one change
-        remains, otherwise last. At most `MOST_NODES_OF_TRIAL` nodes are yielded. If there are more, the search is no
-        longer exhaustive.
+        The TrialNode without a node is for changes that do not depend on one. It comes first if only one change
+        remains, and last otherwise. At most `MOST_NODES_OF_TRIAL` nodes are yielded. If there are more, the search is
+        no longer exhaustive.
         """
         if remaining_changes == 1:
             yield TrialNode(trial, None)
@@ -270,7 +270,7 @@ class RemedySearch:
             old_node_count = len(self.trials.scheduler.view.nodes)
             rows = [Row(row) for row in range(old_node_count, len(trial.cycle.view.nodes))]
         else:
-            return self._iter_promising_nodes(trial, remaining_changes)
+            return self._iter_trial_nodes(trial, remaining_changes)
 
         key_before = _build_first_rejection_key(trial_node)
         next_nodes = []

@@ -408,7 +408,10 @@ class LintContext:
 
     @cached_property
     def _cluster_workloads_by_namespace(self) -> dict[str, list[Workload]]:
-        """Return the workloads of the cluster to which manifests are applied. Without a cluster, there are none."""
+        """The workloads by namespace of the cluster to which manifests are applied, or {} without a cluster.
+
+        The context of an applied set shares the workloads of its enclosing context.
+        """
         if self.cluster is None:
             return {}
         if self.enclosing is not None:

@@ -153,14 +153,15 @@ def _format_value(value: object, column: Column) -> str:
 
     Return "" for None, and for a number that is not above the column's threshold.
     """
-    is_too_low = column.above is not None and isinstance(value, NUMBERS) and value <= column.above
+    threshold = column.show_above
+    is_too_low = threshold is not None and isinstance(value, NUMBERS) and value <= threshold
     if value is None or is_too_low:
         return ""
-    if column.counted and isinstance(value, Sized):
+    if column.show_count and isinstance(value, Sized):
         return f"{len(value):,}"
     if isinstance(value, tuple):
-        return ", ".join(value) if column.every else names(value)
-    if isinstance(value, dict):
+        return ", ".join(value) if column.show_all else names(value)  # `names` shortens long lists
+    if isinstance(value, dict):  # amounts by resource
         return format_amounts(value)
     return value if isinstance(value, str) else format(value, column.form)
 

@@ -42,9 +42,10 @@ def is_made_up(pod: Pod) -> bool:
 
 
 def select_pods(cluster: Cluster, predicate: Callable[[Pod], bool], *, include_ended: bool = False) -> list[Pod]:
-    """Return the pods that satisfy the predicate. The predicate must not read names, nodes or times.
+    """Return the pods that satisfy the predicate. Pods that have ended are included only with ``include_ended``.
 
-    Pods that have ended are included only with ``include_ended``.
+    The predicate is called once per pod template, which has no name, UID, node, creation time or start time, so it must
+    not read these fields.
     """
 
     def is_selected(pod: Pod) -> bool:

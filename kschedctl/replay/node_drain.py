@@ -214,7 +214,7 @@ class NodeDrain:
         admitted = []
         for position in recreate_gone_pods(self.simulation, positions):
             pod = self.simulation.view.pods.objects[position]
-            denials = list(self.admissions.iter_denied_replacements([pod])) if self.admissions else []
+            denials = list(self.admissions.replay_replacements([pod])) if self.admissions else []
             if not denials:
                 admitted.append(position)
                 continue

@@ -44,14 +44,14 @@ class Column(msgspec.Struct, frozen=True):
     """True if the heading is somebody's own name, whose case stays as it is."""
     form: str = ","
     """The format of numbers."""
-    every: bool = False
+    show_all: bool = False
     """True if all entries of a tuple are shown instead of the first few."""
     lines: bool = False
     """True if the entries of a tuple stand one beneath the other."""
-    counted: bool = False
+    show_count: bool = False
     """True if a tuple is shown as the number of its entries."""
-    above: float | None = None
-    """Numbers up to this one are left out."""
+    show_above: float | None = None
+    """Only numbers above this one are shown."""
     words: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Value -> the text that is shown for it."""
     tone: Tone = Tone.PLAIN
@@ -100,7 +100,7 @@ def list_columns(struct: type[Document]) -> dict[str, Column]:
 def _complete_column(field: str, field_type: object, column: Column) -> Column:
     """Return the column with its name, aligned to the right if the field holds numbers."""
     alternatives = get_args(field_type) if isinstance(field_type, UnionType) else ()
-    is_number = column.counted or any(member in NUMBERS for member in (field_type, *alternatives))
+    is_number = column.show_count or any(member in NUMBERS for member in (field_type, *alternatives))
     name = column.name.strip() if column.name else field.replace("_", " ")
     return replace(column, name=name, right=column.right or is_number)
 
@@ -109,4 +109,4 @@ def _to_csv_cell(value: object, column: Column) -> object:
     """Convert a value to a CSV cell. None becomes an empty string, and a counted column has the number of entries."""
     if value is None:
         return ""
-    return len(value) if column.counted and isinstance(value, Sized) else value
+    return len(value) if column.show_count and isinstance(value, Sized) else value

@@ -51,7 +51,7 @@ class RetriedPods(Document, frozen=True):
     """Pods of a workload that fitted nowhere at first and were tried again."""
 
     workload: Annotated[str, Column(keep=True)]
-    pods: Annotated[tuple[str, ...], Column(counted=True, place=-1)]
+    pods: Annotated[tuple[str, ...], Column(show_count=True, place=-1)]
     after: Annotated[dict[str, int], Column("retried after", beneath="retried after")]
     """kube-scheduler's label of the event that requeued them -> how often it did."""
     queue: Annotated[str, Column("outcome", beneath="then")] = ""
@@ -136,7 +136,7 @@ class EvictedPod(Document, frozen=True):
     """The pod for which it is evicted."""
     priority: Annotated[int, Column(form="")]
     workload: str
-    budgets: Annotated[tuple[str, ...], Column(beneath="budgets", every=True, place=2)] = ()
+    budgets: Annotated[tuple[str, ...], Column(beneath="budgets", show_all=True, place=2)] = ()
     """The PodDisruptionBudgets that select it."""
     fate: str = ""
     """Moved, Pending if its replacement fits nowhere, Lost if no controller recreates it, or Deleted if it was being
@@ -269,7 +269,7 @@ class MovedPod(Document, frozen=True):
     workload: str
     source: Annotated[str, Column("from", keep=True, beneath="from")]
     target: Annotated[str, Column("to", keep=True, beneath="to")]
-    tied: Annotated[int, Column("equally good", above=1, form="")] = 1
+    tied: Annotated[int, Column("equally good", show_above=1, form="")] = 1
     """The number of nodes that were equally good."""
 
 

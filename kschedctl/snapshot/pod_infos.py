@@ -405,7 +405,7 @@ class DistinctInfos(Sequence[PodInfo]):
     """
 
     def __init__(self, pods: PodTable, rows: Rows, stored: Callable[[Pod], Pod], options: Options) -> None:
-        self._pods, self.rows, self._stored, self._options = pods, rows, stored, options
+        self._pods, self.rows, self._to_stored_pod, self._options = pods, rows, stored, options
         self._built_infos: list[PodInfo | None] = [None] * len(rows)
 
     def __len__(self) -> int:
@@ -437,9 +437,9 @@ class DistinctInfos(Sequence[PodInfo]):
 
     def _build_pod_info(self, number: int) -> PodInfo:
         """Build and store the distinct PodInfo with index `number`, from its pod as the API server stores it."""
-        # Without resource claims, an info is its own first equivalent
-        pod = self._pods[int(self.rows[number])]
-        info = PodInfo(self._stored(pod), self._options, number, self._first_equivalents.get(number, number))
+        pod = self._to_stored_pod(self._pods[int(self.rows[number])])
+        first_equivalent = self._first_equivalents.get(number, number)  # without resource claims, the info itself
+        info = PodInfo(pod, self._options, number, alike=first_equivalent)
         self._built_infos[number] = info
         return info
 

@@ -20,9 +20,9 @@ class Move(Document, frozen=True):
     """Fields of each sort; ``hidden`` is in no table."""
 
     to_node: Annotated[str, Column(keep=True, words={"": "nowhere"}, tones={"": Tone.BAD})]
-    pods: Annotated[tuple[str, ...], Column(counted=True, place=-1)]
+    pods: Annotated[tuple[str, ...], Column(show_count=True, place=-1)]
     hidden: int = 0
-    tied: Annotated[int, Column("equally good", above=1)] = 0
+    tied: Annotated[int, Column("equally good", show_above=1)] = 0
     zone: Annotated[str, Column(beneath="in", narrow=True)] = ""
     message: Annotated[str, Column(csv_only=True)] = ""
 

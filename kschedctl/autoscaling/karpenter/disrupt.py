@@ -67,7 +67,7 @@ def disrupt(
     """
     catalog = read_instance_types(instance_types)
     parsed_options = read_karpenter_options(options or {})
-    return DisruptionReplay(KarpenterSetting.for_cluster(cluster, catalog, parsed_options, now)).build_report(begin)
+    return DisruptionReplay(KarpenterSetting.for_cluster(cluster, catalog, parsed_options, now)).run(begin)
 
 
 @dataclass(eq=False)
@@ -117,7 +117,7 @@ class DisruptionReplay:
         self.lost_pods: dict[str, tuple[str, ...]] = {}
         """Node that some command removes -> its pods that no controller recreates."""
 
-    def build_report(self, begin: Begin) -> Disruption:
+    def run(self, begin: Begin) -> Disruption:
         """Run every disruption method, try to consolidate each candidate separately, and report the results.
 
         Soft constraints that keep nodes are searched for at most MAX_SOFTENED candidates. ``begin`` reports the

@@ -41,8 +41,8 @@ _ANY = ("*", "?")
 def count_allowed_disruptions_by_pool(setting: KarpenterSetting, reason: str, log: EventLog) -> dict[str, int]:
     """Return, for each pool, how many nodes may be disrupted now for this reason, given its disruption budgets.
 
-    Nodes that are being deleted or are not ready count against the limit. Pools with nodes whose budgets allow no
-    disruption are logged.
+    Only managed and initialized nodes whose instance is not terminating count as nodes of a pool. Nodes that are being
+    deleted or are not ready use up the limit. A pool is logged if it has nodes but its budgets allow no disruption.
     """
     counted_nodes = [
         node for node in setting.nodes if node.managed and node.initialized and not _is_instance_terminating(node)

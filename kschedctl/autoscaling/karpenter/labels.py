@@ -57,7 +57,8 @@ RESTRICTED_DOMAINS = (KWOK_GROUP, GROUP)
 def describe_label_restriction(key: str, well_known: Iterable[str]) -> str:
     """Describe in Karpenter's words why pods may not require the label, or return "" if they may.
 
-    Only well-known labels of Karpenter's own domains may be required, and the hostname may not.
+    The hostname and labels in Karpenter's restricted domains may be required only if they are well known. All other
+    labels may be required.
     """
     allowed = frozenset(well_known)
     if key in allowed:

@@ -79,7 +79,7 @@ def provision(
     setting = KarpenterSetting.for_cluster(
         cluster, read_instance_types(instance_types), read_karpenter_options(options or {}), now
     )
-    return ProvisioningRun(setting, explains).build_report()
+    return ProvisioningRun(setting, explains).run()
 
 
 class ProvisioningRun:
@@ -88,10 +88,11 @@ class ProvisioningRun:
     def __init__(self, setting: KarpenterSetting, explains: bool = True) -> None:
         self.setting, self.explains = setting, explains
 
-    def build_report(self) -> Provisioning:
+    def run(self) -> Provisioning:
         """Run the scheduler for pending pods and pods of deleting nodes, and report the result.
 
-        If there are no such pods or no usable pools, the scheduler does not run.
+        Without such pods, the scheduler does not run. It does not run without usable pools either, and then the report
+        has an error and, for each pod, the reasons why each pool is unusable.
         """
         setting = self.setting
         base = Provisioning(

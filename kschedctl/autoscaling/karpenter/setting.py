@@ -406,7 +406,7 @@ class KarpenterSetting:
         pod_data = []
         for pod in pods:
             assigned_pod = topology.assign_to_groups(pod) if pod.key in with_volumes else pod
-            pod_data.append(self._build_pod_data(assigned_pod, volumes[pod.key]))
+            pod_data.append(self._prepare_pod_for_scheduling(assigned_pod, volumes[pod.key]))
         topology.register_hosts(existing.hosts - {state.hostname for state in removed_nodes})
         run = SchedulerRun(
             pools.templates if templates is None else templates,
@@ -419,10 +419,11 @@ class KarpenterSetting:
         run.place_pods(pod_data)
         return run
 
-    def _build_pod_data(self, pod: Pod, volumes: Sequence[Requirements] | None) -> PodData:
-        """Build a pod's data.
+    def _prepare_pod_for_scheduling(self, pod: Pod, volumes: Sequence[Requirements] | None) -> PodData:
+        """Build the PodData with which Karpenter schedules the pod.
 
-        ``volumes`` are the alternative requirements of its volumes, or None if a volume is missing.
+        ``volumes`` are the alternative node requirements of the pod's volumes. If it is None because a volume is
+        missing, the pod is scheduled as if its volumes required nothing.
         """
         return build_pod_data(
             pod,

@@ -336,7 +336,11 @@ class Checker:
     # -- literals --------------------------------------------------------------------------------------------------
 
     def _check_list(self, node: ListOf) -> Type:
-        """Return the type of a list literal, whose elements may have different types."""
+        """Check the elements of a list literal, and return the type of the list.
+
+        Its element type is the most general type of the elements, dyn if they do not agree, or a new type parameter if
+        there are no elements.
+        """
         element_type: Type | None = None
         for i, element in enumerate(node.elements):
             cel_type = self._check_literal_value(element, optional=i in node.optional)
@@ -427,7 +431,8 @@ class Checker:
     def _get_variable_types(self, node: Fold, range_type: Type) -> tuple[Type, ...]:
         """Return the types of the variables of a comprehension, which loops over a list or map.
 
-        They are dyn if the type of the range is unknown. If the range has another type, record an error.
+        They are dyn if the type of the range is unknown. For any other range that is neither a list nor a map, record
+        an error and return error types.
         """
         has_two_variables = len(node.names) == 2
         if range_type.kind == "list":

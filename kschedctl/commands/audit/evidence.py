@@ -364,10 +364,11 @@ def _format_outcome_count(outcome: EvictionFate, pods: int) -> str:
 
 
 def build_packing_evidence(report: PackingSection, style: Style) -> Page:
-    """Build tables of the room by pool, of stranded capacity, and of the nodes that were drained on trial.
+    """Build the tables and plots of a packing section.
 
-    Wide output also has the typical pods, which decide what counts as stranded. Other output has them only if capacity
-    is stranded.
+    They show the room and use by pool, the stranded capacity, the trial drains, and the nodes that were kept. Wide
+    output also has the typical pods, which decide what counts as stranded. Other output has them only if capacity is
+    stranded.
     """
     typical_pods: Page = ()
     if style.wide or report.stranded:
@@ -449,7 +450,7 @@ def _format_example_workloads(pods: TypicalPods) -> str:
 
 
 def _build_trial_drains_part(report: PackingSection, style: Style) -> Page:
-    """Build the part about trial drains: how many nodes were tried, which were emptied, and what removing them saves.
+    """Build the part about trial drains: progress, savings, and the nodes that can be removed or are empty already.
 
     If some candidates were not tried, the part includes the command that tries all.
     """
@@ -464,11 +465,13 @@ def _build_trial_drains_part(report: PackingSection, style: Style) -> Page:
         page += [paragraph(Marked("tried:", Tone.FAINT), f"{tried_text}{suffix}"), *map(Command, commands)]
 
     page += build_struct_table(report.savings, style)
-    if report.emptied:
-        limit = len(report.emptied) if style.wide else MAX_ROWS
-        emptied_nodes = names([emptied.node for emptied in report.emptied], limit)
-        page.append(paragraph(Marked("can be removed:", Tone.FAINT), emptied_nodes))
-    if report.empty:
-        limit = len(report.empty) if style.wide else MAX_ROWS
-        page.append(paragraph(Marked("empty already:", Tone.FAINT), names(report.empty, limit)))
+    page += _list_nodes_in_paragraph("can be removed:", [drained.node for drained in report.emptied], style)
+    page += _list_nodes_in_paragraph("empty already:", report.empty, style)
     return tuple(page)
+
+
+def _list_nodes_in_paragraph(title: str, nodes: Sequence[str], style: Style) -> Page:
+    """List the nodes after a faint title, at most `MAX_ROWS` unless the output is wide. Return () without nodes."""
+    if not nodes:
+        return ()
+    return (paragraph(Marked(title, Tone.FAINT), names(nodes, len(nodes) if style.wide else MAX_ROWS)),)

@@ -118,7 +118,7 @@ class BrowseSession:
         return drop_retry_advice(report) if assumptions else consider_other_waiting_pods(report, self._replayed_cluster)
 
     def find_remedies(self, target: TargetPod, checkpoint: Checkpoint = lambda: None) -> Remedies:
-        """Search for the target pod's fixes, which may take seconds.
+        """Search for remedies for the target pod, which may take seconds.
 
         `checkpoint` is called for each set of changes that is tried.
         """

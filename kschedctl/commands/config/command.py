@@ -121,7 +121,7 @@ def config(
     if live.is_given:
         return shown.build_answer(_read_live_configuration(live, scheduler))
     version_and_gates = scheduler.parse_version_and_gates()
-    document = _read_single_document(file) if file else None
+    document = _read_single_configuration(file) if file else None
     if document is None or action == "view":
         written = None if document is None else document.value
         return shown.build_answer(effective_configuration(written, **version_and_gates))
@@ -167,7 +167,7 @@ def _read_live_configuration(live: LiveScheduler, scheduler: SchedulerOptions) -
     return replace(report, configured_by=origin)
 
 
-def _read_single_document(file: str) -> LocatedObject:
+def _read_single_configuration(file: str) -> LocatedObject:
     """Read the only document of a file. Raises InputError unless it is exactly one KubeSchedulerConfiguration."""
     documents = list(load_objects(file))
     if len(documents) != 1 or documents[0].value.get("kind") != KIND:

@@ -139,7 +139,7 @@ def _report_refusals(obstacles: Sequence[Obstacle], row: int) -> tuple[Refusal, 
 def _report_refusal(obstacle: Obstacle, row: int) -> Refusal:
     """Report one refusal. Its plugin is empty if kube-scheduler did not examine the node."""
     fact = find_fact([obstacle], row)
-    return Refusal(obstacle.plugin if obstacle.looked_at else "", obstacle.reason, describe_fact(fact), fact)
+    return Refusal(obstacle.plugin if obstacle.was_examined else "", obstacle.reason, describe_fact(fact), fact)
 
 
 def group_rejected_nodes(nodes: Iterable[NodeReport]) -> tuple[NodeGroup, ...]:
@@ -183,16 +183,13 @@ class Reason(NamedTuple):
 def find_causes(obstacles: Sequence[Obstacle], cycle: Cycle) -> tuple[Cause, ...]:
     """Choose a small set of reasons that together explain why every eligible node is rejected.
 
-    The eligible nodes are the nodes that are least out of reach. The reason that rejects most of these nodes comes
-    first, and reasons that reject all of them are always included. If all nodes are out of the pod's reach and two
-    demands of the pod conflict, the first cause says so. If a PreFilter plugin rejects the pod, only its reasons are
-    causes. Return () for a cluster without nodes.
+    If a PreFilter plugin rejects the pod, only its reasons are causes. Otherwise, the nodes at the lowest level of
+    `measure_node_closeness` are eligible, and the reason that rejects most of them comes first. Reasons that reject all
+    of them are always included. If even these nodes are OUT_OF_REACH and two demands of the pod conflict, the first
+    cause names the conflict. Return () for a cluster without nodes.
     """
     if cycle.pre_filter.status.rejected:
-        unexamined = (obstacle for obstacle in obstacles if not obstacle.looked_at)
-        return tuple(
-            _build_cause([obstacle], obstacle.mask, cycle, eligible_count=0, closeness=None) for obstacle in unexamined
-        )
+        return _build_pre_filter_causes(obstacles, cycle)
     nodes = len(cycle.view.nodes)
     if not nodes:
         return ()
@@ -202,13 +199,23 @@ def find_causes(obstacles: Sequence[Obstacle], cycle: Cycle) -> tuple[Cause, ...
     eligible = closeness.level == lowest_level
     chosen = _choose_reasons(obstacles, eligible, lowest_level)
     eligible_count = 0 if lowest_level == OUT_OF_REACH else int(eligible.sum())
-    full = _find_full_nodes(obstacles, nodes)
+    full_nodes = _find_full_nodes(obstacles, nodes)
     causes = [
-        _build_cause(reason.obstacles, reason.mask, cycle, eligible_count, closeness, full=full) for reason in chosen
+        _build_cause(reason.obstacles, reason.mask, cycle, eligible_count, closeness, full=full_nodes)
+        for reason in chosen
     ]
     if lowest_level == OUT_OF_REACH and (conflict := find_label_conflict(chosen, cycle)):
         causes[0] = replace(causes[0], conflict=conflict)
     return tuple(causes)
+
+
+def _build_pre_filter_causes(obstacles: Iterable[Obstacle], cycle: Cycle) -> tuple[Cause, ...]:
+    """Build a cause for each reason of the PreFilter plugin that rejected the pod, so that no node was examined."""
+    return tuple(
+        _build_cause([obstacle], obstacle.mask, cycle, eligible_count=0, closeness=None)
+        for obstacle in obstacles
+        if not obstacle.was_examined
+    )
 
 
 def _choose_reasons(obstacles: Sequence[Obstacle], eligible: Bools, lowest_level: int) -> list[Reason]:

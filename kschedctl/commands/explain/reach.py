@@ -52,7 +52,7 @@ class Obstacle(NamedTuple):
     fact: FindFact | None = None
     distance: Distances | None = None
     """The distance of each node (N,) from passing, in a unit that depends on the plugin."""
-    looked_at: bool = True
+    was_examined: bool = True
     """True if kube-scheduler examined these nodes."""
 
 
@@ -100,7 +100,7 @@ def _iter_unexamined_obstacles(cycle: Cycle) -> Iterator[Obstacle]:
             level=level,
             reported=unexamined,
             fact=find_row_fact,
-            looked_at=False,
+            was_examined=False,
         )
 
 

@@ -63,8 +63,9 @@ def build_page(report: Failures, style: Style) -> Page:
 def _build_worst_failure_sections(worst: Failure, runs: int, style: Style) -> Page:
     """Build the sections on the worst failure.
 
-    They show the pods that are denied, lost, unplaced or evicted, and the number of pods by place. After several runs,
-    they also show which results depend on the order of the pods.
+    They show a warning about pinned volumes, the pods that were not created, lost, unplaced or preempted, and the
+    number of pods per zone before and after. After several runs, they also show which results depend on the order of
+    the pods.
     """
     reasons = build_data_warning(worst.pinned_volumes)
     if worst.not_created:

@@ -49,7 +49,7 @@ class Destination(NamedTuple):
 
     namespace: str
     """The namespace of manifests that name none; empty for that of their Helm release, or the default namespace."""
-    together: list[list[str]]
+    declared_clusters: list[list[str]]
     """Lists of paths. The manifests under the paths of one list are applied to the same cluster."""
     named_files: list[str]
     """The files that were given by name, not found in a folder."""
@@ -137,12 +137,14 @@ def _build_manifest_context(
     By default, this is the cluster that the manifests describe. Files that cannot be read or are skipped are recorded
     in the context.
     """
+    manifests.sets.declare_clusters(destination.declared_clusters)
     described_cluster = cluster or _build_cluster_from_manifests(manifests.objects, gates, destination.named_files)
     located = ((manifest.value, manifest) for manifest in manifests.objects)
-    manifests.sets.declare_clusters(destination.together)
     context = LintContext.from_manifests(
         located, described_cluster.cluster, gates, destination.namespace, get_sets=manifests.sets.get_applied_sets
     )
+
+    # Record the files that cannot be read or are skipped, and how the cluster is described
     unreadable = tuple(
         Subject("File", "", location=broken).build_problem((), broken.message) for broken in manifests.broken
     )

@@ -23,7 +23,7 @@ class PodMove(Document, frozen=True):
     workload: Annotated[str, Column(narrow=True)]
     source: Annotated[str, Column("from", keep=True, beneath="from")]
     target: Annotated[str, Column("to", keep=True, beneath="to")]
-    tied: Annotated[int, Column("equally good", above=1, form="")] = 1
+    tied: Annotated[int, Column("equally good", show_above=1, form="")] = 1
     """The number of equally good nodes. The plan was replayed with several choices among them."""
     others: Annotated[tuple[str, ...], Column("or to")] = ()
     """The nodes of the replacement in other replays."""

@@ -21,13 +21,13 @@ class PoolReport(Document, frozen=True):
     nodes: Annotated[int, Column("nodes")] = 0
     ready: Annotated[int, Column("usable")] = 0
     """The number of nodes that are ready and not cordoned."""
-    cordoned: Annotated[int, Column("cordoned", above=0)] = 0
-    unready: Annotated[int, Column("not ready", above=0)] = 0
+    cordoned: Annotated[int, Column("cordoned", show_above=0)] = 0
+    unready: Annotated[int, Column("not ready", show_above=0)] = 0
     """The number of nodes that are tainted as not ready, unreachable or not initialized, and not cordoned."""
     shapes: Annotated[tuple[str, ...], Column("shape")] = ()
     """The allocatable cpu and memory of the nodes, most frequent first."""
-    zones: Annotated[tuple[str, ...], Column("zones", every=True, beneath="zones:")] = ()
-    taints: Annotated[tuple[str, ...], Column("taints", every=True, beneath="taints:")] = ()
+    zones: Annotated[tuple[str, ...], Column("zones", show_all=True, beneath="zones:")] = ()
+    taints: Annotated[tuple[str, ...], Column("taints", show_all=True, beneath="taints:")] = ()
     """The taints that all nodes have."""
     free_cpu: Annotated[int, Column("free cpu")] = 0
     """The free cpu on all nodes that are neither cordoned nor tainted as not ready, in millicores."""

@@ -26,7 +26,7 @@ class RebalancingStep(Document, frozen=True):
     plugin: Annotated[str, Column("plugin")]
     source: Annotated[str, Column("from", keep=True, beneath="from")]
     target: Annotated[str, Column("to", keep=True, beneath="to")]
-    tied: Annotated[int, Column("equally good", above=1, form="")] = 1
+    tied: Annotated[int, Column("equally good", show_above=1, form="")] = 1
     budgets: Annotated[tuple[str, ...], Column("budgets")] = ()
     """The PDBs that select the pod and allow its eviction at this step."""
     again: bool = False

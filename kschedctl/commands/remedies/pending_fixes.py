@@ -216,9 +216,9 @@ class GreedyChoice:
                 best = proposal, after
             if proposal.special_nodes and not helped:
                 continue  # more nodes of this kind would be taken by pods that do not need them
-            multiplied = self._multiply_nodes(proposal, cleared, after)
-            if multiplied is not None:
-                queue.append(multiplied)
+            larger_proposal = self._raise_node_count(proposal, cleared, after)
+            if larger_proposal is not None:
+                queue.append(larger_proposal)
         if best is None:
             return False
         self._add_chosen_proposal(*best)
@@ -245,18 +245,19 @@ class GreedyChoice:
             return False
         return self.rollouts.is_harmless(proposal.fix.trial)
 
-    def _multiply_nodes(self, proposal: Proposal, cleared: int, after: UnexplainedSettling) -> Proposal | None:
-        """Return the proposal with as many nodes as its pods may need, or None if several nodes need not be tried.
+    def _raise_node_count(self, proposal: Proposal, cleared: int, after: UnexplainedSettling) -> Proposal | None:
+        """Return a one-node proposal with enough nodes for all pods it may help, or None if more nodes are of no use.
 
-        Several nodes are tried only if the proposal adds exactly one node, that node takes pods, and one node is not
-        enough. `cleared` is the number of relevant pods that one node clears. If it is 0, other pods took the node, and
-        the returned proposal has enough nodes for these pods as well.
+        More nodes are of no use if the proposal already has several, or if one node is enough or takes no pods.
+        `cleared` is the number of relevant pods that one node clears. If it is 0, other pods took the node `after` the
+        proposal, and the returned proposal has enough nodes for these pods as well.
         """
-        if proposal not in self.proposals:
-            return None  # it has several nodes already
+        has_several_nodes = proposal not in self.proposals  # the original proposals add at most one
+        if has_several_nodes:
+            return None
         pods_in_need = self._count_waiting_pods_to_help(proposal)
         pods_per_node = cleared
-        if cleared <= 0:
+        if cleared <= 0:  # other pods took the node
             pods_per_node = len(self.settled.waiting) - len(after.waiting)
             pods_in_need += sum(key in self.outside for key in self.settled.waiting)
         if pods_per_node <= 0:

@@ -39,7 +39,7 @@ def build_scale_up_page(report: ScaleUp, style: Style) -> Page:
         *build_pods_section("Wait for a later loop, in which another group may grow", report.later_pods, style),
         *_build_filtered_out_lines(report),
         *_build_template_gap_lines(report),
-        *_build_unhelped_pods_table(report, style),
+        *_build_no_scale_up_table(report, style),
         *([ONE_RUN] if report.increases else []),
         *_build_sources_line(report),
     )
@@ -88,7 +88,7 @@ def _build_template_gap_lines(report: ScaleUp) -> Page:
     return tuple(blocks)
 
 
-def _build_unhelped_pods_table(report: ScaleUp, style: Style) -> Page:
+def _build_no_scale_up_table(report: ScaleUp, style: Style) -> Page:
     """Build the table of the pods for which no group grows, with the reasons below the pods.
 
     Pods for which all groups have the same reasons share a row. Within a row, groups with the same reason share a line.

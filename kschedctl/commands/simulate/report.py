@@ -52,11 +52,11 @@ class WorkloadPlacement(Document, frozen=True):
     """The number of new pods."""
     running: Annotated[int, Column("scheduled")]
     """The number of pods with a node."""
-    pending: Annotated[int, Column(above=0, tone=Tone.BAD)]
+    pending: Annotated[int, Column(show_above=0, tone=Tone.BAD)]
     """The number of pods without a node."""
-    removed: Annotated[int, Column("old pods removed", above=0)] = 0
+    removed: Annotated[int, Column("old pods removed", show_above=0)] = 0
     """The number of pods of the old version that were removed."""
-    nodes: Annotated[dict[str, int], Column(counted=True)] = msgspec.field(default_factory=dict)
+    nodes: Annotated[dict[str, int], Column(show_count=True)] = msgspec.field(default_factory=dict)
     """The number of the workload's pods on each node."""
     domains: Annotated[dict[str, dict[str, int]], Column("where", narrow=True)] = msgspec.field(default_factory=dict)
     """The number of the workload's pods by topology key and value."""

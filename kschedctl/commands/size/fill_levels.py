@@ -42,9 +42,9 @@ class FillLevels(NamedTuple):
     """The used share of the nodes of each shape, (S,); NaN for shapes without nodes."""
 
     def build_packing_input(self, program: PackingProgram, crowded: Bools) -> PackingInput:
-        """Build the input for packing a set whose nodes get no fuller than these levels.
+        """Build the input for packing pods onto nodes that are filled at most to these levels.
 
-        The set may use the shape `needed` and all uncrowded shapes for which a level was measured. `crowded` is the
+        The nodes may have the shape `needed` and all uncrowded shapes for which a level was measured. `crowded` is the
         mask (S,) of the shapes that waiting pods need but that more flexible pods may fill.
         """
         is_measured = np.isfinite(self.shares)

@@ -140,7 +140,7 @@ def build_pool_shapes(cluster: Cluster, label: str = "") -> list[NodeShape]:
             daemons = daemons_by_model.get(nodes[0].metadata.name, ())
             shape = _build_pool_shape(cluster, name, nodes, tuple(daemons))
             other_kinds = [other for other in kinds if other != kind]
-            peculiarities = tuple(_iter_peculiarities(*kind, other_kinds))
+            peculiarities = tuple(_iter_distinguishing_marks(*kind, other_kinds))
             shapes.append(replace(shape, peculiarities=peculiarities))
     return shapes
 
@@ -155,11 +155,13 @@ def _group_daemon_pods_by_node(pods: Iterable[Pod], node_names: Container[str]) 
     return daemons_by_node
 
 
-def _iter_peculiarities(labels: Labels, taints: Taints, other_kinds: Sequence[tuple[Labels, Taints]]) -> Iterator[str]:
+def _iter_distinguishing_marks(
+    labels: Labels, taints: Taints, other_kinds: Sequence[tuple[Labels, Taints]]
+) -> Iterator[str]:
     """Yield what distinguishes a kind of nodes from the other kinds in its pool.
 
-    These are the kind's labels and taints that at least one other kind lacks, and the label keys that only this kind
-    lacks.
+    These are the kind's labels and taints that at least one other kind lacks, and the label keys that all other kinds
+    have but this kind lacks.
     """
     for key, value in labels:
         if not all((key, value) in other_labels for other_labels, _ in other_kinds):
@@ -168,9 +170,10 @@ def _iter_peculiarities(labels: Labels, taints: Taints, other_kinds: Sequence[tu
         if not all(taint in other_taints for _, other_taints in other_kinds):
             yield f"taint {taint}"
     own_keys = {key for key, _ in labels}
-    common_keys = [{key for key, _ in other_labels} for other_labels, _ in other_kinds]
-    if common_keys:
-        yield from (f"no label {key}" for key in sorted(set.intersection(*common_keys) - own_keys))
+    keys_by_other_kind = [{key for key, _ in other_labels} for other_labels, _ in other_kinds]
+    if keys_by_other_kind:
+        missing_keys = set.intersection(*keys_by_other_kind) - own_keys
+        yield from (f"no label {key}" for key in sorted(missing_keys))
 
 
 def _is_worker(node: Node) -> bool:

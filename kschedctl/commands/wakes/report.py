@@ -225,10 +225,7 @@ class WakesOfMany(Report, frozen=True):
     kind: str = "WakesOfMany"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return how many of the rejected pods the changes wake.
-
-        If none of the pods can be created, return why they cannot.
-        """
+        """Build the first line: how many of the rejected pods the changes wake, or why no pod can be created."""
         if self.not_created and not self.answers:
             return (f"Not created: {describe_not_created(self.not_created)}",)
         woken_count = len({answer.pod for answer in self.answers if answer.woken})

@@ -60,13 +60,13 @@ class StepReport(Document, frozen=True):
     """A step of the scenario, with its effects on pods."""
 
     step: Annotated[str, Column("what", keep=True)]
-    displaced: Annotated[int, Column(above=0)]
+    displaced: Annotated[int, Column(show_above=0)]
     """The number of pods that lost their node, apart from pods that end with it."""
-    placed: Annotated[int, Column(above=0)]
+    placed: Annotated[int, Column(show_above=0)]
     """The number of pods that got a node."""
-    pending: Annotated[int, Column(above=0, place=1)]
+    pending: Annotated[int, Column(show_above=0, place=1)]
     """The number of pods that wait after the step."""
-    evicted: Annotated[int, Column(above=0)]
+    evicted: Annotated[int, Column(show_above=0)]
     notes: Annotated[tuple[str, ...], Column("note", lines=True, place=1)] = ()
     blocked: tuple[BlockedPod, ...] = ()
     """The pods that a drain cannot evict."""
@@ -99,7 +99,7 @@ class PodChange(Document, frozen=True):
     """The scheduler's message if the pod waits."""
     cause: Annotated[str, Column(csv_only=True)] = ""
     """A cause that a newly pending pod's message does not name, such as a volume that one zone only can use."""
-    because: Annotated[tuple[str, ...], Column("because of", every=True)] = ()
+    because: Annotated[tuple[str, ...], Column("because of", show_all=True)] = ()
     """The version changes that cause the change."""
     lost: Annotated[bool, Column(csv_only=True)] = False
     """True if the pod is gone for good: no controller recreates it, and it was not being deleted anyway."""
@@ -144,7 +144,7 @@ class MessageChange(Document, frozen=True):
 
     before: Annotated[str, Column()]
     after: Annotated[str, Column(beneath="→")]
-    pods: Annotated[tuple[str, ...], Column(counted=True, place=-1)]
+    pods: Annotated[tuple[str, ...], Column(show_count=True, place=-1)]
     because: tuple[str, ...] = ()
     """The version changes that cause the difference."""
 
@@ -153,20 +153,20 @@ class PodsElsewhere(Document, frozen=True):
     """Running pods of a workload that would go to other nodes if they were recreated."""
 
     workload: Annotated[str, Column()]
-    pods: Annotated[tuple[str, ...], Column(counted=True, place=-1)]
+    pods: Annotated[tuple[str, ...], Column(show_count=True, place=-1)]
     before: Annotated[tuple[str, ...], Column("best before")]
     """The equally good nodes before, empty if the pod would wait."""
     after: Annotated[tuple[str, ...], Column("best after", beneath="→")]
     """The equally good nodes after, empty if the pod would wait."""
-    because: Annotated[tuple[str, ...], Column("because of", every=True)] = ()
+    because: Annotated[tuple[str, ...], Column("because of", show_all=True)] = ()
 
 
 class PodsRescored(Document, frozen=True):
     """Running pods of a workload with the same best nodes, but with scores that differ otherwise."""
 
     workload: Annotated[str, Column()]
-    pods: Annotated[tuple[str, ...], Column(counted=True, place=-1)]
-    because: Annotated[tuple[str, ...], Column("because of", every=True)] = ()
+    pods: Annotated[tuple[str, ...], Column(show_count=True, place=-1)]
+    because: Annotated[tuple[str, ...], Column("because of", show_all=True)] = ()
 
 
 class Replacement(Document, frozen=True):

@@ -254,9 +254,10 @@ def _build_container_patch(container: Container) -> Json:
 
 
 def _build_resources_patch(resources: ResourceRequirements) -> Json:
-    """Build the patch with the requests and limits of CPU and memory, the resources that can be resized in place.
+    """Build the patch with the requests and limits of CPU and memory, which alone can be resized in place.
 
-    Empty requests or limits are left out.
+    Requests or limits are left out if no resource has any. If only other resources have some, they are an empty
+    mapping.
     """
     amounts = {"requests": resources.requests, "limits": resources.limits}
     resizable = (resource_names.CPU, resource_names.MEMORY)

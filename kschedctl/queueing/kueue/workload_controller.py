@@ -195,32 +195,16 @@ class WorkloadController:
 
         As in upstream, most changes end the call, and the next pass makes further changes.
         """
-        workload = self._store.workloads[key]
-
-        # A Workload whose job was deleted is finished
-        is_orphaned = not workload.is_owned and bool(workload.job_uid)
-        if is_orphaned and Gate.FINISH_ORPHANED_WORKLOADS in self._gates and not workload.is_finished:
-            message = "The workload's owner no longer exists"
-            condition = WorkloadCondition(status=True, reason="OwnerNotFound", message=message, since=self._now)
-            workload = self._store.patch_status(workload.with_condition(ConditionType.FINISHED, condition))
+        workload = self._finish_if_orphaned(self._store.workloads[key])
         if workload.is_finished:
             return
 
-        # Deactivation and the end of waiting after an eviction
-        if workload.active:
-            if workload.has_condition(ConditionType.DEACTIVATION_TARGET):
-                self._store.replace_workload(replace(workload, active=False))
-                return
-            if self._end_backoff(workload):
-                return
-        elif not workload.is_evicted:
-            self._evict_deactivated_workload(workload)
+        # A step that returns True has changed the Workload
+        if self._deactivate_or_end_backoff(workload):
             return
         local_queue = self._queues.find_local_queue(workload)
         if self._requeue_after_queue_restart(workload, local_queue):
             return
-
-        # Admission checks, conditions and evictions
         name, exists = self._queues.find_cluster_queue_name(workload)
         cluster_queue = self._cluster_queues[name] if exists else None
         if cluster_queue is not None and self._sync_admission_checks(workload, name):
@@ -229,6 +213,30 @@ class WorkloadController:
             workload = self._sync_conditions(workload, local_queue, name, cluster_queue)
         if workload.has_quota:
             self._evict_if_needed(workload, local_queue, name, cluster_queue)
+
+    def _finish_if_orphaned(self, workload: WorkloadState) -> WorkloadState:
+        """Finish a Workload whose job was deleted, and return the Workload as it is then."""
+        is_orphaned = not workload.is_owned and bool(workload.job_uid)
+        if not is_orphaned or Gate.FINISH_ORPHANED_WORKLOADS not in self._gates or workload.is_finished:
+            return workload
+        message = "The workload's owner no longer exists"
+        condition = WorkloadCondition(status=True, reason="OwnerNotFound", message=message, since=self._now)
+        return self._store.patch_status(workload.with_condition(ConditionType.FINISHED, condition))
+
+    def _deactivate_or_end_backoff(self, workload: WorkloadState) -> bool:
+        """Deactivate a Workload that is to be deactivated, evict an inactive one, or end an active Workload's backoff.
+
+        Return whether any of these was needed.
+        """
+        if not workload.active:
+            if workload.is_evicted:
+                return False
+            self._evict_deactivated_workload(workload)
+            return True
+        if workload.has_condition(ConditionType.DEACTIVATION_TARGET):
+            self._store.replace_workload(replace(workload, active=False))
+            return True
+        return self._end_backoff(workload)
 
     def _end_backoff(self, workload: WorkloadState) -> bool:
         """Set the condition Requeued of a Workload that waits for its backoff. Return whether the Workload changed.

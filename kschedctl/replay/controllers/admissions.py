@@ -344,36 +344,40 @@ class Admissions:
         stored = self.copy()._replay_creation(self._build_pod_create_request(owner, pod), count).stored
         return next(suggest_quota_raise(stored, count), None) if stored is not None else None
 
-    def iter_denied_replacements(self, pods: Iterable[Pod]) -> Iterator[tuple[Pod, Sequence[str]]]:
-        """Yield each pod whose replacement would be denied, with the messages.
+    def replay_replacements(self, pods: Iterable[Pod]) -> Iterator[tuple[Pod, Sequence[str]]]:
+        """Replay the replacement of each pod in turn, and yield the pods that are not replaced, with the denials.
 
-        Each replacement is created after its pod is gone. An admitted replacement takes over the quota of its pod. A
-        denied pod is released from its quotas. Results are cached for pods with the same containers while the quotas of
-        their namespace stay the same.
+        Each replacement is created after its pod is gone. An admitted replacement takes over the quota of its pod. If
+        the replacement is denied, the pod's quota is released.
         """
-        cache = self._replacement_denials
         for pod in pods:
-            namespace = pod.metadata.namespace
-            quotas_before = self._quotas.get_quotas(namespace)
-            key = namespace, id(pod.spec.containers), id(quotas_before)
-            if key not in cache:
-                # Try the replacement without its pod, which is gone by then
-                self.release([pod])
-                outcomes = self._find_admission_outcomes(
-                    self._build_pod_create_request(find_owner(pod), strip_node_and_admission_fields(pod))
-                )
-                messages = (
-                    () if any(admission.allowed for admission in outcomes) else _collect_denial_messages(outcomes)
-                )
-                # Keeping these objects alive ensures that their ids are not reused
-                cache[key] = messages, (pod.spec.containers, quotas_before)
-            denials, _ = cache[key]
+            denials = self._find_replacement_denials(pod)
             if denials:
                 yield pod, denials
-            # An admitted replacement takes over the use of its pod
-            self._quotas.charged[namespace] = quotas_before
-            if denials:
                 self.release([pod])  # the old pod is gone anyway
+
+    def _find_replacement_denials(self, pod: Pod) -> Sequence[str]:
+        """Return the messages with which the pod's replacement would be denied, or () if it would be admitted.
+
+        The quotas are left unchanged. Results are cached for pods with the same containers while the quotas of their
+        namespace stay the same.
+        """
+        cache = self._replacement_denials
+        namespace = pod.metadata.namespace
+        quotas_before = self._quotas.get_quotas(namespace)
+        key = namespace, id(pod.spec.containers), id(quotas_before)
+        if key not in cache:
+            # Try the replacement without its pod, which is gone by then
+            self.release([pod])
+            outcomes = self._find_admission_outcomes(
+                self._build_pod_create_request(find_owner(pod), strip_node_and_admission_fields(pod))
+            )
+            messages = () if any(admission.allowed for admission in outcomes) else _collect_denial_messages(outcomes)
+            # Keeping these objects alive ensures that their ids are not reused
+            cache[key] = messages, (pod.spec.containers, quotas_before)
+        self._quotas.charged[namespace] = quotas_before
+        denials, _ = cache[key]
+        return denials
 
     def report_denied_replacements(
         self, pods: Iterable[Pod], before: Iterable[tuple[Pod, Sequence[str]]] = ()
@@ -383,7 +387,7 @@ class Admissions:
         ``before`` has pods whose replacements were denied earlier, with the messages. The report includes them.
         """
         pods, before = list(pods), list(before)
-        denied = [*before, *self.iter_denied_replacements(pods)]
+        denied = [*before, *self.replay_replacements(pods)]
         return self.report_by_workload([*pods, *(pod for pod, _ in before)], denied)
 
     def report_by_workload(

@@ -134,7 +134,7 @@ class CreationFailures:
             return _FailedCreator(owner, uncreated_kind, failures, past=False)
 
         # Without a current condition, the events since the newest creation decide
-        newest = self._pod_counts.find_newest_creation(owner)
+        newest = self._pod_counts.find_last_creation_time(owner)
         recent = [event for event in events if not _is_in_earlier_second(get_last_time(event), newest)]
         are_all_pods_there = uncreated_kind == "Pod" and self._pod_counts.count_pods(owner).missing == 0
         past = not recent or are_all_pods_there

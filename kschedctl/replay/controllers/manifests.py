@@ -67,8 +67,9 @@ def validate_new_manifests(
 ) -> None:
     """Raise InputError if the API server would not create one of the new manifests.
 
-    New manifests, which have no UID, are documents or structs. Without ``admission``, only validation is checked, for
-    callers that replay admission themselves. ``validated`` are structs whose documents were validated elsewhere.
+    A manifest is new if it has no UID. Documents are validated and, with ``admission``, also admitted. Callers that
+    replay admission themselves leave ``admission`` out. Typed workloads are only validated, except for the owners in
+    ``validated``, whose documents were validated elsewhere.
     """
     new_structs = {
         owner: workload
@@ -81,7 +82,8 @@ def validate_new_manifests(
 
     for document in manifests.new_documents:
         raise_if_denied(document, cluster, admission=admission)
-    seen_specs: set[tuple[str, bytes]] = set()  # equal specs are checked once
+
+    seen_specs: set[tuple[str, bytes]] = set()  # equal specs are validated once
     for owner, workload in new_structs.items():
         spec = owner.kind, msgspec.json.encode(workload.spec)  # type: ignore[attr-defined]
         if spec not in seen_specs:

@@ -79,7 +79,7 @@ class WorkloadPodCounts:
         existing = sum(not (pod.terminated or pod.metadata.deletion_timestamp) for pod in pods)
         return PodNumbers(wanted, existing)
 
-    def find_newest_creation(self, owner: Owner) -> str:
+    def find_last_creation_time(self, owner: Owner) -> str:
         """Return the time when the workload created its newest pod, ReplicaSet or Job, or "" if it is unknown."""
         created = self.find_created_workloads(owner) if owner.kind in CREATED_KINDS else ()
         if created:

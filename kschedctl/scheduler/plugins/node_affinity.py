@@ -344,8 +344,8 @@ def _get_preferred_terms(spec: PodSpec) -> tuple[PreferredSchedulingTerm, ...]:
 def _find_allowed_node_names(terms: tuple[NodeSelectorTerm, ...]) -> frozenset[str] | None:
     """Return the node names that at least one term allows.
 
-    A term allows the names that are in all its requirements on the name. Return None if any term does not select by
-    name.
+    A term with several requirements on the name allows the names that are in all of them. Return None if some term does
+    not restrict the name.
     """
     names: set[str] = set()
     for term in terms:

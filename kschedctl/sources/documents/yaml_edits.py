@@ -99,24 +99,23 @@ class EditableText:
         key, value = mapping.value[index]
         if len(mapping.value) == 1 or not isinstance(value, yaml.ScalarNode) or value.style in ("|", ">"):
             raise NotEditableError("the only field of its object, or one with fields of its own")
-        start = key.start_mark.index
-        end = value.end_mark.index
         if mapping.flow_style:
             return self._build_flow_removal(mapping, index)
 
         # If something else is on the line, such as the dash of a list's item, the next field moves up
+        start = key.start_mark.index
         indentation = self.text[self.text.rfind("\n", 0, start) + 1 : start]
-        rest_of_line = _REST_OF_LINE.match(self.text, end)
+        rest_of_line = _REST_OF_LINE.match(self.text, value.end_mark.index)
         if rest_of_line is None or indentation.strip(" "):
             return self._build_removal_to_next(mapping, index)
 
         # Otherwise, remove the whole line, or everything on it except the comment
-        line = start - len(indentation)
+        line_start = start - len(indentation)
         comment = rest_of_line[1]
         if comment:
-            return TextEdit(line, rest_of_line.end(), indentation + comment)
+            return TextEdit(line_start, rest_of_line.end(), indentation + comment)
         line_break = _LINE_BREAK.match(self.text, rest_of_line.end())
-        return TextEdit(line, line_break.end() if line_break else rest_of_line.end(), "")
+        return TextEdit(line_start, line_break.end() if line_break else rest_of_line.end(), "")
 
     def _build_removal_to_next(self, mapping: yaml.MappingNode, index: int) -> TextEdit:
         """Build the edit that removes a field up to the beginning of the next field.

@@ -65,7 +65,7 @@ class StarvingPods(Document, frozen=True, kw_only=True):
     workload: Annotated[str, Column(keep=True)]
     tier: Annotated[str, Column(keep=True, beneath="tier")]
     priority: int
-    pods: Annotated[tuple[str, ...], Column(counted=True)]
+    pods: Annotated[tuple[str, ...], Column(show_count=True)]
     seconds: float
     """The time for which the oldest pod has waited."""
     age: Annotated[str, Column("waits", right=True)]
@@ -101,14 +101,14 @@ class ExposedWorkload(Document, frozen=True, kw_only=True):
     tier: Annotated[str, Column(keep=True, beneath="tier")]
     priority: int
     pods: Annotated[int, Column()]
-    services: Annotated[tuple[str, ...], Column("services", every=True)]
-    tiers_above: Annotated[tuple[str, ...], Column(beneath="below", every=True)]
+    services: Annotated[tuple[str, ...], Column("services", show_all=True)]
+    tiers_above: Annotated[tuple[str, ...], Column(beneath="below", show_all=True)]
     pods_above: Annotated[int, Column("pods above")]
     """The number of pods that may preempt them."""
     jobs_above: int
     """The number of these pods that belong to Jobs."""
     budgets: Annotated[
-        tuple[str, ...], Column(beneath="budgets", every=True, words={"": "none"}, tones={"": Tone.WARNING})
+        tuple[str, ...], Column(beneath="budgets", show_all=True, words={"": "none"}, tones={"": Tone.WARNING})
     ] = ()
     """The PDBs of the pods, which preemption violates only if nothing else helps."""
 

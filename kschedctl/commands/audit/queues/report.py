@@ -65,7 +65,7 @@ class UnplacedWorkload(Document, frozen=True, kw_only=True):
     since: str = ""
     """When it was admitted."""
     age: Annotated[str, Column("admitted for", right=True)] = ""
-    pods: Annotated[tuple[str, ...], Column("pods without a node", counted=True)] = ()
+    pods: Annotated[tuple[str, ...], Column("pods without a node", show_count=True)] = ()
     count: Annotated[int, Column("of")] = 0
     """The number of pods that it was admitted with."""
 

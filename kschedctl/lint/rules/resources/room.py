@@ -55,7 +55,7 @@ def find_pods_larger_than_any_node(context: LintContext) -> Iterator[Problem]:
                 message = f"no node offers {', '.join(unoffered_resources)}"
                 yield workload.build_problem(("containers",), message)
                 continue
-            message = _describe_excessive_requests(context, requests, eligible)
+            message = _explain_misfit(context, requests, eligible)
             tainted_message = _describe_tainted_nodes(context, workload, requests)
             if tainted_message:
                 fix = "Tolerate the taint, or lower the requests"
@@ -112,8 +112,12 @@ def _are_full_of_fixed_pods(context: LintContext, requests: Amounts, nodes: Bool
     return not (nodes & find_rows_with_room(free, requests[columns])).any()
 
 
-def _describe_excessive_requests(context: LintContext, requests: Amounts, eligible: Bools) -> str:
-    """Describe the requests that exceed the largest eligible node or, if no request does, all requests."""
+def _explain_misfit(context: LintContext, requests: Amounts, eligible: Bools) -> str:
+    """Explain which of the requests keep the pod off every eligible node, and how much these nodes have at most.
+
+    The explanation names the requests that exceed the resource's maximum over the eligible nodes. If no request does,
+    it names all requests.
+    """
     view = context.facts.view
     maximums = view.allocatable[eligible].max(axis=0)
     requested_columns = {name: column for name, column in view.resources.items() if requests[column] and name != PODS}

@@ -13,7 +13,7 @@ import numpy as np
 from kschedctl.api.arrays import Bools, Counts, Row
 from kschedctl.api.objects import TopologySpreadConstraint
 from kschedctl.lint import documentation as doc
-from kschedctl.lint.analysis.facts import NODE_PLUGINS
+from kschedctl.lint.analysis.facts import NODE_PLUGINS, ClusterFacts
 from kschedctl.lint.analysis.placement import HARD, iter_spread_constraints
 from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.subject import Path, Problem
@@ -317,9 +317,9 @@ TS_CONFLICTING = Rule(
 def find_domains_without_room(context: LintContext) -> Iterator[Problem]:
     """Find hard spread constraints that leave replicas Pending because a domain has no room for its share of them.
 
-    Replays confirm that replicas are left even without movable pods, and that all would fit without hard constraints.
-    Workloads with a single replica, or with more than `MAX_PLACED`, are not replayed. Workloads that a rule about the
-    cause reports are left out. Finds nothing if a node autoscaler seems to run.
+    A workload is reported if a replay without movable pods places only some of its replicas, and a replay without its
+    constraints places all. Workloads with a single replica or more than `MAX_PLACED` are not replayed. Workloads that a
+    rule with a more specific cause reports are left out. Finds nothing if a node autoscaler seems to run.
     """
     facts = context.facts
     if facts.has_node_autoscaler():
@@ -332,10 +332,9 @@ def find_domains_without_room(context: LintContext) -> Iterator[Problem]:
             continue
         if not _may_domains_lack_room(context, spreads, count):
             continue
-        # Replay with the constraints and without them
         rows = facts.place_without_movable_pods(workload, count)
-        unspread = replace(workload, spec=msgspec.structs.replace(workload.spec, topology_spread_constraints=()))
-        if not 0 < len(rows) < count or facts.count_placeable_pods(unspread, count) < count:
+        are_some_placed = 0 < len(rows) < count
+        if not are_some_placed or not _do_all_fit_without_constraints(facts, workload, count):
             continue
         # Leave workloads to the rules about a more specific cause
         workload_context = replace(context, workloads=(workload,))
@@ -385,6 +384,12 @@ def _describe_full_domain(context: LintContext, spread: HardSpread, rows: list[R
         f"{spread.key}={domain} ({counted(nodes, 'usable node')}) takes {fewest or 'none'}, and with maxSkew {skew} "
         f"every other domain at most {fewest + skew:,}, so {remaining:,} {agreeing(remaining, 'stays', 'stay')} Pending"
     )
+
+
+def _do_all_fit_without_constraints(facts: ClusterFacts, workload: Workload, replicas: int) -> bool:
+    """Replay the workload without its topology spread constraints, and return whether all replicas are placed."""
+    unspread = replace(workload, spec=msgspec.structs.replace(workload.spec, topology_spread_constraints=()))
+    return facts.count_placeable_pods(unspread, replicas) >= replicas
 
 
 def _may_domains_lack_room(context: LintContext, spreads: list[HardSpread], replicas: int) -> bool:

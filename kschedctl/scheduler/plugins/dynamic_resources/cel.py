@@ -69,7 +69,7 @@ class CompiledSelector:
         if allowance is not None and allowance.remaining < 0:
             raise EvaluationError("given up: the device selectors cost too much for all devices together")
         try:
-            return _convert_to_bool(self.program.evaluate(device.device))
+            return _require_bool(self.program.evaluate(device.device))
         except (CelError, AbortedError) as error:
             raise EvaluationError(str(error)) from None
         finally:
@@ -105,7 +105,7 @@ def _build_field_types(lists: bool) -> Mapping[str, Type]:
     }
 
 
-def _convert_to_bool(value: Value) -> bool:
+def _require_bool(value: Value) -> bool:
     """Return the result of a selector, which must be a bool.
 
     Raises EvaluationError, with upstream's wording, for a result of another type.

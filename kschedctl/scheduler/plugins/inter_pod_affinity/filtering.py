@@ -158,7 +158,7 @@ class AffinityVerdicts(msgspec.Struct, frozen=True):
 
         A node without the label of a topology key of the pod's affinity is rejected as well.
         """
-        rejected = self.affinity.find_rows_without_label(rows)
+        rejected = self.affinity.mask_rows_without_topology_label(rows)
         # A pod whose affinity selects itself may go anywhere if no other pod matches yet.
         is_first_of_its_group = self.wants_itself and self.affinity.is_empty
         if not is_first_of_its_group:

@@ -169,7 +169,7 @@ class RunningCounts:
         """Yield, for each topology key, the count in the domain of each node in `rows`, 0 without the label."""
         return (distinction.get_domain_values(rows) for distinction in self.distinctions)
 
-    def find_rows_without_label(self, rows: Rows) -> Bools:
+    def mask_rows_without_topology_label(self, rows: Rows) -> Bools:
         """Return a mask over `rows` of the nodes that lack the label of some topology key."""
         missing = np.zeros(len(rows), np.bool_)
         for column, _ in self._tallies:

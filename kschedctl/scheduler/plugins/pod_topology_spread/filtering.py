@@ -64,13 +64,13 @@ class EmptiestDomain(Detail, frozen=True):
                 return f"the emptiest domains, {self.domain} and {others} more, have {fewest}"
             return f"the emptiest domain, {self.domain}, has {fewest}"
 
-        domain = f"{self.domain} ({self._describe_exclusion()})"
+        domain = f"{self.domain} ({self._explain_first_node_rejection()})"
         count = f"{domain} and {others} more count" if others else f"{domain} counts"
         role = f"with {counted(fewest, 'pod')}" if fewest else "as empty"
         return f"{count} {role} because {self.policy} is Ignore"
 
-    def _describe_exclusion(self) -> str:
-        """Describe why the pod cannot go to the domain's first node."""
+    def _explain_first_node_rejection(self) -> str:
+        """Explain which taint, or which lack of selection, keeps the pod off the domain's first node."""
         if not self.taint:
             return f"the pod does not select node {self.node}"
         if self.node == self.domain:
