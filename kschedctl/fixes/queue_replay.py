@@ -299,7 +299,7 @@ class EditedPodsAndNodes(NamedTuple):
     pods: tuple[Pod, ...]
     """The edited pods as they were before and as they are afterwards."""
     edits_nodes: bool
-    """Whether any node is edited or added."""
+    """True if any node is edited or added."""
 
     @classmethod
     def of(cls, trial: RemedyTrial, target_key: ObjectKey) -> EditedPodsAndNodes:

@@ -23,7 +23,7 @@ IMPORTANCE = {
     affects: weight
     for weight, affects in enumerate((CREATION, REPLACEMENT, REMEDIES, VICTIMS, SCORES, MESSAGE, VERDICT))
 }
-"""How much a part of an answer matters, least first."""
+"""The importance of the parts of an answer, least first."""
 
 WHEN_SCHEDULABLE: Mapping[Effect, str] = {
     Effect.REFUSES: VERDICT,

@@ -1,4 +1,4 @@
-"""What volumes mean for pods that get a node: the nodes that confine them, and whether drivers have the storage.
+"""Limits that volumes set for pods that get a node: the nodes to which they confine pods, and the storage of drivers.
 
 kube-scheduler checks each claim alone against the capacity that CSI drivers published, and does not subtract the claims
 before it. Only the driver does so, once it has made the volumes. Upstream:

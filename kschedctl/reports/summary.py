@@ -264,7 +264,7 @@ def build_restart_costs(restarts: int, owner: str) -> tuple[FixCost, ...]:
 
 
 class EvictionHarms(NamedTuple):
-    """What is lost when pods are evicted, although controllers recreate them. Pods are `namespace/name`."""
+    """The harm of evicting pods that controllers recreate. Pods are `namespace/name`."""
 
     loses_data: tuple[str, ...] = ()
     """The pods whose emptyDir volumes are deleted."""

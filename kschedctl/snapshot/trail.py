@@ -1,4 +1,4 @@
-"""Where the pods of a fork are: their moves, the order in which they came to their nodes, and the pods on each node.
+"""The places of the pods of a fork: their moves, the order in which they came to their nodes, and each node's pods.
 
 The order of arrival decides between otherwise equal victims. Upstream: AddPodInfo and RemovePod in
 pkg/scheduler/framework/types.go (v1.36): the last pod of a node takes the place of one that leaves.

@@ -111,7 +111,7 @@ class Planner:
         slot = next(scope[name] for scope in reversed(self.slots) if name in scope)
 
         def run(frame: Frame) -> Value:
-            """Read the variable. Raises CelError if the slot holds an error."""
+            """Return the variable's value from its slot in the frame. Raises CelError if the slot holds an error."""
             frame[COST] += 1
             value = frame[slot]
             if type(value) is DeferredAccumulator:

@@ -25,7 +25,7 @@ from kschedctl.scheduler.plugins.volume_binding.facts import NotEnoughStorage
 from kschedctl.scheduler.registry.in_tree import AnyFact, to_fact
 
 NEAR, KEPT_AWAY, OUT_OF_REACH = 0, 1, 2
-"""How far a node that rejects the pod is out of reach.
+"""The levels at which a node that rejects the pod is out of reach.
 
 NEAR: it would fit if there were room. KEPT_AWAY: a taint or a cordon keeps the pod away. OUT_OF_REACH: the pod's own
 constraints, volumes or devices exclude the node, or the node offers none of a resource that the pod needs.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from itertools import islice, product
 
@@ -89,14 +89,7 @@ def find_sufficient_nodes(
             if not is_sufficient(count):
                 insufficient[like] = count
                 continue
-            too_few, enough = insufficient[like], count
-            while enough - too_few > 1:
-                middle = (too_few + enough) // 2
-                if is_sufficient(middle):
-                    enough = middle
-                else:
-                    too_few = middle
-            return _build_scenario(step, {like: enough})
+            return _build_scenario(step, {like: _find_smallest_number(is_sufficient, insufficient[like], count)})
     except (_UndecidedError, KschedctlError, KeyboardInterrupt):
         pass
     return None
@@ -149,15 +142,29 @@ def _find_sufficient_mix(
     if counts is None:
         return None
     for model in model_nodes:
-        too_few, enough = 0, counts[model]
-        while enough - too_few > 1:
-            middle = (too_few + enough) // 2
-            if is_sufficient({**counts, model: middle}):
-                enough = middle
-            else:
-                too_few = middle
-        counts = {**counts, model: enough}
+        other_counts = counts
+
+        def is_enough(count: int, model: str = model, other_counts: Mapping[str, int] = other_counts) -> bool:
+            """Return whether this many copies of the model are enough beside the copies of the other models."""
+            return is_sufficient({**other_counts, model: count})
+
+        counts = {**counts, model: _find_smallest_number(is_enough, 0, counts[model])}
     return _build_scenario(step, counts)
+
+
+def _find_smallest_number(is_enough: Callable[[int], bool], too_few: int, enough: int) -> int:
+    """Find the smallest number that is enough by bisection between a number that is too small and one that is enough.
+
+    >>> _find_smallest_number(lambda number: number >= 5, 0, 9)
+    5
+    """
+    while enough - too_few > 1:
+        middle = (too_few + enough) // 2
+        if is_enough(middle):
+            enough = middle
+        else:
+            too_few = middle
+    return enough
 
 
 def _build_scenario(step: JsonObject, count_by_model: Mapping[str, int]) -> JsonObject:

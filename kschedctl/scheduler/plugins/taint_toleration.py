@@ -158,7 +158,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
     def _build_untolerated_taint_finder(
         self, info: PodInfo, view: Fork, untolerated_by_set: Sequence[Taint | None]
     ) -> Callable[[int], UntoleratedTaint | None]:
-        """Build a function from a node's row to the untolerated taint that rejects the pod there, or None.
+        """Return a function that finds the untolerated taint by which the node in a row rejects the pod, or None.
 
         `untolerated_by_set` has the first untolerated taint, or None, of each distinct list of taints. If all nodes are
         uninitialized, the taint of uninitialized nodes is returned instead, unless the pod tolerates it.
