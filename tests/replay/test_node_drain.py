@@ -74,7 +74,7 @@ def test_workload_has_an_outage_if_no_other_pod_runs(others: list[Json], outages
     ],
 )
 def test_first_line_names_what_evictions_harm(objects: list[Json], verdict: str, answer: str) -> None:
-    """Every pod gets another node, so that the drain counts as safe for a CI gate, but the first line has no comfort."""
+    """A drain after which every pod gets another node is not called safe if it harms pods, but no CI gate fails."""
     report = drain_nodes(Cluster.from_objects([node("n1"), node("n2"), *objects]), ["n1"])
     assert report.safe
     summary = report.summary()

@@ -392,8 +392,8 @@ class Drain(Report, frozen=True):
         replacements = agreeing(len(unhealthy), "the replacement of", "the replacements of")
         become = agreeing(len(unhealthy), "becomes", "become")
         return (
-            f"the drain is possible if {first_few(self.drain_first)} {agreeing(len(self.drain_first), 'is', 'are')} drained first and "
-            f"{replacements} {first_few(unhealthy)} {become} Ready",
+            f"the drain is possible if {first_few(self.drain_first)} {agreeing(len(self.drain_first), 'is', 'are')} "
+            f"drained first and {replacements} {first_few(unhealthy)} {become} Ready",
         )
 
     def _build_short_fixes(self) -> tuple[ShortFix, ...]:
