@@ -455,7 +455,7 @@ def _find_home_masks(simulation: Simulation, position: Position, pod: Pod) -> tu
 
     Return None if no filter looks at the pod.
     """
-    if simulation.framework(position) is None:
+    if simulation.find_framework(position) is None:
         return None
     cycle = simulation.run_cycle(position)
     if cycle.error is not None or cycle.gated or cycle.pre_filter.status.rejected:

@@ -107,7 +107,7 @@ def _find_room_for_one_more(simulation: Simulation, position: Position) -> Bools
     it. For pods that no profile serves, all nodes count.
     """
     has_room = np.zeros(len(simulation.view.nodes), np.bool_)
-    if simulation.framework(position) is None:
+    if simulation.find_framework(position) is None:
         return ~has_room
     cycle = simulation.run_cycle(position)
     info = simulation.get_shared_incoming_info(position)
