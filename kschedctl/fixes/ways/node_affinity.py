@@ -26,7 +26,7 @@ from kschedctl.fixes.trial.trial_node import (
     NodeRejection,
     PluginRemedies,
     TrialNode,
-    find_missing_host_with_data,
+    find_missing_host_with_files,
 )
 from kschedctl.fixes.trial.trials import RemedyTrial
 from kschedctl.fixes.ways.node_labels import (
@@ -78,8 +78,8 @@ class LocatedRequirement(NamedTuple):
 def iter_node_affinity_fixes(trial_node: TrialNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield fixes for a node that the pod's nodeSelector or required node affinity rejects.
 
-    If the node lacks labels of the nodeSelector, only these are fixed, and the required terms are left for later. If
-    PreFilter rejects all nodes because the terms name contradictory nodes, field requirements are dropped.
+    If the node lacks labels of the nodeSelector, all fixes are about these labels. Otherwise, fixes change the required
+    terms, label the node, or make the terms preferred. Nothing is yielded for terms that the fixes may not drop.
     """
     fact = rejection.fact
     if isinstance(fact, NodeAffinityUnmet):
@@ -89,7 +89,11 @@ def iter_node_affinity_fixes(trial_node: TrialNode, rejection: NodeRejection) ->
         if not fact.selector and _may_drop_terms(trial_node.trial):
             yield from _iter_affinity_term_fixes(trial_node, fact)
             yield _build_preferred_terms_fix(trial_node)
-    elif trial_node.row is None and find_required_terms(trial_node.trial.pod) and _may_drop_terms(trial_node.trial):
+    elif (
+        trial_node.stands_for_all_nodes
+        and find_required_terms(trial_node.trial.pod)
+        and _may_drop_terms(trial_node.trial)
+    ):
         yield from _iter_field_removal_fixes(trial_node)
         yield _build_preferred_terms_fix(trial_node)
 
@@ -99,7 +103,7 @@ def find_missing_required_host(trial: RemedyTrial) -> str:
     for term in find_required_terms(trial.pod):
         for requirement in (*term.match_fields, *term.match_expressions):
             if requirement.operator == "In" and requirement.values:
-                host = find_missing_host_with_data(trial, requirement.key, requirement.values)
+                host = find_missing_host_with_files(trial, requirement.key, requirement.values)
                 if host:
                     return host
     return ""

@@ -16,7 +16,7 @@ from kschedctl.api.objects import Node, Pod, RuntimeClass, RuntimeClassSchedulin
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit, build_node_edits, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.guesses import PLATFORMS
-from kschedctl.fixes.trial.trial_node import TrialNode, find_missing_host_with_data
+from kschedctl.fixes.trial.trial_node import TrialNode, find_missing_host_with_files
 from kschedctl.fixes.trial.trials import find_runtime_class
 from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey
@@ -66,7 +66,7 @@ def iter_selector_fixes(trial_node: TrialNode, unmet: Wanted) -> Iterator[Fix]:
             edits=build_pod_edits(pod, change),
             cost=CORRECT,
         )
-    if find_missing_host_with_data(trial_node.trial, key, unmet.values):
+    if find_missing_host_with_files(trial_node.trial, key, unmet.values):
         return  # the pod's files were on that host
     if unmet.found is not None:
         yield _build_fix_adopting_node_value(trial_node, key, value, unmet.found)

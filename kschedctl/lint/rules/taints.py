@@ -179,8 +179,8 @@ _KUBERNETES_DOMAIN = "kubernetes.io"
 def find_misspelled_tolerations(context: LintContext) -> Iterator[Problem]:
     """Find tolerations whose key or value looks misspelled.
 
-    A key is compared with the taint keys of Kubernetes and of the manifests, and a value with the taints in the
-    manifests. With a cluster, the taints in the manifests are not read.
+    Keys are compared with the taint keys of Kubernetes. Without a cluster, the manifests may define the nodes as well,
+    so that keys and values are also compared with the taints in the manifests.
     """
     declared_taints = list(_iter_declared_taints(context)) if context.cluster is None else []
     known_keys = [*KNOWN_TAINTS, *(taint.key for taint in declared_taints)]

@@ -112,7 +112,7 @@ class Admissions:
                 continue
             first = denied_indexes[0]
             workload, example = workloads[first], first_pods[first]
-            if example is None:
+            if example is None:  # the workload itself is denied, and has no pod to try fixes with
                 continue
             denied_changes = [changes[index] for index in denied_indexes]
             fixes = self._find_creation_fixes(get_identity(workload), workload, denied_changes, example)
@@ -644,7 +644,7 @@ def create_new_objects(cluster: Cluster) -> ClusterWithNewObjects:
     admitted_by_field: dict[str, Any] = {}
     for kind in NEW_OBJECT_VERSIONS:
         objects = getattr(cluster, FIELDS[kind])
-        denied_of_kind = dict(_iter_denied_objects(kind, filter(_is_new_to_server, objects), admissions))
+        denied_of_kind = _admit_objects(kind, filter(_is_new_to_server, objects), admissions)
         if denied_of_kind:
             admitted_by_field[FIELDS[kind]] = tuple(
                 obj for obj in objects if Owner(kind, obj.metadata.namespace, obj.metadata.name) not in denied_of_kind
@@ -656,13 +656,12 @@ def create_new_objects(cluster: Cluster) -> ClusterWithNewObjects:
     return ClusterWithNewObjects(cluster, denied)
 
 
-def _iter_denied_objects(
-    kind: str, objects: Iterable[Any], admissions: Admissions
-) -> Iterator[tuple[Owner, NotCreated]]:
-    """Yield the objects of a kind that admission denies, each with its report.
+def _admit_objects(kind: str, objects: Iterable[Any], admissions: Admissions) -> dict[Owner, NotCreated]:
+    """Admit objects of one kind, and return a report on each object that is denied.
 
-    The other objects are charged to their quotas.
+    Admitted objects are charged to their quotas.
     """
+    denied: dict[Owner, NotCreated] = {}
     for obj in objects:
         meta = obj.metadata
         owner = Owner(kind, meta.namespace, meta.name)
@@ -672,7 +671,8 @@ def _iter_denied_objects(
             owner, manifest | {"spec": msgspec.to_builtins(obj.spec)}, meta.namespace, in_full=False
         )
         if messages := admissions.admit_object(create_request):
-            yield owner, build_denied_pods_report(owner, messages, 1, 1)
+            denied[owner] = build_denied_pods_report(owner, messages, 1, 1)
+    return denied
 
 
 def _is_new_to_server(obj: PersistentVolumeClaim | ResourceClaim | PodGroup) -> bool:

@@ -114,7 +114,7 @@ def _find_room_for_one_more(simulation: Simulation, position: Position) -> Bools
     if not uses_claims(info, simulation.view):
         has_room[cycle.feasible] = True
         return has_room
-    is_rejected = has_room
+    is_rejected = np.zeros_like(has_room)
     for plugin in cycle.framework.plugins_at("filter"):
         verdict = cycle.filter.verdicts.get(plugin.name)
         if verdict is not None and not reads_claims(plugin, info):

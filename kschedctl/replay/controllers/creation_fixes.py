@@ -127,6 +127,7 @@ class MissingPods:
         pods are denied now, a fix with fewer replicas may be added beyond this limit. Fixes that the author of the
         manifest can make come first.
         """
+        # The start itself is among these states if the pods are admitted now. It is no fix, as it has no steps.
         fixed_states = islice(self._iter_fixed_states(start, replay), MAX_FIXES)
         fixes = [
             self._build_creation_fix(state, stored)

@@ -137,9 +137,10 @@ def plan_change(
 ) -> WorkloadChange:
     """Plan which pods of the workload stay, are removed, or are created from its manifest.
 
-    `name` is the workload's title, and `created` has the pods that the manifest creates. Existing pods stay if they
-    differ in nothing that scheduling reads, unless a rollout is ``forced`` and the number of replicas stays the same. A
-    paused Deployment without pods stays without pods. Raises InputError if a limit of the rollout is malformed.
+    `name` is the workload's title, and `created` has the pods that the manifest creates. All of them are new for a
+    CronJob. Existing pods stay if they differ in nothing that scheduling reads, unless a rollout is ``forced`` and the
+    number of replicas stays the same. A paused Deployment without pods stays without pods. Raises InputError if a limit
+    of the rollout is malformed.
     """
     current = existing.find_workload_pods(*get_identity(workload))
     change = WorkloadChange(name, note=_describe_pause_or_strategy(workload, name, current))

@@ -208,10 +208,9 @@ def add_created_objects(creation: Creation, scheduler: Scheduler) -> Scheduler:
 def _reduce_to_one_pod(existing: ExistingPods, workload: Struct, first_denied: Pod | None) -> _ReducedWorkload:
     """Reduce a workload to one pod, and find the pods in the cluster that this pod replaces.
 
-    If ``first_denied`` is a pod of a StatefulSet, the StatefulSet is reduced to this pod.
-    A bare pod replaces the pod of the same name. A DaemonSet is not reduced, and a StatefulSet is reduced to one
-    ordinal. A Deployment becomes a bare pod with the labels and owner of an existing pod, if both look the same to the
-    scheduler. Other workloads get one replica and replace no pod.
+    A bare pod replaces the pod of the same name. A DaemonSet is not reduced. A StatefulSet is reduced to one ordinal,
+    which is that of ``first_denied`` if this is given. A Deployment becomes a bare pod with the labels and owner of an
+    existing pod, if both look the same to the scheduler. Other workloads get one replica and replace no pod.
     """
     kind, namespace, name = get_identity(workload)
     match workload:

@@ -71,9 +71,10 @@ class StepResult:
         self.changed_pods[pod.metadata.namespace, pod.metadata.name] = new_pod
 
     def displace(self, pods: Iterable[Pod]) -> None:
-        """Take pods off their nodes. Pods that no controller recreates are gone.
+        """Take pods off their nodes, and record them as displaced. Pods that no controller recreates are gone.
 
-        So are all pods of a Job that fails because its pods were evicted.
+        All pods of a Job that fails because its pods were evicted are gone as well. Pods of DaemonSets and of nodes end
+        with their nodes, so they are gone and only counted.
         """
         job_failures = JobFailures.of_cluster(self.cluster)
         for pod in pods:

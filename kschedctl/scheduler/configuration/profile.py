@@ -217,7 +217,7 @@ def _compute_plugin_weights(
     """Return the weight of each plugin at a scoring point. Errors call the point `label`.
 
     Weights set at the point take precedence over weights in multiPoint, and 0 means 1. Raises ConfigurationError if the
-    total score could overflow. As upstream subtracts in int64, a negative total wraps around.
+    total score could overflow. Since upstream subtracts in int64, a negative total wraps around.
     """
     weights: dict[str, int] = {}
     total = 0
@@ -294,11 +294,11 @@ def _merge_multi_point(
     multi: PluginSet,
     registry: Mapping[str, frozenset[str]],
 ) -> tuple[str, ...]:
-    """Return the plugins that run at a point, in order.
+    """Return the plugins that run at a point, in order. `explicit` are the plugins that the point lists.
 
     First come the plugins that both multiPoint and the point list, then the other plugins of multiPoint, and last the
-    plugins that only the point lists. `explicit` are the plugins that the point lists. If the point disables "*", only
-    `explicit` run. Raises ConfigurationError for a plugin that does not exist or is listed twice.
+    plugins that only the point lists. The plugins of multiPoint in `disabled` are left out, and all of them if the
+    point disables "*". Raises ConfigurationError for a plugin that does not exist or is listed twice.
     """
     if "*" in disabled:
         return explicit

@@ -132,7 +132,7 @@ class QueueReplay(SchedulingLoop):
                 for occurrence in self.scheduler.event_handlers.list_occurrences(ChangedObject(POD, None, info.pod)):
                     self.queue.move(occurrence)
 
-    def iter_open_loop_cycles(self) -> Iterator[CycleRecord]:
+    def replay_open_loop(self) -> Iterator[CycleRecord]:
         """Yield the records of cycles until no pod is ready, without applying the cycles' effects."""
         while len(self.queue.active):
             record = self.schedule_one()
@@ -140,7 +140,7 @@ class QueueReplay(SchedulingLoop):
                 return
             yield record
 
-    def iter_closed_loop_cycles(self) -> Iterator[CycleRecord]:
+    def replay_closed_loop(self) -> Iterator[CycleRecord]:
         """Yield the records of cycles and apply their effects, until no pod can be popped.
 
         If no pod can be popped but pods wait at Permit, they time out next. Pod groups always return to the queue, so

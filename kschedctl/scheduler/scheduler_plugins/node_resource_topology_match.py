@@ -93,9 +93,9 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
     def filter(self, info: PodInfo, view: Fork, state: None, delta: Delta) -> Iterator[Rejection]:
         """Yield rejections of the nodes on which no single NUMA node satisfies a container or the whole pod.
 
-        The node's topology manager decides if containers or the pod are aligned. Nothing is yielded for a pod that does
-        not need NUMA nodes. With the cache, nodes with pods of another scheduler that the topology does not count are
-        rejected, too.
+        The node's topology manager decides whether containers or the pod are aligned. Nothing is yielded for a pod that
+        does not need NUMA nodes. With the cache, nodes with pods of another scheduler that the topology does not count
+        are rejected, too.
         """
         numa = self._get_numa_nodes(view)
         qos_class = compute_qos_class(info.pod)

@@ -92,7 +92,7 @@ class Simulation(Attempts):
         finally:
             loop.close()
 
-        # The pods without a final outcome come last. One that was placed, evicted and not placed again is not done.
+        # The pods without a final outcome come last. A pod that was placed, evicted and not placed again is not done.
         evicted = {position for position in loop.recreated if self.view.node[position] < 0}
         done = {outcome.position for outcome in outcomes if outcome.row < 0 or outcome.position not in evicted}
         all_pods = dict.fromkeys((*waiting, *loop.recreated))

@@ -210,8 +210,8 @@ def _matches_nearly_all_nodes(term: NodeSelectorTerm) -> bool:
     if not term.match_expressions or term.match_fields:
         return False
     for expression in term.match_expressions:
-        first_value = expression.values[0] if expression.values else ""
-        if expression.operator != "In" or (expression.key, first_value) not in _COMMON_LABELS:
+        has_common_value = any((expression.key, value) in _COMMON_LABELS for value in expression.values or ())
+        if expression.operator != "In" or not has_common_value:
             return False
     return True
 

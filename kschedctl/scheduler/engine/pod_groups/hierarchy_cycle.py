@@ -203,7 +203,7 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
         """Return the result of the placement with the highest score, and the fork to continue with.
 
         Of equal scores, the first wins. A single fitting placement is not scored. The result and the results of the
-        groups below are added to `results`. If scoring fails, the group gets an error.
+        groups below are added to `results`. If scoring fails, the result is an error.
         """
         best = fitting[0]
         scores = {}

@@ -153,8 +153,9 @@ def find_interchangeable_pods(view: Fork, victim: Position, preemptor_priority: 
     _, importance = np.unique(np.stack((-priorities, starts)), axis=1, return_inverse=True)
     may_violate, must_violate = budgets.find_possible_violations(on_node, importance.reshape(-1))
     is_victim = on_node == victim
-    same_kind = may_violate & may_violate[is_victim] | ~must_violate & ~must_violate[is_victim]
-    interchangeable: Positions = on_node[is_equal & same_kind]
+    # Two pods may be of the same kind if both may violate a PDB, or if neither has to.
+    may_be_same_kind = may_violate & may_violate[is_victim] | ~must_violate & ~must_violate[is_victim]
+    interchangeable: Positions = on_node[is_equal & may_be_same_kind]
     return interchangeable
 
 

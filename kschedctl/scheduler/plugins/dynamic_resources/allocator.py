@@ -341,8 +341,8 @@ class Search:
     def _search_from_request(self, claim_index: int, request_index: int) -> bool:
         """Search for devices for a request and for all later requests and claims. Return whether all were found.
 
-        The alternatives of the request are tried in order. Raises _TooManyResultsError if every alternative has too
-        many devices.
+        The alternatives of the request are tried in order. Raises _TooManyResultsError if the request, or each of its
+        alternatives, has too many devices.
         """
         requests = self.claims[claim_index].requests
         if request_index == len(requests):
