@@ -168,7 +168,8 @@ def _classify_pod_infos(shared: SharedCluster) -> _PodKinds:
 
 def _tolerates_loss(pod: Pod) -> bool:
     """Return whether the pod tolerates an unreachable node for ever. Only the first toleration of the taint counts."""
-    toleration = next((each for each in pod.spec.tolerations if tolerates(each, NO_EXECUTE)), None)
+    tolerations = (toleration for toleration in pod.spec.tolerations if tolerates(toleration, NO_EXECUTE))
+    toleration = next(tolerations, None)
     return toleration is not None and toleration.toleration_seconds is None
 
 
@@ -445,7 +446,9 @@ def _find_rules_that_matter(
     def matches_late_pods(demands: _Demands) -> bool:
         """Return whether spreading would count pods that are not replaced yet."""
         namespaces = frozenset((demands.namespace,))
-        return any(view.pods.match_infos(each, namespaces)[late_infos].any() for each in demands.spread_selectors)
+        return any(
+            view.pods.match_infos(selector, namespaces)[late_infos].any() for selector in demands.spread_selectors
+        )
 
     domains = _LostDomains(view, lost.is_lost_node)
 

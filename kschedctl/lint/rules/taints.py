@@ -176,7 +176,7 @@ _TAINT_BY_NAME = {key.rpartition("/")[2]: key for key in _KUBERNETES_TAINTS}
 _KUBERNETES_DOMAIN = "kubernetes.io"
 
 
-def find_misspelt_tolerations(context: LintContext) -> Iterator[Problem]:
+def find_misspelled_tolerations(context: LintContext) -> Iterator[Problem]:
     """Find tolerations whose key or value looks misspelled.
 
     Keys are compared with the taint keys of Kubernetes. Without a cluster, the manifests may define the nodes as well,
@@ -200,8 +200,8 @@ def find_misspelt_tolerations(context: LintContext) -> Iterator[Problem]:
 TT_MISSPELT = Rule(
     "tt-misspelt",
     WARNING,
-    find_misspelt_tolerations,
-    summary="A toleration for a taint that looks misspelt",
+    find_misspelled_tolerations,
+    summary="A toleration for a taint that looks misspelled",
     why="No node has the taint: the toleration has no effect, and the nodes for which it was meant reject the pods.",
     fix="Correct the key or the value",
     source=doc.TAINTS,
@@ -390,7 +390,7 @@ TT_DEAD_TOLERATION = Rule(
     NOTE,
     find_tolerations_without_taint,
     summary="A toleration that matches no taint",
-    why="The key, value or effect is misspelt, or the taint no longer exists.",
+    why="The key, value or effect is misspelled, or the taint no longer exists.",
     fix="Correct the toleration, or remove it",
     source=doc.TAINTS,
     needs_cluster=True,

@@ -525,10 +525,11 @@ class Admissions:
         if owner.kind == "Deployment":
             names_by_kind["ReplicaSet"] = f"{owner.name}-*"
         for kind, name in names_by_kind.items():
+            # Quotas only count these objects, so the spec may be empty
             version = KINDS[kind].versions[0] if kind in KINDS else CRON_JOB_VERSION
             manifest: JsonObject = {"apiVersion": version, "spec": {}}
             request = self._quotas.build_request(kind, manifest, owner.namespace, name)
-            messages = list(dict.fromkeys(self._iter_quota_denials(request, skipped)))
+            messages = self._find_quota_denials(request, skipped)
             if messages:
                 return messages
             self._quotas.charge(request, 1)
@@ -544,22 +545,24 @@ class Admissions:
             unknown_plugins.discard(NAMESPACE_LIFECYCLE)
         return unknown_plugins
 
-    def _iter_quota_denials(self, request: AdmissionRequest, skipped: Collection[str]) -> Iterator[str]:
-        """Yield the denials of a request by quotas or by its namespace, one for each quota that may be checked first.
+    def _find_quota_denials(self, request: AdmissionRequest, skipped: Collection[str]) -> list[str]:
+        """Return the possible denials of a request by its namespace or by quotas, or [] if the request is admitted.
 
-        Nothing is yielded if one order of the quotas admits the request, because all orders then do. The namespace is
-        not checked if NamespaceLifecycle is in ``skipped``. The request's quotas are reordered.
+        The quota that is checked first decides the message, and any quota may come first. The namespace is not checked
+        if NamespaceLifecycle is in ``skipped``.
         """
+        denials: dict[str, None] = {}
         for quotas in list_rotations(request.quotas):
-            request.quotas = quotas
+            rotated = dataclasses.replace(request, quotas=quotas)
             try:
                 if NAMESPACE_LIFECYCLE not in skipped:
-                    check_namespace(request)
-                resource_quota.check_quotas(request)
+                    check_namespace(rotated)
+                resource_quota.check_quotas(rotated)
             except NotAdmittedError as error:
-                yield error.message
+                denials[error.message] = None
             else:
-                return  # what one order of the quotas admits, all orders admit
+                return []  # what one order of the quotas admits, all orders admit
+        return list(denials)
 
     def _has_workload(self, owner: Owner) -> bool:
         """Return whether the cluster has the workload."""
@@ -729,6 +732,7 @@ def build_pod_create_request(owner: Owner, pod: Pod, document: JsonObject | None
         metadata = {**pod_fields["metadata"], "name": "", **identity}
         return CreateRequest(owner, {"kind": "Pod", "metadata": metadata, "spec": pod_spec}, namespace, in_full=False)
 
+    # The pod is the manifest's template with the fields and volumes that controllers add
     template: Any = extract_pod(owner.kind, drop_nulls(document))
     annotations = (template.get("metadata") or {}).get("annotations")
     metadata = {"labels": pod.metadata.labels, "annotations": annotations, **identity}

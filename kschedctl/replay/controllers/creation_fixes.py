@@ -194,12 +194,12 @@ class MissingPods:
         # The admitted pods are created again from the changed template, so the quotas do not count them any more.
         total = self.admitted + self.count
         released = resource_quota.charge_quotas(dataclasses.replace(stored, quotas=state.quotas), -self.admitted)
-        for step in suggest_smaller_requests(dataclasses.replace(stored, quotas=released), total):
-            smaller = replace(state, quotas=tuple(released)).apply_step(step)
-            attempt = replay(smaller, total)
-            if not attempt.denials:
-                return _merge_last_resource_steps(smaller), attempt.stored
-        return None
+        step = suggest_smaller_requests(dataclasses.replace(stored, quotas=released), total)
+        if step is None:
+            return None
+        smaller = replace(state, quotas=tuple(released)).apply_step(step)
+        attempt = replay(smaller, total)
+        return None if attempt.denials else (_merge_last_resource_steps(smaller), attempt.stored)
 
     def _iter_fixed_states(
         self, state: FixState, replay: CreationReplay

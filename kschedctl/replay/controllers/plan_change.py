@@ -196,7 +196,7 @@ def _choose_pods_to_replace(
     if outdated_without_force:
         return outdated
     if _changes_replicas(existing, workload, len(created), len(current)):
-        change.note = change.note or _describe_scaling(change.workload, len(outdated))
+        change.note = change.note or _describe_scaling_only(change.workload, len(outdated))
         return []
     change.may_be_unchanged = True
     change.note = change.note or _describe_needless_rollout(change.workload, len(outdated))
@@ -237,16 +237,15 @@ def _changes_replicas(existing: ExistingPods, workload: Struct, wanted: int, pod
     return wanted != present
 
 
-def _describe_scaling(name: str, pods: int) -> str:
-    """Return a note that only the number of pods changes, so that a rollout replaces none of the ``pods``.
+def _describe_scaling_only(name: str, pods: int) -> str:
+    """Return a note that the manifest changes only the number of pods, so that none of the ``pods`` is replaced.
 
-    ``name`` is the workload's title.
+    The note adds that a template with other changes would replace all of them. ``name`` is the workload's title.
     """
-    them = agreeing(pods, "its pod is", f"its {pods:,} pods are")
+    pods_are = agreeing(pods, "its pod is", f"its {pods:,} pods are")
     return (
         f"{name}: only the number of its pods changes, as far as it matters for scheduling, so no pod is replaced; "
-        "if its"
-        f" template changes in other fields, {them} replaced as well"
+        f"if its template changes in other fields, {pods_are} replaced as well"
     )
 
 
@@ -258,8 +257,7 @@ def _describe_needless_rollout(name: str, pods: int) -> str:
     have = agreeing(pods, "has", "have")
     return (
         f"{name}: its {counted(pods, 'pod')} {have} this template already, as far as it matters for scheduling; if "
-        "nothing"
-        " else in it changes, applying it replaces no pod (leave out --rollout)"
+        "nothing else in it changes, applying it replaces no pod (leave out --rollout)"
     )
 
 

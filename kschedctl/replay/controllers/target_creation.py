@@ -70,8 +70,8 @@ def find_new_group_members(pod: Pod, created_pods: Iterable[Pod], cluster: Clust
     groups = find_groups(pod)
     if not groups:
         return []
-    others = (other for other in created_pods if other.key != pod.key and groups & find_groups(other))
-    return [other for other in others if cluster.pod(other.metadata.namespace, other.metadata.name) is None]
+    members = (member for member in created_pods if member.key != pod.key and groups & find_groups(member))
+    return [member for member in members if cluster.pod(member.metadata.namespace, member.metadata.name) is None]
 
 
 class _ReducedWorkload(NamedTuple):
@@ -180,8 +180,8 @@ def _admit_new_pods(admissions: Admissions, existing: ExistingPods, workload: St
     admitted_count = len(change.new)
     return _AdmittedPods(
         not_created,
-        new_pods[admitted_count] if 0 < admitted_count < len(new_pods) else None,
-        all(admissions.map_namespaces_to_full_replay([sized]).values()),
+        first_denied=new_pods[admitted_count] if 0 < admitted_count < len(new_pods) else None,
+        is_replayed_in_full=all(admissions.map_namespaces_to_full_replay([sized]).values()),
     )
 
 

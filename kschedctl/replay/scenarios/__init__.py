@@ -149,10 +149,10 @@ def _describe_schema_error(error: Any, is_step: bool) -> str:
     if error.validator == "additionalProperties" and is_step:
         return f"unknown step; the steps are {', '.join(STEPS)}"
     if error.validator == "additionalProperties":
-        known = list(error.schema.get("properties", {}))
-        unknown = sorted(set(error.instance) - set(known))
-        noun = agreeing(len(unknown), "field", "fields")
-        return f"unknown {noun} {', '.join(unknown)}; known are {', '.join(known)}"
+        known_fields = list(error.schema.get("properties", {}))
+        unknown_fields = sorted(set(error.instance) - set(known_fields))
+        noun = agreeing(len(unknown_fields), "field", "fields")
+        return f"unknown {noun} {', '.join(unknown_fields)}; known are {', '.join(known_fields)}"
     return str(SCHEMA_MESSAGES.get(str(error.validator), error.message))
 
 
