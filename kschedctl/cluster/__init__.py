@@ -262,9 +262,11 @@ class Cluster(Objects):
         With `namespace`, only the objects in this namespace matter.
         """
         gap = self.gaps.get(kind)
-        if gap is None or (namespace and gap.namespace == namespace):
+        if gap is None:
             return None
-        return gap
+        # A gap with a namespace means that only the objects of this namespace were read
+        was_namespace_read = bool(namespace) and gap.namespace == namespace
+        return None if was_namespace_read else gap
 
     def gap(self, kind: str, namespace: str = "") -> Gap | None:
         """Return `find_gap` with these arguments. Deprecated since 1.1: call `find_gap`."""

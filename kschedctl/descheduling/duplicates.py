@@ -71,9 +71,9 @@ class RemoveDuplicates(DeschedulerPlugin[RemoveDuplicatesArgs]):
 
         ``pod_counts`` has the number of evictable pods of each owner. Owners with too few target nodes are skipped.
         """
-        done = self.begin_evictions(len(duplicates))
+        report_progress = self.begin_evictions(len(duplicates))
         for owner, positions_by_row in duplicates.items():
-            done(1)
+            report_progress(1)
             all_positions = [position for positions in positions_by_row.values() for position in positions]
             target_count = int(np.count_nonzero(self._find_target_nodes(all_positions)))
             if target_count < MIN_TARGET_NODES:

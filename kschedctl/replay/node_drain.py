@@ -294,22 +294,22 @@ def compute_unplaced_spreads(unplaced_by_run: Sequence[Iterable[UnplacedPods]]) 
     return compute_spreads(counts)
 
 
-def count_always_unplaced_pods(emptied: Simulation, outcomes: Iterable[Outcome]) -> dict[str, int]:
+def count_always_unplaced_pods(simulation: Simulation, outcomes: Iterable[Outcome]) -> dict[str, int]:
     """Count, by workload, the unplaced pods that fit nowhere even if no other pod comes back.
 
-    ``emptied`` is the simulation after the pods left their nodes and before any is placed. Other pods that come back
-    only take room away, unless a plugin such as PodTopologySpread counts them. Its rejections therefore prove nothing.
+    In the simulation, all pods have left their nodes and none is placed yet. Pods that come back only take room away,
+    unless a plugin such as PodTopologySpread counts them. Rejections by such a plugin therefore prove nothing.
     """
-    pods = emptied.view.pods
+    pods = simulation.view.pods
     unplaced = Counter[str]()
     rejected_by_info: dict[int, bool] = {}
     for outcome in outcomes:
         position = outcome.position
-        if outcome.is_placed or emptied.view.has_node(position):
+        if outcome.is_placed or simulation.view.has_node(position):
             continue
         info_code = int(pods.info[position])  # equal for pods that look the same to the scheduler
         if info_code not in rejected_by_info:
-            rejected_by_info[info_code] = _is_always_rejected(emptied.run_cycle(position))
+            rejected_by_info[info_code] = _is_always_rejected(simulation.run_cycle(position))
         if rejected_by_info[info_code]:
             unplaced[str(find_owner(pods.objects[position]))] += 1
     return dict(unplaced)
@@ -455,7 +455,7 @@ def _find_home_masks(simulation: Simulation, position: Position, pod: Pod) -> tu
 
     Return None if no filter looks at the pod.
     """
-    if simulation.framework(position) is None:
+    if simulation.find_framework(position) is None:
         return None
     cycle = simulation.run_cycle(position)
     if cycle.error is not None or cycle.gated or cycle.pre_filter.status.rejected:

@@ -216,7 +216,7 @@ def build_pending_section(audited: AuditedCluster) -> PendingSection:
     """Build the section about pending pods and about workloads that are held back before scheduling."""
     waiting = audited.compute_once(list_waiting_pods)
     groups = _group_waiting_pods(waiting)
-    elsewhere = find_objects_waiting_elsewhere(audited.cluster, None, audited.now)
+    elsewhere = find_objects_waiting_elsewhere(audited.cluster, None, audited.ages_end)
 
     findings = [finding for group in groups for finding in _iter_findings(group, audited)]
     pending_pod_groups = _find_pod_groups_of_pending_pods(audited)
@@ -407,7 +407,7 @@ def _iter_waiting_clauses(first: WaitingPod, audited: AuditedCluster) -> Iterato
     """Yield how long a pod has waited, and for a stuck pod the scheduler's last message about it."""
     age = format_age(first.pod.metadata.creation_timestamp, audited.ages_end)
     if age:
-        yield f"pending for {spell_age(age)}" if audited.now else f"pending for {spell_age(age)} as of today"
+        yield f"pending for {spell_age(age)}{audited.ages_note}"
     if first.cause == "stuck" and first.last_message:
         yield f"{_introduce_last_message(first.last_message)}: {first.last_message.message}"
 

@@ -177,7 +177,7 @@ def _build_pods_in_queue(group: Sequence[AuditedQueuePod], audited: AuditedClust
         pods=tuple(queued_pod.waiting.pod.key for queued_pod in group),
         refused_by=first.rejected_by,
         since=first.since,
-        age=format_age(first.since, audited.now),
+        age=format_age(first.since, audited.ages_end),
         attempts=max(message.attempts if message else 0 for message in last_messages),
         backs_off_until=_find_back_off_end(group, audited),
         headline=_explain_queue_of_first_pod(first, wake_ups),

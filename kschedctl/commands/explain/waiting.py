@@ -140,12 +140,16 @@ class ReplayedCluster:
         """The results of `compute_once` by function."""
         return {}
 
-    def measure_seconds_since(self, time: str | None) -> float | None:
-        """Return the seconds between an RFC 3339 time and now, or None if either time is unknown or invalid."""
-        if not time or not self.now:
+    def measure_seconds_since(self, time: str | None, until: str = "") -> float | None:
+        """Return the seconds between two RFC 3339 times, or None if either time is unknown or invalid.
+
+        `until` defaults to the time of the cluster.
+        """
+        until = until or self.now
+        if not time or not until:
             return None
         try:
-            return (parse_nanoseconds(self.now) - parse_nanoseconds(time)) / 10**9
+            return (parse_nanoseconds(until) - parse_nanoseconds(time)) / 10**9
         except InputError:
             return None
 

@@ -288,7 +288,7 @@ def _collect_messages(simulation: Simulation, outcomes: list[Outcome]) -> dict[s
 
 def _find_feasible_rows(simulation: Simulation, position: Position) -> list[int]:
     """Return the rows of the nodes on which a pod fits. There are none for a gated pod or without a profile."""
-    if simulation.framework(position) is None:
+    if simulation.find_framework(position) is None:
         return []
     cycle = simulation.run_cycle(position)
     return cycle.passed.rows.tolist() if cycle.schedulable and not cycle.gated else []

@@ -112,7 +112,7 @@ class Admissions:
                 continue
             first = denied_indexes[0]
             workload, example = workloads[first], first_pods[first]
-            if example is None:
+            if example is None:  # the workload itself is denied, and has no pod to try fixes with
                 continue
             denied_changes = [changes[index] for index in denied_indexes]
             fixes = self._find_creation_fixes(get_identity(workload), workload, denied_changes, example)
@@ -525,10 +525,11 @@ class Admissions:
         if owner.kind == "Deployment":
             names_by_kind["ReplicaSet"] = f"{owner.name}-*"
         for kind, name in names_by_kind.items():
+            # Quotas only count these objects, so the spec may be empty
             version = KINDS[kind].versions[0] if kind in KINDS else CRON_JOB_VERSION
             manifest: JsonObject = {"apiVersion": version, "spec": {}}
             request = self._quotas.build_request(kind, manifest, owner.namespace, name)
-            messages = list(dict.fromkeys(self._iter_quota_denials(request, skipped)))
+            messages = self._find_quota_denials(request, skipped)
             if messages:
                 return messages
             self._quotas.charge(request, 1)
@@ -544,22 +545,24 @@ class Admissions:
             unknown_plugins.discard(NAMESPACE_LIFECYCLE)
         return unknown_plugins
 
-    def _iter_quota_denials(self, request: AdmissionRequest, skipped: Collection[str]) -> Iterator[str]:
-        """Yield the denials of a request by quotas or by its namespace, one for each quota that may be checked first.
+    def _find_quota_denials(self, request: AdmissionRequest, skipped: Collection[str]) -> list[str]:
+        """Return the possible denials of a request by its namespace or by quotas, or [] if the request is admitted.
 
-        Nothing is yielded if one order of the quotas admits the request, because all orders then do. The namespace is
-        not checked if NamespaceLifecycle is in ``skipped``. The request's quotas are reordered.
+        The quota that is checked first decides the message, and any quota may come first. The namespace is not checked
+        if NamespaceLifecycle is in ``skipped``.
         """
+        denials: dict[str, None] = {}
         for quotas in list_rotations(request.quotas):
-            request.quotas = quotas
+            rotated = dataclasses.replace(request, quotas=quotas)
             try:
                 if NAMESPACE_LIFECYCLE not in skipped:
-                    check_namespace(request)
-                resource_quota.check_quotas(request)
+                    check_namespace(rotated)
+                resource_quota.check_quotas(rotated)
             except NotAdmittedError as error:
-                yield error.message
+                denials[error.message] = None
             else:
-                return  # what one order of the quotas admits, all orders admit
+                return []  # what one order of the quotas admits, all orders admit
+        return list(denials)
 
     def _has_workload(self, owner: Owner) -> bool:
         """Return whether the cluster has the workload."""
@@ -644,7 +647,7 @@ def create_new_objects(cluster: Cluster) -> ClusterWithNewObjects:
     admitted_by_field: dict[str, Any] = {}
     for kind in NEW_OBJECT_VERSIONS:
         objects = getattr(cluster, FIELDS[kind])
-        denied_of_kind = dict(_iter_denied_objects(kind, filter(_is_new_to_server, objects), admissions))
+        denied_of_kind = _admit_objects(kind, filter(_is_new_to_server, objects), admissions)
         if denied_of_kind:
             admitted_by_field[FIELDS[kind]] = tuple(
                 obj for obj in objects if Owner(kind, obj.metadata.namespace, obj.metadata.name) not in denied_of_kind
@@ -656,13 +659,12 @@ def create_new_objects(cluster: Cluster) -> ClusterWithNewObjects:
     return ClusterWithNewObjects(cluster, denied)
 
 
-def _iter_denied_objects(
-    kind: str, objects: Iterable[Any], admissions: Admissions
-) -> Iterator[tuple[Owner, NotCreated]]:
-    """Yield the objects of a kind that admission denies, each with its report.
+def _admit_objects(kind: str, objects: Iterable[Any], admissions: Admissions) -> dict[Owner, NotCreated]:
+    """Admit objects of one kind, and return a report on each object that is denied.
 
-    The other objects are charged to their quotas.
+    Admitted objects are charged to their quotas.
     """
+    denied: dict[Owner, NotCreated] = {}
     for obj in objects:
         meta = obj.metadata
         owner = Owner(kind, meta.namespace, meta.name)
@@ -672,7 +674,8 @@ def _iter_denied_objects(
             owner, manifest | {"spec": msgspec.to_builtins(obj.spec)}, meta.namespace, in_full=False
         )
         if messages := admissions.admit_object(create_request):
-            yield owner, build_denied_pods_report(owner, messages, 1, 1)
+            denied[owner] = build_denied_pods_report(owner, messages, 1, 1)
+    return denied
 
 
 def _is_new_to_server(obj: PersistentVolumeClaim | ResourceClaim | PodGroup) -> bool:
@@ -729,6 +732,7 @@ def build_pod_create_request(owner: Owner, pod: Pod, document: JsonObject | None
         metadata = {**pod_fields["metadata"], "name": "", **identity}
         return CreateRequest(owner, {"kind": "Pod", "metadata": metadata, "spec": pod_spec}, namespace, in_full=False)
 
+    # The pod is the manifest's template with the fields and volumes that controllers add
     template: Any = extract_pod(owner.kind, drop_nulls(document))
     annotations = (template.get("metadata") or {}).get("annotations")
     metadata = {"labels": pod.metadata.labels, "annotations": annotations, **identity}

@@ -73,7 +73,12 @@ class JobFailures:
         return is_failing or self._would_fail_index(job, pod)
 
     def record_eviction(self, pod: Pod) -> bool:
-        """Count an evicted pod as failed if a Job controls it. Return whether a controller recreates the pod."""
+        """Record the eviction of a pod, and return whether a controller recreates the pod.
+
+        A Job's pod counts as failed unless the Job's podFailurePolicy ignores evicted pods. If this makes the Job or
+        the pod's index fail, the failure is recorded, and the pod is not recreated. Further evictions from a failed
+        Job, or of a pod of a failed index, change nothing.
+        """
         if not is_recreated(pod):
             return False
         name = find_job_name(pod)

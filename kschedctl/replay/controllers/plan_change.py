@@ -137,9 +137,10 @@ def plan_change(
 ) -> WorkloadChange:
     """Plan which pods of the workload stay, are removed, or are created from its manifest.
 
-    `name` is the workload's title, and `created` has the pods that the manifest creates. Existing pods stay if they
-    differ in nothing that scheduling reads, unless a rollout is ``forced`` and the number of replicas stays the same. A
-    paused Deployment without pods stays without pods. Raises InputError if a limit of the rollout is malformed.
+    `name` is the workload's title, and `created` has the pods that the manifest creates. All of them are new for a
+    CronJob. Existing pods stay if they differ in nothing that scheduling reads, unless a rollout is ``forced`` and the
+    number of replicas stays the same. A paused Deployment without pods stays without pods. Raises InputError if a limit
+    of the rollout is malformed.
     """
     current = existing.find_workload_pods(*get_identity(workload))
     change = WorkloadChange(name, note=_describe_pause_or_strategy(workload, name, current))
@@ -195,7 +196,7 @@ def _choose_pods_to_replace(
     if outdated_without_force:
         return outdated
     if _changes_replicas(existing, workload, len(created), len(current)):
-        change.note = change.note or _describe_scaling(change.workload, len(outdated))
+        change.note = change.note or _describe_scaling_only(change.workload, len(outdated))
         return []
     change.may_be_unchanged = True
     change.note = change.note or _describe_needless_rollout(change.workload, len(outdated))
@@ -236,16 +237,15 @@ def _changes_replicas(existing: ExistingPods, workload: Struct, wanted: int, pod
     return wanted != present
 
 
-def _describe_scaling(name: str, pods: int) -> str:
-    """Return a note that only the number of pods changes, so that a rollout replaces none of the ``pods``.
+def _describe_scaling_only(name: str, pods: int) -> str:
+    """Return a note that the manifest changes only the number of pods, so that none of the ``pods`` is replaced.
 
-    ``name`` is the workload's title.
+    The note adds that a template with other changes would replace all of them. ``name`` is the workload's title.
     """
-    them = agreeing(pods, "its pod is", f"its {pods:,} pods are")
+    pods_are = agreeing(pods, "its pod is", f"its {pods:,} pods are")
     return (
         f"{name}: only the number of its pods changes, as far as it matters for scheduling, so no pod is replaced; "
-        "if its"
-        f" template changes in other fields, {them} replaced as well"
+        f"if its template changes in other fields, {pods_are} replaced as well"
     )
 
 
@@ -257,8 +257,7 @@ def _describe_needless_rollout(name: str, pods: int) -> str:
     have = agreeing(pods, "has", "have")
     return (
         f"{name}: its {counted(pods, 'pod')} {have} this template already, as far as it matters for scheduling; if "
-        "nothing"
-        " else in it changes, applying it replaces no pod (leave out --rollout)"
+        "nothing else in it changes, applying it replaces no pod (leave out --rollout)"
     )
 
 

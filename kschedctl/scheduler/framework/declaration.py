@@ -46,6 +46,8 @@ class NextStep(NamedTuple):
 
     kind: str
     text: str
+    text_without_claim: str = ""
+    """The text if the plugin's fact names no PersistentVolumeClaim; empty if the step is not about a claim."""
 
 
 if TYPE_CHECKING:

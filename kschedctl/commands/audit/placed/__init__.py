@@ -348,8 +348,8 @@ def _build_rejected_finding(rejected_pods: RefusedPods, audited: AuditedCluster)
     """
     parts = []
     if rejected_pods.pods:
-        age = format_age(rejected_pods.last, audited.now)
-        last_text = f", the last {spell_age(age)} ago" if age else ""
+        age = format_age(rejected_pods.last, audited.ages_end)
+        last_text = f", the last {spell_age(age)} ago{audited.ages_note}" if age else ""
         parts.append(f"{counted(rejected_pods.pods, 'pod')} failed{last_text}, on {', '.join(rejected_pods.nodes)}")
     if rejected_pods.gone:
         more = " more" if rejected_pods.pods else ""

@@ -275,9 +275,9 @@ class SpreadVerdicts:
         ]
 
     def find_rejected_rows(self, rows: Rows) -> Bools:
-        """Return a mask over `rows` of the nodes that a hard constraint rejects. A node without its label is rejected.
+        """Return a mask over `rows` of the nodes that a hard constraint rejects.
 
-        If no node has the label of some constraint, all rows are rejected.
+        A node without the label of a constraint's topology key is rejected.
         """
         rejected = np.zeros(len(rows), np.bool_)
         for constraint in self._tallies:
