@@ -457,7 +457,7 @@ def _find_pod_homes(simulation: Simulation, position: Position, pod: Pod) -> Pod
 
     Return None if no filter looks at the pod.
     """
-    if simulation.framework(position) is None:
+    if simulation.find_framework(position) is None:
         return None
     cycle = simulation.run_cycle(position)
     if cycle.error is not None or cycle.gated or cycle.pre_filter.status.rejected:

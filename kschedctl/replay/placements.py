@@ -202,7 +202,7 @@ def find_pods_waiting_at_permit(simulation: Simulation, outcomes: Iterable[Outco
         return {}
     waiting = {}
     for outcome in outcomes:
-        framework = simulation.framework(outcome.position)
+        framework = simulation.find_framework(outcome.position)
         if framework is None:
             continue
         info = simulation.placements.build_arriving_info(outcome.position)
@@ -216,7 +216,7 @@ def find_pods_waiting_at_permit(simulation: Simulation, outcomes: Iterable[Outco
 def _has_permit_plugins(scheduler: Scheduler) -> bool:
     """Return whether a profile has Permit plugins."""
     for name in scheduler.configuration.profiles:
-        framework = scheduler.framework(name)
+        framework = scheduler.find_framework(name)
         if framework and any(offers(plugin, PermitPlugin) for plugin in framework.plugins_at("permit")):
             return True
     return False

@@ -265,7 +265,7 @@ def test_class_declares_points_kinds_and_arguments() -> None:
     assert [point for point, names in profile.plugins.items() if "Cheap" in names] == ["filter", "score", "permit"]
     assert set(Scheduler(Cluster()).list_kinds_read()) <= set(scheduler.list_kinds_read())
     assert made == []
-    framework = scheduler.framework("default-scheduler")
+    framework = scheduler.find_framework("default-scheduler")
     assert framework is not None
     assert [type(args).__name__ for args in made] == ["Prices"]
     assert made[0].dearest_node == "n1"

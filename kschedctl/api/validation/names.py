@@ -119,7 +119,7 @@ def validate_labels(label_set: Mapping[str, str], path: Path, actual_path: Path 
             *validate_syntax(path, key, validate_qualified_name),
             *validate_syntax(path, value, validate_label_value),
         ):
-            yield fault._replace(location=(*map_path, Key(key)))
+            yield fault.located_at((*map_path, Key(key)))
 
 
 def _find_length_errors(value: str, limit: int) -> list[str]:

@@ -102,7 +102,7 @@ class ClusterSnapshot:
         """
         # Without a configuration, the scheduler has only the default profile
         scheduler = Scheduler(replace(cluster, configuration=None))
-        framework = scheduler.framework(DEFAULT_SCHEDULER_NAME)
+        framework = scheduler.find_framework(DEFAULT_SCHEDULER_NAME)
         assert framework is not None
         # Take the nodes out of the cluster only: the view keeps the rows of all nodes, so that they can be added later.
         view = scheduler.view.with_changes(replace(cluster, nodes=()))

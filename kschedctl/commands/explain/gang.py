@@ -127,7 +127,7 @@ def place_gang(scheduler: Scheduler, framework: Framework | None, pod: Pod) -> T
 
     # Report the state before trying any pod
     first_profile = next(iter(scheduler.configuration.profiles))
-    used_framework = framework or scheduler.framework(first_profile)
+    used_framework = framework or scheduler.find_framework(first_profile)
     assert used_framework is not None
     gang = _collect_gang(scheduler.view, key, pod, framework, used_framework)
     report = _report_unplaced_gang(scheduler.view, gang, _find_unreplayed_placing_project(key, pod, framework))

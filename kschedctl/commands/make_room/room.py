@@ -512,7 +512,7 @@ def _replay_course_once(course: PlanCourse, emptied: frozenset[Row], plan_replay
 
 def find_reason_not_tried(simulation: Simulation, position: Position) -> str:
     """Return the reason why kube-scheduler does not try the pod at all, such as a scheduling gate, or ""."""
-    outcome = simulation.find_outcome_without_cycle(position, simulation.framework(position))
+    outcome = simulation.find_outcome_without_cycle(position, simulation.find_framework(position))
     return outcome.message if outcome else ""
 
 

@@ -83,7 +83,7 @@ class AcceptingNodes:
         a pod that tolerates cordons or that releases resources of other nodes when it leaves. The same holds if a
         plugin fails or no profile serves the pod.
         """
-        framework = self._simulation.framework(position)
+        framework = self._simulation.find_framework(position)
         if framework is None or releases_resources_on_exit(self._simulation, position):
             return None
         view = self.stage.view
@@ -401,7 +401,7 @@ class PlanSearch:
     def _run_cycle(self, stage: Rehearsal, position: Position) -> Cycle | None:
         """Run a scheduling cycle for the pod in this state of the cluster. Return None if no profile serves the pod."""
         simulation = stage.build_simulation()
-        if simulation.framework(position) is None:
+        if simulation.find_framework(position) is None:
             return None
         self.replays += 1
         return simulation.run_cycle(position)

@@ -60,7 +60,7 @@ class PossibleNodes:
 
         All nodes are included if a plugin fails or no profile serves the pod.
         """
-        view, framework = self._simulation.view, self._simulation.framework(position)
+        view, framework = self._simulation.view, self._simulation.find_framework(position)
         all_nodes = np.ones(len(view.nodes), np.bool_)
         if framework is None:
             return all_nodes
@@ -147,7 +147,7 @@ def _find_largest_node_of_each_zone(view: Fork, nodes: Bools, offered: Sequence[
 
 def _limits_resource(simulation: Simulation, position: Position, resource: str) -> bool:
     """Return whether kube-scheduler gives the pod only nodes with enough of the resource."""
-    framework = simulation.framework(position)
+    framework = simulation.find_framework(position)
     plugins = framework.plugins_at("filter") if framework else ()
     return any(
         isinstance(plugin, NodeResourcesFit) and plugin.limits_resource(resource, simulation.view) for plugin in plugins

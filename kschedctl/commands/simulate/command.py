@@ -145,7 +145,7 @@ class SimulateOptions:
             max_evicted = 0
         return unplaced <= self.max_new_pending and (max_evicted is None or evicted <= max_evicted)
 
-    def build_settings(self, run: RunChoices, in_full: int) -> SimulateSettings:
+    def build_snapshot_settings(self, run: RunChoices, in_full: int) -> SimulateSettings:
         """Combine these options with the run's options to the arguments of the library function `simulate`."""
         return {**run, "rollout": self.rollout, "pending": self.pending, "in_full": in_full}
 
@@ -229,7 +229,7 @@ def simulate(
         name: application._replace(cluster=kueue.apply_to(application.cluster))
         for name, application in manner.read_applications(source, run, namespace).items()
     }
-    settings = manner.build_settings(run.options(), result.max_matrices)
+    settings = manner.build_snapshot_settings(run.options(), result.max_matrices)
 
     def build_autoscaler(cluster: Cluster) -> Autoscaler | None:
         """Build the autoscaler of --autoscale for a cluster."""

@@ -202,7 +202,7 @@ class NodeSets:
         takers_by_info: dict[int, tuple[str, ...]] = {}
         for position in waiting:
             number = int(view.pods.info[position])
-            if number not in takers_by_info and trial.framework(position) is not None:
+            if number not in takers_by_info and trial.find_framework(position) is not None:
                 cycle = trial.run_cycle(position)
                 takers: dict[str, None] = {}
                 if cycle.schedulable and not cycle.gated:

@@ -37,7 +37,7 @@ from kschedctl.scheduler.framework.events import POD, ChangedObject
 from kschedctl.scheduler.queueing.queue_plugins import (
     Attempt,
     QueueingStrategy,
-    choose_strategy,
+    choose_queueing_strategy,
     collect_hints,
     does_event_concern_pod,
     find_gating_plugin,
@@ -261,7 +261,7 @@ def replay_queueing_hints(
         hint_texts = {plugin: str(hint) for plugin, hint in hints.items()}
         events.append(EventReport(occurrence.event.label, occurrence.event.resource, hint_texts))
         if queue == UNSCHEDULABLE and does_event_concern_pod(registrations, rejectors, info, occurrence, gating_plugin):
-            strategy = choose_strategy(registrations, rejectors, info, occurrence, view, known_hints=hints)
+            strategy = choose_queueing_strategy(registrations, rejectors, info, occurrence, view, known_hints=hints)
             queue = _choose_queue_after_wake_up(rejected, info, strategy, view)
     return tuple(events), queue
 

@@ -267,7 +267,7 @@ def _find_accepted_groups(cluster: Cluster, model_node: str, groups: Sequence[Un
     rejected = set()
     for index, recreated_pod in pods.items():
         pod = scheduler.view.build_stored_pod(recreated_pod)
-        framework = scheduler.framework(pod.spec.scheduler_name)
+        framework = scheduler.find_framework(pod.spec.scheduler_name)
         cycle = scheduler.run_cycle(framework, pod) if framework is not None else None
         if cycle is None or cycle.error is not None or not cycle.considered[row] or not cycle.filter.passing[row]:
             rejected.add(index)

@@ -108,7 +108,7 @@ def _mask_nodes_with_room(simulation: Simulation, position: Position) -> Bools:
     not look at claims. For pods that no profile serves, all nodes count.
     """
     node_count = len(simulation.view.nodes)
-    if simulation.framework(position) is None:
+    if simulation.find_framework(position) is None:
         return np.ones(node_count, np.bool_)
     cycle = simulation.run_cycle(position)
     info = simulation.get_shared_incoming_info(position)

@@ -493,7 +493,7 @@ def _try_scheduling(scheduler: Scheduler, stored: AdmissionRequest) -> _Scheduli
     document = {"apiVersion": "v1", "kind": "Pod", "metadata": stored.obj["metadata"], "spec": stored.spec}
     pod: Any = convert_document(document)
     pod = view.merge_label_keys(view.build_stored_pod(pod))
-    framework = scheduler.framework(pod.spec.scheduler_name)
+    framework = scheduler.find_framework(pod.spec.scheduler_name)
     if framework is None:
         return _SchedulingAttempt(message=f'no scheduler profile is named "{pod.spec.scheduler_name}"')
     cycle = scheduler.run_cycle(framework.without_extenders(), pod)

@@ -319,5 +319,5 @@ def _choose_daemon_pod(scheduler: Scheduler, name: str, pods: Sequence[Pod]) -> 
 
 def _is_schedulable(scheduler: Scheduler, pod: Pod) -> bool:
     """Return whether a node is feasible for the pod."""
-    framework = scheduler.framework(pod.spec.scheduler_name)
+    framework = scheduler.find_framework(pod.spec.scheduler_name)
     return framework is not None and scheduler.run_cycle(framework.without_extenders(), pod).schedulable

@@ -214,15 +214,17 @@ def _validate_plugin_counts(name: str, by_point: Mapping[str, tuple[str, ...]], 
 def _compute_plugin_weights(
     point: str, label: str, plugins: Plugins, registry: Mapping[str, frozenset[str]]
 ) -> dict[str, int]:
-    """Return the weight of each plugin at a scoring point. Errors call the point `label`.
+    """Return the weight of each plugin at a scoring point. `label` names the point in error messages.
 
     Weights set at the point take precedence over weights in multiPoint, and 0 means 1. Raises ConfigurationError if the
-    total score could overflow. Since upstream subtracts in int64, a negative total wraps around.
+    total score could overflow. Totals wrap around like Go's int64, as in upstream.
     """
     weights: dict[str, int] = {}
     total = 0
+    # The plugins at the point come before those in multiPoint, so their weights are found first.
     for plugin in (*plugins.map_sets_by_point()[point].enabled, *plugins.multi_point.enabled):
-        if point not in registry.get(plugin.name, ()) or plugin.name in weights:
+        runs_at_point = point in registry.get(plugin.name, ())
+        if not runs_at_point or plugin.name in weights:
             continue
         weights[plugin.name] = plugin.weight or 1
         highest = weights[plugin.name] * MAX_NODE_SCORE

@@ -143,7 +143,11 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
             yield Rejection(mask, Code.UNRESOLVABLE, reason, fact=find_taint, distance=rejecting.further_taints)
 
     def _find_rejecting_taints(self, tolerations: Sequence[Toleration], view: Fork) -> _RejectingTaints:
-        """Find the nodes that reject pods with these tolerations, and their taints."""
+        """Find the untolerated taints that reject pods with these tolerations.
+
+        The result also has the nodes that they reject, by reason, and the number of further untolerated taints on each
+        node.
+        """
         taint_by_set, set_of_node = find_untolerated_taints(view.nodes, tolerations, self.comparison_operators)
         reason_by_set = [
             "" if taint is None else self.reason.format(key=taint.key, value=taint.value) for taint in taint_by_set

@@ -72,8 +72,9 @@ class ExactSearch:
     def find_node(self, position: Position, framework: Framework) -> Choice | None:
         """Return the node for a pod, or None if no node is feasible. Raises PluginError if a plugin fails.
 
-        The pod's nominated node is taken if it is feasible. Without a nomination, this holds for the node that the
-        batch suggests. Otherwise, a sampled search decides. The placement is recorded for the batch.
+        The pod's nominated node is taken if it is feasible. For a pod without a nomination, the node that the batch
+        suggests is taken if it is feasible. Otherwise, a sampled search decides. The placement is recorded for the
+        batch.
         """
         # Filter all nodes.
         info = self.build_info(position)

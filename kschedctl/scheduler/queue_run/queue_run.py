@@ -125,7 +125,7 @@ class QueueReplay(SchedulingLoop):
         for position in find_positions(is_arriving):
             absent[position] = False
             info = self.info(position)
-            if not info.spec.node_name and self.pods.framework(position):
+            if not info.spec.node_name and self.pods.find_framework(position):
                 pod = self._queued[position] = QueuedPod(position, info.priority, signature=self._sign_pod(info))
                 self.queue.add(pod)
             if completes_groups and self.queue.unschedulable:
@@ -162,7 +162,7 @@ class QueueReplay(SchedulingLoop):
         """Run one cycle of a pod or a group and return its record, or None if no pod can be popped.
 
         A pod that no profile schedules, or that is being deleted, leaves the queue without a cycle. Its record is
-        empty. Waits at Permit that the cycle completes end as well.
+        empty. Pods that need not wait at Permit any longer after the cycle are bound or put back.
         """
         popped = self.queue.pop()
         if popped is None:
@@ -171,7 +171,7 @@ class QueueReplay(SchedulingLoop):
         # Try the pod, alone or with its group.
         position = popped.position
         record = self.record = CycleRecord(position)
-        framework = self.pods.framework(position)
+        framework = self.pods.find_framework(position)
         if self.groups is not None and position in self.groups.members:
             self.groups.schedule_group(self, popped)
         elif framework is None or self.info(position).terminating:
@@ -193,7 +193,7 @@ class QueueReplay(SchedulingLoop):
         The first of these pods counts as the popped pod. Return None if no pod waited too long.
         """
         record = self.record = CycleRecord(Position(NO_ROW))
-        timed_out = self.time_out()  # which fills the record
+        timed_out = self.time_out()  # puts the pods back, which adds their failures to `self.record`
         if not timed_out:
             return None
         record.popped = timed_out[0]
@@ -210,7 +210,7 @@ class QueueReplay(SchedulingLoop):
         """
         name = info.spec.scheduler_name
         if name not in self._signers:
-            framework = self.scheduler.framework(name)
+            framework = self.scheduler.find_framework(name)
             has_extenders = bool(self.scheduler.configuration.extenders)
             assert framework is not None
             self._signers[name] = Signer(framework, self.scheduler.gates, extenders=has_extenders, view=self.view)

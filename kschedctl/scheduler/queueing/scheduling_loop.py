@@ -46,7 +46,7 @@ class PostFilterEffect(NamedTuple):
     """The pods that are preempted for it."""
     plugins_run: Container[str] = ()
     """The PostFilter plugins that were run."""
-    later: bool = False
+    evicts_later: bool = False
     """True if the victims leave while other pods are tried."""
 
     @property
@@ -235,7 +235,7 @@ class SchedulingLoop(ABC):
                 plugin.record_failure(pod, self.view, fits_nowhere=True)
 
         # While its victims are being evicted, the pod is gated.
-        if effect.later:
+        if effect.evicts_later:
             self.view.preempting.add(self.view.pods.objects[position].key)
         if effect.victims:
             self.prepare_moves((), effect.victims)

@@ -98,7 +98,7 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
         are rejected, too.
         """
         numa = self._get_numa_nodes(view)
-        qos_class = compute_qos_class(info.pod)
+        qos_class = compute_qos_class(info.pod)  # raises for invalid amounts, even if the pod needs no NUMA nodes
         if not self._needs_numa_nodes(info):
             return
         is_single = numa.single

@@ -196,9 +196,9 @@ class OverReserve:
         return PublishedPods(differ, differ & has_foreign)
 
     def _find_exclusive_templates(self, published: _PublishedTopologies, templates: Sequence[Pod]) -> Bools:
-        """Return a mask (sets of published names, templates) of the pod templates with exclusive resources.
+        """Return a mask (sets of resource names, templates) of the pod templates with exclusive resources.
 
-        The mask is all False if the settings make it irrelevant.
+        Each node publishes one of these sets of names. The mask is all False if the settings make it irrelevant.
         """
         is_needed = published.only_exclusive.any() or self.settings.foreign_pods_detect == ONLY_EXCLUSIVE
         exclusive = np.zeros((len(published.resource_sets), len(templates)), np.bool_)
@@ -267,7 +267,7 @@ def _compute_fingerprints(pods: PodTable, positions: Rows, rows: Rows, node_coun
     namespace_hashes = hash_texts([template.metadata.namespace for template in pods.templates])
     names = np.array(pods.names, object)[positions]
     hashes = hash_texts(names, namespace_hashes[pods.template[positions]])
-    digests = compute_digests(hashes, rows, node_count)
+    digests = compute_pod_digests(hashes, rows, node_count)
     return np.array([format_fingerprint(digest) for digest in digests], np.str_)
 
 
@@ -342,7 +342,7 @@ def compute_fingerprint(pods: Iterable[tuple[str, str]]) -> str:
     pods = list(pods)
     namespace_hashes = hash_texts(namespace for namespace, _ in pods)
     hashes = hash_texts((name for _, name in pods), namespace_hashes)
-    (digest,) = compute_digests(hashes, np.zeros(len(hashes), np.int64), 1)
+    (digest,) = compute_pod_digests(hashes, np.zeros(len(hashes), np.int64), 1)
     return format_fingerprint(digest)
 
 
@@ -351,7 +351,7 @@ def format_fingerprint(fingerprint: np.uint64) -> str:
     return f"{_PREFIX}{_VERSION}{int(fingerprint):016x}"
 
 
-def compute_digests(hashes: _Hashes, rows: Rows, count: int) -> _Hashes:
+def compute_pod_digests(hashes: _Hashes, rows: Rows, count: int) -> _Hashes:
     """Return the digest of the pods on each of `count` nodes.
 
     `hashes` has, for each pod, the hash of its name seeded with the hash of its namespace. `rows` has each pod's node.

@@ -65,8 +65,8 @@ class Preemptors:
         """Return whether the pod may preempt at all, no matter which pods are on nodes.
 
         A pod may not preempt if its preemptionPolicy is Never, or if it evicted the same pods in vain (`futile`). If
-        all plugins preempt only by priority, some pod must have a lower priority. Otherwise, a pod may no longer
-        preempt once it was preempted MAX_RETURNS times itself.
+        all plugins preempt only by priority, it may preempt if any pod of the cluster has a lower priority. Otherwise,
+        it may preempt until it has itself been preempted MAX_RETURNS times.
         """
         if info.spec.preemption_policy == "Never" or position in self.futile:
             return False
@@ -174,13 +174,13 @@ class KnownFailures:
         """
         outcomes = list(outcomes)
         unexplained = [o.position for o in outcomes if o.verdict == UNSCHEDULABLE and not o.message]
-        messages = self._explain_pods(unexplained)
+        messages = self._explain_unplaced_pods(unexplained)
         return [
             outcome._replace(message=messages[outcome.position]) if outcome.position in messages else outcome
             for outcome in outcomes
         ]
 
-    def _explain_pods(self, positions: Sequence[Position]) -> dict[Position, str]:
+    def _explain_unplaced_pods(self, positions: Sequence[Position]) -> dict[Position, str]:
         """Return the message for each pod that fits nowhere.
 
         The message comes from the pod's group, from Permit, or from the pod's cycle.

@@ -246,7 +246,7 @@ class SettlingLoop(SchedulingLoop):
             self._try_group(gang)
             return
 
-        framework = self.pods.framework(position)
+        framework = self.pods.find_framework(position)
         outcome_without_cycle = self.attempts.find_outcome_without_cycle(position, framework)
         if outcome_without_cycle is not None:
             self.queued_pods.done(position)

@@ -607,7 +607,7 @@ class DrainsInTurn:
         Return False for pods that no profile serves, pods of gangs, and profiles with extenders or third-party plugins.
         """
         simulation = self.simulation
-        framework = simulation.framework(position)
+        framework = simulation.find_framework(position)
         if framework is None or framework.extenders or simulation.gangs.find_group_key(position) is not None:
             return False
         if not framework.plugins.keys() <= IN_TREE.keys():

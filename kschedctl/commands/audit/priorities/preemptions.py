@@ -269,7 +269,7 @@ def _can_clone(scheduler: Scheduler, info: PodInfo) -> bool:
         return False
     if info.terminating or find_owner(info.pod).kind in NOT_GROWING_KINDS:
         return False
-    return scheduler.framework(spec.scheduler_name) is not None
+    return scheduler.find_framework(spec.scheduler_name) is not None
 
 
 def _resolve_tier(tiers: Tiers, tier_name: str) -> int:

@@ -88,7 +88,7 @@ def find_competing_schedulers(view: Fork) -> tuple[tuple[str, ...], tuple[int, .
     """
     names = [info.spec.scheduler_name for info in view.pods.infos]
     is_bound = view.mask_placed()
-    is_rival_info = np.array([name not in view.settings.served for name in names], np.bool_)
+    is_rival_info = np.array([name not in view.settings.served_profiles for name in names], np.bool_)
     is_of_rival = is_rival_info[view.pods.info]
     rows_of_rivals = view.node[is_bound & is_of_rival]
     own_rows = view.node[is_bound & ~is_of_rival]
@@ -171,10 +171,10 @@ def _build_rivals_finding(races: Races, rivals: tuple[str, ...], shared_rows: tu
 
     The finding is only a note if the simulation double-booked no pod.
     """
-    schedulers = f"{', '.join(rivals)} and {', '.join(sorted(view.settings.served))}"
+    schedulers = f"{', '.join(rivals)} and {', '.join(sorted(view.settings.served_profiles))}"
     node_names = ", ".join(view.nodes.names[row] for row in shared_rows[:MAX_NAMED_NODES])
     ellipsis = ", …" if len(shared_rows) > MAX_NAMED_NODES else ""
-    all_of_them = "both" if len(rivals) + len(view.settings.served) == 2 else "all"
+    all_of_them = "both" if len(rivals) + len(view.settings.served_profiles) == 2 else "all"
     shared_text = f"{all_of_them} have pods on {counted(len(shared_rows), 'node')} ({node_names}{ellipsis})"
 
     result = _find_result(races, NEVER)

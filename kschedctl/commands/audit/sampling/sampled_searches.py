@@ -313,7 +313,7 @@ def compute_sampling_costs(
     interrupted = False
     first_profile = list(scheduler.configuration.profiles)[:1]
     for name in names or first_profile:
-        framework = scheduler.framework(name)
+        framework = scheduler.find_framework(name)
         assert framework is not None
         not_replayed.update(dict.fromkeys(find_unreplayed_parts(framework)))
         setting = build_sampling_setting(scheduler, framework)

@@ -337,7 +337,7 @@ class PodGroupCycle:
         """Assume a pod on its node, and run the Reserve and Permit plugins for it.
 
         Permit is skipped if PlacementFeasible plugins decide. Return the pod's result and the fork to continue with. If
-        Reserve or Permit fails or rejects the pod, this fork does not have it.
+        Reserve or Permit fails or rejects the pod, the pod is not assumed in this fork.
         """
         position, row = member.position, member.row
         info = self.infos[position]

@@ -221,8 +221,8 @@ class Victims:
         """Put back the victims that need not be evicted. Return upstream's errors, keyed by the row of the node.
 
         Each step puts back one victim per node, and evicts it again if a filter then rejects the node or if `selection`
-        demands it. PDB violations of victims that `selection` demands are not counted. If a filter and `selection` both
-        evict a victim, it is gone twice, which is an error on this node as it is upstream. Raises PluginError if a
+        demands it. PDB violations of victims that `selection` demands are not counted. A victim that both a filter and
+        `selection` evict is removed twice, which is an error on this node, as in upstream. Raises PluginError if a
         plugin fails.
         """
         failed: dict[int, str] = {}

@@ -89,7 +89,7 @@ def fits_capacity(
     """Return whether a request can be added to all `taken` amounts without exceeding the device's capacity.
 
     Also return False if the device lacks a requested capacity or a policy forbids the amount. Raises AllocationError if
-    an amount is negative or cannot be represented, and `arithmetic` rejects such amounts.
+    `arithmetic` rejects an amount because it is negative or cannot be represented.
     """
     if any(name not in capacity for name in requested):
         return False

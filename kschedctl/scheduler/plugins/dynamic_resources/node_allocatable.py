@@ -211,6 +211,7 @@ def _compute_requests_with_devices(evaluation: Evaluation, info: PodInfo, alloca
     options = info.options._replace(use_status=False)
     device_amounts = [amounts for _, amounts in claim_resources]
     requests = compute_pod_requests(pod, options, device_amounts)
+    # Pod-level requests replace the containers' requests, so they must cover the containers and devices.
     if options.pod_level and pod.spec.resources is not None and pod.spec.resources.requests:
         container_requests = compute_pod_requests(pod, options._replace(pod_level=False), device_amounts)
         _check_pod_level_requests(requests, container_requests)
