@@ -206,11 +206,11 @@ class Drain(Report, frozen=True):
 
     def _describe_outcomes(self) -> str:
         """Describe what keeps pods Terminating, and the number of pods with each outcome, the worst outcomes first."""
-        outcomes = self._count_outcomes()
+        outcomes = self._describe_outcome_counts()
         down_nodes = "; ".join(describe_down_nodes(self.down_nodes))
         return f"{down_nodes}; then {outcomes}" if down_nodes else outcomes
 
-    def _count_outcomes(self) -> str:
+    def _describe_outcome_counts(self) -> str:
         """Describe the number of pods with each outcome, the worst outcomes first."""
         numbers = (
             (
@@ -377,12 +377,12 @@ class Drain(Report, frozen=True):
         return tuple(cost.text for cost in list_eviction_costs(self))
 
     def _describe_drain_order(self) -> tuple[str, ...]:
-        """Return a text that says which nodes to drain later than others, or () if the order does not matter."""
-        later = list(dict.fromkeys(pod.node for pod in self.delayed))
-        first = [node for node in self.nodes if node not in later]
-        if not later or not first:
+        """Return a sentence on which nodes to drain first and which later, or () if the order does not matter."""
+        later_nodes = list(dict.fromkeys(pod.node for pod in self.delayed))
+        first_nodes = [node for node in self.nodes if node not in later_nodes]
+        if not later_nodes or not first_nodes:
             return ()
-        return (f"drain {first_few(first)} first; {first_few(later)} only once the replacements are ready",)
+        return (f"drain {first_few(first_nodes)} first; {first_few(later_nodes)} only once the replacements are ready",)
 
     def describe_safe_order(self) -> tuple[str, ...]:
         """Return a text that names the nodes that have to be drained first, or () without any."""

@@ -220,14 +220,11 @@ class NodeSets:
         takers_by_info: dict[int, tuple[str, ...]] = {}
         for position in waiting:
             number = int(view.pods.info[position])
-            if number not in takers_by_info and trial.find_framework(position) is not None:
-                cycle = trial.run_cycle(position)
-                takers: dict[str, None] = {}
-                if cycle.schedulable and not cycle.gated:
-                    feasible_rows = cycle.passed.rows.tolist()
-                    takers = {shape_names[row - first_next_row]: None for row in feasible_rows if row >= first_next_row}
-                takers_by_info[number] = tuple(takers)
-            yield view.pods.objects[position].key, takers_by_info.get(number, ())
+            if number not in takers_by_info:
+                feasible_rows = _find_feasible_rows(trial, position)
+                takers = [shape_names[row - first_next_row] for row in feasible_rows if row >= first_next_row]
+                takers_by_info[number] = tuple(dict.fromkeys(takers))
+            yield view.pods.objects[position].key, takers_by_info[number]
 
     def _iter_next_nodes(self, counts: Counts, lost_zone: str) -> Iterator[tuple[str, Node]]:
         """Yield the next node of each shape after the nodes of the set, once for each of the shape's zones.
@@ -305,3 +302,11 @@ def _collect_messages(simulation: Simulation, outcomes: list[Outcome]) -> dict[s
     pods = simulation.view.pods.objects
     waiting = get_waiting_outcomes(simulation, simulation.explain(outcomes))
     return {pods[outcome.position].key: outcome.message or outcome.verdict for outcome in waiting}
+
+
+def _find_feasible_rows(simulation: Simulation, position: Position) -> list[int]:
+    """Return the rows of the nodes on which a pod fits. There are none for a gated pod or without a profile."""
+    if simulation.find_framework(position) is None:
+        return []
+    cycle = simulation.run_cycle(position)
+    return cycle.passed.rows.tolist() if cycle.schedulable and not cycle.gated else []
