@@ -82,7 +82,7 @@ def settle_simulation(simulation: Simulation) -> SettledCluster:
     return build_settled_cluster(simulation, schedule_with_victims(simulation, find_pods_still_pending(simulation)))
 
 
-def find_pending_left_out(scheduler: Scheduler) -> PendingLeftOut:
+def find_pending_pods_left_out(scheduler: Scheduler) -> PendingLeftOut:
     """Count the pending pods of a scheduler's cluster, and list those that get a node there if nothing else changes.
 
     The list is None if extenders would have to be called for all of these pods, or if the user interrupts.

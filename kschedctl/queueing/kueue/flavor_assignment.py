@@ -40,7 +40,7 @@ from kschedctl.queueing.kueue.assignment import (
 from kschedctl.queueing.kueue.cluster_queues import NEVER, CycleSnapshot, QueueSnapshot, ResourceGroup
 from kschedctl.queueing.kueue.feature_gates import FeatureGates, Gate
 from kschedctl.queueing.kueue.pod_requests import compute_requests
-from kschedctl.queueing.kueue.quota_tree import compute_covering_height
+from kschedctl.queueing.kueue.quota_tree import compute_height_of_covering_subtree
 from kschedctl.queueing.kueue.topology.snapshot import (
     AssumedUsage,
     PodSetPlacementRequest,
@@ -461,7 +461,7 @@ class FlavorAssigner:
             return _QuotaFit(PreemptionMode.NO_FIT, 0, reason, NoFitReason.EXCEEDS_MAX_QUOTA)
 
         # No more than is free now
-        borrowing, may_reclaim = compute_covering_height(self.queue.node, key, total)
+        borrowing, may_reclaim = compute_height_of_covering_subtree(self.queue.node, key, total)
         available = self.queue.compute_available_quota(key)
         if total <= available:
             return _QuotaFit(PreemptionMode.FIT, borrowing)
@@ -537,10 +537,10 @@ class FlavorAssigner:
             if pod_set.mode == AssignmentMode.NO_FIT:
                 if not pod_set.attempts:
                     reasons.append(NoFitReason.NO_MATCHING_FLAVOR)
-                reasons += self._find_mildest_reasons(pod_set.attempts)
+                reasons += self._find_mildest_no_fit_reasons(pod_set.attempts)
         assignment.no_fit_reason = find_most_severe_reason(reasons)
 
-    def _find_mildest_reasons(self, attempts: Sequence[FlavorAttempt]) -> list[NoFitReason]:
+    def _find_mildest_no_fit_reasons(self, attempts: Sequence[FlavorAttempt]) -> list[NoFitReason]:
         """Return the mildest reason why a flavor did not fit, for each resource group with such a flavor.
 
         A flavor outside all groups counts as a group.

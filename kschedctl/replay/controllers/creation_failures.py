@@ -280,10 +280,10 @@ def build_denied_pods_report(
     creatable: int = 0,
     defaults: tuple[str, ...] = (),
 ) -> NotCreated:
-    """Build the report that ``denied`` of a workload's ``wanted`` pods are denied.
+    """Build the report on a workload of which ``denied`` out of ``wanted`` pods are denied.
 
-    Besides these pods, ``creatable`` pods do not exist, but can be created. The API server returns any one of the
-    messages by chance. ``defaults`` are the requests and limits that LimitRanges set.
+    Another ``creatable`` pods do not exist yet, but can be created. The API server returns any one of the messages by
+    chance. ``defaults`` are the requests and limits that LimitRanges set.
     """
     failures = tuple(
         CreationFailure(message, BY_CHANCE if index else REPLAYED) for index, message in enumerate(messages)
@@ -328,7 +328,7 @@ def add_headline_and_reason(not_created: NotCreated) -> NotCreated:
         ago = f" {spell_age(newest.age)} ago" if newest.age else ""
         headline = f"some could not be created{ago}, {_describe_past_failure(not_created)}: {reason}"
         return replace(not_created, headline=headline, reason=headline)
-    headline = f"{_describe_what_is_missing(not_created)}: {reason}"
+    headline = f"{_describe_uncreated_objects(not_created)}: {reason}"
     return replace(not_created, headline=headline, reason=reason)
 
 
@@ -348,7 +348,7 @@ def _describe_other_reasons(failures: Sequence[CreationFailure]) -> str:
     return f" (and {counted(len(failures), 'more reason')})" if failures else ""
 
 
-def _describe_what_is_missing(not_created: NotCreated) -> str:
+def _describe_uncreated_objects(not_created: NotCreated) -> str:
     """Return a phrase for what could not be created: pods, the workload itself, or an object such as a Job.
 
     Examples are `3 of 5 pods (5 wanted, 2 exist)`, `its next Job` and `pods (2 exist, the wanted number is unknown)`.

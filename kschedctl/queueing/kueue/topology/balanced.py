@@ -55,7 +55,7 @@ def place_slices_evenly(
     The domains are siblings at the requested level or, if slices share a domain of a lower level, children of such
     siblings. Each of them gets at least as many slices as the threshold of the best siblings.
     """
-    best = _find_best_siblings(counts, request, gates)
+    best = _find_best_sibling_domains(counts, request, gates)
     if best is None:
         return None
     search = DomainSearch(best.counts, request, gates)
@@ -70,7 +70,9 @@ def place_slices_evenly(
     return None if chosen is None else EvenPlacement(best.counts, level, chosen)
 
 
-def _find_best_siblings(counts: DomainCapacities, request: PlacementRequest, gates: FeatureGates) -> _Candidate | None:
+def _find_best_sibling_domains(
+    counts: DomainCapacities, request: PlacementRequest, gates: FeatureGates
+) -> _Candidate | None:
     """Return the best group of sibling domains at the requested level, or None if no group holds all pods.
 
     The best group has the highest threshold and, among equal thresholds, needs the fewest domains.
