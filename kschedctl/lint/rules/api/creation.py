@@ -101,7 +101,7 @@ API_REFUSED = Rule(
     ERROR,
     find_invalid_fields,
     summary="A pod, pod template, PodDisruptionBudget, class or claim that the API server rejects",
-    why="The API server does not create the object. kschedctl simulate, explain and capacity report the same error.",
+    why="The API server does not create the object. The commands simulate, explain and capacity report the same error.",
     fix="Correct the field that the message names",
     source=f"{doc.VALIDATION}; pkg/apis/{{apps,batch,policy,scheduling,storage,autoscaling}}/validation (v1.36)",
     safe_fix=_build_value_correction,
