@@ -701,7 +701,7 @@ class Explanation(_ExtenderPart, frozen=True):
 
     @property
     def headline_lists_causes(self) -> bool:
-        """True if the headline is just the list of causes, so that a page may show the causes one by one instead.
+        """True if the headline is just the list of causes, so a page may show the causes one by one instead.
 
         A headline about the pod's group, preemption under way or a missing StorageClass is not.
         """
@@ -780,7 +780,7 @@ class Explanation(_ExtenderPart, frozen=True):
 
     @property
     def gets_new_node(self) -> bool:
-        """True if an autoscaler would launch a node for the pod, so that waiting is enough."""
+        """True if an autoscaler would launch a node for the pod, so waiting is enough."""
         return self.new_node is not None and self.new_node.gets_node
 
     @property

@@ -263,9 +263,8 @@ def _build_pod_report_and_exit_code(
 ) -> tuple[Remedies, int]:
     """Return the report of the fixes for one pod, and the exit code.
 
-    The report also has fixes for what else the pod waits for, such as admission by Kueue. If it waits for admission, or
-    if its workload evicts running pods that get no other node, the result does not count as good, whatever the verdict
-    about the pod is.
+    The report also has fixes for what else the pod waits for, such as admission by Kueue. Whatever the verdict on the
+    pod is, the result is not good if the pod waits for admission, or if its workload evicts running pods for good.
     """
     with show_progress() as shown:
         report = find_remedies_with_room(

@@ -62,7 +62,7 @@ def _build_verdict_lines(report: Remedies) -> Page:
     """Build the lines with the replica counts, the pod's verdict and the headline.
 
     If the verdict is undecided, the doubts about it are listed as well. Otherwise, a line names the pods for which the
-    pod stands, such as the pods of its workload, and a warning names the pods that are preempted without a fix.
+    pod stands, such as the pods of its workload. A warning names the pods that are preempted without a fix.
     """
     counts = build_replicas_line(report.replicas)
     pod = Marked(report.pod, Tone.STRONG)

@@ -198,7 +198,7 @@ def _add_objects_waiting_elsewhere(
     """Add to the report the workloads that wait for other components, and Kueue's flavors for admitted workloads.
 
     Workloads in Kueue's queues come first. `new_only` leaves out workloads that the cluster already had. The report
-    becomes undecided if the state of a workload is unknown. It is not undecided if the verdict is bad in any case.
+    becomes undecided if the state of a workload is unknown, unless the verdict is bad whatever the state is.
     """
     queued = {entry.resource: entry for entry in shared.queued}
     waiting = list(queued.values())

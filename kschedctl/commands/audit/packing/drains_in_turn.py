@@ -330,8 +330,8 @@ class UndoableDrain(EmptyingDrain):
     def _iter_pods_without_target(self) -> Iterator[Blocker]:
         """Yield the pods that no other node can ever take.
 
-        Such a pod makes the drain fail, so that the drain need not be tried. Of several pods of equal demand without
-        claims, only the first is checked.
+        Such a pod makes the drain fail, so the drain need not be tried. Of several pods of equal demand without claims,
+        only the first is checked.
         """
         view = self.simulation.view
         demands = view.pods.distinct.demand
