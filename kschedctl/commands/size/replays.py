@@ -50,6 +50,10 @@ class NodeSets:
     """True if sets are also replayed after the loss of each zone."""
     unknown: Sequence[UnknownKind] = ()
     """Unread kinds that the latest replay depends on."""
+    replay_count: int = 0
+    """The replays since `reset_replay_count`, where cached replays count as well, so that all processes count alike."""
+    _counted: set[FrozenCounts] = field(default_factory=set)
+    """The sets that are counted in `replay_count`."""
     _replayed: dict[FrozenCounts, WaitingPods] = field(default_factory=dict)
     _pools: dict[FrozenCounts, dict[str, PoolState]] = field(default_factory=dict)
     _latest: tuple[tuple[FrozenCounts, str], Replay] | None = None
@@ -82,6 +86,18 @@ class NodeSets:
         changed = replace(cluster or self.cluster, nodes=tuple(nodes), csi_nodes=tuple(csi_nodes))
         return add_pods(changed, daemon_pods)
 
+    def reset_replay_count(self) -> None:
+        """Start to count the replays of another search."""
+        self.replay_count = 0
+        self._counted = set()
+
+    def _count_replays(self, counts: Counts) -> None:
+        """Add the replays of a set to `replay_count`, unless the set was counted already."""
+        frozen_counts = freeze_counts(counts)
+        if frozen_counts not in self._counted:
+            self._counted.add(frozen_counts)
+            self.replay_count += len(self._list_zone_losses(counts))
+
     def find_pods_without_node(self, counts: Counts) -> WaitingPods:
         """Return the pods that get no node in this set, or would get none after the loss of one zone.
 
@@ -89,6 +105,7 @@ class NodeSets:
         that would take the pod if the set had one more empty node. Results are cached. Raises KeyboardInterrupt if the
         user interrupts a replay.
         """
+        self._count_replays(counts)
         frozen_counts = freeze_counts(counts)
         if frozen_counts not in self._replayed:
             waiting: WaitingPods = {}
@@ -138,6 +155,7 @@ class NodeSets:
 
         Raises KeyboardInterrupt if the user interrupts.
         """
+        self._count_replays(counts)
         simulation, outcomes = self._schedule_on_nodes(counts, "")
         index = simulation.view.nodes.index
         rows = {
