@@ -363,7 +363,7 @@ def _decode_documents(documents: Iterable[JsonObject]) -> _DecodedDocuments:
             if resource:
                 decoded.by_kind.setdefault(OTHER_CUSTOM_RESOURCE, []).append(resource)
         elif not is_read_name(kind, object_at(document, "metadata").get("name")):
-            continue
+            continue  # of kinds such as ConfigMap, only objects of certain names are read
         elif not is_newer_version(kind, version):
             add_converted()
         elif gap := read_newer_version(kind, document, add_converted):

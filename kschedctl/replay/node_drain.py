@@ -352,10 +352,11 @@ SLOW_SECONDS = 300
 def find_eviction_harms(
     cluster: Cluster, evicted_pods: Collection[Pod], running_counts: Mapping[Owner, int], lost: Collection[str] = ()
 ) -> EvictionHarms:
-    """Return what is lost when these pods are evicted together and recreated, except for the `lost` pods (by key).
+    """Return the harm of evicting these pods together: lost data, outages, restarts and slow ends.
 
-    A workload has an outage if all of its pods with a node are evicted, unless a PodDisruptionBudget keeps one of them
-    running. `running_counts` is from `count_running_pods`.
+    The pods with keys in ``lost`` are not recreated, so they cause no outages or restarts here. A workload has an
+    outage if all of its pods with a node are evicted, unless a PodDisruptionBudget keeps one of them running.
+    `running_counts` is from `count_running_pods`.
     """
     recreated_pods = [pod for pod in evicted_pods if pod.spec.node_name and pod.key not in lost]
     pods_by_owner: dict[Owner, list[Pod]] = {}
@@ -431,27 +432,28 @@ class PodHomes(NamedTuple):
 
 
 def iter_pod_homes(simulation: Simulation, positions: Iterable[Position]) -> Iterator[PodHomes]:
-    """Yield the homes of the pending pods at these positions.
+    """Yield, for each pending pod at these positions, the nodes where it can run as soon as there is room.
 
     Pods of DaemonSets are left out. So are pods that no filter looks at, because they are gated, wait for a claim, or
     have another scheduler.
     """
     # Pods with the same spec share a PodInfo, and so the answer
-    masks_by_template: dict[tuple[int, str], tuple[Bools, Bools] | None] = {}
+    homes_by_kind: dict[tuple[int, str], PodHomes | None] = {}
     view = simulation.view
     for position in positions:
         pod = view.pods.objects[position]
         if find_owner(pod).kind == "DaemonSet":
             continue
-        template = int(view.pods.info[position]), pod.spec.scheduler_name
-        if template not in masks_by_template:
-            masks_by_template[template] = _find_home_masks(simulation, position, pod)
-        if masks := masks_by_template[template]:
-            yield PodHomes(pod.key, *masks)
+        kind = int(view.pods.info[position]), pod.spec.scheduler_name
+        if kind not in homes_by_kind:
+            homes_by_kind[kind] = _find_pod_homes(simulation, position, pod)
+        homes = homes_by_kind[kind]
+        if homes is not None:
+            yield homes._replace(pod=pod.key)
 
 
-def _find_home_masks(simulation: Simulation, position: Position, pod: Pod) -> tuple[Bools, Bools] | None:
-    """Return the masks (N,) of the nodes where the pod can run, and of those that only their cordon closes to it.
+def _find_pod_homes(simulation: Simulation, position: Position, pod: Pod) -> PodHomes | None:
+    """Return the nodes where the pod can run, and those that only their cordon closes to it.
 
     Return None if no filter looks at the pod.
     """
@@ -467,7 +469,7 @@ def _find_home_masks(simulation: Simulation, position: Position, pod: Pod) -> tu
             is_cordoned &= ~verdict.unresolvable
     for row in np.flatnonzero(is_cordoned).tolist():
         is_cordoned[row] = _tolerates_other_taints(simulation, pod, row)
-    return cycle.considered & ~cycle.filter.unresolvable, is_cordoned
+    return PodHomes(pod.key, open=cycle.considered & ~cycle.filter.unresolvable, cordoned=is_cordoned)
 
 
 def _tolerates_other_taints(simulation: Simulation, pod: Pod, row: int) -> bool:

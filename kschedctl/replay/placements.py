@@ -227,7 +227,8 @@ def group_retried_pods(
 ) -> tuple[RetriedPods, ...]:
     """Group the retried pods by workload and by the queue where they wait now.
 
-    Each group has the number of retries by the event that caused them.
+    Each group has the number of retries by the event that caused them. ``workloads`` maps pod keys to workloads. Other
+    pods are grouped by their owner.
     """
     pods_by_group: dict[tuple[str, WaitingQueue], list[str]] = {}
     event_counts_by_group: dict[tuple[str, WaitingQueue], Counter[str]] = {}

@@ -333,7 +333,7 @@ def _choose_budget_fixes(shared: _CordonedNodes, blocked_pods: Sequence[str]) ->
 
 
 def _is_terminating(pod: Pod) -> bool:
-    """Return whether the pod is being deleted, so that a drain waits for it without evicting it."""
+    """Return whether the pod is being deleted, so a drain waits for it without evicting it."""
     return pod.metadata.deletion_timestamp is not None
 
 

@@ -347,8 +347,15 @@ def _advise_on_taints(scheduler: Scheduler, framework: Framework, pod: Pod, repo
         yield Advice("StartCloudController", text, node_name)
         return
 
-    nodes = scheduler.view.nodes
-    node = nodes.get_node(node_name)
+    yield from _advise_on_node_taints(scheduler, framework, pod, node_name)
+
+
+def _advise_on_node_taints(scheduler: Scheduler, framework: Framework, pod: Pod, node_name: str) -> Iterator[Advice]:
+    """Yield advice to uncordon a node, to find out why Kubernetes itself taints it, or to tolerate its taints.
+
+    Uncordoning and tolerating are advised only if the pod would then fit.
+    """
+    node = scheduler.view.nodes.get_node(node_name)
     untolerated = [
         taint
         for taint in node.spec.taints

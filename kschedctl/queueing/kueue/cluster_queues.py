@@ -429,20 +429,10 @@ class QueueCache:
     def build_snapshot(self, topologies: Mapping[str, TopologySnapshot]) -> CycleSnapshot:
         """Copy the active ClusterQueues and their cohorts. ``topologies`` maps a flavor to its topology.
 
-        Cohorts whose chain of parents has a cycle are not copied. Their queues, like queues that are not active, are
-        only listed as inactive.
+        Queues that are not active are only listed as inactive. So are queues below cohorts whose chain of parents has a
+        cycle.
         """
-        # The cohorts are copied first and then linked to their parents
-        cohorts = {
-            name: _copy_quota(CohortNode(name, cohort.quotas, cohort.weight), cohort)
-            for name, cohort in self.cohorts.items()
-            if name not in self.cohorts_with_cyclic_parents
-        }
-        for name, cohort in self.cohorts.items():
-            if name in cohorts and cohort.parent is not None:
-                cohorts[name].parent = cohorts[cohort.parent.name]
-                cohorts[cohort.parent.name].cohorts.append(cohorts[name])
-
+        cohorts = self._copy_cohorts()
         queues = {}
         inactive = set()
         for name, queue in self.queues.items():
@@ -460,6 +450,23 @@ class QueueCache:
             }
             queues[name] = QueueSnapshot(queue, node, queue_topologies)
         return CycleSnapshot(queues, frozenset(inactive), self.inventory.flavors, self.gates)
+
+    def _copy_cohorts(self) -> dict[str, CohortNode]:
+        """Return copies of the cohorts by name, linked to their parents but not to ClusterQueues.
+
+        Cohorts whose chain of parents has a cycle are left out.
+        """
+        copies = {
+            name: _copy_quota(CohortNode(name, cohort.quotas, cohort.weight), cohort)
+            for name, cohort in self.cohorts.items()
+            if name not in self.cohorts_with_cyclic_parents
+        }
+        for name, copy in copies.items():
+            parent = self.cohorts[name].parent
+            if parent is not None:
+                copy.parent = copies[parent.name]
+                copies[parent.name].cohorts.append(copy)
+        return copies
 
 
 NodeT = TypeVar("NodeT", bound=QuotaNode)

@@ -85,11 +85,10 @@ class Admissions:
         self._workloads_with_fixes = 0
 
     def admit_all(self, workloads: Sequence[Struct], changes: Sequence[WorkloadChange]) -> list[NotCreated]:
-        """Admit the new pods of several workloads in order, and drop denied pods from ``changes``.
+        """Admit the new pods of several workloads in order, and report the workloads that are denied pods.
 
-        ``changes`` has one change for each workload. The pods that a change removes are first released from quotas.
-        Return a report with fixes for each workload with denied pods, or [] if no pod is denied. Bare pods that differ
-        only in name share their fixes.
+        ``changes`` has one change for each workload. The pods that it removes are released from quotas first, and
+        denied pods are dropped from it. The reports have fixes, which are shared by bare pods that differ only in name.
         """
         # Usually all pods are admitted. Equal bare pods are then admitted at once, which is faster than one by one. If
         # any pod is denied, `_admit_all_groups` undoes all of this and returns False.
@@ -178,7 +177,8 @@ class Admissions:
         """Admit a workload and the new pods of its change, and report denied pods. Return None if all are admitted.
 
         The pods that the change removes are first released from quotas. Denied pods are removed from `change.new` and
-        counted in `change.denied`. If the workload itself is denied, all its new pods are. The report has no fixes yet.
+        counted in `change.denied`. If the workload itself is denied, so are all its new pods. The report has no fixes
+        yet.
         """
         self.release(change.removed)
         desired_count = change.desired  # before denied pods are dropped from the change
@@ -436,9 +436,9 @@ class Admissions:
     def _admit_identical_pods(self, create_request: CreateRequest, max_count: int) -> Admitted:
         """Admit up to ``max_count`` pods like the request's, and charge them to their quotas.
 
-        Claims are not considered. If fewer pods are admitted, the result has the denials of the next pod. LimitRanges
-        apply in random order. The first pod is denied only if every order would deny it. If only some orders would, the
-        pods are admitted, and a note is added.
+        Claims are not considered. If not all pods are admitted, the result has the denials of the next pod. LimitRanges
+        apply in random order, and a pod counts as denied only if every order denies it. If only some orders do, a note
+        says so.
         """
         outcomes = self._find_admission_outcomes(create_request)
         allowed = next((admission for admission in outcomes if admission.allowed), None)
@@ -515,8 +515,8 @@ class Admissions:
     def admit_workload(self, owner: Owner, change: WorkloadChange) -> Sequence[str]:
         """Admit a new workload and, for a Deployment, its ReplicaSet. Return the denial messages.
 
-        Admitted objects are charged to their quotas. Return () if all are admitted. Also return () for a bare pod, and
-        for a workload that exists already or has pods.
+        Admitted objects are charged to their quotas. Return () if all are admitted, for a bare pod, and for a workload
+        that exists already or has pods.
         """
         if owner.kind == "Pod" or change.kept or change.removed or self._has_workload(owner):
             return ()
@@ -579,8 +579,8 @@ class Admissions:
         """Return all possible outcomes of admission for a request, without charging quotas.
 
         Several outcomes are possible because LimitRanges and quotas are applied in random order. Plugins that depend on
-        something unknown are skipped. Validation is skipped where it cannot fail, and for requests that are not
-        `in_full`. `quotas` overrides the current quotas.
+        something unknown are skipped. Validation is skipped if it cannot fail, or if the request is not `in_full`.
+        `quotas` overrides the current quotas.
         """
         if quotas is None:
             quotas = self._list_replayable_quotas(create_request)

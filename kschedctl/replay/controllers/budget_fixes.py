@@ -23,9 +23,10 @@ SEPARATE_BUDGETS = "Change the selectors so that only one budget selects each po
 
 
 def choose_budget_fix(evictions: Evictions, positions: Sequence[Position], budgets: Sequence[str]) -> str:
-    """Choose the advice for pods at these positions that the same budgets (`namespace/name`) keep from being evicted.
+    """Return the advice for pods whose evictions are denied by the same budgets.
 
-    One more replica is proposed only if a node besides each pod's own has room for it now.
+    ``positions`` are the pods, and ``budgets`` are named `namespace/name`. One more replica is proposed only if a node
+    besides each pod's own has room for it now.
     """
     if len(budgets) > 1:
         return SEPARATE_BUDGETS

@@ -169,10 +169,10 @@ def _suggest_service_account(denied: DeniedPod) -> Iterator[FixStep]:
 
 
 def _suggest_priority_class(denied: DeniedPod) -> Iterator[FixStep]:
-    """Yield steps that use a PriorityClass with a similar name, and create the missing one.
+    """Yield the steps against a missing PriorityClass: use an existing one, and create the missing one.
 
-    If no name is similar, the first step names no class, and lists the existing classes that could be named instead. A
-    class with a name that is reserved for the system cannot be created.
+    The first step uses the class with the most similar name. If no name is similar, it leaves the class out, and lists
+    the classes that could be named instead. A class whose name is reserved for the system cannot be created.
     """
     name = str(denied.spec.get("priorityClassName"))
     classes = denied.cluster.priority_classes
@@ -193,7 +193,7 @@ def _suggest_priority_class(denied: DeniedPod) -> Iterator[FixStep]:
 
 
 def _describe_missing_class(name: str, classes: Sequence[PriorityClass]) -> str:
-    """Return the text of the step that names no PriorityClass, with its priority and the existing classes."""
+    """Describe the step that leaves out the PriorityClass: which priority the pods get, and which classes exist."""
     default = min(
         (priority_class for priority_class in classes if priority_class.global_default),
         key=lambda c: c.value,

@@ -169,7 +169,7 @@ class JobFailures:
     def list_changed_jobs(self) -> list[StoredJob]:
         """Return the Jobs as their controllers update them: with more failed pods, and with a condition if they failed.
 
-        Failed Jobs come last.
+        The order is that of the first evictions from each Job.
         """
         changed_jobs = []
         for name in {**self._evicted_pods, **self.failed_jobs}:

@@ -97,27 +97,39 @@ class ExistingPods:
     def find_current_revisions(self, workload: Struct) -> frozenset[object] | None:
         """Return the pod revisions that have the manifest's template, or None if they are unknown.
 
-        Each ReplicaSet of a Deployment stores the template of its revision. A StatefulSet or DaemonSet stores only its
-        newest template. If this equals the manifest's template and all pods have one revision, that revision is
-        returned. In all other cases, and if the stored objects were not read, the result is None.
+        Only Deployments, StatefulSets and DaemonSets have known revisions.
         """
         template = getattr(workload.spec, "template", None)  # type: ignore[attr-defined]
         owner = get_identity(workload)
         if template is None:
             return None
+        match workload:
+            case Deployment():
+                return self._find_revisions_of_replica_sets(owner, template)
+            case StatefulSet():
+                return self._find_newest_revision("stateful_sets", owner, template)
+            case DaemonSet():
+                return self._find_newest_revision("daemon_sets", owner, template)
+        return None
 
-        # Each ReplicaSet of a Deployment is a revision with its own template
-        if isinstance(workload, Deployment):
-            sets = [stored for stored in self.cluster.replica_sets if is_controlled_by(owner, stored)]
-            if not sets:
-                return None
-            matching_sets = [stored for stored in sets if is_same_template(template, stored.spec.template)]
-            return frozenset(stored.metadata.labels.get(TEMPLATE_HASH, "") for stored in matching_sets)
+    def _find_revisions_of_replica_sets(self, owner: Owner, template: PodTemplateSpec) -> frozenset[object] | None:
+        """Return the revisions of a Deployment's ReplicaSets with this template, or None if no ReplicaSet was read.
 
-        # Other workloads store only the template of their newest revision
-        if not isinstance(workload, StatefulSet | DaemonSet):
+        Each ReplicaSet stores the template of its revision.
+        """
+        sets = [stored for stored in self.cluster.replica_sets if is_controlled_by(owner, stored)]
+        if not sets:
             return None
-        field = "stateful_sets" if isinstance(workload, StatefulSet) else "daemon_sets"
+        matching_sets = [stored for stored in sets if is_same_template(template, stored.spec.template)]
+        return frozenset(stored.metadata.labels.get(TEMPLATE_HASH, "") for stored in matching_sets)
+
+    def _find_newest_revision(self, field: str, owner: Owner, template: PodTemplateSpec) -> frozenset[object] | None:
+        """Return the only revision of a workload's pods if the stored workload has this template.
+
+        ``field`` is the cluster's field with such workloads. They store only the template of their newest revision, so
+        the result is None if the templates differ, if the pods have several revisions or none, or if the workload was
+        not read.
+        """
         candidates = self.cluster.list_in_namespace(field, owner.namespace)
         stored_workload = next((stored for stored in candidates if stored.metadata.name == owner.name), None)
         if stored_workload is None or not is_same_template(template, stored_workload.spec.template):
