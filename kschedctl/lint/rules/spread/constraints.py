@@ -182,7 +182,7 @@ TS_WRONG_HOSTNAME_KEY = Rule(
     "ts-wrong-hostname-key",
     ERROR,
     for_each_workload(find_wrong_topology_keys),
-    summary="topologyKey that is probably a misspelt kubernetes.io/hostname or topology.kubernetes.io/zone",
+    summary="topologyKey that is probably a misspelled kubernetes.io/hostname or topology.kubernetes.io/zone",
     why="No node has a label with this key. Constraints with DoNotSchedule and required affinity terms leave pods "
     "Pending; other constraints and terms have no effect.",
     fix="Write kubernetes.io/hostname or topology.kubernetes.io/zone",

@@ -71,7 +71,7 @@ def dry_run_changed_nodes(
 def _select_valid_results(cached: DryRunState, view: Fork, nominated: Delta) -> DryRunState:
     """Return the cached results of nodes whose pods, nominations and PDB violations have not changed."""
     state = cached.restrict_to_unchanged_nodes(view, nominated)
-    differs = get_budgets(view).find_violations(state.pods) != state.violating
+    differs = get_budgets(view).find_violating_pods(state.pods) != state.violating
     if not differs.any():
         return state
     unchanged = state.tried.copy()
@@ -157,7 +157,7 @@ class _Trial:
         # Find the nodes on which the pod fits without the evictable pods.
         pods = self.selection.find_potential_victims(nodes)
         rows = self.view.node[pods]
-        violating = get_budgets(self.view).find_violations(pods)
+        violating = get_budgets(self.view).find_violating_pods(pods)
         order = compute_put_back_order(self.view, pods, violating)
         fits = self._find_fitting_nodes_without(pods)
 
@@ -176,7 +176,7 @@ class _Trial:
         if budgets.has_budgets:
             # The number of violations does not depend on the order of the pods.
             pods = self.selection.find_potential_victims_unsorted(nodes)
-            violating_pods = pods[budgets.find_violations(pods)]
+            violating_pods = pods[budgets.find_violating_pods(pods)]
             guarded[self.view.node[violating_pods]] = True
         return guarded
 
