@@ -341,7 +341,7 @@ def find_affected_pods(
             return True
         number = int(view.pods.info[position])  # pods that are alike share an info
         if number not in may_get_node_by_info:
-            framework, info = simulation.framework(position), view.pods.infos[number]
+            framework, info = simulation.find_framework(position), view.pods.infos[number]
             may_get_node_by_info[number] = may_depend_on_other_pods(number) or room.may_fit(framework, info)
         return may_get_node_by_info[number]
 
@@ -431,7 +431,7 @@ def estimate_nodes_needed(trial: RemedyTrial) -> int:
     for position in pods_ahead:
         number = int(view.pods.info[position])
         info = view.pods.infos[number]
-        framework = simulation.framework(position)
+        framework = simulation.find_framework(position)
         if not _may_accept(framework, info, view, added_rows, view.allocatable[added_rows]):
             continue
         if not _reserve_on_first_fit(nodes, view.requests[number]):

@@ -76,6 +76,6 @@ def test_config_check_says_that_the_released_scheduler_lacks_them(run: Run, conf
     code, out, _ = run("config", "check", config, "-o", "json")
     found = [f["message"] for f in json.loads(out)["findings"] if f["rule"] == "cfg-foreign-plugin"]
     assert (code, len(found)) == (1, 2)
-    misspelt = tmp_path / "misspelt.yaml"
-    misspelt.write_text(CONFIGURATION.replace("Waiting", "NodeResourceFit"))
-    assert "did you mean NodeResourcesFit?" in run("config", "check", str(misspelt), "-o", "json").out
+    misspelled = tmp_path / "misspelled.yaml"
+    misspelled.write_text(CONFIGURATION.replace("Waiting", "NodeResourceFit"))
+    assert "did you mean NodeResourcesFit?" in run("config", "check", str(misspelled), "-o", "json").out

@@ -77,7 +77,7 @@ def test_first_line_says_what_a_good_answer_is(
 def test_table_and_csv(run: Run, snapshots: dict[str, str]) -> None:
     both = [part for file in snapshots.values() for part in ("--snapshot", file)]
     lines = run("drain", "n1", *both, "-o", "wide").out.splitlines()
-    assert lines[0] == "In 1 of 2 clusters, the nodes are safe to drain"
+    assert lines[0] == "In 1 of 2 clusters, every evicted pod gets another node"
     assert [line.split()[1] for line in lines[2:4]] == ["yes", "no"]
     brief = run("drain", "n1", *both, "--brief").out
     assert [f"{file}: " in brief for file in snapshots.values()] == [True, True]

@@ -196,7 +196,7 @@ WORLDS = {
         pods(1, priorityClassName="system-cluster-critcal"),
         ("use PriorityClass system-cluster-critical instead of system-cluster-critcal, which does not exist",),
     ),
-    "misspelt runtime class": World(
+    "misspelled runtime class": World(
         [LABELLED, KATA],
         pods(1, runtimeClassName="katta"),
         (

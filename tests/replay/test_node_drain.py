@@ -46,6 +46,44 @@ def test_workload_has_an_outage_if_no_other_pod_runs(others: list[Json], outages
         assert ("without a running pod until" in text) is bool(outages)
 
 
+@pytest.mark.parametrize(
+    ("objects", "verdict", "answer"),
+    [
+        ([replica("r1", "n1"), replica("r2", "n2")], "Safe", "n1 is safe to drain"),
+        (
+            [replica("r1", "n1", terminationGracePeriodSeconds=7200), replica("r2", "n2")],
+            "Safe",
+            "n1 is safe to drain",
+        ),
+        (
+            [replica("r1", "n1")],
+            "Drained",
+            "n1 can be drained, but this leaves Deployment d/web without a running pod for a while",
+        ),
+        (
+            [JOB, pod("run-1", "n1", owner=JOB_OWNER)],
+            "Drained",
+            "n1 can be drained, but this starts 1 pod of Jobs over",
+        ),
+        (
+            [replica("r1", "n1", volumes=[{"name": "v", "emptyDir": {}}])],
+            "Drained",
+            "n1 can be drained, but this leaves Deployment d/web without a running pod for a while and deletes "
+            "emptyDir data",
+        ),
+    ],
+)
+def test_first_line_names_what_evictions_harm(objects: list[Json], verdict: str, answer: str) -> None:
+    """A drain after which every pod gets another node is not called safe if it harms pods, but no CI gate fails."""
+    report = drain_nodes(Cluster.from_objects([node("n1"), node("n2"), *objects]), ["n1"])
+    assert report.safe
+    summary = report.summary()
+    assert (summary.verdict, summary.headline.partition(":")[0]) == (verdict, answer)
+    for form in ("table", "brief", "markdown"):
+        text = " ".join(RENDERERS[form](report, Style(width=45)).replace("*", "").split())
+        assert text.startswith(f"{answer}:")
+
+
 def test_daemon_sets_bare_pods_and_jobs_have_no_outage() -> None:
     daemon = pod("agent", "n1", owner={"kind": "DaemonSet", "name": "agent"})
     objects = [node("n1"), node("n2"), daemon, pod("bare", "n1"), JOB, pod("run-1", "n1", owner=JOB_OWNER)]

@@ -168,7 +168,7 @@ def test_answers_equal_those_of_a_freshly_read_cluster(seed: int) -> None:
 
 def evaluate(simulation: Simulation, position: int) -> tuple[int, set[str]] | str:
     """Return the number of feasible nodes with the best ones, or the error."""
-    framework = simulation.scheduler.framework("default-scheduler")
+    framework = simulation.scheduler.find_framework("default-scheduler")
     assert framework is not None
     try:
         choice = simulation.placements.choose_node(framework, position)
@@ -182,7 +182,7 @@ def evaluate(simulation: Simulation, position: int) -> tuple[int, set[str]] | st
 def evaluate_afresh(simulation: Simulation, position: int) -> tuple[int, set[str]] | str:
     """Return the number of feasible nodes with the best ones, or the error, by a full cycle on the current cluster."""
     scheduler = Scheduler(build_resulting_cluster(simulation))
-    framework, view = scheduler.framework("default-scheduler"), scheduler.view
+    framework, view = scheduler.find_framework("default-scheduler"), scheduler.view
     assert framework is not None
     number = view.pods.info[view.pods.index[simulation.view.pods.objects[position].key]]
     cycle = run_cycle(framework, view.pods.infos[number], view)

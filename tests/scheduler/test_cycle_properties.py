@@ -14,7 +14,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.scheduler.engine.cycle import run_cycle
 from kschedctl.scheduler.scheduler import Scheduler
 
-FRAMEWORK = Scheduler(Cluster()).framework("default-scheduler")
+FRAMEWORK = Scheduler(Cluster()).find_framework("default-scheduler")
 
 
 def container(random):

@@ -70,7 +70,7 @@ def cluster(disabled: dict[str, Sequence[str]]) -> Cluster:
 def compute_scores(found: Cluster) -> dict[str, list[int]]:
     """Return the raw scores of each plugin for the feasible nodes."""
     scheduler = Scheduler(found)
-    framework = scheduler.framework("default-scheduler")
+    framework = scheduler.find_framework("default-scheduler")
     assert framework is not None
     raw = scheduler.run_cycle(framework, found.pods[0]).scores.raw
     return {plugin: scores.tolist() for plugin, scores in raw.items()}

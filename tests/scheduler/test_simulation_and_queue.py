@@ -251,7 +251,7 @@ def test_cyclic_preemption_within_a_gang_ends() -> None:
     }
     run = QueueReplay(scheduler, QueuedPodGroups(scheduler))
     run.fill_queue()
-    records = list(run.iter_closed_loop_cycles())
+    records = list(run.replay_closed_loop())
     failures = Counter(failed.message for record in records for failed in record.failed.values())
     assert failures[PREEMPTION_LOOP.message] == 4
     popped = Counter(run.info(record.popped).pod.metadata.name for record in records if record.victims)

@@ -104,7 +104,7 @@ def cycle_of(cluster: Cluster, name: str, sampling: Sampling | None = None) -> C
     found = scheduler.cluster.pod("shop", name.replace(" ", "-"))
     assert found is not None
     info = PodInfo(scheduler.view.build_stored_pod(found), scheduler.view.settings.requests)
-    framework = scheduler.framework(info.spec.scheduler_name)
+    framework = scheduler.find_framework(info.spec.scheduler_name)
     assert framework is not None
     return run_cycle(framework, info, scheduler.view, sampling)
 

@@ -160,7 +160,7 @@ undeclared.points = ("filter",)
 class Pointless:
     def __init__(self, args, gates): pass
 
-class Misspelt(Odd): points = ("preScoring",)
+class Misspelled(Odd): points = ("preScoring",)
 class Letters(Odd): kinds = "Node"
 class Unread(Odd): kinds = ("Secret",)
 class Untyped(Odd): args_type = int
@@ -172,7 +172,7 @@ CLASSES = (
     *("Waiting", "Hinting", "Asking", "Fact", "Far", "Printing"),
     *("Coded", "Numbered", "Stating", "Naming", "Permitting", "Spelling"),
 )
-FAULTY = ("Half", "Pointless", "Misspelt", "Letters", "Unread", "Untyped")
+FAULTY = ("Half", "Pointless", "Misspelled", "Letters", "Unread", "Untyped")
 FACTORIES = ("Factory = odd_plugins:from_factory", "Undeclared = odd_plugins:undeclared")
 POD = {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}}
 
@@ -265,7 +265,7 @@ def test_class_declares_points_kinds_and_arguments() -> None:
     assert [point for point, names in profile.plugins.items() if "Cheap" in names] == ["filter", "score", "permit"]
     assert set(Scheduler(Cluster()).list_kinds_read()) <= set(scheduler.list_kinds_read())
     assert made == []
-    framework = scheduler.framework("default-scheduler")
+    framework = scheduler.find_framework("default-scheduler")
     assert framework is not None
     assert [type(args).__name__ for args in made] == ["Prices"]
     assert made[0].dearest_node == "n1"
@@ -373,7 +373,7 @@ def test_error_that_a_plugin_reports_is_the_verdict() -> None:
     [
         ("Absent", None, "cannot be loaded: ModuleNotFoundError: No module named 'no_such_module'"),
         ("Pointless", None, "cannot be loaded: TypeError: it never runs: it implements no extension point"),
-        ("Misspelt", None, "cannot be loaded: TypeError: points has unknown names: preScoring"),
+        ("Misspelled", None, "cannot be loaded: TypeError: points has unknown names: preScoring"),
         ("Letters", None, "cannot be loaded: TypeError: kinds has unknown names: Node"),
         ("Unread", None, "cannot be loaded: TypeError: kinds has unknown names: Secret"),
         ("Untyped", None, "cannot be loaded: TypeError: args_type is int, not a msgspec.Struct"),

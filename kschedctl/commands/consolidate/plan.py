@@ -457,23 +457,23 @@ class ConsolidationRun:
 
         `removed` are the rows of the removable nodes.
         """
-        gone = list(removed)
+        removed_rows = list(removed)
         removable = []
         needed = []
         for row in map(Row, cordoned):
-            if not self._is_empty(row):
+            if not self._is_node_empty(row):
                 continue
             name = self.view.nodes.names[row]
-            trial = NodeTrial.kept_for(self.candidates.find_stranded_pods([*gone, row]))
+            trial = NodeTrial.kept_for(self.candidates.find_stranded_pods([*removed_rows, row]))
             if trial.lets_run:
                 pool = self.pools.get_name(row)
                 needed.append(StayingNode(name, pool, trial.why, lets_run=trial.lets_run))
             else:
-                gone.append(row)
+                removed_rows.append(row)
                 removable.append(name)
         return removable, needed
 
-    def _is_empty(self, row: Row) -> bool:
+    def _is_node_empty(self, row: Row) -> bool:
         """Return whether the node has only pods of DaemonSets and static pods."""
         view = self.candidates.view
         owners = (find_owner(view.pods.objects[position]).kind for position in view.pods_on(row))

@@ -195,7 +195,7 @@ class NodeConsolidation(Report, frozen=True):
 
     @property
     def has_unread_pods(self) -> bool:
-        """True if not all pods were read, so that any node may run further pods."""
+        """True if not all pods were read, so any node may run further pods."""
         return any(entry.kind == "Pod" and entry.affects == VERDICT for entry in self.unknown)
 
     @property

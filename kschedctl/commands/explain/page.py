@@ -86,7 +86,8 @@ UNRESOLVABLE = "UnschedulableAndUnresolvable"
 def build_explanation_page(report: Explanation, style: Style) -> Page:
     """Build the page of one explanation. Empty sections are left out.
 
-    The command for more fixes follows the best fix, unless that fix already has a command.
+    The line with the command for more fixes follows the best fix. If the best fix already has a command, the line
+    follows the section of fixes instead. There is no such line if the page shows patches.
     """
     advice = [suggestion for suggestion in report.advice if not _is_advice_shown_elsewhere(suggestion, report)]
     best_fix = build_best_fix(report.remedies, style)

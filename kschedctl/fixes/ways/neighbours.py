@@ -309,7 +309,7 @@ def _find_node_for_moved_pod(trial_node: TrialNode, position: Position, pod: Pod
     # Schedule the moved pod anew
     unbound_pod = replace(pod, spec=replace(pod.spec, node_name=""))
     info = PodInfo(after.build_stored_pod(unbound_pod), after.settings.requests)
-    framework = trial_node.trial.scheduler.framework(info.spec.scheduler_name)
+    framework = trial_node.trial.scheduler.find_framework(info.spec.scheduler_name)
     if framework is None:
         return ""
     cycle = run_cycle(framework, info, after)

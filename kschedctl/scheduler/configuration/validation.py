@@ -141,7 +141,7 @@ def _validate_plugin_config(path: str, profile: KubeSchedulerProfile, gates: Fea
 
 
 def _validate_common_queue_sort(profiles: tuple[KubeSchedulerProfile, ...]) -> Iterator[str]:
-    """Yield an error for each profile whose QueueSort plugins differ from the first profile's, also in their arguments.
+    """Yield an error for each profile that differs from the first one in its QueueSort plugins or in their arguments.
 
     It is also an error if the first profile enables several QueueSort plugins.
     """

@@ -331,8 +331,8 @@ def _map_fields_to_attributes(struct: Hashable) -> Mapping[str, str]:
 def _iter_field_paths(value: Json, steps: Sequence[str], path: Path) -> Iterator[Path]:
     """Yield the paths at which a field of a document has a value that is not empty.
 
-    There is a path for each item of the lists on the way. `path` leads to `value`, and `steps` lead from `value` to the
-    field.
+    If the field is inside of lists, each item has its own path. `path` leads to `value`, and `steps` lead from `value`
+    to the field.
     """
     if not steps:
         if value not in (None, "", [], {}):

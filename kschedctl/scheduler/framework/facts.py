@@ -73,6 +73,10 @@ class Fact(
         """Return a short description."""
         raise NotImplementedError
 
+    def get_claim(self) -> str:
+        """Return the PersistentVolumeClaim that the fact is about (`namespace/name`), or ""."""
+        return ""
+
     def describe_node(self) -> str:
         """Describe what the node has, for a narrow list of nodes beside the pod's demands.
 

@@ -358,7 +358,7 @@ def test_replay_equals_that_of_single_pods(seed: int) -> None:
     for one in (each for each in objects if each["kind"] == "Pod"):
         others = Scheduler(Cluster.from_objects([each for each in objects if each is not one]))
         (alone,) = Cluster.from_objects([{**one, "spec": {**one["spec"], "nodeName": ""}}]).pods
-        framework = others.framework("default-scheduler")
+        framework = others.find_framework("default-scheduler")
         assert framework is not None
         cycle = others.run_cycle(framework, others.view.build_stored_pod(alone))
         row = others.view.nodes.index[one["spec"]["nodeName"]]

@@ -6,18 +6,22 @@ import json
 import lzma
 import random
 from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from small import Json, node, pod
 
+from kschedctl.api.times import format_age
 from kschedctl.cluster import Cluster, Gap
 from kschedctl.commands.audit.audited_cluster import AuditedCluster, PriorityLimits, Thresholds
 from kschedctl.commands.audit.priorities import build_priorities_section
 from kschedctl.commands.audit.priorities.report import PrioritiesSection
 from kschedctl.commands.audit.priorities.tiers import Tiers
 from kschedctl.errors import UsageError
+from kschedctl.render.page import Style
+from kschedctl.render.renderers import RENDERERS
 from kschedctl.scheduler.scheduler import Scheduler
 
 NOW = "2026-05-06T12:00:00Z"
@@ -239,8 +243,21 @@ def test_no_pod_starves_before_the_threshold() -> None:
 
 
 def test_starvation_is_unknown_without_a_time() -> None:
+    """The pods are shown with their ages as of today, but they are no finding."""
     found = section(*STARVING, grow=0, now="")
-    assert (found.starving, found.state, found.undecided) == ((), "unknown", True)
+    assert (found.starving, found.findings, found.state, found.undecided) == ((), (), "unknown", True)
+    assert "starving" not in found.headline
+    (waiting,) = found.starving_as_of_today
+    assert waiting.pods == ("d/pay-1",)
+    assert waiting.age == format_age("2026-05-06T10:00:00Z", datetime.now(UTC).isoformat(timespec="seconds"))
+    text = RENDERERS["table"](found, Style())
+    assert "Waiting too long as of today" in text
+    assert waiting.age in text
+
+    dated = section(*STARVING, grow=0)
+    assert [starving.pods for starving in dated.starving] == [("d/pay-1",)]
+    assert dated.starving_as_of_today == ()
+    assert "as of today" not in RENDERERS["table"](dated, Style())
 
 
 def test_pod_that_matches_no_node_does_not_starve() -> None:

@@ -288,3 +288,14 @@ class _Point:
 
     def load(self) -> type[Quiet]:
         return Quiet
+
+
+def test_advice_names_the_claim_of_the_fact() -> None:
+    """A missing class leaves the claim without a volume. No claim is named if the fact says nothing about one."""
+    claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "data", "namespace": "d"}}
+    claim["spec"] = {"storageClassName": "none", "volumeName": "", "accessModes": ["ReadWriteOnce"]}
+    claiming = pod("p", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
+    (advice,) = explain_pod(node("n1"), claim, claiming)["advice"]
+    assert (advice["kind"], advice["claim"]) == ("LookAtClaim", "data")
+    (advice,) = explain_pod(node("n1"), claiming)["advice"]
+    assert (advice["kind"], advice["text"]) == ("LookAtClaim", "Check that the pod's claims exist and are bound")

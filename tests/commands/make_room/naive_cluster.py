@@ -117,7 +117,7 @@ class Naive:
         asked = {**self.pods[name], "spec": {**self.pods[name]["spec"], "nodeName": ""}, "status": {}}
         scheduler = Scheduler(Cluster.from_objects([*objects, asked]))
         view = scheduler.view
-        framework = scheduler.framework("default-scheduler")
+        framework = scheduler.find_framework("default-scheduler")
         assert framework is not None
         cycle = scheduler.run_cycle(framework, view.build_stored_pod(view.pods.objects[view.pods.index[f"d/{name}"]]))
         return [view.nodes.names[row] for row in cycle.scores.best.tolist()] if cycle.schedulable else []

@@ -230,7 +230,7 @@ MADE: dict[str, World] = {
     "a generated claim that is gone": with_claim(DEPLOYED, node("n1"), GPU, devices("n1", {}), template(request())),
     "a generated claim and its template that are gone": with_claim(DEPLOYED, node("n1"), GPU, devices("n1", {})),
     "a template that is not there": World([node("n1"), GPU, devices("n1", {}), DEPLOYED], "d/web-0"),
-    "a template that is misspelt": World(
+    "a template that is misspelled": World(
         [node("n1"), GPU, devices("n1", {}), template(request(), name="tt"), DEPLOYED], "d/web-0"
     ),
     "the claim is another's": with_claim(
@@ -256,7 +256,7 @@ MADE: dict[str, World] = {
     "no controller makes the claim": World(
         [node("n1"), GPU, devices("n1", {}), template(request()), DEPLOYED], "d/web-0"
     ),
-    "an ephemeral volume of a misspelt class": World(
+    "an ephemeral volume of a misspelled class": World(
         [node("n1"), CSI, of("Deployment", "web-0", volumes=[SCRATCH])], "d/web-0"
     ),
     "a device has too little": World(
@@ -301,17 +301,17 @@ MADE: dict[str, World] = {
         [node("n1"), OLD[0], of("Deployment", "web-2", **APART)],
         "d/web-2",
     ),
-    "a misspelt topology": World(
+    "a misspelled topology": World(
         [node("n1"), DATABASE, SHOP, pod(**near(namespaces=["shop"], topologyKey="topology.kubernetes.io/zones"))]
     ),
-    "a misspelt selector of namespaces": World(
+    "a misspelled selector of namespaces": World(
         [node("n1"), DATABASE, SHOP, pod(**near(namespaceSelector={"matchLabels": {"team": "shpo"}}))]
     ),
-    "a misspelt label of nodes": World([node("n1", disktype="ssd"), pod(**selecting("disktyp", "In", "ssd"))]),
+    "a misspelled label of nodes": World([node("n1", disktype="ssd"), pod(**selecting("disktyp", "In", "ssd"))]),
     "a RuntimeClass for nodes that are not there": World(
         [node("n1"), runtime_class("gvisor", "gvisor"), runtime_class("kata"), sandboxed("gvisor")], "d/web-0"
     ),
-    "a RuntimeClass with a misspelt label": World(
+    "a RuntimeClass with a misspelled label": World(
         [node("n1", sandbox="gvisor"), runtime_class("gvisor", "gvsior"), sandboxed("gvsior")], "d/web-0"
     ),
     "the volume on a tainted node is too small": World(

@@ -119,7 +119,7 @@ CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
         [*N1, devices("n1", {})],
         {"CreateResourceClaim": "Create ResourceClaim d/want for one device of class gpu"},
     ),
-    "the claim is misspelt": (
+    "the claim is misspelled": (
         [*N1, devices("n1", {}), resource_claim("wants", request())],
         {"CorrectClaim": "Use ResourceClaim wants instead of want, which does not exist"},
     ),

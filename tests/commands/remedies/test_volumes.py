@@ -99,7 +99,7 @@ CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
         [node("n1"), storage_class("csi", mode="Immediate"), claim(of="csi")],
         {"WaitForFirstConsumer": "Recreate StorageClass csi with volumeBindingMode WaitForFirstConsumer"},
     ),
-    "the class is misspelt": (
+    "the class is misspelled": (
         [node("n1"), CSI, claim(of="csi-")],
         {
             "CorrectStorageClass": "Recreate claim d/data with class csi instead of csi-, which does not exist",
@@ -164,7 +164,7 @@ CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
         [node("n1"), CSI, LOCAL, volume("v", size="3Gi"), claim("daten")],
         {"CreateClaim": "Create claim d/data of class csi (1Gi, or as much as the pod needs)"},
     ),
-    "the claim is misspelt": (
+    "the claim is misspelled": (
         [node("n1"), CSI, claim("datas", of="csi")],
         {"CorrectClaim": "Use claim datas instead of data, which does not exist", "CreateClaim": "Create claim d/data"},
     ),

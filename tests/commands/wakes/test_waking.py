@@ -125,7 +125,7 @@ EVERYTHING = {
 
 def test_every_registered_event_is_described() -> None:
     found = scheduler(node("n1"), pod("p", **EVERYTHING))
-    framework, registrations = found.framework("default-scheduler"), found.get_registrations("default-scheduler")
+    framework, registrations = found.find_framework("default-scheduler"), found.get_registrations("default-scheduler")
     assert framework is not None
     info = found.view.pods.infos[0]
     for plugin, asked in registrations.by_plugin.items():

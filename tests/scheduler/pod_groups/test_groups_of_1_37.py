@@ -38,7 +38,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.snapshot import Settings
 
 GATES = FeatureGates("1.37", {"GenericWorkload": True})
-ANYBODYS = Settings(served=frozenset(("", "default-scheduler")))
+ANYBODYS = Settings(served_profiles=frozenset(("", "default-scheduler")))
 
 
 def settings_of(gates: FeatureGates) -> Settings:

@@ -181,7 +181,7 @@ class ReplayedNode:
 
     def _passes(self, pods: list[Pod]) -> bool:
         view = Fork.from_cluster(replace(self.cluster, pods=tuple(pods)), self.scheduler.view.settings)
-        framework = self.scheduler.framework(self.pod.spec.scheduler_name)
+        framework = self.scheduler.find_framework(self.pod.spec.scheduler_name)
         assert framework is not None
         info = PodInfo(self.pod, view.settings.requests)
         pre_filter = run_pre_filter(framework.plugins_at("preFilter"), info, view)

@@ -97,7 +97,7 @@ def test_cached_results_equal_a_dry_run_on_all_nodes(seed: int, best_alone: floa
     """If only the best candidates are requested, they are the best of all candidates."""
     random, kept = Random(seed), VictimCache()
     scheduler = Scheduler(Cluster.from_objects(cluster(random)))
-    framework, view = scheduler.framework("default-scheduler"), scheduler.view.fork()
+    framework, view = scheduler.find_framework("default-scheduler"), scheduler.view.fork()
     assert framework is not None
     askers = [view.pods.index[f"d/w{i}"] for i in range(3)]
     others = [position for position in range(len(view.pods)) if position not in askers]

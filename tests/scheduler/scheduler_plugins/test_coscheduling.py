@@ -146,7 +146,7 @@ def test_permit(objects: list[Json], code: Code, reasons: tuple[str, ...] | None
     scheduler = Scheduler(cluster_of(node("node"), *objects))
     position = scheduler.view.pods.index["ns/p"]
     info = PodInfo(scheduler.view.pods.objects[position], scheduler.view.settings.requests)
-    framework = scheduler.framework("default-scheduler")
+    framework = scheduler.find_framework("default-scheduler")
     assert framework is not None
     assert framework.missing == []
     status = run_permit(framework, info, scheduler.view, 0).status

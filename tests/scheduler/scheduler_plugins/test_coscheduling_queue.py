@@ -123,7 +123,7 @@ def build_pod_at_start(each: TriedPod) -> Json:
 
 def plugin_of(cluster: Cluster) -> tuple[Coscheduling, Fork]:
     scheduler = Scheduler(cluster)
-    framework = scheduler.framework("default-scheduler")
+    framework = scheduler.find_framework("default-scheduler")
     assert framework is not None
     plugin = find_gang_plugin(framework)
     assert isinstance(plugin, Coscheduling)

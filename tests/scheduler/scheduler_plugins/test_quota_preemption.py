@@ -100,7 +100,7 @@ def cycle_of(key: str, *objects: Json, config: Json = CONFIG) -> Cycle:
 
 
 def cycle_in(scheduler: Scheduler, key: str) -> Cycle:
-    framework = scheduler.framework("default-scheduler")
+    framework = scheduler.find_framework("default-scheduler")
     found = scheduler.cluster.pod(*key.split("/"))
     assert framework is not None
     assert found is not None
@@ -431,7 +431,7 @@ def test_pod_that_was_preempted_often_may_not_preempt() -> None:
     """Preemption by priority ends by itself, but preemption by quota needs this limit."""
     simulation = build_simulation(*LENT, *BORROWED)
     web = simulation.view.pods.index["a/web"]
-    framework, preemptors = simulation.framework(web), Preemptors(simulation.view)
+    framework, preemptors = simulation.find_framework(web), Preemptors(simulation.view)
     info = simulation.placements.build_arriving_info(web)
     assert framework is not None
     assert preemptors.may_preempt(framework, web, info)

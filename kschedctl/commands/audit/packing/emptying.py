@@ -271,5 +271,5 @@ def _iter_pods_of_other_schedulers(scheduler: Scheduler, pending: Sequence[Posit
     """Yield the pending pods that no profile serves, such as "Pod ml/big-t-0"."""
     for position in pending:
         pods = scheduler.view.pods
-        if scheduler.framework(pods.get_info(position).spec.scheduler_name) is None:
+        if scheduler.find_framework(pods.get_info(position).spec.scheduler_name) is None:
             yield f"Pod {pods.objects[position].key}"

@@ -223,7 +223,7 @@ API_UNKNOWN_FIELD = Rule(
     "api-unknown-field",
     ERROR,
     find_unrecognized_fields,
-    summary="A field that the kind does not have: misspelt or in the wrong place",
+    summary="A field that the kind does not have: misspelled or in the wrong place",
     why="kubectl apply rejects the object; without strict validation, the field is silently dropped.",
     fix="Correct the field's name or place, or remove the field",
     source="https://kubernetes.io/docs/reference/using-api/api-concepts/#setting-the-field-validation-level",

@@ -180,12 +180,12 @@ class _DeployedObjects:
             # If the pod has claims, but none is named after a template, its claims prove nothing.
             are_names_known = bool(deployed_names) or not claim_names
             if are_names_known and deployed_names != template_names:
-                yield error._replace(location=path)
+                yield error.located_at(path)
 
         for i, template in enumerate(templates):
             for claim in self._iter_template_claims(owner, template.metadata.name):
                 if _contradicts_claim_template(template.spec, claim.spec):
-                    yield error._replace(location=(*path, i))
+                    yield error.located_at((*path, i))
 
     def _iter_template_claims(self, owner: Owner, template_name: str) -> Iterator[api.PersistentVolumeClaim]:
         """Yield the claims of a StatefulSet's pods that were created from a claim template.

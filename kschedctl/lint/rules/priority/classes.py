@@ -254,9 +254,9 @@ PC_MISSING = Rule(
 
 def _suggest_priority_class(name: str, known_names: Collection[str]) -> str:
     """Suggest the known PriorityClass that a missing one resembles, or return "" if none is similar."""
-    misspelt_name = find_similar_name(name, known_names)
-    if misspelt_name:
-        return f"Write {misspelt_name}"
+    misspelled_name = find_similar_name(name, known_names)
+    if misspelled_name:
+        return f"Write {misspelled_name}"
     similar_names = difflib.get_close_matches(name, known_names, 1, _MIN_SIMILARITY)
     return f"Create the PriorityClass, or did you mean {similar_names[0]}?" if similar_names else ""
 

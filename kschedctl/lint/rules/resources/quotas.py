@@ -35,7 +35,7 @@ from kschedctl.lint.rule import ERROR, WARNING, Rule
 from kschedctl.text.counts import agreeing, counted
 
 
-def find_amounts_required_by_quota(context: LintContext) -> Iterator[Problem]:
+def find_amounts_missing_for_quota(context: LintContext) -> Iterator[Problem]:
     """Find containers without a request or limit that a ResourceQuota of their namespace requires.
 
     Quotas with scopes are left out.
@@ -56,7 +56,7 @@ def find_amounts_required_by_quota(context: LintContext) -> Iterator[Problem]:
 RQ_QUOTA = Rule(
     "rq-quota",
     WARNING,
-    find_amounts_required_by_quota,
+    find_amounts_missing_for_quota,
     summary="Containers without a request or limit that a ResourceQuota of their namespace requires",
     why="The API server denies pods that have a container without that request or limit: the controller keeps "
     "retrying, and no pod starts. Checked only if ResourceQuotas are among the manifests.",

@@ -115,11 +115,12 @@ class Budgets:
             return np.zeros(len(self.view.pods.infos), np.bool_)
         return self.find_selected_pods(budget) & self.view.pods.labelled
 
-    def find_violations(self, pods: Positions) -> Bools:
+    def find_violating_pods(self, pods: Positions) -> Bools:
         """Return a mask over `pods` of the pods whose eviction would violate a PDB.
 
-        The pods must be sorted by node and, on each node, by the order of eviction. For each node, the count of allowed
-        disruptions of every PDB starts afresh. A pod whose disruption the API server has already recorded uses up none.
+        The pods must be sorted by node and, on each node, by the order of eviction. Nodes are judged independently, as
+        if pods were evicted on one node only. A pod whose disruption the API server has already recorded uses up no
+        disruption.
         """
         violating = np.zeros(len(pods), np.bool_)
         if not self._budgets:
@@ -137,11 +138,11 @@ class Budgets:
         return violating
 
     def find_possible_violations(self, pods: Positions, importance: Positions) -> tuple[Bools, Bools]:
-        """Return two masks over `pods`: pods whose eviction may violate a PDB, and pods for which it always does.
+        """Return two masks over `pods`: pods whose eviction may violate a PDB, and pods whose eviction always does.
 
         The pods must be on one node. `importance` (one number per pod) is lower for pods that are more important. Pods
         with the same number are evicted in an arbitrary order, in which they use up the disruptions that their PDBs
-        allow. The masks are for some such order and for every order.
+        allow. The first mask has the violations in some such order, and the second has the violations in every order.
         """
         in_some_order = np.zeros(len(pods), np.bool_)
         in_every_order = np.zeros(len(pods), np.bool_)

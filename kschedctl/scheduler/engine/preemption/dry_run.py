@@ -143,7 +143,7 @@ def dry_run(cycle: Cycle, potential: Bools, selection: Selection) -> DryRun:
         pods = selection.find_potential_victims(promising)
     else:
         pods = evictable[promising[cycle.view.node[evictable]]]
-    violating = get_budgets(cycle.view).find_violations(pods)
+    violating = get_budgets(cycle.view).find_violating_pods(pods)
     order = compute_put_back_order(cycle.view, pods, violating)
     victims = Victims.from_pods(cycle, pods[order], violating[order])
     failed = victims.put_back(Judge(filtering, cycle.filter.verdicts, promising), selection)

@@ -83,7 +83,7 @@ def _select_valid_results(cached: DryRunState, view: Fork, nominated: Delta) -> 
 
     # Drop the results of those nodes whose violations differ.
     to_check = is_concerned[state.rows]
-    differs = budgets.find_violations(state.pods[to_check]) != state.violating[to_check]
+    differs = budgets.find_violating_pods(state.pods[to_check]) != state.violating[to_check]
     unchanged = state.tried.copy()
     unchanged[state.rows[to_check][differs]] = False
     state = replace(state, violates_nothing=state.violates_nothing & ~is_concerned)
@@ -174,7 +174,7 @@ class _Trial:
         # Find the nodes on which the pod fits without the evictable pods.
         pods = self.selection.find_potential_victims(nodes)
         rows = self.view.node[pods]
-        violating = get_budgets(self.view).find_violations(pods)
+        violating = get_budgets(self.view).find_violating_pods(pods)
         order = compute_put_back_order(self.view, pods, violating)
         fits = self._find_fitting_nodes_without(pods)
 
@@ -193,7 +193,7 @@ class _Trial:
         if budgets.has_budgets:
             # The number of violations does not depend on the order of the pods.
             pods = self.selection.find_potential_victims_unsorted(nodes)
-            violating_pods = pods[budgets.find_violations(pods)]
+            violating_pods = pods[budgets.find_violating_pods(pods)]
             guarded[self.view.node[violating_pods]] = True
         return guarded
 

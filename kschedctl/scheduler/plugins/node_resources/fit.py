@@ -376,7 +376,8 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
         """Yield a rejection of nodes with too many pods, then up to two rejections for each requested resource.
 
         One rejection has the nodes that are too small even if empty, and the other has the nodes without enough free
-        capacity. Resources that the profile ignores are not checked. Raises PluginError if PreFilter did not run.
+        capacity. Rejections without nodes are left out. Resources that the profile ignores are not checked. Raises
+        PluginError if PreFilter did not run.
         """
         requests = require_state(state, 'error reading "PreFilterNodeResourcesFit" from cycleState: not found')
         usage = Usage(view, view.requested, view.requests, delta)
