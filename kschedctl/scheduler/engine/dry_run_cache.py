@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from kschedctl.api.arrays import Bools, Ints
-from kschedctl.scheduler.engine.preemption.budgets import BudgetStatuses
+from kschedctl.api.arrays import Bools, Ints, Rows
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork, drop_oldest_if_full
 from kschedctl.snapshot.pod_info import PodInfo
@@ -19,6 +19,17 @@ Priorities = npt.NDArray[np.int64]
 UNKNOWN = np.iinfo(np.int64).min
 MAX_CACHED_PODS = 4_000_000
 """Maximum number of pods in all cached dry runs. Each pod takes 14 bytes."""
+
+
+class BudgetStatuses(NamedTuple):
+    """The statuses of B PDBs, on which the PDB violations of a dry run depend."""
+
+    names: tuple[str, ...]
+    """`namespace/name` of each PDB."""
+    allowed: Rows
+    """(B,): the disruptions that each PDB allows."""
+    recorded_pods: dict[int, list[str]]
+    """PDB -> the keys of the pods whose disruption the API server has already recorded, for PDBs with such pods."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
@@ -17,19 +16,9 @@ from msgspec.structs import replace
 from kschedctl.api.arrays import Bools, Position, Rows
 from kschedctl.api.labels import NOTHING, Selector, SelectorError, selector_from_api
 from kschedctl.api.objects import PodDisruptionBudget, PodDisruptionBudgetSpec
+from kschedctl.scheduler.engine.dry_run_cache import BudgetStatuses
 from kschedctl.scheduler.engine.preemption.candidates import Positions, rank_within_runs
 from kschedctl.snapshot.fork import Fork
-
-
-class BudgetStatuses(NamedTuple):
-    """The statuses of B PDBs."""
-
-    names: tuple[str, ...]
-    """`namespace/name` of each PDB."""
-    allowed: Rows
-    """(B,): the disruptions that each PDB allows."""
-    recorded_pods: dict[int, list[str]]
-    """PDB -> the keys of the pods whose disruption the API server has already recorded, for PDBs with such pods."""
 
 
 class Budgets:
