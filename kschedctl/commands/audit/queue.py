@@ -240,8 +240,8 @@ def _find_wake_ups_of_stuck_pods(audited: AuditedCluster) -> WakesBetween | None
     """
     if audited.earlier is None:
         return None
-    names = _describe_read_time(audited.earlier.cluster), audited.now
-    return find_wakes_between(audited.earlier, audited.scheduler, _find_stuck_pods(audited), names, MAX_WAKING_CHANGES)
+    times = _describe_read_time(audited.earlier.cluster), audited.now
+    return find_wakes_between(audited.earlier, audited.scheduler, _find_stuck_pods(audited), times, MAX_WAKING_CHANGES)
 
 
 def _describe_read_time(cluster: Cluster) -> str:

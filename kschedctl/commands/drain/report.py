@@ -206,11 +206,11 @@ class Drain(Report, frozen=True):
 
     def _describe_outcomes(self) -> str:
         """Describe what keeps pods Terminating, and the number of pods with each outcome, the worst outcomes first."""
-        outcomes = self._count_outcomes()
+        outcomes = self._describe_outcome_counts()
         down_nodes = "; ".join(describe_down_nodes(self.down_nodes))
         return f"{down_nodes}; then {outcomes}" if down_nodes else outcomes
 
-    def _count_outcomes(self) -> str:
+    def _describe_outcome_counts(self) -> str:
         """Describe the number of pods with each outcome, the worst outcomes first."""
         numbers = (
             (
@@ -302,7 +302,7 @@ class Drain(Report, frozen=True):
         evicted = len(self.evicted_elsewhere)
         if not evicted:
             return []
-        text = counted(evicted, "pod elsewhere is preempted", "pods elsewhere are preempted")
+        text = counted(evicted, "pod on another node is preempted", "pods on other nodes are preempted")
         lost = len(set(self.lost_victims).intersection(self.evicted_elsewhere))
         if fates := describe_fates_of_evicted(evicted, self._unplaced_evicted_count, lost):
             return [f"{text}{fates}"]
@@ -361,7 +361,10 @@ class Drain(Report, frozen=True):
         return tuple(pod for pod in self.lost if pod not in others)
 
     def _describe_lost_pods(self) -> tuple[str, ...]:
-        """Return texts that name the evicted and the preempted pods that no controller recreates."""
+        """Return a clause on each kind of lost pods, starting with those of failed Jobs.
+
+        Pods of failed Job indexes follow, then evicted pods without a controller, and then preempted ones.
+        """
         texts = [job.describe() for job in self.failed_jobs]
         if self.pods_of_failed_indexes:
             texts.append(f"lost, since their Job does not retry their index: {first_few(self.pods_of_failed_indexes)}")
@@ -373,19 +376,19 @@ class Drain(Report, frozen=True):
         return tuple(texts)
 
     def list_harms(self) -> tuple[str, ...]:
-        """Return texts on the data that the drain deletes, and on evicted pods that ask not to be evicted."""
+        """Return clauses on the data that the drain deletes, and on evicted pods that ask not to be evicted."""
         return tuple(cost.text for cost in list_eviction_costs(self))
 
     def _describe_drain_order(self) -> tuple[str, ...]:
-        """Return a text that says which nodes to drain later than others, or () if the order does not matter."""
-        later = list(dict.fromkeys(pod.node for pod in self.delayed))
-        first = [node for node in self.nodes if node not in later]
-        if not later or not first:
+        """Return a sentence on which nodes to drain first and which later, or () if the order does not matter."""
+        later_nodes = list(dict.fromkeys(pod.node for pod in self.delayed))
+        first_nodes = [node for node in self.nodes if node not in later_nodes]
+        if not later_nodes or not first_nodes:
             return ()
-        return (f"drain {first_few(first)} first; {first_few(later)} only once the replacements are ready",)
+        return (f"drain {first_few(first_nodes)} first; {first_few(later_nodes)} only once the replacements are ready",)
 
     def describe_safe_order(self) -> tuple[str, ...]:
-        """Return a text that names the nodes that have to be drained first, or () without any."""
+        """Return a sentence on the nodes that have to be drained first, as a tuple, or () if there are none."""
         if not self.drain_first:
             return ()
         unhealthy = list(dict.fromkeys(pod for blocked in self.blocked for pod in blocked.unhealthy))
@@ -450,10 +453,14 @@ class Drain(Report, frozen=True):
         """The number of evicted and preempted pods that no controller recreates."""
         return len(self.lost) + len(self.lost_victims)
 
+    def list_pods_moved_off_nodes(self) -> list[MovedPod]:
+        """List the pods of the drained nodes that get another node."""
+        return [pod for pod in self.moved if pod.source in self.nodes]
+
     @property
     def _moved_count(self) -> int:
         """The number of pods of the drained nodes that get another node."""
-        return sum(pod.source in self.nodes for pod in self.moved)
+        return len(self.list_pods_moved_off_nodes())
 
     @property
     def _unplaced_evicted_count(self) -> int:

@@ -500,8 +500,8 @@ ABOUT_RETRIES = frozenset({"AwaitRetry", "CheckScheduler"})
 """The kinds of advice that say when a pod that fits is tried again, without looking at the other pods or the time."""
 
 
-def consider_other_waiting_pods(report: Explanation, replayed_cluster: ReplayedCluster) -> Explanation:
-    """Add the waiting pods that take the room first, and replace advice on retries that a replay of them contradicts.
+def add_rivals_for_room(report: Explanation, replayed_cluster: ReplayedCluster) -> Explanation:
+    """Add the waiting pods that would take the pod's room first, and replace retry advice that no longer holds.
 
     Return the explanation unchanged if the pod is not schedulable, or if extenders are called.
     """

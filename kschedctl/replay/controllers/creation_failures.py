@@ -219,7 +219,8 @@ def _collect_creation_failure_signs(cluster: Cluster) -> Mapping[Owner, _Failure
     for owner, obj in creators.items():
         own_events = [event for event in events_by_owner.get(owner, ()) if _is_about_uid(event, obj.metadata.uid)]
         condition = find_creation_failure(obj.status.conditions)
-        if (own_events or condition is not None) and obj.metadata.deletion_timestamp is None:
+        has_failed = bool(own_events) or condition is not None
+        if has_failed and obj.metadata.deletion_timestamp is None:
             signs[owner] = _FailureSigns(condition, own_events)
     for owner, own_events in events_by_owner.items():
         if owner not in creators and _may_exist_unread(owner, cluster):

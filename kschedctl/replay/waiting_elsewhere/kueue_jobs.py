@@ -283,9 +283,8 @@ def _select_new_jobs(cluster: Cluster, manifests: Iterable[Struct]) -> dict[Owne
     new_jobs: dict[Owner, Struct] = {}
     for manifest in manifests:
         owner = get_identity(manifest)
-        if not _does_object_or_its_pods_exist(owner, cluster) and not (
-            isinstance(manifest, CronJob) and manifest.spec.suspend
-        ):
+        is_suspended_cron_job = isinstance(manifest, CronJob) and manifest.spec.suspend
+        if not is_suspended_cron_job and not _does_object_or_its_pods_exist(owner, cluster):
             new_jobs[owner] = manifest
     return new_jobs
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from itertools import product
 from random import Random
+from time import process_time
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -360,6 +361,21 @@ def test_other_processes_find_the_same_sets() -> None:
     assert alone == two
 
 
+@pytest.mark.parametrize(("budget", "is_complete"), [(200_000, True), (5000, False)])
+def test_set_does_not_depend_on_the_clock(monkeypatch: pytest.MonkeyPatch, budget: int, is_complete: bool) -> None:
+    """The clock runs 100,000 times as fast in one of the searches. The smaller budget ends the search early."""
+    monkeypatch.setattr(sizing, "SEARCH_BUDGET", budget)
+    types, pods = catalogue(4)
+    calm = sized(pods, instance_types=types)
+    with monkeypatch.context() as patched:
+        patched.setattr("time.time", lambda: 1e5 * process_time())
+        patched.setattr("time.monotonic", lambda: 1e5 * process_time())
+        assert sized(pods, instance_types=types) == calm
+    cluster = kschedctl.Cluster.from_objects(pods)
+    assert kschedctl.size(cluster, instance_types=types, workers=Workers(2)) == calm
+    assert calm.complete is is_complete
+
+
 class Recorder:
     """Record how many parts of each computation were done, by its title."""
 
@@ -381,7 +397,11 @@ def test_placed_pods_are_shown_as_progress(processes: int) -> None:
     first = "Placing pods on a first set of nodes"
     assert (progress.totals[first], progress.done[first]) == (8, 8)
     assert progress.done["Placing pods on sets of nodes"] >= 4
-    assert progress.totals["Seconds of search time"] == 60
+    assert progress.totals["Placing pods on sets of nodes"] == 200_000
+    assert "Seconds of search time" not in progress.totals
+    timed = Recorder()
+    kschedctl.size(cluster, criteria=SizingCriteria(seconds=60), progress=timed)
+    assert (timed.totals["Seconds of search time"], timed.totals["Placing pods on sets of nodes"]) == (60, 0)
     kinds = "Trying nodes for each kind of pod"
     assert (progress.totals[kinds], progress.done[kinds]) == (1, 1)
 

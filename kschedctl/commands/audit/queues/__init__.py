@@ -323,22 +323,23 @@ def find_starving_queues(
     `oldest_by_queue` has the longest-waiting Workload of each ClusterQueue in which Workloads wait. The weights of fair
     sharing do not matter, because a queue that borrows nothing has a share of 0.
     """
-    # ClusterQueue -> the pairs of a flavor and a resource for which it has quota, or which it borrows
-    nominal: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
-    borrowed: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
+    # The pairs of a flavor and a resource for which each ClusterQueue has quota, and those that it borrows
+    nominal_by_queue: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
+    borrowed_by_queue: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
     for quota in report.quotas:
         flavor_resource = quota.flavor, quota.resource
         if _is_positive(quota.nominal):
-            nominal[quota.queue].add(flavor_resource)
+            nominal_by_queue[quota.queue].add(flavor_resource)
         if _is_positive(quota.borrowed):
-            borrowed[quota.queue].add(flavor_resource)
+            borrowed_by_queue[quota.queue].add(flavor_resource)
 
     starving = []
     for cohort, members in _group_queues_by_root_cohort(report.queues).items():
         for state in members:
-            if state.queue not in oldest_by_queue or borrowed[state.queue]:
+            if state.queue not in oldest_by_queue or borrowed_by_queue[state.queue]:
                 continue
-            borrowers = [member.queue for member in members if nominal[state.queue] & borrowed[member.queue]]
+            nominal = nominal_by_queue[state.queue]
+            borrowers = [member.queue for member in members if nominal & borrowed_by_queue[member.queue]]
             if borrowers:
                 starving.append(
                     StarvingQueue(

@@ -120,7 +120,8 @@ def build_sampling_point(percentage: int, enough: int, searches: Searches) -> Sa
 def combine_curves_of_kinds(kinds: Sequence[SampledKind]) -> tuple[SamplingPoint, ...]:
     """Combine the curves of the kinds that fit on a node into one curve. The curve is empty if no kind fits.
 
-    Means are weighted by the number of pods. Maximums and percentiles are those of the worst kind.
+    All curves have points for the same percentages. Means are weighted by the number of pods. Maximums and percentiles
+    are those of the worst kind.
     """
     measured_kinds = [kind for kind in kinds if kind.curve and kind.fitting]
     pods = [kind.pods for kind in measured_kinds]
