@@ -10,8 +10,8 @@ from command_line import Run, Write
 
 Json = dict[str, Any]
 IGNORED = [
-    "spec.resources needs 1.34, or 1.32 and the feature gate PodLevelResources",
-    "spec.extendedResourceName of DeviceClass needs 1.36, or 1.34 and the feature gate DRAExtendedResource",
+    "spec.resources needs Kubernetes 1.34, or 1.32 and the feature gate PodLevelResources",
+    "spec.extendedResourceName of DeviceClass needs Kubernetes 1.36, or 1.34 and the feature gate DRAExtendedResource",
 ]
 WORDS = "this version's API server drops it from new objects, or its scheduler ignores or rejects it"
 LINE = f"ignored: {'; '.join(IGNORED)}: {WORDS}"

@@ -139,16 +139,16 @@ def test_gates_that_a_version_does_not_know_are_rejected(version: str, unknown: 
         (
             "1.30",
             [
-                "spec.resources needs 1.34, or 1.32 and the feature gate PodLevelResources",
-                "spec.volumes[].image needs 1.35, or 1.31 and the feature gate ImageVolume",
-                "DeviceTaintRule needs 1.33",
+                "spec.resources needs Kubernetes 1.34, or 1.32 and the feature gate PodLevelResources",
+                "spec.volumes[].image needs Kubernetes 1.35, or 1.31 and the feature gate ImageVolume",
+                "DeviceTaintRule needs Kubernetes 1.33",
             ],
         ),
         (
             "1.33",
             [
-                "spec.resources needs 1.34, or the feature gate PodLevelResources",
-                "spec.volumes[].image needs 1.35, or the feature gate ImageVolume",
+                "spec.resources needs Kubernetes 1.34, or the feature gate PodLevelResources",
+                "spec.volumes[].image needs Kubernetes 1.35, or the feature gate ImageVolume",
             ],
         ),
         ("1.36", []),
@@ -167,7 +167,7 @@ def test_ignored_fields_of_a_version_are_reported(version: str, ignored: list[st
     ("version", "ignored", "refused"),
     [
         ("1.31", [], False),  # there it depends on no gate
-        ("1.33", ["of ResourceClaim needs 1.34, or the feature gate DRAAdminAccess"], True),
+        ("1.33", ["of ResourceClaim needs Kubernetes 1.34, or the feature gate DRAAdminAccess"], True),
         ("1.34", [], False),
     ],
 )

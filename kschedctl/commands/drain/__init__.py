@@ -38,7 +38,6 @@ from kschedctl.replay.node_drain import (
     NodeDrain,
     compute_unplaced_spreads,
     count_always_unplaced_pods,
-    count_running_pods,
     find_eviction_harms,
     iter_moved_pods,
     iter_pod_homes,
@@ -263,7 +262,7 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
         in_no_order=always_unplaced,
         blocked=blocked,
         delayed=tuple(node_drain.report_delayed_pods()),
-        **find_eviction_harms(cluster, evicted_pods, count_running_pods(cluster), lost)._asdict(),
+        **find_eviction_harms(cluster, evicted_pods, lost)._asdict(),
         evicted=evicted,
         lost=tuple(lost),
         without_controller=tuple(

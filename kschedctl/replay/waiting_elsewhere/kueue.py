@@ -38,7 +38,7 @@ from kschedctl.replay.waiting_elsewhere.entries import (
 from kschedctl.replay.waiting_elsewhere.kueue_placement import PodPlacement, place_admitted_pods
 from kschedctl.replay.waiting_elsewhere.suspended_jobs import KUEUE, is_queued
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import agreeing, counted
 
 QUOTA_RESERVED, ADMITTED, FINISHED = "QuotaReserved", "Admitted", "Finished"
 _STOPPED = frozenset({"Hold", "HoldAndDrain"})
@@ -429,13 +429,17 @@ class WaitingQueues:
         if outlook.position is not None:
             position = outlook.position
             yield f"It is number {position.place} of {position.length} in ClusterQueue {position.cluster_queue}"
+        if outlook.message:
+            yield f"Kueue's message at the first attempt: {outlook.message}"
         if outlook.victims:
             yield f"To admit it, Kueue would preempt {', '.join(outlook.victims)}"
         if outlook.admission is not None:
-            yield f"If nothing else changes, Kueue admits it in {describe_flavors(outlook.admission)}"
+            condition = "If nothing else changes"
+            if outlook.victims:
+                workloads = agreeing(len(outlook.victims), "this Workload has", "these Workloads have")
+                condition = f"Once {workloads} released the quota"
+            yield f"{condition}, Kueue admits it in {describe_flavors(outlook.admission)}"
             yield from self._describe_placement(key)
-        if outlook.message:
-            yield f"Kueue's scheduler: {outlook.message}"
         yield from self.assumptions
 
     def _describe_placement(self, key: str) -> Iterator[str]:
@@ -460,7 +464,8 @@ def describe_flavors(admission: QuotaAdmission) -> str:
     if flavors_by_pod_set and all(flavors == first_flavors for flavors in flavors_by_pod_set.values()):
         noun = "flavors" if len(first_flavors) > 1 else "flavor"
         return f"{noun} {', '.join(first_flavors)}"
-    return "flavors " + ", ".join(f"{', '.join(flavors)} ({name})" for name, flavors in flavors_by_pod_set.items())
+    per_pod_set = (f"{', '.join(flavors)} (pod set {name})" for name, flavors in flavors_by_pod_set.items())
+    return f"flavors {', '.join(per_pod_set)}"
 
 
 def parse_time(now: str) -> int:

@@ -79,7 +79,7 @@ def test_an_interrupted_section_ends_the_audit(run: Run, write: Write, monkeypat
     assert (code, err, first_line(out)) == (130, "", "Interrupted: the last section is incomplete")
     code, out, err = run("packing", "-f", file)
     assert (code, err, first_line(out)) == (130, "", "Interrupted: a partial result")
-    assert "1 of 1 other tried can be removed (1 not tried)" in out
+    assert "1 of 1 other checked can be removed (1 not tried)" in out
 
 
 @pytest.mark.parametrize(("level", "code"), [("error", 0), ("warning", 1), ("note", 1), ("never", 0)])
@@ -169,7 +169,7 @@ def test_equal_advice_is_printed_once(run: Run, write: Write) -> None:
     other["spec"]["nodeSelector"] = {"no": "such"}
     more = write(other, name="other.yaml")
     out = run(*PENDING, file, "-f", more).out
-    assert (out.count("  warning  "), out.count("→ Run remedies to find the smallest change")) == (2, 1)
+    assert (out.count("  warning  "), out.count("→ Run kschedctl remedies to find the smallest change")) == (2, 1)
 
 
 def test_markdown_and_yaml(run: Run) -> None:

@@ -122,7 +122,7 @@ def test_cluster_with_room_for_its_pods_strands_nothing() -> None:
         ]
     )
     assert (found.state, found.stranded, found.undecided) == ("sound", (), False)
-    assert found.headline == "1 of 2 nodes tried can be removed; no free capacity is stranded"
+    assert found.headline == "1 of 2 nodes checked can be removed; no free capacity is stranded"
 
 
 def test_node_that_took_pods_cannot_be_emptied() -> None:
@@ -185,7 +185,7 @@ def test_answer_says_that_not_all_nodes_were_tried() -> None:
     ]
     found = section(objects, TrialLimits(nodes=2, pods=0))
     assert (found.tried, found.candidates, len(found.emptied)) == (2, 5, 0)
-    assert "0 of 2 nodes tried can be removed" in found.headline
+    assert "0 of 2 nodes checked can be removed" in found.headline
     assert section(objects, TrialLimits(nodes=0, pods=3)).tried == 3
     assert section(objects, TrialLimits(nodes=0, pods=0)).tried == 5
 
@@ -262,7 +262,7 @@ def test_empty_nodes_take_no_pods_of_emptied_nodes() -> None:
     assert [(s.nodes, s.empty, s.empty_nodes, s.saves) for s in found.savings] == [
         (1, 1, ("c",), {"cpu": 4_000, "memory": 8 * GI})
     ]
-    assert found.headline.startswith("1 of 3 nodes is empty; 0 of 2 others tried can be removed; ")
+    assert found.headline.startswith("1 of 3 nodes is empty; 0 of 2 others checked can be removed; ")
     assert found.findings[-1].message == "1 of 3 nodes runs nothing that would have to move: c"
 
 
@@ -274,7 +274,7 @@ def test_node_is_kept_if_a_pending_pod_fits_once_it_is_empty() -> None:
     assert [(kept.lets_run, kept.why) for kept in found.kept] == 2 * [
         (("d/big-pending-0",), "1 pending pod fits on it once its 1 pod has moved: d/big-pending-0")
     ]
-    assert "0 of 2 nodes tried can be removed (pending pods need n1, n2)" in found.headline
+    assert "0 of 2 nodes checked can be removed (pending pods need n1, n2)" in found.headline
 
     bigger = section([build_node("n1"), build_node("n2"), *running, *build_pods("big", 1, "", "5")])
     assert len(bigger.emptied) == 1
@@ -292,7 +292,7 @@ def test_removable_nodes_depend_on_workloads_of_other_schedulers() -> None:
     waiting["spec"]["schedulerName"] = "volcano"
     found = section([build_node("n1"), build_node("n2"), waiting])
     assert found.waiting_workloads == ("Pod d/train-pending-0",)
-    condition = " (but Pod d/train-pending-0 was not simulated and may need the capacity)"
+    condition = ", unless Pod d/train-pending-0, which was not simulated, needs the capacity"
     assert condition in found.headline
     assert found.findings[-1].fix.startswith(f"Drain and remove it{condition}")
     assert section([build_node("n1"), *build_pods("train", 1, "", "9")]).waiting_workloads == ()
@@ -366,7 +366,7 @@ def test_pool_that_no_pod_may_use_is_one_finding() -> None:
     assert (finding.rule, finding.severity) == ("audit-packing-unused-pool", "warning")
     assert finding.message.startswith("unused: its 2 nodes run nothing that would have to move, and no pod ")
     assert finding.fix.startswith("Remove the pool, or change the selectors")
-    assert found.headline.startswith("2 of 3 nodes are empty; 0 of 1 other tried can be removed; ")
+    assert found.headline.startswith("2 of 3 nodes are empty; 0 of 1 other checked can be removed; ")
 
 
 def test_less_than_one_percent_is_not_a_finding() -> None:

@@ -536,7 +536,7 @@ def test_node_that_pending_pods_need_once_empty_is_kept() -> None:
     report = consolidated([*nodes, *running, build_pod("big", "", "4", web)])
     assert names(report) == []
     assert [(kept.node, kept.pod, len(kept.lets_run)) for kept in report.staying] == [("n1", "", 1), ("n2", "", 1)]
-    assert str(report).startswith("None of 2 nodes can be removed; pending pods need n1, n2")
+    assert str(report).startswith("None of 2 nodes can be removed; 2 nodes (n1, n2) are needed by pending pods")
     assert names(consolidated([*nodes, *running, build_pod("huge", "", "5", web)])) == ["n1"]
 
 
@@ -550,7 +550,7 @@ def test_untried_nodes_are_named_and_empty_cordoned_nodes_are_removable() -> Non
     assert (report.tried, report.left_out) == (1, {"already cordoned": 1})
     assert (report.not_tried, report.cordoned_empty) == ({"already cordoned": ("n3",)}, ("n2",))
     empty = "only n2, which is cordoned and empty, can be removed"
-    assert str(report) == f"Not even the only node tried can be removed; {empty}"
+    assert str(report) == f"Not even the only node checked can be removed; {empty}"
     assert report.summary().headline == str(report)
     assert report.summary().warnings == ("not tried: n3 (already cordoned)",)
     assert "1 node already cordoned: n3" in RENDERERS["table"](report, Style())
@@ -572,7 +572,9 @@ def test_only_node_for_a_pending_pod_is_kept_even_if_empty() -> None:
     assert {kept.node: kept.lets_run for kept in report.staying} == {"n1": (), "n2": ("d/big",), "n3": ("d/held",)}
     assert report.staying[-1].why == "1 pending pod can run nowhere else: d/held"
     assert (names(report), report.cordoned_empty, report.not_tried) == ([], ("n4",), {})
-    assert "pending pods need n2, n3; only n4, which is cordoned and empty, can be removed" in str(report)
+    assert "2 nodes (n2, n3) are needed by pending pods; only n4, which is cordoned and empty, can be removed" in str(
+        report
+    )
 
 
 def test_one_of_two_nodes_for_a_pending_pod_is_kept() -> None:
@@ -602,7 +604,7 @@ def test_answer_depends_on_pending_pods_of_other_schedulers() -> None:
     waiting["spec"]["schedulerName"] = "volcano"
     report = consolidated([build_node("n1"), build_node("n2"), waiting])
     assert names(report) == ["n1"]
-    condition = " (but Pod d/train was not simulated and may need the capacity)"
+    condition = ", unless Pod d/train, which was not simulated, needs the capacity"
     assert str(report) == report.summary().headline == f"1 of 2 nodes can be removed{condition}"
 
 

@@ -536,11 +536,11 @@ def test_victims_are_rescheduled() -> None:
     report = drained([*objects, low, high], "n1")
     assert {(m.pod, m.source, m.target) for m in report.moved} == {("d/high", "n1", "n2"), ("d/low", "n2", "n3")}
     assert [(e.pod, e.fate, e.target) for e in report.evicted] == [("d/low", "Moved", "n3")]
-    assert report.build_first_line()[2] == "1 pod moves to another node, 1 pod elsewhere is preempted and moves"
+    assert report.build_first_line()[2] == "1 pod moves to another node, 1 pod on another node is preempted and moves"
     report = drained([*objects[:2], low, high], "n1")
     assert report.build_first_line()[1] == "can be drained, but this leaves pods without a node:"
     assert report.build_first_line()[2] == (
-        "1 pod moves to another node, 1 pod elsewhere is preempted and fits nowhere"
+        "1 pod moves to another node, 1 pod on another node is preempted and fits nowhere"
     )
     assert report.unplaced[0].evicted_from == {"d/low": "n2"}
     assert [(e.pod, e.fate) for e in report.evicted] == [("d/low", "Pending")]
@@ -727,15 +727,17 @@ def test_pending_pods_that_may_take_the_room_first_are_named() -> None:
     report = drain(Cluster.from_objects(objects), ["n1"])
     assert report.moved
     assert (report.pending_left_out.pods, report.pending_left_out.fitting) == (2, ("d/q",))
-    text = "2 pending pods were not simulated, but 1 of them fits now and may take the room first (d/q)"
+    text = "2 pending pods were left out of the simulation, but 1 of them fits now and may take the room first (d/q)"
     for output in ("table", "brief", "markdown", "html"):
         assert text in RENDERERS[output](report, Style(width=200))
     steps = {"steps": [{"drain": {"nodes": ["n1"]}}]}
     assert [change.pod for change in whatif(Cluster.from_objects(objects), steps).changes] == ["d/r1"]
 
     harmless = drain(Cluster.from_objects([*objects[:3], objects[-1]]), ["n1"])
-    assert "1 pending pod was not simulated, and it does not fit now" in RENDERERS["table"](harmless, Style())
-    assert "not simulated" not in RENDERERS["brief"](harmless, Style())
+    assert "1 pending pod was left out of the simulation: it does not fit even now" in RENDERERS["table"](
+        harmless, Style()
+    )
+    assert "left out" not in RENDERERS["brief"](harmless, Style())
 
 
 ZONE = "topology.kubernetes.io/zone"

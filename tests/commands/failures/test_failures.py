@@ -261,7 +261,7 @@ def test_victims_that_fit_nowhere_count() -> None:
     assert (worst.unplaced_displaced, worst.unplaced_evicted) == (0, 1)
     assert worst.reasons[0].evicted_from == {"d/low": "n1"}
     assert [(evicted.pod, evicted.by) for evicted in worst.evicted_pods] == [("d/low", "d/high")]
-    assert "1 displaced pod gets another node, and 1 pod elsewhere is preempted and fits nowhere" in str(report)
+    assert "1 displaced pod gets another node, and 1 pod on another node is preempted and fits nowhere" in str(report)
 
 
 def test_evicted_pods_of_other_nodes_are_counted_once() -> None:
@@ -271,7 +271,9 @@ def test_evicted_pods_of_other_nodes_are_counted_once() -> None:
     report = simulate_failures(Cluster.from_objects(objects))
     worst = report.failures[0]
     assert (worst.name, worst.displaced, worst.unplaced, worst.unplaced_displaced, worst.evicted) == ("a", 2, 2, 1, 1)
-    consequences = "1 of its 2 displaced pods fits nowhere else, and 1 pod elsewhere is preempted and fits nowhere"
+    consequences = (
+        "1 of its 2 displaced pods fits nowhere else, and 1 pod on another node is preempted and fits nowhere"
+    )
     assert worst.consequences == consequences
     plot, *_ = find_plots(build_page(report, Style(plots=True)))
     assert sum(dict(series.points)[plot.places.index("a")] for series in plot.series) == 2
@@ -287,7 +289,7 @@ def test_preempted_pods_without_a_controller_are_lost() -> None:
     ]
     worst = simulate_failures(Cluster.from_objects(objects)).failures[0]
     assert (worst.lost, worst.lost_victims, worst.lost_pods, worst.unplaced) == (1, 1, ("d/alone",), 0)
-    evicted = "1 pod elsewhere is preempted, and 1 pod is lost for good (evicted)"
+    evicted = "1 pod on another node is preempted, and 1 pod is lost for good (preempted)"
     assert worst.consequences == f"1 displaced pod gets another node, {evicted}"
 
 
@@ -408,7 +410,7 @@ def test_failures_are_ranked_by_severity() -> None:
 def test_pending_pods_that_may_take_the_room_first_are_named() -> None:
     report = failures(Cluster.from_objects([*zones(3), build_pod("q", cpu="2"), build_pod("w", cpu="9")]))
     assert (report.pending_left_out.pods, report.pending_left_out.fitting) == (2, ("d/q",))
-    text = "2 pending pods were not simulated, but 1 of them fits now and may take the room first (d/q)"
+    text = "2 pending pods were left out of the simulation, but 1 of them fits now and may take the room first (d/q)"
     for output in ("table", "brief", "markdown", "html"):
         assert text in RENDERERS[output](report, Style(width=200))
     assert failures(Cluster.from_objects(zones(3))).pending_left_out.describe() == ()

@@ -78,7 +78,7 @@ def test_chart_is_simulated_as_rendered_by_helm(run: Run, tmp_path: Path, monkey
     outcome = run("simulate", "--demo", "-f", "chart", "--helm")
     assert outcome.code == 0
     assert outcome.out.startswith(
-        "All scheduled: 1 of 1 pod gets a node. 10 pending pods were not simulated, but 1 of them"
+        "All scheduled: 1 of 1 pod gets a node. 10 pending pods were left out of the simulation, but 1 of them"
     )
 
 

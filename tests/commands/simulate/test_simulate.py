@@ -366,7 +366,8 @@ def test_pods_that_wait_already_are_left_out_and_named() -> None:
     alone = run([*THREE_ZONES, waiting], build_pod("new"))
     assert alone.left_out == 1
     assert " ".join(alone.build_first_line()).endswith(
-        "gets a node. 1 pending pod was not simulated and may take the room first (include it with --pending)"
+        "gets a node. 1 pending pod was left out of the simulation and may take the room first (include it with "
+        "--pending)"
     )
     together = simulate(Cluster.from_objects([*THREE_ZONES, waiting]), [build_pod("new")], pending=True)
     assert (together.left_out, together.placed) == (0, 2)
@@ -375,17 +376,20 @@ def test_pods_that_wait_already_are_left_out_and_named() -> None:
 @pytest.mark.parametrize(
     ("requests", "clause"),
     [
-        (("64",), "1 pending pod was not simulated, and it fits on no node (include it with --pending)"),
-        (("64", "64"), "2 pending pods were not simulated, and none of them fits (include them with --pending)"),
+        (("64",), "1 pending pod was left out of the simulation: it fits on no node (include it with --pending)"),
+        (
+            ("64", "64"),
+            "2 pending pods were left out of the simulation: none of them fits (include them with --pending)",
+        ),
         (
             ("1", "64"),
-            "2 pending pods were not simulated, but 1 of them fits and may take the room first (include them with "
-            "--pending)",
+            "2 pending pods were left out of the simulation, but 1 of them fits and may take the room first (include "
+            "them with --pending)",
         ),
         (
             ("3", "3", "3", "3"),
-            "4 pending pods were not simulated, but 3 of them fit and may take the room first (include them with "
-            "--pending)",
+            "4 pending pods were left out of the simulation, but 3 of them fit and may take the room first (include "
+            "them with --pending)",
         ),
     ],
 )

@@ -18,7 +18,7 @@ def test_all_versions_and_two_versions(run: Run) -> None:
     assert out.startswith("Changes in kube-scheduler from 1.30 to 1.37 that kschedctl replays")
     code, out, err = run("versions", "1.34.1", "1.34.2")
     assert (code, err) == (0, "")
-    assert re.match(r"\d+ differences? from 1.34.1 to 1.34.2\nOnly the differences between kube-scheduler ", out)
+    assert re.match(r"\d+ differences? from 1.34.1 to 1.34.2\nThis list covers only the differences ", out)
     assert "Feature gates" not in out
     assert run("versions", "1.35.1", "1.35").out.startswith("No differences between kube-scheduler 1.35.1 and 1.35")
 

@@ -172,7 +172,7 @@ def test_causes_of_a_group_hold_for_all_its_pods() -> None:
 def test_pod_pinned_to_a_cordoned_node_names_the_node() -> None:
     nodes = [build_node("n1"), build_node("n2", unschedulable=True), build_node("n3")]
     report = explain_pod(*nodes, build_pod("p", nodeSelector={HOSTNAME: "n2"}))
-    assert report.headline == "the only eligible node, n2, is cordoned"
+    assert report.headline == "the only candidate node, n2, is cordoned"
     assert report.advice[0] == Advice("Uncordon", "The pod fits on n2 once it is uncordoned", "n2")
 
 
@@ -272,7 +272,7 @@ def test_daemon_set_pod_on_a_full_node() -> None:
     report = explain_pod(
         build_node("n1"), build_node("n2", cpu="1"), build_node("n3"), build_pod("p", cpu="2", affinity=affinity)
     )
-    assert report.headline == "needs 2 CPUs, but the only eligible node, n2, has 1 of 1 free"
+    assert report.headline == "needs 2 CPUs, but the only candidate node, n2, has 1 of 1 free"
     assert [(e.nodes, e.only) for e in report.eliminations] == [(1, 1), (2, 2)]
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.engine.dry_run_cache import VictimCache
+from kschedctl.scheduler.engine.preemption.budgets import get_budgets
 from kschedctl.scheduler.engine.preemption.candidates import choose_best_candidates
 from kschedctl.scheduler.engine.preemption.dry_run import dry_run
 from kschedctl.scheduler.engine.preemption.victims import LowerPriority
@@ -79,9 +80,13 @@ def list_candidates(cycle: Cycle, selection: LowerPriority) -> list[tuple[int, l
 
 
 def move_random_pod(random: Random, view: Fork, positions: list[int]) -> None:
-    """Add a pod to a node, remove it or nominate it to a node."""
+    """Add a pod to a node, remove it, nominate it to a node, or let its PDB allow one disruption more or less."""
     position, row = random.choice(positions), random.randrange(len(view.nodes))
-    if view.node[position] >= 0:
+    if random.random() < 0.2:
+        budgets = get_budgets(view)
+        record_change = random.choice((budgets.record_evicted_pods, budgets.record_running_pods))
+        record_change([position])  # type: ignore[list-item]
+    elif view.node[position] >= 0:
         view.forget(position)  # type: ignore[arg-type]
     elif random.random() < 0.5:
         view.assume(position, row)  # type: ignore[arg-type]
