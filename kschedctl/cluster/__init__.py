@@ -262,9 +262,11 @@ class Cluster(Objects):
         With `namespace`, only the objects in this namespace matter.
         """
         gap = self.gaps.get(kind)
-        if gap is None or (namespace and gap.namespace == namespace):
+        if gap is None:
             return None
-        return gap
+        # A gap with a namespace means that only the objects of this namespace were read
+        was_namespace_read = bool(namespace) and gap.namespace == namespace
+        return None if was_namespace_read else gap
 
     def gap(self, kind: str, namespace: str = "") -> Gap | None:
         """Return `find_gap` with these arguments. Deprecated since 1.1: call `find_gap`."""
@@ -361,7 +363,7 @@ def _decode_documents(documents: Iterable[JsonObject]) -> _DecodedDocuments:
             if resource:
                 decoded.by_kind.setdefault(OTHER_CUSTOM_RESOURCE, []).append(resource)
         elif not is_read_name(kind, object_at(document, "metadata").get("name")):
-            continue
+            continue  # of kinds such as ConfigMap, only objects of certain names are read
         elif not is_newer_version(kind, version):
             add_converted()
         elif gap := read_newer_version(kind, document, add_converted):

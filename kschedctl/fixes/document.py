@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from kschedctl.api.json_values import Json, JsonObject, object_at
 from kschedctl.api.kinds import KINDS
-from kschedctl.api.objects import PersistentVolumeClaim, Pod, PodSpec, PodTemplateSpec, Struct
+from kschedctl.api.objects import PersistentVolumeClaim, Pod, Struct
 from kschedctl.api.ownership import Owner, find_owner
-from kschedctl.api.workloads import CronJob, get_identity
+from kschedctl.api.workloads import CronJob, get_identity, get_template_spec, replace_template_spec
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.fixes.ranking import QueueResult, RankedFix, get_trial_price
 from kschedctl.fixes.trial.changes import EditedObject, Fix, is_valid_update
@@ -405,24 +405,6 @@ def iter_object_changes(edits: Mapping[ObjectKey, EditedObject]) -> Iterator[dic
                 **recreate_flag,
                 **resize_flag,
             }
-
-
-def get_template_spec(workload: Any) -> PodSpec:
-    """Return the pod spec in the workload's template, or in the Job template of a CronJob. It may be empty."""
-    spec = workload.spec.job_template.spec if isinstance(workload, CronJob) else workload.spec
-    pod_spec: PodSpec = (spec.template or PodTemplateSpec()).spec
-    return pod_spec
-
-
-def replace_template_spec(workload: Any, pod_spec: PodSpec) -> Struct:
-    """Return the workload with `pod_spec` in its pod template. A CronJob's pod template is in its Job template."""
-    if isinstance(workload, CronJob):
-        job = workload.spec.job_template
-        job_spec = replace(job.spec, template=replace(job.spec.template, spec=pod_spec))
-        return replace(workload, spec=replace(workload.spec, job_template=replace(job, spec=job_spec)))
-    template = replace(workload.spec.template or PodTemplateSpec(), spec=pod_spec)
-    changed: Struct = replace(workload, spec=replace(workload.spec, template=template))
-    return changed
 
 
 SET_AT_ADMISSION = ("priority", "preemptionPolicy")

@@ -379,7 +379,7 @@ def find_affected_pods(
             return True
         if any(_may_repel(departing, info) for departing in changes.departing):
             return True
-        return room.may_fit(simulation.framework(position), info)
+        return room.may_fit(simulation.find_framework(position), info)
 
     def is_affected(position: Position) -> bool:
         """Return whether the pod shares a claim with a waiting pod, depends on other pods, or may get a node."""
@@ -496,7 +496,7 @@ def estimate_nodes_needed(trial: RemedyTrial) -> int:
     for position in pods_ahead:
         number = int(view.pods.info[position])
         info = view.pods.infos[number]
-        framework = simulation.framework(position)
+        framework = simulation.find_framework(position)
         if not _may_accept(framework, info, view, added_rows, view.allocatable[added_rows]):
             continue
         if not _reserve_on_first_fit(nodes, view.requests[number]):

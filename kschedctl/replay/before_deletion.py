@@ -84,26 +84,33 @@ class LostPods(NamedTuple):
 def sort_lost_pods(shared: SharedCluster, is_lost_node: Bools, recreated: Sequence[Position]) -> LostPods:
     """Sort the pods on the lost nodes by what happens to them before the nodes are deleted.
 
-    `is_lost_node` is a mask (N,). `recreated` are the pods that controllers recreate sooner or later.
+    `is_lost_node` is a mask (N,). `recreated` are the pods that controllers recreate sooner or later. A recreated pod
+    that is late for several reasons counts for one of them only: first because evictions are stopped, then because the
+    pod is not deleted.
     """
     view = shared.scheduler.view
-    kinds = shared.get_cached(_find_pod_kinds)
-    lost_pods = _find_pods_on(view, is_lost_node)
-    is_kept_node = _find_nodes_without_evictions(shared, is_lost_node)
-    is_kept = kinds.tolerates_loss[view.pods.info[lost_pods]] | is_kept_node[view.node[lost_pods]]
-    is_terminating = view.pods.terminating[view.pods.info[lost_pods]]
+    kinds = shared.get_cached(_classify_pod_infos)
+    is_node_without_evictions = _find_nodes_without_evictions(shared, is_lost_node)
 
-    positions = np.array(recreated, np.int64)
-    infos = view.pods.info[positions]
-    is_stopped = is_kept_node[view.node[positions]]
-    is_tolerating = ~is_stopped & kinds.tolerates_loss[infos]
-    waits = ~is_stopped & ~is_tolerating & kinds.is_replaced_after_end[infos]
+    # The pods that are deleted, out of all pods on the lost nodes
+    lost_pods = _find_pods_on(view, is_lost_node)
+    info_of_lost = view.pods.info[lost_pods]
+    keeps_running = kinds.tolerates_loss[info_of_lost] | is_node_without_evictions[view.node[lost_pods]]
+    is_terminating = view.pods.terminating[info_of_lost]
+    deleted_pods = lost_pods[~keeps_running & ~is_terminating]
+
+    # The reason for which each recreated pod is late, if there is one
+    recreated_pods = np.array(recreated, np.int64)
+    info_of_recreated = view.pods.info[recreated_pods]
+    is_eviction_stopped = is_node_without_evictions[view.node[recreated_pods]]
+    is_tolerating = ~is_eviction_stopped & kinds.tolerates_loss[info_of_recreated]
+    is_awaited = ~is_eviction_stopped & ~is_tolerating & kinds.is_replaced_after_end[info_of_recreated]
     late_by_reason = {
-        LateReason.CONTROLLER_WAITS: _select(positions, waits),
-        LateReason.NOT_DELETED: _select(positions, is_tolerating),
-        LateReason.EVICTIONS_STOPPED: _select(positions, is_stopped),
+        LateReason.CONTROLLER_WAITS: _select(recreated_pods, is_awaited),
+        LateReason.NOT_DELETED: _select(recreated_pods, is_tolerating),
+        LateReason.EVICTIONS_STOPPED: _select(recreated_pods, is_eviction_stopped),
     }
-    return LostPods(is_lost_node, lost_pods[~is_kept & ~is_terminating], late_by_reason)
+    return LostPods(is_lost_node, deleted_pods, late_by_reason)
 
 
 def _select(positions: Rows, mask: Bools) -> list[Position]:
@@ -139,7 +146,7 @@ class _PodKinds(NamedTuple):
     """The pods that use a ResourceClaim which their replacements use as well, so that its devices stay allocated."""
 
 
-def _find_pod_kinds(shared: SharedCluster) -> _PodKinds:
+def _classify_pod_infos(shared: SharedCluster) -> _PodKinds:
     """Return masks over the PodInfos of the cluster that say what happens to pods on unreachable nodes."""
     view = shared.scheduler.view
     waiting_jobs = find_jobs_awaiting_termination(view.cluster)
@@ -153,15 +160,16 @@ def _find_pod_kinds(shared: SharedCluster) -> _PodKinds:
         return controller.kind == "StatefulSet" or is_of_waiting_job
 
     return _PodKinds(
-        view.pods.where(lambda info: _tolerates_loss(info.pod)),
-        view.pods.where(is_replaced_after_end),
-        view.pods.where(_uses_shared_device_claim),
+        tolerates_loss=view.pods.where(lambda info: _tolerates_loss(info.pod)),
+        is_replaced_after_end=view.pods.where(is_replaced_after_end),
+        keeps_devices=view.pods.where(_uses_shared_device_claim),
     )
 
 
 def _tolerates_loss(pod: Pod) -> bool:
     """Return whether the pod tolerates an unreachable node for ever. Only the first toleration of the taint counts."""
-    toleration = next((each for each in pod.spec.tolerations if tolerates(each, NO_EXECUTE)), None)
+    tolerations = (toleration for toleration in pod.spec.tolerations if tolerates(toleration, NO_EXECUTE))
+    toleration = next(tolerations, None)
     return toleration is not None and toleration.toleration_seconds is None
 
 
@@ -244,16 +252,18 @@ def _report_late_pods(
 
     Pods that `waiting` already reports are left out.
     """
-    late = lost_pods.late
     placed = [outcome.position for outcome in outcomes if outcome.row >= 0]
-    is_placed = frozenset(placed)
+    placed_set = frozenset(placed)
     late_by_reason = {
-        reason: [position for position in positions if position in is_placed]
+        reason: [position for position in positions if position in placed_set]
         for reason, positions in lost_pods.late_by_reason.items()
     }
-    lingering = frozenset(lost_pods.deleted.tolist())
-    started = [position for position in placed if position in lingering and position not in late]
-    late_by_reason[LateReason.VOLUME_ATTACHED] = find_pods_with_attached_volumes(view, started)
+
+    # Replacements of deleted pods get a node early, but may have to wait for a volume of the old pod
+    late, deleted = lost_pods.late, frozenset(lost_pods.deleted.tolist())
+    placed_early = [position for position in placed if position in deleted and position not in late]
+    late_by_reason[LateReason.VOLUME_ATTACHED] = find_pods_with_attached_volumes(view, placed_early)
+
     waiting_keys = {pod for group in waiting for pod in group.pods}
     reports = []
     for reason, positions in late_by_reason.items():
@@ -315,22 +325,25 @@ def find_waiting_pods(
     """
     late = lost.late
     placed_in_the_end = [outcome.position for outcome in outcomes if outcome.row >= 0]
-    placed = [position for position in placed_in_the_end if position not in late]
-    # Pods that fit nowhere in the end make no difference, unless they stay on their nodes before
+    placed_early = [position for position in placed_in_the_end if position not in late]
+    # Late pods that fit nowhere in the end make no difference, unless they stay on their nodes before
     terminating = lost.late_by_reason[LateReason.CONTROLLER_WAITS]
-    differing = (late - frozenset(terminating)) | late.intersection(placed_in_the_end)
-    rules = _find_rules_that_matter(shared, lost, placed, differing)
+    late_pods_that_matter = (late - frozenset(terminating)) | late.intersection(placed_in_the_end)
+    rules = _find_rules_that_matter(shared, lost, placed_early, late_pods_that_matter)
     if not rules:
         return ()
-    counts_terminating = not rules <= {WaitingRule.SPREAD, WaitingRule.LATE_PODS} or _affect_scores(shared, lost)
-    stage = shared.get_cached(_build_stage_with_stand_ins) if counts_terminating else _WHOLE_CLUSTER
-    simulation = _start_simulation(shared, stage, lost, placed, seed)
+
+    # Replay the time before the deletion, with stand-ins for Terminating pods only if these can matter
+    need_stand_ins = not rules <= {WaitingRule.SPREAD, WaitingRule.LATE_PODS} or _affect_scores(shared, lost)
+    stage = shared.get_cached(_build_stage_with_stand_ins) if need_stand_ins else _WHOLE_CLUSTER
+    simulation = _start_simulation(shared, stage, lost, placed_early, seed)
     early = [stage.find_position(position) for position in recreated if position not in late]
     simulation.gone.difference_update(early)
     early_outcomes = schedule_victims(simulation, simulation.schedule(early))
     if simulation.interrupted:
         raise KeyboardInterrupt
 
+    # Group the pods that fit nowhere then, but get a node later. Positions differ between the two clusters.
     get_key = simulation.view.pods.objects.get_key
     get_shared_key = shared.scheduler.view.pods.objects.get_key
     unplaced_later = {get_shared_key(outcome.position) for outcome in outcomes if outcome.row < 0}
@@ -433,7 +446,9 @@ def _find_rules_that_matter(
     def matches_late_pods(demands: _Demands) -> bool:
         """Return whether spreading would count pods that are not replaced yet."""
         namespaces = frozenset((demands.namespace,))
-        return any(view.pods.match_infos(each, namespaces)[late_infos].any() for each in demands.spread_selectors)
+        return any(
+            view.pods.match_infos(selector, namespaces)[late_infos].any() for selector in demands.spread_selectors
+        )
 
     domains = _LostDomains(view, lost.is_lost_node)
 
@@ -607,7 +622,7 @@ def _start_simulation(
 
     # Devices of claims that replacements use as well stay allocated
     simulation = Simulation(scheduler, view, seed=seed, sampling=shared.sampling)
-    kinds = shared.get_cached(_find_pod_kinds)
+    kinds = shared.get_cached(_classify_pod_infos)
     keeps_devices = kinds.keeps_devices[shared.scheduler.view.pods.info[lost.deleted]]
     simulation.remove([stage.find_position(position) for position in _select(lost.deleted, ~keeps_devices)])
     for position in map(stage.find_position, _select(lost.deleted, keeps_devices)):

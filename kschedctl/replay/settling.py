@@ -83,9 +83,9 @@ def settle_simulation(simulation: Simulation) -> SettledCluster:
 
 
 def find_pending_left_out(scheduler: Scheduler) -> PendingLeftOut:
-    """Return the pending pods of a scheduler's cluster, and those that get a node there if nothing else changes.
+    """Count the pending pods of a scheduler's cluster, and list those that get a node there if nothing else changes.
 
-    The latter are not known if extenders would have to be called for all of them, or if the user interrupts.
+    The list is None if extenders would have to be called for all of these pods, or if the user interrupts.
     """
     simulation = enable_pod_recreation(Simulation(scheduler))
     pending = find_pods_still_pending(simulation)

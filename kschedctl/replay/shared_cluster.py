@@ -87,7 +87,7 @@ def build_cluster_basis(
     queue_sorts: list[str] = []
     for scheduler in schedulers:
         for name in scheduler.configuration.profiles:
-            framework = scheduler.framework(name)
+            framework = scheduler.find_framework(name)
             if framework is not None:
                 not_replayed += find_unreplayed_parts(framework)
         queue_sorts += _iter_unreplayed_queue_sorts(scheduler)

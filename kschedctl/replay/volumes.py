@@ -56,9 +56,10 @@ def _iter_pinned_volumes(view: Fork, rows: Rows, position: Position) -> Iterator
 
 
 def explain_confining_volume(view: Fork, pod: Pod) -> str:
-    """Return a clause on the first bound volume of the pod that can be used only from some nodes, or "" without one.
+    """Return a clause that says why room on other nodes does not help the pod: it has a volume for some nodes only.
 
-    Room on the other nodes does not help the pod.
+    The first such bound volume counts. A volume that no node can use counts only if its zone, or the like, is known.
+    Return "" if there is no such volume.
     """
     for _, volume in _iter_bound_volumes(view, pod):
         rows = get_listers(view).topology.find_reachable_rows(volume.spec.node_affinity).tolist()

@@ -41,7 +41,7 @@ def no_full_cycles() -> Iterator[None]:
 
 
 def framework(scheduler: Scheduler) -> Framework:
-    found = scheduler.framework("default-scheduler")
+    found = scheduler.find_framework("default-scheduler")
     assert found is not None
     return found
 

@@ -102,7 +102,7 @@ class ClusterSnapshot:
         """
         # Without a configuration, the scheduler has only the default profile
         scheduler = Scheduler(replace(cluster, configuration=None))
-        framework = scheduler.framework(DEFAULT_SCHEDULER_NAME)
+        framework = scheduler.find_framework(DEFAULT_SCHEDULER_NAME)
         assert framework is not None
         # Take the nodes out of the cluster only: the view keeps the rows of all nodes, so that they can be added later.
         view = scheduler.view.with_changes(replace(cluster, nodes=()))
@@ -220,15 +220,13 @@ class ClusterSnapshot:
         pre_filter, filtered = self._run_filters(position)
         if filtered is None:
             return ""
-        if self.find_rejection(position, row) is None:
-            return None
         view, rows = self._get_current_view()
         view_row = int(rows[row])
         if pre_filter.node_names is not None and view.nodes.names[view_row] not in pre_filter.node_names:
             return OTHER_NODES
         first_plugin = filtered.first[view_row]
         if first_plugin < 0:  # no filter rejects the pod there
-            return ""
+            return None
         verdict = filtered.verdicts[filtered.order[first_plugin]]
         texts = []
         for rejection in verdict.rejections:

@@ -119,9 +119,9 @@ def _mark_long_unschedulable(pod: Pod) -> Pod:
 
 def _iter_new_nodes(template: NodeTemplate, group: str, cluster: Cluster, count: int) -> Iterator[NodeTemplate]:
     """Yield ``count`` ready nodes like the template, with their pods and with names that no node has yet."""
-    taken = {node.metadata.name for node in cluster.nodes}
-    candidates = (f"{group}-new-{number}" for number in range(1, len(taken) + count + 1))
-    free_names = (name for name in candidates if name not in taken)
+    existing_names = {node.metadata.name for node in cluster.nodes}
+    candidates = (f"{group}-new-{number}" for number in range(1, len(existing_names) + count + 1))
+    free_names = (name for name in candidates if name not in existing_names)
     for name in islice(free_names, count):
         node, pods = copy_template(template, name)
         labels = {key: value for key, value in node.metadata.labels.items() if key != TEMPLATE_LABEL}

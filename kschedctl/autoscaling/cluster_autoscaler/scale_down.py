@@ -411,15 +411,15 @@ class ScaleDownPlan:
         # Nodes of other groups are taken one by one.
         for name, nodes in empty_by_group.items():
             if name not in atomic_groups:
-                taken = nodes[: max(remaining, 0)]
-                chosen_empty += taken
-                remaining -= len(taken)
+                chosen = nodes[: max(remaining, 0)]
+                chosen_empty += chosen
+                remaining -= len(chosen)
         remaining_drains = min(remaining, remaining_drains)
         for name, nodes in drained_by_group.items():
             if name not in atomic_groups:
-                taken = nodes[: max(remaining_drains, 0)]
-                chosen_drained += taken
-                remaining_drains -= len(taken)
+                chosen = nodes[: max(remaining_drains, 0)]
+                chosen_drained += chosen
+                remaining_drains -= len(chosen)
         return RemovedNodes(tuple(chosen_empty), tuple(chosen_drained))
 
     def _group_names_by_node_group(self, names: Iterable[str]) -> dict[str, list[str]]:

@@ -212,7 +212,7 @@ class ScaleUpRun:
         progress over the groups.
         """
         self.groups = group_equivalent_pods(pods)
-        growable = list(self._iter_growable_groups())
+        growable = self._select_growable_groups()
         for group in growable:
             self._try_pods_on_template(self.groups, group)
 
@@ -247,14 +247,16 @@ class ScaleUpRun:
         group_by_node = {node_name: group.id for node_name, group in loop.groups.of_node.items()}
         return ResourceTracker.build_scale_up_tracker(loop.options, nodes, group_by_node)
 
-    def _iter_growable_groups(self) -> Iterable[AutoscaledGroup]:
-        """Yield the groups that may grow, and record in ``skipped`` why the other groups may not."""
+    def _select_growable_groups(self) -> list[AutoscaledGroup]:
+        """Return the groups that may grow, and record in ``skipped`` why the other groups may not."""
+        growable = []
         for group in self.loop.groups.all:
             reason = self._find_skip_reason(group)
             if reason:
                 self.skipped[group.id] = (reason,)
             else:
-                yield group
+                growable.append(group)
+        return growable
 
     def _find_skip_reason(self, group: AutoscaledGroup) -> str:
         """Return why a group may not grow, or "" if it may."""
@@ -335,13 +337,17 @@ class ScaleUpRun:
         Groups that may not grow are included, and groups without a template are left out.
         """
         equivalence_groups = group_equivalent_pods(pods)
-        counts = {}
-        for group in self.loop.groups.all:
-            if group.id in self.loop.templates:
-                self._try_pods_on_template(equivalence_groups, group)
-                accepted = [pods for pods in equivalence_groups if group.id in pods.accepting_groups]
-                counts[group.id] = sum(len(pods.pods) for pods in accepted)
-        return counts
+        node_groups = [group for group in self.loop.groups.all if group.id in self.loop.templates]
+        for node_group in node_groups:
+            self._try_pods_on_template(equivalence_groups, node_group)  # records the groups that accept the pods
+        return {
+            node_group.id: sum(
+                len(equivalents.pods)
+                for equivalents in equivalence_groups
+                if node_group.id in equivalents.accepting_groups
+            )
+            for node_group in node_groups
+        }
 
     def _try_pods_on_template(self, groups: Iterable[EquivalenceGroup], group: AutoscaledGroup) -> None:
         """Record in each equivalence group whether a new node of the node group accepts its first pod."""

@@ -128,7 +128,7 @@ class CandidateSearch:
             return None
 
         type_index = columns.row_by_name.get(state.labels.get(INSTANCE_TYPE, ""))
-        type = columns.types[type_index] if type_index is not None else None
+        instance_type = columns.types[type_index] if type_index is not None else None
         pods = [pod for pod in state.bound if is_reschedulable(pod)]
         eviction_cost = sum(map(compute_eviction_cost, state.bound), 0.0)
         return NodeCandidate(
@@ -136,9 +136,9 @@ class CandidateSearch:
             state.node,
             state.claim,
             pool=pool,
-            type=type,
+            type=instance_type,
             pods=pods,
-            price=get_offered_price(state.labels, type),
+            price=get_offered_price(state.labels, instance_type),
             move_cost=BASE_COST + sum((max(0.0, compute_eviction_cost(pod)) for pod in pods), 0.0),
             disruption_cost=eviction_cost * self._compute_remaining_lifetime(state.claim),
         )

@@ -105,7 +105,7 @@ def _find_obstacle(scheduler: Scheduler, row: int, pod: Pod) -> str:
     Preemption is not tried, and extenders are not called.
     """
     stored = scheduler.view.build_stored_pod(pod)
-    framework = scheduler.framework(stored.spec.scheduler_name)
+    framework = scheduler.find_framework(stored.spec.scheduler_name)
     if framework is None:
         return f'no scheduler profile is named "{stored.spec.scheduler_name}"'
     cycle = scheduler.run_cycle(framework.without_extenders(), stored)

@@ -38,7 +38,6 @@ from kschedctl.replay.node_drain import (
     NodeDrain,
     compute_unplaced_spreads,
     count_always_unplaced_pods,
-    count_running_pods,
     find_eviction_harms,
     iter_moved_pods,
     iter_pod_homes,
@@ -263,7 +262,7 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
         in_no_order=always_unplaced,
         blocked=blocked,
         delayed=tuple(node_drain.report_delayed_pods()),
-        **find_eviction_harms(cluster, evicted_pods, count_running_pods(cluster), lost)._asdict(),
+        **find_eviction_harms(cluster, evicted_pods, lost)._asdict(),
         evicted=evicted,
         lost=tuple(lost),
         without_controller=tuple(
@@ -333,14 +332,14 @@ def _choose_budget_fixes(shared: _CordonedNodes, blocked_pods: Sequence[str]) ->
 
 
 def _is_terminating(pod: Pod) -> bool:
-    """Return whether the pod is being deleted, so that a drain waits for it without evicting it."""
+    """Return whether the pod is being deleted, so a drain waits for it without evicting it."""
     return pod.metadata.deletion_timestamp is not None
 
 
 def _find_nominated_pods(simulation: Simulation, nodes: Sequence[str]) -> tuple[str, ...]:
     """Return the pending pods for which preemption reserved one of these nodes."""
     view = simulation.view
-    pods = (view.pods.objects[position] for position in view.pods.nominations if not view.has_node(position))
+    pods = (view.pods.objects[position] for position in view.pods.nominated_positions if not view.has_node(position))
     return tuple(pod.key for pod in pods if pod.status.nominated_node_name in nodes)
 
 

@@ -130,11 +130,11 @@ def _find_unbound_members(cluster: Cluster, group: Reference, default_namespace:
     return [
         pod
         for pod in cluster.unbound_pods()
-        if pod.metadata.namespace == namespace and group.name in _find_group_names(pod) and not pod.terminated
+        if pod.metadata.namespace == namespace and group.name in _find_gang_names(pod) and not pod.terminated
     ]
 
 
-def _find_group_names(pod: Pod) -> set[str]:
+def _find_gang_names(pod: Pod) -> set[str]:
     """Return the names of the pod's PodGroup and of its gangs in other projects, such as Volcano."""
     names = {key.name for key in find_gangs(pod)}
     group = pod.spec.scheduling_group

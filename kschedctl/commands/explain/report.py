@@ -170,12 +170,12 @@ class Cause(Document, frozen=True):
         )
 
     def build_scope(self, nodes: int) -> CauseScope:
-        """Say how many nodes the cause applies to, and name one: the closest, or an example if no node is eligible.
+        """Describe how many nodes the cause applies to, and name one: the closest, or an example if none is eligible.
 
         `nodes` is the number of nodes in the cluster. The texts are empty if the cause is not about nodes.
 
         >>> Cause("", "Insufficient cpu", 9, 9, "w4").build_scope(12).text
-        ' (rules out all 9 eligible nodes; closest to fitting: w4)'
+        ' (rules out all 9 candidate nodes; closest to fitting: w4)'
         """
         if not self.nearest:
             return CauseScope("", "", "")
@@ -193,9 +193,9 @@ class Cause(Document, frozen=True):
         share_text = f" (rules out {share})" if share and not is_only_eligible_node else ""
         return CauseScope(
             self.nearest,
-            f" ({text})",
-            share_text,
-            not self.within,
+            text=f" ({text})",
+            share=share_text,
+            is_example=not self.within,
             is_only_node=nodes == 1,
             is_only_eligible_node=is_only_eligible_node,
             nodes=share,
@@ -390,7 +390,7 @@ class PreemptionReport(Document, frozen=True):
         if self.victims_without_node is None:
             return ""
         homeless = sum(pod in self.victims_without_node for pod in self.chosen_victims)
-        return f", {_describe_fate(len(self.chosen_victims), homeless)}"
+        return f", {_describe_fate_of_evicted_pods(len(self.chosen_victims), homeless)}"
 
     @property
     def preemption_clause(self) -> str:
@@ -494,18 +494,18 @@ class ReplicaCount(Document, frozen=True):
         evicted, homeless = len(self.victims), len(self.victims_without_node)
         names = first_few(self.victims)
         victims = names if evicted == 1 else f"{evicted:,} running pods ({names})"
-        text = f"{victims}, {_describe_fate(evicted, homeless)}"
+        text = f"{victims}, {_describe_fate_of_evicted_pods(evicted, homeless)}"
         if 0 < homeless < evicted:
             text = f"{text} ({first_few(self.victims_without_node)})"
         return f"{text}, so that {describe_failing_jobs(self.failed_jobs)}" if self.failed_jobs else text
 
 
-def _describe_fate(evicted: int, homeless: int) -> str:
+def _describe_fate_of_evicted_pods(evicted: int, homeless: int) -> str:
     """Describe in a relative clause how many of the evicted pods get no other node.
 
-    >>> _describe_fate(1, 0), _describe_fate(2, 2)
+    >>> _describe_fate_of_evicted_pods(1, 0), _describe_fate_of_evicted_pods(2, 2)
     ('which gets another node', 'none of which gets another node')
-    >>> _describe_fate(3, 1)
+    >>> _describe_fate_of_evicted_pods(3, 1)
     '1 of which gets no other node'
     """
     if not homeless:
@@ -701,7 +701,7 @@ class Explanation(_ExtenderPart, frozen=True):
 
     @property
     def headline_lists_causes(self) -> bool:
-        """True if the headline is just the list of causes, so that a page may show the causes one by one instead.
+        """True if the headline is just the list of causes, so a page may show the causes one by one instead.
 
         A headline about the pod's group, preemption under way or a missing StorageClass is not.
         """
@@ -780,7 +780,7 @@ class Explanation(_ExtenderPart, frozen=True):
 
     @property
     def gets_new_node(self) -> bool:
-        """True if an autoscaler would launch a node for the pod, so that waiting is enough."""
+        """True if an autoscaler would launch a node for the pod, so waiting is enough."""
         return self.new_node is not None and self.new_node.gets_node
 
     @property
@@ -895,7 +895,7 @@ class Explanations(Report, frozen=True):
             return ""
         pods = counted(len(evicted), "running pod")
         verb = agreeing(len(evicted), "is", "are")
-        return f"; {pods} {verb} evicted, {_describe_fate(len(evicted), len(homeless))}"
+        return f"; {pods} {verb} evicted, {_describe_fate_of_evicted_pods(len(evicted), len(homeless))}"
 
     def extend_summary(self, summary: Summary) -> Summary:
         """Add the headline of each pod's explanation, and the fixes for pods without a node, to the summary."""

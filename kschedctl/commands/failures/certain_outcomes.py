@@ -89,7 +89,7 @@ def find_certain_outcomes(
         kind = kinds.find_kind(position, number)
         if kind is None:
             return None
-        simulation.framework(position)  # records what is unknown about the profile, as a replay does
+        simulation.find_framework(position)  # records what is unknown about the profile, as a replay does
         if kind.fits is None:
             if not _is_rejected_for_good(kind, simulation.arriving(position), view):
                 return None
@@ -206,7 +206,7 @@ class _Kinds:
         Raises PluginError if a plugin fails, and SelectorError if a selector is invalid.
         """
         simulation = self._simulation
-        framework = simulation.framework(position)
+        framework = simulation.find_framework(position)
         if framework is None or not self._is_tried_alone(framework, position):
             return None
         info = simulation.get_shared_incoming_info(position)

@@ -195,10 +195,10 @@ def _count_left_out_pods_that_fit(shared: PreparedCluster) -> int | None:
 def _add_objects_waiting_elsewhere(
     report: reports.SimulationReport, shared: PreparedCluster, *, new_only: bool
 ) -> reports.SimulationReport:
-    """Return the report with workloads that wait for other components, and the flavors in which Kueue admits workloads.
+    """Add to the report the workloads that wait for other components, and Kueue's flavors for admitted workloads.
 
     Workloads in Kueue's queues come first. `new_only` leaves out workloads that the cluster already had. The report
-    becomes undecided if the state of a workload is unknown, unless something else is certainly bad.
+    becomes undecided if the state of a workload is unknown, unless the verdict is bad whatever the state is.
     """
     queued = {entry.resource: entry for entry in shared.queued}
     waiting = list(queued.values())
@@ -207,13 +207,14 @@ def _add_objects_waiting_elsewhere(
         if entry.resource not in queued and not is_left_out:
             waiting.append(entry)
     entries = tuple(waiting)
-    is_certainly_bad = has_unadmitted(entries) or (not report.good and not report.undecided)
-    may_be_undecided = report.undecided or has_unchecked_objects(entries)
+    has_doubts = report.undecided or has_unchecked_objects(entries)
+    some_pod_certainly_fails = not report.good and not report.undecided
+    is_certainly_bad = some_pod_certainly_fails or has_unadmitted(entries)
     return replace(
         report,
         waiting_elsewhere=entries,
         admitted=dict(shared.flavors),
-        undecided=may_be_undecided and not is_certainly_bad,
+        undecided=has_doubts and not is_certainly_bad,
     )
 
 
@@ -305,7 +306,8 @@ def _list_pods_evicted_for_waiting_pods(evicted: Iterable[EvictedPod], waiting_p
 def _find_violated_budgets(cluster: Cluster, evicted: Iterable[EvictedPod]) -> dict[str, int]:
     """Return the PodDisruptionBudgets that the evictions violate.
 
-    Keys are `namespace/name`, and values are the numbers of disruptions that each budget allows now.
+    Keys are `namespace/name`, and values are the numbers of disruptions that each budget allows now. Budgets that are
+    not in the cluster are left out.
     """
     pods_by_budget: dict[str, set[str]] = {}
     for eviction in select_displaced_pods(evicted):
@@ -315,11 +317,12 @@ def _find_violated_budgets(cluster: Cluster, evicted: Iterable[EvictedPod]) -> d
         f"{budget.metadata.namespace}/{budget.metadata.name}": budget.status.disruptions_allowed
         for budget in cluster.pod_disruption_budgets
     }
-    return {
-        name: allowed_by_budget[name]
-        for name, pods in sorted(pods_by_budget.items())
-        if len(pods) > allowed_by_budget.get(name, len(pods))
-    }
+    violated = {}
+    for name, pods in sorted(pods_by_budget.items()):
+        allowed = allowed_by_budget.get(name)
+        if allowed is not None and len(pods) > allowed:
+            violated[name] = allowed
+    return violated
 
 
 def _iter_workload_outages(simulation: Simulation, evicted: Iterable[EvictedPod]) -> Iterator[str]:
@@ -353,7 +356,7 @@ def _find_waiting_pods(shared: PreparedCluster) -> frozenset[str]:
 def _add_simulated_growth(
     report: reports.SimulationReport, shared: PreparedCluster, simulation: Simulation
 ) -> reports.SimulationReport:
-    """Add the nodes that the autoscaler would create for pods without a node to the report.
+    """Add to the report the nodes that the autoscaler would create for the pods without a node.
 
     The report becomes undecided if the simulated growth is in doubt. Return the report unchanged if there is no
     autoscaler, if all pods have a node, or if the user interrupted the simulation.
@@ -483,12 +486,12 @@ def _find_rollout_fixes(
     if shared.admissions is None:
         return ()
 
-    def redeploy(changes: Sequence[WorkloadChange], admissions: Admissions) -> Sequence[Rollout]:
+    def carry_out_other_changes(changes: Sequence[WorkloadChange], admissions: Admissions) -> Sequence[Rollout]:
         """Carry out other changes and return their rollouts."""
         changed_cluster = dataclasses.replace(shared, changes=changes, admissions=admissions)
         return carry_out_changes(changed_cluster, seed).rollouts
 
-    return tuple(iter_rollout_fixes(index, rollouts, shared.admissions, redeploy))
+    return tuple(iter_rollout_fixes(index, rollouts, shared.admissions, carry_out_other_changes))
 
 
 def _build_workload_placement(rollout: Rollout, simulation: Simulation) -> reports.WorkloadPlacement:
@@ -560,7 +563,7 @@ def prepare_simulation(
     denied = admissions.admit_all(workloads, changes) if admitted_workloads and not rollout else []
 
     # Replace the old pods by the new ones
-    cluster_pods_waiting = [pod for pod in cluster.unbound_pods() if not _is_leaving(pod)]
+    cluster_pods_waiting = [pod for pod in cluster.unbound_pods() if not _is_terminated_or_terminating(pod)]
     cluster = _update_quotas(cluster, admissions, creation, changes)
     removed = {(pod.metadata.namespace, pod.metadata.name): None for change in changes for pod in change.removed}
     arriving = [pod for change in changes for pod in (*rename_replaced_pods(change), *change.new)]
@@ -696,7 +699,7 @@ def _iter_assumptions(cluster: Cluster, creation: Creation) -> Iterator[str]:
     yield from map(str, creation.notes)
 
 
-def _is_leaving(pod: Pod) -> bool:
+def _is_terminated_or_terminating(pod: Pod) -> bool:
     """Return whether the pod has terminated or is being deleted."""
     return pod.terminated or pod.metadata.deletion_timestamp is not None
 

@@ -427,7 +427,7 @@ class ScenarioRun:
         )
 
 
-def _add_cause(change: PodChange, view: Fork) -> PodChange:
+def _add_volume_cause(change: PodChange, view: Fork) -> PodChange:
     """Return the change with a cause if one of the pod's volumes can be used only from some nodes.
 
     Only the change of a newly pending pod gets a cause.
@@ -678,7 +678,7 @@ def _add_messages_and_causes(
         first, second = question.build_clusters()
         versions = TwoVersions(first, second, question.list_version_changes())
         # For a pod that gets a node only under one version, it does not matter which node that is.
-        coarsely = {change.pod for change in report.changes if change.change in CHANGES_OF_VERDICT}
+        compared_by_verdict = {change.pod for change in report.changes if change.change in CHANGES_OF_VERDICT}
 
         def replay(names: Names) -> OutcomeLookup:
             """Run the scenario under the second version with these changes reverted, and return the pods' outcomes."""
@@ -686,9 +686,10 @@ def _add_messages_and_causes(
             settled = _run_scenario(question, seed, start.settled, NO_PROGRESS).settled
             if settled.interrupted:
                 raise KeyboardInterrupt
-            return collect_outcomes(settled, coarsely).get
+            return collect_outcomes(settled, compared_by_verdict).get
 
-        search = CauseSearch(versions.describe_changes(), collect_outcomes(before, coarsely), replay)
+        outcomes_before = collect_outcomes(before, compared_by_verdict)
+        search = CauseSearch(versions.describe_changes(), outcomes_before, replay)
         causes_by_pod = find_causes_by_pod(pods, search, progress.begin("Causes", len(pods)))
         report = replace(report, interrupted=len(causes_by_pod) < len(pods))
     changes = tuple(replace(change, because=causes_by_pod.get(change.pod, ())) for change in report.changes)
@@ -795,7 +796,7 @@ def _build_what_if_report(question: Question, seed: int, before: SettledCluster,
     changes = tuple(iter_pod_changes(before, after, scheduler_before.view.objects, restarted))
     created = _collect_created_pods(question, changes, before, run)
     scheduler_after = Scheduler(after.cluster, question.call_extender)
-    changes = tuple(_add_cause(change, scheduler_after.view) for change in changes)
+    changes = tuple(_add_volume_cause(change, scheduler_after.view) for change in changes)
     newly_pending = (change.pod for change in changes if change.change == "NewlyPending")
     explained_kinds = 0 if after.interrupted else question.in_full.get(seed, 0)
 

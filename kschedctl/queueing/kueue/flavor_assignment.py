@@ -199,42 +199,49 @@ class FlavorAssigner:
 
         Return whether every pod set that requests resources got flavors and there was no error.
         """
-        requests = sum_requests(member.assignment.requests for member in group)
-        choices: dict[str, FlavorChoice] = {}
-        for member in group:
-            choices |= member.assignment.flavors
-
-        # Find the flavors of a resource group for its first resource, unless they were kept from before
-        reasons: list[str] = []
-        error = ""
-        attempts: dict[str, FlavorAttempt] = {}
-        for resource, amount in requests.items():
-            has_flavor = resource in choices
-            is_covered = self.queue.settings.find_resource_group(resource) is not None
-            needs_no_flavor = not is_covered and (amount == 0 or self.ignores_undeclared)
-            if has_flavor or needs_no_flavor:
-                continue
-            indexes = [member.index for member in group]
-            search = self._find_best_flavor(indexes, requests, resource, assignment.quota)
-            self._merge_flavor_attempts(attempts, search.attempts, resource)
-            if search.error or not search.choices:
-                # One resource without a flavor makes the whole group of pod sets fail
-                choices, reasons, error = {}, list(search.reasons), search.error
-                break
-            choices |= search.choices
-            reasons += search.reasons
+        search = self._find_flavors_of_group(group, assignment.quota)
 
         # Each pod set gets the flavors of its resources, but the reasons and attempts of the whole group
         is_complete = True
         for member in group:
             pod_set = member.assignment
-            pod_set.flavors = self._select_flavor_choices(member, choices)
-            pod_set.reasons, pod_set.error = list(reasons), error
-            pod_set.attempts = [attempts[flavor] for flavor in sorted(attempts)]
+            pod_set.flavors = self._select_flavor_choices(member, search.choices)
+            pod_set.reasons, pod_set.error = list(search.reasons), search.error
+            pod_set.attempts = list(search.attempts)
             assignment.add_pod_set(pod_set, pod_set.requests)
-            if error or (pod_set.requests and not pod_set.flavors):
+            if search.error or (pod_set.requests and not pod_set.flavors):
                 is_complete = False
         return is_complete
+
+    def _find_flavors_of_group(self, group: Sequence[_GroupPodSet], assumed: Usage) -> _FlavorSearch:
+        """Find flavors for all resources that a group of pod sets requests, and return them with all attempts.
+
+        If a resource has no suitable flavor, the whole group gets no flavors, and the search ends. ``assumed`` is the
+        quota that the assignment already takes.
+        """
+        indexes = [member.index for member in group]
+        requests = sum_requests(member.assignment.requests for member in group)
+        choices: dict[str, FlavorChoice] = {}
+        for member in group:
+            choices |= member.assignment.flavors  # kept from the former admission
+
+        reasons: list[str] = []
+        attempts: dict[str, FlavorAttempt] = {}
+        error = ""
+        for resource, amount in requests.items():
+            has_flavor = resource in choices  # kept, or found together with another resource of its resource group
+            is_covered = self.queue.settings.find_resource_group(resource) is not None
+            needs_no_flavor = not is_covered and (amount == 0 or self.ignores_undeclared)
+            if has_flavor or needs_no_flavor:
+                continue
+            search = self._find_best_flavor(indexes, requests, resource, assumed)
+            self._merge_flavor_attempts(attempts, search.attempts, resource)
+            if search.error or not search.choices:
+                choices, reasons, error = {}, search.reasons, search.error
+                break
+            choices |= search.choices
+            reasons += search.reasons
+        return _FlavorSearch(choices, reasons, [attempts[flavor] for flavor in sorted(attempts)], error)
 
     def _select_flavor_choices(
         self, member: _GroupPodSet, choices: Mapping[str, FlavorChoice]
@@ -462,6 +469,7 @@ class FlavorAssigner:
         # More than is free now, which preemption may change
         missing = format_quota(resource, subtract_amounts(total, available))
         reason = f"insufficient unused quota for {resource} in flavor {key.flavor}, {missing} more needed"
+        # Preemption can only help if the queue may reclaim quota, its own or a cohort's, or may preempt while borrowing
         if self.queue.node.get_quota(key).nominal >= total or may_reclaim or self._may_preempt_while_borrowing():
             mode, borrowing = self.simulate_preemption(self.queue, self.info, key, total)
             return _QuotaFit(mode, borrowing, reason)

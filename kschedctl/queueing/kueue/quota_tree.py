@@ -139,7 +139,7 @@ class QuotaNode:
             limits = node.quotas.get(key)
             lends_all = limits is None or limits.lending_limit is None
 
-            # Most nodes have no local quota, for which the call would take too long
+            # Most nodes lend all of their quota and have no local quota. A call for each of them would take too long
             local_available = 0 if lends_all and used >= 0 else node.compute_locally_available_quota(key)
             node.usage[key] = add_amounts(used, amount)
             if amount <= local_available:

@@ -326,8 +326,8 @@ class _Topologies:
                 topology = topologies[flavor.spec.topology_name]
                 self._trees[name] = build_topology_tree(flavor, topology, cluster.nodes, (*sorted(requested), "pods"))
         if self._trees:
-            outside = PodsOutside(cluster.pods)
-            self._free = {name: outside.compute_free_capacity(tree) for name, tree in self._trees.items()}
+            pods_outside = PodsOutside(cluster.pods)
+            self._free = {name: pods_outside.compute_free_capacity(tree) for name, tree in self._trees.items()}
 
     def build_snapshots(self, cache: QueueCache) -> dict[str, TopologySnapshot]:
         """Build a snapshot of each flavor's topology, with the usage of the Workloads that hold quota."""

@@ -300,15 +300,15 @@ class AdmissionScheduler:
         If no number of pods fits, return the assignment for all pods, with no preemption targets. Upstream:
         getInitialAssignments.
         """
-        full = assigner.assign_flavors()
-        outcome = self._find_fitting_outcome(assigner, full)
+        full_assignment = assigner.assign_flavors()
+        outcome = self._find_fitting_outcome(assigner, full_assignment)
         if outcome is not None:
             return outcome
         if Gate.PARTIAL_ADMISSION in self._gates and assigner.info.can_be_admitted_partially:
             partial = self._find_partial_assignment(assigner)
             if partial is not None:
                 return partial
-        return _AssignmentOutcome(full, [])
+        return _AssignmentOutcome(full_assignment, [])
 
     def _find_fitting_outcome(self, assigner: FlavorAssigner, assignment: Assignment) -> _AssignmentOutcome | None:
         """Return the assignment with its targets if it fits now or after preemptions, otherwise None."""

@@ -93,25 +93,26 @@ class CreationFailures:
         current = [failed for failed in failed_creators if not failed.past]
         return self._build_workload_report(workload, current or failed_creators)
 
-    def _build_workload_report(self, workload: Owner, failed: Sequence[_FailedCreator]) -> NotCreated:
+    def _build_workload_report(self, workload: Owner, failed_creators: Sequence[_FailedCreator]) -> NotCreated:
         """Build the report on a workload from those of its controllers that failed to create objects.
 
-        The number of missing pods is None if it is unknown, or if an object other than a pod could not be created.
+        Their failures are either all current or all past. The number of missing pods is None if it is unknown, or if
+        an object other than a pod could not be created.
         """
         counts = self._pod_counts.count_pods(workload)
-        missing_counts = [self._pod_counts.count_pods(creator.owner).missing for creator in failed]
+        missing_counts = [self._pod_counts.count_pods(creator.owner).missing for creator in failed_creators]
         is_unknown = None in missing_counts
         missing = None if is_unknown else sum(count or 0 for count in missing_counts)
-        uncreated_kind = next((creator.object for creator in failed if creator.object != "Pod"), "Pod")
+        uncreated_kind = next((creator.object for creator in failed_creators if creator.object != "Pod"), "Pod")
         report = NotCreated(
             workload=str(workload),
             headline="",
             wanted=counts.wanted,
             there=counts.existing,
             missing=missing if uncreated_kind == "Pod" else None,
-            failures=tuple(failure for creator in failed for failure in creator.failures),
+            failures=tuple(failure for creator in failed_creators for failure in creator.failures),
             object=uncreated_kind,
-            past=failed[0].past,
+            past=failed_creators[0].past,
         )
         return add_headline_and_reason(report)
 

@@ -127,6 +127,7 @@ class MissingPods:
         pods are denied now, a fix with fewer replicas may be added beyond this limit. Fixes that the author of the
         manifest can make come first.
         """
+        # The start itself is among these states if the pods are admitted now. It is no fix, as it has no steps.
         fixed_states = islice(self._iter_fixed_states(start, replay), MAX_FIXES)
         fixes = [
             self._build_creation_fix(state, stored)
@@ -193,12 +194,12 @@ class MissingPods:
         # The admitted pods are created again from the changed template, so the quotas do not count them any more.
         total = self.admitted + self.count
         released = resource_quota.charge_quotas(dataclasses.replace(stored, quotas=state.quotas), -self.admitted)
-        for step in suggest_smaller_requests(dataclasses.replace(stored, quotas=released), total):
-            smaller = replace(state, quotas=tuple(released)).apply_step(step)
-            attempt = replay(smaller, total)
-            if not attempt.denials:
-                return _merge_last_resource_steps(smaller), attempt.stored
-        return None
+        step = suggest_smaller_requests(dataclasses.replace(stored, quotas=released), total)
+        if step is None:
+            return None
+        smaller = replace(state, quotas=tuple(released)).apply_step(step)
+        attempt = replay(smaller, total)
+        return None if attempt.denials else (_merge_last_resource_steps(smaller), attempt.stored)
 
     def _iter_fixed_states(
         self, state: FixState, replay: CreationReplay
@@ -492,7 +493,7 @@ def _try_scheduling(scheduler: Scheduler, stored: AdmissionRequest) -> _Scheduli
     document = {"apiVersion": "v1", "kind": "Pod", "metadata": stored.obj["metadata"], "spec": stored.spec}
     pod: Any = convert_document(document)
     pod = view.merge_label_keys(view.build_stored_pod(pod))
-    framework = scheduler.framework(pod.spec.scheduler_name)
+    framework = scheduler.find_framework(pod.spec.scheduler_name)
     if framework is None:
         return _SchedulingAttempt(message=f'no scheduler profile is named "{pod.spec.scheduler_name}"')
     cycle = scheduler.run_cycle(framework.without_extenders(), pod)

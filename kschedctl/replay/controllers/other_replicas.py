@@ -195,9 +195,8 @@ def _list_victims(simulation: Simulation, outcomes: Iterable[Outcome], own_pods:
 def replay_preemption(target: TargetPod, victims: Collection[str]) -> PreemptedPods | None:
     """Replay what the target's preemption of the `victims` leads to, and return all evicted pods.
 
-    Controllers recreate the evicted pods, which may evict others in turn. Return None if the replay evicts other pods
-    for the target than `victims`, for example because of a random choice. Raises KeyboardInterrupt if the user
-    interrupts.
+    Controllers recreate the evicted pods, which may evict others in turn. Return None if the replay does not evict all
+    of the `victims`, for example because of a random choice. Raises KeyboardInterrupt if the user interrupts.
     """
     scheduler, pod = target.scheduler, target.pod
     stored = scheduler.cluster.pod(pod.metadata.namespace, pod.metadata.name)
@@ -211,8 +210,8 @@ def replay_preemption(target: TargetPod, victims: Collection[str]) -> PreemptedP
     outcomes = schedule_victims(simulation, simulation.schedule([position]))
     if simulation.interrupted:
         raise KeyboardInterrupt
-    displaced = _list_victims(simulation, outcomes, own_pods=[position])
-    return displaced if {*victims} <= {*displaced.evicted} else None
+    preempted = _list_victims(simulation, outcomes, own_pods=[position])
+    return preempted if {*victims} <= {*preempted.evicted} else None
 
 
 def _retarget_to_waiting_pod(

@@ -70,8 +70,8 @@ def find_new_group_members(pod: Pod, created_pods: Iterable[Pod], cluster: Clust
     groups = find_groups(pod)
     if not groups:
         return []
-    others = (other for other in created_pods if other.key != pod.key and groups & find_groups(other))
-    return [other for other in others if cluster.pod(other.metadata.namespace, other.metadata.name) is None]
+    members = (member for member in created_pods if member.key != pod.key and groups & find_groups(member))
+    return [member for member in members if cluster.pod(member.metadata.namespace, member.metadata.name) is None]
 
 
 class _ReducedWorkload(NamedTuple):
@@ -180,8 +180,8 @@ def _admit_new_pods(admissions: Admissions, existing: ExistingPods, workload: St
     admitted_count = len(change.new)
     return _AdmittedPods(
         not_created,
-        new_pods[admitted_count] if 0 < admitted_count < len(new_pods) else None,
-        all(admissions.map_namespaces_to_full_replay([sized]).values()),
+        first_denied=new_pods[admitted_count] if 0 < admitted_count < len(new_pods) else None,
+        is_replayed_in_full=all(admissions.map_namespaces_to_full_replay([sized]).values()),
     )
 
 
@@ -208,10 +208,9 @@ def add_created_objects(creation: Creation, scheduler: Scheduler) -> Scheduler:
 def _reduce_to_one_pod(existing: ExistingPods, workload: Struct, first_denied: Pod | None) -> _ReducedWorkload:
     """Reduce a workload to one pod, and find the pods in the cluster that this pod replaces.
 
-    If ``first_denied`` is a pod of a StatefulSet, the StatefulSet is reduced to this pod.
-    A bare pod replaces the pod of the same name. A DaemonSet is not reduced, and a StatefulSet is reduced to one
-    ordinal. A Deployment becomes a bare pod with the labels and owner of an existing pod, if both look the same to the
-    scheduler. Other workloads get one replica and replace no pod.
+    A bare pod replaces the pod of the same name. A DaemonSet is not reduced. A StatefulSet is reduced to one ordinal,
+    which is that of ``first_denied`` if this is given. A Deployment becomes a bare pod with the labels and owner of an
+    existing pod, if both look the same to the scheduler. Other workloads get one replica and replace no pod.
     """
     kind, namespace, name = get_identity(workload)
     match workload:
@@ -320,5 +319,5 @@ def _choose_daemon_pod(scheduler: Scheduler, name: str, pods: Sequence[Pod]) -> 
 
 def _is_schedulable(scheduler: Scheduler, pod: Pod) -> bool:
     """Return whether a node is feasible for the pod."""
-    framework = scheduler.framework(pod.spec.scheduler_name)
+    framework = scheduler.find_framework(pod.spec.scheduler_name)
     return framework is not None and scheduler.run_cycle(framework.without_extenders(), pod).schedulable

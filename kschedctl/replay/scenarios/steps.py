@@ -301,7 +301,7 @@ def _apply_merge_patch(before: object, patch: object) -> object:
 
 
 def launch_nodes(part: parts.InstanceTypes, cluster: Cluster, read: FileReader) -> StepResult:
-    """Let Karpenter launch nodes for the pending pods in one run.
+    """Let Karpenter launch nodes for the pending pods in one run, and add the nodes with their DaemonSet pods.
 
     The notes count the new nodes of each pool, and explain why the first few other pods get no node. Raises UsageError
     if there are no NodePools or instance types, and InputError if an instance type is invalid.
@@ -366,7 +366,7 @@ def scale_workload(part: parts.ScaleWorkload, cluster: Cluster, read: FileReader
 
 
 def _limit_by_completions(part: parts.ScaleWorkload, edit: StepResult) -> int:
-    """Return the number of pods that run at the same time, which a Job's completions may limit. A note says so."""
+    """Return how many of the wanted replicas run at the same time, and add a note if a Job's completions limit them."""
     jobs = edit.cluster.list_in_namespace("jobs", part.namespace) if part.kind == "Job" else ()
     job = next((job for job in jobs if job.metadata.name == part.name), None)
     if job is None:

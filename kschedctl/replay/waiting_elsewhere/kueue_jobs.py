@@ -220,9 +220,9 @@ def forecast_queues(
 ) -> QueueForecast:
     """Replay Kueue with new manifests and with the new custom resources of the cluster, as if all were created now.
 
-    Return the outlook of each job, the pods that are started because Kueue admits them, and the pods that it preempts.
-    With ``include_waiting``, the Workloads and suspended jobs that already wait are also started, and the result has a
-    report on each waiting Workload.
+    Return the outlook and the flavors of each job, the pods that are started because Kueue admits them, and the pods
+    that it preempts. With ``include_waiting``, the Workloads and suspended jobs that already wait are also started, and
+    the result has a report on each waiting Workload.
     """
     # Replay Kueue with the jobs that have no Workload yet
     jobs = _select_new_jobs(cluster, manifests)
@@ -241,26 +241,29 @@ def forecast_queues(
             for workload, workload_outlook in replayed.iter_admitted_workloads(outlook.owner):
                 started.append(build_started_pods(cluster, workload, workload_outlook, outlook.owner))
 
-    # Start the pods of Workloads that wait already
-    reports: list[WaitingElsewhere] = []
+    # Start the pods of admitted Workloads that wait already
+    reports = []
     owners = {format_key(workload): find_quota_owner(workload, cluster) for workload in cluster.kueue_workloads}
     waiting = list(filter(is_waiting, cluster.kueue_workloads)) if include_waiting else []
-    if waiting:
-        queues = replayed.queues or replay_queues(cluster, now)
-        outlooks = queues.outlook.workloads if queues.outlook is not None else {}
-        for workload in waiting:
-            key = format_key(workload)
-            report = build_workload_report(workload, queues, now)
-            predicted = outlooks.get(key)
-            if predicted is not None and predicted.admission is not None:
-                report = replace(report, state=WaitingState.ADMISSIBLE, replayed=True)
-                flavors[report.resource] = describe_flavors(predicted.admission)
-                started.append(build_started_pods(cluster, workload, predicted, owners[key]))
-                admitted.append(predicted)
-            reports.append(report)
+    queues = replayed.queues or replay_queues(cluster, now) if waiting else None
+    for workload in waiting:
+        assert queues is not None
+        report = build_workload_report(workload, queues, now)
+        predicted = queues.find_outlook(workload)
+        if predicted is not None and predicted.admission is not None:
+            report = replace(report, state=WaitingState.ADMISSIBLE, replayed=True)
+            flavors[report.resource] = describe_flavors(predicted.admission)
+            started.append(build_started_pods(cluster, workload, predicted, owners[format_key(workload)]))
+            admitted.append(predicted)
+        reports.append(report)
 
-    victims = frozenset(find_victim_pods(cluster, admitted, owners))
-    return QueueForecast(tuple(replayed.outlooks), tuple(reports), flavors, tuple(started), victims)
+    return QueueForecast(
+        tuple(replayed.outlooks),
+        tuple(reports),
+        flavors,
+        tuple(started),
+        victims=frozenset(find_victim_pods(cluster, admitted, owners)),
+    )
 
 
 def build_new_workloads(
@@ -314,9 +317,10 @@ class _ReplayedJobs(NamedTuple):
 
     def iter_admitted_workloads(self, owner: Owner) -> Iterator[tuple[KueueWorkload, WorkloadOutlook]]:
         """Yield the Workloads of a job that get quota, with their outlook."""
-        outlook = self.queues.outlook if self.queues is not None else None
+        if self.queues is None:
+            return
         for workload in self.workloads.get(owner, ()):
-            predicted = outlook.workloads.get(format_key(workload)) if outlook is not None else None
+            predicted = self.queues.find_outlook(workload)
             if predicted is not None and predicted.admission is not None:
                 yield workload, predicted
 
@@ -477,14 +481,12 @@ def _split_by_admission(
     workloads: Sequence[KueueWorkload], queues: WaitingQueues
 ) -> tuple[tuple[WorkloadOutlook, ...], list[KueueWorkload]]:
     """Return the outlooks of the Workloads that the replay admits, and the Workloads that still wait."""
-    outlook_by_key = queues.outlook.workloads if queues.outlook is not None else {}
     admitted_by_key: dict[str, WorkloadOutlook] = {}
     waiting: list[KueueWorkload] = []
     for workload in workloads:
-        key = format_key(workload)
-        outlook = outlook_by_key.get(key)
+        outlook = queues.find_outlook(workload)
         if outlook is not None and outlook.admission is not None:
-            admitted_by_key[key] = outlook
+            admitted_by_key[format_key(workload)] = outlook
         else:
             waiting.append(workload)
     return tuple(admitted_by_key.values()), waiting
@@ -498,7 +500,7 @@ def _find_job_wait_reason(shown: KueueWorkload | None, queues: WaitingQueues) ->
     """
     if shown is None:
         return WaitReason("has no pods, so Kueue admits it at once")
-    outlook = queues.outlook.workloads.get(format_key(shown)) if queues.outlook is not None else None
+    outlook = queues.find_outlook(shown)
     if outlook is not None and outlook.admission is not None and outlook.victims:
         victims = counted(len(outlook.victims), "Workload")
         queue = outlook.admission.cluster_queue

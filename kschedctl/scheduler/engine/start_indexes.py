@@ -207,7 +207,7 @@ class DomainsScorer:
         self._raw: dict[tuple[int, ...], Scores] = {}
 
     def build_window_keys(self, width: int) -> list[npt.NDArray[np.int64]]:
-        """Return arrays whose entries for a window tell which raw scores its nodes have, and how they are normalized.
+        """Return arrays in which windows with equal entries have the same raw scores and the same normalization.
 
         For each topology key, an array has the number of domains in each window. Two further arrays have each window's
         lowest and highest raw score. The numbers of domains are also stored in `sizes`, which `normalize_in_window`

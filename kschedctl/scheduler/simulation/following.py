@@ -173,7 +173,7 @@ class StepwiseScheduler:
         specs = [self.view.pods.get_info(position).spec for position in positions]
         plugins: dict[str, ReservePlugin] = {}
         for name in self.scheduler.configuration.profiles:
-            framework = self.scheduler.framework(name)
+            framework = self.scheduler.find_framework(name)
             if framework is not None:
                 plugins |= {plugin.name: plugin for plugin in find_reserve_plugins(framework, *specs)}
         release_objects(plugins.values(), self.view, positions)

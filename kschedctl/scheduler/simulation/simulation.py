@@ -92,7 +92,7 @@ class Simulation(Attempts):
         finally:
             loop.close()
 
-        # The pods without a final outcome come last. One that was placed, evicted and not placed again is not done.
+        # The pods without a final outcome come last. A pod that was placed, evicted and not placed again is not done.
         evicted = {position for position in loop.recreated if self.view.node[position] < 0}
         done = {outcome.position for outcome in outcomes if outcome.row < 0 or outcome.position not in evicted}
         all_pods = dict.fromkeys((*waiting, *loop.recreated))
@@ -246,7 +246,7 @@ class SettlingLoop(SchedulingLoop):
             self._try_group(gang)
             return
 
-        framework = self.pods.framework(position)
+        framework = self.pods.find_framework(position)
         outcome_without_cycle = self.attempts.find_outcome_without_cycle(position, framework)
         if outcome_without_cycle is not None:
             self.queued_pods.done(position)

@@ -31,33 +31,43 @@ class _Candidate(NamedTuple):
 
     threshold: int
     number: int
+    """The number of domains that are needed."""
     counts: DomainCapacities
+    """A copy of the counts, without room in domains below the threshold."""
     domains: list[int]
+
+
+class EvenPlacement(NamedTuple):
+    """An even distribution of slices over domains of one level."""
+
+    counts: DomainCapacities
+    """A copy of the counts, in which the chosen domains have what they get."""
+    level: int
+    domains: list[int]
+    """The indexes of the domains that get slices."""
 
 
 def place_slices_evenly(
     counts: DomainCapacities, request: PlacementRequest, gates: FeatureGates
-) -> tuple[DomainCapacities, int, list[int]] | None:
+) -> EvenPlacement | None:
     """Distribute the slices evenly over as few domains as necessary, or return None if this is impossible.
 
-    The result has a copy of the counts with the distribution, the level, and the indexes of the domains that get
-    slices.
+    The domains are siblings at the requested level or, if slices share a domain of a lower level, children of such
+    siblings. Each of them gets at least as many slices as the threshold of the best siblings.
     """
     best = _find_best_siblings(counts, request, gates)
     if best is None:
         return None
     search = DomainSearch(best.counts, request, gates)
     level, domains = request.level, best.domains
-
-    # If slices share a domain of a lower level, the even distribution is over the level below the requested one
     if request.level < request.slice_level:
-        chosen = _choose_fewest_domains(search, level, domains, by_entropy=True)
-        if chosen is None:
+        parents = _choose_fewest_domains(search, level, domains, by_entropy=True)
+        if parents is None:
             return None
-        domains = best.counts.list_children(level, chosen)
+        domains = best.counts.list_children(level, parents)
         level += 1
-    placed = _spread_slices(search, level, domains, best.threshold)
-    return None if placed is None else (best.counts, level, placed)
+    chosen = _spread_slices(search, level, domains, best.threshold)
+    return None if chosen is None else EvenPlacement(best.counts, level, chosen)
 
 
 def _find_best_siblings(counts: DomainCapacities, request: PlacementRequest, gates: FeatureGates) -> _Candidate | None:

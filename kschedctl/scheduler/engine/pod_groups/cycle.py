@@ -261,9 +261,9 @@ class PodGroupCycle:
             member, assumed = self._try_member(assumed, position, post_filter=post_filter)
             results.append(member)
             has_node = member.placed or member.requires_preemption
-            if not has_node and member.status.rejected:
-                continue
-            if not has_node:  # an error
+            if not has_node:
+                if member.status.rejected:
+                    continue
                 status = _build_group_error(member)
                 waits_on_preemption = False
                 break
@@ -337,7 +337,7 @@ class PodGroupCycle:
         """Assume a pod on its node, and run the Reserve and Permit plugins for it.
 
         Permit is skipped if PlacementFeasible plugins decide. Return the pod's result and the fork to continue with. If
-        Reserve or Permit fails or rejects the pod, this fork does not have it.
+        Reserve or Permit fails or rejects the pod, the pod is not assumed in this fork.
         """
         position, row = member.position, member.row
         info = self.infos[position]

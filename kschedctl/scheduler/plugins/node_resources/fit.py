@@ -245,7 +245,7 @@ class TooManyPods(Fact, frozen=True):
         """Describe the pods of the node, which is named if no other node is eligible, and the nodes concerned.
 
         >>> TooManyPods(5, 5).describe_cause(CauseScope("w2", "", "", is_only_eligible_node=True))
-        'the only eligible node, w2, already runs its maximum of 5 pods'
+        'the only candidate node, w2, already runs its maximum of 5 pods'
         """
         if scope.is_only_node or scope.is_only_eligible_node:
             return self._describe_pods(scope.describe_node())
@@ -376,7 +376,8 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
         """Yield a rejection of nodes with too many pods, then up to two rejections for each requested resource.
 
         One rejection has the nodes that are too small even if empty, and the other has the nodes without enough free
-        capacity. Resources that the profile ignores are not checked. Raises PluginError if PreFilter did not run.
+        capacity. Rejections without nodes are left out. Resources that the profile ignores are not checked. Raises
+        PluginError if PreFilter did not run.
         """
         requests = require_state(state, 'error reading "PreFilterNodeResourcesFit" from cycleState: not found')
         usage = Usage(view, view.requested, view.requests, delta)
@@ -556,7 +557,7 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
             yield WakeTrigger(NODE, ADD | UPDATE, f"a node that offers {demand} is added or changes")
         else:
             yield WakeTrigger(NODE, ADD, f"a node that offers {demand} is added")
-            more_offered = f"a node's allocatable {resources} grows to at least {demand} in total"
+            more_offered = f"a node's allocatable {resources} grows to {demand} or more"
             yield WakeTrigger(NODE, ActionType.UPDATE_NODE_ALLOCATABLE, more_offered)
 
         extended_resources = [name for name in requests if is_dra_extended(name)]

@@ -121,7 +121,8 @@ def _score_constraint(
     if domains is None:  # each node is a domain
         score = score_counts(counts, len(scored), constraint)
     else:
-        size = domains.occupied if scored is view.nodes.rows else np.count_nonzero(domains.count_rows(scored))
+        scores_all_nodes = scored is view.nodes.rows
+        size = domains.occupied if scores_all_nodes else np.count_nonzero(domains.count_rows(scored))
         score = domains.map_to_nodes(score_counts(counts, size, constraint))
     if column.complete:
         return score
