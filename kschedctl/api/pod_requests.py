@@ -189,7 +189,7 @@ def _read_device_resources(pod: Pod, options: Options) -> list[Quantities]:
 
 
 def aggregate_container_limits(containers: Iterable[Container], init_containers: Iterable[Container]) -> Quantities:
-    """Compute the limits of all containers: their sum while running, or the peak during initialization."""
+    """Compute the limits of all containers: their sum while running, or the peak during initialization if higher."""
     return _compute_peak_amounts(
         (parse_quantities(container.resources.limits) for container in containers),
         ((is_sidecar(container), parse_quantities(container.resources.limits)) for container in init_containers),

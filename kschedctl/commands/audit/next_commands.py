@@ -91,9 +91,9 @@ def build_next_commands(source: Source, *sections: Section) -> Commands:
 def _find_object_arguments(finding: Finding, section: Section) -> tuple[str, ...]:
     """Return the arguments that name the object of a finding, or () if no object suits the command.
 
-    In the section "creation", they name the workload. For a starving workload, they name the oldest pod, for a pool
-    the first removable node, for a budget the first node that cannot be drained, and for misplaced pods the node of the
-    first of them. Findings about a node or a pod name it themselves.
+    In the section "creation", they name the workload. For a starving workload, they name the oldest pod. For a pool,
+    they name the first removable node, and for a budget the first node that cannot be drained. For misplaced pods, they
+    name the node of the first one. Findings about a node or a pod name it themselves.
     """
     if isinstance(section, CreationSection):
         return build_workload_arguments(finding.object)
@@ -105,9 +105,7 @@ def _find_object_arguments(finding: Finding, section: Section) -> tuple[str, ...
     if isinstance(section, PrioritiesSection):
         names = [starving.pods[0] for starving in section.starving if starving.workload == finding.object]
     elif isinstance(section, PackingSection):
-        pool = name if kind == "Pool" else ""  # "" stands for the nodes without a pool
-        names = [node for savings in section.savings if savings.pool == pool for node in savings.empty_nodes]
-        names += [emptied.node for emptied in section.emptied if emptied.pool == pool]
+        names = _list_removable_nodes(section, pool=name if kind == "Pool" else "")
     elif isinstance(section, DrainsSection):
         names = [drains.nodes[0] for drains in section.blocked if drains.budgets[0] == name]
     elif isinstance(section, PlacedSection):
@@ -119,3 +117,9 @@ def _find_object_arguments(finding: Finding, section: Section) -> tuple[str, ...
     elif kind == "Pod":
         names = [name]
     return tuple(names[:1])
+
+
+def _list_removable_nodes(section: PackingSection, pool: str) -> list[str]:
+    """Return the names of the pool's removable nodes, empty ones first. "" stands for the nodes without a pool."""
+    empty_nodes = [node for savings in section.savings if savings.pool == pool for node in savings.empty_nodes]
+    return empty_nodes + [emptied.node for emptied in section.emptied if emptied.pool == pool]

@@ -302,7 +302,7 @@ class Drain(Report, frozen=True):
         evicted = len(self.evicted_elsewhere)
         if not evicted:
             return []
-        text = counted(evicted, "pod elsewhere is preempted", "pods elsewhere are preempted")
+        text = counted(evicted, "pod on another node is preempted", "pods on other nodes are preempted")
         lost = len(set(self.lost_victims).intersection(self.evicted_elsewhere))
         if fates := describe_fates_of_evicted(evicted, self._unplaced_evicted_count, lost):
             return [f"{text}{fates}"]
@@ -361,7 +361,10 @@ class Drain(Report, frozen=True):
         return tuple(pod for pod in self.lost if pod not in others)
 
     def _describe_lost_pods(self) -> tuple[str, ...]:
-        """Return texts that name the evicted and the preempted pods that no controller recreates."""
+        """Return a clause on each kind of lost pods, starting with those of failed Jobs.
+
+        Pods of failed Job indexes follow, then evicted pods without a controller, and then preempted ones.
+        """
         texts = [job.describe() for job in self.failed_jobs]
         if self.pods_of_failed_indexes:
             texts.append(f"lost, since their Job does not retry their index: {first_few(self.pods_of_failed_indexes)}")
@@ -373,7 +376,7 @@ class Drain(Report, frozen=True):
         return tuple(texts)
 
     def list_harms(self) -> tuple[str, ...]:
-        """Return texts on the data that the drain deletes, and on evicted pods that ask not to be evicted."""
+        """Return clauses on the data that the drain deletes, and on evicted pods that ask not to be evicted."""
         return tuple(cost.text for cost in list_eviction_costs(self))
 
     def _describe_drain_order(self) -> tuple[str, ...]:
@@ -385,7 +388,7 @@ class Drain(Report, frozen=True):
         return (f"drain {first_few(first_nodes)} first; {first_few(later_nodes)} only once the replacements are ready",)
 
     def describe_safe_order(self) -> tuple[str, ...]:
-        """Return a text that names the nodes that have to be drained first, or () without any."""
+        """Return a sentence on the nodes that have to be drained first, as a tuple, or () if there are none."""
         if not self.drain_first:
             return ()
         unhealthy = list(dict.fromkeys(pod for blocked in self.blocked for pod in blocked.unhealthy))
@@ -450,10 +453,14 @@ class Drain(Report, frozen=True):
         """The number of evicted and preempted pods that no controller recreates."""
         return len(self.lost) + len(self.lost_victims)
 
+    def list_pods_moved_off_nodes(self) -> list[MovedPod]:
+        """List the pods of the drained nodes that get another node."""
+        return [pod for pod in self.moved if pod.source in self.nodes]
+
     @property
     def _moved_count(self) -> int:
         """The number of pods of the drained nodes that get another node."""
-        return sum(pod.source in self.nodes for pod in self.moved)
+        return len(self.list_pods_moved_off_nodes())
 
     @property
     def _unplaced_evicted_count(self) -> int:

@@ -63,11 +63,13 @@ def iter_advice(report: Explanation, pod: Pod, scheduler: Scheduler, framework: 
         case "NotResponsible" if framework is None:
             yield Advice(
                 "CheckScheduler",
-                "Check that the pod's scheduler is running; kube-scheduler records no events for pods of other "
-                "schedulers",
+                f"If {pod.spec.scheduler_name} is a scheduler of its own, check that it is running (kube-scheduler "
+                "records no events for its pods)",
             )
             yield Advice(
-                "CorrectProfile", "Specify the scheduler's configuration, or correct the pod's spec.schedulerName"
+                "CorrectProfile",
+                f"If {pod.spec.scheduler_name} is a profile of kube-scheduler, pass its configuration; otherwise "
+                "correct the pod's spec.schedulerName",
             )
         case "NotResponsible":
             text = "A finalizer or an unresponsive kubelet keeps the pod: check metadata.finalizers"
@@ -347,8 +349,15 @@ def _advise_on_taints(scheduler: Scheduler, framework: Framework, pod: Pod, repo
         yield Advice("StartCloudController", text, node_name)
         return
 
-    nodes = scheduler.view.nodes
-    node = nodes.get_node(node_name)
+    yield from _advise_on_node_taints(scheduler, framework, pod, node_name)
+
+
+def _advise_on_node_taints(scheduler: Scheduler, framework: Framework, pod: Pod, node_name: str) -> Iterator[Advice]:
+    """Yield advice to uncordon a node, to find out why Kubernetes itself taints it, or to tolerate its taints.
+
+    Uncordoning and tolerating are advised only if the pod would then fit.
+    """
+    node = scheduler.view.nodes.get_node(node_name)
     untolerated = [
         taint
         for taint in node.spec.taints

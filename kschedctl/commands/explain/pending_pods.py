@@ -71,7 +71,7 @@ def _simulate_node_growth(cluster: Cluster, now: str) -> NodeGrowth | None:
 
 
 def add_node_growth(report: PendingPods, find_growth: Callable[[], NodeGrowth | None]) -> PendingPods:
-    """Add the nodes that an autoscaler would add, if any pod is unschedulable."""
+    """If a pod is unschedulable, add to the report the nodes that an autoscaler would add."""
     waits = any(group.verdict == UNSCHEDULABLE for group in report.groups)
     return replace(report, growth=find_growth()) if waits else report
 

@@ -175,7 +175,7 @@ class Cause(Document, frozen=True):
         `nodes` is the number of nodes in the cluster. The texts are empty if the cause is not about nodes.
 
         >>> Cause("", "Insufficient cpu", 9, 9, "w4").build_scope(12).text
-        ' (rules out all 9 eligible nodes; closest to fitting: w4)'
+        ' (rules out all 9 candidate nodes; closest to fitting: w4)'
         """
         if not self.nearest:
             return CauseScope("", "", "")
@@ -712,7 +712,7 @@ class Explanation(_ExtenderPart, frozen=True):
 
     @property
     def headline_lists_causes(self) -> bool:
-        """True if the headline is just the list of causes, so that a page may show the causes one by one instead.
+        """True if the headline is just the list of causes, so a page may show the causes one by one instead.
 
         A headline about the pod's group, preemption under way or a missing StorageClass is not.
         """
@@ -791,7 +791,7 @@ class Explanation(_ExtenderPart, frozen=True):
 
     @property
     def gets_new_node(self) -> bool:
-        """True if an autoscaler would launch a node for the pod, so that waiting is enough."""
+        """True if an autoscaler would launch a node for the pod, so waiting is enough."""
         return self.new_node is not None and self.new_node.gets_node
 
     @property

@@ -290,7 +290,7 @@ def lint(
 
 
 def _has_only_templates(report: Findings, paths: list[str]) -> bool:
-    """Return whether the folders contain only templates that another tool has to render, so that nothing was linted.
+    """Return whether the folders contain only templates that another tool has to render, so nothing was linted.
 
     Files given by name do not count, because git hooks name such files as well.
     """

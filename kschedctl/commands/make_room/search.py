@@ -187,7 +187,7 @@ class PlanSearch:
                 return
 
     def _judge_plans(self, plans: Iterator[Plan], batch_size: int) -> Iterator[tuple[Plan, bool]]:
-        """Yield each plan that may beat the best plan, with whether it works.
+        """Yield each plan that may beat the best one so far, with a flag that says if it works.
 
         The first plan often works, so it is judged alone. The other plans are judged in batches. Raises
         SearchLimitError if the limit is reached.

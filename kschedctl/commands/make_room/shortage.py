@@ -186,8 +186,8 @@ def find_sufficient_new_nodes(room: RoomMaking, shortage: ResourceShortage) -> P
     starts with the number that the shortage makes necessary. The nodes have to be enough whether they are added before
     or after the pods that fit now get their nodes.
 
-    If no tried number is enough, or if the numbers are too large to be tried, return the smallest number that the
-    shortage leaves possible, marked as not known to be enough.
+    If no tried number is enough, or if the numbers are too large to be tried, return the smallest possible number
+    according to the shortage. It is then marked as not known to be enough.
 
     Return None if extenders would have to be called, if a pod requests more than the largest node offers, or if new
     nodes would not take the pods.

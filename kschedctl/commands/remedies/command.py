@@ -114,13 +114,17 @@ def remedies(
         typer.Option(
             "--only",
             metavar="KIND,…",
-            help="Suggest only these kinds of changes, such as Tolerate,AddNode.  [default: all]",
+            help="Suggest only these kinds of changes, such as Tolerate,AddNode (-o json shows the kinds of each "
+            "fix).  [default: all]",
         ),
     ] = "",
     without: Annotated[
         str,
         typer.Option(
-            "--without", metavar="KIND,…", help="Do not suggest these kinds of changes, such as Tolerate,AddNode."
+            "--without",
+            metavar="KIND,…",
+            help="Do not suggest these kinds of changes, such as Tolerate,AddNode (-o json shows the kinds of each "
+            "fix).",
         ),
     ] = "",
     seconds: Annotated[
@@ -263,9 +267,8 @@ def _build_pod_report_and_exit_code(
 ) -> tuple[Remedies, int]:
     """Return the report of the fixes for one pod, and the exit code.
 
-    The report also has fixes for what else the pod waits for, such as admission by Kueue. If it waits for admission, or
-    if its workload evicts running pods that get no other node, the result does not count as good, whatever the verdict
-    about the pod is.
+    The report also has fixes for what else the pod waits for, such as admission by Kueue. Whatever the verdict on the
+    pod is, the result is not good if the pod waits for admission, or if its workload evicts running pods for good.
     """
     with show_progress() as shown:
         report = find_remedies_with_room(

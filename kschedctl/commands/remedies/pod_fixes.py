@@ -67,7 +67,7 @@ def find_pod_remedies(
 
 
 def _explain_created_pod(target: TargetPod) -> tuple[TargetPod, Explanation]:
-    """Choose the replica that stands for the target's workload, and explain it, with the pods that take its room."""
+    """Choose the replica that stands for the workload, and explain it, with the pods that would get its room first."""
     target, replicas = choose_replica(target)
     report = replace(explain_pod(target.scheduler, target.pod), replicas=replicas)
     report = mention_rivals(target.scheduler, target.pod, report)

@@ -525,9 +525,9 @@ def _compute_score_deficit(cycle: Cycle, row: Row, best_node: str) -> _ScoreDefi
 def _is_best_of_sample(cycle: Cycle, row: Row, following: StepwiseScheduler) -> bool:
     """Return whether the node may be the best that the scheduler saw because its search stopped before a better node.
 
-    The search stops once it has found a certain number of feasible nodes. Its best node may be this one if so many
-    consecutive feasible nodes around this one, in the scheduler's order, are no better. Scores are computed as if all
-    nodes had been searched.
+    The search stops once it has found a certain number of feasible nodes. Its best node may be this one if enough
+    consecutive feasible nodes around it, in the scheduler's order, are no better. Scores are computed as if all nodes
+    had been searched.
     """
     offered = int(mask_allowed_nodes(cycle.pre_filter, cycle.view).sum())
     nodes_needed = following.start_sampling(SampledFrom()).count_nodes_needed_for_scoring(

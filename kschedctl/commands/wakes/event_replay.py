@@ -136,10 +136,7 @@ def try_pod(
     alone but its gang fails, the gang's rejectors replace the pod's. If its PodGroup is placed, the pod has no
     rejectors. Raises UsageError if the scheduler would not try the pod.
     """
-    if pod.terminated or pod.spec.node_name:
-        raise UsageError(f'pod "{pod.key}" is not pending', hint="only pending pods can be woken")
-    if not is_pending(pod):
-        raise UsageError(f'pod "{pod.key}" is being deleted', hint="the scheduler no longer tries it")
+    _require_pending_pod(pod)
     info = PodInfo(pod, scheduler.view.settings.requests) if info is None else info
     framework, unknown = scheduler.find_framework_for(info, scheduler.view)
     if framework is None:
@@ -162,6 +159,14 @@ def try_pod(
     return RejectedPod(
         info, framework, registrations=registrations, attempt=tried, unknown=unknown, gang=gang, pod_group=group
     )
+
+
+def _require_pending_pod(pod: Pod) -> None:
+    """Raise UsageError if the pod has a node, has terminated or is being deleted, so that nothing can wake it."""
+    if pod.terminated or pod.spec.node_name:
+        raise UsageError(f'pod "{pod.key}" is not pending', hint="only pending pods can be woken")
+    if not is_pending(pod):
+        raise UsageError(f'pod "{pod.key}" is being deleted', hint="the scheduler no longer tries it")
 
 
 def replay_change(

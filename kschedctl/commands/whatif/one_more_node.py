@@ -228,8 +228,8 @@ def leaves_no_pod_pending(report: WhatIf) -> bool:
 def is_harmless(report: WhatIf) -> bool:
     """Return whether the report's pods are all created, and in no run a pod becomes pending or is lost for good.
 
-    All drains must be completed in every run, no pod may stay Terminating because its node is unreachable or not
-    ready, and no pod may wait until failed nodes are deleted.
+    All drains must be completed in every run. No pod may stay Terminating because its node is unreachable or not ready,
+    and none may wait until failed nodes are deleted.
     """
     if report.pods_waiting_until_deleted:
         return False

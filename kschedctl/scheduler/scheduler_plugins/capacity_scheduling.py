@@ -93,11 +93,11 @@ class _QuotaVictims:
         own_number = self.use.find_quota_number(self.info.namespace)
         evicts_borrowers = self.quota is not None and not self.is_borrowing
         if evicts_borrowers:
-            is_evictable = (quota_numbers >= 0) & (quota_numbers != own_number)
+            is_evictable_info = (quota_numbers >= 0) & (quota_numbers != own_number)
         else:
-            is_evictable = (quota_numbers == own_number) & (pods.priority < self.info.priority)
+            is_evictable_info = (quota_numbers == own_number) & (pods.priority < self.info.priority)
 
-        potential = np.flatnonzero(is_evictable[pods.info] & (view.node >= 0) & nodes[view.node])
+        potential = np.flatnonzero(is_evictable_info[pods.info] & (view.node >= 0) & nodes[view.node])
         if evicts_borrowers:
             potential = potential[self._mask_evictable_borrowers(potential)]
         return potential[compute_importance_order(view, potential, self._build_arrival_keys(potential))]

@@ -356,7 +356,7 @@ class AlikePods:
         """
         if sampling:
             terms = SearchTerms.from_profile(self.framework.profile, self.framework.release)
-            return np.sort(sampling.search(rejected, np.flatnonzero(self.allowed_nodes), terms).feasible)
+            return np.sort(sampling.search_nodes(rejected, np.flatnonzero(self.allowed_nodes), terms).feasible)
         return (~rejected).nonzero()[0] if rejected.any() else self.view.nodes.rows
 
     def _sum_scores_of_all_plugins(self, local: Scores, rows: Rows) -> Scores:

@@ -277,7 +277,7 @@ def _build_misplaced_finding(misplaced: MisplacedPods) -> Finding:
 
 
 def _build_overcommitted_finding(node: OvercommittedNode) -> Finding:
-    """Build the finding about an overcommitted node, with the first pod for which it had no room, if known.
+    """Build the finding about an overcommitted node. It names the first pod for which there was no room, if known.
 
     If only deferred resizes exceed the node, the finding is about them. Otherwise it is only a warning if all excess
     pods are static, since no scheduler placed them. If the node no longer offers the resource at all, the fix is to

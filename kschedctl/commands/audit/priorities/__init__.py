@@ -53,7 +53,8 @@ def find_starving_pods(audited: AuditedCluster, tiers: Tiers) -> tuple[StarvingP
     """Return the pods that have waited for room longer than the threshold, grouped by workload, longest wait first.
 
     Pods that match no node do not starve, since preemption cannot help them. A workload is left out if no pods of lower
-    tiers run and no pods of higher tiers started meanwhile. If the time of the cluster is unknown, waits end today.
+    tiers run and no pods of higher tiers have started since its pods were created. If the time of the cluster is
+    unknown, waits end today.
     """
     threshold = audited.thresholds.priorities.starving_seconds
     groups: dict[tuple[str, int], list[_UnschedulablePod]] = {}
@@ -103,7 +104,11 @@ def describe_preemption(explanation: Explanation) -> str:
 def _build_starving_pods(
     workload: str, tier: int, pods: Sequence[_UnschedulablePod], audited: AuditedCluster, tiers: Tiers
 ) -> StarvingPods:
-    """Build the report about the waiting pods of a workload, and about the pods of other tiers meanwhile."""
+    """Build the report about the waiting pods of a workload.
+
+    It counts the pods of lower tiers that run, and the pods of other tiers that started since the oldest pod was
+    created.
+    """
     longest_first = sorted(pods, key=lambda unschedulable: -unschedulable.seconds)
     oldest = longest_first[0]
     created = oldest.pod.metadata.creation_timestamp or ""
@@ -219,7 +224,7 @@ def _iter_starving_findings(starving_pods: Sequence[StarvingPods]) -> Iterator[F
 
     The finding's object is the workload that has waited longest. The message begins with the cause, and counts the pods
     of all workloads with this cause. The rule depends on whether pods of lower tiers run, or only pods of higher tiers
-    started meanwhile.
+    have started since.
     """
     by_cause: dict[tuple[object, ...], list[StarvingPods]] = {}
     for starving in starving_pods:

@@ -152,7 +152,7 @@ def _iter_findings(
 ) -> Iterator[Finding]:
     """Yield findings about rival schedulers, and about kubelets that are slow to notice new bindings.
 
-    Without a simulation (`races` is None) there are no findings.
+    If nothing was simulated (`races` is None), yield nothing.
     """
     if races is None:
         return

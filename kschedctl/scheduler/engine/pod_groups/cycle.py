@@ -261,9 +261,9 @@ class PodGroupCycle:
             member, assumed = self._try_member(assumed, position, post_filter=post_filter)
             results.append(member)
             has_node = member.placed or member.requires_preemption
-            if not has_node and member.status.rejected:
-                continue
-            if not has_node:  # an error
+            if not has_node:
+                if member.status.rejected:
+                    continue
                 status = _build_group_error(member)
                 waits_on_preemption = False
                 break

@@ -242,9 +242,9 @@ class EBSLimits(NonCSILimits):
     disk_kind = EBS
 
     def find_default_limits(self, view: Fork) -> Counts:
-        """Return the limit that follows from each node's instance type. Instances of the Nitro system have their own.
+        """Return the default limit for each node's instance type, which is different for instances of the Nitro system.
 
-        It applies to nodes that do not declare a limit. If a node has both labels for the instance type, the stable
+        The limit applies to nodes that do not declare one. If a node has both labels for the instance type, the stable
         label is used.
         """
         limits = super().find_default_limits(view)

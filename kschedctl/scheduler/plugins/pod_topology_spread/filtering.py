@@ -70,7 +70,7 @@ class EmptiestDomain(Detail, frozen=True):
         return f"{count} {role} because {self.policy} is Ignore"
 
     def _explain_first_node_rejection(self) -> str:
-        """Explain which taint, or which lack of selection, keeps the pod off the domain's first node."""
+        """Explain which taint keeps the pod off the domain's first node, or that the pod does not select this node."""
         if not self.taint:
             return f"the pod does not select node {self.node}"
         if self.node == self.domain:
