@@ -207,7 +207,7 @@ def _iter_manifest_edits(changes: Iterable[Mapping[str, Any]], owner: Owner) -> 
     """Yield the fields of the owner's manifest that the changes set or remove."""
     for change in changes:
         if (change.get("kind"), change.get("namespace"), change.get("name")) == tuple(owner):
-            yield from kubectl.describe_operations(change["patch"])
+            yield from kubectl.describe_patch_operations(change["patch"])
 
 
 def _iter_fix_costs(fixes: Sequence[Fix], needs_values: Sequence[str]) -> Iterator[FixCost]:

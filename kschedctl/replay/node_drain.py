@@ -349,14 +349,11 @@ SLOW_SECONDS = 300
 """Pods with a longer grace period are reported: `kubectl drain` waits until they have ended."""
 
 
-def find_eviction_harms(
-    cluster: Cluster, evicted_pods: Collection[Pod], running_counts: Mapping[Owner, int], lost: Collection[str] = ()
-) -> EvictionHarms:
+def find_eviction_harms(cluster: Cluster, evicted_pods: Collection[Pod], lost: Collection[str] = ()) -> EvictionHarms:
     """Return the harm of evicting these pods together: lost data, outages, restarts and slow ends.
 
     The pods with keys in ``lost`` are not recreated, so they cause no outages or restarts here. A workload has an
     outage if all of its pods with a node are evicted, unless a PodDisruptionBudget keeps one of them running.
-    `running_counts` is from `count_running_pods`.
     """
     recreated_pods = [pod for pod in evicted_pods if pod.spec.node_name and pod.key not in lost]
     pods_by_owner: dict[Owner, list[Pod]] = {}
@@ -370,7 +367,7 @@ def find_eviction_harms(
             str(owner)
             for owner, pods in pods_by_owner.items()
             if owner.kind not in KINDS_WITHOUT_OUTAGE
-            and len(pods) >= running_counts.get(owner, 0)
+            and len(pods) >= cluster.pods.running_counts.get(owner, 0)
             and not _is_kept_running(cluster, pods[0])
         ),
         starting_over=tuple(pod.key for pod in recreated_pods if find_owner(pod).kind == "Job"),
@@ -384,19 +381,6 @@ def _is_kept_running(cluster: Cluster, pod: Pod) -> bool:
         budget.status.desired_healthy > 0 and parse_budget_selector(budget.spec).matches(pod.metadata.labels)
         for budget in cluster.list_in_namespace("pod_disruption_budgets", pod.metadata.namespace)
     )
-
-
-def count_running_pods(cluster: Cluster) -> Counter[Owner]:
-    """Return the number of pods with a node that each workload has, apart from terminated and terminating pods."""
-    table = cluster.pods
-    has_node = np.array([bool(name) for name in table.node.values], np.bool_)[table.node.codes]
-    placed_counts = np.bincount(table.template[has_node], minlength=len(table.templates)).tolist()
-    running_counts: Counter[Owner] = Counter()
-    # Pods with equal templates have the same owner, except for bare pods, whose names are not in the templates
-    for template, placed_count in zip(table.templates, placed_counts, strict=True):
-        if placed_count and not template.terminated and template.metadata.deletion_timestamp is None:
-            running_counts[find_owner(template)] += placed_count
-    return running_counts
 
 
 def list_pods_with_local_data(pods: Iterable[Pod]) -> tuple[str, ...]:

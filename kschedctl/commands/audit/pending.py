@@ -156,7 +156,7 @@ UNSCHEDULABLE = AuditRule(
     WARNING,
     "Pods fit on no node",
     "They wait until the cluster or the pods themselves change.",
-    "Run remedies to find the smallest change that helps",
+    "Run kschedctl remedies to find the smallest change that helps",
 )
 OVERDUE = AuditRule(
     "audit-pending-victim-overdue",

@@ -302,7 +302,7 @@ class Drain(Report, frozen=True):
         evicted = len(self.evicted_elsewhere)
         if not evicted:
             return []
-        text = counted(evicted, "pod elsewhere is preempted", "pods elsewhere are preempted")
+        text = counted(evicted, "pod on another node is preempted", "pods on other nodes are preempted")
         lost = len(set(self.lost_victims).intersection(self.evicted_elsewhere))
         if fates := describe_fates_of_evicted(evicted, self._unplaced_evicted_count, lost):
             return [f"{text}{fates}"]
@@ -453,10 +453,14 @@ class Drain(Report, frozen=True):
         """The number of evicted and preempted pods that no controller recreates."""
         return len(self.lost) + len(self.lost_victims)
 
+    def list_pods_moved_off_nodes(self) -> list[MovedPod]:
+        """List the pods of the drained nodes that get another node."""
+        return [pod for pod in self.moved if pod.source in self.nodes]
+
     @property
     def _moved_count(self) -> int:
         """The number of pods of the drained nodes that get another node."""
-        return sum(pod.source in self.nodes for pod in self.moved)
+        return len(self.list_pods_moved_off_nodes())
 
     @property
     def _unplaced_evicted_count(self) -> int:

@@ -63,11 +63,13 @@ def iter_advice(report: Explanation, pod: Pod, scheduler: Scheduler, framework: 
         case "NotResponsible" if framework is None:
             yield Advice(
                 "CheckScheduler",
-                "Check that the pod's scheduler is running; kube-scheduler records no events for pods of other "
-                "schedulers",
+                f"If {pod.spec.scheduler_name} is a scheduler of its own, check that it is running (kube-scheduler "
+                "records no events for its pods)",
             )
             yield Advice(
-                "CorrectProfile", "Specify the scheduler's configuration, or correct the pod's spec.schedulerName"
+                "CorrectProfile",
+                f"If {pod.spec.scheduler_name} is a profile of kube-scheduler, pass its configuration; otherwise "
+                "correct the pod's spec.schedulerName",
             )
         case "NotResponsible":
             text = "A finalizer or an unresponsive kubelet keeps the pod: check metadata.finalizers"

@@ -175,7 +175,7 @@ class Cause(Document, frozen=True):
         `nodes` is the number of nodes in the cluster. The texts are empty if the cause is not about nodes.
 
         >>> Cause("", "Insufficient cpu", 9, 9, "w4").build_scope(12).text
-        ' (rules out all 9 eligible nodes; closest to fitting: w4)'
+        ' (rules out all 9 candidate nodes; closest to fitting: w4)'
         """
         if not self.nearest:
             return CauseScope("", "", "")

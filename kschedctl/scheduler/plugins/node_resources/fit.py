@@ -245,7 +245,7 @@ class TooManyPods(Fact, frozen=True):
         """Describe the pods of the node, which is named if no other node is eligible, and the nodes concerned.
 
         >>> TooManyPods(5, 5).describe_cause(CauseScope("w2", "", "", is_only_eligible_node=True))
-        'the only eligible node, w2, already runs its maximum of 5 pods'
+        'the only candidate node, w2, already runs its maximum of 5 pods'
         """
         if scope.is_only_node or scope.is_only_eligible_node:
             return self._describe_pods(scope.describe_node())
@@ -560,7 +560,7 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
             yield WakeTrigger(NODE, ADD | UPDATE, f"a node that offers {demand} is added or changes")
         else:
             yield WakeTrigger(NODE, ADD, f"a node that offers {demand} is added")
-            more_offered = f"a node's allocatable {resources} grows to at least {demand} in total"
+            more_offered = f"a node's allocatable {resources} grows to {demand} or more"
             yield WakeTrigger(NODE, ActionType.UPDATE_NODE_ALLOCATABLE, more_offered)
 
         extended_resources = [name for name in requests if is_dra_extended(name)]
