@@ -170,7 +170,7 @@ def test_violated_budget_is_named() -> None:
 )
 def test_each_form_says_that_commands_recreate_the_pod(owner: Json | None, clause: str) -> None:
     """The requests of a pod cannot be lowered in place, and a ReplicaSet does not replace a waiting pod."""
-    cluster = Cluster.from_objects([node("n1", cpu="1"), pod("p", cpu="1500m", owner=owner)])
+    cluster = Cluster.from_objects([build_node("n1", cpu="1"), build_pod("p", cpu="1500m", owner=owner)])
     report = remedies(cluster, "d/p", RemedyCriteria(1, only=frozenset({"LowerRequest"})))
     (fix,) = report.remedies
     assert any("--force" in command or "delete pod" in command for command in fix.commands)
