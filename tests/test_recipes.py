@@ -276,7 +276,8 @@ SIGNED = """if True:
     profiles = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
                 "profiles": [{"pluginConfig": [spread]}]}
     scheduler = Scheduler(replace(Cluster.from_paths(["cluster.yaml"]), configuration=profiles))
-    signer = Signer(scheduler.framework("default-scheduler"), scheduler.gates, extenders=False, view=scheduler.view)
+    framework = scheduler.find_framework("default-scheduler")
+    signer = Signer(framework, scheduler.gates, extenders=False, view=scheduler.view)
     infos = [PodInfo(pod, scheduler.view.settings.requests) for pod in scheduler.cluster.pods]
     print([signer.sign(info) is not None for info in infos])
 """

@@ -133,7 +133,7 @@ def test_simulation_has_the_choices_among_its_best_nodes() -> None:
     pods = [case["pod"] for case in PLACED]
     scheduler = Scheduler(kschedctl.Cluster.from_objects([*PLACED[0]["objects"], *pods]))
     simulation = Simulation(scheduler)
-    framework, view = scheduler.framework("default-scheduler"), simulation.view
+    framework, view = scheduler.find_framework("default-scheduler"), simulation.view
     for case in PLACED:
         position = view.pods.index[f"lab/{case['pod']['metadata']['name']}"]
         choice = simulation.placements.choose_node(framework, position)

@@ -331,8 +331,8 @@ def _build_stored_object(request: AdmissionRequest) -> JsonObject:
 def _compute_qos_class(request: AdmissionRequest) -> str:
     """Return the pod's quality of service class. Upstream: ComputePodQOS.
 
-    It is Guaranteed if all requests of CPU and memory equal limits above 0. If the pod has resources at pod level, only
-    these count.
+    It is BestEffort if there are no requests or limits of CPU and memory, and Guaranteed if all requests equal limits
+    above 0. Otherwise, it is Burstable. If the pod has resources at pod level, only these count.
     """
     if resource_quota.is_best_effort(request):
         return "BestEffort"

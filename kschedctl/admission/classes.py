@@ -74,7 +74,7 @@ def _set_group_priority(request: AdmissionRequest) -> None:
 def _find_priority_class(request: AdmissionRequest) -> PriorityClass | None:
     """Find the PriorityClass that the object names, or else the global default with the lowest value.
 
-    Returns None if it names none and there is no default. Raises NotAdmittedError if the named class does not exist.
+    Return None if it names none and there is no default. Raises NotAdmittedError if the named class does not exist.
     """
     classes = request.cluster.priority_classes
     name = request.spec.get("priorityClassName")
@@ -143,7 +143,7 @@ def check_overhead_matches_class(request: AdmissionRequest) -> None:
 def _find_runtime_class(request: AdmissionRequest) -> RuntimeClass | None:
     """Find the RuntimeClass that a pod names.
 
-    Returns None if the pod names none, or if the object is not a pod. Raises NotAdmittedError if the class does not
+    Return None if the pod names none, or if the object is not a pod. Raises NotAdmittedError if the class does not
     exist.
     """
     name = request.spec.get("runtimeClassName") if request.is_pod else None

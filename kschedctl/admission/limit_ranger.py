@@ -72,13 +72,13 @@ def _iter_container_defaults(limit_range: LimitRange) -> Iterator[_ContainerDefa
 def add_default_resources(request: AdmissionRequest) -> None:
     """Add the default requests and limits of all LimitRanges to the containers of a pod in place.
 
-    The added amounts are recorded in the request and in an annotation of the pod. Then missing pod-level requests are
-    set.
+    The added amounts are recorded in the request and in an annotation of the pod. If there is any LimitRange, missing
+    pod-level requests are then set.
     """
     if not request.is_pod:
         return
     for limit_range in request.limit_ranges:
-        changes = list(_add_defaults_of_limit_range(request, limit_range))
+        changes = _add_defaults_of_limit_range(request, limit_range)
         if changes:
             request.annotate(
                 ANNOTATION, f"LimitRanger plugin set: {'; '.join(change.annotation for change in changes)}"
@@ -100,8 +100,9 @@ class _AddedDefaults(NamedTuple):
     amounts: Resources
 
 
-def _add_defaults_of_limit_range(request: AdmissionRequest, limit_range: LimitRange) -> Iterator[_AddedDefaults]:
-    """Add the defaults of one LimitRange to the containers of a pod in place, and yield what was added."""
+def _add_defaults_of_limit_range(request: AdmissionRequest, limit_range: LimitRange) -> list[_AddedDefaults]:
+    """Add the defaults of one LimitRange to the containers of a pod in place, and return what was added."""
+    all_added = []
     limits: Resources = {}
     requests: Resources = {}
     for item in limit_range.spec.limits:
@@ -117,7 +118,9 @@ def _add_defaults_of_limit_range(request: AdmissionRequest, limit_range: LimitRa
                     annotation = (
                         f"{', '.join(sorted(added))} {part[:-1]} for {container_kind} {container.get('name', '')}"
                     )
-                    yield _AddedDefaults(annotation, {f"{part}.{name}": defaults[name] for name in sorted(added)})
+                    amounts = {f"{part}.{name}": defaults[name] for name in sorted(added)}
+                    all_added.append(_AddedDefaults(annotation, amounts))
+    return all_added
 
 
 def _add_missing_defaults(resources: Writable, part: str, defaults: Resources) -> list[str]:

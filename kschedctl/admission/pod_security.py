@@ -392,9 +392,9 @@ def _check_restricted_capabilities(pod: CheckedPod) -> Iterator[Violation]:
         return
     details = []
     not_dropping = [
-        c
-        for c in pod.containers
-        if "ALL" not in _get_list(_get_value_at_path(c, "securityContext", "capabilities", "drop"))
+        container
+        for container in pod.containers
+        if "ALL" not in _get_list(_get_value_at_path(container, "securityContext", "capabilities", "drop"))
     ]
     if not_dropping:
         names = _format_name_list(_get_names(not_dropping))
@@ -529,7 +529,7 @@ RESTRICTED: Mapping[str, Check] = {
 def describe_violations(pod: JsonObject, level: str, version: str) -> str:
     """Describe how a pod violates a level of a version, such as ``latest`` or ``v1.30``.
 
-    Returns "" if there are no violations, or if the level is neither baseline nor restricted.
+    Return "" if there are no violations, or if the level is neither baseline nor restricted.
     """
     if level not in ("baseline", "restricted"):
         return ""

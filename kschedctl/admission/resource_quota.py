@@ -396,8 +396,9 @@ def compute_device_claim_usage(request: AdmissionRequest) -> Quantities:
     resource_by_class = _get_extended_resource_by_class(request)
     for name, count in devices.items():
         usage[f"{name}{DEVICES_OF_CLASS}"] = Quantity(count)
-        if resource_by_class is None:
+        if resource_by_class is None:  # without the feature gate
             continue
+        # Each class is also an implicit extended resource, and may define an explicit one
         usage[f"{IMPLICIT_RESOURCE_PREFIX}{name}"] = Quantity(count)
         resource = resource_by_class.get(name)
         if resource:
@@ -447,7 +448,7 @@ def _count_devices_of_alternative(request: ExactDeviceRequest | DeviceSubRequest
 def _get_extended_resource_by_class(request: AdmissionRequest) -> dict[str, str] | None:
     """Return the extended resource of each device class that has one.
 
-    Returns None without the feature gate DRAExtendedResource.
+    Return None without the feature gate DRAExtendedResource.
     """
     cluster = request.cluster
     if not FeatureGates(cluster.kube_version, cluster.feature_gates).enabled("DRAExtendedResource"):

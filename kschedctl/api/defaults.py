@@ -125,20 +125,18 @@ def with_runtime_class_fields(pod: Pod, classes: Iterable[RuntimeClass]) -> Pod:
 
     A pod without a RuntimeClass, or with an unknown one, is returned unchanged.
     """
-    class_ = next(
-        (priority_class for priority_class in classes if priority_class.metadata.name == pod.spec.runtime_class_name),
-        None,
-    )
-    if class_ is None:
-        return pod
     spec = pod.spec
-    scheduling = class_.scheduling or RuntimeClassScheduling()
-    added = tuple(toleration for toleration in scheduling.tolerations if toleration not in spec.tolerations)
+    matching_classes = (class_ for class_ in classes if class_.metadata.name == spec.runtime_class_name)
+    runtime_class = next(matching_classes, None)
+    if runtime_class is None:
+        return pod
+    scheduling = runtime_class.scheduling or RuntimeClassScheduling()
+    added_tolerations = tuple(toleration for toleration in scheduling.tolerations if toleration not in spec.tolerations)
     admitted_spec = replace(
         spec,
-        overhead=class_.overhead.pod_fixed if class_.overhead else spec.overhead,
+        overhead=runtime_class.overhead.pod_fixed if runtime_class.overhead else spec.overhead,
         node_selector={**spec.node_selector, **scheduling.node_selector},
-        tolerations=(*spec.tolerations, *added),
+        tolerations=(*spec.tolerations, *added_tolerations),
     )
     return replace(pod, spec=admitted_spec)
 

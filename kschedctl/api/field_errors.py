@@ -49,6 +49,10 @@ class FieldError(NamedTuple):
         """The path of the field that has to be changed."""
         return self.location or self.path
 
+    def located_at(self, location: Path) -> FieldError:
+        """Return the error with the path of the field to blame, which does not change the message."""
+        return self._replace(location=location)
+
     def __str__(self) -> str:
         return f"{format_path(self.path)}: {self.body}"
 

@@ -58,7 +58,7 @@ def strip_unread_data(obj: S) -> S:
     """Return a copy of the object without the data that nothing reads, or the object itself without such data.
 
     Annotations that nothing reads are dropped. So are the times and messages of nodes' conditions, and all conditions
-    of workloads but those that report a failed creation of pods. Host paths in pod templates are hashed.
+    of workloads except those that report a failed creation of pods. Host paths in pod templates are hashed.
     """
     meta = getattr(obj, "metadata", None)
     if isinstance(meta, ObjectMeta) and not meta.annotations.keys() <= READ_ANNOTATIONS:

@@ -86,7 +86,7 @@ def read_pod_sets(spec: JsonObject, annotations: Mapping[str, str]) -> OperatedP
 def _read_pod_sets_by_fields(spec: JsonObject, annotations: Mapping[str, str]) -> OperatedPodSets:
     """Read the pod sets of a resource whose kind is recognized by its fields.
 
-    A resource that is not recognized is read as one of Ray's. Raises ValidationError if a template or count is invalid,
+    A resource with other fields is read as a Ray resource. Raises ValidationError if a template or count is invalid,
     and QuantityError if a request is.
     """
     for field, roles in _REPLICA_TYPES.items():

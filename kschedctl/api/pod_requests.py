@@ -28,7 +28,7 @@ class ComparedRequests(StrEnum):
     SUMMED = "for the whole pod, the largest of the total desired, allocated and actual requests"
 
 
-COMPARED = ByVersion(
+COMPARED_REQUESTS = ByVersion(
     "requests that count during an in-place resize",
     (("", ComparedRequests.PER_CONTAINER), ("1.37", ComparedRequests.SUMMED)),
     "#140047",
@@ -47,13 +47,13 @@ class Options(NamedTuple):
     """Container requests to assume for resources that a container does not name."""
     sidecar_ports: bool = True
     """True if host ports of restartable init containers count."""
-    compared: ComparedRequests = ComparedRequests.PER_CONTAINER
-    """The value of COMPARED for the version."""
+    compared_requests: ComparedRequests = ComparedRequests.PER_CONTAINER
+    """The value of COMPARED_REQUESTS for the version."""
 
     @property
     def sums_before_comparing(self) -> bool:
         """Return whether the requests of all containers are summed before desired and actual sums are compared."""
-        return self.use_status and self.compared is ComparedRequests.SUMMED
+        return self.use_status and self.compared_requests is ComparedRequests.SUMMED
 
 
 def parse_quantities(resources: Resources) -> Quantities:
@@ -189,7 +189,7 @@ def _read_device_resources(pod: Pod, options: Options) -> list[Quantities]:
 
 
 def aggregate_container_limits(containers: Iterable[Container], init_containers: Iterable[Container]) -> Quantities:
-    """Compute the limits of all containers: their sum while running, or the peak during initialization."""
+    """Compute the limits of all containers: their sum while running, or the peak during initialization if higher."""
     return _compute_peak_amounts(
         (parse_quantities(container.resources.limits) for container in containers),
         ((is_sidecar(container), parse_quantities(container.resources.limits)) for container in init_containers),
@@ -301,7 +301,7 @@ def is_resize_deferred(pod: Pod) -> bool:
 def revert_pending_resize(pod: Pod) -> Pod:
     """Return the pod with its requests and limits replaced by the amounts that the kubelet has allocated.
 
-    Containers without a status, and resources without an allocated amount, keep those of the spec.
+    Containers without a status, and resources without an allocated amount, keep the amounts of the spec.
     """
     spec = pod.spec
     status = pod.status

@@ -7,6 +7,7 @@ controllers choose at random get a number instead, so that an answer can be repe
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -305,7 +306,10 @@ def _build_owned_pod(template: PodTemplateSpec, name: str, namespace: str, *, ki
 def _build_stateful_pods(
     workload: StatefulSet, namespace: str
 ) -> tuple[tuple[Pod, ...], tuple[PersistentVolumeClaim, ...]]:
-    """Build the pods of a StatefulSet, and for each pod a claim per volume claim template."""
+    """Build the pods of a StatefulSet, and for each pod a claim per volume claim template.
+
+    The pods get labels with their name and index. The volume of a claim replaces the pod's volume of the same name.
+    """
     spec = workload.spec
     name = workload.metadata.name
     pods: list[Pod] = []
@@ -440,3 +444,25 @@ def get_pod_template(workload: JsonObject) -> JsonObject:
     {'spec': {}}
     """
     return object_at(workload, *POD_TEMPLATE_PATHS.get(str(workload.get("kind")), USUAL_TEMPLATE_PATH))
+
+
+def find_template(workload: Any) -> PodTemplateSpec | None:
+    """Return the pod template of a workload struct, or None if it has none. A CronJob's is in its Job template."""
+    spec = workload.spec.job_template.spec if isinstance(workload, CronJob) else workload.spec
+    return getattr(spec, "template", None)
+
+
+def get_template_spec(workload: Any) -> PodSpec:
+    """Return the pod spec in the template of a workload struct, or an empty one if the workload has no template."""
+    return (find_template(workload) or PodTemplateSpec()).spec
+
+
+def replace_template_spec(workload: Any, pod_spec: PodSpec) -> Struct:
+    """Return the workload struct with `pod_spec` in its pod template."""
+    template = replace(find_template(workload) or PodTemplateSpec(), spec=pod_spec)
+    if isinstance(workload, CronJob):
+        job = workload.spec.job_template
+        job_template = replace(job, spec=replace(job.spec, template=template))
+        return replace(workload, spec=replace(workload.spec, job_template=job_template))
+    changed: Struct = replace(workload, spec=replace(workload.spec, template=template))
+    return changed

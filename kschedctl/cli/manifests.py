@@ -16,7 +16,7 @@ from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import Json, JsonObject, text_at
 from kschedctl.api.kinds import get_api_kind
 from kschedctl.api.kube_version import KUBE_VERSION
-from kschedctl.api.objects import ApiObject, ObjectMeta, Pod, PodTemplateSpec, Resources, StoredAutoscaler, Struct
+from kschedctl.api.objects import ApiObject, ObjectMeta, Pod, Resources, StoredAutoscaler, Struct
 from kschedctl.api.objects import Namespace as StoredNamespace
 from kschedctl.api.objects import get_object_key as get_key
 from kschedctl.api.operator_resources import CustomResource, OperatorResource
@@ -26,9 +26,8 @@ from kschedctl.api.queueing import QUEUE_LABEL
 from kschedctl.api.workloads import (
     KINDS,
     POD_TEMPLATE_PATHS,
-    USUAL_TEMPLATE_PATH,
-    CronJob,
     StatefulSet,
+    find_template,
     format_title,
     get_identity,
     is_non_install_hook,
@@ -428,14 +427,9 @@ def _iter_template_resources(workload: Struct) -> Iterator[tuple[str, Resources]
 
     These are its pod template, if it has one, and the claim templates of a StatefulSet.
     """
-    template: PodTemplateSpec | None
-    if isinstance(workload, CronJob):
-        template = workload.spec.job_template.spec.template
-        path = POD_TEMPLATE_PATHS["CronJob"]
-    else:
-        template = getattr(workload.spec, "template", None)  # type: ignore[attr-defined]
-        path = USUAL_TEMPLATE_PATH
+    template = find_template(workload)
     if template is not None:
+        path = POD_TEMPLATE_PATHS[get_identity(workload).kind]
         yield from ((f"{'.'.join(path)}.{field}", amounts) for field, amounts in iter_pod_resources(template.spec))
     if isinstance(workload, StatefulSet):
         for index, claim in enumerate(workload.spec.volume_claim_templates):

@@ -210,7 +210,7 @@ class Cluster(Objects):
             if kind == "Pod":
                 fields["pods"] = _build_pod_table(objects_of_kind)
             else:
-                fields[FIELDS[kind]] = _sort_unique(kind, objects_of_kind)
+                fields[FIELDS[kind]] = _sort_and_deduplicate(kind, objects_of_kind)
         return cls(**fields, **settings)
 
     @classmethod
@@ -262,9 +262,11 @@ class Cluster(Objects):
         With `namespace`, only the objects in this namespace matter.
         """
         gap = self.gaps.get(kind)
-        if gap is None or (namespace and gap.namespace == namespace):
+        if gap is None:
             return None
-        return gap
+        # A gap with a namespace means that only the objects of this namespace were read
+        was_namespace_read = bool(namespace) and gap.namespace == namespace
+        return None if was_namespace_read else gap
 
     def gap(self, kind: str, namespace: str = "") -> Gap | None:
         """Return `find_gap` with these arguments. Deprecated since 1.1: call `find_gap`."""
@@ -328,7 +330,7 @@ class Cluster(Objects):
             if kind == "Pod":
                 fields["pods"] = self.pods.add_or_replace(_build_pod_table(added))
             else:
-                fields[FIELDS[kind]] = _sort_unique(kind, (*getattr(self, FIELDS[kind]), *added))
+                fields[FIELDS[kind]] = _sort_and_deduplicate(kind, (*getattr(self, FIELDS[kind]), *added))
         return replace(self, **fields)
 
 
@@ -361,7 +363,7 @@ def _decode_documents(documents: Iterable[JsonObject]) -> _DecodedDocuments:
             if resource:
                 decoded.by_kind.setdefault(OTHER_CUSTOM_RESOURCE, []).append(resource)
         elif not is_read_name(kind, object_at(document, "metadata").get("name")):
-            continue
+            continue  # of kinds such as ConfigMap, only objects of certain names are read
         elif not is_newer_version(kind, version):
             add_converted()
         elif gap := read_newer_version(kind, document, add_converted):
@@ -460,7 +462,7 @@ def _build_pod_table(pods: Iterable[Any]) -> PodTable:
     return PodTable.from_pods(pods).with_default_namespace(DEFAULT_NAMESPACE)
 
 
-def _sort_unique(kind: str, objects: Iterable[Any]) -> Sequence[object]:
+def _sort_and_deduplicate(kind: str, objects: Iterable[Any]) -> Sequence[object]:
     """Return the objects of a kind sorted by namespace and name. If a name repeats, the last object wins.
 
     Missing namespaces become ``default``. Custom resources of several kinds may have the same name.

@@ -44,7 +44,7 @@ TABLE = (
         "Where would the pods of these nodes go, and what blocks the drain?",
         HelpHeading.WHAT_IF,
         3,
-        exit_codes=f"Exit codes: 0 safe to drain, 1 not safe, {FAILURES}, 5 undecided.",
+        exit_codes=f"Exit codes: 0 every evicted pod gets another node, 1 not, {FAILURES}, 5 undecided.",
         schemas={"drain": "commands.drain.report:Drain"},
         pages={"Drain": "commands.drain.page:build_page"},
     ),

@@ -43,7 +43,7 @@ class RemoveDuplicates(DeschedulerPlugin[RemoveDuplicatesArgs]):
     def run(self) -> None:
         """Evict the pods of each owner beyond an even share of its pods per target node.
 
-        Pods have the same owner here if they also have the same images.
+        Pods count as having the same owner only if they also have the same images.
         """
         positions = self.find_evictable_pods(self.seen.select_matching_infos(self.arguments.namespaces, None))
         info_numbers = self.seen.info[positions].tolist()
@@ -71,9 +71,9 @@ class RemoveDuplicates(DeschedulerPlugin[RemoveDuplicatesArgs]):
 
         ``pod_counts`` has the number of evictable pods of each owner. Owners with too few target nodes are skipped.
         """
-        done = self.begin_evictions(len(duplicates))
+        report_progress = self.begin_evictions(len(duplicates))
         for owner, positions_by_row in duplicates.items():
-            done(1)
+            report_progress(1)
             all_positions = [position for positions in positions_by_row.values() for position in positions]
             target_count = int(np.count_nonzero(self._find_target_nodes(all_positions)))
             if target_count < MIN_TARGET_NODES:

@@ -232,11 +232,11 @@ class DefaultEvictor:
                 counts[reason] = counts.get(reason, 0) + count
 
         # Other pods, which are protected by their age or their number
-        others = chosen & ~self._pods_with_protected_info
-        too_young_count = int((others & self._young_pods).sum())
+        other_pods = chosen & ~self._pods_with_protected_info
+        too_young_count = int((other_pods & self._young_pods).sum())
         if too_young_count:
             counts[TOO_YOUNG] = too_young_count
-        too_few_count = int((others & ~self._young_pods & self._pods_with_too_few_replicas).sum())
+        too_few_count = int((other_pods & ~self._young_pods & self._pods_with_too_few_replicas).sum())
         if too_few_count:
             counts[TOO_FEW] = too_few_count
         return counts

@@ -41,9 +41,9 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
             plugin, position = candidate
             return int(plugin.seen.created[position])
 
-        done = self.begin_evictions(len(candidates))
+        report_progress = self.begin_evictions(len(candidates))
         for plugin, position in sorted(candidates, key=get_creation_time):
-            done(1)
+            report_progress(1)
             if plugin.request_eviction(position) is EvictionResult.TOTAL_LIMIT:
                 return
 

@@ -96,10 +96,10 @@ class DeschedulerPlugin(ABC, Generic[A]):
         plugin that evicts a pod and the pod's position. `total` is the number of candidates for the progress display,
         or 0 if it is unknown.
         """
-        done = self.begin_evictions(total)
+        report_progress = self.begin_evictions(total)
         exhausted_row = -1  # the node that has reached its limit
         for plugin, position in candidates:
-            done(1)
+            report_progress(1)
             row = int(plugin.view.node[position])
             if row == exhausted_row:
                 continue

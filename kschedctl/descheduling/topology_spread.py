@@ -48,7 +48,7 @@ class RemovePodsViolatingTopologySpreadConstraint(DeschedulerPlugin[RemovePodsVi
             pods_by_domain = self._group_pods_by_domain(rule, positions)
             sizes = [len(pods) for pods in pods_by_domain.values()]
             if sizes and max(sizes) - min(sizes) > rule.max_skew:
-                surplus_positions.update(_Balancing(self, rule, pods_by_domain).iter_surplus_pods())
+                surplus_positions.update(_Balancing(self, rule, pods_by_domain).move_surplus_pods())
         self._evict_pods_at(surplus_positions)
 
     def _group_pods_by_domain(self, rule: SpreadRule, positions: Rows) -> dict[int, Rows]:
@@ -171,8 +171,8 @@ class _Balancing:
 
         return sorted(positions.tolist(), key=get_sort_key)
 
-    def iter_surplus_pods(self) -> Iterator[int]:
-        """Yield the positions of the pods to evict, and move them in ``domains`` from the largest to the smallest.
+    def move_surplus_pods(self) -> Iterator[int]:
+        """Move surplus pods from large to small domains in ``domains``, and yield the positions of the pods to evict.
 
         If topologyBalanceNodeFit is set, a pod that fits in no small domain is not evicted. As in upstream, it still
         counts as moved.

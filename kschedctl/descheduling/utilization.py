@@ -60,9 +60,9 @@ class _Utilization(DeschedulerPlugin[U]):
         sources, destinations = self._choose_sources_and_destinations(split)
         room = (limits - self.usage)[destinations].sum(axis=0)
         sorted_rows = self._sort_sources(sources)
-        done = self.begin_evictions(len(sorted_rows))
+        report_progress = self.begin_evictions(len(sorted_rows))
         for row in sorted_rows:
-            done(1)
+            report_progress(1)
             if self._evict_from_node(row, limits[row], room, destinations) is EvictionResult.TOTAL_LIMIT:
                 return
 

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from kschedctl.api.json_values import Json, JsonObject, object_at
 from kschedctl.api.kinds import KINDS
-from kschedctl.api.objects import PersistentVolumeClaim, Pod, PodSpec, PodTemplateSpec, Struct
+from kschedctl.api.objects import PersistentVolumeClaim, Pod, Struct
 from kschedctl.api.ownership import Owner, find_owner
-from kschedctl.api.workloads import CronJob, get_identity
+from kschedctl.api.workloads import CronJob, get_identity, get_template_spec, replace_template_spec
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.fixes.ranking import QueueResult, RankedFix, get_trial_price
 from kschedctl.fixes.trial.changes import EditedObject, Fix, is_valid_update
@@ -72,8 +72,8 @@ def build_remedy(
     manifest_edits: tuple[str, ...] = ()
     if patch and workload is not None and not _is_in_cluster(workload, trial.scheduler.cluster):
         manifest_edits = tuple(_iter_manifest_edits(changes, get_identity(workload)))
-    if patch is not None and patch.anew and patch.owner.kind == "Job" and not manifest_edits:
-        costs.append(_build_job_deletion_cost(trial, patch.owner))
+    if patch is not None and not manifest_edits:
+        costs += _iter_deletion_costs(trial, patch)
     restarts = rollout.restarted if rollout else 0
 
     holds = result.holds if result else None
@@ -207,7 +207,7 @@ def _iter_manifest_edits(changes: Iterable[Mapping[str, Any]], owner: Owner) -> 
     """Yield the fields of the owner's manifest that the changes set or remove."""
     for change in changes:
         if (change.get("kind"), change.get("namespace"), change.get("name")) == tuple(owner):
-            yield from kubectl.describe_operations(change["patch"])
+            yield from kubectl.describe_patch_operations(change["patch"])
 
 
 def _iter_fix_costs(fixes: Sequence[Fix], needs_values: Sequence[str]) -> Iterator[FixCost]:
@@ -286,6 +286,20 @@ def _describe_nodes_taken_by_pods_ahead(fixes: Sequence[Fix], result: QueueResul
         (pod_ahead,) = result.ahead
         return f", since pod {pod_ahead}, which is ahead in the queue, takes {taken} {of_nodes}"
     return f", since pods ahead in the queue ({first_few(result.ahead, 1)}) take {taken} {of_nodes}"
+
+
+def _iter_deletion_costs(trial: RemedyTrial, patch: OwnerPatch) -> Iterator[FixCost]:
+    """Yield what the patch deletes: a Job with its pods, a pod without a controller, or waiting pods of a workload."""
+    if patch.anew and patch.owner.kind == "Job":
+        yield _build_job_deletion_cost(trial, patch.owner)
+    elif patch.anew:
+        yield FixCost(CostKind.DELETES, f"pod {patch.owner.namespace}/{patch.owner.name} is deleted and recreated", 1)
+    if patch.waiting:
+        pods = first_few([f"{key.namespace}/{key.name}" for key in patch.waiting])
+        recreated = agreeing(
+            len(patch.waiting), "which waits, is deleted and recreated", "which wait, are deleted and recreated"
+        )
+        yield FixCost(CostKind.DELETES, f"{pods}, {recreated}", len(patch.waiting))
 
 
 def _build_job_deletion_cost(trial: RemedyTrial, owner: Owner) -> FixCost:
@@ -405,24 +419,6 @@ def iter_object_changes(edits: Mapping[ObjectKey, EditedObject]) -> Iterator[dic
                 **recreate_flag,
                 **resize_flag,
             }
-
-
-def get_template_spec(workload: Any) -> PodSpec:
-    """Return the pod spec in the workload's template, or in the Job template of a CronJob. It may be empty."""
-    spec = workload.spec.job_template.spec if isinstance(workload, CronJob) else workload.spec
-    pod_spec: PodSpec = (spec.template or PodTemplateSpec()).spec
-    return pod_spec
-
-
-def replace_template_spec(workload: Any, pod_spec: PodSpec) -> Struct:
-    """Return the workload with `pod_spec` in its pod template. A CronJob's pod template is in its Job template."""
-    if isinstance(workload, CronJob):
-        job = workload.spec.job_template
-        job_spec = replace(job.spec, template=replace(job.spec.template, spec=pod_spec))
-        return replace(workload, spec=replace(workload.spec, job_template=replace(job, spec=job_spec)))
-    template = replace(workload.spec.template or PodTemplateSpec(), spec=pod_spec)
-    changed: Struct = replace(workload, spec=replace(workload.spec, template=template))
-    return changed
 
 
 SET_AT_ADMISSION = ("priority", "preemptionPolicy")

@@ -9,7 +9,7 @@ from kschedctl.fixes.proposals import iter_nodes_to_try
 from kschedctl.fixes.search import RemedySearch
 from kschedctl.fixes.trial.fix_kinds import FixKind
 from kschedctl.fixes.trial.guesses import is_plausible_machine_size
-from kschedctl.fixes.trial.trial_node import find_missing_host_with_data
+from kschedctl.fixes.trial.trial_node import find_missing_host_with_files
 from kschedctl.fixes.trial.trials import RemedyTrial, find_runtime_class
 from kschedctl.scheduler.plugins.node_resources.fit import Insufficient
 from kschedctl.snapshot.nodes import HOSTNAME
@@ -41,7 +41,7 @@ def _explain_missing_host(base: RemedyTrial) -> Iterator[str]:
     from kschedctl.fixes.ways.node_affinity import find_missing_required_host  # noqa: PLC0415 - only this line needs it
 
     selected_hosts = [base.pod.spec.node_selector[HOSTNAME]] if HOSTNAME in base.pod.spec.node_selector else []
-    host = find_missing_host_with_data(base, HOSTNAME, selected_hosts) or find_missing_required_host(base)
+    host = find_missing_host_with_files(base, HOSTNAME, selected_hosts) or find_missing_required_host(base)
     if host:
         yield f"another host: {host} is gone, and with it the files of the pod's hostPath volumes; bring the host back"
 

@@ -236,9 +236,9 @@ def replay_queue_with_new_nodes(
 ) -> QueueAfterGrowth:
     """Replay the queue with the new nodes, and report which of the helped pods still wait.
 
-    `helped_pods` has the keys of the pods for which the nodes were added. If some of these pods still wait, the
-    autoscaler continues, to find out how many nodes would be enough. Raises InputError if the autoscaler's input is
-    invalid.
+    `helped_pods` has the keys of the pods for which the nodes were added. If some of them still wait, the report also
+    names the other pods that took the new nodes, and how many nodes would be enough, which further autoscaler loops
+    show. Raises InputError if the autoscaler's input is invalid.
     """
     from kschedctl.replay.settling import settle  # noqa: PLC0415 - few clusters tell who makes their nodes
 

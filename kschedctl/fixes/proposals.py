@@ -162,10 +162,10 @@ def _iter_label_columns(cycle: Cycle) -> Iterator[Ints]:
 
 
 def _rank_rows_by_free_room(cycle: Cycle, rows: Ints) -> list[int]:
-    """Return up to about MOST_NODES_OF_TRIAL rows of a group of nodes (K,), the nodes nearest to having room first.
+    """Return about MOST_NODES_OF_TRIAL of the rows (K,), the nodes that are nearest to having room first.
 
-    For each requested resource, the node with the largest free amount comes before all others. The group's first node
-    follows. If the pod requests nothing, the order is unchanged.
+    The node with the largest free amount of each requested resource comes before all others, and then the first row, so
+    that there may be a few more. If the pod requests nothing, the order is unchanged.
     """
     view = cycle.view
     amounts_by_column = {

@@ -193,24 +193,24 @@ def _add_left_out_count(
 ) -> None:
     """Append a line such as "and 3 more" to the last shown entry or, with `warnings`, to the last shown warning.
 
-    `total` is the number of all entries or warnings. If there is no room for the line, one shown part makes way for it:
-    the last entry or, if warnings are counted and no entry is shown, the last warning. The only shown part of the
-    counted kind never makes way. No line is added if nothing was left out, if no part of that kind is shown, or if
-    there is still no room. Changes `wrapped` and `shown`.
+    `total` is the number of all entries or warnings. No line is added if all are shown, or none. If there is no room
+    for the line, one shown part is hidden, but never the only one of the counted kind; the last entry goes first.
+    Changes `wrapped` and `shown`.
     """
-    entries = [index for index, part in enumerate(parts) if part.is_entry and index in shown]
-    listed = [index for index, part in enumerate(parts) if part.is_warning and index in shown] if warnings else entries
-    if not listed or len(listed) == total:
+    shown_entries = [index for index, part in enumerate(parts) if part.is_entry and index in shown]
+    shown_warnings = [index for index, part in enumerate(parts) if part.is_warning and index in shown]
+    shown_of_kind = shown_warnings if warnings else shown_entries
+    if not shown_of_kind or len(shown_of_kind) == total:
         return
     if sum(len(wrapped[index]) for index in shown) >= MAX_LINES:
-        if warnings and entries:
-            shown.remove(entries.pop())
-        elif len(listed) > 1:
-            shown.remove(listed.pop())
+        if warnings and shown_entries:
+            shown.remove(shown_entries[-1])
+        elif len(shown_of_kind) > 1:
+            shown.remove(shown_of_kind.pop())
     if sum(len(wrapped[index]) for index in shown) < MAX_LINES:
-        left_out_count = total - len(listed)
+        left_out_count = total - len(shown_of_kind)
         noun = f" {agreeing(left_out_count, 'warning', 'warnings')}" if warnings else ""
-        wrapped[listed[-1]].append(f"and {left_out_count:,} more{noun}")
+        wrapped[shown_of_kind[-1]].append(f"and {left_out_count:,} more{noun}")
 
 
 def _lists_findings(summary: Summary) -> bool:

@@ -53,7 +53,7 @@ def build_best_fix(remedies: Sequence[Remedy], style: Style) -> Page:
     else:
         label = "Best fix:"
     parts: list[Cell] = [Marked(label, Tone.STRONG)]
-    if drawbacks := _list_drawbacks_after_label(best):
+    if drawbacks := _list_drawbacks_beyond_label(best):
         parts += [f"{best.summary},", Marked(f"but {'; '.join(drawbacks)}", Tone.WARNING)]
     else:
         parts.append(best.summary)
@@ -63,10 +63,11 @@ def build_best_fix(remedies: Sequence[Remedy], style: Style) -> Page:
     return (paragraph(*parts), *edit_line, *map(Command, chain_commands(best.commands) if commands_fit else ()))
 
 
-def _list_drawbacks_after_label(remedy: Remedy) -> tuple[str, ...]:
-    """Return the drawbacks of a fix as clauses, except what its label "Not verified:" already says.
+def _list_drawbacks_beyond_label(remedy: Remedy) -> tuple[str, ...]:
+    """Return the drawbacks of a fix as clauses that follow its label.
 
-    For a fix that needs values from the user, the first clause names these values.
+    If the fix needs values from the user, its label says "Not verified:", so the clauses do not repeat this. The first
+    clause then names the values.
     """
     if not remedy.needs_values:
         return remedy.drawbacks

@@ -83,29 +83,36 @@ class LostPods(NamedTuple):
         return frozenset(position for positions in self.late_by_reason.values() for position in positions)
 
 
-def sort_lost_pods(shared: SharedCluster, is_lost_node: Bools, recreated: Sequence[Position]) -> LostPods:
-    """Sort the pods on the lost nodes by what happens to them before the nodes are deleted.
+def classify_lost_pods(shared: SharedCluster, is_lost_node: Bools, recreated: Sequence[Position]) -> LostPods:
+    """Classify the pods on the lost nodes by what happens to them before the nodes are deleted.
 
-    `is_lost_node` is a mask (N,). `recreated` are the pods that controllers recreate sooner or later.
+    `is_lost_node` is a mask (N,). `recreated` are the pods that controllers recreate sooner or later. If a recreated
+    pod is late for several reasons, only one of them counts: first that evictions are stopped, then that the pod is not
+    deleted.
     """
     view = shared.scheduler.view
-    kinds = shared.get_cached(_find_pod_kinds)
-    lost_pods = _find_pods_on(view, is_lost_node)
-    is_kept_node = _find_nodes_without_evictions(shared, is_lost_node)
-    is_kept = kinds.tolerates_loss[view.pods.info[lost_pods]] | is_kept_node[view.node[lost_pods]]
-    is_terminating = view.pods.terminating[view.pods.info[lost_pods]]
+    kinds = shared.get_cached(_classify_pod_infos)
+    is_node_without_evictions = _find_nodes_without_evictions(shared, is_lost_node)
 
-    positions = np.array(recreated, np.int64)
-    infos = view.pods.info[positions]
-    is_stopped = is_kept_node[view.node[positions]]
-    is_tolerating = ~is_stopped & kinds.tolerates_loss[infos]
-    waits = ~is_stopped & ~is_tolerating & kinds.is_replaced_after_end[infos]
+    # The pods that are deleted, out of all pods on the lost nodes
+    lost_pods = _find_pods_on(view, is_lost_node)
+    info_of_lost = view.pods.info[lost_pods]
+    keeps_running = kinds.tolerates_loss[info_of_lost] | is_node_without_evictions[view.node[lost_pods]]
+    is_terminating = view.pods.terminating[info_of_lost]
+    deleted_pods = lost_pods[~keeps_running & ~is_terminating]
+
+    # The reason for which each recreated pod is late, if there is one
+    recreated_pods = np.array(recreated, np.int64)
+    info_of_recreated = view.pods.info[recreated_pods]
+    is_eviction_stopped = is_node_without_evictions[view.node[recreated_pods]]
+    is_tolerating = ~is_eviction_stopped & kinds.tolerates_loss[info_of_recreated]
+    is_awaited = ~is_eviction_stopped & ~is_tolerating & kinds.is_replaced_after_end[info_of_recreated]
     late_by_reason = {
-        LateReason.CONTROLLER_WAITS: _select(positions, waits),
-        LateReason.NOT_DELETED: _select(positions, is_tolerating),
-        LateReason.EVICTIONS_STOPPED: _select(positions, is_stopped),
+        LateReason.CONTROLLER_WAITS: _select(recreated_pods, is_awaited),
+        LateReason.NOT_DELETED: _select(recreated_pods, is_tolerating),
+        LateReason.EVICTIONS_STOPPED: _select(recreated_pods, is_eviction_stopped),
     }
-    return LostPods(is_lost_node, lost_pods[~is_kept & ~is_terminating], late_by_reason)
+    return LostPods(is_lost_node, deleted_pods, late_by_reason)
 
 
 def _select(positions: Rows, mask: Bools) -> list[Position]:
@@ -141,7 +148,7 @@ class _PodKinds(NamedTuple):
     """The pods that use a ResourceClaim which their replacements use as well, so that its devices stay allocated."""
 
 
-def _find_pod_kinds(shared: SharedCluster) -> _PodKinds:
+def _classify_pod_infos(shared: SharedCluster) -> _PodKinds:
     """Return masks over the PodInfos of the cluster that say what happens to pods on unreachable nodes."""
     view = shared.scheduler.view
     waiting_jobs = find_jobs_awaiting_termination(view.cluster)
@@ -155,15 +162,16 @@ def _find_pod_kinds(shared: SharedCluster) -> _PodKinds:
         return controller.kind == "StatefulSet" or is_of_waiting_job
 
     return _PodKinds(
-        view.pods.where(lambda info: _tolerates_loss(info.pod)),
-        view.pods.where(is_replaced_after_end),
-        view.pods.where(_uses_shared_device_claim),
+        tolerates_loss=view.pods.where(lambda info: _tolerates_loss(info.pod)),
+        is_replaced_after_end=view.pods.where(is_replaced_after_end),
+        keeps_devices=view.pods.where(_uses_shared_device_claim),
     )
 
 
 def _tolerates_loss(pod: Pod) -> bool:
     """Return whether the pod tolerates an unreachable node for ever. Only the first toleration of the taint counts."""
-    toleration = next((each for each in pod.spec.tolerations if tolerates(each, NO_EXECUTE)), None)
+    tolerations = (toleration for toleration in pod.spec.tolerations if tolerates(toleration, NO_EXECUTE))
+    toleration = next(tolerations, None)
     return toleration is not None and toleration.toleration_seconds is None
 
 
@@ -183,8 +191,9 @@ def _lingers(pod: Pod) -> bool:
 def _find_nodes_without_evictions(shared: SharedCluster, is_lost_node: Bools) -> Bools:
     """Return a mask (N,) of the lost nodes whose pods kube-controller-manager does not delete.
 
-    It deletes none if all zones are down, or in a small zone of which a large part is down, but not all. Upstream:
-    ComputeZoneState and handleDisruption in pkg/controller/nodelifecycle/node_lifecycle_controller.go (v1.36).
+    It deletes no pods if all zones are down. It also deletes none in a small zone that is mostly, but not completely,
+    down. Upstream: ComputeZoneState and handleDisruption in pkg/controller/nodelifecycle/node_lifecycle_controller.go
+    (v1.36).
     """
     zone_of_node = shared.get_cached(_code_zones)
     is_down = is_lost_node | shared.get_cached(_find_unready_nodes)
@@ -234,7 +243,7 @@ def report_pods_before_deletion(
     controllers recreate, in the order in which they return. `outcomes` are those after the deletion. Nothing is
     replayed if it is certain that no pod waits (`may_wait` is False). Raises KeyboardInterrupt if the user interrupts.
     """
-    lost_pods = sort_lost_pods(shared, is_lost_node, recreated)
+    lost_pods = classify_lost_pods(shared, is_lost_node, recreated)
     waiting = find_waiting_pods(shared, lost_pods, recreated, outcomes, seed) if may_wait else ()
     return PodsBeforeDeletion(waiting, _report_late_pods(shared.scheduler.view, lost_pods, outcomes, waiting))
 
@@ -246,16 +255,18 @@ def _report_late_pods(
 
     Pods that `waiting` already reports are left out.
     """
-    late = lost_pods.late
     placed = [outcome.position for outcome in outcomes if outcome.row >= 0]
-    is_placed = frozenset(placed)
+    placed_set = frozenset(placed)
     late_by_reason = {
-        reason: [position for position in positions if position in is_placed]
+        reason: [position for position in positions if position in placed_set]
         for reason, positions in lost_pods.late_by_reason.items()
     }
-    lingering = frozenset(lost_pods.deleted.tolist())
-    started = [position for position in placed if position in lingering and position not in late]
-    late_by_reason[LateReason.VOLUME_ATTACHED] = find_pods_with_attached_volumes(view, started)
+
+    # Replacements of deleted pods get a node early, but may have to wait for a volume of the old pod
+    late, deleted = lost_pods.late, frozenset(lost_pods.deleted.tolist())
+    placed_early = [position for position in placed if position in deleted and position not in late]
+    late_by_reason[LateReason.VOLUME_ATTACHED] = find_pods_with_attached_volumes(view, placed_early)
+
     waiting_keys = {pod for group in waiting for pod in group.pods}
     reports = []
     for reason, positions in late_by_reason.items():
@@ -317,27 +328,32 @@ def find_waiting_pods(
     """
     late = lost.late
     placed_in_the_end = [outcome.position for outcome in outcomes if outcome.row >= 0]
-    placed = [position for position in placed_in_the_end if position not in late]
-    # Pods that fit nowhere in the end make no difference, unless they stay on their nodes before
+    placed_early = [position for position in placed_in_the_end if position not in late]
+    # Late pods that fit nowhere in the end make no difference, unless they stay on their nodes before
     terminating = lost.late_by_reason[LateReason.CONTROLLER_WAITS]
-    differing = (late - frozenset(terminating)) | late.intersection(placed_in_the_end)
-    rules = _find_rules_that_matter(shared, lost, placed, differing)
+    late_pods_that_matter = (late - frozenset(terminating)) | late.intersection(placed_in_the_end)
+    rules = _find_rules_that_matter(shared, lost, placed_early, late_pods_that_matter)
     if not rules:
         return ()
-    counts_terminating = not rules <= {WaitingRule.SPREAD, WaitingRule.LATE_PODS} or _affect_scores(shared, lost)
-    stage = shared.get_cached(_build_stage_with_stand_ins) if counts_terminating else _WHOLE_CLUSTER
-    if not counts_terminating:
+
+    # Without Terminating pods, it may be certain which pods wait
+    need_stand_ins = not rules <= {WaitingRule.SPREAD, WaitingRule.LATE_PODS} or _affect_scores(shared, lost)
+    if not need_stand_ins:
         waiting = _find_pods_kept_out_by_spreading(shared, lost, recreated, outcomes, seed)
         if waiting is not None and (WaitingRule.SPREAD in rules or not waiting):
             keys = tuple(map(shared.scheduler.view.pods.objects.get_key, waiting))
             return (PodsWaitingForDeletion(WaitingRule.SPREAD, keys),) if keys else ()
-    simulation = _start_simulation(shared, stage, lost, placed, seed)
+
+    # Replay the time before the deletion, with stand-ins for Terminating pods only if these can matter
+    stage = shared.get_cached(_build_stage_with_stand_ins) if need_stand_ins else _WHOLE_CLUSTER
+    simulation = _start_simulation_before_deletion(shared, stage, lost, placed_early, seed)
     early = [stage.find_position(position) for position in recreated if position not in late]
     simulation.gone.difference_update(early)
     early_outcomes = schedule_victims(simulation, simulation.schedule(early))
     if simulation.interrupted:
         raise KeyboardInterrupt
 
+    # Group the pods that fit nowhere then, but get a node later. Positions differ between the two clusters.
     get_key = simulation.view.pods.objects.get_key
     get_shared_key = shared.scheduler.view.pods.objects.get_key
     unplaced_later = {get_shared_key(outcome.position) for outcome in outcomes if outcome.row < 0}
@@ -359,7 +375,7 @@ def _find_pods_kept_out_by_spreading(
     """
     early = [position for position in recreated if position not in lost.late]
     unplaced_later = frozenset(outcome.position for outcome in outcomes if outcome.row < 0).intersection(early)
-    simulation = _start_simulation(shared, _WHOLE_CLUSTER, lost, early, seed)
+    simulation = _start_simulation_before_deletion(shared, _WHOLE_CLUSTER, lost, early, seed)
     prover = FitProver(shared, simulation, lost.is_lost_node)
     if not prover.is_applicable:
         return None
@@ -388,7 +404,7 @@ def _find_pods_kept_out_by_spreading(
 
 def _is_rejected_for_volumes(simulation: Simulation, position: Position) -> bool:
     """Return whether all nodes reject a pod with bound volumes, no matter which pods run where."""
-    framework = simulation.framework(position)
+    framework = simulation.find_framework(position)
     info = simulation.arriving(position)
     if framework is None or simulation.gangs.find_group_key(position) is not None:
         return False
@@ -405,7 +421,7 @@ def _is_rejected_for_volumes(simulation: Simulation, position: Position) -> bool
 
 
 def _find_rule(simulation: Simulation, position: Position, rules: set[WaitingRule]) -> WaitingRule:
-    """Return the first of the rules because of which the pod fits nowhere, or OTHER_PODS if none of them rejects it."""
+    """Return the first of these rules whose plugin rejects the pod, or OTHER_PODS if there is none."""
     rejectors = simulation.find_rejectors(position).all
     for rule, plugin in PLUGIN_BY_RULE.items():
         if rule in rules and plugin in rejectors:
@@ -435,8 +451,8 @@ class _Demands(NamedTuple):
     """True if it uses a ResourceClaim that was not created for the pod."""
 
 
-def _find_demands(view: Fork, info: PodInfo) -> _Demands:
-    """Return the demands of pods like `info` that can make a difference as long as lost nodes exist."""
+def _find_pod_demands(view: Fork, info: PodInfo) -> _Demands:
+    """Return what pods like `info` demand that can matter as long as lost nodes exist: affinity, spreading, claims."""
     storage = get_listers(view)
     claims = (storage.claims.get((info.namespace, source.claim_name)) for source in iter_claim_volumes(info.pod))
     constraints = [
@@ -495,7 +511,9 @@ def _find_rules_that_matter(
     def matches_late_pods(demands: _Demands) -> bool:
         """Return whether spreading would count pods that are not replaced yet."""
         namespaces = frozenset((demands.namespace,))
-        return any(view.pods.match_infos(each, namespaces)[late_infos].any() for each in demands.spread_selectors)
+        return any(
+            view.pods.match_infos(selector, namespaces)[late_infos].any() for selector in demands.spread_selectors
+        )
 
     domains = _LostDomains(view, lost.is_lost_node)
 
@@ -546,7 +564,7 @@ def _find_matching_infos(view: Fork, term: AffinityTerm) -> Bools:
 
 
 def _is_any_pod_selected(view: Fork, terms: Sequence[AffinityTerm], nodes: Bools) -> bool:
-    """Return whether all terms together select a pod on one of the nodes in the mask (N,).
+    """Return whether a pod on one of the nodes in the mask (N,) is selected by all terms.
 
     Nodes without the topology labels of all terms are ignored.
     """
@@ -557,7 +575,7 @@ def _is_any_pod_selected(view: Fork, terms: Sequence[AffinityTerm], nodes: Bools
 
 
 def _affect_scores(shared: SharedCluster, lost: LostPods) -> bool:
-    """Return whether affinity or anti-affinity of pods on lost nodes makes other nodes better or worse."""
+    """Return whether affinity or anti-affinity of pods on lost nodes could change the scores of other nodes."""
     view = shared.scheduler.view
     domains = _LostDomains(view, lost.is_lost_node)
     all_demands = _iter_demands(shared, _find_pods_on(view, lost.is_lost_node))
@@ -581,7 +599,7 @@ def _get_demands(shared: SharedCluster, number: int) -> _Demands:
     demands_by_info = shared.get_cached(_get_demands_by_info)
     if number not in demands_by_info:
         view = shared.scheduler.view
-        demands_by_info[number] = _find_demands(view, view.pods.infos[number])
+        demands_by_info[number] = _find_pod_demands(view, view.pods.infos[number])
     return demands_by_info[number]
 
 
@@ -653,7 +671,7 @@ def _build_stage_with_stand_ins(shared: SharedCluster) -> _Stage:
     return _Stage(scheduler, positions, lingering)
 
 
-def _start_simulation(
+def _start_simulation_before_deletion(
     shared: SharedCluster, stage: _Stage, lost: LostPods, placed: Sequence[Position], seed: int
 ) -> Simulation:
     """Start a simulation in which the lost nodes are unreachable and their deleted pods are gone or Terminating."""
@@ -669,7 +687,7 @@ def _start_simulation(
 
     # Devices of claims that replacements use as well stay allocated
     simulation = Simulation(scheduler, view, seed=seed, sampling=shared.sampling)
-    kinds = shared.get_cached(_find_pod_kinds)
+    kinds = shared.get_cached(_classify_pod_infos)
     keeps_devices = kinds.keeps_devices[shared.scheduler.view.pods.info[lost.deleted]]
     simulation.remove([stage.find_position(position) for position in _select(lost.deleted, ~keeps_devices)])
     for position in map(stage.find_position, _select(lost.deleted, keeps_devices)):
@@ -698,7 +716,7 @@ def _find_pods_that_matter(shared: SharedCluster, deleted: Rows, placed: Sequenc
 
 
 def _put_stand_ins(view: Fork, lingering: LingeringPods, rows: Mapping[Position, Row]) -> None:
-    """Put a copy of the stand-in for each of these pods on its row. Pods that leave their node at once have none."""
+    """Put a copy of each pod's stand-in on the pod's row. Pods that leave their node at once have no stand-in."""
     rows_by_stand_in: dict[Position, list[Row]] = {}
     for position, row in rows.items():
         stand_in = lingering.stand_ins.get(int(lingering.templates[position]))

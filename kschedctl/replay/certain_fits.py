@@ -113,7 +113,7 @@ class PodKinds:
         Raises PluginError if a plugin fails, and SelectorError if a selector is invalid.
         """
         simulation = self._simulation
-        framework = simulation.framework(position)
+        framework = simulation.find_framework(position)
         if framework is None or not self._is_tried_alone(framework, position):
             return None
         info = simulation.get_shared_incoming_info(position)

@@ -294,22 +294,22 @@ def compute_unplaced_spreads(unplaced_by_run: Sequence[Iterable[UnplacedPods]]) 
     return compute_spreads(counts)
 
 
-def count_always_unplaced_pods(emptied: Simulation, outcomes: Iterable[Outcome]) -> dict[str, int]:
+def count_always_unplaced_pods(simulation: Simulation, outcomes: Iterable[Outcome]) -> dict[str, int]:
     """Count, by workload, the unplaced pods that fit nowhere even if no other pod comes back.
 
-    ``emptied`` is the simulation after the pods left their nodes and before any is placed. Other pods that come back
-    only take room away, unless a plugin such as PodTopologySpread counts them. Its rejections therefore prove nothing.
+    In the simulation, all pods have left their nodes and none is placed yet. Pods that come back only take room away,
+    unless a plugin such as PodTopologySpread counts them. Rejections by such a plugin therefore prove nothing.
     """
-    pods = emptied.view.pods
+    pods = simulation.view.pods
     unplaced = Counter[str]()
     rejected_by_info: dict[int, bool] = {}
     for outcome in outcomes:
         position = outcome.position
-        if outcome.is_placed or emptied.view.has_node(position):
+        if outcome.is_placed or simulation.view.has_node(position):
             continue
         info_code = int(pods.info[position])  # equal for pods that look the same to the scheduler
         if info_code not in rejected_by_info:
-            rejected_by_info[info_code] = _is_always_rejected(emptied.run_cycle(position))
+            rejected_by_info[info_code] = _is_always_rejected(simulation.run_cycle(position))
         if rejected_by_info[info_code]:
             unplaced[str(find_owner(pods.objects[position]))] += 1
     return dict(unplaced)
@@ -349,13 +349,11 @@ SLOW_SECONDS = 300
 """Pods with a longer grace period are reported: `kubectl drain` waits until they have ended."""
 
 
-def find_eviction_harms(
-    cluster: Cluster, evicted_pods: Collection[Pod], running_counts: Mapping[Owner, int], lost: Collection[str] = ()
-) -> EvictionHarms:
-    """Return what is lost when these pods are evicted together and recreated, except for the `lost` pods (by key).
+def find_eviction_harms(cluster: Cluster, evicted_pods: Collection[Pod], lost: Collection[str] = ()) -> EvictionHarms:
+    """Return the harm of evicting these pods together: lost data, outages, restarts and slow ends.
 
-    A workload has an outage if all of its pods with a node are evicted, unless a PodDisruptionBudget keeps one of them
-    running. `running_counts` is from `count_running_pods`.
+    The pods with keys in ``lost`` are not recreated, so they cause no outages or restarts here. A workload has an
+    outage if all of its pods with a node are evicted, unless a PodDisruptionBudget keeps one of them running.
     """
     recreated_pods = [pod for pod in evicted_pods if pod.spec.node_name and pod.key not in lost]
     pods_by_owner: dict[Owner, list[Pod]] = {}
@@ -369,7 +367,7 @@ def find_eviction_harms(
             str(owner)
             for owner, pods in pods_by_owner.items()
             if owner.kind not in KINDS_WITHOUT_OUTAGE
-            and len(pods) >= running_counts.get(owner, 0)
+            and len(pods) >= cluster.pods.running_counts.get(owner, 0)
             and not _is_kept_running(cluster, pods[0])
         ),
         starting_over=tuple(pod.key for pod in recreated_pods if find_owner(pod).kind == "Job"),
@@ -383,19 +381,6 @@ def _is_kept_running(cluster: Cluster, pod: Pod) -> bool:
         budget.status.desired_healthy > 0 and parse_budget_selector(budget.spec).matches(pod.metadata.labels)
         for budget in cluster.list_in_namespace("pod_disruption_budgets", pod.metadata.namespace)
     )
-
-
-def count_running_pods(cluster: Cluster) -> Counter[Owner]:
-    """Return the number of pods with a node that each workload has, apart from terminated and terminating pods."""
-    table = cluster.pods
-    has_node = np.array([bool(name) for name in table.node.values], np.bool_)[table.node.codes]
-    placed_counts = np.bincount(table.template[has_node], minlength=len(table.templates)).tolist()
-    running_counts: Counter[Owner] = Counter()
-    # Pods with equal templates have the same owner, except for bare pods, whose names are not in the templates
-    for template, placed_count in zip(table.templates, placed_counts, strict=True):
-        if placed_count and not template.terminated and template.metadata.deletion_timestamp is None:
-            running_counts[find_owner(template)] += placed_count
-    return running_counts
 
 
 def list_pods_with_local_data(pods: Iterable[Pod]) -> tuple[str, ...]:
@@ -431,31 +416,32 @@ class PodHomes(NamedTuple):
 
 
 def iter_pod_homes(simulation: Simulation, positions: Iterable[Position]) -> Iterator[PodHomes]:
-    """Yield the homes of the pending pods at these positions.
+    """Yield, for each pending pod at these positions, the nodes where it can run as soon as there is room.
 
     Pods of DaemonSets are left out. So are pods that no filter looks at, because they are gated, wait for a claim, or
     have another scheduler.
     """
     # Pods with the same spec share a PodInfo, and so the answer
-    masks_by_template: dict[tuple[int, str], tuple[Bools, Bools] | None] = {}
+    homes_by_kind: dict[tuple[int, str], PodHomes | None] = {}
     view = simulation.view
     for position in positions:
         pod = view.pods.objects[position]
         if find_owner(pod).kind == "DaemonSet":
             continue
-        template = int(view.pods.info[position]), pod.spec.scheduler_name
-        if template not in masks_by_template:
-            masks_by_template[template] = _find_home_masks(simulation, position, pod)
-        if masks := masks_by_template[template]:
-            yield PodHomes(pod.key, *masks)
+        kind = int(view.pods.info[position]), pod.spec.scheduler_name
+        if kind not in homes_by_kind:
+            homes_by_kind[kind] = _find_pod_homes(simulation, position, pod)
+        homes = homes_by_kind[kind]
+        if homes is not None:
+            yield homes._replace(pod=pod.key)
 
 
-def _find_home_masks(simulation: Simulation, position: Position, pod: Pod) -> tuple[Bools, Bools] | None:
-    """Return the masks (N,) of the nodes where the pod can run, and of those that only their cordon closes to it.
+def _find_pod_homes(simulation: Simulation, position: Position, pod: Pod) -> PodHomes | None:
+    """Return the nodes where the pod can run, and those that only their cordon closes to it.
 
     Return None if no filter looks at the pod.
     """
-    if simulation.framework(position) is None:
+    if simulation.find_framework(position) is None:
         return None
     cycle = simulation.run_cycle(position)
     if cycle.error is not None or cycle.gated or cycle.pre_filter.status.rejected:
@@ -467,7 +453,7 @@ def _find_home_masks(simulation: Simulation, position: Position, pod: Pod) -> tu
             is_cordoned &= ~verdict.unresolvable
     for row in np.flatnonzero(is_cordoned).tolist():
         is_cordoned[row] = _tolerates_other_taints(simulation, pod, row)
-    return cycle.considered & ~cycle.filter.unresolvable, is_cordoned
+    return PodHomes(pod.key, open=cycle.considered & ~cycle.filter.unresolvable, cordoned=is_cordoned)
 
 
 def _tolerates_other_taints(simulation: Simulation, pod: Pod, row: int) -> bool:

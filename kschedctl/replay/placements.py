@@ -202,7 +202,7 @@ def find_pods_waiting_at_permit(simulation: Simulation, outcomes: Iterable[Outco
         return {}
     waiting = {}
     for outcome in outcomes:
-        framework = simulation.framework(outcome.position)
+        framework = simulation.find_framework(outcome.position)
         if framework is None:
             continue
         info = simulation.placements.build_arriving_info(outcome.position)
@@ -216,7 +216,7 @@ def find_pods_waiting_at_permit(simulation: Simulation, outcomes: Iterable[Outco
 def _has_permit_plugins(scheduler: Scheduler) -> bool:
     """Return whether a profile has Permit plugins."""
     for name in scheduler.configuration.profiles:
-        framework = scheduler.framework(name)
+        framework = scheduler.find_framework(name)
         if framework and any(offers(plugin, PermitPlugin) for plugin in framework.plugins_at("permit")):
             return True
     return False
@@ -227,7 +227,8 @@ def group_retried_pods(
 ) -> tuple[RetriedPods, ...]:
     """Group the retried pods by workload and by the queue where they wait now.
 
-    Each group has the number of retries by the event that caused them.
+    Each group has the number of retries by the event that caused them. ``workloads`` maps pod keys to workloads. Other
+    pods are grouped by their owner.
     """
     pods_by_group: dict[tuple[str, WaitingQueue], list[str]] = {}
     event_counts_by_group: dict[tuple[str, WaitingQueue], Counter[str]] = {}
@@ -241,9 +242,9 @@ def group_retried_pods(
             event_counts_by_group.setdefault(group, Counter()).update(event_labels)
 
     retried = []
-    for (workload, place), pods in pods_by_group.items():
-        event_counts = dict(event_counts_by_group[workload, place])
-        retried.append(RetriedPods(workload, tuple(pods), event_counts, place.queue, place.rejectors))
+    for (workload, waiting), pods in pods_by_group.items():
+        event_counts = dict(event_counts_by_group[workload, waiting])
+        retried.append(RetriedPods(workload, tuple(pods), event_counts, waiting.queue, waiting.rejectors))
     return tuple(retried)
 
 
@@ -378,9 +379,9 @@ def compute_headroom(
     ``reserved`` on the nodes (N, R) for nominated pods does not count as free. Resources that no node offers are left
     out, and the number of pods comes last.
     """
-    is_candidate = np.ones(len(view.nodes), np.bool_) if among is None else among
-    remains = np.ones(len(view.nodes), np.bool_) if drained is None else ~drained
-    is_candidate = is_candidate[remains]
+    is_every_node = np.ones(len(view.nodes), np.bool_)
+    remains = is_every_node if drained is None else ~drained
+    is_candidate = (is_every_node if among is None else among)[remains]  # over the remaining nodes
     headrooms = []
     for name, column in view.resources.items():
         allocatable = view.allocatable[remains, column]
@@ -412,7 +413,7 @@ class PodCountFields(TypedDict):
     nodes_changed: tuple[PodCount, ...]
 
 
-def count_pods_by_place(view: Fork, before: Amounts, after: Amounts) -> PodCountFields:
+def build_pod_count_fields(view: Fork, before: Amounts, after: Amounts) -> PodCountFields:
     """Build the numbers of pods in each zone and on each changed node from the requests ``before`` and ``after``.
 
     Both are (N, R), with the number of pods as one of the resources.

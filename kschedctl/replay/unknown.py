@@ -118,18 +118,24 @@ SEARCH_UNFINISHED = "on node {} were not searched to the end (limit: {:,} steps)
 
 
 def iter_cycle_uncertainties(cycle: Cycle, framework: Framework) -> Iterator[Unknown]:
-    """Yield the uncertainties of a cycle.
+    """Yield the uncertainties of a cycle: uncalled extenders, doubtful nominations and unfinished device searches.
 
-    These are extenders that were not called, doubtful nominations, and the first node on which a device search reached
-    its step limit.
+    Of the nodes on which a search for devices reached its step limit, only the first is named.
     """
     yield from cycle.consultation.unknown
     nominations_unknown = unsure_nominations.find_cycle_unknown(cycle, framework.without_extenders())
     if nominations_unknown is not None:
         yield nominations_unknown
+    unfinished_search = _find_unfinished_device_search(cycle)
+    if unfinished_search is not None:
+        yield unfinished_search
+
+
+def _find_unfinished_device_search(cycle: Cycle) -> Unknown | None:
+    """Return the unknown about the first node on which a device search reached its step limit, or None."""
     verdict = cycle.filter.verdicts.get(DynamicResources.name)
     if verdict is None:
-        return
+        return None
     from kschedctl.scheduler.plugins.dynamic_resources.step_limit import (  # noqa: PLC0415 - only with devices
         MAX_STEPS,
         UNDECIDED,
@@ -138,8 +144,8 @@ def iter_cycle_uncertainties(cycle: Cycle, framework: Framework) -> Iterator[Unk
     for rejection in verdict.rejections:
         if rejection.reason.endswith(UNDECIDED):
             node = cycle.view.nodes.names[int(rejection.mask.argmax())]
-            yield Unknown(Dependency("Device", Effect.EITHER), Gap(SEARCH_UNFINISHED.format(node, MAX_STEPS)))
-            return
+            return Unknown(Dependency("Device", Effect.EITHER), Gap(SEARCH_UNFINISHED.format(node, MAX_STEPS)))
+    return None
 
 
 def find_unreplayed_parts(framework: Framework) -> tuple[str, ...]:

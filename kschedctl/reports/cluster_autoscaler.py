@@ -258,7 +258,9 @@ class ScaleUp(Report, frozen=True):
         return f"{wait} for a later loop: {first_few(self.later_pods)}{of_groups}"
 
     def describe_ignored_pods(self) -> str:
-        """Describe the pods that the autoscaler ignores because of their low priority, or return "" without any."""
+        """Describe the pods that the autoscaler ignores because of their low priority, or return "" if there are
+        none.
+        """
         if not self.ignored:
             return ""
         pods = list(self.ignored)
@@ -556,7 +558,7 @@ class ScaleDown(Report, frozen=True):
     def group_staying_nodes(self) -> dict[str, list[str]]:
         """Return the nodes that stay, keyed by the reason in words, the most frequent reason first.
 
-        Unneeded nodes that nothing keeps have the reason "".
+        An unneeded node without a reason, which only waits to be removed, is listed under "".
         """
         nodes_by_reason: dict[str, list[str]] = {}
         for name, node in self.nodes.items():

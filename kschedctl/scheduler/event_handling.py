@@ -290,14 +290,14 @@ GATES: Mapping[ActionType, str] = {
 NODE_CHANGES: tuple[tuple[ActionType, Callable[[ChangedObject], bool]], ...] = (
     (ActionType.UPDATE_NODE_TAINT, _is_uncordoned),
     (ActionType.UPDATE_NODE_ALLOCATABLE, _does_allocatable_differ),
-    (ActionType.UPDATE_NODE_LABEL, lambda change: change.differs("metadata", "labels")),
-    (ActionType.UPDATE_NODE_TAINT, lambda change: change.differs("spec", "taints")),
+    (ActionType.UPDATE_NODE_LABEL, lambda change: change.has_changed("metadata", "labels")),
+    (ActionType.UPDATE_NODE_TAINT, lambda change: change.has_changed("spec", "taints")),
     (
         ActionType.UPDATE_NODE_CONDITION,
         lambda change: _map_condition_statuses(change.old) != _map_condition_statuses(change.new),
     ),
-    (ActionType.UPDATE_NODE_ANNOTATION, lambda change: change.differs("metadata", "annotations")),
-    (ActionType.UPDATE_NODE_DECLARED_FEATURE, lambda change: change.differs("status", "declared_features")),
+    (ActionType.UPDATE_NODE_ANNOTATION, lambda change: change.has_changed("metadata", "annotations")),
+    (ActionType.UPDATE_NODE_DECLARED_FEATURE, lambda change: change.has_changed("status", "declared_features")),
 )
 """Changes in upstream's order. Uncordoning counts as a change of taints, and so does removing the cordon's taint."""
 
@@ -334,7 +334,7 @@ def _do_tolerations_differ(change: ChangedObject, options: Options) -> bool:
 
 
 POD_CHANGES: tuple[tuple[ActionType, Callable[[ChangedObject, Options], bool]], ...] = (
-    (ActionType.UPDATE_POD_LABEL, lambda change, options: change.differs("metadata", "labels")),
+    (ActionType.UPDATE_POD_LABEL, lambda change, options: change.has_changed("metadata", "labels")),
     (ActionType.UPDATE_POD_SCALE_DOWN, _is_scaled_down),
     (ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, _are_gates_removed),
     (ActionType.UPDATE_POD_TOLERATION, _do_tolerations_differ),
@@ -441,9 +441,9 @@ class Registrations:
             yield from iter_wildcard_events(self.gates)
             return
         node_actions = ActionType(0)
-        hints_count = self.hinted and self.gates.minor >= getattr(plugin, "hints_since", 0)
+        uses_hints = self.hinted and self.gates.minor >= getattr(plugin, "hints_since", 0)
         for registration in plugin.events_to_register(self.gates):
-            yield registration if hints_count else registration._replace(hint=None)
+            yield registration if uses_hints else registration._replace(hint=None)
             if registration.kind == NODE:
                 node_actions |= registration.action
         if node_actions & ActionType.ADD and not node_actions & ActionType.UPDATE_NODE_TAINT:
@@ -465,7 +465,7 @@ class Registrations:
     def do_all_hints_skip(self, info: PodInfo, event: ClusterEvent, view: Fork) -> bool:
         """Return whether all plugins' hints for the pod are Skip, no matter which change causes this event.
 
-        Return False if this cannot be told for some plugin.
+        Return False if this is unknown for some plugin.
         """
         if event not in self._skip_predicates:
             self._skip_predicates[event] = self._find_skip_predicates(event)

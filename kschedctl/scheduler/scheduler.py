@@ -13,7 +13,7 @@ from itertools import chain
 from kschedctl.api.json_values import JsonObject, objects_at
 from kschedctl.api.kube_version import VERIFIED_MINOR
 from kschedctl.api.objects import Pod, PodSpec
-from kschedctl.api.pod_requests import COMPARED, Options
+from kschedctl.api.pod_requests import COMPARED_REQUESTS, Options
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.configuration.configuration import SchedulerConfiguration, load_configuration
 from kschedctl.scheduler.configuration.profile import Profile
@@ -195,7 +195,7 @@ class Scheduler:
     @cached_property
     def view(self) -> Fork:
         """The fork of the cluster's snapshot on which the plugins run, built with the scheduler's settings."""
-        settings = build_settings(self.gates, frozenset(self.configuration.profiles))
+        settings = build_snapshot_settings(self.gates, frozenset(self.configuration.profiles))
         # Older versions ignore the nominations of gated pods, so these pods have to be recognized.
         ignores_some_nominations = COUNTED.at(self.gates.release) != ALL_COUNT
         if ignores_some_nominations:
@@ -207,7 +207,7 @@ class Scheduler:
 
         Return False if no profile serves the pod.
         """
-        framework = self.framework(info.spec.scheduler_name)
+        framework = self.find_framework(info.spec.scheduler_name)
         plugins = framework.plugins_at("preEnqueue") if framework else ()
         return any(p.pre_enqueue(info, view).rejected for p in plugins if offers(p, PreEnqueuePlugin))
 
@@ -231,7 +231,7 @@ class Scheduler:
         """
         return tuple(iter_ignored_cluster_fields(self.cluster, self.gates))
 
-    def framework(self, scheduler_name: str) -> Framework | None:
+    def find_framework(self, scheduler_name: str) -> Framework | None:
         """Return the framework of the profile with this schedulerName, or None if there is no such profile.
 
         The framework is built on first use.
@@ -247,7 +247,7 @@ class Scheduler:
 
         All profiles have the same QueueSort plugin, so the first profile decides.
         """
-        first = self.framework(next(iter(self.configuration.profiles)))
+        first = self.find_framework(next(iter(self.configuration.profiles)))
         plugins = first.plugins_at("queueSort") if first else []
         return next((plugin for plugin in plugins if offers(plugin, QueueSortPlugin)), None)
 
@@ -257,7 +257,7 @@ class Scheduler:
         There are none if the profile does not exist.
         """
         if scheduler_name not in self._registrations:
-            framework = self.framework(scheduler_name)
+            framework = self.find_framework(scheduler_name)
             plugins = framework.rejecting_plugins if framework else ()
             self._registrations[scheduler_name] = Registrations(plugins, self.gates, extended=bool(self.extenders))
         return self._registrations[scheduler_name]
@@ -277,7 +277,7 @@ class Scheduler:
         The framework leaves out plugins that would answer wrongly because required objects were not read. If no profile
         has the pod's schedulerName, return None and no unknowns.
         """
-        framework = self.framework(info.spec.scheduler_name)
+        framework = self.find_framework(info.spec.scheduler_name)
         if framework is None:
             return None, ()
         if not (framework.extenders or framework.doubtful or framework.noted or view.objects.gaps):
@@ -327,17 +327,17 @@ def _find_registered_plugins(cluster: Cluster) -> Mapping[str, Declaration]:
     return find_registered_plugins(other_builds=cluster.other_builds)
 
 
-def build_settings(gates: FeatureGates, served: frozenset[str]) -> Settings:
-    """Build the settings of a snapshot from the feature gates and the names of the profiles."""
+def build_snapshot_settings(gates: FeatureGates, profile_names: frozenset[str]) -> Settings:
+    """Build the settings of a snapshot from the feature gates and the names of the scheduler's profiles."""
     return Settings(
-        served,
+        profile_names,
         Options(
             use_status=gates.enabled("InPlacePodVerticalScaling"),
             pod_level=gates.enabled("PodLevelResources"),
             pod_level_resize=gates.enabled("InPlacePodLevelResourcesVerticalScaling"),
             dra_node_allocatable=gates.enabled("DRANodeAllocatableResources"),
             sidecar_ports=SIDECAR_PORTS.at(gates.release),
-            compared=COMPARED.at(gates.release),
+            compared_requests=COMPARED_REQUESTS.at(gates.release),
         ),
         merge_affinity_label_keys=gates.enabled("MatchLabelKeysInPodAffinity"),
         merge_spread_label_keys=gates.enabled("MatchLabelKeysInPodTopologySpread")

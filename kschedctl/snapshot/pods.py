@@ -152,7 +152,7 @@ class PodColumns:
         return convert_column_to_microseconds(column, lambda row: f"Pod {table[row].key}, {field}")[self.objects.rows]
 
     @cached_property
-    def nominations(self) -> list[int]:
+    def nominated_positions(self) -> list[int]:
         """The positions of the pods with status.nominatedNodeName. The list is empty if no pod has one."""
         nominated_rows = self.objects.table.find_rows(lambda template: bool(template.status.nominated_node_name))
         if not len(nominated_rows):

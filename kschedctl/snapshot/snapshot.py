@@ -126,7 +126,7 @@ def _find_rows(nodes: Sequence[Node], columns: NodeColumns) -> Rows:
 class Settings(NamedTuple):
     """The settings of a snapshot that follow from the scheduler's configuration and feature gates."""
 
-    served: frozenset[str] = frozenset((DEFAULT_SCHEDULER_NAME,))
+    served_profiles: frozenset[str] = frozenset((DEFAULT_SCHEDULER_NAME,))
     """schedulerNames of its profiles. Nominations of other schedulers' pods are ignored."""
     requests: Options = Options()
     merge_affinity_label_keys: bool = True
@@ -298,11 +298,11 @@ class Snapshot:
         A nomination counts if a profile serves the pod, the pod has no node yet, and the nominated node exists.
         """
         rows, positions = [], []
-        for position in self.pods.nominations:
+        for position in self.pods.nominated_positions:
             pod = self.pods.objects[position]
             row = self.nodes.index.get(pod.status.nominated_node_name)
-            served = self.pods.get_info(position).spec.scheduler_name in self.settings.served
-            if row is not None and served and not pod.spec.node_name:
+            is_served = self.pods.get_info(position).spec.scheduler_name in self.settings.served_profiles
+            if row is not None and is_served and not pod.spec.node_name:
                 rows.append(row)
                 positions.append(position)
         return np.array(rows, np.int64), np.array(positions, np.int64)

@@ -283,7 +283,8 @@ def _decode_struct_list(kind: str, data: bytes) -> tuple[Struct, ...]:
 def _decode_interned_texts(column: _Column, count: int) -> InternedTexts:
     """Decode a column of ``count`` interned texts.
 
-    Raises ValueError if the column has another form or another number of entries, or if its data is malformed.
+    Raises ValueError if the column is not a column of texts, if it does not have ``count`` entries, or if its data is
+    malformed.
     """
     if column.form != _ColumnForm.TEXTS:
         raise ValueError(f"a column of {column.form}")

@@ -148,7 +148,8 @@ class Collector:
         return objects
 
     def add_document(self, document: object, place: Place) -> None:
-        """Add a parsed document or list item as an object of the cluster or as a manifest, or count it as skipped.
+        """Add a parsed document or list item as an object of the cluster, as a manifest, or both, or count it as
+        skipped.
 
         The flags in a pod of the Cluster Autoscaler or kube-apiserver are recorded as well. Raises InputError if the
         document is invalid.

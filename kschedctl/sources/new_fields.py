@@ -116,7 +116,7 @@ class NewPodFields:
         checked_indices = [
             index
             for index, item in enumerate(items)
-            if isinstance(item, Pod) and self._register_if_new_template(cast(_ItemMetadata, item.metadata))
+            if isinstance(item, Pod) and self._register_template_if_new(cast(_ItemMetadata, item.metadata))
         ]
         documents = raw_items() if checked_indices else ()
         for index in checked_indices:
@@ -125,7 +125,7 @@ class NewPodFields:
                     self._report(msgspec.json.decode(documents[index]), start + index)
         return [documents[index] for index in checked_indices]
 
-    def _register_if_new_template(self, meta: _ItemMetadata) -> bool:
+    def _register_template_if_new(self, meta: _ItemMetadata) -> bool:
         """Register the template of a pod, and return whether the template is new.
 
         Pods with the same namespace, owners and revision have the same template. A pod whose owner gives it no template
@@ -136,11 +136,11 @@ class NewPodFields:
         labels = bytes(meta.labels)
         revision_match = _REVISION.search(labels) if _REVISION_LABEL in labels else None
         revision = revision_match[1] if revision_match else b""
-        template = (meta.namespace, owners, revision)
-        if template in self._templates:
+        template_key = (meta.namespace, owners, revision)
+        if template_key in self._templates:
             return False
         if _TEMPLATE_OWNER.search(owners):  # pods of other owners may have nothing in common
-            self._templates.add(template)
+            self._templates.add(template_key)
         return True
 
     def _has_only_known_fields(self, item: msgspec.Raw) -> bool:

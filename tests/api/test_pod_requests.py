@@ -8,7 +8,7 @@ from plugin_cases import cases, gate
 from kschedctl.api.defaults import apply_pod_defaults
 from kschedctl.api.kube_version import KubeVersion
 from kschedctl.api.pod_requests import (
-    COMPARED,
+    COMPARED_REQUESTS,
     Options,
     aggregate_container_limits,
     aggregate_container_requests,
@@ -102,7 +102,9 @@ def test_requests_since_1_37(containers, infeasible, want):
     conditions = [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}] if infeasible else []
     status = {"containerStatuses": statuses, "conditions": conditions}
     pod = convert_document({"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": specs}, "status": status})
-    assert compute_pod_requests(pod, Options(compared=COMPARED.at(KubeVersion(37)))) == {"cpu": parse_quantity(want)}
+    assert compute_pod_requests(pod, Options(compared_requests=COMPARED_REQUESTS.at(KubeVersion(37)))) == {
+        "cpu": parse_quantity(want)
+    }
     assert compute_pod_requests(pod, Options()) == {"cpu": parse_quantity("4" if len(containers) > 1 else want)}
 
 

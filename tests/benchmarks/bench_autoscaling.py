@@ -100,7 +100,7 @@ def main() -> None:
     cluster = Cluster.from_objects(objects)
     scheduler = Scheduler(cluster)
     waiting = next(iter(cluster.unbound_pods()))
-    framework = scheduler.framework("default-scheduler")
+    framework = scheduler.find_framework("default-scheduler")
     assert framework is not None
     scheduler.run_cycle(framework, waiting)
     start = process_time()

@@ -34,7 +34,7 @@ for key in ({PLAIN!r}, {SPREAD!r}):
     pod = scheduler.view.build_stored_pod(pods[key])
     for run in ("first", "again"):
         start = time.perf_counter()
-        scheduler.run_cycle(scheduler.framework(pod.spec.scheduler_name), pod)
+        scheduler.run_cycle(scheduler.find_framework(pod.spec.scheduler_name), pod)
         print(f"  one cycle, {{key}}, {{run}}: {{1000 * (time.perf_counter() - start):.1f}} ms", flush=True)
 """
 

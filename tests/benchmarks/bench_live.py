@@ -15,7 +15,7 @@ What else was tried for less to read, on these 150,000 pods (655 MiB of JSON, 46
 - ISA-L instead of zlib: inflates in 0.4 s instead of 0.8 s, one part in fourteen of the whole, for one more compiled
   dependency.
 - No gzip: saves these 0.8 s, and sends 655 MiB.
-- Pods that have ended left out by a field selector, as kube-scheduler's own informer does: names that are misspelt,
+- Pods that have ended left out by a field selector, as kube-scheduler's own informer does: names that are misspelled,
   pods that are asked about themselves, claims, Jobs and quotas look at them, too.
 - Metadata alone of kinds of which nothing else is read: Namespaces, 7 KB.
 - The watch cache (resourceVersion=0): an API server passes over the limit then, and what it answers may be old.

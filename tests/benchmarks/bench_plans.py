@@ -161,7 +161,7 @@ def build_pod(cores: int) -> dict[str, Any]:
 def measure_cycle(cluster: Cluster) -> float:
     """Return the seconds of one full scheduling cycle, apart from the first one."""
     scheduler = Scheduler(cluster)
-    framework, some_pod = scheduler.framework("default-scheduler"), decode_workload(build_pod(1))
+    framework, some_pod = scheduler.find_framework("default-scheduler"), decode_workload(build_pod(1))
     assert framework is not None
     assert isinstance(some_pod, Pod)
     scheduler.run_cycle(framework, some_pod)

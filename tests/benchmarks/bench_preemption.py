@@ -167,7 +167,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.add_argument(f"--{name}", type=int, default=default)
     options = parser.parse_args(arguments)
     scheduler = Scheduler(build_cluster(options.nodes, options.pods))
-    framework = scheduler.framework("default-scheduler")
+    framework = scheduler.find_framework("default-scheduler")
     assert framework is not None
     print(f"{options.nodes} nodes with {options.pods} pods of lower priority each")
     for name, spec in SCENARIOS.items():

@@ -234,7 +234,7 @@ def measure_cycle_rate(scheduler: Scheduler, position: int) -> float:
     """Return how many full cycles run per second, each on its own."""
     view = scheduler.view.fork()
     info = view.pods.infos[view.pods.info[position]]
-    framework = scheduler.framework("default-scheduler")
+    framework = scheduler.find_framework("default-scheduler")
     assert framework is not None
     start, number = process_time(), 20
     for _ in range(number):

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from kschedctl.commands.audit.latency.verdicts import _format_count_of
-from kschedctl.commands.explain.pod_group_page import _describe_pods
+from kschedctl.commands.explain.pod_group_page import _describe_pod_counts
 from kschedctl.commands.explain.pod_group_report import PodGroupReport
 from kschedctl.scheduler.plugins.node_resources.fit import TooManyPods
 
@@ -87,6 +87,6 @@ def test_check_finds_wrong_plurals() -> None:
 
 def test_facts_about_one_object_use_the_singular() -> None:
     group = PodGroupReport(name="d/g", verdict="NotTried", min_count=2, pods=1, scheduled=0, missing=1)
-    assert _describe_pods(group) == "1 exists, 0 of them with a node, 1 is missing"
+    assert _describe_pod_counts(group) == "1 exists, 0 of them with a node, 1 is missing"
     assert TooManyPods(1, 1).describe() == "the node already runs its maximum of 1 pod"
     assert _format_count_of(1.0, "pod") == "1 pod"

@@ -38,6 +38,7 @@ HINTS = {
     "the rules of 1.{} were not compared with a real kube-scheduler: see kschedctl versions": ([], ["versions"]),
     "The steps, as in `kschedctl help what-if`.": ([], ["help what-if"]),
     "kschedctl lint": ([], ["lint rules"]),
+    "Run kschedctl remedies to find the smallest change that helps": ([], ["remedies -A --demo"]),
     "# Rules of `kschedctl lint`\n": ([], ["lint rules"]),
     "Rules marked with ★ need nodes and pods. `kschedctl lint explain RULE` explains a rule in full.\n": (
         [],

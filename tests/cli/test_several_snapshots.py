@@ -10,7 +10,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 from command_line import Run, Write
-from commands.whatif.test_what_if_commands import deployment, node, running
+from commands.whatif.test_what_if_commands import build_deployment, build_node, running
 
 from kschedctl.commands.schema import DOCUMENTS, build_schema
 
@@ -21,8 +21,8 @@ QUESTIONS = ("simulate", "capacity", "drain", "failures", "whatif")
 def snapshots(run: Run, write: Write) -> dict[str, str]:
     """Save a roomy and a tight cluster to files."""
     clusters = {
-        "roomy": [node("n1", "a"), node("n2", "b"), running("r1", "n1")],
-        "tight": [node("n1", "a"), node("n2", "b", cpu="1"), running("r1", "n1", cpu="3")],
+        "roomy": [build_node("n1", "a"), build_node("n2", "b"), running("r1", "n1")],
+        "tight": [build_node("n1", "a"), build_node("n2", "b", cpu="1"), running("r1", "n1", cpu="3")],
     }
     files = {}
     for name, objects in clusters.items():
@@ -34,7 +34,7 @@ def snapshots(run: Run, write: Write) -> dict[str, str]:
 
 @pytest.fixture
 def question(request: pytest.FixtureRequest, write: Write, tmp_path: Path) -> list[str]:
-    manifest = ["-f", write(deployment(3), name="api.json")]
+    manifest = ["-f", write(build_deployment(3), name="api.json")]
     scenario = tmp_path / "scenario.json"
     scenario.write_text(json.dumps({"steps": [{"drain": {"nodes": ["n1"]}}]}))
     asked = {"simulate": manifest, "capacity": [*manifest, "--max", "3"], "drain": ["n1"], "whatif": [str(scenario)]}
@@ -77,7 +77,7 @@ def test_first_line_says_what_a_good_answer_is(
 def test_table_and_csv(run: Run, snapshots: dict[str, str]) -> None:
     both = [part for file in snapshots.values() for part in ("--snapshot", file)]
     lines = run("drain", "n1", *both, "-o", "wide").out.splitlines()
-    assert lines[0] == "In 1 of 2 clusters, the nodes are safe to drain"
+    assert lines[0] == "In 1 of 2 clusters, every evicted pod gets another node"
     assert [line.split()[1] for line in lines[2:4]] == ["yes", "no"]
     brief = run("drain", "n1", *both, "--brief").out
     assert [f"{file}: " in brief for file in snapshots.values()] == [True, True]
@@ -90,7 +90,7 @@ def test_table_and_csv(run: Run, snapshots: dict[str, str]) -> None:
 
 
 def test_errors_name_the_snapshot(run: Run, snapshots: dict[str, str], write: Write) -> None:
-    assert run("snapshot", "save", "-f", write(node("other", "a")), "-o", snapshots["tight"]).code == 0
+    assert run("snapshot", "save", "-f", write(build_node("other", "a")), "-o", snapshots["tight"]).code == 0
     both = [part for file in snapshots.values() for part in ("--snapshot", file)]
     found = run("drain", "n1", *both)
     assert found.code == 2

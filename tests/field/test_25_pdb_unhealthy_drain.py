@@ -47,7 +47,7 @@ def test_safe_order_is_given_if_a_node_alone_cannot_be_drained(capsys: pytest.Ca
     assert run_json(capsys, "drain", "n1", "-f", path)["drainFirst"] == ["n2"]
     for options in ((), ("--brief",)):
         _, text = run(capsys, "drain", "n1", "-f", path, *options)
-        sentence = "safe if n2 is drained first and the replacement of kube-system/dns-b becomes Ready"
+        sentence = "the drain is possible if n2 is drained first and the replacement of kube-system/dns-b becomes Ready"
         assert sentence in " ".join(text.split())
         assert f"kschedctl drain n2 n1 -f {path}" in text
     assert run_json(capsys, "drain", "n1", "n2", "-f", path)["commands"] == ["kubectl drain n2 n1"]

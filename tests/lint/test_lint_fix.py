@@ -172,7 +172,7 @@ EDITS = {
         ", minDomains: 3}",
         "}",
     ),
-    "misspelt": ("  nodeselector: {a: b}", "nodeselector", "nodeSelector"),
+    "misspelled": ("  nodeselector: {a: b}", "nodeselector", "nodeSelector"),
 }
 
 

@@ -41,7 +41,7 @@ def test_single_rows_get_the_answers_of_all_nodes(seed: int) -> None:
     documents, keys = objects(random)
     scheduler = Scheduler(Cluster.from_objects(documents))
     view = scheduler.view.fork()
-    framework = scheduler.framework("default-scheduler")
+    framework = scheduler.find_framework("default-scheduler")
     assert framework is not None
     for key in keys[:6]:
         position = view.pods.index[key]
@@ -153,7 +153,7 @@ def test_every_row_is_rejected_if_no_node_has_the_topology_key() -> None:
     spec = {"containers": [{"name": "c", "image": "i"}], "topologySpreadConstraints": [constraint]}
     pod = {"kind": "Pod", "metadata": {"name": "p", "namespace": "a"}, "spec": spec}
     scheduler = Scheduler(Cluster.from_objects([*nodes, pod]))
-    framework, view = scheduler.framework("default-scheduler"), scheduler.view
+    framework, view = scheduler.find_framework("default-scheduler"), scheduler.view
     assert framework is not None
     (plugin,) = [plugin for plugin in framework.plugins_at("filter") if plugin.name == "PodTopologySpread"]
     verdicts = plugin.build_row_verdicts(view.pods.infos[0], view)

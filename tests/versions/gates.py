@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from kschedctl.scheduler.framework.feature_gates import ALL_GATE_STAGES, find_stage
+from kschedctl.scheduler.framework.feature_gates import ALL_GATE_STAGES, find_gate_stage
 
 FRAMEWORK = Path(__file__).parents[2] / "kschedctl/scheduler/framework"
 _GATE = re.compile(r"^\s*(?:\w+\.)?([A-Z]\w+): \{\s*$")
@@ -53,8 +53,8 @@ def changes(facts: Mapping[str, str], minor: int) -> dict[str, str]:
     """Return the stages to add for gates that differ from our tables in this version."""
     found = {}
     for gate, stage in facts.items():
-        said = find_stage(ALL_GATE_STAGES.get(gate, f"1.{minor} removed"), minor)
-        wanted = find_stage(f"1.{minor} {stage}", minor)
+        said = find_gate_stage(ALL_GATE_STAGES.get(gate, f"1.{minor} removed"), minor)
+        wanted = find_gate_stage(f"1.{minor} {stage}", minor)
         if said != wanted and (said.known or wanted.known):
             found[gate] = f"1.{minor} {stage}"
     return found

@@ -67,7 +67,7 @@ def validate_single_limit(spec: api.PodDisruptionBudgetSpec) -> ValidationErrors
             spec.min_available, spec.selector, spec.max_unavailable, spec.unhealthy_pod_eviction_policy
         )
         error = invalid(SPEC, printed_spec, "minAvailable and maxUnavailable cannot be both set")
-        yield error._replace(location=(*SPEC, "maxUnavailable"))
+        yield error.located_at((*SPEC, "maxUnavailable"))
 
 
 def validate_priority_class_object(class_: api.PriorityClass) -> ValidationErrors:

@@ -141,7 +141,7 @@ def _validate_pod_affinity_term(term: PodAffinityTerm, path: Path) -> Validation
     yield from validate_label_selector(term.namespace_selector, (*path, "namespaceSelector"))
     for i, name in enumerate(term.namespaces):
         faults = names.validate_syntax((*path, "namespace"), name, names.validate_dns_label)
-        yield from (fault._replace(location=(*path, "namespaces", i)) for fault in faults)
+        yield from (fault.located_at((*path, "namespaces", i)) for fault in faults)
     yield from validate_affinity_label_keys(term.match_label_keys, term.mismatch_label_keys, term.label_selector, path)
     if not term.topology_key:
         yield required((*path, "topologyKey"), "can not be empty")
@@ -169,7 +169,7 @@ def validate_affinity_label_keys(
             if expression.key in index_by_key and expression.key in seen_keys:
                 index = index_by_key[expression.key]
                 fault = invalid((*path, index), expression.key, IN_BOTH)  # upstream's path lacks the list's name
-                yield fault._replace(location=(*path, "matchLabelKeys", index))
+                yield fault.located_at((*path, "matchLabelKeys", index))
             seen_keys.add(expression.key)
     for i, key in enumerate(match):
         if key in mismatch:
@@ -286,7 +286,7 @@ def validate_toleration_seconds(toleration: Toleration, path: Path) -> Validatio
     if toleration.toleration_seconds is not None and toleration.effect != "NoExecute":
         rule = "effect must be 'NoExecute' when `tolerationSeconds` is set"
         fault = invalid((*path, "effect"), TypedString(toleration.effect), rule)
-        yield fault._replace(location=(*path, "tolerationSeconds"))
+        yield fault.located_at((*path, "tolerationSeconds"))
 
 
 def _validate_operator_and_value(toleration: Toleration, path: Path, options: ValidationOptions) -> ValidationErrors:
@@ -299,11 +299,11 @@ def _validate_operator_and_value(toleration: Toleration, path: Path, options: Va
     match toleration.operator:
         case "Equal" | "":
             if problems := names.validate_label_value(value):
-                yield invalid(field_path, value, ";".join(problems))._replace(location=(*path, "value"))
+                yield invalid(field_path, value, ";".join(problems)).located_at((*path, "value"))
         case "Exists":
             if value:
                 fault = invalid(field_path, value, "value must be empty when `operator` is 'Exists'")
-                yield fault._replace(location=(*path, "value"))
+                yield fault.located_at((*path, "value"))
         case "Lt" | "Gt" as comparison:
             if options.comparison_operators:
                 yield from _validate_int64(value, (*path, "value"))

@@ -73,7 +73,7 @@ def validate_template(template: Template, path: Path, options: ValidationOptions
     metadata_path = (*path, "metadata")
     yield from names.validate_labels(template.metadata.labels, (*path, "labels"), (*metadata_path, "labels"))
     for error in validate_annotation_keys(template.metadata.annotations, (*path, "annotations")):
-        yield error._replace(location=(*metadata_path, "annotations"))
+        yield error.located_at((*metadata_path, "annotations"))
     yield from validate_pod_spec(template.spec, "", (*path, "spec"), options._replace(is_pod=False))
 
 

@@ -1,4 +1,4 @@
-"""Fields in a manifest that the API does not know because they are misspelt or in the wrong place.
+"""Fields in a manifest that the API does not know because they are misspelled or in the wrong place.
 
 Upstream: strict decoding in sigs.k8s.io/json, which kubectl requests unless --validate says otherwise. The known fields
 are those of pods, of objects with a pod template, and of objects that affect where pods are placed. They come from

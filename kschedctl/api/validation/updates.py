@@ -59,8 +59,8 @@ def validate_claim_update(new: api.PersistentVolumeClaimSpec, old: api.Persisten
         "volumeName": bool(new.volume_name and old.volume_name) and new.volume_name != old.volume_name,
     }
     for field, changed in is_changed.items():
-        if changed:
-            yield forbidden(SPEC, CLAIM_RULE)._replace(location=(*SPEC, field))
+        if changed:  # upstream reports a change of any of these fields at the spec
+            yield forbidden(SPEC, CLAIM_RULE).located_at((*SPEC, field))
     if (new.volume_mode or "Filesystem") != (old.volume_mode or "Filesystem"):
         yield invalid(("volumeMode",), new.volume_mode or "Filesystem", IMMUTABLE)._replace(
             location=(*SPEC, "volumeMode")
@@ -85,19 +85,19 @@ def build_selector_error(new: api.LabelSelector | None) -> FieldError:
 def validate_stateful_set_selector_update(new: api.LabelSelector | None, old: Selector) -> ValidationErrors:
     """Validate the update of a StatefulSet's selector. Upstream: ValidateStatefulSetUpdate."""
     for fault in validate_selector_update(new, old):
-        yield forbidden(SPEC, STATEFUL_SET_RULE)._replace(location=fault.field)
+        yield forbidden(SPEC, STATEFUL_SET_RULE).located_at(fault.field)
 
 
 def validate_stateful_set_update(new: Document, old: Document) -> ValidationErrors:
     """Validate the update of a StatefulSet's spec. Upstream: ValidateStatefulSetUpdate."""
     for field in ("serviceName", "podManagementPolicy"):
         if new.get(field) is not None and new[field] != old.get(field):
-            yield forbidden(SPEC, STATEFUL_SET_RULE)._replace(location=(*SPEC, field))
+            yield forbidden(SPEC, STATEFUL_SET_RULE).located_at((*SPEC, field))
     templates = new.get("volumeClaimTemplates") or []
     old_templates = old.get("volumeClaimTemplates") or []
     difference = find_first_difference(templates, old_templates, (*SPEC, "volumeClaimTemplates"))
     if difference is not None or len(templates) != len(old_templates):
-        yield forbidden(SPEC, STATEFUL_SET_RULE)._replace(location=difference or (*SPEC, "volumeClaimTemplates"))
+        yield forbidden(SPEC, STATEFUL_SET_RULE).located_at(difference or (*SPEC, "volumeClaimTemplates"))
 
 
 def validate_job_update(new: Document, old: Document) -> ValidationErrors:
@@ -115,14 +115,14 @@ def validate_job_update(new: Document, old: Document) -> ValidationErrors:
         return
     difference = find_first_difference(new.get("template") or {}, old.get("template"), (*SPEC, "template"))
     if difference is not None:
-        yield invalid((*SPEC, "template"), "…", IMMUTABLE)._replace(location=difference)
+        yield invalid((*SPEC, "template"), "…", IMMUTABLE).located_at(difference)
 
 
 def find_first_difference(new: object, old: object, location: Path) -> Path | None:
     """Return the path of the first field in which the manifest differs from the stored object, or None.
 
-    Empty values in the manifest are not compared, since the API server may have set a default. ``location`` is the path
-    of both values in their objects.
+    Empty values in the manifest are not compared, since the API server may have set a default. Neither are items of a
+    stored list after the end of the manifest's list. ``location`` is the path of both values in their objects.
 
     >>> find_first_difference({"a": [{"b": 1}]}, {"a": [{"b": 2, "c": 3}]}, ())
     ('a', 0, 'b')

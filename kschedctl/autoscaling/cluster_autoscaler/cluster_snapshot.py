@@ -102,7 +102,7 @@ class ClusterSnapshot:
         """
         # Without a configuration, the scheduler has only the default profile
         scheduler = Scheduler(replace(cluster, configuration=None))
-        framework = scheduler.framework(DEFAULT_SCHEDULER_NAME)
+        framework = scheduler.find_framework(DEFAULT_SCHEDULER_NAME)
         assert framework is not None
         # Take the nodes out of the cluster only: the view keeps the rows of all nodes, so that they can be added later.
         view = scheduler.view.with_changes(replace(cluster, nodes=()))
@@ -220,15 +220,13 @@ class ClusterSnapshot:
         pre_filter, filtered = self._run_filters(position)
         if filtered is None:
             return ""
-        if self.find_rejection(position, row) is None:
-            return None
         view, rows = self._get_current_view()
         view_row = int(rows[row])
         if pre_filter.node_names is not None and view.nodes.names[view_row] not in pre_filter.node_names:
             return OTHER_NODES
         first_plugin = filtered.first[view_row]
         if first_plugin < 0:  # no filter rejects the pod there
-            return ""
+            return None
         verdict = filtered.verdicts[filtered.order[first_plugin]]
         texts = []
         for rejection in verdict.rejections:
@@ -274,7 +272,7 @@ class ClusterSnapshot:
     def find_accepting_nodes(self, position: Position) -> Bools | None:
         """Return a mask (M,), over all nodes of the universe, of the existing uncordoned nodes that accept a pod.
 
-        Return None if it depends on pods on other nodes whether a node accepts the pod.
+        Return None if the answer also depends on pods on other nodes.
         """
         view, view_rows = self._get_current_view()  # (M,) the node's row in the view, negative if it does not exist
         feasible = Placements(view).find_feasible_mask(self.framework, position)

@@ -192,5 +192,5 @@ def _decode_struct(document: Mapping[str, object], struct: type[T], where: str) 
 def _validate_field_names(document: Mapping[str, object], struct: type[Struct], where: str) -> None:
     """Raise InputError if the document has a field that the struct does not have."""
     if unknown := [str(key) for key in document if key not in struct.__struct_encode_fields__]:
-        known = ", ".join(struct.__struct_encode_fields__)
-        raise InputError(f'unknown field "{unknown[0]}"', where=where, hint=f"known: {known}")
+        known_fields = ", ".join(struct.__struct_encode_fields__)
+        raise InputError(f'unknown field "{unknown[0]}"', where=where, hint=f"known: {known_fields}")

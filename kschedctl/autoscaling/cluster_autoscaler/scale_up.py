@@ -106,7 +106,7 @@ def replay_scale_up(
     flags, faults = read_autoscaler_options(options or {})
     loop = AutoscalerLoop.from_cluster(cluster, groups, flags, now, active_scale_ups or {})
     faults = (*groups.errors, *faults)
-    run = run_loop(loop, begin)
+    run = run_scale_up_loop(loop, begin)
     report = run.build_report()
 
     def accepts_with_groups(changed: NodeGroupList, group: str, pod: Pod) -> bool:
@@ -137,7 +137,7 @@ def would_group_accept_pod(loop: AutoscalerLoop, group: str, pod: Pod) -> bool:
     return group in loop.templates and ScaleUpRun(loop).describe_rejection_by_new_node(pod, group) is None
 
 
-def run_loop(loop: AutoscalerLoop, begin: Begin = ignore_progress) -> ScaleUpRun:
+def run_scale_up_loop(loop: AutoscalerLoop, begin: Begin = ignore_progress) -> ScaleUpRun:
     """Run one loop of the autoscaler up to the end of its scale-up.
 
     No scale-up is tried if the loop ends immediately or the cluster is unhealthy. ``begin`` reports progress.
@@ -212,7 +212,7 @@ class ScaleUpRun:
         progress over the groups.
         """
         self.groups = group_equivalent_pods(pods)
-        growable = list(self._iter_growable_groups())
+        growable = self._select_growable_groups()
         for group in growable:
             self._try_pods_on_template(self.groups, group)
 
@@ -247,14 +247,16 @@ class ScaleUpRun:
         group_by_node = {node_name: group.id for node_name, group in loop.groups.of_node.items()}
         return ResourceTracker.build_scale_up_tracker(loop.options, nodes, group_by_node)
 
-    def _iter_growable_groups(self) -> Iterable[AutoscaledGroup]:
-        """Yield the groups that may grow, and record in ``skipped`` why the other groups may not."""
+    def _select_growable_groups(self) -> list[AutoscaledGroup]:
+        """Return the groups that may grow, and record in ``skipped`` why the other groups may not."""
+        growable = []
         for group in self.loop.groups.all:
             reason = self._find_skip_reason(group)
             if reason:
                 self.skipped[group.id] = (reason,)
             else:
-                yield group
+                growable.append(group)
+        return growable
 
     def _find_skip_reason(self, group: AutoscaledGroup) -> str:
         """Return why a group may not grow, or "" if it may."""
@@ -335,13 +337,17 @@ class ScaleUpRun:
         Groups that may not grow are included, and groups without a template are left out.
         """
         equivalence_groups = group_equivalent_pods(pods)
-        counts = {}
-        for group in self.loop.groups.all:
-            if group.id in self.loop.templates:
-                self._try_pods_on_template(equivalence_groups, group)
-                accepted = [pods for pods in equivalence_groups if group.id in pods.accepting_groups]
-                counts[group.id] = sum(len(pods.pods) for pods in accepted)
-        return counts
+        node_groups = [group for group in self.loop.groups.all if group.id in self.loop.templates]
+        for node_group in node_groups:
+            self._try_pods_on_template(equivalence_groups, node_group)  # records the groups that accept the pods
+        return {
+            node_group.id: sum(
+                len(equivalents.pods)
+                for equivalents in equivalence_groups
+                if node_group.id in equivalents.accepting_groups
+            )
+            for node_group in node_groups
+        }
 
     def _try_pods_on_template(self, groups: Iterable[EquivalenceGroup], group: AutoscaledGroup) -> None:
         """Record in each equivalence group whether a new node of the node group accepts its first pod."""
@@ -439,7 +445,7 @@ class ScaleUpRun:
         )
         templates = {name: template.node for name, template in self.loop.templates.items()}
         expanders = Expanders(templates, self._get_pod_requests, next(config_maps, None), events)
-        choice = expanders.choose_option(self.loop.options.expander, self.options)
+        choice = expanders.choose_expansion_option(self.loop.options.expander, self.options)
         self.expander_doubts = tuple(expanders.doubts)
         for type, reason, message in events:
             self.add_event(type, reason, message, f"{NAMESPACE}/{PRIORITY_MAP}")

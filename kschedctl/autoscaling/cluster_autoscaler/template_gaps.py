@@ -82,6 +82,7 @@ class TemplateLack:
                 settings.append(f"annotation {prefix}/gpu-count={amount}")
             return tuple(settings)
         if provider is Provider.AZURE:
+            # The names of Azure's tags have no slash
             prefix, separator = "k8s.io_cluster-autoscaler_node-template_", "_"
             names = {name: name.replace("/", "_") for name in (*self.labels, *self.resources)}
         else:

@@ -19,7 +19,12 @@ from kschedctl.api.times import parse_microseconds
 from kschedctl.autoscaling.karpenter.events import EventLog
 from kschedctl.autoscaling.karpenter.instance_types import InstanceType
 from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, DO_NOT_DISRUPT, INSTANCE_TYPE, NODE_POOL, ZONE
-from kschedctl.autoscaling.karpenter.pods import is_active, is_daemon_set_pod, is_protected, is_reschedulable
+from kschedctl.autoscaling.karpenter.pods import (
+    is_active,
+    is_daemon_set_pod,
+    is_protected_from_disruption,
+    is_reschedulable,
+)
 from kschedctl.autoscaling.karpenter.setting import KarpenterSetting
 from kschedctl.autoscaling.karpenter.state_nodes import StateNode
 from kschedctl.cel.library.times import parse_go_duration
@@ -128,7 +133,7 @@ class CandidateSearch:
             return None
 
         type_index = columns.row_by_name.get(state.labels.get(INSTANCE_TYPE, ""))
-        type = columns.types[type_index] if type_index is not None else None
+        instance_type = columns.types[type_index] if type_index is not None else None
         pods = [pod for pod in state.bound if is_reschedulable(pod)]
         eviction_cost = sum(map(compute_eviction_cost, state.bound), 0.0)
         return NodeCandidate(
@@ -136,9 +141,9 @@ class CandidateSearch:
             state.node,
             state.claim,
             pool=pool,
-            type=type,
+            type=instance_type,
             pods=pods,
-            price=get_offered_price(state.labels, type),
+            price=get_offered_price(state.labels, instance_type),
             move_cost=BASE_COST + sum((max(0.0, compute_eviction_cost(pod)) for pod in pods), 0.0),
             disruption_cost=eviction_cost * self._compute_remaining_lifetime(state.claim),
         )
@@ -152,7 +157,7 @@ class CandidateSearch:
         for pod in state.bound:
             if is_active(pod):
                 self.log.log_end_of_protection(pod, self.setting.now)
-                if is_protected(pod, self.setting.now):
+                if is_protected_from_disruption(pod, self.setting.now):
                     return f'Pod has "{DO_NOT_DISRUPT}" annotation (Pod={pod.key})'
         for pod in state.bound:
             names = self.setting.limits.find_blocking_budgets(pod)

@@ -221,16 +221,16 @@ class Consolidation:
 
         # Collect the errors. Pods that were pending before do not count.
         errors = {key: "; ".join(pod_errors) for key, pod_errors in run.errors.items()}
-        claims, launch_errors = self._select_launchable_claims(run)
+        claims, launch_errors = self._truncate_claims(run)
         errors |= launch_errors | _find_uninitialized_node_errors(run, deleting_keys)
         pending_keys = {pod.key for pod in pods if is_provisionable(pod)}
         candidate_errors = {key: error for key, error in errors.items() if key not in pending_keys}
         return RemovalOutcome(run, claims, _describe_scheduling_errors(candidate_errors))
 
-    def _select_launchable_claims(self, run: SchedulerRun) -> tuple[list[NewClaim], dict[str, str]]:
-        """Return the claims of a run whose instance types can be truncated, and the errors of the other claims' pods.
+    def _truncate_claims(self, run: SchedulerRun) -> tuple[list[NewClaim], dict[str, str]]:
+        """Truncate the instance types of a run's claims, and return the claims for which this is possible.
 
-        The errors are keyed by pod.
+        For the pods of the other claims, return the error by the pod's key.
         """
         options = self.setting.options
         claims = []

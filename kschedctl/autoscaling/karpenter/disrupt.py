@@ -92,13 +92,13 @@ class MethodRound:
     def take_candidates_within_budgets(self, candidates: Iterable[NodeCandidate]) -> list[NodeCandidate]:
         """Return the first candidates of each pool, at most as many as the pool's budget allows."""
         remaining = dict(self.budgets)
-        taken = []
+        budgeted = []
         for candidate in candidates:
             name = candidate.pool.metadata.name
             if remaining[name]:
                 remaining[name] -= 1
-                taken.append(candidate)
-        return taken
+                budgeted.append(candidate)
+        return budgeted
 
 
 class DisruptionReplay:
@@ -287,9 +287,9 @@ class DisruptionReplay:
     def _plan_multi_node_consolidation(self, method_round: MethodRound) -> PlannedRemoval | None:
         """Plan to consolidate the first candidates together, as many as possible and at least two.
 
-        Candidates are sorted by savings ratio, and their number is found by bisection. Pools whose policy Balanced
-        approves the move are logged. Return None if no number works or, with an error in the round, if no pool launches
-        nodes.
+        Candidates are sorted by savings ratio, and their number is found by bisection. Pools with the policy Balanced
+        have to approve the move, and are logged if they do. Return None if no number works. If no pool launches nodes,
+        return None as well, and the round gets an error.
         """
         budgeted = method_round.take_candidates_within_budgets(_sort_by_savings_ratio(method_round.candidates))
         # Both bounds are indexes of the last candidate, so at least two candidates are consolidated.
@@ -305,10 +305,11 @@ class DisruptionReplay:
             middle = (low + high) // 2
             removal = self.simulator.plan_consolidation(budgeted[: middle + 1], method_round.log)
             scores: dict[str, MoveScore] = {}
+            is_approved = False
             if removal and _drop_expensive_shared_types(removal):
                 scores = method_round.totals.score_move_by_pool(removal.candidates, removal.savings)
-            is_valid = removal is not None and _has_type_for_each_replacement(removal)
-            if is_valid and all(score.is_approved for score in scores.values()):
+                is_approved = all(score.is_approved for score in scores.values())
+            if is_approved:
                 best = removal
                 low = middle + 1
                 logged_scores = scores
@@ -317,6 +318,7 @@ class DisruptionReplay:
                 if not best and scores:
                     logged_scores = scores
 
+        # The scores are those of the best removal or, without one, of the last removal that got scores
         for pool, score in logged_scores.items():
             if score.is_approved:
                 method_round.log.log_pool_approved(pool, str(score))

@@ -99,8 +99,8 @@ class _ObstacleSearch:
     def iter_obstacles(self) -> Iterator[str]:
         """Yield descriptions of obstacles, removing each from the pool, until the pool takes the pod.
 
-        The search also ends with an obstacle that cannot be removed. If that is a missing subnet, a description of the
-        instance type that comes closest without regard to subnets follows.
+        The search also ends with an obstacle that cannot be removed. If this is a missing subnet, the last description
+        says which instance type would come closest if subnets did not matter.
         """
         while refusal := self.find_pod_refusal():
             obstacle = (
@@ -139,7 +139,7 @@ class _ObstacleSearch:
         return next(iter(run.refusals.get(self.pod.key, ())), None)
 
     def _find_taint_obstacle(self) -> _Obstacle | None:
-        """Return the taints that the pod does not tolerate as an obstacle, or None if it tolerates all.
+        """Return, as an obstacle, the taints that the pod does not tolerate, or None if it tolerates all.
 
         The edited pool has only the tolerated taints.
         """
@@ -154,10 +154,10 @@ class _ObstacleSearch:
         return _Obstacle(f"the pod does not tolerate {untolerated}", edited)
 
     def _find_label_obstacle(self) -> _Obstacle | None:
-        """Return the pod's label requirements that the pool does not meet as an obstacle, or None if it meets all.
+        """Return, as an obstacle, the pod's label requirements that the pool does not meet, or None if it meets all.
 
-        The edited pool has the pod's requirements in place of its own. There is no edited pool if a label that
-        conflicts cannot be changed in the pool.
+        The edited pool has the pod's requirements in place of its own. There is no edited pool if a conflicting label
+        cannot be changed in the pool.
         """
         pool_requirements, pod_requirements = self.template.requirements, self.data.requirements
         conflicts = [
@@ -265,10 +265,11 @@ class _ObstacleSearch:
         return describe_closest_type(template, groups, self.data, Requirements(pod_requirements))
 
     def _find_limit_obstacle(self) -> _Obstacle | None:
-        """Return the pool's limits as an obstacle, or None if they allow a type that takes the pod.
+        """Return the pool's limits as an obstacle, or None if there are none or they do not keep the pod out.
 
-        The result is also None if the pool has no limits. The obstacle has an edited pool without limits. If the pool
-        was not edited before, the limits that would be enough are stored in ``sufficient_limits``.
+        The limits are an obstacle if no instance type has room within them, or if the pool would take the pod without
+        them. The edited pool has no limits. If the pool was not edited before, the limits that would be enough for the
+        pod are stored in ``sufficient_limits``.
         """
         pool = self.template.pool
         remaining = self.setting.compute_remaining_limits((), [pool]).get(pool.metadata.name)
@@ -276,27 +277,38 @@ class _ObstacleSearch:
             return None
         unlimited = replace(pool, spec=replace(pool.spec, limits=None))
         smallest = self._find_smallest_amounts(remaining)
-
-        # The resources of which less is left than any type has
-        short_resources = [name for name, amount in remaining.items() if amount < smallest[name]]
-
-        # Even if the smallest type has room, the types that fit the pod may not.
         type_for_pod = self._find_smallest_type_for_pod(unlimited)
+
+        # Name the resources of which less is left than any type has. If the smallest type has room, the smallest type
+        # for the pod may still need more than is left.
+        short_resources = [name for name, amount in remaining.items() if amount < smallest[name]]
         if not short_resources and type_for_pod is None:
             return None
-
-        # The resources of which the smallest type for the pod needs more than is left
-        limits = pool.spec.limits or {}
         if type_for_pod is not None:
             needed = {**type_for_pod.capacity, NODES: ONE}
             exceeded = sorted(name for name, amount in remaining.items() if amount < needed.get(name, ZERO))
-            if self.pools is None:
-                used = subtract_quantities(parse_quantities(limits), remaining)
+            if self.pools is None:  # the pool is not edited yet
+                used = subtract_quantities(parse_quantities(pool.spec.limits or {}), remaining)
                 self.sufficient_limits = {
                     name: str(used.get(name, ZERO).add(needed.get(name, ZERO))) for name in exceeded
                 }
             short_resources = short_resources or exceeded or sorted(remaining)
+        descriptions = self._describe_short_limits(short_resources, remaining, smallest, type_for_pod)
+        return _Obstacle("; ".join(descriptions), unlimited)
 
+    def _describe_short_limits(
+        self,
+        short_resources: Sequence[str],
+        remaining: Quantities,
+        smallest: Quantities,
+        type_for_pod: InstanceType | None,
+    ) -> list[str]:
+        """Describe what is left of the pool's limits on these resources, and how much an instance type needs.
+
+        ``smallest`` has the smallest amount of each resource that any type has. If less is left, these amounts are
+        given. Otherwise, the amounts of ``type_for_pod``, the smallest type for the pod, are given if it is known.
+        """
+        limits = self.template.pool.spec.limits or {}
         descriptions = [f"{name} limit {limits[name]}, {max(remaining[name], ZERO)} left" for name in short_resources]
         if any(remaining[name] < smallest[name] for name in short_resources):
             # Not even the smallest type fits within the limits. NODES is no resource of a type.
@@ -306,7 +318,7 @@ class _ObstacleSearch:
         elif type_for_pod is not None:
             sizes = _format_sizes({name: type_for_pod.capacity.get(name, ZERO) for name in short_resources})
             descriptions.append(f"{type_for_pod.name}, the smallest type that takes the pod, has {sizes}")
-        return _Obstacle("; ".join(descriptions), unlimited)
+        return descriptions
 
     def _find_smallest_amounts(self, names: Iterable[str]) -> Quantities:
         """Return the smallest amount of each resource that any instance type of the pool has.

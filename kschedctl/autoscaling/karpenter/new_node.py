@@ -36,11 +36,11 @@ FAILED = "Failed to schedule pod, "
 def predict_new_node(
     cluster: Cluster, pod: Pod, types: Sequence[JsonObject] | None, options: Mapping[str, object], now: str
 ) -> NewNode:
-    """Explain whether Karpenter would launch a node for this pod, ignoring other waiting pods.
+    """Predict whether Karpenter would launch a node for this pod, with the verdict of each pool.
 
-    If Karpenter rejects the pod before scheduling, all pools' verdicts give the reason. If ``types`` is None, instance
-    types are derived from the existing nodes. ``options`` are Karpenter's settings, and ``now`` is an RFC 3339 time.
-    Raises InputError if an instance type or option is invalid.
+    Other waiting pods are ignored. If Karpenter rejects the pod before scheduling, all pools' verdicts give the reason.
+    If ``types`` is None, instance types are derived from the existing nodes. ``options`` are Karpenter's settings, and
+    ``now`` is an RFC 3339 time. Raises InputError if an instance type or option is invalid.
     """
     documents = derive_instance_types(cluster) if types is None else types
     type_count = len(documents) if types is None else None
@@ -48,20 +48,11 @@ def predict_new_node(
         cluster, read_instance_types(documents), read_karpenter_options(options), now
     )
 
-    # Some pods are rejected before scheduling. The reason is "" if there is no event about that.
-    rejection = (
-        OF_DAEMON_SET
-        if is_daemon_set_pod(pod)
-        else find_pod_rejection(pod, setting.volumes, setting.catalog.well_known)
-    )
+    rejection: str | None = OF_DAEMON_SET
+    if not is_daemon_set_pod(pod):
+        rejection = find_pod_rejection(pod, setting.volumes, setting.catalog.well_known)
     if rejection is not None:
-        reason = rejection.removeprefix(FAILED) or EXCLUDES_KARPENTER
-        verdicts = tuple(
-            PoolVerdict(pool.metadata.name, takes=False, answer=reason) for pool in cluster.karpenter_node_pools
-        )
-        message = rejection if rejection.startswith(FAILED) else ""
-        last_event = _find_last_karpenter_event(cluster, pod, message)
-        return NewNode(NAME, verdicts, seen_types=type_count, message=message, said=last_event)
+        return _build_answer_for_rejected_pod(cluster, pod, rejection, type_count)
 
     # When Karpenter provisions, no node counts as settling
     existing = setting.build_existing_node_columns(setting.pools, lambda node: False)
@@ -80,6 +71,21 @@ def predict_new_node(
         said=_find_last_karpenter_event(cluster, pod, message),
         differences=tuple(iter_scheduler_differences(setting, pod)),
     )
+
+
+def _build_answer_for_rejected_pod(cluster: Cluster, pod: Pod, rejection: str, type_count: int | None) -> NewNode:
+    """Build the answer for a pod that Karpenter rejects before scheduling, with the same verdict of all pools.
+
+    Only a ``rejection`` that begins with FAILED is also the message of an event. If it is "", there is no event about
+    the pod, because its constraints exclude Karpenter's nodes.
+    """
+    reason = rejection.removeprefix(FAILED) or EXCLUDES_KARPENTER
+    verdicts = tuple(
+        PoolVerdict(pool.metadata.name, takes=False, answer=reason) for pool in cluster.karpenter_node_pools
+    )
+    message = rejection if rejection.startswith(FAILED) else ""
+    last_event = _find_last_karpenter_event(cluster, pod, message)
+    return NewNode(NAME, verdicts, seen_types=type_count, message=message, said=last_event)
 
 
 class _PoolVerdicts:

@@ -79,7 +79,7 @@ def build_pod_data(
     affinity is not required. Raises QuantityError if a request is malformed.
     """
     requests = sum_pod_requests([pod])
-    empty = Requirements()
+    empty = Requirements()  # filled in by `with_relaxed_pod`
     data = PodData(
         pod,
         requests,

@@ -309,28 +309,32 @@ def truncate_instance_types(claim: NewClaim, max_instance_types: int, *, strict:
 
 
 def build_launched_claim(claim: NewClaim, max_instance_types: int) -> LaunchedClaim:
-    """Build the NodeClaim that Karpenter would create for a claim of a run.
+    """Build the NodeClaim that Karpenter would create for a claim of a scheduling run.
 
-    Its requirements name at most ``max_instance_types`` instance types, the cheapest first.
+    The requirements of the NodeClaim name at most ``max_instance_types`` instance types, the cheapest ones.
+    ``instance_types`` lists all types of the claim with their prices, the cheapest first.
     """
     template = claim.template
     columns = template.columns
-    order = columns.sort_types_by_price(claim.options, claim.requirements)
-    named_types = order[:max_instance_types]
     prices = columns.compute_cheapest_prices(claim.requirements)
-    requirements = _narrow_to_named_types(claim, named_types)
-    final_requirements = {key: term for key, term in requirements.items() if key not in SIMULATION_LABELS}
+    rows_by_price = columns.sort_types_by_price(claim.options, claim.requirements)
+
+    # The NodeClaim names only the cheapest types, and lacks the labels that exist only in simulations
+    named_rows = rows_by_price[:max_instance_types]
+    narrowed = _narrow_to_named_types(claim, named_rows)
+    node_claim_requirements = {key: term for key, term in narrowed.items() if key not in SIMULATION_LABELS}
+
     spec = template.pool.spec.template.spec
     return LaunchedClaim(
         node_pool=template.name,
         pods=tuple(pod.key for pod in claim.pods),
         scheduling_requirements=_build_requirement_terms(claim.requirements),
-        instance_types=tuple((columns.types[index].name, float(prices[index])) for index in order),
+        instance_types=tuple((columns.types[row].name, float(prices[row])) for row in rows_by_price),
         cheapest=_find_cheapest_offering(columns, claim),
-        requirements=_build_requirement_terms(Requirements(final_requirements)),
+        requirements=_build_requirement_terms(Requirements(node_claim_requirements)),
         requests={name: str(amount) for name, amount in claim.requests.items()},
-        labels={**template.labels, **_choose_custom_labels(claim, requirements)},
-        annotations=_build_annotations(claim, [columns.types[index] for index in named_types]),
+        labels={**template.labels, **_choose_custom_labels(claim, narrowed)},
+        annotations=_build_annotations(claim, [columns.types[row] for row in named_rows]),
         taints=_build_claim_taints(spec.taints),
         startup_taints=_build_claim_taints(spec.startup_taints),
     )

@@ -248,7 +248,7 @@ def _build_type_document(name: str, nodes: list[StateNode]) -> JsonObject:
     capacity = {resource: amount for resource, amount in last.capacity.items() if resource != NODES}
     overhead = subtract_quantities(capacity, last.allocatable)
     places = sorted({(node.labels.get(ZONE, ""), node.labels.get(CAPACITY_TYPE, "")) for node in nodes})
-    offerings = [
+    offerings = [  # the price 0 stands for an unknown one
         {"Price": 0, "Requirements": _build_label_terms({ZONE: zone, CAPACITY_TYPE: capacity_type})}
         for zone, capacity_type in places
     ]

@@ -78,17 +78,18 @@ def build_claim_template(
 ) -> ClaimTemplate:
     """Build the template of a pool's NodeClaims, with the instance types that the pool allows as its ``options``.
 
-    If too few types meet the pool's minValues, the template has no options, unless ``relax_min_values`` is set.
+    If too few types meet the pool's minValues, the template has no options, unless ``relax_min_values`` is true.
     """
     reference = pool.spec.template.spec.node_class_ref
     class_label = f"{reference.group}/{reference.kind.lower()}"
     labels = {**pool.spec.template.metadata.labels, NODE_POOL: pool.metadata.name, class_label: reference.name}
     requirements = build_pool_requirements(pool)
     requirements.add(Requirements.from_labels(labels).values())
+    # DaemonSets may require these labels, which nodes get once they have started
     requirements.add(LabelRequirement.from_operator(key, IN, ("true",)) for key in (REGISTERED, INITIALIZED))
     options = _find_offered_options(columns, requirements)
     if not relax_min_values and columns.find_unmet_min_values(options, requirements):
-        options = np.zeros(len(columns), np.bool_)
+        options = np.zeros(len(columns), np.bool_)  # without an option, the pool launches no nodes
     return ClaimTemplate(pool, labels, requirements, columns=columns, options=options, well_known=well_known)
 
 

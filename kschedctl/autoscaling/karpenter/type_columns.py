@@ -166,6 +166,7 @@ class TypeColumns:
         for name in self.capacity.names:
             capacities = self.capacity.get_column(name)[rows]
             largest_type = self.types[rows[np.argmax(capacities)]]
+            # The column has 0 for types without the resource. Exact quantities are read from the type itself
             if name in largest_type.capacity:
                 largest[name] = largest_type.capacity[name]
         return largest

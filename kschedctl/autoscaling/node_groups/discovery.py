@@ -145,7 +145,7 @@ class _GroupMerger:
             return cluster_groups
         cluster_group_by_id = {str(group["id"]): group for group in cluster_groups.groups}
         completed = [{**cluster_group_by_id.get(str(group.get("id")), {}), **group} for group in user_documents]
-        user_groups = list(self._iter_groups_with_nodes(completed, registered_counts={}))
+        user_groups = self._add_nodes_to_groups(completed, registered_counts={})
 
         user_ids = {str(group.get("id")) for group in user_documents}
         other_groups = [group for group_id, group in cluster_group_by_id.items() if group_id not in user_ids]
@@ -166,13 +166,15 @@ class _GroupMerger:
         statuses = self._read_autoscaler_statuses()
 
         if any(status.groups for status in statuses):
-            groups = [group for status in statuses for group in self._iter_status_groups(status, machine_group_by_id)]
+            groups = []
+            for status in statuses:
+                groups += self._build_status_groups(status, machine_group_by_id)
             return _SourcedGroups(groups, tuple(f"node groups: {status.where}, {status.time}" for status in statuses))
         if machines.groups:
             groups = [self._with_updated_template_mark(group) for group in machines.groups]
             return _SourcedGroups(groups, ("node groups: Cluster API",))
         if self._flags.groups and self._cluster.autoscaler:
-            groups = list(self._iter_groups_with_nodes(self._flags.groups, {}))
+            groups = self._add_nodes_to_groups(self._flags.groups, registered_counts={})
             return _SourcedGroups(groups, (f"node groups: --nodes of {self._cluster.autoscaler.where}",))
         return _SourcedGroups(_build_groups_by_label(self._cluster, self._user_groups.label), (BY_LABELS,))
 
@@ -190,10 +192,10 @@ class _GroupMerger:
             self.doubts += [f"node groups: {fault}" for fault in status.faults]
         return statuses
 
-    def _iter_status_groups(
+    def _build_status_groups(
         self, status: AutoscalerStatus, machine_group_by_id: Mapping[str, JsonObject]
-    ) -> Iterator[JsonObject]:
-        """Yield the groups of a status ConfigMap, completed with nodes and templates of Cluster API.
+    ) -> list[JsonObject]:
+        """Build the groups of a status ConfigMap, completed with nodes and templates of Cluster API.
 
         Active scale-ups are recorded in ``active``.
         """
@@ -216,19 +218,20 @@ class _GroupMerger:
                 document["unhealthy"] = True
             documents.append(document)
         registered_counts = {group.name: group.registered for group in status.groups}
-        yield from self._iter_groups_with_nodes(documents, registered_counts)
+        return self._add_nodes_to_groups(documents, registered_counts)
 
-    def _iter_groups_with_nodes(
+    def _add_nodes_to_groups(
         self, groups: Sequence[JsonObject], registered_counts: Mapping[str, int]
-    ) -> Iterator[JsonObject]:
-        """Yield the groups with the names of their nodes. Groups that do not list their nodes get assigned nodes.
+    ) -> list[JsonObject]:
+        """Return the groups with the names of their nodes. Groups that do not list their nodes get assigned nodes.
 
         ``registered_counts`` is the autoscaler's own count of each group's nodes. A different number is recorded as a
-        doubt.
+        doubt, and so are nodes that could belong to several groups.
         """
         names = [str(group["id"]) for group in groups if "nodes" not in group]
         members = assign_nodes_to_groups(names, self._cluster.nodes, self._user_groups.label)
         self._record_unsure_nodes(members.unsure)
+        completed = []
         for group in groups:
             name = str(group["id"])
             nodes = group["nodes"] if "nodes" in group else members.nodes.get(name, [])
@@ -240,7 +243,8 @@ class _GroupMerger:
                 self.doubts.append(
                     f"{name}: the autoscaler counts {registered_nodes}; {assigned_count} could be identified"
                 )
-            yield self._with_updated_template_mark({"target": assigned_count, **group, "nodes": nodes})
+            completed.append(self._with_updated_template_mark({"target": assigned_count, **group, "nodes": nodes}))
+        return completed
 
     def _with_updated_template_mark(self, group: JsonObject) -> JsonObject:
         """Return the group with its template marked as unknown if it has neither nodes nor a template.

@@ -109,7 +109,8 @@ def parse_autoscaler_flags(instance: AutoscalerInstance | None) -> Flags:
             faults.append(f"{where}: --{name}={values[-1]}: invalid value")
 
     startup_taints = [*flag_values.get("startup-taint", ()), *flag_values.get("ignore-taint", ())]
-    limits = dict(_iter_resource_limits(flag_values, faults))
+    limits, limit_faults = _parse_resource_limits(flag_values)
+    faults += limit_faults
     if startup_taints:
         options["startupTaints"] = startup_taints
     if limits:
@@ -144,10 +145,11 @@ def _parse_nodes_flag_value(text: str) -> JsonObject:
     return {"id": name, "min": int(minimum), "max": int(maximum)}
 
 
-def _iter_resource_limits(flags: Mapping[str, tuple[str, ...]], faults: list[str]) -> Iterator[tuple[str, JsonObject]]:
-    """Yield the cluster-wide limits on CPU cores, memory in bytes and GPUs, by resource or GPU type.
+def _parse_resource_limits(flags: Mapping[str, tuple[str, ...]]) -> tuple[dict[str, JsonObject], list[str]]:
+    """Parse the cluster-wide limits on CPU cores, memory in bytes and GPUs, by resource or GPU type.
 
-    Of several limits on cores or memory, the last one counts. Descriptions of invalid values are added to ``faults``.
+    Of several limits on cores or memory, the last one counts. Return the limits, and a description of each invalid
+    value.
     """
     limit_texts: list[tuple[str, str]] = []
     limit_texts += [("cpu", text) for text in flags.get("cores-total", ())[-1:]]
@@ -155,10 +157,13 @@ def _iter_resource_limits(flags: Mapping[str, tuple[str, ...]], faults: list[str
     for text in flags.get("gpu-total", ()):
         gpu_type, _, limits = text.partition(":")
         limit_texts.append((gpu_type, limits))
+    limits_by_resource: dict[str, JsonObject] = {}
+    faults = []
     for resource, text in limit_texts:
         unit = GIB if resource == "memory" else 1
         minimum, _, maximum = text.partition(":")
         if minimum.isdecimal() and maximum.isdecimal():
-            yield resource, {"min": int(minimum) * unit, "max": int(maximum) * unit}
+            limits_by_resource[resource] = {"min": int(minimum) * unit, "max": int(maximum) * unit}
         else:
             faults.append(f"limit of {resource}: {text}: expected MIN:MAX")
+    return limits_by_resource, faults

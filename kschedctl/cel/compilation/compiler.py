@@ -153,7 +153,7 @@ _CONSTANT_CHECKS: Mapping[str, Callable[[Value], None]] = {
 def validate_expression(checked: CheckedExpression) -> OffsetErrors:
     """Return the errors that type checking does not find: invalid constants, mixed types, and bad formats."""
     errors: OffsetErrors = []
-    for node, formatted in _iter_nodes(checked.root):
+    for node, formatted in _iter_nodes_with_format_context(checked.root):
         match node:
             case Call():
                 errors += _validate_constant_argument(node, checked)
@@ -165,10 +165,10 @@ def validate_expression(checked: CheckedExpression) -> OffsetErrors:
     return errors
 
 
-def _iter_nodes(root: SyntaxNode) -> Iterator[tuple[SyntaxNode, bool]]:
-    """Yield each syntax node once, with whether it is inside a call to ``format``.
+def _iter_nodes_with_format_context(root: SyntaxNode) -> Iterator[tuple[SyntaxNode, bool]]:
+    """Yield each syntax node once, together with a flag that says whether it is inside a call to ``format``.
 
-    The arguments of ``format`` may mix types.
+    The flag matters because the arguments of ``format`` may mix types.
     """
     seen: set[SyntaxNode] = set()
     stack = [(root, False)]

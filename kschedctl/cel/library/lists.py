@@ -112,9 +112,9 @@ def slice_list(values: list[Value], start: int, end: int) -> list[Value]:
 
 
 def flatten(values: list[Value], depth: int = 1) -> list[Value]:
-    """Flatten lists nested up to a depth. Raises CelError if ``values`` is not a list or the depth is negative.
+    """Flatten lists nested up to a depth. Values that are not lists stay unchanged.
 
-    Values that are not lists stay unchanged.
+    Raises CelError if ``values`` is not a list, or if the depth is negative or not an integer.
     """
     if not isinstance(values, list) or type(depth) is not int:
         raise CelError(NO_SUCH_OVERLOAD)

@@ -36,7 +36,7 @@ def parse_cel_quantity(text: str) -> Opaque:
 def is_quantity(text: str) -> bool:
     """Return whether the text is a valid quantity.
 
-    A quantity with more digits than can be computed with is valid too.
+    A quantity with too many digits to compute with is still valid.
     """
     try:
         parse_quantity(text)

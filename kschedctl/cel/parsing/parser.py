@@ -391,7 +391,10 @@ _NAMED = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v":
 
 
 def tokenize(source: str) -> list[Token]:
-    """Return all tokens and an end token. Raises CompileError at a character that begins no token."""
+    """Return all tokens and an end token, without spaces and comments.
+
+    Raises CompileError at a character that begins no token.
+    """
     tokens = []
     offset = 0
     while offset < len(source):

@@ -76,6 +76,11 @@ class AuditedCluster(ReplayedCluster):
         """
         return self.now or get_read_time(self.cluster)
 
+    @property
+    def ages_note(self) -> str:
+        """The end of a clause with an age: empty, or that it ends today if the time of the cluster is unknown."""
+        return "" if self.now else " as of today"
+
     def iter_unread_kinds(self, *kinds: str) -> Iterator[UnknownKind]:
         """Yield an UnknownKind, with effect on the verdict, for each of the kinds that was not read."""
         for kind in kinds:

@@ -86,7 +86,7 @@ def build_drains_section(audited: AuditedCluster) -> DrainsSection:
             RULES,
             [
                 *map(_build_unready_finding, unready),
-                *(_build_finding(drains, strict_budgets) for drains in blocked),
+                *(_build_blocked_drains_finding(drains, strict_budgets) for drains in blocked),
             ],
             audited.iter_unread_kinds("PodDisruptionBudget"),
         ),
@@ -113,7 +113,7 @@ def _iter_blocked_drains(evictions: Evictions) -> Iterator[BlockedDrains]:
     """
     pods_by_cause: dict[tuple[tuple[str, ...], str], list[Position]] = {}
     objects = evictions.simulation.view.pods.objects
-    for position in _find_candidate_pods(evictions):
+    for position in _find_pods_with_possible_denial(evictions):
         if evictions.find_denial(position) and find_owner(objects[position]).kind not in KINDS_NOT_EVICTED:
             budgets = evictions.find_budgets(position)
             reason = "" if len(budgets) > 1 else evictions.explain_denial_by_budget(position, budgets[0])
@@ -131,23 +131,24 @@ def _iter_blocked_drains(evictions: Evictions) -> Iterator[BlockedDrains]:
         )
 
 
-def _find_candidate_pods(evictions: Evictions) -> list[Position]:
+def _find_pods_with_possible_denial(evictions: Evictions) -> list[Position]:
     """Return the positions of the pods on nodes whose eviction a budget may deny.
 
     Such a pod is selected by a budget that allows no disruption now, or by several budgets.
     """
     view = evictions.simulation.view
     budgets = evictions.simulation.budgets
-    exhausted = set(evictions.find_exhausted_budgets())
-    selecting_budgets = np.zeros(len(view.pods.infos), np.int64)
-    is_exhausted = np.zeros(len(view.pods.infos), np.bool_)
+    exhausted_budgets = set(evictions.find_exhausted_budgets())
+    budget_count_by_info = np.zeros(len(view.pods.infos), np.int64)
+    is_exhausted_info = np.zeros(len(view.pods.infos), np.bool_)
     for name in map(get_budget_key, view.objects.of("PodDisruptionBudget")):
-        selected = budgets.find_selected_pods(name)
-        selecting_budgets += selected
-        if name in exhausted:
-            is_exhausted |= selected
-    is_candidate = is_exhausted | (selecting_budgets > 1)
-    return find_positions(is_candidate[view.pods.info] & view.mask_placed())
+        is_selected_info = budgets.find_selected_pods(name)
+        budget_count_by_info += is_selected_info
+        if name in exhausted_budgets:
+            is_exhausted_info |= is_selected_info
+    may_be_denied_info = is_exhausted_info | (budget_count_by_info > 1)
+    may_be_denied_pod = may_be_denied_info[view.pods.info]
+    return find_positions(may_be_denied_pod & view.mask_placed())
 
 
 def _build_unready_finding(unready: UnreadyNode) -> Finding:
@@ -156,7 +157,7 @@ def _build_unready_finding(unready: UnreadyNode) -> Finding:
     return UNREADY.build_finding(f"Node {unready.node}", message)
 
 
-def _build_finding(drains: BlockedDrains, strict_budgets: set[str]) -> Finding:
+def _build_blocked_drains_finding(drains: BlockedDrains, strict_budgets: set[str]) -> Finding:
     """Build the finding about the budgets that keep nodes from being drained.
 
     Its rule depends on whether several budgets select the same pods, the budget never allows an eviction, or the budget

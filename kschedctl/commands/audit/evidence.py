@@ -257,16 +257,16 @@ def build_priorities_evidence(report: PrioritiesSection, style: Style) -> Page:
     """
     exposed_title = "Pods behind Services that higher tiers may preempt"
     exposed = build_struct_table(report.exposed, style, title=exposed_title, limit=ROWS_SHOWN // 2)
-    starving = build_struct_table(
-        report.starving,
-        style,
-        title="Waiting too long",
-        note="started: pods that started after the oldest waiting pod was created",
+    started_note = "started: pods that started after the oldest waiting pod was created"
+    starving = build_struct_table(report.starving, style, title="Waiting too long", note=started_note)
+    starving_as_of_today = build_struct_table(
+        report.starving_as_of_today, style, title="Waiting too long as of today", note=started_note
     )
     return (
         *_build_tiers_table(report, style),
         *_build_growth_section(report, style),
         *(starving if style.wide else ()),
+        *starving_as_of_today,
         *build_struct_table(report.preempted, style, title="Recently preempted", limit=ROWS_SHOWN // 2, full=False),
         *exposed,
     )

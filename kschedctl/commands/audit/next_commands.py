@@ -89,33 +89,37 @@ def build_next_commands(source: Source, *sections: Section) -> Commands:
 
 
 def _find_object_arguments(finding: Finding, section: Section) -> tuple[str, ...]:
-    """Return the argument that names the object of a finding, or () if no object suits the command.
+    """Return the arguments that name the object of a finding, or () if no object suits the command.
 
-    For a starving workload, it names the oldest pod. For a pool, it names the first removable node. For a budget, it
-    names the first node that cannot be drained. For misplaced pods, it names the node of the first of them, and for an
-    overcommitted node this node.
+    In the section "creation", they name the workload. For a starving workload, they name the oldest pod. For a pool,
+    they name the first removable node, and for a budget the first node that cannot be drained. For misplaced pods, they
+    name the node of the first one. Findings about a node or a pod name it themselves.
     """
     if isinstance(section, CreationSection):
         return build_workload_arguments(finding.object)
     kind, _, name = finding.object.partition(" ")
+    if isinstance(section, DrainsSection | PlacedSection) and kind == "Node":
+        return (name,)
+
+    names: list[str] = []
     if isinstance(section, PrioritiesSection):
         names = [starving.pods[0] for starving in section.starving if starving.workload == finding.object]
     elif isinstance(section, PackingSection):
-        pool = name if kind == "Pool" else ""
-        names = [node for savings in section.savings if savings.pool == pool for node in savings.empty_nodes]
-        names += [emptied.node for emptied in section.emptied if emptied.pool == pool]
+        names = _list_removable_nodes(section, pool=name if kind == "Pool" else "")
     elif isinstance(section, DrainsSection):
-        blocked_nodes = [drains.nodes[0] for drains in section.blocked if drains.budgets[0] == name]
-        names = [name] if kind == "Node" else blocked_nodes
+        names = [drains.nodes[0] for drains in section.blocked if drains.budgets[0] == name]
     elif isinstance(section, PlacedSection):
         names = [
             misplaced.example_nodes[0]
             for misplaced in section.misplaced
             if misplaced.workload == finding.object and misplaced.reason == finding.path
         ]
-        names = [name] if kind == "Node" else names
     elif kind == "Pod":
         names = [name]
-    else:
-        names = []
     return tuple(names[:1])
+
+
+def _list_removable_nodes(section: PackingSection, pool: str) -> list[str]:
+    """Return the names of the pool's removable nodes, empty ones first. "" stands for the nodes without a pool."""
+    empty_nodes = [node for savings in section.savings if savings.pool == pool for node in savings.empty_nodes]
+    return empty_nodes + [emptied.node for emptied in section.emptied if emptied.pool == pool]

@@ -156,7 +156,7 @@ UNSCHEDULABLE = AuditRule(
     WARNING,
     "Pods fit on no node",
     "They wait until the cluster or the pods themselves change.",
-    "Run remedies to find the smallest change that helps",
+    "Run kschedctl remedies to find the smallest change that helps",
 )
 OVERDUE = AuditRule(
     "audit-pending-victim-overdue",
@@ -216,7 +216,7 @@ def build_pending_section(audited: AuditedCluster) -> PendingSection:
     """Build the section about pending pods and about workloads that are held back before scheduling."""
     waiting = audited.compute_once(list_waiting_pods)
     groups = _group_waiting_pods(waiting)
-    elsewhere = find_objects_waiting_elsewhere(audited.cluster, None, audited.now)
+    elsewhere = find_objects_waiting_elsewhere(audited.cluster, None, audited.ages_end)
 
     findings = [finding for group in groups for finding in _iter_findings(group, audited)]
     pending_pod_groups = _find_pod_groups_of_pending_pods(audited)
@@ -354,7 +354,7 @@ def _describe_waiting_pod(waiting: WaitingPod) -> str:
         return f"held back by {', '.join(gates)}"
     if waiting.cause == "elsewhere":
         return waiting.reason
-    return f"fits on {waiting.node} now" if waiting.node else waiting.explanation.headline
+    return f"fits on {waiting.node} now" if waiting.node else waiting.explanation.headline_with_preemption
 
 
 def _iter_findings(group: Sequence[WaitingPod], audited: AuditedCluster) -> Iterator[Finding]:
@@ -365,7 +365,7 @@ def _iter_findings(group: Sequence[WaitingPod], audited: AuditedCluster) -> Iter
     first = group[0]
     rule = RULE_BY_CAUSE.get(first.cause)
     if rule is not None:
-        description = f"{_describe_waiting_pod(first)}{_format_other_count(group)}"
+        description = f"{_describe_waiting_pod(first)}{_describe_other_waiting_pods(group)}"
         yield rule.build_finding(
             f"Pod {first.pod.key}",
             "; ".join((description, *_iter_waiting_clauses(first, audited))),
@@ -385,10 +385,10 @@ def _iter_findings(group: Sequence[WaitingPod], audited: AuditedCluster) -> Iter
 def _choose_severity(group: Sequence[WaitingPod], rule: AuditRule, audited: AuditedCluster) -> str:
     """Return the severity of the finding about a group of waiting pods.
 
-    A stuck pod is an error once kube-scheduler should have retried it. Until then it is a warning, since a change may
-    just have made room. If the time of the cluster is unknown, it is a note. Other findings are a note if unread data
-    could change the replay, or if an unread scheduler may serve the pods. Unread data does not matter for a pod whose
-    gang is deadlocked with another gang.
+    The finding is a note if an unread scheduler may serve the pods, or if unread data could change the replay. Unread
+    data does not matter for a pod whose gang is deadlocked with another gang. Otherwise, a stuck pod is an error once
+    kube-scheduler should have retried it. Until then it is a warning, since a change may just have made room. If the
+    time of the cluster is unknown, it is a note. All other findings have the severity of their rule.
     """
     first = group[0].explanation
     if rule is UNSERVED:  # a scheduler that was not read may serve the pods
@@ -407,7 +407,7 @@ def _iter_waiting_clauses(first: WaitingPod, audited: AuditedCluster) -> Iterato
     """Yield how long a pod has waited, and for a stuck pod the scheduler's last message about it."""
     age = format_age(first.pod.metadata.creation_timestamp, audited.ages_end)
     if age:
-        yield f"pending for {spell_age(age)}" if audited.now else f"pending for {spell_age(age)} as of today"
+        yield f"pending for {spell_age(age)}{audited.ages_note}"
     if first.cause == "stuck" and first.last_message:
         yield f"{_introduce_last_message(first.last_message)}: {first.last_message.message}"
 
@@ -443,7 +443,7 @@ def _choose_fix(pod: WaitingPod, rule: AuditRule) -> str:
     return rule.fix
 
 
-def _format_other_count(group: Sequence[WaitingPod]) -> str:
+def _describe_other_waiting_pods(group: Sequence[WaitingPod]) -> str:
     """Return how many more pods the group has, as a clause that is empty if there are none.
 
     They may need other amounts than the first pod, which the text before the clause describes.

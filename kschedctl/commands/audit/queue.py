@@ -177,7 +177,7 @@ def _build_pods_in_queue(group: Sequence[AuditedQueuePod], audited: AuditedClust
         pods=tuple(queued_pod.waiting.pod.key for queued_pod in group),
         refused_by=first.rejected_by,
         since=first.since,
-        age=format_age(first.since, audited.now),
+        age=format_age(first.since, audited.ages_end),
         attempts=max(message.attempts if message else 0 for message in last_messages),
         backs_off_until=_find_back_off_end(group, audited),
         headline=_explain_queue_of_first_pod(first, wake_ups),
@@ -240,8 +240,8 @@ def _find_wake_ups_of_stuck_pods(audited: AuditedCluster) -> WakesBetween | None
     """
     if audited.earlier is None:
         return None
-    names = _describe_read_time(audited.earlier.cluster), audited.now
-    return find_wakes_between(audited.earlier, audited.scheduler, _find_stuck_pods(audited), names, MAX_WAKING_CHANGES)
+    times = _describe_read_time(audited.earlier.cluster), audited.now
+    return find_wakes_between(audited.earlier, audited.scheduler, _find_stuck_pods(audited), times, MAX_WAKING_CHANGES)
 
 
 def _describe_read_time(cluster: Cluster) -> str:

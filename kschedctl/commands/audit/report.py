@@ -95,6 +95,7 @@ class Audit(Report, frozen=True, kw_only=True):
         if kinds_by_why:
             yield describe_unread_kinds(kinds_by_why.values())
         for section in self.sections:
+            # The interruption of a section is part of the first doubt
             yield from replace(section, interrupted=False).iter_doubts_besides_unread()
 
     def has_at_least(self, severity: str) -> bool:

@@ -175,8 +175,8 @@ def list_node_lines(
 ) -> ListLines | list[ListLine]:
     """List the nodes with their answers, sorted by `order`. With `search_text`, list only rows that contain the text.
 
-    Case is ignored. The column of total scores is left out if no node was scored. If there are no rows, the only line
-    says why.
+    Case is ignored. If `width` allows it, the answers name the plugins. The column of total scores is left out if no
+    node was scored. If there are no rows, the only line says why.
     """
     rows = list(_iter_node_rows(_sort_nodes(report.nodes, order), with_plugins=width >= ROOMY_WIDTH))
     if search_text:
@@ -250,7 +250,7 @@ def _join_node_facts(node: NodeReport) -> str:
 def list_remedy_lines(remedies: Remedies, width: int) -> list[ListLine]:
     """List the fixes with their drawbacks and benefits, then the reasons why other fixes are impossible.
 
-    Notes on what limited the search follow.
+    Notes on what limited the search follow. If there is nothing to list, the only line says that nothing needs a fix.
     """
     lines: list[ListLine] = []
     for number, remedy in enumerate(remedies.remedies, 1):

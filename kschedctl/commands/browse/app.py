@@ -312,9 +312,9 @@ class Browser(TidyApp):
             self.questions.ask(Urgency.REMEDIES, lambda: self._search_and_show_fixes(session, key, assumptions))
 
         self.questions.ask(Urgency.ANSWER, answer)
-        self.set_timer(WAIT_NOTE_DELAY, lambda: self.show_later(self._show_wait, key))
+        self.set_timer(WAIT_NOTE_DELAY, lambda: self.show_later(self._show_waiting_note, key))
 
-    def _show_wait(self, key: str) -> None:
+    def _show_waiting_note(self, key: str) -> None:
         """Show that the pod is being replayed if there is no answer yet."""
         if self.chosen_key == key and self.questions.is_busy:
             self.answer_pane.show_waiting(key)

@@ -235,18 +235,25 @@ class LineList(ScrollView, can_focus=True):
             self.post_message(self.Moved(self, self.chosen))
 
     def _scroll_to_chosen(self) -> None:
-        """Scroll so that the chosen subject is visible. For the first subject, also show the heading above it."""
-        if self.cursor >= 0:
-            first, last = self._get_row_range(self.cursor)
-            if self.cursor == 0 and last < self.size.height:
-                first = 0  # the row of the heading
-            top, height = self.scroll_offset.y, max(self.size.height, 1)
-            is_higher_than_screen = last - first >= height
-            if first < top or is_higher_than_screen:
-                self.scroll_to(y=first, animate=False, force=True)
-            elif last >= top + height:
-                self.scroll_to(y=last - height + 1, animate=False, force=True)
+        """Scroll so that the chosen subject is visible. For the first subject, also show the heading above it.
+
+        Of a subject that is taller than the screen, the beginning is shown.
+        """
         self.refresh()
+        if self.cursor < 0:
+            return
+        first, last = self._get_row_range(self.cursor)
+        heading_is_visible_too = last < self.size.height
+        if self.cursor == 0 and heading_is_visible_too:
+            first = 0  # the row of the heading
+        top, height = self.scroll_offset.y, max(self.size.height, 1)
+        is_above_screen = first < top
+        is_below_screen = last >= top + height
+        is_taller_than_screen = last - first >= height
+        if is_above_screen or is_taller_than_screen:
+            self.scroll_to(y=first, animate=False, force=True)
+        elif is_below_screen:
+            self.scroll_to(y=last - height + 1, animate=False, force=True)
 
     def _get_row_range(self, index: int) -> tuple[int, int]:
         """Return the first and the last row of the subject at an index."""

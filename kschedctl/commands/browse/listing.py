@@ -79,12 +79,12 @@ def lay_out_listing(session: BrowseSession, pod_listing: PodListing) -> Layout:
     missing = [
         Openable(NOT_CREATED, name)
         for name, failure in session.missing_workloads.items()
-        if _is_selected(pod_listing, name, failure.headline)
+        if _does_listing_include(pod_listing, name, failure.headline)
     ]
     held_back = [
         Openable(HELD_BACK, name)
         for name, entry in session.held_back.items()
-        if _is_selected(pod_listing, name, entry.headline)
+        if _does_listing_include(pod_listing, name, entry.headline)
     ]
 
     def lay_out_lines(width: int) -> list[ListLine]:
@@ -108,7 +108,7 @@ def lay_out_listing(session: BrowseSession, pod_listing: PodListing) -> Layout:
     return lay_out_lines
 
 
-def _is_selected(pod_listing: PodListing, name: str, headline: str) -> bool:
+def _does_listing_include(pod_listing: PodListing, name: str, headline: str) -> bool:
     """Return whether the listing includes an object, by its namespace and by the text in its name or headline.
 
     `name` is such as `Deployment shop/web`.

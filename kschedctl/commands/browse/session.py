@@ -20,7 +20,7 @@ from kschedctl.commands.explain.one_pod import explain_target
 from kschedctl.commands.explain.pending_pods import report_pending_pods
 from kschedctl.commands.explain.pending_report import PendingPods
 from kschedctl.commands.explain.report import Explanation
-from kschedctl.commands.explain.waiting import ReplayedCluster, consider_other_waiting_pods, drop_retry_advice
+from kschedctl.commands.explain.waiting import ReplayedCluster, add_rivals_for_room, drop_retry_advice
 from kschedctl.commands.remedies.pod_fixes import find_pod_remedies
 from kschedctl.commands.remedies.report import Remedies
 from kschedctl.errors import UsageError
@@ -115,7 +115,7 @@ class BrowseSession:
     def explain(self, target: TargetPod, assumptions: str = "") -> Explanation:
         """Explain the target pod. Under assumptions, advice on retries of the unchanged pod is left out."""
         report = drop_unwritten_message(explain_target(target))
-        return drop_retry_advice(report) if assumptions else consider_other_waiting_pods(report, self._replayed_cluster)
+        return drop_retry_advice(report) if assumptions else add_rivals_for_room(report, self._replayed_cluster)
 
     def find_remedies(self, target: TargetPod, checkpoint: Checkpoint = lambda: None) -> Remedies:
         """Search for remedies for the target pod, which may take seconds.

@@ -43,8 +43,15 @@ def find_quota_room(cluster: Cluster, workload: Struct, most: int) -> QuotaRoom 
         return None
     if not _count_admitted_pods(first):
         return QuotaRoom(0, "", first.reason or first.report.headline)
+    return _find_largest_admitted_number(cluster, workload, most, first)
 
-    # Try all pods, then search by bisection for the largest number that is admitted
+
+def _find_largest_admitted_number(cluster: Cluster, workload: Struct, most: int, first: JobOutlook) -> QuotaRoom:
+    """Find the largest number of pods, up to `most`, that Kueue admits, and why it does not admit one more.
+
+    `first` is the outlook of a single pod, which Kueue admits.
+    """
+    # Try all pods, then search by bisection
     most_admitted, fewest_refused = _count_admitted_pods(first), most + 1
     tried = most
     while most_admitted < tried:

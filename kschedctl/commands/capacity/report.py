@@ -20,6 +20,7 @@ from kschedctl.reports.unknown import UnknownKind
 from kschedctl.text.counts import agreeing, counted, first_few
 
 EXCEEDED = "exceeded quota"
+"""Part of the API server's message if a ResourceQuota denies a pod."""
 MAX_NAMED_SHAPES = 4
 """The number of entries in the first line about several shapes."""
 NO_REQUESTS = "it requests no resources, so only the number of pods per node limits it"

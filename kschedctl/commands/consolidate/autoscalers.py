@@ -88,15 +88,22 @@ class AutoscalerVerdicts:
             summary += f"; {counted(self.moved_pods, 'pod')} {agreeing(self.moved_pods, 'moves', 'move')}"
         if lost := describe_lost_pods([pod for pods in self.lost_pods.values() for pod in pods]):
             summary += f"; {lost}"
+        return f"{summary}{self._describe_most_frequent_verdict(removable)}"
+
+    def _describe_most_frequent_verdict(self, nodes: Collection[str]) -> str:
+        """Return a clause with the most frequent verdict on those of the nodes that the autoscaler does not touch.
+
+        Return "" if it touches all of them.
+        """
         nodes_by_verdict: dict[str, list[str]] = {}
-        for node in removable:
+        for node in nodes:
             is_disrupted = node in self.removed or node in self.replaced
             if not is_disrupted and (verdict := self.describe_node(node)):
                 nodes_by_verdict.setdefault(verdict, []).append(node)
         if not nodes_by_verdict:
-            return summary
-        verdict, nodes = max(nodes_by_verdict.items(), key=lambda entry: len(entry[1]))
-        return f"{summary}; its verdict on {first_few(nodes)}: {verdict}"
+            return ""
+        verdict, nodes_with_verdict = max(nodes_by_verdict.items(), key=lambda entry: len(entry[1]))
+        return f"; its verdict on {first_few(nodes_with_verdict)}: {verdict}"
 
     def _describe_actions(self) -> str:
         """Describe how many nodes the next round removes and replaces: "removes 2 nodes and replaces 1 node"."""

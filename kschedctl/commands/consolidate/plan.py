@@ -38,7 +38,7 @@ from kschedctl.commands.consolidate.safety import (
 )
 from kschedctl.fixes.search import count_affordable_replays
 from kschedctl.replay import kubectl
-from kschedctl.replay.node_drain import KINDS_NOT_EVICTED, count_running_pods, find_eviction_harms
+from kschedctl.replay.node_drain import KINDS_NOT_EVICTED, find_eviction_harms
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, WorkerPool, Workers, open_worker_pool
 from kschedctl.replay.pools import (
     Pools,
@@ -432,13 +432,12 @@ class ConsolidationRun:
         """
         get_pod = self.candidates.view.pods.get_pod
         cluster = self.scheduler.view.cluster
-        running_counts = count_running_pods(cluster)
         outages: dict[str, None] = {}
         for node in self.removable:
             moved_pods = [get_pod(move.pod) for move in node.moves]
-            outages |= dict.fromkeys(find_eviction_harms(cluster, moved_pods, running_counts).outages)
+            outages |= dict.fromkeys(find_eviction_harms(cluster, moved_pods).outages)
         moved_keys = dict.fromkeys(move.pod for node in self.removable for move in node.moves)
-        harms = find_eviction_harms(cluster, [get_pod(key) for key in moved_keys], running_counts)
+        harms = find_eviction_harms(cluster, [get_pod(key) for key in moved_keys])
         return harms._replace(outages=tuple(outages))
 
     def _compare_pools(self, removed: Sequence[Row]) -> tuple[PoolChange, ...]:
@@ -458,23 +457,23 @@ class ConsolidationRun:
 
         `removed` are the rows of the removable nodes.
         """
-        gone = list(removed)
+        removed_rows = list(removed)
         removable = []
         needed = []
         for row in map(Row, cordoned):
-            if not self._is_empty(row):
+            if not self._is_node_empty(row):
                 continue
             name = self.view.nodes.names[row]
-            trial = NodeTrial.kept_for(self.candidates.find_stranded_pods([*gone, row]))
+            trial = NodeTrial.kept_for(self.candidates.find_stranded_pods([*removed_rows, row]))
             if trial.lets_run:
                 pool = self.pools.get_name(row)
                 needed.append(StayingNode(name, pool, trial.why, lets_run=trial.lets_run))
             else:
-                gone.append(row)
+                removed_rows.append(row)
                 removable.append(name)
         return removable, needed
 
-    def _is_empty(self, row: Row) -> bool:
+    def _is_node_empty(self, row: Row) -> bool:
         """Return whether the node has only pods of DaemonSets and static pods."""
         view = self.candidates.view
         owners = (find_owner(view.pods.objects[position]).kind for position in view.pods_on(row))

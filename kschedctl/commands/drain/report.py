@@ -38,7 +38,7 @@ from kschedctl.reports.plugin_answers import SearchStart
 from kschedctl.reports.report import GateProblem, Report
 from kschedctl.reports.summary import CostKind, FixCost, ShortFix, ShortPods, Summary, list_eviction_costs
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
-from kschedctl.text.counts import agreeing, counted, first_few
+from kschedctl.text.counts import agreeing, counted, first_few, join_words
 
 NUMBER_DESCRIPTIONS = {
     "lost": "lost for good",
@@ -97,7 +97,8 @@ class Drain(Report, frozen=True):
     """True if in every run each evicted pod gets another node, no pod is lost, and no other pod is evicted.
 
     No pending pod may lose its nominated node, or the only nodes where it can run, and no pod may stay Terminating on a
-    node that is unreachable or not ready.
+    node that is unreachable or not ready. The fields `loses_data`, `ask_to_stay`, `outages` and `starting_over` name
+    what evictions harm all the same.
     """
     moved: tuple[MovedPod, ...] = ()
     unplaced: tuple[UnplacedPods, ...] = ()
@@ -205,11 +206,11 @@ class Drain(Report, frozen=True):
 
     def _describe_outcomes(self) -> str:
         """Describe what keeps pods Terminating, and the number of pods with each outcome, the worst outcomes first."""
-        outcomes = self._count_outcomes()
+        outcomes = self._describe_outcome_counts()
         down_nodes = "; ".join(describe_down_nodes(self.down_nodes))
         return f"{down_nodes}; then {outcomes}" if down_nodes else outcomes
 
-    def _count_outcomes(self) -> str:
+    def _describe_outcome_counts(self) -> str:
         """Describe the number of pods with each outcome, the worst outcomes first."""
         numbers = (
             (
@@ -249,8 +250,12 @@ class Drain(Report, frozen=True):
     def _build_verdict(self) -> str:
         """Return the verdict as a predicate of the nodes.
 
-        If the nodes can be drained, but not safely, it includes the worst drawback.
+        If the nodes can be drained, but not safely, it includes the worst drawback. If every pod gets another node, it
+        includes all that evictions harm.
         """
+        if self.safe and self._harms:
+            probably = "probably " if describe_doubt(self.unknown) else ""
+            return f"can {probably}be drained, but this {join_words(self._harms)}"
         if self.safe:
             are = agreeing(len(self.nodes), "is", "are")
             return f"{are} probably safe to drain" if describe_doubt(self.unknown) else f"{are} safe to drain"
@@ -271,6 +276,23 @@ class Drain(Report, frozen=True):
         worst = next((text for number, text in drawbacks if number), "with disruption")
         return f"can be drained, {worst}"
 
+    @property
+    def _harms(self) -> tuple[str, ...]:
+        """The harm of evicting pods that get another node, in short clauses that follow "this", the worst first.
+
+        Long grace periods harm nothing.
+        """
+        harms = []
+        if self.outages:
+            harms.append(f"leaves {first_few(self.outages, 1)} without a running pod for a while")
+        if self.starting_over:
+            harms.append(f"starts {counted(len(self.starting_over), 'pod')} of Jobs over")
+        if self.loses_data:
+            harms.append("deletes emptyDir data")
+        if self.ask_to_stay:
+            harms.append("evicts pods that ask not to be evicted")
+        return tuple(harms)
+
     def _describe_pods_evicted_elsewhere(self) -> list[str]:
         """Describe the evicted pods of other nodes: how many there are, and how many get no node or are lost.
 
@@ -280,7 +302,7 @@ class Drain(Report, frozen=True):
         evicted = len(self.evicted_elsewhere)
         if not evicted:
             return []
-        text = counted(evicted, "pod elsewhere is preempted", "pods elsewhere are preempted")
+        text = counted(evicted, "pod on another node is preempted", "pods on other nodes are preempted")
         lost = len(set(self.lost_victims).intersection(self.evicted_elsewhere))
         if fates := describe_fates_of_evicted(evicted, self._unplaced_evicted_count, lost):
             return [f"{text}{fates}"]
@@ -339,7 +361,10 @@ class Drain(Report, frozen=True):
         return tuple(pod for pod in self.lost if pod not in others)
 
     def _describe_lost_pods(self) -> tuple[str, ...]:
-        """Return texts that name the evicted and the preempted pods that no controller recreates."""
+        """Return a clause on each kind of lost pods, starting with those of failed Jobs.
+
+        Pods of failed Job indexes follow, then evicted pods without a controller, and then preempted ones.
+        """
         texts = [job.describe() for job in self.failed_jobs]
         if self.pods_of_failed_indexes:
             texts.append(f"lost, since their Job does not retry their index: {first_few(self.pods_of_failed_indexes)}")
@@ -351,27 +376,27 @@ class Drain(Report, frozen=True):
         return tuple(texts)
 
     def list_harms(self) -> tuple[str, ...]:
-        """Return texts on the data that the drain deletes, and on evicted pods that ask not to be evicted."""
+        """Return clauses on the data that the drain deletes, and on evicted pods that ask not to be evicted."""
         return tuple(cost.text for cost in list_eviction_costs(self))
 
     def _describe_drain_order(self) -> tuple[str, ...]:
-        """Return a text that says which nodes to drain later than others, or () if the order does not matter."""
-        later = list(dict.fromkeys(pod.node for pod in self.delayed))
-        first = [node for node in self.nodes if node not in later]
-        if not later or not first:
+        """Return a sentence on which nodes to drain first and which later, or () if the order does not matter."""
+        later_nodes = list(dict.fromkeys(pod.node for pod in self.delayed))
+        first_nodes = [node for node in self.nodes if node not in later_nodes]
+        if not later_nodes or not first_nodes:
             return ()
-        return (f"drain {first_few(first)} first; {first_few(later)} only once the replacements are ready",)
+        return (f"drain {first_few(first_nodes)} first; {first_few(later_nodes)} only once the replacements are ready",)
 
     def describe_safe_order(self) -> tuple[str, ...]:
-        """Return a text that names the nodes that make the drain safe if they are drained first, or () without any."""
+        """Return a sentence on the nodes that have to be drained first, as a tuple, or () if there are none."""
         if not self.drain_first:
             return ()
         unhealthy = list(dict.fromkeys(pod for blocked in self.blocked for pod in blocked.unhealthy))
         replacements = agreeing(len(unhealthy), "the replacement of", "the replacements of")
         become = agreeing(len(unhealthy), "becomes", "become")
         return (
-            f"safe if {first_few(self.drain_first)} {agreeing(len(self.drain_first), 'is', 'are')} drained first and "
-            f"{replacements} {first_few(unhealthy)} {become} Ready",
+            f"the drain is possible if {first_few(self.drain_first)} {agreeing(len(self.drain_first), 'is', 'are')} "
+            f"drained first and {replacements} {first_few(unhealthy)} {become} Ready",
         )
 
     def _build_short_fixes(self) -> tuple[ShortFix, ...]:
@@ -428,10 +453,14 @@ class Drain(Report, frozen=True):
         """The number of evicted and preempted pods that no controller recreates."""
         return len(self.lost) + len(self.lost_victims)
 
+    def list_pods_moved_off_nodes(self) -> list[MovedPod]:
+        """List the pods of the drained nodes that get another node."""
+        return [pod for pod in self.moved if pod.source in self.nodes]
+
     @property
     def _moved_count(self) -> int:
         """The number of pods of the drained nodes that get another node."""
-        return sum(pod.source in self.nodes for pod in self.moved)
+        return len(self.list_pods_moved_off_nodes())
 
     @property
     def _unplaced_evicted_count(self) -> int:
@@ -459,8 +488,8 @@ class Drain(Report, frozen=True):
         If a pod is blocked, the headline says why.
         """
         blocked = (ShortPods(1, pod.pod, pod.workload, pod.why) for pod in self.blocked)
-        # A drain that ends is not safe if it harms pods
-        if self.safe:
+        # A drain that ends is not called safe if it harms pods
+        if self.safe and not self._harms:
             verdict = "Safe"
         elif self.drained:
             verdict = "Drained"
@@ -521,7 +550,7 @@ class Drain(Report, frozen=True):
 
     def describe_good_answer(self) -> str:
         """Return in a clause what a good answer says, for questions about several clusters."""
-        return "the nodes are safe to drain"
+        return "every evicted pod gets another node"
 
     def find_ci_gate_problems(self) -> list[GateProblem]:
         """Return a problem for each pod that blocks the drain, gets no node or quota, is lost, returns or is evicted.

@@ -19,23 +19,12 @@ from kschedctl.scheduler.engine.extenders import NAME as EXTENDER
 from kschedctl.scheduler.framework.declaration import NextStep
 from kschedctl.scheduler.plugins.dynamic_resources.facts import DevicesUnfit
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import LOOK_AT_DEVICES, DynamicResources
-from kschedctl.scheduler.plugins.helper.volumes.hints import LOOK_AT_CLAIM
 from kschedctl.scheduler.plugins.inter_pod_affinity.filtering import PodInTheWay
 from kschedctl.scheduler.plugins.node_resources.fit import Insufficient
 from kschedctl.scheduler.plugins.node_unschedulable import Cordoned
 from kschedctl.scheduler.plugins.pod_topology_spread.filtering import TooSkewed
 from kschedctl.scheduler.plugins.taint_toleration import UntoleratedTaint
-from kschedctl.scheduler.plugins.volume_binding.facts import (
-    ClaimsUnbound,
-    NotEnoughStorage,
-    NoVolume,
-    ProvisionedElsewhere,
-    VolumeMissing,
-    VolumeOutOfReach,
-)
-from kschedctl.scheduler.plugins.volume_restrictions import ClaimInUse
-from kschedctl.scheduler.plugins.volume_zone import VolumeInOtherZone
-from kschedctl.scheduler.registry.in_tree import IN_TREE, AnyFact
+from kschedctl.scheduler.registry.in_tree import IN_TREE
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.nodes import HOSTNAME, REGION, ZONE
 from kschedctl.text.counts import counted
@@ -74,11 +63,13 @@ def iter_advice(report: Explanation, pod: Pod, scheduler: Scheduler, framework: 
         case "NotResponsible" if framework is None:
             yield Advice(
                 "CheckScheduler",
-                "Check that the pod's scheduler is running; kube-scheduler records no events for pods of other "
-                "schedulers",
+                f"If {pod.spec.scheduler_name} is a scheduler of its own, check that it is running (kube-scheduler "
+                "records no events for its pods)",
             )
             yield Advice(
-                "CorrectProfile", "Specify the scheduler's configuration, or correct the pod's spec.schedulerName"
+                "CorrectProfile",
+                f"If {pod.spec.scheduler_name} is a profile of kube-scheduler, pass its configuration; otherwise "
+                "correct the pod's spec.schedulerName",
             )
         case "NotResponsible":
             text = "A finalizer or an unresponsive kubelet keeps the pod: check metadata.finalizers"
@@ -280,27 +271,14 @@ def _advise_on_cause(cause: Cause) -> Advice | None:
 
 
 def _fill_in_step(step: NextStep, cause: Cause) -> Advice:
-    """Return the advice for a step, with the node and the claim of the cause if the step needs them."""
+    """Return the advice for a step, with the node and the claim of the cause if the step is about them."""
     node = cause.nearest if "{node}" in step.text else ""
-    claim = _find_claim_name(cause.fact_data) if step is LOOK_AT_CLAIM else ""
-    if step is LOOK_AT_CLAIM and not claim:
-        return Advice(step.kind, "Check that the pod's claims exist and are bound")
-    return Advice(step.kind, step.text.format(node=cause.nearest), node, claim)
-
-
-def _find_claim_name(fact: AnyFact | None) -> str:
-    """Return the name (without namespace) of the PersistentVolumeClaim that a cause's figures are about, or ""."""
-    match fact:
-        case ClaimsUnbound(claims=(first, *_)):
-            claim = first.claim
-        case NoVolume() | NotEnoughStorage() | ProvisionedElsewhere() | VolumeMissing() | VolumeOutOfReach():
-            claim = fact.claim
-        case VolumeInOtherZone() | ClaimInUse():
-            claim = fact.claim
-        case _:
-            return ""
-    _, _, name = claim.rpartition("/")
-    return name
+    if not step.text_without_claim:
+        return Advice(step.kind, step.text.format(node=cause.nearest), node)
+    claim = cause.fact_data.get_claim() if cause.fact_data is not None else ""
+    _, _, claim_name = claim.rpartition("/")
+    text = step.text if claim_name else step.text_without_claim
+    return Advice(step.kind, text.format(node=cause.nearest), node, claim_name)
 
 
 def _advise_on_spread_constraint(fact: TooSkewed) -> Advice | None:
@@ -371,8 +349,15 @@ def _advise_on_taints(scheduler: Scheduler, framework: Framework, pod: Pod, repo
         yield Advice("StartCloudController", text, node_name)
         return
 
-    nodes = scheduler.view.nodes
-    node = nodes.get_node(node_name)
+    yield from _advise_on_node_taints(scheduler, framework, pod, node_name)
+
+
+def _advise_on_node_taints(scheduler: Scheduler, framework: Framework, pod: Pod, node_name: str) -> Iterator[Advice]:
+    """Yield advice to uncordon a node, to find out why Kubernetes itself taints it, or to tolerate its taints.
+
+    Uncordoning and tolerating are advised only if the pod would then fit.
+    """
+    node = scheduler.view.nodes.get_node(node_name)
     untolerated = [
         taint
         for taint in node.spec.taints

@@ -310,7 +310,8 @@ class _Question(msgspec.Struct, frozen=True):
     def build_next_commands(self, report: Explanation | Explanations | PendingPods, cluster: Cluster) -> Commands:
         """Build the commands to suggest, keyed by pod or workload.
 
-        An explanation that rests on assumptions (--as-if, or a sampled search) gets no commands.
+        An explanation that rests on assumptions (--as-if, or a sampled search) gets no commands. If several pods are
+        explained, only those that are in the cluster get commands.
         """
         options = [*self.scope.to_cli_options(), *self.extender_arguments]
         node_groups = self.autoscalers.node_groups.to_cli_options()

@@ -88,12 +88,12 @@ def to_compact_form(report: Document) -> Document:
         return _to_compact_explanation(report)
     if isinstance(report, Explanations):
         explanations = tuple(map(_to_compact_explanation, report.explanations))
-        return CompactExplanations(**_get_fields(report, "explanations"), explanations=explanations)
+        return CompactExplanations(**_get_fields_except(report, "explanations"), explanations=explanations)
     return report
 
 
-def _get_fields(report: Document, *excluded: str) -> dict[str, object]:
-    """Return the document's fields by name, except the excluded ones."""
+def _get_fields_except(report: Document, *excluded: str) -> dict[str, object]:
+    """Return the document's fields by name, except its kind and the excluded fields."""
     return {name: getattr(report, name) for name in report.__struct_fields__ if name not in (*excluded, "kind")}
 
 
@@ -111,7 +111,7 @@ def _to_compact_explanation(report: Explanation) -> Document:
         for name in BY_PLUGIN_AND_NODE
     }
     return CompactExplanation(
-        **_get_fields(report, *by_node, *by_plugin_and_node, "nodes", "feasible"),
+        **_get_fields_except(report, *by_node, *by_plugin_and_node, "nodes", "feasible"),
         **by_node,
         **by_plugin_and_node,
         nodes=_to_compact_nodes(index_by_name, report.nodes),

@@ -98,9 +98,9 @@ def explain_pod(scheduler: Scheduler, pod: Pod, *, nodes: bool = True) -> Explan
     info = PodInfo(pod, scheduler.view.settings.requests)
     framework, unread_by_profile = scheduler.find_framework_for(info, scheduler.view)
 
-    verdict = _find_settled_verdict(pod, framework)
+    verdict = _find_verdict_on_unhandled_pod(pod, framework)
     if verdict or framework is None:
-        report = _mark_gang_as_undecided(_report_settled_pod(scheduler, framework, info, verdict))
+        report = _mark_gang_as_undecided(_report_unhandled_pod(scheduler, framework, info, verdict))
     else:
         report = _report_cycle_with_group(scheduler, framework, info, unread_by_profile, nodes=nodes)
 
@@ -184,7 +184,7 @@ def _names_group(pod: Pod) -> bool:
     return get_group_key(pod) is not None or bool(find_gangs(pod))
 
 
-def _find_settled_verdict(pod: Pod, framework: Framework | None) -> str:
+def _find_verdict_on_unhandled_pod(pod: Pod, framework: Framework | None) -> str:
     """Return the verdict on a pod that the scheduler does not handle, or "" if the scheduler handles the pod."""
     if pod.terminated:
         return "Finished"
@@ -195,11 +195,13 @@ def _find_settled_verdict(pod: Pod, framework: Framework | None) -> str:
     return ""
 
 
-def _report_settled_pod(scheduler: Scheduler, framework: Framework | None, info: PodInfo, verdict: str) -> Explanation:
+def _report_unhandled_pod(
+    scheduler: Scheduler, framework: Framework | None, info: PodInfo, verdict: str
+) -> Explanation:
     """Build the explanation of a pod that the scheduler does not handle, without a scheduling cycle.
 
     For a pod with spec.nodeName, the explanation names the claims that stay unbound. If there are none, it says why the
-    kubelet would reject the pod. For a pod of another scheduler, it includes the pod's gang.
+    kubelet would reject the pod. For a pod of another scheduler that is not being deleted, it includes the pod's gang.
     """
     pod = info.pod
     report = Explanation(
@@ -563,12 +565,12 @@ def iter_upstream_bugs(cycle: Cycle, framework: Framework) -> Iterator[str]:
             continue
         if fault.plugin_without_fault is None:
             yield fault.text
-        elif difference := _describe_effect_of_bug(cycle, _run_without_fault(fault, cycle, framework)):
+        elif difference := _describe_effect_of_bug(cycle, _rerun_cycle_without_fault(fault, cycle, framework)):
             yield f"{fault.text}; {difference}"
 
 
-def _run_without_fault(fault: UpstreamFault, cycle: Cycle, framework: Framework) -> Cycle:
-    """Run the cycle again with a corrected version of the plugin."""
+def _rerun_cycle_without_fault(fault: UpstreamFault, cycle: Cycle, framework: Framework) -> Cycle:
+    """Run the cycle again, without extenders, and with the faulty plugin replaced by a corrected one."""
     assert fault.plugin_without_fault is not None
     return run_cycle(framework.without_extenders().with_plugin(fault.plugin_without_fault), cycle.info, cycle.view)
 

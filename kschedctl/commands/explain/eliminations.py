@@ -200,22 +200,31 @@ def find_causes(obstacles: Sequence[Obstacle], cycle: Cycle) -> tuple[Cause, ...
     chosen = _choose_reasons(obstacles, eligible, lowest_level)
     eligible_count = 0 if lowest_level == OUT_OF_REACH else int(eligible.sum())
     full_nodes = _find_full_nodes(obstacles, nodes)
-    causes = [
-        _build_cause(reason.obstacles, reason.mask, cycle, eligible_count, closeness, full=full_nodes)
-        for reason in chosen
-    ]
+    causes = [_build_cause(reason, cycle, eligible_count, closeness, full_nodes) for reason in chosen]
     if lowest_level == OUT_OF_REACH and (conflict := find_label_conflict(chosen, cycle)):
         causes[0] = replace(causes[0], conflict=conflict)
     return tuple(causes)
 
 
 def _build_pre_filter_causes(obstacles: Iterable[Obstacle], cycle: Cycle) -> tuple[Cause, ...]:
-    """Build a cause for each reason of the PreFilter plugin that rejected the pod, so that no node was examined."""
-    return tuple(
-        _build_cause([obstacle], obstacle.mask, cycle, eligible_count=0, closeness=None)
-        for obstacle in obstacles
-        if not obstacle.was_examined
-    )
+    """Build a cause for each reason of the PreFilter plugin that rejected the pod. These causes name no node."""
+    causes = []
+    no_full_nodes = np.zeros(len(cycle.view.nodes), np.bool_)
+    for obstacle in obstacles:
+        if obstacle.was_examined:
+            continue
+        rows = np.flatnonzero(obstacle.mask)
+        fact = _mark_requirements_for_absent_nodes(find_fact([obstacle], int(rows[0])), cycle)
+        cause = Cause(
+            obstacle.plugin,
+            obstacle.reason,
+            nodes=len(rows),
+            within=0,
+            fact=describe_fact(fact),
+            fact_data=fact,
+        )
+        causes.append(replace(cause, plain=_describe_rejection_cause(cause, rows, [obstacle], cycle, no_full_nodes)))
+    return tuple(causes)
 
 
 def _choose_reasons(obstacles: Sequence[Obstacle], eligible: Bools, lowest_level: int) -> list[Reason]:
@@ -262,11 +271,11 @@ def _find_rejected_nodes(
 
 def _find_full_nodes(obstacles: Sequence[Obstacle], nodes: int) -> Bools:
     """Return the mask (N,) of nodes that already run as many pods as they can. `nodes` is N."""
-    full = np.zeros(nodes, np.bool_)
+    full_nodes = np.zeros(nodes, np.bool_)
     for obstacle in obstacles:
         if (obstacle.plugin, obstacle.reason) == (NodeResourcesFit.name, TOO_MANY_PODS):
-            full |= obstacle.mask
-    return full
+            full_nodes |= obstacle.mask
+    return full_nodes
 
 
 def _choose_covering_reasons(reasons: Sequence[Reason], eligible: Bools) -> list[Reason]:
@@ -283,75 +292,63 @@ def _choose_covering_reasons(reasons: Sequence[Reason], eligible: Bools) -> list
 
 
 def _build_cause(
-    obstacles_of_reason: list[Obstacle],
-    mask: Bools,
-    cycle: Cycle,
-    eligible_count: int,
-    closeness: NodeCloseness | None,
-    *,
-    full: Bools | None = None,
+    reason: Reason, cycle: Cycle, eligible_count: int, closeness: NodeCloseness, full_nodes: Bools
 ) -> Cause:
-    """Build the cause for one reason, with the closest node among those in `mask` (N,).
+    """Build the cause for one reason, with the closest of the nodes that it rejects.
 
-    If all nodes are out of reach (`eligible_count` is 0), a typical one of the closest nodes is named. `closeness` is
-    None for a pod that PreFilter rejects. Its cause names no node. `full` (N,) marks the nodes that can run no more
-    pods.
+    If all nodes are out of reach (`eligible_count` is 0), a typical one of the closest nodes is named. `full_nodes`
+    (N,) marks the nodes that can run no more pods.
     """
-    plugin, reason = obstacles_of_reason[0].plugin, obstacles_of_reason[0].reason
-    if closeness is None:
-        rows = np.flatnonzero(mask)
-    else:
-        rows = closeness.sort_by_closeness(mask, measure_distance(obstacles_of_reason))
-    if not len(rows):
-        return Cause(plugin, reason, 0, eligible_count)
-
-    row = int(rows[0])
-    if closeness and not eligible_count:
-        row = _choose_typical_node(rows, obstacles_of_reason, cycle, closeness)
-    fact = _mark_requirements_for_absent_nodes(find_fact(obstacles_of_reason, row), cycle)
+    rows = closeness.sort_by_closeness(reason.mask, measure_distance(reason.obstacles))
+    row = int(rows[0]) if eligible_count else _choose_typical_node(rows, reason.obstacles, cycle, closeness)
+    fact = _mark_requirements_for_absent_nodes(find_fact(reason.obstacles, row), cycle)
     cause = Cause(
-        plugin,
-        reason,
+        reason.obstacles[0].plugin,
+        reason.obstacles[0].reason,
         nodes=len(rows),
         within=eligible_count,
-        nearest=cycle.view.nodes.names[row] if closeness else "",
+        nearest=cycle.view.nodes.names[row],
         fact=describe_fact(fact),
         fact_data=fact,
     )
-    return replace(cause, plain=_describe_cause(cause, rows, obstacles_of_reason, cycle, full))
+    return replace(cause, plain=_describe_rejection_cause(cause, rows, reason.obstacles, cycle, full_nodes))
 
 
-def _describe_cause(
-    cause: Cause, rows: Rows, obstacles_of_reason: list[Obstacle], cycle: Cycle, full: Bools | None
+def _describe_rejection_cause(
+    cause: Cause, rows: Rows, obstacles_of_reason: list[Obstacle], cycle: Cycle, full_nodes: Bools
 ) -> str:
     """Describe the cause in a sentence: its fact, or else its reason, and the nodes to which it applies.
 
-    `rows` are the rows of the nodes that are rejected for the reason. `full` (N,) marks the nodes that can run no more
-    pods. The fact about a full node is described only if all nodes in `rows` are full.
+    `rows` are the rows of the nodes that are rejected for the reason. `full_nodes` (N,) marks the nodes that can run no
+    more pods. The fact about a full node is described only if all nodes in `rows` are full.
     """
     node_count = len(cycle.view.nodes)
     fact = cause.fact_data
-    if not cause.nearest and cause.fact:  # the reason is not about nodes
+    is_about_pod_alone = not cause.nearest
+    if is_about_pod_alone and cause.fact:
         return f"{cause.fact} ({cause.reason})"
     if isinstance(fact, TopologyLabelMissing) and 1 < node_count == cause.nodes:
         return f"no node has the label {fact.key}"
+
+    # If the cluster has a single node, the scope names it, unless the sentence about the fact does so
     scope = cause.build_scope(node_count)
     if fact is None or (node_count == 1 and not fact.names_node):
         return f"{cause.fact or cause.reason}{scope.text}"
     if node_count == 1 or not fact.names_best_node:
         return fact.describe_cause(scope)
 
-    return _describe_cause_by_best_node(cause, rows, obstacles_of_reason, cycle, full)
+    return _describe_cause_by_best_node(cause, rows, obstacles_of_reason, cycle, full_nodes)
 
 
 def _describe_cause_by_best_node(
-    cause: Cause, rows: Rows, obstacles_of_reason: list[Obstacle], cycle: Cycle, full: Bools | None
+    cause: Cause, rows: Rows, obstacles_of_reason: list[Obstacle], cycle: Cycle, full_nodes: Bools
 ) -> str:
     """Describe the cause by the node that comes closest to passing the check of this reason.
 
-    This node need not be the closest node overall, because other checks may reject it as well. `full` (N,) marks the
-    nodes that can run no more pods. If the best node is full, the best of the other nodes in `rows` is described
-    instead. The full node is then mentioned as well, unless both nodes have the same free amount.
+    This node need not be the closest node overall, because other checks may reject it as well. `full_nodes` (N,) marks
+    the nodes that can run no more pods. If the best node is full and the reason is a lack of resources, the best of the
+    other nodes in `rows` is described instead. The full node is then mentioned as well, unless both nodes have the same
+    free amount.
     """
     names = cycle.view.nodes.names
     distances = measure_distance(obstacles_of_reason)
@@ -364,7 +361,7 @@ def _describe_cause_by_best_node(
     best_fact = find_fact(obstacles_of_reason, best_row)
     assert best_fact is not None
     scope = cause.build_scope(len(names))
-    usable_rows = rows if full is None else rows[~full[rows]]
+    usable_rows = rows[~full_nodes[rows]]
     is_best_node_usable = best_row in usable_rows
     if not isinstance(best_fact, Insufficient) or not len(usable_rows) or is_best_node_usable:
         return best_fact.describe_cause(scope._replace(node=names[best_row]))
@@ -414,13 +411,14 @@ def _choose_typical_node(
     # The nodes that are as close as the first one, and their values of the label
     same_count = closeness.obstacle_count[rows] == closeness.obstacle_count[row]
     same_level = closeness.level[rows] == closeness.level[row]
-    equally_close = rows[same_count & same_level]
-    codes = cycle.view.nodes.label(demands[0].key).codes[equally_close]
-    values, first, count = np.unique(codes, return_index=True, return_counts=True)
-    # Code -1 means that the node lacks the label; such nodes come last, then the most frequent value first
-    order = np.lexsort((first, -count, values < 0))
-    first_of_best_value = first[order[0]]
-    return int(equally_close[first_of_best_value])
+    equally_close_rows = rows[same_count & same_level]
+    value_codes = cycle.view.nodes.label(demands[0].key).codes[equally_close_rows]
+
+    # Order the values: the absent label last (code -1), then the most frequent value first, then the closest node first
+    distinct_codes, first_index, node_count = np.unique(value_codes, return_index=True, return_counts=True)
+    order = np.lexsort((first_index, -node_count, distinct_codes < 0))
+    first_index_of_best_value = first_index[order[0]]
+    return int(equally_close_rows[first_index_of_best_value])
 
 
 def find_label_conflict(reasons: Sequence[Reason], cycle: Cycle) -> str:
@@ -464,12 +462,12 @@ def describe_conflict(first: LabelDemand, second: LabelDemand) -> str:
     >>> describe_conflict(LabelDemand("its nodeSelector", "zone", ("a",)), volume_demand)
     'its nodeSelector requires zone=a, but its volume requires zone=b or c (claim shop/data)'
     """
-    first_demand = f"{first.what} requires {first.key}={' or '.join(first.values)}{_describe_claim(first)}"
+    first_demand = f"{first.what} requires {first.key}={' or '.join(first.values)}{_format_claim_suffix(first)}"
     second_subject = second.what.replace("its", "its other") if second.what == first.what else second.what
-    second_demand = f"{second.key}={' or '.join(second.values)}{_describe_claim(second)}"
+    second_demand = f"{second.key}={' or '.join(second.values)}{_format_claim_suffix(second)}"
     return f"{first_demand}, but {second_subject} requires {second_demand}"
 
 
-def _describe_claim(demand: LabelDemand) -> str:
+def _format_claim_suffix(demand: LabelDemand) -> str:
     """Return the demand's claim in parentheses, or an empty string if it has no claim."""
     return f" (claim {demand.claim})" if demand.claim else ""

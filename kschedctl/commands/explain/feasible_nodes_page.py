@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from kschedctl.commands.explain.report import DeviceReport, Explanation
 from kschedctl.render.page import (
@@ -45,25 +45,10 @@ def build_scores_section(report: Explanation, style: Style) -> Page:
         if scores_differ or style.wide:
             distinguishing.append(plugin)
 
-    columns = [Column("node", keep=True), *number_columns("total")]
-    has_plugin_columns = OTHER_WIDTH + PLUGIN_WIDTH * len(distinguishing) <= style.width
-    if has_plugin_columns:
-        columns += [Column(plugin, right=True, verbatim=True) for plugin in distinguishing]
-    else:
-        columns.append(Column("scores"))
-
-    rows: list[Row] = []
-    for node in nodes:
-        scores = tuple(_format_scores(report, node, distinguishing, style))
-        if not has_plugin_columns:
-            pairs = zip(distinguishing, scores, strict=True)
-            scores = (", ".join(f"{plugin} {score}" for plugin, score in pairs),)
-        rows.append((*_build_total_cells(report, node), *scores))
-
     form = "raw → normalized × weight" if style.wide else "raw → weighted"
     return section(
         f"Scores of {count(len(ranked), 'feasible node')}, {form}",
-        *build_table(rows, columns, keep_row, limit=None, note=note, full=False),
+        *_build_scores_table(report, nodes, distinguishing, note, style),
         *_build_equal_scores_line(report, nodes[0], distinguishing),
         _describe_chosen_node(report),
         *_plot_scores(report, ranked),
@@ -75,6 +60,25 @@ def _build_total_cells(report: Explanation, node: str) -> tuple[Cell, Cell]:
     best = node in report.best
     total = f"{report.total[node]:,}"
     return (node, Marked(f"★ {total}", Tone.GOOD) if best else total)
+
+
+def _build_scores_table(report: Explanation, nodes: Sequence[str], plugins: list[str], note: str, style: Style) -> Page:
+    """Build the table of the nodes' totals and scores. `plugins` have a column each, or share one if it is narrow."""
+    columns = [Column("node", keep=True), *number_columns("total")]
+    has_plugin_columns = OTHER_WIDTH + PLUGIN_WIDTH * len(plugins) <= style.width
+    if has_plugin_columns:
+        columns += [Column(plugin, right=True, verbatim=True) for plugin in plugins]
+    else:
+        columns.append(Column("scores"))
+
+    rows: list[Row] = []
+    for node in nodes:
+        scores = tuple(_format_scores(report, node, plugins, style))
+        if not has_plugin_columns:
+            pairs = zip(plugins, scores, strict=True)
+            scores = (", ".join(f"{plugin} {score}" for plugin, score in pairs),)
+        rows.append((*_build_total_cells(report, node), *scores))
+    return build_table(rows, columns, keep_row, limit=None, note=note, full=False)
 
 
 def _format_scores(report: Explanation, node: str, plugins: list[str], style: Style) -> Iterator[str]:

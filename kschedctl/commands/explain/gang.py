@@ -127,7 +127,7 @@ def place_gang(scheduler: Scheduler, framework: Framework | None, pod: Pod) -> T
 
     # Report the state before trying any pod
     first_profile = next(iter(scheduler.configuration.profiles))
-    used_framework = framework or scheduler.framework(first_profile)
+    used_framework = framework or scheduler.find_framework(first_profile)
     assert used_framework is not None
     gang = _collect_gang(scheduler.view, key, pod, framework, used_framework)
     report = _report_unplaced_gang(scheduler.view, gang, _find_unreplayed_placing_project(key, pod, framework))
@@ -153,16 +153,16 @@ def _add_deadlock(
 
     Only a gang whose pods are bound together can wait at Permit.
     """
-    own_groups = schedules_groups_together(scheduler.gates)
+    includes_pod_groups = schedules_groups_together(scheduler.gates)
 
     def is_placed(other_result: GroupResult) -> bool:
         """Return whether the gang is placed in a trial without another gang."""
         return _is_gang_placed(scheduler.view, gang, other_result)
 
-    deadlocked = find_blocking_gangs(cycle, is_placed, own_groups=own_groups)
+    deadlocked = find_blocking_gangs(cycle, is_placed, includes_pod_groups=includes_pod_groups)
     waits = CrossedGroupFields()
     if gang.bound_together:
-        waits = find_groups_waiting_for_each_other(cycle, result, own_groups=own_groups)
+        waits = find_groups_waiting_for_each_other(cycle, result, includes_pod_groups=includes_pod_groups)
     return replace(report, deadlocked_with=format_group_keys(deadlocked), **waits)
 
 

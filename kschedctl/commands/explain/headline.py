@@ -39,7 +39,7 @@ def build_headline(report: Explanation, pod: Pod, profiles: Collection[str]) -> 
             return "; ".join(reasons)
         case "Error":
             return f"scheduling fails with an error: {report.message}"
-    return _describe_settled_pod(report, pod, profiles)
+    return _describe_unhandled_pod(report, pod, profiles)
 
 
 def get_cause_for_grouping(report: Explanation) -> str:
@@ -48,7 +48,7 @@ def get_cause_for_grouping(report: Explanation) -> str:
     For an unschedulable pod, this is the main cause without the pod's figures. For most other pods, it is the headline.
     All pods that fit share one cause, apart from those whose room other pods take first. So do all pods whose victims
     are terminating, and all pods for which the scheduler would preempt others. If the pod's group is to blame, the
-    cause is the group's failure.
+    cause is the group's failure. If the cloud provider has initialized no node, the cause says so.
     """
     if report.group_failure:
         return report.group_failure
@@ -120,7 +120,7 @@ def _describe_bypassed_scheduler(report: Explanation, pod: Pod) -> str:
     return f"spec.nodeName {pod.spec.node_name} bypasses the scheduler, but {claims} (WaitForFirstConsumer)"
 
 
-def _describe_settled_pod(report: Explanation, pod: Pod, profiles: Collection[str]) -> str:
+def _describe_unhandled_pod(report: Explanation, pod: Pod, profiles: Collection[str]) -> str:
     """Describe why the scheduler does not handle the pod: it ended, is bound, has another scheduler, or is deleted."""
     if report.claims_without_scheduler:
         return _describe_bypassed_scheduler(report, pod)

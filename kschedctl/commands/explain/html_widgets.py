@@ -124,11 +124,11 @@ def build_plugin_matrix(report: Explanation) -> Matrix:
         GridColumn("pool and answer"): [
             (f"{node.pool or 'no pool'}: {_choose_main_reason(node)}", "plain") for node in nodes
         ],
-        GridColumn("node", keep=True): [(node.name, _choose_tone(node)) for node in nodes],
+        GridColumn("node", keep=True): [(node.name, _choose_node_tone(node)) for node in nodes],
         GridColumn("zone", keep=True): [(node.zone, "plain") for node in nodes],
         GridColumn("reason"): [(_join_refusals(node), "plain") for node in nodes],
         GridColumn("total", has_numbers=True): [
-            (_format_total(node, is_best=node.name in best), _choose_tone(node)) for node in nodes
+            (_format_total(node, is_best=node.name in best), _choose_node_tone(node)) for node in nodes
         ],
     }
     all_cells = list(columns.values())
@@ -158,7 +158,7 @@ def _choose_main_reason(node: NodeReport) -> str:
     return node.refusals[0].reason if node.refusals else FITS
 
 
-def _choose_tone(node: NodeReport) -> str:
+def _choose_node_tone(node: NodeReport) -> str:
     """Choose the tone of a node's cells."""
     return "good" if node.feasible else "plain"
 
@@ -214,7 +214,7 @@ def build_matrices(
         matrix = build_plugin_matrix(report)
         if not matrix.cells[NODE]:
             continue
-        packed = _pack(_to_script_matrix(matrix, index_by_node))
+        packed = _compress_as_json(_to_script_matrix(matrix, index_by_node))
         key = packed, report.headline
         if key not in shared_by_key:
             if size + len(packed) > MAX_PACKED_BYTES:
@@ -226,7 +226,7 @@ def build_matrices(
     if not shared_by_key:
         return []
     content = PackedMatrices(
-        _pack([list(node) for node in index_by_node]),
+        _compress_as_json([list(node) for node in index_by_node]),
         tuple(map(_build_packed_matrix, shared_by_key.values())),
         _describe_pods_without_matrix(left_out, elsewhere),
     )
@@ -282,7 +282,7 @@ def _to_script_column(cells: Sequence[Tonal]) -> list[Json]:
     return [[_to_words(cell).to_script_data() for cell in index_by_cell], indices]
 
 
-def _pack(data: object) -> str:
+def _compress_as_json(data: object) -> str:
     """Encode data as gzipped JSON in base64."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     return b64encode(gzip.compress(text.encode("utf-8", "replace"), 6, mtime=0)).decode("ascii")

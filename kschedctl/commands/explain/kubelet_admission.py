@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kschedctl.api.objects import Pod
 from kschedctl.api.priority import SYSTEM_CLASSES
-from kschedctl.scheduler.framework import FilterPlugin, PluginError, PreFilterPlugin, offers
+from kschedctl.scheduler.framework import FilterPlugin, PluginError, PreFilterPlugin, Rejection, offers
 from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.plugins.node_affinity import REASON_ENFORCED, NodeAffinity
 from kschedctl.scheduler.plugins.node_ports import NodePorts
@@ -24,8 +24,8 @@ def find_kubelet_rejection(scheduler: Scheduler, framework: Framework | None, in
     """Return why the kubelet of spec.nodeName would reject the pod, or "" if it would not or if this is not judged.
 
     A pod is judged only if it is new, a profile serves it, and its node exists. A pod is new if it has no uid, no
-    creationTimestamp, and no phase but Pending. A critical pod is not judged, since the kubelet would evict other pods
-    for it. Upstream: predicateAdmitHandler in pkg/kubelet/lifecycle/predicate.go and AdmissionCheck in
+    creationTimestamp, and no phase other than Pending. A critical pod is not judged, since the kubelet would evict
+    other pods for it. Upstream: predicateAdmitHandler in pkg/kubelet/lifecycle/predicate.go and AdmissionCheck in
     pkg/scheduler/schedule_one.go (v1.36).
     """
     pod = info.pod
@@ -58,17 +58,20 @@ def _iter_kubelet_rejections(view: Fork, framework: Framework, info: PodInfo, ro
         try:
             state = plugin.pre_filter(info, view).state if offers(plugin, PreFilterPlugin) else None
             for rejection in plugin.filter(info, view, state, NO_CHANGE):
-                # The kubelet does not know the profile's own affinity
-                if not rejection.mask[row] or rejection.reason == REASON_ENFORCED:
-                    continue
-                fact = rejection.fact(row) if rejection.fact else None
-                # The kubelet ignores resources that its node lacks
-                if _is_missing_resource(fact):
-                    continue
-                description = fact.describe() if isinstance(fact, Fact) else fact
-                yield description or rejection.reason
+                fact = rejection.fact(row) if rejection.fact and rejection.mask[row] else None
+                if rejection.mask[row] and not _is_unknown_to_kubelet(rejection, fact):
+                    description = fact.describe() if isinstance(fact, Fact) else fact
+                    yield description or rejection.reason
         except PluginError:
             continue
+
+
+def _is_unknown_to_kubelet(rejection: Rejection, fact: Fact | str | None) -> bool:
+    """Return whether the scheduler rejects the pod for a reason that the kubelet does not check.
+
+    The kubelet does not know the affinity that a profile adds, and ignores resources that its node lacks.
+    """
+    return rejection.reason == REASON_ENFORCED or _is_missing_resource(fact)
 
 
 def _is_missing_resource(fact: Fact | str | None) -> bool:

@@ -92,17 +92,21 @@ def explain_with_fixes(
     now: str = "",
     as_if: str = "",
 ) -> Explanation:
-    """Explain the target, and add advice on retries, the autoscaler's answer and fixes.
+    """Explain the target, and add the effects of and on other pods, the autoscaler's answer, and fixes.
 
-    `now` is the RFC 3339 time of the answer. `find_new_node` says whether an autoscaler adds a node for the pod, and
-    `find_autoscaler_fixes` finds changes that would make it add one. Fixes are searched for only with `remedies`.
-    `as_if` describes how the target's pod differs from the pod that was asked about. If it is given, the advice on
-    retries, which is about the unchanged pod, is left out, and no replica is chosen.
+    A pod that fits is also replayed with the other waiting pods. For an unschedulable pod, the explanation says what
+    becomes of the pods that it would preempt, and whether an autoscaler adds a node. Fixes are searched for only with
+    `remedies`.
+
+    `find_new_node` asks the autoscaler for a node, and `find_autoscaler_fixes` finds changes that would make it add
+    one. `now` is the RFC 3339 time of the answer. `as_if` describes how the target's pod differs from the pod that was
+    asked about. If it is given, the advice on retries, which is about the unchanged pod, is left out, and no replica is
+    chosen.
     """
     target, replicas = (target, None) if as_if else _choose_replica(target)
     report = replace(explain_target(target), replicas=replicas, as_if=as_if)
     if report.verdict == "Schedulable":
-        report = _consider_other_waiting_pods(target, report, now)
+        report = _add_rivals_for_room(target, report, now)
     if report.verdict == UNSCHEDULABLE:
         report = _add_rivals_for_freed_room(target, report)
         report = _add_fate_of_victims(target, report)
@@ -123,16 +127,16 @@ def _choose_replica(target: TargetPod) -> tuple[TargetPod, ReplicaCount | None]:
     return choose_replica(target)
 
 
-def _consider_other_waiting_pods(target: TargetPod, report: Explanation, now: str) -> Explanation:
-    """Add the waiting pods that take the fitting pod's room first, and replace advice on retries that they contradict.
+def _add_rivals_for_room(target: TargetPod, report: Explanation, now: str) -> Explanation:
+    """Add the waiting pods that would take the room of a pod that fits, and replace advice that no longer holds.
 
-    If the report is about a changed pod, only drop its advice on retries.
+    If the report is about a changed pod, only its advice on retries is dropped.
     """
-    from kschedctl.commands.explain.waiting import ReplayedCluster, consider_other_waiting_pods, drop_retry_advice  # noqa: PLC0415 - only for pods that fit
+    from kschedctl.commands.explain.waiting import ReplayedCluster, add_rivals_for_room, drop_retry_advice  # noqa: PLC0415 - only for pods that fit
 
     if report.as_if:
         return drop_retry_advice(report)
-    return consider_other_waiting_pods(report, ReplayedCluster(target.scheduler, now))
+    return add_rivals_for_room(report, ReplayedCluster(target.scheduler, now))
 
 
 def _add_admission_fixes(target: TargetPod, report: Explanation, now: str) -> Explanation:
@@ -241,7 +245,10 @@ def _add_creation_failures(target: TargetPod, report: Explanation) -> Explanatio
 
 
 def _add_objects_waiting_for_queues(target: TargetPod, report: Explanation) -> Explanation:
-    """Add the objects that wait for a queue. A fitting pod is not created until the queue admits its workload."""
+    """Add the objects that wait for a queue.
+
+    If a queue does not admit one of them, the verdict on a fitting pod becomes NotCreated.
+    """
     report = replace(report, waiting_elsewhere=target.waiting_elsewhere)
     if not has_unadmitted(target.waiting_elsewhere) or report.verdict not in FINE:
         return report

@@ -86,7 +86,8 @@ UNRESOLVABLE = "UnschedulableAndUnresolvable"
 def build_explanation_page(report: Explanation, style: Style) -> Page:
     """Build the page of one explanation. Empty sections are left out.
 
-    The command for more fixes follows the best fix, unless that fix already has a command.
+    The line with the command for more fixes follows the best fix. If the best fix already has a command, the line
+    follows the section of fixes instead. There is no such line if the page shows patches.
     """
     advice = [suggestion for suggestion in report.advice if not _is_advice_shown_elsewhere(suggestion, report)]
     best_fix = build_best_fix(report.remedies, style)
@@ -251,7 +252,7 @@ def _plot_rejections(report: Explanation, style: Style) -> tuple[Plot, ...]:
 def build_eliminations_table(eliminations: tuple[Elimination, ...], style: Style, nearest: bool = True) -> Page:
     """Build the table of reasons for rejection, with the closest node of each unless `nearest` is False."""
     is_stacked = style.narrow and nearest
-    columns = [*number_columns("nodes", "only reason")]
+    columns = [*number_columns("nodes", "only for this")]
     if is_stacked:
         columns.append(Column("reason"))
     else:
@@ -460,7 +461,8 @@ def _build_pod_row(explanation: Explanation) -> Row:
 
 TEXT_BY_KIND = {
     "MakeRoom": "{text}; run whatif to see the outcome first",
-    "CorrectProfile": "Specify the scheduler's configuration with --config, or correct the pod's spec.schedulerName",
+    "CorrectProfile": "If that scheduler is a profile of your kube-scheduler, pass its configuration with --config; "
+    "otherwise correct the pod's spec.schedulerName",
 }
 """Kind of advice -> the text for readers at a command line, if it differs from the advice's own."""
 COMMAND_BY_KIND = {

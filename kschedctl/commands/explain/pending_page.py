@@ -131,15 +131,17 @@ def _build_cause_table(groups: tuple[PendingGroup, ...], style: Style) -> Page:
         columns = [*number_columns("pods"), *priority_column, Column("age"), Column("pod", keep=True)]
         columns += [Column("workload"), Column("verdict", keep=True), Column("cause"), Column("next")]
         rows = [
-            row for group in groups for row in _build_member_rows(group, style, shows_priority=bool(priority_column))
+            row
+            for group in groups
+            for row in _build_pod_rows_of_group(group, style, shows_priority=bool(priority_column))
         ]
         return build_table(rows, columns, keep_row, limit=None, full=False)
     columns = [*number_columns("pods"), *priority_column, Column("age"), Column("workload and cause")]
-    row = partial(_build_group_row, style=style, shows_priority=bool(priority_column))
+    row = partial(_build_cause_row, style=style, shows_priority=bool(priority_column))
     return build_table(groups, columns, row, style, limit=GROUPS_SHOWN, full=False)
 
 
-def _build_member_rows(group: PendingGroup, style: Style, *, shows_priority: bool) -> Iterator[Row]:
+def _build_pod_rows_of_group(group: PendingGroup, style: Style, *, shows_priority: bool) -> Iterator[Row]:
     """Yield a row for each pod of the group. Only the first row has the number of pods and the next command.
 
     The command is left out of pages with limited width, which would wrap it.
@@ -150,19 +152,19 @@ def _build_member_rows(group: PendingGroup, style: Style, *, shows_priority: boo
         if position == 0:
             pods = f"{len(group.pods):,}"
             command = " ".join(style.commands.get(member.pod, ())) if style.width >= UNFOLDED else ""
-        priority = (str(member.priority),) if shows_priority else ()
+        priority = (f"{member.priority:,}",) if shows_priority else ()
         answer = (verdict, member.headline, Marked(command, Tone.CODE))
         yield (pods, *priority, member.age, member.pod, member.workload, *answer)
 
 
-def _build_group_row(group: PendingGroup, style: Style, *, shows_priority: bool) -> Row:
+def _build_cause_row(group: PendingGroup, style: Style, *, shows_priority: bool) -> Row:
     """Build the row of a group: its workloads, and the answers for its pods below."""
-    priority = (str(group.priority),) if shows_priority else ()
+    priority = (f"{group.priority:,}",) if shows_priority else ()
     workloads = Marked(names(group.workloads, WORKLOADS_SHOWN), Tone.STRONG)
-    return (f"{len(group.pods):,}", *priority, group.age, Stack((workloads, *_build_answer_lines(group, style))))
+    return (f"{len(group.pods):,}", *priority, group.age, Stack((workloads, *_build_headline_lines(group, style))))
 
 
-def _build_answer_lines(group: PendingGroup, style: Style) -> tuple[Cell, ...]:
+def _build_headline_lines(group: PendingGroup, style: Style) -> tuple[Cell, ...]:
     """Build the lines with the headline of a group's pods. If their headlines differ, start with the shared cause."""
     tone = VERDICT_TONES.get(group.verdict, Tone.WARNING)
     verdict = "" if group.verdict == "Unschedulable" else f"{describe_verdict(group.verdict)}: "
@@ -172,10 +174,10 @@ def _build_answer_lines(group: PendingGroup, style: Style) -> tuple[Cell, ...]:
     if len(distinct_members) == 1:
         return (Marked(f"{verdict}{group.members[0].headline}", tone),)
     shown, note = limit_rows_by_style(list(distinct_members.values()), style, ANSWERS_SHOWN)
-    lines = (_build_member_line(member) for member in shown)
+    lines = (_build_pod_line(member) for member in shown)
     return (Marked(f"{verdict}{put_reason_in_plain_words(group.cause)}", tone), *lines, Marked(note, Tone.FAINT))
 
 
-def _build_member_line(member: PendingPod) -> Marked:
+def _build_pod_line(member: PendingPod) -> Marked:
     """Return the pod and its headline, without the shared cause if the headline begins with it."""
     return Marked(f"{member.pod}{member.details or f': {member.headline}'}", Tone.FAINT)

@@ -71,7 +71,7 @@ def _simulate_node_growth(cluster: Cluster, now: str) -> NodeGrowth | None:
 
 
 def add_node_growth(report: PendingPods, find_growth: Callable[[], NodeGrowth | None]) -> PendingPods:
-    """Add the nodes that an autoscaler would add, if any pod is unschedulable."""
+    """If a pod is unschedulable, add to the report the nodes that an autoscaler would add."""
     waits = any(group.verdict == UNSCHEDULABLE for group in report.groups)
     return replace(report, growth=find_growth()) if waits else report
 
@@ -200,6 +200,28 @@ def explain_pods(scheduler: Scheduler, pods: Iterable[Pod], in_full: int = 0) ->
     pods = list(pods)
     if not pods:
         return {}
+    explanations = _explain_each_kind_of_pod(scheduler, pods, in_full)
+    some_pod_fits = any(report.verdict == "Schedulable" for report in explanations.values())
+    some_victim_terminates = any(
+        report.preemption and report.preemption.terminating for report in explanations.values()
+    )
+    if some_pod_fits:
+        from kschedctl.commands.explain.waiting import mention_rivals_of_fitting_pods  # noqa: PLC0415 - only if pods fit
+
+        explanations = mention_rivals_of_fitting_pods(scheduler, explanations)
+    if some_victim_terminates:
+        from kschedctl.commands.explain.preempted_room import mention_rivals_of_pods  # noqa: PLC0415 - only while pods terminate
+
+        explanations = mention_rivals_of_pods(scheduler, pods, explanations)
+    return explanations
+
+
+def _explain_each_kind_of_pod(scheduler: Scheduler, pods: Iterable[Pod], in_full: int) -> dict[str, Explanation]:
+    """Run one scheduling cycle for each kind of pod, and return the explanations by `namespace/name`.
+
+    Pods are of the same kind if they look the same to the scheduler and have the same nominated node. If extenders are
+    called, each pod is a kind of its own. Only the first `in_full` kinds are explained node by node.
+    """
     from kschedctl.commands.explain.cycle_report import drop_unwritten_message, explain_pod  # noqa: PLC0415 - only where pods are pending
 
     table = scheduler.view.pods
@@ -207,9 +229,9 @@ def explain_pods(scheduler: Scheduler, pods: Iterable[Pod], in_full: int = 0) ->
     explanation_by_kind: dict[tuple[int, str, str], Explanation] = {}
     explanations = {}
     for pod in pods:
-        info_code = table.get_info_number(table.index[pod.key])  # equal for pods that look the same to the scheduler
+        info_number = table.get_info_number(table.index[pod.key])  # equal for pods that look the same to the scheduler
         identity = pod.key if extenders_called else ""  # to extenders no two pods are alike
-        kind_of_pod = (info_code, pod.status.nominated_node_name, identity)
+        kind_of_pod = (info_number, pod.status.nominated_node_name, identity)
         if kind_of_pod not in explanation_by_kind:
             report = explain_pod(
                 scheduler, scheduler.view.build_stored_pod(pod), nodes=len(explanation_by_kind) < in_full
@@ -217,15 +239,7 @@ def explain_pods(scheduler: Scheduler, pods: Iterable[Pod], in_full: int = 0) ->
             # kube-scheduler writes no event for a gated pod, so its message is dropped
             explanation_by_kind[kind_of_pod] = drop_unwritten_message(report)
         explanations[pod.key] = explanation_by_kind[kind_of_pod]
-    if any(report.verdict == "Schedulable" for report in explanation_by_kind.values()):
-        from kschedctl.commands.explain.waiting import mention_rivals_of_fitting_pods  # noqa: PLC0415 - only if pods fit
-
-        explanations = mention_rivals_of_fitting_pods(scheduler, explanations)
-    if not any(report.preemption and report.preemption.terminating for report in explanation_by_kind.values()):
-        return explanations
-    from kschedctl.commands.explain.preempted_room import mention_rivals_of_pods  # noqa: PLC0415 - only while pods terminate
-
-    return mention_rivals_of_pods(scheduler, pods, explanations)
+    return explanations
 
 
 def _group_pods_by_cause(

@@ -102,7 +102,7 @@ def report_pod_group(scheduler: Scheduler, framework: Framework, pod: Pod) -> Po
     return replace(
         build_report(result),
         deadlocked_with=format_group_keys(deadlocked),
-        **find_groups_waiting_for_each_other(cycle, result, own_groups=True),
+        **find_groups_waiting_for_each_other(cycle, result, includes_pod_groups=True),
     )
 
 
@@ -121,10 +121,10 @@ class CrossedGroupFields(TypedDict, total=False):
 
 
 def find_groups_waiting_for_each_other(
-    cycle: PodGroupCycle, result: GroupResult, *, own_groups: bool
+    cycle: PodGroupCycle, result: GroupResult, *, includes_pod_groups: bool
 ) -> CrossedGroupFields:
     """Find the groups that the cycle's pods would wait for at Permit, and the groups that these wait for in turn."""
-    crossed = find_groups_sharing_pods(cycle, result, own_groups=own_groups)
+    crossed = find_groups_sharing_pods(cycle, result, includes_pod_groups=includes_pod_groups)
     return {"waits_for": format_group_keys(crossed.awaited), "apart": format_group_keys(crossed.apart)}
 
 

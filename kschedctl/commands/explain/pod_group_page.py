@@ -33,7 +33,7 @@ def build_pod_group_section(group: PodGroupReport | None, style: Style) -> Page:
     if group is None:
         return ()
     blocks: list[Block] = [
-        paragraph(Marked(group.name, Tone.STRONG), f"{_describe_group_policy(group)}: {_describe_pods(group)}"),
+        paragraph(Marked(group.name, Tone.STRONG), f"{_describe_group_policy(group)}: {_describe_pod_counts(group)}"),
         *_build_project_line(group),
     ]
     if group.message:
@@ -54,7 +54,7 @@ def _build_tree_table(tree: GroupTreeReport, style: Style) -> Page:
     columns = (Column("group", verbatim=True), Column("of"), Column("needs"), Column("tried"), Column("reason"))
     blocks: list[Block] = [
         paragraph("placed with the groups of CompositePodGroup", Marked(tree.name, Tone.STRONG)),
-        *build_table(tree.groups, columns, _build_group_row, style, limit=SHOWN, full=False, each_node=True),
+        *build_table(tree.groups, columns, _build_tree_group_row, style, limit=SHOWN, full=False, each_node=True),
     ]
     if tree.victims:
         blocks.append(paragraph("would be preempted:", names(tree.victims, SHOWN)))
@@ -63,7 +63,7 @@ def _build_tree_table(tree: GroupTreeReport, style: Style) -> Page:
     return tuple(blocks)
 
 
-def _build_group_row(group: GroupOfTree) -> Row:
+def _build_tree_group_row(group: GroupOfTree) -> Row:
     """Build the row of one group of the tree: its name, its parent, its needs, its verdict and its message.
 
     A PodGroup needs a number of pods, and a CompositePodGroup needs a number of groups.
@@ -95,7 +95,7 @@ def _describe_group_policy(group: PodGroupReport) -> str:
     return "its pods are placed one by one" if group.policy else "there is no such PodGroup, or it was not read"
 
 
-def _describe_pods(group: PodGroupReport) -> str:
+def _describe_pod_counts(group: PodGroupReport) -> str:
     """Describe how many of the group's pods exist, have a node, and are missing."""
     existing = f"{group.pods} {agreeing(group.pods, 'exists', 'exist')}, {group.scheduled} of them with a node"
     return f"{existing}, {group.missing} {agreeing(group.missing, 'is', 'are')} missing" if group.missing else existing

@@ -27,7 +27,7 @@ def is_preemption_under_way(report: Explanation) -> bool:
 
 
 def mention_rivals(scheduler: Scheduler, pod: Pod, report: Explanation) -> Explanation:
-    """Return the pod's explanation with its rivals: the waiting pods that take the room of the preemption's victims.
+    """Return the pod's explanation with its rivals: the waiting pods that get the victims' room first.
 
     The pod may differ from the pod of this name in the cluster. The explanation is returned unchanged in three cases:
     no preemption is under way, the pod gets a node once its victims are gone, or extenders would have to be called for
@@ -72,7 +72,7 @@ def _get_victims(report: Explanation) -> frozenset[str]:
 
 
 def _find_rivals(scheduler: Scheduler, pod: Pod, report: Explanation, victims: frozenset[str]) -> tuple[str, ...]:
-    """Return the waiting pods that take the room of the victims, or () if the pod gets a node once they are gone.
+    """Return the waiting pods that get the victims' room first, or () if the pod gets a node once the victims are gone.
 
     The rivals are the pods that get the nominated node. If no pod gets that node, they are the pods that get any node
     only because the victims are gone.

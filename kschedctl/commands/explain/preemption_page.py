@@ -88,7 +88,7 @@ def _build_victims_table(report: PreemptionReport, style: Style) -> Page:
     names = sorted(report.candidates, key=lambda node: (node != report.chosen, node not in report.tied))
     rows = [row for node in names for row in _build_victim_rows(node, report.candidates[node], node == report.chosen)]
     if style.narrow:
-        return build_table(rows, NARROW_COLUMNS, _build_narrow_row, style, limit=VICTIMS_SHOWN, each_node=True)
+        return build_table(rows, NARROW_COLUMNS, _build_narrow_victim_row, style, limit=VICTIMS_SHOWN, each_node=True)
     return build_table(rows, COLUMNS, keep_row, style, limit=VICTIMS_SHOWN, full=False, each_node=True)
 
 
@@ -122,7 +122,7 @@ def _describe_tie(node: str, equals: tuple[str, ...], candidate: CandidateReport
     return f"{node}: {equal_pods}; kube-scheduler takes them in an arbitrary order{alternatives}"
 
 
-def _build_narrow_row(row: tuple[Cell, ...]) -> tuple[Cell | Stack, ...]:
+def _build_narrow_victim_row(row: tuple[Cell, ...]) -> tuple[Cell | Stack, ...]:
     """Convert a victim's row to one for narrow tables, with the details stacked below the pod's name."""
     node, pod, priority, owner, started, budgets = map(with_tone, row)
     facts_by_label = {"of": owner.text, "started": started.text, "breaks PDB": budgets.text}

@@ -170,12 +170,12 @@ class Cause(Document, frozen=True):
         )
 
     def build_scope(self, nodes: int) -> CauseScope:
-        """Say how many nodes the cause applies to, and name one: the closest, or an example if no node is eligible.
+        """Describe how many nodes the cause applies to, and name one: the closest, or an example if none is eligible.
 
         `nodes` is the number of nodes in the cluster. The texts are empty if the cause is not about nodes.
 
         >>> Cause("", "Insufficient cpu", 9, 9, "w4").build_scope(12).text
-        ' (rules out all 9 eligible nodes; closest to fitting: w4)'
+        ' (rules out all 9 candidate nodes; closest to fitting: w4)'
         """
         if not self.nearest:
             return CauseScope("", "", "")
@@ -193,9 +193,9 @@ class Cause(Document, frozen=True):
         share_text = f" (rules out {share})" if share and not is_only_eligible_node else ""
         return CauseScope(
             self.nearest,
-            f" ({text})",
-            share_text,
-            not self.within,
+            text=f" ({text})",
+            share=share_text,
+            is_example=not self.within,
             is_only_node=nodes == 1,
             is_only_eligible_node=is_only_eligible_node,
             nodes=share,
@@ -390,7 +390,7 @@ class PreemptionReport(Document, frozen=True):
         if self.victims_without_node is None:
             return ""
         homeless = sum(pod in self.victims_without_node for pod in self.chosen_victims)
-        return f", {_describe_fate(len(self.chosen_victims), homeless)}"
+        return f", {_describe_fate_of_evicted_pods(len(self.chosen_victims), homeless)}"
 
     @property
     def preemption_clause(self) -> str:
@@ -398,9 +398,20 @@ class PreemptionReport(Document, frozen=True):
 
         It says how many of the pods get no other node, if this was replayed, and which Jobs fail.
         """
+        return self._build_preemption_clause(self.chosen if len(self.tied) < 2 else f"one of {len(self.tied):,} nodes")
+
+    @property
+    def preemption_clause_with_names(self) -> str:
+        """The preemption clause with the names of the pods, such as ", would preempt 1 pod on n1 (shop/low)"."""
+        names = first_few(self.chosen_victims, 2)
+        if len(self.tied) > 1:
+            return self._build_preemption_clause(f"one of {len(self.tied):,} nodes (such as {names} on {self.chosen})")
+        return self._build_preemption_clause(f"{self.chosen} ({names})")
+
+    def _build_preemption_clause(self, where: str) -> str:
+        """Build the clause about the pods that are preempted on the nodes described by `where`, or return ""."""
         if not self.chosen_victims:
             return ""
-        where = self.chosen if len(self.tied) < 2 else f"one of {len(self.tied):,} nodes"
         fate = f"{self._fate_clause}," if self._fate_clause else ""
         failure = f", so that {describe_failing_jobs(self.failed_jobs)}" if self.failed_jobs else ""
         return f", would preempt {counted(len(self.chosen_victims), 'pod')}{fate} on {where}{failure}"
@@ -494,18 +505,18 @@ class ReplicaCount(Document, frozen=True):
         evicted, homeless = len(self.victims), len(self.victims_without_node)
         names = first_few(self.victims)
         victims = names if evicted == 1 else f"{evicted:,} running pods ({names})"
-        text = f"{victims}, {_describe_fate(evicted, homeless)}"
+        text = f"{victims}, {_describe_fate_of_evicted_pods(evicted, homeless)}"
         if 0 < homeless < evicted:
             text = f"{text} ({first_few(self.victims_without_node)})"
         return f"{text}, so that {describe_failing_jobs(self.failed_jobs)}" if self.failed_jobs else text
 
 
-def _describe_fate(evicted: int, homeless: int) -> str:
+def _describe_fate_of_evicted_pods(evicted: int, homeless: int) -> str:
     """Describe in a relative clause how many of the evicted pods get no other node.
 
-    >>> _describe_fate(1, 0), _describe_fate(2, 2)
+    >>> _describe_fate_of_evicted_pods(1, 0), _describe_fate_of_evicted_pods(2, 2)
     ('which gets another node', 'none of which gets another node')
-    >>> _describe_fate(3, 1)
+    >>> _describe_fate_of_evicted_pods(3, 1)
     '1 of which gets no other node'
     """
     if not homeless:
@@ -701,7 +712,7 @@ class Explanation(_ExtenderPart, frozen=True):
 
     @property
     def headline_lists_causes(self) -> bool:
-        """True if the headline is just the list of causes, so that a page may show the causes one by one instead.
+        """True if the headline is just the list of causes, so a page may show the causes one by one instead.
 
         A headline about the pod's group, preemption under way or a missing StorageClass is not.
         """
@@ -711,11 +722,11 @@ class Explanation(_ExtenderPart, frozen=True):
 
     @property
     def headline_with_preemption(self) -> str:
-        """The headline after the pods that the scheduler would preempt, such as `would preempt 1 pod on n1; needs …`.
+        """The headline after the pods that the scheduler would preempt.
 
-        Without preemption, it is the headline alone.
+        An example is `would preempt 1 pod on n1 (shop/low); needs …`. Without preemption, it is the headline alone.
         """
-        clause = self.preemption.preemption_clause.removeprefix(", ") if self.preemption is not None else ""
+        clause = self.preemption.preemption_clause_with_names.removeprefix(", ") if self.preemption is not None else ""
         return f"{clause}; {self.headline}" if clause else self.headline
 
     def build_first_line(self) -> tuple[str, ...]:
@@ -780,7 +791,7 @@ class Explanation(_ExtenderPart, frozen=True):
 
     @property
     def gets_new_node(self) -> bool:
-        """True if an autoscaler would launch a node for the pod, so that waiting is enough."""
+        """True if an autoscaler would launch a node for the pod, so waiting is enough."""
         return self.new_node is not None and self.new_node.gets_node
 
     @property
@@ -895,7 +906,7 @@ class Explanations(Report, frozen=True):
             return ""
         pods = counted(len(evicted), "running pod")
         verb = agreeing(len(evicted), "is", "are")
-        return f"; {pods} {verb} evicted, {_describe_fate(len(evicted), len(homeless))}"
+        return f"; {pods} {verb} evicted, {_describe_fate_of_evicted_pods(len(evicted), len(homeless))}"
 
     def extend_summary(self, summary: Summary) -> Summary:
         """Add the headline of each pod's explanation, and the fixes for pods without a node, to the summary."""

@@ -140,12 +140,16 @@ class ReplayedCluster:
         """The results of `compute_once` by function."""
         return {}
 
-    def measure_seconds_since(self, time: str | None) -> float | None:
-        """Return the seconds between an RFC 3339 time and now, or None if either time is unknown or invalid."""
-        if not time or not self.now:
+    def measure_seconds_since(self, time: str | None, until: str = "") -> float | None:
+        """Return the seconds between two RFC 3339 times, or None if either time is unknown or invalid.
+
+        `until` defaults to the time of the cluster.
+        """
+        until = until or self.now
+        if not time or not until:
             return None
         try:
-            return (parse_nanoseconds(self.now) - parse_nanoseconds(time)) / 10**9
+            return (parse_nanoseconds(until) - parse_nanoseconds(time)) / 10**9
         except InputError:
             return None
 
@@ -496,8 +500,8 @@ ABOUT_RETRIES = frozenset({"AwaitRetry", "CheckScheduler"})
 """The kinds of advice that say when a pod that fits is tried again, without looking at the other pods or the time."""
 
 
-def consider_other_waiting_pods(report: Explanation, replayed_cluster: ReplayedCluster) -> Explanation:
-    """Add the waiting pods that take the room first, and replace advice on retries that a replay of them contradicts.
+def add_rivals_for_room(report: Explanation, replayed_cluster: ReplayedCluster) -> Explanation:
+    """Add the waiting pods that would take the pod's room first, and replace retry advice that no longer holds.
 
     Return the explanation unchanged if the pod is not schedulable, or if extenders are called.
     """

@@ -61,7 +61,7 @@ def schedule_until_certain(
     placed = [outcome for outcome in latest if outcome.is_placed]
     spread_keys = set()
     for position in untried:
-        simulation.framework(position)  # records what is unknown about the profile, as a replay does
+        simulation.find_framework(position)  # records what is unknown about the profile, as a replay does
         if position not in rejected:
             placed.append(Outcome(position, SCHEDULED, row=prover.find_possible_row(position)))
             spread_keys.add(prover.get_kind(position).spread_key)

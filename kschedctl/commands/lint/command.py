@@ -272,7 +272,9 @@ def lint(
     instance_types = cluster_options.read_types()
 
     # Lint, and fix if requested.
-    destination = Destination(rule_options.namespace or "", _resolve_together(project), _list_named_files(paths))
+    destination = Destination(
+        rule_options.namespace or "", _resolve_paths_applied_together(project), _list_named_files(paths)
+    )
     gates = FeatureGates(source.kube_version or KUBE_VERSION, parse_feature_gates(source.feature_gates))
     linter = _build_linter(
         rule_options, project, lambda linted: build_context(linted, cluster, gates, destination, instance_types)
@@ -288,7 +290,7 @@ def lint(
 
 
 def _has_only_templates(report: Findings, paths: list[str]) -> bool:
-    """Return whether the folders contain only templates that another tool has to render, so that nothing was linted.
+    """Return whether the folders contain only templates that another tool has to render, so nothing was linted.
 
     Files given by name do not count, because git hooks name such files as well.
     """
@@ -332,13 +334,13 @@ def _build_linter(
         condensed=rule_options.write_baseline is None and not selected and profile is not RuleProfile.ALL,
     )
 
-    def linter(manifests: Repository | None) -> Linted:
+    def lint_manifests_or_cluster(manifests: Repository | None) -> Linted:
         """Lint manifests, or the cluster if they are None."""
         context = get_context(manifests)
         problems = find_all_problems(context, rules)
         return build_report(context, rules, problems, reporting, rule_options.scope), problems
 
-    return linter
+    return lint_manifests_or_cluster
 
 
 def _build_findings_answer(
@@ -372,7 +374,7 @@ def _load_baseline(rule_options: RuleOptions, project: Project) -> Counter[str]:
     return Counter()
 
 
-def _resolve_together(project: Project) -> list[list[str]]:
+def _resolve_paths_applied_together(project: Project) -> list[list[str]]:
     """Return the lists of paths in the setting ``together``, relative to the current folder."""
     return [[make_relative_path(str(project.folder / path)) for path in paths] for paths in project.settings.together]
 
@@ -389,10 +391,12 @@ def _load_cluster_from_files(source: Source) -> DescribedCluster:
     """
     cluster, reading = read_files(source)
     documents = (manifest.document for manifest in (*reading.stored, *reading.manifests))
-    return DescribedCluster(cluster, stored_manifests={_get_owner(document): document for document in documents})
+    return DescribedCluster(
+        cluster, stored_manifests={_get_workload_identity(document): document for document in documents}
+    )
 
 
-def _get_owner(document: JsonObject) -> Owner:
+def _get_workload_identity(document: JsonObject) -> Owner:
     """Return the kind, namespace and name of a workload's document, by which its pods refer to it."""
     metadata = object_at(document, "metadata")
     return Owner(str(document["kind"]), str(metadata.get("namespace") or "default"), str(metadata.get("name") or ""))

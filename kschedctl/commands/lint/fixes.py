@@ -192,10 +192,10 @@ def _find_failed_files(before: Findings, after: Findings, fixes: Iterable[FixedT
 
     With `hiding`, new findings are ignored, because the corrected findings may have hidden them.
     """
-    corrected_counts = Counter(_get_key(finding) for fix in fixes for finding in fix.findings)
-    allowed_counts = Counter(map(_get_key, before.findings))
+    corrected_counts = Counter(_get_finding_key(finding) for fix in fixes for finding in fix.findings)
+    allowed_counts = Counter(map(_get_finding_key, before.findings))
     allowed_counts.subtract(corrected_counts)
-    actual_counts = Counter(map(_get_key, after.findings))
+    actual_counts = Counter(map(_get_finding_key, after.findings))
     failed_files = set()
     for key, actual_count in actual_counts.items():
         _, file, _ = key
@@ -204,7 +204,7 @@ def _find_failed_files(before: Findings, after: Findings, fixes: Iterable[FixedT
     return failed_files
 
 
-def _get_key(finding: Finding) -> FindingKey:
+def _get_finding_key(finding: Finding) -> FindingKey:
     """Return the key by which a finding is compared before and after a fix."""
     return finding.rule, finding.file, finding.object
 

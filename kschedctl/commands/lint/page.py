@@ -48,7 +48,7 @@ def _build_file_tables(report: Findings, style: Style) -> Page:
         findings = [finding for finding in report.findings if finding.file == file]
         row = partial(_build_finding_row, report=report, style=style)
         title = file or "In the cluster"
-        blocks += build_table(findings, _list_columns(style), row, limit=None, title=title, full=False)
+        blocks += build_table(findings, _list_finding_columns(style), row, limit=None, title=title, full=False)
     return tuple(blocks)
 
 
@@ -59,13 +59,13 @@ def _build_ignored_table(report: Findings) -> Page:
     return build_table(rows, columns, keep_row, limit=None, title="Ignored")
 
 
-def _list_columns(style: Style) -> tuple[Column, ...]:
+def _list_finding_columns(style: Style) -> tuple[Column, ...]:
     """Return the columns of the table of findings."""
     columns = (Column("line", right=True), Column("severity", keep=True), Column("rule", keep=True), Column("object"))
-    return (*columns, Column("problem"), *_select_optional(Column("field"), Column("fix"), style))
+    return (*columns, Column("problem"), *_select_field_and_fix(Column("field"), Column("fix"), style))
 
 
-def _select_optional(field: Shown, fix: Shown, style: Style) -> tuple[Shown, ...]:
+def _select_field_and_fix(field: Shown, fix: Shown, style: Style) -> tuple[Shown, ...]:
     """Return what the style shows of field and fix: both if wide, only the fix with --show-fixes, or otherwise ()."""
     if style.wide:
         return (field, fix)
@@ -102,7 +102,7 @@ def _build_rule_count_table(report: Findings) -> Page:
 
 
 def _build_finding_row(finding: Finding, report: Findings, style: Style) -> tuple[Cell, ...]:
-    """Build the cells for a finding, one per column of `_list_columns`.
+    """Build the cells for a finding, one per column of `_list_finding_columns`.
 
     Without a column for the fix, the problem includes the fix if the fix says more than the rule's advice. The place is
     left out on a very long line, such as JSON on a single line.
@@ -112,7 +112,7 @@ def _build_finding_row(finding: Finding, report: Findings, style: Style) -> tupl
     name = f"{finding.object} (owned by {finding.owner})" if finding.owner else finding.object
     problem = finding.message if style.wide or style.fixes else report.describe_problem(finding)
     row: tuple[Cell, ...] = (line, severity, finding.rule, name, problem)
-    return (*row, *_select_optional(finding.path, finding.fix, style))
+    return (*row, *_select_field_and_fix(finding.path, finding.fix, style))
 
 
 def _describe_skipped_files(report: Findings, style: Style) -> str:
@@ -160,13 +160,13 @@ def build_rule_list_page(report: RuleList, style: Style) -> Page:
     blocks: list[Block] = []
     for family in report.families:
         blocks += build_struct_table(
-            family.rules, style, {"needs_cluster": _format_marks}, title=family.heading, limit=None
+            family.rules, style, {"needs_cluster": _format_rule_marks}, title=family.heading, limit=None
         )
     needs = paragraph("★ needs nodes and pods: use --with-cluster, --snapshot, --live or --demo")
     return (*blocks, needs, paragraph("◦ runs only with --profile strict or all, or if selected"))
 
 
-def _format_marks(rule: RuleReport) -> str:
+def _format_rule_marks(rule: RuleReport) -> str:
     """Return ★ if a rule needs a cluster, followed by ◦ if the default profile leaves the rule out."""
     return ("★" if rule.needs_cluster else "") + ("◦" if rule.profile != "default" else "")
 

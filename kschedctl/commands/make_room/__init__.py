@@ -186,7 +186,7 @@ def check_drafts(shared: SharedRoom, task: DraftTask) -> list[bool]:
 def start_room_making(scheduler: Scheduler, shared: SharedRoom) -> RoomMaking:
     """Build the RoomMaking for the pods of a shared input. Raises UsageError and InputError for invalid criteria."""
     wanted = [Position(scheduler.view.pods.index[key]) for key in shared.keys]
-    return RoomMaking.schedule_others_and_start(scheduler, wanted, shared.criteria, shared.seed)
+    return RoomMaking.after_scheduling_other_pods(scheduler, wanted, shared.criteria, shared.seed)
 
 
 def make_room_and_report(room: RoomMaking) -> MakeRoom:

@@ -29,7 +29,7 @@ from kschedctl.commands.make_room.shortage import find_shortages, find_sufficien
 from kschedctl.fixes.queue_replay import find_node_once_others_are_gone, replay_queue_without_pods
 from kschedctl.replay import kubectl
 from kschedctl.replay.controllers.job_failures import find_job_name
-from kschedctl.replay.pending_pods import describe_overdue
+from kschedctl.replay.pending_pods import describe_overdue_time
 from kschedctl.replay.placements import MissingStorageClasses
 from kschedctl.replay.pools import compare_pools
 from kschedctl.replay.shared_cluster import build_cluster_basis
@@ -37,6 +37,7 @@ from kschedctl.replay.unknown import find_simulation_unknowns
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.plugins.dynamic_resources.diagnosis import FreeDevices
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
+from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 
 
@@ -153,30 +154,42 @@ def find_terminating_room(room: RoomMaking) -> TerminatingRoom | None:
     needs_extenders = scheduler.call_extender is not None and scheduler.extenders
     if not room.searches or not terminating or needs_extenders:
         return None
-    wanted_pods = [room.before.view.pods.objects[position] for position in room.wanted]
-    first_pod = wanted_pods[0]
-    placed, preemptors = replay_queue_without_pods(scheduler, frozenset(terminating), first_pod)
-    if any(pod.key in preemptors for pod in wanted_pods):
+    freed = _find_freed_nodes(room, scheduler, frozenset(terminating))
+    if freed is None:
         return None
-
-    # Find the nodes on which terminating pods make room
-    rivals: tuple[str, ...] = ()
-    if all(pod.key in placed for pod in wanted_pods):
-        nodes = tuple(dict.fromkeys(placed[pod.key] for pod in wanted_pods))
-    elif len(wanted_pods) == 1 and not room.rows:  # other waiting pods may take the room of a single pod
-        node = find_node_once_others_are_gone(scheduler, frozenset(terminating), first_pod)
-        nodes = (node,)
-        rivals = tuple(key for key, node_of_pod in placed.items() if node_of_pod == node)
-        if not rivals:
-            return None
-    else:
-        return None
-
-    leaving = tuple(key for key, node in terminating.items() if node in nodes)
+    leaving = tuple(key for key, node in terminating.items() if node in freed.nodes)
     if not leaving:
         return None
     leaving_pods = (pod for pod in scheduler.cluster.pods if pod.key in leaving)
-    return TerminatingRoom(nodes, leaving, rivals, describe_overdue(scheduler.cluster, leaving_pods))
+    return TerminatingRoom(freed.nodes, leaving, freed.rivals, describe_overdue_time(scheduler.cluster, leaving_pods))
+
+
+class _FreedNodes(NamedTuple):
+    """The nodes on which the pods fit once terminating pods are gone."""
+
+    nodes: tuple[str, ...]
+    rivals: tuple[str, ...] = ()
+    """Other waiting pods that get the room on these nodes first."""
+
+
+def _find_freed_nodes(room: RoomMaking, scheduler: Scheduler, terminating: frozenset[str]) -> _FreedNodes | None:
+    """Find the nodes of the wanted pods in a cluster without the `terminating` pods.
+
+    Return None if a wanted pod preempts other pods even there. Also return None if a wanted pod gets no node, unless it
+    is the only one, and only other waiting pods get the room first.
+    """
+    wanted_pods = [room.before.view.pods.objects[position] for position in room.wanted]
+    first_pod = wanted_pods[0]
+    node_by_pod, preemptors = replay_queue_without_pods(scheduler, terminating, first_pod)
+    if any(pod.key in preemptors for pod in wanted_pods):
+        return None
+    if all(pod.key in node_by_pod for pod in wanted_pods):
+        return _FreedNodes(tuple(dict.fromkeys(node_by_pod[pod.key] for pod in wanted_pods)))
+    if len(wanted_pods) > 1 or room.rows:
+        return None
+    node = find_node_once_others_are_gone(scheduler, terminating, first_pod)
+    rivals = tuple(key for key, node_of_pod in node_by_pod.items() if node_of_pod == node)
+    return _FreedNodes((node,), rivals) if rivals else None
 
 
 def _iter_plan_commands(room: RoomMaking, part: PlanPart) -> Iterator[str]:

@@ -49,9 +49,9 @@ class MovablePods(NamedTuple):
 
 
 def find_movable_pods(
-    simulation: Simulation, among: Bools, keep: Selector | None, spared: Collection[Position]
+    simulation: Simulation, nodes: Bools, keep: Selector | None, spared: Collection[Position]
 ) -> MovablePods:
-    """Find the pods that may be moved off the nodes in the mask `among` (N,). Count the pods that may not, by reason.
+    """Find the pods that may be moved off the nodes in the mask `nodes` (N,). Count the pods that may not, by reason.
 
     Pods that the selector `keep` matches are not movable. `spared` pods are ignored: they are neither movable nor
     counted.
@@ -59,7 +59,7 @@ def find_movable_pods(
     view = simulation.view
     info_by_pod = view.pods.info
     is_candidate = view.mask_placed()
-    is_candidate[is_candidate] = among[view.node[is_candidate]]  # in two steps, as pods without a node have row -1
+    is_candidate[is_candidate] = nodes[view.node[is_candidate]]  # in two steps, as pods without a node have row -1
     is_candidate[list(spared)] = False
 
     # Count the candidates that a reason keeps from moving.

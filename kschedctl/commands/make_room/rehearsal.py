@@ -188,7 +188,7 @@ class PlayedPlan(NamedTuple):
 def count_safe_moves(stage: Rehearsal, pod_set: Sequence[Position], emptied: frozenset[Row]) -> int:
     """Return how many pods of one node can move in this order before a step is not safe.
 
-    The `emptied` nodes are cordoned meanwhile, and include the pods' node.
+    The `emptied` nodes, which include the pods' node, are cordoned during the moves.
     """
     return len(stage.with_cordoned(emptied).move_pods(pod_set))
 

@@ -354,10 +354,10 @@ class MakeRoom(Report, frozen=True):
         return ShortFix(moves, "platform", but=drawbacks, nodes=nodes[:3], clears=len(self.placed), costs=costs)
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Return the summary with the verdict, all moves as one fix, and the pods that fit nowhere.
+        """Add the verdict, the moves as a single fix, the pods that fit nowhere, and warnings to the summary.
 
-        Warnings say that kube-scheduler preempts pods before the plan is carried out, or that other replicas take the
-        room.
+        Warnings say that kube-scheduler preempts pods before the plan is carried out, or that other replicas get the
+        freed room first.
         """
         missing_pods = (ShortPods(len(self.missing), self.missing[0], "", self.message),) if self.missing else ()
         return replace(

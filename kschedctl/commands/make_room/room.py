@@ -168,7 +168,7 @@ class RoomMaking:
     """The replays from `stage` while the latest unit waits, whose beginnings plans share."""
 
     @classmethod
-    def schedule_others_and_start(
+    def after_scheduling_other_pods(
         cls, scheduler: Scheduler, wanted: Sequence[Position], criteria: RoomCriteria, seed: int
     ) -> RoomMaking:
         """Schedule the waiting pods that are not in `wanted`, and return the search for room for the `wanted` pods.
@@ -291,7 +291,7 @@ class RoomMaking:
             self.held[WAITING] = other_count
         is_whole_unit = members[-1:] == self._get_last_pod_of_unit(members)
 
-        def accept(plans: Sequence[Plan]) -> Iterator[bool]:
+        def judge_plans(plans: Sequence[Plan]) -> Iterator[bool]:
             """Yield for each plan of further moves whether it works.
 
             The processes of the pool are used if there is a pool.
@@ -302,7 +302,7 @@ class RoomMaking:
                 drafts.append(Draft(members, (*plan, *further_moves), draft_emptied, is_whole_unit))
             if self.pool is None or len(drafts) == 1:
                 return map(self.accepts, drafts)
-            return _judge_in_pool(self.pool, tuple(self.adopted), drafts)
+            return _judge_drafts_in_pool(self.pool, tuple(self.adopted), drafts)
 
         max_replays = math.inf
         if self.criteria.seconds is None:
@@ -314,7 +314,7 @@ class RoomMaking:
             members[-1],
             movable=movable,
             nodes=self.nodes,
-            accept=accept,
+            accept=judge_plans,
             max_replays=max_replays,
             deadline=deadline,
             replays_per_plan=1 + waiting_count,
@@ -465,7 +465,7 @@ class RoomMaking:
         return True
 
 
-def _judge_in_pool(
+def _judge_drafts_in_pool(
     pool: WorkerPool[DraftTask, list[bool]], adopted: tuple[AdoptedPlan, ...], drafts: Sequence[Draft]
 ) -> Iterator[bool]:
     """Yield for each draft whether it works, in the order of the drafts.
@@ -512,7 +512,7 @@ def _replay_course_once(course: PlanCourse, emptied: frozenset[Row], plan_replay
 
 def find_reason_not_tried(simulation: Simulation, position: Position) -> str:
     """Return the reason why kube-scheduler does not try the pod at all, such as a scheduling gate, or ""."""
-    outcome = simulation.find_outcome_without_cycle(position, simulation.framework(position))
+    outcome = simulation.find_outcome_without_cycle(position, simulation.find_framework(position))
     return outcome.message if outcome else ""
 
 

@@ -83,7 +83,7 @@ class AcceptingNodes:
         a pod that tolerates cordons or that releases resources of other nodes when it leaves. The same holds if a
         plugin fails or no profile serves the pod.
         """
-        framework = self._simulation.framework(position)
+        framework = self._simulation.find_framework(position)
         if framework is None or releases_resources_on_exit(self._simulation, position):
             return None
         view = self.stage.view
@@ -187,7 +187,7 @@ class PlanSearch:
                 return
 
     def _judge_plans(self, plans: Iterator[Plan], batch_size: int) -> Iterator[tuple[Plan, bool]]:
-        """Yield each plan that may beat the best plan, with whether it works.
+        """Yield each plan that may beat the best one so far, with a flag that says if it works.
 
         The first plan often works, so it is judged alone. The other plans are judged in batches. Raises
         SearchLimitError if the limit is reached.
@@ -381,13 +381,13 @@ class PlanSearch:
         These are the pods that affinity or spreading counts, and the pods whose PodInfos are in the mask
         `held_elsewhere` (T,). Pods in `moved_before` are left out.
         """
-        is_counted = held_elsewhere
+        may_block_info = held_elsewhere
         if any(map(counts_pods_elsewhere, _find_pod_dependent_rejecters(cycle))):
-            is_counted = is_counted | _find_interacting_pods(view, cycle)
-        if not is_counted.any():
+            may_block_info = may_block_info | _find_interacting_pods(view, cycle)
+        if not may_block_info.any():
             return []
-        is_counted_pod = is_counted[view.pods.info[self.movable.pods]]
-        pods = self.movable.pods[is_counted_pod]
+        may_block_pod = may_block_info[view.pods.info[self.movable.pods]]
+        pods = self.movable.pods[may_block_pod]
         is_still_placed = ~np.isin(pods, moved_before) & (view.node[pods] >= 0)
         pods = pods[is_still_placed]
         order = np.lexsort((pods, *(cost[pods] for cost in self._costs[::-1])))
@@ -401,7 +401,7 @@ class PlanSearch:
     def _run_cycle(self, stage: Rehearsal, position: Position) -> Cycle | None:
         """Run a scheduling cycle for the pod in this state of the cluster. Return None if no profile serves the pod."""
         simulation = stage.build_simulation()
-        if simulation.framework(position) is None:
+        if simulation.find_framework(position) is None:
             return None
         self.replays += 1
         return simulation.run_cycle(position)

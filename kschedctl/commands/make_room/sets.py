@@ -126,7 +126,7 @@ class ReleasableHoldings:
 
 def releases_resources_on_exit(simulation: Simulation, position: Position) -> bool:
     """Return whether the pod releases something in other objects when it leaves, such as the devices of its claim."""
-    framework = simulation.framework(position)
+    framework = simulation.find_framework(position)
     if framework is None:
         return False
     plugins = find_reserve_plugins(framework, simulation.view.pods.objects[position].spec)

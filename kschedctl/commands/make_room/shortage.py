@@ -45,10 +45,10 @@ class PossibleNodes:
         self._simulation = simulation
         self._nodes_by_info: dict[int, Bools] = {}
 
-    def find(self, position: Position) -> Bools:
-        """Return the mask (N,) of the nodes that no plugin rejects for the pod regardless of the pods there.
+    def find_usable_nodes(self, position: Position) -> Bools:
+        """Return the mask (N,) of the nodes that the pod may use if no other pod is in its way.
 
-        It is cached by PodInfo. Devices do not count, because pods that move may release them.
+        The mask is cached by PodInfo. Allocated devices rule out no node, because pods that move may release them.
         """
         number = int(self._simulation.view.pods.info[position])
         if number not in self._nodes_by_info:
@@ -60,7 +60,7 @@ class PossibleNodes:
 
         All nodes are included if a plugin fails or no profile serves the pod.
         """
-        view, framework = self._simulation.view, self._simulation.framework(position)
+        view, framework = self._simulation.view, self._simulation.find_framework(position)
         all_nodes = np.ones(len(view.nodes), np.bool_)
         if framework is None:
             return all_nodes
@@ -82,13 +82,13 @@ def find_shortages(room: RoomMaking) -> tuple[ResourceShortage, ...]:
     """
     simulation = room.before.build_simulation()
     possible_nodes = PossibleNodes(simulation)
-    wanted = [position for position in room.wanted if possible_nodes.find(position).any()]
+    wanted = [position for position in room.wanted if possible_nodes.find_usable_nodes(position).any()]
     missing = [position for position in wanted if position not in room.rows]
-    node_sets = {nodes.tobytes(): nodes for nodes in map(possible_nodes.find, missing)}
+    node_sets = {nodes.tobytes(): nodes for nodes in map(possible_nodes.find_usable_nodes, missing)}
 
     shortages: list[ResourceShortage] = []
     for nodes in islice(node_sets.values(), MAX_NODE_SETS):
-        confined = [position for position in wanted if not (possible_nodes.find(position) & ~nodes).any()]
+        confined = [position for position in wanted if not (possible_nodes.find_usable_nodes(position) & ~nodes).any()]
         shortages += _find_shortages_on_nodes(room, simulation, possible_nodes, confined, nodes)
     return tuple(sorted(shortages, key=lambda shortage: shortage.obtainable / shortage.needed))
 
@@ -147,7 +147,7 @@ def _find_largest_node_of_each_zone(view: Fork, nodes: Bools, offered: Sequence[
 
 def _limits_resource(simulation: Simulation, position: Position, resource: str) -> bool:
     """Return whether kube-scheduler gives the pod only nodes with enough of the resource."""
-    framework = simulation.framework(position)
+    framework = simulation.find_framework(position)
     plugins = framework.plugins_at("filter") if framework else ()
     return any(
         isinstance(plugin, NodeResourcesFit) and plugin.limits_resource(resource, simulation.view) for plugin in plugins
@@ -163,17 +163,18 @@ def _find_pods_that_may_leave(
     placed elsewhere, even if they may not be evicted.
     """
     view = simulation.view
-    read_nodes = room.before.scheduler.view.node
+    # The replay's view has the pods of the cluster first, and then those that the replay has added
+    rows_in_cluster = room.before.scheduler.view.node
     is_placed_by_replay = np.ones(len(view.node), np.bool_)
-    is_placed_by_replay[: len(read_nodes)] = view.node[: len(read_nodes)] != read_nodes
-    is_held = np.array([bool(reason) for reason in find_reasons_against_moving(view, room.keep)], np.bool_)
+    is_placed_by_replay[: len(rows_in_cluster)] = view.node[: len(rows_in_cluster)] != rows_in_cluster
+    is_held_info = np.array([bool(reason) for reason in find_reasons_against_moving(view, room.keep)], np.bool_)
 
     leaving_pods = []
     for position in map(Position, np.flatnonzero(view.mask_placed()).tolist()):
         row = Row(int(view.node[position]))
-        may_be_evicted = bool(room.nodes[row]) and not is_held[view.pods.info[position]]
+        may_be_evicted = bool(room.nodes[row]) and not is_held_info[view.pods.info[position]]
         is_leaving_possible = nodes[row] and (may_be_evicted or is_placed_by_replay[position])
-        if is_leaving_possible and (possible_nodes.find(position) & ~nodes).any():
+        if is_leaving_possible and (possible_nodes.find_usable_nodes(position) & ~nodes).any():
             leaving_pods.append(position)
     return leaving_pods
 
@@ -185,8 +186,8 @@ def find_sufficient_new_nodes(room: RoomMaking, shortage: ResourceShortage) -> P
     starts with the number that the shortage makes necessary. The nodes have to be enough whether they are added before
     or after the pods that fit now get their nodes.
 
-    If no tried number is enough, or if the numbers are too large to be tried, return the smallest number that the
-    shortage leaves possible, marked as not known to be enough.
+    If no tried number is enough, or if the numbers are too large to be tried, return the smallest possible number
+    according to the shortage. It is then marked as not known to be enough.
 
     Return None if extenders would have to be called, if a pod requests more than the largest node offers, or if new
     nodes would not take the pods.
@@ -221,7 +222,7 @@ def _divide_rounding_up(amount: int, divisor: int) -> int:
 def _may_run_on_new_node(cluster: Cluster, shortage: ResourceShortage) -> bool:
     """Return whether the shortage's example pod may run on a copy of the largest node."""
     simulation = Simulation(Scheduler(_add_nodes(cluster, ProposedNodes(shortage.largest_nodes[:1], 1))))
-    nodes = PossibleNodes(simulation).find(Position(simulation.view.pods.index[shortage.example]))
+    nodes = PossibleNodes(simulation).find_usable_nodes(Position(simulation.view.pods.index[shortage.example]))
     existing = {node.metadata.name for node in cluster.nodes}
     return any(nodes[row] for row, name in enumerate(simulation.view.nodes.names) if name not in existing)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from kschedctl.api.queueing import KueueWorkload
 from kschedctl.cluster import Cluster
 from kschedctl.commands.queues.report import (
     ClusterQueueState,
@@ -26,7 +27,7 @@ from kschedctl.queueing.kueue.installation import KueueInstallation, detect_inst
 from kschedctl.queueing.kueue.outlook import NEEDED_KINDS, WorkloadOutlook, predict_outlook, start_replay
 from kschedctl.queueing.kueue.quota_tree import CohortNode, QuotaNode
 from kschedctl.queueing.kueue.replay import KueueReplay, render_share
-from kschedctl.replay.waiting_elsewhere.kueue import WaitingQueues, find_wait_reason, is_waiting, parse_time
+from kschedctl.replay.waiting_elsewhere.kueue import WaitingQueues, WaitReason, find_wait_reason, is_waiting, parse_time
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 
 _MOST_HOLDERS = 5
@@ -254,22 +255,30 @@ def _report_waiting_workloads(
         if selected is not None and queue not in selected:
             continue
         reason = find_wait_reason(workload, waiting_queues)
-        is_queue_in_own_column = reason.queue in ("", queue)
-        reports.append(
-            QueuedWorkload(
-                queue=queue,
-                place=workload_outlook.position.place if workload_outlook.position is not None else None,
-                workload=key,
-                priority=workload_outlook.priority,
-                pods=sum(pod_set.count for pod_set in workload.spec.pod_sets),
-                waits=(reason.cause if is_queue_in_own_column else "") or reason.headline,
-                flavors=_list_flavors(workload_outlook),
-                victims=tuple(workload_outlook.victims),
-                holders=tuple(reason.holders)[:_MOST_HOLDERS],
-                message=workload_outlook.message,
-            )
-        )
+        reports.append(_build_queued_workload(workload, queue, workload_outlook, reason))
     return tuple(sorted(reports, key=lambda report: (report.queue, report.place or 0, report.workload)))
+
+
+def _build_queued_workload(
+    workload: KueueWorkload, queue: str, outlook: WorkloadOutlook, reason: WaitReason
+) -> QueuedWorkload:
+    """Build the report on a Workload that waits in the ClusterQueue `queue`, or in none if this is "".
+
+    The report has a column for the queue, so the reason why the Workload waits does not name the queue again.
+    """
+    names_other_queue = reason.queue not in ("", queue)
+    return QueuedWorkload(
+        queue=queue,
+        place=outlook.position.place if outlook.position is not None else None,
+        workload=f"{workload.metadata.namespace}/{workload.metadata.name}",
+        priority=outlook.priority,
+        pods=sum(pod_set.count for pod_set in workload.spec.pod_sets),
+        waits=reason.headline if names_other_queue or not reason.cause else reason.cause,
+        flavors=_list_flavors(outlook),
+        victims=tuple(outlook.victims),
+        holders=tuple(reason.holders)[:_MOST_HOLDERS],
+        message=outlook.message,
+    )
 
 
 def _list_flavors(outlook: WorkloadOutlook) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ def build_page(report: Rebalancing, style: Style) -> Page:
         *build_interruption_line(report.interrupted, "the rounds replayed so far"),
         paragraph(Marked(verdict, _choose_verdict_tone(report)), details),
         paragraph(f"Policy: {report.policy} ({', '.join(report.plugins)})"),
-        *_build_ignored_line(report),
+        *_build_policy_warning(report),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *build_struct_table(
             report.steps,
@@ -38,7 +38,7 @@ def build_page(report: Rebalancing, style: Style) -> Page:
     )
 
 
-def _build_ignored_line(report: Rebalancing) -> Page:
+def _build_policy_warning(report: Rebalancing) -> Page:
     """Build a warning about the parts of the policy that the descheduler does not read, if there are any."""
     if not report.policy_ignored:
         return ()

@@ -175,7 +175,7 @@ class EvictionReplay:
         `message` is the scheduler's message, of which the first sentence is recorded. If it is empty, the message is
         computed, but only for the first MAX_EXPLAINED pods.
         """
-        if not message and len(self.reasons) < MAX_EXPLAINED and self.simulation.framework(position):
+        if not message and len(self.reasons) < MAX_EXPLAINED and self.simulation.find_framework(position):
             message = self.simulation.build_message(position)
         view = self.simulation.view
         JobFailures.of(view.objects).undo_eviction(view.pods.objects[position])

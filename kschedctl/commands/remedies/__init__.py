@@ -226,7 +226,7 @@ def _can_moves_help(scheduler: Scheduler, key: str) -> bool:
     """
     simulation = Simulation(scheduler)
     position = Position(simulation.view.pods.index[key])
-    if simulation.framework(position) is None:
+    if simulation.find_framework(position) is None:
         return False
     everywhere = np.ones(len(simulation.view.nodes), np.bool_)
     movable_pods = find_movable_pods(simulation, everywhere, keep=None, spared=[position])

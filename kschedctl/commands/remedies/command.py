@@ -114,13 +114,17 @@ def remedies(
         typer.Option(
             "--only",
             metavar="KIND,…",
-            help="Suggest only these kinds of changes, such as Tolerate,AddNode.  [default: all]",
+            help="Suggest only these kinds of changes, such as Tolerate,AddNode (-o json shows the kinds of each "
+            "fix).  [default: all]",
         ),
     ] = "",
     without: Annotated[
         str,
         typer.Option(
-            "--without", metavar="KIND,…", help="Do not suggest these kinds of changes, such as Tolerate,AddNode."
+            "--without",
+            metavar="KIND,…",
+            help="Do not suggest these kinds of changes, such as Tolerate,AddNode (-o json shows the kinds of each "
+            "fix).",
         ),
     ] = "",
     seconds: Annotated[
@@ -186,7 +190,8 @@ def remedies(
             manifest_report, code = _find_manifest_fixes(inquiry, criteria)
             manifest_report, code = _add_new_resources(manifest_report, code, inquiry)
             return view.build_answer(manifest_report, code)
-        report, code = _find_pending_fixes(inquiry, with_context_namespace(scope, source, inquiry.cluster), criteria)
+        searched_scope = with_context_namespace(scope, source, inquiry.cluster)
+        report, code = _build_pending_report_and_exit_code(inquiry, searched_scope, criteria)
         next_commands = {}
         if report.elsewhere:
             next_commands[""] = build_command(source, "remedies", "-A")
@@ -262,9 +267,8 @@ def _build_pod_report_and_exit_code(
 ) -> tuple[Remedies, int]:
     """Return the report of the fixes for one pod, and the exit code.
 
-    The report also has fixes for what else the pod waits for, such as admission by Kueue. If it waits for admission, or
-    if its workload evicts running pods that get no other node, the result does not count as good, whatever the verdict
-    about the pod is.
+    The report also has fixes for what else the pod waits for, such as admission by Kueue. Whatever the verdict on the
+    pod is, the result is not good if the pod waits for admission, or if its workload evicts running pods for good.
     """
     with show_progress() as shown:
         report = find_remedies_with_room(
@@ -309,8 +313,10 @@ def _merge_new_resources(inquiry: Inquiry, reported: tuple[WaitingElsewhere, ...
     return (*entries, *(entry for entry in reported if entry.resource not in titles))
 
 
-def _find_pending_fixes(inquiry: Inquiry, scope: Scope, criteria: RemedyCriteria) -> tuple[RemediesOfMany, int]:
-    """Return the fixes of all waiting pods in the scope, and the exit code.
+def _build_pending_report_and_exit_code(
+    inquiry: Inquiry, scope: Scope, criteria: RemedyCriteria
+) -> tuple[RemediesOfMany, int]:
+    """Return the report of the fixes for all waiting pods in the scope, and the exit code.
 
     Unless the scope selects pods by labels, objects that wait for admission, such as by Kueue, are reported as well.
     """

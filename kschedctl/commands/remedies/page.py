@@ -62,7 +62,7 @@ def _build_verdict_lines(report: Remedies) -> Page:
     """Build the lines with the replica counts, the pod's verdict and the headline.
 
     If the verdict is undecided, the doubts about it are listed as well. Otherwise, a line names the pods for which the
-    pod stands, such as the pods of its workload, and a warning names the pods that are preempted without a fix.
+    pod stands, such as the pods of its workload. A warning names the pods that are preempted without a fix.
     """
     counts = build_replicas_line(report.replicas)
     pod = Marked(report.pod, Tone.STRONG)
@@ -86,20 +86,10 @@ def build_page_for_many_pods(report: RemediesOfMany, style: Style) -> Page:
 
     If no pod waits, the page says only that, and lists uncreated pods and objects that wait elsewhere.
     """
-    title, *scope = report.build_first_line()
     not_created = build_not_created_section(report.not_created, style) if report.not_created else ()
     if not report.waiting:
-        elsewhere = build_next_section(style, "Pods pending elsewhere") if report.elsewhere else ()
-        tone = Tone.WARNING if report.waiting_elsewhere else Tone.GOOD
-        no_pods_wait = paragraph(Marked(title, tone), *scope)
-        return (
-            *not_created,
-            no_pods_wait,
-            *_build_preemption_lines(report),
-            *_build_waiting_elsewhere(report, style),
-            *elsewhere,
-        )
-
+        return (*not_created, *_build_nothing_waits_part(report, style))
+    (title,) = report.build_first_line()
     at_most = counted(report.max_changes, "change was", "changes were")
     limit = f" At most {at_most} combined." if report.ends_at_limit else ""
     method = f"Changes that clear most pods come first. Each was simulated on top of the previous ones.{limit}"
@@ -126,6 +116,18 @@ def build_page_for_many_pods(report: RemediesOfMany, style: Style) -> Page:
     )
 
 
+def _build_nothing_waits_part(report: RemediesOfMany, style: Style) -> Page:
+    """Build the part that says that no pod waits, and lists objects and pods that wait elsewhere."""
+    title, scope = report.build_first_line()
+    tone = Tone.WARNING if report.waiting_elsewhere else Tone.GOOD
+    return (
+        paragraph(Marked(title, tone), scope),
+        *_build_preemption_lines(report),
+        *_build_waiting_elsewhere(report, style),
+        *(build_next_section(style, "Pods pending elsewhere") if report.elsewhere else ()),
+    )
+
+
 def _build_chosen_fix(number: int, chosen: ChosenRemedy, style: Style) -> Page:
     """Build the blocks of a chosen fix: the workloads that it changes, how many pods it clears, and its commands."""
     facts = []
@@ -140,14 +142,20 @@ def _build_chosen_fix(number: int, chosen: ChosenRemedy, style: Style) -> Page:
 def _build_still_waiting_table(helpless_pods: Sequence[HelplessPods], style: Style) -> Page:
     """Build a table of the pods that still wait after all chosen fixes, with kube-scheduler's messages."""
     columns = (Column("pods", right=True), Column("workload, reason"))
-    return build_table(helpless_pods, columns, partial(_build_waiting_row, style=style), style, title="Still waiting")
+    return build_table(
+        helpless_pods,
+        columns,
+        partial(_build_waiting_row, style=style),
+        style,
+        title="Still waiting after these changes",
+    )
 
 
 def _build_waiting_row(pods: HelplessPods, style: Style) -> Row:
     """Build the table row for similar pods that still wait: number, workload, kube-scheduler's message, and own fix."""
     workload = Marked(pods.workload, Tone.STRONG)
     taken = ", but other waiting pods take its room first" if pods.alone_is_taken else ""
-    own_fix = (f"Fix for this workload only: {pods.alone}{taken}",) if pods.alone else ()
+    own_fix = (f"Needs its own fix: {pods.alone}{taken}",) if pods.alone else ()
     return (f"{len(pods.pods):,}", Stack((workload, *describe_message(pods.message, style, len(pods.pods)), *own_fix)))
 
 

@@ -153,7 +153,7 @@ class GreedyChoice:
     """The changes of proposals that placed none of the pods for which they were found when they were last tried."""
     simulations: int = 0
     """The number of simulated proposals."""
-    outside: frozenset[str] = frozenset()
+    other_waiting_pods: frozenset[str] = frozenset()
     """Waiting pods that take part in the queue but are not the pods to help."""
     complete: bool = True
     timed_out: bool = False
@@ -186,8 +186,8 @@ class GreedyChoice:
 
         Return whether a proposal was chosen. Proposals that cannot be better than the best one so far are not
         simulated. A proposal that adds a node is also tried with several nodes. Special nodes are chosen only if they
-        place as many of the pods that need them. The choice is not `complete` if the simulations or the time is used
-        up, or if the user interrupts.
+        place at least as many of the pods that need them. The choice is not `complete` if the simulations or the time
+        is used up. Raises KeyboardInterrupt if the user interrupts.
         """
         best: tuple[Proposal, UnexplainedSettling] | None = None  # with the cluster after the proposal
         queue = self._rank_promising_proposals(remaining_changes)
@@ -204,9 +204,7 @@ class GreedyChoice:
             after = self._settle_with_proposal(proposal)
             self.simulations += 1
             if after.simulation.interrupted:
-                self.interrupted = True
-                self.complete = False
-                return False
+                raise KeyboardInterrupt
             self.advance(1)
 
             # Remember the proposal if it is the best so far, and try it with more nodes as well.
@@ -259,17 +257,14 @@ class GreedyChoice:
         pods_per_node = cleared
         if cleared <= 0:  # other pods took the node
             pods_per_node = len(self.settled.waiting) - len(after.waiting)
-            pods_in_need += sum(key in self.outside for key in self.settled.waiting)
+            pods_in_need += sum(key in self.other_waiting_pods for key in self.settled.waiting)
         if pods_per_node <= 0:
             return None
         return proposal.with_node_count(ceil(pods_in_need / pods_per_node))
 
     def _count_relevant_pods(self, waiting: Iterable[str]) -> int:
-        """Count the pods with these keys, except for pods outside.
-
-        Pods that the chosen fixes displace count as well.
-        """
-        return sum(key not in self.outside for key in waiting)
+        """Count the pods with these keys that are to be helped, and the pods that the chosen fixes displace."""
+        return sum(key not in self.other_waiting_pods for key in waiting)
 
     def _cannot_be_better(self, proposal: Proposal, best: Proposal, after: UnexplainedSettling) -> bool:
         """Return whether the proposal cannot be better than the best one, even if it clears as many pods as possible.
@@ -451,9 +446,11 @@ def find_remedies_of_many(
     groups_without_search = groups[len(searched_groups) :]
 
     # Choose among these fixes by simulation.
-    outside = frozenset(initial.waiting).difference(keys)
+    other_waiting_pods = frozenset(initial.waiting).difference(keys)
     proposals = merge_group_proposals(searched_groups)
-    choice = GreedyChoice(cluster, proposals, initial, advance, progress, call_extender, outside=outside)
+    choice = GreedyChoice(
+        cluster, proposals, initial, advance, progress, call_extender, other_waiting_pods=other_waiting_pods
+    )
     if not interrupted:
         choice.choose_proposals(criteria.max_changes, _count_affordable_simulations(len(groups), nodes), deadline)
 
@@ -476,7 +473,7 @@ def find_remedies_of_many(
             _build_chosen_remedy(
                 proposal,
                 placed.intersection(cleared),
-                outside,
+                other_waiting_pods,
                 cluster,
                 choice.rollouts.replay(proposal.fix.trial),
                 manifest=manifests.get(proposal.pods[0].key),
@@ -537,7 +534,7 @@ def _find_group_fixes(
 def _build_chosen_remedy(
     proposal: Proposal,
     cleared: Collection[str],
-    outside: Collection[str],
+    other_waiting_pods: Collection[str],
     cluster: Cluster,
     rollout: RolloutResult | None,
     *,
@@ -545,7 +542,7 @@ def _build_chosen_remedy(
 ) -> ChosenRemedy:
     """Build the report about a chosen remedy, with the changes of all pods that it changes.
 
-    `cleared` has the keys of the pods that get a node with the remedy. Pods in `outside` are not among the pods to
+    `cleared` has the keys of the pods that get a node with the remedy. `other_waiting_pods` are not among the pods to
     help, so the report lists them separately. `manifest` is the one that creates the proposal's pods, or None if they
     exist.
     """
@@ -553,11 +550,11 @@ def _build_chosen_remedy(
     # A change of the pod template in the manifest changes all pods, so that only existing pods are changed one by one.
     all_edits = build_edits_for_all_pods(cluster, proposal) if manifest is None else None
     remedy = build_remedy(proposal.fix, proposal.key, manifest, edits=all_edits, rollout=rollout)
-    outside_pods = tuple(sorted(key for key in cleared if key in outside))
+    also_placed = tuple(sorted(key for key in cleared if key in other_waiting_pods))
     changes_pods = proposal.key in trial.edits
     workloads = dict.fromkeys(str(find_author(pod, manifest)) for pod in proposal.pods) if changes_pods else {}
-    clears = tuple(sorted(key for key in cleared if key not in outside))
-    return ChosenRemedy(structs.replace(remedy, also_places=outside_pods), clears, tuple(workloads))
+    clears = tuple(sorted(key for key in cleared if key not in other_waiting_pods))
+    return ChosenRemedy(structs.replace(remedy, also_places=also_placed), clears, tuple(workloads))
 
 
 def _iter_helpless_pods(
@@ -569,26 +566,38 @@ def _iter_helpless_pods(
     """Yield the pods of each group that still wait with the chosen proposals, with kube-scheduler's message.
 
     The message is about the `initial` cluster, which lacks the nodes that the proposals add. The best fix of the group
-    is named if it is not chosen and if it harms nobody. A fix whose room other pods took when it was tried gives way to
-    another fix of no higher price. `manifest_by_pod` has the manifests of pods that do not exist yet.
+    is named if it is harmless and was not chosen. `manifest_by_pod` has the manifests of pods that do not exist yet.
     """
-    waiting_messages = choice.settled.waiting
-    chosen_changes = [frozenset(proposal.fix.trial.changes) for proposal, _ in choice.chosen]
     for group in groups:
-        waiting = tuple(pod.key for pod in group.pods if pod.key in waiting_messages)
+        waiting = tuple(pod.key for pod in group.pods if pod.key in choice.settled.waiting)
         if not waiting:
             continue
-        best_fix = _choose_best_fix(group, choice.fruitless)
-        alone, alone_is_taken = "", False
-        if best_fix is not None:
-            trial, changes = best_fix.trial, frozenset(best_fix.trial.changes)
-            if changes not in chosen_changes and harms_nobody(trial) and choice.rollouts.is_harmless(trial):
-                alone = build_remedy(best_fix, ObjectKey.of(group.pods[0])).summary
-                alone_is_taken = changes in choice.fruitless
         first_pod = group.pods[0]
-        workload = str(find_author(first_pod, manifest_by_pod.get(first_pod.key)))
-        message = initial.waiting[waiting[0]]
-        yield HelplessPods(waiting, workload, message, group.impossible, alone, alone_is_taken)
+        helpless = HelplessPods(
+            waiting,
+            workload=str(find_author(first_pod, manifest_by_pod.get(first_pod.key))),
+            message=initial.waiting[waiting[0]],
+            impossible=group.impossible,
+        )
+        unchosen_fix = _find_harmless_unchosen_fix(group, choice)
+        if unchosen_fix is not None:
+            helpless = structs.replace(
+                helpless,
+                alone=build_remedy(unchosen_fix, ObjectKey.of(first_pod)).summary,
+                alone_is_taken=frozenset(unchosen_fix.trial.changes) in choice.fruitless,
+            )
+        yield helpless
+
+
+def _find_harmless_unchosen_fix(group: SimilarWaitingPods, choice: GreedyChoice) -> RankedFix | None:
+    """Return the group's best fix, or None if there is none, if it was chosen, or if it harms other pods."""
+    best_fix = _choose_best_fix(group, choice.fruitless)
+    if best_fix is None:
+        return None
+    chosen_changes = [frozenset(proposal.fix.trial.changes) for proposal, _ in choice.chosen]
+    is_chosen = frozenset(best_fix.trial.changes) in chosen_changes
+    is_harmless = harms_nobody(best_fix.trial) and choice.rollouts.is_harmless(best_fix.trial)
+    return best_fix if is_harmless and not is_chosen else None
 
 
 def _choose_best_fix(group: SimilarWaitingPods, fruitless: Collection[frozenset[Fix]]) -> RankedFix | None:

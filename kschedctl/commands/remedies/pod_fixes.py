@@ -46,18 +46,13 @@ def find_pod_remedies(
 ) -> Remedies:
     """Return the fixes of a pod, or of the pod that represents a workload.
 
-    If the API server denies the pod, fixes of the denial come before the scheduling fixes. `advance` is called for each
-    set of changes that is tried. If the user interrupts, the report has the fixes so far.
+    If the API server denies the pod, fixes of the denial come before the scheduling fixes. If it denies all pods of the
+    workload, the verdict is NotCreated. `advance` is called for each set of changes that is tried. If the user
+    interrupts, the report has the fixes so far.
     """
-    # The pod exists, or its creation failed only in the past.
     not_created = target.not_created
-    if not_created is None or not_created.past:
-        target, replicas = choose_replica(target)
-        report = replace(explain_pod(target.scheduler, target.pod), replicas=replicas)
-        report = mention_rivals(target.scheduler, target.pod, report)
-        stored = target.scheduler.cluster.pod(target.pod.metadata.namespace, target.pod.metadata.name)
-        if stored is not None and target.scheduler.view.build_stored_pod(stored) == target.pod:
-            report = mention_rivals_of_fitting_pods(target.scheduler, {report.pod: report})[report.pod]
+    if not_created is None or not_created.past:  # the pod is created now
+        target, report = _explain_created_pod(target)
         return _build_remedies_document(target, report, criteria, advance, progress)
 
     # The creation fails, so that a fix of the creation is needed first.
@@ -69,6 +64,18 @@ def find_pod_remedies(
         return document
     undecided = document.undecided and has_mutating_hooks(target.scheduler.cluster)
     return replace(document, verdict=NOT_CREATED, headline=not_created.headline, undecided=undecided)
+
+
+def _explain_created_pod(target: TargetPod) -> tuple[TargetPod, Explanation]:
+    """Choose the replica that stands for the workload, and explain it, with the pods that would get its room first."""
+    target, replicas = choose_replica(target)
+    report = replace(explain_pod(target.scheduler, target.pod), replicas=replicas)
+    report = mention_rivals(target.scheduler, target.pod, report)
+    stored = target.scheduler.cluster.pod(target.pod.metadata.namespace, target.pod.metadata.name)
+    is_as_stored = stored is not None and target.scheduler.view.build_stored_pod(stored) == target.pod
+    if is_as_stored:  # only the pods of the cluster are replayed in the queue
+        report = mention_rivals_of_fitting_pods(target.scheduler, {report.pod: report})[report.pod]
+    return target, report
 
 
 def _build_remedies_document(

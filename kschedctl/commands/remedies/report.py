@@ -94,7 +94,7 @@ class Remedies(Report, frozen=True):
         return "others may help, since --by, --only or --without left some out"
 
     def describe_preemption(self) -> tuple[str, ...]:
-        """Return a text that says which pods kube-scheduler preempts without any change, or () if it preempts none."""
+        """Return a sentence on the pods that kube-scheduler preempts without a fix, as a tuple that may be empty."""
         if not self.preempts:
             return ()
         victims = first_few(self.preempts)
@@ -251,7 +251,7 @@ class RemediesOfMany(Report, frozen=True):
         )
 
     def describe_preemption(self) -> tuple[str, ...]:
-        """Return a text that says which pods kube-scheduler preempts without any change, or () if it preempts none."""
+        """Return a sentence on the pods that kube-scheduler preempts without a fix, as a tuple that may be empty."""
         if not self.preempted:
             return ()
         failure = f", so that {describe_failing_jobs(self.failed_jobs)}" if self.failed_jobs else ""

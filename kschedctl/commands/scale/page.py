@@ -146,7 +146,7 @@ def _complete_removal_reason(report: ScaleDown, name: str, node: NodeRemoval, re
 def build_scale_down_page(report: ScaleDown, style: Style) -> Page:
     """Build the page of a scale-down: the headline with any warnings, and a table of the nodes, each with its reason.
 
-    The table has the deleted nodes first, then other unneeded nodes, then the rest. Uncertainties come before the
+    The table has the deleted nodes first, then other unneeded nodes, then all others. Uncertainties come before the
     headline, and the sources after the table.
     """
     headline, *details = report.build_first_line()

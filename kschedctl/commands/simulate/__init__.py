@@ -29,8 +29,8 @@ from kschedctl.commands.explain.pending_report import ExplainedPods
 from kschedctl.commands.simulate import report as reports
 from kschedctl.commands.simulate.report import SimulationReport
 from kschedctl.fixes.new_node import simulate_growth
-from kschedctl.replay.controllers.admissions import Admissions, create_new_objects
-from kschedctl.replay.controllers.creation import Creation, create_objects
+from kschedctl.replay.controllers.admissions import Admissions, create_new_claims_and_groups
+from kschedctl.replay.controllers.creation import Creation, create_workload_objects
 from kschedctl.replay.controllers.job_failures import JobFailures
 from kschedctl.replay.controllers.manifests import sort_manifests, validate_new_manifests
 from kschedctl.replay.controllers.plan_change import ExistingPods, plan_change
@@ -40,7 +40,7 @@ from kschedctl.replay.controllers.rollout import (
     RolloutCreation,
     iter_rollout_fixes,
     rename_replaced_pods,
-    roll_out,
+    run_rollouts,
 )
 from kschedctl.replay.controllers.stored_workloads import add_autoscaled_workloads, clamp_replicas_to_autoscaler
 from kschedctl.replay.controllers.unreplayed_admission import has_mutating_hooks
@@ -48,10 +48,10 @@ from kschedctl.replay.controllers.workload_change import WorkloadChange
 from kschedctl.replay.edits import add_pods, change_pods
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, build_spread, run_seeds
 from kschedctl.replay.placements import (
+    build_pod_count_fields,
     compute_headroom,
     count_by_domain,
     count_by_node,
-    count_pods_by_place,
     find_pods_waiting_at_permit,
     find_topology_keys,
     group_retried_pods,
@@ -195,10 +195,10 @@ def _count_left_out_pods_that_fit(shared: PreparedCluster) -> int | None:
 def _add_objects_waiting_elsewhere(
     report: reports.SimulationReport, shared: PreparedCluster, *, new_only: bool
 ) -> reports.SimulationReport:
-    """Return the report with workloads that wait for other components, and the flavors in which Kueue admits workloads.
+    """Add to the report the workloads that wait for other components, and Kueue's flavors for admitted workloads.
 
     Workloads in Kueue's queues come first. `new_only` leaves out workloads that the cluster already had. The report
-    becomes undecided if the state of a workload is unknown, unless something else is certainly bad.
+    becomes undecided if the state of a workload is unknown, unless the verdict is bad whatever the state is.
     """
     queued = {entry.resource: entry for entry in shared.queued}
     waiting = list(queued.values())
@@ -207,13 +207,14 @@ def _add_objects_waiting_elsewhere(
         if entry.resource not in queued and not is_left_out:
             waiting.append(entry)
     entries = tuple(waiting)
-    is_certainly_bad = has_unadmitted(entries) or (not report.good and not report.undecided)
-    may_be_undecided = report.undecided or has_unchecked_objects(entries)
+    has_doubts = report.undecided or has_unchecked_objects(entries)
+    some_pod_certainly_fails = not report.good and not report.undecided
+    is_certainly_bad = some_pod_certainly_fails or has_unadmitted(entries)
     return replace(
         report,
         waiting_elsewhere=entries,
         admitted=dict(shared.flavors),
-        undecided=may_be_undecided and not is_certainly_bad,
+        undecided=has_doubts and not is_certainly_bad,
     )
 
 
@@ -267,7 +268,7 @@ def run_once(
         explained=_explain_unplaced_pods(shared, seed, simulation, outcomes),
         evicted=evicted,
         headroom=compute_headroom(view, requested_before),
-        **count_pods_by_place(view, requested_before, view.requested),
+        **build_pod_count_fields(view, requested_before, view.requested),
         placements={key: names[outcome.row] for key, outcome in placed.items()},
         tied={key: outcome.tied for key, outcome in placed.items() if outcome.tied > 1},
         waiting=find_pods_waiting_at_permit(simulation, placed.values()),
@@ -305,7 +306,8 @@ def _list_pods_evicted_for_waiting_pods(evicted: Iterable[EvictedPod], waiting_p
 def _find_violated_budgets(cluster: Cluster, evicted: Iterable[EvictedPod]) -> dict[str, int]:
     """Return the PodDisruptionBudgets that the evictions violate.
 
-    Keys are `namespace/name`, and values are the numbers of disruptions that each budget allows now.
+    Keys are `namespace/name`, and values are the numbers of disruptions that each budget allows now. Budgets that are
+    not in the cluster are left out.
     """
     pods_by_budget: dict[str, set[str]] = {}
     for eviction in select_displaced_pods(evicted):
@@ -315,11 +317,12 @@ def _find_violated_budgets(cluster: Cluster, evicted: Iterable[EvictedPod]) -> d
         f"{budget.metadata.namespace}/{budget.metadata.name}": budget.status.disruptions_allowed
         for budget in cluster.pod_disruption_budgets
     }
-    return {
-        name: allowed_by_budget[name]
-        for name, pods in sorted(pods_by_budget.items())
-        if len(pods) > allowed_by_budget.get(name, len(pods))
-    }
+    violated = {}
+    for name, pods in sorted(pods_by_budget.items()):
+        allowed = allowed_by_budget.get(name)
+        if allowed is not None and len(pods) > allowed:
+            violated[name] = allowed
+    return violated
 
 
 def _iter_workload_outages(simulation: Simulation, evicted: Iterable[EvictedPod]) -> Iterator[str]:
@@ -353,7 +356,7 @@ def _find_waiting_pods(shared: PreparedCluster) -> frozenset[str]:
 def _add_simulated_growth(
     report: reports.SimulationReport, shared: PreparedCluster, simulation: Simulation
 ) -> reports.SimulationReport:
-    """Add the nodes that the autoscaler would create for pods without a node to the report.
+    """Add to the report the nodes that the autoscaler would create for the pods without a node.
 
     The report becomes undecided if the simulated growth is in doubt. Return the report unchanged if there is no
     autoscaler, if all pods have a node, or if the user interrupted the simulation.
@@ -434,7 +437,7 @@ def carry_out_changes(
     # From here on, controllers recreate evicted pods, except old pods that a rollout removes anyway
     scaled_down = frozenset(old_pod for rollout in rollouts for old_pod in rollout.old)
     enable_pod_recreation(simulation, scaled_down)
-    outcomes = roll_out(rollouts, simulation, [position_by_key[key] for key in shared.pending_pods], done)
+    outcomes = run_rollouts(rollouts, simulation, [position_by_key[key] for key in shared.pending_pods], done)
     if not simulation.interrupted:  # members of gangs come back once nothing else moves
         victims = [victim for victim in list_victims(outcomes) if victim not in scaled_down]
         outcomes += simulation.schedule(recreate_gone_pods(simulation, victims))
@@ -483,12 +486,12 @@ def _find_rollout_fixes(
     if shared.admissions is None:
         return ()
 
-    def redeploy(changes: Sequence[WorkloadChange], admissions: Admissions) -> Sequence[Rollout]:
+    def carry_out_other_changes(changes: Sequence[WorkloadChange], admissions: Admissions) -> Sequence[Rollout]:
         """Carry out other changes and return their rollouts."""
         changed_cluster = dataclasses.replace(shared, changes=changes, admissions=admissions)
         return carry_out_changes(changed_cluster, seed).rollouts
 
-    return tuple(iter_rollout_fixes(index, rollouts, shared.admissions, redeploy))
+    return tuple(iter_rollout_fixes(index, rollouts, shared.admissions, carry_out_other_changes))
 
 
 def _build_workload_placement(rollout: Rollout, simulation: Simulation) -> reports.WorkloadPlacement:
@@ -541,7 +544,7 @@ def prepare_simulation(
     validate_new_manifests(sorted_manifests, cluster, admission=not replays_admission, validated=documents or {})
     denied_objects: Mapping[Owner, NotCreated] = {}
     if replays_admission:
-        cluster, denied_objects = create_new_objects(cluster)
+        cluster, denied_objects = create_new_claims_and_groups(cluster)
 
     # Let Kueue admit or suspend the workloads, and create their objects and pods
     existing = ExistingPods(cluster)
@@ -550,17 +553,17 @@ def prepare_simulation(
     workloads = [entry.workload for entry in autoscaled]
     queued = _admit_workloads_through_queues(cluster, workloads, include_waiting=pending)
     cluster, workloads = queued.cluster, queued.workloads
-    creation = create_objects(cluster, workloads, include_denied=replays_admission)
+    creation = create_workload_objects(cluster, workloads, include_denied=replays_admission)
 
     # Plan the change of each workload, and leave out pods that admission denies
     created_pods = zip(workloads, creation.pods.items(), strict=True)
     changes = [plan_change(existing, workload, title, pods, forced=rollout) for workload, (title, pods) in created_pods]
     admissions = Admissions(cluster, {**(documents or {}), **sorted_manifests.documents})
     admitted_workloads = workloads if replays_admission else ()
-    denied = admissions.admit_all(workloads, changes) if admitted_workloads and not rollout else []
+    denied = admissions.admit_pods_of_workloads(workloads, changes) if admitted_workloads and not rollout else []
 
     # Replace the old pods by the new ones
-    cluster_pods_waiting = [pod for pod in cluster.unbound_pods() if not _is_leaving(pod)]
+    cluster_pods_waiting = [pod for pod in cluster.unbound_pods() if not _is_terminated_or_terminating(pod)]
     cluster = _update_quotas(cluster, admissions, creation, changes)
     removed = {(pod.metadata.namespace, pod.metadata.name): None for change in changes for pod in change.removed}
     arriving = [pod for change in changes for pod in (*rename_replaced_pods(change), *change.new)]
@@ -696,7 +699,7 @@ def _iter_assumptions(cluster: Cluster, creation: Creation) -> Iterator[str]:
     yield from map(str, creation.notes)
 
 
-def _is_leaving(pod: Pod) -> bool:
+def _is_terminated_or_terminating(pod: Pod) -> bool:
     """Return whether the pod has terminated or is being deleted."""
     return pod.terminated or pod.metadata.deletion_timestamp is not None
 

@@ -102,8 +102,8 @@ class SimulateOptions:
             "--max-new-pending",
             metavar="NUMBER",
             min=0,
-            help="Exit with 1 if more than this many pods end up without a node. This counts simulated pods and the "
-            "running pods that are preempted by them but, with -f, not the pods that were already pending.",
+            help="Exit with 1 if more than this many pods end up without a node. Simulated pods count, and so do "
+            "running pods that they preempt. Pods that were pending before count only without -f.",
         ),
     ] = 0
     max_evictions: Annotated[
@@ -145,7 +145,7 @@ class SimulateOptions:
             max_evicted = 0
         return unplaced <= self.max_new_pending and (max_evicted is None or evicted <= max_evicted)
 
-    def build_settings(self, run: RunChoices, in_full: int) -> SimulateSettings:
+    def build_snapshot_settings(self, run: RunChoices, in_full: int) -> SimulateSettings:
         """Combine these options with the run's options to the arguments of the library function `simulate`."""
         return {**run, "rollout": self.rollout, "pending": self.pending, "in_full": in_full}
 
@@ -229,7 +229,7 @@ def simulate(
         name: application._replace(cluster=kueue.apply_to(application.cluster))
         for name, application in manner.read_applications(source, run, namespace).items()
     }
-    settings = manner.build_settings(run.options(), result.max_matrices)
+    settings = manner.build_snapshot_settings(run.options(), result.max_matrices)
 
     def build_autoscaler(cluster: Cluster) -> Autoscaler | None:
         """Build the autoscaler of --autoscale for a cluster."""
@@ -350,20 +350,23 @@ def _suggest_commands(
     already had are kept.
     """
     options = [*(["-n", namespace] if namespace else []), *extending.to_cli_options()]
+    has_manifests = bool(report.workloads or report.not_created)
     if report.new_pending_pods or report.not_created:
-        scope = [] if report.workloads or report.not_created else ["-A"]  # without manifests, all waiting pods
+        scope = [] if has_manifests else ["-A"]  # without manifests, all waiting pods were simulated
         yield from build_command(source, "remedies", *scope, options=options)
     elif report.still_waiting:
         yield from _suggest_explaining_waiting_pods(report.still_waiting, source, extending)
 
-    has_old_pods = any(workload.removed and workload.created and not workload.rollout for workload in report.workloads)
-    further_options = []
-    if report.left_out or settings["pending"]:
-        further_options.append("--pending")
-    if has_old_pods or settings["rollout"]:
-        further_options.append("--rollout")
-    takes_room = report.left_out and report.placed + report.unplaced
-    if takes_room or has_old_pods:
+    replaces_at_once = any(
+        workload.removed and workload.created and not workload.rollout for workload in report.workloads
+    )
+    waiting_pods_may_come_first = report.left_out and report.placed + report.unplaced
+    if waiting_pods_may_come_first or replaces_at_once:
+        further_options = []
+        if report.left_out or settings["pending"]:
+            further_options.append("--pending")
+        if replaces_at_once or settings["rollout"]:
+            further_options.append("--rollout")
         yield from build_command(source, "simulate", options=[*options, *further_options])
 
 

@@ -292,7 +292,7 @@ class SimulationReport(Report, frozen=True):
         text = describe_missing_namespaces(self.missing_namespaces)
         if self.left_out:
             was = agreeing(self.left_out, "was", "were")
-            text += f". {counted(self.left_out, 'pending pod')} {was} not simulated{self._left_out_clause}"
+            text += f". {counted(self.left_out, 'pending pod')} {was} left out of the simulation{self._left_out_clause}"
         return text
 
     @property
@@ -306,7 +306,7 @@ class SimulationReport(Report, frozen=True):
             return f" and may take the room first ({include})"
         if not fitting:
             which = agreeing(self.left_out, "it fits on no node", "none of them fits")
-            return f", and {which} ({include})"
+            return f": {which} ({include})"
         fit = agreeing(fitting, "fits", "fit")
         return f", but {fitting:,} of them {fit} and may take the room first ({include})"
 
@@ -338,17 +338,7 @@ class SimulationReport(Report, frozen=True):
     @property
     def _side_effects_text(self) -> str:
         """A clause such as ", 2 pods evicted, 1 rollout stuck", or an empty string without side effects."""
-        text = ""
-        if self.evicted_pods:
-            text += f", {counted(self.evicted_pods, 'pod')} evicted"
-        if self.evicted_for_waiting:
-            number = len(self.evicted_for_waiting)
-            text += " for waiting pods" if number == self.evicted_pods else f" ({number:,} of them for waiting pods)"
-        homeless = self.homeless_pods
-        if homeless:
-            all_homeless = agreeing(homeless, "which gets no other node", "none of which gets another node")
-            some_homeless = f"{homeless:,} of them without another node"
-            text += f", {all_homeless if homeless == self.evicted_pods else some_homeless}"
+        text = self._describe_evictions()
         if self.chain and self.chain.deleted:
             deleted = counted(self.chain.deleted, "pod")
             text += f", {deleted} preempted that {agreeing(self.chain.deleted, 'was', 'were')} being deleted anyway"
@@ -368,6 +358,24 @@ class SimulationReport(Report, frozen=True):
             text += f", up to {counted(delayed, 'pod')} placed only after five minutes"
         if self.unchanged_workloads:
             text += f", {counted(len(self.unchanged_workloads), 'rollout')} that may replace no pod"
+        return text
+
+    def _describe_evictions(self) -> str:
+        """Describe, in a clause, how many pods are evicted, how many of them for waiting pods, and how many for good.
+
+        Return "" if no pod is evicted.
+        """
+        text = ""
+        if self.evicted_pods:
+            text += f", {counted(self.evicted_pods, 'pod')} evicted"
+        if self.evicted_for_waiting:
+            number = len(self.evicted_for_waiting)
+            text += " for waiting pods" if number == self.evicted_pods else f" ({number:,} of them for waiting pods)"
+        homeless = self.homeless_pods
+        if homeless:
+            all_homeless = agreeing(homeless, "which gets no other node", "none of which gets another node")
+            some_homeless = f"{homeless:,} of them without another node"
+            text += f", {all_homeless if homeless == self.evicted_pods else some_homeless}"
         return text
 
     def _count_delayed_pods(self) -> int:
@@ -402,15 +410,14 @@ class SimulationReport(Report, frozen=True):
         )
 
     def _describe_unchanged_workloads(self) -> tuple[str, ...]:
-        """Return a text on the workloads whose rollouts may replace no pod, or () if there are none."""
+        """Return a sentence on the workloads whose rollouts may replace no pod, as a tuple that may be empty."""
         unchanged = self.unchanged_workloads
         if not unchanged:
             return ()
         have = agreeing(len(unchanged), "has its template", "have their templates")
         return (
             f"{first_few(unchanged)} {have} already, as far as it matters for scheduling: if nothing else changes, "
-            "applying "
-            "the manifests replaces no pod (leave out --rollout)",
+            "applying the manifests replaces no pod (leave out --rollout)",
         )
 
     def describe_permit_waits(self) -> str:

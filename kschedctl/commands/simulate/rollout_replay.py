@@ -96,10 +96,11 @@ def replay_rollout(
 
 
 def _drop_later_attachments(cluster: Cluster, placements: Sequence[RealPlacement]) -> tuple[Cluster, tuple[str, ...]]:
-    """Return the cluster without VolumeAttachments that are newer than the first placement, and a note about them.
+    """Return the cluster without VolumeAttachments that are not older than the first placement, and notes on them.
 
     NodeVolumeLimits would count the attached volume of a pod that has no node yet. Without a VolumeAttachment, a volume
-    counts from the time when the replay places its pod.
+    counts from the time when the replay places its pod. A VolumeAttachment of the same second as the placement is
+    dropped as well. There is no note if none is dropped.
     """
     if not placements:
         return cluster, ()
@@ -139,7 +140,7 @@ def _build_followed_rollout_report(
     otherwise = sum(outcomes[outcome] for outcome in DIFFERING_OUTCOMES)
     nothing_compared = not (agree or otherwise)
     if nothing_compared:
-        unknown = merge_unknown_kinds(((_explain_no_comparison(outcomes),), unknown))
+        unknown = merge_unknown_kinds(((_explain_why_nothing_was_compared(outcomes),), unknown))
     return FollowedRollout(
         agree=agree,
         otherwise=otherwise,
@@ -151,8 +152,12 @@ def _build_followed_rollout_report(
     )
 
 
-def _explain_no_comparison(outcomes: Counter[str]) -> UnknownKind:
-    """Return why no placement could be compared: there are none, or the cluster does not have their pods."""
+def _explain_why_nothing_was_compared(outcomes: Counter[str]) -> UnknownKind:
+    """Return why no placement could be compared.
+
+    Either there are no placements, or the cluster does not have their pods, or the replays gave no result. The texts
+    continue a sentence that begins with the kind, such as "Pods of the events could not be compared".
+    """
     unknown_pods = outcomes[UNKNOWN_POD]
     total = outcomes.total()
     if not total:
@@ -297,8 +302,8 @@ class _RolloutReplay:
         for moved in iter_reorderings(nearby):
             reordered = compare_reordered(moved)
             if reordered.outcome == AS_REPLAYED:
-                moved_forward = moved[0].nanoseconds > 0
-                return replace(reordered, order=len(moved) if moved_forward else -len(moved))
+                pod_was_tried_later = moved[0].nanoseconds > 0  # the moved placements come first
+                return replace(reordered, order=len(moved) if pod_was_tried_later else -len(moved))
         if self._unexplained_count == MAX_UNEXPLAINED:
             return placement
 
@@ -520,9 +525,9 @@ def _compute_score_deficit(cycle: Cycle, row: Row, best_node: str) -> _ScoreDefi
 def _is_best_of_sample(cycle: Cycle, row: Row, following: StepwiseScheduler) -> bool:
     """Return whether the node may be the best that the scheduler saw because its search stopped before a better node.
 
-    The search stops once it has found a certain number of feasible nodes. Its best node may be this one if so many
-    consecutive feasible nodes around this one, in the scheduler's order, are no better. Scores are computed as if all
-    nodes had been searched.
+    The search stops once it has found a certain number of feasible nodes. Its best node may be this one if enough
+    consecutive feasible nodes around it, in the scheduler's order, are no better. Scores are computed as if all nodes
+    had been searched.
     """
     offered = int(mask_allowed_nodes(cycle.pre_filter, cycle.view).sum())
     nodes_needed = following.start_sampling(SampledFrom()).count_nodes_needed_for_scoring(

@@ -84,9 +84,15 @@ class SizeOptions:
         ),
     ] = None
     seconds: Annotated[
-        int,
-        typer.Option("--search-seconds", metavar="NUMBER", min=1, help="Time limit for the search, in seconds."),
-    ] = 60
+        int | None,
+        typer.Option(
+            "--search-seconds",
+            metavar="NUMBER",
+            min=1,
+            help="Time limit for the search, in seconds. By default, the number of replays is limited instead, so "
+            "that the result does not depend on the machine.",
+        ),
+    ] = None
 
     def parse_node_labels(self) -> dict[str, str]:
         """Parse the values of --node-label, KEY=VALUE, into labels. Raises UsageError for a value of another form."""

@@ -37,15 +37,16 @@ class TriedSet(NamedTuple):
 
     counts: Counts
     takes_all: bool | None
-    """True if all pods got a node; None if there was no time left."""
+    """True if all pods got a node; None if the set was not replayed, because the search reached its limit."""
 
 
 def try_set(search: SetSearch, task: SearchTask) -> TriedSet:
     """Replay the task's set, and report whether all pods get a node, except the pods that no set takes.
 
-    If the time is up, the set is not replayed, and the answer is None.
+    If the task's limit is reached, the set is not replayed, and the answer is None.
     """
-    if task.is_late:
+    search.sets.reset_replay_count()
+    if search.has_reached_limit(task.limit):
         return TriedSet(task.counts, None)
     return TriedSet(task.counts, search.sets.takes_all(task.counts, task.homeless))
 
@@ -74,7 +75,7 @@ class OptimalityCheck:
         return self.first_open == self._end
 
     def refute_cheaper_sets(self) -> None:
-        """Replay cheaper sets until all are refuted or time is up.
+        """Replay cheaper sets until all are refuted or the search reaches its limit.
 
         First a few sets are probed. If more than MAX_REPLAYS sets are left after that, they are not replayed.
         """
@@ -87,7 +88,7 @@ class OptimalityCheck:
     def _probe_cheaper_sets(self) -> None:
         """Replay a few cheaper sets. If one takes all pods, repeat this with sets that are even cheaper.
 
-        End early if time is up.
+        End early if the search reaches its limit.
         """
         has_found_cheaper_set = True
         while self._end and has_found_cheaper_set:
@@ -100,7 +101,7 @@ class OptimalityCheck:
     def _replay_sets_at(self, positions: Sequence[int]) -> bool:
         """Replay the sets at these positions, in ascending order, and record the results.
 
-        Return whether all were replayed before time was up.
+        Return whether all of them were replayed.
         """
         entries = [self.sets[index] for index in positions]
         results = list(self.replay_sets([counts for _, counts in entries]))
@@ -108,7 +109,7 @@ class OptimalityCheck:
             if result.takes_all and index < self._end:
                 self._end = index
                 self.best = result.counts
-            elif result.takes_all is False:  # None means that time was up, so the set is not refuted
+            elif result.takes_all is False:  # None means that the set was not replayed
                 self.refuted.add(index)
 
         while self.first_open in self.refuted and self.first_open < self._end:

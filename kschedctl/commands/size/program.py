@@ -115,7 +115,7 @@ class PackingProgram:
         return replace(self, offered=offered)
 
     def build_request_cuts(self) -> list[Cut]:
-        """Return a cut for each requested resource: a set must offer what all placeable pods request of it."""
+        """Return a cut for each requested resource: a set must offer the total requests of all placeable pods."""
         requested = self.sum_requests(np.where(self.takes.any(axis=1), self.pods, 0.0))
         resources = np.flatnonzero(requested).tolist()
         return [Cut(self.offered[:, resource].astype(np.float64), float(requested[resource])) for resource in resources]
@@ -170,8 +170,8 @@ class PackingProgram:
     def measures(self) -> list[Table]:
         """The measures of how much of a node one pod fills, by group and shape, (G, S) each.
 
-        In every measure, pods that fit on a node together fill at most 1 of it. There is a measure for the requested
-        share of each resource, and measures for how many pods fit on a node.
+        In every measure, the sum over pods that fit on one node together is at most 1. There is a measure for the
+        requested share of each resource, and measures for how many pods fit on a node.
         """
         measures = []
         for resource in np.flatnonzero(self.requested.any(axis=0)).tolist():

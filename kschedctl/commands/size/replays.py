@@ -50,6 +50,10 @@ class NodeSets:
     """True if sets are also replayed after the loss of each zone."""
     unknown: Sequence[UnknownKind] = ()
     """Unread kinds that the latest replay depends on."""
+    replay_count: int = 0
+    """The replays since `reset_replay_count`, where cached replays count as well, so that all processes count alike."""
+    _counted: set[FrozenCounts] = field(default_factory=set)
+    """The sets that are counted in `replay_count`."""
     _replayed: dict[FrozenCounts, WaitingPods] = field(default_factory=dict)
     _pools: dict[FrozenCounts, dict[str, PoolState]] = field(default_factory=dict)
     _latest: tuple[tuple[FrozenCounts, str], Replay] | None = None
@@ -82,6 +86,18 @@ class NodeSets:
         changed = replace(cluster or self.cluster, nodes=tuple(nodes), csi_nodes=tuple(csi_nodes))
         return add_pods(changed, daemon_pods)
 
+    def reset_replay_count(self) -> None:
+        """Start to count the replays of another search."""
+        self.replay_count = 0
+        self._counted = set()
+
+    def _count_replays(self, counts: Counts) -> None:
+        """Add the replays of a set to `replay_count`, unless the set was counted already."""
+        frozen_counts = freeze_counts(counts)
+        if frozen_counts not in self._counted:
+            self._counted.add(frozen_counts)
+            self.replay_count += len(self._list_zone_losses(counts))
+
     def find_pods_without_node(self, counts: Counts) -> WaitingPods:
         """Return the pods that get no node in this set, or would get none after the loss of one zone.
 
@@ -89,6 +105,7 @@ class NodeSets:
         that would take the pod if the set had one more empty node. Results are cached. Raises KeyboardInterrupt if the
         user interrupts a replay.
         """
+        self._count_replays(counts)
         frozen_counts = freeze_counts(counts)
         if frozen_counts not in self._replayed:
             waiting: WaitingPods = {}
@@ -138,6 +155,7 @@ class NodeSets:
 
         Raises KeyboardInterrupt if the user interrupts.
         """
+        self._count_replays(counts)
         simulation, outcomes = self._schedule_on_nodes(counts, "")
         index = simulation.view.nodes.index
         rows = {
@@ -202,14 +220,11 @@ class NodeSets:
         takers_by_info: dict[int, tuple[str, ...]] = {}
         for position in waiting:
             number = int(view.pods.info[position])
-            if number not in takers_by_info and trial.framework(position) is not None:
-                cycle = trial.run_cycle(position)
-                takers: dict[str, None] = {}
-                if cycle.schedulable and not cycle.gated:
-                    feasible_rows = cycle.passed.rows.tolist()
-                    takers = {shape_names[row - first_next_row]: None for row in feasible_rows if row >= first_next_row}
-                takers_by_info[number] = tuple(takers)
-            yield view.pods.objects[position].key, takers_by_info.get(number, ())
+            if number not in takers_by_info:
+                feasible_rows = _find_feasible_rows(trial, position)
+                takers = [shape_names[row - first_next_row] for row in feasible_rows if row >= first_next_row]
+                takers_by_info[number] = tuple(dict.fromkeys(takers))
+            yield view.pods.objects[position].key, takers_by_info[number]
 
     def _iter_next_nodes(self, counts: Counts, lost_zone: str) -> Iterator[tuple[str, Node]]:
         """Yield the next node of each shape after the nodes of the set, once for each of the shape's zones.
@@ -287,3 +302,11 @@ def _collect_messages(simulation: Simulation, outcomes: list[Outcome]) -> dict[s
     pods = simulation.view.pods.objects
     waiting = get_waiting_outcomes(simulation, simulation.explain(outcomes))
     return {pods[outcome.position].key: outcome.message or outcome.verdict for outcome in waiting}
+
+
+def _find_feasible_rows(simulation: Simulation, position: Position) -> list[int]:
+    """Return the rows of the nodes on which a pod fits. There are none for a gated pod or without a profile."""
+    if simulation.find_framework(position) is None:
+        return []
+    cycle = simulation.run_cycle(position)
+    return cycle.passed.rows.tolist() if cycle.schedulable and not cycle.gated else []

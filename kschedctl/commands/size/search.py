@@ -38,21 +38,27 @@ FILL_TOLERANCE = 0.03
 Unknown = tuple[UnknownKind, ...]
 
 
+NEVER = float("inf")
+
+
+class SearchLimit(NamedTuple):
+    """The end of a search from one set."""
+
+    max_replays: float = NEVER
+    """The number of replays."""
+    until: float = NEVER
+    """The time to stop, in seconds since the epoch, comparable between machines."""
+
+
 class SearchTask(NamedTuple):
     """A set to start from, and when to stop."""
 
     counts: Counts
-    until: float
-    """The time to stop, in seconds since the epoch, comparable between machines."""
+    limit: SearchLimit = SearchLimit()
     homeless: frozenset[str] = frozenset()
     """The pods that no set takes."""
     grown_from: Counts | None = None
     """The set from which this set was grown."""
-
-    @property
-    def is_late(self) -> bool:
-        """True if the time is up."""
-        return time.time() > self.until
 
 
 class SearchedSet(NamedTuple):
@@ -60,12 +66,14 @@ class SearchedSet(NamedTuple):
 
     counts: Counts
     homeless: Mapping[str, str] | None = None
-    """The pods without a node and kube-scheduler's messages, None if there was no time to place all other pods."""
+    """The pods without a node and kube-scheduler's messages, None if the search ended before all others had one."""
     complete: bool = True
-    """True if the search had time to finish."""
+    """True if the search was finished within its limit."""
     unknown: Unknown = ()
     grown_from: Counts | None = None
     """The starting set."""
+    replays: int = 0
+    """The number of replays that the search took."""
 
 
 @dataclass(eq=False)
@@ -82,6 +90,10 @@ class SetSearch:
     _packed: dict[tuple[PackingInput, float], Counts] = field(default_factory=dict)
     _probed_levels: FillLevels | None = None
 
+    def has_reached_limit(self, limit: SearchLimit) -> bool:
+        """Return whether the replays or the time of the running search are used up."""
+        return self.sets.replay_count >= limit.max_replays or time.time() > limit.until
+
     def pack_with_slack(self, packing_input: PackingInput, slack: float) -> Counts:
         """Return the cheapest set of the input's shapes whose nodes keep the share `slack` of cpu and memory free.
 
@@ -94,26 +106,42 @@ class SetSearch:
         return self._packed[packing_input, slack]
 
     def find_cheapest_fill_levels(self, counts: Counts, waiting: Sequence[str]) -> FillLevels | None:
+        """Return the fill levels from `probe_fill_levels`, or else levels that are measured for this set.
+
+        Return None if no shape is crowded. Raises KeyboardInterrupt if the user interrupts.
+        """
+        if self._probed_levels is not None:
+            return self._probed_levels
+        return self._measure_cheapest_fill_levels(counts, waiting)
+
+    def probe_fill_levels(self, counts: Counts) -> None:
+        """Measure the fill levels for the searches from all starting sets, on a set that is crowded.
+
+        All processes share them if this is called before the processes start. Raises KeyboardInterrupt if the user
+        interrupts.
+        """
+        placeable = [key for key, takers in self.sets.find_pods_without_node(counts).items() if takers]
+        self._probed_levels = self._measure_cheapest_fill_levels(counts, placeable)
+
+    def _measure_cheapest_fill_levels(self, counts: Counts, waiting: Sequence[str]) -> FillLevels | None:
         """Return the fill levels for which the cheapest set can be packed, or None if no shape is crowded.
 
         A shape is crowded if waiting pods need it but more flexible pods fill it. Fill levels say how full all nodes
         are when a crowded shape has no room left. One replay measures them, on the set `counts` with one more node of
         each shape that no other shape dominates. `waiting` are the keys of the pods that wait on `counts`.
 
-        Once levels were found, all later calls return them. Raises KeyboardInterrupt if the user interrupts.
+        Raises KeyboardInterrupt if the user interrupts.
         """
-        if self._probed_levels is None:
-            crowded = find_crowded_shapes(self.program, waiting)
+        crowded = find_crowded_shapes(self.program, waiting)
 
-            def compute_cost(levels: FillLevels) -> float:
-                """Return the cost of the cheapest set whose nodes get no fuller than the levels."""
-                cheapest_set = self.pack_with_slack(levels.build_packing_input(self.program, crowded), slack=0.0)
-                return self.program.compute_cost(cheapest_set)
+        def compute_cost(levels: FillLevels) -> float:
+            """Return the cost of the cheapest set whose nodes get no fuller than the levels."""
+            cheapest_set = self.pack_with_slack(levels.build_packing_input(self.program, crowded), slack=0.0)
+            return self.program.compute_cost(cheapest_set)
 
-            extended_counts = add_one_node_of_each_undominated_shape(self.program, counts)
-            measured = self.measure_fill_levels(extended_counts, waiting)
-            self._probed_levels = min(measured, key=compute_cost, default=None)
-        return self._probed_levels
+        extended_counts = add_one_node_of_each_undominated_shape(self.program, counts)
+        measured = self.measure_fill_levels(extended_counts, waiting)
+        return min(measured, key=compute_cost, default=None)
 
     def is_crowded(self, counts: Counts) -> bool:
         """Return whether placeable pods wait on a set because other pods take the room that they need.
@@ -135,21 +163,30 @@ class SetSearch:
 def grow_and_trim_set(search: SetSearch, task: SearchTask) -> SearchedSet:
     """Add nodes to the task's set until every placeable pod has a node, then trim unneeded capacity.
 
-    If the time or MAX_ROUNDS rounds run out, the result is marked as incomplete, and its `homeless` is None.
+    If the task's limit or MAX_ROUNDS rounds are reached, the result is marked as incomplete, and its `homeless` is
+    None.
     """
     sets = search.sets
+    sets.reset_replay_count()
     growth = _Growth(search, task.counts)
     for _ in range(MAX_ROUNDS):
-        if task.is_late:
+        if search.has_reached_limit(task.limit):
             break
         waiting = sets.find_pods_without_node(growth.counts)
         placeable = {key: takers for key, takers in waiting.items() if takers}
         if not placeable:
             homeless = sets.explain_waiting_pods(growth.counts, waiting) if waiting else {}
             counts = growth.reduce_slack(task, waiting.keys())
-            return SearchedSet(counts, homeless, complete=True, unknown=tuple(sets.unknown), grown_from=task.counts)
+            return SearchedSet(
+                counts,
+                homeless,
+                complete=True,
+                unknown=tuple(sets.unknown),
+                grown_from=task.counts,
+                replays=sets.replay_count,
+            )
         growth.grow(placeable, len(waiting))
-    return SearchedSet(growth.counts, complete=False, unknown=tuple(sets.unknown))
+    return SearchedSet(growth.counts, complete=False, unknown=tuple(sets.unknown), replays=sets.replay_count)
 
 
 class SlackRange(NamedTuple):
@@ -277,10 +314,10 @@ class _Growth:
         """Reduce the nodes' free share of cpu and memory by bisection, and return the cheapest set that works.
 
         A set works if all pods except those in `waiting` get a node. A set that was not packed with slack is returned
-        as it is. If time is up, the cheapest set so far is returned.
+        as it is. If the task's limit is reached, the cheapest set so far is returned.
         """
         lower, upper = self._slack or (0.0, 0.0)
-        while upper - lower > FINEST_SLACK and not task.is_late:
+        while upper - lower > FINEST_SLACK and not self._search.has_reached_limit(task.limit):
             middle = (lower + upper) / 2
             tighter_set = self._pack_with_slack(middle)
             if self._search.sets.find_pods_without_node(tighter_set).keys() <= waiting:
@@ -295,29 +332,36 @@ def improve_set(search: SetSearch, task: SearchTask) -> SearchedSet:
     """Search for a cheaper set that takes as many pods, by replacing nodes of one shape with fewer or other nodes.
 
     Nodes that were added to the starting set are removed first, then the most expensive nodes. The search ends when no
-    removal makes the set cheaper, or when time is up. Each improvement is recorded in `search.best` at once.
+    removal makes the set cheaper, or at the task's limit. Each improvement is recorded in `search.best` at once.
     """
+    search.sets.reset_replay_count()
     best = dict(task.counts)
     has_improved = True
-    while has_improved and not task.is_late:
+    while has_improved and not search.has_reached_limit(task.limit):
         best_before = best
         names = sorted(best, key=lambda name: _get_removal_sort_key(search, task, best, name), reverse=True)
         for name in names:
             best = _remove_nodes_of_shape(search, task, best, name)
         has_improved = best is not best_before
-    return SearchedSet(best, homeless={}, complete=not task.is_late, unknown=tuple(search.sets.unknown))
+    return SearchedSet(
+        best,
+        homeless={},
+        complete=not search.has_reached_limit(task.limit),
+        unknown=tuple(search.sets.unknown),
+        replays=search.sets.replay_count,
+    )
 
 
 def _remove_nodes_of_shape(search: SetSearch, task: SearchTask, counts: dict[str, int], name: str) -> dict[str, int]:
     """Remove nodes of a shape from a set, and add other nodes where pods need them, as long as the set gets cheaper.
 
     Many nodes are removed at once, and half as many whenever this does not make the set cheaper. The search also ends
-    when the task's time is up. Return the cheapest set, which may be `counts` itself. Each improvement is immediately
+    at the task's limit. Return the cheapest set, which may be `counts` itself. Each improvement is immediately
     recorded in `search.best`.
     """
     cheapest = counts
     step = max(min(counts.get(name, 0) // 2, _compute_max_removable_nodes(search, task, counts, name)), 1)
-    while step and cheapest.get(name) and not task.is_late:
+    while step and cheapest.get(name) and not search.has_reached_limit(task.limit):
         fewer_nodes = {**cheapest, name: max(cheapest[name] - step, 0)}
         cost_limit = search.program.compute_cost(cheapest)
         cheaper_set = _replace_removed_nodes(search, fewer_nodes, cost_limit, task.homeless)

@@ -306,7 +306,7 @@ def _find_pod_places(scheduler: Scheduler, pod: Pod, place_by_node: Mapping[str,
     All places are returned if the pod fits nowhere only because of its relations to other pods. There are no places for
     a gated pod, or for a pod that no profile serves.
     """
-    framework = scheduler.framework(pod.spec.scheduler_name)
+    framework = scheduler.find_framework(pod.spec.scheduler_name)
     if framework is None:
         return ()
     cycle = scheduler.run_cycle(framework.without_extenders(), pod)

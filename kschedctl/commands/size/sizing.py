@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from math import ceil
+from math import ceil, floor, isfinite
 
 import numpy as np
 from msgspec import structs
@@ -34,7 +34,15 @@ from kschedctl.commands.size.program import (
 )
 from kschedctl.commands.size.replays import NodeSets, compute_pools, explain_unplaced_pods
 from kschedctl.commands.size.report import HomelessPods, NodeSizing, SizedShape, SizingAlternative
-from kschedctl.commands.size.search import SearchedSet, SearchTask, SetSearch, grow_and_trim_set, improve_set
+from kschedctl.commands.size.search import (
+    NEVER,
+    SearchedSet,
+    SearchLimit,
+    SearchTask,
+    SetSearch,
+    grow_and_trim_set,
+    improve_set,
+)
 from kschedctl.commands.size.shapes import (
     ON_EVERY_NODE,
     NodeShape,
@@ -59,10 +67,14 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.nodes import HOSTNAME, ZONE
 from kschedctl.text.counts import agreeing, counted, first_few
 
-NEVER = float("inf")
 NOT_YET = "no node of this set takes the pod, and the search ended before it found a better set"
-MIN_SOLVER_SECONDS = 8.0
-"""The minimum time for one program of the solver, without which there is no starting set."""
+SEARCH_BUDGET = 200_000
+"""The pods that the replays of sets may place in total: about a minute.
+
+The search is limited by replays instead of time, so that each machine finds the same set.
+"""
+MIN_REPLAYS = 8
+"""The minimum number of replays for the search from one set, and for all searches of large clusters."""
 
 
 @dataclass(frozen=True)
@@ -75,8 +87,10 @@ class SizingCriteria:
     """Require that all pods also get nodes after the loss of any zone."""
     scale: float = 1
     """The factor by which each workload's pods are multiplied."""
-    seconds: float = 60
-    """The time in seconds for which sets are tried."""
+    seconds: float | None = None
+    """The time in seconds for which sets are tried. Without it, a number of replays limits how many are tried, so that
+    the set does not depend on the machine.
+    """
 
 
 @dataclass(frozen=True)
@@ -137,20 +151,23 @@ def _needs_node(pod: Pod) -> bool:
 
 
 class _SearchProgress:
-    """Shows how much of the search time is over, and how many pods the replays of sets have placed."""
+    """Shows how many pods the replays of sets have placed, and how much of the search time is over if it is limited."""
 
-    def __init__(self, progress: Progress, deadline: float, seconds: float) -> None:
-        self._start = deadline - seconds
+    def __init__(self, progress: Progress, seconds: float, max_placed: int) -> None:
+        """Begin to show the progress. `seconds` and `max_placed` are the limits of the search, 0 for none."""
+        self._start = time.time()
         self._seconds = ceil(seconds)
         self._seconds_shown = 0
-        self._on_seconds = progress.begin("Seconds of search time", self._seconds)
-        self._on_placed = progress.begin("Placing pods on sets of nodes", 0)
+        if seconds:
+            self._on_seconds = progress.begin("Seconds of search time", self._seconds)
+        self._on_placed = progress.begin("Placing pods on sets of nodes", max_placed)
 
     def report_placed_pods(self, number: int) -> None:
         """Report that `number` more pods were placed, and how many seconds have passed since the last report."""
-        elapsed = min(int(time.time() - self._start), self._seconds)
-        self._on_seconds(elapsed - self._seconds_shown)
-        self._seconds_shown = elapsed
+        if self._seconds:
+            elapsed = min(int(time.time() - self._start), self._seconds)
+            self._on_seconds(elapsed - self._seconds_shown)
+            self._seconds_shown = elapsed
         self._on_placed(number)
 
 
@@ -187,10 +204,12 @@ class _Sizing:
         self._all_pods = self.cluster
         self._unplaceable: Set[str] = frozenset()
         self.pod_count = len(self.cluster.pods)
-        self._deadline = time.time() + self.criteria.seconds
-        self.packing: SolvedPacking | PlainPacking = PlainPacking()
-        if is_solver_available():
-            self.packing = SolvedPacking(max(MIN_SOLVER_SECONDS, self.criteria.seconds / 4))
+        self._deadline = NEVER
+        self._remaining_replays: float = max(SEARCH_BUDGET // max(self.pod_count, 1), MIN_REPLAYS)
+        if self.criteria.seconds is not None:
+            self._deadline = time.time() + self.criteria.seconds
+            self._remaining_replays = NEVER
+        self.packing: SolvedPacking | PlainPacking = SolvedPacking() if is_solver_available() else PlainPacking()
         self._one_per_zone = {name: len(shape.zones) for name, shape in self.shapes.items()}
         self.view = Scheduler(NodeSets(self.cluster, self.shapes).build_cluster(self._one_per_zone)).view
         self.search: SetSearch | None = None
@@ -263,7 +282,8 @@ class _Sizing:
         solver_starts = search.packing.propose_starting_sets(search.program)
         self.bound = self.proven = search.bound = solver_starts.bound
         self.starts = len(solver_starts.sets)
-        search_progress = _SearchProgress(progress, self._deadline, self.criteria.seconds)
+        max_placed = int(self._remaining_replays) * self.pod_count if isfinite(self._remaining_replays) else 0
+        search_progress = _SearchProgress(progress, self.criteria.seconds or 0, max_placed)
         # A crowded set comes first, since its replay has shown already which nodes it lacks.
         starts = sorted(solver_starts.sets, key=lambda counts: format_counts(counts) not in crowded_names)
         complete_sets = self._grow_starting_sets(search, starts, search_progress.report_placed_pods)
@@ -285,7 +305,10 @@ class _Sizing:
         results = run_tasks(SetSearch.is_crowded, search, first_sets, ONE_PROCESS, on_placed, parts=parts)
         if results.interrupted:
             raise KeyboardInterrupt
-        return first_sets if any(results.completed) else []
+        if not any(results.completed):
+            return []
+        search.probe_fill_levels(first_sets[0])
+        return first_sets
 
     def _build_set_search(self) -> SetSearch:
         """Build the search with the packing program and the replays that all starting sets share."""
@@ -303,14 +326,20 @@ class _Sizing:
     ) -> list[SearchedSet]:
         """Grow the starting sets, and return the grown sets that take the most pods, the cheapest first.
 
-        These sets are added to `self.sets`, and the pods that they leave out to `homeless`. The first start has
-        unlimited time, the others have half of the search time.
+        These sets are added to `self.sets`, and the pods that they leave out to `homeless`. The search from the first
+        start has no limit, and the others share half of the replays or of the time.
         """
-        half_time = self._deadline - self.criteria.seconds / 2
-        tasks = [SearchTask(counts, half_time if index else NEVER) for index, counts in enumerate(starts)]
+        half_time = self._deadline - (self.criteria.seconds or 0) / 2
+        max_replays, limited_count = _share_replays(self._remaining_replays / 2, len(starts) - 1)
+        limit = SearchLimit(max_replays, half_time)
+        tasks = [
+            *(SearchTask(counts) for counts in starts[:1]),
+            *(SearchTask(counts, limit) for counts in starts[1:][:limited_count]),
+        ]
         results = run_tasks(grow_and_trim_set, search, tasks, self.workers, done, parts=[UNKNOWN_PARTS] * len(tasks))
         self.interrupted = results.interrupted
         self.unknown += [result.unknown for result in results.completed]
+        self._remaining_replays -= sum(result.replays for result in results.completed)
 
         # The pods without a node are those of the set that leaves out the fewest. Other sets must not leave out more.
         homeless_by_set = [(result, result.homeless) for result in results.completed if result.homeless is not None]
@@ -323,20 +352,34 @@ class _Sizing:
     def _improve_sets(self, search: SetSearch, sets: Sequence[SearchedSet], done: Callable[[int], None]) -> None:
         """Search for cheaper variants of the sets, in the given order, and append them to `self.sets`.
 
-        Variants that were found before time was up or the user interrupted count as well. `tried` becomes the number of
-        searches that ran to their end.
+        Variants that were found before the limit was reached or the user interrupted count as well. `tried` becomes the
+        number of searches that ran to their end. Each search gets the same share of the replays. What some of them
+        leave over is shared by the others, which go on from their best sets.
         """
         homeless = frozenset(self.homeless)
-        tasks = [SearchTask(result.counts, self._deadline, homeless, result.grown_from) for result in sets]
-        results = run_tasks(improve_set, search, tasks, self.workers, done, parts=[UNKNOWN_PARTS] * len(tasks))
-        self.interrupted = results.interrupted
-        improved_counts = [result.counts for result in results.completed]
-        self.sets += [self._build_node_set(counts) for counts in (*improved_counts, *search.best.values())]
-        self.unknown += [result.unknown for result in results.completed]
-        self.tried = sum(result.complete for result in results.completed)
+        unfinished = [SearchTask(result.counts, homeless=homeless, grown_from=result.grown_from) for result in sets]
+        while unfinished and self._remaining_replays > 0 and time.time() < self._deadline and not self.interrupted:
+            max_replays, count = _share_replays(self._remaining_replays, len(unfinished))
+            limit = SearchLimit(max_replays, self._deadline)
+            tasks = [task._replace(limit=limit) for task in unfinished[:count]]
+            results = run_tasks(improve_set, search, tasks, self.workers, done, parts=[UNKNOWN_PARTS] * len(tasks))
+            self.interrupted = results.interrupted
+            improved_counts = [result.counts for result in results.completed]
+            self.sets += [self._build_node_set(counts) for counts in (*improved_counts, *search.best.values())]
+            self.unknown += [result.unknown for result in results.completed]
+            self.tried += sum(result.complete for result in results.completed)
+            self._remaining_replays -= sum(result.replays for result in results.completed)
+            unfinished = [
+                *(
+                    task._replace(counts=result.counts)
+                    for task, result in zip(tasks, results.by_task, strict=True)
+                    if result is not None and not result.complete
+                ),
+                *unfinished[count:],
+            ]
 
     def _check_cheaper_sets(self, search: SetSearch, cuts: Sequence[Cut], progress: Progress) -> None:
-        """Replay all sets that might cost less than the best set and satisfy the cuts, until time is up.
+        """Replay all sets that might cost less than the best set and satisfy the cuts, until the limit is reached.
 
         A cut is a condition that every sufficient set satisfies. Append the cheapest set that takes all pods to
         `self.sets`, and set `is_optimal`, `refuted` and `proven`. Do nothing if there are too many cheaper sets.
@@ -368,9 +411,14 @@ class _Sizing:
     def _replay_sets(self, search: SetSearch, sets: Sequence[Counts], done: Callable[[int], None]) -> list[TriedSet]:
         """Replay sets, and return for each set whether it takes all placeable pods.
 
-        After an interruption, results for some of the sets are missing, and `interrupted` is set.
+        Results are missing for the last sets if no replays are left, and for some of the sets after an interruption.
+        Then `interrupted` is set.
         """
-        tasks = [SearchTask(counts, self._deadline, frozenset(self.homeless)) for counts in sets]
+        if isfinite(self._remaining_replays):
+            sets = sets[: max(int(self._remaining_replays), 0)]
+        self._remaining_replays -= len(sets)
+        limit = SearchLimit(until=self._deadline)
+        tasks = [SearchTask(counts, limit, frozenset(self.homeless)) for counts in sets]
         results = run_tasks(try_set, search, tasks, self.workers, done, parts=[self.pod_count] * len(tasks))
         self.interrupted = results.interrupted
         return results.completed
@@ -532,6 +580,18 @@ class _Sizing:
             cpu=compute_percentage(CPU),
             memory=compute_percentage(MEMORY),
         )
+
+
+def _share_replays(replays: float, search_count: int) -> tuple[float, int]:
+    """Return the number of replays for each search, and how many of the searches get that many.
+
+    >>> _share_replays(100, 4), _share_replays(20, 4), _share_replays(3, 4), _share_replays(NEVER, 4)
+    ((25, 4), (8, 2), (3, 1), (inf, 4))
+    """
+    if not isfinite(replays):
+        return replays, search_count
+    share = max(floor(replays / max(search_count, 1)), min(MIN_REPLAYS, floor(replays)), 1)
+    return share, min(search_count, max(floor(replays / share), 1))
 
 
 def _count_nodes_by_shape(node_set: NodeSet, shapes: Mapping[str, NodeShape]) -> dict[str, dict[str, int]]:

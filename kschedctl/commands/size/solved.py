@@ -17,13 +17,13 @@ import ctypes
 import os
 import sys
 import threading
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import zip_longest
+from math import ceil
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,20 +56,28 @@ class MixedSolution(NamedTuple):
     """A value below which no solution exists."""
 
 
+MAX_BRANCHES = 1000
+"""The number of nodes of the branch-and-bound tree after which the solver stops. Most programs need fewer than ten.
+
+The solver is limited by branches instead of time, so that each machine finds the same set.
+"""
+MAX_SECONDS = 600.0
+"""The time limit for one program, in case that a single branch takes very long."""
+
+
 def solve_mixed_program(
     objective: Table,
     upper_limits: Table,
     is_integer: Table,
     constraints: list[Any],
     *,
-    seconds: float,
     gap: float = 0.0,
 ) -> MixedSolution | None:
     """Minimize the sum of `objective` (V,) times the variables, which range from 0 to `upper_limits` (V,).
 
     The solution satisfies the constraints, and variables are integers where `is_integer` (V,) is 1. `gap` is the
     allowed relative distance from the optimum. The result is None if no solution exists or none was found within
-    `seconds`.
+    MAX_BRANCHES branches.
     """
     optimize: Any = import_module("scipy.optimize")
     with suppress_stdout():
@@ -78,7 +86,7 @@ def solve_mixed_program(
             integrality=is_integer,
             bounds=optimize.Bounds(np.zeros(len(objective)), upper_limits),
             constraints=constraints,
-            options={"time_limit": seconds, "mip_rel_gap": gap},
+            options={"node_limit": MAX_BRANCHES, "time_limit": MAX_SECONDS, "mip_rel_gap": gap},
         )
     if result.x is None:
         return None
@@ -163,22 +171,18 @@ class Solution(NamedTuple):
     """A lower bound on the cost of any set."""
 
 
-@dataclass(frozen=True)
 class SolvedPacking:
     """The packing of pods on nodes by a solver."""
-
-    seconds: float = 8.0
-    """The time limit for one program."""
 
     def propose_starting_sets(self, program: PackingProgram) -> StartingSets:
         """Propose sets of few shapes and a set without that limit, mixed with sets of the greedy packing.
 
         kube-scheduler does not put each pod where the program would. With several shapes, pods that fit anywhere may
         fill nodes meant for pods that need one shape. With few shapes, this cannot happen as easily. If the solver
-        finds no set in time, only sets of the greedy packing are proposed.
+        finds no set, only sets of the greedy packing are proposed.
         """
         plain_starts = PlainPacking().propose_starting_sets(program)
-        cuts = find_cuts(program, self.seconds)
+        cuts = find_cuts(program)
         unlimited = self._solve_packing(program, cuts=cuts)
         if unlimited is None:
             return plain_starts
@@ -202,7 +206,7 @@ class SolvedPacking:
     def pack(self, program: PackingProgram, preferred: Iterable[str]) -> Counts:
         """Return the cheapest set for the program's pods. Pods that fit on a preferred shape get preferred shapes.
 
-        If the solver finds no solution in time, the set of the greedy packing is returned.
+        If the solver finds no solution, the set of the greedy packing is returned.
         """
         takes = program.select_preferred_shapes(preferred)
         solution = self._solve_packing(program, takes)
@@ -219,7 +223,7 @@ class SolvedPacking:
         """Return the cheapest set that takes the program's placeable pods and satisfies the cuts.
 
         `takes` (G, S) limits the shapes that each group may use, and `max_shapes` the number of different shapes (0 for
-        no limit). Return None if no set was found in time, or if `takes` leaves no shape for some pods.
+        no limit). Return None if no set was found, or if `takes` leaves no shape for some pods.
         """
         groups = np.flatnonzero((program.pods > 0) & program.takes.any(axis=1))
         if not len(groups):
@@ -230,7 +234,7 @@ class SolvedPacking:
         if not takes[groups][:, is_undominated].any(axis=1).all():
             return None
         mixed_program = _MixedProgram(program, groups, np.flatnonzero(is_undominated), takes)
-        return mixed_program.solve(self.seconds, max_shapes, cuts)
+        return mixed_program.solve(max_shapes, cuts)
 
 
 class _MixedProgram:
@@ -246,11 +250,11 @@ class _MixedProgram:
         self.group, self.shape = np.nonzero(takes[np.ix_(groups, shapes)])
         self.sparse: Any = import_module("scipy.sparse")
 
-    def solve(self, seconds: float, max_shapes: int, cuts: Sequence[Cut]) -> Solution | None:
+    def solve(self, max_shapes: int, cuts: Sequence[Cut]) -> Solution | None:
         """Solve the program, and return the number of nodes of each shape and a lower bound on the cost.
 
         `max_shapes` limits the number of different shapes, where 0 is no limit. The result is None if no solution
-        exists or none was found within `seconds`.
+        exists or the solver finds none.
         """
         # The variables in order: pods of pairs, nodes of shapes, and whether each shape is used.
         pairs, shapes = len(self.group), len(self.shapes)
@@ -264,7 +268,6 @@ class _MixedProgram:
             upper_limits,
             is_integer,
             list(self._iter_constraints(max_shapes, cuts)),
-            seconds=seconds,
             gap=GAP,
         )
         if solution is None:
@@ -369,12 +372,12 @@ TINY = 1e-9
 """Prices of pods below this count as 0."""
 PRICE_ERROR = 1e-6
 """The difference between prices that may be a rounding error."""
-SECONDS_PER_PATTERN = 1.0
-"""The time limit for the search for one pattern."""
+MAX_PATTERN_SEARCHES = 1500
+"""The maximum number of searches for a pattern in all rounds. One takes about ten milliseconds."""
 
 
-def find_cuts(program: PackingProgram, seconds: float) -> list[Cut]:
-    """Find cuts, which are conditions that every sufficient set of nodes satisfies, within the given time.
+def find_cuts(program: PackingProgram) -> list[Cut]:
+    """Find cuts, which are conditions that every sufficient set of nodes satisfies.
 
     They come from column generation: each step computes dual prices of the pods, and these prices give one cut. No cuts
     are returned if the program has no pods, or more than MAX_PAIRS pairs of groups and shapes.
@@ -387,7 +390,7 @@ def find_cuts(program: PackingProgram, seconds: float) -> list[Cut]:
     search = _PatternSearch(program, groups, np.flatnonzero(is_undominated))
     return [
         Cut(_extend_worth_to_all_shapes(program, is_undominated, worth), minimum)
-        for worth, minimum in search.iter_cuts(time.monotonic() + seconds)
+        for worth, minimum in search.iter_cuts()
     ]
 
 
@@ -429,14 +432,14 @@ class _PatternSearch:
         self.price = program.costs[self.shapes]
         self.max_pods = np.where(program.apart[self.groups], 1.0, self.pods)
 
-    def iter_cuts(self, deadline: float) -> Iterator[tuple[Table, float]]:
+    def iter_cuts(self) -> Iterator[tuple[Table, float]]:
         """Yield a cut for each round: a worth for each shape (K,), and the least worth of a set that holds all pods.
 
-        The worth of a set is the sum of the worths of its nodes. The rounds end at the deadline, after MAX_ROUNDS
-        rounds, or if no pattern improves the solution.
+        The worth of a set is the sum of the worths of its nodes. The rounds end after MAX_ROUNDS rounds, after
+        MAX_PATTERN_SEARCHES searches for a pattern, or if no pattern improves the solution.
         """
         self._add_single_group_patterns()
-        for _ in range(MAX_ROUNDS):
+        for _ in range(min(MAX_ROUNDS, ceil(MAX_PATTERN_SEARCHES / len(self.shapes)))):
             pod_prices = self._compute_pod_prices()
             if pod_prices is None:
                 return
@@ -454,7 +457,7 @@ class _PatternSearch:
             ]
             for shape, pattern in improving:
                 self._add_pattern(pattern, shape)
-            if not improving or time.monotonic() > deadline:
+            if not improving:
                 return
 
     def _add_single_group_patterns(self) -> None:
@@ -479,7 +482,7 @@ class _PatternSearch:
         """Return the most valuable pattern (G,) for one shape, and an upper bound on the value of any pattern.
 
         `pod_prices` (G,) are the values of the pods. If the shape takes no pod of value, or if the solver finds no
-        pattern in time, the pattern is all zeros.
+        pattern, the pattern is all zeros.
         """
         groups = np.flatnonzero(self.takes[:, shape] & (pod_prices > TINY))
         pattern = np.zeros(len(self.groups))
@@ -497,7 +500,6 @@ class _PatternSearch:
             self.max_pods[groups],
             np.ones(len(groups)),
             [build_upper_limits(shares, np.ones(len(shares)))],
-            seconds=SECONDS_PER_PATTERN,
         )
         if solution is None:
             return pattern, float(pod_prices[groups] @ self.max_pods[groups])

@@ -139,14 +139,8 @@ def _build_type_shape(
         price_by_zone[zone] = offering.price
     prices: dict[str, float | None] = dict(sorted(price_by_zone.items()))
 
-    # Build a model node for each zone, with the labels that the requirements fix to a single value.
-    fixed_labels = {
-        key: requirement.choose_value()
-        for key, requirement in launched.requirements.items()
-        if not requirement.complement and len(requirement.values) == 1 and key != HOSTNAME
-    }
-    type_labels = {INSTANCE_TYPE: launched.instance_type.name, CAPACITY_TYPE: offerings[-1].capacity_type}
-    labels = {**fixed_labels, **launched.labels, **node_labels, **type_labels}
+    # Build a model node for each zone.
+    labels = _build_model_labels(launched, node_labels, capacity_type=offerings[-1].capacity_type)
     allocatable: Resources = {name: str(amount) for name, amount in launched.instance_type.allocatable.items()}
     capacity: Resources = {name: str(amount) for name, amount in launched.instance_type.capacity.items()}
     taints = tuple(Taint(taint.key, taint.value, taint.effect) for taint in launched.taints)
@@ -157,6 +151,23 @@ def _build_type_shape(
         models[zone] = Node(ObjectMeta(launched.name, labels=labels | zone_labels), spec, status)
     daemons = tuple(iter_daemon_pods(next(iter(models.values())), cluster.daemon_sets))
     return NodeShape(launched.name, models, prices, daemons)
+
+
+def _build_model_labels(
+    launched: _LaunchableType, node_labels: Mapping[str, str], capacity_type: str
+) -> dict[str, str]:
+    """Build the labels of a launchable type's model nodes, apart from the labels that name the zone.
+
+    These are the labels that the requirements fix to a single value, the labels of the NodePool, `node_labels`, the
+    instance type and the capacity type. Later labels replace earlier ones.
+    """
+    fixed_labels = {
+        key: requirement.choose_value()
+        for key, requirement in launched.requirements.items()
+        if not requirement.complement and len(requirement.values) == 1 and key != HOSTNAME
+    }
+    type_labels = {INSTANCE_TYPE: launched.instance_type.name, CAPACITY_TYPE: capacity_type}
+    return {**fixed_labels, **launched.labels, **node_labels, **type_labels}
 
 
 def _find_zone_labels(cluster: Cluster) -> set[str]:

@@ -177,7 +177,9 @@ def _strip_unread_parts(obj: Any) -> Any:
     if isinstance(obj, StoredWorkload | ReplicationController):
         obj = replace(obj, status=WorkloadStatus())
     if isinstance(obj, StoredJob):
-        conditions = tuple(replace(each, message="", last_transition_time=None) for each in obj.status.conditions)
+        conditions = tuple(
+            replace(condition, message="", last_transition_time=None) for condition in obj.status.conditions
+        )
         obj = replace(obj, status=replace(obj.status, conditions=conditions))
     if isinstance(obj, Pod):
         obj = replace(obj, status=_strip_pod_status(obj.status))

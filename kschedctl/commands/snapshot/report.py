@@ -112,14 +112,14 @@ class SnapshotDiff(Report, frozen=True):
         return sorted(others, key=lambda change: change.kind == "ReplicaSet")
 
     def describe_unread_kinds(self) -> tuple[str, ...]:
-        """Return a text that names the kinds that were not compared, or () if all were."""
+        """Return a sentence, as a tuple, on the kinds that were not compared, or () if all were."""
         if not self.not_compared:
             return ()
         return (f"not compared, since only one snapshot has them: {first_few(self.not_compared)}",)
 
 
 def _describe_node_changes(changes: Sequence[ObjectChange]) -> Iterator[str]:
-    """Yield texts on nodes: cordoned, uncordoned, otherwise changed, added, removed and recreated ones."""
+    """Yield a clause for each kind of change of nodes: cordoned, uncordoned, otherwise changed, added, and so on."""
     names_by_change: dict[str, list[str]] = {}
     for change in changes:
         values = {field.field: field.after for field in change.fields}
@@ -134,7 +134,7 @@ def _describe_node_changes(changes: Sequence[ObjectChange]) -> Iterator[str]:
 
 
 def _describe_pod_changes(changes: Sequence[ObjectChange]) -> Iterator[str]:
-    """Yield texts on pods: those that lost, got or changed their node, and added, removed and changed ones."""
+    """Yield a clause for each kind of change of pods: without a node now, moved, with a node now, added, and so on."""
     without_node: list[str] = []
     names_by_change = {"without a node now": without_node}
     for change in changes:
@@ -153,7 +153,7 @@ def _describe_pod_changes(changes: Sequence[ObjectChange]) -> Iterator[str]:
 
 
 def _describe_other_changes(changes: Iterable[ObjectChange]) -> Iterator[str]:
-    """Yield texts on other objects: each changed object with its fields, and the names of added and removed ones."""
+    """Yield clauses on other objects: each changed object with its fields, and the names of added and removed ones."""
     names_by_change: dict[tuple[str, str], list[str]] = {}
     for change in changes:
         if change.fields:

@@ -105,7 +105,7 @@ class VersionChanges(Report, frozen=True):
         """
         switched = [change for change in self.changes if change.is_on is on]
         switched.sort(key=lambda change: [int(part) for part in change.switched.split(".")])
-        return tuple(f"{_name_switch(change)} ({change.switched})" for change in switched)
+        return tuple(f"{_name_switched_feature(change)} ({change.switched})" for change in switched)
 
     def iter_consequences(self) -> Iterator[str]:
         """Yield sentences on what an upgrade between the versions changes, the most important first.
@@ -135,6 +135,6 @@ class VersionChanges(Report, frozen=True):
         return replace(summary, warnings=tuple(self.iter_consequences()), figures=figures)
 
 
-def _name_switch(change: VersionChange) -> str:
+def _name_switched_feature(change: VersionChange) -> str:
     """Return the name of a gate, or the name of a plugin after the word "plugin"."""
     return f"plugin {change.where}" if change.sort == "plugin" else change.where

@@ -37,7 +37,7 @@ from kschedctl.scheduler.framework.events import POD, ChangedObject
 from kschedctl.scheduler.queueing.queue_plugins import (
     Attempt,
     QueueingStrategy,
-    choose_strategy,
+    choose_queueing_strategy,
     collect_hints,
     does_event_concern_pod,
     find_gating_plugin,
@@ -136,10 +136,7 @@ def try_pod(
     alone but its gang fails, the gang's rejectors replace the pod's. If its PodGroup is placed, the pod has no
     rejectors. Raises UsageError if the scheduler would not try the pod.
     """
-    if pod.terminated or pod.spec.node_name:
-        raise UsageError(f'pod "{pod.key}" is not pending', hint="only pending pods can be woken")
-    if not is_pending(pod):
-        raise UsageError(f'pod "{pod.key}" is being deleted', hint="the scheduler no longer tries it")
+    _require_pending_pod(pod)
     info = PodInfo(pod, scheduler.view.settings.requests) if info is None else info
     framework, unknown = scheduler.find_framework_for(info, scheduler.view)
     if framework is None:
@@ -162,6 +159,14 @@ def try_pod(
     return RejectedPod(
         info, framework, registrations=registrations, attempt=tried, unknown=unknown, gang=gang, pod_group=group
     )
+
+
+def _require_pending_pod(pod: Pod) -> None:
+    """Raise UsageError if the pod has a node, has terminated or is being deleted, so that nothing can wake it."""
+    if pod.terminated or pod.spec.node_name:
+        raise UsageError(f'pod "{pod.key}" is not pending', hint="only pending pods can be woken")
+    if not is_pending(pod):
+        raise UsageError(f'pod "{pod.key}" is being deleted', hint="the scheduler no longer tries it")
 
 
 def replay_change(
@@ -261,7 +266,7 @@ def replay_queueing_hints(
         hint_texts = {plugin: str(hint) for plugin, hint in hints.items()}
         events.append(EventReport(occurrence.event.label, occurrence.event.resource, hint_texts))
         if queue == UNSCHEDULABLE and does_event_concern_pod(registrations, rejectors, info, occurrence, gating_plugin):
-            strategy = choose_strategy(registrations, rejectors, info, occurrence, view, known_hints=hints)
+            strategy = choose_queueing_strategy(registrations, rejectors, info, occurrence, view, known_hints=hints)
             queue = _choose_queue_after_wake_up(rejected, info, strategy, view)
     return tuple(events), queue
 

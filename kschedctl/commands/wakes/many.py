@@ -132,7 +132,7 @@ def _iter_answers_by_change(
         for rejected, equal_pods in groups:
             if rejected.queue != NONE:
                 answer = replay_change(scheduler, rejected, change, view)
-                yield from (_adapt_answer(scheduler, rejected, pod, change, answer) for pod in equal_pods)
+                yield from (_adapt_answer_to_pod(scheduler, rejected, pod, change, answer) for pod in equal_pods)
 
 
 def _is_pod_served(scheduler: Scheduler, pod: Pod) -> bool:
@@ -164,7 +164,9 @@ def iter_groups_of_rejected_pods(scheduler: Scheduler, pods: Sequence[Pod]) -> I
         yield try_pod(scheduler, scheduler.view.build_stored_pod(equal_pods[0]), info, tried_groups), equal_pods
 
 
-def _adapt_answer(scheduler: Scheduler, rejected: RejectedPod, pod: Pod, change: ChangedObject, answer: Wakes) -> Wakes:
+def _adapt_answer_to_pod(
+    scheduler: Scheduler, rejected: RejectedPod, pod: Pod, change: ChangedObject, answer: Wakes
+) -> Wakes:
     """Adapt a group's answer to one of its pods. If the change is about that pod itself, replay it for the pod."""
     if change.kind == POD and is_same_pod(change.object, pod) and pod is not rejected.info.pod:
         return replay_change(scheduler, try_pod(scheduler, scheduler.view.build_stored_pod(pod)), change)

@@ -39,7 +39,7 @@ from kschedctl.errors import KschedctlError, UsageError
 from kschedctl.replay import edits as node_edits
 from kschedctl.replay.before_deletion import PodsBeforeDeletion, report_pods_before_deletion
 from kschedctl.replay.controllers.admissions import Admissions
-from kschedctl.replay.controllers.budget_statuses import with_current_budgets
+from kschedctl.replay.controllers.budget_statuses import with_current_budget_statuses
 from kschedctl.replay.controllers.job_failures import JobFailures
 from kschedctl.replay.controllers.manifests import build_error_names, locate_errors
 from kschedctl.replay.controllers.workload_change import WorkloadChange
@@ -231,9 +231,9 @@ class ScenarioRun:
         edit = self.build_edit(name, step)
         self.pinned_volumes += _find_volumes_on_deleted_nodes(self.settled.cluster, edit.cluster)
         is_scaled = isinstance(step, parts.ScaleWorkload)
-        cluster = with_current_budgets(edit.resulting_cluster, self.settled.cluster, is_scaled=is_scaled)
+        cluster = with_current_budget_statuses(edit.resulting_cluster, self.settled.cluster, is_scaled=is_scaled)
         settled = settle(cluster, self.seed, self.sampling, self.call_extender)
-        self.settled = replace(settled, cluster=with_current_budgets(settled.cluster, cluster))
+        self.settled = replace(settled, cluster=with_current_budget_statuses(settled.cluster, cluster))
         before_deletion = PodsBeforeDeletion()
         recreated = [pod for pod in edit.displaced if edit.changed_pods[pod.metadata.namespace, pod.metadata.name]]
         if isinstance(step, parts.LostNodes) and recreated and self.replays_time_before_deletion:
@@ -354,7 +354,7 @@ class ScenarioRun:
 
         # The cluster after the step, with the healthy pods of budgets, and with what the new pods use of their quotas.
         settled = build_settled_cluster(simulation, explain_with_victims(simulation, outcomes))
-        cluster = with_current_budgets(settled.cluster, self.settled.cluster, is_scaled=True)
+        cluster = with_current_budget_statuses(settled.cluster, self.settled.cluster, is_scaled=True)
         self.settled = replace(settled, cluster=cluster)
         if rollouts and rollouts[0].creation:
             admissions = rollouts[0].creation.admissions
@@ -391,7 +391,7 @@ class ScenarioRun:
             [] if simulation.interrupted else schedule_with_victims(simulation, find_pods_still_pending(simulation))
         )
         settled = build_settled_cluster(simulation, [*drain.outcomes.values(), *later_outcomes])
-        cluster = with_current_budgets(settled.cluster, self.settled.cluster)
+        cluster = with_current_budget_statuses(settled.cluster, self.settled.cluster)
         settled = replace(settled, cluster=admissions.with_current_quotas(cluster))
         waiting = settled.waiting
         if simulation.interrupted:
@@ -427,7 +427,7 @@ class ScenarioRun:
         )
 
 
-def _add_cause(change: PodChange, view: Fork) -> PodChange:
+def _add_volume_cause(change: PodChange, view: Fork) -> PodChange:
     """Return the change with a cause if one of the pod's volumes can be used only from some nodes.
 
     Only the change of a newly pending pod gets a cause.
@@ -501,7 +501,7 @@ class Question:
         scheduler = Scheduler(cluster, self.call_extender)
         simulation = enable_pod_recreation(Simulation(scheduler, seed=seed, sampling=self.sampling))
         settled = settle_simulation(simulation)
-        settled = replace(settled, cluster=with_current_budgets(settled.cluster, cluster))
+        settled = replace(settled, cluster=with_current_budget_statuses(settled.cluster, cluster))
         ended = JobFailures.of(simulation.view.objects).list_pods_of_failed_jobs(cluster)
         return StartingPoint(settled, report_evictions(simulation), tuple(pod.key for pod in ended))
 
@@ -678,7 +678,7 @@ def _add_messages_and_causes(
         first, second = question.build_clusters()
         versions = TwoVersions(first, second, question.list_version_changes())
         # For a pod that gets a node only under one version, it does not matter which node that is.
-        coarsely = {change.pod for change in report.changes if change.change in CHANGES_OF_VERDICT}
+        compared_by_verdict = {change.pod for change in report.changes if change.change in CHANGES_OF_VERDICT}
 
         def replay(names: Names) -> OutcomeLookup:
             """Run the scenario under the second version with these changes reverted, and return the pods' outcomes."""
@@ -686,9 +686,10 @@ def _add_messages_and_causes(
             settled = _run_scenario(question, seed, start.settled, NO_PROGRESS).settled
             if settled.interrupted:
                 raise KeyboardInterrupt
-            return collect_outcomes(settled, coarsely).get
+            return collect_outcomes(settled, compared_by_verdict).get
 
-        search = CauseSearch(versions.describe_changes(), collect_outcomes(before, coarsely), replay)
+        outcomes_before = collect_outcomes(before, compared_by_verdict)
+        search = CauseSearch(versions.describe_changes(), outcomes_before, replay)
         causes_by_pod = find_causes_by_pod(pods, search, progress.begin("Causes", len(pods)))
         report = replace(report, interrupted=len(causes_by_pod) < len(pods))
     changes = tuple(replace(change, because=causes_by_pod.get(change.pod, ())) for change in report.changes)
@@ -795,7 +796,7 @@ def _build_what_if_report(question: Question, seed: int, before: SettledCluster,
     changes = tuple(iter_pod_changes(before, after, scheduler_before.view.objects, restarted))
     created = _collect_created_pods(question, changes, before, run)
     scheduler_after = Scheduler(after.cluster, question.call_extender)
-    changes = tuple(_add_cause(change, scheduler_after.view) for change in changes)
+    changes = tuple(_add_volume_cause(change, scheduler_after.view) for change in changes)
     newly_pending = (change.pod for change in changes if change.change == "NewlyPending")
     explained_kinds = 0 if after.interrupted else question.in_full.get(seed, 0)
 

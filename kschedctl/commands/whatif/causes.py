@@ -126,11 +126,13 @@ class TwoVersions(NamedTuple):
         """Return descriptions of the changes that may matter, by the names that `build_mix` takes."""
         gates = [FeatureGates(version.kube_version, version.feature_gates) for version in (self.first, self.second)]
         return {
-            _build_mix_name(change): _describe_change(change) for change in self.changes if _is_relevant(change, gates)
+            _build_mix_name(change): _describe_change(change)
+            for change in self.changes
+            if _is_relevant_change(change, gates)
         }
 
 
-def _is_relevant(change: VersionChange, gates_by_version: Sequence[FeatureGates]) -> bool:
+def _is_relevant_change(change: VersionChange, gates_by_version: Sequence[FeatureGates]) -> bool:
     """Return whether the change may matter. A feature gate matters only if the versions set it differently."""
     if change.sort != "gate":
         return True

@@ -54,20 +54,22 @@ def iter_pod_changes(
                 before=source or "",
                 after=target or "",
                 message="" if target else after.waiting.get(key, ""),
-                lost=change == "Gone" and _is_lost(pod, job_failures, newly_failed_jobs),
+                lost=change == "Gone" and _is_pod_lost(pod, job_failures, newly_failed_jobs),
             )
 
 
-def _is_lost(gone_pod: Pod, job_failures: JobFailures, newly_failed_jobs: Set[JobName]) -> bool:
-    """Return whether a gone pod is lost for good, since no controller recreates it or its Job has failed.
+def _is_pod_lost(pod: Pod, job_failures: JobFailures, newly_failed_jobs: Set[JobName]) -> bool:
+    """Return whether a pod that has disappeared is lost for good.
 
-    Pods that were being deleted anyway or that have ended are no loss, and static pods belong to their nodes.
+    A pod is lost if no controller recreates it, or if its Job or its index of the Job fails. Pods that had ended or
+    were being deleted anyway are not lost, nor are static pods, which belong to their nodes.
     """
-    if gone_pod.terminated or gone_pod.metadata.deletion_timestamp is not None or find_owner(gone_pod).kind == "Node":
+    is_static = find_owner(pod).kind == "Node"
+    if pod.terminated or pod.metadata.deletion_timestamp is not None or is_static:
         return False
-    if not is_recreated(gone_pod) or find_job_name(gone_pod) in newly_failed_jobs:
+    if not is_recreated(pod) or find_job_name(pod) in newly_failed_jobs:
         return True
-    return job_failures.would_fail_job_or_index(gone_pod)
+    return job_failures.would_fail_job_or_index(pod)
 
 
 def find_changed_messages(before: SettledCluster, after: SettledCluster) -> dict[str, tuple[str, str]]:

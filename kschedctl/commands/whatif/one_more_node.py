@@ -50,10 +50,8 @@ def find_sufficient_nodes(
     take the new room from pods without a controller.
 
     New nodes are modelled on nodes of the pools and zones that lose nodes, then on nodes of these pools in other zones.
-    Small numbers of nodes are tried first. If a number is enough, numbers between it and the last insufficient number
-    are tried by bisection. If the pods need nodes of several pools or zones, nodes of each of them are added. Return
-    None if nothing helps within MAX_TRIES attempts, or if the answer depends on unread kinds. Errors and interruptions
-    also lead to None.
+    If the pods need nodes of several pools or zones, nodes of each of them are added. Return None if nothing helps
+    within MAX_TRIES attempts, or if the answer depends on unread kinds. Errors and interruptions also lead to None.
 
     Arguments:
         cluster: the cluster before the step.
@@ -75,23 +73,42 @@ def find_sufficient_nodes(
                 model_nodes.append(node)
             if len(model_nodes) == MAX_MODELS:
                 break
-        if not model_nodes:
-            mix = _choose_model_mix(accepted_by_model, len(groups))
-            return _find_sufficient_mix(cluster, step, taken_nodes, mix, options=options, lost_anyway=lost_anyway)
-        counts = dict.fromkeys((1, len(taken_nodes), len(taken_nodes) + 1))  # without duplicates
-        insufficient = dict.fromkeys(model_nodes, 0)
-        for count, like in islice(product(counts, model_nodes), MAX_TRIES):
-
-            def is_sufficient(count: int, like: str = like) -> bool:
-                """Return whether this many copies of the node are enough."""
-                return _is_sufficient(cluster, step, {like: count}, options=options, lost_anyway=lost_anyway)
-
-            if not is_sufficient(count):
-                insufficient[like] = count
-                continue
-            return _build_scenario(step, {like: _find_smallest_number(is_sufficient, insufficient[like], count)})
+        if model_nodes:
+            return _find_sufficient_copies(
+                cluster, step, taken_nodes, model_nodes, options=options, lost_anyway=lost_anyway
+            )
+        mix = _choose_model_mix(accepted_by_model, len(groups))
+        return _find_sufficient_mix(cluster, step, taken_nodes, mix, options=options, lost_anyway=lost_anyway)
     except (_UndecidedError, KschedctlError, KeyboardInterrupt):
-        pass
+        return None
+
+
+def _find_sufficient_copies(
+    cluster: Cluster,
+    step: JsonObject,
+    taken_nodes: Sequence[str],
+    model_nodes: Sequence[str],
+    *,
+    options: SearchOptions,
+    lost_anyway: Collection[str],
+) -> JsonObject | None:
+    """Find how many copies of a single model node the step needs, and return a scenario that adds them first.
+
+    One copy of each model node is tried, then as many as the step takes nodes away, then one more. The first sufficient
+    number is lowered by bisection. Return None if no number is enough within MAX_TRIES attempts.
+    """
+    counts = dict.fromkeys((1, len(taken_nodes), len(taken_nodes) + 1))  # without duplicates
+    insufficient_by_model = dict.fromkeys(model_nodes, 0)
+    for count, model in islice(product(counts, model_nodes), MAX_TRIES):
+
+        def are_copies_sufficient(count: int, model: str = model) -> bool:
+            """Return whether this many copies of the node are enough."""
+            return _is_sufficient(cluster, step, {model: count}, options=options, lost_anyway=lost_anyway)
+
+        if are_copies_sufficient(count):
+            smallest = _find_smallest_number(are_copies_sufficient, insufficient_by_model[model], count)
+            return _build_scenario(step, {model: smallest})
+        insufficient_by_model[model] = count
     return None
 
 
@@ -181,10 +198,10 @@ def _is_sufficient(
     options: SearchOptions,
     lost_anyway: Collection[str],
 ) -> bool:
-    """Return whether the step leaves no pod pending with so many more nodes like these, and loses no further pods.
+    """Return whether the step leaves no pod pending and loses no further pods if copies of nodes are added first.
 
-    A step that cannot be completed, such as a drain that a PodDisruptionBudget blocks, is not helped either. Raises
-    _UndecidedError if the answer is not certain.
+    `count_by_model` has the number of copies of each node. Return False for a step that cannot be completed, such as a
+    drain that a PodDisruptionBudget blocks. Raises _UndecidedError if the answer is not certain.
     """
     report = whatif(
         cluster,
@@ -211,8 +228,8 @@ def leaves_no_pod_pending(report: WhatIf) -> bool:
 def is_harmless(report: WhatIf) -> bool:
     """Return whether the report's pods are all created, and in no run a pod becomes pending or is lost for good.
 
-    All drains must be completed in every run, no pod may stay Terminating because its node is unreachable or not
-    ready, and no pod may wait until failed nodes are deleted.
+    All drains must be completed in every run. No pod may stay Terminating because its node is unreachable or not ready,
+    and none may wait until failed nodes are deleted.
     """
     if report.pods_waiting_until_deleted:
         return False
@@ -267,7 +284,7 @@ def _find_accepted_groups(cluster: Cluster, model_node: str, groups: Sequence[Un
     rejected = set()
     for index, recreated_pod in pods.items():
         pod = scheduler.view.build_stored_pod(recreated_pod)
-        framework = scheduler.framework(pod.spec.scheduler_name)
+        framework = scheduler.find_framework(pod.spec.scheduler_name)
         cycle = scheduler.run_cycle(framework, pod) if framework is not None else None
         if cycle is None or cycle.error is not None or not cycle.considered[row] or not cycle.filter.passing[row]:
             rejected.add(index)

@@ -96,14 +96,7 @@ def _iter_summary_lines(report: WhatIf) -> Iterator[Paragraph]:
     else:
         tone = Tone.GOOD
     yield paragraph(Marked(verdict, tone), *sentences)
-    pending_before, pending_after = report.pending
-    fitting = report.waiting - pending_before
-    if fitting > 0 and not report.compared:  # the pods before are then those under the first scheduler, after the steps
-        gets = "gets" if fitting == 1 else "get"
-        of_pods = f"{fitting:,} of {count(report.waiting, 'pod')} pending now"
-        yield paragraph(f"{of_pods} {gets} a node even without the steps")
-    steps = " the steps" if report.steps and not report.compared else ""
-    yield paragraph(f"{count(pending_before, 'pod')} pending before{steps}, {pending_after:,} after")
+    yield from _iter_pending_count_lines(report)
     for text in report.describe_evictions_before():
         yield paragraph(Marked("Before the steps:", Tone.WARNING), f"{text}.")
     for text in report.describe_waits_between_steps():
@@ -157,6 +150,21 @@ def _build_old_message_cell(message: MessageChange) -> Stack:
 def _join_causes(changed: PodChange | PodsElsewhere) -> str:
     """Join the version changes that together cause a difference."""
     return TOGETHER.join(changed.because)
+
+
+def _iter_pending_count_lines(report: WhatIf) -> Iterator[Paragraph]:
+    """Yield how many pods are pending before and after the steps, or under the compared schedulers.
+
+    If pods that wait now get a node even without the steps, a line says so first.
+    """
+    pending_before, pending_after = report.pending
+    fitting = report.waiting - pending_before
+    if fitting > 0 and not report.compared:  # the pods before are then those under the first scheduler, after the steps
+        gets = "gets" if fitting == 1 else "get"
+        of_pods = f"{fitting:,} of {count(report.waiting, 'pod')} pending now"
+        yield paragraph(f"{of_pods} {gets} a node even without the steps")
+    steps = " the steps" if report.steps and not report.compared else ""
+    yield paragraph(f"{count(pending_before, 'pod')} pending before{steps}, {pending_after:,} after")
 
 
 def _build_replacement_section(replacement: Replacement | None, style: Style) -> Page:

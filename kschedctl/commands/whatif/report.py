@@ -252,12 +252,8 @@ class WhatIf(Report, frozen=True):
         counts = ", ".join(f"{numbers[kind]:,} {word}" for kind, word in CHANGES.items() if numbers[kind])
         doubt = f"{self._describe_waiting_pods()}{self._describe_further_differences()}{describe_doubt(self.unknown)}"
         if self.incomplete_steps:
-            outcomes = list(self._describe_pods_not_leaving())
-            if self.not_created:
-                outcomes.append(f"not created: {describe_not_created(self.not_created)}")
-            if counts:
-                outcomes.append(counts)
-            return (f"{self._name_incomplete_steps()} cannot be completed:", f"{'; '.join(outcomes)}{doubt}")
+            verdict = f"{self._name_incomplete_steps()} cannot be completed:"
+            return (verdict, f"{self._describe_incomplete_steps(counts)}{doubt}")
         stuck = "".join(f"; {text}" for text in describe_down_nodes(self.down_nodes))
         doubt = f"{stuck}{doubt}"
         if self.not_created:
@@ -312,6 +308,15 @@ class WhatIf(Report, frozen=True):
         """Name the drains that cannot be completed by their numbers, such as `Step 1`."""
         numbers = list(map(str, self.incomplete_steps))
         return f"{agreeing(len(numbers), 'Step', 'Steps')} {first_few(numbers)}"
+
+    def _describe_incomplete_steps(self, counts: str) -> str:
+        """Describe the pods that keep drains from being completed, the pods that are not created, and the `counts`."""
+        outcomes = list(self._describe_pods_not_leaving())
+        if self.not_created:
+            outcomes.append(f"not created: {describe_not_created(self.not_created)}")
+        if counts:
+            outcomes.append(counts)
+        return "; ".join(outcomes)
 
     def _describe_pods_not_leaving(self) -> tuple[str, ...]:
         """Describe the pods that keep drains from being completed. The first text begins with the nodes."""
@@ -379,14 +384,14 @@ class WhatIf(Report, frozen=True):
         return tuple(wait.describe() for wait in self.waits_between_steps)
 
     def describe_time_before_deletion(self) -> tuple[str, ...]:
-        """Return texts on the pods that wait or run late until failed nodes are deleted."""
+        """Return clauses on the pods that wait or run late until failed nodes are deleted."""
         return (
             *describe_waiting_pods(group for step in self.steps for group in step.waiting_until_deleted),
             *describe_late_pods(group for step in self.steps for group in step.late_pods),
         )
 
     def _describe_restarted_pods(self) -> tuple[str, ...]:
-        """Return a text that names the pods that are restarted on the same node, those of StatefulSets first.
+        """Return a clause, as a tuple, on the pods that restart on the same node, those of StatefulSets first.
 
         Return () if no pod is restarted.
         """

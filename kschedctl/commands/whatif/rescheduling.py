@@ -297,7 +297,7 @@ class _SchedulerProbe:
     def collect_plugin_answers(self, position: Position) -> Mapping[str, bytes]:
         """Map each plugin to its verdicts and scores for the pod, as bytes that can be compared.
 
-        The pod is off its node meanwhile. The result is empty if no profile serves the pod.
+        For this, the pod is taken off its node. The result is empty if no profile serves the pod.
         """
         framework = self._find_framework(position, set())
         if framework is None:

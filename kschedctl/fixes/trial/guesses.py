@@ -73,17 +73,17 @@ def find_image_platform(pod: Pod, *, selectors: bool = True) -> dict[str, str]:
     {'kubernetes.io/os': 'windows'}
     """
     platform: dict[str, str] = {}
-    for key, value in _iter_platform_hints(pod, selectors):
+    for key, value in _iter_platform_keys_and_values(pod, selectors):
         label = _LABELS_BY_NAME.get(key.rpartition("/")[2], "")
         if label and value in PLATFORMS[label]:
             platform.setdefault(label, value)
     return platform
 
 
-def _iter_platform_hints(pod: Pod, selectors: bool) -> Iterator[tuple[str, str]]:
-    """Yield keys and values in the pod's spec that may name its platform.
+def _iter_platform_keys_and_values(pod: Pod, selectors: bool) -> Iterator[tuple[str, str]]:
+    """Yield keys and values in the pod's spec that may name its operating system or architecture.
 
-    With `selectors`, those of nodeSelector are included.
+    These are the name of its operating system, its tolerations and, if `selectors` is true, its nodeSelector.
     """
     if pod.spec.os is not None:
         yield OS, pod.spec.os.name

@@ -37,6 +37,11 @@ class TrialNode:
     """The row of the node, None for no particular node."""
 
     @property
+    def stands_for_all_nodes(self) -> bool:
+        """True if the rejections hold for all nodes, because PreFilter rejected the pod."""
+        return self.row is None
+
+    @property
     def cycle(self) -> Cycle:
         """The trial's cycle, which must exist."""
         assert self.trial.cycle is not None
@@ -105,13 +110,14 @@ def collect_node_selection_keys(spec: PodSpec) -> set[str]:
     return {*spec.node_selector, *(requirement.key for term in terms for requirement in term.match_expressions)}
 
 
-def find_missing_host_with_data(trial: RemedyTrial, key: str, values: Iterable[str]) -> str:
+def find_missing_host_with_files(trial: RemedyTrial, key: str, values: Iterable[str]) -> str:
     """Return the first required host if no required host exists and the pod has hostPath volumes, otherwise "".
 
     `key` and `values` are a required label or field of nodes. Only the hostname label and the field metadata.name can
     name a host. A claim's local volume is not considered, as it pins the pod by itself.
     """
-    if key not in (HOSTNAME, NODE_NAME_FIELD) or trial.cycle is None:
+    names_hosts = key in (HOSTNAME, NODE_NAME_FIELD)
+    if not names_hosts or trial.cycle is None:  # without a cycle, nothing was scheduled
         return ""
     if not any(volume.host_path is not None for volume in trial.pod.spec.volumes):
         return ""

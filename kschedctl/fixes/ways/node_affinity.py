@@ -26,7 +26,7 @@ from kschedctl.fixes.trial.trial_node import (
     NodeRejection,
     PluginRemedies,
     TrialNode,
-    find_missing_host_with_data,
+    find_missing_host_with_files,
 )
 from kschedctl.fixes.trial.trials import RemedyTrial
 from kschedctl.fixes.ways.node_labels import (
@@ -38,7 +38,7 @@ from kschedctl.fixes.ways.node_labels import (
     build_role_label_removal_fix,
     describe_label_loss,
     find_similar_keys,
-    is_misspelt,
+    is_misspelled,
     iter_role_label_fixes,
     iter_runtime_class_fixes,
     iter_selector_fixes,
@@ -78,8 +78,8 @@ class LocatedRequirement(NamedTuple):
 def iter_node_affinity_fixes(trial_node: TrialNode, rejection: NodeRejection) -> Iterator[Fix]:
     """Yield fixes for a node that the pod's nodeSelector or required node affinity rejects.
 
-    If the node lacks labels of the nodeSelector, only these are fixed, and the required terms are left for later. If
-    PreFilter rejects all nodes because the terms name contradictory nodes, field requirements are dropped.
+    If the node lacks labels of the nodeSelector, all fixes are about these labels. Otherwise, fixes change the required
+    terms, label the node, or make the terms preferred. Nothing is yielded for terms that the fixes may not drop.
     """
     fact = rejection.fact
     if isinstance(fact, NodeAffinityUnmet):
@@ -89,7 +89,11 @@ def iter_node_affinity_fixes(trial_node: TrialNode, rejection: NodeRejection) ->
         if not fact.selector and _may_drop_terms(trial_node.trial):
             yield from _iter_affinity_term_fixes(trial_node, fact)
             yield _build_preferred_terms_fix(trial_node)
-    elif trial_node.row is None and find_required_terms(trial_node.trial.pod) and _may_drop_terms(trial_node.trial):
+    elif (
+        trial_node.stands_for_all_nodes
+        and find_required_terms(trial_node.trial.pod)
+        and _may_drop_terms(trial_node.trial)
+    ):
         yield from _iter_field_removal_fixes(trial_node)
         yield _build_preferred_terms_fix(trial_node)
 
@@ -99,7 +103,7 @@ def find_missing_required_host(trial: RemedyTrial) -> str:
     for term in find_required_terms(trial.pod):
         for requirement in (*term.match_fields, *term.match_expressions):
             if requirement.operator == "In" and requirement.values:
-                host = find_missing_host_with_data(trial, requirement.key, requirement.values)
+                host = find_missing_host_with_files(trial, requirement.key, requirement.values)
                 if host:
                     return host
     return ""
@@ -173,18 +177,18 @@ def _iter_label_mismatch_fixes(trial_node: TrialNode, located: LocatedRequiremen
 def _iter_allowed_value_fixes(
     trial_node: TrialNode, located: LocatedRequirement, unmet: Wanted, node_value: str
 ) -> Iterator[Fix]:
-    """Yield the fix that allows the node's value, instead of a misspelt value or in addition to the other values.
+    """Yield the fix that allows the node's value, instead of a misspelled value or in addition to the other values.
 
     Nothing is yielded if no values of this operator accept the node.
     """
-    misspelt_value = _find_misspelt_value(trial_node, unmet, node_value)
-    allowed = _compute_allowed_values(unmet, node_value, misspelt_value)
+    misspelled_value = _find_misspelled_value(trial_node, unmet, node_value)
+    allowed = _compute_allowed_values(unmet, node_value, misspelled_value)
     if not allowed:
         return
     corrected = located._replace(requirement=replace(located.requirement, values=allowed))
     edits = build_pod_edits(trial_node.trial.pod, _build_requirement_change(located, corrected.requirement))
     target = (located.term, unmet.key, unmet.operator, allowed)
-    if misspelt_value:
+    if misspelled_value:
         text = f"require {corrected.text} instead of {located.text}"
         yield Fix(FixKind.CORRECT_NODE_AFFINITY, target, text, by="author", edits=edits, cost=CORRECT)
         return
@@ -211,27 +215,27 @@ def _iter_allowed_value_fixes(
     )
 
 
-def _find_misspelt_value(trial_node: TrialNode, unmet: Wanted, node_value: str) -> str:
+def _find_misspelled_value(trial_node: TrialNode, unmet: Wanted, node_value: str) -> str:
     """Return the value of an In requirement that is probably a misspelling of the node's value, or an empty string."""
     if unmet.operator != "In":
         return ""
     nodes = trial_node.cycle.view.nodes
     known_values = nodes.names if unmet.field else nodes.label(unmet.key).values
-    return next((value for value in unmet.values if is_misspelt(unmet.key, value, node_value, known_values)), "")
+    return next((value for value in unmet.values if is_misspelled(unmet.key, value, node_value, known_values)), "")
 
 
-def _compute_allowed_values(unmet: Wanted, node_value: str, misspelt_value: str) -> tuple[str, ...]:
+def _compute_allowed_values(unmet: Wanted, node_value: str, misspelled_value: str) -> tuple[str, ...]:
     """Return the requirement's values, changed so that it accepts the node, or () if this is impossible.
 
-    The value of the node, `node_value`, is added or removed, or it replaces the misspelt value if there is one.
+    The value of the node, `node_value`, is added or removed, or it replaces the misspelled value if there is one.
     """
     values = unmet.values
     is_number = node_value.lstrip("-").isdigit()
     match unmet.operator:
         case "In" if unmet.field:
             allowed = [node_value]  # the API allows only one node name
-        case "In" if misspelt_value:
-            allowed = [node_value if value == misspelt_value else value for value in values]
+        case "In" if misspelled_value:
+            allowed = [node_value if value == misspelled_value else value for value in values]
         case "In":
             allowed = [*values, node_value]
         case "NotIn":

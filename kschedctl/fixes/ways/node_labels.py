@@ -16,7 +16,7 @@ from kschedctl.api.objects import Node, Pod, RuntimeClass, RuntimeClassSchedulin
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit, build_node_edits, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.guesses import PLATFORMS
-from kschedctl.fixes.trial.trial_node import TrialNode, find_missing_host_with_data
+from kschedctl.fixes.trial.trial_node import TrialNode, find_missing_host_with_files
 from kschedctl.fixes.trial.trials import find_runtime_class
 from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey
@@ -66,7 +66,7 @@ def iter_selector_fixes(trial_node: TrialNode, unmet: Wanted) -> Iterator[Fix]:
             edits=build_pod_edits(pod, change),
             cost=CORRECT,
         )
-    if find_missing_host_with_data(trial_node.trial, key, unmet.values):
+    if find_missing_host_with_files(trial_node.trial, key, unmet.values):
         return  # the pod's files were on that host
     if unmet.found is not None:
         yield _build_fix_adopting_node_value(trial_node, key, value, unmet.found)
@@ -90,13 +90,13 @@ def iter_selector_fixes(trial_node: TrialNode, unmet: Wanted) -> Iterator[Fix]:
 def _build_fix_adopting_node_value(trial_node: TrialNode, key: str, value: str, node_value: str) -> Fix:
     """Build the fix that changes the pod's nodeSelector for `key` from `value` to the value of the tried node.
 
-    The fix is a correction, which gives up nothing, if `value` is misspelt.
+    The fix is a correction, which gives up nothing, if `value` is misspelled.
     """
     text = f"set nodeSelector {key}={node_value} instead of {value}"
     change = _build_selector_change(lambda selector: {**selector, key: node_value})
     target = (key, node_value)
     edits = build_pod_edits(trial_node.trial.pod, change)
-    if is_misspelt(key, value, node_value, trial_node.cycle.view.nodes.label(key).values):
+    if is_misspelled(key, value, node_value, trial_node.cycle.view.nodes.label(key).values):
         return Fix(FixKind.CORRECT_SELECTOR, target, text, by="author", edits=edits, cost=CORRECT)
     weakens, price = describe_label_loss(key, value)
     return Fix(
@@ -182,10 +182,10 @@ def _strip_prefix(key: str) -> str:
     return key.rpartition("/")[2].lower()
 
 
-def is_misspelt(key: str, value: str, candidate: str, known_values: Collection[str]) -> bool:
+def is_misspelled(key: str, value: str, candidate: str, known_values: Collection[str]) -> bool:
     """Return whether the value is probably a misspelling of `candidate`, the value of a node's label.
 
-    `key` is the label's key. An operating system or architecture is misspelt only if it is a known synonym of the
+    `key` is the label's key. An operating system or architecture is misspelled only if it is a known synonym of the
     candidate.
     """
     platforms = PLATFORMS.get(STABLE_LABELS.get(key, key))
@@ -330,7 +330,7 @@ def find_runtime_class_selecting_label(pod: Pod, key: str, trial_node: TrialNode
 def iter_runtime_class_fixes(trial_node: TrialNode, unmet: Wanted) -> Iterator[Fix]:
     """Yield fixes for a label that the pod's RuntimeClass requires and the node lacks.
 
-    They correct the class's node selector if the label is misspelt, or give the pod another RuntimeClass. Nothing is
+    They correct the class's node selector if the label is misspelled, or give the pod another RuntimeClass. Nothing is
     yielded if the pod's RuntimeClass does not require the label.
     """
     pod = trial_node.trial.pod
@@ -340,9 +340,9 @@ def iter_runtime_class_fixes(trial_node: TrialNode, unmet: Wanted) -> Iterator[F
     if runtime_class is None:
         return
     for similar_key in find_similar_keys(key, trial_node):
-        # None removes the misspelt label
+        # None removes the misspelled label
         yield _build_runtime_class_selector_fix(pod, runtime_class, {key: None, similar_key: value})
-    if unmet.found and is_misspelt(key, value, unmet.found, trial_node.cycle.view.nodes.label(key).values):
+    if unmet.found and is_misspelled(key, value, unmet.found, trial_node.cycle.view.nodes.label(key).values):
         yield _build_runtime_class_selector_fix(pod, runtime_class, {key: unmet.found})
     for other in trial_node.cycle.view.cluster.runtime_classes:
         if other.metadata.name != runtime_class.metadata.name:

@@ -83,7 +83,7 @@ def iter_priority_class_fixes(trial_node: TrialNode) -> Iterator[Fix]:
     class_names = {priority_class.metadata.name for priority_class in cluster.priority_classes}
     agent_class_exists = AGENT_CLASS_NAME in class_names
     if is_agent and not helpful_classes and not agent_class_exists and own_priority < AGENT_CLASS_VALUE:
-        yield _build_agent_class_fix(pod, cluster)
+        yield _build_agent_priority_class_fix(pod, cluster)
 
 
 def _list_classes_allowing_preemption(pod: Pod, cluster: Cluster) -> list[PriorityClass]:
@@ -104,7 +104,7 @@ def _list_classes_allowing_preemption(pod: Pod, cluster: Cluster) -> list[Priori
     return sorted(classes, key=lambda priority_class: (priority_class.value, priority_class.metadata.name))
 
 
-def _build_agent_class_fix(pod: Pod, cluster: Cluster) -> Fix:
+def _build_agent_priority_class_fix(pod: Pod, cluster: Cluster) -> Fix:
     """Build the fix that creates a PriorityClass for node agents, such as DaemonSet pods, and gives it to the pod."""
     new_class = PriorityClass(ObjectMeta(AGENT_CLASS_NAME), AGENT_CLASS_VALUE)
     new_cluster = replace(cluster, priority_classes=(*cluster.priority_classes, new_class))

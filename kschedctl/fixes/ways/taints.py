@@ -250,7 +250,7 @@ class Likeness(Enum):
     """The ways in which a toleration resembles a taint that it does not tolerate."""
 
     TYPO = "typo"
-    """Its key or value is misspelt, or it has a different effect or operator."""
+    """Its key or value is misspelled, or it has a different effect or operator."""
     IN_KEY = "in key"
     """Its key holds the taint's value or effect, too."""
     OTHER_VALUE = "other value"
@@ -262,8 +262,8 @@ def _classify_toleration_mistake(
 ) -> Likeness | None:
     """Return how the toleration resembles the taint, or None if it does not.
 
-    A key that also holds the taint's value or effect is IN_KEY. A misspelt key, a misspelt value, or a swapped key and
-    value is a TYPO. With the right key, a value that may mean another known taint is OTHER_VALUE.
+    A key that also holds the taint's value or effect is IN_KEY. A misspelled key, a misspelled value, or a swapped key
+    and value is a TYPO. With the right key, a value that may mean another known taint is OTHER_VALUE.
 
     >>> platform = Taint("applications", "platform-amd64", "NoSchedule")
     >>> _classify_toleration_mistake(Toleration("applications/platform-amd64", "Exists"), platform, [platform]).name
@@ -286,7 +286,7 @@ def _classify_toleration_mistake(
         return Likeness.TYPO
 
     if toleration.key == taint.key:
-        # With several known values, another value may be meant, unless it is missing or misspelt
+        # With several known values, another value may be meant, unless it is missing or misspelled
         values = [other.value for other in known_taints if other.key == taint.key]
         is_only_value = set(values) <= {taint.value}
         is_value_alike = toleration.operator == "Exists" or toleration.value in ("", taint.value)

@@ -1,4 +1,4 @@
-"""Detection of misspelt names: names that differ by a typing slip, but not by digits, a short code or a common word.
+"""Detection of misspelled names: names that differ by a typing slip, but not by digits, a short code or a common word.
 
 >>> find_similar_name("fast-sdd", ["fast-ssd", "slow-hdd"]), find_similar_name("ssd_fast", ["fast-ssd"])
 ('fast-ssd', 'fast-ssd')
@@ -26,17 +26,17 @@ _SEPARATORS = re.compile("[-._/]")
 _MAX_SLIPS = 2
 """The maximum difference of names in length. Twice as many letters may occur in only one of two names."""
 _MIN_LENGTH = 3
-"""Shorter words do not count as misspelt."""
+"""Shorter words do not count as misspelled."""
 _SHORT_WORD = 4
-"""A common word of at most this many letters never counts as misspelt."""
+"""A common word of at most this many letters never counts as misspelled."""
 _LONG_WORD = 8
 """Words with this many letters may have two slips instead of one."""
 
 
 def find_similar_name(written: str, known_names: Iterable[str], min_length: int = _MIN_LENGTH) -> str:
-    """Return the known name that differs from a misspelt name by the fewest typing slips, or "" if none is similar.
+    """Return the known name that differs from a misspelled name by the fewest typing slips, or "" if none is similar.
 
-    A name is not similar to itself. Words of fewer than ``min_length`` letters do not count as misspelt.
+    A name is not similar to itself. Words of fewer than ``min_length`` letters do not count as misspelled.
     """
     letters = set(written.lower())
     slips_by_name: dict[str, int] = {}

@@ -82,12 +82,10 @@ class Variants:
     def can_coexist(self, subject: Subject, other: Subject) -> bool:
         """Return whether two objects can be in one cluster.
 
-        Objects read from a cluster can coexist with all others, and so can objects of one rendered file. Two manifests
-        in a common closed set always can.
-
-        Other manifests cannot coexist if they are alternatives of each other, such as two overlays of one application.
-        They cannot either if they have sets but none in common. If all common sets are guesses, the manifests must not
-        be in separate folders unless both name a namespace.
+        Objects read from a cluster can coexist with all others, and so can objects of one rendered file. If files are
+        grouped into sets that are applied together, two manifests need a common set. In a closed set, they always
+        coexist. If the common sets are only guessed, manifests of separate folders coexist only if both name a
+        namespace. Lastly, alternatives, such as two overlays of one application, cannot coexist.
         """
         place, other_place = self._places.get(subject), self._places.get(other)
         if place is None or other_place is None or place == other_place:
@@ -103,12 +101,18 @@ class Variants:
             # A place ends with the file and the number of its part, so the rest is the folder
             if is_guess and not names_both_namespaces and _are_separate_folders(place[:-2], other_place[:-2]):
                 return False
-        # The first step at which the places differ decides
+        return not self._are_alternatives(place, other_place)
+
+    def _are_alternatives(self, place: PlaceParts, other_place: PlaceParts) -> bool:
+        """Return whether two different places are in folders or files that are alternatives of each other.
+
+        The first step at which the places differ decides.
+        """
         depth = next(
             i for i, (step, other_step) in enumerate(zip(place, other_place, strict=False)) if step != other_step
         )
         alternatives = self._alternatives.get(place[:depth], {})
-        return other_place[depth] not in alternatives.get(place[depth], ())
+        return other_place[depth] in alternatives.get(place[depth], ())
 
     def find_coexisting_group(self, subjects: Sequence[Subject]) -> Sequence[Subject]:
         """Find a large group of objects that can all be in one cluster.

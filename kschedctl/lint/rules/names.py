@@ -33,7 +33,7 @@ _BUILTIN_NAMES = {
 _MAX_COMPARED = 500
 """With more names of one kind, no misspellings are searched for."""
 _WHY_PENDING = "The pods stay Pending until the object is created."
-_WHY_DENIED = "The API server denies the pods: the controller keeps retrying, and no pod starts."
+_WHY_DENIED = "The API server rejects the pods: the controller keeps retrying, and no pod starts."
 _CORRECT_NAME = "Correct the name"
 
 
@@ -55,7 +55,7 @@ class NameReference(NamedTuple):
         return self.namespace or self.subject.namespace or "default"
 
 
-def _find_misspelt_names(context: LintContext, references: Iterable[NameReference]) -> Iterator[Problem]:
+def _find_misspelled_names(context: LintContext, references: Iterable[NameReference]) -> Iterator[Problem]:
     """Yield a problem for each referenced name that does not exist but resembles an existing name.
 
     A name is left out if the manifests contain an object of the kind with this name, even in another namespace. Nothing
@@ -99,8 +99,8 @@ def _find_references_to_other_namespaces(
 _KNOWN_SCHEDULERS = ("default-scheduler", "volcano", "yunikorn", "kai-scheduler", "koord-scheduler", "run-ai-scheduler")
 
 
-def find_misspelt_storage_names(context: LintContext) -> Iterator[Problem]:
-    """Find names of claims, volumes and StorageClasses that look misspelt or exist only in another namespace.
+def find_misspelled_storage_names(context: LintContext) -> Iterator[Problem]:
+    """Find names of claims, volumes and StorageClasses that look misspelled or exist only in another namespace.
 
     With a cluster, ``vl-missing`` checks the names instead.
     """
@@ -111,8 +111,8 @@ def find_misspelt_storage_names(context: LintContext) -> Iterator[Problem]:
 VL_MISSPELT = Rule(
     "vl-misspelt",
     WARNING,
-    find_misspelt_storage_names,
-    summary="A claim, volume or StorageClass name that looks misspelt or exists only in another namespace",
+    find_misspelled_storage_names,
+    summary="A claim, volume or StorageClass name that looks misspelled or exists only in another namespace",
     why=_WHY_PENDING,
     fix=_CORRECT_NAME,
     source=doc.VOLUMES,
@@ -120,9 +120,9 @@ VL_MISSPELT = Rule(
 
 
 def _find_unresolved_names(context: LintContext, references: Sequence[NameReference]) -> Iterator[Problem]:
-    """Yield a problem for each name that looks misspelt or exists only in another namespace."""
+    """Yield a problem for each name that looks misspelled or exists only in another namespace."""
     namespaced_references = [reference for reference in references if reference.kind not in CLUSTER_SCOPED]
-    yield from _find_misspelt_names(context, references)
+    yield from _find_misspelled_names(context, references)
     yield from _find_references_to_other_namespaces(context, namespaced_references)
 
 
@@ -151,8 +151,8 @@ def _iter_storage_references(context: LintContext) -> Iterator[NameReference]:
             yield NameReference(subject, path, "PersistentVolumeClaim", claim_ref.name, namespace)
 
 
-def find_misspelt_device_names(context: LintContext) -> Iterator[Problem]:
-    """Find names of ResourceClaims, their templates and DeviceClasses that look misspelt or exist only elsewhere.
+def find_misspelled_device_names(context: LintContext) -> Iterator[Problem]:
+    """Find names of ResourceClaims, their templates and DeviceClasses that look misspelled or exist only elsewhere.
 
     With a cluster, ``dra-no-device`` checks the names instead.
     """
@@ -163,8 +163,8 @@ def find_misspelt_device_names(context: LintContext) -> Iterator[Problem]:
 DRA_MISSPELT = Rule(
     "dra-misspelt",
     WARNING,
-    find_misspelt_device_names,
-    summary="A ResourceClaim, ResourceClaimTemplate or DeviceClass name that looks misspelt",
+    find_misspelled_device_names,
+    summary="A ResourceClaim, ResourceClaimTemplate or DeviceClass name that looks misspelled",
     why=_WHY_PENDING,
     fix=_CORRECT_NAME,
     source=doc.DEVICES,
@@ -207,25 +207,25 @@ def _iter_device_class_references(
             yield NameReference(subject, path, "DeviceClass", alternative.device_class_name)
 
 
-def find_misspelt_runtime_classes(context: LintContext) -> Iterator[Problem]:
-    """Find RuntimeClass names in pod templates that look misspelt."""
-    yield from _find_misspelt_names(context, _iter_pod_field_references(context, "RuntimeClass", "runtimeClassName"))
+def find_misspelled_runtime_classes(context: LintContext) -> Iterator[Problem]:
+    """Find RuntimeClass names in pod templates that look misspelled."""
+    yield from _find_misspelled_names(context, _iter_pod_field_references(context, "RuntimeClass", "runtimeClassName"))
 
 
 RC_MISSPELT = Rule(
     "rc-misspelt",
     WARNING,
-    find_misspelt_runtime_classes,
-    summary="A RuntimeClass name that looks misspelt",
+    find_misspelled_runtime_classes,
+    summary="A RuntimeClass name that looks misspelled",
     why=_WHY_DENIED,
     fix=_CORRECT_NAME,
     source="https://kubernetes.io/docs/concepts/containers/runtime-class/",
 )
 
 
-def find_misspelt_service_accounts(context: LintContext) -> Iterator[Problem]:
-    """Find ServiceAccount names in pod templates that look misspelt."""
-    yield from _find_misspelt_names(
+def find_misspelled_service_accounts(context: LintContext) -> Iterator[Problem]:
+    """Find ServiceAccount names in pod templates that look misspelled."""
+    yield from _find_misspelled_names(
         context, _iter_pod_field_references(context, "ServiceAccount", "serviceAccountName")
     )
 
@@ -233,8 +233,8 @@ def find_misspelt_service_accounts(context: LintContext) -> Iterator[Problem]:
 SA_MISSPELT = Rule(
     "sa-misspelt",
     WARNING,
-    find_misspelt_service_accounts,
-    summary="A ServiceAccount name that looks misspelt",
+    find_misspelled_service_accounts,
+    summary="A ServiceAccount name that looks misspelled",
     why=_WHY_DENIED,
     fix=_CORRECT_NAME,
     source="plugin/pkg/admission/serviceaccount (v1.36)",
@@ -250,16 +250,16 @@ def _iter_pod_field_references(context: LintContext, kind: str, field: str) -> I
         yield NameReference(workload.subject, workload.get_path(field), kind, text_at(workload.written_spec, field))
 
 
-def find_misspelt_group_names(context: LintContext) -> Iterator[Problem]:
-    """Find names of PodGroups that look misspelt."""
-    yield from _find_misspelt_names(context, _iter_pod_group_references(context))
+def find_misspelled_group_names(context: LintContext) -> Iterator[Problem]:
+    """Find names of PodGroups that look misspelled."""
+    yield from _find_misspelled_names(context, _iter_pod_group_references(context))
 
 
 GG_MISSPELT = Rule(
     "gg-misspelt",
     WARNING,
-    find_misspelt_group_names,
-    summary="A PodGroup name that looks misspelt",
+    find_misspelled_group_names,
+    summary="A PodGroup name that looks misspelled",
     why="The pods stay gated until the PodGroup is created.",
     fix=_CORRECT_NAME,
     source=f"{doc.PLUGINS}: gangscheduling",
@@ -274,7 +274,7 @@ def _iter_pod_group_references(context: LintContext) -> Iterator[NameReference]:
         yield NameReference(workload.subject, workload.get_path("schedulingGroup", "podGroupName"), "PodGroup", name)
 
 
-def find_misspelt_schedulers(workload: Workload) -> Iterator[Problem]:
+def find_misspelled_schedulers(workload: Workload) -> Iterator[Problem]:
     """Report a workload whose schedulerName looks like a misspelling of a known scheduler's name."""
     name = workload.spec.scheduler_name
     similar_name = "" if name in _KNOWN_SCHEDULERS else find_similar_name(name, _KNOWN_SCHEDULERS)
@@ -286,15 +286,15 @@ def find_misspelt_schedulers(workload: Workload) -> Iterator[Problem]:
 SC_MISSPELT = Rule(
     "sc-misspelt",
     WARNING,
-    for_each_workload(find_misspelt_schedulers),
-    summary="A schedulerName that looks misspelt",
+    for_each_workload(find_misspelled_schedulers),
+    summary="A schedulerName that looks misspelled",
     why="No scheduler handles the pods: they stay Pending without a single event.",
     fix="Correct schedulerName, or remove it",
     source=doc.SCHEDULERS,
 )
 
 
-def find_misspelt_scale_targets(context: LintContext) -> Iterator[Problem]:
+def find_misspelled_scale_targets(context: LintContext) -> Iterator[Problem]:
     """Find autoscalers whose scaleTargetRef misspells a kind or the name of a workload.
 
     Only workloads without an autoscaler are suggested. A workload with the autoscaler's own name is suggested even if
@@ -331,8 +331,8 @@ def find_misspelt_scale_targets(context: LintContext) -> Iterator[Problem]:
 HPA_MISSPELT = Rule(
     "hpa-misspelt",
     WARNING,
-    find_misspelt_scale_targets,
-    summary="A HorizontalPodAutoscaler whose scaleTargetRef looks misspelt",
+    find_misspelled_scale_targets,
+    summary="A HorizontalPodAutoscaler whose scaleTargetRef looks misspelled",
     why="The HorizontalPodAutoscaler has no effect: the workload keeps its number of replicas.",
     fix="Correct scaleTargetRef",
     source="https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/",
@@ -357,7 +357,7 @@ class _NamespaceReference(NamedTuple):
 
 
 def find_uncreated_namespaces(context: LintContext) -> Iterator[Problem]:
-    """Find references to namespaces that no manifest creates, if the name looks misspelt or the namespace is needed.
+    """Find references to namespaces that no manifest creates, if the name looks misspelled or the namespace is needed.
 
     A required affinity term needs the namespace that it names. A workload needs its own namespace if its file creates
     another one. A needed namespace is only reported if the manifests create other namespaces and no cluster is given.

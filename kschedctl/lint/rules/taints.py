@@ -142,7 +142,7 @@ TT_SECONDS_ON_NOSCHEDULE = Rule(
     ERROR,
     for_each_workload(find_invalid_toleration_seconds),
     summary="tolerationSeconds without effect NoExecute",
-    why="The API server rejects the pods: only evictions can be delayed.",
+    why="The API server rejects the pods: tolerationSeconds delays an eviction, and only NoExecute taints evict pods.",
     fix="Remove tolerationSeconds, or set effect: NoExecute",
     source=f"{doc.TAINTS}; {doc.VALIDATION}",
 )
@@ -176,11 +176,11 @@ _TAINT_BY_NAME = {key.rpartition("/")[2]: key for key in _KUBERNETES_TAINTS}
 _KUBERNETES_DOMAIN = "kubernetes.io"
 
 
-def find_misspelt_tolerations(context: LintContext) -> Iterator[Problem]:
-    """Find tolerations whose key or value looks misspelt.
+def find_misspelled_tolerations(context: LintContext) -> Iterator[Problem]:
+    """Find tolerations whose key or value looks misspelled.
 
-    A key is compared with the taint keys of Kubernetes and of the manifests, and a value with the taints in the
-    manifests. With a cluster, the taints in the manifests are not read.
+    Keys are compared with the taint keys of Kubernetes. Without a cluster, the manifests may define the nodes as well,
+    so that keys and values are also compared with the taints in the manifests.
     """
     declared_taints = list(_iter_declared_taints(context)) if context.cluster is None else []
     known_keys = [*KNOWN_TAINTS, *(taint.key for taint in declared_taints)]
@@ -200,8 +200,8 @@ def find_misspelt_tolerations(context: LintContext) -> Iterator[Problem]:
 TT_MISSPELT = Rule(
     "tt-misspelt",
     WARNING,
-    find_misspelt_tolerations,
-    summary="A toleration for a taint that looks misspelt",
+    find_misspelled_tolerations,
+    summary="A toleration for a taint that looks misspelled",
     why="No node has the taint: the toleration has no effect, and the nodes for which it was meant reject the pods.",
     fix="Correct the key or the value",
     source=doc.TAINTS,
@@ -390,7 +390,7 @@ TT_DEAD_TOLERATION = Rule(
     NOTE,
     find_tolerations_without_taint,
     summary="A toleration that matches no taint",
-    why="The key, value or effect is misspelt, or the taint no longer exists.",
+    why="The key, value or effect is misspelled, or the taint no longer exists.",
     fix="Correct the toleration, or remove it",
     source=doc.TAINTS,
     needs_cluster=True,
@@ -429,8 +429,8 @@ def _describe_unusable_nodes(cordoned_count: int, tainted_count: int) -> str:
     count = cordoned_count + tainted_count
     if cordoned_count and tainted_count:
         return (
-            f"none of the {count:,} nodes that it selects is usable: {cordoned_count:,} cordoned, "
-            f"{tainted_count:,} tainted"
+            f"none of the {count:,} nodes that it selects is usable: {counted(cordoned_count, 'is', 'are')} cordoned, "
+            f"{counted(tainted_count, 'is', 'are')} tainted"
         )
     state = "cordoned" if cordoned_count else "tainted"
     if count == 1:

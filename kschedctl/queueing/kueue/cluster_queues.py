@@ -174,8 +174,8 @@ class CachedQueue:
             return Readiness(status=False, reason=first_reason, message=f"Can't admit new workloads: {messages}.")
         return Readiness(self.status == QueueStatus.ACTIVE, "Ready", "Can admit new workloads")
 
-    def update_status(self, inventory: ReferencedObjects, gates: FeatureGates) -> None:
-        """Look up the objects that the queue refers to, and update its topologies, its problems and its status.
+    def resolve_references(self, inventory: ReferencedObjects, gates: FeatureGates) -> None:
+        """Look up the objects that the queue refers to, and set its topologies, its problems and its status.
 
         The queue is active if it has no problems, and otherwise pending. Upstream: inactiveReason.
         """
@@ -189,7 +189,7 @@ class CachedQueue:
         self.problems = [("Stopped", "is stopped")] if self.settings.is_stopped else []
         if missing := [name for name in flavors if name not in inventory.flavors]:
             self.problems.append(("FlavorNotFound", f"references missing ResourceFlavor(s): {','.join(missing)}"))
-        self._resolve_admission_checks(inventory)
+        self.problems += self._resolve_admission_checks(inventory)
         # With MultiKueue, the worker clusters have the topologies
         if Gate.TOPOLOGY_AWARE_SCHEDULING in gates and not self.uses_multikueue:
             for flavor, topology in sorted(self.topology_by_flavor.items()):
@@ -198,8 +198,8 @@ class CachedQueue:
                     self.problems.append(("TopologyNotFound", message))
         self.status = QueueStatus.PENDING if self.problems else QueueStatus.ACTIVE
 
-    def _resolve_admission_checks(self, inventory: ReferencedObjects) -> None:
-        """Look up the queue's admission checks, and record their misconfigurations as problems.
+    def _resolve_admission_checks(self, inventory: ReferencedObjects) -> list[tuple[str, str]]:
+        """Look up the queue's admission checks, and return the reason and message of each misconfiguration.
 
         Sets `uses_multikueue`, and `provisioning_flavors` to the flavors whose checks are ProvisioningRequests.
         """
@@ -211,16 +211,12 @@ class CachedQueue:
         self.uses_multikueue = bool(multikueue)
         self.provisioning_flavors = frozenset(flavor for name in provisioning for flavor in checks[name])
 
+        problems = []
         if missing := [name for name in sorted(checks) if name not in inventory.checks]:
-            self.problems.append(
-                ("AdmissionCheckNotFound", f"references missing AdmissionCheck(s): {','.join(missing)}")
-            )
+            problems.append(("AdmissionCheckNotFound", f"references missing AdmissionCheck(s): {','.join(missing)}"))
         if inactive := [name for name in existing if not _is_check_active(inventory.checks[name])]:
-            self.problems.append(
-                ("AdmissionCheckInactive", f"references inactive AdmissionCheck(s): {','.join(inactive)}")
-            )
-
-        self.problems += self._iter_multikueue_problems(multikueue, provisioning)
+            problems.append(("AdmissionCheckInactive", f"references inactive AdmissionCheck(s): {','.join(inactive)}"))
+        return [*problems, *self._iter_multikueue_problems(multikueue, provisioning)]
 
     def _iter_multikueue_problems(
         self, multikueue: Sequence[str], provisioning: Sequence[str]
@@ -433,20 +429,10 @@ class QueueCache:
     def build_snapshot(self, topologies: Mapping[str, TopologySnapshot]) -> CycleSnapshot:
         """Copy the active ClusterQueues and their cohorts. ``topologies`` maps a flavor to its topology.
 
-        Cohorts whose chain of parents has a cycle are not copied. Their queues, like queues that are not active, are
-        only listed as inactive.
+        Queues that are not active are only listed as inactive. So are queues below cohorts whose chain of parents has a
+        cycle.
         """
-        # The cohorts are copied first and then linked to their parents
-        cohorts = {
-            name: _copy_quota(CohortNode(name, cohort.quotas, cohort.weight), cohort)
-            for name, cohort in self.cohorts.items()
-            if name not in self.cohorts_with_cyclic_parents
-        }
-        for name, cohort in self.cohorts.items():
-            if name in cohorts and cohort.parent is not None:
-                cohorts[name].parent = cohorts[cohort.parent.name]
-                cohorts[cohort.parent.name].cohorts.append(cohorts[name])
-
+        cohorts = self._copy_cohorts()
         queues = {}
         inactive = set()
         for name, queue in self.queues.items():
@@ -464,6 +450,23 @@ class QueueCache:
             }
             queues[name] = QueueSnapshot(queue, node, queue_topologies)
         return CycleSnapshot(queues, frozenset(inactive), self.inventory.flavors, self.gates)
+
+    def _copy_cohorts(self) -> dict[str, CohortNode]:
+        """Return copies of the cohorts by name, linked to their parents but not to ClusterQueues.
+
+        Cohorts whose chain of parents has a cycle are left out.
+        """
+        copies = {
+            name: _copy_quota(CohortNode(name, cohort.quotas, cohort.weight), cohort)
+            for name, cohort in self.cohorts.items()
+            if name not in self.cohorts_with_cyclic_parents
+        }
+        for name, copy in copies.items():
+            parent = self.cohorts[name].parent
+            if parent is not None:
+                copy.parent = copies[parent.name]
+                copies[parent.name].cohorts.append(copy)
+        return copies
 
 
 NodeT = TypeVar("NodeT", bound=QuotaNode)
@@ -499,7 +502,7 @@ def build_empty_queue_cache(
         if cohort_name in cache.cohorts_with_cyclic_parents:
             cache.problems.append(f"ClusterQueue {cached.name}: cohort has a cycle")
         else:
-            cached.update_status(inventory, gates)
+            cached.resolve_references(inventory, gates)
 
     # The quota of the trees, which starts at their roots
     for name, node in cache.cohorts.items():
@@ -511,9 +514,9 @@ def build_empty_queue_cache(
 def _add_cohorts(cache: QueueCache, cohorts: Iterable[Cohort], queue_cohort_names: Iterable[str]) -> None:
     """Add the cohorts to the cache and link them to their parents. Cohorts that exist only as names get no quota.
 
-    ``queue_cohort_names`` are the names that ClusterQueues give, "" for a queue without a cohort. Cohorts whose parents
-    form a cycle are stored in ``cohorts_with_cyclic_parents``. A cohort is a problem if it completes a cycle when it is
-    added.
+    ``queue_cohort_names`` has the name of each ClusterQueue's cohort, or "" for a ClusterQueue without one. Cohorts
+    whose parents form a cycle are stored in ``cohorts_with_cyclic_parents``. The cohort that completes a cycle when it
+    is added is also reported in the cache's ``problems``.
     """
     parents: dict[str, str] = {}
     for cohort in cohorts:

@@ -5,7 +5,7 @@ Upstream: pkg/scheduler/flavorassigner/flavorassigner.go, flavor_assigner_attemp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
@@ -40,7 +40,7 @@ from kschedctl.queueing.kueue.assignment import (
 from kschedctl.queueing.kueue.cluster_queues import NEVER, CycleSnapshot, QueueSnapshot, ResourceGroup
 from kschedctl.queueing.kueue.feature_gates import FeatureGates, Gate
 from kschedctl.queueing.kueue.pod_requests import compute_requests
-from kschedctl.queueing.kueue.quota_tree import compute_covering_height
+from kschedctl.queueing.kueue.quota_tree import compute_height_of_covering_subtree
 from kschedctl.queueing.kueue.topology.snapshot import (
     AssumedUsage,
     PodSetPlacementRequest,
@@ -199,42 +199,49 @@ class FlavorAssigner:
 
         Return whether every pod set that requests resources got flavors and there was no error.
         """
-        requests = sum_requests(member.assignment.requests for member in group)
-        choices: dict[str, FlavorChoice] = {}
-        for member in group:
-            choices |= member.assignment.flavors
-
-        # Find the flavors of a resource group for its first resource, unless they were kept from before
-        reasons: list[str] = []
-        error = ""
-        attempts: dict[str, FlavorAttempt] = {}
-        for resource, amount in requests.items():
-            has_flavor = resource in choices
-            is_covered = self.queue.settings.find_resource_group(resource) is not None
-            needs_no_flavor = not is_covered and (amount == 0 or self.ignores_undeclared)
-            if has_flavor or needs_no_flavor:
-                continue
-            indexes = [member.index for member in group]
-            search = self._find_best_flavor(indexes, requests, resource, assignment.quota)
-            self._merge_flavor_attempts(attempts, search.attempts, resource)
-            if search.error or not search.choices:
-                # One resource without a flavor makes the whole group of pod sets fail
-                choices, reasons, error = {}, list(search.reasons), search.error
-                break
-            choices |= search.choices
-            reasons += search.reasons
+        search = self._find_flavors_of_group(group, assignment.quota)
 
         # Each pod set gets the flavors of its resources, but the reasons and attempts of the whole group
         is_complete = True
         for member in group:
             pod_set = member.assignment
-            pod_set.flavors = self._select_flavor_choices(member, choices)
-            pod_set.reasons, pod_set.error = list(reasons), error
-            pod_set.attempts = [attempts[flavor] for flavor in sorted(attempts)]
+            pod_set.flavors = self._select_flavor_choices(member, search.choices)
+            pod_set.reasons, pod_set.error = list(search.reasons), search.error
+            pod_set.attempts = list(search.attempts)
             assignment.add_pod_set(pod_set, pod_set.requests)
-            if error or (pod_set.requests and not pod_set.flavors):
+            if search.error or (pod_set.requests and not pod_set.flavors):
                 is_complete = False
         return is_complete
+
+    def _find_flavors_of_group(self, group: Sequence[_GroupPodSet], assumed: Usage) -> _FlavorSearch:
+        """Find flavors for all resources that a group of pod sets requests, and return them with all attempts.
+
+        If a resource has no suitable flavor, the whole group gets no flavors, and the search ends. ``assumed`` is the
+        quota that the assignment already takes.
+        """
+        indexes = [member.index for member in group]
+        requests = sum_requests(member.assignment.requests for member in group)
+        choices: dict[str, FlavorChoice] = {}
+        for member in group:
+            choices |= member.assignment.flavors  # kept from the former admission
+
+        reasons: list[str] = []
+        attempts: dict[str, FlavorAttempt] = {}
+        error = ""
+        for resource, amount in requests.items():
+            has_flavor = resource in choices  # kept, or found together with another resource of its resource group
+            is_covered = self.queue.settings.find_resource_group(resource) is not None
+            needs_no_flavor = not is_covered and (amount == 0 or self.ignores_undeclared)
+            if has_flavor or needs_no_flavor:
+                continue
+            search = self._find_best_flavor(indexes, requests, resource, assumed)
+            self._merge_flavor_attempts(attempts, search.attempts, resource)
+            if search.error or not search.choices:
+                choices, reasons, error = {}, search.reasons, search.error
+                break
+            choices |= search.choices
+            reasons += search.reasons
+        return _FlavorSearch(choices, reasons, [attempts[flavor] for flavor in sorted(attempts)], error)
 
     def _select_flavor_choices(
         self, member: _GroupPodSet, choices: Mapping[str, FlavorChoice]
@@ -454,7 +461,7 @@ class FlavorAssigner:
             return _QuotaFit(PreemptionMode.NO_FIT, 0, reason, NoFitReason.EXCEEDS_MAX_QUOTA)
 
         # No more than is free now
-        borrowing, may_reclaim = compute_covering_height(self.queue.node, key, total)
+        borrowing, may_reclaim = compute_height_of_covering_subtree(self.queue.node, key, total)
         available = self.queue.compute_available_quota(key)
         if total <= available:
             return _QuotaFit(PreemptionMode.FIT, borrowing)
@@ -462,6 +469,7 @@ class FlavorAssigner:
         # More than is free now, which preemption may change
         missing = format_quota(resource, subtract_amounts(total, available))
         reason = f"insufficient unused quota for {resource} in flavor {key.flavor}, {missing} more needed"
+        # Preemption can only help if the queue may reclaim quota, its own or a cohort's, or may preempt while borrowing
         if self.queue.node.get_quota(key).nominal >= total or may_reclaim or self._may_preempt_while_borrowing():
             mode, borrowing = self.simulate_preemption(self.queue, self.info, key, total)
             return _QuotaFit(mode, borrowing, reason)
@@ -484,8 +492,7 @@ class FlavorAssigner:
     ) -> None:
         """Merge the attempts for another resource into ``attempts``, which maps each flavor to an attempt.
 
-        A flavor's attempt gets the worst mode of all resources. Flavors of the same resource group that were not tried
-        for the resource get the mode NO_FIT. Upstream: mergeFlavorAttemptsForResource.
+        A flavor's attempt gets the worst mode of all resources. Upstream: mergeFlavorAttemptsForResource.
         """
         for attempt in resource_attempts:
             previous = attempts.get(attempt.flavor)
@@ -503,13 +510,22 @@ class FlavorAssigner:
                 no_fit_reason=find_most_severe_reason((previous.no_fit_reason, attempt.no_fit_reason)),
             )
 
-        # Flavors that were tried for other resources, but not for this one, do not provide it
+        if resource_attempts:
+            tried_flavors = {attempt.flavor for attempt in resource_attempts}
+            self._reject_flavors_not_tried(attempts, tried_flavors, resource)
+
+    def _reject_flavors_not_tried(
+        self, attempts: dict[str, FlavorAttempt], tried_flavors: Container[str], resource: str
+    ) -> None:
+        """Set the mode NO_FIT of flavors that were tried for other resources, but not for this one.
+
+        They are flavors of the resource's group, and do not provide the resource.
+        """
         group = self.queue.settings.find_resource_group(resource)
-        if not resource_attempts or group is None:
+        if group is None:
             return
-        tried = {attempt.flavor for attempt in resource_attempts}
         for flavor, attempt in attempts.items():
-            if flavor in group.flavors and flavor not in tried:
+            if flavor in group.flavors and flavor not in tried_flavors:
                 attempt.mode = AssignmentMode.NO_FIT
                 message = f"flavor {flavor} does not provide resource {resource}"
                 attempt.reasons = sorted({*attempt.reasons, message})
@@ -529,10 +545,10 @@ class FlavorAssigner:
             if pod_set.mode == AssignmentMode.NO_FIT:
                 if not pod_set.attempts:
                     reasons.append(NoFitReason.NO_MATCHING_FLAVOR)
-                reasons += self._find_mildest_reasons(pod_set.attempts)
+                reasons += self._find_mildest_no_fit_reasons(pod_set.attempts)
         assignment.no_fit_reason = find_most_severe_reason(reasons)
 
-    def _find_mildest_reasons(self, attempts: Sequence[FlavorAttempt]) -> list[NoFitReason]:
+    def _find_mildest_no_fit_reasons(self, attempts: Sequence[FlavorAttempt]) -> list[NoFitReason]:
         """Return the mildest reason why a flavor did not fit, for each resource group with such a flavor.
 
         A flavor outside all groups counts as a group.
@@ -552,9 +568,9 @@ class FlavorAssigner:
     def _place_in_topology(self, assignment: Assignment) -> None:
         """Place the pod sets with a topology request, and record their placements in the assignment.
 
-        An assignment with the mode NO_FIT is not changed. If the pods fit now, the mode stays FIT. If they would only
-        fit into an empty topology, the mode becomes PREEMPT. If they would not fit there either, the mode becomes
-        NO_FIT. An assignment with the mode PREEMPT is only tried in an empty topology.
+        If the pods fit now, the mode stays FIT. If they would only fit into an empty topology, the mode becomes
+        PREEMPT, and otherwise NO_FIT. An assignment with the mode PREEMPT is only tried in an empty topology. One with
+        the mode NO_FIT is not tried.
         """
         requests = self.collect_placement_requests(assignment)
 
@@ -567,10 +583,11 @@ class FlavorAssigner:
             pod_set = assignment.get_pod_set(failed)
             pod_set.reasons.append(results[failed].failure)
             assignment.set_mode(AssignmentMode.PREEMPT, [pod_set])
-        elif assignment.mode != AssignmentMode.PREEMPT:
-            return
+        if assignment.mode == AssignmentMode.PREEMPT:
+            self._check_placement_in_empty_topology(assignment, requests)
 
-        # Preemption only helps if the pods fit into an empty topology
+    def _check_placement_in_empty_topology(self, assignment: Assignment, requests: PlacementRequests) -> None:
+        """Set the mode PREEMPT if the pods fit into an empty topology, where preemption helps, and otherwise NO_FIT."""
         results = find_placements(self.queue, requests, self.gates, assume_empty=True)
         failed = find_failed_pod_set(results)
         if failed is None:

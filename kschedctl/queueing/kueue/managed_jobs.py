@@ -76,10 +76,10 @@ class ManagedJobs:
         # Kueue manages the Jobs of a CronJob
         kind = "Job" if isinstance(job, CronJob) else owner.kind
 
-        # The label of the job itself or of its pod template
         queue = find_queue_label(job)
         if queue is not None and self._has_integration(kind):
             return queue
+        # Jobs that Kueue does not suspend as a whole are queued pod by pod, so the label of their pods counts
         if not _is_suspended_as_whole(kind) and self._has_integration("Pod"):
             template = getattr(job.spec, "template", None)  # type: ignore[attr-defined]
             if template is not None and QUEUE_LABEL in template.metadata.labels:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
@@ -157,14 +157,13 @@ def predict_outlook(replay: KueueReplay) -> Outlook:
         if tries * len(replay.cache.queues) >= _MOST_WORK:
             break
         result = replay.run_cycle()
-        if result is None:
-            is_finished = True
-            break
-        _record_cycle_outcome(replay, result, cycle, outlooks, order)
-        tries += len(result.order)
-        replay.settle()
-        if history.record_state():
-            is_finished = True
+        if result is not None:
+            _record_cycle_outcome(replay, result, cycle, outlooks, order)
+            tries += len(result.order)
+            replay.settle()
+        # Nothing is left to try, or everything would repeat from here
+        is_finished = result is None or history.record_state()
+        if is_finished:
             break
     if not is_finished:
         _mark_undecided_workloads(replay, outlooks)
@@ -352,12 +351,10 @@ def _drop_malformed_objects(cluster: Cluster) -> tuple[Cluster, list[str]]:
     """Return the cluster without malformed ClusterQueues, Cohorts and Workloads, and a message about each."""
     problems: list[str] = []
     readable = {
-        "cluster_queues": tuple(
-            _iter_readable_objects("ClusterQueue", cluster.cluster_queues, read_queue_settings, problems)
-        ),
-        "cohorts": tuple(_iter_readable_objects("Cohort", cluster.cohorts, _raise_if_cohort_unreadable, problems)),
-        "kueue_workloads": tuple(
-            _iter_readable_objects("Workload", cluster.kueue_workloads, _raise_if_workload_unreadable, problems)
+        "cluster_queues": _select_readable("ClusterQueue", cluster.cluster_queues, read_queue_settings, problems),
+        "cohorts": _select_readable("Cohort", cluster.cohorts, _raise_if_cohort_unreadable, problems),
+        "kueue_workloads": _select_readable(
+            "Workload", cluster.kueue_workloads, _raise_if_workload_unreadable, problems
         ),
     }
     if not problems:
@@ -365,17 +362,19 @@ def _drop_malformed_objects(cluster: Cluster) -> tuple[Cluster, list[str]]:
     return replace(cluster, **readable), problems
 
 
-def _iter_readable_objects(
+def _select_readable(
     kind: str, objects: Iterable[_Stored], read: Callable[[_Stored], Any], problems: list[str]
-) -> Iterator[_Stored]:
-    """Yield the objects that ``read`` accepts. Append a message to ``problems`` for each object that it rejects."""
+) -> tuple[_Stored, ...]:
+    """Return the objects that ``read`` accepts. Append a message to ``problems`` for each object that it rejects."""
+    readable = []
     for stored in objects:
         try:
             read(stored)
         except InputError as error:
             problems.append(f"{kind} {_format_object_name(stored.metadata)} was left out: {error}")
         else:
-            yield stored
+            readable.append(stored)
+    return tuple(readable)
 
 
 def _format_object_name(metadata: ObjectMeta) -> str:

@@ -139,7 +139,7 @@ class QuotaNode:
             limits = node.quotas.get(key)
             lends_all = limits is None or limits.lending_limit is None
 
-            # Most nodes have no local quota, for which the call would take too long
+            # Most nodes lend all of their quota and have no local quota. A call for each of them would take too long
             local_available = 0 if lends_all and used >= 0 else node.compute_locally_available_quota(key)
             node.usage[key] = add_amounts(used, amount)
             if amount <= local_available:
@@ -254,12 +254,11 @@ class CohortNode(QuotaNode):
                 self.usage[key] = add_amounts(self.usage.get(key, 0), carried)
 
 
-def compute_covering_height(node: QuotaNode, key: FlavorResource, amount: int) -> tuple[int, bool]:
+def compute_height_of_covering_subtree(node: QuotaNode, key: FlavorResource, amount: int) -> tuple[int, bool]:
     """Return the height of the lowest enclosing subtree whose quota covers the amount, and whether it has a parent.
 
-    The height is 0 if the node itself needs to borrow nothing. If no subtree covers the amount, return the root's
-    height and False. Upstream: FindHeightOfLowestSubtreeThatFits of
-    pkg/scheduler/preemption/classical/hierarchical_preemption.go.
+    The height is 0 if the node itself need not borrow. If no subtree covers the amount, return the root's height and
+    False. Upstream: FindHeightOfLowestSubtreeThatFits of pkg/scheduler/preemption/classical/hierarchical_preemption.go.
     """
     if node.parent is None or not node.would_borrow(key, amount):
         return 0, node.parent is not None
@@ -313,7 +312,7 @@ LOWEST_SHARE = DominantShare(ratio=-1.0)
 """A share below every other."""
 
 
-def compute_share(node: QuotaNode) -> DominantShare:
+def compute_dominant_share(node: QuotaNode) -> DominantShare:
     """Compute the dominant share of a node: the highest ratio of borrowed amount to capacity among its resources.
 
     Ratios are in thousandths. The capacity is what the parent could use in all flavors. The share is 0 if the node has

@@ -21,7 +21,7 @@ from kschedctl.queueing.kueue.fair_preemption import DEFAULT_STRATEGIES, FINAL_S
 from kschedctl.queueing.kueue.feature_gates import FeatureGates, Gate, build_feature_gates
 from kschedctl.queueing.kueue.pod_requests import add_admission_defaults, compute_requests, read_resource_settings
 from kschedctl.queueing.kueue.queues import Events, KueueEvent, Queues, ReplaySettings, WorkloadStore
-from kschedctl.queueing.kueue.quota_tree import QuotaNode, compute_share
+from kschedctl.queueing.kueue.quota_tree import QuotaNode, compute_dominant_share
 from kschedctl.queueing.kueue.scheduler import AdmissionScheduler, CycleResult
 from kschedctl.queueing.kueue.topology.snapshot import TopologySnapshot
 from kschedctl.queueing.kueue.topology.tree import Counts, PodsOutside, TopologyTree, build_topology_tree
@@ -326,8 +326,8 @@ class _Topologies:
                 topology = topologies[flavor.spec.topology_name]
                 self._trees[name] = build_topology_tree(flavor, topology, cluster.nodes, (*sorted(requested), "pods"))
         if self._trees:
-            outside = PodsOutside(cluster.pods)
-            self._free = {name: outside.compute_free_capacity(tree) for name, tree in self._trees.items()}
+            pods_outside = PodsOutside(cluster.pods)
+            self._free = {name: pods_outside.compute_free_capacity(tree) for name, tree in self._trees.items()}
 
     def build_snapshots(self, cache: QueueCache) -> dict[str, TopologySnapshot]:
         """Build a snapshot of each flavor's topology, with the usage of the Workloads that hold quota."""
@@ -504,5 +504,5 @@ def _render_usage(queue: CachedQueue, key: FlavorResource) -> dict[str, str]:
 
 def render_share(node: QuotaNode) -> str:
     """Return a node's weighted share with six significant digits, or ``+Inf``."""
-    share = compute_share(node).weighted
+    share = compute_dominant_share(node).weighted
     return "+Inf" if share == float("inf") else f"{share:.6g}"

@@ -430,13 +430,13 @@ class WorkloadController:
             return
 
         local_policy = local_queue.spec.stop_policy if local_queue is not None else None
-        policy = cluster_queue.spec.stop_policy if cluster_queue is not None else None
+        cluster_policy = cluster_queue.spec.stop_policy if cluster_queue is not None else None
         if workload.is_admitted:
             if workload.is_evicted:
                 return
             if local_policy == _HOLD_AND_DRAIN:
                 self._evict_workload(workload, _LOCAL_QUEUE_STOPPED, "The LocalQueue is stopped")
-            elif policy == _HOLD_AND_DRAIN:
+            elif cluster_policy == _HOLD_AND_DRAIN:
                 self._evict_workload(workload, _CLUSTER_QUEUE_STOPPED, "The ClusterQueue is stopped")
             return
 
@@ -447,7 +447,7 @@ class WorkloadController:
             self._release_reservation(workload, _SUSPENDED, f"LocalQueue {queue_name} is stopped")
         elif cluster_queue is None:
             self._release_reservation(workload, _MISCONFIGURED, f"ClusterQueue {name} is terminating or missing")
-        elif is_stopped(policy):
+        elif is_stopped(cluster_policy):
             self._release_reservation(workload, _SUSPENDED, f"ClusterQueue {name} is stopped")
 
     def _release_reservation(self, workload: WorkloadState, reason: str, message: str) -> None:

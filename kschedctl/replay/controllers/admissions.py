@@ -84,12 +84,13 @@ class Admissions:
         """StatefulSet -> how many claims were created for the first pod of which a claim is denied."""
         self._workloads_with_fixes = 0
 
-    def admit_all(self, workloads: Sequence[Struct], changes: Sequence[WorkloadChange]) -> list[NotCreated]:
-        """Admit the new pods of several workloads in order, and drop denied pods from ``changes``.
+    def admit_pods_of_workloads(
+        self, workloads: Sequence[Struct], changes: Sequence[WorkloadChange]
+    ) -> list[NotCreated]:
+        """Admit the new pods of several workloads in order, and report the workloads that are denied pods.
 
-        ``changes`` has one change for each workload. The pods that a change removes are first released from quotas.
-        Return a report with fixes for each workload with denied pods, or [] if no pod is denied. Bare pods that differ
-        only in name share their fixes.
+        ``changes`` has one change for each workload. The pods that it removes are released from quotas first, and
+        denied pods are dropped from it. The reports have fixes, which are shared by bare pods that differ only in name.
         """
         # Usually all pods are admitted. Equal bare pods are then admitted at once, which is faster than one by one. If
         # any pod is denied, `_admit_all_groups` undoes all of this and returns False.
@@ -112,7 +113,7 @@ class Admissions:
                 continue
             first = denied_indexes[0]
             workload, example = workloads[first], first_pods[first]
-            if example is None:
+            if example is None:  # the workload itself is denied, and has no pod to try fixes with
                 continue
             denied_changes = [changes[index] for index in denied_indexes]
             fixes = self._find_creation_fixes(get_identity(workload), workload, denied_changes, example)
@@ -161,7 +162,7 @@ class Admissions:
 
         Return a report if some pods are denied, otherwise None.
         """
-        return next(iter(self.admit_all([workload], [change])), None)
+        return next(iter(self.admit_pods_of_workloads([workload], [change])), None)
 
     def admit_more_pods(self, owner: Owner, change: WorkloadChange) -> NotCreated | None:
         """Admit more pods of a workload that is known only by its pods, and drop denied pods from ``change``.
@@ -178,7 +179,8 @@ class Admissions:
         """Admit a workload and the new pods of its change, and report denied pods. Return None if all are admitted.
 
         The pods that the change removes are first released from quotas. Denied pods are removed from `change.new` and
-        counted in `change.denied`. If the workload itself is denied, all its new pods are. The report has no fixes yet.
+        counted in `change.denied`. If the workload itself is denied, so are all its new pods. The report has no fixes
+        yet.
         """
         self.release(change.removed)
         desired_count = change.desired  # before denied pods are dropped from the change
@@ -436,9 +438,9 @@ class Admissions:
     def _admit_identical_pods(self, create_request: CreateRequest, max_count: int) -> Admitted:
         """Admit up to ``max_count`` pods like the request's, and charge them to their quotas.
 
-        Claims are not considered. If fewer pods are admitted, the result has the denials of the next pod. LimitRanges
-        apply in random order. The first pod is denied only if every order would deny it. If only some orders would, the
-        pods are admitted, and a note is added.
+        Claims are not considered. If not all pods are admitted, the result has the denials of the next pod. LimitRanges
+        apply in random order, and a pod counts as denied only if every order denies it. If only some orders do, a note
+        says so.
         """
         outcomes = self._find_admission_outcomes(create_request)
         allowed = next((admission for admission in outcomes if admission.allowed), None)
@@ -515,8 +517,8 @@ class Admissions:
     def admit_workload(self, owner: Owner, change: WorkloadChange) -> Sequence[str]:
         """Admit a new workload and, for a Deployment, its ReplicaSet. Return the denial messages.
 
-        Admitted objects are charged to their quotas. Return () if all are admitted. Also return () for a bare pod, and
-        for a workload that exists already or has pods.
+        Admitted objects are charged to their quotas. Return () if all are admitted, for a bare pod, and for a workload
+        that exists already or has pods.
         """
         if owner.kind == "Pod" or change.kept or change.removed or self._has_workload(owner):
             return ()
@@ -525,10 +527,11 @@ class Admissions:
         if owner.kind == "Deployment":
             names_by_kind["ReplicaSet"] = f"{owner.name}-*"
         for kind, name in names_by_kind.items():
+            # Quotas only count these objects, so the spec may be empty
             version = KINDS[kind].versions[0] if kind in KINDS else CRON_JOB_VERSION
             manifest: JsonObject = {"apiVersion": version, "spec": {}}
             request = self._quotas.build_request(kind, manifest, owner.namespace, name)
-            messages = list(dict.fromkeys(self._iter_quota_denials(request, skipped)))
+            messages = self._find_quota_denials(request, skipped)
             if messages:
                 return messages
             self._quotas.charge(request, 1)
@@ -544,22 +547,24 @@ class Admissions:
             unknown_plugins.discard(NAMESPACE_LIFECYCLE)
         return unknown_plugins
 
-    def _iter_quota_denials(self, request: AdmissionRequest, skipped: Collection[str]) -> Iterator[str]:
-        """Yield the denials of a request by quotas or by its namespace, one for each quota that may be checked first.
+    def _find_quota_denials(self, request: AdmissionRequest, skipped: Collection[str]) -> list[str]:
+        """Return the possible denials of a request by its namespace or by quotas, or [] if the request is admitted.
 
-        Nothing is yielded if one order of the quotas admits the request, because all orders then do. The namespace is
-        not checked if NamespaceLifecycle is in ``skipped``. The request's quotas are reordered.
+        The quota that is checked first decides the message, and any quota may come first. The namespace is not checked
+        if NamespaceLifecycle is in ``skipped``.
         """
+        denials: dict[str, None] = {}
         for quotas in list_rotations(request.quotas):
-            request.quotas = quotas
+            rotated = dataclasses.replace(request, quotas=quotas)
             try:
                 if NAMESPACE_LIFECYCLE not in skipped:
-                    check_namespace(request)
-                resource_quota.check_quotas(request)
+                    check_namespace(rotated)
+                resource_quota.check_quotas(rotated)
             except NotAdmittedError as error:
-                yield error.message
+                denials[error.message] = None
             else:
-                return  # what one order of the quotas admits, all orders admit
+                return []  # what one order of the quotas admits, all orders admit
+        return list(denials)
 
     def _has_workload(self, owner: Owner) -> bool:
         """Return whether the cluster has the workload."""
@@ -576,8 +581,8 @@ class Admissions:
         """Return all possible outcomes of admission for a request, without charging quotas.
 
         Several outcomes are possible because LimitRanges and quotas are applied in random order. Plugins that depend on
-        something unknown are skipped. Validation is skipped where it cannot fail, and for requests that are not
-        `in_full`. `quotas` overrides the current quotas.
+        something unknown are skipped. Validation is skipped if it cannot fail, or if the request is not `in_full`.
+        `quotas` overrides the current quotas.
         """
         if quotas is None:
             quotas = self._list_replayable_quotas(create_request)
@@ -594,8 +599,8 @@ class Admissions:
     def _choose_skipped_plugins(self, create_request: CreateRequest) -> set[str]:
         """Return the admission plugins that are not replayed for a request.
 
-        These are plugins that depend on something unknown, and for a request that is not `in_full` the plugins that
-        look at fields that scheduling does not read. Validation is skipped where it cannot fail.
+        These are the plugins that depend on something unknown. If the request is not `in_full`, plugins that look at
+        fields which scheduling does not read are added. Validation is skipped if it cannot fail.
         """
         namespace, manifest = create_request.namespace, create_request.manifest
         skipped = self._find_undecidable_plugins(namespace, written=create_request.in_full)
@@ -633,7 +638,7 @@ class ClusterWithNewObjects(NamedTuple):
     denied: dict[Owner, NotCreated]
 
 
-def create_new_objects(cluster: Cluster) -> ClusterWithNewObjects:
+def create_new_claims_and_groups(cluster: Cluster) -> ClusterWithNewObjects:
     """Create the claims and pod groups that are new to the API server, kind by kind.
 
     Return the cluster and a report on each denied object. The cluster lacks the objects that quotas or limits deny, and
@@ -644,7 +649,7 @@ def create_new_objects(cluster: Cluster) -> ClusterWithNewObjects:
     admitted_by_field: dict[str, Any] = {}
     for kind in NEW_OBJECT_VERSIONS:
         objects = getattr(cluster, FIELDS[kind])
-        denied_of_kind = dict(_iter_denied_objects(kind, filter(_is_new_to_server, objects), admissions))
+        denied_of_kind = _admit_objects(kind, filter(_is_new_to_server, objects), admissions)
         if denied_of_kind:
             admitted_by_field[FIELDS[kind]] = tuple(
                 obj for obj in objects if Owner(kind, obj.metadata.namespace, obj.metadata.name) not in denied_of_kind
@@ -656,13 +661,12 @@ def create_new_objects(cluster: Cluster) -> ClusterWithNewObjects:
     return ClusterWithNewObjects(cluster, denied)
 
 
-def _iter_denied_objects(
-    kind: str, objects: Iterable[Any], admissions: Admissions
-) -> Iterator[tuple[Owner, NotCreated]]:
-    """Yield the objects of a kind that admission denies, each with its report.
+def _admit_objects(kind: str, objects: Iterable[Any], admissions: Admissions) -> dict[Owner, NotCreated]:
+    """Admit objects of one kind, and return a report on each object that is denied.
 
-    The other objects are charged to their quotas.
+    Admitted objects are charged to their quotas.
     """
+    denied: dict[Owner, NotCreated] = {}
     for obj in objects:
         meta = obj.metadata
         owner = Owner(kind, meta.namespace, meta.name)
@@ -672,7 +676,8 @@ def _iter_denied_objects(
             owner, manifest | {"spec": msgspec.to_builtins(obj.spec)}, meta.namespace, in_full=False
         )
         if messages := admissions.admit_object(create_request):
-            yield owner, build_denied_pods_report(owner, messages, 1, 1)
+            denied[owner] = build_denied_pods_report(owner, messages, 1, 1)
+    return denied
 
 
 def _is_new_to_server(obj: PersistentVolumeClaim | ResourceClaim | PodGroup) -> bool:
@@ -729,6 +734,7 @@ def build_pod_create_request(owner: Owner, pod: Pod, document: JsonObject | None
         metadata = {**pod_fields["metadata"], "name": "", **identity}
         return CreateRequest(owner, {"kind": "Pod", "metadata": metadata, "spec": pod_spec}, namespace, in_full=False)
 
+    # The pod is the manifest's template with the fields and volumes that controllers add
     template: Any = extract_pod(owner.kind, drop_nulls(document))
     annotations = (template.get("metadata") or {}).get("annotations")
     metadata = {"labels": pod.metadata.labels, "annotations": annotations, **identity}

@@ -23,9 +23,10 @@ SEPARATE_BUDGETS = "Change the selectors so that only one budget selects each po
 
 
 def choose_budget_fix(evictions: Evictions, positions: Sequence[Position], budgets: Sequence[str]) -> str:
-    """Choose the advice for pods at these positions that the same budgets (`namespace/name`) keep from being evicted.
+    """Return the advice for pods whose evictions are denied by the same budgets.
 
-    One more replica is proposed only if a node besides each pod's own has room for it now.
+    ``positions`` are the pods, and ``budgets`` are named `namespace/name`. One more replica is proposed only if a node
+    besides each pod's own has room for it now.
     """
     if len(budgets) > 1:
         return SEPARATE_BUDGETS
@@ -35,7 +36,7 @@ def choose_budget_fix(evictions: Evictions, positions: Sequence[Position], budge
     if budget not in _find_budgets_with_minimum(evictions):
         healing = _describe_healing(evictions, positions)
         return f"{healing or REPAIR_PODS}, or raise the maxUnavailable of the budget for the time of the drain"
-    if _have_room_for_one_more(evictions, positions):
+    if _can_run_one_more(evictions, positions):
         return RUN_ONE_MORE
     pods = [evictions.simulation.view.pods.objects[position] for position in positions]
     nodes = first_few(sorted({pod.spec.node_name for pod in pods}))
@@ -49,7 +50,7 @@ def choose_budget_fix(evictions: Evictions, positions: Sequence[Position], budge
 
 
 def _describe_healing(evictions: Evictions, positions: Sequence[Position]) -> str:
-    """Say which pods need a node, and that bound pods need repair, so that the budgets of these pods allow evictions.
+    """Describe what would make the budgets of these pods allow evictions: nodes for pods, and repair of bound pods.
 
     Return "" if all pods of the budgets are healthy.
     """
@@ -86,35 +87,36 @@ def _find_budgets_with_minimum(evictions: Evictions) -> set[str]:
     return {get_budget_key(budget) for budget in budgets if budget.spec.min_available is not None}
 
 
-def _have_room_for_one_more(evictions: Evictions, positions: Sequence[Position]) -> bool:
-    """Return whether a node besides each pod's own has room for a replica like the pod, which keeps running."""
+def _can_run_one_more(evictions: Evictions, positions: Sequence[Position]) -> bool:
+    """Return whether each pod has another node with room for one more replica, while the pod keeps running."""
     view = evictions.simulation.view
-    room_by_template: dict[int, Bools] = {}
+    node_mask_by_info: dict[int, Bools] = {}
     for position in positions:
-        template = int(view.pods.info[position])
-        if template not in room_by_template:
-            room_by_template[template] = _find_room_for_one_more(evictions.simulation, position)
-        is_elsewhere = np.arange(len(view.nodes)) != view.node[position]
-        if not (room_by_template[template] & is_elsewhere).any():
+        info_code = int(view.pods.info[position])  # equal for pods that look the same to the scheduler
+        if info_code not in node_mask_by_info:
+            node_mask_by_info[info_code] = _mask_nodes_with_room(evictions.simulation, position)
+        is_other_node = np.arange(len(view.nodes)) != view.node[position]
+        if not (node_mask_by_info[info_code] & is_other_node).any():
             return False
     return True
 
 
-def _find_room_for_one_more(simulation: Simulation, position: Position) -> Bools:
+def _mask_nodes_with_room(simulation: Simulation, position: Position) -> Bools:
     """Return a mask (N,) of the nodes with room for one more pod like this one.
 
-    A replica of a pod with claims has claims of its own, so a node counts unless something else than a claim excludes
-    it. For pods that no profile serves, all nodes count.
+    A replica of a pod with claims gets its own claims. A node then counts unless it is rejected by a filter that does
+    not look at claims. For pods that no profile serves, all nodes count.
     """
-    has_room = np.zeros(len(simulation.view.nodes), np.bool_)
-    if simulation.framework(position) is None:
-        return ~has_room
+    node_count = len(simulation.view.nodes)
+    if simulation.find_framework(position) is None:
+        return np.ones(node_count, np.bool_)
     cycle = simulation.run_cycle(position)
     info = simulation.get_shared_incoming_info(position)
     if not uses_claims(info, simulation.view):
+        has_room = np.zeros(node_count, np.bool_)
         has_room[cycle.feasible] = True
         return has_room
-    is_rejected = has_room
+    is_rejected = np.zeros(node_count, np.bool_)
     for plugin in cycle.framework.plugins_at("filter"):
         verdict = cycle.filter.verdicts.get(plugin.name)
         if verdict is not None and not reads_claims(plugin, info):

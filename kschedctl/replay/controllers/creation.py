@@ -103,12 +103,12 @@ class Creation:
         self.objects.setdefault(kind, []).append(created)
 
 
-def create_objects(cluster: Cluster, workloads: Iterable[Struct], *, include_denied: bool = False) -> Creation:
+def create_workload_objects(cluster: Cluster, workloads: Iterable[Struct], *, include_denied: bool = False) -> Creation:
     """Create the pods and other objects of workloads in a cluster.
 
-    Pods are as the API server would store them. With ``include_denied``, the result also has pods that admission
-    denies, which must be reported elsewhere. New volumes and claims of the cluster, which have neither UID nor phase,
-    are created as well. Raises InputError if there are too many pods or, without ``include_denied``, if admission
+    Pods are as the API server would store them. New volumes and claims of the cluster, which have neither UID nor
+    phase, are created as well. With ``include_denied``, the result also has pods that admission denies, and the caller
+    has to report these. Raises InputError if there are too many pods or, without ``include_denied``, if admission
     denies a pod.
     """
     workloads = list(workloads)
@@ -189,7 +189,7 @@ def _iter_ephemeral_claims(pod: Pod) -> Iterator[PersistentVolumeClaim]:
 
 
 def _create_claim(claim: PersistentVolumeClaim, cluster: Cluster, creation: Creation) -> None:
-    """Add a claim and, if its class provisions immediately, its volume to the creation.
+    """Add a claim to the creation, and also its volume if its class provisions volumes immediately.
 
     A claim without a class gets the default class. The volume is assumed to be reachable wherever the class allows, and
     this assumption is recorded.
@@ -280,7 +280,10 @@ def _add_resource_claims(pod: Pod, cluster: Cluster, creation: Creation) -> Pod:
 
 
 def _iter_resource_claims(pod: Pod, cluster: Cluster) -> Iterator[tuple[PodResourceClaimStatus, ResourceClaim]]:
-    """Yield the ResourceClaims that are created from templates for the pod, each with its entry in the pod's status."""
+    """Yield the ResourceClaims that are created from templates for the pod, each with its entry in the pod's status.
+
+    Claims that the status already names are left out, and so are claims whose template was not read.
+    """
     existing_names = {status.name for status in pod.status.resource_claim_statuses}
     meta = pod.metadata
     templates_by_name = {

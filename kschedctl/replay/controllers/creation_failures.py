@@ -93,25 +93,26 @@ class CreationFailures:
         current = [failed for failed in failed_creators if not failed.past]
         return self._build_workload_report(workload, current or failed_creators)
 
-    def _build_workload_report(self, workload: Owner, failed: Sequence[_FailedCreator]) -> NotCreated:
+    def _build_workload_report(self, workload: Owner, failed_creators: Sequence[_FailedCreator]) -> NotCreated:
         """Build the report on a workload from those of its controllers that failed to create objects.
 
-        The number of missing pods is None if it is unknown, or if an object other than a pod could not be created.
+        Their failures are either all current or all past. The number of missing pods is None if it is unknown, or if
+        an object other than a pod could not be created.
         """
         counts = self._pod_counts.count_pods(workload)
-        missing_counts = [self._pod_counts.count_pods(creator.owner).missing for creator in failed]
+        missing_counts = [self._pod_counts.count_pods(creator.owner).missing for creator in failed_creators]
         is_unknown = None in missing_counts
         missing = None if is_unknown else sum(count or 0 for count in missing_counts)
-        uncreated_kind = next((creator.object for creator in failed if creator.object != "Pod"), "Pod")
+        uncreated_kind = next((creator.object for creator in failed_creators if creator.object != "Pod"), "Pod")
         report = NotCreated(
             workload=str(workload),
             headline="",
             wanted=counts.wanted,
             there=counts.existing,
             missing=missing if uncreated_kind == "Pod" else None,
-            failures=tuple(failure for creator in failed for failure in creator.failures),
+            failures=tuple(failure for creator in failed_creators for failure in creator.failures),
             object=uncreated_kind,
-            past=failed[0].past,
+            past=failed_creators[0].past,
         )
         return add_headline_and_reason(report)
 
@@ -218,7 +219,8 @@ def _collect_creation_failure_signs(cluster: Cluster) -> Mapping[Owner, _Failure
     for owner, obj in creators.items():
         own_events = [event for event in events_by_owner.get(owner, ()) if _is_about_uid(event, obj.metadata.uid)]
         condition = find_creation_failure(obj.status.conditions)
-        if (own_events or condition is not None) and obj.metadata.deletion_timestamp is None:
+        has_failed = bool(own_events) or condition is not None
+        if has_failed and obj.metadata.deletion_timestamp is None:
             signs[owner] = _FailureSigns(condition, own_events)
     for owner, own_events in events_by_owner.items():
         if owner not in creators and _may_exist_unread(owner, cluster):
@@ -279,10 +281,10 @@ def build_denied_pods_report(
     creatable: int = 0,
     defaults: tuple[str, ...] = (),
 ) -> NotCreated:
-    """Build the report that ``denied`` of a workload's ``wanted`` pods are denied.
+    """Build the report on a workload of which ``denied`` out of ``wanted`` pods are denied.
 
-    Besides these pods, ``creatable`` pods do not exist, but can be created. The API server returns any one of the
-    messages by chance. ``defaults`` are the requests and limits that LimitRanges set.
+    Another ``creatable`` pods do not exist yet, but can be created. The API server returns any one of the messages by
+    chance. ``defaults`` are the requests and limits that LimitRanges set.
     """
     failures = tuple(
         CreationFailure(message, BY_CHANCE if index else REPLAYED) for index, message in enumerate(messages)
@@ -327,7 +329,7 @@ def add_headline_and_reason(not_created: NotCreated) -> NotCreated:
         ago = f" {spell_age(newest.age)} ago" if newest.age else ""
         headline = f"some could not be created{ago}, {_describe_past_failure(not_created)}: {reason}"
         return replace(not_created, headline=headline, reason=headline)
-    headline = f"{_describe_what_is_missing(not_created)}: {reason}"
+    headline = f"{_describe_uncreated_objects(not_created)}: {reason}"
     return replace(not_created, headline=headline, reason=reason)
 
 
@@ -347,7 +349,7 @@ def _describe_other_reasons(failures: Sequence[CreationFailure]) -> str:
     return f" (and {counted(len(failures), 'more reason')})" if failures else ""
 
 
-def _describe_what_is_missing(not_created: NotCreated) -> str:
+def _describe_uncreated_objects(not_created: NotCreated) -> str:
     """Return a phrase for what could not be created: pods, the workload itself, or an object such as a Job.
 
     Examples are `3 of 5 pods (5 wanted, 2 exist)`, `its next Job` and `pods (2 exist, the wanted number is unknown)`.

@@ -169,10 +169,10 @@ def _suggest_service_account(denied: DeniedPod) -> Iterator[FixStep]:
 
 
 def _suggest_priority_class(denied: DeniedPod) -> Iterator[FixStep]:
-    """Yield steps that use a PriorityClass with a similar name, and create the missing one.
+    """Yield the steps against a missing PriorityClass: use an existing one, and create the missing one.
 
-    If no name is similar, the first step names no class, and lists the existing classes that could be named instead. A
-    class with a name that is reserved for the system cannot be created.
+    The first step uses the class with the most similar name. If no name is similar, it leaves the class out, and lists
+    the classes that could be named instead. A class whose name is reserved for the system cannot be created.
     """
     name = str(denied.spec.get("priorityClassName"))
     classes = denied.cluster.priority_classes
@@ -184,7 +184,9 @@ def _suggest_priority_class(denied: DeniedPod) -> Iterator[FixStep]:
             StepKind.CORRECT_PRIORITY_CLASS, summary, partial(_set_class_field, "priorityClassName", similar_name)
         )
     if not similar_names:
-        yield FixStep(StepKind.DROP_PRIORITY_CLASS, _describe_missing_class(name, classes), _drop_priority_class)
+        yield FixStep(
+            StepKind.DROP_PRIORITY_CLASS, _describe_dropped_priority_class(name, classes), _drop_priority_class
+        )
     if name.startswith(SYSTEM_PREFIX):
         return
     yield _build_creation_step(
@@ -192,8 +194,8 @@ def _suggest_priority_class(denied: DeniedPod) -> Iterator[FixStep]:
     )
 
 
-def _describe_missing_class(name: str, classes: Sequence[PriorityClass]) -> str:
-    """Return the text of the step that names no PriorityClass, with its priority and the existing classes."""
+def _describe_dropped_priority_class(name: str, classes: Sequence[PriorityClass]) -> str:
+    """Describe the step that leaves out the PriorityClass, with the resulting priority and the existing classes."""
     default = min(
         (priority_class for priority_class in classes if priority_class.global_default),
         key=lambda c: c.value,
@@ -286,7 +288,7 @@ def _set_node_selector(labels: Mapping[str, str], spec: Writable) -> None:
 # -- Pod Security ----------------------------------------------------------------------------------------------------
 
 
-def _suggest_pod_security(denied: DeniedPod) -> Iterator[FixStep]:
+def _suggest_pod_security_steps(denied: DeniedPod) -> Iterator[FixStep]:
     """Yield a step that makes the pod meet the Pod Security level, and one that enforces a weaker level.
 
     The first step sets the required security context. If the pod would still violate the level, the first step drops
@@ -465,11 +467,11 @@ def _suggest_resources(denied: DeniedPod) -> Iterator[FixStep]:
         yield _build_resources_step(settings)
 
 
-def suggest_smaller_requests(stored: AdmissionRequest, count: int) -> Iterator[FixStep]:
-    """Yield the step that lowers requests and limits so that quotas suffice for ``count`` pods like the stored one.
+def suggest_smaller_requests(stored: AdmissionRequest, count: int) -> FixStep | None:
+    """Return the step that lowers requests and limits so that quotas suffice for ``count`` pods like the stored one.
 
-    In each resource, the largest container takes the whole change. Nothing is yielded if quotas deny the pods for
-    something other than CPU, memory or ephemeral storage. Nothing is yielded either if less than a quarter of an amount
+    In each resource, the largest container takes the whole change. Return None if nothing has to be lowered, if quotas
+    deny the pods for something other than CPU, memory or ephemeral storage, or if less than a quarter of an amount
     would remain.
     """
     containers = {str(container.get("name", "")): container.get("resources") or {} for container in stored.containers}
@@ -483,21 +485,33 @@ def suggest_smaller_requests(stored: AdmissionRequest, count: int) -> Iterator[F
         part, _, resource = quota_name.rpartition(".")
         part = part or REQUESTS
         if part not in PARTS or resource not in _DIVISIBLE_RESOURCES:
-            return
-        excess = _sum_resource_amounts(lowered.values(), part, resource).sub(allowed)
-        largest = max(lowered.values(), key=partial(_get_amount, part, resource))
-        amount = _get_amount(part, resource, largest)
-        if excess > ZERO:
-            remaining = amount.sub(excess)
-            if remaining.milli_value() * _MAX_REDUCTION_FACTOR < amount.milli_value() or remaining == ZERO:
-                return
-            largest[part][resource] = remaining
-        requests, limits = largest[REQUESTS], largest[LIMITS]
-        if part == LIMITS and resource in requests:
-            requests[resource] = min(requests[resource], limits[resource])
+            return None
+        if not _lower_largest_amount(list(lowered.values()), part, resource, allowed):
+            return None
     settings = list(_iter_changed_settings(original, lowered, containers))
-    if settings:
-        yield _build_resources_step(settings)
+    return _build_resources_step(settings) if settings else None
+
+
+def _lower_largest_amount(
+    containers: Sequence[dict[str, Quantities]], part: str, resource: str, allowed: Quantity
+) -> bool:
+    """Lower the largest container's request or limit until the containers together have the allowed amount.
+
+    ``part`` says whether requests or limits are lowered. The container's request is lowered to its limit if it is
+    larger. Return False, without a change, if less than a quarter of the largest amount would remain.
+    """
+    excess = _sum_resource_amounts(containers, part, resource).sub(allowed)
+    largest = max(containers, key=partial(_get_amount, part, resource))
+    amount = _get_amount(part, resource, largest)
+    if excess > ZERO:
+        remaining = amount.sub(excess)
+        if remaining.milli_value() * _MAX_REDUCTION_FACTOR < amount.milli_value() or remaining == ZERO:
+            return False
+        largest[part][resource] = remaining
+    requests, limits = largest[REQUESTS], largest[LIMITS]
+    if part == LIMITS and resource in requests:
+        requests[resource] = min(requests[resource], limits[resource])
+    return True
 
 
 _DIVISIBLE_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage"})
@@ -521,7 +535,7 @@ _SUGGESTIONS: Mapping[str, Callable[[DeniedPod], Iterator[FixStep]]] = {
     "pod rejected: Pod": _suggest_runtime_class,
     "no PriorityClass with name": _suggest_priority_class,
     "pod rejected: RuntimeClass": _suggest_runtime_class,
-    POD_SECURITY_VIOLATED: _suggest_pod_security,
+    POD_SECURITY_VIOLATED: _suggest_pod_security_steps,
 }
 """Phrase of a denial message -> function that suggests steps."""
 

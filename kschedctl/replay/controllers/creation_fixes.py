@@ -21,7 +21,7 @@ from kschedctl.api.ownership import Owner, find_controller
 from kschedctl.api.workloads import POD_TEMPLATE_PATHS, SCALED_KINDS, USUAL_TEMPLATE_PATH, StatefulSet
 from kschedctl.cluster import FIELDS, Cluster, convert_document
 from kschedctl.replay import kubectl
-from kschedctl.replay.controllers.creation import create_objects
+from kschedctl.replay.controllers.creation import create_workload_objects
 from kschedctl.replay.controllers.creation_fix_steps import (
     DeniedPod,
     FixObjectChange,
@@ -127,6 +127,7 @@ class MissingPods:
         pods are denied now, a fix with fewer replicas may be added beyond this limit. Fixes that the author of the
         manifest can make come first.
         """
+        # The start itself is among these states if the pods are admitted now. It is no fix, as it has no steps.
         fixed_states = islice(self._iter_fixed_states(start, replay), MAX_FIXES)
         fixes = [
             self._build_creation_fix(state, stored)
@@ -156,7 +157,7 @@ class MissingPods:
         if self._stored_manifest is not None:
             commands = (kubectl.render_patch(ObjectKey(*owner), {"spec": {"replicas": allowed}}),)
         change = self._build_workload_change(before, after)
-        scheduled = _try_scheduling(self._scheduler_with_claims, stored)
+        scheduled = _try_to_schedule_pod(self._scheduler_with_claims, stored)
         return CreationFix(
             what=f"set replicas to {allowed:,} instead of {allowed + self.count:,}",
             commands=commands,
@@ -166,7 +167,7 @@ class MissingPods:
             then=scheduled.message,
             opens=scheduled.feasible_nodes,
             changes=(change,),
-            edits=() if commands else tuple(kubectl.describe_operations(change["patch"])),
+            edits=() if commands else tuple(kubectl.describe_patch_operations(change["patch"])),
         )
 
     @property
@@ -193,12 +194,12 @@ class MissingPods:
         # The admitted pods are created again from the changed template, so the quotas do not count them any more.
         total = self.admitted + self.count
         released = resource_quota.charge_quotas(dataclasses.replace(stored, quotas=state.quotas), -self.admitted)
-        for step in suggest_smaller_requests(dataclasses.replace(stored, quotas=released), total):
-            smaller = replace(state, quotas=tuple(released)).apply_step(step)
-            attempt = replay(smaller, total)
-            if not attempt.denials:
-                return _merge_last_resource_steps(smaller), attempt.stored
-        return None
+        step = suggest_smaller_requests(dataclasses.replace(stored, quotas=released), total)
+        if step is None:
+            return None
+        smaller = replace(state, quotas=tuple(released)).apply_step(step)
+        attempt = replay(smaller, total)
+        return None if attempt.denials else (_merge_last_resource_steps(smaller), attempt.stored)
 
     def _iter_fixed_states(
         self, state: FixState, replay: CreationReplay
@@ -265,7 +266,9 @@ class MissingPods:
         """
         workload = self.workload
         if isinstance(workload, StatefulSet) and workload.spec.volume_claim_templates:
-            return Scheduler(create_objects(self.cluster, [workload], include_denied=True).apply_to(self.cluster))
+            return Scheduler(
+                create_workload_objects(self.cluster, [workload], include_denied=True).apply_to(self.cluster)
+            )
         return self.scheduler()
 
     def _build_creation_fix(self, state: FixState, stored: AdmissionRequest) -> CreationFix:
@@ -294,9 +297,9 @@ class MissingPods:
             workload_change = self._build_workload_change(before, after)
             changes.append(workload_change)
             if not patch_commands:
-                edits = tuple(kubectl.describe_operations(workload_change["patch"]))
+                edits = tuple(kubectl.describe_patch_operations(workload_change["patch"]))
 
-        scheduled = _try_scheduling(self._scheduler_with_claims, stored)
+        scheduled = _try_to_schedule_pod(self._scheduler_with_claims, stored)
         return CreationFix(
             what=", and ".join(step.summary for step in state.steps),
             commands=(*map(_render_change_command, objects), *patch_commands),
@@ -481,7 +484,7 @@ class _SchedulingAttempt(NamedTuple):
     """kube-scheduler's message if no node is feasible; empty without nodes."""
 
 
-def _try_scheduling(scheduler: Scheduler, stored: AdmissionRequest) -> _SchedulingAttempt:
+def _try_to_schedule_pod(scheduler: Scheduler, stored: AdmissionRequest) -> _SchedulingAttempt:
     """Run a scheduling cycle for a created pod, without extenders, and return the feasible nodes or the error message.
 
     The result is empty if the cluster has no nodes. The message says so if no profile serves the pod's scheduler name.
@@ -492,7 +495,7 @@ def _try_scheduling(scheduler: Scheduler, stored: AdmissionRequest) -> _Scheduli
     document = {"apiVersion": "v1", "kind": "Pod", "metadata": stored.obj["metadata"], "spec": stored.spec}
     pod: Any = convert_document(document)
     pod = view.merge_label_keys(view.build_stored_pod(pod))
-    framework = scheduler.framework(pod.spec.scheduler_name)
+    framework = scheduler.find_framework(pod.spec.scheduler_name)
     if framework is None:
         return _SchedulingAttempt(message=f'no scheduler profile is named "{pod.spec.scheduler_name}"')
     cycle = scheduler.run_cycle(framework.without_extenders(), pod)

@@ -73,7 +73,12 @@ class JobFailures:
         return is_failing or self._would_fail_index(job, pod)
 
     def record_eviction(self, pod: Pod) -> bool:
-        """Count an evicted pod as failed if a Job controls it. Return whether a controller recreates the pod."""
+        """Record the eviction of a pod, and return whether a controller recreates the pod.
+
+        A Job's pod counts as failed unless the Job's podFailurePolicy ignores evicted pods. If this makes the Job or
+        the pod's index fail, the failure is recorded, and the pod is not recreated. Further evictions from a failed
+        Job, or of a pod of a failed index, change nothing.
+        """
         if not is_recreated(pod):
             return False
         name = find_job_name(pod)
@@ -164,7 +169,7 @@ class JobFailures:
     def list_changed_jobs(self) -> list[StoredJob]:
         """Return the Jobs as their controllers update them: with more failed pods, and with a condition if they failed.
 
-        Failed Jobs come last.
+        The order is that of the first evictions from each Job.
         """
         changed_jobs = []
         for name in {**self._evicted_pods, **self.failed_jobs}:

@@ -50,7 +50,8 @@ def explain_fewer_pods(cluster: Cluster, owner: Owner) -> tuple[str, ...]:
 def _explain_autoscaling_limits(workload: Any, cluster: Cluster, owner: Owner) -> Iterator[str]:
     """Yield clauses that say how HorizontalPodAutoscalers limit the workload, unless it wants 0 replicas.
 
-    Upstream: pkg/controller/podautoscaler/horizontal.go.
+    An autoscaler has a clause if it is inactive, or if it is at its maximum. Upstream:
+    pkg/controller/podautoscaler/horizontal.go.
     """
     replicas = getattr(workload.spec, "replicas", None)
     if replicas == 0:

@@ -97,27 +97,39 @@ class ExistingPods:
     def find_current_revisions(self, workload: Struct) -> frozenset[object] | None:
         """Return the pod revisions that have the manifest's template, or None if they are unknown.
 
-        Each ReplicaSet of a Deployment stores the template of its revision. A StatefulSet or DaemonSet stores only its
-        newest template. If this equals the manifest's template and all pods have one revision, that revision is
-        returned. In all other cases, and if the stored objects were not read, the result is None.
+        Only Deployments, StatefulSets and DaemonSets have known revisions.
         """
         template = getattr(workload.spec, "template", None)  # type: ignore[attr-defined]
         owner = get_identity(workload)
         if template is None:
             return None
+        match workload:
+            case Deployment():
+                return self._find_revisions_of_replica_sets(owner, template)
+            case StatefulSet():
+                return self._find_newest_revision("stateful_sets", owner, template)
+            case DaemonSet():
+                return self._find_newest_revision("daemon_sets", owner, template)
+        return None
 
-        # Each ReplicaSet of a Deployment is a revision with its own template
-        if isinstance(workload, Deployment):
-            sets = [stored for stored in self.cluster.replica_sets if is_controlled_by(owner, stored)]
-            if not sets:
-                return None
-            matching_sets = [stored for stored in sets if is_same_template(template, stored.spec.template)]
-            return frozenset(stored.metadata.labels.get(TEMPLATE_HASH, "") for stored in matching_sets)
+    def _find_revisions_of_replica_sets(self, owner: Owner, template: PodTemplateSpec) -> frozenset[object] | None:
+        """Return the revisions of a Deployment's ReplicaSets with this template, or None if no ReplicaSet was read.
 
-        # Other workloads store only the template of their newest revision
-        if not isinstance(workload, StatefulSet | DaemonSet):
+        Each ReplicaSet stores the template of its revision.
+        """
+        sets = [stored for stored in self.cluster.replica_sets if is_controlled_by(owner, stored)]
+        if not sets:
             return None
-        field = "stateful_sets" if isinstance(workload, StatefulSet) else "daemon_sets"
+        matching_sets = [stored for stored in sets if is_same_template(template, stored.spec.template)]
+        return frozenset(stored.metadata.labels.get(TEMPLATE_HASH, "") for stored in matching_sets)
+
+    def _find_newest_revision(self, field: str, owner: Owner, template: PodTemplateSpec) -> frozenset[object] | None:
+        """Return the only revision of a workload's pods if the stored workload has this template.
+
+        ``field`` is the cluster's field with such workloads. They store only the template of their newest revision, so
+        the result is None if the templates differ, if the pods have several revisions or none, or if the workload was
+        not read.
+        """
         candidates = self.cluster.list_in_namespace(field, owner.namespace)
         stored_workload = next((stored for stored in candidates if stored.metadata.name == owner.name), None)
         if stored_workload is None or not is_same_template(template, stored_workload.spec.template):
@@ -137,14 +149,15 @@ def plan_change(
 ) -> WorkloadChange:
     """Plan which pods of the workload stay, are removed, or are created from its manifest.
 
-    `name` is the workload's title, and `created` has the pods that the manifest creates. Existing pods stay if they
-    differ in nothing that scheduling reads, unless a rollout is ``forced`` and the number of replicas stays the same. A
-    paused Deployment without pods stays without pods. Raises InputError if a limit of the rollout is malformed.
+    `name` is the workload's title, and `created` has the pods that the manifest creates. All of them are new for a
+    CronJob. Existing pods stay if they differ in nothing that scheduling reads, unless a rollout is ``forced`` and the
+    number of replicas stays the same. A paused Deployment without pods stays without pods. Raises InputError if a limit
+    of the rollout is malformed.
     """
     current = existing.find_workload_pods(*get_identity(workload))
     change = WorkloadChange(name, note=_describe_pause_or_strategy(workload, name, current))
     if isinstance(workload, Job):
-        _plan_job(change, workload, created, current)
+        _plan_job_pods(change, workload, created, current)
         return change
     if isinstance(workload, Deployment | ReplicaSetManifest | ReplicationControllerManifest):
         current = [pod for pod in current if not pod.terminated]
@@ -195,7 +208,7 @@ def _choose_pods_to_replace(
     if outdated_without_force:
         return outdated
     if _changes_replicas(existing, workload, len(created), len(current)):
-        change.note = change.note or _describe_scaling(change.workload, len(outdated))
+        change.note = change.note or _describe_scaling_only(change.workload, len(outdated))
         return []
     change.may_be_unchanged = True
     change.note = change.note or _describe_needless_rollout(change.workload, len(outdated))
@@ -236,16 +249,15 @@ def _changes_replicas(existing: ExistingPods, workload: Struct, wanted: int, pod
     return wanted != present
 
 
-def _describe_scaling(name: str, pods: int) -> str:
-    """Return a note that only the number of pods changes, so that a rollout replaces none of the ``pods``.
+def _describe_scaling_only(name: str, pods: int) -> str:
+    """Return a note that the manifest changes only the number of pods, so that none of the ``pods`` is replaced.
 
-    ``name`` is the workload's title.
+    The note adds that a template with other changes would replace all of them. ``name`` is the workload's title.
     """
-    them = agreeing(pods, "its pod is", f"its {pods:,} pods are")
+    pods_are = agreeing(pods, "its pod is", f"its {pods:,} pods are")
     return (
         f"{name}: only the number of its pods changes, as far as it matters for scheduling, so no pod is replaced; "
-        "if its"
-        f" template changes in other fields, {them} replaced as well"
+        f"if its template changes in other fields, {pods_are} replaced as well"
     )
 
 
@@ -257,12 +269,11 @@ def _describe_needless_rollout(name: str, pods: int) -> str:
     have = agreeing(pods, "has", "have")
     return (
         f"{name}: its {counted(pods, 'pod')} {have} this template already, as far as it matters for scheduling; if "
-        "nothing"
-        " else in it changes, applying it replaces no pod (leave out --rollout)"
+        "nothing else in it changes, applying it replaces no pod (leave out --rollout)"
     )
 
 
-def _plan_job(change: WorkloadChange, job: Job, created: Sequence[Pod], current: Sequence[Pod]) -> None:
+def _plan_job_pods(change: WorkloadChange, job: Job, created: Sequence[Pod], current: Sequence[Pod]) -> None:
     """Plan the pods of a Job in ``change``. Only the number of pods can change, not their template.
 
     Upstream: manageJob in pkg/controller/job/job_controller.go (v1.36).

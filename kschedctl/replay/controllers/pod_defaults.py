@@ -146,7 +146,8 @@ class PodDefaults:
     ) -> list[str]:
         """Describe the different changes that orders of the LimitRanges make to the pod, or return [] if all are equal.
 
-        The first few possibilities are described, and the others only counted.
+        ``filled`` is the pod after one of the orders. The first few possibilities are described, and the others only
+        counted.
         """
         if not limit_ranger.have_different_container_defaults(ranges):
             return []

@@ -116,9 +116,9 @@ class Rollout:
         """
         match self.change.pace:
             case Pace.ROLLING:
-                return self._create_surge_pods() or self._replace_within_limits()
+                return self._create_surge_pods() or self._replace_pods_within_limits()
             case Pace.IN_PLACE:
-                return self._replace_in_place()
+                return self._replace_pods_in_place()
         self._remove_old_pods([*self.old])
         return self._create_remaining_pods()
 
@@ -149,10 +149,11 @@ class Rollout:
             return ""
         if not (self.old or self.waiting or self.coming):
             return "complete"
-        new = len(change.new)
-        running = new - len(self.coming) - len(self.waiting.keys() - {*self.kept})
+        new_count = len(change.new)
+        waiting_new_pods = self.waiting.keys() - {*self.kept}
+        running = new_count - len(self.coming) - len(waiting_new_pods)
         return (
-            f"stuck: {running:,} of {counted(new, 'new pod')} {agreeing(running, 'runs', 'run')}, "
+            f"stuck: {running:,} of {counted(new_count, 'new pod')} {agreeing(running, 'runs', 'run')}, "
             f"{counted(len(self.old), 'old pod')} {agreeing(len(self.old), 'is', 'are')} left"
         )
 
@@ -184,7 +185,7 @@ class Rollout:
         """Create and return as many of the next pods as maxSurge allows."""
         return self._create_next_pods(self.change.desired + self.change.surge - self.present - len(self.old))
 
-    def _replace_within_limits(self) -> list[Position]:
+    def _replace_pods_within_limits(self) -> list[Position]:
         """Remove old pods within maxUnavailable, and then create and return new ones.
 
         Old pods without a node are removed first. Upstream: reconcileOldReplicaSets in
@@ -196,6 +197,7 @@ class Rollout:
         if max_removed > 0:
             unbound = [position for position in self.old if self._has_no_node(position)]
             bound = [position for position in self.old if not self._has_no_node(position)]
+            # Pods without a node are not available, so removing them costs no availability
             available = len(bound) + self.present - len(self.waiting)
             max_bound_removed = max(available - min_available, 0)
             self._remove_old_pods([*unbound[:max_removed], *bound[:max_bound_removed]])
@@ -203,7 +205,7 @@ class Rollout:
 
     # -- StatefulSets and DaemonSets -----------------------------------------------------------------------------
 
-    def _replace_in_place(self) -> list[Position]:
+    def _replace_pods_in_place(self) -> list[Position]:
         """Fill empty slots, then remove pods without a successor, and then replace pods within the limits.
 
         Return the created pods. An ordered workload does nothing while one of its pods has no node.
@@ -219,12 +221,12 @@ class Rollout:
         self._remove_old_pods(self._done)
         self._done = []
 
-        # Old pods without a node may be replaced beyond the limits; they come first
+        # Old pods without a node may be replaced beyond the limits. Their successors come first in `coming`.
         limit = max(self.change.surge, self.change.unavailable) - len(self.waiting)
-        with_node = (index for index, new in enumerate(self.coming) if not self._has_no_node(self.replaces[new]))
-        unbound_count = next(with_node, len(self.coming))
+        has_old_pod_node = (not self._has_no_node(self.replaces[new]) for new in self.coming)
+        unbound_count = next((index for index, has_node in enumerate(has_old_pod_node) if has_node), len(self.coming))
         count = max(limit, unbound_count)
-        if not self.change.surge:
+        if not self.change.surge:  # without surge, an old pod leaves before its successor is created
             self._remove_old_pods([self.replaces[new] for new in self.coming[:count] if new in self.replaces])
         return self._create_next_pods(count)
 
@@ -248,8 +250,8 @@ def rename_replaced_pods(change: WorkloadChange) -> list[Pod]:
 
     If a new pod takes a removed pod's name, the removed pod gets a suffix so that both can exist.
     """
-    taken = {pod.key for pod in change.new}
-    return [_add_old_suffix(pod) if pod.key in taken else pod for pod in change.removed]
+    new_keys = {pod.key for pod in change.new}
+    return [_add_old_suffix(pod) if pod.key in new_keys else pod for pod in change.removed]
 
 
 def _add_old_suffix(pod: Pod) -> Pod:
@@ -257,7 +259,7 @@ def _add_old_suffix(pod: Pod) -> Pod:
     return replace(pod, metadata=replace(pod.metadata, name=pod.metadata.name + OLD_NAME_SUFFIX))
 
 
-def roll_out(
+def run_rollouts(
     rollouts: Sequence[Rollout],
     simulation: Simulation,
     other_pods: Iterable[Position] = (),
@@ -288,7 +290,7 @@ def roll_out(
             waiting |= dict.fromkeys(new_pods)
 
             # The scheduler tries all waiting pods
-            latest = _run_round(simulation, waiting, rollout_by_pod.keys(), progress)
+            latest = _run_scheduling_round(simulation, waiting, rollout_by_pod.keys(), progress)
             outcomes |= latest
             waiting |= dict.fromkeys(latest)
             for position in waiting:
@@ -304,7 +306,7 @@ def roll_out(
     return [*outcomes.values(), *_iter_uncreated_outcomes(rollouts)]
 
 
-def _run_round(
+def _run_scheduling_round(
     simulation: Simulation, waiting: Iterable[Position], recreated_here: Collection[Position], progress: Progress | None
 ) -> dict[Position, Outcome]:
     """Schedule the waiting pods once, and return all outcomes, including those of recreated pods.

@@ -216,10 +216,9 @@ def clamp_replicas_to_autoscaler(cluster: Cluster, workload: Struct) -> _Autosca
     if owner.kind not in SCALED_KINDS or spec.replicas == 0:
         return _AutoscaledWorkload(workload)
     replicas = 1 if spec.replicas is None else spec.replicas
-    for autoscaler in cluster.list_in_namespace("horizontal_pod_autoscalers", owner.namespace):
-        if get_scale_target(autoscaler) == owner:
-            break
-    else:
+    autoscalers = cluster.list_in_namespace("horizontal_pod_autoscalers", owner.namespace)
+    autoscaler = next((candidate for candidate in autoscalers if get_scale_target(candidate) == owner), None)
+    if autoscaler is None:
         return _AutoscaledWorkload(workload)
 
     bounded, limit = _clamp_replicas(autoscaler, replicas)

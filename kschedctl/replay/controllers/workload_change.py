@@ -66,10 +66,11 @@ class WorkloadChange:
 
 
 def set_rollout_limits(change: WorkloadChange, workload: Struct) -> None:
-    """Set the limits and the order of new pods according to the workload's strategy.
+    """Set the pace, the limits and the order of new pods in the change according to the workload's strategy.
 
-    Only Deployments, StatefulSets and DaemonSets have a rollout. Pods for empty slots come first; a StatefulSet then
-    replaces its pods from the last one on. Raises InputError if a limit such as maxSurge is malformed.
+    Only Deployments, StatefulSets and DaemonSets have a rollout. The change is marked as rolling for these. New pods
+    for empty slots come first. A StatefulSet then replaces its pods from the last one on, and a DaemonSet first
+    replaces pods without a node. Raises InputError if a limit such as maxSurge is malformed.
     """
     match workload:
         case Deployment():

@@ -129,7 +129,7 @@ class WorkloadPodCounts:
 
 
 def find_pod_creators(cluster: Cluster) -> dict[Owner, Any]:
-    """Return all objects that create pods and were read, by owner."""
+    """Return the objects of the cluster that create pods, such as Deployments and Jobs, keyed by their own identity."""
     return {
         Owner(kind, obj.metadata.namespace, obj.metadata.name): obj
         for kind in POD_CREATORS

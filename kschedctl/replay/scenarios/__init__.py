@@ -70,10 +70,11 @@ class StepResult:
         """Record that a pod is replaced by ``new_pod``, or that it is deleted if ``new_pod`` is None."""
         self.changed_pods[pod.metadata.namespace, pod.metadata.name] = new_pod
 
-    def displace(self, pods: Iterable[Pod]) -> None:
-        """Take pods off their nodes. Pods that no controller recreates are gone.
+    def displace_pods(self, pods: Iterable[Pod]) -> None:
+        """Take pods off their nodes, and record them as displaced. Pods that no controller recreates are gone.
 
-        So are all pods of a Job that fails because its pods were evicted.
+        All pods of a Job that fails because its pods were evicted are gone as well. Pods of DaemonSets and static pods
+        are not displaced, but only counted as ending with their nodes.
         """
         job_failures = JobFailures.of_cluster(self.cluster)
         for pod in pods:
@@ -102,7 +103,7 @@ def find_step_nodes(cluster: Cluster, part: parts.SomeNodes) -> list[str]:
 
     Raises UsageError if there are none, or if a named node does not exist.
     """
-    return node_edits.find_nodes(cluster, part.nodes, part.selector)
+    return node_edits.find_node_names(cluster, part.nodes, part.selector)
 
 
 STEPS = Step.__struct_encode_fields__
@@ -148,10 +149,10 @@ def _describe_schema_error(error: Any, is_step: bool) -> str:
     if error.validator == "additionalProperties" and is_step:
         return f"unknown step; the steps are {', '.join(STEPS)}"
     if error.validator == "additionalProperties":
-        known = list(error.schema.get("properties", {}))
-        unknown = sorted(set(error.instance) - set(known))
-        noun = agreeing(len(unknown), "field", "fields")
-        return f"unknown {noun} {', '.join(unknown)}; known are {', '.join(known)}"
+        known_fields = list(error.schema.get("properties", {}))
+        unknown_fields = sorted(set(error.instance) - set(known_fields))
+        noun = agreeing(len(unknown_fields), "field", "fields")
+        return f"unknown {noun} {', '.join(unknown_fields)}; known are {', '.join(known_fields)}"
     return str(SCHEMA_MESSAGES.get(str(error.validator), error.message))
 
 

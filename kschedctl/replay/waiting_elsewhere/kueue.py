@@ -38,7 +38,7 @@ from kschedctl.replay.waiting_elsewhere.entries import (
 from kschedctl.replay.waiting_elsewhere.kueue_placement import PodPlacement, place_admitted_pods
 from kschedctl.replay.waiting_elsewhere.suspended_jobs import KUEUE, is_queued
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import agreeing, counted
 
 QUOTA_RESERVED, ADMITTED, FINISHED = "QuotaReserved", "Admitted", "Finished"
 _STOPPED = frozenset({"Hold", "HoldAndDrain"})
@@ -207,13 +207,13 @@ def find_wait_reason(workload: KueueWorkload, queues: WaitingQueues) -> WaitReas
     namespace = workload.metadata.namespace
     local_queue = queues.find_local_queue(namespace, spec.queue_name)
     if local_queue is not None:
-        return _find_reason_in_queue(workload, local_queue, queues)
+        return _find_wait_reason_in_queue(workload, local_queue, queues)
     if queues.cluster.find_gap("LocalQueue"):
         return WaitReason(_build_status_headline(workload))
     return WaitReason.from_cause(f"LocalQueue {namespace}/{spec.queue_name} does not exist")
 
 
-def _find_reason_in_queue(workload: KueueWorkload, local_queue: LocalQueue, queues: WaitingQueues) -> WaitReason:
+def _find_wait_reason_in_queue(workload: KueueWorkload, local_queue: LocalQueue, queues: WaitingQueues) -> WaitReason:
     """Return the reason why a Workload waits in the ClusterQueue of its LocalQueue.
 
     The first reason that applies counts. In order, they are: the ClusterQueue does not exist, a queue is stopped, the
@@ -313,6 +313,9 @@ class _Quota(NamedTuple):
     total: Quantity
 
 
+_NO_QUOTA = _Quota(NOTHING, NOTHING)
+
+
 class WaitingQueues:
     """The queues of a cluster with their reservations, and what a replay of Kueue does with the waiting Workloads."""
 
@@ -350,6 +353,10 @@ class WaitingQueues:
         """Return why the ClusterQueue admits nothing, or an empty string if it is active."""
         message = self.outlook.inactive.get(name, "") if self.outlook is not None else ""
         return message.removeprefix("Can't admit new workloads: ").removesuffix(".")
+
+    def find_outlook(self, workload: KueueWorkload) -> WorkloadOutlook | None:
+        """Return what the replay predicts for a Workload, or None if it predicts nothing or Kueue was not replayed."""
+        return self.outlook.workloads.get(format_key(workload)) if self.outlook is not None else None
 
     def find_quotas(self, queue: ClusterQueue) -> dict[FlavorResource, _Quota]:
         """Return the free and total quota of a ClusterQueue by flavor and resource.
@@ -422,13 +429,17 @@ class WaitingQueues:
         if outlook.position is not None:
             position = outlook.position
             yield f"It is number {position.place} of {position.length} in ClusterQueue {position.cluster_queue}"
+        if outlook.message:
+            yield f"Kueue's message at the first attempt: {outlook.message}"
         if outlook.victims:
             yield f"To admit it, Kueue would preempt {', '.join(outlook.victims)}"
         if outlook.admission is not None:
-            yield f"If nothing else changes, Kueue admits it in {describe_flavors(outlook.admission)}"
+            condition = "If nothing else changes"
+            if outlook.victims:
+                workloads = agreeing(len(outlook.victims), "this Workload has", "these Workloads have")
+                condition = f"Once {workloads} released the quota"
+            yield f"{condition}, Kueue admits it in {describe_flavors(outlook.admission)}"
             yield from self._describe_placement(key)
-        if outlook.message:
-            yield f"Kueue's scheduler: {outlook.message}"
         yield from self.assumptions
 
     def _describe_placement(self, key: str) -> Iterator[str]:
@@ -453,7 +464,8 @@ def describe_flavors(admission: QuotaAdmission) -> str:
     if flavors_by_pod_set and all(flavors == first_flavors for flavors in flavors_by_pod_set.values()):
         noun = "flavors" if len(first_flavors) > 1 else "flavor"
         return f"{noun} {', '.join(first_flavors)}"
-    return "flavors " + ", ".join(f"{', '.join(flavors)} ({name})" for name, flavors in flavors_by_pod_set.items())
+    per_pod_set = (f"{', '.join(flavors)} (pod set {name})" for name, flavors in flavors_by_pod_set.items())
+    return f"flavors {', '.join(per_pod_set)}"
 
 
 def parse_time(now: str) -> int:
@@ -501,13 +513,14 @@ def _compute_free_quota(
 
 
 def _iter_resource_shortages(
-    workload: KueueWorkload, queue: ClusterQueue, quotas: dict[FlavorResource, _Quota]
+    workload: KueueWorkload, queue: ClusterQueue, quotas: Mapping[FlavorResource, _Quota]
 ) -> Iterator[_Shortage]:
     """Yield the resources of which pod sets lack quota.
 
-    Either no flavor has enough of the resource, or the ClusterQueue has no quota for it. The requests of pod sets that
-    fit are subtracted from ``quotas``. Raises QuantityError for a malformed amount.
+    Either no flavor has enough of the resource, or the ClusterQueue has no quota for it. A pod set that fits takes its
+    requests from the quotas before the next pod set is checked. Raises QuantityError for a malformed amount.
     """
+    remaining = dict(quotas)
     covered = {resource for group in queue.spec.resource_groups for resource in group.covered_resources}
     for pod_set in workload.spec.pod_sets:
         requests = sum_template_requests(pod_set.template, pod_set.count)
@@ -518,41 +531,37 @@ def _iter_resource_shortages(
             yield _Shortage(description, name, ())
         for group in queue.spec.resource_groups:
             group_requests = {name: amount for name, amount in requests.items() if name in group.covered_resources}
-            yield from _iter_shortages_in_group(pod_set.name, group_requests, group, quotas)
+            if not _take_from_first_fitting_flavor(group_requests, group, remaining):
+                yield from _iter_shortages_in_group(pod_set.name, group_requests, group, remaining)
+
+
+def _take_from_first_fitting_flavor(
+    requests: Quantities, group: KueueResourceGroup, quotas: dict[FlavorResource, _Quota]
+) -> bool:
+    """Subtract the requests from the first flavor of the group that has enough for all, and return whether one has."""
+    for flavor in group.flavors:
+        if all(amount <= quotas.get((flavor.name, name), _NO_QUOTA).free for name, amount in requests.items()):
+            for name, amount in requests.items():
+                quota = quotas[flavor.name, name]
+                quotas[flavor.name, name] = quota._replace(free=quota.free.sub(amount))
+            return True
+    return False
 
 
 def _iter_shortages_in_group(
-    pod_set: str, requests: Quantities, group: KueueResourceGroup, quotas: dict[FlavorResource, _Quota]
+    pod_set: str, requests: Quantities, group: KueueResourceGroup, quotas: Mapping[FlavorResource, _Quota]
 ) -> Iterator[_Shortage]:
-    """Yield the resources of a pod set's requests of which no flavor of the group has enough.
-
-    If a flavor satisfies all requests, nothing is yielded, and the requests are subtracted from that flavor in
-    ``quotas``. Otherwise, ``quotas`` stays unchanged.
-    """
-    flavors = [flavor.name for flavor in group.flavors]
-    nothing = _Quota(NOTHING, NOTHING)
-
-    # A flavor for all requests
-    for flavor in flavors:
-        if all(amount <= quotas.get((flavor, name), nothing).free for name, amount in requests.items()):
-            for name, amount in requests.items():
-                quota = quotas[flavor, name]
-                quotas[flavor, name] = quota._replace(free=quota.free.sub(amount))
-            return
-
-    # The resources of which no flavor has enough
+    """Yield the resources of a pod set's requests of which no flavor of the group has enough."""
     for name, amount in requests.items():
-        quota_by_flavor = {flavor: quotas.get((flavor, name), nothing) for flavor in flavors}
-        some_flavor_has_enough = any(amount <= quota.free for quota in quota_by_flavor.values())
-        if some_flavor_has_enough and len(requests) > 1:  # then other resources of that flavor are short
+        quota_by_flavor = {flavor.name: quotas.get((flavor.name, name), _NO_QUOTA) for flavor in group.flavors}
+        if any(amount <= quota.free for quota in quota_by_flavor.values()):
             continue
         flavors_in_words = ", ".join(
             f"flavor {flavor} has {render_amount(quota.free)} of {render_amount(quota.total)} free"
             for flavor, quota in quota_by_flavor.items()
         )
-        yield _Shortage(
-            f"pod set {pod_set} needs {render_amount(amount)} {name}, {flavors_in_words}", name, tuple(flavors)
-        )
+        description = f"pod set {pod_set} needs {render_amount(amount)} {name}, {flavors_in_words}"
+        yield _Shortage(description, name, tuple(quota_by_flavor))
 
 
 def _get_nominal_quota(queue: ClusterQueue) -> dict[FlavorResource, Quantity]:
@@ -571,7 +580,7 @@ def _get_nominal_quota(queue: ClusterQueue) -> dict[FlavorResource, Quantity]:
 def _iter_quota_holders(
     reserved: Mapping[str, Mapping[FlavorResource, Quantity]], short_resources: set[FlavorResource]
 ) -> Iterator[str]:
-    """Yield a text for each Workload that holds some of the short resources, with amounts and flavors.
+    """Yield a description of each Workload that holds some of the short resources, with amounts and flavors.
 
     ``reserved`` has the reserved amounts of each Workload by flavor and resource.
     """

@@ -28,7 +28,7 @@ from kschedctl.queueing.kueue.integrations import NotIntegratedError, PriorityCl
 from kschedctl.queueing.kueue.managed_jobs import ManagedJobs, find_queue_label
 from kschedctl.queueing.kueue.outlook import WorkloadOutlook
 from kschedctl.queueing.kueue.pod_groups import build_group_workload, compute_role_hash, get_group_name
-from kschedctl.replay.controllers.workload_pods import find_pods
+from kschedctl.replay.controllers.workload_pods import find_pods_of_owner
 from kschedctl.replay.waiting_elsewhere.entries import build_waiting_entry
 from kschedctl.replay.waiting_elsewhere.kueue import (
     WaitingQueues,
@@ -122,7 +122,7 @@ def apply_outlook(outlook: JobOutlook, cluster: Cluster) -> Struct:
     report = outlook.report
     if report.state is WaitingState.NOT_CHECKED or not (report.replayed or outlook.admitted):
         return outlook.job
-    spec = _build_admitted_spec(outlook, cluster) if outlook.admitted else _build_held_back_spec(job)
+    spec = _build_admitted_job_spec(outlook, cluster) if outlook.admitted else _build_held_back_spec(job)
     manifest: Struct = replace(job, spec=spec)
     return manifest
 
@@ -139,7 +139,7 @@ def _build_held_back_spec(job: Any) -> Any:
     return replace(job.spec, replicas=0)
 
 
-def _build_admitted_spec(outlook: JobOutlook, cluster: Cluster) -> Any:
+def _build_admitted_job_spec(outlook: JobOutlook, cluster: Cluster) -> Any:
     """Return the spec of an admitted job, with the node labels and tolerations of its flavors in the pod template.
 
     If each pod has its own Workload, only the admitted ones become replicas. A Job is resumed with as many parallel
@@ -220,9 +220,9 @@ def forecast_queues(
 ) -> QueueForecast:
     """Replay Kueue with new manifests and with the new custom resources of the cluster, as if all were created now.
 
-    Return the outlook of each job, the pods that are started because Kueue admits them, and the pods that it preempts.
-    With ``include_waiting``, the Workloads and suspended jobs that already wait are also started, and the result has a
-    report on each waiting Workload.
+    Return the outlook and the flavors of each job, the pods that are started because Kueue admits them, and the pods
+    that it preempts. With ``include_waiting``, the Workloads and suspended jobs that already wait are also started, and
+    the result has a report on each waiting Workload.
     """
     # Replay Kueue with the jobs that have no Workload yet
     jobs = _select_new_jobs(cluster, manifests)
@@ -241,26 +241,29 @@ def forecast_queues(
             for workload, workload_outlook in replayed.iter_admitted_workloads(outlook.owner):
                 started.append(build_started_pods(cluster, workload, workload_outlook, outlook.owner))
 
-    # Start the pods of Workloads that wait already
-    reports: list[WaitingElsewhere] = []
+    # Start the pods of admitted Workloads that wait already
+    reports = []
     owners = {format_key(workload): find_quota_owner(workload, cluster) for workload in cluster.kueue_workloads}
     waiting = list(filter(is_waiting, cluster.kueue_workloads)) if include_waiting else []
-    if waiting:
-        queues = replayed.queues or replay_queues(cluster, now)
-        outlooks = queues.outlook.workloads if queues.outlook is not None else {}
-        for workload in waiting:
-            key = format_key(workload)
-            report = build_workload_report(workload, queues, now)
-            predicted = outlooks.get(key)
-            if predicted is not None and predicted.admission is not None:
-                report = replace(report, state=WaitingState.ADMISSIBLE, replayed=True)
-                flavors[report.resource] = describe_flavors(predicted.admission)
-                started.append(build_started_pods(cluster, workload, predicted, owners[key]))
-                admitted.append(predicted)
-            reports.append(report)
+    queues = replayed.queues or replay_queues(cluster, now) if waiting else None
+    for workload in waiting:
+        assert queues is not None
+        report = build_workload_report(workload, queues, now)
+        predicted = queues.find_outlook(workload)
+        if predicted is not None and predicted.admission is not None:
+            report = replace(report, state=WaitingState.ADMISSIBLE, replayed=True)
+            flavors[report.resource] = describe_flavors(predicted.admission)
+            started.append(build_started_pods(cluster, workload, predicted, owners[format_key(workload)]))
+            admitted.append(predicted)
+        reports.append(report)
 
-    victims = frozenset(find_victim_pods(cluster, admitted, owners))
-    return QueueForecast(tuple(replayed.outlooks), tuple(reports), flavors, tuple(started), victims)
+    return QueueForecast(
+        tuple(replayed.outlooks),
+        tuple(reports),
+        flavors,
+        tuple(started),
+        victims=frozenset(find_victim_pods(cluster, admitted, owners)),
+    )
 
 
 def build_new_workloads(
@@ -280,9 +283,8 @@ def _select_new_jobs(cluster: Cluster, manifests: Iterable[Struct]) -> dict[Owne
     new_jobs: dict[Owner, Struct] = {}
     for manifest in manifests:
         owner = get_identity(manifest)
-        if not _does_object_or_its_pods_exist(owner, cluster) and not (
-            isinstance(manifest, CronJob) and manifest.spec.suspend
-        ):
+        is_suspended_cron_job = isinstance(manifest, CronJob) and manifest.spec.suspend
+        if not is_suspended_cron_job and not _does_object_or_its_pods_exist(owner, cluster):
             new_jobs[owner] = manifest
     return new_jobs
 
@@ -292,7 +294,7 @@ def _does_object_or_its_pods_exist(owner: Owner, cluster: Cluster) -> bool:
     if owner.kind == "Pod":
         return cluster.pod(owner.namespace, owner.name) is not None
     stored = cluster.list_in_namespace(FIELDS[owner.kind], owner.namespace) if owner.kind in FIELDS else ()
-    return any(obj.metadata.name == owner.name for obj in stored) or bool(find_pods(cluster, owner))
+    return any(obj.metadata.name == owner.name for obj in stored) or bool(find_pods_of_owner(cluster, owner))
 
 
 def predict_job_outlooks(cluster: Cluster, jobs: Mapping[Owner, Struct], now: str) -> list[JobOutlook]:
@@ -314,9 +316,10 @@ class _ReplayedJobs(NamedTuple):
 
     def iter_admitted_workloads(self, owner: Owner) -> Iterator[tuple[KueueWorkload, WorkloadOutlook]]:
         """Yield the Workloads of a job that get quota, with their outlook."""
-        outlook = self.queues.outlook if self.queues is not None else None
+        if self.queues is None:
+            return
         for workload in self.workloads.get(owner, ()):
-            predicted = outlook.workloads.get(format_key(workload)) if outlook is not None else None
+            predicted = self.queues.find_outlook(workload)
             if predicted is not None and predicted.admission is not None:
                 yield workload, predicted
 
@@ -477,14 +480,12 @@ def _split_by_admission(
     workloads: Sequence[KueueWorkload], queues: WaitingQueues
 ) -> tuple[tuple[WorkloadOutlook, ...], list[KueueWorkload]]:
     """Return the outlooks of the Workloads that the replay admits, and the Workloads that still wait."""
-    outlook_by_key = queues.outlook.workloads if queues.outlook is not None else {}
     admitted_by_key: dict[str, WorkloadOutlook] = {}
     waiting: list[KueueWorkload] = []
     for workload in workloads:
-        key = format_key(workload)
-        outlook = outlook_by_key.get(key)
+        outlook = queues.find_outlook(workload)
         if outlook is not None and outlook.admission is not None:
-            admitted_by_key[key] = outlook
+            admitted_by_key[format_key(workload)] = outlook
         else:
             waiting.append(workload)
     return tuple(admitted_by_key.values()), waiting
@@ -498,7 +499,7 @@ def _find_job_wait_reason(shown: KueueWorkload | None, queues: WaitingQueues) ->
     """
     if shown is None:
         return WaitReason("has no pods, so Kueue admits it at once")
-    outlook = queues.outlook.workloads.get(format_key(shown)) if queues.outlook is not None else None
+    outlook = queues.find_outlook(shown)
     if outlook is not None and outlook.admission is not None and outlook.victims:
         victims = counted(len(outlook.victims), "Workload")
         queue = outlook.admission.cluster_queue

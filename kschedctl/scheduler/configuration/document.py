@@ -85,7 +85,7 @@ class KubeSchedulerConfiguration(Struct, frozen=True):
 
 
 def parse_document(document: JsonObject, minor: int = NEWEST_MINOR) -> KubeSchedulerConfiguration:
-    """Parse a document, including the plugins' arguments, in the same way as the minor version 1.`minor`.
+    """Parse a document, including the plugins' arguments, as version 1.`minor` of kube-scheduler does.
 
     Raises ConfigurationError for another kind or API version, a value of the wrong type, or unknown fields.
     """

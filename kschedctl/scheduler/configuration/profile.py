@@ -214,15 +214,17 @@ def _validate_plugin_counts(name: str, by_point: Mapping[str, tuple[str, ...]], 
 def _compute_plugin_weights(
     point: str, label: str, plugins: Plugins, registry: Mapping[str, frozenset[str]]
 ) -> dict[str, int]:
-    """Return the weight of each plugin at a scoring point. Errors call the point `label`.
+    """Return the weight of each plugin at a scoring point. `label` names the point in error messages.
 
     Weights set at the point take precedence over weights in multiPoint, and 0 means 1. Raises ConfigurationError if the
-    total score could overflow. As upstream subtracts in int64, a negative total wraps around.
+    total score could overflow. Totals wrap around like Go's int64, as in upstream.
     """
     weights: dict[str, int] = {}
     total = 0
+    # The plugins at the point come before those in multiPoint, so their weights are found first.
     for plugin in (*plugins.map_sets_by_point()[point].enabled, *plugins.multi_point.enabled):
-        if point not in registry.get(plugin.name, ()) or plugin.name in weights:
+        runs_at_point = point in registry.get(plugin.name, ())
+        if not runs_at_point or plugin.name in weights:
             continue
         weights[plugin.name] = plugin.weight or 1
         highest = weights[plugin.name] * MAX_NODE_SCORE
@@ -294,11 +296,11 @@ def _merge_multi_point(
     multi: PluginSet,
     registry: Mapping[str, frozenset[str]],
 ) -> tuple[str, ...]:
-    """Return the plugins that run at a point, in order.
+    """Return the plugins that run at a point, in order. `explicit` are the plugins that the point lists.
 
     First come the plugins that both multiPoint and the point list, then the other plugins of multiPoint, and last the
-    plugins that only the point lists. `explicit` are the plugins that the point lists. If the point disables "*", only
-    `explicit` run. Raises ConfigurationError for a plugin that does not exist or is listed twice.
+    plugins that only the point lists. The plugins of multiPoint in `disabled` are left out, and all of them if the
+    point disables "*". Raises ConfigurationError for a plugin that does not exist or is listed twice.
     """
     if "*" in disabled:
         return explicit

@@ -42,9 +42,9 @@ def run_permit(
 ) -> PermitOutcome:
     """Run the Permit plugins for a pod assumed on a row, in order, until one rejects the pod or fails.
 
-    If no plugin does so but some plugin makes the pod wait, the status is Wait. The outcome then has the timeout of
-    each such plugin in seconds, at most MAX_TIMEOUT_SECONDS. With `plugin_names`, only these plugins run. A plugin's
-    error is not raised but becomes the status.
+    If some plugin makes the pod wait and none rejects it, the status is Wait. The outcome then has the timeout of each
+    such plugin in seconds, at most MAX_TIMEOUT_SECONDS. With `plugin_names`, only these plugins run. A plugin's error
+    is not raised but becomes the status.
     """
     latest_wait: Status | None = None
     seconds: dict[str, int] = {}

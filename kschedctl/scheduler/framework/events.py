@@ -113,11 +113,12 @@ class ChangedObject(NamedTuple):
         """The latest state of the object."""
         return self.old if self.new is None else self.new
 
-    def differs(self, *path: str) -> bool:
+    def has_changed(self, *path: str) -> bool:
         """Return whether an update changed the field at a path of snake_case names.
 
-        An absent field equals an empty field. If the JSON documents are known, they are compared, because they have
-        more fields.
+        An absent field equals an empty field. If the JSON documents are known, they are compared instead of the
+        structs, because they have more fields. In labels and annotations, however, a key with an empty value differs
+        from an absent key.
         """
         if self.documents is None:
             old, new = _get_attribute(self.old, path), _get_attribute(self.new, path)

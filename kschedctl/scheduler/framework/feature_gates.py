@@ -199,7 +199,7 @@ class FeatureGates:
         if not minors:
             return ""
         if minors[0] > self.minor:
-            return f"{gate} needs 1.{minors[0]}"
+            return f"{gate} needs Kubernetes 1.{minors[0]}"
         return f"{gate} was removed in 1.{minors[-1] + 1}"
 
     def enabled(self, name: str) -> bool:
@@ -236,7 +236,7 @@ class FeatureGates:
         stages = {}
         for name, spec in specs.items():
             minor = self.release.version_for(f"gate {name}").minor  # versions may be mixed
-            stages[name] = find_stage(spec, minor)
+            stages[name] = find_gate_stage(spec, minor)
         states = {name: state_by_maturity.get(stage.maturity, stage.on) for name, stage in stages.items()}
         states.update(gate_overrides)
         for name, successor in MERGED_GATES.items():
@@ -290,11 +290,11 @@ def get_stage(name: str, minor: int) -> Stage:
     >>> get_stage("DRAAdminAccess", 35)
     Stage(maturity='beta', on=True, locked=False)
     """
-    return find_stage(ALL_GATE_STAGES[name], minor)
+    return find_gate_stage(ALL_GATE_STAGES[name], minor)
 
 
 @lru_cache(maxsize=1024)
-def find_stage(stages: str, minor: int) -> Stage:
+def find_gate_stage(stages: str, minor: int) -> Stage:
     """Return the stage of a gate in version 1.minor, given its `stages` in the format of GATE_STAGES.
 
     Before the first stage, the maturity is `pre-alpha`. A removed gate keeps the value of its last stage.

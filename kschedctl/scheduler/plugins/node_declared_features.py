@@ -140,7 +140,7 @@ class NodeDeclaredFeatures(DeclaredPlugin[frozenset[str], None]):
 
     def _is_schedulable_after_node_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
         """Return whether the node is new or declares different features than before."""
-        return change.old is None or change.differs("status", "declared_features")
+        return change.old is None or change.has_changed("status", "declared_features")
 
     def _is_schedulable_after_pod_update(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
         """Return whether the pod itself was updated and now requires different features."""

@@ -94,6 +94,10 @@ class ClaimInUse(Fact, frozen=True):
     pod: str = ""
     node: str = ""
 
+    def get_claim(self) -> str:
+        """Return the claim."""
+        return self.claim
+
     def describe(self) -> str:
         """Say which pod uses the claim, and on which node."""
         if not self.pod:

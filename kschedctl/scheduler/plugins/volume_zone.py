@@ -64,6 +64,10 @@ class VolumeInOtherZone(Fact, frozen=True):
     found: str | None
     """The node's value of the label, or None if it has no such label."""
 
+    def get_claim(self) -> str:
+        """Return the claim."""
+        return self.claim
+
     def describe(self) -> str:
         """Say in which zones or regions the volume is, and in which the node is.
 

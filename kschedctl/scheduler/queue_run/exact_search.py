@@ -72,8 +72,9 @@ class ExactSearch:
     def find_node(self, position: Position, framework: Framework) -> Choice | None:
         """Return the node for a pod, or None if no node is feasible. Raises PluginError if a plugin fails.
 
-        The pod's nominated node is taken if it is feasible. Without a nomination, this holds for the node that the
-        batch suggests. Otherwise, a sampled search decides. The placement is recorded for the batch.
+        The pod's nominated node is taken if it is feasible. For a pod without a nomination, the node that the batch
+        suggests is taken if it is feasible. Otherwise, a sampled search decides. The placement is recorded for the
+        batch.
         """
         # Filter all nodes.
         info = self.build_info(position)
@@ -152,7 +153,9 @@ class ExactSearch:
         """
         offered = np.flatnonzero(mask_allowed_nodes(cycle.pre_filter, self.view))
         terms = SearchTerms.from_profile(framework.profile, framework.release)
-        search = self.sampling.search(~cycle.filter.passing, offered, terms, cycle.filter.failed_nodes, rejected_first)
+        search = self.sampling.search_nodes(
+            ~cycle.filter.passing, offered, terms, cycle.filter.failed_nodes, rejected_first
+        )
         return np.sort(search.feasible), int(search.examined.sum())
 
     def _sort_by_score(self, cycle: Cycle, rows: Rows) -> deque[Row]:

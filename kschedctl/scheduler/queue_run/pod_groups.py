@@ -239,7 +239,7 @@ class _GroupAttempt:
 
         All pods of a group have the same profile, and it must exist.
         """
-        framework = self.run.pods.framework(self.order[0])
+        framework = self.run.pods.find_framework(self.order[0])
         assert framework is not None
         return framework
 

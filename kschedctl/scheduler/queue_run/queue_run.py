@@ -113,9 +113,9 @@ class QueueReplay(SchedulingLoop):
         arrival may complete a group, in which case its event moves waiting pods. Pods that have not arrived are absent
         until then.
         """
-        completes_groups = self.scheduler.gates.enabled("GangScheduling")
+        has_gang_scheduling = self.scheduler.gates.enabled("GangScheduling")
         pod_count = len(self.view.pods)
-        if completes_groups:  # no pod exists until it arrives
+        if has_gang_scheduling:  # no pod exists until it arrives
             is_arriving = np.ones(pod_count, np.bool_)
             absent = np.ones(pod_count, np.bool_)
         else:
@@ -125,14 +125,14 @@ class QueueReplay(SchedulingLoop):
         for position in find_positions(is_arriving):
             absent[position] = False
             info = self.info(position)
-            if not info.spec.node_name and self.pods.framework(position):
+            if not info.spec.node_name and self.pods.find_framework(position):
                 pod = self._queued[position] = QueuedPod(position, info.priority, signature=self._sign_pod(info))
                 self.queue.add(pod)
-            if completes_groups and self.queue.unschedulable:
+            if has_gang_scheduling and self.queue.unschedulable:
                 for occurrence in self.scheduler.event_handlers.list_occurrences(ChangedObject(POD, None, info.pod)):
                     self.queue.move(occurrence)
 
-    def iter_open_loop_cycles(self) -> Iterator[CycleRecord]:
+    def replay_open_loop(self) -> Iterator[CycleRecord]:
         """Yield the records of cycles until no pod is ready, without applying the cycles' effects."""
         while len(self.queue.active):
             record = self.schedule_one()
@@ -140,7 +140,7 @@ class QueueReplay(SchedulingLoop):
                 return
             yield record
 
-    def iter_closed_loop_cycles(self) -> Iterator[CycleRecord]:
+    def replay_closed_loop(self) -> Iterator[CycleRecord]:
         """Yield the records of cycles and apply their effects, until no pod can be popped.
 
         If no pod can be popped but pods wait at Permit, they time out next. Pod groups always return to the queue, so
@@ -162,7 +162,7 @@ class QueueReplay(SchedulingLoop):
         """Run one cycle of a pod or a group and return its record, or None if no pod can be popped.
 
         A pod that no profile schedules, or that is being deleted, leaves the queue without a cycle. Its record is
-        empty. Waits at Permit that the cycle completes end as well.
+        empty. Pods that need not wait at Permit any longer after the cycle are bound or put back.
         """
         popped = self.queue.pop()
         if popped is None:
@@ -171,7 +171,7 @@ class QueueReplay(SchedulingLoop):
         # Try the pod, alone or with its group.
         position = popped.position
         record = self.record = CycleRecord(position)
-        framework = self.pods.framework(position)
+        framework = self.pods.find_framework(position)
         if self.groups is not None and position in self.groups.members:
             self.groups.schedule_group(self, popped)
         elif framework is None or self.info(position).terminating:
@@ -193,7 +193,7 @@ class QueueReplay(SchedulingLoop):
         The first of these pods counts as the popped pod. Return None if no pod waited too long.
         """
         record = self.record = CycleRecord(Position(NO_ROW))
-        timed_out = self.time_out()  # which fills the record
+        timed_out = self.time_out()  # puts the pods back, which adds their failures to `self.record`
         if not timed_out:
             return None
         record.popped = timed_out[0]
@@ -210,7 +210,7 @@ class QueueReplay(SchedulingLoop):
         """
         name = info.spec.scheduler_name
         if name not in self._signers:
-            framework = self.scheduler.framework(name)
+            framework = self.scheduler.find_framework(name)
             has_extenders = bool(self.scheduler.configuration.extenders)
             assert framework is not None
             self._signers[name] = Signer(framework, self.scheduler.gates, extenders=has_extenders, view=self.view)
@@ -292,11 +292,7 @@ class QueueReplay(SchedulingLoop):
         # Nominations, bindings and deletions, in this order.
         failed = dict(record.failed)
         self._apply_nominations(failed, record.cleared)
-        for position in self._sort_by_name(record.bound):
-            old = self.exact.get_pod(position)
-            node_name = self.view.nodes.names[record.bound[position]]
-            self._apply_change(position, replace(old, spec=replace(old.spec, node_name=node_name)))
-            self.queue.delete(position)
+        self._apply_bindings(record.bound)
         for position in self._sort_by_name(dict.fromkeys(record.victims)):
             if position in ended_waits:
                 self.end_wait(ended_waits[position], PREEMPTED)
@@ -337,6 +333,14 @@ class QueueReplay(SchedulingLoop):
         if not node:
             self.view.nominate(position, NO_ROW)
         self._apply_change(position, replace(old, status=replace(old.status, nominated_node_name=node)))
+
+    def _apply_bindings(self, bound: Mapping[Position, Row]) -> None:
+        """Write the node of each bound pod into the pod's spec, sorted by name, and deliver the events."""
+        for position in self._sort_by_name(bound):
+            old = self.exact.get_pod(position)
+            node_name = self.view.nodes.names[bound[position]]
+            self._apply_change(position, replace(old, spec=replace(old.spec, node_name=node_name)))
+            self.queue.delete(position)
 
     def _apply_change(self, position: Position, new: Pod | None) -> None:
         """Replace the pod with `new`, or delete it if `new` is None, and deliver the events of this change."""

@@ -152,13 +152,13 @@ class PodsOnNodes:
         """Return the PodInfo of a pod as it arrives, which equal pods share."""
         return self._incoming(self.view.pods.get_info_number(position))
 
-    def framework(self, position: Position) -> Framework | None:
+    def find_framework(self, position: Position) -> Framework | None:
         """Return the profile that serves a pod, or None if no profile does."""
         return self.profiles.find_framework(self.get_shared_incoming_info(position))
 
     def get_required_framework(self, position: Position) -> Framework:
         """Return the profile that serves a pod. Raises KeyError if there is none."""
-        framework = self.framework(position)
+        framework = self.find_framework(position)
         if framework is None:
             raise KeyError(position)
         return framework
@@ -213,7 +213,7 @@ class PodsOnNodes:
         specs = [self.view.pods.infos[number].spec for number in numbers]
         plugins: dict[str, ReservePlugin] = {}
         for name in self.scheduler.configuration.profiles:
-            framework = self.scheduler.framework(name)
+            framework = self.scheduler.find_framework(name)
             if framework is not None:
                 plugins |= {plugin.name: plugin for plugin in find_reserve_plugins(framework, *specs)}
         if plugins:

@@ -72,7 +72,7 @@ def collect_hints(
     }
 
 
-def choose_strategy(
+def choose_queueing_strategy(
     registrations: Registrations,
     rejectors: Rejectors,
     info: PodInfo,
@@ -120,7 +120,7 @@ def may_requeue(registrations: Registrations, info: PodInfo, occurrence: Occurre
     if event.resource in registrations.pre_checked:
         # The pre-check depends on which plugins rejected the pod: assume all that registered for the event.
         all_registered = Rejectors(plugins)
-        return choose_strategy(registrations, all_registered, info, occurrence, view) is not SKIP
+        return choose_queueing_strategy(registrations, all_registered, info, occurrence, view) is not SKIP
     hints: list[HintFunction | None] = []
     for plugin in plugins:
         hints += registrations.find_hints(plugin, event)
@@ -199,9 +199,10 @@ def passes_pre_check(
     event, change = occurrence.event, occurrence.change
     if event.resource == NODE and change.new is not None:
         return admits_pod(change.new, info, view)
-    if event.resource != ASSIGNED_POD or event.action in FREEING or event.broad:
+    is_about_placed_pod = event.resource == ASSIGNED_POD
+    if not is_about_placed_pod or event.broad:
         return True
-    if _counts_as_freeing_room(change, gates):
+    if event.action in FREEING or _counts_as_freeing_room(change, gates):
         return True
     was_rejected_by_spread = PodTopologySpread.name in rejectors.unschedulable
     heeds_namespace = was_rejected_by_spread and REACHES_SPREAD.at(gates.release)
@@ -221,7 +222,7 @@ def is_pod_updated(change: ChangedObject) -> bool:
     Changes of the generated claims in the status count. Upstream: isPodUpdated.
     """
     old, new = change.old, change.new
-    do_annotations_differ = change.documents is not None and change.differs("metadata", "annotations")
+    do_annotations_differ = change.documents is not None and change.has_changed("metadata", "annotations")
     return bool(
         old.metadata.labels != new.metadata.labels
         or do_annotations_differ
@@ -336,14 +337,16 @@ class QueuePlugins:
         registrations = self._scheduler.get_registrations(info.spec.scheduler_name)
         return does_event_concern_pod(registrations, pod.rejectors, info, occurrence, pod.gating_plugin)
 
-    def choose_strategy(self, pod: QueuedPod, occurrence: Occurrence, in_flight: bool = False) -> QueueingStrategy:
+    def choose_queueing_strategy(
+        self, pod: QueuedPod, occurrence: Occurrence, in_flight: bool = False
+    ) -> QueueingStrategy:
         """Return whether and how to requeue a rejected pod after an event.
 
         `in_flight` says whether the event came while the pod was being tried.
         """
         info = self._info(pod.position)
         registrations = self._scheduler.get_registrations(info.spec.scheduler_name)
-        return choose_strategy(registrations, pod.rejectors, info, occurrence, self._view, in_flight=in_flight)
+        return choose_queueing_strategy(registrations, pod.rejectors, info, occurrence, self._view, in_flight=in_flight)
 
 
 class Attempt(NamedTuple):

@@ -54,7 +54,9 @@ class QueueAdvice(Protocol):
     def is_concerned(self, pod: QueuedPod, occurrence: Occurrence) -> bool:
         """Return whether an event concerns the pod and, if the pod is gated, its gating plugin registered for it."""
 
-    def choose_strategy(self, pod: QueuedPod, occurrence: Occurrence, in_flight: bool = False) -> QueueingStrategy:
+    def choose_queueing_strategy(
+        self, pod: QueuedPod, occurrence: Occurrence, in_flight: bool = False
+    ) -> QueueingStrategy:
         """Return what to do with a pod after an event, which came while the pod was tried if `in_flight`."""
 
 
@@ -259,7 +261,7 @@ class SchedulingQueue:
     def activate(self, positions: Iterable[Position]) -> None:
         """Move pods to the active queue, regardless of the plugins that rejected them.
 
-        A pod that is being tried is tried again afterwards in versions that do so.
+        If a pod is being tried at the moment, some versions try it once more afterwards.
         """
         for position in positions:
             if not self._activate_waiting_pod(position) and self.rules.activation_lasts:
@@ -330,7 +332,7 @@ class SchedulingQueue:
         """
         if occurrence is ACTIVATE or not pod.rejectors.all:
             return AFTER_BACKOFF
-        return self.plugins.choose_strategy(pod, occurrence, in_flight)
+        return self.plugins.choose_queueing_strategy(pod, occurrence, in_flight)
 
     def _requeue(self, pod: QueuedPod, strategy: QueueingStrategy, label: str = FAILURE) -> None:
         """Put the pod into the queue that the strategy demands, and record the label of the event.

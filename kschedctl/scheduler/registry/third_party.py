@@ -182,7 +182,7 @@ def _load_declaration(point: EntryPoint) -> Declaration:
 
 
 def _load_target(point: EntryPoint) -> tuple[Declaration, object]:
-    """Load the target of an entry point, and read its declaration, still without `make`.
+    """Load the target of an entry point, and build its declaration without a `make` function.
 
     Raises TypeError if the target implements a point only in part, never runs, or declares unknown names or a wrong
     args_type.

@@ -93,11 +93,11 @@ class _QuotaVictims:
         own_number = self.use.find_quota_number(self.info.namespace)
         evicts_borrowers = self.quota is not None and not self.is_borrowing
         if evicts_borrowers:
-            is_evictable = (quota_numbers >= 0) & (quota_numbers != own_number)
+            is_evictable_info = (quota_numbers >= 0) & (quota_numbers != own_number)
         else:
-            is_evictable = (quota_numbers == own_number) & (pods.priority < self.info.priority)
+            is_evictable_info = (quota_numbers == own_number) & (pods.priority < self.info.priority)
 
-        potential = np.flatnonzero(is_evictable[pods.info] & (view.node >= 0) & nodes[view.node])
+        potential = np.flatnonzero(is_evictable_info[pods.info] & (view.node >= 0) & nodes[view.node])
         if evicts_borrowers:
             potential = potential[self._mask_evictable_borrowers(potential)]
         return potential[compute_importance_order(view, potential, self._build_arrival_keys(potential))]
@@ -202,10 +202,10 @@ class _QuotaVictims:
         removed_of_quota = removed[quota_numbers == self.use.find_quota_number(quota.namespace)]
 
         # The max of the pod's quota, if it has any.
-        over = np.zeros(len(view.nodes), np.bool_)
+        is_over_max = np.zeros(len(view.nodes), np.bool_)
         if quota.max_amounts is not None:
             used = self.use.sum_namespace_requests(quota.namespace)
-            over |= self._find_nodes_over_limits(
+            is_over_max = self._find_nodes_over_limits(
                 add_requests(used, same_quota),
                 self._sum_requests_by_node(removed_of_quota),
                 find_applicable_limits(same_quota, quota.max_amounts, INT64_MAX),
@@ -214,9 +214,10 @@ class _QuotaVictims:
         # The sum of all mins.
         total_min = add_requests(*(quota.min_amounts for quota in self.use.quotas.values()))
         used_by_all = add_requests(self.use.sum_all_requests(), all_quotas)
-        return over | self._find_nodes_over_limits(
+        is_over_min = self._find_nodes_over_limits(
             used_by_all, self._sum_requests_by_node(removed), find_applicable_limits(used_by_all, total_min, 0)
         )
+        return is_over_max | is_over_min
 
     def _sum_requests_by_node(self, pods: Positions) -> dict[str, Amounts]:
         """Return, by resource, the total requests (N,) of these pods on each node."""

@@ -93,12 +93,12 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
     def filter(self, info: PodInfo, view: Fork, state: None, delta: Delta) -> Iterator[Rejection]:
         """Yield rejections of the nodes on which no single NUMA node satisfies a container or the whole pod.
 
-        The node's topology manager decides if containers or the pod are aligned. Nothing is yielded for a pod that does
-        not need NUMA nodes. With the cache, nodes with pods of another scheduler that the topology does not count are
-        rejected, too.
+        The node's topology manager decides whether containers or the pod are aligned. Nothing is yielded for a pod that
+        does not need NUMA nodes. With the cache, nodes with pods of another scheduler that the topology does not count
+        are rejected, too.
         """
         numa = self._get_numa_nodes(view)
-        qos_class = compute_qos_class(info.pod)
+        qos_class = compute_qos_class(info.pod)  # raises for invalid amounts, even if the pod needs no NUMA nodes
         if not self._needs_numa_nodes(info):
             return
         is_single = numa.single

@@ -115,7 +115,7 @@ class OverReserve:
     def find_preemption_unknown(self, info: PodInfo, view: Fork, decided: Bools) -> Unknown | None:
         """Return the unknown that evictions may free amounts on NUMA nodes, or None if they cannot help the pod.
 
-        Evictions free such amounts on nodes whose topology publishes container placements. Only nodes in the mask
+        Evictions free amounts only on nodes whose topology publishes container placements. Only nodes in the mask
         `decided` (N,), on which available amounts decide whether the pod fits, are considered. Return None for a pod
         that never preempts.
         """
@@ -150,11 +150,11 @@ class OverReserve:
 
     def sum_reserved_requests(self, view: Fork) -> dict[str, Amounts]:
         """Return, by resource, the requests (N,) on each node of the pods placed since the snapshot."""
-        placed = np.flatnonzero(view.arrivals.arrived_later & (view.node >= 0))
-        info = view.pods.info[placed]
+        positions = np.flatnonzero(view.arrivals.arrived_later & (view.node >= 0))
+        info_numbers = view.pods.info[positions]
         amounts: dict[str, Amounts] = {}
-        for number in np.unique(info).tolist():
-            rows = view.node[placed[info == number]]
+        for number in np.unique(info_numbers).tolist():
+            rows = view.node[positions[info_numbers == number]]
             for resource, amount in sum_effective_requests(view.pods.infos[number].pod).items():
                 if resource not in amounts:
                     amounts[resource] = np.zeros(len(view.nodes), np.int64)
@@ -174,31 +174,32 @@ class OverReserve:
             topologies, view.nodes.index, node_count, self.settings.resync_method
         )
 
-        # Take the pods on nodes with a topology, with their node, their template and whether it is exclusive, (P,).
+        # Select the pods on nodes with a topology, and find their rows, their templates and whether they are exclusive.
         row_by_code = np.array([view.nodes.index.get(name, -1) for name in pods.node.values], np.int64)
         row_by_pod = row_by_code[pods.node.codes]
         positions = np.flatnonzero((row_by_pod >= 0) & (published.fingerprints[row_by_pod] != ""))
-        row = row_by_pod[positions]
-        template = pods.template[positions]
-        is_exclusive = self._find_exclusive_templates(published, pods.templates)[published.resource_set[row], template]
+        rows = row_by_pod[positions]
+        templates = pods.template[positions]
+        is_exclusive_template = self._find_exclusive_templates(published, pods.templates)
+        is_exclusive = is_exclusive_template[published.resource_set[rows], templates]
 
         # A topology differs if it does not have the fingerprint of the pods that are on the node now.
-        is_covered = is_exclusive | ~published.only_exclusive[row]
-        is_counted = _match_templates(self._is_counted, pods)[template] & is_covered
-        current = _compute_fingerprints(pods, positions[is_counted], row[is_counted], node_count)
-        differ = (published.fingerprints != "") & (published.fingerprints != current)
+        is_covered = is_exclusive | ~published.only_exclusive[rows]
+        is_counted = _match_templates(self._is_counted, pods)[templates] & is_covered
+        current_fingerprints = _compute_fingerprints(pods, positions[is_counted], rows[is_counted], node_count)
+        differs = (published.fingerprints != "") & (published.fingerprints != current_fingerprints)
 
         # Of these nodes, find the nodes with pods of other schedulers that the settings make count.
-        is_foreign = _match_templates(lambda pod: self._is_foreign(pod, profiles), pods)[template]
+        is_foreign = _match_templates(lambda pod: self._is_foreign(pod, profiles), pods)[templates]
         if self.settings.foreign_pods_detect == ONLY_EXCLUSIVE:
             is_foreign &= is_exclusive
-        has_foreign = np.bincount(row[is_foreign], minlength=node_count) > 0
-        return PublishedPods(differ, differ & has_foreign)
+        has_foreign_pod = np.bincount(rows[is_foreign], minlength=node_count) > 0
+        return PublishedPods(differs, differs & has_foreign_pod)
 
     def _find_exclusive_templates(self, published: _PublishedTopologies, templates: Sequence[Pod]) -> Bools:
-        """Return a mask (sets of published names, templates) of the pod templates with exclusive resources.
+        """Return a mask (sets of resource names, templates) of the pod templates with exclusive resources.
 
-        The mask is all False if the settings make it irrelevant.
+        Each node publishes one of these sets of names. The mask is all False if the settings make it irrelevant.
         """
         is_needed = published.only_exclusive.any() or self.settings.foreign_pods_detect == ONLY_EXCLUSIVE
         exclusive = np.zeros((len(published.resource_sets), len(templates)), np.bool_)
@@ -267,7 +268,7 @@ def _compute_fingerprints(pods: PodTable, positions: Rows, rows: Rows, node_coun
     namespace_hashes = hash_texts([template.metadata.namespace for template in pods.templates])
     names = np.array(pods.names, object)[positions]
     hashes = hash_texts(names, namespace_hashes[pods.template[positions]])
-    digests = compute_digests(hashes, rows, node_count)
+    digests = compute_pod_digests(hashes, rows, node_count)
     return np.array([format_fingerprint(digest) for digest in digests], np.str_)
 
 
@@ -342,7 +343,7 @@ def compute_fingerprint(pods: Iterable[tuple[str, str]]) -> str:
     pods = list(pods)
     namespace_hashes = hash_texts(namespace for namespace, _ in pods)
     hashes = hash_texts((name for _, name in pods), namespace_hashes)
-    (digest,) = compute_digests(hashes, np.zeros(len(hashes), np.int64), 1)
+    (digest,) = compute_pod_digests(hashes, np.zeros(len(hashes), np.int64), 1)
     return format_fingerprint(digest)
 
 
@@ -351,7 +352,7 @@ def format_fingerprint(fingerprint: np.uint64) -> str:
     return f"{_PREFIX}{_VERSION}{int(fingerprint):016x}"
 
 
-def compute_digests(hashes: _Hashes, rows: Rows, count: int) -> _Hashes:
+def compute_pod_digests(hashes: _Hashes, rows: Rows, count: int) -> _Hashes:
     """Return the digest of the pods on each of `count` nodes.
 
     `hashes` has, for each pod, the hash of its name seeded with the hash of its namespace. `rows` has each pod's node.

@@ -264,9 +264,9 @@ class AlikePods:
         if not len(rows):
             return rows, np.zeros(0, np.int64)
         if ranking:
-            total = local.take(rows) + ranking.score_rows(rows)
+            total = local.take(rows) + ranking.compute_added_scores(rows)
         elif answers:
-            total = local.take(rows) + answers.score_rows(rows, np.ones(len(rows), np.int64))
+            total = local.take(rows) + answers.compute_added_scores(rows, np.ones(len(rows), np.int64))
         else:
             total = self._sum_scores_of_all_plugins(local, rows)
         if self.claims:
@@ -370,7 +370,7 @@ class AlikePods:
         """
         if sampling:
             terms = SearchTerms.from_profile(self.framework.profile, self.framework.release)
-            return np.sort(sampling.search(rejected, np.flatnonzero(self.allowed_nodes), terms).feasible)
+            return np.sort(sampling.search_nodes(rejected, np.flatnonzero(self.allowed_nodes), terms).feasible)
         return (~rejected).nonzero()[0] if rejected.any() else self.view.nodes.rows
 
     def _sum_scores_of_all_plugins(self, local: Scores, rows: Rows) -> Scores:

@@ -90,7 +90,7 @@ class Attempts(PodsOnNodes):
         if self.gangs.find_group_key(position) is not None:
             outcomes, _ = self.try_group([position], queued=False)
             return outcomes[0] if outcomes else None
-        framework = self.framework(position)
+        framework = self.find_framework(position)
         outcome_without_cycle = self.find_outcome_without_cycle(position, framework)
         if outcome_without_cycle is not None or framework is None:
             return outcome_without_cycle
@@ -125,7 +125,7 @@ class Attempts(PodsOnNodes):
         Return None if each copy has to be tried in full: if no profile serves the copies, if they belong to a group, or
         if Permit or Reserve plugins look at them.
         """
-        framework = self.framework(position)
+        framework = self.find_framework(position)
         if framework is None or self.gangs.find_group_key(position) is not None:
             return None
         info = self.get_shared_incoming_info(position)
@@ -174,7 +174,7 @@ class Attempts(PodsOnNodes):
         outcomes = []
         remaining = []
         for position in members:
-            outcome = self.find_outcome_without_cycle(position, self.framework(position))
+            outcome = self.find_outcome_without_cycle(position, self.find_framework(position))
             if outcome is None:
                 remaining.append(position)
             else:

@@ -173,7 +173,7 @@ class StepwiseScheduler:
         specs = [self.view.pods.get_info(position).spec for position in positions]
         plugins: dict[str, ReservePlugin] = {}
         for name in self.scheduler.configuration.profiles:
-            framework = self.scheduler.framework(name)
+            framework = self.scheduler.find_framework(name)
             if framework is not None:
                 plugins |= {plugin.name: plugin for plugin in find_reserve_plugins(framework, *specs)}
         release_objects(plugins.values(), self.view, positions)
@@ -182,6 +182,6 @@ class StepwiseScheduler:
 def _was_preemption_tried(result: PostFilterResult) -> bool:
     """Return whether a plugin tried preemption for the pod.
 
-    It did not if it found the pod ineligible to preempt.
+    Preemption was not tried if the plugin found the pod ineligible to preempt.
     """
     return isinstance(result.report, Preemption) and result.report.eligible

@@ -111,7 +111,7 @@ class Gangs:
         """
         if info_number not in self._gang_of_info:
             info = self.view.pods.infos[info_number]
-            framework = self.scheduler.framework(info.spec.scheduler_name)
+            framework = self.scheduler.find_framework(info.spec.scheduler_name)
             plugin = find_gang_plugin(framework) if framework else None
             self._gang_of_info[info_number] = plugin.find_gang(info.pod) if plugin else None
         return self._gang_of_info[info_number]
@@ -196,18 +196,18 @@ class Gangs:
     def place_members(
         self, framework: Framework, key: AnyGroupKey, members: Sequence[Position], *, all_or_none: bool = False
     ) -> GangAttempt:
-        """Place as many members as fit, provided that they are enough for the group.
+        """Place as many members as fit, if these are enough for the group. Otherwise, place none.
 
-        With `all_or_none`, place all members or none, because the caller then preempts for the members that do not fit.
-        A group that needs a pod-group cycle is never placed in this case, because its members cannot be placed one by
-        one. Raises PluginError if the group is invalid or a plugin fails.
+        With `all_or_none`, place either all members or none, because the caller preempts for the members that do not
+        fit. A group that needs a pod-group cycle is then never placed. Raises PluginError if the group is invalid or a
+        plugin fails.
         """
         if error := self._find_validation_error(key, members):
             raise PluginError(error)
         if not self._needs_group_cycle(key, members):
             return self._place_one_by_one(framework, key, members, all_or_none=all_or_none)
-        if all_or_none:
-            return _build_failure(members, ())
+        if all_or_none:  # the cycle might place only some of the members
+            return _build_failure(members, fitting=())
         result = self._build_cycle(framework, key, members).run(post_filter=False)
         return self._bind_result(result, members)
 

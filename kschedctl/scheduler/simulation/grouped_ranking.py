@@ -112,17 +112,20 @@ class RowAnswers:
             rejected |= verdicts.find_rejected_rows(rows)
         return rejected
 
-    def score_rows(self, rows: Rows, counts: Counts) -> Scores:
-        """Return, for each of `rows`, the score that the plugins add to the local score.
+    def compute_added_scores(self, rows: Rows, counts: Counts) -> Scores:
+        """Return the weighted scores that the consulted plugins add to the local scores of `rows`.
 
         `counts` says how many equivalent nodes each row stands for. Scores are normalized over these nodes only.
         """
         total = np.zeros(len(rows), np.int64)
-        for plugin, state, raw, weight in self.consulted.fixed:
-            total += weight * plugin.normalize(state, raw[rows])
-        for weight, scores in self.scores:
-            raw = scores.compute_raw_scores(rows, scores.count_domains(rows, counts))
-            total += weight * scores.normalize(raw, scores.counted[rows])
+        # Raw scores that never change were computed once for all nodes. Only their normalization depends on the rows.
+        for fixed in self.consulted.fixed:
+            total += fixed.weight * fixed.plugin.normalize(fixed.state, fixed.raw[rows])
+
+        # All other raw scores change as pods move.
+        for weight, row_scores in self.scores:
+            raw = row_scores.compute_raw_scores(rows, row_scores.count_domains(rows, counts))
+            total += weight * row_scores.normalize(raw, row_scores.counted[rows])
         return total
 
 
@@ -233,7 +236,7 @@ class GroupedRanking:
 
         # Score the examples of the others, and return the groups that share the highest score.
         counts = groups.count[feasible]
-        total = groups.top[feasible] + self.answers.score_rows(rows, counts)
+        total = groups.top[feasible] + self.answers.compute_added_scores(rows, counts)
         return groups.get_best_rows(feasible[total == total.max()]), feasible_count
 
     def _update_rejections(self, rejected: Bools | bool) -> Rows | None:
@@ -280,8 +283,8 @@ class GroupedRanking:
         is_group_rejected[feasible] = self.answers.find_rejected_rows(groups.example[feasible])
         return is_group_rejected.take(groups.group)  # from groups to their rows
 
-    def score_rows(self, rows: Rows) -> Scores | int:
-        """Return the scores that plugins add to the local scores of `rows`, if only these rows are scored.
+    def compute_added_scores(self, rows: Rows) -> Scores | int:
+        """Return the weighted scores that plugins add to the local scores of `rows`, normalized over these rows only.
 
         One example of each group is scored for the whole group. If no plugin adds scores, return 0 for all rows.
         """
@@ -300,7 +303,7 @@ class GroupedRanking:
         # Score one example of each group, and give its score to all rows of the group.
         score_of_group = np.zeros(len(groups), np.int64)
         scored_groups = counts.nonzero()[0]
-        score_of_group[scored_groups] = self.answers.score_rows(example[scored_groups], counts[scored_groups])
+        score_of_group[scored_groups] = self.answers.compute_added_scores(example[scored_groups], counts[scored_groups])
         return score_of_group.take(group_of_row)
 
 

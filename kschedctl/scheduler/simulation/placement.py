@@ -80,7 +80,7 @@ class Placements(IncomingPods):
         self._victim_cache = VictimCache()
         self.unheard: dict[Unknown, None] = {}
         """Answers of extenders on which placements depend but that are missing."""
-        self._nominated_before = frozenset(view.snapshot.pods.nominations)
+        self._nominated_before = frozenset(view.snapshot.pods.nominated_positions)
         """The pods that were nominated when the snapshot was taken."""
         self._has_unsure_nominations = len(view.unsure_nominations[0]) > 0
 

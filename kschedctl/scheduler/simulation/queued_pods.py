@@ -483,7 +483,7 @@ class _SharedQueuePlugins(QueuePlugins):
     def _may_wake(self, number: int, occurrence: Occurrence) -> bool:
         """Return whether the event may put pods of this PodInfo back into the queue.
 
-        It may not if it reaches only pods of a lower priority.
+        Return False if the event reaches only pods of a lower priority.
         """
         info = self._view.pods.infos[number]
         if not _reaches_priority(occurrence, info.priority):
@@ -504,7 +504,9 @@ class _SharedQueuePlugins(QueuePlugins):
             return super().is_concerned(pod, occurrence)
         return _reaches_priority(occurrence, pod.priority)
 
-    def choose_strategy(self, pod: QueuedPod, occurrence: Occurrence, in_flight: bool = False) -> QueueingStrategy:
+    def choose_queueing_strategy(
+        self, pod: QueuedPod, occurrence: Occurrence, in_flight: bool = False
+    ) -> QueueingStrategy:
         """Return what to do with the pod after an event, from a cache for identical pods.
 
         With `in_flight`, the event came while the pod was being tried.
@@ -512,7 +514,7 @@ class _SharedQueuePlugins(QueuePlugins):
         number = self._view.pods.get_info_number(pod.position)
         key = (number, pod.rejectors, self._get_event_id(occurrence), in_flight)
         if key not in self._strategies:
-            self._strategies[key] = super().choose_strategy(pod, occurrence, in_flight)
+            self._strategies[key] = super().choose_queueing_strategy(pod, occurrence, in_flight)
         return self._strategies[key]
 
 

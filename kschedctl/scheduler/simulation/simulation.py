@@ -95,9 +95,9 @@ class Simulation(Attempts):
         finally:
             loop.close()
 
-        # The pods without a final outcome come last. One that was placed, evicted and not placed again is not done.
-        evicted = {position for position in loop.recreated if self.view.node[position] < 0}
-        done = {outcome.position for outcome in outcomes if outcome.row < 0 or outcome.position not in evicted}
+        # The pods without a final outcome come last. A pod that was placed, evicted and not placed again is not done.
+        still_evicted = {position for position in loop.recreated if self.view.node[position] < 0}
+        done = {outcome.position for outcome in outcomes if outcome.row < 0 or outcome.position not in still_evicted}
         all_pods = dict.fromkeys((*waiting, *loop.recreated))
         unplaced = [position for position in self.sort_for_queue(all_pods) if position not in done]
         untried = loop.queued_pods.untried
@@ -258,7 +258,7 @@ class SettlingLoop(SchedulingLoop):
             self._try_group(gang)
             return
 
-        framework = self.pods.framework(position)
+        framework = self.pods.find_framework(position)
         outcome_without_cycle = self.attempts.find_outcome_without_cycle(position, framework)
         if outcome_without_cycle is not None:
             self.queued_pods.done(position)
@@ -336,7 +336,7 @@ class SettlingLoop(SchedulingLoop):
     def put_back(self, position: Position, failure: Failed) -> None:
         """Put a rejected pod back into the queue, and nominate it if preemption found a node for it.
 
-        Only failures at Permit have a message. It is stored as the pod's message, and any other failure clears it.
+        Only a failure at Permit has a message. Such a failure is stored for the pod until the pod fails otherwise.
         """
         permit_failures = self.attempts.failures.permit_failures
         if failure.message:

@@ -239,7 +239,7 @@ class Applier(NamedTuple):
         """
         if not path.strip("./"):
             return ""
-        for ancestor in repository.list_ancestors(self.file):
+        for ancestor in repository.list_ancestors(self.file):  # from the top down
             folder = os.path.normpath(os.path.join(ancestor, path))
             if folder in repository.subfolders:
                 return folder
@@ -252,12 +252,11 @@ class Applier(NamedTuple):
         match a slash, as in Go.
         """
         pattern_steps = pattern.strip("/").split("/")
-        for ancestor in repository.list_ancestors(self.file):
+        for ancestor in repository.list_ancestors(self.file):  # from the top down
             prefix = ancestor.rstrip(os.sep) + os.sep
             folders = []
             for folder in repository.subfolders:
-                relative_steps = folder.removeprefix(prefix).split(os.sep)
-                if folder.startswith(prefix) and _matches_steps(relative_steps, pattern_steps):
+                if folder.startswith(prefix) and _matches_steps(folder[len(prefix) :].split(os.sep), pattern_steps):
                     folders.append(folder)
             if folders:
                 return sorted(folders)

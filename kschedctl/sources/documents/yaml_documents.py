@@ -133,12 +133,14 @@ class _DocumentBuilder:
         return self.root
 
     def _add_scalar(self, event: ScalarEvent) -> None:
-        """Add the value of a scalar, which depends on its quotes and its tag.
+        """Add a scalar's value, which depends on its quoting style and tag, and remember the value under the scalar's
+        anchor.
 
         Raises InputError if the tag does not fit the value.
         """
         # The parser says for a scalar without a tag whether it is plain or quoted
         is_plain, is_quoted = event.implicit
+        node_count = 1
         value: Json
         if is_plain:
             value = resolve_scalar(event.value)
@@ -147,9 +149,9 @@ class _DocumentBuilder:
         else:
             value = self._resolve_tagged_scalar(event)
         if event.anchor:
-            self.anchors[event.anchor] = value, 1
+            self.anchors[event.anchor] = value, node_count
         is_merge_key = event.value == "<<" and (is_plain or event.tag == _MERGE_TAG)
-        self._add_value(event, value, 1, is_merge_key)
+        self._add_value(event, value, node_count, is_merge_key)
 
     def _resolve_tagged_scalar(self, event: ScalarEvent) -> Json:
         """Return the value of a scalar with a tag. Raises InputError if the value does not fit the tag."""

@@ -72,7 +72,7 @@ def read_prometheus(access: MetricsAccess, url: str, window: int, matchers: str 
     Raises ClusterError if a query fails, or if all queries together take more than ALL_SECONDS. Raises UsageError if
     the URL or the matchers are invalid, and InputError if Prometheus has no metric of kube-scheduler.
     """
-    _validate_options(url, matchers)
+    _validate_url_and_matchers(url, matchers)
     histograms: dict[str, dict[Labels, Histogram]] = {}
     numbers: dict[str, dict[Labels, float]] = {}
     unusable = 0
@@ -101,7 +101,7 @@ def read_prometheus(access: MetricsAccess, url: str, window: int, matchers: str 
     return reading
 
 
-def _validate_options(url: str, matchers: str) -> None:
+def _validate_url_and_matchers(url: str, matchers: str) -> None:
     """Raise UsageError if the URL has a query or fragment, or if the label matchers are malformed."""
     if matchers and not _MATCHERS.fullmatch(matchers):
         raise UsageError(f"not label matchers: {matchers[:100]}", where="--prometheus-labels", hint='such as job="x"')

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import yaml
 
 import kschedctl
 from kschedctl.api.json_values import JsonObject
+from kschedctl.api.times import format_age
 from kschedctl.cli.main import main
 from kschedctl.cluster import Cluster, Gap
 from kschedctl.commands.audit import queues as section_module
@@ -210,9 +212,12 @@ def test_pods_are_found_through_the_jobs_of_a_job_set() -> None:
     assert [w.pods for w in section.unplaced] == [("ai/p",)]
 
 
-def test_without_the_time_ages_are_unknown() -> None:
+def test_without_the_time_ages_are_those_of_today() -> None:
+    """No finding depends on such an age."""
     section = build_section(FLAVOR, *build_queue("a", 8), build_workload("w", "a", 9), now="")
-    assert section.waiting[0].age == ""
+    created = section.waiting[0].since
+    assert section.waiting[0].age == format_age(created, datetime.now(UTC).isoformat(timespec="seconds"))
+    assert section.headline.endswith(" as of today")
     assert section.undecided
     assert ("waiting", "ClusterQueue a") not in list_findings(section)
 

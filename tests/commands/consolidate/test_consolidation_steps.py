@@ -32,7 +32,7 @@ def may_go(pod: Json, budgets: list[Json]) -> bool:
 def best_nodes(objects: list[Json], name: str) -> list[str]:
     """Return the nodes on which kube-scheduler may place a waiting pod, by a full cycle."""
     scheduler = Scheduler(Cluster.from_objects(objects))
-    framework, waiting = scheduler.framework("default-scheduler"), scheduler.cluster.pod("d", name)
+    framework, waiting = scheduler.find_framework("default-scheduler"), scheduler.cluster.pod("d", name)
     assert framework is not None
     assert waiting is not None
     return [scheduler.view.nodes.names[row] for row in scheduler.run_cycle(framework, waiting).scores.best.tolist()]

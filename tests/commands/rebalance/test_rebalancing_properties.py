@@ -129,7 +129,7 @@ def fitting(world: World, name: str, where: dict[str, str], *more: Json) -> list
         node, status = ("", {}) if own == name else (where[own], made["status"])
         objects.append({**made, "spec": {**made["spec"], "nodeName": node}, "status": status})
     scheduler = Scheduler(Cluster.from_objects(objects))
-    view, framework = scheduler.view, scheduler.framework("default-scheduler")
+    view, framework = scheduler.view, scheduler.find_framework("default-scheduler")
     assert framework is not None
     pod = view.pods.objects[view.pods.index[f"default/{name}"]]
     cycle = scheduler.run_cycle(framework, view.build_stored_pod(pod))

@@ -58,7 +58,7 @@ def fits(some: PackingProgram, nodes: Sequence[int]) -> bool:
 @pytest.mark.parametrize("seed", range(40))
 def test_every_sufficient_set_meets_the_cuts_and_the_bound(seed: int) -> None:
     some = program(seed)
-    cuts, begun = find_cuts(some, 10), SolvedPacking().propose_starting_sets(some)
+    cuts, begun = find_cuts(some), SolvedPacking().propose_starting_sets(some)
     assert cuts
     assert len(begun.cuts) > len(cuts)  # with those of what is requested in all
     good = [nodes for nodes in product(range(8), repeat=2) if fits(some, nodes)]

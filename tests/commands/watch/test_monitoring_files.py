@@ -120,9 +120,9 @@ def test_grafana_knows_every_field_of_the_dashboard(run: Run) -> None:
     dashboard = json.loads(printed(run, "dashboard"))
     known = json.loads(encoder.JSONEncoder().encode(dashboards.Dashboard.from_json(dashboard)))
     assert list(lost(dashboard, known)) == []
-    misspelt = {**dashboard, "refesh": "1m"}
-    known = json.loads(encoder.JSONEncoder().encode(dashboards.Dashboard.from_json(misspelt)))
-    assert list(lost(misspelt, known)) == ["refesh"]
+    misspelled = {**dashboard, "refesh": "1m"}
+    known = json.loads(encoder.JSONEncoder().encode(dashboards.Dashboard.from_json(misspelled)))
+    assert list(lost(misspelled, known)) == ["refesh"]
 
 
 def lost(given: Any, known: Any, path: str = "") -> Any:

@@ -28,7 +28,7 @@ def test_allocations(case):
     settings = {key: document[source] for key, source in SETTINGS.items() if source in document}
     scheduler = Scheduler(kschedctl.Cluster.from_objects(document["objects"], **settings))
     pod = resolve_pod(scheduler, document["pod"])
-    framework = scheduler.framework(pod.spec.scheduler_name)
+    framework = scheduler.find_framework(pod.spec.scheduler_name)
     cycle, plugin = scheduler.run_cycle(framework, pod), framework.plugins["DynamicResources"]
     state = cycle.pre_filter.results["DynamicResources"].state
     rows = cycle.view.nodes.index

@@ -27,7 +27,7 @@ from kschedctl.snapshot.snapshot import Settings
 
 NODE = {"kind": "Node", "metadata": {"name": "n"}}
 GROUP = {"kind": "PodGroup", "metadata": {"name": "pg1", "namespace": "default"}}
-ANYBODYS = Settings(served=frozenset(("", "default-scheduler")))
+ANYBODYS = Settings(served_profiles=frozenset(("", "default-scheduler")))
 """Pods of the tables name no scheduler."""
 
 

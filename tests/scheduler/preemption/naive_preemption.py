@@ -115,7 +115,7 @@ def protects(budget: PodDisruptionBudget, pod: Pod) -> bool:
 def dry_run_all_nodes(scheduler: Scheduler, pod: Pod) -> dict[str, Victims | str]:
     """Return the result of the tested dry run for each node, in the form of the naive one."""
     view = scheduler.view
-    framework = scheduler.framework(pod.spec.scheduler_name)
+    framework = scheduler.find_framework(pod.spec.scheduler_name)
     assert framework is not None
     cycle = scheduler.run_cycle(framework, pod)
     result = dry_run(cycle, np.ones(len(view.nodes), np.bool_), LowerPriority(view, cycle.info.priority))
@@ -131,7 +131,7 @@ def dry_run_all_nodes(scheduler: Scheduler, pod: Pod) -> dict[str, Victims | str
     return found
 
 
-def node(name: str, zone: str | None, cpu: int) -> Json:
+def build_node(name: str, zone: str | None, cpu: int) -> Json:
     labels = {HOSTNAME: name} | ({ZONE: zone} if zone else {})
     allocatable = {"cpu": str(cpu), "memory": "8Gi", "pods": "110"}
     return {"kind": "Node", "metadata": {"name": name, "labels": labels}, "status": {"allocatable": allocatable}}

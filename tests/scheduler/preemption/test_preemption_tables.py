@@ -64,7 +64,7 @@ class TableFramework:
     release = VERIFIED
 
     def __init__(self, case: Json) -> None:
-        real = Scheduler(Cluster()).framework("default-scheduler")
+        real = Scheduler(Cluster()).find_framework("default-scheduler")
         fake = case.get("fakePlugins", [{}])[0]
         self.made = {
             **real.plugins,
@@ -198,7 +198,7 @@ def test_budgets(case):
     pods = [{**pod, "spec": {**pod["spec"], "nodeName": "n"}} for (pod,) in case["victims"]]
     node = {"kind": "Node", "metadata": {"name": "n"}}
     view = snapshot({**case, "nodes": [node], "pods": pods})
-    violating = get_budgets(view).find_violations(np.arange(len(pods)))
+    violating = get_budgets(view).find_violating_pods(np.arange(len(pods)))
     assert np.flatnonzero(violating).tolist() == case["want"]["violating"]
     assert np.flatnonzero(~violating).tolist() == case["want"]["nonViolating"]
 

@@ -51,7 +51,9 @@ class ScriptedPlugins:
     def is_concerned(self, pod: QueuedPod, occurrence: Occurrence) -> bool:
         return not pod.gating_plugin
 
-    def choose_strategy(self, pod: QueuedPod, occurrence: Occurrence, in_flight: bool = False) -> QueueingStrategy:
+    def choose_queueing_strategy(
+        self, pod: QueuedPod, occurrence: Occurrence, in_flight: bool = False
+    ) -> QueueingStrategy:
         return self.answer
 
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kschedctl.scheduler.scheduler_plugins.numa_cache import (
-    compute_digests,
     compute_fingerprint,
+    compute_pod_digests,
     format_fingerprint,
     hash_texts,
 )
@@ -76,7 +76,7 @@ def test_pods_of_several_nodes(pods: list[tuple[int, str, str]]) -> None:
     """A fingerprint hashes the sorted hashes of the pods one after the other. A node without pods has one too."""
     rows = np.array([row for row, _, _ in pods], np.int64)
     hashes = hash_texts([name for *_, name in pods], hash_texts([namespace for _, namespace, _ in pods]))
-    found = compute_digests(hashes, rows, 5)
+    found = compute_pod_digests(hashes, rows, 5)
     for node in range(5):
         there = [(namespace, name) for row, namespace, name in pods if row == node]
         sums = sorted(naive(name.encode(), naive(namespace.encode())) for namespace, name in there)

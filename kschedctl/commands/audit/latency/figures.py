@@ -30,8 +30,9 @@ def build_timings(measured: MetricsReading, metric: str) -> tuple[Timing, ...]:
     for labels, histogram in measured.get_histograms(metric).items():
         if histogram.count > 0:
             labels_by_name = dict(zip(names, labels, strict=True))
-            is_outside = labels_by_name.get("extension_point") in POINTS_OUTSIDE_ATTEMPTS
-            timings.append(_build_timing(labels_by_name, histogram, None if is_outside else attempts_seconds))
+            is_outside_attempts = labels_by_name.get("extension_point") in POINTS_OUTSIDE_ATTEMPTS
+            whole_seconds = None if is_outside_attempts else attempts_seconds
+            timings.append(_build_timing(labels_by_name, histogram, whole_seconds))
     timings.sort(key=lambda timing: (-(timing.mean or 0) * timing.count, tuple(timing.labels.values())))
     return tuple(timings)
 
@@ -180,21 +181,21 @@ def split_attempt_time(measured: MetricsReading) -> tuple[TimePart, ...]:
     attempts_seconds = sum_seconds(measured, ATTEMPTS)
     if not attempts_seconds:
         return ()
-    seconds: dict[str, float] = defaultdict(float)
+    seconds_by_part: dict[str, float] = defaultdict(float)
     for (point, _), histogram in measured.get_histograms(POINTS).items():
         if point not in POINTS_OUTSIDE_ATTEMPTS and point not in NESTED_POINTS and histogram.total > 0:
-            seconds[point] += histogram.total
+            seconds_by_part[point] += histogram.total
     permit_seconds = sum_seconds(measured, PERMIT)
     if permit_seconds:
-        seconds[PERMIT_WAIT] = permit_seconds
-    seconds_outside = attempts_seconds - sum(seconds.values())
-    if seconds and seconds_outside > 0:
-        seconds[OUTSIDE] = seconds_outside
+        seconds_by_part[PERMIT_WAIT] = permit_seconds
+    remaining_seconds = attempts_seconds - sum(seconds_by_part.values())
+    if seconds_by_part and remaining_seconds > 0:
+        seconds_by_part[OUTSIDE] = remaining_seconds
 
     parts = []
-    for point, point_seconds in seconds.items():
-        plugin, plugin_share = _find_slowest_plugin(measured, point)
-        parts.append(TimePart(point, point_seconds / attempts_seconds, plugin, plugin_share))
+    for part, seconds in seconds_by_part.items():
+        plugin, plugin_share = _find_slowest_plugin(measured, part)
+        parts.append(TimePart(part, seconds / attempts_seconds, plugin, plugin_share))
     return tuple(sorted(parts, key=lambda part: -part.share))
 
 

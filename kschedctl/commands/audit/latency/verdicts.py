@@ -1,4 +1,8 @@
-"""The judgement of kube-scheduler's metrics: which aspects are good, and what likely helps with bad ones."""
+"""The judgement of kube-scheduler's metrics: which aspects are good, and what likely helps with bad ones.
+
+Each function `_judge_…` returns the verdicts on one aspect. Unless it says otherwise, it returns a verdict without data
+if the metrics of the aspect are missing.
+"""
 
 from __future__ import annotations
 
@@ -74,10 +78,10 @@ def _format_count_of(count: float, noun: str) -> str:
     >>> _format_count_of(1.0, "pod"), _format_count_of(0.25, "pod")
     ('1 pod', '0.25 pods')
     """
-    return f"{format_count(count)} {_choose_form(count, noun, noun + 's')}"
+    return f"{format_count(count)} {_agreeing(count, noun, noun + 's')}"
 
 
-def _choose_form(count: float, singular: str, plural: str) -> str:
+def _agreeing(count: float, singular: str, plural: str) -> str:
     """Return the form of a word that agrees with a count."""
     return singular if format_count(count) == "1" else plural
 
@@ -352,7 +356,7 @@ def _judge_active_queue(measured: MetricsReading, limits: LatencyLimits, active:
     backlog = active * attempts_seconds / attempts
     if active > limits.waiting and backlog > limits.backlog:
         figures = (
-            f"{_format_count_of(active, 'pod')} {_choose_form(active, 'is', 'are')} ready: trying them one after the "
+            f"{_format_count_of(active, 'pod')} {_agreeing(active, 'is', 'are')} ready: trying them one after the "
             f"other takes {format_seconds(backlog)}"
         )
         yield Verdict(Aspect.QUEUE, figures, rules.ACTIVE, rules.ACTIVE.fix, part="active")
@@ -363,7 +367,7 @@ def _judge_backoff_queue(limits: LatencyLimits, backoff: float, active: float) -
     if backoff > limits.waiting and backoff > active:
         figures = (
             f"{_format_count_of(backoff, 'pod')} in back-off, "
-            f"{format_count(active)} {_choose_form(active, 'is', 'are')} ready"
+            f"{format_count(active)} {_agreeing(active, 'is', 'are')} ready"
         )
         yield Verdict(Aspect.QUEUE, figures, rules.BACKOFF, rules.BACKOFF.fix, part="backoff")
 
@@ -375,10 +379,10 @@ def _judge_unschedulable_queue(
     running = measured.get_number(CACHE, ("pods",))
     is_large_share = running is None or unschedulable > limits.unschedulable_share * running
     if unschedulable > limits.waiting and is_large_share:
-        verb = _choose_form(unschedulable, "fits", "fit")
+        verb = _agreeing(unschedulable, "fits", "fit")
         figures = f"{_format_count_of(unschedulable, 'pod')} {verb} on no node"
         if running is not None:
-            figures += f", {format_count(running)} {_choose_form(running, 'is', 'are')} running"
+            figures += f", {format_count(running)} {_agreeing(running, 'is', 'are')} running"
         yield Verdict(Aspect.QUEUE, figures, rules.UNSCHEDULABLE, rules.UNSCHEDULABLE.fix, part="unschedulable")
 
 
@@ -393,7 +397,7 @@ def _judge_flushed_pods(measured: MetricsReading, limits: LatencyLimits) -> Iter
     if not count:
         return (Verdict(Aspect.WAKE_UPS, "no fitting pod had to wait for the flush after five minutes"),)
     message = (
-        f"{_format_count_of(count, 'pod')} fitted, but {_choose_form(count, 'was', 'were')} only retried by the flush "
+        f"{_format_count_of(count, 'pod')} fitted, but {_agreeing(count, 'was', 'were')} only retried by the flush "
         "after five minutes"
     )
     return (Verdict(Aspect.WAKE_UPS, message, rules.FLUSHED, rules.FLUSHED.fix),)
@@ -456,7 +460,7 @@ def _judge_in_flight_events(measured: MetricsReading, limits: LatencyLimits) -> 
     events = measured.get_total(IN_FLIGHT)
     if events is None:
         return _build_no_data_verdict(Aspect.EVENTS_IN_FLIGHT)
-    message = f"{format_count(events)} {_choose_form(events, 'is', 'are')} kept for pods that are being tried"
+    message = f"{format_count(events)} {_agreeing(events, 'is', 'are')} kept for pods that are being tried"
     if events > limits.in_flight:
         return (Verdict(Aspect.EVENTS_IN_FLIGHT, message, rules.EVENTS, rules.EVENTS.fix),)
     return (Verdict(Aspect.EVENTS_IN_FLIGHT, message),)

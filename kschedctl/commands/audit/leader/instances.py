@@ -152,8 +152,8 @@ PROFILE, EVENTS, LEASE, POD_GROUPS = "profile", "events", "lease", "podGroups"
 def summarize_scheduler_names(audited: AuditedCluster) -> list[ServedName]:
     """Summarize each scheduler name found in pods, profiles or placement events, most waiting pods first.
 
-    A summary has the evidence for a scheduler with this name ("" without any), the numbers of waiting and bound pods,
-    and the instances that placed pods.
+    A summary has the evidence for a scheduler with this name ("" if there is none), the numbers of waiting and bound
+    pods, and the instances that placed pods.
     """
     waiting = Counter(pod.spec.scheduler_name or DEFAULT_SCHEDULER_NAME for pod in audited.pending)
     bound = _count_bound_pods(audited)

@@ -239,7 +239,7 @@ def _describe_removable_nodes(emptying: EmptyingResult, workers: int, condition:
         parts.append(empty_part)
     if emptying.tried:
         noun = agreeing(emptying.tried, "other", "others") if empty_count else _choose_node_noun(emptying.tried)
-        tried_part = f"{len(emptying.emptied):,} of {emptying.tried:,} {noun} tried can be removed"
+        tried_part = f"{len(emptying.emptied):,} of {emptying.tried:,} {noun} checked can be removed"
         not_tried = emptying.candidates - emptying.tried
         if not_tried:
             tried_part += f" ({not_tried:,} not tried)"
@@ -322,35 +322,50 @@ def _iter_stranded_room_findings(
 ) -> Iterator[Finding]:
     """Yield a finding for each pool in which at least NEGLIGIBLE_SHARE of the CPU or memory is stranded.
 
-    The finding is a warning if the share is at least WARNING_SHARE, otherwise a note. A pool with only stranded and
-    empty nodes has the finding that it is unused instead.
+    A pool with only stranded and empty nodes has the finding that it is unused instead.
     """
     for pool in rooms:
-        stranded = [room for room in pool.resources if room.stranded and room.resource in (CPU, MEMORY)]
-        share = max((room.stranded / room.allocatable for room in stranded), default=0.0)
-        if share < NEGLIGIBLE_SHARE:
+        stranded_resources = [room for room in pool.resources if room.stranded and room.resource in (CPU, MEMORY)]
+        largest_share = max((room.stranded / room.allocatable for room in stranded_resources), default=0.0)
+        if largest_share < NEGLIGIBLE_SHARE:
             continue
         pool_stranded_rooms = [room for room in stranded_rooms if room.pool == pool.pool and room.reason != CORDONED]
-        nodes = sum(room.nodes for room in pool_stranded_rooms)
+        node_count = sum(room.nodes for room in pool_stranded_rooms)
         reasons = tuple(dict.fromkeys(room.reason for room in pool_stranded_rooms if room.reason))
-        if nodes == pool.nodes and _is_empty_pool(pool, savings):
+        if node_count == pool.nodes and _is_empty_pool(pool, savings):
             yield _build_unused_pool_finding(pool, reasons, facts.uncounted)
-            continue
-
-        free = _describe_stranded_shares({room.resource: room.stranded / room.free for room in stranded})
-        verb = agreeing(len(stranded), "is", "are")
-        where = f"{nodes:,} of {counted(pool.nodes, 'node')}" if pool.nodes > 1 else "its only node"
-        is_used_up = not reasons or any(reason.startswith(("Insufficient ", "Too many pods")) for reason in reasons)
-        if is_used_up:
-            no_pod_fits = f"no pod that is pending or usually runs there fits ({', '.join(reasons)})"
-            message = f"{free} {verb} stranded on {where}: {no_pod_fits}"
-            fix = _advise_on_short_resources(reasons)
         else:
-            no_pod_may_go = f"no pod that is pending or usually runs there may go ({', '.join(reasons)})"
-            message = f"{free} {verb} on {where}, where {no_pod_may_go}"
-            fix = FIX_OTHER_REASON + (OR_REMOVE if pool.pool in facts.removable_if_stranded else "")
-        severity = WARNING if share >= WARNING_SHARE else NOTE
-        yield STRANDED.build_finding(_format_pool_object(pool.pool), message, fix, severity=severity)
+            severity = WARNING if largest_share >= WARNING_SHARE else NOTE
+            yield _build_stranded_room_finding(pool, stranded_resources, node_count, reasons, facts, severity=severity)
+
+
+def _build_stranded_room_finding(
+    pool: PoolRoom,
+    stranded_resources: Sequence[ResourceRoom],
+    node_count: int,
+    reasons: Sequence[str],
+    facts: PoolFacts,
+    *,
+    severity: str,
+) -> Finding:
+    """Build the finding that part of a pool's free CPU or memory is stranded on `node_count` of its nodes.
+
+    If typical pods need more of a resource than is free, the fix is about this resource. If they are kept off the nodes
+    only for other reasons, the fix is about these reasons.
+    """
+    free = _describe_stranded_shares({room.resource: room.stranded / room.free for room in stranded_resources})
+    verb = agreeing(len(stranded_resources), "is", "are")
+    where = f"{node_count:,} of {counted(pool.nodes, 'node')}" if pool.nodes > 1 else "its only node"
+    lacks_resources = not reasons or any(reason.startswith(("Insufficient ", "Too many pods")) for reason in reasons)
+    if lacks_resources:
+        no_pod_fits = f"no pod that is pending or usually runs there fits ({', '.join(reasons)})"
+        message = f"{free} {verb} stranded on {where}: {no_pod_fits}"
+        fix = _advise_on_short_resources(reasons)
+    else:
+        no_pod_may_go = f"no pod that is pending or usually runs there may go ({', '.join(reasons)})"
+        message = f"{free} {verb} on {where}, where {no_pod_may_go}"
+        fix = FIX_OTHER_REASON + (OR_REMOVE if pool.pool in facts.removable_if_stranded else "")
+    return STRANDED.build_finding(_format_pool_object(pool.pool), message, fix, severity=severity)
 
 
 def _advise_on_short_resources(reasons: Sequence[str]) -> str:

@@ -30,7 +30,7 @@ from kschedctl.scheduler.engine.cycle import Cycle, PreFilterOutcome, run_pre_fi
 from kschedctl.scheduler.engine.diagnosis import build_fit_error, format_pre_filter_rejection
 from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.engine.reserve import uses_claims
-from kschedctl.scheduler.framework import PluginError, Reads, cordon_affects_only_its_node, get_reads
+from kschedctl.scheduler.framework import PluginError, Reads, does_cordon_affect_only_its_node, get_reads
 from kschedctl.scheduler.framework.dependencies import Dependency
 from kschedctl.scheduler.registry.in_tree import IN_TREE
 from kschedctl.scheduler.scheduler import Scheduler
@@ -330,8 +330,8 @@ class UndoableDrain(EmptyingDrain):
     def _iter_pods_without_target(self) -> Iterator[Blocker]:
         """Yield the pods that no other node can ever take.
 
-        Such a pod makes the drain fail, so that the drain need not be tried. Of several pods of equal demand without
-        claims, only the first is checked.
+        Such a pod makes the drain fail, so the drain need not be tried. Of several pods of equal demand without claims,
+        only the first is checked.
         """
         view = self.simulation.view
         demands = view.pods.distinct.demand
@@ -496,8 +496,12 @@ class DrainsInTurn:
             for position in pending
             if not self.view.has_node(position) and find_owner(pods[position]).kind not in KINDS_NOT_EVICTED
         ]
-        requests = self.view.get_requests(waiting)
-        if not waiting or not np.all(requests <= compute_free_resources(self.view)[row], axis=1).any():
+        if not waiting:
+            return ()
+        # Most pods need no replay, because they request more than is free on the node
+        free = compute_free_resources(self.view)[row]
+        has_room = np.all(self.view.get_requests(waiting) <= free, axis=1)
+        if not has_room.any():
             return ()
         nodes = {**self._state.closed.cordoned, row: self._initial_view.nodes.objects[row]}
         view = self.view.with_changes(self.view.cluster, nodes)
@@ -541,7 +545,7 @@ class DrainsInTurn:
         self._latest = None
         if latest is None:
             return
-        if isinstance(latest, _SharedState):
+        if isinstance(latest, _SharedState):  # the drain used a separate simulation: return to the earlier one
             self._switch_state(latest)
             return
         latest.undo()
@@ -607,10 +611,10 @@ class DrainsInTurn:
         Return False for pods that no profile serves, pods of gangs, and profiles with extenders or third-party plugins.
         """
         simulation = self.simulation
-        framework = simulation.framework(position)
+        framework = simulation.find_framework(position)
         if framework is None or framework.extenders or simulation.gangs.find_group_key(position) is not None:
             return False
         if not framework.plugins.keys() <= IN_TREE.keys():
             return False
         filters, scorers = framework.plugins_at("filter"), framework.plugins_at("score")
-        return cordon_affects_only_its_node(filters, scorers, simulation.get_shared_incoming_info(position))
+        return does_cordon_affect_only_its_node(filters, scorers, simulation.get_shared_incoming_info(position))

@@ -81,7 +81,7 @@ def find_stranded_capacity(scheduler: Scheduler, pools: Pools, pending: Sequence
     reports = []
     rejections: list[tuple[TypicalPod, dict[str, Bools]]] = []
     for typical_pod in typical_pods:
-        if simulation.framework(typical_pod.position) is None:
+        if simulation.find_framework(typical_pod.position) is None:
             continue
         cycle = simulation.run_cycle(typical_pod.position)
         is_feasible = _find_feasible_nodes(cycle)

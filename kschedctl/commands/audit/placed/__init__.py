@@ -277,10 +277,11 @@ def _build_misplaced_finding(misplaced: MisplacedPods) -> Finding:
 
 
 def _build_overcommitted_finding(node: OvercommittedNode) -> Finding:
-    """Build the finding about an overcommitted node, with the first pod that exceeded the node, if known.
+    """Build the finding about an overcommitted node. It names the first pod for which there was no room, if known.
 
     If only deferred resizes exceed the node, the finding is about them. Otherwise it is only a warning if all excess
-    pods are static, since no scheduler placed them.
+    pods are static, since no scheduler placed them. If the node no longer offers the resource at all, the fix is to
+    check the device plugin.
     """
     if node.is_resize_only:
         return _build_deferred_resize_finding(node)
@@ -347,8 +348,8 @@ def _build_rejected_finding(rejected_pods: RefusedPods, audited: AuditedCluster)
     """
     parts = []
     if rejected_pods.pods:
-        age = format_age(rejected_pods.last, audited.now)
-        last_text = f", the last {spell_age(age)} ago" if age else ""
+        age = format_age(rejected_pods.last, audited.ages_end)
+        last_text = f", the last {spell_age(age)} ago{audited.ages_note}" if age else ""
         parts.append(f"{counted(rejected_pods.pods, 'pod')} failed{last_text}, on {', '.join(rejected_pods.nodes)}")
     if rejected_pods.gone:
         more = " more" if rejected_pods.pods else ""

@@ -156,9 +156,9 @@ def iter_overcommitted_nodes(view: Fork) -> Iterator[OvercommittedNode]:
 def _build_overcommitted_node(view: Fork, row: Row, column: int, resource: str) -> OvercommittedNode:
     """Build the report on a node whose pods request more of a resource than is allocatable.
 
-    The pods are in order of arrival, and the first pod that exceeded the node is marked. If an arrival time is missing,
-    the pods are ordered by request, and no pod is marked. `row` is the node's row, and `column` is the resource's
-    column.
+    The pods are in order of arrival, and those for which the node had no room are marked. If an arrival time is
+    missing, the pods are ordered by request, and no pod is marked. `row` is the node's row, and `column` is the
+    resource's column.
     """
     pods = [pod for pod in _iter_pods_on_node(view, row, column) if pod.requests]
     allocatable = int(view.allocatable[row, column])
@@ -177,7 +177,7 @@ def _build_overcommitted_node(view: Fork, row: Row, column: int, resource: str) 
         requested=int(view.requested[row, column]),
         allocatable=allocatable,
         pods=len(ordered),
-        arrivals=tuple(_iter_arrivals_around_excess(view, ordered, first_beyond)),
+        arrivals=tuple(_iter_arrivals_around_overcommit(view, ordered, first_beyond)),
         gap=gap,
         deferred_resizes=find_deferred_resizes(resource, row, view),
     )
@@ -205,11 +205,11 @@ def _parse_nanoseconds(time: str) -> int | None:
         return None
 
 
-def _iter_arrivals_around_excess(view: Fork, ordered: Sequence[_NodePod], first_beyond: int) -> Iterator[Arrival]:
-    """Yield at most MAX_ARRIVALS pods in order, beginning with the pod before the first that exceeded the node.
+def _iter_arrivals_around_overcommit(view: Fork, ordered: Sequence[_NodePod], first_beyond: int) -> Iterator[Arrival]:
+    """Yield at most MAX_ARRIVALS pods in order of arrival, around the first pod for which the node had no room.
 
-    `first_beyond` is the index of the first pod that exceeded the node. If it is the number of pods, this pod is
-    unknown, and the last pods are yielded.
+    `first_beyond` is the index of this pod. The pods begin with the one before it, or earlier if fewer pods follow. If
+    the first pod without room is unknown, `first_beyond` is the number of pods, and the last pods are yielded.
     """
     start = max(min(first_beyond - 1, len(ordered) - MAX_ARRIVALS), 0)
     for index, node_pod in enumerate(ordered[start : start + MAX_ARRIVALS], start):

@@ -99,7 +99,7 @@ def replay_bound_pods(scheduler: Scheduler, progress: Progress = NO_PROGRESS) ->
     done = progress.begin("Checking where pods run", len(groups))
     for group in groups:
         done(1)
-        framework = scheduler.framework(group.info.spec.scheduler_name)
+        framework = scheduler.find_framework(group.info.spec.scheduler_name)
         if framework is None:
             not_served += len(group.positions)
             continue

@@ -57,7 +57,7 @@ class OvercommittedNode(Document, frozen=True, kw_only=True):
 
     @property
     def is_resize_only(self) -> bool:
-        """True if the node has room for what its pods run with, so that only deferred resizes exceed it."""
+        """True if the node has room for all running pods, and only deferred resizes exceed it."""
         reserved = sum(resize.reserved - resize.running for resize in self.deferred_resizes)
         return bool(reserved) and self.requested - reserved <= max(self.allocatable, 0)
 

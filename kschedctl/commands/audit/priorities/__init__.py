@@ -53,7 +53,8 @@ def find_starving_pods(audited: AuditedCluster, tiers: Tiers) -> tuple[StarvingP
     """Return the pods that have waited for room longer than the threshold, grouped by workload, longest wait first.
 
     Pods that match no node do not starve, since preemption cannot help them. A workload is left out if no pods of lower
-    tiers run and no pods of higher tiers started meanwhile. If the time of the cluster is unknown, nothing is returned.
+    tiers run and no pods of higher tiers have started since its pods were created. If the time of the cluster is
+    unknown, waits end today.
     """
     threshold = audited.thresholds.priorities.starving_seconds
     groups: dict[tuple[str, int], list[_UnschedulablePod]] = {}
@@ -77,7 +78,7 @@ def _iter_pods_that_preemption_may_help(audited: AuditedCluster) -> Iterator[_Un
         # There is no description if evicting pods would help on no node
         if replayed.explanation.verdict == "Unschedulable" and describe_preemption(replayed.explanation):
             for pod in replayed.pods:
-                seconds = audited.measure_seconds_since(pod.metadata.creation_timestamp)
+                seconds = audited.measure_seconds_since(pod.metadata.creation_timestamp, audited.ages_end)
                 if seconds is not None:
                     yield _UnschedulablePod(seconds, pod, replayed.explanation)
 
@@ -103,7 +104,11 @@ def describe_preemption(explanation: Explanation) -> str:
 def _build_starving_pods(
     workload: str, tier: int, pods: Sequence[_UnschedulablePod], audited: AuditedCluster, tiers: Tiers
 ) -> StarvingPods:
-    """Build the report about the waiting pods of a workload, and about the pods of other tiers meanwhile."""
+    """Build the report about the waiting pods of a workload.
+
+    It counts the pods of lower tiers that run, and the pods of other tiers that started since the oldest pod was
+    created.
+    """
     longest_first = sorted(pods, key=lambda unschedulable: -unschedulable.seconds)
     oldest = longest_first[0]
     created = oldest.pod.metadata.creation_timestamp or ""
@@ -117,7 +122,7 @@ def _build_starving_pods(
         priority=int(tiers.priorities[tier]),
         pods=tuple(unschedulable.pod.key for unschedulable in longest_first),
         seconds=oldest.seconds,
-        age=format_age(created, audited.now),
+        age=format_age(created, audited.ages_end),
         why=oldest.explanation.headline,
         preemption=describe_preemption(oldest.explanation),
         lower_pods=int(np.count_nonzero(is_lower)),
@@ -175,7 +180,8 @@ def build_priorities_section(audited: AuditedCluster) -> PrioritiesSection:
     growth = simulate_tier_growth(
         audited.scheduler, tiers, limits, audited.progress.begin("Growing a tier", limits.grow)
     )
-    starving = find_starving_pods(audited, tiers)
+    starving_as_of_today = find_starving_pods(audited, tiers)
+    starving = starving_as_of_today if audited.now else ()
     exposed = find_exposed_workloads(tiers)
     preempted = find_preempted_workloads(tiers)
     findings = [
@@ -192,6 +198,7 @@ def build_priorities_section(audited: AuditedCluster) -> PrioritiesSection:
         grown=growth.tier,
         victims=growth.victims,
         starving=starving,
+        starving_as_of_today=() if audited.now else starving_as_of_today,
         preempted=preempted,
         exposed=exposed,
         **build_verdict(RULES, findings, _find_unknowns(audited, growth, has_several_tiers=len(tiers.priorities) > 1)),
@@ -217,7 +224,7 @@ def _iter_starving_findings(starving_pods: Sequence[StarvingPods]) -> Iterator[F
 
     The finding's object is the workload that has waited longest. The message begins with the cause, and counts the pods
     of all workloads with this cause. The rule depends on whether pods of lower tiers run, or only pods of higher tiers
-    started meanwhile.
+    have started since.
     """
     by_cause: dict[tuple[object, ...], list[StarvingPods]] = {}
     for starving in starving_pods:

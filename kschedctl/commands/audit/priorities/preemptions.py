@@ -241,20 +241,21 @@ def _find_info_to_clone(scheduler: Scheduler, tiers: Tiers, limits: PriorityLimi
     Raises UsageError for an unknown tier.
     """
     pods_by_info = np.bincount(tiers.pods.info, minlength=len(tiers.pods.infos))
-    can_clone = tiers.pods.where(lambda info: _can_clone(scheduler, info)) & (pods_by_info > 0)
+    is_clonable_info = tiers.pods.where(lambda info: _can_clone(scheduler, info)) & (pods_by_info > 0)
     if limits.tier:
         tier = _resolve_tier(tiers, limits.tier)
     else:
-        is_user_info = can_clone & ~tiers.above_user_priorities[tiers.tier_by_info]
+        is_user_info = is_clonable_info & ~tiers.above_user_priorities[tiers.tier_by_info]
         if not is_user_info.any():
             return None
-        preempts = is_user_info & tiers.allowed_to_preempt
-        tier = int(tiers.tier_by_info[preempts if preempts.any() else is_user_info].min())  # the highest is number 0
+        is_preempting_info = is_user_info & tiers.allowed_to_preempt
+        is_default_info = is_preempting_info if is_preempting_info.any() else is_user_info
+        tier = int(tiers.tier_by_info[is_default_info].min())  # the highest tier has number 0
 
-    is_eligible = can_clone & (tiers.tier_by_info == tier)
-    if not is_eligible.any():
+    is_clonable_in_tier = is_clonable_info & (tiers.tier_by_info == tier)
+    if not is_clonable_in_tier.any():
         return None
-    return int(np.where(is_eligible, pods_by_info, 0).argmax())
+    return int(np.where(is_clonable_in_tier, pods_by_info, 0).argmax())
 
 
 def _can_clone(scheduler: Scheduler, info: PodInfo) -> bool:
@@ -269,7 +270,7 @@ def _can_clone(scheduler: Scheduler, info: PodInfo) -> bool:
         return False
     if info.terminating or find_owner(info.pod).kind in NOT_GROWING_KINDS:
         return False
-    return scheduler.framework(spec.scheduler_name) is not None
+    return scheduler.find_framework(spec.scheduler_name) is not None
 
 
 def _resolve_tier(tiers: Tiers, tier_name: str) -> int:

@@ -123,5 +123,7 @@ class PrioritiesSection(Section, frozen=True, kw_only=True, tag="priorities"):
     victims: tuple[EvictedWorkload, ...] = ()
     """The pods that the added pods preempt, in order."""
     starving: tuple[StarvingPods, ...] = ()
+    starving_as_of_today: tuple[StarvingPods, ...] = ()
+    """The pods that starve if the cluster was read today. Empty if the time of the cluster is known."""
     preempted: tuple[PreemptedWorkload, ...] = ()
     exposed: tuple[ExposedWorkload, ...] = ()

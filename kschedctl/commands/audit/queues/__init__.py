@@ -143,13 +143,13 @@ def build_queues_section(audited: AuditedCluster) -> QueuesSection:
     findings = [
         *_iter_inactive_findings(inactive),
         *_iter_waiting_findings(long_waiting),
-        *_iter_starving_findings(starving),
+        *_iter_starving_findings(starving, audited.ages_note),
         *_iter_unplaced_findings(unplaced),
         *_iter_unused_flavor_findings(unused),
     ]
     return QueuesSection(
         title=TITLE,
-        headline=_build_headline(report, waiting, inactive, unplaced),
+        headline=_build_headline(report, waiting, inactive, unplaced, audited.ages_note),
         waiting=tuple(waiting),
         inactive=tuple(inactive),
         starving=tuple(starving),
@@ -189,11 +189,14 @@ def _iter_waiting_findings(long_waiting: Iterable[LongWaitingWorkload]) -> Itera
         yield WAITING.build_finding(f"ClusterQueue {queue}", message)
 
 
-def _iter_starving_findings(starving: Iterable[StarvingQueue]) -> Iterator[Finding]:
-    """Yield a finding for each starving ClusterQueue, with the queues of its cohort that borrow while it waits."""
+def _iter_starving_findings(starving: Iterable[StarvingQueue], ages_note: str) -> Iterator[Finding]:
+    """Yield a finding for each starving ClusterQueue, with the queues of its cohort that borrow while it waits.
+
+    `ages_note` ends the clause with the age.
+    """
     for queue in starving:
         waiting_text = f"{counted(queue.waiting, 'Workload')} {agreeing(queue.waiting, 'waits', 'wait')}"
-        age_text = f", the oldest for {spell_age(queue.age)}" if queue.age else ""
+        age_text = f", the oldest for {spell_age(queue.age)}{ages_note}" if queue.age else ""
         others_text = f"{first_few(queue.borrowers)} {agreeing(len(queue.borrowers), 'borrows', 'borrow')}"
         message = (
             f"{waiting_text}{age_text}, and the queue borrows nothing, while {others_text} from cohort {queue.cohort}"
@@ -227,14 +230,18 @@ def _build_headline(
     waiting: Sequence[LongWaitingWorkload],
     inactive: Sequence[InactiveQueue],
     unplaced: Sequence[UnplacedWorkload],
+    ages_note: str,
 ) -> str:
-    """Summarize the waiting Workloads with the longest wait, the inactive queues, and the Workloads without nodes."""
+    """Summarize the waiting Workloads with the longest wait, the inactive queues, and the Workloads without nodes.
+
+    `ages_note` ends the clause with the longest wait.
+    """
     queue_count = counted(len(report.queues), "ClusterQueue")
     if not waiting:
         parts = [f"no Workload waits in {queue_count}"]
     else:
         oldest = waiting[0]
-        age_text = f", {oldest.workload} for {spell_age(oldest.age)}" if oldest.age else ""
+        age_text = f", {oldest.workload} for {spell_age(oldest.age)}{ages_note}" if oldest.age else ""
         verb = agreeing(len(waiting), "waits", "wait")
         parts = [f"{counted(len(waiting), 'Workload')} {verb} in {queue_count}{age_text}"]
     if inactive:
@@ -268,7 +275,7 @@ def list_waiting_workloads(audited: AuditedCluster, report: KueueQueues) -> list
             queue = admission.cluster_queue if admission else ""
             reason = find_wait_reason(workload, without_replay).headline
         since = _find_waiting_since(workload)
-        age = format_age(since, audited.now)
+        age = format_age(since, audited.ages_end)
         waiting.append(LongWaitingWorkload(workload=key, queue=queue, since=since, age=age, why=reason))
     return sorted(waiting, key=lambda entry: (entry.since, entry.workload))
 
@@ -316,22 +323,23 @@ def find_starving_queues(
     `oldest_by_queue` has the longest-waiting Workload of each ClusterQueue in which Workloads wait. The weights of fair
     sharing do not matter, because a queue that borrows nothing has a share of 0.
     """
-    # ClusterQueue -> the pairs of a flavor and a resource for which it has quota, or which it borrows
-    nominal: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
-    borrowed: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
+    # The pairs of a flavor and a resource for which each ClusterQueue has quota, and those that it borrows
+    nominal_by_queue: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
+    borrowed_by_queue: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
     for quota in report.quotas:
         flavor_resource = quota.flavor, quota.resource
         if _is_positive(quota.nominal):
-            nominal[quota.queue].add(flavor_resource)
+            nominal_by_queue[quota.queue].add(flavor_resource)
         if _is_positive(quota.borrowed):
-            borrowed[quota.queue].add(flavor_resource)
+            borrowed_by_queue[quota.queue].add(flavor_resource)
 
     starving = []
     for cohort, members in _group_queues_by_root_cohort(report.queues).items():
         for state in members:
-            if state.queue not in oldest_by_queue or borrowed[state.queue]:
+            if state.queue not in oldest_by_queue or borrowed_by_queue[state.queue]:
                 continue
-            borrowers = [member.queue for member in members if nominal[state.queue] & borrowed[member.queue]]
+            nominal = nominal_by_queue[state.queue]
+            borrowers = [member.queue for member in members if nominal & borrowed_by_queue[member.queue]]
             if borrowers:
                 starving.append(
                     StarvingQueue(

@@ -19,7 +19,7 @@ class LongWaitingWorkload(Document, frozen=True, kw_only=True):
     since: str = ""
     """When it was created, or evicted for the last time."""
     age: Annotated[str, Column(right=True)] = ""
-    """The age of `since`, empty if the time of the cluster is unknown."""
+    """The age of `since`, which ends today if the time of the cluster is unknown."""
     why: Annotated[str, Column("reason")] = ""
     """The reason why it waits, in one line."""
 

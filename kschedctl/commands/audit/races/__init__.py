@@ -88,7 +88,7 @@ def find_competing_schedulers(view: Fork) -> tuple[tuple[str, ...], tuple[int, .
     """
     names = [info.spec.scheduler_name for info in view.pods.infos]
     is_bound = view.mask_placed()
-    is_rival_info = np.array([name not in view.settings.served for name in names], np.bool_)
+    is_rival_info = np.array([name not in view.settings.served_profiles for name in names], np.bool_)
     is_of_rival = is_rival_info[view.pods.info]
     rows_of_rivals = view.node[is_bound & is_of_rival]
     own_rows = view.node[is_bound & ~is_of_rival]
@@ -120,7 +120,7 @@ def _simulate_races(audited: AuditedCluster, measures: Measures, *, instances: i
     return compare_expiries(build_race_question(fields, limited_measures), audited.progress)
 
 
-def _find_result(races: Races, expiry: str) -> RaceResult:
+def _find_result_with_expiry(races: Races, expiry: str) -> RaceResult:
     """Return the result with this expiry."""
     return next(result for result in races.results if result.expiry == expiry)
 
@@ -133,14 +133,14 @@ def _build_headline(races: Races | None, rivals: tuple[str, ...], shared: int, v
     """
     if races is None:
         return "too few nodes or pods to simulate races"
-    without_expiry = _find_result(races, NEVER)
+    without_expiry = _find_result_with_expiry(races, NEVER)
     setting_text = f"{counted(without_expiry.nodes, 'node')} and {without_expiry.pods_per_second:.3g} pods/s"
     if not races.assumptions.measured:
         setting_text += " (latencies assumed)"
     if rivals:
         schedulers_text = f"{len(rivals) + 1} schedulers share {counted(shared, 'node')}"
         return f"{schedulers_text}: {format_percent(without_expiry.share)} of pods double-booked at {setting_text}"
-    share = format_percent(_find_result(races, SIMULATED_EXPIRY).share)
+    share = format_percent(_find_result_with_expiry(races, SIMULATED_EXPIRY).share)
     return (
         f"no pods can be double-booked, since kube-scheduler {version} never expires assumed pods; with an expiry of "
         f"{SIMULATED_EXPIRY}, {share} of pods would be, at {setting_text}"
@@ -152,7 +152,7 @@ def _iter_findings(
 ) -> Iterator[Finding]:
     """Yield findings about rival schedulers, and about kubelets that are slow to notice new bindings.
 
-    Without a simulation (`races` is None) there are no findings.
+    If nothing was simulated (`races` is None), yield nothing.
     """
     if races is None:
         return
@@ -171,13 +171,13 @@ def _build_rivals_finding(races: Races, rivals: tuple[str, ...], shared_rows: tu
 
     The finding is only a note if the simulation double-booked no pod.
     """
-    schedulers = f"{', '.join(rivals)} and {', '.join(sorted(view.settings.served))}"
+    schedulers = f"{', '.join(rivals)} and {', '.join(sorted(view.settings.served_profiles))}"
     node_names = ", ".join(view.nodes.names[row] for row in shared_rows[:MAX_NAMED_NODES])
     ellipsis = ", …" if len(shared_rows) > MAX_NAMED_NODES else ""
-    all_of_them = "both" if len(rivals) + len(view.settings.served) == 2 else "all"
+    all_of_them = "both" if len(rivals) + len(view.settings.served_profiles) == 2 else "all"
     shared_text = f"{all_of_them} have pods on {counted(len(shared_rows), 'node')} ({node_names}{ellipsis})"
 
-    result = _find_result(races, NEVER)
+    result = _find_result_with_expiry(races, NEVER)
     simulated = "in a simulation" if races.assumptions.measured else "in a simulation with assumed latencies"
     verb = agreeing(result.double_booked, "finds its", "find their")
     taken_text = f"{simulated}, {result.double_booked:,} of {counted(result.pods, 'pod')} {verb} room taken"

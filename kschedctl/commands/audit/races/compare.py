@@ -60,7 +60,7 @@ def compare_expiries(question: RaceQuestion, progress: Progress = NO_PROGRESS) -
     )
 
 
-def _build_setting(question: RaceQuestion, nodes: int, rate: float) -> RaceSetting:
+def _build_race_setting(question: RaceQuestion, nodes: int, rate: float) -> RaceSetting:
     """Build the parameters of a simulation of one size and rate."""
     return RaceSetting(
         nodes,
@@ -79,7 +79,7 @@ def _iter_run_counts(question: RaceQuestion, nodes: int, rate: float) -> Iterato
 
     Each run has its own seed. All expiries of a run have the same random draws.
     """
-    setting = _build_setting(question, nodes, rate)
+    setting = _build_race_setting(question, nodes, rate)
     ttls = [expiry.ttl(nodes) for expiry in question.expiries]
     for seed in range(question.seed, question.seed + question.runs):
         yield _simulate_each_ttl(setting, RandomDraws.from_seed(setting, seed), ttls)
@@ -92,7 +92,7 @@ def _build_race_results(
 
     Without runs, there are no results.
     """
-    setting = _build_setting(question, nodes, rate)
+    setting = _build_race_setting(question, nodes, rate)
     counts_by_expiry = zip(*counts_by_run, strict=True)  # empty without runs, unlike the expiries
     return [
         _build_race_result(setting, expiry.text, expiry.ttl(nodes), counts)

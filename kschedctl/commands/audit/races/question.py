@@ -307,8 +307,8 @@ def measure_kubelet_lags(cluster: Cluster) -> MeasuredLatency | None:
 
     Schedulers and kubelets both learn of a binding from a watch of the API server, so the times stand for a scheduler's
     informer lag. They are upper bounds, because they include the kubelet's own work, though not the pulling of images.
-    Both ends are whole seconds of different clocks, so that a start before the binding counts as 0. Static pods are
-    left out, since no scheduler binds them.
+    Both ends are whole seconds of different clocks, so a start before the binding counts as 0. Static pods are left
+    out, since no scheduler binds them.
     """
     pods = cluster.pods
     bound_at = _parse_time_column(cluster, pods.columns.scheduled)

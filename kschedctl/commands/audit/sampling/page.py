@@ -111,13 +111,14 @@ def _build_kinds_table(profile: SampledProfile) -> Table:
     columns = [Column("workload"), Column("pods", right=True), Column("fit on", right=True)]
     advised = f"at {profile.advice.percentage}%" if profile.advice.percentage else "advised"
     columns += [Column("scores", right=True), Column("lost now", right=True), Column(advised, right=True)]
-    return Table(tuple(columns), tuple(_build_kind_row(kind, profile) for kind in profile.kinds))
+    return Table(tuple(columns), tuple(_build_pod_kind_row(kind, profile) for kind in profile.kinds))
 
 
-def _build_kind_row(kind: SampledKind, profile: SampledProfile) -> tuple[Cell | Stack, ...]:
-    """Build the row of a kind of pods.
+def _build_pod_kind_row(kind: SampledKind, profile: SampledProfile) -> tuple[Cell | Stack, ...]:
+    """Build the row for one kind of pod: the number of pods and of fitting nodes, the scores, and the losses.
 
-    If the kind could not be measured or fits on no node, the row shows the reason instead of scores and losses.
+    The losses are those at the current and at the advised percentage. If the kind could not be measured or fits on no
+    node, the row shows the reason instead of scores and losses.
     """
     if kind.unmeasured or not kind.fitting:
         reason = Marked(kind.unmeasured or "fits on no node: all are evaluated", Tone.WARNING)
@@ -135,7 +136,7 @@ def _build_curve_table(profile: SampledProfile) -> Table:
     quantiles = [f"worst {name}" if has_several_kinds else name for name in ("P50", "P90", "max")]
     number_columns = ("%", "evaluated", "scored", "mean", *quantiles, "missed")
     columns = (*(Column(name, right=True) for name in number_columns), Column("note"))
-    rows = tuple(_build_point_row(points, profile) for points in _group_equal_points(profile))
+    rows = tuple(_build_percentage_row(points, profile) for points in _group_equal_points(profile))
     note = "missed: starting nodes from which no best node is picked"
     if has_several_kinds:
         note += "; mean: of all kinds; worst: of the kind of pods that loses most"
@@ -148,21 +149,21 @@ def _group_equal_points(profile: SampledProfile) -> list[list[SamplingPoint]]:
     for point in profile.curve:
         group = groups[-1] if groups else []
         is_any_marked = any(_list_percentage_marks(member, profile) for member in (point, *group[:1]))
-        if group and not is_any_marked and _build_point_cells(group[0]) == _build_point_cells(point):
+        if group and not is_any_marked and _build_percentage_cells(group[0]) == _build_percentage_cells(point):
             group.append(point)
         else:
             groups.append([point])
     return groups
 
 
-def _build_point_row(points: list[SamplingPoint], profile: SampledProfile) -> tuple[Cell, ...]:
+def _build_percentage_row(points: list[SamplingPoint], profile: SampledProfile) -> tuple[Cell, ...]:
     """Return the row for points with equal costs, which has their range of percentages."""
     first, last = points[0].percentage, points[-1].percentage
     percentages = f"{first}" if first == last else f"{first} to {last}"
-    return (percentages, *_build_point_cells(points[0]), _format_marks(points[0], profile))
+    return (percentages, *_build_percentage_cells(points[0]), _format_percentage_marks(points[0], profile))
 
 
-def _build_point_cells(point: SamplingPoint) -> tuple[str, ...]:
+def _build_percentage_cells(point: SamplingPoint) -> tuple[str, ...]:
     """Return the cells for a percentage, except the first and the last column."""
     losses = (point.loss, point.loss_p50, point.loss_p90, point.loss_max)
     costs = (*(f"{loss:.1f}" for loss in losses), f"{100 * point.missed:.0f}%")
@@ -184,7 +185,7 @@ def _list_percentage_marks(point: SamplingPoint, profile: SampledProfile) -> lis
     return [mark for mark, percentage in percentage_by_mark.items() if percentage == point.percentage]
 
 
-def _format_marks(point: SamplingPoint, profile: SampledProfile) -> Cell:
+def _format_percentage_marks(point: SamplingPoint, profile: SampledProfile) -> Cell:
     """Return the marks of a percentage as a cell."""
     labels = _list_percentage_marks(point, profile)
     return Marked(", ".join(labels), Tone.GOOD if "advised" in labels else Tone.STRONG)

@@ -120,7 +120,8 @@ def build_sampling_point(percentage: int, enough: int, searches: Searches) -> Sa
 def combine_curves_of_kinds(kinds: Sequence[SampledKind]) -> tuple[SamplingPoint, ...]:
     """Combine the curves of the kinds that fit on a node into one curve. The curve is empty if no kind fits.
 
-    Means are weighted by the number of pods. Maximums and percentiles are those of the worst kind.
+    All curves have points for the same percentages. Means are weighted by the number of pods. Maximums and percentiles
+    are those of the worst kind.
     """
     measured_kinds = [kind for kind in kinds if kind.curve and kind.fitting]
     pods = [kind.pods for kind in measured_kinds]
@@ -313,7 +314,7 @@ def compute_sampling_costs(
     interrupted = False
     first_profile = list(scheduler.configuration.profiles)[:1]
     for name in names or first_profile:
-        framework = scheduler.framework(name)
+        framework = scheduler.find_framework(name)
         assert framework is not None
         not_replayed.update(dict.fromkeys(find_unreplayed_parts(framework)))
         setting = build_sampling_setting(scheduler, framework)

@@ -378,11 +378,10 @@ def _build_stranded_finding(owner: Owner, constraint: SpreadPromise, worst_loss:
 
 
 def _build_down_domain_finding(constraints: Sequence[WorkloadConstraint], workloads: Workloads) -> Finding | None:
-    """Build the finding about the constraint that strands the most pods while a domain's nodes are down.
+    """Build the finding about constraints that strand pods while a domain's nodes are down.
 
-    The finding stands for all constraints that do so, which lack nodeTaintsPolicy: Honor. A constraint that also
-    strands pods once the nodes are deleted has a finding of its own and does not count. Return None if no constraint
-    does so.
+    The finding is about the constraint that strands the most pods, and counts the others. Constraints that also strand
+    pods once the nodes are deleted have findings of their own and do not count. Return None if no constraint is left.
     """
     affected: list[tuple[BrokenDomain, WorkloadConstraint]] = []
     for numbered in constraints:

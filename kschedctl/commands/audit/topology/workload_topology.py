@@ -281,7 +281,7 @@ def _iter_new_constraints(
     Each constraint is yielded as its whenUnsatisfiable and the numbers of pods in its domains. Nothing is yielded for a
     pod that no profile serves, or whose selector is invalid.
     """
-    framework = scheduler.framework(info.spec.scheduler_name)
+    framework = scheduler.find_framework(info.spec.scheduler_name)
     plugin = framework.plugins.get(NAME) if framework else None
     if not isinstance(plugin, PodTopologySpread):
         return

@@ -46,7 +46,7 @@ class _SimilarLabel(NamedTuple):
     """The workloads that have the label in their template."""
 
 
-class _MisspeltLabel(NamedTuple):
+class _MisspelledLabel(NamedTuple):
     """A label in a term that no pods have."""
 
     label: str
@@ -89,8 +89,8 @@ class _TemplateLabels:
         return None
 
 
-def find_misspelt_affinity_labels(context: LintContext) -> Iterator[Problem]:
-    """Find pod affinity terms that select nothing because of a label that looks misspelt.
+def find_misspelled_affinity_labels(context: LintContext) -> Iterator[Problem]:
+    """Find pod affinity terms that select nothing because of a label that looks misspelled.
 
     Terms that ``af-anti-not-self`` reports are left out. Nothing is reported if a cluster is given, because pods of the
     cluster may have the label.
@@ -113,13 +113,13 @@ def find_misspelt_affinity_labels(context: LintContext) -> Iterator[Problem]:
                 if selects_own_namespace
                 else labels_by_namespace
             )
-            for misspelt in _iter_misspelt_labels(context, workload, term, compared_labels):
-                yield _build_misspelling_problem(workload, selector_path, misspelt)
+            for misspelled in _iter_misspelled_labels(context, workload, term, compared_labels):
+                yield _build_misspelling_problem(workload, selector_path, misspelled)
 
 
-def _build_misspelling_problem(workload: Workload, selector_path: Path, misspelt: _MisspeltLabel) -> Problem:
-    """Build the problem about a misspelt label in the selector of a workload's affinity term."""
-    label, similar_label, owner = misspelt
+def _build_misspelling_problem(workload: Workload, selector_path: Path, misspelled: _MisspelledLabel) -> Problem:
+    """Build the problem about a misspelled label in the selector of a workload's affinity term."""
+    label, similar_label, owner = misspelled
     pods = "the workload's own pods" if owner is workload else f"the pods of {owner.subject}"
     message = f"no pods have the label {label}, but {pods} have {similar_label}"
     return workload.build_problem(selector_path, message, f"Write {similar_label}")
@@ -128,18 +128,18 @@ def _build_misspelling_problem(workload: Workload, selector_path: Path, misspelt
 AF_MISSPELT = Rule(
     "af-misspelt",
     WARNING,
-    find_misspelt_affinity_labels,
-    summary="Pod (anti-)affinity by a label that looks misspelt",
+    find_misspelled_affinity_labels,
+    summary="Pod (anti-)affinity by a label that looks misspelled",
     why="The term selects no pods. So required affinity can never be met, and any other term has no effect.",
     fix="Correct the label",
     source=doc.AFFINITY,
 )
 
 
-def _iter_misspelt_labels(
+def _iter_misspelled_labels(
     context: LintContext, workload: Workload, term: PodAffinityTerm, labels_by_namespace: Mapping[str, _TemplateLabels]
-) -> Iterator[_MisspeltLabel]:
-    """Yield the labels in a term's selector that no pod template has but that look like a misspelt template label.
+) -> Iterator[_MisspelledLabel]:
+    """Yield the labels in a term's selector that no pod template has but that look like a misspelled template label.
 
     Only requirements for a single value are checked. Yields nothing if the term selects a workload.
     """
@@ -162,19 +162,19 @@ def _iter_misspelt_labels(
             ]
             if owners:
                 owner = workload if workload in owners else owners[0]
-                yield _MisspeltLabel(f"{key}={value}", similar.label, owner)
+                yield _MisspelledLabel(f"{key}={value}", similar.label, owner)
                 break
 
 
 def find_terms_without_template(context: LintContext) -> Iterator[Problem]:
     """Find required affinity terms that match no pod template in the manifests.
 
-    Misspelt terms and terms for other namespaces are left to their own rules. With a cluster, ``af-target-absent``
+    Misspelled terms and terms for other namespaces are left to their own rules. With a cluster, ``af-target-absent``
     checks the pods instead.
     """
     if context.cluster is not None or not context.all_manifests_read:
         return
-    reported = {(problem.subject, problem.path) for problem in find_misspelt_affinity_labels(context)}
+    reported = {(problem.subject, problem.path) for problem in find_misspelled_affinity_labels(context)}
     reported |= {(problem.subject, problem.path) for problem in find_terms_for_other_namespaces(context)}
     for workload in context.workloads:
         for term in iter_required_affinity(workload):
@@ -319,7 +319,7 @@ def find_more_replicas_than_hosts(context: LintContext) -> Iterator[Problem]:
             message = f"the port is in use on {all_nodes}, so a rollout has no room for its first new pod"
         else:
             message = (
-                f"{workload.highest_replicas_text}, but only {nodes} with room for one each: at least {excess} "
+                f"{workload.highest_replicas_text}, but only {nodes} with room for one replica each: at least {excess} "
                 f"{agreeing(excess, 'stays', 'stay')} Pending"
             )
         yield workload.build_problem(path, message)

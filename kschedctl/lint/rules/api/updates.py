@@ -54,9 +54,8 @@ API_IMMUTABLE = Rule(
     ERROR,
     find_immutable_field_changes,
     summary="A change to an immutable field of an existing object",
-    why="kubectl apply and helm upgrade fail. The manifests are compared with the classes and claims of the cluster, "
-    "with the selectors of its workloads and the volumeClaimTemplates of its StatefulSets, and with the manifests in "
-    "its files.",
+    why="kubectl apply and helm upgrade fail. Compared are classes, claims, the selectors of workloads, and the "
+    "volumeClaimTemplates of StatefulSets.",
     fix="Keep the current value, or recreate the object",
     source="Validate…Update in pkg/apis/{apps,batch,core,scheduling,storage}/validation/validation.go (v1.36)",
     needs_cluster=True,
@@ -180,12 +179,12 @@ class _DeployedObjects:
             # If the pod has claims, but none is named after a template, its claims prove nothing.
             are_names_known = bool(deployed_names) or not claim_names
             if are_names_known and deployed_names != template_names:
-                yield error._replace(location=path)
+                yield error.located_at(path)
 
         for i, template in enumerate(templates):
             for claim in self._iter_template_claims(owner, template.metadata.name):
                 if _contradicts_claim_template(template.spec, claim.spec):
-                    yield error._replace(location=(*path, i))
+                    yield error.located_at((*path, i))
 
     def _iter_template_claims(self, owner: Owner, template_name: str) -> Iterator[api.PersistentVolumeClaim]:
         """Yield the claims of a StatefulSet's pods that were created from a claim template.

@@ -54,7 +54,7 @@ class _Flaw(NamedTuple):
 
 
 def find_ineffective_annotations(context: LintContext) -> Iterator[Problem]:
-    """Find annotations of pods, workloads and nodes that are misspelt, outdated or on the wrong object.
+    """Find annotations of pods, workloads and nodes that are misspelled, outdated or on the wrong object.
 
     Each annotation is reported once, even if its object contains several workloads.
     """
@@ -88,7 +88,7 @@ AN_WITHOUT_EFFECT = Rule(
     WARNING,
     find_ineffective_annotations,
     summary="An eviction or placement annotation that nothing reads",
-    why="The annotation was renamed, is misspelt or is on the wrong object: pods are placed and evicted as if the "
+    why="The annotation was renamed, is misspelled or is on the wrong object: pods are placed and evicted as if the "
     "annotation did not exist.",
     fix="Correct the annotation",
     source=f"https://karpenter.sh/docs/concepts/disruption/#pod-level-controls; {doc.LABELS}",
@@ -110,7 +110,7 @@ def _iter_node_annotations(context: LintContext) -> Iterator[tuple[Subject, Mapp
 
 
 def _find_node_annotation_flaw(key: str, value: str) -> _Flaw | None:
-    """Return why a node's annotation has no effect, because of a wrong value or a misspelt key.
+    """Return why a node's annotation has no effect, because of a wrong value or a misspelled key.
 
     Return None for correct annotations and for annotations with unrelated keys.
     """

@@ -26,7 +26,7 @@ from kschedctl.queueing.kueue.feature_gates import build_feature_gates
 from kschedctl.queueing.kueue.quota_tree import parse_quotas, parse_weight
 
 MIN_LETTERS = 5
-"""Shorter words of a name do not count as misspelt: h100 is not a misspelling of a100."""
+"""Shorter words of a name do not count as misspelled: h100 is not a misspelling of a100."""
 _MAX_COMPARED = 500
 """With more names of one kind, no misspellings are searched for."""
 
@@ -45,7 +45,7 @@ class KueueReference(NamedTuple):
 def find_references_to_missing_objects(context: LintContext, references: Iterable[KueueReference]) -> Iterator[Problem]:
     """Yield a problem for each reference to an object that does not exist.
 
-    If not all objects of the kind are known, only names that look misspelt are reported. Names are not compared with
+    If not all objects of the kind are known, only names that look misspelled are reported. Names are not compared with
     more than `_MAX_COMPARED` known names. Empty names are ignored.
     """
     for subject, path, kind, name, namespace in references:
@@ -55,9 +55,9 @@ def find_references_to_missing_objects(context: LintContext, references: Iterabl
         similar_name = ""
         if len(known_names) <= _MAX_COMPARED:
             similar_name = find_similar_name(name, known_names, MIN_LETTERS)
-        # a name that the manifests define is not misspelt, even if the object is in another namespace
-        is_misspelt = bool(similar_name) and name not in context.list_manifest_names(kind)
-        if not is_misspelt and not _are_all_objects_known(context, kind, namespace):
+        # a name that the manifests define is not misspelled, even if the object is in another namespace
+        is_misspelled = bool(similar_name) and name not in context.list_manifest_names(kind)
+        if not is_misspelled and not _are_all_objects_known(context, kind, namespace):
             continue
         message = f'{kind} "{name}" does not exist'
         if namespace:

@@ -87,14 +87,14 @@ KQ_NO_LOCAL_QUEUE = Rule(
     "kq-no-local-queue",
     WARNING,
     find_missing_local_queues,
-    summary="A workload whose LocalQueue does not exist in its namespace, or whose name looks misspelt",
+    summary="A workload whose LocalQueue does not exist in its namespace, or whose name looks misspelled",
     why="Kueue keeps the workload suspended, or its pods gated, until the LocalQueue is created.",
     fix="Create the LocalQueue in the namespace of the workload, or correct the name",
     source=LOCAL_QUEUES,
 )
 
 
-def find_misspelt_kueue_labels(context: LintContext) -> Iterator[Problem]:
+def find_misspelled_kueue_labels(context: LintContext) -> Iterator[Problem]:
     """Find workload labels that Kueue does not have but that look like misspellings of its labels."""
     for subject, path, labels in _iter_labels_read_by_kueue(context):
         for key in labels:
@@ -108,8 +108,8 @@ def find_misspelt_kueue_labels(context: LintContext) -> Iterator[Problem]:
 KQ_LABEL_MISSPELT = Rule(
     "kq-label-misspelt",
     WARNING,
-    find_misspelt_kueue_labels,
-    summary="A label that looks like a misspelt label of Kueue",
+    find_misspelled_kueue_labels,
+    summary="A label that looks like a misspelled label of Kueue",
     why="Kueue ignores the label: the workload starts at once without quota, or goes to the default queue.",
     fix="Correct the label",
     source="https://kueue.sigs.k8s.io/docs/reference/labels-and-annotations/",
@@ -118,7 +118,7 @@ KQ_LABEL_MISSPELT = Rule(
 
 
 def _find_similar_kueue_label(key: str) -> str:
-    """Return the Kueue label that a misspelt label was probably meant to be, or "".
+    """Return the Kueue label that a misspelled label was probably meant to be, or "".
 
     Only labels in a domain that begins with ``kueue.`` are considered.
     """

@@ -54,7 +54,7 @@ NA_NO_NODE_MATCHES = Rule(
 
 
 def _suggest_label_value(facts: ClusterFacts, workload: Workload) -> str:
-    """Return "Did you mean KEY=VALUE?" for the first misspelt node label that the pod requires, or "".
+    """Return "Did you mean KEY=VALUE?" for the first misspelled node label that the pod requires, or "".
 
     Labels in nodeSelector and in required node affinity with the operator In are compared with the labels of nodes.
     """
@@ -171,7 +171,7 @@ NA_PREFERRED_DEAD = Rule(
     NOTE,
     find_preferences_without_nodes,
     summary="Preferred node affinity that no node matches",
-    why="The preference has no effect; usually a label is misspelt.",
+    why="The preference has no effect. The usual cause is a misspelled label.",
     fix="Correct the label, or remove the preference",
     source=doc.AFFINITY,
     needs_cluster=True,

@@ -1,4 +1,4 @@
-"""Rules about misspelt and deprecated node labels, impossible label values, and the operating system of pods."""
+"""Rules about misspelled and deprecated node labels, impossible label values, and the operating system of pods."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ _COMMON_LABELS = ((OS, "linux"), (ARCH, "amd64"))
 """Labels and values that nearly every node has."""
 
 
-def find_misspelt_node_labels(context: LintContext) -> Iterator[Problem]:
-    """Find node labels in workloads, volumes, StorageClasses and NodePools that look misspelt.
+def find_misspelled_node_labels(context: LintContext) -> Iterator[Problem]:
+    """Find node labels in workloads, volumes, StorageClasses and NodePools that look misspelled.
 
     They are compared with well-known labels. Those in workloads are also compared with the labels of the NodePools.
     """
@@ -85,9 +85,9 @@ def find_misspelt_node_labels(context: LintContext) -> Iterator[Problem]:
 LB_MISSPELT = Rule(
     "lb-misspelt",
     WARNING,
-    find_misspelt_node_labels,
-    summary="A node label that looks like a misspelt well-known, cloud or NodePool label",
-    why="No node has the misspelt label: requirements on it keep pods Pending, and preferences have no effect.",
+    find_misspelled_node_labels,
+    summary="A node label that looks like a misspelled well-known, cloud or NodePool label",
+    why="No node has the misspelled label: requirements on it keep pods Pending, and preferences have no effect.",
     fix="Correct the label",
     source=doc.LABELS,
 )
@@ -118,7 +118,7 @@ LB_DEPRECATED = Rule(
     WARNING,
     find_deprecated_node_labels,
     summary="A deprecated node label in a selector, a topologyKey or a PersistentVolume",
-    why="New nodes may lack the label, so that nothing matches and the pods stay Pending.",
+    why="New nodes may lack the label. Then no node matches, and the pods stay Pending.",
     fix="Use the label that replaces the deprecated one",
     source=doc.LABELS,
     safe_fix=build_label_replacement,
@@ -142,7 +142,7 @@ def _iter_label_keys_outside_workloads(context: LintContext) -> Iterator[tuple[S
 def find_similar_known_label(key: str) -> str:
     """Return the well-known node label that a key is probably meant to be, or "".
 
-    The key may be a common mistake, its name or its domain may be misspelt, or it may use the wrong domain of
+    The key may be a common mistake, its name or its domain may be misspelled, or it may use the wrong domain of
     Kubernetes. Known keys and keys that may be custom give "".
     """
     domain, _, name = key.rpartition("/")
@@ -160,7 +160,7 @@ def find_similar_known_label(key: str) -> str:
 
 
 def _find_similarly_spelt_label(domain: str, name: str) -> str:
-    """Return the known label that differs from this label only by a misspelt name or domain.
+    """Return the known label that differs from this label only by a misspelled name or domain.
 
     In a known domain, the name is compared. For an unknown domain, the domain is compared. Return "" if no label is
     similar.
@@ -210,8 +210,8 @@ def _matches_nearly_all_nodes(term: NodeSelectorTerm) -> bool:
     if not term.match_expressions or term.match_fields:
         return False
     for expression in term.match_expressions:
-        first_value = expression.values[0] if expression.values else ""
-        if expression.operator != "In" or (expression.key, first_value) not in _COMMON_LABELS:
+        has_common_value = any((expression.key, value) in _COMMON_LABELS for value in expression.values or ())
+        if expression.operator != "In" or not has_common_value:
             return False
     return True
 
@@ -265,13 +265,13 @@ class _WrongValue(NamedTuple):
 def find_wrong_label_values(context: LintContext) -> Iterator[Problem]:
     """Find workloads and NodePools that require a value that a well-known node label never has.
 
-    Requirements of workloads are also checked for misspelt names of NodePools.
+    Requirements of workloads are also checked for misspelled names of NodePools.
     """
     pool_names = {subject.name for subject, _ in context.list_linted_objects(WrittenNodePool)}
     for workload in context.workloads:
         for requirement in _iter_node_label_requirements(workload):
             if requirement.key == _POOL_LABEL:
-                wrong_values = _find_misspelt_pool_names(requirement, pool_names)
+                wrong_values = _find_misspelled_pool_names(requirement, pool_names)
             else:
                 wrong_values = _find_impossible_values(requirement)
             for wrong in wrong_values:
@@ -341,7 +341,7 @@ def _find_correct_value(value: str, known_values: tuple[str, ...]) -> str:
     return alias if alias in known_values else find_similar_name(value, known_values)
 
 
-def _find_misspelt_pool_names(requirement: _Requirement, pool_names: Collection[str]) -> Iterator[_WrongValue]:
+def _find_misspelled_pool_names(requirement: _Requirement, pool_names: Collection[str]) -> Iterator[_WrongValue]:
     """Yield the required NodePool names that do not exist but resemble one of ``pool_names``."""
     for path, value in requirement.values:
         similar_name = "" if value in pool_names else find_similar_name(value, pool_names)

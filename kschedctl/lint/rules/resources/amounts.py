@@ -273,7 +273,7 @@ def _get_request_in_thousandths(container: Container, name: str) -> int:
         return 0
 
 
-def find_misspelt_extended_resources(workload: Workload) -> Iterator[Problem]:
+def find_misspelled_extended_resources(workload: Workload) -> Iterator[Problem]:
     """Find extended resource names that look like a misspelling of a device plugin's resource.
 
     A domain without its ending, as in `nvidia/gpu`, also counts as a misspelling.
@@ -290,8 +290,8 @@ def find_misspelt_extended_resources(workload: Workload) -> Iterator[Problem]:
 RQ_MISSPELT = Rule(
     "rq-misspelt",
     WARNING,
-    for_each_workload(find_misspelt_extended_resources),
-    summary="A resource name that looks like a misspelt device plugin resource",
+    for_each_workload(find_misspelled_extended_resources),
+    summary="A resource name that looks like a misspelled device plugin resource",
     why="No node offers the resource, so the pods stay Pending (Insufficient RESOURCE).",
     fix="Correct the resource name",
     source="https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/",

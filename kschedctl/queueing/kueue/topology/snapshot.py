@@ -554,7 +554,8 @@ def place_pods(
         counts, level, domains = balanced
         search = DomainSearch(counts, request, gates, exclusions)
 
-    # Go down to the level of slices with whole slices, choosing among the children of all domains
+    # Go down to the level of slices with whole slices, choosing among the children of all domains. As in upstream, an
+    # even distribution goes down among the children of each domain instead.
     domains = search.distribute_pods(level, domains, request.count, request.leaders, request.slice_size, by_slices=True)
     last = len(counts.tree.levels) - 1
     while level < min(last, request.slice_level) and balanced is None:

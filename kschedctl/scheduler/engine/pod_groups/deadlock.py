@@ -40,20 +40,20 @@ def is_half_placed(view: Fork, key: AnyGroupKey) -> bool:
 
 
 def find_blocking_gangs(
-    cycle: PodGroupCycle, fits: Callable[[GroupResult], bool] = is_placed, *, own_groups: bool = True
+    cycle: PodGroupCycle, fits: Callable[[GroupResult], bool] = is_placed, *, includes_pod_groups: bool = True
 ) -> list[AnyGroupKey]:
     """Return the partly placed gangs that keep this gang from being placed, or [] if this gang is not partly placed.
 
     The cycle is replayed without the pods of each other partly placed gang, for at most MAX_TRIED gangs. A gang is
-    returned if this gang fits without it. `fits` decides whether enough pods are placed. With `own_groups`, PodGroups
-    of Kubernetes are considered too, because the scheduler places their pods together. Gangs of other projects are
-    always considered.
+    returned if this gang fits without it. `fits` decides whether enough pods are placed. With `includes_pod_groups`,
+    PodGroups of Kubernetes are considered too, because the scheduler places their pods together. Gangs of other
+    projects are always considered.
     """
     view = cycle.view
     if not is_half_placed(view, cycle.key):
         return []
     gangs: list[AnyGroupKey] = [*view.pods.positions_by_gang]
-    if own_groups:
+    if includes_pod_groups:
         gangs = [*view.pods.positions_by_group, *gangs]
     half_placed = [key for key in gangs if key != cycle.key and is_half_placed(view, key)]
 
@@ -112,42 +112,44 @@ class Crossing(NamedTuple):
     """Groups that place other pods of the awaited groups separately, so that neither has the pods of both."""
 
 
-def find_groups_sharing_pods(cycle: PodGroupCycle, result: GroupResult, *, own_groups: bool) -> Crossing:
+def find_groups_sharing_pods(cycle: PodGroupCycle, result: GroupResult, *, includes_pod_groups: bool) -> Crossing:
     """Find the groups that a tried group waits for, and the PodGroups that compete for their pods.
 
     The tried group waits for the gangs of its pods that wait at Permit. A PodGroup competes with such a gang if it
     contains a pod of the gang that has no node. Nothing is found if the group fits, waits for preemption, or has no pod
-    that waits at Permit. Set `own_groups` if the scheduler places the pods of Kubernetes' PodGroups together.
+    that waits at Permit. Set `includes_pod_groups` if the scheduler places the pods of Kubernetes' PodGroups together.
     """
     waits = [member.position for member in result.members if member.permit and member.permit.code is Code.WAIT]
     if result.placed or result.waiting_on_preemption or not waits:
         return Crossing()
 
     # The pods that the awaited gangs lack may belong to other PodGroups.
-    awaited = _find_groups_of_pods(cycle, waits, {cycle.key}, own_groups=own_groups)
+    awaited = _find_groups_of_pods(cycle, waits, {cycle.key}, includes_pod_groups=includes_pod_groups)
     missing_pods: list[Position] = []
     for key in awaited:
         if isinstance(key, GangKey):
             missing_pods += _find_pods_without_node(cycle, key)
-    competing = _find_groups_of_pods(cycle, missing_pods, {cycle.key, *awaited}, own_groups=own_groups)
+    competing = _find_groups_of_pods(
+        cycle, missing_pods, {cycle.key, *awaited}, includes_pod_groups=includes_pod_groups
+    )
     return Crossing(awaited, tuple(key for key in competing if not isinstance(key, GangKey)))
 
 
 def _find_groups_of_pods(
-    cycle: PodGroupCycle, positions: Iterable[Position], excluded: set[AnyGroupKey], *, own_groups: bool
+    cycle: PodGroupCycle, positions: Iterable[Position], excluded: set[AnyGroupKey], *, includes_pod_groups: bool
 ) -> tuple[AnyGroupKey, ...]:
     """Return the gangs of these pods, without the excluded groups.
 
-    Gangs are the groups of the profile's gang plugin, if it has one. With `own_groups`, the PodGroups of Kubernetes are
-    included.
+    Gangs are the groups of the profile's gang plugin, if it has one. With `includes_pod_groups`, the PodGroups of
+    Kubernetes are included.
     """
     plugin = find_gang_plugin(cycle.framework)
     groups: dict[AnyGroupKey, None] = {}
     for position in positions:
         pod = cycle.view.pods.objects[position]
-        own_key = get_group_key(pod) if own_groups else None
+        pod_group_key = get_group_key(pod) if includes_pod_groups else None
         gang_key = plugin.find_gang(pod) if plugin else None
-        for key in (own_key, gang_key):
+        for key in (pod_group_key, gang_key):
             if key is not None and key not in excluded:
                 groups[key] = None
     return tuple(groups)

@@ -112,7 +112,7 @@ def find_ended_pods(view: Fork) -> Mapping[GangKey, EndedPods]:
 
 
 def _iter_ended_pods(table: PodTable) -> Iterator[tuple[GangKey, EndedPods]]:
-    """Yield each gang that has ended pods, with these pods."""
+    """Yield each gang that has ended pods, with the rows of its succeeded and of its failed pods."""
     succeeded: dict[GangKey, list[int]] = {}
     failed: dict[GangKey, list[int]] = {}
 

@@ -203,7 +203,7 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
         """Return the result of the placement with the highest score, and the fork to continue with.
 
         Of equal scores, the first wins. A single fitting placement is not scored. The result and the results of the
-        groups below are added to `results`. If scoring fails, the group gets an error.
+        groups below are added to `results`. If scoring fails, the result is an error.
         """
         best = fitting[0]
         scores = {}
@@ -286,7 +286,8 @@ def _get_next_fork(result: GroupResult, view: Fork) -> Fork:
 def complete_results(tree: GroupTree, results: Mapping[EntityKey, GroupResult]) -> GroupResults:
     """Return results for all groups of a tree, including groups that were not tried.
 
-    A group without a result gets the status of its parent. So does a group that fits if its parent does not.
+    A group without a result gets the status of its parent. A group that fits also gets the status of its parent if the
+    parent does not fit.
     """
     completed: GroupResults = {}
     parent_results: dict[EntityKey, GroupResult] = {}

@@ -236,7 +236,7 @@ def _sort_for_reprieve(cycle: AnyCycle, potential: list[Victim]) -> list[Victim]
 def _try_reprieve(cycle: AnyCycle, view: Fork, victim: Victim, members: Sequence[MemberResult] | None) -> bool:
     """Put a victim back in `view`, and return whether the group still fits. If it does not, remove the victim again.
 
-    If `members` are given, they must fit on their nodes. If it is None, the group may be placed anywhere.
+    With `members`, these pods must fit on their present nodes. Otherwise, the group may be placed anywhere.
     """
     for position in victim.pods:
         view.assume(position, Row(int(cycle.view.node[position])))

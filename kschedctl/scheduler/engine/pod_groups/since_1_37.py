@@ -132,7 +132,7 @@ def _iter_validation_errors(
             yield SEVERAL_SCHEDULERS.format(*names)
     elif infos and group is not None:
         placed = (view.pods.get_info(position) for position in find_placed_pods(view, group).tolist())
-        yield from _iter_differences((*infos, *placed), group, infos[0], view)
+        yield from _iter_member_errors((*infos, *placed), group, infos[0], view)
 
 
 def never_preempts(group: AnyGroup, infos: Iterable[PodInfo], view: Fork) -> bool:
@@ -146,7 +146,7 @@ def never_preempts(group: AnyGroup, infos: Iterable[PodInfo], view: Fork) -> boo
     return any(info.spec.preemption_policy == NEVER for info in infos)
 
 
-def _iter_differences(infos: Iterable[PodInfo], group: AnyGroup, first: PodInfo, view: Fork) -> Iterator[str]:
+def _iter_member_errors(infos: Iterable[PodInfo], group: AnyGroup, first: PodInfo, view: Fork) -> Iterator[str]:
     """Yield an error for each scheduler name, priority or preemption policy of a pod that differs from its group's.
 
     The scheduler name is compared with the name in the `first` pod. In versions in which groups have no preemption

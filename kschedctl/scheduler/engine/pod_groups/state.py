@@ -80,7 +80,9 @@ def find_group_state(view: Fork, key: GroupKey) -> PodGroupState:
     if view.group_since is not None:
         scheduled |= view.mask_placed_before_group()[positions]
     waiting = positions[~scheduled]
-    is_served = [view.pods.get_info(position).spec.scheduler_name in view.settings.served for position in waiting]
+    is_served = [
+        view.pods.get_info(position).spec.scheduler_name in view.settings.served_profiles for position in waiting
+    ]
     return PodGroupState(waiting[np.array(is_served, np.bool_)], positions[scheduled])
 
 

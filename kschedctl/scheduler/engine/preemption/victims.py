@@ -153,8 +153,9 @@ def find_interchangeable_pods(view: Fork, victim: Position, preemptor_priority: 
     _, importance = np.unique(np.stack((-priorities, starts)), axis=1, return_inverse=True)
     may_violate, must_violate = budgets.find_possible_violations(on_node, importance.reshape(-1))
     is_victim = on_node == victim
-    same_kind = may_violate & may_violate[is_victim] | ~must_violate & ~must_violate[is_victim]
-    interchangeable: Positions = on_node[is_equal & same_kind]
+    # Two pods may be of the same kind if both may violate a PDB, or if neither has to.
+    may_be_same_kind = may_violate & may_violate[is_victim] | ~must_violate & ~must_violate[is_victim]
+    interchangeable: Positions = on_node[is_equal & may_be_same_kind]
     return interchangeable
 
 
@@ -220,8 +221,8 @@ class Victims:
         """Put back the victims that need not be evicted. Return upstream's errors, keyed by the row of the node.
 
         Each step puts back one victim per node, and evicts it again if a filter then rejects the node or if `selection`
-        demands it. PDB violations of victims that `selection` demands are not counted. If a filter and `selection` both
-        evict a victim, it is gone twice, which is an error on this node as it is upstream. Raises PluginError if a
+        demands it. PDB violations of victims that `selection` demands are not counted. A victim that both a filter and
+        `selection` evict is removed twice, which is an error on this node, as in upstream. Raises PluginError if a
         plugin fails.
         """
         failed: dict[int, str] = {}

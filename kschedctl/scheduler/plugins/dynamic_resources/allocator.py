@@ -341,8 +341,8 @@ class Search:
     def _search_from_request(self, claim_index: int, request_index: int) -> bool:
         """Search for devices for a request and for all later requests and claims. Return whether all were found.
 
-        The alternatives of the request are tried in order. Raises _TooManyResultsError if every alternative has too
-        many devices.
+        The alternatives of the request are tried in order. Raises _TooManyResultsError if the request, or each of its
+        alternatives, has too many devices.
         """
         requests = self.claims[claim_index].requests
         if request_index == len(requests):
@@ -525,7 +525,7 @@ class Search:
     def _can_take_again(self, position: SearchPosition, device: PooledDevice) -> bool:
         """Return whether the request can get the same device a second time.
 
-        It can if the device is shareable, and in older versions also if the request has adminAccess.
+        The device must be shareable or, in older versions, the request may have adminAccess instead.
         """
         if self.is_shareable(device):
             return True
@@ -626,15 +626,15 @@ class Search:
 
         # Record the allocation.
         consumed: Quantities = {}
-        first = False
+        is_first_share = False
         if shareable:
-            first = device.id not in self.taken
+            is_first_share = device.id not in self.taken
             consumed = capacity.compute_consumption(request.capacity, device.device.capacity, self.arithmetic)
             add_quantities(self.taken.setdefault(device.id, {}), consumed)
         else:
             users.add(position.claim)
         self.results[position.claim].append(
-            AllocatedDevice(request, device, consumed=consumed, shared=shareable, charged=charged, first=first)
+            AllocatedDevice(request, device, consumed=consumed, shared=shareable, charged=charged, first=is_first_share)
         )
         return True
 
@@ -691,10 +691,10 @@ class Search:
         return self._get_request(position).find_untolerated_taint(device.device) is not None
 
     def _try_add_to_constraints(self, position: SearchPosition, device: PooledDevice) -> bool:
-        """Add the device to all constraints of the claim, and return True, or change nothing and return False.
+        """Add the device to all constraints of the claim, and return whether it violates none of them.
 
-        Nothing changes if the device violates a constraint: it is removed from the constraints to which it was already
-        added. For a request with mode All, AllocationError is raised instead.
+        If it violates one, it is removed from the constraints to which it was already added. For a request with mode
+        All, AllocationError is raised instead.
         """
         request = self._get_request(position)
         constraints = self.constraints[position.claim]
@@ -729,6 +729,7 @@ class Search:
         taken = self.taken[device.id]
         for name, amount in result.consumed.items():
             taken[name] = taken[name].sub(amount)
+        # The search releases devices in reverse order, so the share that was allocated first is released last.
         is_last_share = result.first if self.undoes_all else all(amount.mantissa == 0 for amount in taken.values())
         if is_last_share:
             del self.taken[device.id]

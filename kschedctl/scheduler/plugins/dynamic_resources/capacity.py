@@ -69,7 +69,7 @@ def compute_consumption(
     """Return the amount that a request consumes of each capacity of a device, rounded up by the capacities' policies.
 
     A capacity that is not requested is consumed by the default of its policy or, without a default, as a whole. Raises
-    AllocationError if an amount is negative or cannot be represented, and `arithmetic` rejects such amounts.
+    AllocationError if `arithmetic` rejects an amount because it is negative or cannot be represented.
     """
     amounts = {}
     for name, device_capacity in capacity.items():
@@ -89,7 +89,7 @@ def fits_capacity(
     """Return whether a request can be added to all `taken` amounts without exceeding the device's capacity.
 
     Also return False if the device lacks a requested capacity or a policy forbids the amount. Raises AllocationError if
-    an amount is negative or cannot be represented, and `arithmetic` rejects such amounts.
+    `arithmetic` rejects an amount because it is negative or cannot be represented.
     """
     if any(name not in capacity for name in requested):
         return False

@@ -63,13 +63,13 @@ class DeviceVerdict(NamedTuple):
     """True if devices were searched."""
     expression: str = ""
     """The CEL selector that failed."""
-    settled: bool = False
+    decided_before_claims: bool = False
     """True if the result was clear before any claim was examined."""
     places: tuple[tuple[int, ...], ...] = ()
     """The indices of the allocated devices among the node's devices, by claim, valid for all nodes with equal keys."""
 
 
-NOTHING_TO_DO = DeviceVerdict(settled=True)
+NOTHING_TO_DO = DeviceVerdict(decided_before_claims=True)
 NOTHING_TO_ALLOCATE = DeviceVerdict()
 
 
@@ -253,11 +253,13 @@ class Evaluation:
         # A claim that this attempt would create has no requests yet
         is_from_earlier_attempt = extended is not None and bool(extended.spec.devices.requests)
         if is_from_earlier_attempt:  # PostFilter deletes the claim
-            return DeviceVerdict(Code.UNRESOLVABLE, "cannot schedule extended resource claim", settled=True)
+            return DeviceVerdict(
+                Code.UNRESOLVABLE, "cannot schedule extended resource claim", decided_before_claims=True
+            )
         try:
             resources = self._find_device_backed_resources(row)
         except LookupError:  # nothing provides one of the resources
-            return DeviceVerdict(Code.UNRESOLVABLE, "cannot fit resource", settled=True)
+            return DeviceVerdict(Code.UNRESOLVABLE, "cannot fit resource", decided_before_claims=True)
         is_extended_allocated = extended is not None and extended.status.allocation is not None
         needs_extended_claim = bool(resources) and not is_extended_allocated
         if not self.claims.own_claims and not needs_extended_claim:

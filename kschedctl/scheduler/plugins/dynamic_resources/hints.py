@@ -82,8 +82,8 @@ def is_schedulable_after_claim_change(info: PodInfo, change: ChangedObject, view
     is_of_pod = any(_is_same_claim(claim, new) for claim in pod_claims)
     if not is_of_pod or old is None:
         return is_of_pod
-    # `differs` looks at the written fields, in which an empty allocation differs from none.
-    return old.status != new.status or change.differs("status")
+    # `has_changed` looks at the written fields, in which an empty allocation differs from none.
+    return old.status != new.status or change.has_changed("status")
 
 
 def is_schedulable_after_slice_change(info: PodInfo, change: ChangedObject, view: Fork, features: Features) -> bool:

@@ -34,15 +34,14 @@ def list_shared_claim_rejections(evaluation: Evaluation, view: Fork, delta: Delt
     out.
     """
     rejections: Rejections = []
-    # A settled verdict was clear before any claim was examined.
-    undecided = np.array([not outcome.settled for outcome in evaluation.outcomes], np.bool_)
+    undecided = np.array([not outcome.decided_before_claims for outcome in evaluation.outcomes], np.bool_)
     pod_uid = evaluation.pod.metadata.uid
-    is_pod = view.pods.where(lambda info: info.pod.metadata.uid == pod_uid)
+    is_own_info = view.pods.where(lambda info: info.pod.metadata.uid == pod_uid)
     for position, allocated in evaluation.allocated_claims.items():
         claim = evaluation.claims.all[position]
-        uses_claim = _find_infos_using_claim(claim, view)
-        users = _count_pods_by_node(uses_claim, view, delta)
-        is_used_by_pod = _count_pods_by_node(uses_claim & is_pod, view, delta) > 0
+        info_uses_claim = _find_infos_using_claim(claim, view)
+        users = _count_pods_by_node(info_uses_claim, view, delta)
+        is_used_by_pod = _count_pods_by_node(info_uses_claim & is_own_info, view, delta) > 0
         available = undecided & ~allocated.unselected
         claim_label = f"node allocatable resource claim {claim.metadata.name}"
         shared = DeviceVerdict(Code.UNRESOLVABLE, f"{claim_label} shared by multiple pods")
@@ -160,7 +159,8 @@ def _iter_claim_resources(
 def _iter_device_resources(device: Device, result: AllocatedDevice, claim: str) -> Iterator[tuple[str, Quantity]]:
     """Yield each node resource that an allocated device of the claim stands for, with its amount.
 
-    Raises _PodRejectedError if the resource depends on a capacity, but no capacity of the device is consumed.
+    Resources without an amount are left out. Raises _PodRejectedError if the resource depends on a capacity, but no
+    capacity of the device is consumed.
     """
     consumed = result.consumed if result.shared else None
     for name, mapping in device.node_allocatable_resource_mappings.items():
@@ -211,6 +211,7 @@ def _compute_requests_with_devices(evaluation: Evaluation, info: PodInfo, alloca
     options = info.options._replace(use_status=False)
     device_amounts = [amounts for _, amounts in claim_resources]
     requests = compute_pod_requests(pod, options, device_amounts)
+    # Pod-level requests replace the containers' requests, so they must cover the containers and devices.
     if options.pod_level and pod.spec.resources is not None and pod.spec.resources.requests:
         container_requests = compute_pod_requests(pod, options._replace(pod_level=False), device_amounts)
         _check_pod_level_requests(requests, container_requests)

@@ -96,17 +96,17 @@ def prepare_evaluation(
     }
 
     # Pods with equal claims share verdicts, except if a claim is allocated or its extended resource claim exists.
-    like = None
+    sharing_key = None
     has_existing_extended_claim = extended is not None and extended.metadata.name != IN_MEMORY_NAME
     if not allocated_claims and not has_existing_extended_claim:
-        like = spec_numbers, extended_demand, filter_timeout
+        sharing_key = spec_numbers, extended_demand, filter_timeout
     return Evaluation(
         inventory,
         info.pod,
         claims=claims,
         allocated_claims=allocated_claims,
         resources=extended_demand.resources,
-        like=like,
+        like=sharing_key,
         seconds=filter_timeout,
     )
 

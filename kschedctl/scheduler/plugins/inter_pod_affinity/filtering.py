@@ -164,8 +164,8 @@ class AffinityVerdicts(msgspec.Struct, frozen=True):
         if not is_first_of_its_group:
             for counts in self.affinity.iter_counts(rows):
                 rejected |= counts <= 0
-        rejected |= self.anti_affinity.find_rows_in_matched_domains(rows)
-        rejected |= self.existing_anti_affinity.find_rows_in_matched_domains(rows)
+        rejected |= self.anti_affinity.mask_rows_in_matched_domains(rows)
+        rejected |= self.existing_anti_affinity.mask_rows_in_matched_domains(rows)
         return rejected
 
 
@@ -262,31 +262,32 @@ def _build_affinity_fact_finder(state: FilterState, view: Fork) -> Callable[[int
                 return TopologyLabelMissing(term.topology_key)
             domain_counts = state.affinity.counts[term.topology_key]
             if domain_counts[domain] <= 0:
-                return build_missing_pod_fact(term, column.values[domain])
+                return _build_missing_pod_fact(term, column.values[domain], view)
         return NoPodForAllTerms()
 
-    def build_missing_pod_fact(term: AffinityTerm, domain: str) -> NoPodToJoin:
-        """Return the fact that the term selects no pod in the domain, or in any domain.
-
-        If the term selects no pod in any domain, and does not select all namespaces, the fact also has the term's
-        namespaces and the other namespaces with running pods that match its labels.
-        """
-        if term.selector.matches_nothing:
-            return NoPodToJoin(None, term.topology_key, domain)
-        fact = NoPodToJoin(str(term.selector), term.topology_key, domain)
-        selects_some_pod = find_infos_matching_term(term, view).any()
-        if selects_some_pod or term.namespace_selector.selects_everything:
-            return fact
-        with_labels = view.pods.match_infos(term.selector, None)
-        positions = view.pods.find_positions(with_labels) if with_labels.any() else np.zeros(0, np.int64)
-        running = positions[view.node[positions] >= 0]
-        running_infos = find_distinct(view.pods.info[running], len(view.pods.infos)).tolist()
-        other_namespaces = {view.pods.infos[number].namespace for number in running_infos}
-        return msgspec.structs.replace(
-            fact, namespaces=tuple(sorted(term.namespaces)), other_namespaces=tuple(sorted(other_namespaces))
-        )
-
     return find_fact
+
+
+def _build_missing_pod_fact(term: AffinityTerm, domain: str, view: Fork) -> NoPodToJoin:
+    """Build the fact that the term selects no pod in the domain.
+
+    If the term selects no pod in any domain, and does not select all namespaces, the fact also has the term's
+    namespaces and the other namespaces with running pods that match its labels.
+    """
+    if term.selector.matches_nothing:
+        return NoPodToJoin(None, term.topology_key, domain)
+    fact = NoPodToJoin(str(term.selector), term.topology_key, domain)
+    selects_some_pod = find_infos_matching_term(term, view).any()
+    if selects_some_pod or term.namespace_selector.selects_everything:
+        return fact
+    info_has_labels = view.pods.match_infos(term.selector, None)
+    positions = view.pods.find_positions(info_has_labels) if info_has_labels.any() else np.zeros(0, np.int64)
+    running_positions = positions[view.node[positions] >= 0]
+    running_infos = find_distinct(view.pods.info[running_positions], len(view.pods.infos)).tolist()
+    other_namespaces = {view.pods.infos[number].namespace for number in running_infos}
+    return msgspec.structs.replace(
+        fact, namespaces=tuple(sorted(term.namespaces)), other_namespaces=tuple(sorted(other_namespaces))
+    )
 
 
 class ForbiddenPods(NamedTuple):

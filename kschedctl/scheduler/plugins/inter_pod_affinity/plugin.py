@@ -187,7 +187,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
             yield Dependency("Namespace", Effect.SCORES)
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[FilterState]:
-        """Count the matches by required terms between the pod and running pods, per topology domain.
+        """Count, per topology domain, the matches of required terms between the pod and running pods.
 
         The pod's affinity, its anti-affinity and the anti-affinity of running pods are counted separately. Filter is
         skipped if the pod has no required terms and no required anti-affinity term of a running pod matches the pod. If

@@ -151,18 +151,20 @@ class NodeResourcesBalancedAllocation(OwnRowPlugin[None, DemandedAmounts]):
         scored.
         """
         rows = cycle.feasible
-        if len(rows) < 2 or self.name not in cycle.scores.raw:  # a single feasible node is not scored
+        has_scored_pod = len(rows) > 1 and self.name in cycle.scores.raw  # unless PreScore skipped this plugin
+        if not has_scored_pod:
             return None
         devices = DeviceBackedResources(cycle.view, self.features)
         usage = Usage(cycle.view, cycle.view.requested, cycle.view.requests)
         requests = self._list_scored_requests(cycle.info, cycle.view)
         for resource, request in zip(self.resources, requests, strict=True):
-            device_class = devices.find_class_with_selectors(resource.name) if request else ""
-            if not device_class:
+            class_with_selectors = devices.find_class_with_selectors(resource.name) if request else ""
+            if not class_with_selectors:
                 continue
-            not_offered = usage.get_column(resource.name).allocatable[rows] == 0
-            if (devices.find_nodes_with_devices()[rows] & not_offered).any():
-                return UpstreamFault(CRASH.format(resource.name, device_class), None)
+            is_missing_on_node = usage.get_column(resource.name).allocatable[rows] == 0
+            crashes_on_node = devices.find_nodes_with_devices()[rows] & is_missing_on_node
+            if crashes_on_node.any():
+                return UpstreamFault(CRASH.format(resource.name, class_with_selectors), None)
         return None
 
     def normalize(self, state: DemandedAmounts | None, scores: Scores) -> Scores:

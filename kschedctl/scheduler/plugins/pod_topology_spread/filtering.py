@@ -70,7 +70,7 @@ class EmptiestDomain(Detail, frozen=True):
         return f"{count} {role} because {self.policy} is Ignore"
 
     def _explain_first_node_rejection(self) -> str:
-        """Explain which taint, or which lack of selection, keeps the pod off the domain's first node."""
+        """Explain which taint keeps the pod off the domain's first node, or that the pod does not select this node."""
         if not self.taint:
             return f"the pod does not select node {self.node}"
         if self.node == self.domain:
@@ -275,9 +275,9 @@ class SpreadVerdicts:
         ]
 
     def find_rejected_rows(self, rows: Rows) -> Bools:
-        """Return a mask over `rows` of the nodes that a hard constraint rejects. A node without its label is rejected.
+        """Return a mask over `rows` of the nodes that a hard constraint rejects.
 
-        If no node has the label of some constraint, all rows are rejected.
+        A node without the label of a constraint's topology key is rejected.
         """
         rejected = np.zeros(len(rows), np.bool_)
         for constraint in self._tallies:

@@ -403,7 +403,7 @@ def is_schedulable_after_pod_change(
     if old is None or new is None:  # the pod was added or deleted
         return any(constraint.selector.matches(change.object.metadata.labels) for constraint in constraints)
 
-    own_tolerations_changed = is_same_pod(new, info.pod) and change.differs("spec", "tolerations")
+    own_tolerations_changed = is_same_pod(new, info.pod) and change.has_changed("spec", "tolerations")
     if own_tolerations_changed and any(constraint.honor_taints for constraint in constraints):
         return True
     old_labels, new_labels = old.metadata.labels, new.metadata.labels
@@ -429,7 +429,7 @@ def is_schedulable_after_node_change(change: ChangedObject, constraints: Sequenc
         return False
     keys = [constraint.topology_key for constraint in constraints]
     changes_domain = any(old_labels[key] != new_labels[key] for key in keys)
-    return changes_domain or change.differs("spec", "taints")
+    return changes_domain or change.has_changed("spec", "taints")
 
 
 def _has_all_topology_keys(labels: Mapping[str, str], constraints: Sequence[SpreadConstraint]) -> bool:
@@ -440,8 +440,8 @@ def _has_all_topology_keys(labels: Mapping[str, str], constraints: Sequence[Spre
 def _counts_for_pod(pod: Pod, waiting: Pod, *, counts_nominated: bool, counts_itself: bool) -> bool:
     """Return whether the changed pod counts for the constraints of the waiting pod.
 
-    It does if it has a node, or with `counts_nominated` a nominated node, and is in the same namespace. With
-    `counts_itself`, the waiting pod itself counts as well.
+    The changed pod counts if it has a node and is in the same namespace. With `counts_nominated`, a nominated node is
+    enough. With `counts_itself`, the waiting pod itself counts as well.
     """
     if counts_itself and is_same_pod(pod, waiting):
         return True

@@ -64,6 +64,10 @@ class ClaimsUnbound(Fact, frozen=True):
         """True if a claim is not bound because its StorageClass does not exist."""
         return any(claim.storage_class and not claim.class_exists and not claim.volume for claim in self.claims)
 
+    def get_claim(self) -> str:
+        """Return the first claim."""
+        return self.claims[0].claim if self.claims else ""
+
     def describe(self) -> str:
         """Describe what each claim waits for."""
         return "; ".join(claim.describe() for claim in self.claims)
@@ -79,6 +83,10 @@ class VolumeOutOfReach(Fact, frozen=True):
     wanted: tuple[Wanted, ...]
     """The requirements of its required terms, empty if the terms match nothing."""
 
+    def get_claim(self) -> str:
+        """Return the claim."""
+        return self.claim
+
     def describe(self) -> str:
         """Describe the requirements of the volume and the node's labels.
 
@@ -90,10 +98,17 @@ class VolumeOutOfReach(Fact, frozen=True):
     def describe_cause(self, scope: CauseScope) -> str:
         """Describe the requirements of the volume, what the named node has instead, and how many nodes do not match.
 
-        >>> scope = CauseScope("w3", "", " (rules out all 12 nodes)", is_example=True)
-        >>> VolumeOutOfReach("pv1", "shop/data", (Wanted("zone", "In", ("a",), "b"),)).describe_cause(scope)
-        'PersistentVolume pv1 of claim shop/data needs zone=a, but w3, for example, has zone=b (rules out all 12 nodes)'
+        >>> scope = CauseScope("w3", "", " (rules out all 12 nodes)", is_example=True, nodes="all 12 nodes")
+        >>> VolumeOutOfReach("pv1", "d/data", (Wanted("zone", "In", ("a",), "b"),)).describe_cause(scope)
+        'PersistentVolume pv1 of claim d/data needs zone=a, which rules out all 12 nodes (w3, for example, has zone=b)'
         """
+        if scope.is_example and scope.nodes and len(self.wanted) == 1:
+            requirement = self.wanted[0]
+            labels = f"{scope.describe_node()} has {requirement.describe_label()}"
+            return (
+                f"PersistentVolume {self.volume} of claim {self.claim} needs {requirement.describe_need()}, "
+                f"which rules out {scope.nodes} ({labels})"
+            )
         return f"{self._describe_need(scope.describe_node())}{scope.share}"
 
     def _describe_need(self, node: str) -> str:
@@ -126,6 +141,10 @@ class ProvisionedElsewhere(Fact, frozen=True):
     claim: str
     node: str
 
+    def get_claim(self) -> str:
+        """Return the claim."""
+        return self.claim
+
     def describe(self) -> str:
         """Say for which node the claim is being provisioned."""
         return f"claim {self.claim} is being provisioned for node {self.node}"
@@ -149,6 +168,10 @@ class NoVolume(Fact, frozen=True):
     def is_same_on_all_nodes(self) -> bool:
         """True if the class provisions no volumes, so that the same text describes each node."""
         return not self.provisions
+
+    def get_claim(self) -> str:
+        """Return the claim."""
+        return self.claim
 
     def describe(self) -> str:
         """Say which volume is missing, and why none can be provisioned on the node.
@@ -186,6 +209,10 @@ class NotEnoughStorage(Fact, frozen=True):
     pools: int = 0
     """The number of CSIStorageCapacity objects with a capacity that the class has in the whole cluster."""
 
+    def get_claim(self) -> str:
+        """Return the claim."""
+        return self.claim
+
     def describe(self) -> str:
         """Describe the requested and the published storage, with the driver if it publishes little or nothing.
 
@@ -213,6 +240,10 @@ class VolumeMissing(Fact, frozen=True):
 
     claim: str
     volume: str
+
+    def get_claim(self) -> str:
+        """Return the claim."""
+        return self.claim
 
     def describe(self) -> str:
         """Say to which missing volume the claim is bound."""

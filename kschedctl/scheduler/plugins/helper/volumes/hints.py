@@ -44,7 +44,9 @@ from kschedctl.snapshot.pod_info import PodInfo
 CLAIM_KINDS = ("PersistentVolumeClaim", "PersistentVolume", "StorageClass")
 """The kinds through which a pod's claim leads to a volume."""
 
-LOOK_AT_CLAIM = NextStep("LookAtClaim", "Look at the claim and its events")
+LOOK_AT_CLAIM = NextStep(
+    "LookAtClaim", "Look at the claim and its events", "Check that the pod's claims exist and are bound"
+)
 
 
 def iter_claim_dependencies(info: PodInfo, listers: Listers) -> Iterator[Dependency]:
