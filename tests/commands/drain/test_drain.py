@@ -55,7 +55,7 @@ def test_terminating_pods_and_pods_nominated_to_the_node_are_named() -> None:
     assert report.build_first_line()[1].startswith("can be drained, but ")
     assert not report.safe
     assert "next: drain n1, but takes the nominated node of 1 pending pod (d/p1)" in RENDERERS["brief"](report, Style())
-    assert "kubectl drain waits until they are gone" in RENDERERS["table"](report, Style(width=80))
+    assert "kubectl drain waits until these pods are" in RENDERERS["table"](report, Style(width=80))
 
 
 STATEFUL_SET = {"kind": "StatefulSet", "name": "db"}
