@@ -354,7 +354,7 @@ def _describe_waiting_pod(waiting: WaitingPod) -> str:
         return f"held back by {', '.join(gates)}"
     if waiting.cause == "elsewhere":
         return waiting.reason
-    return f"fits on {waiting.node} now" if waiting.node else waiting.explanation.headline
+    return f"fits on {waiting.node} now" if waiting.node else waiting.explanation.headline_with_preemption
 
 
 def _iter_findings(group: Sequence[WaitingPod], audited: AuditedCluster) -> Iterator[Finding]:
