@@ -126,7 +126,8 @@ class NodeGroupInput:
         typer.Option(
             "--node-groups",
             metavar="FILE",
-            help="File with node groups (min, max, target, nodes, template) and options of the Cluster Autoscaler.",
+            help="Read the Cluster Autoscaler's options and node groups (min, max, target, nodes, template) from this "
+            "file instead of deriving the groups from node labels.",
             show_default=False,
         ),
     ] = ""

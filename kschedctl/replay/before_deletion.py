@@ -81,12 +81,12 @@ class LostPods(NamedTuple):
         return frozenset(position for positions in self.late_by_reason.values() for position in positions)
 
 
-def sort_lost_pods(shared: SharedCluster, is_lost_node: Bools, recreated: Sequence[Position]) -> LostPods:
-    """Sort the pods on the lost nodes by what happens to them before the nodes are deleted.
+def classify_lost_pods(shared: SharedCluster, is_lost_node: Bools, recreated: Sequence[Position]) -> LostPods:
+    """Classify the pods on the lost nodes by what happens to them before the nodes are deleted.
 
-    `is_lost_node` is a mask (N,). `recreated` are the pods that controllers recreate sooner or later. A recreated pod
-    that is late for several reasons counts for one of them only: first because evictions are stopped, then because the
-    pod is not deleted.
+    `is_lost_node` is a mask (N,). `recreated` are the pods that controllers recreate sooner or later. If a recreated
+    pod is late for several reasons, only one of them counts: first that evictions are stopped, then that the pod is not
+    deleted.
     """
     view = shared.scheduler.view
     kinds = shared.get_cached(_classify_pod_infos)
@@ -189,8 +189,9 @@ def _lingers(pod: Pod) -> bool:
 def _find_nodes_without_evictions(shared: SharedCluster, is_lost_node: Bools) -> Bools:
     """Return a mask (N,) of the lost nodes whose pods kube-controller-manager does not delete.
 
-    It deletes none if all zones are down, or in a small zone of which a large part is down, but not all. Upstream:
-    ComputeZoneState and handleDisruption in pkg/controller/nodelifecycle/node_lifecycle_controller.go (v1.36).
+    It deletes no pods if all zones are down. It also deletes none in a small zone that is mostly, but not completely,
+    down. Upstream: ComputeZoneState and handleDisruption in pkg/controller/nodelifecycle/node_lifecycle_controller.go
+    (v1.36).
     """
     zone_of_node = shared.get_cached(_code_zones)
     is_down = is_lost_node | shared.get_cached(_find_unready_nodes)
@@ -240,7 +241,7 @@ def report_pods_before_deletion(
     controllers recreate, in the order in which they return. `outcomes` are those after the deletion. Nothing is
     replayed if it is certain that no pod waits (`may_wait` is False). Raises KeyboardInterrupt if the user interrupts.
     """
-    lost_pods = sort_lost_pods(shared, is_lost_node, recreated)
+    lost_pods = classify_lost_pods(shared, is_lost_node, recreated)
     waiting = find_waiting_pods(shared, lost_pods, recreated, outcomes, seed) if may_wait else ()
     return PodsBeforeDeletion(waiting, _report_late_pods(shared.scheduler.view, lost_pods, outcomes, waiting))
 
@@ -336,7 +337,7 @@ def find_waiting_pods(
     # Replay the time before the deletion, with stand-ins for Terminating pods only if these can matter
     need_stand_ins = not rules <= {WaitingRule.SPREAD, WaitingRule.LATE_PODS} or _affect_scores(shared, lost)
     stage = shared.get_cached(_build_stage_with_stand_ins) if need_stand_ins else _WHOLE_CLUSTER
-    simulation = _start_simulation(shared, stage, lost, placed_early, seed)
+    simulation = _start_simulation_before_deletion(shared, stage, lost, placed_early, seed)
     early = [stage.find_position(position) for position in recreated if position not in late]
     simulation.gone.difference_update(early)
     early_outcomes = schedule_victims(simulation, simulation.schedule(early))
@@ -356,7 +357,7 @@ def find_waiting_pods(
 
 
 def _find_rule(simulation: Simulation, position: Position, rules: set[WaitingRule]) -> WaitingRule:
-    """Return the first of the rules because of which the pod fits nowhere, or OTHER_PODS if none of them rejects it."""
+    """Return the first of these rules whose plugin rejects the pod, or OTHER_PODS if there is none."""
     rejectors = simulation.find_rejectors(position).all
     for rule, plugin in PLUGIN_BY_RULE.items():
         if rule in rules and plugin in rejectors:
@@ -386,8 +387,8 @@ class _Demands(NamedTuple):
     """True if it uses a ResourceClaim that was not created for the pod."""
 
 
-def _find_demands(view: Fork, info: PodInfo) -> _Demands:
-    """Return the demands of pods like `info` that can make a difference as long as lost nodes exist."""
+def _find_pod_demands(view: Fork, info: PodInfo) -> _Demands:
+    """Return what pods like `info` demand that can matter as long as lost nodes exist: affinity, spreading, claims."""
     storage = get_listers(view)
     claims = (storage.claims.get((info.namespace, source.claim_name)) for source in iter_claim_volumes(info.pod))
     constraints = [
@@ -499,7 +500,7 @@ def _find_matching_infos(view: Fork, term: AffinityTerm) -> Bools:
 
 
 def _is_any_pod_selected(view: Fork, terms: Sequence[AffinityTerm], nodes: Bools) -> bool:
-    """Return whether all terms together select a pod on one of the nodes in the mask (N,).
+    """Return whether a pod on one of the nodes in the mask (N,) is selected by all terms.
 
     Nodes without the topology labels of all terms are ignored.
     """
@@ -510,7 +511,7 @@ def _is_any_pod_selected(view: Fork, terms: Sequence[AffinityTerm], nodes: Bools
 
 
 def _affect_scores(shared: SharedCluster, lost: LostPods) -> bool:
-    """Return whether affinity or anti-affinity of pods on lost nodes makes other nodes better or worse."""
+    """Return whether affinity or anti-affinity of pods on lost nodes could change the scores of other nodes."""
     view = shared.scheduler.view
     domains = _LostDomains(view, lost.is_lost_node)
     all_demands = _iter_demands(shared, _find_pods_on(view, lost.is_lost_node))
@@ -534,7 +535,7 @@ def _get_demands(shared: SharedCluster, number: int) -> _Demands:
     demands_by_info = shared.get_cached(_get_demands_by_info)
     if number not in demands_by_info:
         view = shared.scheduler.view
-        demands_by_info[number] = _find_demands(view, view.pods.infos[number])
+        demands_by_info[number] = _find_pod_demands(view, view.pods.infos[number])
     return demands_by_info[number]
 
 
@@ -606,7 +607,7 @@ def _build_stage_with_stand_ins(shared: SharedCluster) -> _Stage:
     return _Stage(scheduler, positions, lingering)
 
 
-def _start_simulation(
+def _start_simulation_before_deletion(
     shared: SharedCluster, stage: _Stage, lost: LostPods, placed: Sequence[Position], seed: int
 ) -> Simulation:
     """Start a simulation in which the lost nodes are unreachable and their deleted pods are gone or Terminating."""
@@ -651,7 +652,7 @@ def _find_pods_that_matter(shared: SharedCluster, deleted: Rows, placed: Sequenc
 
 
 def _put_stand_ins(view: Fork, lingering: LingeringPods, rows: Mapping[Position, Row]) -> None:
-    """Put a copy of the stand-in for each of these pods on its row. Pods that leave their node at once have none."""
+    """Put a copy of each pod's stand-in on the pod's row. Pods that leave their node at once have no stand-in."""
     rows_by_stand_in: dict[Position, list[Row]] = {}
     for position, row in rows.items():
         stand_in = lingering.stand_ins.get(int(lingering.templates[position]))

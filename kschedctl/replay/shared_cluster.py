@@ -9,7 +9,7 @@ from typing import TypeVar, cast
 from kschedctl.cluster import Cluster
 from kschedctl.replay.controllers.unreplayed_admission import (
     describe_unreplayed_limits,
-    find_uncalled_hooks,
+    find_uncalled_admission_hooks,
     find_unread_admission_kinds,
 )
 from kschedctl.replay.parallel import ONE_PROCESS, Workers
@@ -123,7 +123,7 @@ def _iter_creation_unknowns(
     """
     pods = (cluster.pod(*key.split("/", 1)) for key in pod_keys)
     yield from find_unread_admission_kinds(cluster, namespaces)
-    yield from find_uncalled_hooks(cluster, filter(None, pods))
+    yield from find_uncalled_admission_hooks(cluster, filter(None, pods))
 
 
 def _iter_unreplayed_queue_sorts(scheduler: Scheduler) -> Iterator[str]:

@@ -102,12 +102,12 @@ def test_consecutive_searches_start_at_different_nodes() -> None:
     assert {SampledFrom(1007).start_sampling(configuration, 1000, seed).start for seed in range(20)} == {7}
 
 
-def nodes(count: int) -> list[Json]:
+def build_nodes(count: int) -> list[Json]:
     status = {"allocatable": {"cpu": "8", "memory": "8Gi", "pods": "110"}}
     return [{"kind": "Node", "metadata": {"name": f"n{i:04}"}, "status": status} for i in range(count)]
 
 
-def pods(count: int) -> list[Json]:
+def build_pods(count: int) -> list[Json]:
     spec = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "100m"}}}]}
     return [{"kind": "Pod", "metadata": {"name": f"p{i:02}", "namespace": "d"}, "spec": spec} for i in range(count)]
 
@@ -120,7 +120,7 @@ def test_simulation_examines_as_many_nodes_as_upstream(percentage: int) -> None:
         "kind": "KubeSchedulerConfiguration",
         "percentageOfNodesToScore": percentage,
     }
-    cluster = Cluster.from_objects([*nodes(1500), *pods(12)], config=config)
+    cluster = Cluster.from_objects([*build_nodes(1500), *build_pods(12)], config=config)
     simulation = Simulation(Scheduler(cluster), sampling=SampledFrom())
     enough = max(1500 * percentage // 100, 100)
     for i, position in enumerate(range(12)):

@@ -106,7 +106,7 @@ def replay_scale_up(
     flags, faults = read_autoscaler_options(options or {})
     loop = AutoscalerLoop.from_cluster(cluster, groups, flags, now, active_scale_ups or {})
     faults = (*groups.errors, *faults)
-    run = run_loop(loop, begin)
+    run = run_scale_up_loop(loop, begin)
     report = run.build_report()
 
     def accepts_with_groups(changed: NodeGroupList, group: str, pod: Pod) -> bool:
@@ -137,7 +137,7 @@ def would_group_accept_pod(loop: AutoscalerLoop, group: str, pod: Pod) -> bool:
     return group in loop.templates and ScaleUpRun(loop).describe_rejection_by_new_node(pod, group) is None
 
 
-def run_loop(loop: AutoscalerLoop, begin: Begin = ignore_progress) -> ScaleUpRun:
+def run_scale_up_loop(loop: AutoscalerLoop, begin: Begin = ignore_progress) -> ScaleUpRun:
     """Run one loop of the autoscaler up to the end of its scale-up.
 
     No scale-up is tried if the loop ends immediately or the cluster is unhealthy. ``begin`` reports progress.
@@ -445,7 +445,7 @@ class ScaleUpRun:
         )
         templates = {name: template.node for name, template in self.loop.templates.items()}
         expanders = Expanders(templates, self._get_pod_requests, next(config_maps, None), events)
-        choice = expanders.choose_option(self.loop.options.expander, self.options)
+        choice = expanders.choose_expansion_option(self.loop.options.expander, self.options)
         self.expander_doubts = tuple(expanders.doubts)
         for type, reason, message in events:
             self.add_event(type, reason, message, f"{NAMESPACE}/{PRIORITY_MAP}")

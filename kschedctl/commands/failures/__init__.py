@@ -56,7 +56,7 @@ from kschedctl.replay.parallel import (
 )
 from kschedctl.replay.placements import (
     PodCountFields,
-    count_pods_by_place,
+    build_pod_count_fields,
     group_unplaced_pods,
     list_evicted_elsewhere,
     list_lost_victims,
@@ -65,7 +65,7 @@ from kschedctl.replay.placements import (
 from kschedctl.replay.pools import find_unready_nodes
 from kschedctl.replay.settling import (
     find_ended_pods,
-    find_pending_left_out,
+    find_pending_pods_left_out,
     remove_pods_of_failed_jobs,
     schedule_with_victims,
 )
@@ -120,7 +120,7 @@ def failures(
     return replace(
         report,
         remedy=_find_scenario_with_enough_nodes(report, cluster, options),
-        pending_left_out=find_pending_left_out(Scheduler(cluster, call_extender)),
+        pending_left_out=find_pending_pods_left_out(Scheduler(cluster, call_extender)),
     )
 
 
@@ -356,7 +356,7 @@ def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
     if certain is None:
         requested_after = np.zeros_like(view.requested)
         requested_after[~is_lost_node] = simulation.view.requested
-        counts_by_place = count_pods_by_place(view, view.requested, requested_after)
+        counts_by_place = build_pod_count_fields(view, view.requested, requested_after)
     always_unplaced: dict[str, int] = {}
     if view_without_lost_pods is not None:
         always_unplaced = count_always_unplaced_pods(Simulation(shared.scheduler, view_without_lost_pods), outcomes)

@@ -254,12 +254,11 @@ class CohortNode(QuotaNode):
                 self.usage[key] = add_amounts(self.usage.get(key, 0), carried)
 
 
-def compute_covering_height(node: QuotaNode, key: FlavorResource, amount: int) -> tuple[int, bool]:
+def compute_height_of_covering_subtree(node: QuotaNode, key: FlavorResource, amount: int) -> tuple[int, bool]:
     """Return the height of the lowest enclosing subtree whose quota covers the amount, and whether it has a parent.
 
-    The height is 0 if the node itself needs to borrow nothing. If no subtree covers the amount, return the root's
-    height and False. Upstream: FindHeightOfLowestSubtreeThatFits of
-    pkg/scheduler/preemption/classical/hierarchical_preemption.go.
+    The height is 0 if the node itself need not borrow. If no subtree covers the amount, return the root's height and
+    False. Upstream: FindHeightOfLowestSubtreeThatFits of pkg/scheduler/preemption/classical/hierarchical_preemption.go.
     """
     if node.parent is None or not node.would_borrow(key, amount):
         return 0, node.parent is not None
@@ -313,7 +312,7 @@ LOWEST_SHARE = DominantShare(ratio=-1.0)
 """A share below every other."""
 
 
-def compute_share(node: QuotaNode) -> DominantShare:
+def compute_dominant_share(node: QuotaNode) -> DominantShare:
     """Compute the dominant share of a node: the highest ratio of borrowed amount to capacity among its resources.
 
     Ratios are in thousandths. The capacity is what the parent could use in all flavors. The share is 0 if the node has

@@ -41,7 +41,7 @@ class _ChangedPod(NamedTuple):
         return (self.after is not None and is_healthy(self.after)) - was_healthy
 
 
-def with_current_budgets(cluster: Cluster, before: Cluster, *, is_scaled: bool = False) -> Cluster:
+def with_current_budget_statuses(cluster: Cluster, before: Cluster, *, is_scaled: bool = False) -> Cluster:
     """Return the cluster with budgets whose statuses take account of the pods that changed since `before`.
 
     The statuses in `before` have to be up to date, and those in `cluster` are ignored. A pod that got a node counts as
@@ -68,7 +68,7 @@ def with_current_budgets(cluster: Cluster, before: Cluster, *, is_scaled: bool =
         if is_scaled:
             desired_difference = compute_desired_healthy(budget, len(select_pods(cluster, selects_pod)))
             desired_difference -= compute_desired_healthy(budget, len(select_pods(before, selects_pod)))
-        status = _build_status(old_budget, healthy_difference, desired_difference)
+        status = _build_budget_status(old_budget, healthy_difference, desired_difference)
         updated_budgets.append(replace(budget, status=status))
     return cluster.with_objects({"PodDisruptionBudget": updated_budgets})
 
@@ -90,7 +90,7 @@ def _build_pod_filter(budget: PodDisruptionBudget) -> Callable[[Pod], bool]:
     return lambda pod: pod.metadata.namespace == namespace and selector.matches(pod.metadata.labels)
 
 
-def _build_status(
+def _build_budget_status(
     budget: PodDisruptionBudget, healthy_difference: int, desired_difference: int
 ) -> PodDisruptionBudgetStatus:
     """Build the status of a budget whose numbers of healthy pods and of desired healthy pods changed.

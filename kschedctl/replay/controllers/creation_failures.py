@@ -219,7 +219,8 @@ def _collect_creation_failure_signs(cluster: Cluster) -> Mapping[Owner, _Failure
     for owner, obj in creators.items():
         own_events = [event for event in events_by_owner.get(owner, ()) if _is_about_uid(event, obj.metadata.uid)]
         condition = find_creation_failure(obj.status.conditions)
-        if (own_events or condition is not None) and obj.metadata.deletion_timestamp is None:
+        has_failed = bool(own_events) or condition is not None
+        if has_failed and obj.metadata.deletion_timestamp is None:
             signs[owner] = _FailureSigns(condition, own_events)
     for owner, own_events in events_by_owner.items():
         if owner not in creators and _may_exist_unread(owner, cluster):
@@ -280,10 +281,10 @@ def build_denied_pods_report(
     creatable: int = 0,
     defaults: tuple[str, ...] = (),
 ) -> NotCreated:
-    """Build the report that ``denied`` of a workload's ``wanted`` pods are denied.
+    """Build the report on a workload of which ``denied`` out of ``wanted`` pods are denied.
 
-    Besides these pods, ``creatable`` pods do not exist, but can be created. The API server returns any one of the
-    messages by chance. ``defaults`` are the requests and limits that LimitRanges set.
+    Another ``creatable`` pods do not exist yet, but can be created. The API server returns any one of the messages by
+    chance. ``defaults`` are the requests and limits that LimitRanges set.
     """
     failures = tuple(
         CreationFailure(message, BY_CHANCE if index else REPLAYED) for index, message in enumerate(messages)
@@ -328,7 +329,7 @@ def add_headline_and_reason(not_created: NotCreated) -> NotCreated:
         ago = f" {spell_age(newest.age)} ago" if newest.age else ""
         headline = f"some could not be created{ago}, {_describe_past_failure(not_created)}: {reason}"
         return replace(not_created, headline=headline, reason=headline)
-    headline = f"{_describe_what_is_missing(not_created)}: {reason}"
+    headline = f"{_describe_uncreated_objects(not_created)}: {reason}"
     return replace(not_created, headline=headline, reason=reason)
 
 
@@ -348,7 +349,7 @@ def _describe_other_reasons(failures: Sequence[CreationFailure]) -> str:
     return f" (and {counted(len(failures), 'more reason')})" if failures else ""
 
 
-def _describe_what_is_missing(not_created: NotCreated) -> str:
+def _describe_uncreated_objects(not_created: NotCreated) -> str:
     """Return a phrase for what could not be created: pods, the workload itself, or an object such as a Job.
 
     Examples are `3 of 5 pods (5 wanted, 2 exist)`, `its next Job` and `pods (2 exist, the wanted number is unknown)`.

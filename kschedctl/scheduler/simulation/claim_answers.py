@@ -279,9 +279,10 @@ def list_changing_filters(
 def depends_on_other_nodes(
     framework: FrameworkLike, info: PodInfo, results: Mapping[str, PreFilterResult], *, has_claims: bool
 ) -> bool:
-    """Return whether a plugin that does not read claims may reject a node for the pod because of pods on other nodes.
+    """Return whether a plugin may reject a node for the pod because of pods on other nodes.
 
-    Return False if the pod can never fit on any node. `results` are the pod's PreFilter results, by plugin.
+    If `has_claims` is true, plugins that read claims are left out. Return False if the pod can never fit on any node.
+    `results` are the pod's PreFilter results, by plugin.
     """
     pre_filters = list_plugins(framework, "preFilter", info, reading_claims=not has_claims)
     lasting_results = select_lasting_results(pre_filters, results)

@@ -473,7 +473,7 @@ class _SharedQueuePlugins(QueuePlugins):
     def _may_wake(self, number: int, occurrence: Occurrence) -> bool:
         """Return whether the event may put pods of this PodInfo back into the queue.
 
-        It may not if it reaches only pods of a lower priority.
+        Return False if the event reaches only pods of a lower priority.
         """
         info = self._view.pods.infos[number]
         if not _reaches_priority(occurrence, info.priority):

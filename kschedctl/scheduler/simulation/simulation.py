@@ -93,8 +93,8 @@ class Simulation(Attempts):
             loop.close()
 
         # The pods without a final outcome come last. A pod that was placed, evicted and not placed again is not done.
-        evicted = {position for position in loop.recreated if self.view.node[position] < 0}
-        done = {outcome.position for outcome in outcomes if outcome.row < 0 or outcome.position not in evicted}
+        still_evicted = {position for position in loop.recreated if self.view.node[position] < 0}
+        done = {outcome.position for outcome in outcomes if outcome.row < 0 or outcome.position not in still_evicted}
         all_pods = dict.fromkeys((*waiting, *loop.recreated))
         unplaced = [position for position in self.sort_for_queue(all_pods) if position not in done]
         return outcomes + [
@@ -324,7 +324,7 @@ class SettlingLoop(SchedulingLoop):
     def put_back(self, position: Position, failure: Failed) -> None:
         """Put a rejected pod back into the queue, and nominate it if preemption found a node for it.
 
-        Only failures at Permit have a message. It is stored as the pod's message, and any other failure clears it.
+        Only a failure at Permit has a message. Such a failure is stored for the pod until the pod fails otherwise.
         """
         permit_failures = self.attempts.failures.permit_failures
         if failure.message:

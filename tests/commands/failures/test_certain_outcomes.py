@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from small import HOSTNAME, ZONE, Json, node, replica, spread
+from small import HOSTNAME, ZONE, Json, build_node, build_replica, build_spread
 
 from kschedctl.api.copying import replace
 from kschedctl.cluster import Cluster
@@ -16,7 +16,7 @@ CLAIM = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "missi
 CHOICES = 7
 
 
-def term(kind: str, key: str, app: str) -> Json:
+def build_term(kind: str, key: str, app: str) -> Json:
     """Build a required term of `podAffinity` or `podAntiAffinity` to the pods of an app."""
     terms = [{"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}}]
     return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}
@@ -24,19 +24,19 @@ def term(kind: str, key: str, app: str) -> Json:
 
 def spread_by(*keys: str) -> Json:
     """Build hard constraints with these topology keys for the pods of the app `even`."""
-    return {"topologySpreadConstraints": [spread(key, "even")["topologySpreadConstraints"][0] for key in keys]}
+    return {"topologySpreadConstraints": [build_spread(key, "even")["topologySpreadConstraints"][0] for key in keys]}
 
 
 def build_cluster(random: Random) -> list[Json]:
     """Build twelve nodes in three zones, and pods of several kinds, some of which fit on few nodes."""
-    nodes = [node(f"n{i}", "abc"[i % 3]) for i in range(12)]
+    nodes = [build_node(f"n{i}", "abc"[i % 3]) for i in range(12)]
     kinds = (
         ("plain", {}),
         ("even", spread_by(ZONE)),
         ("even", spread_by(ZONE, HOSTNAME)),
-        ("apart", term("podAntiAffinity", HOSTNAME, "apart")),
-        ("rare", term("podAntiAffinity", ZONE, "apart")),
-        ("together", term("podAffinity", ZONE, "together")),
+        ("apart", build_term("podAntiAffinity", HOSTNAME, "apart")),
+        ("rare", build_term("podAntiAffinity", ZONE, "apart")),
+        ("together", build_term("podAffinity", ZONE, "together")),
         ("stateful", CLAIM),
     )
     assert len(kinds) == CHOICES
@@ -44,7 +44,7 @@ def build_cluster(random: Random) -> list[Json]:
     for number in range(random.randrange(8, 34)):
         app, fields = kinds[min(random.randrange(CHOICES), random.randrange(CHOICES))]
         row = random.randrange(12)
-        one = replica(f"r{number}", f"n{row}", random.choice(("100m", "500m", "1500m")), **fields)
+        one = build_replica(f"r{number}", f"n{row}", random.choice(("100m", "500m", "1500m")), **fields)
         one["metadata"]["labels"] = {"app": app}
         pods.append(one)
     return nodes + pods
@@ -68,8 +68,10 @@ def test_certain_outcomes_are_those_of_a_replay() -> None:
 
 
 def test_worst_failure_has_the_placements_of_its_pods() -> None:
-    nodes = [node(f"n{i}", "a") for i in range(6)]
-    cluster = Cluster.from_objects([*nodes, replica("r0", "n0"), replica("r1", "n0"), replica("r2", "n1")])
+    nodes = [build_node(f"n{i}", "a") for i in range(6)]
+    cluster = Cluster.from_objects(
+        [*nodes, build_replica("r0", "n0"), build_replica("r1", "n0"), build_replica("r2", "n1")]
+    )
     loss = Loss("n0", ("n0",))
     shared = SharedCluster(cluster)
     assert not simulate_loss(shared, loss).nodes_changed
@@ -80,6 +82,11 @@ def test_worst_failure_has_the_placements_of_its_pods() -> None:
 
 def test_pods_that_may_take_each_others_last_nodes_are_replayed() -> None:
     """Each of the two pods fits on the other node, but not both."""
-    objects = [node("n0", "a"), node("n1", "a"), replica("r0", "n0", "3"), replica("r1", "n0", "3")]
+    objects = [
+        build_node("n0", "a"),
+        build_node("n1", "a"),
+        build_replica("r0", "n0", "3"),
+        build_replica("r1", "n0", "3"),
+    ]
     (failure,) = [f for f in simulate_failures(Cluster.from_objects(objects), "node").failures if f.name == "n0"]
     assert (failure.displaced, failure.unplaced) == (2, 1)

@@ -29,7 +29,7 @@ class OnAllNodes(LowerPriority):
     filters_decide = False
 
 
-def cluster(random: Random) -> list[Json]:
+def build_cluster(random: Random) -> list[Json]:
     nodes = [
         {
             "kind": "Node",
@@ -38,8 +38,10 @@ def cluster(random: Random) -> list[Json]:
         }
         for i in range(6)
     ]
-    running = [pod(random, f"r{i}", random.choice((0, 3, 5, 9)), nodeName=f"n{random.randrange(6)}") for i in range(22)]
-    waiting = [pod(random, f"w{i}", priority, "2") for i, priority in enumerate((5, 10, 20))]
+    running = [
+        build_pod(random, f"r{i}", random.choice((0, 3, 5, 9)), nodeName=f"n{random.randrange(6)}") for i in range(22)
+    ]
+    waiting = [build_pod(random, f"w{i}", priority, "2") for i, priority in enumerate((5, 10, 20))]
     budget = {
         "kind": "PodDisruptionBudget",
         "metadata": {"name": "b", "namespace": "d"},
@@ -49,7 +51,7 @@ def cluster(random: Random) -> list[Json]:
     return [*nodes, *running, *waiting, budget]
 
 
-def pod(random: Random, name: str, priority: int, cpu: str = "", **spec: Any) -> Json:
+def build_pod(random: Random, name: str, priority: int, cpu: str = "", **spec: Any) -> Json:
     ports = [{"containerPort": 80, "hostPort": 80}] if random.random() < 0.2 else []
     requests = {"cpu": cpu or random.choice(("500m", "1", "2"))}
     spec |= {"containers": [{"name": "c", "resources": {"requests": requests}, "ports": ports}], "priority": priority}
@@ -96,7 +98,7 @@ def move_random_pod(random: Random, view: Fork, positions: list[int]) -> None:
 def test_cached_results_equal_a_dry_run_on_all_nodes(seed: int, best_alone: float) -> None:
     """If only the best candidates are requested, they are the best of all candidates."""
     random, kept = Random(seed), VictimCache()
-    scheduler = Scheduler(Cluster.from_objects(cluster(random)))
+    scheduler = Scheduler(Cluster.from_objects(build_cluster(random)))
     framework, view = scheduler.find_framework("default-scheduler"), scheduler.view.fork()
     assert framework is not None
     askers = [view.pods.index[f"d/w{i}"] for i in range(3)]
