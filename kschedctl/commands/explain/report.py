@@ -281,11 +281,11 @@ class NoLowerPriority(Document, frozen=True):
         >>> NoLowerPriority(0, 0, 0, 1, "w2").sentence
         'preemption cannot help: every pod on w2 has the same priority as this pod (0)'
         >>> NoLowerPriority(0, 0, 1000, 3, "w2").sentence
-        'preemption cannot help: no pod on the 3 candidate nodes has a lower priority than this pod (0)'
+        'preemption cannot help: no pod on the 3 nodes considered has a lower priority than this pod (0)'
         >>> NoLowerPriority(0, 10, 1000, 1, "w2").sentence
         'preemption cannot help: every pod on w2 has a higher priority (10 or more) than this pod (0)'
         """
-        where = self.such_as if self.nodes == 1 else f"the {self.nodes:,} candidate nodes"
+        where = self.such_as if self.nodes == 1 else f"the {self.nodes:,} nodes considered"
         this_pod = f"this pod ({self.priority:,})"
         if self.lowest > self.priority:
             comparison = f"every pod on {where} has a higher priority ({self.lowest:,} or more) than {this_pod}"

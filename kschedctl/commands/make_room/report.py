@@ -261,7 +261,7 @@ class MakeRoom(Report, frozen=True):
     def _describe_failed_search(self) -> tuple[str, str]:
         """Return the verdict of a search without a plan, and a sentence on why there is none."""
         if self.searched and not self.searched.complete and (self._is_hopeless or not self.shortages):
-            return ("No room found:", self._describe_incomplete_search(self.searched))
+            return ("No room found so far:", self._describe_incomplete_search(self.searched))
         if self.shortages and not self._is_hopeless:
             scarcest = self.shortages[0]
             why = scarcest.describe(len(self.pods))

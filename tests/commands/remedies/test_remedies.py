@@ -111,7 +111,7 @@ def test_larger_node_has_room_for_daemon_set_pods() -> None:
     documents = [build_node("n1", cpu="2"), agent, build_pod("p", cpu="3")]
     criteria = RemedyCriteria(1, only=frozenset({"AddNode"}))
     (found,) = remedies(Cluster.from_objects(documents), "d/p", criteria).remedies
-    assert found.summary == "Add a node like n1 (pool p) but with 4 CPUs, which includes DaemonSet pods"
+    assert found.summary == "Add a node like n1 (pool p) but with 4 CPUs, enough for DaemonSet pods as well"
     assert explain(Cluster.from_objects(apply(found, documents)), "d/p").verdict == "Schedulable"
 
 
