@@ -40,8 +40,8 @@ class KueueInput:
         typer.Option(
             "--kueue-config",
             metavar="FILE",
-            help="File with Kueue's Configuration, or with the ConfigMap kueue-manager-config.  [default: the "
-            "cluster's]",
+            help="Read Kueue's Configuration from this file, which may also contain the ConfigMap kueue-manager-config. "
+            " [default: the cluster's]",
             show_default=False,
         ),
     ] = ""
