@@ -40,7 +40,7 @@ class KueueInput:
         typer.Option(
             "--kueue-config",
             metavar="FILE",
-            help="Read Kueue's Configuration from this file, which may also contain the ConfigMap kueue-manager-config. "
+            help="Read Kueue's Configuration from this file, or from the ConfigMap kueue-manager-config in it. "
             " [default: the cluster's]",
             show_default=False,
         ),
