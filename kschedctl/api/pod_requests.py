@@ -301,7 +301,7 @@ def is_resize_deferred(pod: Pod) -> bool:
 def revert_pending_resize(pod: Pod) -> Pod:
     """Return the pod with its requests and limits replaced by the amounts that the kubelet has allocated.
 
-    Containers without a status, and resources without an allocated amount, keep those of the spec.
+    Containers without a status, and resources without an allocated amount, keep the amounts of the spec.
     """
     spec = pod.spec
     status = pod.status

@@ -134,7 +134,7 @@ FAILING = AuditRule(
     ERROR,
     "Scheduling a pod fails with an error",
     "A plugin fails. The scheduler retries the pod, but cannot place it until what the plugin needs is there.",
-    "Run explain to see what fails",
+    "Run kschedctl explain to see what fails",
 )
 UNSERVED = AuditRule(
     "audit-pending-unserved",
@@ -149,7 +149,7 @@ GANG = AuditRule(
     WARNING,
     "A gang does not fit or is incomplete",
     "Its pods are placed together or not at all.",
-    "Run explain to see where its pods fit and which are missing",
+    "Run kschedctl explain to see where its pods fit and which are missing",
 )
 UNSCHEDULABLE = AuditRule(
     "audit-pending-unschedulable",
@@ -171,14 +171,14 @@ GATED = AuditRule(
     NOTE,
     "Pods are held back before scheduling",
     "Until they are released, no scheduler tries them.",
-    "Run wakes to see what the pod waits for",
+    "Run kschedctl wakes to see what the pod waits for",
 )
 NOT_ADMITTED = AuditRule(
     "audit-pending-not-admitted",
     WARNING,
     "A queue or a gang scheduler has not let a workload start",
     "Its pods do not exist or are held back, so kube-scheduler does not try them and a new node does not help.",
-    "Run explain on the workload to see what it waits for and who holds that",
+    "Run kschedctl explain on the workload to see what it waits for and who holds that",
 )
 SUSPENDED = AuditRule(
     "audit-pending-suspended",
@@ -354,7 +354,7 @@ def _describe_waiting_pod(waiting: WaitingPod) -> str:
         return f"held back by {', '.join(gates)}"
     if waiting.cause == "elsewhere":
         return waiting.reason
-    return f"fits on {waiting.node} now" if waiting.node else waiting.explanation.headline
+    return f"fits on {waiting.node} now" if waiting.node else waiting.explanation.headline_with_preemption
 
 
 def _iter_findings(group: Sequence[WaitingPod], audited: AuditedCluster) -> Iterator[Finding]:

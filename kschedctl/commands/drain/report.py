@@ -206,12 +206,12 @@ class Drain(Report, frozen=True):
 
     def _describe_outcomes(self) -> str:
         """Describe what keeps pods Terminating, and the number of pods with each outcome, the worst outcomes first."""
-        outcomes = self._describe_outcome_counts()
+        outcomes = ", ".join(self.list_outcomes()) or "nothing runs there"
         down_nodes = "; ".join(describe_down_nodes(self.down_nodes))
         return f"{down_nodes}; then {outcomes}" if down_nodes else outcomes
 
-    def _describe_outcome_counts(self) -> str:
-        """Describe the number of pods with each outcome, the worst outcomes first."""
+    def list_outcomes(self) -> list[str]:
+        """Describe the number of pods with each outcome, the worst outcomes first. Return [] if nothing runs there."""
         numbers = (
             (
                 self._lost_count,
@@ -245,7 +245,7 @@ class Drain(Report, frozen=True):
             counts.append(counted(self.untried, "pod was not tried", "pods were not tried"))
         if self.staying:
             counts.append(counted(self.staying, "DaemonSet or static pod stays", "DaemonSet or static pods stay"))
-        return ", ".join(counts) or "nothing runs there"
+        return counts
 
     def _build_verdict(self) -> str:
         """Return the verdict as a predicate of the nodes.

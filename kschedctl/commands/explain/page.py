@@ -275,7 +275,7 @@ def _build_elimination_row(elimination: Elimination, stacked: bool) -> Row:
     if not stacked:
         return (nodes, only, elimination.plugin, elimination.reason, nearest)
     reason = f"{elimination.plugin}: {elimination.reason}" if elimination.plugin else elimination.reason
-    closest = f"closest to fitting: {nearest}" if nearest else ""
+    closest = f"closest to fitting is {nearest}" if nearest else ""
     return (nodes, only, Stack((reason, Marked(closest, Tone.FAINT))))
 
 
@@ -460,7 +460,7 @@ def _build_pod_row(explanation: Explanation) -> Row:
 
 
 TEXT_BY_KIND = {
-    "MakeRoom": "{text}; run whatif to see the outcome first",
+    "MakeRoom": "{text} (kschedctl whatif shows the outcome first)",
     "CorrectProfile": "If that scheduler is a profile of your kube-scheduler, pass its configuration with --config; "
     "otherwise correct the pod's spec.schedulerName",
 }

@@ -129,7 +129,7 @@ def _build_ranking_table(report: Failures, style: Style) -> Page:
         columns,
         build_row,
         style,
-        title="Worst losses first",
+        title="Simulated losses, worst first",
         limit=FAILURES_SHOWN,
         full=False,
     )

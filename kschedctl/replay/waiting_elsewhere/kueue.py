@@ -207,13 +207,13 @@ def find_wait_reason(workload: KueueWorkload, queues: WaitingQueues) -> WaitReas
     namespace = workload.metadata.namespace
     local_queue = queues.find_local_queue(namespace, spec.queue_name)
     if local_queue is not None:
-        return _find_reason_in_queue(workload, local_queue, queues)
+        return _find_wait_reason_in_queue(workload, local_queue, queues)
     if queues.cluster.find_gap("LocalQueue"):
         return WaitReason(_build_status_headline(workload))
     return WaitReason.from_cause(f"LocalQueue {namespace}/{spec.queue_name} does not exist")
 
 
-def _find_reason_in_queue(workload: KueueWorkload, local_queue: LocalQueue, queues: WaitingQueues) -> WaitReason:
+def _find_wait_reason_in_queue(workload: KueueWorkload, local_queue: LocalQueue, queues: WaitingQueues) -> WaitReason:
     """Return the reason why a Workload waits in the ClusterQueue of its LocalQueue.
 
     The first reason that applies counts. In order, they are: the ClusterQueue does not exist, a queue is stopped, the
@@ -580,7 +580,7 @@ def _get_nominal_quota(queue: ClusterQueue) -> dict[FlavorResource, Quantity]:
 def _iter_quota_holders(
     reserved: Mapping[str, Mapping[FlavorResource, Quantity]], short_resources: set[FlavorResource]
 ) -> Iterator[str]:
-    """Yield a text for each Workload that holds some of the short resources, with amounts and flavors.
+    """Yield a description of each Workload that holds some of the short resources, with amounts and flavors.
 
     ``reserved`` has the reserved amounts of each Workload by flavor and resource.
     """

@@ -96,7 +96,10 @@ class Fact(
 
     def describe_cause(self, scope: CauseScope) -> str:
         """Describe the fact as the reason why a pod is not placed, and the nodes to which the reason applies."""
-        return f"{self.describe_with_nominations()}{scope.text}"
+        text = self.describe_with_nominations()
+        if text.endswith(")") and scope.text.startswith(" ("):
+            return f"{text.removesuffix(')')}; {scope.text.removeprefix(' (')}"
+        return f"{text}{scope.text}"
 
     def list_label_demands(self) -> tuple[LabelDemand, ...]:
         """Return the labels, with their values, that a node must have to meet the requirement.

@@ -115,7 +115,7 @@ class OverReserve:
     def find_preemption_unknown(self, info: PodInfo, view: Fork, decided: Bools) -> Unknown | None:
         """Return the unknown that evictions may free amounts on NUMA nodes, or None if they cannot help the pod.
 
-        Evictions free such amounts on nodes whose topology publishes container placements. Only nodes in the mask
+        Evictions free amounts only on nodes whose topology publishes container placements. Only nodes in the mask
         `decided` (N,), on which available amounts decide whether the pod fits, are considered. Return None for a pod
         that never preempts.
         """

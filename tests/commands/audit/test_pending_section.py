@@ -291,3 +291,12 @@ def test_ages_are_as_of_today_if_the_time_of_the_cluster_is_unknown() -> None:
     assert [unknown.kind for unknown in found.unknown] == ["Age"]
     (dated,) = section(*objects).findings
     assert dated.message.endswith("; pending for 6 years")
+
+
+def test_pods_that_would_be_preempted_are_named_as_in_explain() -> None:
+    """The urgent pod gets room by preemption at once."""
+    objects = [build_node("n1"), build_pod("cheap", "n1", "3"), created(build_pod("urgent", cpu="2", priority=10), NOW)]
+    (finding,) = section(*objects).findings
+    text = "would preempt 1 pod on n1 (d/cheap); needs 2 CPUs"
+    assert finding.message.startswith(text)
+    assert kschedctl.pending(kschedctl.Cluster.from_objects(objects)).groups[0].members[0].headline.startswith(text)

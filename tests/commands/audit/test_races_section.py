@@ -55,8 +55,8 @@ def test_one_scheduler_with_fast_kubelets_is_sound() -> None:
     found = section(filled(4))
     assert (found.state, found.findings, found.rivals) == ("sound", (), ())
     assert found.headline.startswith(
-        "no pods can be double-booked, since kube-scheduler 1.36 never expires assumed pods; with an expiry of 30s, "
-        "0% of pods would be"
+        "no pods can be double-booked, since kube-scheduler 1.36 never expires assumed pods (with an expiry of 30s, "
+        "0% of pods would be double-booked at "
     )
     assert found.races is not None
     assert [result.double_booked for result in found.races.results] == [0, 0]

@@ -55,7 +55,7 @@ def test_terminating_pods_and_pods_nominated_to_the_node_are_named() -> None:
     assert report.build_first_line()[1].startswith("can be drained, but ")
     assert not report.safe
     assert "next: drain n1, but takes the nominated node of 1 pending pod (d/p1)" in RENDERERS["brief"](report, Style())
-    assert "kubectl drain waits until they are gone" in RENDERERS["table"](report, Style(width=80))
+    assert "kubectl drain waits until these pods are" in RENDERERS["table"](report, Style(width=80))
 
 
 STATEFUL_SET = {"kind": "StatefulSet", "name": "db"}
@@ -153,7 +153,7 @@ def test_pending_pods_that_can_run_on_no_other_node_are_named() -> None:
     assert [(problem.object, problem.message) for problem in report.find_ci_gate_problems()] == [
         ("Pod d/here", "can run only on a drained node")
     ]
-    assert "Pending, and can run on no other node" in RENDERERS["table"](report, Style(width=80))
+    assert "Pending pods that can run on no other node" in RENDERERS["table"](report, Style(width=80))
     (fix,) = report.summary().fixes
     assert fix.but == (
         "leaves 1 pending pod without any node (d/here); "

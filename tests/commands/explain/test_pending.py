@@ -91,7 +91,7 @@ def test_pods_that_would_preempt_are_listed_apart() -> None:
     cluster = kschedctl.Cluster.from_objects(objects)
     report = kschedctl.pending(cluster)
     assert {group.pods for group in report.groups} == {("d/urgent",), ("d/patient",)}
-    text = "would preempt 1 pod on n1; needs 2 CPUs"
+    text = "would preempt 1 pod on n1 (d/cheap); needs 2 CPUs"
     for output in ("table", "brief", "markdown", "wide"):
         assert text in RENDERERS[output](report, Style(width=300, wide=output == "wide"))
 

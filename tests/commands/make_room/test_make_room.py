@@ -398,7 +398,7 @@ def test_answer_says_if_it_is_certain_that_nothing_helps(monkeypatch: pytest.Mon
     report = room(objects)
     assert report.searched is not None
     assert not report.searched.complete
-    assert report.build_first_line()[0] == "No room found:"
+    assert report.build_first_line()[0] == "No room found so far:"
     objects = [
         build_node("n1"),
         build_node("n2"),

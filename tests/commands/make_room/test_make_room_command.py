@@ -66,7 +66,7 @@ def test_search_that_ran_out_of_time_is_undecided(run: Run, write: Write, monkey
     monkeypatch.setattr("kschedctl.commands.make_room.search.PlanSearch._raise_if_limit_reached", _run_out_of_time)
     code, out, _ = run("make-room", "new", "-f", write(*build_cluster(), build_pod("new", "3")), "--brief")
     assert code == 5
-    assert out.startswith("No room found: default/new – the search stopped at its limit of replays, and no plan")
+    assert out.startswith("No room found so far: default/new – the search stopped at its limit of replays, and no plan")
 
 
 def _run_out_of_time(search: PlanSearch) -> None:

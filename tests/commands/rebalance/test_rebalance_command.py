@@ -94,7 +94,7 @@ def test_pending_pod_gets_the_room_of_an_eviction(run: Run, write: Write, tmp_pa
 def test_page(run: Run, write: Write) -> None:
     code, out, _ = run("rebalance", "-f", write(tainted("n1", "4"), build_node("n2", "4"), owned("a", "n1")))
     assert code == 0
-    assert out.startswith("1 eviction in 1 round, then none")
+    assert out.startswith("1 eviction in 1 round, and none after that")
     assert "n2" in out
     assert "no gain" not in out
 

@@ -76,7 +76,7 @@ def test_larger_node_has_room_for_the_pods_ahead() -> None:
     fixes = explain(Cluster.from_objects(documents), "d/large", remedies=True).remedies
     larger = next(fix for fix in fixes if fix.kinds == ("AddNode",))
     assert (larger.summary, larger.holds) == (
-        "Add a node like n1 (pool p) but with 7 CPUs, which includes 2 pods ahead in the queue",
+        "Add a node like n1 (pool p) but with 7 CPUs, enough for 2 pods ahead in the queue as well",
         True,
     )
 

@@ -11,6 +11,8 @@ from kschedctl.commands.explain.fixes import add_fixes
 from kschedctl.commands.explain.one_pod import explain, explain_target, find_or_create_target
 from kschedctl.errors import UsageError
 from kschedctl.fixes.search import RemedyCriteria
+from kschedctl.render.page import Style
+from kschedctl.render.renderers import RENDERERS
 
 TEAM = {"key": "team", "value": "yes", "effect": "NoSchedule"}
 
@@ -96,7 +98,11 @@ def test_fix_that_halves_a_request_says_how_much_remains() -> None:
         criteria = RemedyCriteria(1, only=frozenset({"LowerRequest"}))
         (fix,) = remedies(Cluster.from_objects(documents), "d/p", criteria).remedies
         drawbacks[cpu] = fix.drawbacks
-    assert drawbacks == {"1500m": (), "4": ("the container keeps only 30% of its CPU request",)}
+    recreated = "pod d/p is deleted and recreated"
+    assert drawbacks == {
+        "1500m": (recreated,),
+        "4": ("the container keeps only 30% of its CPU request", recreated),
+    }
 
 
 def test_larger_node_has_room_for_daemon_set_pods() -> None:
@@ -105,7 +111,7 @@ def test_larger_node_has_room_for_daemon_set_pods() -> None:
     documents = [build_node("n1", cpu="2"), agent, build_pod("p", cpu="3")]
     criteria = RemedyCriteria(1, only=frozenset({"AddNode"}))
     (found,) = remedies(Cluster.from_objects(documents), "d/p", criteria).remedies
-    assert found.summary == "Add a node like n1 (pool p) but with 4 CPUs, which includes DaemonSet pods"
+    assert found.summary == "Add a node like n1 (pool p) but with 4 CPUs, enough for DaemonSet pods as well"
     assert explain(Cluster.from_objects(apply(found, documents)), "d/p").verdict == "Schedulable"
 
 
@@ -129,8 +135,9 @@ def test_fix_by_a_higher_class_names_its_victims() -> None:
     ]
     (found,) = remedies(Cluster.from_objects(documents), "d/p", BY_CLASS).remedies
     assert (found.opens, found.victims) == (("n1",), ("d/equal",))
-    assert (
-        found.weakens == "the pod may preempt pods of lower priority; evicts d/equal (no controller recreates d/equal)"
+    assert found.weakens == (
+        "the pod may preempt pods of lower priority; evicts d/equal (no controller recreates d/equal); "
+        "pod d/p is deleted and recreated"
     )
     after = explain(Cluster.from_objects(apply(found, documents)), "d/p")
     assert after.preemption is not None
@@ -149,8 +156,29 @@ def test_violated_budget_is_named() -> None:
     (found,) = remedies(Cluster.from_objects(documents), "d/p", BY_CLASS).remedies
     assert found.weakens == (
         "the pod may preempt pods of lower priority; "
-        "evicts d/equal (1 eviction violates a PodDisruptionBudget), which stays Pending"
+        "evicts d/equal (1 eviction violates a PodDisruptionBudget), which stays Pending; "
+        "pod d/p is deleted and recreated"
     )
+
+
+@pytest.mark.parametrize(
+    ("owner", "clause"),
+    [
+        (None, "pod d/p is deleted and recreated"),
+        ({"kind": "ReplicaSet", "name": "web"}, "d/p, which waits, is deleted and recreated"),
+    ],
+)
+def test_each_form_says_that_commands_recreate_the_pod(owner: Json | None, clause: str) -> None:
+    """The requests of a pod cannot be lowered in place, and a ReplicaSet does not replace a waiting pod."""
+    cluster = Cluster.from_objects([build_node("n1", cpu="1"), build_pod("p", cpu="1500m", owner=owner)])
+    report = remedies(cluster, "d/p", RemedyCriteria(1, only=frozenset({"LowerRequest"})))
+    (fix,) = report.remedies
+    assert any("--force" in command or "delete pod" in command for command in fix.commands)
+    assert clause in fix.drawbacks
+    (short,) = report.summary().fixes
+    assert clause in short.but
+    for form in ("table", "brief", "markdown", "html"):
+        assert clause in " ".join(RENDERERS[form](report, Style(width=300)).split())
 
 
 def test_no_higher_class_for_a_pod_that_already_preempts() -> None:

@@ -42,7 +42,8 @@ def test_image_architecture_is_no_typo(key: str, value: str) -> None:
     found = offered(of_arch("n1", "amd64"), build_pod("p", nodeSelector={key: value}))
     assert {each.kinds for each in found} == {("OtherSelector",), ("DropSelector",)}
     assert {each.weakens for each in found} == {
-        f"its image could run on nodes that are not {value}: it must be built for those as well"
+        f"its image could run on nodes that are not {value}: it must be built for those as well; "
+        "pod d/p is deleted and recreated"
     }
     expression = {"key": key, "operator": "In", "values": [value]}
     required = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
@@ -54,7 +55,8 @@ def test_image_architecture_is_no_typo(key: str, value: str) -> None:
 
 def test_other_name_of_the_same_architecture_is_corrected() -> None:
     first = offered(of_arch("n1", "amd64"), of_arch("n2", "arm64"), build_pod("p", nodeSelector={ARCH: "x86_64"}))[0]
-    assert (first.kinds, first.opens, first.weakens) == (("CorrectSelector",), ("n1",), None)
+    assert (first.kinds, first.opens) == (("CorrectSelector",), ("n1",))
+    assert first.drawbacks == ("pod d/p is deleted and recreated",)
 
 
 @pytest.mark.parametrize(

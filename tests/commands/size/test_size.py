@@ -220,7 +220,7 @@ def test_concentration_in_one_zone_is_reported() -> None:
         build_pod("b", 3, "b", **in_zone("b")),
     ]
     report = sized([build_node("n1", "small", 4), build_node("n2", "small", 4, "b"), *pods])
-    assert report.zone_warning.startswith("3 of 4 nodes are in zone a: --keep-zone-loss ")
+    assert report.zone_warning.startswith("3 of 4 nodes are in zone a, so losing it may leave pods without a node")
     assert report.summary().warnings[0] == report.zone_warning
 
 

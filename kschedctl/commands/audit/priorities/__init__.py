@@ -137,15 +137,15 @@ STARVING = AuditRule(
     WARNING,
     "Pods wait long while pods of lower priority run",
     "Their priority does not help: they may not preempt, no eviction makes room for them, or other pods go first.",
-    "Run explain to see why evictions do not help",
+    "Run kschedctl explain to see why evictions do not help",
 )
 OVERTAKEN = AuditRule(
     "audit-priorities-overtaken",
     NOTE,
     "Pods of the lowest tier wait long",
     "Pods of higher tiers always go first, so without capacity of its own the lowest tier may never run.",
-    "Give the tier its own capacity, or give higher tiers their own pool or a quota; run remedies to see what helps "
-    "now",
+    "Give the tier its own capacity, or give higher tiers their own pool or a quota; run kschedctl remedies to see "
+    "what helps now",
 )
 PREEMPTED = AuditRule(
     "audit-priorities-preempted",
@@ -400,7 +400,7 @@ def _build_headline(
         if tier.placed < tier.asked:
             of_asked = f" of the {tier.asked:,}" if tier.asked > 1 else ""
             finders = f"{tier.placed or 'none'}{of_asked} {agreeing(tier.placed or 1, 'finds', 'find')} a node"
-            outcome += f"{'; ' if evicted else ': '}{finders}"
+            outcome += f"{', and ' if evicted else ': '}{finders}"
         parts.append(outcome)
     if exposed:
         parts.append(f"{counted(sum(workload.pods for workload in exposed), 'pod')} behind Services may be evicted")

@@ -58,6 +58,7 @@ def dry_run_changed_nodes(
     state = trial.build_empty_dry_run() if cached is None else _select_valid_results(cached, view, nominated)
 
     # Try the other nodes, or only as many as the best candidates need.
+    # The best candidates are found by evicting more and more pods, which must never make a plugin reject a node.
     if cache and cycle.only_best_candidates and filtering.can_evictions_only_help():
         rejected = filtering.find_rejected_regardless_of_pods(cycle.filter.verdicts)
         state = _try_until_best(state, trial, potential, rejected, cache)

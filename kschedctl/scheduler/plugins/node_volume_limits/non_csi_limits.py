@@ -170,7 +170,7 @@ class NonCSILimits(DeclaredPlugin):
     def _may_need_disk(self, info: PodInfo) -> bool:
         """Return whether any volume of the pod may be a disk of this kind.
 
-        A volume may be such a disk if it uses a claim or names such a disk.
+        A volume may be such a disk if it uses a claim, or if it names a disk of this kind.
         """
         return any(
             volume.persistent_volume_claim is not None

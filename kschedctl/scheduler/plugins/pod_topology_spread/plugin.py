@@ -440,8 +440,8 @@ def _has_all_topology_keys(labels: Mapping[str, str], constraints: Sequence[Spre
 def _counts_for_pod(pod: Pod, waiting: Pod, *, counts_nominated: bool, counts_itself: bool) -> bool:
     """Return whether the changed pod counts for the constraints of the waiting pod.
 
-    It does if it has a node, or with `counts_nominated` a nominated node, and is in the same namespace. With
-    `counts_itself`, the waiting pod itself counts as well.
+    The changed pod counts if it has a node and is in the same namespace. With `counts_nominated`, a nominated node is
+    enough. With `counts_itself`, the waiting pod itself counts as well.
     """
     if counts_itself and is_same_pod(pod, waiting):
         return True
