@@ -16,7 +16,7 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from kschedctl.api.arrays import Ints
-from kschedctl.api.columns import InternedTexts, TextColumn
+from kschedctl.api.columns import InternedTexts, TextColumn, TimeColumn
 from kschedctl.api.container_states import without_container_states
 from kschedctl.api.gangs import GangKey, find_gangs
 from kschedctl.api.objects import Condition, Pod, PodMeta, PodSpec, PodStatus, Volume
@@ -259,6 +259,20 @@ class PodTable(Sequence[Pod]):
         return running_counts
 
     @cached_property
+    def pods_by_owner(self) -> Mapping[Owner, PodSelection]:
+        """The pods of each workload, without terminated pods."""
+        owners = [None if template.terminated else find_owner(template) for template in self.templates]
+        rows_by_owner: dict[Owner, list[int]] = {}
+        for row, number in enumerate(self.template.tolist()):
+            owner = owners[number]
+            if owner is None:
+                continue
+            if owner.kind == "Pod":  # the template of a bare pod has no name
+                owner = owner._replace(name=self.names[row])
+            rows_by_owner.setdefault(owner, []).append(row)
+        return {owner: PodSelection(self, rows) for owner, rows in rows_by_owner.items()}
+
+    @cached_property
     def templates_by_gang(self) -> Mapping[GangKey, list[int]]:
         """The numbers of the templates of each gang, in ascending order."""
         templates_by_gang: dict[GangKey, list[int]] = {}
@@ -323,6 +337,44 @@ class PodTable(Sequence[Pod]):
         )
         spec = replace(pod.spec, node_name=texts.node) if texts.node else pod.spec
         return Pod(pod_meta, spec, restore_pod_status(pod.status, texts))
+
+
+class PodSelection(Sequence[Pod]):
+    """Some pods of a table, in its order. A Pod is built only on its first access."""
+
+    def __init__(self, table: PodTable, rows: Sequence[int]) -> None:
+        self._table = table
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, index: int) -> Pod: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Pod, ...]: ...
+    def __getitem__(self, index: int | slice) -> Pod | tuple[Pod, ...]:
+        if isinstance(index, slice):
+            return tuple(self._table[row] for row in self._rows[index])
+        return self._table[self._rows[index]]
+
+    def select(self, predicate: Callable[[Pod], bool]) -> PodSelection:
+        """Return the pods whose template satisfies the predicate. No pod is built."""
+        return PodSelection(self._table, [row for row in self._rows if predicate(self._table.get_template(row))])
+
+    def list_distinct_templates(self) -> list[Pod]:
+        """Return the distinct templates of the pods. No pod is built."""
+        return list({id(template): template for template in map(self._table.get_template, self._rows)}.values())
+
+    def list_node_names(self) -> list[str]:
+        """Return the name of each pod's node, "" for an unbound pod. No pod is built."""
+        return [self._table.node.text_of(row) for row in self._rows]
+
+    def find_newest(self) -> Pod:
+        """Return the pod that was created last, the first of several. No other pod is built."""
+        created = self._table.created
+        get_time = created.seconds.__getitem__ if isinstance(created, TimeColumn) else created.text_of
+        return self._table[max(self._rows, key=get_time)]
 
 
 class PodRows(NamedTuple):
