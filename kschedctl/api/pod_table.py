@@ -33,6 +33,8 @@ Key = tuple[str, str]
 """Namespace and name."""
 TemplateKey = tuple[bytes, bytes, bytes, bytes]
 """Digests of a template's metadata, spec, volumes and status, limited to what pods share."""
+TemplateNumbers = dict[str, dict[TemplateKey, int]]
+"""Namespace -> the number of each of its templates by key."""
 PodTextLists = list[list[str]]
 """One list for each field of PodTexts."""
 
@@ -51,14 +53,14 @@ class PodTable(Sequence[Pod]):
         template: Ints,
         names: Sequence[str],
         columns: PodTextColumns,
-        template_numbers: dict[TemplateKey, int] | None = None,
+        template_numbers: TemplateNumbers | None = None,
     ) -> None:
-        """Store the columns. `template_numbers` has the number of each template by its key, if it was computed."""
+        """Store the columns. `template_numbers` are those that were computed for a table with the same templates."""
         self.templates = templates
         self.template = template
         self.names = names
         self.columns = columns
-        self._known_template_numbers = template_numbers
+        self._template_numbers = {} if template_numbers is None else template_numbers
         self._built_pods: dict[int, Pod] = {}
 
     @property
@@ -149,8 +151,7 @@ class PodTable(Sequence[Pod]):
     def take(self, rows: npt.NDArray[np.int64]) -> PodTable:
         """Return the table of some rows, which have to be in ascending order. Unused templates are kept."""
         names = list(map(self.names.__getitem__, rows.tolist()))
-        columns = self.columns.take(rows)
-        return PodTable(self.templates, self.template[rows], names, columns, self._known_template_numbers)
+        return PodTable(self.templates, self.template[rows], names, self.columns.take(rows), self._template_numbers)
 
     def filter_by_template(self, predicate: Callable[[Pod], bool]) -> PodTable:
         """Return the table of the pods whose template satisfies the predicate."""
@@ -200,11 +201,10 @@ class PodTable(Sequence[Pod]):
         if is_used.all():
             return self
         new_numbers = (np.cumsum(is_used) - 1).astype(np.int32)  # of used templates, by old number
-        template_numbers = self._known_template_numbers
-        if template_numbers is not None:
-            template_numbers = {
-                key: int(new_numbers[number]) for key, number in template_numbers.items() if is_used[number]
-            }
+        template_numbers = {
+            namespace: {key: int(new_numbers[number]) for key, number in numbers.items() if is_used[number]}
+            for namespace, numbers in self._template_numbers.items()
+        }
         return PodTable(
             tuple(compress(self.templates, is_used.tolist())),
             new_numbers[self.template],
@@ -228,11 +228,14 @@ class PodTable(Sequence[Pod]):
         """Return a table with the rows of this table and then of another one, without sorting them."""
         # Number the other table's templates as in the result, where equal templates are shared.
         template_numbers = dict(self._template_numbers)
+        for namespace in {template.metadata.namespace for template in other.templates}:
+            template_numbers[namespace] = dict(self._number_templates(namespace))
         added_templates: list[Pod] = []
         new_number_of_template: list[int] = []
-        for key, template in zip(other._template_numbers, other.templates, strict=True):
+        for template in other.templates:
             next_number = len(self.templates) + len(added_templates)
-            number = template_numbers.setdefault(key, next_number)
+            numbers = template_numbers[template.metadata.namespace]
+            number = numbers.setdefault(_build_template_key(template), next_number)
             if number == next_number:
                 added_templates.append(template)
             new_number_of_template.append(number)
@@ -281,14 +284,18 @@ class PodTable(Sequence[Pod]):
                 templates_by_gang.setdefault(key, []).append(number)
         return templates_by_gang
 
-    @property
-    def _template_numbers(self) -> dict[TemplateKey, int]:
-        """The number of each template by its key. It is computed once, also for tables derived from this one."""
-        if self._known_template_numbers is None:
-            self._known_template_numbers = {
-                _build_template_key(template): number for number, template in enumerate(self.templates)
+    def _number_templates(self, namespace: str) -> dict[TemplateKey, int]:
+        """Return the number of each template of a namespace by its key, computing it once.
+
+        Tables that are derived from this one get the numbers, too.
+        """
+        if namespace not in self._template_numbers:
+            self._template_numbers[namespace] = {
+                _build_template_key(template): number
+                for number, template in enumerate(self.templates)
+                if template.metadata.namespace == namespace
             }
-        return self._known_template_numbers
+        return self._template_numbers[namespace]
 
     @cached_property
     def _row_range_by_namespace(self) -> dict[str, tuple[int, int]]:
