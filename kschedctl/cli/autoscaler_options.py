@@ -54,7 +54,7 @@ class InstanceTypeInput:
         typer.Option(
             "--instance-types",
             metavar="FILE|DIR",
-            help="File or folder with instance types, their offerings and prices, in the format of kwok's "
+            help="Read instance types, their offerings and prices from this file or folder, in the format of kwok's "
             "instance_types.json.",
             show_default=False,
         ),

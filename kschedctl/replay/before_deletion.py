@@ -20,6 +20,7 @@ from kschedctl.api.node_health import UNREACHABLE_TAINT
 from kschedctl.api.objects import CSIDriver, Node, PersistentVolume, Pod, Taint
 from kschedctl.api.ownership import find_controller
 from kschedctl.api.tolerations import tolerates
+from kschedctl.replay.certain_fits import FitProver
 from kschedctl.replay.controllers.eviction import find_jobs_awaiting_termination, is_ready
 from kschedctl.replay.controllers.target_pod import find_groups
 from kschedctl.replay.pools import find_unready_nodes
@@ -28,6 +29,7 @@ from kschedctl.replay.shared_cluster import SharedCluster
 from kschedctl.replay.terminating_pods import LingeringPods, add_stand_ins
 from kschedctl.reports.lost_nodes import LatePods, LateReason, PodsWaitingForDeletion, WaitingRule
 from kschedctl.scheduler.engine.preemption.budgets import get_budgets
+from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
 from kschedctl.scheduler.plugins.helper.volumes.listers import READ_WRITE_ONCE_POD, get_listers, iter_claim_volumes
 from kschedctl.scheduler.plugins.inter_pod_affinity.filtering import do_terms_select_pod
@@ -36,7 +38,7 @@ from kschedctl.scheduler.plugins.inter_pod_affinity.topology_counts import find_
 from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
 from kschedctl.scheduler.plugins.volume_restrictions import VolumeRestrictions
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.scheduler.simulation.outcome import Outcome
+from kschedctl.scheduler.simulation.outcome import NOT_TRIED, Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.nodes import get_region_and_zone
@@ -334,8 +336,15 @@ def find_waiting_pods(
     if not rules:
         return ()
 
-    # Replay the time before the deletion, with stand-ins for Terminating pods only if these can matter
+    # Without Terminating pods, it may be certain which pods wait
     need_stand_ins = not rules <= {WaitingRule.SPREAD, WaitingRule.LATE_PODS} or _affect_scores(shared, lost)
+    if not need_stand_ins:
+        waiting = _find_pods_kept_out_by_spreading(shared, lost, recreated, outcomes, seed)
+        if waiting is not None and (WaitingRule.SPREAD in rules or not waiting):
+            keys = tuple(map(shared.scheduler.view.pods.objects.get_key, waiting))
+            return (PodsWaitingForDeletion(WaitingRule.SPREAD, keys),) if keys else ()
+
+    # Replay the time before the deletion, with stand-ins for Terminating pods only if these can matter
     stage = shared.get_cached(_build_stage_with_stand_ins) if need_stand_ins else _WHOLE_CLUSTER
     simulation = _start_simulation_before_deletion(shared, stage, lost, placed_early, seed)
     early = [stage.find_position(position) for position in recreated if position not in late]
@@ -354,6 +363,61 @@ def find_waiting_pods(
             rule = _find_rule(simulation, position, rules)
             pods_by_rule.setdefault(rule, []).append(get_key(position))
     return tuple(PodsWaitingForDeletion(rule, tuple(pods)) for rule, pods in pods_by_rule.items())
+
+
+def _find_pods_kept_out_by_spreading(
+    shared: SharedCluster, lost: LostPods, recreated: Sequence[Position], outcomes: Sequence[Outcome], seed: int
+) -> list[Position] | None:
+    """Return the pods that wait if only hard spread constraints make pods wait, or None if only a full replay can tell.
+
+    The waiting pods are found without a replay. The other pods are replayed until it is certain that the untried ones
+    fit. The arguments are those of `find_waiting_pods`. Raises KeyboardInterrupt if the simulation was interrupted.
+    """
+    early = [position for position in recreated if position not in lost.late]
+    unplaced_later = frozenset(outcome.position for outcome in outcomes if outcome.row < 0).intersection(early)
+    simulation = _start_simulation_before_deletion(shared, _WHOLE_CLUSTER, lost, early, seed)
+    prover = FitProver(shared, simulation, lost.is_lost_node)
+    if not prover.is_applicable:
+        return None
+    if not all(_is_rejected_for_volumes(simulation, position) for position in unplaced_later):
+        return None
+
+    candidates = [position for position in early if position not in unplaced_later]
+    kept_out = prover.find_pods_without_place(candidates)
+    if kept_out is None:
+        return None
+    is_kept_out = frozenset(kept_out)
+    tried = [position for position in candidates if position not in is_kept_out]
+    is_certain = prover.build_stop_rule(simulation.sort_for_queue(tried))
+
+    def may_stop(untried: int, waiting: Collection[Position]) -> bool:
+        """Return whether the untried pods surely fit, or a pod fits nowhere, so that only a full replay can tell."""
+        return bool(waiting) or bool(simulation.evictions) or is_certain(untried, waiting)
+
+    simulation.gone.difference_update(tried)
+    tried_outcomes = simulation.schedule(tried, stop_rule=may_stop)
+    if simulation.interrupted:
+        raise KeyboardInterrupt
+    has_failed = any(not outcome.is_placed and outcome.verdict != NOT_TRIED for outcome in tried_outcomes)
+    return None if has_failed or simulation.evictions else kept_out
+
+
+def _is_rejected_for_volumes(simulation: Simulation, position: Position) -> bool:
+    """Return whether all nodes reject a pod with bound volumes, no matter which pods run where."""
+    framework = simulation.find_framework(position)
+    info = simulation.arriving(position)
+    if framework is None or simulation.gangs.find_group_key(position) is not None:
+        return False
+    storage = get_listers(simulation.view)
+    claims = [storage.claims.get((info.namespace, source.claim_name)) for source in iter_claim_volumes(info.pod)]
+    if not claims or info.spec.resource_claims or not all(claim and claim.spec.volume_name for claim in claims):
+        return False
+    try:
+        number = simulation.view.pods.get_info_number(position)
+        alike_pods = simulation.placements.get_alike_pods(framework, info, number)
+        return alike_pods.are_all_nodes_rejected_for_good(info)
+    except PluginError:
+        return False
 
 
 def _find_rule(simulation: Simulation, position: Position, rules: set[WaitingRule]) -> WaitingRule:

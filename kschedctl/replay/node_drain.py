@@ -255,10 +255,9 @@ class NodeDrain:
         return self.simulation.attempt_pod(position) or Outcome(position, UNSCHEDULABLE)
 
     def _record_preemption(self, outcome: Outcome) -> None:
-        """Record the pods that a successor preempted. If they are recreated, they wait for another node.
+        """Record the pods that a successor preempted, if any. If they are recreated, they wait for another node.
 
-        Nothing is recorded if there are none. The victims count against their budgets and are no longer evicted by the
-        drain.
+        The victims count against their budgets and are no longer evicted by the drain.
         """
         if not outcome.victims:
             return
@@ -446,14 +445,17 @@ def _find_pod_homes(simulation: Simulation, position: Position, pod: Pod) -> Pod
     cycle = simulation.run_cycle(position)
     if cycle.error is not None or cycle.gated or cycle.pre_filter.status.rejected:
         return None
-    is_cordoned = cycle.considered & cycle.filter.unresolvable & simulation.view.nodes.unschedulable
+    is_open = cycle.considered & ~cycle.filter.unresolvable
+
+    # Cordoned nodes that no filter rejects for another reason than the cordon
+    only_cordon_closes = cycle.considered & cycle.filter.unresolvable & simulation.view.nodes.unschedulable
     for plugin in cycle.framework.plugins_at("filter"):
         verdict = cycle.filter.verdicts.get(plugin.name)
         if verdict is not None and not looks_at_cordons(plugin):
-            is_cordoned &= ~verdict.unresolvable
-    for row in np.flatnonzero(is_cordoned).tolist():
-        is_cordoned[row] = _tolerates_other_taints(simulation, pod, row)
-    return PodHomes(pod.key, open=cycle.considered & ~cycle.filter.unresolvable, cordoned=is_cordoned)
+            only_cordon_closes &= ~verdict.unresolvable
+    for row in np.flatnonzero(only_cordon_closes).tolist():
+        only_cordon_closes[row] = _tolerates_other_taints(simulation, pod, row)
+    return PodHomes(pod.key, open=is_open, cordoned=only_cordon_closes)
 
 
 def _tolerates_other_taints(simulation: Simulation, pod: Pod, row: int) -> bool:

@@ -530,7 +530,7 @@ class MissingStorageClasses:
 
 
 def find_missing_claim_templates(pod: Pod, cluster: Cluster) -> list[str]:
-    """Return the ResourceClaimTemplates from which no claim can be created for the pod, since they do not exist.
+    """Return the keys of the ResourceClaimTemplates that the pod's missing claims need but that do not exist.
 
     The list is empty if ResourceClaimTemplates were not read.
     """

@@ -75,7 +75,7 @@ class Workload:
     memory: int  # MiB
     gpus: int = 0
     pools: tuple[str, ...] = ("compute", "general", "memory")
-    build_priority_class: str = "standard"
+    priority_class: str = "standard"
     apart: bool = False  # at most one replica a node
     spec: Object = field(default_factory=dict)
     hash: str = ""

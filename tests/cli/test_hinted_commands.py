@@ -14,7 +14,6 @@ from printed_commands import commands_in
 
 import kschedctl
 
-EXPLAIN, WAKES = "explain shop/checkout-7d9f6c5b8-x2x4q --demo", "wakes shop/checkout-7d9f6c5b8-x2x4q --demo"
 HINTS = {
     "Run kschedctl remedies": ([], ["remedies -A --demo"]),
     "list all rules with: kschedctl lint rules": (["lint", "--select", "no-such", "."], ["lint rules"]),
@@ -39,41 +38,6 @@ HINTS = {
     "the rules of 1.{} were not compared with a real kube-scheduler: see kschedctl versions": ([], ["versions"]),
     "The steps, as in `kschedctl help what-if`.": ([], ["help what-if"]),
     "kschedctl lint": ([], ["lint rules"]),
-    "Check the API server's latency, and run kschedctl latency to see what the scheduler measured": (
-        [],
-        ["latency --help"],
-    ),
-    "Give the tier its own capacity, or give higher tiers their own pool or a "
-    "quota; run kschedctl remedies to see what helps now": ([], ["remedies -A --demo"]),
-    "Lower the nominal quota to what the nodes have, or enable waitForPodsReady "
-    "in Kueue (kschedctl explain says why the pods do not fit)": ([], [EXPLAIN]),
-    "Run kschedctl explain on the workload to see what it waits for and who holds that": ([], [EXPLAIN]),
-    "Run kschedctl explain to see what fails": ([], [EXPLAIN]),
-    "Run kschedctl explain to see where each volume is bound": ([], [EXPLAIN]),
-    "Run kschedctl explain to see where its pods fit and which are missing": ([], [EXPLAIN]),
-    "Run kschedctl explain to see which pods fail in the replay; look for other errors in the scheduler's log": (
-        [],
-        [EXPLAIN],
-    ),
-    "Run kschedctl explain to see why evictions do not help": ([], [EXPLAIN]),
-    "Run kschedctl explain to see why, and kschedctl wakes to see what makes the scheduler retry the pods so often": (
-        [],
-        [EXPLAIN, WAKES],
-    ),
-    "Run kschedctl explain to see why, and kschedctl wakes to see what would wake them": ([], [EXPLAIN, WAKES]),
-    "Run kschedctl queues to see who holds the quota that they need": ([], ["queues --demo"]),
-    "Run kschedctl wakes --between two snapshots to see which pods nothing woke,"
-    " and report the plugin that rejected them": ([], [WAKES]),
-    "Run kschedctl wakes to see what the pod waits for": ([], [WAKES]),
-    "Run kschedctl wakes to see which events wake them; podMaxBackoffSeconds limits the wait": ([], [WAKES]),
-    "Set preemptionPolicy: Never for pods that cannot win; run kschedctl priorities to see which tiers outrank which": (
-        [],
-        ["priorities --demo"],
-    ),
-    "Shorten the attempts, starting with their slowest part; run kschedctl "
-    "sampling to see what evaluating fewer nodes saves": ([], ["sampling --demo"]),
-    "{text} (kschedctl whatif shows the outcome first)": ([], ["whatif --help"]),
-    "Run kschedctl remedies to find the smallest change that helps": ([], ["remedies -A --demo"]),
     "# Rules of `kschedctl lint`\n": ([], ["lint rules"]),
     "Rules marked with ★ need nodes and pods. `kschedctl lint explain RULE` explains a rule in full.\n": (
         [],

@@ -134,7 +134,7 @@ FAILING = AuditRule(
     ERROR,
     "Scheduling a pod fails with an error",
     "A plugin fails. The scheduler retries the pod, but cannot place it until what the plugin needs is there.",
-    "Run kschedctl explain to see what fails",
+    "Run explain to see what fails",
 )
 UNSERVED = AuditRule(
     "audit-pending-unserved",
@@ -149,14 +149,14 @@ GANG = AuditRule(
     WARNING,
     "A gang does not fit or is incomplete",
     "Its pods are placed together or not at all.",
-    "Run kschedctl explain to see where its pods fit and which are missing",
+    "Run explain to see where its pods fit and which are missing",
 )
 UNSCHEDULABLE = AuditRule(
     "audit-pending-unschedulable",
     WARNING,
     "Pods fit on no node",
     "They wait until the cluster or the pods themselves change.",
-    "Run kschedctl remedies to find the smallest change that helps",
+    "The remedies command finds the smallest change that helps",
 )
 OVERDUE = AuditRule(
     "audit-pending-victim-overdue",
@@ -171,14 +171,14 @@ GATED = AuditRule(
     NOTE,
     "Pods are held back before scheduling",
     "Until they are released, no scheduler tries them.",
-    "Run kschedctl wakes to see what the pod waits for",
+    "Run wakes to see what the pod waits for",
 )
 NOT_ADMITTED = AuditRule(
     "audit-pending-not-admitted",
     WARNING,
     "A queue or a gang scheduler has not let a workload start",
     "Its pods do not exist or are held back, so kube-scheduler does not try them and a new node does not help.",
-    "Run kschedctl explain on the workload to see what it waits for and who holds that",
+    "Run explain on the workload to see what it waits for and who holds that",
 )
 SUSPENDED = AuditRule(
     "audit-pending-suspended",

@@ -460,7 +460,7 @@ def _build_pod_row(explanation: Explanation) -> Row:
 
 
 TEXT_BY_KIND = {
-    "MakeRoom": "{text} (kschedctl whatif shows the outcome first)",
+    "MakeRoom": "{text} (whatif shows the outcome first)",
     "CorrectProfile": "If that scheduler is a profile of your kube-scheduler, pass its configuration with --config; "
     "otherwise correct the pod's spec.schedulerName",
 }

@@ -25,7 +25,7 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.api.node_pools import find_node_pool_name
 from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
-from kschedctl.commands.failures.certain_outcomes import find_certain_outcomes
+from kschedctl.commands.failures.certain_outcomes import LossOutcomes, schedule_until_certain
 from kschedctl.commands.failures.report import Failure, Failures
 from kschedctl.commands.whatif.one_more_node import find_sufficient_nodes
 from kschedctl.errors import UsageError
@@ -207,8 +207,9 @@ def simulate_failures(
     shared = SharedCluster(cluster, sampling, call_extender)
     workers = limit_workers(workers, call_extender)
     losses = list_losses(cluster, unit, pairs)
+    likely_worst = _guess_worst_loss(shared, losses)
     trials = [
-        replace(loss, seed=seed + run, shuffled=run > 0, needs_places=runs > 1)
+        replace(loss, seed=seed + run, shuffled=run > 0, needs_places=runs > 1 or loss is likely_worst)
         for loss in losses
         for run in range(runs)
     ]
@@ -256,12 +257,35 @@ def simulate_failures(
     )
 
 
+def _guess_worst_loss(shared: SharedCluster, losses: Sequence[Loss]) -> Loss:
+    """Return the loss that is likely to be the worst, which is replayed in full at once. A wrong guess only costs time.
+
+    It has the most displaced pods with volumes, which may be confined to the lost nodes, or else the most displaced
+    pods.
+    """
+    view = shared.scheduler.view
+    with_claim = view.pods.distinct.mask_templates(
+        lambda pod: any(volume.persistent_volume_claim or volume.ephemeral for volume in pod.spec.volumes)
+    )
+    with_volumes = _count_displaced_pods(shared, losses, with_claim[view.pods.info])
+    displaced = _count_displaced_pods(shared, losses, np.ones(len(view.node), np.bool_))
+    worst_index = max(range(len(losses)), key=lambda index: (with_volumes[index], displaced[index]))
+    return losses[worst_index]
+
+
 def _count_progress_steps(shared: SharedCluster, losses: Sequence[Loss]) -> list[int]:
     """Return the number of progress steps of each simulation: 1, and 1 more for each displaced pod."""
+    every_pod = np.ones(len(shared.scheduler.view.node), np.bool_)
+    return [1 + displaced for displaced in _count_displaced_pods(shared, losses, every_pod)]
+
+
+def _count_displaced_pods(shared: SharedCluster, losses: Sequence[Loss], selected: Bools) -> list[int]:
+    """Return how many of the pods in the mask (P,) each loss displaces."""
     view = shared.scheduler.view
     is_recreated, _ = shared.get_cached(_get_classified_pods)
-    displaced_by_row = np.bincount(view.node[is_recreated & (view.node >= 0)], minlength=len(view.nodes))
-    return [1 + sum(int(displaced_by_row[view.nodes.index[name]]) for name in loss.nodes) for loss in losses]
+    counted = is_recreated & selected & (view.node >= 0)
+    displaced_by_row = np.bincount(view.node[counted], minlength=len(view.nodes)).tolist()
+    return [sum(displaced_by_row[view.nodes.index[name]] for name in loss.nodes) for loss in losses]
 
 
 def _get_severity_sort_key(failure: Failure) -> tuple[int, ...]:
@@ -338,22 +362,23 @@ def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
     if loss.shuffled:
         displaced = shuffle_returning_pods(simulation, displaced, Random(loss.seed))
     recreated = [position for position in displaced if position not in denied_positions]
-    certain = None if loss.needs_places else find_certain_outcomes(shared, simulation, is_lost_node, recreated)
-    outcomes = certain.outcomes if certain else schedule_with_victims(simulation, recreated, report_parts)
+    if loss.needs_places:
+        result = LossOutcomes(schedule_with_victims(simulation, recreated, report_parts), has_all_places=True)
+    else:
+        result = schedule_until_certain(shared, simulation, is_lost_node, recreated)
     if simulation.interrupted:
         raise KeyboardInterrupt
     ended |= dict.fromkeys(find_ended_pods(simulation))
-    outcomes = [outcome for outcome in outcomes if outcome.position not in ended]
+    outcomes = [outcome for outcome in result.outcomes if outcome.position not in ended]
 
     # The time before the nodes are deleted, whose replay needs much memory itself
     simulation.placements.drop_cached_answers()
-    may_wait = certain is None or not certain.hold_before_deletion
     waiting, late_pods = report_pods_before_deletion(
-        shared, is_lost_node, recreated, outcomes, loss.seed, may_wait=may_wait
+        shared, is_lost_node, recreated, outcomes, loss.seed, may_wait=not result.hold_before_deletion
     )
 
     counts_by_place: PodCountFields = {"zones": (), "nodes_changed": ()}
-    if certain is None:
+    if result.has_all_places:
         requested_after = np.zeros_like(view.requested)
         requested_after[~is_lost_node] = simulation.view.requested
         counts_by_place = build_pod_count_fields(view, view.requested, requested_after)

@@ -42,6 +42,15 @@ class PodMove(Document, frozen=True):
             return ""
         return f"{self.workload} has no running pod until the replacement of {self.pod} runs"
 
+    def describe(self) -> str:
+        """Describe the move for a comment: the pod with its nodes, and what is lost or interrupted."""
+        text = f"{self.pod} is evicted from {self.source} and recreated on {self.target}"
+        if self.loses:
+            text += f", which loses {self.loses}"
+        if self.is_only_pod:
+            text += f" ({self.workload} has no running pod until then)"
+        return text
+
 
 class PlacedPod(Document, frozen=True):
     """A pod that fits in the end, and its node."""

@@ -146,7 +146,7 @@ class _Variant(StrEnum):
 
     @property
     def reason(self) -> PreemptionReason:
-        """Return the reason that the condition Preempted gives for this rule."""
+        """The reason that the condition Preempted gives for this rule."""
         if self == _Variant.WITHIN_QUEUE:
             return PreemptionReason.IN_CLUSTER_QUEUE
         if self == _Variant.RECLAIM_WHILE_BORROWING:
@@ -193,7 +193,7 @@ class _CandidateList:
         """
         keys = self._request.keys
         origin = self._origins.get(candidate.cluster_queue)
-        if origin is None:
+        if origin is None:  # the candidate is in the preemptor's queue
             return True
         if allows_borrowing and self.get_preemption_variant(candidate) == _Variant.RECLAIM_WITHOUT_BORROWING:
             return False
@@ -211,7 +211,7 @@ class _CandidateList:
         priority must be below the preemptor's and not above the threshold.
         """
         origin = self._origins.get(candidate.cluster_queue)
-        if origin is None:
+        if origin is None:  # the candidate is in the preemptor's queue
             return _Variant.WITHIN_QUEUE
         if origin.has_advantage:
             return _Variant.HIERARCHICAL_RECLAIM

@@ -69,7 +69,7 @@ class QuotaNode:
 
     @property
     def root(self) -> QuotaNode:
-        """Return the root of the tree."""
+        """The root of the tree."""
         node = self
         while node.parent is not None:
             node = node.parent
@@ -184,11 +184,11 @@ class QuotaNode:
         The parent would have to cover the excess.
         """
         fits = not any(self.would_borrow(key, amount) for key, amount in requests.items())
-        remaining = {
+        excess = {
             key: max(0, subtract_amounts(amount, self.compute_locally_available_quota(key)))
             for key, amount in requests.items()
         }
-        return fits, remaining
+        return fits, excess
 
 
 class CohortNode(QuotaNode):
@@ -285,19 +285,19 @@ class DominantShare(NamedTuple):
 
     @property
     def is_borrowing(self) -> bool:
-        """Return whether the node uses more than its quota."""
+        """True if the node uses more than its quota."""
         return bool(self.borrowed)
 
     @property
     def weighted(self) -> float:
-        """Return the ratio divided by the weight. A borrower of weight 0 has an infinite share."""
+        """The ratio divided by the weight. A borrower of weight 0 has an infinite share."""
         if self.ratio == 0:
             return 0.0
         return math.inf if self.weight == 0 else self.ratio / self.weight
 
     @property
     def sort_key(self) -> tuple[bool, float]:
-        """Return the key by which shares are compared. Borrowers of weight 0 come last, ordered by their ratio."""
+        """The key by which shares are compared. Borrowers of weight 0 come last, ordered by their ratio."""
         has_no_weight = self.weight == 0 and self.ratio != 0
         return has_no_weight, self.ratio if has_no_weight else self.weighted
 

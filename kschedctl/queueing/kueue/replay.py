@@ -86,7 +86,7 @@ class KueueAdmissionReport(PlainReport, frozen=True):
 
     @property
     def kind(self) -> str:
-        """Return the kind of the document, for summaries."""
+        """The kind of the document, for summaries."""
         return "KueueAdmission"
 
     def build_first_line(self) -> tuple[str, ...]:
@@ -174,7 +174,7 @@ class KueueReplay:
 
     @property
     def has_fair_sharing(self) -> bool:
-        """Return whether fair sharing is on, which compares ClusterQueues by their weighted shares."""
+        """True if fair sharing is on, which compares ClusterQueues by their weighted shares."""
         return self._settings.fair_strategies is not None
 
     def start(self) -> Events:

@@ -147,7 +147,7 @@ class _Entry:
 
     @property
     def workload(self) -> WorkloadState:
-        """Return the Workload."""
+        """The Workload."""
         return self.info.workload
 
     def record_assignment(self, outcome: _AssignmentOutcome) -> None:

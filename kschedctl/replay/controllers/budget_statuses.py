@@ -63,7 +63,9 @@ def with_current_budget_statuses(cluster: Cluster, before: Cluster, *, is_scaled
     for budget in budgets:
         old_budget = old_budgets[get_budget_key(budget)]
         selects_pod = _build_pod_filter(budget)
-        healthy_difference = sum(pod.healthy_difference for pod in changed_pods if selects_pod(pod.pod))
+        healthy_difference = sum(
+            changed_pod.healthy_difference for changed_pod in changed_pods if selects_pod(changed_pod.pod)
+        )
         desired_difference = 0
         if is_scaled:
             desired_difference = compute_desired_healthy(budget, len(select_pods(cluster, selects_pod)))

@@ -75,8 +75,8 @@ class CreationFailures:
         top_owners = sorted(
             {self._pod_counts.find_top_owner(failed.owner) for failed in self._failed_creators if not failed.past}
         )
-        reports = (self.report_workload(top) for top in top_owners if namespace in (None, top.namespace))
-        return tuple(workload for workload in reports if workload is not None)
+        reports = (self.report_workload(owner) for owner in top_owners if namespace in (None, owner.namespace))
+        return tuple(report for report in reports if report is not None)
 
     def report_workload(self, workload: Owner) -> NotCreated | None:
         """Report which pods of a workload were not created and why, or return None if all were created.
@@ -343,8 +343,8 @@ def _describe_other_reasons(failures: Sequence[CreationFailure]) -> str:
     The clause is empty if there are no further failures.
     """
     if failures and all(failure.by == BY_CHANCE for failure in failures):
-        first, *others = failures
-        more = f", or {counted(len(others), 'more')}" if others else ""
+        first, *further_failures = failures
+        more = f", or {counted(len(further_failures), 'more')}" if further_failures else ""
         return f" (or, by chance: {shorten_api_message(first.message)}{more})"
     return f" (and {counted(len(failures), 'more reason')})" if failures else ""
 

@@ -93,7 +93,7 @@ class FixObjectChange(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Return the object's name."""
+        """The object's name."""
         return ObjectKey.of(self.after).name  # type: ignore[arg-type]
 
 
@@ -112,7 +112,7 @@ class FixStep(NamedTuple):
 
     @property
     def by(self) -> str:
-        """Return ``author`` if the step edits the pod's manifest, else ``operator``."""
+        """``author`` if the step edits the pod's manifest, else ``operator``."""
         return "author" if self.edit is not None else "operator"
 
 
@@ -126,7 +126,7 @@ class DeniedPod(NamedTuple):
 
     @property
     def spec(self) -> JsonObject:
-        """Return the spec in the manifest."""
+        """The spec in the manifest."""
         return object_at(self.manifest, "spec")
 
 

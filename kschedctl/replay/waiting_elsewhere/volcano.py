@@ -145,7 +145,7 @@ class _Queues:
 
     @cached_property
     def _largest(self) -> Quantities:
-        """Return the highest allocatable amount of each resource over the nodes."""
+        """The highest allocatable amount of each resource over the nodes."""
         return find_largest_allocatable(self.cluster)
 
     def explain_unplaceable_pod(self, group: VolcanoPodGroup) -> str:

@@ -95,12 +95,12 @@ class ClaimAnswers:
 
         Nominated pods count as placed on their nodes. Raises PluginError if a plugin fails.
         """
-        rejected = self._find_lastingly_rejected_nodes(info)
+        rejected = self.find_lastingly_rejected_nodes(info)
         for plugin in self._changing:
             rejected = rejected | self._find_nodes_rejected_by_plugin(plugin, info, nominated)
         return rejected
 
-    def _find_lastingly_rejected_nodes(self, info: PodInfo) -> Bools | bool:
+    def find_lastingly_rejected_nodes(self, info: PodInfo) -> Bools | bool:
         """Return a mask (N,) of the nodes that stay rejected whichever pods move, or one bool for all nodes.
 
         The answer is cached for the latest pod until a claim changes. A new answer also renews `pre_filter_results`.

@@ -169,7 +169,7 @@ def test_equal_advice_is_printed_once(run: Run, write: Write) -> None:
     other["spec"]["nodeSelector"] = {"no": "such"}
     more = write(other, name="other.yaml")
     out = run(*PENDING, file, "-f", more).out
-    assert (out.count("  warning  "), out.count("→ Run kschedctl remedies to find the smallest change")) == (2, 1)
+    assert (out.count("  warning  "), out.count("→ The remedies command finds the smallest change")) == (2, 1)
 
 
 def test_markdown_and_yaml(run: Run) -> None:

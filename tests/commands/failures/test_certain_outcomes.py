@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from random import Random
 
+import pytest
 from small import HOSTNAME, ZONE, Json, build_node, build_replica, build_spread
 
 from kschedctl.api.copying import replace
 from kschedctl.cluster import Cluster
 from kschedctl.commands.failures import Loss, list_losses, simulate_failures, simulate_loss
 from kschedctl.commands.failures.report import Failure
+from kschedctl.replay import certain_fits
 from kschedctl.replay.shared_cluster import SharedCluster
 
 CLAIM = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "missing"}}]}
@@ -65,6 +67,54 @@ def test_certain_outcomes_are_those_of_a_replay() -> None:
             assert without_places(failure) == without_places(replayed), (seed, loss.name)
             certain += not failure.nodes_changed and bool(failure.displaced)
     assert certain > 100  # otherwise the test would compare replays
+
+
+def build_full_zones(random: Random) -> list[Json]:
+    """Build nodes in three zones with many pods of a few apps, which fill the nodes to different degrees."""
+    cpu = random.choice(("3", "5", "8", "12"))
+    nodes = [build_node(f"n{i}", "abc"[i % 3], cpu=cpu, pods=random.choice(("12", "40"))) for i in range(9)]
+    soft = {**build_spread(ZONE, "soft")["topologySpreadConstraints"][0], "whenUnsatisfiable": "ScheduleAnyway"}
+    pods = []
+    for app in range(8):
+        name = f"app{app}"
+        fields = random.choice(
+            (
+                {},
+                build_spread(ZONE, name, skew=random.choice((1, 2, 5))),
+                build_spread(ZONE, name) | {"priority": 5},
+                build_spread(HOSTNAME, name, skew=3),
+                {"topologySpreadConstraints": [soft]},
+                build_term("podAntiAffinity", HOSTNAME, name),
+                build_term("podAffinity", ZONE, "app0"),
+                {"nodeSelector": {ZONE: random.choice("ab")}},
+                {"priority": random.choice((-5, 5))},
+            )
+        )
+        requests = random.choice(("100m", "250m", "600m"))
+        for number in range(random.randrange(1, 14)):
+            one = build_replica(f"{name}-{number}", f"n{random.randrange(9)}", requests, **fields)
+            one["metadata"]["labels"] = {"app": name}
+            pods.append(one)
+    return nodes + pods
+
+
+def test_replays_that_stop_early_find_the_same_pods(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replay stops once the untried pods surely fit. Pods that spreading surely keeps out are found without one."""
+    monkeypatch.setattr(certain_fits, "MIN_PODS_BETWEEN_PROOFS", 1)
+    losses = [
+        (SharedCluster(cluster), loss)
+        for cluster in (Cluster.from_objects(build_full_zones(Random(seed))) for seed in range(40))
+        for loss in list_losses(cluster, "zone")
+    ]
+    failures = [simulate_loss(shared, loss) for shared, loss in losses]
+    monkeypatch.setattr(certain_fits.FitProver, "is_applicable", False)
+    replayed = [simulate_loss(shared, loss) for shared, loss in losses]
+    assert list(map(without_places, failures)) == list(map(without_places, replayed))
+
+    # Otherwise the test would compare replays.
+    stopped = [failure for failure in failures if failure.displaced and not failure.nodes_changed]
+    assert len(stopped) > 40
+    assert sum(bool(failure.waiting_until_deleted) for failure in stopped) > 10
 
 
 def test_worst_failure_has_the_placements_of_its_pods() -> None:

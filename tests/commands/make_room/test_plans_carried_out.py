@@ -17,6 +17,9 @@ from small import Json, build_budget, build_node, build_pod, build_pod_spec, bui
 import kschedctl
 from kschedctl.cluster import Cluster
 from kschedctl.commands.make_room.room import RoomCriteria
+from kschedctl.render.page import Style
+from kschedctl.render.renderers import RENDERERS
+from kschedctl.reports.remedy import chain_commands
 
 GATES = {"GenericWorkload": True, "GangScheduling": True}
 EVICTION = re.compile(r"/namespaces/d/pods/(\S+)/eviction")
@@ -67,6 +70,22 @@ def chain() -> list[Json]:
     z = build_pod("z", "n2", "1")
     z["metadata"]["labels"] = {"app": "z"}
     return [*nodes, owned("a", "n1", "3"), owned("y", "n2", "2", nodeSelector=ssd), z, owned("new", "", "4")]
+
+
+def test_comments_above_the_commands_say_what_each_move_does() -> None:
+    """A comment between commands that are joined by && would end the chain in an interactive zsh."""
+    objects = chain()
+    objects[3]["spec"]["volumes"] = [{"name": "v", "emptyDir": {}}]
+    report = kschedctl.make_room(Cluster.from_objects(objects), "d/new-5f-x")
+    comments = [
+        "# 1. d/y-5f-x is evicted from n2 and recreated on n3 (Deployment d/y has no running pod until then)",
+        "# 2. d/a-5f-x is evicted from n1 and recreated on n2, which loses the data in its emptyDir volumes "
+        "(Deployment d/a has no running pod until then)",
+    ]
+    for width in (45, 160):
+        text = RENDERERS["table"](report, Style(width=width))
+        printed = [line.strip() for line in text.partition("\nCommands\n")[2].splitlines()]
+        assert printed[: len(report.commands) + 2] == [*comments, *chain_commands(report.commands)]
 
 
 def test_plan_that_remedies_show() -> None:

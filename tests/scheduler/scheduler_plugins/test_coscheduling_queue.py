@@ -31,7 +31,7 @@ class TriedPod(NamedTuple):
     name: str
     namespace: str
     priority: int
-    build_group: str = ""
+    group: str = ""
     initial: int = 0
 
 

@@ -50,44 +50,42 @@ ERRORS = AuditRule(
     WARNING,
     "Attempts end with an error",
     "The pod was not rejected: a plugin or the API server failed, and the scheduler retries the pod.",
-    "Run kschedctl explain to see which pods fail in the replay; look for other errors in the scheduler's log",
+    "Run explain to see which pods fail in the replay; look for other errors in the scheduler's log",
 )
 REFUSED = AuditRule(
     "audit-latency-refused",
     NOTE,
     "Most attempts end without a node",
     "An attempt without a node takes as long as one that places a pod.",
-    "Run kschedctl explain to see why, and kschedctl wakes to see what makes the scheduler retry the pods so often",
+    "Run explain to see why, and wakes to see what makes the scheduler retry the pods so often",
 )
 ACTIVE = AuditRule(
     "audit-latency-active-queue",
     WARNING,
     "More pods are ready than the scheduler can keep up with",
     "They wait in the active queue even if the cluster has room for them.",
-    "Shorten the attempts, starting with their slowest part; run kschedctl sampling to see what evaluating fewer nodes "
-    "saves",
+    "Shorten the attempts, starting with their slowest part; run sampling to see what evaluating fewer nodes saves",
 )
 BACKOFF = AuditRule(
     "audit-latency-backoff-queue",
     WARNING,
     "Most pods that were woken are waiting out their back-off",
     "Events wake pods that still do not fit, and each failed attempt lengthens their back-off.",
-    "Run kschedctl wakes to see which events wake them; podMaxBackoffSeconds limits the wait",
+    "Run wakes to see which events wake them; podMaxBackoffSeconds limits the wait",
 )
 UNSCHEDULABLE = AuditRule(
     "audit-latency-unschedulable-queue",
     WARNING,
     "Many pods fit on no node",
     "They wait for an event that may help, or for the flush after five minutes.",
-    "Run kschedctl explain to see why, and kschedctl wakes to see what would wake them",
+    "Run explain to see why, and wakes to see what would wake them",
 )
 FLUSHED = AuditRule(
     "audit-latency-flushed",
     WARNING,
     "Pods fitted, but no event woke them",
     "A queueing hint was wrong or an event was missed, which delayed the pods by up to five minutes.",
-    "Run kschedctl wakes --between two snapshots to see which pods nothing woke, and report the plugin that "
-    "rejected them",
+    "Run wakes --between two snapshots to see which pods nothing woke, and report the plugin that rejected them",
     source="pkg/scheduler/metrics/metrics.go (v1.36): pod_scheduled_after_flush_total",
 )
 VAIN = AuditRule(
@@ -95,7 +93,7 @@ VAIN = AuditRule(
     NOTE,
     "Preemption is often tried but rarely helps",
     "Each time, the scheduler tries evictions on many nodes.",
-    "Set preemptionPolicy: Never for pods that cannot win; run kschedctl priorities to see which tiers outrank which",
+    "Set preemptionPolicy: Never for pods that cannot win; run priorities to see which tiers outrank which",
 )
 EVICTING = AuditRule(
     "audit-latency-evicting",

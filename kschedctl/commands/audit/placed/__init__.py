@@ -96,7 +96,7 @@ STRANDED = AuditRule(
     WARNING,
     "A pod's volumes cannot be used where it runs",
     "It may still be running, but would not start there again.",
-    "Run kschedctl explain to see where each volume is bound",
+    "Run explain to see where each volume is bound",
 )
 NOT_EVICTED = AuditRule(
     "audit-placed-not-evicted",

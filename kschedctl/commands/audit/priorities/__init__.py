@@ -137,14 +137,14 @@ STARVING = AuditRule(
     WARNING,
     "Pods wait long while pods of lower priority run",
     "Their priority does not help: they may not preempt, no eviction makes room for them, or other pods go first.",
-    "Run kschedctl explain to see why evictions do not help",
+    "Run explain to see why evictions do not help",
 )
 OVERTAKEN = AuditRule(
     "audit-priorities-overtaken",
     NOTE,
     "Pods of the lowest tier wait long",
     "Pods of higher tiers always go first, so without capacity of its own the lowest tier may never run.",
-    "Give the tier its own capacity, or give higher tiers their own pool or a quota; run kschedctl remedies to see "
+    "Give the tier its own capacity, or give higher tiers their own pool or a quota; run remedies to see "
     "what helps now",
 )
 PREEMPTED = AuditRule(

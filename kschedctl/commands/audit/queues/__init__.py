@@ -49,7 +49,7 @@ WAITING = AuditRule(
     WARNING,
     "Workloads wait long for admission",
     "Their jobs stay suspended, so kube-scheduler sees none of their pods and nothing is pending.",
-    "Run kschedctl queues to see who holds the quota that they need",
+    "Run queues to see who holds the quota that they need",
     f"{_DOCS}/workload/",
 )
 INACTIVE = AuditRule(
@@ -90,8 +90,8 @@ UNPLACED = AuditRule(
     WARNING,
     "Pods of an admitted Workload stay without a node",
     "The Workload holds quota that its pods cannot use: the nodes of its flavors have no room for them.",
-    "Lower the nominal quota to what the nodes have, or enable waitForPodsReady in Kueue (kschedctl explain says why "
-    "the pods do not fit)",
+    "Lower the nominal quota to what the nodes have, or enable waitForPodsReady in Kueue (explain says why the pods "
+    "do not fit)",
     "https://kueue.sigs.k8s.io/docs/tasks/manage/setup_wait_for_pods_ready/",
 )
 RULES = (INACTIVE, WAITING, STARVING, UNPLACED, STOPPED, UNUSED)

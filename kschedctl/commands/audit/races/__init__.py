@@ -52,7 +52,7 @@ SLOW = AuditRule(
     "Kubelets are slow to see pods bound to their nodes",
     "The API server is under pressure, so the scheduler's view is just as outdated. If assumed pods expire (up to "
     "1.24), they are double-booked, and several schedulers collide more often.",
-    "Check the API server's latency, and run kschedctl latency to see what the scheduler measured",
+    "Check the API server's latency, and run latency to see what the scheduler measured",
     source="kubernetes/kubernetes#106361",
 )
 

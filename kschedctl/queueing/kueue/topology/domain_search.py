@@ -42,7 +42,7 @@ class PlacementRequest:
 
     @property
     def slices(self) -> int:
-        """Return the number of slices."""
+        """The number of slices."""
         return self.count // self.slice_size
 
 

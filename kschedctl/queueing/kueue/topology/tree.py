@@ -68,7 +68,7 @@ class TopologyTree(NamedTuple):
 
     @property
     def has_node_level(self) -> bool:
-        """Return whether the domains of the lowest level are nodes."""
+        """True if the domains of the lowest level are nodes."""
         return bool(self.keys) and self.keys[-1] == HOSTNAME
 
     def find_level(self, key: str | None) -> int | None:

@@ -57,8 +57,8 @@ def dry_run_changed_nodes(
     trial = _Trial(filtering, nominated, selection)
     state = trial.build_empty_dry_run() if cached is None else _select_valid_results(cached, view, nominated)
 
-    # Try the other nodes, or only as many as the best candidates need.
-    # The best candidates are found by evicting more and more pods, which must never make a plugin reject a node.
+    # Try the other nodes, or only as many as the best candidates need. These are found by evicting more and more pods,
+    # which must never make a plugin reject a node.
     if cache and cycle.only_best_candidates and filtering.can_evictions_only_help():
         rejected = filtering.find_rejected_regardless_of_pods(cycle.filter.verdicts)
         state = _try_until_best(state, trial, potential, rejected, cache)
@@ -262,27 +262,27 @@ def _find_required_victims(filtering: Filtering, nominated: Delta, pods: Positio
     shrink to the unfinished nodes. Raises PluginError if a plugin fails.
     """
     is_required = np.ones(len(pods), np.bool_)
-    remaining = np.arange(len(pods))
+    pod_indexes = np.arange(len(pods))  # of the pods on unfinished nodes
     step = 0  # the rank of the pods that are put back next, one per node
-    while len(remaining):
-        pods_per_node = _PodsPerNode(filtering, nominated, pods[remaining])
-        removed = is_required[remaining]
+    while len(pod_indexes):
+        pods_per_node = _PodsPerNode(filtering, nominated, pods[pod_indexes])
+        is_removed = is_required[pod_indexes]
 
         # Put back one pod on each node, and remove it again where the node is then rejected.
         is_unfinished = pods_per_node.sizes > step
         while 2 * np.count_nonzero(is_unfinished) > len(is_unfinished):
             put_back = np.flatnonzero(pods_per_node.rank == step)
-            removed[put_back] = False
-            rejected_nodes = pods_per_node.find_rejected_nodes(removed)
+            is_removed[put_back] = False
+            rejected_nodes = pods_per_node.find_rejected_nodes(is_removed)
             is_in_the_way = rejected_nodes[pods_per_node.node_indexes[put_back]]
-            removed[put_back[is_in_the_way]] = True
+            is_removed[put_back[is_in_the_way]] = True
             step += 1
             is_unfinished = pods_per_node.sizes > step
 
         # Go on with the pods of the unfinished nodes only.
-        is_required[remaining] = removed
-        is_remaining = is_unfinished[pods_per_node.node_indexes]
-        remaining = remaining[is_remaining]
+        is_required[pod_indexes] = is_removed
+        is_on_unfinished_node = is_unfinished[pods_per_node.node_indexes]
+        pod_indexes = pod_indexes[is_on_unfinished_node]
     return is_required
 
 

@@ -143,7 +143,7 @@ class PreemptionPlugin(DeclaredPlugin[FilterState, ScoreState], ABC):
 
         The result is a rejection if the pod may not preempt. If no node can be nominated, the result is an error if the
         dry run of some node failed, and otherwise a rejection that counts the nodes by reason. In a cycle that does not
-        explain failed preemption, it is always a rejection without a reason. The report has the details.
+        explain failed preemption, both are replaced by a rejection without a reason. The report has the details.
         """
         if ineligible := self.find_ineligibility(cycle):
             report = Preemption(eligible=False, why=ineligible.why, leaving=ineligible.leaving)

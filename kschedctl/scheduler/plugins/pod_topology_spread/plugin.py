@@ -391,8 +391,9 @@ def is_schedulable_after_pod_change(
     """Return whether a pod change may make the waiting pod schedulable.
 
     This is the case if the changed pod starts or stops matching a constraint, or if the waiting pod's tolerations
-    change. Tolerations matter only if a constraint excludes nodes with untolerated taints. `counts_nominated` says
-    whether nominated pods count, and `counts_itself` whether changes of the waiting pod itself do.
+    change. Tolerations matter only if a constraint excludes nodes with untolerated taints. Only pods of the same
+    namespace that have a node count. `counts_nominated` says whether nominated pods count as well, and `counts_itself`
+    whether the waiting pod itself does.
     """
     old, new = change.old, change.new
     for pod in (old, new):
