@@ -79,7 +79,7 @@ def write(tmp_path: Path) -> Write:
     return write
 
 
-def node(name: str, cpu: str = "4", **spec: Any) -> Json:
+def build_node(name: str, cpu: str = "4", **spec: Any) -> Json:
     """Build a node with an amount of CPU and plenty of everything else."""
     allocatable = {"cpu": cpu, "memory": "64Gi", "pods": "110"}
     metadata = {"name": name, "labels": {"kubernetes.io/hostname": name}}
@@ -92,7 +92,7 @@ def node(name: str, cpu: str = "4", **spec: Any) -> Json:
     }
 
 
-def pod(name: str, cpu: str = "1", namespace: str = "default", uid: str = "", **spec: Any) -> Json:
+def build_pod(name: str, cpu: str = "1", namespace: str = "default", uid: str = "", **spec: Any) -> Json:
     """Build a pod with one container, labelled app=<name>."""
     metadata = {"name": name, "namespace": namespace, "labels": {"app": name}} | ({"uid": uid} if uid else {})
     container = {"name": "c", "image": "registry.example.com/c:1", "resources": {"requests": {"cpu": cpu}}}

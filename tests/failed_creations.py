@@ -34,22 +34,22 @@ def words(case: Json) -> str:
     return refused or told.partition(" is invalid: ")[2]
 
 
-def objects(case: Json, *, replicas: int = 1, there: int = 0, created: str = BEFORE) -> list[Json]:
+def build_objects(case: Json, *, replicas: int = 1, there: int = 0, created: str = BEFORE) -> list[Json]:
     """Build the nodes, the objects of the case, and its workload with some of its replicas."""
     namespace = case["namespace"]
     workload = stored(case["workload"], case, replicas)
     found = [
-        _node(),
+        _build_node(),
         _in(namespace, {"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": namespace}}),
         workload,
     ]
     found += [_in(namespace, each) for each in case["objects"]]
     maker = workload
     if workload["kind"] == "Deployment":
-        maker = replica_set(case, replicas)
+        maker = build_replica_set(case, replicas)
         found.append(maker)
-    found += [pod(maker, number, created) for number in range(there)]
-    return [*found, *map(_event(case), range(len(case["events"])))]
+    found += [build_pod(maker, number, created) for number in range(there)]
+    return [*found, *map(_build_event(case), range(len(case["events"])))]
 
 
 def stored(document: Json, case: Json, replicas: int) -> Json:
@@ -64,7 +64,7 @@ def stored(document: Json, case: Json, replicas: int) -> Json:
     }
 
 
-def replica_set(case: Json, replicas: int) -> Json:
+def build_replica_set(case: Json, replicas: int) -> Json:
     """Return the ReplicaSet of the case's Deployment."""
     deployment = case["workload"]
     name = next(e["involvedObject"]["name"] for e in case["events"] if e["involvedObject"]["kind"] == "ReplicaSet")
@@ -82,7 +82,7 @@ def replica_set(case: Json, replicas: int) -> Json:
     return {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata, "spec": spec, "status": status}
 
 
-def pod(maker: Json, number: int, created: str, **status: Any) -> Json:
+def build_pod(maker: Json, number: int, created: str, **status: Any) -> Json:
     """Return a running pod."""
     metadata = maker["metadata"]
     template = maker["spec"]["template"]
@@ -103,7 +103,7 @@ def pod(maker: Json, number: int, created: str, **status: Any) -> Json:
     }
 
 
-def _node() -> Json:
+def _build_node() -> Json:
     status = {"allocatable": {"cpu": "32", "memory": "64Gi", "pods": "110"}}
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}, "status": status}
 
@@ -116,7 +116,7 @@ def _conditions(case: Json, kind: str) -> list[Json]:
     return [{**each, "lastTransitionTime": TIME} for each in case["conditions"].get(kind, ())]
 
 
-def _event(case: Json) -> Any:
+def _build_event(case: Json) -> Any:
     """Build the FailedCreate event of a case."""
 
     def made(number: int) -> Json:

@@ -57,13 +57,13 @@ def parts(document: Json) -> Json:
     """Return the compared parts of an Explanation, sorted where the order is undefined."""
     return {
         **{part: document[part] for part in ("verdict", "nodeOrder", "score", "normalized", "total", "message")},
-        "queue": {plugin: _status(s) for plugin, s in document["queue"].items() if s["code"] != "Success"},
+        "queue": {plugin: _build_status(s) for plugin, s in document["queue"].items() if s["code"] != "Success"},
         "preFilter": {
-            plugin: {**_status(s), "nodeNames": None if s.get("nodeNames") is None else sorted(s["nodeNames"])}
+            plugin: {**_build_status(s), "nodeNames": None if s.get("nodeNames") is None else sorted(s["nodeNames"])}
             for plugin, s in document["preFilter"].items()
         },
-        "filter": {node: {p: _status(s) for p, s in found.items()} for node, found in document["filter"].items()},
-        "firstFail": {node: {"plugin": s["plugin"], **_status(s)} for node, s in document["firstFail"].items()},
+        "filter": {node: {p: _build_status(s) for p, s in found.items()} for node, found in document["filter"].items()},
+        "firstFail": {node: {"plugin": s["plugin"], **_build_status(s)} for node, s in document["firstFail"].items()},
         "feasible": sorted(document["feasible"]),
         "best": sorted(document["best"]),
         "volumes": document["volumes"],
@@ -72,7 +72,7 @@ def parts(document: Json) -> Json:
     }
 
 
-def _status(status: Json) -> Json:
+def _build_status(status: Json) -> Json:
     """Format a status."""
     return {"code": status["code"], "reasons": sorted(status.get("reasons", ()))}
 

@@ -21,7 +21,7 @@ KINDS = {
 """Key of a case -> the API version and the kind of its objects."""
 
 
-def objects(given: Json) -> list[Json]:
+def build_objects(given: Json) -> list[Json]:
     """Return the objects of a case with their kinds."""
     return [
         {"apiVersion": version, "kind": kind, **each}

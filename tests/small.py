@@ -8,18 +8,18 @@ Json = dict[str, Any]
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 
 
-def node(name: str, zone: str = "a", cpu: str = "4", pods: str = "10", **spec: Any) -> Json:
+def build_node(name: str, zone: str = "a", cpu: str = "4", pods: str = "10", **spec: Any) -> Json:
     """Build a node in a zone."""
     labels = {ZONE: zone, HOSTNAME: name, "pool": "p"}
     status = {"allocatable": {"cpu": cpu, "memory": "8Gi", "pods": pods}}
     return {"kind": "Node", "metadata": {"name": name, "labels": labels}, "spec": spec, "status": status}
 
 
-def pod_spec(cpu: str = "1", **spec: Any) -> Json:
+def build_pod_spec(cpu: str = "1", **spec: Any) -> Json:
     return {"containers": [{"name": "c", "image": "web", "resources": {"requests": {"cpu": cpu}}}], **spec}
 
 
-def pod(name: str, node_name: str = "", cpu: str = "1", owner: Json | None = None, **spec: Any) -> Json:
+def build_pod(name: str, node_name: str = "", cpu: str = "1", owner: Json | None = None, **spec: Any) -> Json:
     """Build a pod of the namespace ``d`` with the label app=web. A bound pod is running and ready."""
     metadata: Json = {"name": name, "namespace": "d", "uid": f"uid-{name}", "labels": {"app": "web"}}
     if owner:
@@ -28,7 +28,7 @@ def pod(name: str, node_name: str = "", cpu: str = "1", owner: Json | None = Non
     return {
         "kind": "Pod",
         "metadata": metadata,
-        "spec": pod_spec(cpu, nodeName=node_name, **spec),
+        "spec": build_pod_spec(cpu, nodeName=node_name, **spec),
         "status": status,
     }
 
@@ -36,16 +36,16 @@ def pod(name: str, node_name: str = "", cpu: str = "1", owner: Json | None = Non
 REPLICA_SET = {"kind": "ReplicaSet", "name": "web-5f"}
 
 
-def replica(name: str, node_name: str = "", cpu: str = "1", **spec: Any) -> Json:
+def build_replica(name: str, node_name: str = "", cpu: str = "1", **spec: Any) -> Json:
     """Return a pod of Deployment d/web."""
-    found = pod(name, node_name, cpu, REPLICA_SET, **spec)
+    found = build_pod(name, node_name, cpu, REPLICA_SET, **spec)
     found["metadata"]["labels"]["pod-template-hash"] = "5f"
     return found
 
 
-def workload(kind: str, name: str = "web", spec: Json | None = None, template: Json | None = None) -> Json:
+def build_workload(kind: str, name: str = "web", spec: Json | None = None, template: Json | None = None) -> Json:
     """Build a manifest of the namespace ``d`` whose pods have the label app=NAME."""
-    made: Json = {"metadata": {"labels": {"app": name}}, "spec": template or pod_spec()}
+    made: Json = {"metadata": {"labels": {"app": name}}, "spec": template or build_pod_spec()}
     inner: Json = {"template": made, **(spec or {})}
     if kind == "Job":
         made["spec"]["restartPolicy"] = "Never"
@@ -54,7 +54,7 @@ def workload(kind: str, name: str = "web", spec: Json | None = None, template: J
     return {"kind": kind, "metadata": {"name": name, "namespace": "d"}, "spec": inner}
 
 
-def budget(allowed: int, app: str = "web") -> Json:
+def build_budget(allowed: int, app: str = "web") -> Json:
     """Build a PodDisruptionBudget of an app that allows this many disruptions."""
     return {
         "kind": "PodDisruptionBudget",
@@ -64,7 +64,7 @@ def budget(allowed: int, app: str = "web") -> Json:
     }
 
 
-def spread(key: str = ZONE, app: str = "web", skew: int = 1) -> Json:
+def build_spread(key: str = ZONE, app: str = "web", skew: int = 1) -> Json:
     """Build a hard spread constraint over the pods of an app."""
     selector = {"matchLabels": {"app": app}}
     constraint = {"maxSkew": skew, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}

@@ -93,19 +93,19 @@ def clusters(
 
     def make(seed: int) -> SmallCluster:
         random = Random(seed)
-        nodes = [_node(random, f"n{i}", node) for i in range(random.randint(1, 5))]
+        nodes = [_build_node(random, f"n{i}", node) for i in range(random.randint(1, 5))]
         names = [name_of(node) for node in nodes]
-        pods = [_pod(random, f"p{i}", running, random.choice(names)) for i in range(random.randint(0, 8))]
+        pods = [_build_pod(random, f"p{i}", running, random.choice(names)) for i in range(random.randint(0, 8))]
         for pod in pods if terminating else ():
             if random.random() < 0.2:
                 pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-        nominated = [_pod(random, f"m{i}", running) for i in range(random.randint(1, 2) if changing else 0)]
+        nominated = [_build_pod(random, f"m{i}", running) for i in range(random.randint(1, 2) if changing else 0)]
         return SmallCluster(
             nodes=nodes,
             pods=pods,
             nominated=nominated,
-            pending=_pod(random, "pending", pending),
-            namespaces=[_namespace(name, labels(random)) for name in NAMESPACES if random.random() < 0.7],
+            pending=_build_pod(random, "pending", pending),
+            namespaces=[_build_namespace(name, build_labels(random)) for name in NAMESPACES if random.random() < 0.7],
             changes=[c for name in names for c in _changes(random, name, pods, nominated)] if changing else [],
             feasible=random.sample(names, random.randint(1, len(names))),
         )
@@ -113,7 +113,7 @@ def clusters(
     return st.integers(0, 2**32 - 1).map(make)
 
 
-def labels(random: Random) -> Json:
+def build_labels(random: Random) -> Json:
     return dict(random.choice([{"app": "x"}, {"app": "x"}, {"app": "x", "tier": "x"}, {"app": "y"}, {"tier": "y"}, {}]))
 
 
@@ -137,19 +137,19 @@ def requirement(random: Random, keys: Sequence[str], values: Sequence[str], numb
     return found
 
 
-def selector(random: Random) -> Json:
+def build_selector(random: Random) -> Json:
     """Draw a LabelSelector."""
     if random.random() < 0.4:
         return {"matchLabels": {"app": "x"}}
     expressions = many(random, 2, lambda r: requirement(r, ["app", "tier"], ["x", "y"]), least=1)
-    return some_of(random, matchLabels=labels(random), matchExpressions=expressions)
+    return some_of(random, matchLabels=build_labels(random), matchExpressions=expressions)
 
 
 def topology_key(random: Random) -> str:
     return random.choice(["zone", "rack", HOSTNAME])
 
 
-def _node(random: Random, name: str, rest: Maker) -> Json:
+def _build_node(random: Random, name: str, rest: Maker) -> Json:
     """Draw a node with labels."""
     found = {"zone": random.choice("xyz"), HOSTNAME: name, **some_of(random, rack=random.choice("12"))}
     if random.random() < 0.2:
@@ -157,12 +157,12 @@ def _node(random: Random, name: str, rest: Maker) -> Json:
     return {"kind": "Node", "metadata": {"name": name, "labels": found}, **rest(random)}
 
 
-def _pod(random: Random, name: str, spec: Maker, node: str | None = None) -> Json:
-    metadata = {"name": name, "namespace": random.choice(MOSTLY_ONE_NAMESPACE), "labels": labels(random)}
+def _build_pod(random: Random, name: str, spec: Maker, node: str | None = None) -> Json:
+    metadata = {"name": name, "namespace": random.choice(MOSTLY_ONE_NAMESPACE), "labels": build_labels(random)}
     return {"kind": "Pod", "metadata": metadata, "spec": {**spec(random), **({"nodeName": node} if node else {})}}
 
 
-def _namespace(name: str, labels: Json) -> Json:
+def _build_namespace(name: str, labels: Json) -> Json:
     return {"kind": "Namespace", "metadata": {"name": name, "labels": labels}}
 
 

@@ -41,15 +41,17 @@ def format_answer(case: Json) -> Json:
         assert in_order(extenders.calls) == made["calls"]
     for key in ("best", "feasible", "unschedulablePlugins"):
         made[key] = sorted(found[key])
-    made["diagnosis"] = {node: status(found["diagnosis"][node]) for node in found["diagnosis"]}
+    made["diagnosis"] = {node: sort_status_reasons(found["diagnosis"][node]) for node in found["diagnosis"]}
     if found["postFilter"]:
-        made["postFilter"] = status(found["postFilter"]["status"]) | {"nominated": found["postFilter"]["nominated"]}
+        made["postFilter"] = sort_status_reasons(found["postFilter"]["status"]) | {
+            "nominated": found["postFilter"]["nominated"]
+        }
     if found["preemption"]:
         made["preemption"] = preemption(found["preemption"])
     return made
 
 
-def status(found: Json) -> Json:
+def sort_status_reasons(found: Json) -> Json:
     """Return the status with sorted reasons, since their order is undefined."""
     reasons = (re.sub(r"\[(.*)\]", lambda m: ", ".join(sorted(m[1].split(", "))), r) for r in found["reasons"])
     return {"plugin": found["plugin"], "code": found["code"], "reasons": sorted(reasons)}

@@ -305,7 +305,7 @@ def _iter_fraction_warnings(request: AdmissionRequest) -> Iterator[str]:
                 amounts = (container.get("resources") or {}).get(part) or {}
                 for resource in ("memory", "ephemeral-storage"):
                     text = str(amounts.get(resource, ""))
-                    if text.endswith("m"):
+                    if text.endswith("m"):  # the suffix for thousandths
                         path = f"spec.{name}[{index}].resources.{part}[{resource}]"
                         yield f'{path}: fractional byte value "{text}" is invalid, must be an integer'
 

@@ -72,7 +72,7 @@ def _set_group_priority(request: AdmissionRequest) -> None:
 
 
 def _find_priority_class(request: AdmissionRequest) -> PriorityClass | None:
-    """Find the PriorityClass that the object names, or else the global default with the lowest value.
+    """Return the PriorityClass that the object names, or else the global default with the lowest value.
 
     Return None if it names none and there is no default. Raises NotAdmittedError if the named class does not exist.
     """
@@ -141,10 +141,9 @@ def check_overhead_matches_class(request: AdmissionRequest) -> None:
 
 
 def _find_runtime_class(request: AdmissionRequest) -> RuntimeClass | None:
-    """Find the RuntimeClass that a pod names.
+    """Return the RuntimeClass that a pod names, or None if the pod names none or the object is not a pod.
 
-    Return None if the pod names none, or if the object is not a pod. Raises NotAdmittedError if the class does not
-    exist.
+    Raises NotAdmittedError if the class does not exist, or if its name is empty.
     """
     name = request.spec.get("runtimeClassName") if request.is_pod else None
     if name is None:

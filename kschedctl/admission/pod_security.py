@@ -67,12 +67,12 @@ class CheckedPod:
 
     @property
     def is_windows(self) -> bool:
-        """Return whether the pod is a Windows pod and the standard has exceptions for Windows pods."""
+        """True if the pod is a Windows pod and the standard has exceptions for Windows pods."""
         return self.minor >= WINDOWS_SINCE and object_at(self.spec, "os").get("name") == "windows"
 
     @property
     def in_user_namespace(self) -> bool:
-        """Return whether the pod has its own user namespace and the standard has exceptions for such pods."""
+        """True if the pod has its own user namespace and the standard has exceptions for such pods."""
         return self.minor >= USER_NAMESPACES_SINCE and self.spec.get("hostUsers") is False
 
     def get_security_values(self, *path: str) -> _SecurityValues:
@@ -376,7 +376,9 @@ def _check_privilege_escalation(pod: CheckedPod) -> Iterator[Violation]:
     if pod.is_windows:
         return
     violating = [
-        c for c in pod.containers if _get_value_at_path(c, "securityContext", "allowPrivilegeEscalation") is not False
+        container
+        for container in pod.containers
+        if _get_value_at_path(container, "securityContext", "allowPrivilegeEscalation") is not False
     ]
     if violating:
         requirement = "must set securityContext.allowPrivilegeEscalation=false"
@@ -589,7 +591,7 @@ def get_warn_standard(labels: Mapping[str, str]) -> Standard:
     enforce = labels.get(ENFORCE)
     if level is not None:
         return Standard(level if level in LEVELS else LEVELS[0], _get_standard_version(labels, "warn"))
-    if enforce not in LEVELS[1:]:
+    if enforce not in LEVELS[1:]:  # the first level, privileged, is never violated
         return Standard()
     return Standard(enforce, _get_standard_version(labels, "warn" if f"{LABEL}warn-version" in labels else "enforce"))
 

@@ -58,7 +58,7 @@ class AdmissionRequest:
 
     @property
     def is_pod(self) -> bool:
-        """Return whether the object is a pod."""
+        """True if the object is a pod."""
         return self.kind == "Pod"
 
     @property
@@ -89,7 +89,7 @@ class AdmissionRequest:
 
     @cached_property
     def namespace_object(self) -> Namespace | None:
-        """Return the namespace of the request, or None if it is not known."""
+        """The namespace of the request, or None if it is not known."""
         for namespace in self.cluster.namespaces:
             if namespace.metadata.name == self.namespace:
                 return namespace

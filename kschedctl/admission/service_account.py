@@ -31,7 +31,7 @@ def set_service_account(request: AdmissionRequest) -> None:
     account = _require_service_account(request, name)
     # The values that Go's ParseBool takes for true
     if account.metadata.annotations.get(ENFORCE_SECRETS_ANNOTATION) in ("true", "True", "TRUE", "T", "t", "1"):
-        _check_listed_secrets(request, account)
+        _check_secrets_are_listed(request, account)
     if not spec.get("imagePullSecrets") and account.image_pull_secrets:
         spec["imagePullSecrets"] = [{"name": secret.name} for secret in account.image_pull_secrets]
 
@@ -67,7 +67,7 @@ def has_token_volume(request: AdmissionRequest) -> bool:
     """Return whether the ServiceAccount plugin adds a volume with the account's token to the pod.
 
     Mirror pods get no such volume. Other pods get one unless all containers already mount a volume at its path, or
-    automountServiceAccountToken is false. The pod's setting of this field precedes the account's.
+    automountServiceAccountToken is false. The pod's own setting takes precedence over the account's.
     """
     spec = request.spec
     if MIRROR_ANNOTATION in request.annotations:
@@ -85,7 +85,7 @@ def has_token_volume(request: AdmissionRequest) -> bool:
     return False
 
 
-def _check_listed_secrets(request: AdmissionRequest, account: ServiceAccount) -> None:
+def _check_secrets_are_listed(request: AdmissionRequest, account: ServiceAccount) -> None:
     """Raise NotAdmittedError if the pod refers to a secret that its service account does not list.
 
     Secrets in volumes and environment variables have to be among the account's secrets, and image pull secrets among

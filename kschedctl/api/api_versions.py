@@ -63,7 +63,9 @@ class ApiVersion(NamedTuple):
             return f"was removed in 1.{self.removed}"
         if self.deprecated is None or minor < self.deprecated:
             return ""
-        return f"is deprecated since 1.{self.deprecated}" + (f" and goes with 1.{self.removed}" if self.removed else "")
+        return f"is deprecated since 1.{self.deprecated}" + (
+            f" and removed in 1.{self.removed}" if self.removed else ""
+        )
 
 
 _VERSION = re.compile(r"v([1-9][0-9]{0,3})(?:(alpha|beta)([1-9][0-9]{0,3}))?")

@@ -94,7 +94,7 @@ def _get_statuses(status: PodStatus) -> tuple[Statuses, Statuses, Statuses]:
 
 
 def _is_unremarkable(status: ContainerStatus) -> bool:
-    """Return whether the container has neither restarted nor a state."""
+    """Return whether the container has never restarted and has no state."""
     return not status.restart_count and status.state == _NO_STATE
 
 

@@ -214,14 +214,14 @@ def shorten_api_message(message: str) -> str:
     return f"{subject}{invalid}{message[denial.end() :]}"
 
 
-def classify_message(message: str) -> str:
+def classify_denial_message(message: str) -> str:
     """Return a phrase for the reason of a denial, without names and amounts, or "" if the reason is unknown.
 
-    >>> classify_message('pods "web-x" is forbidden: exceeded quota: gold, requested: pods=1')
+    >>> classify_denial_message('pods "web-x" is forbidden: exceeded quota: gold, requested: pods=1')
     'exceeded quota'
-    >>> classify_message("gold is out")
+    >>> classify_denial_message("gold is out")
     ''
-    >>> classify_message('pods "web-x" is forbidden: maximum cpu usage per Container is 1, but limit is 2')
+    >>> classify_denial_message('pods "web-x" is forbidden: maximum cpu usage per Container is 1, but limit is 2')
     'maximum usage per Container'
     """
     bound = re.search(r"\b(minimum|maximum) \S+ usage per (Container|Pod|PersistentVolumeClaim)\b", message)

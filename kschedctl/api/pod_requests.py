@@ -189,7 +189,7 @@ def _read_device_resources(pod: Pod, options: Options) -> list[Quantities]:
 
 
 def aggregate_container_limits(containers: Iterable[Container], init_containers: Iterable[Container]) -> Quantities:
-    """Compute the limits of all containers: their sum while running, or the peak during initialization."""
+    """Compute the limits of all containers: their sum while running, or the peak during initialization if higher."""
     return _compute_peak_amounts(
         (parse_quantities(container.resources.limits) for container in containers),
         ((is_sidecar(container), parse_quantities(container.resources.limits)) for container in init_containers),
@@ -301,7 +301,7 @@ def is_resize_deferred(pod: Pod) -> bool:
 def revert_pending_resize(pod: Pod) -> Pod:
     """Return the pod with its requests and limits replaced by the amounts that the kubelet has allocated.
 
-    Containers without a status, and resources without an allocated amount, keep those of the spec.
+    Containers without a status, and resources without an allocated amount, keep the amounts of the spec.
     """
     spec = pod.spec
     status = pod.status

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import zip_longest
+from itertools import compress, zip_longest
 from operator import attrgetter
 from typing import NamedTuple, overload
 
@@ -19,6 +20,7 @@ from kschedctl.api.columns import InternedTexts, TextColumn
 from kschedctl.api.container_states import without_container_states
 from kschedctl.api.gangs import GangKey, find_gangs
 from kschedctl.api.objects import Condition, Pod, PodMeta, PodSpec, PodStatus, Volume
+from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.api.pod_columns import PodTextColumns, PodTexts, restore_pod_status
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -43,11 +45,20 @@ class PodTable(Sequence[Pod]):
     only what scheduling reads: most conditions and volumes without a source are dropped.
     """
 
-    def __init__(self, templates: Sequence[Pod], template: Ints, names: Sequence[str], columns: PodTextColumns) -> None:
+    def __init__(
+        self,
+        templates: Sequence[Pod],
+        template: Ints,
+        names: Sequence[str],
+        columns: PodTextColumns,
+        template_numbers: dict[TemplateKey, int] | None = None,
+    ) -> None:
+        """Store the columns. `template_numbers` has the number of each template by its key, if it was computed."""
         self.templates = templates
         self.template = template
         self.names = names
         self.columns = columns
+        self._known_template_numbers = template_numbers
         self._built_pods: dict[int, Pod] = {}
 
     @property
@@ -138,7 +149,8 @@ class PodTable(Sequence[Pod]):
     def take(self, rows: npt.NDArray[np.int64]) -> PodTable:
         """Return the table of some rows, which have to be in ascending order. Unused templates are kept."""
         names = list(map(self.names.__getitem__, rows.tolist()))
-        return PodTable(self.templates, self.template[rows], names, self.columns.take(rows))
+        columns = self.columns.take(rows)
+        return PodTable(self.templates, self.template[rows], names, columns, self._known_template_numbers)
 
     def filter_by_template(self, predicate: Callable[[Pod], bool]) -> PodTable:
         """Return the table of the pods whose template satisfies the predicate."""
@@ -188,11 +200,17 @@ class PodTable(Sequence[Pod]):
         if is_used.all():
             return self
         new_numbers = (np.cumsum(is_used) - 1).astype(np.int32)  # of used templates, by old number
+        template_numbers = self._known_template_numbers
+        if template_numbers is not None:
+            template_numbers = {
+                key: int(new_numbers[number]) for key, number in template_numbers.items() if is_used[number]
+            }
         return PodTable(
-            tuple(template for template, used in zip(self.templates, is_used.tolist(), strict=True) if used),
+            tuple(compress(self.templates, is_used.tolist())),
             new_numbers[self.template],
             self.names,
             self.columns,
+            template_numbers,
         )
 
     def with_default_namespace(self, namespace: str) -> PodTable:
@@ -209,12 +227,13 @@ class PodTable(Sequence[Pod]):
     def _append_rows(self, other: PodTable) -> PodTable:
         """Return a table with the rows of this table and then of another one, without sorting them."""
         # Number the other table's templates as in the result, where equal templates are shared.
+        template_numbers = dict(self._template_numbers)
         added_templates: list[Pod] = []
         new_number_of_template: list[int] = []
         for key, template in zip(other._template_numbers, other.templates, strict=True):
-            number = self._template_numbers.get(key)
-            if number is None:
-                number = len(self.templates) + len(added_templates)
+            next_number = len(self.templates) + len(added_templates)
+            number = template_numbers.setdefault(key, next_number)
+            if number == next_number:
                 added_templates.append(template)
             new_number_of_template.append(number)
         template_of_appended_row = np.array(new_number_of_template, np.int32)[other.template]
@@ -224,7 +243,20 @@ class PodTable(Sequence[Pod]):
             np.concatenate([self.template, template_of_appended_row]),
             [*self.names, *other.names],
             PodTextColumns.concatenate([self.columns, other.columns]),
+            template_numbers,
         )
+
+    @cached_property
+    def running_counts(self) -> Mapping[Owner, int]:
+        """The number of pods with a node that each workload has, apart from terminated and terminating pods."""
+        has_node = np.array([bool(name) for name in self.node.values], np.bool_)[self.node.codes]
+        placed_counts = np.bincount(self.template[has_node], minlength=len(self.templates)).tolist()
+        running_counts: Counter[Owner] = Counter()
+        # Pods with equal templates have the same owner, except for bare pods, whose names are not in the templates
+        for template, placed_count in zip(self.templates, placed_counts, strict=True):
+            if placed_count and not template.terminated and template.metadata.deletion_timestamp is None:
+                running_counts[find_owner(template)] += placed_count
+        return running_counts
 
     @cached_property
     def templates_by_gang(self) -> Mapping[GangKey, list[int]]:
@@ -235,10 +267,14 @@ class PodTable(Sequence[Pod]):
                 templates_by_gang.setdefault(key, []).append(number)
         return templates_by_gang
 
-    @cached_property
+    @property
     def _template_numbers(self) -> dict[TemplateKey, int]:
-        """The number of each template by its key."""
-        return {_build_template_key(template): number for number, template in enumerate(self.templates)}
+        """The number of each template by its key. It is computed once, also for tables derived from this one."""
+        if self._known_template_numbers is None:
+            self._known_template_numbers = {
+                _build_template_key(template): number for number, template in enumerate(self.templates)
+            }
+        return self._known_template_numbers
 
     @cached_property
     def _row_range_by_namespace(self) -> dict[str, tuple[int, int]]:

@@ -85,7 +85,8 @@ def explain_used_up_budgets(
     """Explain, by pod key, why PodDisruptionBudgets allow no disruption of the given pods.
 
     An explanation is a clause that names the unhealthy pods of the budget, or says why the budget never allows an
-    eviction. Of several budgets that cover a pod, the last one is explained. Pods without such a budget are left out.
+    eviction. A budget without such a reason is skipped. Of several budgets that cover a pod, the last one is explained.
+    Pods without an explained budget are left out.
     """
     causes: dict[str, str] = {}
     pods = list(pods)

@@ -306,7 +306,10 @@ def _build_owned_pod(template: PodTemplateSpec, name: str, namespace: str, *, ki
 def _build_stateful_pods(
     workload: StatefulSet, namespace: str
 ) -> tuple[tuple[Pod, ...], tuple[PersistentVolumeClaim, ...]]:
-    """Build the pods of a StatefulSet, and for each pod a claim per volume claim template."""
+    """Build the pods of a StatefulSet, and for each pod a claim per volume claim template.
+
+    The pods get labels with their name and index. The volume of a claim replaces the pod's volume of the same name.
+    """
     spec = workload.spec
     name = workload.metadata.name
     pods: list[Pod] = []

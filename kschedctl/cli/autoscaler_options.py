@@ -54,7 +54,7 @@ class InstanceTypeInput:
         typer.Option(
             "--instance-types",
             metavar="FILE|DIR",
-            help="File or folder with instance types, their offerings and prices, in the format of kwok's "
+            help="Read instance types, their offerings and prices from this file or folder, in the format of kwok's "
             "instance_types.json.",
             show_default=False,
         ),
@@ -126,7 +126,8 @@ class NodeGroupInput:
         typer.Option(
             "--node-groups",
             metavar="FILE",
-            help="File with node groups (min, max, target, nodes, template) and options of the Cluster Autoscaler.",
+            help="Read the Cluster Autoscaler's options and node groups (min, max, target, nodes, template) from this "
+            "file instead of deriving the groups from node labels.",
             show_default=False,
         ),
     ] = ""

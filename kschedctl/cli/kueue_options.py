@@ -40,8 +40,8 @@ class KueueInput:
         typer.Option(
             "--kueue-config",
             metavar="FILE",
-            help="File with Kueue's Configuration, or with the ConfigMap kueue-manager-config.  [default: the "
-            "cluster's]",
+            help="Read Kueue's Configuration from this file, or from the ConfigMap kueue-manager-config in it. "
+            " [default: the cluster's]",
             show_default=False,
         ),
     ] = ""

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from kschedctl.api.validation import around_pods
 from kschedctl.api.validation.manifests import KINDS
 from kschedctl.cluster import Cluster
-from kschedctl.replay.denials import find_denials, find_validation_errors, raise_errors
+from kschedctl.replay.denials import find_creation_denials, find_validation_errors, raise_errors
 from kschedctl.sources.collector import Manifest
 from kschedctl.sources.decoding import decode_document
 from kschedctl.sources.documents.positions import locate_field
@@ -22,7 +22,7 @@ def validate_manifests(manifests: Iterable[Manifest], cluster: Cluster, namespac
     errors = []
     for document, place in manifests:
         decoded = decode_document(document, KINDS[str(document["kind"])], place)
-        for refusal in find_denials(document, decoded, cluster, namespace or "", admission=False):
+        for refusal in find_creation_denials(document, decoded, cluster, namespace or "", admission=False):
             errors.append(locate_field(place, refusal.path).error(refusal.message, hint=refusal.hint))
     raise_errors(errors)
 

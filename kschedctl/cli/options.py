@@ -155,7 +155,8 @@ class Source(Builds):
         typer.Option(
             "--config",
             metavar="FILE",
-            help="File with the scheduler's KubeSchedulerConfiguration.  [default: Kubernetes' defaults]",
+            help="Replay the scheduler with the KubeSchedulerConfiguration in this file.  "
+            "[default: Kubernetes' defaults]",
         ),
     ] = None
     feature_gates: FeatureGatesOption = field(default_factory=list)

@@ -102,7 +102,7 @@ class RunOptions(WorkOptions, Sampled):
         typer.Option(
             "--runs",
             metavar="NUMBER",
-            help="Number of runs, each with a different seed; the report shows how the results differ.",
+            help="Number of runs, each with a different seed. The report shows how the results differ.",
         ),
     ] = 1
 

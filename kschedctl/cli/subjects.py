@@ -84,11 +84,11 @@ def find_workloads_without_pods(inquiry: Inquiry, scope: Scope) -> list[Owner]:
     """
     if scope.selector:
         return []
-    from kschedctl.replay.controllers.workload_pods import find_pods  # noqa: PLC0415 - not for a pod
+    from kschedctl.replay.controllers.workload_pods import find_pods_of_owner  # noqa: PLC0415 - not for a pod
 
     namespace = references.get_scope_namespace(scope)
     workloads = [key for key in inquiry.manifests if namespace in (None, key.namespace)]
-    return [key for key in workloads if not find_pods(inquiry.cluster, key)]
+    return [key for key in workloads if not find_pods_of_owner(inquiry.cluster, key)]
 
 
 def build_targets(inquiry: Inquiry, subjects: Sequence[Subject]) -> list[TargetPod]:
@@ -178,13 +178,13 @@ def _build_workload_targets(inquiry: Inquiry, owner: Owner) -> list[TargetPod]:
         replay_missing_pod_admission,
     )
     from kschedctl.replay.controllers.stored_workloads import find_owner_manifest  # noqa: PLC0415 - not for a pod
-    from kschedctl.replay.controllers.workload_pods import find_targets  # noqa: PLC0415 - not for a pod
+    from kschedctl.replay.controllers.workload_pods import find_targets_of_workload  # noqa: PLC0415 - not for a pod
 
     scheduler = inquiry.scheduler
     creations = inquiry.creation_failures
     manifest = inquiry.find_stored_workload(owner)
     if creations is None:
-        return find_targets(scheduler, owner, manifest)
+        return find_targets_of_workload(scheduler, owner, manifest)
 
     # Why pods are missing: reported by events and conditions, or found by replaying admission
     not_created = creations.report_workload(owner)
@@ -207,7 +207,7 @@ def _build_workload_targets(inquiry: Inquiry, owner: Owner) -> list[TargetPod]:
         # a running pod of the DaemonSet would not show why pods are missing on other nodes
         manifest = find_owner_manifest(inquiry.cluster, owner)
     try:
-        first, *other_targets = find_targets(scheduler, owner, manifest)
+        first, *other_targets = find_targets_of_workload(scheduler, owner, manifest)
     except (UsageError, InputError) as error:
         if not_created is None or not_created.past:
             raise

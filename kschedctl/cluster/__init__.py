@@ -210,7 +210,7 @@ class Cluster(Objects):
             if kind == "Pod":
                 fields["pods"] = _build_pod_table(objects_of_kind)
             else:
-                fields[FIELDS[kind]] = _sort_unique(kind, objects_of_kind)
+                fields[FIELDS[kind]] = _sort_and_deduplicate(kind, objects_of_kind)
         return cls(**fields, **settings)
 
     @classmethod
@@ -330,7 +330,7 @@ class Cluster(Objects):
             if kind == "Pod":
                 fields["pods"] = self.pods.add_or_replace(_build_pod_table(added))
             else:
-                fields[FIELDS[kind]] = _sort_unique(kind, (*getattr(self, FIELDS[kind]), *added))
+                fields[FIELDS[kind]] = _sort_and_deduplicate(kind, (*getattr(self, FIELDS[kind]), *added))
         return replace(self, **fields)
 
 
@@ -462,7 +462,7 @@ def _build_pod_table(pods: Iterable[Any]) -> PodTable:
     return PodTable.from_pods(pods).with_default_namespace(DEFAULT_NAMESPACE)
 
 
-def _sort_unique(kind: str, objects: Iterable[Any]) -> Sequence[object]:
+def _sort_and_deduplicate(kind: str, objects: Iterable[Any]) -> Sequence[object]:
     """Return the objects of a kind sorted by namespace and name. If a name repeats, the last object wins.
 
     Missing namespaces become ``default``. Custom resources of several kinds may have the same name.

@@ -91,7 +91,8 @@ class RemovePodsViolatingInterPodAntiAffinity(DeschedulerPlugin[RemovePodsViolat
     def _iter_repelling_terms(self, info_number: int) -> Iterator[RepellingTerm]:
         """Yield the required anti-affinity terms of a PodInfo, with the number of matching pods in each domain.
 
-        Stop at the first term with an invalid selector. A node without the topology label forms its own domain.
+        Stop at the first term with an invalid selector. Evicted pods are not counted. A node without the topology label
+        forms its own domain.
         """
         pod = self.seen.infos[info_number].pod
         nodes = self.view.nodes

@@ -43,7 +43,7 @@ class RemoveDuplicates(DeschedulerPlugin[RemoveDuplicatesArgs]):
     def run(self) -> None:
         """Evict the pods of each owner beyond an even share of its pods per target node.
 
-        Pods have the same owner here if they also have the same images.
+        Pods count as having the same owner only if they also have the same images.
         """
         positions = self.find_evictable_pods(self.seen.select_matching_infos(self.arguments.namespaces, None))
         info_numbers = self.seen.info[positions].tolist()

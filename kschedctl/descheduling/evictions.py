@@ -73,7 +73,8 @@ class EvictionCounter:
     def evict_pod(self, position: Position, plugin: str) -> EvictionResult:
         """Evict a pod for a plugin if the limits and the API server allow it, and return the result.
 
-        Evictions are counted, and denials are recorded in ``denied``. As in upstream, a pod evicted twice counts twice.
+        Evictions are counted, and denials are recorded in ``denied``. As in upstream, a pod that was evicted before is
+        counted again, but not evicted again.
         """
         row = int(self.seen.view.node[position])
         info_number = self.seen.info[position]

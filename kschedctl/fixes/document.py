@@ -72,8 +72,8 @@ def build_remedy(
     manifest_edits: tuple[str, ...] = ()
     if patch and workload is not None and not _is_in_cluster(workload, trial.scheduler.cluster):
         manifest_edits = tuple(_iter_manifest_edits(changes, get_identity(workload)))
-    if patch is not None and patch.anew and patch.owner.kind == "Job" and not manifest_edits:
-        costs.append(_build_job_deletion_cost(trial, patch.owner))
+    if patch is not None and not manifest_edits:
+        costs += _iter_deletion_costs(trial, patch)
     restarts = rollout.restarted if rollout else 0
 
     holds = result.holds if result else None
@@ -207,7 +207,7 @@ def _iter_manifest_edits(changes: Iterable[Mapping[str, Any]], owner: Owner) -> 
     """Yield the fields of the owner's manifest that the changes set or remove."""
     for change in changes:
         if (change.get("kind"), change.get("namespace"), change.get("name")) == tuple(owner):
-            yield from kubectl.describe_operations(change["patch"])
+            yield from kubectl.describe_patch_operations(change["patch"])
 
 
 def _iter_fix_costs(fixes: Sequence[Fix], needs_values: Sequence[str]) -> Iterator[FixCost]:
@@ -286,6 +286,20 @@ def _describe_nodes_taken_by_pods_ahead(fixes: Sequence[Fix], result: QueueResul
         (pod_ahead,) = result.ahead
         return f", since pod {pod_ahead}, which is ahead in the queue, takes {taken} {of_nodes}"
     return f", since pods ahead in the queue ({first_few(result.ahead, 1)}) take {taken} {of_nodes}"
+
+
+def _iter_deletion_costs(trial: RemedyTrial, patch: OwnerPatch) -> Iterator[FixCost]:
+    """Yield what the patch deletes: a Job with its pods, a pod without a controller, or waiting pods of a workload."""
+    if patch.anew and patch.owner.kind == "Job":
+        yield _build_job_deletion_cost(trial, patch.owner)
+    elif patch.anew:
+        yield FixCost(CostKind.DELETES, f"pod {patch.owner.namespace}/{patch.owner.name} is deleted and recreated", 1)
+    if patch.waiting:
+        pods = first_few([f"{key.namespace}/{key.name}" for key in patch.waiting])
+        recreated = agreeing(
+            len(patch.waiting), "which waits, is deleted and recreated", "which wait, are deleted and recreated"
+        )
+        yield FixCost(CostKind.DELETES, f"{pods}, {recreated}", len(patch.waiting))
 
 
 def _build_job_deletion_cost(trial: RemedyTrial, owner: Owner) -> FixCost:

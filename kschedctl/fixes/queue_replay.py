@@ -8,13 +8,13 @@ it edits, or that select pods whose places may change.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Container, Iterable, Iterator, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from kschedctl.api.arrays import Amounts, Ints, Position, Rows
+from kschedctl.api.arrays import NO_ROW, Amounts, Ints, Position, Rows
 from kschedctl.api.labels import SelectorError, selector_from_api
 from kschedctl.api.node_selector import compile_required_node_affinity
 from kschedctl.api.objects import Node, Pod
@@ -28,6 +28,7 @@ from kschedctl.replay.pending_pods import is_pending
 from kschedctl.replay.settling import enable_pod_recreation, find_pods_still_pending, schedule_victims
 from kschedctl.scheduler.engine.cycle import Filtering, run_pre_filter
 from kschedctl.scheduler.engine.profile import FrameworkLike
+from kschedctl.scheduler.engine.reserve import uses_claims
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
@@ -41,7 +42,7 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.nodes import match_tolerations
-from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
 
 
 class RunWithoutFix(NamedTuple):
@@ -182,6 +183,10 @@ def _count_waiting_siblings(simulation: Simulation, owner: Owner) -> int:
     return sum(find_owner(pods[position]) == owner for position in find_pods_still_pending(simulation))
 
 
+MOST_PARTIAL_RUNS = 3
+"""The number of times that only some pods are scheduled, before all of them are."""
+
+
 def _schedule_affected_pods(
     scheduler: Scheduler, trial: RemedyTrial, target_key: ObjectKey
 ) -> tuple[Simulation, list[Outcome]]:
@@ -190,37 +195,51 @@ def _schedule_affected_pods(
     Pods that get a node without the fix are also scheduled. All waiting pods are scheduled if it is unknown which ones
     the fix affects, or if pods are evicted without the fix.
 
-    The first attempt may affect more pods: it may evict a pod, or leave room on the node that a pod gets without the
-    fix. All waiting pods are then scheduled in a new simulation.
+    The attempts may affect more pods: they may evict pods, or leave room on the nodes that pods get without the fix.
+    The affected pods are then scheduled anew together with these, and all waiting pods after `MOST_PARTIAL_RUNS` runs.
     """
     without_fix = replay_queue_without_fix(trial.scheduler)
-    nodes_with_new_room = None if without_fix.evicts_pods else find_nodes_with_new_room(trial, target_key)
-    edits = EditedPodsAndNodes.of(trial, target_key)
+    changes = None if without_fix.evicts_pods else FixedParts.of(trial, target_key)
     simulation = enable_pod_recreation(Simulation(scheduler))
     position = simulation.view.pods.find_position(trial.authored_pod.key)
     assert position is not None, trial.authored_pod.key
     waiting = find_pods_still_pending(simulation)
     if _enters_queue_last(trial, target_key):
         waiting = [*(other for other in waiting if other != position), position]
-    if nodes_with_new_room is None:
+    if changes is None:
         return simulation, _schedule_until_stable(simulation, waiting)
 
     pods = simulation.view.pods.objects
     always_included = {position} | {other for other in waiting if pods[other].key in without_fix.node_by_pod}
-    affected = find_affected_pods(simulation, waiting, nodes_with_new_room, edits, always_included)
-    outcomes = _schedule_until_stable(simulation, affected)
-
-    # Pods that get other nodes than without the fix leave room, which may affect more pods.
-    node_by_pod = _find_node_by_pod(simulation, affected)
-    moved = {key: node for key, node in without_fix.node_by_pod.items() if node_by_pod.get(key) != node}
-    leaves_room = any(pods[other].key in moved and _may_block_other_nodes(pods[other]) for other in affected)
-    if moved and not leaves_room:
-        nodes_with_room = nodes_with_new_room.union(moved.values())
-        leaves_room = find_affected_pods(simulation, waiting, nodes_with_room, edits, always_included) != affected
-    if not leaves_room and not simulation.evictions:
-        return simulation, outcomes
-    simulation = enable_pod_recreation(Simulation(scheduler))
+    affected = find_affected_pods(simulation, waiting, changes, always_included)
+    for _ in range(MOST_PARTIAL_RUNS):
+        outcomes = _schedule_until_stable(simulation, affected)
+        departures = _find_departures(simulation, without_fix.node_by_pod)
+        if not departures:
+            return simulation, outcomes
+        changes = changes.with_departures(simulation, departures)
+        affected_before, affected = affected, find_affected_pods(simulation, waiting, changes, {*affected})
+        if affected == affected_before:
+            return simulation, outcomes
+        simulation = enable_pod_recreation(Simulation(scheduler))
     return simulation, _schedule_until_stable(simulation, waiting)
+
+
+def _find_departures(simulation: Simulation, node_by_pod: Mapping[str, str]) -> set[tuple[Position, str]]:
+    """Return the pods that left nodes in the simulation, and those that get other nodes than without the fix.
+
+    Each pod comes with the name of the node. `node_by_pod` has the nodes that waiting pods get without the fix.
+    """
+    view, before = simulation.view, simulation.scheduler.view
+    names = view.nodes.names
+    departures = {(eviction.victim, names[eviction.row]) for eviction in simulation.evictions}
+    moved = np.flatnonzero((before.node != NO_ROW) & (view.node != before.node))  # also pods that ended with their Jobs
+    departures.update((Position(position), names[before.node[position]]) for position in moved.tolist())
+    for key, node in node_by_pod.items():
+        position = view.pods.find_position(key)
+        if position is not None and view.get_node_name(position) != node:
+            departures.add((position, node))
+    return departures
 
 
 def _schedule_until_stable(simulation: Simulation, waiting: Collection[Position]) -> list[Outcome]:
@@ -258,12 +277,57 @@ SINGLE_NODE_KINDS = frozenset({"Node", "CSINode", "Pod"})
 """The kinds of objects whose edits matter for a single node, if other nodes do not count its pods."""
 
 
-def find_nodes_with_new_room(trial: RemedyTrial, target_key: ObjectKey) -> frozenset[str] | None:
-    """Return the names of the nodes on which the fix makes room, or None if it may make room on other nodes as well.
+class FixedParts(NamedTuple):
+    """The parts of the cluster that change with a fix, apart from the target pod."""
 
-    The result is None if an edit changes the labels of a node, or edits a pod that can block other nodes. It is also
-    None for edits of kinds that are not in `SINGLE_NODE_KINDS`. Edits of the target pod are ignored, unless they change
-    its required anti-affinity, which its running replicas may share.
+    nodes: frozenset[str]
+    """Names of the nodes on which there may be more room."""
+    pods: tuple[Pod, ...]
+    """The pods that are edited or change their nodes, edited ones as they were before and as they are afterwards."""
+    departing: tuple[PodInfo, ...]
+    """The pods that leave their nodes or are edited, as they were before."""
+    gone: frozenset[Position]
+    """The positions of the pods that leave their nodes without being edited."""
+    kinds: frozenset[str]
+    """Kinds of the edited objects other than `SINGLE_NODE_KINDS`."""
+    edits_nodes: bool
+    """True if any object other than a pod is edited or added."""
+
+    @classmethod
+    def of(cls, trial: RemedyTrial, target_key: ObjectKey) -> FixedParts | None:
+        """Return the parts that the trial's fix changes, or None if these cannot be limited."""
+        names = find_nodes_with_new_room(trial, target_key)
+        if names is None:
+            return None
+        edits = {key: edit for key, edit in trial.edits.items() if key != target_key}
+        view = trial.scheduler.view
+        edited_pods = [edit.before for edit in edits.values() if isinstance(edit.before, Pod)]
+        return cls(
+            names,
+            tuple(pod for edit in edits.values() for pod in (edit.before, edit.after) if isinstance(pod, Pod)),
+            departing=tuple(view.pods.get_info(view.pods.index[pod.key]) for pod in edited_pods),
+            gone=frozenset(),
+            kinds=frozenset(key.kind for key in edits) - SINGLE_NODE_KINDS,
+            edits_nodes=any(key.kind != "Pod" for key in edits),
+        )
+
+    def with_departures(self, simulation: Simulation, departures: Collection[tuple[Position, str]]) -> FixedParts:
+        """Return these parts together with pods of the simulation that left the named nodes."""
+        pods = simulation.view.pods
+        positions = {position for position, _ in departures}
+        return self._replace(
+            nodes=self.nodes.union(node for _, node in departures),
+            pods=(*self.pods, *(pods.objects[position] for position in positions)),
+            departing=(*self.departing, *map(pods.get_info, positions)),
+            gone=self.gone | positions,
+        )
+
+
+def find_nodes_with_new_room(trial: RemedyTrial, target_key: ObjectKey) -> frozenset[str] | None:
+    """Return the names of the nodes that the fix edits or adds, or where pods are edited.
+
+    The result is None if an edit changes the labels of a node, or the required anti-affinity of the target pod, which
+    its running replicas may share. All other edits of the target pod are ignored.
     """
     names: set[str] = set()
     for key, edit in trial.edits.items():
@@ -274,85 +338,85 @@ def find_nodes_with_new_room(trial: RemedyTrial, target_key: ObjectKey) -> froze
             if get_anti_affinity(before) != get_anti_affinity(after):
                 return None
             continue
-        if key.kind not in SINGLE_NODE_KINDS:
-            return None
         if isinstance(before, Node) and isinstance(after, Node) and before.metadata.labels != after.metadata.labels:
             return None  # the node moves to another topology domain, which matters to pods on other nodes
         if isinstance(before, Pod):
-            if _may_block_other_nodes(before):
-                return None
             names.add(before.spec.node_name)
-        elif key.kind != "Pod":  # a Node, or a CSINode of the same name. A new pod makes no room.
+        elif key.kind in SINGLE_NODE_KINDS - {"Pod"}:  # a Node, or a CSINode of the same name
             names.add(key.name)
     return frozenset(names)
 
 
-def _may_block_other_nodes(pod: Pod) -> bool:
-    """Return whether a running pod may keep pods off other nodes, because it uses claims or has pod anti-affinity."""
-    uses_claims = any(volume.persistent_volume_claim or volume.ephemeral for volume in pod.spec.volumes)
-    return uses_claims or bool(pod.spec.affinity and pod.spec.affinity.pod_anti_affinity)
-
-
-class EditedPodsAndNodes(NamedTuple):
-    """The pods and nodes that a fix edits, apart from the target pod."""
-
-    pods: tuple[Pod, ...]
-    """The edited pods as they were before and as they are afterwards."""
-    edits_nodes: bool
-    """True if any node is edited or added."""
-
-    @classmethod
-    def of(cls, trial: RemedyTrial, target_key: ObjectKey) -> EditedPodsAndNodes:
-        """Collect the pods and nodes that the trial's fix edits."""
-        edits = {key: edit for key, edit in trial.edits.items() if key != target_key}
-        pods = tuple(pod for edit in edits.values() for pod in (edit.before, edit.after) if isinstance(pod, Pod))
-        return cls(pods, edits_nodes=any(key.kind != "Pod" for key in edits))
-
-
 def find_affected_pods(
-    simulation: Simulation,
-    waiting: Sequence[Position],
-    nodes: frozenset[str],
-    edits: EditedPodsAndNodes,
-    always: Container[Position],
+    simulation: Simulation, waiting: Sequence[Position], changes: FixedParts, always: Container[Position]
 ) -> list[Position]:
     """Return the positions of the waiting pods that may get a node thanks to the fix, in the order of `waiting`.
 
-    `nodes` are the names of the nodes on which the fix makes room. Pods in `always` are always included. If any pod is
-    nominated, all waiting pods are returned.
+    `simulation` has the cluster with the fix. Pods in `always` are always included. If any pod is nominated, all
+    waiting pods are returned.
     """
-    view = simulation.view
+    scheduler = simulation.scheduler
+    view = scheduler.view  # before any pod of the simulation is placed
     rows_of_nominees, _ = view.nominations
     if len(rows_of_nominees):
         return list(waiting)  # a nominated pod that gets another node leaves room on its nominated node
-    room = RoomOnNodes(simulation.scheduler.view, nodes)  # before any pod of the simulation is placed
+    room = RoomOnNodes(view, changes.nodes, changes.gone)
     claim_users = Counter(claim for position in waiting for claim in _iter_shared_claims(view.pods.objects[position]))
-    pods_per_info = Counter(int(view.pods.info[position]) for position in waiting)
+    pods_per_info = Counter(view.pods.get_info_number(position) for position in waiting)
+    departing_claim_user = any(uses_claims(info, view) for info in changes.departing)
     may_get_node_by_info: dict[int, bool] = {}
 
     def may_depend_on_other_pods(number: int) -> bool:
         """Return whether the places of edited pods or of other waiting pods may matter to the pods of this info."""
         others = (view.pods.infos[other].pod for other in pods_per_info if other != number or pods_per_info[other] > 1)
-        return _may_depend_on_places(view.pods.infos[number], (*edits.pods, *others), edits_nodes=edits.edits_nodes)
+        return _may_depend_on_places(view.pods.infos[number], (*changes.pods, *others), edits_nodes=changes.edits_nodes)
 
-    def may_get_node(position: Position) -> bool:
-        """Return whether the pod shares a claim with a waiting pod, depends on other pods, or may fit on a node."""
+    def may_get_node(position: Position, info: PodInfo) -> bool:
+        """Return whether the fix may make a node feasible for the pod if no other pod comes to a node."""
+        if departing_claim_user and uses_claims(info, view):
+            return True
+        if changes.kinds and not changes.kinds <= scheduler.find_irrelevant_kinds([info.spec]).keys():
+            return True
+        if any(_may_repel(departing, info) for departing in changes.departing):
+            return True
+        return room.may_fit(simulation.find_framework(position), info)
+
+    def is_affected(position: Position) -> bool:
+        """Return whether the pod shares a claim with a waiting pod, depends on other pods, or may get a node."""
         if any(claim_users[claim] > 1 for claim in _iter_shared_claims(view.pods.objects[position])):
             return True
-        number = int(view.pods.info[position])  # pods that are alike share an info
+        number = view.pods.get_info_number(position)  # pods that are alike share an info
         if number not in may_get_node_by_info:
-            framework, info = simulation.find_framework(position), view.pods.infos[number]
-            may_get_node_by_info[number] = may_depend_on_other_pods(number) or room.may_fit(framework, info)
+            is_helped = may_depend_on_other_pods(number) or may_get_node(position, view.pods.infos[number])
+            may_get_node_by_info[number] = is_helped
         return may_get_node_by_info[number]
 
-    return [position for position in waiting if position in always or may_get_node(position)]
+    return [position for position in waiting if position in always or is_affected(position)]
+
+
+def _may_repel(running: PodInfo, info: PodInfo) -> bool:
+    """Return whether the required anti-affinity of a running pod may keep the other pod off nodes.
+
+    Labels of namespaces are assumed to match.
+    """
+    return any(_may_select(term, info.pod) for term in running.required_anti_affinity)
+
+
+def _may_select(term: AffinityTerm, pod: Pod) -> bool:
+    """Return whether the term selects the pod if the labels of its namespace match."""
+    in_namespaces = pod.metadata.namespace in term.namespaces or not term.namespace_selector.matches_nothing
+    return in_namespaces and term.selector.matches(pod.metadata.labels)
 
 
 class RoomOnNodes:
-    """The room on some nodes of a view, which must not change: what each node offers beside pods that have to stay."""
+    """The room on some nodes of a view, which must not change: what each node offers beside pods that have to stay.
 
-    def __init__(self, view: Fork, nodes: Iterable[str]) -> None:
+    The pods at the positions `gone` do not count.
+    """
+
+    def __init__(self, view: Fork, nodes: Iterable[str], gone: Collection[Position] = ()) -> None:
         self._view = view
+        self._gone = np.array(sorted(gone), np.int64)
         rows = [view.nodes.index[name] for name in nodes if name in view.nodes.index]
         self._rows = np.array(sorted(rows), np.int32)
         self._free_by_priority: dict[int, Amounts] = {}
@@ -382,19 +446,20 @@ class RoomOnNodes:
         """Return what each node (K, R) offers beside its pods of at least this priority, from a cache if possible."""
         if priority not in self._free_by_priority:
             view = self._view
-            staying = self._pods[view.pods.get_priorities(self._pods) >= priority]
+            staying = np.setdiff1d(self._pods[view.pods.get_priorities(self._pods) >= priority], self._gone)
             free = view.allocatable[self._rows]
             np.subtract.at(free, np.searchsorted(self._rows, view.node[staying]), view.get_requests(staying))
             self._free_by_priority[priority] = free
         return self._free_by_priority[priority]
 
     def _passes_filters(self, framework: FrameworkLike, info: PodInfo) -> bool:
-        """Return whether a node passes the profile's filters once all of its pods of lower priority are gone.
+        """Return whether a node passes the profile's filters once its pods of lower priority are gone, too.
 
         The result is True if PreFilter rejects the pod or a plugin fails.
         """
         view = self._view
-        leaving = self._pods[view.pods.get_priorities(self._pods) < info.priority]
+        leaves = (view.pods.get_priorities(self._pods) < info.priority) | np.isin(self._pods, self._gone)
+        leaving = self._pods[leaves]
         removal = Delta.from_changes(view.node[leaving], view.pods.info[leaving], np.full(len(leaving), -1))
         try:
             pre_filter = run_pre_filter(framework.plugins_at("preFilter"), info, view)
@@ -480,11 +545,7 @@ def _may_depend_on_places(info: PodInfo, pods: Iterable[Pod], *, edits_nodes: bo
         namespace, labels = pod.metadata.namespace, pod.metadata.labels
         if namespace == info.namespace and any(selector.matches(labels) for selector in spread_selectors):
             return True
-        return any(
-            (namespace in term.namespaces or not term.namespace_selector.matches_nothing)
-            and term.selector.matches(labels)
-            for term in terms
-        )
+        return any(_may_select(term, pod) for term in terms)
 
     return any(map(is_selected, pods))
 

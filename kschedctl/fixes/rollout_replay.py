@@ -32,10 +32,10 @@ from kschedctl.errors import InputError
 from kschedctl.fixes.trial.trials import RemedyTrial, apply_edits_to_cluster
 from kschedctl.lint.objects.stored_pods import to_written_spec
 from kschedctl.replay.controllers.admissions import Admissions
-from kschedctl.replay.controllers.creation import create_objects
+from kschedctl.replay.controllers.creation import create_workload_objects
 from kschedctl.replay.controllers.plan_change import ExistingPods, is_controlled_by, rank_for_removal
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
-from kschedctl.replay.controllers.rollout import Rollout, RolloutCreation, rename_replaced_pods, roll_out
+from kschedctl.replay.controllers.rollout import Rollout, RolloutCreation, rename_replaced_pods, run_rollouts
 from kschedctl.replay.controllers.workload_change import ORDINAL_LABELS, WorkloadChange, get_slot, set_rollout_limits
 from kschedctl.replay.edits import ObjectKey, add_pods, change_pods, is_made_up
 from kschedctl.replay.placements import report_evictions, summarize_evictions
@@ -169,7 +169,7 @@ def _plan_rollout(
         new_count = _get_replicas(workload) or 1 + len(siblings)
     replaced_pods = (before, *siblings)[:new_count]
     new_pods = [_build_new_pod(target_pod, pod, number) for number, pod in enumerate(replaced_pods)]
-    creation = create_objects(cluster, new_pods)
+    creation = create_workload_objects(cluster, new_pods)
     create_allowed_claims(cluster, creation, creation.pods)
     change.new = [_fill_in_priority(pod, target_pod) for pods in creation.pods.values() for pod in pods]
     if does_any_pod_exist:
@@ -316,7 +316,7 @@ def _run_rollout(
     creation.release(deleted)
     rollout = Rollout(change, simulation, lambda pod: _get_position(view, pod), creation)
     enable_pod_recreation(simulation, frozenset(rollout.old))
-    roll_out([rollout], simulation)
+    run_rollouts([rollout], simulation)
 
     # Compare the result with the state before
     placed_after = int((view.node[own_positions] >= 0).sum())

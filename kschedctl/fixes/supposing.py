@@ -11,7 +11,7 @@ from kschedctl.api.quantity import parse_quantity
 from kschedctl.api.resource_names import CPU, is_counted, is_in_bytes
 from kschedctl.errors import InputError, UsageError
 from kschedctl.replay.controllers.target_pod import TargetPod, change_priority
-from kschedctl.replay.edits import find_nodes
+from kschedctl.replay.edits import find_node_names
 from kschedctl.scheduler.scheduler import Scheduler
 
 WHERE = "as if"
@@ -140,7 +140,7 @@ def _add_node_like(target: TargetPod, model_name: str) -> TargetPod:
     from kschedctl.fixes.ways.new_nodes import build_added_nodes_fix  # noqa: PLC0415
 
     scheduler, view = target.scheduler, target.scheduler.view
-    (name,) = find_nodes(scheduler.cluster, (model_name,))
+    (name,) = find_node_names(scheduler.cluster, (model_name,))
     fix = build_added_nodes_fix(view, view.nodes.get_node(name))
     edits = apply_fixes([fix], build_object_reader(scheduler.cluster))
     changed_cluster = apply_edits_to_cluster(scheduler.cluster, edits, with_pods_and_nodes=True)

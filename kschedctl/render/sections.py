@@ -453,8 +453,8 @@ def build_pools_before_and_after(pools: Sequence[PoolChange], style: Style, fitt
     ]
     number = sum(pool.cordoned for pool in pools)
     cordoned_note = (
-        f"Not counted: {join_words(cordoned)}, with {agreeing(number, 'its', 'their')} pods. Pods that move off "
-        f"{agreeing(number, 'it', 'them')} count on their new nodes."
+        f"Not counted: {join_words(cordoned)}, with {agreeing(number, 'its', 'their')} pods. A pod that moves off "
+        f"{agreeing(number, 'that node', 'these nodes')} is counted on its new node."
     )
     return (
         *build_table(pools, columns, _build_pool_row, limit=None, title="Pools, before → after"),

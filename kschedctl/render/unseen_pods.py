@@ -107,7 +107,7 @@ def _describe_failure_source(failure: CreationFailure) -> str:
 
 
 ENTRIES_SHOWN = 25
-TITLE = "Waiting elsewhere: kube-scheduler does not see these pods yet"
+TITLE = "Held back: kube-scheduler does not see these pods yet"
 
 
 def build_held_back_section(waiting: Sequence[WaitingElsewhere], style: Style) -> Page:

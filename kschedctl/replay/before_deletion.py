@@ -20,6 +20,7 @@ from kschedctl.api.node_health import UNREACHABLE_TAINT
 from kschedctl.api.objects import CSIDriver, Node, PersistentVolume, Pod, Taint
 from kschedctl.api.ownership import find_controller
 from kschedctl.api.tolerations import tolerates
+from kschedctl.replay.certain_fits import FitProver
 from kschedctl.replay.controllers.eviction import find_jobs_awaiting_termination, is_ready
 from kschedctl.replay.controllers.target_pod import find_groups
 from kschedctl.replay.pools import find_unready_nodes
@@ -28,6 +29,7 @@ from kschedctl.replay.shared_cluster import SharedCluster
 from kschedctl.replay.terminating_pods import LingeringPods, add_stand_ins
 from kschedctl.reports.lost_nodes import LatePods, LateReason, PodsWaitingForDeletion, WaitingRule
 from kschedctl.scheduler.engine.preemption.budgets import get_budgets
+from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
 from kschedctl.scheduler.plugins.helper.volumes.listers import READ_WRITE_ONCE_POD, get_listers, iter_claim_volumes
 from kschedctl.scheduler.plugins.inter_pod_affinity.filtering import do_terms_select_pod
@@ -36,7 +38,7 @@ from kschedctl.scheduler.plugins.inter_pod_affinity.topology_counts import find_
 from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
 from kschedctl.scheduler.plugins.volume_restrictions import VolumeRestrictions
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.scheduler.simulation.outcome import Outcome
+from kschedctl.scheduler.simulation.outcome import NOT_TRIED, Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.nodes import get_region_and_zone
@@ -81,12 +83,12 @@ class LostPods(NamedTuple):
         return frozenset(position for positions in self.late_by_reason.values() for position in positions)
 
 
-def sort_lost_pods(shared: SharedCluster, is_lost_node: Bools, recreated: Sequence[Position]) -> LostPods:
-    """Sort the pods on the lost nodes by what happens to them before the nodes are deleted.
+def classify_lost_pods(shared: SharedCluster, is_lost_node: Bools, recreated: Sequence[Position]) -> LostPods:
+    """Classify the pods on the lost nodes by what happens to them before the nodes are deleted.
 
-    `is_lost_node` is a mask (N,). `recreated` are the pods that controllers recreate sooner or later. A recreated pod
-    that is late for several reasons counts for one of them only: first because evictions are stopped, then because the
-    pod is not deleted.
+    `is_lost_node` is a mask (N,). `recreated` are the pods that controllers recreate sooner or later. If a recreated
+    pod is late for several reasons, only one of them counts: first that evictions are stopped, then that the pod is not
+    deleted.
     """
     view = shared.scheduler.view
     kinds = shared.get_cached(_classify_pod_infos)
@@ -189,8 +191,9 @@ def _lingers(pod: Pod) -> bool:
 def _find_nodes_without_evictions(shared: SharedCluster, is_lost_node: Bools) -> Bools:
     """Return a mask (N,) of the lost nodes whose pods kube-controller-manager does not delete.
 
-    It deletes none if all zones are down, or in a small zone of which a large part is down, but not all. Upstream:
-    ComputeZoneState and handleDisruption in pkg/controller/nodelifecycle/node_lifecycle_controller.go (v1.36).
+    It deletes no pods if all zones are down. It also deletes none in a small zone that is mostly, but not completely,
+    down. Upstream: ComputeZoneState and handleDisruption in pkg/controller/nodelifecycle/node_lifecycle_controller.go
+    (v1.36).
     """
     zone_of_node = shared.get_cached(_code_zones)
     is_down = is_lost_node | shared.get_cached(_find_unready_nodes)
@@ -240,7 +243,7 @@ def report_pods_before_deletion(
     controllers recreate, in the order in which they return. `outcomes` are those after the deletion. Nothing is
     replayed if it is certain that no pod waits (`may_wait` is False). Raises KeyboardInterrupt if the user interrupts.
     """
-    lost_pods = sort_lost_pods(shared, is_lost_node, recreated)
+    lost_pods = classify_lost_pods(shared, is_lost_node, recreated)
     waiting = find_waiting_pods(shared, lost_pods, recreated, outcomes, seed) if may_wait else ()
     return PodsBeforeDeletion(waiting, _report_late_pods(shared.scheduler.view, lost_pods, outcomes, waiting))
 
@@ -333,10 +336,17 @@ def find_waiting_pods(
     if not rules:
         return ()
 
-    # Replay the time before the deletion, with stand-ins for Terminating pods only if these can matter
+    # Without Terminating pods, it may be certain which pods wait
     need_stand_ins = not rules <= {WaitingRule.SPREAD, WaitingRule.LATE_PODS} or _affect_scores(shared, lost)
+    if not need_stand_ins:
+        waiting = _find_pods_kept_out_by_spreading(shared, lost, recreated, outcomes, seed)
+        if waiting is not None and (WaitingRule.SPREAD in rules or not waiting):
+            keys = tuple(map(shared.scheduler.view.pods.objects.get_key, waiting))
+            return (PodsWaitingForDeletion(WaitingRule.SPREAD, keys),) if keys else ()
+
+    # Replay the time before the deletion, with stand-ins for Terminating pods only if these can matter
     stage = shared.get_cached(_build_stage_with_stand_ins) if need_stand_ins else _WHOLE_CLUSTER
-    simulation = _start_simulation(shared, stage, lost, placed_early, seed)
+    simulation = _start_simulation_before_deletion(shared, stage, lost, placed_early, seed)
     early = [stage.find_position(position) for position in recreated if position not in late]
     simulation.gone.difference_update(early)
     early_outcomes = schedule_victims(simulation, simulation.schedule(early))
@@ -355,8 +365,63 @@ def find_waiting_pods(
     return tuple(PodsWaitingForDeletion(rule, tuple(pods)) for rule, pods in pods_by_rule.items())
 
 
+def _find_pods_kept_out_by_spreading(
+    shared: SharedCluster, lost: LostPods, recreated: Sequence[Position], outcomes: Sequence[Outcome], seed: int
+) -> list[Position] | None:
+    """Return the pods that wait if only hard spread constraints make pods wait, or None if only a full replay can tell.
+
+    The waiting pods are found without a replay. The other pods are replayed until it is certain that the untried ones
+    fit. The arguments are those of `find_waiting_pods`. Raises KeyboardInterrupt if the simulation was interrupted.
+    """
+    early = [position for position in recreated if position not in lost.late]
+    unplaced_later = frozenset(outcome.position for outcome in outcomes if outcome.row < 0).intersection(early)
+    simulation = _start_simulation_before_deletion(shared, _WHOLE_CLUSTER, lost, early, seed)
+    prover = FitProver(shared, simulation, lost.is_lost_node)
+    if not prover.is_applicable:
+        return None
+    if not all(_is_rejected_for_volumes(simulation, position) for position in unplaced_later):
+        return None
+
+    candidates = [position for position in early if position not in unplaced_later]
+    kept_out = prover.find_pods_without_place(candidates)
+    if kept_out is None:
+        return None
+    is_kept_out = frozenset(kept_out)
+    tried = [position for position in candidates if position not in is_kept_out]
+    is_certain = prover.build_stop_rule(simulation.sort_for_queue(tried))
+
+    def may_stop(untried: int, waiting: Collection[Position]) -> bool:
+        """Return whether the untried pods surely fit, or a pod fits nowhere, so that only a full replay can tell."""
+        return bool(waiting) or bool(simulation.evictions) or is_certain(untried, waiting)
+
+    simulation.gone.difference_update(tried)
+    tried_outcomes = simulation.schedule(tried, stop_rule=may_stop)
+    if simulation.interrupted:
+        raise KeyboardInterrupt
+    has_failed = any(not outcome.is_placed and outcome.verdict != NOT_TRIED for outcome in tried_outcomes)
+    return None if has_failed or simulation.evictions else kept_out
+
+
+def _is_rejected_for_volumes(simulation: Simulation, position: Position) -> bool:
+    """Return whether all nodes reject a pod with bound volumes, no matter which pods run where."""
+    framework = simulation.find_framework(position)
+    info = simulation.arriving(position)
+    if framework is None or simulation.gangs.find_group_key(position) is not None:
+        return False
+    storage = get_listers(simulation.view)
+    claims = [storage.claims.get((info.namespace, source.claim_name)) for source in iter_claim_volumes(info.pod)]
+    if not claims or info.spec.resource_claims or not all(claim and claim.spec.volume_name for claim in claims):
+        return False
+    try:
+        number = simulation.view.pods.get_info_number(position)
+        alike_pods = simulation.placements.get_alike_pods(framework, info, number)
+        return alike_pods.are_all_nodes_rejected_for_good(info)
+    except PluginError:
+        return False
+
+
 def _find_rule(simulation: Simulation, position: Position, rules: set[WaitingRule]) -> WaitingRule:
-    """Return the first of the rules because of which the pod fits nowhere, or OTHER_PODS if none of them rejects it."""
+    """Return the first of these rules whose plugin rejects the pod, or OTHER_PODS if there is none."""
     rejectors = simulation.find_rejectors(position).all
     for rule, plugin in PLUGIN_BY_RULE.items():
         if rule in rules and plugin in rejectors:
@@ -386,8 +451,8 @@ class _Demands(NamedTuple):
     """True if it uses a ResourceClaim that was not created for the pod."""
 
 
-def _find_demands(view: Fork, info: PodInfo) -> _Demands:
-    """Return the demands of pods like `info` that can make a difference as long as lost nodes exist."""
+def _find_pod_demands(view: Fork, info: PodInfo) -> _Demands:
+    """Return what pods like `info` demand that can matter as long as lost nodes exist: affinity, spreading, claims."""
     storage = get_listers(view)
     claims = (storage.claims.get((info.namespace, source.claim_name)) for source in iter_claim_volumes(info.pod))
     constraints = [
@@ -499,7 +564,7 @@ def _find_matching_infos(view: Fork, term: AffinityTerm) -> Bools:
 
 
 def _is_any_pod_selected(view: Fork, terms: Sequence[AffinityTerm], nodes: Bools) -> bool:
-    """Return whether all terms together select a pod on one of the nodes in the mask (N,).
+    """Return whether a pod on one of the nodes in the mask (N,) is selected by all terms.
 
     Nodes without the topology labels of all terms are ignored.
     """
@@ -510,7 +575,7 @@ def _is_any_pod_selected(view: Fork, terms: Sequence[AffinityTerm], nodes: Bools
 
 
 def _affect_scores(shared: SharedCluster, lost: LostPods) -> bool:
-    """Return whether affinity or anti-affinity of pods on lost nodes makes other nodes better or worse."""
+    """Return whether affinity or anti-affinity of pods on lost nodes could change the scores of other nodes."""
     view = shared.scheduler.view
     domains = _LostDomains(view, lost.is_lost_node)
     all_demands = _iter_demands(shared, _find_pods_on(view, lost.is_lost_node))
@@ -534,7 +599,7 @@ def _get_demands(shared: SharedCluster, number: int) -> _Demands:
     demands_by_info = shared.get_cached(_get_demands_by_info)
     if number not in demands_by_info:
         view = shared.scheduler.view
-        demands_by_info[number] = _find_demands(view, view.pods.infos[number])
+        demands_by_info[number] = _find_pod_demands(view, view.pods.infos[number])
     return demands_by_info[number]
 
 
@@ -606,7 +671,7 @@ def _build_stage_with_stand_ins(shared: SharedCluster) -> _Stage:
     return _Stage(scheduler, positions, lingering)
 
 
-def _start_simulation(
+def _start_simulation_before_deletion(
     shared: SharedCluster, stage: _Stage, lost: LostPods, placed: Sequence[Position], seed: int
 ) -> Simulation:
     """Start a simulation in which the lost nodes are unreachable and their deleted pods are gone or Terminating."""
@@ -651,7 +716,7 @@ def _find_pods_that_matter(shared: SharedCluster, deleted: Rows, placed: Sequenc
 
 
 def _put_stand_ins(view: Fork, lingering: LingeringPods, rows: Mapping[Position, Row]) -> None:
-    """Put a copy of the stand-in for each of these pods on its row. Pods that leave their node at once have none."""
+    """Put a copy of each pod's stand-in on the pod's row. Pods that leave their node at once have no stand-in."""
     rows_by_stand_in: dict[Position, list[Row]] = {}
     for position, row in rows.items():
         stand_in = lingering.stand_ins.get(int(lingering.templates[position]))

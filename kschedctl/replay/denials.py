@@ -55,7 +55,7 @@ def raise_if_denied(manifest: JsonObject, cluster: Cluster, *, admission: bool =
     except msgspec.ValidationError as error:
         raise InputError(str(error), where=where) from None
     if creates_pods:
-        denials = find_denials(manifest, obj, cluster, admission=admission)
+        denials = find_creation_denials(manifest, obj, cluster, admission=admission)
     else:
         denials = find_validation_errors(manifest, obj)
     raise_errors([InputError(denial.message, where=where, hint=denial.hint) for denial in denials])
@@ -69,7 +69,7 @@ def raise_if_struct_denied(obj: Struct, cluster: Cluster, *, admission: bool = T
     # Manifests are validated as structs with more fields, so convert the object to a manifest and to such a struct.
     document = {"kind": get_identity(obj).kind, **msgspec.to_builtins(obj)}
     manifest_struct = convert_builtins(drop_nulls(document), KINDS[document["kind"]])
-    denials = find_denials(document, manifest_struct, cluster, admission=admission)
+    denials = find_creation_denials(document, manifest_struct, cluster, admission=admission)
     raise_errors(
         [
             InputError(denial.message, where=describe_document(document), hint=denial.hint)
@@ -106,7 +106,7 @@ def raise_errors(input_errors: list[InputError]) -> None:
         raise first
 
 
-def find_denials(
+def find_creation_denials(
     manifest: JsonObject, obj: Struct, cluster: Cluster, namespace: str = "", *, admission: bool = True
 ) -> list[Denial]:
     """Return the reasons, in the API server's words, why it would not create the manifest's object.

@@ -119,7 +119,7 @@ def find_pods_on_nodes(cluster: Cluster, nodes: Collection[str]) -> list[Pod]:
 _NODE_PREFIX = re.compile(r"^(nodes?|no)/")
 
 
-def find_nodes(cluster: Cluster, names: Sequence[str] = (), selector: str = "") -> list[str]:
+def find_node_names(cluster: Cluster, names: Sequence[str] = (), selector: str = "") -> list[str]:
     """Return the names of the named nodes, followed by other nodes whose labels match the selector.
 
     Names may have a prefix, as in ``node/n1``. Raises UsageError if a named node does not exist, if no node matches the

@@ -236,12 +236,12 @@ def build_json_patch(before: Json, after: Json, path: str = "") -> Iterator[Oper
         yield {"op": "replace", "path": path, "value": after}
 
 
-def describe_operations(operations: Any) -> Iterator[str]:
+def describe_patch_operations(operations: Any) -> Iterator[str]:
     """Yield each JSON patch operation as the path of a field with its new value.
 
-    >>> list(describe_operations([{"op": "add", "path": "/spec/containers/0/ports", "value": [80]}]))
+    >>> list(describe_patch_operations([{"op": "add", "path": "/spec/containers/0/ports", "value": [80]}]))
     ['spec.containers[0].ports: [80]']
-    >>> list(describe_operations([{"op": "remove", "path": "/metadata/labels/a.b~1c"}]))
+    >>> list(describe_patch_operations([{"op": "remove", "path": "/metadata/labels/a.b~1c"}]))
     ['remove metadata.labels["a.b/c"]']
     """
     for operation in operations:

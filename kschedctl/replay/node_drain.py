@@ -255,10 +255,9 @@ class NodeDrain:
         return self.simulation.attempt_pod(position) or Outcome(position, UNSCHEDULABLE)
 
     def _record_preemption(self, outcome: Outcome) -> None:
-        """Record the pods that a successor preempted. If they are recreated, they wait for another node.
+        """Record the pods that a successor preempted, if any. If they are recreated, they wait for another node.
 
-        Nothing is recorded if there are none. The victims count against their budgets and are no longer evicted by the
-        drain.
+        The victims count against their budgets and are no longer evicted by the drain.
         """
         if not outcome.victims:
             return
@@ -349,14 +348,11 @@ SLOW_SECONDS = 300
 """Pods with a longer grace period are reported: `kubectl drain` waits until they have ended."""
 
 
-def find_eviction_harms(
-    cluster: Cluster, evicted_pods: Collection[Pod], running_counts: Mapping[Owner, int], lost: Collection[str] = ()
-) -> EvictionHarms:
+def find_eviction_harms(cluster: Cluster, evicted_pods: Collection[Pod], lost: Collection[str] = ()) -> EvictionHarms:
     """Return the harm of evicting these pods together: lost data, outages, restarts and slow ends.
 
     The pods with keys in ``lost`` are not recreated, so they cause no outages or restarts here. A workload has an
     outage if all of its pods with a node are evicted, unless a PodDisruptionBudget keeps one of them running.
-    `running_counts` is from `count_running_pods`.
     """
     recreated_pods = [pod for pod in evicted_pods if pod.spec.node_name and pod.key not in lost]
     pods_by_owner: dict[Owner, list[Pod]] = {}
@@ -370,7 +366,7 @@ def find_eviction_harms(
             str(owner)
             for owner, pods in pods_by_owner.items()
             if owner.kind not in KINDS_WITHOUT_OUTAGE
-            and len(pods) >= running_counts.get(owner, 0)
+            and len(pods) >= cluster.pods.running_counts.get(owner, 0)
             and not _is_kept_running(cluster, pods[0])
         ),
         starting_over=tuple(pod.key for pod in recreated_pods if find_owner(pod).kind == "Job"),
@@ -384,19 +380,6 @@ def _is_kept_running(cluster: Cluster, pod: Pod) -> bool:
         budget.status.desired_healthy > 0 and parse_budget_selector(budget.spec).matches(pod.metadata.labels)
         for budget in cluster.list_in_namespace("pod_disruption_budgets", pod.metadata.namespace)
     )
-
-
-def count_running_pods(cluster: Cluster) -> Counter[Owner]:
-    """Return the number of pods with a node that each workload has, apart from terminated and terminating pods."""
-    table = cluster.pods
-    has_node = np.array([bool(name) for name in table.node.values], np.bool_)[table.node.codes]
-    placed_counts = np.bincount(table.template[has_node], minlength=len(table.templates)).tolist()
-    running_counts: Counter[Owner] = Counter()
-    # Pods with equal templates have the same owner, except for bare pods, whose names are not in the templates
-    for template, placed_count in zip(table.templates, placed_counts, strict=True):
-        if placed_count and not template.terminated and template.metadata.deletion_timestamp is None:
-            running_counts[find_owner(template)] += placed_count
-    return running_counts
 
 
 def list_pods_with_local_data(pods: Iterable[Pod]) -> tuple[str, ...]:
@@ -462,14 +445,17 @@ def _find_pod_homes(simulation: Simulation, position: Position, pod: Pod) -> Pod
     cycle = simulation.run_cycle(position)
     if cycle.error is not None or cycle.gated or cycle.pre_filter.status.rejected:
         return None
-    is_cordoned = cycle.considered & cycle.filter.unresolvable & simulation.view.nodes.unschedulable
+    is_open = cycle.considered & ~cycle.filter.unresolvable
+
+    # Cordoned nodes that no filter rejects for another reason than the cordon
+    only_cordon_closes = cycle.considered & cycle.filter.unresolvable & simulation.view.nodes.unschedulable
     for plugin in cycle.framework.plugins_at("filter"):
         verdict = cycle.filter.verdicts.get(plugin.name)
         if verdict is not None and not looks_at_cordons(plugin):
-            is_cordoned &= ~verdict.unresolvable
-    for row in np.flatnonzero(is_cordoned).tolist():
-        is_cordoned[row] = _tolerates_other_taints(simulation, pod, row)
-    return PodHomes(pod.key, open=cycle.considered & ~cycle.filter.unresolvable, cordoned=is_cordoned)
+            only_cordon_closes &= ~verdict.unresolvable
+    for row in np.flatnonzero(only_cordon_closes).tolist():
+        only_cordon_closes[row] = _tolerates_other_taints(simulation, pod, row)
+    return PodHomes(pod.key, open=is_open, cordoned=only_cordon_closes)
 
 
 def _tolerates_other_taints(simulation: Simulation, pod: Pod, row: int) -> bool:

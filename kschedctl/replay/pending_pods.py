@@ -41,8 +41,8 @@ OVERDUE_SECONDS = 60
 """The time that a pod may outlive its grace period."""
 
 
-def describe_overdue(cluster: Cluster, pods: Iterable[Pod]) -> str:
-    """Return for how long the most overdue of the terminating pods should have been gone, such as ``9 days``.
+def describe_overdue_time(cluster: Cluster, pods: Iterable[Pod]) -> str:
+    """Describe how long the most overdue of the terminating pods should have been gone, such as ``9 days``.
 
     Return "" if no pod is overdue, or if it is not known when the cluster was read. The grace period of a pod ends at
     its metadata.deletionTimestamp.

@@ -413,7 +413,7 @@ class PodCountFields(TypedDict):
     nodes_changed: tuple[PodCount, ...]
 
 
-def count_pods_by_place(view: Fork, before: Amounts, after: Amounts) -> PodCountFields:
+def build_pod_count_fields(view: Fork, before: Amounts, after: Amounts) -> PodCountFields:
     """Build the numbers of pods in each zone and on each changed node from the requests ``before`` and ``after``.
 
     Both are (N, R), with the number of pods as one of the resources.
@@ -530,7 +530,7 @@ class MissingStorageClasses:
 
 
 def find_missing_claim_templates(pod: Pod, cluster: Cluster) -> list[str]:
-    """Return the ResourceClaimTemplates from which no claim can be created for the pod, since they do not exist.
+    """Return the keys of the ResourceClaimTemplates that the pod's missing claims need but that do not exist.
 
     The list is empty if ResourceClaimTemplates were not read.
     """

@@ -288,7 +288,7 @@ class QueueRun(Report, frozen=True):
 
     @property
     def headline_names_unread(self) -> bool:
-        """Return True, since the first line names the unread kinds."""
+        """True, since the first line names the unread kinds."""
         return True
 
     def extend_summary(self, summary: Summary) -> Summary:

@@ -82,7 +82,7 @@ def settle_simulation(simulation: Simulation) -> SettledCluster:
     return build_settled_cluster(simulation, schedule_with_victims(simulation, find_pods_still_pending(simulation)))
 
 
-def find_pending_left_out(scheduler: Scheduler) -> PendingLeftOut:
+def find_pending_pods_left_out(scheduler: Scheduler) -> PendingLeftOut:
     """Count the pending pods of a scheduler's cluster, and list those that get a node there if nothing else changes.
 
     The list is None if extenders would have to be called for all of these pods, or if the user interrupts.
@@ -257,15 +257,16 @@ def get_waiting_outcomes(simulation: Simulation, outcomes: Iterable[Outcome]) ->
     """Return the latest outcome of each pod that found no node, is not gone, and did not end with its Job."""
     from kschedctl.replay.controllers.job_failures import JobFailures  # noqa: PLC0415 - only after evictions
 
-    job_failures = JobFailures.of(simulation.view.objects)
-    pods = simulation.view.pods.objects
-    return [
+    waiting = [
         outcome
         for outcome in _select_latest_outcomes(outcomes)
-        if not outcome.is_placed
-        and outcome.position not in simulation.gone
-        and not (job_failures.failed_jobs and job_failures.is_of_failed_job(pods[outcome.position]))
+        if not outcome.is_placed and outcome.position not in simulation.gone
     ]
+    job_failures = JobFailures.of(simulation.view.objects)
+    if not job_failures.failed_jobs:
+        return waiting
+    pods = simulation.view.pods.objects
+    return [outcome for outcome in waiting if not job_failures.is_of_failed_job(pods[outcome.position])]
 
 
 def _select_latest_outcomes(outcomes: Iterable[Outcome]) -> Iterable[Outcome]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
 from kschedctl.cluster import Cluster
 from kschedctl.replay.controllers.unreplayed_admission import (
     describe_unreplayed_limits,
-    find_uncalled_hooks,
+    find_uncalled_admission_hooks,
     find_unread_admission_kinds,
 )
 from kschedctl.replay.parallel import ONE_PROCESS, Workers
@@ -82,27 +82,17 @@ def build_cluster_basis(
     scheduler. ``replayed`` has the namespaces whose quotas and LimitRanges are replayed, and whether all of admission
     is replayed for them.
     """
-    not_replayed: list[str] = []
+    not_replayed = list(_iter_unreplayed_scheduler_parts(schedulers))
     ignored: list[str] = []
-    queue_sorts: list[str] = []
     for scheduler in schedulers:
-        for name in scheduler.configuration.profiles:
-            framework = scheduler.find_framework(name)
-            if framework is not None:
-                not_replayed += find_unreplayed_parts(framework)
-        queue_sorts += _iter_unreplayed_queue_sorts(scheduler)
         ignored += scheduler.list_ignored_fields(pod.spec for pod in scheduler.cluster.pods.templates)
-    not_replayed += queue_sorts
 
     # What could keep the pods from being created
     unknown_kinds = [unknown]
     if schedulers:
         *_, last_scheduler = schedulers
         created_pods = list(created_pods)
-        namespaces = set()
-        for pod in created_pods:
-            namespace, _, _ = pod.partition("/")
-            namespaces.add(namespace)
+        namespaces = {key.partition("/")[0] for key in created_pods}
         not_replayed += describe_unreplayed_limits(last_scheduler.cluster, namespaces, replayed or {})
         unknown_kinds.append(tuple(_iter_creation_unknowns(last_scheduler.cluster, created_pods, namespaces)))
 
@@ -114,6 +104,17 @@ def build_cluster_basis(
     }
 
 
+def _iter_unreplayed_scheduler_parts(schedulers: Sequence[Scheduler]) -> Iterator[str]:
+    """Yield lines about the parts of the profiles that are not replayed, and then about their queueSort plugins."""
+    for scheduler in schedulers:
+        for name in scheduler.configuration.profiles:
+            framework = scheduler.find_framework(name)
+            if framework is not None:
+                yield from find_unreplayed_parts(framework)
+    for scheduler in schedulers:
+        yield from _iter_unreplayed_queue_sorts(scheduler)
+
+
 def _iter_creation_unknowns(
     cluster: Cluster, pod_keys: Iterable[str], namespaces: Iterable[str]
 ) -> Iterator[UnknownKind]:
@@ -123,7 +124,7 @@ def _iter_creation_unknowns(
     """
     pods = (cluster.pod(*key.split("/", 1)) for key in pod_keys)
     yield from find_unread_admission_kinds(cluster, namespaces)
-    yield from find_uncalled_hooks(cluster, filter(None, pods))
+    yield from find_uncalled_admission_hooks(cluster, filter(None, pods))
 
 
 def _iter_unreplayed_queue_sorts(scheduler: Scheduler) -> Iterator[str]:

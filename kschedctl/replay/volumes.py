@@ -51,22 +51,22 @@ def _iter_pinned_volumes(view: Fork, rows: Rows, position: Position) -> Iterator
                 pod=pod.key,
                 nodes=tuple(view.nodes.names[row] for row in reachable),
                 local=volume.spec.local is not None or volume.spec.host_path is not None,
-                domain=_describe_domain(volume.spec.node_affinity),
+                domain=_describe_volume_domain(volume.spec.node_affinity),
             )
 
 
 def explain_confining_volume(view: Fork, pod: Pod) -> str:
     """Return a clause that says why room on other nodes does not help the pod: it has a volume for some nodes only.
 
-    The first such bound volume counts. A volume that no node can use counts only if its zone, or the like, is known.
-    Return "" if there is no such volume.
+    The first such bound volume counts. A volume that no node can use counts only if its zone or another domain is
+    known. Return "" if there is no such volume.
     """
     for _, volume in _iter_bound_volumes(view, pod):
         rows = get_listers(view).topology.find_reachable_rows(volume.spec.node_affinity).tolist()
         if len(rows) == len(view.nodes):
             continue
         nodes = first_few([view.nodes.names[row] for row in rows])
-        domain = _describe_domain(volume.spec.node_affinity)
+        domain = _describe_volume_domain(volume.spec.node_affinity)
         if domain and not rows:
             return f"its volume can be used only from {domain}, where there is no node"
         if rows:
@@ -85,7 +85,7 @@ def _iter_bound_volumes(view: Fork, pod: Pod) -> Iterator[tuple[PersistentVolume
             yield claim, volume
 
 
-def _describe_domain(affinity: VolumeNodeAffinity | None) -> str:
+def _describe_volume_domain(affinity: VolumeNodeAffinity | None) -> str:
     """Describe the zones, or the values of another node label, from which a volume can be used, such as `zone a`.
 
     Return "" if the volume names nodes, or if its node affinity has other forms.

@@ -108,11 +108,13 @@ class PendingLeftOut(Document, frozen=True):
         """Return a text that says how many pods were left out, and which of them fit. Return () if there are none."""
         if not self.pods:
             return ()
-        left_out = counted(self.pods, "pending pod was not simulated", "pending pods were not simulated")
+        left_out = counted(
+            self.pods, "pending pod was left out of the simulation", "pending pods were left out of the simulation"
+        )
         if self.fitting is None:
             return (f"{left_out} and may take the room first",)
         if not self.fitting:
-            return (f"{left_out}, and {'it does not fit' if self.pods == 1 else 'none of them fits'} now",)
+            return (f"{left_out}: {'it does not fit' if self.pods == 1 else 'none of them fits'} even now",)
         if self.pods == 1:
             return (f"{left_out}, but it fits now and may take the room first ({self.fitting[0]})",)
         fit = agreeing(len(self.fitting), "fits", "fit")
@@ -134,7 +136,7 @@ class EvictedPod(Document, frozen=True):
     node: Annotated[str, Column(keep=True, beneath="on")]
     by: Annotated[str, Column("preempted by", keep=True, beneath="preempted by", place=1, narrow=True)]
     """The pod for which it is evicted."""
-    priority: Annotated[int, Column(form="")]
+    priority: Annotated[int, Column()]
     workload: str
     budgets: Annotated[tuple[str, ...], Column(beneath="budgets", show_all=True, place=2)] = ()
     """The PodDisruptionBudgets that select it."""

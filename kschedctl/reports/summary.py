@@ -51,15 +51,15 @@ def describe_node_share(nodes: int, within: int, total: int) -> str:
     number of all nodes. Return "" if the cluster has a single node.
 
     >>> describe_node_share(9, 9, 12), describe_node_share(2, 9, 12), describe_node_share(5, 0, 12)
-    ('all 9 eligible nodes', '2 of 9 eligible nodes', '5 of 12 nodes')
+    ('all 9 candidate nodes', '2 of 9 candidate nodes', '5 of 12 nodes')
     """
     if total == 1:
         return ""
     if within == nodes == 1:
-        return "the only eligible node"
+        return "the only candidate node"
     only_some_are_eligible = 0 < within < total
     among = within if only_some_are_eligible else total
-    noun = "eligible nodes" if only_some_are_eligible else "nodes"
+    noun = "candidate nodes" if only_some_are_eligible else "nodes"
     if nodes < among:
         return f"{nodes:,} of {among:,} {noun}"
     return f"both {noun}" if nodes == 2 else f"all {nodes:,} {noun}"

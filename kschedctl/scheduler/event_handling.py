@@ -441,9 +441,9 @@ class Registrations:
             yield from iter_wildcard_events(self.gates)
             return
         node_actions = ActionType(0)
-        hints_count = self.hinted and self.gates.minor >= getattr(plugin, "hints_since", 0)
+        uses_hints = self.hinted and self.gates.minor >= getattr(plugin, "hints_since", 0)
         for registration in plugin.events_to_register(self.gates):
-            yield registration if hints_count else registration._replace(hint=None)
+            yield registration if uses_hints else registration._replace(hint=None)
             if registration.kind == NODE:
                 node_actions |= registration.action
         if node_actions & ActionType.ADD and not node_actions & ActionType.UPDATE_NODE_TAINT:
@@ -465,7 +465,7 @@ class Registrations:
     def do_all_hints_skip(self, info: PodInfo, event: ClusterEvent, view: Fork) -> bool:
         """Return whether all plugins' hints for the pod are Skip, no matter which change causes this event.
 
-        Return False if this cannot be told for some plugin.
+        Return False if this is unknown for some plugin.
         """
         if event not in self._skip_predicates:
             self._skip_predicates[event] = self._find_skip_predicates(event)

@@ -306,10 +306,11 @@ class Fork:
     ) -> Tally:
         """Return the tally that keeps the sums of pod weights on each node or in each of the `domains`.
 
-        The caller must bring the tally up to date with the trail. `key` identifies the weights and the domains. If
-        `info` is given, the tally is for pods like this one, and it is not cached if `info` has no number. `by_node` is
-        the key of a tally that has the same weights by node. If that tally is cached, the sums by domain are computed
-        from it. In a part of a fork, sums are shared with the other parts if possible.
+        The caller must bring the tally up to date with the trail. `weights` computes the weights, and `key` identifies
+        the weights and the domains. If `info` is given, the tally is for pods like this one, and it is not cached if
+        `info` has no number. `by_node` is the key of a tally that has the same weights by node. If that tally is
+        cached, the sums by domain are computed from it. In a part of a fork, sums are shared with the other parts if
+        possible.
         """
         pod_key = _build_pod_key(key, info)
         tally = self._tallies.get(pod_key)

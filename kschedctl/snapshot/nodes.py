@@ -355,6 +355,7 @@ def find_untolerated_taints(
     """Return the first untolerated taint of each taint set, and the index of each node's set.
 
     Only NoSchedule and NoExecute taints are considered. If a taint set is tolerated, its entry is None.
+    `comparison_operators` says whether tolerations can have the operators Gt and Lt.
     """
     taint_sets, set_of_node = nodes.taint_sets
     all_tolerations = tuple(tolerations)

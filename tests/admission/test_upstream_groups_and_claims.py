@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from upstream_objects import Json, limits, pod
+from upstream_objects import Json, build_limits, build_pod
 
 import kschedctl
 from kschedctl.reports.not_created import Admission
@@ -13,7 +13,7 @@ ACCOUNT = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "d
 GATES = dict.fromkeys(("GenericWorkload", "GangScheduling", "WorkloadAwarePreemption"), True)
 
 
-def priority_class(name: str, value: int, default: bool) -> Json:
+def build_priority_class(name: str, value: int, default: bool) -> Json:
     meta = {"name": name}
     return {
         "apiVersion": "scheduling.k8s.io/v1",
@@ -24,7 +24,7 @@ def priority_class(name: str, value: int, default: bool) -> Json:
     }
 
 
-DEFAULT, OTHER = priority_class("default1", 1000, True), priority_class("nondefault1", 2000, False)
+DEFAULT, OTHER = build_priority_class("default1", 1000, True), build_priority_class("nondefault1", 2000, False)
 
 
 def admit(manifest: Json, *objects: Json, plugins: tuple[str, ...] = (), **gates: bool) -> Admission:
@@ -32,7 +32,7 @@ def admit(manifest: Json, *objects: Json, plugins: tuple[str, ...] = (), **gates
     return kschedctl.admit(cluster, manifest, namespace="test", plugins=plugins)
 
 
-def group(**spec: object) -> Json:
+def build_group(**spec: object) -> Json:
     meta = {"name": "test-podgroup", "namespace": "test"}
     policy = {"schedulingPolicy": {"basic": {}}}
     return {
@@ -56,7 +56,7 @@ def group(**spec: object) -> Json:
 )
 def test_admit_pod_group(classes: list[Json], spec: Json, wanted: tuple[str, int] | None) -> None:
     """priority: TestAdmitPodGroup."""
-    found = admit(group(**spec), *classes, **GATES)
+    found = admit(build_group(**spec), *classes, **GATES)
     stored = (found.object or {}).get("spec", {})
     assert found.allowed == (wanted is not None)
     if wanted is not None:
@@ -72,8 +72,8 @@ def test_admit_pod_group(classes: list[Json], spec: Json, wanted: tuple[str, int
 def test_admit_pod_group_without_the_gate() -> None:
     """priority: TestAdmitPodGroup. The PodGroup of scheduler-plugins is not checked either."""
     gates = {**GATES, "WorkloadAwarePreemption": False}
-    assert admit(group(priorityClassName="non-existent"), DEFAULT, **gates).allowed
-    foreign = {**group(priorityClassName="non-existent"), "apiVersion": "scheduling.x-k8s.io/v1alpha1"}
+    assert admit(build_group(priorityClassName="non-existent"), DEFAULT, **gates).allowed
+    foreign = {**build_group(priorityClassName="non-existent"), "apiVersion": "scheduling.x-k8s.io/v1alpha1"}
     assert admit(foreign, DEFAULT, **GATES).allowed
 
 
@@ -92,7 +92,7 @@ def test_persistent_volume_claim_limit_func(asked: str, item: Json, admitted: bo
     """limitranger: TestPersistentVolumeClaimLimitFunc."""
     spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": asked}}}
     claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c"}, "spec": spec}
-    assert admit(claim, limits("PersistentVolumeClaim", **item)).allowed == admitted
+    assert admit(claim, build_limits("PersistentVolumeClaim", **item)).allowed == admitted
 
 
 NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
@@ -121,7 +121,7 @@ FOO = {"key": "foo", "operator": "Equal", "value": "bar", "effect": "NoSchedule"
 )
 def test_forgiveness_admission(own: list[Json], wanted: list[Json]) -> None:
     """defaulttolerationseconds: TestForgivenessAdmission."""
-    found = admit({"apiVersion": "v1", "kind": "Pod", **pod(1, {}, tolerations=own)})
+    found = admit({"apiVersion": "v1", "kind": "Pod", **build_pod(1, {}, tolerations=own)})
     assert found.object is not None, found.message
     assert found.object["spec"]["tolerations"] == wanted
 
@@ -147,7 +147,9 @@ ONE, TWO = {"example.com/device-ek": "1"}, {"example.com/device-do": "1"}
 )
 def test_extended_resource_toleration(container: Json, init: Json, own: list[Json], wanted: list[str]) -> None:
     """extendedresourcetoleration: TestAdmit."""
-    made = pod(1, {"requests": container, "limits": container}, {"requests": init, "limits": init}, tolerations=own)
+    made = build_pod(
+        1, {"requests": container, "limits": container}, {"requests": init, "limits": init}, tolerations=own
+    )
     on = ("ExtendedResourceToleration",)
     found = admit({"apiVersion": "v1", "kind": "Pod", **made}, plugins=on)
     assert found.object is not None, found.message

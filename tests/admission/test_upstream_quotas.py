@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
-from upstream_objects import CPU, MEMORY, NONE, Json, passes, pod, request, sizes
+from upstream_objects import CPU, MEMORY, NONE, Json, build_pod, passes, request, sizes
 
 from kschedctl.admission import resource_quota
 
 
-def quota(name: str, hard: Json, used: Json, *scopes: str) -> Json:
+def build_quota(name: str, hard: Json, used: Json, *scopes: str) -> Json:
     meta = {"name": name, "namespace": "test"}
     status = {"hard": hard, "used": used}
     return {"kind": "ResourceQuota", "apiVersion": "v1", "metadata": meta, "spec": {"scopes": scopes}, "status": status}
@@ -24,35 +24,35 @@ AFTER = {CPU: "1100m", MEMORY: "52Gi", "pods": "4"}
 @pytest.mark.parametrize(
     ("quotas", "obj", "after"),
     [
-        ([quota("q", HARD, USED)], pod(1, SMALL), {"q": AFTER}),
-        ([quota("q", HARD, USED)], pod(1, sizes({CPU: "3", MEMORY: "2Gi"}, NONE)), None),
+        ([build_quota("q", HARD, USED)], build_pod(1, SMALL), {"q": AFTER}),
+        ([build_quota("q", HARD, USED)], build_pod(1, sizes({CPU: "3", MEMORY: "2Gi"}, NONE)), None),
         (
-            [quota("q", {**HARD, "limits.memory": "200Gi"}, {**USED, "limits.memory": "100Gi"})],
-            pod(1, sizes({CPU: "100m", MEMORY: "2Gi"}, {CPU: "200m"})),
+            [build_quota("q", {**HARD, "limits.memory": "200Gi"}, {**USED, "limits.memory": "100Gi"})],
+            build_pod(1, sizes({CPU: "100m", MEMORY: "2Gi"}, {CPU: "200m"})),
             None,
         ),
         (
-            [quota("terminating", HARD, USED, "Terminating"), quota("not", HARD, USED, "NotTerminating")],
-            pod(1, SMALL, activeDeadlineSeconds=30),
+            [build_quota("terminating", HARD, USED, "Terminating"), build_quota("not", HARD, USED, "NotTerminating")],
+            build_pod(1, SMALL, activeDeadlineSeconds=30),
             {"terminating": AFTER, "not": USED},
         ),
         (
-            [quota("terminating", HARD, USED, "Terminating"), quota("not", HARD, USED, "NotTerminating")],
-            pod(1, SMALL),
+            [build_quota("terminating", HARD, USED, "Terminating"), build_quota("not", HARD, USED, "NotTerminating")],
+            build_pod(1, SMALL),
             {"terminating": USED, "not": AFTER},
         ),
         (
             [
-                quota("best", {"pods": "5"}, {"pods": "3"}, "BestEffort"),
-                quota("not", {"pods": "5"}, {"pods": "3"}, "NotBestEffort"),
+                build_quota("best", {"pods": "5"}, {"pods": "3"}, "BestEffort"),
+                build_quota("not", {"pods": "5"}, {"pods": "3"}, "NotBestEffort"),
             ],
-            pod(1, sizes(NONE, NONE)),
+            build_pod(1, sizes(NONE, NONE)),
             {"best": {"pods": "4"}, "not": {"pods": "3"}},
         ),
-        ([quota("q", {"pods": "5"}, {"pods": "3"}, "BestEffort")], pod(1, SMALL), {"q": {"pods": "3"}}),
+        ([build_quota("q", {"pods": "5"}, {"pods": "3"}, "BestEffort")], build_pod(1, SMALL), {"q": {"pods": "3"}}),
         (
-            [quota("q", {"services": "3", "pods": "4"}, {"services": "4", "pods": "1"})],
-            pod(1, SMALL),
+            [build_quota("q", {"services": "3", "pods": "4"}, {"services": "4", "pods": "1"})],
+            build_pod(1, SMALL),
             {"q": {"services": "4", "pods": "2"}},
         ),
     ],

@@ -9,51 +9,55 @@ import json
 from typing import Any
 
 import pytest
-from upstream_objects import CPU, DISK, MEMORY, NONE, Json, limits, passes, pod, request, sizes
+from upstream_objects import CPU, DISK, MEMORY, NONE, Json, build_limits, build_pod, passes, request, sizes
 
 from kschedctl.admission import classes, limit_ranger, node_selector, tolerations
 from kschedctl.admission.request import NotAdmittedError
 
 CONTAINER, POD = "Container", "Pod"
 FITS = {
-    "ctr-min-cpu-request": (pod(1, sizes({CPU: "100m"}, NONE)), CONTAINER, {"min": {CPU: "50m"}}),
+    "ctr-min-cpu-request": (build_pod(1, sizes({CPU: "100m"}, NONE)), CONTAINER, {"min": {CPU: "50m"}}),
     "ctr-min-memory-request-limit": (
-        pod(1, sizes({MEMORY: "60Mi"}, {MEMORY: "100Mi"})),
+        build_pod(1, sizes({MEMORY: "60Mi"}, {MEMORY: "100Mi"})),
         CONTAINER,
         {"min": {MEMORY: "50Mi"}},
     ),
-    "ctr-max-cpu-request-limit": (pod(1, sizes({CPU: "500m"}, {CPU: "1"})), CONTAINER, {"max": {CPU: "2"}}),
-    "ctr-max-cpu-limit": (pod(1, sizes(NONE, {CPU: "1"})), CONTAINER, {"max": {CPU: "2"}}),
+    "ctr-max-cpu-request-limit": (build_pod(1, sizes({CPU: "500m"}, {CPU: "1"})), CONTAINER, {"max": {CPU: "2"}}),
+    "ctr-max-cpu-limit": (build_pod(1, sizes(NONE, {CPU: "1"})), CONTAINER, {"max": {CPU: "2"}}),
     "ctr-max-cpu-ratio": (
-        pod(1, sizes({CPU: "500m"}, {CPU: "750m"})),
+        build_pod(1, sizes({CPU: "500m"}, {CPU: "750m"})),
         CONTAINER,
         {"maxLimitRequestRatio": {CPU: "1.5"}},
     ),
-    "pod-min-cpu-request": (pod(2, sizes({CPU: "75m"}, NONE)), POD, {"min": {CPU: "100m"}}),
+    "pod-min-cpu-request": (build_pod(2, sizes({CPU: "75m"}, NONE)), POD, {"min": {CPU: "100m"}}),
     "pod-init-min-memory-request": (
-        pod(2, sizes({MEMORY: "60Mi"}, NONE), sizes({MEMORY: "100Mi"}, NONE)),
+        build_pod(2, sizes({MEMORY: "60Mi"}, NONE), sizes({MEMORY: "100Mi"}, NONE)),
         POD,
         {"min": {MEMORY: "100Mi"}},
     ),
-    "pod-max-cpu-limit": (pod(2, sizes(NONE, {CPU: "1"})), POD, {"max": {CPU: "2"}}),
+    "pod-max-cpu-limit": (build_pod(2, sizes(NONE, {CPU: "1"})), POD, {"max": {CPU: "2"}}),
     "pod-init-max-cpu-limit": (
-        pod(2, sizes(NONE, {CPU: "1"}), sizes(NONE, {CPU: "2"}), sizes(NONE, {CPU: "2"})),
+        build_pod(2, sizes(NONE, {CPU: "1"}), sizes(NONE, {CPU: "2"}), sizes(NONE, {CPU: "2"})),
         POD,
         {"max": {CPU: "2"}},
     ),
     "pod-max-mem-ratio": (
-        pod(3, sizes({MEMORY: "300Mi"}, {MEMORY: "450Mi"})),
+        build_pod(3, sizes({MEMORY: "300Mi"}, {MEMORY: "450Mi"})),
         POD,
         {"max": {MEMORY: "2Gi"}, "maxLimitRequestRatio": {MEMORY: "1.5"}},
     ),
     "ctr-2-max-local-ephemeral-storage-limit": (
-        pod(2, sizes(NONE, {DISK: "500Mi"})),
+        build_pod(2, sizes(NONE, {DISK: "500Mi"})),
         CONTAINER,
         {"max": {DISK: "600Mi"}},
     ),
-    "pod-min-local-ephemeral-storage-request": (pod(2, sizes({DISK: "60Mi"}, NONE)), POD, {"min": {DISK: "100Mi"}}),
+    "pod-min-local-ephemeral-storage-request": (
+        build_pod(2, sizes({DISK: "60Mi"}, NONE)),
+        POD,
+        {"min": {DISK: "100Mi"}},
+    ),
     "pod-level-resources-with-min-max": (
-        pod(
+        build_pod(
             3,
             sizes({CPU: "100m", MEMORY: "60Mi"}, {CPU: "200m", MEMORY: "100Mi"}),
             resources=sizes({CPU: "200m", MEMORY: "180Mi"}, {CPU: "400m", MEMORY: "200Mi"}),
@@ -62,46 +66,50 @@ FITS = {
         {"max": {CPU: "400m", MEMORY: "200Mi"}},
     ),
     "pod-level-requests-with-min": (
-        pod(3, sizes({CPU: "50m", MEMORY: "60Mi"}, NONE), resources=sizes({CPU: "160m", MEMORY: "200Mi"}, NONE)),
+        build_pod(3, sizes({CPU: "50m", MEMORY: "60Mi"}, NONE), resources=sizes({CPU: "160m", MEMORY: "200Mi"}, NONE)),
         POD,
         {"min": {CPU: "160m", MEMORY: "200Mi"}},
     ),
     "pod-level-limits-with-max": (
-        pod(3, sizes(NONE, {CPU: "50m", MEMORY: "60Mi"}), resources=sizes(NONE, {CPU: "160m", MEMORY: "200Mi"})),
+        build_pod(3, sizes(NONE, {CPU: "50m", MEMORY: "60Mi"}), resources=sizes(NONE, {CPU: "160m", MEMORY: "200Mi"})),
         POD,
         {"max": {CPU: "160m", MEMORY: "200Mi"}},
     ),
 }
 """TestPodLimitFunc, successCases. The LimitRange is taken as it is written, without the defaults of the API."""
 DOES_NOT = {
-    "ctr-min-cpu-request": (pod(1, sizes({CPU: "40m"}, NONE)), CONTAINER, {"min": {CPU: "50m"}}),
-    "ctr-min-cpu-no-request-limit": (pod(1, sizes(NONE, NONE)), CONTAINER, {"min": {CPU: "50m"}}),
-    "ctr-max-cpu-request-limit": (pod(1, sizes({CPU: "500m"}, {CPU: "2500m"})), CONTAINER, {"max": {CPU: "2"}}),
-    "ctr-max-cpu-limit": (pod(1, sizes(NONE, {CPU: "2500m"})), CONTAINER, {"max": {CPU: "2"}}),
-    "ctr-max-cpu-no-request-limit": (pod(1, sizes(NONE, NONE)), CONTAINER, {"max": {CPU: "2"}}),
+    "ctr-min-cpu-request": (build_pod(1, sizes({CPU: "40m"}, NONE)), CONTAINER, {"min": {CPU: "50m"}}),
+    "ctr-min-cpu-no-request-limit": (build_pod(1, sizes(NONE, NONE)), CONTAINER, {"min": {CPU: "50m"}}),
+    "ctr-max-cpu-request-limit": (build_pod(1, sizes({CPU: "500m"}, {CPU: "2500m"})), CONTAINER, {"max": {CPU: "2"}}),
+    "ctr-max-cpu-limit": (build_pod(1, sizes(NONE, {CPU: "2500m"})), CONTAINER, {"max": {CPU: "2"}}),
+    "ctr-max-cpu-no-request-limit": (build_pod(1, sizes(NONE, NONE)), CONTAINER, {"max": {CPU: "2"}}),
     "ctr-max-cpu-ratio": (
-        pod(1, sizes({CPU: "1250m"}, {CPU: "2500m"})),
+        build_pod(1, sizes({CPU: "1250m"}, {CPU: "2500m"})),
         CONTAINER,
         {"maxLimitRequestRatio": {CPU: "1"}},
     ),
     "pod-min-memory-request-limit": (
-        pod(1, sizes({MEMORY: "60Mi"}, {MEMORY: "100Mi"})),
+        build_pod(1, sizes({MEMORY: "60Mi"}, {MEMORY: "100Mi"})),
         POD,
         {"min": {MEMORY: "100Mi"}},
     ),
-    "pod-max-cpu-request-limit": (pod(3, sizes({CPU: "500m"}, {CPU: "1"})), POD, {"max": {CPU: "2"}}),
-    "pod-max-mem-limit": (pod(3, sizes(NONE, {MEMORY: "500Mi"})), POD, {"max": {MEMORY: "1Gi"}}),
+    "pod-max-cpu-request-limit": (build_pod(3, sizes({CPU: "500m"}, {CPU: "1"})), POD, {"max": {CPU: "2"}}),
+    "pod-max-mem-limit": (build_pod(3, sizes(NONE, {MEMORY: "500Mi"})), POD, {"max": {MEMORY: "1Gi"}}),
     "pod-init-max-mem-limit": (
-        pod(1, sizes(NONE, {MEMORY: "500Mi"}), sizes(NONE, {MEMORY: "1.5Gi"})),
+        build_pod(1, sizes(NONE, {MEMORY: "500Mi"}), sizes(NONE, {MEMORY: "1.5Gi"})),
         POD,
         {"max": {MEMORY: "1Gi"}},
     ),
     "pod-max-mem-ratio": (
-        pod(3, sizes({MEMORY: "250Mi"}, {MEMORY: "500Mi"})),
+        build_pod(3, sizes({MEMORY: "250Mi"}, {MEMORY: "500Mi"})),
         POD,
         {"max": {MEMORY: "2Gi"}, "maxLimitRequestRatio": {MEMORY: "1.5"}},
     ),
-    "ctr-1-max-local-ephemeral-storage-limit": (pod(1, sizes(NONE, {DISK: "2Gi"})), CONTAINER, {"max": {DISK: "1Gi"}}),
+    "ctr-1-max-local-ephemeral-storage-limit": (
+        build_pod(1, sizes(NONE, {DISK: "2Gi"})),
+        CONTAINER,
+        {"max": {DISK: "1Gi"}},
+    ),
 }
 """TestPodLimitFunc, errorCases."""
 
@@ -112,7 +120,7 @@ DOES_NOT = {
     ids=[*FITS, *(f"{name}, refused" for name in DOES_NOT)],
 )
 def test_pod_limit_func(obj: Json, kind: str, item: Json, admitted: bool) -> None:
-    asked = request(json.loads(json.dumps(obj)), limits(kind, **item))
+    asked = request(json.loads(json.dumps(obj)), build_limits(kind, **item))
     assert passes(asked, limit_ranger.add_default_resources, limit_ranger.check_limit_range_bounds) == admitted
 
 
@@ -140,13 +148,13 @@ def test_pod_limit_func(obj: Json, kind: str, item: Json, admitted: bool) -> Non
 def test_merge_pod_resource_requirements(given: Json, merged: Json, told: str | None) -> None:
     """TestMergePodResourceRequirements."""
     defaults = {"default": {CPU: "75m", MEMORY: "10Mi"}, "defaultRequest": {CPU: "50m", MEMORY: "5Mi"}}
-    asked = request(pod(1, given), limits(CONTAINER, **defaults))
+    asked = request(build_pod(1, given), build_limits(CONTAINER, **defaults))
     limit_ranger.add_default_resources(asked)
     assert asked.containers[0]["resources"] == merged
     assert asked.annotations.get(limit_ranger.ANNOTATION) == (f"LimitRanger plugin set: {told}" if told else None)
 
 
-def priority_class(name: str, value: int, **fields: Any) -> Json:
+def build_priority_class(name: str, value: int, **fields: Any) -> Json:
     return {
         "kind": "PriorityClass",
         "apiVersion": "scheduling.k8s.io/v1",
@@ -156,9 +164,9 @@ def priority_class(name: str, value: int, **fields: Any) -> Json:
     }
 
 
-DEFAULT_1, DEFAULT_2 = (priority_class(f"default{i}", 1000 * i, globalDefault=True) for i in (1, 2))
-OTHER = priority_class("nondefault1", 2000)
-NEVER = priority_class("nopreemptionpolicy", 2000, preemptionPolicy="PreemptLowerPriority")
+DEFAULT_1, DEFAULT_2 = (build_priority_class(f"default{i}", 1000 * i, globalDefault=True) for i in (1, 2))
+OTHER = build_priority_class("nondefault1", 2000)
+NEVER = build_priority_class("nopreemptionpolicy", 2000, preemptionPolicy="PreemptLowerPriority")
 CRITICAL = 2_000_000_000
 
 
@@ -197,7 +205,7 @@ CRITICAL = 2_000_000_000
 )
 def test_priority(priority_classes: list[Json], spec: Json, wanted: int | None) -> None:
     """TestPodAdmission and TestDefaultPriority."""
-    asked = request(pod(1, sizes(NONE, NONE), **spec), *priority_classes)
+    asked = request(build_pod(1, sizes(NONE, NONE), **spec), *priority_classes)
     assert passes(asked, classes.set_priority) == (wanted is not None)
     if wanted is not None:
         assert asked.spec["priority"] == wanted
@@ -246,12 +254,12 @@ def test_runtime_class(fields: Json, spec: Json, wanted: Json | None) -> None:
         "handler": "bar",
         **fields,
     }
-    asked = request(pod(1, sizes(NONE, NONE), runtimeClassName="foo", **json.loads(json.dumps(spec))), found)
+    asked = request(build_pod(1, sizes(NONE, NONE), runtimeClassName="foo", **json.loads(json.dumps(spec))), found)
     assert passes(asked, classes.apply_runtime_class, classes.check_overhead_matches_class) == (wanted is not None)
     assert wanted is None or {name: asked.spec[name] for name in wanted} == wanted
 
 
-def namespace(**annotations: Any) -> Json:
+def build_namespace(**annotations: Any) -> Json:
     prefix = "scheduler.alpha.kubernetes.io/"
     texts = {
         f"{prefix}{name}": each if isinstance(each, str) else json.dumps(each) for name, each in annotations.items()
@@ -280,8 +288,8 @@ def namespace(**annotations: Any) -> Json:
 )
 def test_pod_node_selector(annotation: str | None, own: Json, merged: Json | None) -> None:
     """TestPodAdmission, its rows without a configuration of the cluster."""
-    found = namespace() if annotation is None else namespace(**{"node-selector": annotation})
-    asked = request(pod(1, sizes(NONE, NONE), nodeSelector=dict(own)), found)
+    found = build_namespace() if annotation is None else build_namespace(**{"node-selector": annotation})
+    asked = request(build_pod(1, sizes(NONE, NONE), nodeSelector=dict(own)), found)
     assert passes(asked, node_selector.add_node_selector, node_selector.check_node_selector) == (merged is not None)
     assert merged is None or (asked.spec.get("nodeSelector") or {}) == merged
 
@@ -320,8 +328,8 @@ def test_pod_toleration_restriction(
 ) -> None:
     """TestPodAdmission, its rows without a configuration of the cluster. Tolerations may be in any order."""
     whitelist = {} if allowed is None else {"tolerationsWhitelist": allowed}
-    found = namespace(defaultTolerations=added, **whitelist)
-    asked = request(pod(1, resources, tolerations=list(own)), found)
+    found = build_namespace(defaultTolerations=added, **whitelist)
+    asked = request(build_pod(1, resources, tolerations=list(own)), found)
     assert passes(asked, tolerations.add_namespace_tolerations) == (merged is not None)
     if merged is not None:
         assert sorted(asked.spec["tolerations"], key=str) == sorted(merged, key=str)
@@ -341,7 +349,7 @@ def test_pod_toleration_restriction(
 )
 def test_invalid_json_of_a_toleration_annotation(annotation: str, message: str) -> None:
     """The messages are those of Go's encoding/json: `eof`, `error` and `quoteChar` in scanner.go."""
-    asked = request(pod(1, {}), namespace(defaultTolerations=annotation))
+    asked = request(build_pod(1, {}), build_namespace(defaultTolerations=annotation))
     with pytest.raises(NotAdmittedError) as raised:
         tolerations.add_namespace_tolerations(asked)
     assert str(raised.value) == message

@@ -17,7 +17,7 @@ def sizes(requests: Json, limits: Json) -> Json:
     return {"requests": dict(requests), "limits": dict(limits)}
 
 
-def pod(number: int, each_of: Json, *init: Json, **spec: Any) -> Json:
+def build_pod(number: int, each_of: Json, *init: Json, **spec: Any) -> Json:
     """Build a pod with ``number`` containers that have equal resources, and an init container for each of ``init``."""
     containers = [
         {"name": f"foo-{i}", "image": "foo", "resources": json.loads(json.dumps(each_of))} for i in range(number)
@@ -33,7 +33,7 @@ def request(obj: Json, *objects: Json) -> AdmissionRequest:
     return AdmissionRequest(cluster, "Pod", obj, "test", ranges, quotas, "p")
 
 
-def limits(kind: str, **item: Json) -> Json:
+def build_limits(kind: str, **item: Json) -> Json:
     meta = {"name": "abc", "namespace": "test"}
     return {"apiVersion": "v1", "kind": "LimitRange", "metadata": meta, "spec": {"limits": [{"type": kind, **item}]}}
 

@@ -89,19 +89,19 @@ def test_every_case_is_checked() -> None:
     assert {case["kind"] for case in CASES} == here | tolerations
 
 
-def term(*expressions: tuple[str, str, tuple[str, ...]], fields: tuple[Any, ...] = ()) -> NodeSelectorTerm:
+def build_term(*expressions: tuple[str, str, tuple[str, ...]], fields: tuple[Any, ...] = ()) -> NodeSelectorTerm:
     return NodeSelectorTerm(
         tuple(SelectorRequirement(*expression) for expression in expressions),
         tuple(SelectorRequirement(*field) for field in fields),
     )
 
 
-FAULTY = term(("cpus", "Gt", ("x",)))
+FAULTY = build_term(("cpus", "Gt", ("x",)))
 FAULT = "values[0]: Invalid value: \"x\": for 'Gt', 'Lt' operators, the value must be an integer"
 
 
 def test_faults_are_raised_only_if_no_term_matches() -> None:
-    compiled = compile_node_selector(NodeSelector((FAULTY, term(("zone", "In", ("a",))))))
+    compiled = compile_node_selector(NodeSelector((FAULTY, build_term(("zone", "In", ("a",))))))
     assert compiled.match({"zone": "a"}, "n") is True
     with pytest.raises(NodeSelectorError) as error:
         compiled.match({"zone": "b"}, "n")
@@ -154,7 +154,7 @@ def test_empty_terms_match_and_score_nothing() -> None:
     ],
 )
 def test_fields(field: tuple[str, str, tuple[str, ...]], node_name: str, matches: bool) -> None:
-    compiled = compile_node_selector(NodeSelector((term(fields=(field,)),)))
+    compiled = compile_node_selector(NodeSelector((build_term(fields=(field,)),)))
     assert compiled.match({}, node_name) is matches
     assert compiled.names == {"n1"}
 
@@ -166,7 +166,9 @@ expressions: st.SearchStrategy[tuple[str, str, list[str]]] = st.one_of(
     st.tuples(st.sampled_from(KEYS), st.sampled_from(["Gt", "Lt"]), st.just(["1"])),
 )
 selectors = st.lists(st.lists(expressions, max_size=3), max_size=3).map(
-    lambda terms: NodeSelector(tuple(term(*((key, op, tuple(values)) for key, op, values in one)) for one in terms))
+    lambda terms: NodeSelector(
+        tuple(build_term(*((key, op, tuple(values)) for key, op, values in one)) for one in terms)
+    )
 )
 nodes = st.dictionaries(st.sampled_from([*KEYS, "unread"]), st.sampled_from(VALUES))
 

@@ -24,7 +24,7 @@ from kschedctl.api.pod_table import PodTable
 UID = "d874b460-08fe-4508-a8ae-be43adb0d7b7"
 
 
-def pod(name: str, namespace: str = "shop", node: str = "", phase: str = "Running", app: str = "web") -> Pod:
+def build_pod(name: str, namespace: str = "shop", node: str = "", phase: str = "Running", app: str = "web") -> Pod:
     return Pod(
         PodMeta(name, namespace, f"uid-{name}", {"app": app}, creation_timestamp="2026-01-01T00:00:00Z"),
         PodSpec(node_name=node),
@@ -33,11 +33,11 @@ def pod(name: str, namespace: str = "shop", node: str = "", phase: str = "Runnin
 
 
 PODS = [
-    pod("b"),
-    pod("a", node="n2"),
-    pod("z", "data"),
-    pod("c", node="n1", phase="Succeeded"),
-    pod("a", "data", app="db"),
+    build_pod("b"),
+    build_pod("a", node="n2"),
+    build_pod("z", "data"),
+    build_pod("c", node="n1", phase="Succeeded"),
+    build_pod("a", "data", app="db"),
 ]
 
 
@@ -53,7 +53,7 @@ def test_pods_are_returned_sorted_and_equal() -> None:
 
 
 def test_later_pod_of_the_same_name_counts() -> None:
-    assert [p.spec.node_name for p in PodTable.from_pods([pod("a"), pod("a", node="n1")])] == ["n1"]
+    assert [p.spec.node_name for p in PodTable.from_pods([build_pod("a"), build_pod("a", node="n1")])] == ["n1"]
 
 
 def test_pods_are_found_and_selected() -> None:
@@ -69,7 +69,7 @@ def test_pods_are_found_and_selected() -> None:
 def test_table_is_changed() -> None:
     table = PodTable.from_pods(PODS)
     changed = table.apply_changes(
-        {("shop", "a"): None, ("shop", "b"): pod("b", node="n9"), ("new", "x"): pod("x", "new")}
+        {("shop", "a"): None, ("shop", "b"): build_pod("b", node="n9"), ("new", "x"): build_pod("x", "new")}
     )
     assert changed.keys() == ["data/a", "data/z", "new/x", "shop/b", "shop/c"]
     found = changed.find("shop", "b")
@@ -83,7 +83,7 @@ def test_table_is_changed() -> None:
 
 
 def test_unread_fields_are_dropped() -> None:
-    noisy = pod("a", node="n1")
+    noisy = build_pod("a", node="n1")
     volumes = (Volume("token"), Volume("scratch", ephemeral=EphemeralVolumeSource()))
     scheduled = Condition("PodScheduled", "True", last_transition_time="2026-01-01T00:00:00Z")
     ready = Condition("Ready", "False", "ContainersNotReady", "containers with unready status", "2026-01-01T00:00:00Z")
@@ -129,7 +129,7 @@ def test_changed_table_equals_that_of_the_changed_pods(
 
 
 def test_pods_without_a_namespace_get_one() -> None:
-    own, none, other = pod("a", "shop", node="n1"), pod("a", ""), pod("b", "")
+    own, none, other = build_pod("a", "shop", node="n1"), build_pod("a", ""), build_pod("b", "")
     table = PodTable.from_pods([own, none, other]).with_default_namespace("shop")
     assert table.keys() == ["shop/a", "shop/b"]
     assert [p.spec.node_name for p in table] == ["n1", ""]

@@ -17,25 +17,31 @@ NEVER = PriorityClass(ObjectMeta("patient"), 3000, preemption_policy="Never")
 PREEMPTING = PriorityClass(ObjectMeta("pushy"), 3000, preemption_policy="PreemptLowerPriority")
 
 
-def pod(name: str = "", **spec: Any) -> Pod:
+def build_pod(name: str = "", **spec: Any) -> Pod:
     return Pod(metadata=PodMeta("web", "shop"), spec=PodSpec(priority_class_name=name, **spec))
 
 
 @pytest.mark.parametrize(
     ("given", "classes", "name", "priority", "policy"),
     [
-        (pod("default1"), [DEFAULT, ORDINARY], "default1", 1000, "PreemptLowerPriority"),
-        (pod("nondefault1"), [DEFAULT, ORDINARY], "nondefault1", 2000, "PreemptLowerPriority"),
-        (pod(), [DEFAULT, ORDINARY], "default1", 1000, "PreemptLowerPriority"),
-        (pod(), [DEFAULT_2, DEFAULT], "default1", 1000, "PreemptLowerPriority"),
-        (pod(), [], "", 0, "PreemptLowerPriority"),
-        (pod(), [ORDINARY], "", 0, "PreemptLowerPriority"),
-        (pod("system-cluster-critical"), [], "system-cluster-critical", 2_000_000_000, "PreemptLowerPriority"),
-        (pod("system-node-critical"), [], "system-node-critical", 2_000_001_000, "PreemptLowerPriority"),
-        (pod(priority=0), [ORDINARY], "", 0, "PreemptLowerPriority"),
-        (pod(priority=1000), [DEFAULT], "default1", 1000, "PreemptLowerPriority"),
-        (pod("patient", priority=3000), [NEVER], "patient", 3000, "Never"),
-        (pod("pushy", preemption_policy="PreemptLowerPriority"), [PREEMPTING], "pushy", 3000, "PreemptLowerPriority"),
+        (build_pod("default1"), [DEFAULT, ORDINARY], "default1", 1000, "PreemptLowerPriority"),
+        (build_pod("nondefault1"), [DEFAULT, ORDINARY], "nondefault1", 2000, "PreemptLowerPriority"),
+        (build_pod(), [DEFAULT, ORDINARY], "default1", 1000, "PreemptLowerPriority"),
+        (build_pod(), [DEFAULT_2, DEFAULT], "default1", 1000, "PreemptLowerPriority"),
+        (build_pod(), [], "", 0, "PreemptLowerPriority"),
+        (build_pod(), [ORDINARY], "", 0, "PreemptLowerPriority"),
+        (build_pod("system-cluster-critical"), [], "system-cluster-critical", 2_000_000_000, "PreemptLowerPriority"),
+        (build_pod("system-node-critical"), [], "system-node-critical", 2_000_001_000, "PreemptLowerPriority"),
+        (build_pod(priority=0), [ORDINARY], "", 0, "PreemptLowerPriority"),
+        (build_pod(priority=1000), [DEFAULT], "default1", 1000, "PreemptLowerPriority"),
+        (build_pod("patient", priority=3000), [NEVER], "patient", 3000, "Never"),
+        (
+            build_pod("pushy", preemption_policy="PreemptLowerPriority"),
+            [PREEMPTING],
+            "pushy",
+            3000,
+            "PreemptLowerPriority",
+        ),
     ],
 )
 def test_admitted(given: Pod, classes: list[PriorityClass], name: str, priority: int, policy: str) -> None:
@@ -56,14 +62,22 @@ NOT_THE_POLICY = (
 @pytest.mark.parametrize(
     ("given", "classes", "message"),
     [
-        (pod("missing"), [DEFAULT, ORDINARY], "no PriorityClass with name missing was found"),
-        (pod("default1", priority=1000), [], "no PriorityClass with name default1 was found"),
-        (pod("default1", priority=999), [DEFAULT], NOT_THE_PRIORITY.format(999, 1000)),
-        (pod(priority=7), [], NOT_THE_PRIORITY.format(7, 0)),
-        (pod(priority=0), [DEFAULT], NOT_THE_PRIORITY.format(0, 1000)),
-        (pod("pushy", preemption_policy="Never"), [PREEMPTING], NOT_THE_POLICY.format("Never", "PreemptLowerPriority")),
-        (pod("default1", preemption_policy="Never"), [DEFAULT], NOT_THE_POLICY.format("Never", "PreemptLowerPriority")),
-        (pod(preemption_policy="Never"), [], NOT_THE_POLICY.format("Never", "PreemptLowerPriority")),
+        (build_pod("missing"), [DEFAULT, ORDINARY], "no PriorityClass with name missing was found"),
+        (build_pod("default1", priority=1000), [], "no PriorityClass with name default1 was found"),
+        (build_pod("default1", priority=999), [DEFAULT], NOT_THE_PRIORITY.format(999, 1000)),
+        (build_pod(priority=7), [], NOT_THE_PRIORITY.format(7, 0)),
+        (build_pod(priority=0), [DEFAULT], NOT_THE_PRIORITY.format(0, 1000)),
+        (
+            build_pod("pushy", preemption_policy="Never"),
+            [PREEMPTING],
+            NOT_THE_POLICY.format("Never", "PreemptLowerPriority"),
+        ),
+        (
+            build_pod("default1", preemption_policy="Never"),
+            [DEFAULT],
+            NOT_THE_POLICY.format("Never", "PreemptLowerPriority"),
+        ),
+        (build_pod(preemption_policy="Never"), [], NOT_THE_POLICY.format("Never", "PreemptLowerPriority")),
     ],
 )
 def test_denied(given: Pod, classes: list[PriorityClass], message: str) -> None:
@@ -73,9 +87,9 @@ def test_denied(given: Pod, classes: list[PriorityClass], message: str) -> None:
 
 
 def test_pods_of_a_cluster_are_not_denied() -> None:
-    assert resolve_priority(pod("missing"), [DEFAULT]).spec.priority is None
-    assert resolve_priority(pod("default1", priority=7), [DEFAULT]).spec.priority == 7
-    assert resolve_priority(pod(), [DEFAULT_2, DEFAULT]).spec.priority == 1000
+    assert resolve_priority(build_pod("missing"), [DEFAULT]).spec.priority is None
+    assert resolve_priority(build_pod("default1", priority=7), [DEFAULT]).spec.priority == 7
+    assert resolve_priority(build_pod(), [DEFAULT_2, DEFAULT]).spec.priority == 1000
 
 
 RESERVED = (

@@ -32,7 +32,7 @@ def test_faults_are_one_clear_line(name: str) -> None:
         assert report.faults == (said,)
 
 
-def pod(name: str, **spec: Any) -> dict[str, Any]:
+def build_pod(name: str, **spec: Any) -> dict[str, Any]:
     refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
     metadata = {"name": name, "namespace": "shop", "uid": name, "creationTimestamp": "2026-06-01T11:00:00Z"}
     status = {"phase": "Pending", "conditions": [refused]}
@@ -51,7 +51,7 @@ GROUP = {"id": "a", "max": 3, "template": TEMPLATE}
 
 def test_unknown_expander() -> None:
     """The default expander is used."""
-    cluster = kschedctl.Cluster.from_objects([pod("p")])
+    cluster = kschedctl.Cluster.from_objects([build_pod("p")])
     found = kschedctl.scale_up(cluster, [GROUP], {"expander": "most-spots", "maxNodesTotal": 9}, now=NOW)
     assert len(found.faults) == 1
     assert found.faults[0].startswith('options.expander: unknown expander "most-spots"')
@@ -66,17 +66,19 @@ def test_node_of_two_groups_belongs_to_the_first() -> None:
 
 
 def test_empty_cluster_scales_from_zero() -> None:
-    found = kschedctl.scale_up(kschedctl.Cluster.from_objects([pod("p")]), [GROUP], now=NOW)
+    found = kschedctl.scale_up(kschedctl.Cluster.from_objects([build_pod("p")]), [GROUP], now=NOW)
     assert [(each.group, each.source, each.target) for each in found.increases] == [("a", 0, 1)]
 
 
 def test_group_without_any_template_is_skipped() -> None:
-    found = scale_up(kschedctl.Cluster.from_objects([pod("p")]), [{"id": "a", "max": 3}], now=NOW)
+    found = scale_up(kschedctl.Cluster.from_objects([build_pod("p")]), [{"id": "a", "max": 3}], now=NOW)
     assert found.remaining["shop/p"].message == "pod didn't trigger scale-up: 1 not ready for scale-up"
 
 
 def test_taint_repels_the_pod_from_every_new_node() -> None:
     tainted = {**TEMPLATE, "spec": {"taints": [{"key": "gpu", "effect": "NoSchedule"}]}}
-    found = kschedctl.scale_up(kschedctl.Cluster.from_objects([pod("p")]), [{**GROUP, "template": tainted}], now=NOW)
+    found = kschedctl.scale_up(
+        kschedctl.Cluster.from_objects([build_pod("p")]), [{**GROUP, "template": tainted}], now=NOW
+    )
     assert found.result == "ScaleUpNoOptionsAvailable"
     assert found.remaining["shop/p"].rejected["a"].plugin == "TaintToleration"

@@ -18,7 +18,7 @@ NOW = "2026-01-02T00:00:00Z"
 Json = dict[str, Any]
 
 
-def objects() -> list[Json]:
+def build_objects() -> list[Json]:
     """Build nodes k1 and k2 of NodePool base with a dns pod on each, which prefer to spread over zones."""
     items: list[Json] = yaml.safe_load((FIELD / "12-karpenter-soft-spread-blocks" / "in.yaml").read_text())["items"]
     return items
@@ -35,7 +35,7 @@ def fate(report: Disruption, node: str) -> NodeFate:
 
 def test_soft_constraint_that_keeps_a_node_is_named() -> None:
     """k1 stays with any constraint: app-1-1 fits on no other node, and the type of k1 is the cheapest for it."""
-    report = disrupt(objects())
+    report = disrupt(build_objects())
     kept = fate(report, "k2").soft_constraints
     assert kept is not None
     assert kept.pods == {"kube-system/dns-1-2": ("ScheduleAnyway spread over topology.kubernetes.io/zone",)}
@@ -44,13 +44,13 @@ def test_soft_constraint_that_keeps_a_node_is_named() -> None:
 
 
 def test_ignored_soft_constraints_are_not_mentioned() -> None:
-    report = disrupt(objects(), preferencePolicy="Ignore")
+    report = disrupt(build_objects(), preferencePolicy="Ignore")
     assert fate(report, "k2").fate == "delete"
     assert all(fate.soft_constraints is None for fate in report.fates)
 
 
 def test_unready_pod_that_exhausts_a_pdb_is_named() -> None:
-    items = objects()
+    items = build_objects()
     sick = next(each for each in items if each["metadata"]["name"] == "dns-1-1")
     sick["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
     budget = {
@@ -71,7 +71,7 @@ def test_without_a_ready_node_pool_the_round_ends_with_an_error() -> None:
 
     Multi-node consolidation then returns the error, while single-node consolidation goes on.
     """
-    items = objects()
+    items = build_objects()
     pool = next(each for each in items if each["kind"] == "NodePool")
     pool["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
     pool["spec"]["disruption"]["budgets"] = [{"nodes": "100%"}]  # so that both nodes may go at once
@@ -84,7 +84,7 @@ def test_without_a_ready_node_pool_the_round_ends_with_an_error() -> None:
 
 def test_claim_with_relaxed_min_values_is_annotated() -> None:
     """No instance type has the user's own label, so 0 of the 2 required values are left."""
-    items = [each for each in objects() if each["kind"] in ("NodePool", "EC2NodeClass")]
+    items = [each for each in build_objects() if each["kind"] in ("NodePool", "EC2NodeClass")]
     pool = next(each for each in items if each["kind"] == "NodePool")
     own = {"key": "example.com/team", "operator": "In", "values": ["a", "b"], "minValues": 2}
     pool["spec"]["template"]["spec"]["requirements"].append(own)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 from golden_cases import Json, family_lines
-from karpenter_cases import objects
+from karpenter_cases import build_objects
 from scaling_answers import plain, same
 
 import kschedctl
@@ -31,7 +31,7 @@ def find_differing_parts(family: str, case: Json) -> Json:
     """Return our value and Karpenter's of each part of the answer in which they differ."""
     ask = kschedctl.provision if family == "provisioning" else kschedctl.disrupt
     given, wanted = case["input"], case["answer"]
-    cluster = kschedctl.Cluster.from_objects(objects(given))
+    cluster = kschedctl.Cluster.from_objects(build_objects(given))
     got = ask(cluster, given["instanceTypes"], given.get("options"), now=given["now"]).to_dict()
     parts = {key: (plain(got.get(key), ORDERED, key), plain(wanted[key], ORDERED, key)) for key in wanted}
     return {key: pair for key, pair in parts.items() if not same(*pair)}
@@ -51,7 +51,7 @@ def test_progress_counts_nodes_tried_alone() -> None:
             self.finished += number
 
     given = json.loads(next(line for line in family_lines("autoscaling/disruption") if '"perNode":{"' in line))["input"]
-    cluster, seen = kschedctl.Cluster.from_objects(objects(given)), Seen()
+    cluster, seen = kschedctl.Cluster.from_objects(build_objects(given)), Seen()
     report = disrupt(cluster, given["instanceTypes"], given.get("options"), now=given["now"], progress=seen)
     assert seen.begun == [("Taking nodes away", len(report.per_node))]
     assert seen.finished == len(report.per_node) > 0

@@ -22,7 +22,7 @@ KEY = "cluster-api-autoscaler-node-group-"
 CAPACITY = "capacity.cluster-autoscaler.kubernetes.io"
 
 
-def machines(kind: str, project: str, least: int, most: int, replicas: int) -> Json:
+def build_machines(kind: str, project: str, least: int, most: int, replicas: int) -> Json:
     annotations = {f"{project}/{KEY}min-size": str(least), f"{project}/{KEY}max-size": str(most)}
     annotations |= {f"{CAPACITY}/cpu": "4", f"{CAPACITY}/memory": "8Gi"}
     version = "v1beta1"
@@ -81,7 +81,13 @@ def test_group_of_the_cluster_is_annotated(kind: str, project: str, plural: str)
     """The group is at its maximum of 1. A node comes once the command has set the annotation."""
     taken = waiting(nodeName="n1")
     taken["metadata"] |= {"name": "taken", "uid": "2"}
-    objects = [machines(kind, project, 0, 1, 1), *build_full_node("3"), taken, waiting(), *machine_of(kind, project)]
+    objects = [
+        build_machines(kind, project, 0, 1, 1),
+        *build_full_node("3"),
+        taken,
+        waiting(),
+        *machine_of(kind, project),
+    ]
     report = kschedctl.explain(kschedctl.Cluster.from_objects(objects), "d/web", remedies=True, now=NOW)
     (fix,) = (remedy for remedy in report.remedies if remedy.kinds == ("ChangeNodeGroup",))
     assert fix.summary == f"Raise the maximum of node group {kind}/machines/blue from 1 to 2"

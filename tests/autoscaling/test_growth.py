@@ -19,14 +19,14 @@ NOW = "2026-06-01T12:00:00Z"
 READY = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-06-01T10:00:00Z"}
 
 
-def node(name: str, zone: str) -> Json:
+def build_node(name: str, zone: str) -> Json:
     labels = {"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": zone, "pool": "p"}
     room = {"cpu": "4", "memory": "8Gi", "pods": "10"}
     status = {"allocatable": room, "capacity": room, "conditions": [READY]}
     return {"kind": "Node", "metadata": {"name": name, "labels": labels}, "status": status}
 
 
-def web(replicas: int, cpu: str = "2", **spec: Any) -> Json:
+def build_web(replicas: int, cpu: str = "2", **spec: Any) -> Json:
     container = {"name": "c", "image": "web", "resources": {"requests": {"cpu": cpu}}}
     template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [container], **spec}}
     body = {"replicas": replicas, "selector": {"matchLabels": {"app": "web"}}, "template": template}
@@ -44,7 +44,7 @@ def simulate_growth(
     manifest: Json, most: int, *zones: str
 ) -> tuple[kschedctl.commands.simulate_scheduling.report.SimulationReport, NodeGrowth]:
     """Simulate a manifest in a cluster with a group of one full node in each zone."""
-    nodes = [node(f"n-{zone}", zone) for zone in zones]
+    nodes = [build_node(f"n-{zone}", zone) for zone in zones]
     cluster = kschedctl.Cluster.from_objects(
         [*nodes, *(build_filling_pod(f"n-{zone}") for zone in zones)], assume_complete=True
     )
@@ -56,7 +56,7 @@ def simulate_growth(
 
 def test_group_grows_by_the_nodes_that_pods_need() -> None:
     """Five pods of 2 cores need three new nodes of 4 cores."""
-    report, growth = simulate_growth(web(5), 10, "a")
+    report, growth = simulate_growth(build_web(5), 10, "a")
     assert (growth.nodes, growth.unplaced_count, len(growth.placements)) == (3, 0, 5)
     assert set(growth.placements.values()) == {"g-a-new-1", "g-a-new-2", "g-a-new-3"}
     assert report.build_first_line() == ("All scheduled:", "0 pods now, 5 with 3 new nodes (3 of g-a)")
@@ -65,7 +65,7 @@ def test_group_grows_by_the_nodes_that_pods_need() -> None:
 
 def test_growth_stops_at_the_maximum() -> None:
     """The maximum allows two more nodes, which take four of the five pods."""
-    report, growth = simulate_growth(web(5), 3, "a")
+    report, growth = simulate_growth(build_web(5), 3, "a")
     assert (growth.nodes, growth.unplaced_count, len(growth.placements)) == (2, 1, 4)
     (never,) = growth.never
     assert never.autoscaler == "pod didn't trigger scale-up: 1 max node group size reached"
@@ -74,7 +74,7 @@ def test_growth_stops_at_the_maximum() -> None:
 
 
 def test_pods_too_large_for_any_node_add_no_node() -> None:
-    _, growth = simulate_growth(web(1, cpu="5"), 3, "a")
+    _, growth = simulate_growth(build_web(1, cpu="5"), 3, "a")
     assert (growth.nodes, growth.loops, growth.unplaced_count) == (0, 0, 1)
     assert growth.never[0].autoscaler == "pod didn't trigger scale-up: 1 Insufficient cpu"
 
@@ -84,7 +84,7 @@ def test_groups_of_several_zones_grow_until_pods_are_spread() -> None:
     selector = {"matchLabels": {"app": "web"}}
     key = "topology.kubernetes.io/zone"
     spread = {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
-    _, growth = simulate_growth(web(4, topologySpreadConstraints=[spread]), 5, "a", "b")
+    _, growth = simulate_growth(build_web(4, topologySpreadConstraints=[spread]), 5, "a", "b")
     assert [(pool.pool, pool.zone, pool.new, pool.pods) for pool in growth.pools] == [
         ("g-a", "a", 1, 2),
         ("g-b", "b", 1, 2),
@@ -93,15 +93,17 @@ def test_groups_of_several_zones_grow_until_pods_are_spread() -> None:
 
 
 def test_no_group_grows_if_all_pods_fit() -> None:
-    cluster = kschedctl.Cluster.from_objects([node("n-a", "a")], assume_complete=True)
+    cluster = kschedctl.Cluster.from_objects([build_node("n-a", "a")], assume_complete=True)
     groups = [{"id": "g", "min": 0, "max": 3, "target": 1, "nodes": ["n-a"]}]
-    report = kschedctl.simulate(cluster, [web(2)], autoscaler=choose_autoscaler(cluster, NOW, UserGroups(groups)))
+    report = kschedctl.simulate(cluster, [build_web(2)], autoscaler=choose_autoscaler(cluster, NOW, UserGroups(groups)))
     assert (report.growth, report.good) == (None, True)
 
 
 def test_groups_without_limits_make_growth_uncertain() -> None:
-    cluster = kschedctl.Cluster.from_objects([node("n-a", "a"), build_filling_pod("n-a")], assume_complete=True)
-    report = kschedctl.simulate(cluster, [web(1)], autoscaler=choose_autoscaler(cluster, NOW, UserGroups(label="pool")))
+    cluster = kschedctl.Cluster.from_objects([build_node("n-a", "a"), build_filling_pod("n-a")], assume_complete=True)
+    report = kschedctl.simulate(
+        cluster, [build_web(1)], autoscaler=choose_autoscaler(cluster, NOW, UserGroups(label="pool"))
+    )
     assert report.undecided
     assert report.growth is not None
     assert "their minimum and maximum sizes are unknown" in report.growth.doubts[0]
@@ -115,7 +117,7 @@ def test_missing_autoscaler_is_an_error() -> None:
 def test_unfinished_growth_is_uncertain(monkeypatch: pytest.MonkeyPatch) -> None:
     """A node would come, but no loop is allowed, so none was added."""
     monkeypatch.setattr("kschedctl.fixes.new_node.MAX_LOOPS", 0)
-    report, growth = simulate_growth(web(1), 3, "a")
+    report, growth = simulate_growth(build_web(1), 3, "a")
     assert (growth.nodes, growth.unplaced_count, report.undecided) == (0, 1, True)
     assert growth.doubts == ("after 0 loops, it is still adding nodes",)
 
@@ -131,7 +133,9 @@ def pending(most: int, wants: list[str]) -> kschedctl.commands.explain.pending_r
         }
         for number, cpu in enumerate(wants)
     ]
-    cluster = kschedctl.Cluster.from_objects([node("n", "a"), build_filling_pod("n"), *waiting], assume_complete=True)
+    cluster = kschedctl.Cluster.from_objects(
+        [build_node("n", "a"), build_filling_pod("n"), *waiting], assume_complete=True
+    )
     groups = [{"id": "g", "min": 0, "max": most, "target": 1, "nodes": ["n"]}]
     growth = simulate_node_growth(cluster, NOW, UserGroups(groups))
     return add_node_growth(kschedctl.pending(cluster, now=NOW), lambda: growth)
@@ -157,7 +161,7 @@ def test_group_at_its_maximum_does_not_grow() -> None:
 
 
 def test_new_nodes_are_not_mentioned_without_an_autoscaler() -> None:
-    cluster = kschedctl.Cluster.from_objects([node("n", "a"), build_filling_pod("n")], assume_complete=True)
+    cluster = kschedctl.Cluster.from_objects([build_node("n", "a"), build_filling_pod("n")], assume_complete=True)
     assert simulate_node_growth(cluster, NOW) is None
     assert kschedctl.pending(cluster).growth is None
 
@@ -171,7 +175,7 @@ def test_progress_is_reported() -> None:
         told.append((what, total))
         return done.append
 
-    cluster = kschedctl.Cluster.from_objects([node("n", "a"), build_filling_pod("n")], assume_complete=True)
+    cluster = kschedctl.Cluster.from_objects([build_node("n", "a"), build_filling_pod("n")], assume_complete=True)
     groups = [{"id": "g", "min": 0, "max": 3, "target": 1, "nodes": ["n"]}]
     scale_down(cluster, groups, now=NOW, begin=begin)
     assert told[0] == ("Taking nodes away", 1)

@@ -7,7 +7,7 @@ import pytest
 from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.karpenter import NodePool
 from kschedctl.api.times import parse_microseconds
-from kschedctl.autoscaling.karpenter.disruption_budgets import UNLIMITED, get_allowed_disruptions, is_schedule_active
+from kschedctl.autoscaling.karpenter.disruption_budgets import UNLIMITED, compute_allowed_disruptions, was_schedule_due
 from kschedctl.commands.consolidate.autoscalers import extract_karpenter_verdicts
 from kschedctl.errors import InputError
 from kschedctl.reports.karpenter import (
@@ -46,13 +46,13 @@ WEDNESDAY = "2026-03-04T12:00:00Z"
 )
 def test_schedules_are_active_for_their_duration(schedule: str, hours: int, expected: bool) -> None:
     """4 March 2026 was a Wednesday."""
-    assert is_schedule_active(schedule, parse_microseconds(WEDNESDAY), hours * HOUR) is expected
+    assert was_schedule_due(schedule, parse_microseconds(WEDNESDAY), hours * HOUR) is expected
 
 
 @pytest.mark.parametrize("schedule", ["", "* * * *", "61 * * * *", "a * * * *", "*/0 * * * *", "5-2 * * * *"])
 def test_invalid_cron_expressions_are_errors(schedule: str) -> None:
     with pytest.raises(InputError, match="cron expression"):
-        is_schedule_active(schedule, parse_microseconds(WEDNESDAY), HOUR)
+        was_schedule_due(schedule, parse_microseconds(WEDNESDAY), HOUR)
 
 
 @pytest.mark.parametrize(
@@ -71,16 +71,16 @@ def test_invalid_cron_expressions_are_errors(schedule: str) -> None:
 )
 def test_allowed_disruptions_of_budgets(budgets: list[dict[str, object]], expected: int) -> None:
     pool = convert_builtins({"metadata": {"name": "p"}, "spec": {"disruption": {"budgets": budgets}}}, NodePool)
-    assert get_allowed_disruptions(pool, 11, "Drifted", parse_microseconds(WEDNESDAY)) == expected
+    assert compute_allowed_disruptions(pool, 11, "Drifted", parse_microseconds(WEDNESDAY)) == expected
 
 
 @pytest.mark.parametrize("disruption", [{}, {"budgets": None}, {"budgets": [{}]}, {"consolidateAfter": None}])
 def test_omitted_fields_get_the_api_defaults(disruption: dict[str, object]) -> None:
     """The schema defaults to consolidation at once and to one budget of 10 %, which rounds up to 2 of 11 nodes."""
     pool = convert_builtins({"metadata": {"name": "p"}, "spec": {"disruption": disruption}}, NodePool)
-    assert get_allowed_disruptions(pool, 11, "Drifted", parse_microseconds(WEDNESDAY)) == 2
+    assert compute_allowed_disruptions(pool, 11, "Drifted", parse_microseconds(WEDNESDAY)) == 2
     assert pool.spec.disruption.consolidate_after == "0s"
-    assert get_allowed_disruptions(NodePool(), 11, "Drifted", parse_microseconds(WEDNESDAY)) == 2
+    assert compute_allowed_disruptions(NodePool(), 11, "Drifted", parse_microseconds(WEDNESDAY)) == 2
 
 
 @pytest.mark.parametrize(("allowed", "blocked"), [(0, {"k1": "base"}), (1, {})])

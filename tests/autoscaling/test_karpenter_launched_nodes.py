@@ -6,7 +6,7 @@ import json
 from collections import Counter
 
 from golden_cases import family_lines
-from karpenter_cases import objects
+from karpenter_cases import build_objects
 
 import kschedctl
 from kschedctl.api.copying import replace
@@ -63,7 +63,7 @@ def test_pods_fit_where_karpenter_plans_them() -> None:
     for line in list(family_lines("autoscaling/provisioning"))[::3]:
         case = json.loads(line)
         given = case["input"]
-        cluster = kschedctl.Cluster.from_objects(objects(given))
+        cluster = kschedctl.Cluster.from_objects(build_objects(given))
         report = kschedctl.provision(cluster, given["instanceTypes"], given.get("options"), now=given["now"])
         launched = add_new_nodes(
             cluster, build_launched_nodes(cluster, report.new_node_claims, read_instance_types(given["instanceTypes"]))
@@ -86,7 +86,7 @@ def test_pods_that_stay_pending_are_reported() -> None:
     told = 0
     for line in list(family_lines("autoscaling/provisioning"))[::3]:
         given = json.loads(line)["input"]
-        cluster = kschedctl.Cluster.from_objects(objects(given))
+        cluster = kschedctl.Cluster.from_objects(build_objects(given))
         report = kschedctl.provision(cluster, given["instanceTypes"], given.get("options"), now=given["now"])
         launched = {pod for claim in report.new_node_claims for pod in claim.pods}
         assert report.still_pending.keys() <= launched

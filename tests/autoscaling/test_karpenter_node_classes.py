@@ -21,7 +21,7 @@ FAILED = [
 ]
 
 
-def instance_type(name: str, zones: str) -> Json:
+def build_instance_type(name: str, zones: str) -> Json:
     offerings = [
         {
             "Price": 1.0,
@@ -38,18 +38,18 @@ def instance_type(name: str, zones: str) -> Json:
     }
 
 
-def pool(name: str = "blue", reference: Json = EC2, **status: Any) -> Json:
+def build_pool(name: str = "blue", reference: Json = EC2, **status: Any) -> Json:
     spec = {"template": {"spec": {"nodeClassRef": reference}}}
     meta = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name}}
     return {**meta, "spec": spec, "status": status}
 
 
-def node_class(spec: Json | None = None, status: Json | None = None, kind: str = "EC2NodeClass") -> Json:
+def build_node_class(spec: Json | None = None, status: Json | None = None, kind: str = "EC2NodeClass") -> Json:
     meta = {"apiVersion": "karpenter.k8s.aws/v1", "kind": kind, "metadata": {"name": "default"}}
     return {**meta, "spec": spec or {}, "status": status or {}}
 
 
-def pod(requests: Json, zone: str = "") -> Json:
+def build_pod(requests: Json, zone: str = "") -> Json:
     refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
     spec: Json = {"containers": [{"name": "c", "resources": {"requests": requests}}]}
     if zone:
@@ -62,17 +62,17 @@ def pod(requests: Json, zone: str = "") -> Json:
 def run_provisioning(*objects: Json, zones: str = "abc") -> Any:
     """Run provisioning with instance types in these zones."""
     cluster = kschedctl.Cluster.from_objects(list(objects))
-    return kschedctl.provision(cluster, [instance_type("m.large", zones)], now=NOW)
+    return kschedctl.provision(cluster, [build_instance_type("m.large", zones)], now=NOW)
 
 
 def test_nodes_are_launched_only_in_zones_with_subnets() -> None:
     subnets = {"subnets": [{"id": "s-1", "zone": "a"}, {"id": "s-2", "zone": "b"}]}
-    waiting = pod({"cpu": "1"}, zone="c")
-    assert len(run_provisioning(pool(), waiting).new_node_claims) == 1
-    report = run_provisioning(pool(), node_class(status=subnets), waiting)
+    waiting = build_pod({"cpu": "1"}, zone="c")
+    assert len(run_provisioning(build_pool(), waiting).new_node_claims) == 1
+    report = run_provisioning(build_pool(), build_node_class(status=subnets), waiting)
     assert report.new_node_claims == ()
     assert "topology.kubernetes.io/zone" in report.pod_errors["d/p"].error
-    (claim,) = run_provisioning(pool(), node_class(status=subnets), pod({"cpu": "1"})).new_node_claims
+    (claim,) = run_provisioning(build_pool(), build_node_class(status=subnets), build_pod({"cpu": "1"})).new_node_claims
     assert claim.cheapest is not None
     assert claim.cheapest.options == ("m.large|a|on-demand", "m.large|b|on-demand")
 
@@ -95,39 +95,44 @@ def test_nodes_are_launched_only_in_zones_with_subnets() -> None:
     ],
 )
 def test_root_volume_is_the_ephemeral_storage(spec: Json, gibibytes: int) -> None:
-    fits, more = (pod({"ephemeral-storage": f"{size}Gi"}) for size in (gibibytes, gibibytes + 1))
-    assert len(run_provisioning(pool(), node_class(spec), fits).new_node_claims) == 1
-    assert run_provisioning(pool(), node_class(spec), more).new_node_claims == ()
+    fits, more = (build_pod({"ephemeral-storage": f"{size}Gi"}) for size in (gibibytes, gibibytes + 1))
+    assert len(run_provisioning(build_pool(), build_node_class(spec), fits).new_node_claims) == 1
+    assert run_provisioning(build_pool(), build_node_class(spec), more).new_node_claims == ()
 
 
 def test_kubelet_limits_pods() -> None:
     """A node takes two of the three pods."""
-    waiting = [pod({"cpu": "1"}) for _ in range(3)]
+    waiting = [build_pod({"cpu": "1"}) for _ in range(3)]
     for number, each in enumerate(waiting):
         each["metadata"] = {"name": f"p{number}", "namespace": "d", "uid": f"p{number}"}
-    assert len(run_provisioning(pool(), *waiting).new_node_claims) == 1
-    assert len(run_provisioning(pool(), node_class({"kubelet": {"maxPods": 2}}), *waiting).new_node_claims) == 2
+    assert len(run_provisioning(build_pool(), *waiting).new_node_claims) == 1
+    assert (
+        len(run_provisioning(build_pool(), build_node_class({"kubelet": {"maxPods": 2}}), *waiting).new_node_claims)
+        == 2
+    )
 
 
 def test_disk_and_pods_of_aks() -> None:
     reference = {"group": "karpenter.azure.com", "kind": "AKSNodeClass", "name": "default"}
-    own = {**node_class({"maxPods": 250, "osDiskSizeGB": 128}), "apiVersion": "karpenter.azure.com/v1beta1"}
-    cluster = kschedctl.Cluster.from_objects([pool(reference=reference), {**own, "kind": "AKSNodeClass"}])
+    own = {**build_node_class({"maxPods": 250, "osDiskSizeGB": 128}), "apiVersion": "karpenter.azure.com/v1beta1"}
+    cluster = kschedctl.Cluster.from_objects([build_pool(reference=reference), {**own, "kind": "AKSNodeClass"}])
     (blue,) = kschedctl.pools(cluster, now=NOW).pools
     assert blue.node_class == "AKSNodeClass default: 250 pods per node, 128G disk"
 
 
 def test_pool_of_an_unready_class_is_skipped() -> None:
-    report = run_provisioning(pool(), node_class(status={"conditions": FAILED}), pod({"cpu": "1"}))
+    report = run_provisioning(build_pool(), build_node_class(status={"conditions": FAILED}), build_pod({"cpu": "1"}))
     why = "EC2NodeClass default is not ready: SubnetSelector did not match"
     assert (report.scheduler_error, report.node_classes) == ("no nodepools found", {"blue": why})
     ready = {"conditions": [{"type": "Ready", "status": "True"}]}  # Karpenter looked at the pool meanwhile
-    assert run_provisioning(pool(**ready), node_class(status={"conditions": FAILED}), pod({"cpu": "1"})).new_node_claims
+    assert run_provisioning(
+        build_pool(**ready), build_node_class(status={"conditions": FAILED}), build_pod({"cpu": "1"})
+    ).new_node_claims
 
 
 def test_missing_class_differs_from_unread_class() -> None:
-    objects = [pool(), pod({"cpu": "1"})]
-    cluster, types = kschedctl.Cluster.from_objects(objects), [instance_type("m.large", "a")]
+    objects = [build_pool(), build_pod({"cpu": "1"})]
+    cluster, types = kschedctl.Cluster.from_objects(objects), [build_instance_type("m.large", "a")]
     for gaps, why in (({}, "does not exist"), ({"EC2NodeClass": Gap(NOT_GIVEN)}, "was not read")):
         cluster.gaps.update(gaps)
         report = kschedctl.provision(cluster, types, now=NOW)
@@ -136,9 +141,9 @@ def test_missing_class_differs_from_unread_class() -> None:
 
 
 def test_forbidden_class_leaves_the_answer_undecided() -> None:
-    cluster = kschedctl.Cluster.from_objects([pool(), pod({"cpu": "1"})])
+    cluster = kschedctl.Cluster.from_objects([build_pool(), build_pod({"cpu": "1"})])
     cluster.gaps["EC2NodeClass"] = Gap("could not be read: forbidden")
-    report = kschedctl.provision(cluster, [instance_type("m.large", "a")], now=NOW)
+    report = kschedctl.provision(cluster, [build_instance_type("m.large", "a")], now=NOW)
     assert report.undecided
     assert [each.kind for each in report.unknown] == ["EC2NodeClass"]
 

@@ -21,7 +21,7 @@ Json = dict[str, Any]
 NOW = "2026-03-04T12:00:00Z"
 
 
-def node(name: str) -> Json:
+def build_node(name: str) -> Json:
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -55,7 +55,7 @@ def answer(maximum: int, *pods: Json) -> NewNode:
     """Explain whether a node comes for pod d/last, with a node group of one full node and this maximum."""
     full = waiting("full", 100, nodeName="n1")
     full["status"] = {"phase": "Running"}
-    cluster = kschedctl.Cluster.from_objects([node("n1"), full, *pods], assume_complete=True)
+    cluster = kschedctl.Cluster.from_objects([build_node("n1"), full, *pods], assume_complete=True)
     groups = [{"id": "a", "min": 1, "max": maximum, "target": 1, "nodes": ["n1"]}]
     told = predict_new_node(find_or_create_target(cluster, "d/last"), NOW, UserGroups(groups, {}, "", ""))
     assert told is not None
@@ -107,7 +107,7 @@ def run_scale_up(*pods: Json) -> Any:
     """Run the next loop for a node group of one full node that may have two more."""
     full = waiting("full", 100, nodeName="n1")
     full["status"] = {"phase": "Running"}
-    cluster = kschedctl.Cluster.from_objects([node("n1"), full, *pods], assume_complete=True)
+    cluster = kschedctl.Cluster.from_objects([build_node("n1"), full, *pods], assume_complete=True)
     groups = [{"id": "a", "min": 1, "max": 3, "target": 1, "nodes": ["n1"]}]
     return kschedctl.scale_up(cluster, groups, now=NOW)
 

@@ -17,7 +17,7 @@ VMSS = (
 UUID = "3ac1b2d4-0000-4444-8888-0123456789ab"
 
 
-def node(name: str, labels: Json | None = None, provider: str = "", annotations: Json | None = None) -> Json:
+def build_node(name: str, labels: Json | None = None, provider: str = "", annotations: Json | None = None) -> Json:
     meta = {"name": name, "labels": labels or {}, "annotations": annotations or {}}
     capacity = {"cpu": "4", "memory": "8Gi", "pods": "110"}
     return {
@@ -29,7 +29,7 @@ def node(name: str, labels: Json | None = None, provider: str = "", annotations:
     }
 
 
-def status(*groups: tuple[str, int, int, int, int], state: str = "NoActivity") -> Json:
+def build_status(*groups: tuple[str, int, int, int, int], state: str = "NoActivity") -> Json:
     """Build the status ConfigMap for groups with name, minimum, maximum, target and registered nodes."""
     text = "autoscalerStatus: Running\ntime: 2026-06-01 12:00:00 +0000 UTC\nnodeGroups:\n"
     for name, least, most, target, registered in groups:
@@ -42,7 +42,7 @@ def status(*groups: tuple[str, int, int, int, int], state: str = "NoActivity") -
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"status": text}}
 
 
-def machines(kind: str, name: str, annotations: Json, spec: Json | None = None, **more: Any) -> Json:
+def build_machines(kind: str, name: str, annotations: Json, spec: Json | None = None, **more: Any) -> Json:
     meta = {"name": name, "namespace": "default", "annotations": annotations, **more}
     return {"apiVersion": "cluster.x-k8s.io/v1beta1", "kind": kind, "metadata": meta, "spec": spec or {}}
 
@@ -51,12 +51,12 @@ def owned(kind: str, name: str) -> Json:
     return {"ownerReferences": [{"kind": kind, "name": name, "apiVersion": "cluster.x-k8s.io/v1beta1", "uid": "u"}]}
 
 
-def limits(least: str, most: str, project: str = "cluster.x-k8s.io") -> Json:
+def build_limits(least: str, most: str, project: str = "cluster.x-k8s.io") -> Json:
     key = f"{project}/cluster-api-autoscaler-node-group-"
     return {f"{key}min-size": least, f"{key}max-size": most}
 
 
-def deployment(*args: str, image: str = "registry.k8s.io/autoscaling/cluster-autoscaler:v1.36.0") -> Json:
+def build_deployment(*args: str, image: str = "registry.k8s.io/autoscaling/cluster-autoscaler:v1.36.0") -> Json:
     container = {"name": "ca", "image": image, "command": ["./cluster-autoscaler", *args]}
     meta = {"name": "ca", "namespace": "kube-system", "uid": "1"}
     template = {"metadata": {"labels": {"app": "ca"}}, "spec": {"containers": [container]}}
@@ -77,32 +77,38 @@ def nodes_of(groups: NodeGroups) -> dict[str, list[str]]:
 
 
 MEMBERS: dict[str, tuple[str, Json]] = {
-    "EKS": (f"eks-blue-{UUID}", node("ip-10-0-0-1", {"eks.amazonaws.com/nodegroup": "blue"})),
-    "eksctl": ("eksctl-shop-nodegroup-blue-NodeGroup-1ABC", node("ip-1", {"alpha.eksctl.io/nodegroup-name": "blue"})),
+    "EKS": (f"eks-blue-{UUID}", build_node("ip-10-0-0-1", {"eks.amazonaws.com/nodegroup": "blue"})),
+    "eksctl": (
+        "eksctl-shop-nodegroup-blue-NodeGroup-1ABC",
+        build_node("ip-1", {"alpha.eksctl.io/nodegroup-name": "blue"}),
+    ),
     "GKE": (
         "https://www.googleapis.com/compute/v1/projects/p/zones/us-a/instanceGroups/gke-shop-blue-1a2b3c4d-grp",
-        node("gke-shop-blue-1a2b3c4d-x7qz", {"cloud.google.com/gke-nodepool": "blue"}),
+        build_node("gke-shop-blue-1a2b3c4d-x7qz", {"cloud.google.com/gke-nodepool": "blue"}),
     ),
     "AKS by its scale set": (
         "aks-blue-12345678-vmss",
-        node("aks-blue-12345678-vmss000000", {}, VMSS.format("aks-blue-12345678-vmss")),
+        build_node("aks-blue-12345678-vmss000000", {}, VMSS.format("aks-blue-12345678-vmss")),
     ),
-    "AKS in other letters": ("aks-Blue-12345678-vmss", node("n", {}, VMSS.format("aks-blue-12345678-VMSS"))),
-    "AKS by its label": ("aks-blue-12345678-vmss", node("n", {"kubernetes.azure.com/agentpool": "blue"})),
-    "kOps": ("blue.shop.example.com", node("i-0abc", {"kops.k8s.io/instancegroup": "blue"})),
+    "AKS in other letters": ("aks-Blue-12345678-vmss", build_node("n", {}, VMSS.format("aks-blue-12345678-VMSS"))),
+    "AKS by its label": ("aks-blue-12345678-vmss", build_node("n", {"kubernetes.azure.com/agentpool": "blue"})),
+    "kOps": ("blue.shop.example.com", build_node("i-0abc", {"kops.k8s.io/instancegroup": "blue"})),
     "Gardener": (
         "shoot--shop--prod.shoot--shop--prod-blue-z1",
-        node("shoot--shop--prod-blue-z1-5d6f7-x7qzw", {"worker.gardener.cloud/pool": "blue"}),
+        build_node("shoot--shop--prod-blue-z1-5d6f7-x7qzw", {"worker.gardener.cloud/pool": "blue"}),
     ),
-    "DigitalOcean": (UUID, node("blue-x7qz", {"doks.digitalocean.com/node-pool-id": UUID})),
+    "DigitalOcean": (UUID, build_node("blue-x7qz", {"doks.digitalocean.com/node-pool-id": UUID})),
     "OKE": (
         "ocid1.nodepool.oc1..aaa",
-        node("10.0.0.1", {}, "", {"oci.oraclecloud.com/node-pool-id": "ocid1.nodepool.oc1..aaa"}),
+        build_node("10.0.0.1", {}, "", {"oci.oraclecloud.com/node-pool-id": "ocid1.nodepool.oc1..aaa"}),
     ),
-    "OpenStack Magnum": ("blue-3ac1b2d4", node("n", {"magnum.openstack.org/nodegroup": "blue"})),
-    "Rancher": ("blue", node("n", {"rke.cattle.io/rke-machine-pool-name": "blue"})),
-    "Hetzner": ("blue", node("n", {"hcloud/node-group": "blue"})),
-    "Cluster API": ("MachineDeployment/default/blue", node("n", {}, "", {"cluster.x-k8s.io/owner-name": "blue-x7qzw"})),
+    "OpenStack Magnum": ("blue-3ac1b2d4", build_node("n", {"magnum.openstack.org/nodegroup": "blue"})),
+    "Rancher": ("blue", build_node("n", {"rke.cattle.io/rke-machine-pool-name": "blue"})),
+    "Hetzner": ("blue", build_node("n", {"hcloud/node-group": "blue"})),
+    "Cluster API": (
+        "MachineDeployment/default/blue",
+        build_node("n", {}, "", {"cluster.x-k8s.io/owner-name": "blue-x7qzw"}),
+    ),
 }
 
 
@@ -113,8 +119,8 @@ def test_nodes_are_matched_to_their_groups(provider: str) -> None:
     A node of no group and a group without nodes stay separate.
     """
     group, member = MEMBERS[provider]
-    other = node("other", {"team": "x"})
-    groups = find_groups(status((group, 1, 5, 1, 1), ("elsewhere", 0, 3, 0, 0)), member, other)
+    other = build_node("other", {"team": "x"})
+    groups = find_groups(build_status((group, 1, 5, 1, 1), ("elsewhere", 0, 3, 0, 0)), member, other)
     assert nodes_of(groups) == {group: [member["metadata"]["name"]], "elsewhere": []}
     assert (groups.doubts, groups.faults) == ((), ())
     first, second = groups.groups
@@ -130,8 +136,8 @@ def test_labels_share_a_row_but_have_separate_sources() -> None:
 
 def test_ambiguous_groups_are_not_guessed() -> None:
     """Two Auto Scaling groups belong to node groups of the same name in two clusters."""
-    member = node("ip-1", {"kops.k8s.io/instancegroup": "blue"})
-    groups = find_groups(status(("blue.a.example.com", 0, 3, 1, 1), ("blue.b.example.com", 0, 3, 0, 0)), member)
+    member = build_node("ip-1", {"kops.k8s.io/instancegroup": "blue"})
+    groups = find_groups(build_status(("blue.a.example.com", 0, 3, 1, 1), ("blue.b.example.com", 0, 3, 0, 0)), member)
     assert nodes_of(groups) == {"blue.a.example.com": [], "blue.b.example.com": []}
     assert groups.doubts == (
         "node ip-1 may belong to any of blue.a.example.com, blue.b.example.com",
@@ -141,11 +147,11 @@ def test_ambiguous_groups_are_not_guessed() -> None:
 
 def test_state_of_a_group_limits_its_growth() -> None:
     """Nodes that are on their way count for the target. A group in backoff may not grow."""
-    groups = find_groups(status(("blue", 0, 9, 5, 3), state="InProgress"))
+    groups = find_groups(build_status(("blue", 0, 9, 5, 3), state="InProgress"))
     assert groups.active_scale_ups == {"blue": 2}
-    (group,) = find_groups(status(("blue", 0, 9, 5, 5), state="Backoff")).groups
+    (group,) = find_groups(build_status(("blue", 0, 9, 5, 5), state="Backoff")).groups
     assert group["backOff"] == "QUOTA: no more"
-    (group,) = find_groups(status(("blue", 0, 9, 5, 5), state="Unhealthy")).groups
+    (group,) = find_groups(build_status(("blue", 0, 9, 5, 5), state="Unhealthy")).groups
     assert group["unhealthy"] is True
 
 
@@ -161,16 +167,20 @@ def test_cluster_api() -> None:
         f"{CAPACITY}/labels": "tier=gpu,x=y",
         f"{CAPACITY}/taints": "gpu=yes:NoSchedule",
     }
-    machine = machines("Machine", "blue-1-a", {}, **owned("MachineSet", "blue-1"))
+    machine = build_machines("Machine", "blue-1-a", {}, **owned("MachineSet", "blue-1"))
     groups = find_groups(
-        node("n1"),
-        machines("MachineDeployment", "blue", limits("1", "5"), {"replicas": 2}),
-        machines("MachineSet", "blue-1", limits("1", "5"), {"replicas": 2}, **owned("MachineDeployment", "blue")),
+        build_node("n1"),
+        build_machines("MachineDeployment", "blue", build_limits("1", "5"), {"replicas": 2}),
+        build_machines(
+            "MachineSet", "blue-1", build_limits("1", "5"), {"replicas": 2}, **owned("MachineDeployment", "blue")
+        ),
         machine | {"status": {"nodeRef": {"name": "n1"}}},
-        machines("MachineDeployment", "gpu", {**limits("0", "3"), **capacity}, {"replicas": 0}),
-        machines("MachineDeployment", "unknown", limits("0", "3"), {"replicas": 0}),
-        machines("MachineDeployment", "fixed", {}, {"replicas": 3}),
-        machines("MachineDeployment", "paused", {**limits("0", "3"), "cluster.x-k8s.io/paused": ""}, {"replicas": 3}),
+        build_machines("MachineDeployment", "gpu", {**build_limits("0", "3"), **capacity}, {"replicas": 0}),
+        build_machines("MachineDeployment", "unknown", build_limits("0", "3"), {"replicas": 0}),
+        build_machines("MachineDeployment", "fixed", {}, {"replicas": 3}),
+        build_machines(
+            "MachineDeployment", "paused", {**build_limits("0", "3"), "cluster.x-k8s.io/paused": ""}, {"replicas": 3}
+        ),
     )
     blue, gpu, unknown = groups.groups
     assert (blue["id"], blue["min"], blue["max"], blue["target"], blue["nodes"]) == (
@@ -196,11 +206,11 @@ def test_cluster_api() -> None:
 def test_openshift() -> None:
     """MachineSets of OpenShift have annotations of their own."""
     own = {
-        **limits("1", "4", "machine.openshift.io"),
+        **build_limits("1", "4", "machine.openshift.io"),
         "machine.openshift.io/vCPU": "4",
         "machine.openshift.io/memoryMb": "16384",
     }
-    made = machines("MachineSet", "worker-a", own, {"replicas": 0})
+    made = build_machines("MachineSet", "worker-a", own, {"replicas": 0})
     (group,) = find_groups({**made, "apiVersion": "machine.openshift.io/v1beta1"}).groups
     template: Any = group["template"]
     assert (group["id"], group["max"]) == ("MachineSet/default/worker-a", 4)
@@ -211,16 +221,17 @@ def test_openshift() -> None:
     ("annotations", "said"),
     [
         (
-            limits("1", "many"),
+            build_limits("1", "many"),
             "annotation cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size: not a size: 'many'",
         ),
-        (limits("5", "1"), "min size 5 is above max size 1"),
-        ({**limits("0", "1"), f"{CAPACITY}/cpu": "lots"}, "quantities must match"),
+        (build_limits("5", "1"), "min size 5 is above max size 1"),
+        ({**build_limits("0", "1"), f"{CAPACITY}/cpu": "lots"}, "quantities must match"),
     ],
 )
 def test_invalid_annotations(annotations: Json, said: str) -> None:
     groups = find_groups(
-        machines("MachineDeployment", "bad", annotations), machines("MachineDeployment", "good", limits("0", "1"))
+        build_machines("MachineDeployment", "bad", annotations),
+        build_machines("MachineDeployment", "good", build_limits("0", "1")),
     )
     assert [group["id"] for group in groups.groups] == ["MachineDeployment/default/good"]
     (fault,) = groups.faults
@@ -231,7 +242,7 @@ def test_invalid_annotations(annotations: Json, said: str) -> None:
 def test_flags() -> None:
     """The flags are those of the container, with the defaults of its release. Invalid flags are reported."""
     groups = find_groups(
-        deployment(
+        build_deployment(
             *(
                 "--expander=priority,least-waste",
                 "--nodes=1:10:blue",
@@ -253,7 +264,7 @@ def test_flags() -> None:
                 "--v=4",
             ),
         ),
-        node("n1", {"hcloud/node-group": "blue"}),
+        build_node("n1", {"hcloud/node-group": "blue"}),
     )
     assert groups.options == {
         "expander": "priority,least-waste",
@@ -275,7 +286,7 @@ def test_flags() -> None:
 def test_defaults_of_an_older_release() -> None:
     """Before 1.33 the default expander was random, and pods of kube-system kept their nodes."""
     groups = find_groups(
-        deployment(image="k8s.gcr.io/cluster-autoscaler:v1.31.1"), node("n", {"hcloud/node-group": "a"})
+        build_deployment(image="k8s.gcr.io/cluster-autoscaler:v1.31.1"), build_node("n", {"hcloud/node-group": "a"})
     )
     assert groups.options == {"expander": "random", "bspDisruptionTimeout": "87600h"}
     assert groups.sources[-1].endswith("else the defaults of release 1.31, replayed as 1.36")
@@ -287,8 +298,8 @@ def test_user_input_takes_precedence() -> None:
     given = UserGroups(
         [{"id": "blue", "max": 99}, {"id": "gpu", "template": template}], {"expander": "random"}, where="g.yaml"
     )
-    map = status(("blue", 1, 5, 1, 1), ("gpu", 0, 2, 0, 0), ("green", 0, 3, 0, 0))
-    groups = find_groups(map, node("n1", {"hcloud/node-group": "blue"}), given=given)
+    map = build_status(("blue", 1, 5, 1, 1), ("gpu", 0, 2, 0, 0), ("green", 0, 3, 0, 0))
+    groups = find_groups(map, build_node("n1", {"hcloud/node-group": "blue"}), given=given)
     blue, gpu, green = groups.groups
     assert (blue["min"], blue["max"], blue["nodes"]) == (1, 99, ["n1"])
     assert (gpu["max"], gpu["template"]) == (2, template)
@@ -299,7 +310,7 @@ def test_user_input_takes_precedence() -> None:
 
 def test_sizes_of_pools_named_by_labels() -> None:
     """A pool that the file omits is not a group."""
-    pools = [node("n1", {"crew": "blue"}), node("n2", {"crew": "green"})]
+    pools = [build_node("n1", {"crew": "blue"}), build_node("n2", {"crew": "green"})]
     groups = find_groups(*pools, given=UserGroups([{"id": "blue", "min": 1, "max": 3}], label="crew", where="g.yaml"))
     assert groups.groups == ({"id": "blue", "min": 1, "max": 3, "target": 1, "nodes": ["n1"]},)
     assert groups.limits_known

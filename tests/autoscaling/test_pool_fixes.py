@@ -20,7 +20,7 @@ NOW = "2026-06-01T12:00:00Z"
 OS, ZONE = "kubernetes.io/os", "topology.kubernetes.io/zone"
 
 
-def node_class(*zones: str) -> Json:
+def build_node_class(*zones: str) -> Json:
     return {
         "apiVersion": "karpenter.k8s.aws/v1",
         "kind": "EC2NodeClass",
@@ -29,7 +29,7 @@ def node_class(*zones: str) -> Json:
     }
 
 
-def pool(*requirements: Json, **labels: str) -> Json:
+def build_pool(*requirements: Json, **labels: str) -> Json:
     reference = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "std"}
     template = {
         "metadata": {"labels": labels},
@@ -44,7 +44,7 @@ def pool(*requirements: Json, **labels: str) -> Json:
     }
 
 
-def node() -> Json:
+def build_node() -> Json:
     """Build a full node of the pool, which shows one instance type."""
     labels = {
         OS: "linux",
@@ -67,7 +67,7 @@ def node() -> Json:
     }
 
 
-def pod(**spec: Any) -> Json:
+def build_pod(**spec: Any) -> Json:
     container = {"name": "c", "image": "x", "resources": {"requests": {"cpu": "1"}}}
     return {
         "apiVersion": "v1",
@@ -84,7 +84,7 @@ def offered(*documents: Json) -> list[Remedy]:
 
 
 def test_missing_label_of_the_pool_is_the_first_fix() -> None:
-    objects = [node_class("b"), pool(), node(), pod(nodeSelector={"team": "shop"})]
+    objects = [build_node_class("b"), build_pool(), build_node(), build_pod(nodeSelector={"team": "shop"})]
     first, *others = offered(*objects)
     assert (first.summary, first.kinds, first.step) == (
         "Add the label team=shop to NodePool base, whose nodes lack it",
@@ -95,7 +95,7 @@ def test_missing_label_of_the_pool_is_the_first_fix() -> None:
     words = shlex.split(first.commands[0])
     assert words[:-1] == ["kubectl", "patch", "nodepools.karpenter.sh", "base", "--type=merge", "-p"]
     labels = json.loads(words[-1])["spec"]["template"]["metadata"]["labels"]
-    cluster = kschedctl.Cluster.from_objects([objects[0], pool(**labels), *objects[2:]])
+    cluster = kschedctl.Cluster.from_objects([objects[0], build_pool(**labels), *objects[2:]])
     after = kschedctl.explain(cluster, "d/web", now=NOW).new_node
     assert after is not None
     assert after.would_launch
@@ -104,30 +104,35 @@ def test_missing_label_of_the_pool_is_the_first_fix() -> None:
 def test_pool_of_another_operating_system_gets_no_label() -> None:
     linux = {"key": OS, "operator": "In", "values": ["linux"]}
     windows = [{"key": "os", "operator": "Equal", "value": "windows", "effect": "NoSchedule"}]
-    asked = pod(nodeSelector={"team": "shop"}, tolerations=windows)
-    assert offered(node_class("b"), pool(linux), node(), asked) == []
+    asked = build_pod(nodeSelector={"team": "shop"}, tolerations=windows)
+    assert offered(build_node_class("b"), build_pool(linux), build_node(), asked) == []
 
 
 def test_node_class_gets_a_subnet_in_the_zone_of_the_pod() -> None:
-    first, *_ = offered(node_class("b", "c"), pool(), node(), pod(nodeSelector={ZONE: "a"}))
+    first, *_ = offered(build_node_class("b", "c"), build_pool(), build_node(), build_pod(nodeSelector={ZONE: "a"}))
     assert first.kinds == ("ChangeNodeClass",)
     assert first.summary == "Give EC2NodeClass std a subnet in a: the subnets that it selects are in b, c"
 
 
 @pytest.mark.parametrize("zones", [("a", "b"), ()])
 def test_class_with_that_subnet_or_unknown_subnets_needs_none(zones: tuple[str, ...]) -> None:
-    kinds = [each.kinds for each in offered(node_class(*zones), pool(), node(), pod(nodeSelector={ZONE: "a"}))]
+    kinds = [
+        each.kinds
+        for each in offered(build_node_class(*zones), build_pool(), build_node(), build_pod(nodeSelector={ZONE: "a"}))
+    ]
     assert ("ChangeNodeClass",) not in kinds
 
 
 def test_label_is_no_fix_if_more_is_missing() -> None:
-    asked = pod(nodeSelector={"team": "shop"})
+    asked = build_pod(nodeSelector={"team": "shop"})
     asked["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "9"
-    assert ("ChangeNodePool",) not in [each.kinds for each in offered(node_class("b"), pool(), node(), asked)]
+    assert ("ChangeNodePool",) not in [
+        each.kinds for each in offered(build_node_class("b"), build_pool(), build_node(), asked)
+    ]
 
 
 def test_fixes_are_of_the_requested_kinds() -> None:
-    objects = [node_class("b"), pool(), node(), pod(nodeSelector={"team": "shop"})]
+    objects = [build_node_class("b"), build_pool(), build_node(), build_pod(nodeSelector={"team": "shop"})]
     cluster = kschedctl.Cluster.from_objects(objects)
     only = kschedctl.remedies(cluster, "d/web", RemedyCriteria(only=frozenset({"ChangeNodePool"})))
     assert [each.kinds for each in only.remedies] == [("ChangeNodePool",)]
@@ -136,14 +141,14 @@ def test_fixes_are_of_the_requested_kinds() -> None:
 
 
 def limited(cpu: str) -> Json:
-    base = pool()
+    base = build_pool()
     base["spec"]["limits"] = {"cpu": cpu}
     return base
 
 
 def filling_pod() -> Json:
     """Build a pod that requests both CPUs of the node."""
-    filler = pod(nodeName="k1")
+    filler = build_pod(nodeName="k1")
     filler["metadata"]["name"] = "filler"
     filler["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "2"
     filler["status"] = {"phase": "Running"}
@@ -155,7 +160,7 @@ def test_limit_is_raised_by_the_smallest_fitting_type() -> None:
 
     A limit of 3 leaves 1, so one more node needs a limit of 4.
     """
-    objects = [node_class("b"), node(), filling_pod(), pod()]
+    objects = [build_node_class("b"), build_node(), filling_pod(), build_pod()]
     fixes = [each for each in offered(limited("3"), *objects) if each.kinds == ("ChangeNodePool",)]
     assert [each.summary for each in fixes] == ["Raise the limit of NodePool base: cpu from 3 to 4"]
     assert json.loads(shlex.split(fixes[0].commands[0])[-1]) == {"spec": {"limits": {"cpu": "4"}}}
@@ -166,26 +171,30 @@ def test_limit_is_raised_by_the_smallest_fitting_type() -> None:
 
 
 def test_limit_is_not_raised_if_it_is_not_the_only_obstacle() -> None:
-    asked = pod(nodeSelector={"team": "shop"})
+    asked = build_pod(nodeSelector={"team": "shop"})
     assert [
-        each for each in offered(limited("3"), node_class("b"), node(), filling_pod(), asked) if "limit" in each.summary
+        each
+        for each in offered(limited("3"), build_node_class("b"), build_node(), filling_pod(), asked)
+        if "limit" in each.summary
     ] == []
 
 
 def test_nodes_launched_in_earlier_runs_count_for_the_limit() -> None:
     """A limit of 6 CPUs leaves room for 2 more nodes of 2 CPUs, regardless of how often Karpenter runs."""
-    pods = [pod() for _ in range(5)]
+    pods = [build_pod() for _ in range(5)]
     for number, each in enumerate(pods):
         each["metadata"]["name"] = f"web-{number}"
         each["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "1500m"
-    cluster = kschedctl.Cluster.from_objects([limited("6"), node_class("b"), node(), filling_pod(), *pods])
+    cluster = kschedctl.Cluster.from_objects([limited("6"), build_node_class("b"), build_node(), filling_pod(), *pods])
     growth = simulate_node_growth(cluster, NOW)
     assert growth is not None
     assert (growth.nodes, growth.unplaced_count) == (2, 3)
 
 
 def test_pod_that_gets_a_new_node_needs_no_fix() -> None:
-    cluster = kschedctl.Cluster.from_objects([pool(), node_class("b"), node(), filling_pod(), pod()])
+    cluster = kschedctl.Cluster.from_objects(
+        [build_pool(), build_node_class("b"), build_node(), filling_pod(), build_pod()]
+    )
     report = kschedctl.explain(cluster, "d/web", now=NOW)
     assert "new node: Yes, by Karpenter. Only the 1 instance type" in " ".join(report.summary().warnings)
     assert "No fix was found" not in RENDERERS["table"](report, Style())

@@ -16,7 +16,7 @@ OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u
 GROUPS = ({"id": "g", "min": 0, "max": 5, "target": 2, "nodes": ["a", "b"]},)
 
 
-def node(name: str) -> Json:
+def build_node(name: str) -> Json:
     offers = {"cpu": "4", "memory": "8Gi", "pods": "110"}
     ready = {"type": "Ready", "status": "True", "lastTransitionTime": BEFORE}
     metadata = {"name": name, "creationTimestamp": BEFORE, "labels": {"kubernetes.io/hostname": name}}
@@ -24,13 +24,13 @@ def node(name: str) -> Json:
     return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": status}
 
 
-def pod(name: str, on: str, cpu: str, **metadata: object) -> Json:
+def build_pod(name: str, on: str, cpu: str, **metadata: object) -> Json:
     own = {"name": name, "namespace": "default", "uid": name, "creationTimestamp": BEFORE, **metadata}
     spec = {"nodeName": on, "containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": own, "spec": spec, "status": {"phase": "Running"}}
 
 
-def replica_set() -> Json:
+def build_replica_set() -> Json:
     spec = {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}}
     return {
         "apiVersion": "apps/v1",
@@ -50,10 +50,10 @@ def test_all_obstacles_and_their_effect_are_named(free: str, then: str) -> None:
     """
     cluster = kschedctl.Cluster.from_objects(
         [
-            *(node("a"), node("b"), replica_set()),
-            pod("alone", "a", "300m"),
-            pod("unsafe", "a", "300m", ownerReferences=[OWNER], annotations=UNSAFE),
-            pod("web", "b", free, ownerReferences=[OWNER]),
+            *(build_node("a"), build_node("b"), build_replica_set()),
+            build_pod("alone", "a", "300m"),
+            build_pod("unsafe", "a", "300m", ownerReferences=[OWNER], annotations=UNSAFE),
+            build_pod("web", "b", free, ownerReferences=[OWNER]),
         ]
     )
     report = kschedctl.scale_down(cluster, GROUPS, now=NOW)
@@ -67,9 +67,9 @@ def test_all_obstacles_and_their_effect_are_named(free: str, then: str) -> None:
 
 def test_drain_empties_what_scale_down_empties() -> None:
     """Each node that could be removed alone is drained, and all its pods find a node."""
-    objects = [node(name) for name in "abc"] + [replica_set()]
+    objects = [build_node(name) for name in "abc"] + [build_replica_set()]
     for name, cpu in {"a": "1", "b": "1500m", "c": "3500m"}.items():
-        objects.append(pod(f"web-{name}", name, cpu, ownerReferences=[OWNER]))
+        objects.append(build_pod(f"web-{name}", name, cpu, ownerReferences=[OWNER]))
     groups = ({"id": "g", "min": 0, "max": 5, "target": 3, "nodes": ["a", "b", "c"]},)
     cluster = kschedctl.Cluster.from_objects(objects)
     report = kschedctl.scale_down(cluster, groups, now=NOW)
@@ -93,14 +93,14 @@ def test_second_obstacle_of_a_pod_is_named(pod_parts: Json, second: str) -> None
     annotations = pod_parts.get("annotations", {})
 
     def build_cluster(*more: Json) -> kschedctl.Cluster:
-        held = pod("held", "a", "300m", ownerReferences=[OWNER], annotations=annotations)
+        held = build_pod("held", "a", "300m", ownerReferences=[OWNER], annotations=annotations)
         held["spec"] |= spec
-        return kschedctl.Cluster.from_objects([node("a"), node("b"), held, *more])
+        return kschedctl.Cluster.from_objects([build_node("a"), build_node("b"), held, *more])
 
     orphaned = kschedctl.scale_down(build_cluster(), GROUPS, now=NOW)
     assert [keeper.reason for keeper in orphaned.kept["a"].keepers] == ["ControllerNotFound", second]
     assert "gets an owner that exists and" in orphaned.describe_staying_node("a")
-    owned = kschedctl.scale_down(build_cluster(replica_set()), GROUPS, now=NOW)
+    owned = kschedctl.scale_down(build_cluster(build_replica_set()), GROUPS, now=NOW)
     assert [keeper.reason for keeper in owned.kept["a"].keepers] == [second]
 
 
@@ -110,8 +110,8 @@ def test_minimum_size_and_utilization_are_named() -> None:
         {"id": "fixed", "min": 1, "max": 5, "target": 1, "nodes": ["a"]},
         {"id": "free", "min": 0, "max": 5, "target": 1, "nodes": ["b"]},
     ]
-    busy = pod("busy", "b", "3", ownerReferences=[OWNER])
-    cluster = kschedctl.Cluster.from_objects([node("a"), node("b"), busy, replica_set()])
+    busy = build_pod("busy", "b", "3", ownerReferences=[OWNER])
+    cluster = kschedctl.Cluster.from_objects([build_node("a"), build_node("b"), busy, build_replica_set()])
     report = kschedctl.scale_down(cluster, groups, now=NOW)
     assert report.describe_staying_node("a") == "its group is at its minimum of 1 node"
     assert report.describe_staying_node("b") == "above the utilization threshold of 50% (NotUnderutilized)"
@@ -122,13 +122,15 @@ def test_minimum_size_and_utilization_are_named() -> None:
 
 def test_pods_below_the_priority_cutoff_are_reported() -> None:
     """The autoscaler's default cutoff is -10. The pod fits nowhere, but no group grows for it."""
-    low = pod("low", "", "16")
+    low = build_pod("low", "", "16")
     low["spec"]["priority"] = -50
     low["status"] = {
         "phase": "Pending",
         "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}],
     }
-    report = kschedctl.scale_up(kschedctl.Cluster.from_objects([node("a"), node("b"), low]), GROUPS, now=NOW)
+    report = kschedctl.scale_up(
+        kschedctl.Cluster.from_objects([build_node("a"), build_node("b"), low]), GROUPS, now=NOW
+    )
     assert (report.ignored, report.priority_cutoff) == ({"default/low": -50}, -10)
     assert not report.are_all_placed
     text = report.to_markdown()
@@ -140,14 +142,16 @@ def test_pods_that_a_higher_maximum_helps_are_named() -> None:
     """One more node of 4 cores takes the pod of 4 cores, but not the pod of 16."""
     waiting = []
     for name, cpu in {"fits": "4", "large": "16"}.items():
-        waiting.append(pod(name, "", cpu))
+        waiting.append(build_pod(name, "", cpu))
         waiting[-1]["status"] = {
             "phase": "Pending",
             "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}],
         }
-    filling = [pod(f"full-{name}", name, "3", ownerReferences=[OWNER]) for name in "ab"]
+    filling = [build_pod(f"full-{name}", name, "3", ownerReferences=[OWNER]) for name in "ab"]
     groups = [{"id": "g", "min": 0, "max": 2, "target": 2, "nodes": ["a", "b"]}]
-    cluster = kschedctl.Cluster.from_objects([node("a"), node("b"), replica_set(), *filling, *waiting])
+    cluster = kschedctl.Cluster.from_objects(
+        [build_node("a"), build_node("b"), build_replica_set(), *filling, *waiting]
+    )
     report = kschedctl.scale_up(cluster, groups, now=NOW)
     assert report.would_accept == {"default/fits": ("g",)}
     assert report.describe_skipped_group("default/fits", "g").endswith("one more node would take it")

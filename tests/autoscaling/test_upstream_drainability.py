@@ -32,7 +32,7 @@ class DrainRow(NamedTuple):
     others: tuple[Json, ...] = ()
 
 
-def pod(name: str, owner: str = "", namespace: str = "default", **fields: Any) -> Json:
+def build_pod(name: str, owner: str = "", namespace: str = "default", **fields: Any) -> Json:
     """Build a pod that is owned by ``kind/name``, if an owner is given."""
     kind, _, owner_name = owner.partition("/")
     reference = {"apiVersion": "apps/v1", "kind": kind, "name": owner_name, "uid": owner_name, "controller": True}
@@ -44,7 +44,7 @@ def pod(name: str, owner: str = "", namespace: str = "default", **fields: Any) -
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status}
 
 
-def budget(allowed: int, namespace: str = "default", **labels: str) -> Json:
+def build_budget(allowed: int, namespace: str = "default", **labels: str) -> Json:
     spec = {"minAvailable": 1, "selector": {"matchLabels": labels}}
     return {
         "apiVersion": "policy/v1",
@@ -55,7 +55,7 @@ def budget(allowed: int, namespace: str = "default", **labels: str) -> Json:
     }
 
 
-def volumes(*names: str) -> Json:
+def build_volumes(*names: str) -> Json:
     return {"volumes": [{"name": name, "emptyDir": {}} for name in names]}
 
 
@@ -70,127 +70,130 @@ def annotated(**annotations: str) -> Json:
 RS, RC = "ReplicaSet/rs", "ReplicationController/rc"
 SYSTEM = {"labels": {"k8s-app": "bar"}}
 TABLE = {
-    "Unreplicated pod": DrainRow((pod("alone"),), "NotReplicated"),
-    "Replicated pod": DrainRow((pod("bar", RS),), moves=("default/bar",)),
-    "Manifest pod": DrainRow((pod("m", metadata=annotated(**{"kubernetes.io/config.mirror": "something"})),)),
-    "DaemonSet pod": DrainRow((pod("bar", RS), pod("d", "DaemonSet/ds")), moves=("default/bar",)),
+    "Unreplicated pod": DrainRow((build_pod("alone"),), "NotReplicated"),
+    "Replicated pod": DrainRow((build_pod("bar", RS),), moves=("default/bar",)),
+    "Manifest pod": DrainRow((build_pod("m", metadata=annotated(**{"kubernetes.io/config.mirror": "something"})),)),
+    "DaemonSet pod": DrainRow((build_pod("bar", RS), build_pod("d", "DaemonSet/ds")), moves=("default/bar",)),
     "Kube-system no pdb system pods blocking": DrainRow(
-        (pod("s", RS, "kube-system", metadata={"creationTimestamp": "2020-12-18T16:01:00Z"}),),
+        (build_pod("s", RS, "kube-system", metadata={"creationTimestamp": "2020-12-18T16:01:00Z"}),),
         "UnmovableKubeSystemPod",
     ),
     "Kube-system no pdb system pods allowing": DrainRow(
-        (pod("s", RS, "kube-system", metadata={"creationTimestamp": "2020-12-18T15:59:00Z"}),),
+        (build_pod("s", RS, "kube-system", metadata={"creationTimestamp": "2020-12-18T15:59:00Z"}),),
         moves=("kube-system/s",),
     ),
-    "Local storage": DrainRow((pod("l", RS, spec=volumes("empty-vol")),), "LocalStorageRequested"),
+    "Local storage": DrainRow((build_pod("l", RS, spec=build_volumes("empty-vol")),), "LocalStorageRequested"),
     "Non-local storage": DrainRow(
-        (pod("g", RS, spec={"volumes": [{"name": "r", "gitRepo": {"repository": "r"}}]}),), moves=("default/g",)
+        (build_pod("g", RS, spec={"volumes": [{"name": "r", "gitRepo": {"repository": "r"}}]}),), moves=("default/g",)
     ),
     "Pdb blocking": DrainRow(
-        (pod("p", RS, metadata={"labels": {"critical": "true"}}),), "NotEnoughPdb", others=(budget(0, critical="true"),)
+        (build_pod("p", RS, metadata={"labels": {"critical": "true"}}),),
+        "NotEnoughPdb",
+        others=(build_budget(0, critical="true"),),
     ),
     "Pdb allowing": DrainRow(
-        (pod("p", RS, metadata={"labels": {"critical": "true"}}),),
+        (build_pod("p", RS, metadata={"labels": {"critical": "true"}}),),
         moves=("default/p",),
-        others=(budget(1, critical="true"),),
+        others=(build_budget(1, critical="true"),),
     ),
-    "RC-managed pod": DrainRow((pod("bar", RC),), moves=("default/bar",)),
-    "DS-managed pod": DrainRow((pod("bar", "DaemonSet/ds"),)),
+    "RC-managed pod": DrainRow((build_pod("bar", RC),), moves=("default/bar",)),
+    "DS-managed pod": DrainRow((build_pod("bar", "DaemonSet/ds"),)),
     "DS-managed pod by a custom Daemonset": DrainRow(
         (
-            pod(
+            build_pod(
                 "bar",
                 "CustomDaemonSet/ds",
                 metadata=annotated(**{"cluster-autoscaler.kubernetes.io/daemonset-pod": "true"}),
             ),
         )
     ),
-    "Job-managed pod": DrainRow((pod("bar", "Job/job"),), moves=("default/bar",)),
-    "SS-managed pod": DrainRow((pod("bar", "StatefulSet/ss"),), moves=("default/bar",)),
-    "pod with EmptyDir": DrainRow((pod("bar", RC, spec=volumes("scratch")),), "LocalStorageRequested"),
+    "Job-managed pod": DrainRow((build_pod("bar", "Job/job"),), moves=("default/bar",)),
+    "SS-managed pod": DrainRow((build_pod("bar", "StatefulSet/ss"),), moves=("default/bar",)),
+    "pod with EmptyDir": DrainRow((build_pod("bar", RC, spec=build_volumes("scratch")),), "LocalStorageRequested"),
     "pod with EmptyDir and SafeToEvictLocalVolumesKey annotation": DrainRow(
-        (pod("bar", RC, spec=volumes("scratch"), metadata=annotated(**{LOCAL: "scratch"})),), moves=("default/bar",)
+        (build_pod("bar", RC, spec=build_volumes("scratch"), metadata=annotated(**{LOCAL: "scratch"})),),
+        moves=("default/bar",),
     ),
     "pod with EmptyDir and SafeToEvictLocalVolumesKey annotation with matching values": DrainRow(
         (
-            pod(
+            build_pod(
                 "bar",
                 RC,
-                spec=volumes("scratch-1", "scratch-2", "scratch-3"),
+                spec=build_volumes("scratch-1", "scratch-2", "scratch-3"),
                 metadata=annotated(**{LOCAL: "scratch-1,scratch-2,scratch-3"}),
             ),
         ),
         moves=("default/bar",),
     ),
     "pod with EmptyDir and SafeToEvictLocalVolumesKey annotation with non-matching values": DrainRow(
-        (pod("bar", RC, spec=volumes("scratch-1"), metadata=annotated(**{LOCAL: "scratch-2"})),),
+        (build_pod("bar", RC, spec=build_volumes("scratch-1"), metadata=annotated(**{LOCAL: "scratch-2"})),),
         "LocalStorageRequested",
     ),
     "pod with EmptyDir and SafeToEvictLocalVolumesKey annotation with some matching values": DrainRow(
         (
-            pod(
+            build_pod(
                 "bar",
                 RC,
-                spec=volumes("scratch-1", "scratch-2"),
+                spec=build_volumes("scratch-1", "scratch-2"),
                 metadata=annotated(**{LOCAL: "scratch-1,scratch-5"}),
             ),
         ),
         "LocalStorageRequested",
     ),
     "pod with EmptyDir and SafeToEvictLocalVolumesKey annotation empty values": DrainRow(
-        (pod("bar", RC, spec=volumes("scratch-1", "scratch-2"), metadata=annotated(**{LOCAL: ",,"})),),
+        (build_pod("bar", RC, spec=build_volumes("scratch-1", "scratch-2"), metadata=annotated(**{LOCAL: ",,"})),),
         "LocalStorageRequested",
     ),
     "long terminating pod with 0 grace period": DrainRow(
-        (pod("bar", RC, metadata={"deletionTimestamp": "2020-12-18T16:59:00Z"}, spec=grace(0)),),
+        (build_pod("bar", RC, metadata={"deletionTimestamp": "2020-12-18T16:59:00Z"}, spec=grace(0)),),
     ),
     "long terminating pod with extended grace period": DrainRow(
-        (pod("bar", RC, metadata={"deletionTimestamp": "2020-12-18T16:57:00Z"}, spec=grace(360)),),
+        (build_pod("bar", RC, metadata={"deletionTimestamp": "2020-12-18T16:57:00Z"}, spec=grace(360)),),
         moves=("default/bar",),
     ),
     "RC-managed pod with missing reference": DrainRow(
-        (pod("bar", "ReplicationController/gone"),), "ControllerNotFound"
+        (build_pod("bar", "ReplicationController/gone"),), "ControllerNotFound"
     ),
-    "DS-managed pod with missing reference": DrainRow((pod("bar", "DaemonSet/gone"),), "ControllerNotFound"),
-    "SS-managed pod with missing reference": DrainRow((pod("bar", "StatefulSet/gone"),), "ControllerNotFound"),
-    "RS-managed pod with missing reference": DrainRow((pod("bar", "ReplicaSet/gone"),), "ControllerNotFound"),
+    "DS-managed pod with missing reference": DrainRow((build_pod("bar", "DaemonSet/gone"),), "ControllerNotFound"),
+    "SS-managed pod with missing reference": DrainRow((build_pod("bar", "StatefulSet/gone"),), "ControllerNotFound"),
+    "RS-managed pod with missing reference": DrainRow((build_pod("bar", "ReplicaSet/gone"),), "ControllerNotFound"),
     "pod with PodSafeToEvict annotation": DrainRow(
-        (pod("bar", metadata={"annotations": SAFE}),), moves=("default/bar",)
+        (build_pod("bar", metadata={"annotations": SAFE}),), moves=("default/bar",)
     ),
     "kube-system pod with PodSafeToEvict annotation": DrainRow(
-        (pod("bar", namespace="kube-system", metadata={"annotations": SAFE}),), moves=("kube-system/bar",)
+        (build_pod("bar", namespace="kube-system", metadata={"annotations": SAFE}),), moves=("kube-system/bar",)
     ),
     "pod with EmptyDir and PodSafeToEvict annotation": DrainRow(
-        (pod("bar", metadata={"annotations": SAFE}, spec=volumes("scratch")),), moves=("default/bar",)
+        (build_pod("bar", metadata={"annotations": SAFE}, spec=build_volumes("scratch")),), moves=("default/bar",)
     ),
     "RC-managed pod with PodSafeToEvict=false annotation": DrainRow(
-        (pod("bar", RC, metadata={"annotations": UNSAFE}),), "NotSafeToEvictAnnotation"
+        (build_pod("bar", RC, metadata={"annotations": UNSAFE}),), "NotSafeToEvictAnnotation"
     ),
     "job-managed pod with PodSafeToEvict=false annotation": DrainRow(
-        (pod("bar", "Job/job", metadata={"annotations": UNSAFE}),), "NotSafeToEvictAnnotation"
+        (build_pod("bar", "Job/job", metadata={"annotations": UNSAFE}),), "NotSafeToEvictAnnotation"
     ),
     "kube-system PDB with matching kube-system pod": DrainRow(
-        (pod("bar", RC, "kube-system", metadata={**SYSTEM, "creationTimestamp": "2020-12-18T16:30:00Z"}),),
+        (build_pod("bar", RC, "kube-system", metadata={**SYSTEM, "creationTimestamp": "2020-12-18T16:30:00Z"}),),
         moves=("kube-system/bar",),
-        others=(budget(1, "kube-system", **{"k8s-app": "bar"}),),
+        others=(build_budget(1, "kube-system", **{"k8s-app": "bar"}),),
     ),
     "kube-system PDB with non-matching kube-system pod": DrainRow(
-        (pod("bar", RC, "kube-system", metadata={**SYSTEM, "creationTimestamp": "2020-12-18T16:30:00Z"}),),
+        (build_pod("bar", RC, "kube-system", metadata={**SYSTEM, "creationTimestamp": "2020-12-18T16:30:00Z"}),),
         "UnmovableKubeSystemPod",
-        others=(budget(1, "kube-system", **{"k8s-app": "foo"}),),
+        others=(build_budget(1, "kube-system", **{"k8s-app": "foo"}),),
     ),
     "kube-system PDB with default namespace pod": DrainRow(
-        (pod("bar", RC),), moves=("default/bar",), others=(budget(1, "kube-system", **{"k8s-app": "foo"}),)
+        (build_pod("bar", RC),), moves=("default/bar",), others=(build_budget(1, "kube-system", **{"k8s-app": "foo"}),)
     ),
     "default namespace PDB with matching labels kube-system pod": DrainRow(
-        (pod("bar", RC, "kube-system", metadata={**SYSTEM, "creationTimestamp": "2020-12-18T16:30:00Z"}),),
+        (build_pod("bar", RC, "kube-system", metadata={**SYSTEM, "creationTimestamp": "2020-12-18T16:30:00Z"}),),
         "UnmovableKubeSystemPod",
-        others=(budget(1, **{"k8s-app": "bar"}),),
+        others=(build_budget(1, **{"k8s-app": "bar"}),),
     ),
 }
 
 
-def node(name: str) -> Json:
+def build_node(name: str) -> Json:
     offers = {"cpu": "4", "memory": "8Gi", "pods": "110"}
     ready = {"type": "Ready", "status": "True", "lastTransitionTime": BEFORE}
     metadata = {"name": name, "creationTimestamp": BEFORE, "labels": {"kubernetes.io/hostname": name}}
@@ -198,7 +201,7 @@ def node(name: str) -> Json:
     return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": status}
 
 
-def owners() -> list[Json]:
+def build_owners() -> list[Json]:
     """Build the owners of the pods in both namespaces."""
     kinds = {"rs": "ReplicaSet", "rc": "ReplicationController", "ds": "DaemonSet", "job": "Job", "ss": "StatefulSet"}
     versions = {"rc": "v1", "job": "batch/v1"}
@@ -216,7 +219,9 @@ def owners() -> list[Json]:
 @pytest.mark.parametrize("name", TABLE)
 def test_pods_to_move(name: str) -> None:
     row = TABLE[name]
-    cluster = kschedctl.Cluster.from_objects([node("node"), node("other"), *owners(), *row.pods, *row.others])
+    cluster = kschedctl.Cluster.from_objects(
+        [build_node("node"), build_node("other"), *build_owners(), *row.pods, *row.others]
+    )
     groups = [{"id": "g", "min": 0, "max": 5, "target": 2, "nodes": ["node", "other"]}]
     report = kschedctl.scale_down(cluster, groups, {"minReplicaCount": 0}, now=NOW)
     told = report.nodes["node"]

@@ -19,7 +19,7 @@ NOW = "2026-06-01T12:00:00Z"
 HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 
 
-def node(name: str, cpu: int, memory: int, zone: str) -> Json:
+def build_node(name: str, cpu: int, memory: int, zone: str) -> Json:
     """Build a node with memory in MiB and room for ten pods."""
     offers = {"cpu": f"{cpu}m", "memory": f"{memory}Mi", "pods": "10"}
     ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-06-01T10:00:00Z"}
@@ -31,7 +31,7 @@ def node(name: str, cpu: int, memory: int, zone: str) -> Json:
     }
 
 
-def pods(count: int, cpu: int, memory: int, prefix: str = "p", **spec: Any) -> list[Json]:
+def build_pods(count: int, cpu: int, memory: int, prefix: str = "p", **spec: Any) -> list[Json]:
     """Build pods with memory in bytes."""
     port = spec.pop("hostPort", None)
     container: Json = {"name": "c", "resources": {"requests": {"cpu": f"{cpu}m", "memory": str(memory)}}}
@@ -57,7 +57,7 @@ def pods(count: int, cpu: int, memory: int, prefix: str = "p", **spec: Any) -> l
     ]
 
 
-def spread(key: str, skew: int, least: int) -> list[Json]:
+def build_spread(key: str, skew: int, least: int) -> list[Json]:
     return [
         {
             "maxSkew": skew,
@@ -70,24 +70,24 @@ def spread(key: str, skew: int, least: int) -> list[Json]:
 
 
 TABLE: dict[str, tuple[int, int, list[Json], int, int, int]] = {
-    "simple resource-based binpacking": (1000, 2000, pods(10, 350, 1000), 0, 5, 10),
-    "pods-per-node bound binpacking": (10000, 20000, pods(20, 10, 100), 0, 2, 20),
-    "hostport conflict forces pod-per-node": (1000, 5000, pods(8, 200, 1000, hostPort=5555), 0, 8, 8),
-    "limiter cuts binpacking": (1000, 5000, pods(20, 500, 1000), 5, 5, 10),
+    "simple resource-based binpacking": (1000, 2000, build_pods(10, 350, 1000), 0, 5, 10),
+    "pods-per-node bound binpacking": (10000, 20000, build_pods(20, 10, 100), 0, 2, 20),
+    "hostport conflict forces pod-per-node": (1000, 5000, build_pods(8, 200, 1000, hostPort=5555), 0, 8, 8),
+    "limiter cuts binpacking": (1000, 5000, build_pods(20, 500, 1000), 5, 5, 10),
     "decreasing ordered pods are processed first": (
-        *(1000, 5000, [*pods(10, 50, 1000, "low"), *pods(10, 500, 1000, "high")]),
+        *(1000, 5000, [*build_pods(10, 50, 1000, "low"), *build_pods(10, 500, 1000, "high")]),
         *(5, 5, 10),
     ),
     "hostname topology spreading with maxSkew=2 forces 2 pods/node": (
-        *(1000, 5000, pods(8, 200, 200, topologySpreadConstraints=spread(HOSTNAME, 2, 1))),
+        *(1000, 5000, build_pods(8, 200, 200, topologySpreadConstraints=build_spread(HOSTNAME, 2, 1))),
         *(0, 4, 8),
     ),
     "zonal topology spreading with maxSkew=2 only allows 2 pods to schedule": (
-        *(1000, 5000, pods(8, 20, 100, topologySpreadConstraints=spread(ZONE, 2, 1))),
+        *(1000, 5000, build_pods(8, 20, 100, topologySpreadConstraints=build_spread(ZONE, 2, 1))),
         *(0, 1, 2),
     ),
     "hostname topology spreading with maxSkew=1 with a large scaleup handles scheduling pods retroactively": (
-        *(1000, 5000, pods(12, 20, 100, topologySpreadConstraints=spread(HOSTNAME, 1, 3))),
+        *(1000, 5000, build_pods(12, 20, 100, topologySpreadConstraints=build_spread(HOSTNAME, 1, 3))),
         *(0, 3, 12),
     ),
 }
@@ -98,8 +98,15 @@ TABLE: dict[str, tuple[int, int, list[Json], int, int, int]] = {
 def test_binpacking_estimate(name: str) -> None:
     """The cluster also has a node in another zone. As in upstream's test, the estimator is called directly."""
     cpu, memory, waiting, most, nodes, placed = TABLE[name]
-    cluster = kschedctl.Cluster.from_objects([node("oldnode", 100, 100, "zone-jupiter"), *waiting])
-    group = {"id": "g", "min": 0, "max": 100, "target": 0, "nodes": [], "template": node("t", cpu, memory, "zone-mars")}
+    cluster = kschedctl.Cluster.from_objects([build_node("oldnode", 100, 100, "zone-jupiter"), *waiting])
+    group = {
+        "id": "g",
+        "min": 0,
+        "max": 100,
+        "target": 0,
+        "nodes": [],
+        "template": build_node("t", cpu, memory, "zone-mars"),
+    }
     loop = AutoscalerLoop.from_cluster(
         cluster, read_autoscaled_groups([group]), read_autoscaler_options({})[0], NOW, {}
     )

@@ -110,7 +110,9 @@ def choose_groups(
     config_map = None if priorities is None else ConfigMap(ObjectMeta("m", "n"), {"priorities": priorities})
     events: list[tuple[str, str, str]] = []
     requests = {"cpu": 500, "memory": 1000 * 2**20}
-    best, tied = Expanders(templates, lambda pod: requests, config_map, events).choose_option(expander, options)
+    best, tied = Expanders(templates, lambda pod: requests, config_map, events).choose_expansion_option(
+        expander, options
+    )
     return set(tied or ([best.group.id] if best else [])), list(events)
 
 
@@ -141,6 +143,6 @@ def test_expression_that_needs_re2_keeps_all_groups(monkeypatch: pytest.MonkeyPa
     assert choose_groups("priority", (MICRO, XLARGE), WITH_A_FLAG) == ({"my-asg.t2.micro", "my-asg.m4.4xlarge"}, [])
     options = [Option(AutoscaledGroup(offer.group, 0, 10, 1), 1, (Pod(),)) for offer in (MICRO, XLARGE)]
     expanders = Expanders({}, lambda pod: {}, ConfigMap(ObjectMeta("m", "n"), {"priorities": WITH_A_FLAG}), [])
-    expanders.choose_option("priority", options)
+    expanders.choose_expansion_option("priority", options)
     (doubt,) = expanders.doubts
     assert doubt.startswith('the priority expander chooses by "(?i)T2", a pattern that only RE2 can evaluate')

@@ -237,7 +237,7 @@ OPTIONS = {
 """The groups that could grow, and their numbers of new nodes, if upstream's table gives them."""
 
 
-def node(name: str, machine: Machine) -> Json:
+def build_node(name: str, machine: Machine) -> Json:
     offers = {"cpu": f"{machine.cpu}m", "memory": str(machine.memory), "pods": "100"}
     offers |= {GPU: str(machine.gpu)} if machine.gpu else {}
     taints = [{"key": GPU, "value": "present", "effect": "NoSchedule"}] if machine.gpu else []
@@ -251,7 +251,7 @@ def node(name: str, machine: Machine) -> Json:
     }
 
 
-def pod(name: str, asked: PodRequest, on: str) -> Json:
+def build_pod(name: str, asked: PodRequest, on: str) -> Json:
     requests = {"cpu": f"{asked.cpu}m", "memory": str(asked.memory)} | ({GPU: str(asked.gpu)} if asked.gpu else {})
     refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
     return {
@@ -272,7 +272,7 @@ def groups_of(case: Case, names: list[str]) -> list[Json]:
     for name, machine in zip(names, case.machines, strict=True):
         if machine.group:
             members.setdefault(machine.group, []).append(name)
-    template = {name: node(f"of-{name}", machine) for name, machine in case.templates.items()}
+    template = {name: build_node(f"of-{name}", machine) for name, machine in case.templates.items()}
     own = {"zeroOrMaxNodeScaling": True} if case.atomic else {}
     return [
         {
@@ -298,10 +298,10 @@ def priorities(chosen: str) -> Json:
 def test_whole_scale_ups(name: str) -> None:
     case = CASES[name]
     names = [f"n{at + 1}" for at in range(len(case.machines))]
-    objects = [node(own, machine) for own, machine in zip(names, case.machines, strict=True)]
+    objects = [build_node(own, machine) for own, machine in zip(names, case.machines, strict=True)]
     objects.append(priorities(case.chosen))
-    objects += [pod(f"old-{at}", asked, names[asked.on]) for at, asked in enumerate(case.running)]
-    objects += [pod(f"new-{at}", asked, "") for at, asked in enumerate(case.waiting)]
+    objects += [build_pod(f"old-{at}", asked, names[asked.on]) for at, asked in enumerate(case.running)]
+    objects += [build_pod(f"new-{at}", asked, "") for at, asked in enumerate(case.waiting)]
     options = {"expander": "priority", **case.options}
     report = kschedctl.scale_up(kschedctl.Cluster.from_objects(objects), groups_of(case, names), options, now=NOW)
     assert not report.faults

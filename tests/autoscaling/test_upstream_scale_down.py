@@ -26,7 +26,7 @@ DELETED = [{"key": "ToBeDeletedByClusterAutoscaler", "value": "1608310770", "eff
 """30 seconds before NOW."""
 
 
-def node(name: str, cpu: int = 1000, memory: int = 10, *, ready: bool = True, **more: Any) -> Json:
+def build_node(name: str, cpu: int = 1000, memory: int = 10, *, ready: bool = True, **more: Any) -> Json:
     room = {"cpu": f"{cpu}m", "memory": str(memory), "pods": "100", **more.pop("offers", {})}
     room = {key: amount for key, amount in room.items() if amount != "-1"}
     condition = {"type": "Ready", "status": str(ready), "lastTransitionTime": "2020-12-18T15:00:00Z"}
@@ -35,7 +35,7 @@ def node(name: str, cpu: int = 1000, memory: int = 10, *, ready: bool = True, **
     return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": more, "status": status}
 
 
-def pod(name: str, on: str, cpu: int = 100, memory: int = 0, kind: str = "ReplicaSet", **more: Any) -> Json:
+def build_pod(name: str, on: str, cpu: int = 100, memory: int = 0, kind: str = "ReplicaSet", **more: Any) -> Json:
     """Build a pod with ``cpu`` in millicores and ``memory`` in bytes."""
     owner = {"apiVersion": "apps/v1", "kind": kind, "name": "rs", "uid": kind, "controller": True}
     metadata = {
@@ -73,25 +73,28 @@ class EligibilityRow(NamedTuple):
     options: Mapping[str, Any] = MappingProxyType({})
 
 
-BIG, SMALL = pod("bigPod", "regular", 600), pod("smallPod", "regular", 100)
-DAEMON = pod("dsPod", "regular", 500, kind="DaemonSet")
-REGULAR, DAEMONS_ASIDE = node("regular"), {"ignoreDaemonSetsUtilization": True}
+BIG, SMALL = build_pod("bigPod", "regular", 600), build_pod("smallPod", "regular", 100)
+DAEMON = build_pod("dsPod", "regular", 500, kind="DaemonSet")
+REGULAR, DAEMONS_ASIDE = build_node("regular"), {"ignoreDaemonSetsUtilization": True}
 BASE = {
     "regular node stays": EligibilityRow([REGULAR], []),
     "recently deleted node is filtered out": EligibilityRow(
-        [REGULAR, node("justDeleted", taints=DELETED)], [], {"justDeleted": "CurrentlyBeingDeleted"}
+        [REGULAR, build_node("justDeleted", taints=DELETED)], [], {"justDeleted": "CurrentlyBeingDeleted"}
     ),
     "marked no scale down is filtered out": EligibilityRow(
-        [node("noScaleDown", annotations=DISABLED), REGULAR], [], {"noScaleDown": "ScaleDownDisabledAnnotation"}
+        [build_node("noScaleDown", annotations=DISABLED), REGULAR], [], {"noScaleDown": "ScaleDownDisabledAnnotation"}
     ),
     "highly utilized node is filtered out": EligibilityRow([REGULAR], [BIG], {"regular": "NotUnderutilized"}),
     "underutilized node stays": EligibilityRow([REGULAR], [SMALL]),
     "node is filtered out if utilization can't be calculated": EligibilityRow(
-        [node("regular", 0, 0)], [SMALL], {"regular": "UnexpectedError"}
+        [build_node("regular", 0, 0)], [SMALL], {"regular": "UnexpectedError"}
     ),
-    "unready node stays": EligibilityRow([node("unready", ready=False)], []),
+    "unready node stays": EligibilityRow([build_node("unready", ready=False)], []),
     "unready node is filtered oud when scale-down of unready is disabled": EligibilityRow(
-        [node("unready", ready=False)], [], {"unready": "ScaleDownUnreadyDisabled"}, {"scaleDownUnreadyEnabled": False}
+        [build_node("unready", ready=False)],
+        [],
+        {"unready": "ScaleDownUnreadyDisabled"},
+        {"scaleDownUnreadyEnabled": False},
     ),
 }
 ELIGIBILITY = {
@@ -123,39 +126,39 @@ def test_filter_out_unremovable(name: str) -> None:
 
 
 def halves(on: str, *names: str, cpu: int = 500) -> list[Json]:
-    return [pod(name, on, cpu, 1) for name in names]
+    return [build_pod(name, on, cpu, 1) for name in names]
 
 
 PLANNED: dict[str, tuple[list[Json], list[Json], str, str]] = {
-    "empty nodes, all eligible": ([node("n1"), node("n2"), node("n3")], [], "n1 n2 n3", "n1 n2 n3"),
-    "empty nodes, some eligible": ([node("n1"), node("n2"), node("n3")], [], "n1 n2", "n1 n2"),
-    "empty nodes, none eligible": ([node("n1"), node("n2"), node("n3")], [], "", ""),
-    "single utilised node, not eligible": ([node("n1")], halves("n1", "p1"), "n1", ""),
+    "empty nodes, all eligible": ([build_node("n1"), build_node("n2"), build_node("n3")], [], "n1 n2 n3", "n1 n2 n3"),
+    "empty nodes, some eligible": ([build_node("n1"), build_node("n2"), build_node("n3")], [], "n1 n2", "n1 n2"),
+    "empty nodes, none eligible": ([build_node("n1"), build_node("n2"), build_node("n3")], [], "", ""),
+    "single utilised node, not eligible": ([build_node("n1")], halves("n1", "p1"), "n1", ""),
     "pods cannot schedule on node undergoing deletion, not eligible": (
-        *([node("n1"), node("n2", taints=DELETED)], halves("n1", "p1", "p2")),
+        *([build_node("n1"), build_node("n2", taints=DELETED)], halves("n1", "p1", "p2")),
         *("n1", ""),
     ),
     "pods can schedule on non-eligible node, eligible": (
-        *([node("n1"), node("n2")], halves("n1", "p1", "p2")),
+        *([build_node("n1"), build_node("n2")], halves("n1", "p1", "p2")),
         *("n1", "n1"),
     ),
     "pods cannot schedule anywhere, not eligible": (
-        [node("n1", 2000), node("n2"), node("n3", 500)],
+        [build_node("n1", 2000), build_node("n2"), build_node("n3", 500)],
         [*halves("n1", "p1", "p2", cpu=1000), *halves("n2", "p3", cpu=1000)],
         *("n1 n2", ""),
     ),
     "all pods from multiple nodes can schedule elsewhere, all eligible": (
-        [node("n1"), node("n2"), node("n3", 2000)],
+        [build_node("n1"), build_node("n2"), build_node("n3", 2000)],
         [*halves("n1", "p1", "p2"), *halves("n2", "p3", "p4")],
         *("n1 n2", "n1 n2"),
     ),
     "some pods from multiple nodes can schedule elsewhere, some eligible": (
-        [node("n1", 2000), node("n2"), node("n3")],
+        [build_node("n1", 2000), build_node("n2"), build_node("n3")],
         [*halves("n1", "p1", "p2", cpu=1000), *halves("n2", "p3", "p4")],
         *("n1 n2", "n2"),
     ),
     "no pods from multiple nodes can schedule elsewhere, no eligible": (
-        [node("n1"), node("n2"), node("n3", 500)],
+        [build_node("n1"), build_node("n2"), build_node("n3", 500)],
         [*halves("n1", "p1", "p2"), *halves("n2", "p3", "p4")],
         *("n1 n2", ""),
     ),
@@ -182,21 +185,21 @@ AMOUNTS = {
 @pytest.mark.parametrize("name", AMOUNTS)
 def test_removable_at(name: str) -> None:
     empty, drain, target, empty_go, drain_go = AMOUNTS[name]
-    nodes = [node(f"{kind}-{at}") for kind, count in (("e", empty), ("d", drain)) for at in range(count)]
-    pods = [pod(f"p-{at}", f"d-{at}", 1) for at in range(drain)]
-    spare = node("spare", 10000)
+    nodes = [build_node(f"{kind}-{at}") for kind, count in (("e", empty), ("d", drain)) for at in range(count)]
+    pods = [build_pod(f"p-{at}", f"d-{at}", 1) for at in range(drain)]
+    spare = build_node("spare", 10000)
     members = {"nodes": [each["metadata"]["name"] for each in nodes], "min": 1, "target": target}
     report = down([*nodes, spare], pods, members)
     assert (len(report.to_delete.empty), len(report.to_delete.drain)) == (empty_go, drain_go)
 
 
 REASONS: dict[str, tuple[Json, Json, Json]] = {
-    "ScaleDownDisabledAnnotation": (node("n", annotations=DISABLED), {}, {}),
-    "NotUnneededLongEnough": (node("n"), {}, {"scaleDownUnneededTime": "15m"}),
-    "NotUnreadyLongEnough": (node("n", ready=False), {}, {"scaleDownUnreadyTime": "15m"}),
-    "NotAutoscaled": (node("n"), {"nodes": []}, {}),
-    "NodeGroupMinSizeReached": (node("n"), {"min": 1}, {}),
-    "MinimalResourceLimitExceeded": (node("n"), {}, {"resourceLimits": {"cpu": {"min": 1}}}),
+    "ScaleDownDisabledAnnotation": (build_node("n", annotations=DISABLED), {}, {}),
+    "NotUnneededLongEnough": (build_node("n"), {}, {"scaleDownUnneededTime": "15m"}),
+    "NotUnreadyLongEnough": (build_node("n", ready=False), {}, {"scaleDownUnreadyTime": "15m"}),
+    "NotAutoscaled": (build_node("n"), {"nodes": []}, {}),
+    "NodeGroupMinSizeReached": (build_node("n"), {"min": 1}, {}),
+    "MinimalResourceLimitExceeded": (build_node("n"), {}, {"resourceLimits": {"cpu": {"min": 1}}}),
 }
 SILENT = {"NotAutoscaled", "NodeGroupMinSizeReached"}
 """Rows whose node is at the group's minimum or in no group: in a whole loop such a node is not a candidate."""
@@ -234,10 +237,10 @@ PODS: dict[str, Json] = {
     "gpu_pod": {"also": {"nvidia.com/gpu": "1"}, "memory": 200000},
 }
 GPU_LABEL = {"cloud.google.com/gke-accelerator": "TEST"}
-NODE1 = node("n", 2000, 2000000)
+NODE1 = build_node("n", 2000, 2000000)
 UTILIZATION: dict[str, tuple[Json, tuple[str, ...], Json, float | None]] = {
     "requests of cpu and memory": (NODE1, ("p1", "p1 again", "p2"), {}, 2 / 10),
-    "no memory": (node("n", 2000, -1), ("p1", "p1 again", "p2"), {}, None),
+    "no memory": (build_node("n", 2000, -1), ("p1", "p1 again", "p2"), {}, None),
     "init containers": (NODE1, ("p1", "p-init", "p-large-init"), {}, 50.25),
     "DaemonSets aside": (NODE1, ("p1", "p1 again", "p2", "p3", "p4"), DS_ASIDE, 2.5 / 10),
     "DaemonSets count": (NODE1, ("p1", "p2", "p3"), {}, 2 / 10),
@@ -246,10 +249,10 @@ UTILIZATION: dict[str, tuple[Json, tuple[str, ...], Json, float | None]] = {
     "mirrors count": (NODE1, ("p1", "p2", "mirror"), {}, 2 / 10),
     "both aside": (NODE1, ("p1", "mirror", "p3"), {**DS_ASIDE, **MIRROR_ASIDE}, 1 / 8),
     "GPU": (
-        node("n", 2000, 2000000, labels=GPU_LABEL, offers={"nvidia.com/gpu": "1"}),
+        build_node("n", 2000, 2000000, labels=GPU_LABEL, offers={"nvidia.com/gpu": "1"}),
         *(("p1", "p1 again", "gpu_pod"), {}, 1.0),
     ),
-    "Node with Unready GPU": (node("n", 2000, 2000000, labels=GPU_LABEL), ("p1", "p1 again"), {}, 0.0),
+    "Node with Unready GPU": (build_node("n", 2000, 2000000, labels=GPU_LABEL), ("p1", "p1 again"), {}, 0.0),
 }
 """TestCalculate, whose rows have no names: the node, the pods, flags, and the utilization that decides."""
 
@@ -257,6 +260,6 @@ UTILIZATION: dict[str, tuple[Json, tuple[str, ...], Json, float | None]] = {
 @pytest.mark.parametrize("name", UTILIZATION)
 def test_calculate(name: str) -> None:
     on, names, options, expected = UTILIZATION[name]
-    pods = [pod(each.replace(" ", "-"), "n", **{"cpu": 100, "memory": 200000, **PODS[each]}) for each in names]
+    pods = [build_pod(each.replace(" ", "-"), "n", **{"cpu": 100, "memory": 200000, **PODS[each]}) for each in names]
     told = down([on], pods, **options).nodes["n"].utilization
     assert (told.value if told else None) == (expected if expected is None else pytest.approx(expected))

@@ -125,7 +125,7 @@ def test_similar(name: str) -> None:
     assert alike(other.template, one.template) is wanted
 
 
-def pod(name: str, cpu: int, owner: str = "", kind: str = "ReplicationController", **more: Any) -> Pod:
+def build_pod(name: str, cpu: int, owner: str = "", kind: str = "ReplicationController", **more: Any) -> Pod:
     reference = {"apiVersion": "v1", "kind": kind, "name": owner, "uid": owner, "controller": True}
     return convert_builtins(
         {
@@ -152,20 +152,22 @@ def test_group_pods_by_scheduling_properties() -> None:
     because volumes that scheduling does not read are not kept here."""
     token = {"projected": {"sources": [{"serviceAccountToken": {"path": "path"}}]}}
     pods = [
-        pod("p1", 1500),
-        *(pod(f"p2_{at}", 3000, "rc1") for at in (1, 2)),
-        *(pod(f"p3_{at}", 100, "rc2") for at in (1, 2)),
-        *(pod(f"p4_{at}", 100, "rc3", volumes=[{"name": f"kube-api-access-{at}", **token}]) for at in (1, 2)),
+        build_pod("p1", 1500),
+        *(build_pod(f"p2_{at}", 3000, "rc1") for at in (1, 2)),
+        *(build_pod(f"p3_{at}", 100, "rc2") for at in (1, 2)),
+        *(build_pod(f"p4_{at}", 100, "rc3", volumes=[{"name": f"kube-api-access-{at}", **token}]) for at in (1, 2)),
     ]
     assert grouped(pods) == [["p1"], ["p2_1", "p2_2"], ["p3_1", "p3_2"], ["p4_1", "p4_2"]]
 
 
 def test_equivalence_group_size_limiting() -> None:
     """Upstream: TestEquivalenceGroupSizeLimiting."""
-    pods = [pod(f"p{at}", 3000, "rc", labels={"uniqueLabel": f"l{at}"}) for at in range(MAX_GROUPS_PER_CONTROLLER + 1)]
+    pods = [
+        build_pod(f"p{at}", 3000, "rc", labels={"uniqueLabel": f"l{at}"}) for at in range(MAX_GROUPS_PER_CONTROLLER + 1)
+    ]
     assert sorted(grouped(pods)) == sorted([f"p{at}"] for at in range(MAX_GROUPS_PER_CONTROLLER + 1))
 
 
 def test_equivalence_group_ignores_daemon_sets() -> None:
     """Upstream: TestEquivalenceGroupIgnoresDaemonSets."""
-    assert grouped([pod(name, 3000, "ds", "DaemonSet") for name in ("p1", "p2")]) == [["p1"], ["p2"]]
+    assert grouped([build_pod(name, 3000, "ds", "DaemonSet") for name in ("p1", "p2")]) == [["p1"], ["p2"]]

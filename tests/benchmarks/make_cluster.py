@@ -198,7 +198,7 @@ class Nodes:
         return rows + [-1] * (work.replicas - len(rows))
 
 
-def node(nodes: Nodes, row: int, catalogue: list[str], make: Maker) -> Object:
+def build_node(nodes: Nodes, row: int, catalogue: list[str], make: Maker) -> Object:
     """Build a node with labels, taints, images and conditions."""
     name, pool, zone = nodes.names[row], nodes.pools[row], ZONES[nodes.zones[row]]
     cpu, memory, gpus, pods = (int(value) for value in nodes.total[row])
@@ -271,7 +271,7 @@ def image_id(image: str) -> str:
 # --- workloads -----------------------------------------------------------------------------------------------------
 
 
-def spread(selector: Object, key: str, when: str = "DoNotSchedule") -> Object:
+def build_spread(selector: Object, key: str, when: str = "DoNotSchedule") -> Object:
     return {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": when, "labelSelector": selector}
 
 
@@ -317,8 +317,8 @@ def draw_constraints(work: Workload, before: Workload | None, nodes: int, make: 
     if roll() < 0.30:
         when = "DoNotSchedule" if roll() < 0.25 else "ScheduleAnyway"
         work.spec["topologySpreadConstraints"] = [
-            spread(selector, ZONE, when),
-            spread(selector, HOSTNAME, "ScheduleAnyway"),
+            build_spread(selector, ZONE, when),
+            build_spread(selector, HOSTNAME, "ScheduleAnyway"),
         ]
     affinity, what = work.spec.setdefault("affinity", {}), roll()
     if what < 0.05:
@@ -396,7 +396,7 @@ def build_spread_affinity_workload(nodes: int) -> Workload:
     """Build a workload whose next replica would be the pod ``bench/pending-spread-affinity``."""
     work = Workload("ReplicaSet", "bench", "spread-affinity", max(1, nodes // 10), f"{SHOP}:v1", 250, 256, apart=True)
     prefer = near("podAffinity", {"matchLabels": {"app.kubernetes.io/component": "cache"}}, ZONE, namespaceSelector={})
-    constraints = [spread(work.selector, ZONE), spread(work.selector, HOSTNAME)]
+    constraints = [build_spread(work.selector, ZONE), build_spread(work.selector, HOSTNAME)]
     work.spec = {"topologySpreadConstraints": constraints, "affinity": apart(work.selector) | prefer}
     return work
 
@@ -446,7 +446,7 @@ def token_volume() -> Object:
     return {"name": "kube-api-access-@TOKEN@", "projected": {"sources": sources, "defaultMode": 420}}
 
 
-def pod_spec(work: Workload) -> Object:
+def build_pod_spec(work: Workload) -> Object:
     """Build the spec of the pod template with the API server's additions.
 
     ``@WORD@`` marks the values that differ between pods.
@@ -499,7 +499,7 @@ def running(work: Workload) -> Object:
     }
 
 
-def pod(work: Workload) -> Object:
+def build_pod(work: Workload) -> Object:
     """Build the template of a workload's pods, in which `@WORD@` marks the values that differ between pods."""
     labels = work.labels | {ZONE: "@ZONE@", "topology.kubernetes.io/region": REGION}
     if work.kind == "StatefulSet":
@@ -509,7 +509,7 @@ def pod(work: Workload) -> Object:
     meta |= {"resourceVersion": "@VERSION@", "generation": 1, "creationTimestamp": "@TIME@", "labels": labels}
     meta["annotations"] = {"prometheus.io/scrape": "true"}
     meta["ownerReferences"] = [owner | {"controller": True, "blockOwnerDeletion": True}]
-    spec, status = pod_spec(work), running(work)
+    spec, status = build_pod_spec(work), running(work)
     set_by_owner = {key: value for key, value in spec.items() if key in work.spec or key == "containers"}
     meta["managedFields"] = [
         managed({"metadata": {"labels": work.labels}, "spec": set_by_owner}, "kube-controller-manager", "@TIME@"),
@@ -578,7 +578,7 @@ def pending_pods(make: Maker) -> Iterator[Object]:
 
 def pending(work: Workload, labels: Object, make: Maker) -> Object:
     """Build a bare pod without a node, as `kubectl run` creates it."""
-    spec = json.loads(json.dumps(pod_spec(work)).replace("@TOKEN@", make.word(5)))
+    spec = json.loads(json.dumps(build_pod_spec(work)).replace("@TOKEN@", make.word(5)))
     del spec["nodeName"]
     if work.name == "pending-host-port":
         spec["containers"][0]["ports"][0] |= {"containerPort": 9100, "hostPort": 9100}
@@ -600,10 +600,10 @@ def small_kinds(
     labels = [{"kubernetes.io/metadata.name": name, "team": name} for name in names]
     metas = [make.meta(name, labels=label) for name, label in zip(names, labels, strict=True)]
     yield "namespaces", [obj("v1", "Namespace", meta, status={"phase": "Active"}) for meta in metas]
-    yield "priorityclasses", [priority_class(name, value, make) for name, value in (PRIORITIES | SYSTEM).items()]
+    yield "priorityclasses", [build_priority_class(name, value, make) for name, value in (PRIORITIES | SYSTEM).items()]
     plain = [work for work in works if work.kind != "DaemonSet"]
-    yield "services", [service(work, make) for work in plain]
-    yield "poddisruptionbudgets", [budget(work, make) for work in plain[::3] if work.replicas > 1]
+    yield "services", [build_service(work, make) for work in plain]
+    yield "poddisruptionbudgets", [build_budget(work, make) for work in plain[::3] if work.replicas > 1]
     for kind in ("ReplicaSet", "StatefulSet", "DaemonSet"):
         yield f"{kind.lower()}s", [controller(work, kind, make) for work in works if work.kind == kind]
     yield "deployments", [controller(work, "Deployment", make) for work in works if work.kind == "ReplicaSet"]
@@ -617,26 +617,26 @@ def small_kinds(
     yield "storageclasses", [obj("storage.k8s.io/v1", "StorageClass", meta, **rest)]
     spec = {"attachRequired": True, "storageCapacity": False, "volumeLifecycleModes": ["Persistent"]}
     yield "csidrivers", [obj("storage.k8s.io/v1", "CSIDriver", make.meta(DRIVER), spec=spec)]
-    yield "csinodes", [csi_node(name, make) for name in sorted(nodes.names)]
+    yield "csinodes", [build_csi_node(name, make) for name in sorted(nodes.names)]
 
 
 def obj(version: str, kind: str, meta: Object, **rest: Any) -> Object:
     return {"apiVersion": version, "kind": kind, "metadata": meta, **rest}
 
 
-def priority_class(name: str, value: int, make: Maker) -> Object:
+def build_priority_class(name: str, value: int, make: Maker) -> Object:
     default = {"globalDefault": True} if name == "standard" else {}
     rest = {"value": value, "preemptionPolicy": "PreemptLowerPriority", **default}
     return obj("scheduling.k8s.io/v1", "PriorityClass", make.meta(name), **rest)
 
 
-def service(work: Workload, make: Maker) -> Object:
+def build_service(work: Workload, make: Maker) -> Object:
     ports = [{"name": "http", "protocol": "TCP", "port": 80, "targetPort": "http"}]
     spec = {"ports": ports, "selector": work.selector["matchLabels"], "type": "ClusterIP", "sessionAffinity": "None"}
     return obj("v1", "Service", make.meta(work.name, work.namespace), spec=spec, status={"loadBalancer": {}})
 
 
-def budget(work: Workload, make: Maker) -> Object:
+def build_budget(work: Workload, make: Maker) -> Object:
     """Build the PodDisruptionBudget of a workload."""
     most = max(1, work.replicas // 10)
     status = {"disruptionsAllowed": most, "currentHealthy": work.replicas, "expectedPods": work.replicas}
@@ -648,7 +648,7 @@ def budget(work: Workload, make: Maker) -> Object:
 def controller(work: Workload, kind: str, make: Maker) -> Object:
     """Build the controller of a workload, or the Deployment above it."""
     name, labels = (work.name, work.labels) if kind == "Deployment" else (work.owner, work.labels)
-    spec = pod_spec(work)
+    spec = build_pod_spec(work)
     main = {key: value for key, value in spec["containers"][0].items() if key != "volumeMounts"}
     kept = {key: spec[key] for key in ("restartPolicy", "schedulerName", "priorityClassName")}
     template = work.spec | kept | {"containers": [main]}
@@ -682,7 +682,7 @@ def volume(claim: Replica, zone: str, make: Maker) -> tuple[Object, Object]:
     )
 
 
-def csi_node(name: str, make: Maker) -> Object:
+def build_csi_node(name: str, make: Maker) -> Object:
     driver = {"name": DRIVER, "nodeID": f"i-{make.digest()[:17]}", "allocatable": {"count": 25}, "topologyKeys": [ZONE]}
     return obj("storage.k8s.io/v1", "CSINode", make.meta(name), spec={"drivers": [driver]})
 
@@ -715,7 +715,7 @@ def render_pods(works: list[Workload], pods: list[Replica], nodes: Nodes, make: 
     for replica in pods:
         template = templates.get(replica.work)
         if template is None:
-            text = dump(pod(works[replica.work]), indent).replace("%", "%%")
+            text = dump(build_pod(works[replica.work]), indent).replace("%", "%%")
             template = templates[replica.work] = re.sub(r"@([A-Z]+)@", r"%(\1)s", text)
         make.version += 7
         row = replica.row
@@ -749,7 +749,7 @@ def write_cluster(outdir: Path, nodes: int = 5000, pods: int = 150_000, seed: in
     outdir.mkdir(parents=True, exist_ok=True)
     catalogue = sorted({work.image for work in works})
     order = sorted(range(nodes), key=rows.names.__getitem__)
-    write_list(outdir / "nodes.json", (dump(node(rows, row, catalogue, make), indent) for row in order), indent)
+    write_list(outdir / "nodes.json", (dump(build_node(rows, row, catalogue, make), indent) for row in order), indent)
     split = sum((replica.namespace, replica.name) < ("bench", "pending") for replica in bound)
     texts = render_pods(works, bound, rows, make, indent)
     before = (next(texts) for _ in range(split))

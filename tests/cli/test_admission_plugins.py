@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from command_line import Json, Run, Write, node, pod
+from command_line import Json, Run, Write, build_node, build_pod
 
 import kschedctl
 
@@ -18,7 +18,7 @@ DEPLOYMENT = {
     "spec": {
         "replicas": 2,
         "selector": {"matchLabels": {"app": "web"}},
-        "template": {"metadata": {"labels": {"app": "web"}}, "spec": pod("web")["spec"]},
+        "template": {"metadata": {"labels": {"app": "web"}}, "spec": build_pod("web")["spec"]},
     },
 }
 SHOP = {
@@ -34,14 +34,14 @@ ACCOUNT = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "d
 
 
 def server(*flags: str) -> Json:
-    found = pod("kube-apiserver-cp", namespace="kube-system", uid="a", nodeName="silver")
+    found = build_pod("kube-apiserver-cp", namespace="kube-system", uid="a", nodeName="silver")
     command = {"image": "registry.k8s.io/kube-apiserver:v1.36.2", "command": ["kube-apiserver", *flags]}
     found["spec"]["containers"] = [{"name": "kube-apiserver", **command}]
     return found | {"status": {"phase": "Running"}}
 
 
 def labelled(name: str) -> Json:
-    found = node(name)
+    found = build_node(name)
     found["metadata"]["labels"] = {"pool": name}
     return found
 
@@ -108,7 +108,7 @@ def test_recreated_pods_pass_the_plugins(run: Run, write: Write, ask: str) -> No
     more = labelled("silver-2")
     more["metadata"]["labels"]["pool"] = "silver"
     by = {"kind": "ReplicaSet", "name": "web", "uid": "r", "controller": True, "apiVersion": "apps/v1"}
-    old = pod("web-1", namespace="shop", uid="w", nodeName="silver", nodeSelector={"pool": "silver"})
+    old = build_pod("web-1", namespace="shop", uid="w", nodeName="silver", nodeSelector={"pool": "silver"})
     old["metadata"]["ownerReferences"] = [by]
     files = ("-f", write(*CLUSTER, more, old | {"status": {"phase": "Running"}}), "--assume-complete")
     said = "conflicts with its namespace node label selector"
@@ -134,7 +134,7 @@ def test_extended_resource_toleration_plugin(run: Run, write: Write) -> None:
     accelerated = labelled("gpu")
     accelerated["spec"]["taints"] = [{"key": "example.com/gpu", "effect": "NoSchedule"}]
     accelerated["status"]["allocatable"]["example.com/gpu"] = "1"
-    asking = pod("train", namespace="shop")
+    asking = build_pod("train", namespace="shop")
     asking["spec"]["containers"][0]["resources"] = {"limits": {"example.com/gpu": "1"}}
     cluster, manifest = write(accelerated, SHOP, ACCOUNT), write(asking, name="train.json")
     assert run("explain", "-f", manifest, "-f", cluster).code == 1
@@ -145,7 +145,7 @@ def test_extended_resource_toleration_plugin(run: Run, write: Write) -> None:
 def test_snapshots_keep_the_flags_of_the_api_server(run: Run, write: Write, tmp_path: Any) -> None:
     """The flags are read from single documents, and from a long JSON list, whose pods are not decoded completely."""
     saved = str(tmp_path / "saved.ksnap")
-    pods = {"apiVersion": "v1", "kind": "PodList", "items": [server(*FLAGS), pod("other", namespace="shop")]}
+    pods = {"apiVersion": "v1", "kind": "PodList", "items": [server(*FLAGS), build_pod("other", namespace="shop")]}
     run("snapshot", "save", "-f", write(*CLUSTER), "-f", write(pods, name="pods.json"), "-o", saved)
     of_file = kschedctl.Cluster.from_snapshot(saved)
     of_objects = kschedctl.Cluster.from_objects([*CLUSTER, server(*FLAGS)])
@@ -156,7 +156,7 @@ def test_snapshots_keep_the_flags_of_the_api_server(run: Run, write: Write, tmp_
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": "p", "namespace": "shop"},
-        "spec": pod("p")["spec"],
+        "spec": build_pod("p")["spec"],
     }
     made = kschedctl.admit(of_objects, asked)
     assert made.object is not None
@@ -169,7 +169,7 @@ def test_disabled_plugins_have_no_effect() -> None:
     """The server runs without a default plugin, so LimitRanges have no effect."""
     spec = {"limits": [{"type": "Container", "max": {"cpu": "1m"}}]}
     limit = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "l", "namespace": "shop"}, "spec": spec}
-    asking = pod("p", namespace="shop")
+    asking = build_pod("p", namespace="shop")
     asking["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1"}, "limits": {"cpu": "1"}}
     on = kschedctl.Cluster.from_objects([*CLUSTER, limit])
     off = kschedctl.Cluster.from_objects([*CLUSTER, limit, server("--disable-admission-plugins=LimitRanger")])
@@ -189,7 +189,7 @@ def test_limit_becomes_the_request_before_a_limit_range_applies(run: Run, write:
     """The remaining room is enough for the limit."""
     spec = {"limits": [{"type": "Container", "defaultRequest": {"cpu": "100m"}}]}
     limit = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "l", "namespace": "shop"}, "spec": spec}
-    asking = pod("p", namespace="shop")
+    asking = build_pod("p", namespace="shop")
     asking["spec"]["containers"][0]["resources"] = {"limits": {"cpu": "200m"}}
     (line,) = [
         line.split()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from command_line import Json, Run, Write, node, pod
+from command_line import Json, Run, Write, build_node, build_pod
 
 CLASS = {
     "apiVersion": "storage.k8s.io/v1",
@@ -18,7 +18,7 @@ CLAIM_VOLUME = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
 EPHEMERAL = {"name": "data", "ephemeral": {"volumeClaimTemplate": {"spec": {"storageClassName": "late"}}}}
 
 
-def claim(name: str, **spec: object) -> Json:
+def build_claim(name: str, **spec: object) -> Json:
     modes = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     metadata = {"name": name, "namespace": "default", "uid": name}
     spec = {"storageClassName": "late", **modes, **spec}
@@ -26,12 +26,12 @@ def claim(name: str, **spec: object) -> Json:
 
 
 def pinned(volume: Json, phase: str = "Pending") -> Json:
-    return pod("pinned", nodeName="n1", volumes=[volume]) | {"status": {"phase": phase}}
+    return build_pod("pinned", nodeName="n1", volumes=[volume]) | {"status": {"phase": phase}}
 
 
 @pytest.mark.parametrize(("volume", "name"), [(CLAIM_VOLUME, "data"), (EPHEMERAL, "pinned-data")])
 def test_pods_that_bypass_the_scheduler_are_listed_and_counted(run: Run, write: Write, volume: Json, name: str) -> None:
-    cluster = write(node("n1"), pinned(volume), claim(name), CLASS)
+    cluster = write(build_node("n1"), pinned(volume), build_claim(name), CLASS)
     outcome = run("explain", "-A", "-f", cluster, "-o", "json")
     assert outcome.code == 1
     (entry,) = json.loads(outcome.out)["waitingElsewhere"]
@@ -45,7 +45,9 @@ def test_pods_that_bypass_the_scheduler_are_listed_and_counted(run: Run, write: 
 
 def test_pods_with_bound_claims_are_not_listed(run: Run, write: Write) -> None:
     """A running pod has its volume, and so has a pod whose claim is bound."""
-    running = write(node("n1"), pinned(CLAIM_VOLUME, "Running"), claim("data"), CLASS, name="running.json")
-    bound = write(node("n1"), pinned(CLAIM_VOLUME), claim("data", volumeName="v1"), CLASS, name="bound.json")
+    running = write(build_node("n1"), pinned(CLAIM_VOLUME, "Running"), build_claim("data"), CLASS, name="running.json")
+    bound = write(
+        build_node("n1"), pinned(CLAIM_VOLUME), build_claim("data", volumeName="v1"), CLASS, name="bound.json"
+    )
     for cluster in (running, bound):
         assert run("explain", "-A", "-f", cluster).code == 0

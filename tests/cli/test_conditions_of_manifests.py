@@ -11,7 +11,7 @@ from command_line import Run, Write
 Json = dict[str, Any]
 
 
-def deployment(namespace: str, replicas: int, **requests: str) -> Json:
+def build_deployment(namespace: str, replicas: int, **requests: str) -> Json:
     container = {"name": "a", "image": "x", "resources": {"requests": requests}}
     return {
         "apiVersion": "apps/v1",
@@ -28,10 +28,10 @@ def deployment(namespace: str, replicas: int, **requests: str) -> Json:
 @pytest.mark.parametrize("command", ["capacity", "explain", "simulate"])
 @pytest.mark.parametrize("form", [(), ("--brief",)])
 def test_answer_names_a_missing_namespace(run: Run, write: Write, command: str, form: tuple[str, ...]) -> None:
-    manifest = write(deployment("shopp", 2, cpu="10m"), name="api.json")
+    manifest = write(build_deployment("shopp", 2, cpu="10m"), name="api.json")
     out = " ".join(run(command, "-f", manifest, "--demo", *form).out.split())
     assert "if namespace shopp (did you mean shop?), which does not exist, is created" in out
-    existing = write(deployment("shop", 2, cpu="10m"), name="api.json")
+    existing = write(build_deployment("shop", 2, cpu="10m"), name="api.json")
     assert "does not exist" not in run(command, "-f", existing, "--demo", *form).out
 
 
@@ -47,7 +47,7 @@ def test_explain_replays_the_replicas_that_an_autoscaler_sets_at_once(run: Run, 
             "maxReplicas": 9,
         },
     }
-    manifest = deployment("shop", 2, cpu="900m")
+    manifest = build_deployment("shop", 2, cpu="900m")
     assert run("explain", "-f", write(manifest, name="api.json"), "--demo").code == 0
     scaled = run("explain", "-f", write(manifest, autoscaler, name="api.json"), "--demo")
     out = " ".join(scaled.out.split())
@@ -75,7 +75,7 @@ def test_limit_set_by_a_limit_range_is_not_shown_as_written(run: Run, write: Wri
             "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "9"}},
         },
     ]
-    manifest = write(deployment("team", 1, cpu="50m", memory="512Mi"), name="api.json")
+    manifest = write(build_deployment("team", 1, cpu="50m", memory="512Mi"), name="api.json")
     files = ["-f", write(*objects, name="cluster.json"), "-f", manifest, "--assume-complete"]
     for command in ("explain", "simulate"):
         out = " ".join(run(command, *files).out.split())

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Json, Run, Write, node, pod
+from command_line import Json, Run, Write, build_node, build_pod
 
 from kschedctl.sources.archive_file import read_archive
 
@@ -19,7 +19,7 @@ DEPLOYMENT = {
     "spec": {
         "replicas": 2,
         "selector": {"matchLabels": {"app": "web"}},
-        "template": {"metadata": {"labels": {"app": "web"}}, "spec": pod("web")["spec"]},
+        "template": {"metadata": {"labels": {"app": "web"}}, "spec": build_pod("web")["spec"]},
     },
 }
 ASKS = {
@@ -40,7 +40,7 @@ REPLAYED = {
 """Who has pods pass which: of pods that are there no security context is known; these quotas have no status."""
 
 
-def namespace(**labels: str) -> Json:
+def build_namespace(**labels: str) -> Json:
     named = {f"pod-security.kubernetes.io/{mode}": level for mode, level in labels.items()}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "labels": named}}
 
@@ -51,7 +51,7 @@ def limit(kind: str, name: str, namespace: str = "shop") -> Json:
 
 def running() -> Json:
     """Build a pod of the Deployment on n1."""
-    found = pod("web-5d-x", namespace="shop", uid="u", nodeName="n1")
+    found = build_pod("web-5d-x", namespace="shop", uid="u", nodeName="n1")
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-5d", "controller": True, "uid": "r"}
     found["metadata"] |= {"labels": {"app": "web", "pod-template-hash": "5d"}, "ownerReferences": [owner]}
     return found | {"status": {"phase": "Running"}}
@@ -71,8 +71,8 @@ def lines(run: Run, arguments: tuple[str, ...]) -> list[str]:
     [
         ([limit("ResourceQuota", "gold")], ["namespace shop has ResourceQuota gold"]),
         ([limit("LimitRange", "sizes")], ["namespace shop has LimitRange sizes"]),
-        ([namespace(enforce="restricted")], ["namespace shop has Pod Security restricted"]),
-        ([namespace(enforce="privileged", warn="restricted")], []),
+        ([build_namespace(enforce="restricted")], ["namespace shop has Pod Security restricted"]),
+        ([build_namespace(enforce="privileged", warn="restricted")], []),
         ([limit("ResourceQuota", "gold", "elsewhere")], []),
     ],
     ids=["quota", "limits", "policy", "no policy", "of another namespace"],
@@ -80,8 +80,8 @@ def lines(run: Run, arguments: tuple[str, ...]) -> list[str]:
 def test_limits_of_the_namespace_are_named(
     run: Run, write: Write, ask: Any, besides: list[Json], told: list[str]
 ) -> None:
-    besides = [*besides, *([] if any(each["kind"] == "Namespace" for each in besides) else [namespace()])]
-    cluster = write(node("n1"), node("n2"), running(), *besides)
+    besides = [*besides, *([] if any(each["kind"] == "Namespace" for each in besides) else [build_namespace()])]
+    cluster = write(build_node("n1"), build_node("n2"), running(), *besides)
     replayed = REPLAYED[besides[0]["kind"]]
     told = [] if any(ask is ASKS[name] for name in replayed) else told
     assert lines(run, ask(cluster, write(DEPLOYMENT, name="web.json"))) == told
@@ -89,13 +89,13 @@ def test_limits_of_the_namespace_are_named(
 
 def test_several_limits_are_named_in_one_line(run: Run, write: Write) -> None:
     many = [limit("ResourceQuota", name) for name in "abcde"]
-    cluster = write(node("n1"), namespace(enforce="baseline"), *many, limit("LimitRange", "l"))
+    cluster = write(build_node("n1"), build_namespace(enforce="baseline"), *many, limit("LimitRange", "l"))
     (told,) = lines(run, ("simulate", "-f", write(DEPLOYMENT, name="web.json"), "-f", cluster))
     assert told == "namespace shop has ResourceQuota a, ResourceQuota b, ResourceQuota c and 2 more"
 
 
 def test_unread_limits_are_named(run: Run, write: Write) -> None:
-    cluster, manifest = write(node("n1"), namespace(), whole=False), write(DEPLOYMENT, name="web.json")
+    cluster, manifest = write(build_node("n1"), build_namespace(), whole=False), write(DEPLOYMENT, name="web.json")
     for command in ("simulate", "capacity", "explain"):
         (told,) = lines(run, (command, "-f", manifest, "-f", cluster))
         kinds = "ResourceQuotas, LimitRanges, ServiceAccounts, admission webhooks or admission policies"
@@ -103,7 +103,9 @@ def test_unread_limits_are_named(run: Run, write: Write) -> None:
 
 
 def test_limits_are_not_mentioned_for_existing_pods(run: Run, write: Write) -> None:
-    cluster = write(node("n1"), running(), pod("waits", "99", "shop", uid="w"), limit("ResourceQuota", "gold"))
+    cluster = write(
+        build_node("n1"), running(), build_pod("waits", "99", "shop", uid="w"), limit("ResourceQuota", "gold")
+    )
     assert lines(run, ("explain", "waits", "-n", "shop", "-f", cluster)) == []
     assert lines(run, ("explain", "-n", "shop", "-f", cluster)) == []
     assert lines(run, ("simulate", "--pending", "-f", cluster)) == []
@@ -115,7 +117,7 @@ def test_limits_are_not_mentioned_for_existing_pods(run: Run, write: Write) -> N
 @pytest.mark.parametrize("kind", ["LimitRange", "ResourceQuota"])
 def test_limits_in_files_are_read(run: Run, write: Write, command: str, kind: str) -> None:
     """They are not reported as kinds that scheduling does not read, although they are not evaluated either."""
-    cluster, manifest = write(node("n1"), namespace()), write(DEPLOYMENT, limit(kind, "l"), name="web.json")
+    cluster, manifest = write(build_node("n1"), build_namespace()), write(DEPLOYMENT, limit(kind, "l"), name="web.json")
     arguments = (command, "-f", manifest, "--snapshot", _saved(run, cluster))
     replayed = kind == "LimitRange"
     assert lines(run, arguments) == ([] if replayed else [f"namespace shop has {kind} l"])
@@ -132,7 +134,7 @@ def test_anonymized_policy_is_still_reported(run: Run, write: Write, tmp_path: P
     """It is no secret that a namespace restricts its pods."""
     for level, told in (("privileged", []), ("baseline", ["Pod Security baseline"])):
         path = str(tmp_path / f"{level}.ksnap")
-        cluster = write(node("n1"), node("n2"), running(), namespace(enforce=level))
+        cluster = write(build_node("n1"), build_node("n2"), running(), build_namespace(enforce=level))
         assert run("snapshot", "save", "-f", cluster, "-o", path, "--anonymize").code == 0
         (moved,) = read_archive(path).pods
         found = lines(run, ("drain", moved.spec.node_name, "--snapshot", path))
@@ -142,7 +144,7 @@ def test_anonymized_policy_is_still_reported(run: Run, write: Write, tmp_path: P
 def test_simulation_begins_with_the_pods_that_a_quota_denies(run: Run, write: Write) -> None:
     """3 of 4 pods are in use, so only one of the two new pods is created."""
     quota_status = {"status": {"hard": {"pods": "4"}, "used": {"pods": "3"}}}
-    cluster = write(node("n1"), namespace(), limit("ResourceQuota", "gold") | quota_status)
+    cluster = write(build_node("n1"), build_namespace(), limit("ResourceQuota", "gold") | quota_status)
     result = run("simulate", "-f", write(DEPLOYMENT, name="web.json"), "-f", cluster)
     assert result.code == 1
     counts = "1 of 2 pods (2 wanted, 1 can be created)"
@@ -155,6 +157,6 @@ def test_only_what_is_not_replayed_is_named(run: Run, write: Write) -> None:
 
     Pod Security is enforced by a policy.
     """
-    cluster = write(node("n1"), node("n2"), running(), namespace(enforce="restricted"))
+    cluster = write(build_node("n1"), build_node("n2"), running(), build_namespace(enforce="restricted"))
     report = json.loads(run("drain", "n1", "-f", cluster, "-o", "json").out)
     assert f"webhooks and policies{MAY_DENY}namespace shop has Pod Security restricted)" in report["notReplayed"]

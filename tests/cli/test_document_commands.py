@@ -9,16 +9,16 @@ import sys
 from pathlib import Path
 
 import pytest
-from command_line import Run, pod
+from command_line import Run, build_pod
 from documents import command_lines
 from golden_cases import family_lines
-from karpenter_cases import objects
+from karpenter_cases import build_objects
 
 ANSWERED = (0, 1)
 SERVES = "kschedctl mcp"
 """Ends when it is stopped: it is driven by tests of its own."""
 WITHOUT_CLUSTER = ("lint", "completion", "versions")
-WEB = json.dumps(pod("web", namespace="shop"))
+WEB = json.dumps(build_pod("web", namespace="shop"))
 
 
 @pytest.fixture
@@ -31,7 +31,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> Path:
     (tmp_path / "deploy" / "web.yaml").write_text(WEB.replace("requests", "request"))  # a finding
     assert run("snapshot", "save", "--demo", "-o", "prod.ksnap").code == 0
     given = json.loads(family_lines("autoscaling/disruption")[0])["input"]
-    (tmp_path / "state.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects(given)}))
+    (tmp_path / "state.json").write_text(
+        json.dumps({"apiVersion": "v1", "kind": "List", "items": build_objects(given)})
+    )
     (tmp_path / "types.json").write_text(json.dumps(given["instanceTypes"]))
     assert run("snapshot", "save", "-f", "state.json", "--assume-complete", "-o", "karpenter.ksnap").code == 0
     return tmp_path

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from command_line import Run, Write, node, pod
+from command_line import Run, Write, build_node, build_pod
 
 from kschedctl import errors
 from kschedctl.cli import main
@@ -98,7 +98,7 @@ def test_interruption_exits_130_silently(run: Run, monkeypatch: pytest.MonkeyPat
 
 
 def test_error_text_cannot_control_the_terminal(run: Run, write: Write) -> None:
-    code, _, err = run("explain", "x\x1b[2J\x9b31m\u202ey", "-f", write(node("n1"), pod("web")))
+    code, _, err = run("explain", "x\x1b[2J\x9b31m\u202ey", "-f", write(build_node("n1"), build_pod("web")))
     assert code == 2
     assert "\\x1b[2J\\x9b31m\\u202e" in err
     assert err.rstrip("\n").isprintable()

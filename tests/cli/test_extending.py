@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Run, Write, node, pod
+from command_line import Run, Write, build_node, build_pod
 from extender_server import extender
 
 Json = dict[str, Any]
@@ -16,7 +16,7 @@ SCRIPT = {"filter": {"refuse": {"n1": "GPU memory is full"}}, "prioritize": {"sc
 
 @pytest.fixture
 def cluster(write: Write) -> str:
-    return write(node("n1"), node("n2"), node("n3"), pod("web"), pod("other"))
+    return write(build_node("n1"), build_node("n2"), build_node("n3"), build_pod("web"), build_pod("other"))
 
 
 def config(tmp_path: Path, url: str) -> str:
@@ -93,7 +93,7 @@ def test_texts_of_an_extender_cannot_control_the_terminal(run: Run, cluster: str
 
 def test_simulations_replay_recorded_answers(run: Run, cluster: str, write: Write, tmp_path: Path) -> None:
     said = str(tmp_path / "said.json")
-    manifest = write({**pod("new"), "apiVersion": "v1"}, name="new.json", whole=False)
+    manifest = write({**build_pod("new"), "apiVersion": "v1"}, name="new.json", whole=False)
     with extender(script=SCRIPT) as server:
         common = ["simulate", "-f", cluster, "-f", manifest, "--config", config(tmp_path, server.url), "--pending"]
         asked = run(*common, "--call-extenders", "--record-extenders", said)
@@ -106,14 +106,14 @@ def test_simulations_replay_recorded_answers(run: Run, cluster: str, write: Writ
 
 def forward(write: Write, command: str) -> tuple[list[str], str]:
     """Return a command line that runs the scheduler forward, and the pod that it places."""
-    zones = [node(name) for name in ("n1", "n2", "n3")]
+    zones = [build_node(name) for name in ("n1", "n2", "n3")]
     for number, each in enumerate(zones):
         each["metadata"]["labels"]["topology.kubernetes.io/zone"] = f"z{number}"
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "1", "controller": True}
-    running = pod("web", uid="u", nodeName="n2")
+    running = build_pod("web", uid="u", nodeName="n2")
     running["metadata"]["ownerReferences"] = [owner]
     files = ["-f", write(*zones, running)]
-    new = write({**pod("new"), "apiVersion": "v1"}, name="new.json", whole=False)
+    new = write({**build_pod("new"), "apiVersion": "v1"}, name="new.json", whole=False)
     drained = '{"steps": [{"drain": {"nodes": ["n2"]}}]}'
     return {
         "drain": (["drain", "n2", *files], "web"),
@@ -158,7 +158,7 @@ def test_no_pod_fits_if_an_extender_rejects_all_nodes(run: Run, write: Write, tm
 
 def test_extender_is_called_again_for_a_changed_pod(run: Run, write: Write, tmp_path: Path) -> None:
     said = str(tmp_path / "said.json")
-    cluster = write(node("n1"), pod("web", cpu="9"))
+    cluster = write(build_node("n1"), build_pod("web", cpu="9"))
     with extender(script={"filter": {"refuse": {}}}) as server:
         common = ["remedies", "web", "-f", cluster, "--without", "AddNode", "--config", config(tmp_path, server.url)]
         unasked = run(*common)
@@ -175,7 +175,7 @@ def test_extender_is_called_again_for_a_changed_pod(run: Run, write: Write, tmp_
 
 def test_answer_about_a_changed_pod_is_unknown_if_it_was_not_recorded(run: Run, write: Write, tmp_path: Path) -> None:
     said = str(tmp_path / "said.json")
-    cluster = write(node("n1"), pod("web", cpu="9"), pod("small"))
+    cluster = write(build_node("n1"), build_pod("web", cpu="9"), build_pod("small"))
     with extender(script={"filter": {"refuse": {"n1": "GPU memory is full"}}}) as server:
         common = ["-f", cluster, "--config", config(tmp_path, server.url)]
         run("explain", "-A", *common, "--call-extenders", "--record-extenders", said)
@@ -189,7 +189,7 @@ def test_answer_about_a_changed_pod_is_unknown_if_it_was_not_recorded(run: Run, 
 
 
 def test_extender_is_called_for_the_remedies_of_many_pods(run: Run, write: Write, tmp_path: Path) -> None:
-    cluster = write(node("n1"), pod("web", cpu="9"), pod("db", cpu="8"))
+    cluster = write(build_node("n1"), build_pod("web", cpu="9"), build_pod("db", cpu="8"))
     with extender(script={"filter": {"refuse": {"n1": "GPU memory is full"}}}) as server:
         common = ["remedies", "-A", "-f", cluster, "--config", config(tmp_path, server.url)]
         asked = [*common, "--without", "AddNode", "-o", "json"]
@@ -210,7 +210,7 @@ VOLUMES = [{"name": "scratch", "hostPath": {"path": "/fast"}}]
 
 def whole(name: str, **metadata: Any) -> Json:
     """Build a pod with fields that no plugin reads."""
-    made = pod(name)
+    made = build_pod(name)
     made["metadata"] |= {"annotations": ANNOTATIONS, **metadata}
     made["spec"]["volumes"] = VOLUMES
     made["spec"]["containers"][0]["env"] = [{"name": "TOKEN", "value": "TOP-SECRET"}]
@@ -238,7 +238,7 @@ def assert_whole(got: Json) -> None:
 def test_extender_receives_annotations_and_volumes_of_a_pod(
     command: str, run: Run, write: Write, tmp_path: Path
 ) -> None:
-    file = write(node("n1"), node("n2"), node("n3"), whole("web"), pod("other"))
+    file = write(build_node("n1"), build_node("n2"), build_node("n3"), whole("web"), build_pod("other"))
     got, printed = sent(run, tmp_path, command, "web", "-f", file)
     assert_whole(got)
     assert "mig" not in printed
@@ -272,7 +272,7 @@ def test_extender_receives_annotations_and_volumes_of_a_manifest(
 
 def test_answer_says_which_pod_fields_were_not_sent(run: Run, write: Write, tmp_path: Path) -> None:
     """For the pods of a summary, only the fields that plugins read are known."""
-    file = write(node("n1"), node("n2"), node("n3"), whole("web"))
+    file = write(build_node("n1"), build_node("n2"), build_node("n3"), whole("web"))
     with extender(script=SCRIPT) as server:
         common = ["-f", file, "--config", config(tmp_path, server.url), "--call-extenders"]
         named, summed = run("explain", "web", *common), run("explain", "-A", *common)
@@ -285,7 +285,7 @@ def test_answer_says_which_pod_fields_were_not_sent(run: Run, write: Write, tmp_
 
 def test_recording_of_a_pod_with_all_fields_is_replayed(run: Run, write: Write, tmp_path: Path) -> None:
     said = str(tmp_path / "said.json")
-    file = write(node("n1"), node("n2"), node("n3"), whole("web"))
+    file = write(build_node("n1"), build_node("n2"), build_node("n3"), whole("web"))
     with extender(script=SCRIPT) as server:
         common = ["explain", "web", "-f", file, "--config", config(tmp_path, server.url)]
         asked = run(*common, "--call-extenders", "--record-extenders", said)

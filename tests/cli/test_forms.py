@@ -8,7 +8,7 @@ import json
 import re
 
 import pytest
-from command_line import Run, Write, node, pod
+from command_line import Run, Write, build_node, build_pod
 
 from kschedctl.render.renderers import RENDERERS
 
@@ -31,7 +31,13 @@ def test_every_offered_form_has_a_renderer(run: Run) -> None:
 
 @pytest.mark.parametrize("question", QUESTIONS.values(), ids=QUESTIONS)
 def test_csv(run: Run, write: Write, question: list[str]) -> None:
-    file = write(node("n1"), node("n2", "1"), pod("big", "9"), pod("small"), pod("runs", "1", nodeName="n1"))
+    file = write(
+        build_node("n1"),
+        build_node("n2", "1"),
+        build_pod("big", "9"),
+        build_pod("small"),
+        build_pod("runs", "1", nodeName="n1"),
+    )
     out = run(*question, "-f", file, "-o", "csv").out
     header, *rows = csv.reader(io.StringIO(out))
     assert len({len(row) for row in (header, *rows)}) == 1
@@ -39,9 +45,11 @@ def test_csv(run: Run, write: Write, question: list[str]) -> None:
 
 
 def test_csv_of_a_pod_has_a_row_for_each_node_and_reason(run: Run, write: Write) -> None:
-    tainted = node("n1", "1", taints=[{"key": "k", "effect": "NoSchedule"}])
+    tainted = build_node("n1", "1", taints=[{"key": "k", "effect": "NoSchedule"}])
     rows = csv.DictReader(
-        io.StringIO(run("explain", "web", "-f", write(tainted, node("n2"), pod("web", "2")), "-o", "csv").out)
+        io.StringIO(
+            run("explain", "web", "-f", write(tainted, build_node("n2"), build_pod("web", "2")), "-o", "csv").out
+        )
     )
     found = sorted((row["node"], row["plugin"], row["fact"], bool(row["score"])) for row in rows)
     assert found == [

@@ -14,7 +14,7 @@ import termios
 from typing import Any
 
 import pytest
-from command_line import Run, Write, node, pod
+from command_line import Run, Write, build_node, build_pod
 from demo_cluster import as_json
 
 import kschedctl
@@ -58,7 +58,7 @@ def test_empty_answer_imports_neither_rich_nor_the_explanation() -> None:
 
 
 def test_a_pod_is_explained_with_fewer_than_300_of_our_modules(write: Write) -> None:
-    file = write(node("n1", cpu="2"), pod("big", cpu="4", uid="a-uid"))
+    file = write(build_node("n1", cpu="2"), build_pod("big", cpu="4", uid="a-uid"))
     command = ["explain", "big", "-f", file]
     program = f"import sys; from kschedctl.cli.main import main; main({command}); print(*sys.modules)"
     out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
@@ -144,7 +144,7 @@ def test_tables_fit_the_width_and_are_complete(
 ) -> None:
     names = [f"ip-10-0-{i}-7.eu-west-1.compute.internal" for i in range(3)]
     taints = [{"key": "example.com/dedicated-to-a-team", "value": "payments", "effect": "NoSchedule"}]
-    file = write(*(node(name, "1", taints=taints) for name in names), pod("web", "2"))
+    file = write(*(build_node(name, "1", taints=taints) for name in names), build_pod("web", "2"))
     monkeypatch.setenv("COLUMNS", str(columns))
     grouped = run("explain", "web", "-f", file).out
     assert "3" in grouped
@@ -157,7 +157,7 @@ def test_tables_fit_the_width_and_are_complete(
 
 
 def test_wide_output_in_a_pipe_keeps_each_node_in_one_line(run: Run, write: Write) -> None:
-    file = write(node("n1", "1", taints=[{"key": "k" * 200, "effect": "NoSchedule"}]), pod("web", "2"))
+    file = write(build_node("n1", "1", taints=[{"key": "k" * 200, "effect": "NoSchedule"}]), build_pod("web", "2"))
     lines = run("explain", "web", "-f", file, "-o", "wide").out.splitlines()
     assert any("n1 " in line and "k" * 200 in line and "NodeResourcesFit" in line for line in lines)
 

@@ -10,14 +10,14 @@ from command_line import Run, Write
 
 Json = dict[str, Any]
 IGNORED = [
-    "spec.resources needs 1.34, or 1.32 and the feature gate PodLevelResources",
-    "spec.extendedResourceName of DeviceClass needs 1.36, or 1.34 and the feature gate DRAExtendedResource",
+    "spec.resources needs Kubernetes 1.34, or 1.32 and the feature gate PodLevelResources",
+    "spec.extendedResourceName of DeviceClass needs Kubernetes 1.36, or 1.34 and the feature gate DRAExtendedResource",
 ]
 WORDS = "this version's API server drops it from new objects, or its scheduler ignores or rejects it"
 LINE = f"ignored: {'; '.join(IGNORED)}: {WORDS}"
 
 
-def pod(name: str, node_name: str = "", **spec: Any) -> Json:
+def build_pod(name: str, node_name: str = "", **spec: Any) -> Json:
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "controller": True}
     metadata = {"name": name, "namespace": "d", "uid": name, "ownerReferences": [owner] if node_name else []}
     containers = [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}]
@@ -29,7 +29,7 @@ def pod(name: str, node_name: str = "", **spec: Any) -> Json:
     }
 
 
-def node(name: str) -> Json:
+def build_node(name: str) -> Json:
     metadata = {"name": name, "labels": {"topology.kubernetes.io/zone": name}}
     return {
         "apiVersion": "v1",
@@ -45,12 +45,14 @@ def cluster(write: Write) -> str:
     own = {"resources": {"requests": {"cpu": "2"}}}
     device_class = {"kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "x.io/gpu"}}
     device_class["apiVersion"] = "resource.k8s.io/v1"
-    return write(node("n1"), node("n2"), pod("runs", "n1", **own), pod("waits", **own), device_class)
+    return write(
+        build_node("n1"), build_node("n2"), build_pod("runs", "n1", **own), build_pod("waits", **own), device_class
+    )
 
 
 @pytest.fixture
 def manifest(write: Write) -> str:
-    new = pod("new")
+    new = build_pod("new")
     return write(new | {"metadata": {"name": "new", "namespace": "d"}}, name="new.json")
 
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from command_line import Run, Write, node, pod
+from command_line import Run, Write, build_node, build_pod
 
 import kschedctl
 from kschedctl.cli.main import COMMANDS
@@ -30,7 +30,7 @@ def test_version_without_a_cluster(run: Run, monkeypatch: pytest.MonkeyPatch, tm
 
 def test_version_of_a_snapshot(run: Run, write: Write, tmp_path: Path) -> None:
     saved = str(tmp_path / "x.ksnap")
-    run("snapshot", "save", "-f", write(node("n1")), "--kube-version", "1.34", "-o", saved)
+    run("snapshot", "save", "-f", write(build_node("n1")), "--kube-version", "1.34", "-o", saved)
     document = json.loads(run("version", "--snapshot", saved, "-o", "json").out)
     assert document["replays"][0] == "1.30"
     assert document["cluster"] == {"source": saved, "serverVersion": "", "kubeVersion": "1.34"}
@@ -46,14 +46,16 @@ def test_error_names_a_missing_kubeconfig(run: Run, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("words", [["node/n1"], ["nodes/n1"], ["no/n1"], ["node", "n1"], ["n1"]])
 def test_ways_to_name_a_node(run: Run, write: Write, words: list[str]) -> None:
-    found = json.loads(run("drain", *words, "-f", write(node("n1"), node("n2")), "--assume-complete", "-o", "json").out)
+    found = json.loads(
+        run("drain", *words, "-f", write(build_node("n1"), build_node("n2")), "--assume-complete", "-o", "json").out
+    )
     assert found["nodes"] == ["n1"]
 
 
 def test_scenarios_accept_the_same_node_names(run: Run, write: Write, tmp_path: Path) -> None:
     scenario = tmp_path / "s.yaml"
     scenario.write_text("steps: [{addNodes: {like: node/n1, count: 1}}, {cordon: {nodes: [node/n1]}}]")
-    code, _, err = run("whatif", str(scenario), "-f", write(node("n1"), pod("web")), "--assume-complete")
+    code, _, err = run("whatif", str(scenario), "-f", write(build_node("n1"), build_pod("web")), "--assume-complete")
     assert (code, err) == (0, "")
 
 
@@ -130,7 +132,7 @@ def test_missing_namespace_is_named(command: str, run: Run, write: Write) -> Non
     code, out, err = run(command, "-n", "shp", "--demo")
     assert (code, out, err) == (2, "", 'error: namespace "shp" not found (did you mean shop?)\n')
     assert run(command, "-n", "default", "--demo").code == 0
-    assert run(command, "-n", "shp", "-f", write(node("n1"), pod("a", uid="a"), whole=False)).code != 2
+    assert run(command, "-n", "shp", "-f", write(build_node("n1"), build_pod("a", uid="a"), whole=False)).code != 2
 
 
 def test_explain_service_points_to_its_pods(run: Run) -> None:
@@ -144,7 +146,7 @@ def test_kustomization_among_the_files_is_reported(run: Run, tmp_path: Path) -> 
     (tmp_path / "kustomization.yaml").write_text(
         "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [pod.json]\nnamePrefix: prod-\n"
     )
-    (tmp_path / "pod.json").write_text(json.dumps(pod("web")))
+    (tmp_path / "pod.json").write_text(json.dumps(build_pod("web")))
     for command in ("simulate", "capacity"):
         assert "not built, so its files are read as they are" in run(command, "-f", str(tmp_path), "--demo").err
 

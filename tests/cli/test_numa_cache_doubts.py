@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Run, Write, node, pod
+from command_line import Run, Write, build_node, build_pod
 
 from kschedctl.scheduler.scheduler_plugins.numa_cache import compute_fingerprint
 
@@ -38,7 +38,7 @@ def published(about: str) -> Json:
 
 
 GUARANTEED = {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "1", "memory": "1Gi"}}
-WEB = pod("web", containers=[{"name": "c", "image": "i", "resources": GUARANTEED}])
+WEB = build_pod("web", containers=[{"name": "c", "image": "i", "resources": GUARANTEED}])
 """All others share the NUMA nodes' cpu, and nothing of the cache matters for them."""
 
 
@@ -52,8 +52,8 @@ WEB = pod("web", containers=[{"name": "c", "image": "i", "resources": GUARANTEED
 def test_explain(run: Run, write: Write, tmp_path: Path, about: str, expected: tuple[int, str]) -> None:
     config = tmp_path / "config.yaml"
     config.write_text(CONFIGURATION)
-    old = {**pod("old", nodeName="w1"), "status": {"phase": "Running"}}
-    cluster = write(node("w1"), published(about), old, WEB)
+    old = {**build_pod("old", nodeName="w1"), "status": {"phase": "Running"}}
+    cluster = write(build_node("w1"), published(about), old, WEB)
     found = run("explain", "web", "-f", cluster, "--config", str(config))
     code, told = expected
     assert found.code == code

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from command_line import Run, Write, node, pod
+from command_line import Run, Write, build_node, build_pod
 
 CONFIGURATION = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -45,10 +45,10 @@ def test_every_command_names_plugins_that_are_not_replayed(
     scenario = tmp_path / "scenario.yaml"
     scenario.write_text("steps:\n- cordon: {nodes: [w1]}\n")
     files = {
-        "MANIFEST": write({"apiVersion": "v1", **pod("new", "1")}, name="pod.json"),
+        "MANIFEST": write({"apiVersion": "v1", **build_pod("new", "1")}, name="pod.json"),
         "SCENARIO": str(scenario),
     }
-    cluster = write(node("w1"), node("w2"), pod("p", "1"))
+    cluster = write(build_node("w1"), build_node("w2"), build_pod("p", "1"))
     words = (files.get(word, word) for word in command)
     code, out, err = run(*words, "-f", cluster, "--config", config, "-o", "json")
     assert code in (0, 1), err
@@ -64,7 +64,7 @@ def test_error_of_a_registered_plugin_is_one_line(
     (info / "entry_points.txt").write_text("[kschedctl.plugins]\nNetworkOverhead = builtins:len\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "config.yaml").write_text(CONFIGURATION)
-    cluster = write(node("w1"), pod("p", "1"))
+    cluster = write(build_node("w1"), build_pod("p", "1"))
     code, out, err = run("explain", "p", "-f", cluster, "--config", str(tmp_path / "config.yaml"))
     assert (code, out) == (2, "")
     assert err.startswith('error: plugin "NetworkOverhead" of package gang 1.0 cannot be loaded: TypeError: it never ')

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from command_line import NOTHING_ELSE, Json, Run, hasty_searches, node, pod
+from command_line import NOTHING_ELSE, Json, Run, build_node, build_pod, hasty_searches
 from metrics_texts import attempts, number, queues
 from printed_commands import asked, forms, printed, source_of
 from sources.live.api_server import kubeconfig, listing, serving
@@ -42,14 +42,14 @@ def old(found: Json, phase: str = "Pending") -> Json:
     return found | {"metadata": found["metadata"] | {"creationTimestamp": LONG_AGO}, "status": status}
 
 
-def objects() -> list[Json]:
+def build_objects() -> list[Json]:
     """Build a pod for each fate for which an answer suggests another command, in several namespaces."""
     zones = {"a1": "east", "a2": "east", "b1": "west", "b2": "west"}
-    nodes = [node(name) for name in zones]
+    nodes = [build_node(name) for name in zones]
     for each in nodes:
         each["metadata"]["labels"]["topology.kubernetes.io/zone"] = zones[each["metadata"]["name"]]
     web = [
-        owned(old(pod(f"web-{i}", "1500m", "shop", f"w{i}", nodeName="a1"), "Running"), "ReplicaSet", "web-5f")
+        owned(old(build_pod(f"web-{i}", "1500m", "shop", f"w{i}", nodeName="a1"), "Running"), "ReplicaSet", "web-5f")
         for i in "12"
     ]
     replicas: Json = {
@@ -57,7 +57,7 @@ def objects() -> list[Json]:
         "kind": "ReplicaSet",
         "metadata": {"name": "web-5f", "namespace": "shop"},
     }
-    replicas["spec"] = deployment("1500m")["spec"] | {"replicas": 2}
+    replicas["spec"] = build_deployment("1500m")["spec"] | {"replicas": 2}
     urgent = {
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",
@@ -65,11 +65,11 @@ def objects() -> list[Json]:
         "value": 1000,
     }
     pending = [
-        pod("big", "99", "fid", "big"),
-        pod("tight", "3900m", "fid", "tight", nodeSelector={"kubernetes.io/hostname": "a1"}),
-        pod("gated", "1", "shop", "gated", schedulingGates=[{"name": "example.com/wait"}]),
-        pod("odd", "1", "shop", "odd", schedulerName="volcano"),
-        pod(
+        build_pod("big", "99", "fid", "big"),
+        build_pod("tight", "3900m", "fid", "tight", nodeSelector={"kubernetes.io/hostname": "a1"}),
+        build_pod("gated", "1", "shop", "gated", schedulingGates=[{"name": "example.com/wait"}]),
+        build_pod("odd", "1", "shop", "odd", schedulerName="volcano"),
+        build_pod(
             "starving",
             "3900m",
             "shop",
@@ -79,9 +79,11 @@ def objects() -> list[Json]:
             preemptionPolicy="Never",
             nodeSelector={"kubernetes.io/hostname": "a1"},
         ),
-        pod("fits", "1", "shop", "fits"),
+        build_pod("fits", "1", "shop", "fits"),
     ]
-    others = [old(pod(f"b{i}", "3", "shop", f"b{i}", nodeName=name), "Running") for i, name in enumerate(("a2", "b1"))]
+    others = [
+        old(build_pod(f"b{i}", "3", "shop", f"b{i}", nodeName=name), "Running") for i, name in enumerate(("a2", "b1"))
+    ]
     namespaces = [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": n}} for n in ("default", "fid", "full", "shop")
     ]
@@ -107,7 +109,7 @@ class Where(NamedTuple):
     gated: bool = False
 
 
-def deployment(cpu: str) -> Json:
+def build_deployment(cpu: str) -> Json:
     container = {"name": "c", "image": "c", "resources": {"requests": {"cpu": cpu}}}
     template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [container]}}
     spec = {"replicas": 9, "selector": {"matchLabels": {"app": "web"}}, "template": template}
@@ -119,10 +121,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     """Write files with a blank in their path, which a shell would split."""
     folder = tmp_path_factory.mktemp("on call")
     written: dict[str, Any] = {
-        "web": deployment("2"),
+        "web": build_deployment("2"),
         "scenario": {"steps": [{"drain": {"selector": "kubernetes.io/hostname in (a1, general-a1)"}}]},
         "config": SCHEDULER | {"profiles": [{"schedulerName": "default-scheduler"}]},
-        "state": {"apiVersion": "v1", "kind": "List", "items": [*objects(), *NOTHING_ELSE]},
+        "state": {"apiVersion": "v1", "kind": "List", "items": [*build_objects(), *NOTHING_ELSE]},
     }
     found = {}
     for name, document in written.items():
@@ -133,7 +135,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     others = {"snapshot": "prod.ksnap", "copy": "copy of prod.ksnap", "metrics": "metrics"}
     found |= {name: str(folder / file) for name, file in others.items()} | {"state": str(folder / "state")}
     for name in ("snapshot", "copy"):
-        write_archive(kschedctl.Cluster.from_objects([*objects(), *NOTHING_ELSE]), found[name])
+        write_archive(kschedctl.Cluster.from_objects([*build_objects(), *NOTHING_ELSE]), found[name])
     slow = attempts({0.5: 1000}) + attempts({0.5: 100}, "error") + attempts({0.5: 100}, "unschedulable")
     Path(found["metrics"]).write_text(slow + queues(active=900, backoff=900, unschedulable=900) + number("x", 1))
     return found
@@ -157,7 +159,7 @@ def where(request: pytest.FixtureRequest, place: Place) -> Iterator[Where]:
         case "files":
             yield Where(("-f", place["state"], "-R", "--assume-complete", *more), place)
         case _:
-            with serving(listing(objects())) as api:
+            with serving(listing(build_objects())) as api:
                 config = Path(place["config"]).with_name("kubeconfig")
                 yield Where(
                     (
@@ -330,7 +332,7 @@ def test_printed_commands_run(where: Where, runs: Runs) -> None:
 def test_printed_commands_of_further_answers_run(
     question: str, place: Place, runs: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with serving(listing(objects())) as api:
+    with serving(listing(build_objects())) as api:
         monkeypatch.setenv("KUBECONFIG", kubeconfig(api.url, tmp_path / "kubeconfig"))
         for line in runs.lines([word.format(**place) for word in question.split()]):
             runs.check(line)

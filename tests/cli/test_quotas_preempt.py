@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Run, Write, node, pod
+from command_line import Run, Write, build_node, build_pod
 
 Json = dict[str, Any]
 CONFIGURATION = """
@@ -29,7 +29,7 @@ def config(tmp_path: Path) -> Sequence[str]:
     return "--config", str(path)
 
 
-def quota(namespace: str) -> Json:
+def build_quota(namespace: str) -> Json:
     kind = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "ElasticQuota"}
     return {**kind, "metadata": {"name": "q", "namespace": namespace}, "spec": {"min": {"cpu": "3"}}}
 
@@ -39,16 +39,16 @@ def build_lent_quota() -> list[Json]:
 
     Both quotas have 6 CPUs in total, as has the node. A pod that comes back once a/web is nominated would exceed them.
     """
-    found = [node("w1", "6"), pod("web", "2", "a")]
+    found = [build_node("w1", "6"), build_pod("web", "2", "a")]
     for i in range(3):
-        borrower = pod(f"p{i}", "2", "b", nodeName="w1", priority=1000 + i)
+        borrower = build_pod(f"p{i}", "2", "b", nodeName="w1", priority=1000 + i)
         borrower["metadata"]["ownerReferences"] = [OWNER]
         found.append(borrower)
     return found
 
 
 def test_explain_names_the_plugin_and_its_victim(run: Run, write: Write, config: Sequence[str]) -> None:
-    cluster = write(*build_lent_quota(), quota("a"), quota("b"))
+    cluster = write(*build_lent_quota(), build_quota("a"), build_quota("b"))
     code, out, _ = run("explain", "a/web", "-f", cluster, *config)
     assert code == 1
     assert "Preemption by CapacityScheduling" in out
@@ -59,7 +59,9 @@ def test_explain_names_the_plugin_and_its_victim(run: Run, write: Write, config:
 
 
 def test_simulate_evicts_and_places(run: Run, write: Write, config: Sequence[str]) -> None:
-    out = run("simulate", "-f", write(*build_lent_quota(), quota("a"), quota("b")), *config, "-o", "json").out
+    out = run(
+        "simulate", "-f", write(*build_lent_quota(), build_quota("a"), build_quota("b")), *config, "-o", "json"
+    ).out
     found = json.loads(out)
     assert (found["placed"], found["unplaced"]) == (1, 0)
     assert [each["pod"] for each in found["evicted"]] == ["b/p0"]

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from command_line import Json, Run, Write, node, pod
+from command_line import Json, Run, Write, build_node, build_pod
 
 from kschedctl.api.events import shorten_api_message
 
@@ -24,7 +24,7 @@ CLASSES = [
         "scheduling": {"nodeSelector": {"sandboxed": "true"}},
     }
 ]
-WORLD = [*(node(f"n{i}") for i in range(3)), *NAMESPACES, *CLASSES]
+WORLD = [*(build_node(f"n{i}") for i in range(3)), *NAMESPACES, *CLASSES]
 SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
 
 
@@ -70,7 +70,7 @@ CASES: dict[str, tuple[Json, str]] = {
 def test_pod_is_denied_in_the_words_of_the_api_server(
     run: Run, write: Write, command: str, spec: Json, said: str
 ) -> None:
-    path = write(pod("web", **spec), name="pod.json")
+    path = write(build_pod("web", **spec), name="pod.json")
     found = run(command, "-f", write(*WORLD), "-f", path)
     assert (found.code, found.out) == (2, "")
     assert found.err.splitlines()[0] == f'error: {path}: document 1, items[0]: The Pod "web" is invalid: {said}'
@@ -78,7 +78,7 @@ def test_pod_is_denied_in_the_words_of_the_api_server(
 
 @pytest.mark.parametrize(("spec", "said"), CASES.values(), ids=CASES)
 def test_denied_template_is_named_by_its_workload(run: Run, write: Write, spec: Json, said: str) -> None:
-    template = {"metadata": {"labels": {"app": "web"}}, "spec": pod("web", **spec)["spec"]}
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": build_pod("web", **spec)["spec"]}
     inner = {"selector": {"matchLabels": {"app": "web"}}, "template": template}
     workload = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": inner}
     said = said.replace("spec.", "spec.template.spec.", 1)
@@ -93,7 +93,7 @@ def test_scenario_with_a_denied_manifest_is_an_error(
     run: Run, write: Write, tmp_path: Path, spec: Json, said: str
 ) -> None:
     scenario = tmp_path / "scenario.json"
-    steps = [{"apply": {"manifests": [pod("web", **spec)]}}]
+    steps = [{"apply": {"manifests": [build_pod("web", **spec)]}}]
     scenario.write_text(json.dumps({"apiVersion": "kschedctl.dev/v1", "kind": "Scenario", "steps": steps}))
     found = run("whatif", str(scenario), "-f", write(*WORLD))
     assert (found.code, found.out) == (2, "")
@@ -150,22 +150,22 @@ DECLINED = "--assume-namespaces=false"
 @pytest.mark.parametrize(
     ("manifest", "said"),
     [
-        (pod("web", namespace="shop"), 'namespaces "shop" not found'),
+        (build_pod("web", namespace="shop"), 'namespaces "shop" not found'),
         (
-            pod("web", runtimeClassName="gvisor"),
+            build_pod("web", runtimeClassName="gvisor"),
             'pods "web" is forbidden: pod rejected: RuntimeClass "gvisor" not found',
         ),
         (
-            pod("web", overhead={"cpu": "1"}),
+            build_pod("web", overhead={"cpu": "1"}),
             'pods "web" is forbidden: pod rejected: Pod Overhead set without corresponding RuntimeClass defined '
             "Overhead",
         ),
         (
-            pod("web", runtimeClassName="kata", overhead={"cpu": "1"}),
+            build_pod("web", runtimeClassName="kata", overhead={"cpu": "1"}),
             "pods \"web\" is forbidden: pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead",
         ),
         (
-            pod("web", runtimeClassName="kata", nodeSelector={"sandboxed": "false"}),
+            build_pod("web", runtimeClassName="kata", nodeSelector={"sandboxed": "false"}),
             'pods "web" is forbidden: conflict: runtimeClass.scheduling.nodeSelector[sandboxed] = true; '
             "pod.spec.nodeSelector[sandboxed] = false",
         ),
@@ -195,29 +195,31 @@ def test_denials_by_admission(run: Run, write: Write, command: str, manifest: Js
 def test_objects_that_may_exist_are_not_reported_missing(run: Run, write: Write, tmp_path: Path) -> None:
     """The files contain no namespaces or classes except for one namespace that is applied."""
     shop = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
-    wanted = pod("web", namespace="lab", runtimeClassName="gvisor")
+    wanted = build_pod("web", namespace="lab", runtimeClassName="gvisor")
     path = tmp_path / "apply.yaml"
     path.write_text(f"{json.dumps(shop)}\n---\n{json.dumps(wanted)}\n")
-    found = run("simulate", "-f", write(node("n1"), whole=False), "-f", str(path))
+    found = run("simulate", "-f", write(build_node("n1"), whole=False), "-f", str(path))
     assert "not found" not in found.err
 
 
 def test_applied_namespace_exists(run: Run, write: Write) -> None:
     shop = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
-    found = run("simulate", "-f", write(*WORLD), "-f", write(shop, pod("web", namespace="shop"), name="pod.json"))
+    found = run("simulate", "-f", write(*WORLD), "-f", write(shop, build_pod("web", namespace="shop"), name="pod.json"))
     assert found.code == 0
 
 
 def test_pods_of_a_cluster_are_not_validated(run: Run, write: Write) -> None:
     """One pod has a UID, and the other one is bound."""
     wrong = {"tolerations": [{"key": "a", "operator": "Equals"}]}
-    path = write(pod("a", uid="1", **wrong), pod("b", nodeName="n1", **wrong), pod("c"), name="pods.json")
+    path = write(
+        build_pod("a", uid="1", **wrong), build_pod("b", nodeName="n1", **wrong), build_pod("c"), name="pods.json"
+    )
     assert run("simulate", "-f", write(*WORLD), "-f", path).code == 0
 
 
 def test_template_whose_pods_would_be_denied(run: Run, write: Write) -> None:
     """The API server rejects white space around an image only when it creates the pods."""
-    template = {"metadata": {"labels": {"app": "web"}}, "spec": pod("web")["spec"]}
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": build_pod("web")["spec"]}
     template["spec"]["containers"][0]["image"] = " web"
     inner = {"selector": {"matchLabels": {"app": "web"}}, "template": template}
     workload = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": inner}
@@ -230,7 +232,7 @@ def test_template_whose_pods_would_be_denied(run: Run, write: Write) -> None:
 
 
 def test_comparison_operators_need_their_feature_gate(run: Run, write: Write) -> None:
-    wanted = pod("web", tolerations=[{"key": "a", "operator": "Gt", "value": "1"}])
+    wanted = build_pod("web", tolerations=[{"key": "a", "operator": "Gt", "value": "1"}])
     arguments = ("simulate", "-f", write(*WORLD), "-f", write(wanted, name="pod.json"))
     assert run(*arguments).code == 2
     assert run(*arguments, "--feature-gates", "TaintTolerationComparisonOperators=true").code == 0
@@ -286,7 +288,7 @@ def test_manifests_among_nodes_are_validated_unless_from_a_server(
 ) -> None:
     """The manifests are in the file with the nodes, and in another file."""
     wrong = {**manifest, "metadata": {"name": "x"}}
-    asked = write(pod("web"), name="pod.json")
+    asked = write(build_pod("web"), name="pod.json")
     for files in ((write(*WORLD, wrong),), (write(*WORLD, name="w.json"), "-f", write(wrong, name="x.json"))):
         found = run(command, "-f", *files, "-f", asked)
         assert (found.code, found.out) == (2, "")
@@ -311,11 +313,11 @@ def test_denials_are_certain_without_the_cluster(run: Run, write: Write) -> None
     full = {"hard": {"pods": "1"}, "used": {"pods": "1"}}
     metadata = {"name": "q", "namespace": "default"}
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {}, "status": full}
-    cluster, manifest = write(node("n1"), quota, whole=False), write(pod("web"), name="web.json")
+    cluster, manifest = write(build_node("n1"), quota, whole=False), write(build_pod("web"), name="web.json")
     for command in ("explain", "simulate"):
         found = run(command, "-f", cluster, "-f", manifest, "-o", "json")
         assert (found.code, json.loads(found.out).get("undecided", False)) == (1, False)
-    assert run("simulate", "-f", write(node("n1"), whole=False), "-f", manifest).code == 5
+    assert run("simulate", "-f", write(build_node("n1"), whole=False), "-f", manifest).code == 5
 
 
 FULL = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "default"}}
@@ -343,7 +345,7 @@ def test_capacity_is_certain_if_admission_decides(
     """
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}
     node["status"] = {"allocatable": {"cpu": "4", "memory": "4Gi", "pods": "9"}}  # type: ignore[assignment]
-    for name, document in (("node.json", node), ("quota.json", SOME), ("pod.json", pod("web"))):
+    for name, document in (("node.json", node), ("quota.json", SOME), ("pod.json", build_pod("web"))):
         (tmp_path / name).write_text(json.dumps(document))
     found = run("capacity", "-f", str(tmp_path), *options)
     assert found.code == code
@@ -352,7 +354,7 @@ def test_capacity_is_certain_if_admission_decides(
 
 def test_denied_pods_come_first(run: Run, write: Write) -> None:
     full = FULL | {"status": {"hard": {"pods": "1"}, "used": {"pods": "1"}}}
-    found = run("wakes", "-f", write(*WORLD, full), "-f", write(pod("web"), pod("db"), name="pods.json"))
+    found = run("wakes", "-f", write(*WORLD, full), "-f", write(build_pod("web"), build_pod("db"), name="pods.json"))
     assert found.code == 1
     assert found.out.startswith(
         "Not created: 2 of 2 pods; 0 pods wait for a change that makes the scheduler retry them"

@@ -34,7 +34,7 @@ def spec(cpu: str, **more: Any) -> dict[str, Any]:
     return {"containers": [{"name": EVIL, "image": EVIL, "resources": resources}], **more}
 
 
-def node(name: str, zone: str) -> dict[str, Any]:
+def build_node(name: str, zone: str) -> dict[str, Any]:
     labels = {EVIL: EVIL, "topology.kubernetes.io/zone": zone, "kubernetes.io/hostname": name, "pool": EVIL}
     return {
         "kind": "Node", "apiVersion": "v1", "metadata": {"name": name, "uid": name, "labels": labels},
@@ -43,17 +43,17 @@ def node(name: str, zone: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def pod(name: str, cpu: str, **more: Any) -> dict[str, Any]:
+def build_pod(name: str, cpu: str, **more: Any) -> dict[str, Any]:
     return {"kind": "Pod", "apiVersion": "v1", "metadata": meta(name), "spec": spec(cpu, **more), "status": {}}
 
 
 def owned(name: str, owner: str, on: str) -> dict[str, Any]:
     reference = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner, "uid": owner, "controller": True}
-    found = pod(name, "1", nodeName=on)
+    found = build_pod(name, "1", nodeName=on)
     return {**found, "metadata": meta(name, ownerReferences=[reference]), "status": {"phase": "Running"}}
 
 
-def cluster() -> list[dict[str, Any]]:
+def build_cluster() -> list[dict[str, Any]]:
     selector = {"matchLabels": {"app": EVIL}}
     spread = {
         "maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule",
@@ -61,14 +61,16 @@ def cluster() -> list[dict[str, Any]]:
     }  # fmt: skip
     away = [{"labelSelector": selector, "topologyKey": EVIL}]
     pending = [
-        pod(POD, "3"),
-        pod(f"{POD}1", "9", priorityClassName="own", priority=5),
-        pod(f"{POD}2", "1", nodeSelector={EVIL: IMAGE}),
-        pod(f"{POD}3", "1", topologySpreadConstraints=[spread]),
-        pod(f"{POD}4", "1", affinity={"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": away}}),
-        pod(f"{POD}5", "1", schedulerName=EVIL),
-        pod(f"{POD}6", "1", schedulingGates=[{"name": EVIL}]),
-        pod(f"{POD}7", "1", schedulingGates=[{"name": LONG}]),
+        build_pod(POD, "3"),
+        build_pod(f"{POD}1", "9", priorityClassName="own", priority=5),
+        build_pod(f"{POD}2", "1", nodeSelector={EVIL: IMAGE}),
+        build_pod(f"{POD}3", "1", topologySpreadConstraints=[spread]),
+        build_pod(
+            f"{POD}4", "1", affinity={"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": away}}
+        ),
+        build_pod(f"{POD}5", "1", schedulerName=EVIL),
+        build_pod(f"{POD}6", "1", schedulingGates=[{"name": EVIL}]),
+        build_pod(f"{POD}7", "1", schedulingGates=[{"name": LONG}]),
     ]
     replicas = {
         "kind": "ReplicaSet",
@@ -78,7 +80,7 @@ def cluster() -> list[dict[str, Any]]:
     }
     budget = {"selector": selector, "minAvailable": 3}
     return [
-        node(NODE, EVIL), node(f"{NODE}2", IMAGE), node(EVIL_NAME, EVIL), *pending, replicas,
+        build_node(NODE, EVIL), build_node(f"{NODE}2", IMAGE), build_node(EVIL_NAME, EVIL), *pending, replicas,
         *(owned(f"{EVIL_NAME}{i}", EVIL_NAME, on) for i, on in enumerate((NODE, NODE, f"{NODE}2"))),
         {"kind": "PriorityClass", "apiVersion": "scheduling.k8s.io/v1", "metadata": {"name": "own"}, "value": 5},
         {"kind": "PodDisruptionBudget", "apiVersion": "policy/v1", "metadata": meta(EVIL_NAME), "spec": budget,
@@ -140,7 +142,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Reports:
     """Return the report of a command that was run once."""
     folder = tmp_path_factory.mktemp("hostile")
     files = {"CLUSTER": folder / "cluster.json", "MANIFEST": folder / "web.json", "METRICS": folder / "metrics.txt"}
-    files["CLUSTER"].write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": cluster()}))
+    files["CLUSTER"].write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": build_cluster()}))
     files["MANIFEST"].write_text(json.dumps(MANIFEST))
     files["METRICS"].write_text(METRICS)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 from command_line import Run, Write
-from commands.whatif.test_what_if_commands import deployment, node, running
+from commands.whatif.test_what_if_commands import build_deployment, build_node, running
 
 from kschedctl.commands.schema import DOCUMENTS, build_schema
 
@@ -21,8 +21,8 @@ QUESTIONS = ("simulate", "capacity", "drain", "failures", "whatif")
 def snapshots(run: Run, write: Write) -> dict[str, str]:
     """Save a roomy and a tight cluster to files."""
     clusters = {
-        "roomy": [node("n1", "a"), node("n2", "b"), running("r1", "n1")],
-        "tight": [node("n1", "a"), node("n2", "b", cpu="1"), running("r1", "n1", cpu="3")],
+        "roomy": [build_node("n1", "a"), build_node("n2", "b"), running("r1", "n1")],
+        "tight": [build_node("n1", "a"), build_node("n2", "b", cpu="1"), running("r1", "n1", cpu="3")],
     }
     files = {}
     for name, objects in clusters.items():
@@ -34,7 +34,7 @@ def snapshots(run: Run, write: Write) -> dict[str, str]:
 
 @pytest.fixture
 def question(request: pytest.FixtureRequest, write: Write, tmp_path: Path) -> list[str]:
-    manifest = ["-f", write(deployment(3), name="api.json")]
+    manifest = ["-f", write(build_deployment(3), name="api.json")]
     scenario = tmp_path / "scenario.json"
     scenario.write_text(json.dumps({"steps": [{"drain": {"nodes": ["n1"]}}]}))
     asked = {"simulate": manifest, "capacity": [*manifest, "--max", "3"], "drain": ["n1"], "whatif": [str(scenario)]}
@@ -90,7 +90,7 @@ def test_table_and_csv(run: Run, snapshots: dict[str, str]) -> None:
 
 
 def test_errors_name_the_snapshot(run: Run, snapshots: dict[str, str], write: Write) -> None:
-    assert run("snapshot", "save", "-f", write(node("other", "a")), "-o", snapshots["tight"]).code == 0
+    assert run("snapshot", "save", "-f", write(build_node("other", "a")), "-o", snapshots["tight"]).code == 0
     both = [part for file in snapshots.values() for part in ("--snapshot", file)]
     found = run("drain", "n1", *both)
     assert found.code == 2

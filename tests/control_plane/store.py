@@ -134,7 +134,9 @@ class Store:
         """Delete the objects whose controller is gone."""
         while True:
             uids = {each["metadata"]["uid"] for each in self.objects.values()}
-            orphans = [key for key, each in self.objects.items() if (own := owner(each)) and own["uid"] not in uids]
+            orphans = [
+                key for key, each in self.objects.items() if (own := build_owner(each)) and own["uid"] not in uids
+            ]
             if not orphans:
                 return
             for key in orphans:
@@ -143,7 +145,7 @@ class Store:
 
     def owned(self, by: Json, kind: str = "Pod") -> list[Json]:
         uid = by["metadata"]["uid"]
-        return [each for each in self.of_kind(kind) if (own := owner(each)) and own["uid"] == uid]
+        return [each for each in self.of_kind(kind) if (own := build_owner(each)) and own["uid"] == uid]
 
     def _keepers(self, found: Json) -> Iterator[str]:
         """Yield the finalizers that keep an object: those of volumes and claims in use."""
@@ -171,7 +173,7 @@ def patched(document: Json, patch: Any, sort: str) -> Json:
     return found
 
 
-def owner(document: Json) -> Json | None:
+def build_owner(document: Json) -> Json | None:
     """Return the reference to the controller."""
     references = document["metadata"].get("ownerReferences") or ()
     return next((each for each in references if each.get("controller")), None)

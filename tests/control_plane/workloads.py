@@ -9,7 +9,7 @@ from collections import Counter
 from copy import deepcopy
 from typing import Any
 
-from control_plane.store import Key, RefusedError, Store, owner, reference_to
+from control_plane.store import Key, RefusedError, Store, build_owner, reference_to
 
 Json = dict[str, Any]
 HASH, REVISION, COST = "pod-template-hash", "controller-revision-hash", "controller.kubernetes.io/pod-deletion-cost"
@@ -76,7 +76,7 @@ def job(store: Store, found: Json) -> None:
 def deployment(store: Store, found: Json) -> None:
     """Take one step of a rolling update: the new ReplicaSet grows, or the old ones shrink."""
     spec, sets = found["spec"], store.owned(found, "ReplicaSet")
-    new = next((each for each in sets if _template(each) == spec["template"]), None)
+    new = next((each for each in sets if _build_template(each) == spec["template"]), None)
     if new is None:
         new = _new_set(store, found)
         sets.append(new)
@@ -112,7 +112,7 @@ def _shrink(store: Store, new: Json, old: list[Json], total: int, least: int) ->
         beyond -= fewer
 
 
-def _template(replica_set: Json) -> Json:
+def _build_template(replica_set: Json) -> Json:
     """Return the current template of the Deployment."""
     found = deepcopy(replica_set["spec"]["template"])
     found["metadata"]["labels"].pop(HASH, None)
@@ -266,9 +266,9 @@ CONTROLLERS = {
 def workload_of(store: Store, pod: Json) -> Json | None:
     """Return the workload behind a pod. For a ReplicaSet this is its Deployment."""
     found: Json | None = None
-    named = owner(pod)
+    named = build_owner(pod)
     while named is not None:
         key = Key(named["kind"], pod["metadata"].get("namespace") or "default", named["name"])
         found = store.read(key)
-        named = owner(found)
+        named = build_owner(found)
     return found

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from typing import Any
 
-from control_plane.store import Key, Store, owner
+from control_plane.store import Key, Store, build_owner
 from control_plane.workloads import HASH, REVISION, noted, ready
 
 Json = dict[str, Any]
@@ -33,7 +33,7 @@ def control_plane(documents: Iterable[Json], asked: str) -> Store:
     pods = sorted(store.of_kind("Pod"), key=lambda pod: Key.of(pod) != Key("Pod", *asked.split("/")))
     groups: dict[Key, list[Json]] = {}
     for pod in pods:
-        if (by := owner(pod)) is not None and pod["metadata"].get("deletionTimestamp"):
+        if (by := build_owner(pod)) is not None and pod["metadata"].get("deletionTimestamp"):
             pod["metadata"]["ownerReferences"] = []
         elif by is not None:
             groups.setdefault(Key(by["kind"], pod["metadata"].get("namespace") or "default", by["name"]), []).append(
@@ -53,7 +53,7 @@ def _adopt(store: Store, key: Key, pods: list[Json]) -> None:
         made["spec"] = maker(store, key, pods)
     store.objects[key] = made
     for pod in pods:
-        reference = owner(pod)
+        reference = build_owner(pod)
         assert reference is not None
         reference["uid"] = meta["uid"]
         if key.kind in ("StatefulSet", "DaemonSet"):
@@ -85,12 +85,12 @@ def _deploy(store: Store, replica_set: Json, key: Key, hashed: str) -> None:
         each["metadata"]["annotations"] = noted(known)
 
 
-def _replica_set(_store: Store, _key: Key, pods: list[Json]) -> Json:
+def _build_replica_set(_store: Store, _key: Key, pods: list[Json]) -> Json:
     labels = pods[0]["metadata"].get("labels") or {}
     return {"replicas": len(pods), "template": template_of(pods[0], keep=(HASH,)), "selector": {"matchLabels": labels}}
 
 
-def _stateful_set(store: Store, key: Key, pods: list[Json]) -> Json:
+def _build_stateful_set(store: Store, key: Key, pods: list[Json]) -> Json:
     """Build the spec of a StatefulSet for the pods, with templates of the claims that are named after it.
 
     It is ordered unless ordered creation could not have led to these pods.
@@ -113,13 +113,13 @@ def _stateful_set(store: Store, key: Key, pods: list[Json]) -> Json:
     return {**spec, "podManagementPolicy": policy, "volumeClaimTemplates": claims}
 
 
-def _daemon_set(_store: Store, _key: Key, pods: list[Json]) -> Json:
+def _build_daemon_set(_store: Store, _key: Key, pods: list[Json]) -> Json:
     template = template_of(pods[0])
     (template["spec"].get("affinity") or {}).pop("nodeAffinity", None)
     return {"template": template}
 
 
-def _job(_store: Store, _key: Key, pods: list[Json]) -> Json:
+def _build_job(_store: Store, _key: Key, pods: list[Json]) -> Json:
     """Build the spec of a Job for the pods."""
     return {
         "parallelism": len(pods),
@@ -129,10 +129,10 @@ def _job(_store: Store, _key: Key, pods: list[Json]) -> Json:
 
 
 MAKERS: Mapping[str, Any] = {
-    "ReplicaSet": _replica_set,
-    "StatefulSet": _stateful_set,
-    "DaemonSet": _daemon_set,
-    "Job": _job,
+    "ReplicaSet": _build_replica_set,
+    "StatefulSet": _build_stateful_set,
+    "DaemonSet": _build_daemon_set,
+    "Job": _build_job,
 }
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
-from command_line import Run, pod
+from command_line import Run, build_pod
 from documents import README, TOPICS
 
 from kschedctl.commands.audit import SECTIONS
@@ -64,7 +64,7 @@ def snapshot(tmp_path: Path, run: Run) -> Path:
 )
 def test_ci_gate_decides_by_the_pods(tmp_path: Path, snapshot: Path, cpu: str, code: int, said: str) -> None:
     (tmp_path / "deploy").mkdir()
-    (tmp_path / "deploy/web.json").write_text(json.dumps(pod("web", namespace="shop", cpu=cpu)))
+    (tmp_path / "deploy/web.json").write_text(json.dumps(build_pod("web", namespace="shop", cpu=cpu)))
     done = run_script("sh", FOLDER / "ci-gate.sh", "deploy", snapshot, cwd=tmp_path)
     assert done.returncode == code, done.stdout + done.stderr
     assert said in done.stdout
@@ -83,7 +83,7 @@ def test_ci_gate_stops_at_a_lint_error(tmp_path: Path, snapshot: Path) -> None:
 
 def test_ci_gate_fails_without_a_snapshot(tmp_path: Path) -> None:
     (tmp_path / "deploy").mkdir()
-    (tmp_path / "deploy/web.json").write_text(json.dumps(pod("web", namespace="shop")))
+    (tmp_path / "deploy/web.json").write_text(json.dumps(build_pod("web", namespace="shop")))
     done = run_script("sh", FOLDER / "ci-gate.sh", "deploy", "absent.ksnap", cwd=tmp_path)
     assert done.returncode == 2
 
@@ -91,7 +91,7 @@ def test_ci_gate_fails_without_a_snapshot(tmp_path: Path) -> None:
 def test_headroom_equals_that_of_capacity(tmp_path: Path, snapshot: Path, run: Run) -> None:
     done = run_script(sys.executable, FOLDER / "headroom.py", snapshot, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    manifest = pod("medium", namespace="default", cpu="1", memory="1Gi")
+    manifest = build_pod("medium", namespace="default", cpu="1", memory="1Gi")
     (tmp_path / "medium.json").write_text(json.dumps(manifest))
     answer = run("capacity", "-f", str(tmp_path / "medium.json"), "--snapshot", str(snapshot), "-o", "json")
     fits = json.loads(answer.out)["shapes"][0]["fits"]

@@ -56,10 +56,10 @@ def make(seed: str, snapshot: bytes, command: str = "") -> Input:
 
 @cache
 def demo() -> list[Json]:
-    return documents((PACKAGE / "demo" / "cluster.yaml").read_text())
+    return build_documents((PACKAGE / "demo" / "cluster.yaml").read_text())
 
 
-def documents(text: str) -> list[Json]:
+def build_documents(text: str) -> list[Json]:
     return [document for document in yaml.load_all(text, _LOADER) if document]
 
 
@@ -339,7 +339,7 @@ def _manifest(rng: random.Random, input: Input) -> None:
     """Draw a workload manifest, usually a faulty one, and add it to the input."""
     name = rng.choice(("m.yaml", "m.json", "-"))
     kind = rng.random()
-    found = documents(WORKLOAD if kind < 0.6 else rng.choice(manifests()))
+    found = build_documents(WORKLOAD if kind < 0.6 else rng.choice(manifests()))
     data = wrong(rng, found) if rng.random() < 0.7 else WORKLOAD.encode()
     input.arguments += ["-f", name]
     if name == "-":
@@ -372,13 +372,13 @@ def _whatif(rng: random.Random, snapshot: bytes) -> Input:
     scenario = json.loads(text)
     for step in scenario["steps"]:
         if "apply" in step:
-            step["apply"]["manifests"] = documents(WORKLOAD)
+            step["apply"]["manifests"] = build_documents(WORKLOAD)
             step["apply"]["files"] = rng.choice(([], ["m.yaml"], ["/"], ["scenario.yaml"], ["\x00"]))
         if "configure" in step:
             step["configure"]["configuration"] = rng.choice(configurations())
     sound = rng.random() < 0.5
     input.files["scenario.yaml"] = json.dumps(scenario).encode() if sound else wrong(rng, [scenario], padding=False)
-    input.files["m.yaml"] = wrong(rng, documents(WORKLOAD), padding=False)
+    input.files["m.yaml"] = wrong(rng, build_documents(WORKLOAD), padding=False)
     input.arguments += _format(rng)
     return input
 
@@ -423,7 +423,7 @@ def _lint(rng: random.Random, snapshot: bytes) -> Input:
     """Draw an input for ``lint``, with a cluster, settings or a baseline in some cases."""
     input = Input(["lint"])
     name = rng.choice(("m.yaml", "m.yaml", "m.json", "-"))
-    found = documents(WORKLOAD if rng.random() < 0.3 else rng.choice(manifests()))
+    found = build_documents(WORKLOAD if rng.random() < 0.3 else rng.choice(manifests()))
     data = wrong(rng, found, padding=False)
     if rng.random() < 0.85:
         input.arguments.append(name)
@@ -453,7 +453,7 @@ def _manifests(rng: random.Random, snapshot: bytes) -> Input:
     """Draw faulty manifests for lint, four on average, in an otherwise sound input."""
     input = Input(["lint"])
     for i in range(rng.choice((1, 2, 3, 4, 6, 8))):
-        found = documents(WORKLOAD if rng.random() < 0.3 else rng.choice(manifests()))
+        found = build_documents(WORKLOAD if rng.random() < 0.3 else rng.choice(manifests()))
         input.files[f"m{i}.yaml"] = wrong(rng, found, padding=False)
     input.arguments += [*input.files, *_maybe(rng, 0.2, "--demo")]
     input.arguments += rng.choice((["--diff"], ["--fix"], *(["-o", form] for form in LINT_FORMATS[:8])))

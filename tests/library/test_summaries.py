@@ -23,7 +23,7 @@ EVENT = {
 }
 
 
-def node(i: int) -> dict[str, Any]:
+def build_node(i: int) -> dict[str, Any]:
     """Build a node with one of 13 amounts of CPU. A fifth of the nodes is tainted."""
     labels = {"topology.kubernetes.io/zone": f"zone-{i % 3}", "kubernetes.io/hostname": f"node-{i}"}
     taints = [{"key": "own", "value": "a", "effect": "NoSchedule"}] if i % 5 == 0 else []
@@ -32,17 +32,19 @@ def node(i: int) -> dict[str, Any]:
     return {"kind": "Node", "metadata": metadata, "spec": {"taints": taints}, "status": {"allocatable": room}}
 
 
-def pod(name: str, cpu: str) -> dict[str, Any]:
+def build_pod(name: str, cpu: str) -> dict[str, Any]:
     containers = [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]
     return {"kind": "Pod", "metadata": {"name": name, "namespace": "shop"}, "spec": {"containers": containers}}
 
 
 def small() -> kschedctl.Cluster:
-    return kschedctl.Cluster.from_objects([*map(node, range(3)), pod("large", "64"), pod("fits", "1015m")])
+    return kschedctl.Cluster.from_objects(
+        [*map(build_node, range(3)), build_pod("large", "64"), build_pod("fits", "1015m")]
+    )
 
 
 def test_summary_of_thousands_of_nodes_fits_in_12_kilobytes() -> None:
-    cluster = kschedctl.Cluster.from_objects([*map(node, range(MANY)), pod("large", "64")])
+    cluster = kschedctl.Cluster.from_objects([*map(build_node, range(MANY)), build_pod("large", "64")])
     summary = kschedctl.explain(cluster, "shop/large").summary()
     assert len(json.dumps(summary.to_dict()).encode()) <= MOST_BYTES
     jsonschema.validate(summary.to_dict(), build_schema(Summary))

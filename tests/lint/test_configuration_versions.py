@@ -50,9 +50,9 @@ def check_fields(version: str, document: Mapping[str, Any], gates: Mapping[str, 
 
 REFUSED = [
     ("1.34", with_plugin("NodeDeclaredFeatures"), "profiles[0].plugins.filter.enabled[0].name",
-     'FilterPlugin "NodeDeclaredFeatures" does not exist', "NodeDeclaredFeatures needs 1.35"),
+     'FilterPlugin "NodeDeclaredFeatures" does not exist', "NodeDeclaredFeatures needs Kubernetes 1.35"),
     ("1.34", with_plugin("GangScheduling", "multiPoint"), "profiles[0].plugins.multiPoint.enabled[0].name",
-     'PreFilterPlugin "GangScheduling" does not exist', "GangScheduling needs 1.35"),
+     'PreFilterPlugin "GangScheduling" does not exist', "GangScheduling needs Kubernetes 1.35"),
     ("1.36", with_plugin("EBSLimits"), "profiles[0].plugins.filter.enabled[0].name",
      'Invalid value: "EBSLimits": was invalid in version', "EBSLimits was removed in 1.32"),
     ("1.36", with_plugin("EBSLimits", "multiPoint"), "profiles[0].plugins.multiPoint.enabled[0].name",
@@ -60,11 +60,11 @@ REFUSED = [
     ("1.30", with_plugin("NodeLabel"), "profiles[0].plugins.filter.enabled[0].name",
      'FilterPlugin "NodeLabel" does not exist', "NodeLabel was removed before 1.30"),
     ("1.34", with_plugin("DynamicResources", "score"), "profiles[0].plugins.score.enabled[0].name",
-     'plugin "DynamicResources" does not extend ScorePlugin plugin', "DynamicResources needs 1.35 at score"),
+     'plugin "DynamicResources" does not extend ScorePlugin plugin', "DynamicResources needs Kubernetes 1.35 at score"),
     ("1.35", with_plugin("PodGroupPodsCount", "placementScore"), "profiles[0].plugins.placementScore",
-     'unknown field "profiles[0].plugins.placementScore"', "placementScore needs 1.36"),
+     'unknown field "profiles[0].plugins.placementScore"', "placementScore needs Kubernetes 1.36"),
     ("1.34", with_args(filterTimeout="1s", bindingTimeout="9s"), "profiles[0].pluginConfig[0].args.bindingTimeout",
-     'unknown field "profiles[0].pluginConfig[0].args.bindingTimeout"', "bindingTimeout needs 1.35"),
+     'unknown field "profiles[0].pluginConfig[0].args.bindingTimeout"', "bindingTimeout needs Kubernetes 1.35"),
 ]  # fmt: skip
 
 
@@ -107,10 +107,12 @@ def test_hint_is_about_the_rejected_field() -> None:
 def test_ignored_fields_name_the_version() -> None:
     assert check_fields("1.34", with_plugin("NodeDeclaredFeatures", how="disabled")) == {
         "profiles[0].plugins.filter.disabled[0]": "plugin NodeDeclaredFeatures does not exist"
-        " (NodeDeclaredFeatures needs 1.35)"
+        " (NodeDeclaredFeatures needs Kubernetes 1.35)"
     }
     unknown = with_profile(pluginConfig=[{"name": "GangScheduling"}])
-    assert check_fields("1.34", unknown)["profiles[0].pluginConfig[0]"].endswith("(GangScheduling needs 1.35)")
+    assert check_fields("1.34", unknown)["profiles[0].pluginConfig[0]"].endswith(
+        "(GangScheduling needs Kubernetes 1.35)"
+    )
 
 
 def test_arguments_of_later_versions_are_not_validated() -> None:
@@ -160,7 +162,9 @@ def test_view_of_ignored_fields(run: Callable[..., tuple[int, str, str]]) -> Non
     code, out, _ = run(document, "config", "view", "--kube-version", "1.34", "-o", "json")
     found = json.loads(out)
     assert (code, found["kubeVersion"]) == (0, "1.34")
-    assert found["ignored"] == ["profiles[0].plugins.filter.disabled[0].name: NodeDeclaredFeatures needs 1.35"]
+    assert found["ignored"] == [
+        "profiles[0].plugins.filter.disabled[0].name: NodeDeclaredFeatures needs Kubernetes 1.35"
+    ]
     assert (
         "ignored: kube-scheduler 1.34 does not support:" in run(document, "config", "view", "--kube-version", "1.34")[1]
     )
@@ -170,11 +174,13 @@ def test_view_of_ignored_fields(run: Callable[..., tuple[int, str, str]]) -> Non
 def test_view_of_rejected_fields(run: Callable[..., tuple[int, str, str]]) -> None:
     code, out, err = run(with_plugin("NodeDeclaredFeatures"), "config", "view", "--kube-version", "1.34")
     assert (code, out) == (2, "")
-    assert err.endswith('FilterPlugin "NodeDeclaredFeatures" does not exist (NodeDeclaredFeatures needs 1.35)\n')
+    assert err.endswith(
+        'FilterPlugin "NodeDeclaredFeatures" does not exist (NodeDeclaredFeatures needs Kubernetes 1.35)\n'
+    )
 
 
 def test_feature_gates(run: Callable[..., tuple[int, str, str]]) -> None:
     options = ("--kube-version", "1.34", "--feature-gates", "NodeDeclaredFeatures=true")
     code, _, err = run(META, "config", "check", *options)
     assert code == 2
-    assert "unrecognized feature gate: NodeDeclaredFeatures (NodeDeclaredFeatures needs 1.35)" in err
+    assert "unrecognized feature gate: NodeDeclaredFeatures (NodeDeclaredFeatures needs Kubernetes 1.35)" in err

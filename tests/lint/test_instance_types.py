@@ -78,7 +78,7 @@ def list_messages(report: Findings) -> dict[str, str]:
         (
             make_pool(make_requirement(TYPE, "big"), limits={"cpu": "10"}),
             "kp-limit-below-node",
-            "the cpu limit of 10 is below the 16 of the smallest node",
+            "the cpu limit is 10, but the smallest node has 16",
         ),
     ],
 )

@@ -72,8 +72,14 @@ def make_object(api_version: str, kind: str) -> dict[str, Any]:
         ("1.36", "extensions/v1beta1", "Deployment", "api-version-removed", "was removed in 1.16: write apps/v1"),
         ("1.31", "resource.k8s.io/v1alpha2", "ResourceClaim", "api-version-removed", "was removed in 1.31"),
         ("1.36", "scheduling.k8s.io/v1alpha1", "Workload", "api-version-removed", "was removed in 1.36"),
-        ("1.35", "resource.k8s.io/v1beta1", "DeviceClass", "api-version-deprecated", "since 1.35 and goes with 1.38"),
-        ("1.33", "resource.k8s.io/v1", "ResourceSlice", "api-needs-version", "resource.k8s.io/v1 needs 1.34"),
+        ("1.35", "resource.k8s.io/v1beta1", "DeviceClass", "api-version-deprecated", "since 1.35 and removed in 1.38"),
+        (
+            "1.33",
+            "resource.k8s.io/v1",
+            "ResourceSlice",
+            "api-needs-version",
+            "resource.k8s.io/v1 needs Kubernetes 1.34",
+        ),
         (
             "1.33",
             "resource.k8s.io/v1beta1",
@@ -82,7 +88,13 @@ def make_object(api_version: str, kind: str) -> dict[str, Any]:
             "from 1.34 on, ResourceClaim is served as resource.k8s.io/v1",
         ),
         ("1.34", "resource.k8s.io/v1beta2", "ResourceClaim", "api-needs-version", "is off by default in 1.34"),
-        ("1.35", "scheduling.k8s.io/v1alpha2", "PodGroup", "api-needs-version", "needs 1.36, where it is off"),
+        (
+            "1.35",
+            "scheduling.k8s.io/v1alpha2",
+            "PodGroup",
+            "api-needs-version",
+            "needs Kubernetes 1.36, where it is off",
+        ),
     ],
 )
 def test_api_versions(version: str, api_version: str, kind: str, rule: str, says: str) -> None:
@@ -123,13 +135,13 @@ def test_replacement_api_versions_exist() -> None:
 @pytest.mark.parametrize(
     ("version", "gates", "spec", "says"),
     [
-        ("1.33", {}, {"resources": {"requests": {}}}, ["resources needs 1.34, or the feature gate PodLevelResources"]),
+        ("1.33", {}, {"resources": {"requests": {}}}, ["resources needs Kubernetes 1.34, or the feature gate Pod"]),
         ("1.33", {"PodLevelResources": True}, {"resources": {"requests": {}}}, []),
         ("1.34", {}, {"resources": {"requests": {}}}, []),
         ("1.34", {"PodLevelResources": False}, {"resources": {"requests": {}}}, ["off"]),
-        ("1.35", {}, {"schedulingGroup": {"podGroupName": "g"}}, ["needs 1.36 and the feature gate GenericWorkload"]),
+        ("1.35", {}, {"schedulingGroup": {"podGroupName": "g"}}, ["needs Kubernetes 1.36 and the feature gate Gen"]),
         ("1.36", {}, {"schedulingGroup": {"podGroupName": "g"}}, []),  # only a gate could tell
-        ("1.33", {}, {"resourceClaims": [{"name": "a", "resourceClaimName": "a"}]}, ["resourceClaims needs 1.34"]),
+        ("1.33", {}, {"resourceClaims": [{"name": "a", "resourceClaimName": "a"}]}, ["Claims needs Kubernetes 1.34"]),
         ("1.34", {}, {"resourceClaims": [{"name": "a", "source": {}}, {"name": "b", "source": {"x": 1}}]}, ["[1]"]),
         ("1.30", {}, {"resources": None, "resourceClaims": [], "hostUsers": None}, []),
         ("1.32", {"NodeInclusionPolicyInPodTopologySpread": False}, {"topologySpreadConstraints": [
@@ -146,7 +158,7 @@ def test_fields_of_a_claim_template() -> None:
     devices = {"requests": [{"name": "a", "exactly": {"deviceClassName": "c", "tolerations": [{"key": "k"}]}}]}
     template = {**make_object("resource.k8s.io/v1", "ResourceClaimTemplate"), "spec": {"spec": {"devices": devices}}}
     (message,) = find_messages("1.35", template)["api-needs-version"]
-    assert message.endswith("exactly.tolerations needs 1.36, or the feature gate DRADeviceTaints")
+    assert message.endswith("exactly.tolerations needs Kubernetes 1.36, or the feature gate DRADeviceTaints")
     assert find_messages("1.36", template) == {}
 
 
@@ -182,7 +194,7 @@ def test_requested_version(run: Run, tmp_path: Path) -> None:
     assert run() == []
     (told,) = run("--kube-version", "1.33")
     assert (told["line"], told["path"], told["file"]) == (5, "spec.resources", "pod.yaml")
-    assert "needs 1.34" in told["message"]
+    assert "needs Kubernetes 1.34" in told["message"]
     assert run("--kube-version", "1.33", "--feature-gates", "PodLevelResources=true") == []
     (tmp_path / "node.yaml").write_text("apiVersion: v1\nkind: Node\nmetadata: {name: a1}\n")
     assert len(run("node.yaml", "--kube-version", "1.33")) == 1
@@ -213,7 +225,12 @@ def test_invalid_version_of_the_settings(run: Run, tmp_path: Path, capsys: pytes
 @pytest.mark.parametrize(
     ("rule", "version", "off", "says"),
     [
-        ("af-rollout-deadlock", "1.30", None, "(matchLabelKeys needs 1.31, or the feature gate MatchLabelKeysInPodAf"),
+        (
+            "af-rollout-deadlock",
+            "1.30",
+            None,
+            "(matchLabelKeys needs Kubernetes 1.31, or the feature gate MatchLabelKeysInPodAf",
+        ),
         ("af-rollout-deadlock", "1.31", None, ""),
         ("ts-mlk-missing", "1.30", None, ""),
         ("ts-mlk-missing", "1.36", "MatchLabelKeysInPodTopologySpread", "(matchLabelKeys needs the feature gate"),

@@ -164,7 +164,7 @@ def test_constraint_that_counts_no_pods_has_no_skew(selector: str, skewed: bool)
     assert found == (["the skew is 3 now (0 to 3 pods per domain), but maxSkew is 1"] if skewed else [])
     empty = list_messages(manifest, *NODES, *there, rule="ts-empty-selector")
     assert [
-        ("from 1.38 on all pods: pods that are scheduled today may stay Pending then" in message) for message in empty
+        ("all pods from 1.38 on: pods that are scheduled today may stay Pending then" in message) for message in empty
     ] == ([] if skewed else [True])
 
 
@@ -184,7 +184,7 @@ def test_skew_by_pods_of_another_workload_names_it() -> None:
     [
         ((False, False), "both nodes that it selects are tainted"),
         ((True, True), "both nodes that it selects are cordoned"),
-        ((True, False), "none of the 2 nodes that it selects is usable: 1 cordoned, 1 tainted"),
+        ((True, False), "none of the 2 nodes that it selects is usable: 1 is cordoned, 1 is tainted"),
     ],
 )
 def test_reasons_why_selected_nodes_are_unusable(is_cordoned: tuple[bool, bool], said: str) -> None:

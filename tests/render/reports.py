@@ -29,7 +29,7 @@ TAINT = Refusal("TaintToleration", "node(s) had untolerated taint(s)", "taint gp
 UNSCHEDULABLE = Explanation(
     pod="shop/web",
     verdict="Unschedulable",
-    headline="Insufficient cpu (all 3 eligible nodes, closest n3: cpu: 2 requested, 1 free of 4)",
+    headline="Insufficient cpu (all 3 candidate nodes, closest n3: cpu: 2 requested, 1 free of 4)",
     message="0/4 nodes are available: 3 Insufficient cpu, 1 node(s) had untolerated taint(s).",
     advice=(Advice("AskForLess", "Ask for less cpu"),),
     not_replayed=("plugin Custom",),
@@ -145,12 +145,12 @@ PENDING = PendingPods(
                 PendingPod(
                     "b/z",
                     "Pod b/z",
-                    "Insufficient cpu (n1, the only eligible node)",
+                    "Insufficient cpu (n1, the only candidate node)",
                     "0/3 …",
                     "",
                     "5m",
                     0,
-                    " (n1, the only eligible node)",
+                    " (n1, the only candidate node)",
                 ),
             ),
         ),

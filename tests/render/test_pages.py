@@ -231,7 +231,7 @@ def test_pending_pods_by_cause_begin_with_pods_age_and_workload() -> None:
         ["3", "3d4h", "Deployment a/web, Pod b/z"],
         ["too little CPU is free (Insufficient cpu)"],
         ["a/x (all 3 nodes)"],
-        ["b/z (n1, the only eligible node)"],
+        ["b/z (n1, the only candidate node)"],
         ["1", "91m", "Job c/w"],
         ["Schedulable: on n1"],
     ]
@@ -242,7 +242,7 @@ def test_pending_pods_by_cause_begin_with_pods_age_and_workload() -> None:
     wide = [re.split("  +", row.strip()) for row in section(shown, "4 pods pending")]
     assert shown.endswith("Next\n  kschedctl explain a/x\n  kschedctl explain c/w\n")
     assert wide[1][:5] == ["3", "3d4h", "a/x", "Deployment a/web", "Unschedulable"]
-    assert wide[3] == ["5m", "b/z", "Pod b/z", "Unschedulable", "Insufficient cpu (n1, the only eligible node)"]
+    assert wide[3] == ["5m", "b/z", "Pod b/z", "Unschedulable", "Insufficient cpu (n1, the only candidate node)"]
     assert RENDERERS["name"](PENDING, Style()) == "a/x\na/y\nb/z\nc/w\n"
     assert RENDERERS["name"](UNSCHEDULABLE, Style()) == "shop/web\n"
 

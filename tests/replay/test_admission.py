@@ -14,19 +14,19 @@ OVERHEAD = {"podFixed": {"cpu": "500m"}}
 SCHEDULING = {"nodeSelector": {"sandbox": "yes"}, "tolerations": [{"key": "sandbox", "operator": "Exists"}]}
 
 
-def node(name: str, cpu: str, labels: Json, taints: list[Json]) -> Json:
+def build_node(name: str, cpu: str, labels: Json, taints: list[Json]) -> Json:
     status = {"allocatable": {"cpu": cpu, "memory": "8Gi", "pods": "10"}}
     return {"kind": "Node", "metadata": {"name": name, "labels": labels}, "spec": {"taints": taints}, "status": status}
 
 
 OBJECTS = [
-    node("sandboxed", "2", {"sandbox": "yes"}, [{"key": "sandbox", "effect": "NoSchedule"}]),
-    node("plain", "4", {}, []),
+    build_node("sandboxed", "2", {"sandbox": "yes"}, [{"key": "sandbox", "effect": "NoSchedule"}]),
+    build_node("plain", "4", {}, []),
     {"kind": "RuntimeClass", "metadata": {"name": "kata"}, "overhead": OVERHEAD, "scheduling": SCHEDULING},
 ]
 
 
-def pod(cpu: str, runtime_class: str = "kata") -> Json:
+def build_pod(cpu: str, runtime_class: str = "kata") -> Json:
     container = {"name": "c", "image": "c", "resources": {"requests": {"cpu": cpu}}}
     spec = {"runtimeClassName": runtime_class, "containers": [container]}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "default"}, "spec": spec}
@@ -36,8 +36,8 @@ def pod(cpu: str, runtime_class: str = "kata") -> Json:
 def test_overhead_selector_and_tolerations_of_a_runtime_class(cpu: str, best: tuple[str, ...]) -> None:
     """500m of the 2 cores are overhead. Without the class, the pod would get the other node."""
     cluster = kschedctl.Cluster.from_objects(OBJECTS)
-    assert kschedctl.explain(cluster, pod(cpu)).best == best
-    assert tuple(simulate(cluster, [pod(cpu)]).placements.values()) == best
+    assert kschedctl.explain(cluster, build_pod(cpu)).best == best
+    assert tuple(simulate(cluster, [build_pod(cpu)]).placements.values()) == best
 
 
 def test_unread_runtime_class_makes_the_answer_uncertain() -> None:
@@ -45,6 +45,6 @@ def test_unread_runtime_class_makes_the_answer_uncertain() -> None:
         {"kind": f"{kind}List", "items": [each for each in OBJECTS if each["kind"] == kind]} for kind in ("Node", "Pod")
     ]
     cluster = kschedctl.Cluster.from_objects(lists, assume_complete=False)
-    report = kschedctl.explain(cluster, pod("1"))
+    report = kschedctl.explain(cluster, build_pod("1"))
     assert report.undecided
     assert "RuntimeClass" in {unknown.kind for unknown in report.unknown}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from test_counted_pods import NODE, Json, deployment, quota
+from test_counted_pods import NODE, Json, build_deployment, build_quota
 
 import kschedctl
 from kschedctl.commands.capacity import capacity
@@ -31,19 +31,19 @@ def running(name: str, node: str = "n", **resources: Json) -> Json:
     }
 
 
-def limits(**item: Json) -> Json:
+def build_limits(**item: Json) -> Json:
     spec = {"limits": [{"type": "Container", **item}]}
     return {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "l", "namespace": "shop"}, "spec": spec}
 
 
-def cluster(*objects: Json) -> kschedctl.Cluster:
+def build_cluster(*objects: Json) -> kschedctl.Cluster:
     return kschedctl.Cluster.from_objects([NODE, SECOND, *objects])
 
 
 def test_deleted_pod_leaves_its_quota_to_its_replacement() -> None:
     """The quota is used up by these two pods alone."""
-    full = quota("q", {"pods": "2"}, {"pods": "2"})
-    report = drain_nodes(cluster(running("a"), running("b"), full), ["n"])
+    full = build_quota("q", {"pods": "2"}, {"pods": "2"})
+    report = drain_nodes(build_cluster(running("a"), running("b"), full), ["n"])
     assert report.safe
     assert not report.not_created
     assert not report.not_replayed
@@ -51,41 +51,41 @@ def test_deleted_pod_leaves_its_quota_to_its_replacement() -> None:
 
 def test_pods_beyond_the_quota_are_not_recreated() -> None:
     """Three pods use a quota of one. Once two of them are deleted, the third uses it up."""
-    over = quota("q", {"pods": "3"}, {"pods": "1"})
-    report = drain_nodes(cluster(running("a"), running("b"), running("c", "m"), over), ["n"])
+    over = build_quota("q", {"pods": "3"}, {"pods": "1"})
+    report = drain_nodes(build_cluster(running("a"), running("b"), running("c", "m"), over), ["n"])
     (lacking,) = report.not_created
     assert (lacking.wanted, lacking.there, lacking.missing) == (2, 0, 2)
     assert not report.safe
     assert not report.moved
     assert "2 pods are not recreated" in " ".join(report.build_first_line())
     steps = whatif(
-        cluster(running("a"), running("b"), running("c", "m"), over), {"steps": [{"drain": {"nodes": ["n"]}}]}
+        build_cluster(running("a"), running("b"), running("c", "m"), over), {"steps": [{"drain": {"nodes": ["n"]}}]}
     )
     assert [each.missing for each in steps.not_created] == [2]
 
 
 def test_limit_range_newer_than_the_pods() -> None:
     big = running("a", requests={"cpu": "2"}, limits={"cpu": "2"})
-    (lacking,) = drain_nodes(cluster(big, limits(max={"cpu": "1"})), ["n"]).not_created
+    (lacking,) = drain_nodes(build_cluster(big, build_limits(max={"cpu": "1"})), ["n"]).not_created
     (failure,) = lacking.failures
     assert failure.message == 'pods "web-*" is forbidden: maximum cpu usage per Container is 1, but limit is 2'
 
 
 def test_steps_count_in_order() -> None:
     """The first workload uses two of the quota's three pods, so the second gets one of two."""
-    steps: Any = [{"apply": {"manifests": [deployment(2, name=name)]}} for name in "ab"]
+    steps: Any = [{"apply": {"manifests": [build_deployment(2, name=name)]}} for name in "ab"]
     document = {"apiVersion": "kschedctl.dev/v1", "kind": "Scenario", "name": "s", "steps": steps}
-    report = whatif(cluster(quota("q", {"pods": "0"}, {"pods": "3"})), document)
+    report = whatif(build_cluster(build_quota("q", {"pods": "0"}, {"pods": "3"})), document)
     assert [(each.workload, each.missing) for each in report.not_created] == [("Deployment shop/b", 1)]
     assert report.build_first_line()[0] == "Not created:"
 
 
 def test_scaling_counts() -> None:
     """Two of five pods exist, and the quota has room for one more. A deleted pod makes room for a later step."""
-    used = quota("q", {"pods": "2"}, {"pods": "3"})
+    used = build_quota("q", {"pods": "2"}, {"pods": "3"})
     pods = [running("a"), running("b", "m")]
     up: Any = {"scale": {"name": "web", "namespace": "shop", "replicas": 5}}
-    report = whatif(cluster(*pods, used), {"steps": [up]})
+    report = whatif(build_cluster(*pods, used), {"steps": [up]})
     (lacking,) = report.not_created
     assert (lacking.workload, lacking.wanted, lacking.missing) == ("Deployment shop/web", 5, 2)
     assert (lacking.there, lacking.creatable) == (2, 1)
@@ -93,8 +93,8 @@ def test_scaling_counts() -> None:
     assert [fix.what for fix in lacking.fixes] == ["raise ResourceQuota q to pods=5"]
     assert [change.change for change in report.changes] == ["Created"]
     down = {"scale": {"name": "web", "namespace": "shop", "replicas": 1}}
-    other = {"apply": {"manifests": [deployment(3, name="other")]}}
-    (lacking,) = whatif(cluster(*pods, used), {"steps": [down, other]}).not_created
+    other = {"apply": {"manifests": [build_deployment(3, name="other")]}}
+    (lacking,) = whatif(build_cluster(*pods, used), {"steps": [down, other]}).not_created
     assert (lacking.workload, lacking.missing) == ("Deployment shop/other", 1)
 
 
@@ -103,13 +103,13 @@ def test_drain_sees_the_quotas_of_earlier_steps() -> None:
 
     The drained pod makes room for its own replacement.
     """
-    used = quota("q", {"pods": "2"}, {"pods": "3"})
+    used = build_quota("q", {"pods": "2"}, {"pods": "3"})
     steps: Any = [
-        {"apply": {"manifests": [deployment(1, name="other")]}},
+        {"apply": {"manifests": [build_deployment(1, name="other")]}},
         {"drain": {"nodes": ["n"]}},
-        {"apply": {"manifests": [deployment(1, name="third")]}},
+        {"apply": {"manifests": [build_deployment(1, name="third")]}},
     ]
-    report = whatif(cluster(running("a"), running("b", "m"), used), {"steps": steps})
+    report = whatif(build_cluster(running("a"), running("b", "m"), used), {"steps": steps})
     assert [(each.workload, each.missing) for each in report.not_created] == [("Deployment shop/third", 1)]
 
 
@@ -128,9 +128,9 @@ def test_replacements_of_lost_pods_are_counted_one_by_one(step: Any, hard: str, 
     Of the two replacements, as many are created as the quota allows beside the third. A denied pod uses no quota, so a
     later step finds the remaining room.
     """
-    over = quota("q", {"pods": "3"}, {"pods": hard})
-    third = {"apply": {"manifests": [deployment(1, name="third")]}}
-    report = whatif(cluster(running("a"), running("b"), running("c", "m"), over), {"steps": [step, third]})
+    over = build_quota("q", {"pods": "3"}, {"pods": hard})
+    third = {"apply": {"manifests": [build_deployment(1, name="third")]}}
+    report = whatif(build_cluster(running("a"), running("b"), running("c", "m"), over), {"steps": [step, third]})
     refused = {each.workload: each.missing for each in report.not_created}
     assert refused == ({"Deployment shop/web": missing} if missing else {}) | {"Deployment shop/third": 1}
     moved = {change.pod: change.change for change in report.changes}
@@ -142,29 +142,29 @@ def test_bare_pod_leaves_its_quota() -> None:
     """A bare pod is lost with its node, and the next pod gets its place in the quota."""
     bare = running("a")
     del bare["metadata"]["ownerReferences"]
-    full = quota("q", {"pods": "2"}, {"pods": "2"})
-    steps: Any = [LEAVING["fail"], {"apply": {"manifests": [deployment(2, name="other")]}}]
-    report = whatif(cluster(bare, running("b", "m"), full), {"steps": steps})
+    full = build_quota("q", {"pods": "2"}, {"pods": "2"})
+    steps: Any = [LEAVING["fail"], {"apply": {"manifests": [build_deployment(2, name="other")]}}]
+    report = whatif(build_cluster(bare, running("b", "m"), full), {"steps": steps})
     assert [(each.workload, each.missing) for each in report.not_created] == [("Deployment shop/other", 1)]
 
 
 def test_step_does_not_see_later_steps() -> None:
     """Room that the second step frees is of no use to the first."""
-    full = quota("q", {"pods": "2"}, {"pods": "2"})
-    other: Any = {"apply": {"manifests": [deployment(1, name="other")]}}
+    full = build_quota("q", {"pods": "2"}, {"pods": "2"})
+    other: Any = {"apply": {"manifests": [build_deployment(1, name="other")]}}
     bare = running("a")
     del bare["metadata"]["ownerReferences"]
-    report = whatif(cluster(bare, running("b", "m"), full), {"steps": [other, LEAVING["fail"]]})
+    report = whatif(build_cluster(bare, running("b", "m"), full), {"steps": [other, LEAVING["fail"]]})
     assert [(each.workload, each.missing) for each in report.not_created] == [("Deployment shop/other", 1)]
 
 
 def rolled(surge: int, unavailable: int, hard: str) -> Any:
     """Roll out three pods of an old version that use all three pods of a quota."""
-    changed = deployment(3, "200m")
+    changed = build_deployment(3, "200m")
     update = {"maxSurge": surge, "maxUnavailable": unavailable}
     changed["spec"]["strategy"] = {"type": "RollingUpdate", "rollingUpdate": update}
     old = [running(name, requests={"cpu": "100m"}) for name in "abc"]
-    return simulate(cluster(*old, quota("q", {"pods": "3"}, {"pods": hard})), [changed], rollout=True)
+    return simulate(build_cluster(*old, build_quota("q", {"pods": "3"}, {"pods": hard})), [changed], rollout=True)
 
 
 def test_surge_needs_room_in_the_quota() -> None:
@@ -188,21 +188,25 @@ def test_unavailable_pod_makes_room_in_the_quota() -> None:
 
 def test_capacity_names_the_limit_that_ends_first() -> None:
     """The nodes have room for 2 × 64 pods of one CPU, and the quotas for 5 and for 500."""
-    by_quota = capacity(cluster(quota("q", {"pods": "0"}, {"pods": "5"})), [deployment(1, "1")]).shapes[0]
+    by_quota = capacity(
+        build_cluster(build_quota("q", {"pods": "0"}, {"pods": "5"})), [build_deployment(1, "1")]
+    ).shapes[0]
     assert (by_quota.fits, by_quota.created, by_quota.most) == (128, 5, 5)
     assert by_quota.limit_sentence.startswith(
         "The next one is not created: exceeded quota: q, requested: pods=1, used: pods=5"
     )
     room = "the nodes have room for 128"
     assert " ".join(by_quota.build_first_line()) == f"{by_quota.shape}: 5 more until the quota is used up; {room}"
-    by_room = capacity(cluster(quota("q", {"pods": "0"}, {"pods": "500"})), [deployment(1, "1")]).shapes[0]
+    by_room = capacity(
+        build_cluster(build_quota("q", {"pods": "0"}, {"pods": "500"})), [build_deployment(1, "1")]
+    ).shapes[0]
     assert (by_room.fits, by_room.created, by_room.most) == (128, 500, 128)
     assert by_room.limit_sentence.startswith("room runs out first: 500 more are created, then exceeded quota: q")
-    assert capacity(cluster(), [deployment(1, "1")]).shapes[0].limit_sentence == ""
+    assert capacity(build_cluster(), [build_deployment(1, "1")]).shapes[0].limit_sentence == ""
 
 
 def test_explained_manifest() -> None:
-    report = explain(cluster(quota("q", {"pods": "0"}, {"pods": "1"})), deployment(3))
+    report = explain(build_cluster(build_quota("q", {"pods": "0"}, {"pods": "1"})), build_deployment(3))
     assert report.verdict == "NotCreated"
     assert report.headline.startswith("2 of 3 pods (3 wanted, 1 can be created): exceeded quota: q, requested: pods=1")
     assert report.once_created is not None
@@ -210,7 +214,7 @@ def test_explained_manifest() -> None:
 
 
 def test_defaults_of_a_manifest_are_reported() -> None:
-    report = explain(cluster(limits(default={"cpu": "1"})), deployment(1, None))
+    report = explain(build_cluster(build_limits(default={"cpu": "1"})), build_deployment(1, None))
     assert report.verdict == "Schedulable"
     assert report.stands_for.endswith("; requests.cpu 1, limits.cpu 1 by LimitRange shop/l")
 
@@ -218,7 +222,7 @@ def test_defaults_of_a_manifest_are_reported() -> None:
 def test_terminating_namespace() -> None:
     """The ReplicaSet is the first object that cannot be created."""
     leaving = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "uid": "n"}}
-    report = explain(cluster({**leaving, "status": {"phase": "Terminating"}}), deployment(1))
+    report = explain(build_cluster({**leaving, "status": {"phase": "Terminating"}}), build_deployment(1))
     said = 'deployments.apps "web" is forbidden: unable to create new content in namespace shop because it is being'
     assert report.not_created is not None
     assert report.not_created.failures[0].message == f"{said} terminated"
@@ -226,9 +230,9 @@ def test_terminating_namespace() -> None:
 
 def test_objects_are_counted() -> None:
     """One of two count/deployments.apps is left."""
-    two = quota("q", {"count/deployments.apps": "1"}, {"count/deployments.apps": "2"})
-    shapes = [deployment(1, name=name) for name in "ab"]
-    report = simulate(cluster(two), shapes)
+    two = build_quota("q", {"count/deployments.apps": "1"}, {"count/deployments.apps": "2"})
+    shapes = [build_deployment(1, name=name) for name in "ab"]
+    report = simulate(build_cluster(two), shapes)
     (lacking,) = report.not_created
     assert lacking.workload == "Deployment shop/b"
     said = 'deployments.apps "b" is forbidden: exceeded quota: q, requested: count/deployments.apps=1'
@@ -248,21 +252,23 @@ def test_rollout_blocked_by_a_quota_has_fixes(surge: int, unavailable: int) -> N
 
 
 def test_scenario_has_fixes_for_denied_pods() -> None:
-    changed = deployment(3, "200m")
+    changed = build_deployment(3, "200m")
     changed["spec"]["strategy"] = {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
     old = [running(name, requests={"cpu": "100m"}) for name in "abc"]
     step: Any = {"apply": {"manifests": [changed], "rollout": True}}
-    (lacking,) = whatif(cluster(*old, quota("q", {"pods": "3"}, {"pods": "3"})), {"steps": [step]}).not_created
+    (lacking,) = whatif(
+        build_cluster(*old, build_quota("q", {"pods": "3"}, {"pods": "3"})), {"steps": [step]}
+    ).not_created
     assert [fix.kinds for fix in lacking.fixes] == [("RollOutWithoutSurge",), ("RaiseResourceQuota",)]
 
 
 def test_quota_after_the_loss_of_a_node() -> None:
     """Three pods use a quota of one. Once two are lost, the third uses it up."""
     pods = running("a"), running("b"), running("c", "m")
-    within = kschedctl.failures(cluster(*pods, quota("q", {"pods": "3"}, {"pods": "3"})), "node")
+    within = kschedctl.failures(build_cluster(*pods, build_quota("q", {"pods": "3"}, {"pods": "3"})), "node")
     assert [loss.not_created for loss in within.failures] == [(), ()]
     assert within.safe
-    report = kschedctl.failures(cluster(*pods, quota("q", {"pods": "3"}, {"pods": "1"})), "node")
+    report = kschedctl.failures(build_cluster(*pods, build_quota("q", {"pods": "3"}, {"pods": "1"})), "node")
     worst, other = report.failures
     (lacking,) = worst.not_created
     assert (worst.name, worst.displaced, worst.unplaced, lacking.missing) == ("n", 2, 0, 2)
@@ -273,6 +279,6 @@ def test_quota_after_the_loss_of_a_node() -> None:
 
 def test_newer_limit_range_denies_replacements_of_lost_pods() -> None:
     big = running("a", requests={"cpu": "2"}, limits={"cpu": "2"})
-    worst = kschedctl.failures(cluster(big, limits(max={"cpu": "1"})), "node").failures[0]
+    worst = kschedctl.failures(build_cluster(big, build_limits(max={"cpu": "1"})), "node").failures[0]
     (lacking,) = worst.not_created
     assert "maximum cpu usage per Container is 1, but limit is 2" in lacking.headline

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from test_counted_pods import NODE, Json, quota
+from test_counted_pods import NODE, Json, build_quota
 
 import kschedctl
 from kschedctl.commands.simulate.report import SimulationReport
@@ -25,14 +25,14 @@ def exactly(name: str = "r", device_class: str = "gpu", **how: object) -> Json:
     return {"name": name, "exactly": {"deviceClassName": device_class, **how}}
 
 
-def claim(spec: Json, name: str = "c") -> Json:
+def build_claim(spec: Json, name: str = "c") -> Json:
     meta = {"name": name, "namespace": "shop"}
     return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": meta, "spec": spec}
 
 
 def admitted(spec: Json, hard: Json, *more: Json) -> str:
-    used = quota("q", dict.fromkeys(hard, "0"), hard)
-    return kschedctl.admit(kschedctl.Cluster.from_objects([SHOP, GPU, used, *more]), claim(spec)).message or ""
+    used = build_quota("q", dict.fromkeys(hard, "0"), hard)
+    return kschedctl.admit(kschedctl.Cluster.from_objects([SHOP, GPU, used, *more]), build_claim(spec)).message or ""
 
 
 DEVICES = "gpu.deviceclass.resource.k8s.io/devices"
@@ -84,7 +84,7 @@ def volume_claim(name: str, size: str = "5Gi") -> Json:
     return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec}
 
 
-def deployment(**spec: object) -> Json:
+def build_deployment(**spec: object) -> Json:
     template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "c"}], **spec}}
     meta = {"name": "web", "namespace": "shop"}
     spec = {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": template}
@@ -92,7 +92,7 @@ def deployment(**spec: object) -> Json:
 
 
 def mounting(name: str) -> Json:
-    return deployment(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": name}}])
+    return build_deployment(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": name}}])
 
 
 STORAGE_CLASS = {
@@ -112,9 +112,9 @@ def simulate_manifests(objects: list[Json], *manifests: Json) -> SimulationRepor
 @pytest.mark.parametrize(
     "limit",
     [
-        quota("q", {"requests.storage": "8Gi"}, {"requests.storage": "10Gi"}),
-        quota("q", {"persistentvolumeclaims": "1"}, {"persistentvolumeclaims": "1"}),
-        quota(
+        build_quota("q", {"requests.storage": "8Gi"}, {"requests.storage": "10Gi"}),
+        build_quota("q", {"persistentvolumeclaims": "1"}, {"persistentvolumeclaims": "1"}),
+        build_quota(
             "q",
             {"fast.storageclass.storage.k8s.io/requests.storage": "0"},
             {"fast.storageclass.storage.k8s.io/requests.storage": "4Gi"},
@@ -142,10 +142,10 @@ def test_volume_claim_of_the_same_file(limit: Json) -> None:
 
 def test_claims_of_a_file_and_of_a_stateful_set_share_a_quota() -> None:
     """Of the three allowed claims, the file has one, and the four pods get two."""
-    stateful = {**deployment(), "kind": "StatefulSet"}
+    stateful = {**build_deployment(), "kind": "StatefulSet"}
     template = {"metadata": {"name": "own"}, "spec": volume_claim("own")["spec"]}
     stateful["spec"] = {**stateful["spec"], "replicas": 4, "serviceName": "web", "volumeClaimTemplates": [template]}
-    three = quota("q", {"persistentvolumeclaims": "0"}, {"persistentvolumeclaims": "3"})
+    three = build_quota("q", {"persistentvolumeclaims": "0"}, {"persistentvolumeclaims": "3"})
     report = simulate_manifests([STORAGE_CLASS, three], volume_claim("data"), stateful)
     (lacking,) = report.not_created
     assert (lacking.workload, lacking.missing, report.placed) == ("StatefulSet shop/web", 2, 2)
@@ -168,13 +168,13 @@ SLICE = {
         "devices": [{"name": "a"}, {"name": "b"}],
     },
 }
-ASKING = deployment(resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "one"}])
+ASKING = build_deployment(resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "one"}])
 
 
 def test_claims_of_templates_beyond_the_quota_leave_pods_waiting() -> None:
     """Both pods are created, but not the second one's claim."""
     assert simulate_manifests([GPU, SLICE, TEMPLATE], ASKING).placed == 2
-    report = simulate_manifests([GPU, SLICE, TEMPLATE, quota("q", {DEVICES: "0"}, {DEVICES: "1"})], ASKING)
+    report = simulate_manifests([GPU, SLICE, TEMPLATE, build_quota("q", {DEVICES: "0"}, {DEVICES: "1"})], ASKING)
     assert report.placed == 1
     told = f"exceeded quota: q, requested: {DEVICES}=1, used: {DEVICES}=1, limited: {DEVICES}=1"
     assert any(told in line and "pods wait for claims that are not created" in line for line in report.assumed)
@@ -188,9 +188,9 @@ def test_denied_pods_need_no_claims() -> None:
     """One of the first workload's two pods is denied, which leaves the second claim to the other workload's pod."""
     high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 9}
     scope = {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": ["high"]}]}
-    of_high = quota("h", {"count/pods": "0"}, {"count/pods": "1"}, scopeSelector=scope)
-    around = [GPU, SLICE, TEMPLATE, high, of_high, quota("d", {DEVICES: "0"}, {DEVICES: "2"})]
-    important = deployment(priorityClassName="high", **ASKING["spec"]["template"]["spec"])
+    of_high = build_quota("h", {"count/pods": "0"}, {"count/pods": "1"}, scopeSelector=scope)
+    around = [GPU, SLICE, TEMPLATE, high, of_high, build_quota("d", {DEVICES: "0"}, {DEVICES: "2"})]
+    important = build_deployment(priorityClassName="high", **ASKING["spec"]["template"]["spec"])
     report = simulate_manifests(around, important, single(other("later")))
     assert (report.placed, report.unplaced) == (2, 0)
 
@@ -200,7 +200,9 @@ def single(workload: Json) -> Json:
 
 
 def test_step_counts_the_claims_of_earlier_steps() -> None:
-    cluster = kschedctl.Cluster.from_objects([NODE, GPU, SLICE, TEMPLATE, quota("q", {DEVICES: "0"}, {DEVICES: "1"})])
+    cluster = kschedctl.Cluster.from_objects(
+        [NODE, GPU, SLICE, TEMPLATE, build_quota("q", {DEVICES: "0"}, {DEVICES: "1"})]
+    )
     steps = [{"apply": {"manifests": [single(ASKING)]}}, {"apply": {"manifests": [single(other("later"))]}}]
     report = kschedctl.whatif(cluster, {"steps": steps})
     assert [step.placed for step in report.steps] == [1, 0]

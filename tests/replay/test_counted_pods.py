@@ -21,7 +21,7 @@ NODE = {
 }
 
 
-def quota(name: str, used: Json, hard: Json, **spec: object) -> Json:
+def build_quota(name: str, used: Json, hard: Json, **spec: object) -> Json:
     metadata = {"name": name, "namespace": "shop"}
     status = {"hard": hard, "used": used}
     return {
@@ -33,7 +33,7 @@ def quota(name: str, used: Json, hard: Json, **spec: object) -> Json:
     }
 
 
-def deployment(replicas: int, cpu: str | None = "100m", name: str = "web") -> Json:
+def build_deployment(replicas: int, cpu: str | None = "100m", name: str = "web") -> Json:
     resources = {"requests": {"cpu": cpu}} if cpu else {}
     template = {
         "metadata": {"labels": {"app": name}},
@@ -94,7 +94,7 @@ def test_denials_have_the_words_that_controllers_received(number: int) -> None:
     ids=["two are left", "50m are left over", "none at all", "more than there may be"],
 )
 def test_as_many_pods_as_the_quota_allows(hard: Json, used: Json, created: int, words: str) -> None:
-    report = simulated([quota("q", used, hard)], deployment(6))
+    report = simulated([build_quota("q", used, hard)], build_deployment(6))
     (lacking,) = report.not_created
     assert (lacking.wanted, lacking.there, lacking.creatable, lacking.missing) == (6, 0, created, 6 - created)
     assert report.placed == created
@@ -110,8 +110,8 @@ def test_workloads_are_counted_in_their_order() -> None:
 
     The remaining 100m give the second workload one pod and the third none.
     """
-    manifests = [deployment(3, "300m", "a"), deployment(2, "100m", "b"), deployment(1, "100m", "c")]
-    report = simulated([quota("q", {"requests.cpu": "0"}, {"requests.cpu": "1"})], *manifests)
+    manifests = [build_deployment(3, "300m", "a"), build_deployment(2, "100m", "b"), build_deployment(1, "100m", "c")]
+    report = simulated([build_quota("q", {"requests.cpu": "0"}, {"requests.cpu": "1"})], *manifests)
     assert {w.workload: (w.desired, w.running) for w in report.workloads} == {
         "Deployment shop/a": (3, 3),
         "Deployment shop/b": (2, 1),
@@ -123,27 +123,27 @@ def test_workloads_are_counted_in_their_order() -> None:
 def test_denied_pods_use_no_quota() -> None:
     """The first workload exceeds one quota, and uses nothing of the other."""
     quotas = [
-        quota("cpu", {"requests.cpu": "0"}, {"requests.cpu": "1"}),
-        quota("pods", {"pods": "0"}, {"pods": "2"}),
+        build_quota("cpu", {"requests.cpu": "0"}, {"requests.cpu": "1"}),
+        build_quota("pods", {"pods": "0"}, {"pods": "2"}),
     ]
-    report = simulated(quotas, deployment(2, "2", "big"), deployment(2, "500m", "small"))
+    report = simulated(quotas, build_deployment(2, "2", "big"), build_deployment(2, "500m", "small"))
     assert [(each.workload, each.missing) for each in report.not_created] == [("Deployment shop/big", 2)]
     assert report.placed == 2
 
 
 def test_all_denying_quotas_are_named() -> None:
     """Upstream goes through quotas in random order."""
-    quotas = [quota(name, {"pods": "0"}, {"pods": "0"}) for name in "ab"]
-    (lacking,) = simulated(quotas, deployment(1)).not_created
+    quotas = [build_quota(name, {"pods": "0"}, {"pods": "0"}) for name in "ab"]
+    (lacking,) = simulated(quotas, build_deployment(1)).not_created
     assert sorted(failure.message.partition("quota: ")[2][0] for failure in lacking.failures) == ["a", "b"]
 
 
 @pytest.mark.parametrize(("scope", "seconds", "good"), [("Terminating", 60, False), ("NotTerminating", 60, True)])
 def test_quota_scope_by_deadline(scope: str, seconds: int, good: bool) -> None:
     """Scheduling does not read the deadline, but the manifest has it."""
-    web = deployment(1)
+    web = build_deployment(1)
     web["spec"]["template"]["spec"]["activeDeadlineSeconds"] = seconds
-    report = simulated([quota("q", {"pods": "0"}, {"pods": "0"}, scopes=[scope])], web)
+    report = simulated([build_quota("q", {"pods": "0"}, {"pods": "0"}, scopes=[scope])], web)
     assert report.good == good
     assert not report.not_replayed
 
@@ -151,21 +151,21 @@ def test_quota_scope_by_deadline(scope: str, seconds: int, good: bool) -> None:
 @pytest.mark.parametrize("scope", ["Terminating", "NotTerminating"])
 def test_quota_scope_that_cannot_be_decided_is_not_replayed(scope: str) -> None:
     """For a workload passed as a struct, only the fields that scheduling reads are known."""
-    web = decode_workload(deployment(1))
-    report = simulated([quota("q", {"pods": "0"}, {"pods": "0"}, scopes=[scope])], web)
+    web = decode_workload(build_deployment(1))
+    report = simulated([build_quota("q", {"pods": "0"}, {"pods": "0"}, scopes=[scope])], web)
     assert report.good
     assert any("ResourceQuota q" in line for line in report.not_replayed)
 
 
 def test_quota_without_a_status_denies_nothing_and_is_reported() -> None:
-    unseen = quota("q", {}, {"pods": "0"}) | {"status": {}}
-    report = simulated([unseen], deployment(1))
+    unseen = build_quota("q", {}, {"pods": "0"}) | {"status": {}}
+    report = simulated([unseen], build_deployment(1))
     assert report.good
     assert any("ResourceQuota q" in line for line in report.not_replayed)
 
 
 def test_rollouts_are_counted() -> None:
-    report = simulated([quota("q", {"pods": "0"}, {"pods": "0"})], deployment(1), rollout=True)
+    report = simulated([build_quota("q", {"pods": "0"}, {"pods": "0"})], build_deployment(1), rollout=True)
     assert [lacking.missing for lacking in report.not_created] == [1]
     assert not report.pending
     assert not report.not_replayed
@@ -175,7 +175,7 @@ def test_rollouts_are_counted() -> None:
 def test_quota_limits_many_pods(room: int) -> None:
     """The expected number is counted pod by pod."""
     hard = {"pods": str(room), "requests.cpu": "8"}
-    report = simulated([quota("q", dict.fromkeys(hard, "0"), hard)], deployment(1000, "10m"))
+    report = simulated([build_quota("q", dict.fromkeys(hard, "0"), hard)], build_deployment(1000, "10m"))
     by_hand = 0
     while by_hand < 1000 and by_hand + 1 <= room and (by_hand + 1) * 10 <= 8000:
         by_hand += 1
@@ -184,16 +184,16 @@ def test_quota_limits_many_pods(room: int) -> None:
 
 def test_simulations_that_cannot_report_denials_count_nothing() -> None:
     """What-ifs and followed rollouts share the preparation of a simulation, but cannot report denials."""
-    cluster = kschedctl.Cluster.from_objects([NODE, quota("q", {"pods": "0"}, {"pods": "0"})])
-    prepared = prepare_simulation(cluster, [deployment(3)])
+    cluster = kschedctl.Cluster.from_objects([NODE, build_quota("q", {"pods": "0"}, {"pods": "0"})])
+    prepared = prepare_simulation(cluster, [build_deployment(3)])
     assert len(prepared.workload_by_pod) == 3
     assert not prepared.admitted_namespaces
 
 
 def test_both_of_two_denying_quotas_are_named() -> None:
     """The API server goes through them in random order. They are named in alphabetical order."""
-    full = [quota("b", {"count/pods": "1"}, {"count/pods": "1"}), quota("a", {"pods": "1"}, {"pods": "1"})]
-    (lacking,) = simulate(kschedctl.Cluster.from_objects([NODE, *full]), [deployment(1)]).not_created
+    full = [build_quota("b", {"count/pods": "1"}, {"count/pods": "1"}), build_quota("a", {"pods": "1"}, {"pods": "1"})]
+    (lacking,) = simulate(kschedctl.Cluster.from_objects([NODE, *full]), [build_deployment(1)]).not_created
     one, other = (
         f"exceeded quota: {name}, requested: {what}=1, used: {what}=1, limited: {what}=1"
         for name, what in (("a", "pods"), ("b", "count/pods"))

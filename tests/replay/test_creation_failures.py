@@ -7,7 +7,7 @@ from typing import Any
 
 import failed_creations
 import pytest
-from failed_creations import BEFORE, LATER, TIME, case, cases, objects, words
+from failed_creations import BEFORE, LATER, TIME, build_objects, case, cases, words
 
 import kschedctl
 from kschedctl.api.ownership import Owner
@@ -31,7 +31,7 @@ def of_kind(documents: list[Json], kind: str) -> Json:
 
 @pytest.mark.parametrize("case", cases(), ids=lambda each: each["case"])
 def test_reason_of_the_api_server_and_number_of_missing_pods(case: Json) -> None:
-    (found,) = creations(objects(case, replicas=6, there=5)).report_current_failures()
+    (found,) = creations(build_objects(case, replicas=6, there=5)).report_current_failures()
     kind = case["workload"]["kind"]
     assert found.workload == f"{kind} {case['namespace']}/web"
     assert (found.wanted, found.there, found.missing, found.object, found.past) == (6, 5, 1, "Pod", False)
@@ -47,14 +47,14 @@ def test_reason_of_the_api_server_and_number_of_missing_pods(case: Json) -> None
 )
 @pytest.mark.parametrize("gone", [("Event",), ("Event", "Deployment"), ("Event", "ReplicaSet"), ("Deployment",)])
 def test_conditions_or_events_are_enough(case: Json, gone: tuple[str, ...]) -> None:
-    (found,) = creations(without(objects(case, replicas=3), *gone)).report_current_failures()
+    (found,) = creations(without(build_objects(case, replicas=3), *gone)).report_current_failures()
     assert found.workload.endswith("/web")
     assert (found.wanted, found.there, found.missing) == (3, 0, 3)
     assert found.headline.endswith(words(case))
 
 
 def test_event_is_enough_if_workloads_were_not_read() -> None:
-    documents = without(objects(QUOTA, replicas=3, there=1), "Deployment", "ReplicaSet")
+    documents = without(build_objects(QUOTA, replicas=3, there=1), "Deployment", "ReplicaSet")
     (found,) = creations(documents, assume_complete=False).report_current_failures()
     assert found.workload == "Deployment adm-rs-01/web"  # by the hash in the pod's labels
     assert (found.wanted, found.there, found.missing) == (None, 1, None)
@@ -65,7 +65,7 @@ def test_event_is_enough_if_workloads_were_not_read() -> None:
 @pytest.mark.parametrize("number", [1, 22, 26])
 def test_failure_is_past_if_all_pods_exist(number: int) -> None:
     lacking = case(number)
-    found = creations(objects(lacking, replicas=2, there=2))
+    found = creations(build_objects(lacking, replicas=2, there=2))
     assert found.report_current_failures() == ()
     told = found.report_workload(Owner(lacking["workload"]["kind"], lacking["namespace"], "web"))
     assert told is not None
@@ -76,7 +76,7 @@ def test_failure_is_past_if_all_pods_exist(number: int) -> None:
 @pytest.mark.parametrize(("created", "past"), [(BEFORE, False), (TIME, False), (LATER, True)])
 def test_event_is_past_once_a_later_pod_was_created(created: str, past: bool) -> None:
     """A StatefulSet has no condition. Within one second, some pods may be created before one is denied."""
-    found = creations(objects(STATEFUL, replicas=3, there=2, created=created))
+    found = creations(build_objects(STATEFUL, replicas=3, there=2, created=created))
     told = found.report_workload(Owner("StatefulSet", STATEFUL["namespace"], "web"))
     assert told is not None
     assert told.past is past
@@ -85,7 +85,7 @@ def test_event_is_past_once_a_later_pod_was_created(created: str, past: bool) ->
 
 def test_condition_is_current_whenever_the_last_pod_was_created() -> None:
     """A ReplicaSet's controller removes it as soon as a pod is created."""
-    documents = without(objects(QUOTA, replicas=3, there=2, created=LATER), "Event")
+    documents = without(build_objects(QUOTA, replicas=3, there=2, created=LATER), "Event")
     assert [each.missing for each in creations(documents).report_current_failures()] == [1]
 
 
@@ -97,11 +97,11 @@ def change(documents: list[Json], kind: str, part: str, **fields: Any) -> list[J
 @pytest.mark.parametrize(
     "ended",
     [
-        lambda: change(objects(JOB), "Job", "spec", suspend=True),
-        lambda: change(objects(JOB), "Job", "status", conditions=[{"type": "Complete", "status": "True"}]),
-        lambda: change(change(objects(JOB), "Job", "spec", completions=3), "Job", "status", succeeded=3),
-        lambda: change(objects(QUOTA), "ReplicaSet", "metadata", deletionTimestamp=LATER),
-        lambda: change(objects(STATEFUL), "Event", "involvedObject", uid="of another one of that name"),
+        lambda: change(build_objects(JOB), "Job", "spec", suspend=True),
+        lambda: change(build_objects(JOB), "Job", "status", conditions=[{"type": "Complete", "status": "True"}]),
+        lambda: change(change(build_objects(JOB), "Job", "spec", completions=3), "Job", "status", succeeded=3),
+        lambda: change(build_objects(QUOTA), "ReplicaSet", "metadata", deletionTimestamp=LATER),
+        lambda: change(build_objects(STATEFUL), "Event", "involvedObject", uid="of another one of that name"),
     ],
     ids=["suspended", "complete", "all completions there", "leaving", "of an earlier one"],
 )
@@ -110,10 +110,10 @@ def test_workload_with_all_desired_pods_lacks_none(ended: Callable[[], list[Json
 
 
 def test_ended_and_terminating_pods_do_not_count() -> None:
-    documents = objects(QUOTA, replicas=3, there=2)
+    documents = build_objects(QUOTA, replicas=3, there=2)
     maker = of_kind(documents, "ReplicaSet")
-    documents.append(failed_creations.pod(maker, 7, BEFORE, phase="Failed"))
-    leaving = failed_creations.pod(maker, 8, BEFORE)
+    documents.append(failed_creations.build_pod(maker, 7, BEFORE, phase="Failed"))
+    leaving = failed_creations.build_pod(maker, 8, BEFORE)
     leaving["metadata"]["deletionTimestamp"] = TIME
     (found,) = creations([*documents, leaving]).report_current_failures()
     assert (found.wanted, found.there, found.missing) == (3, 2, 1)
@@ -121,13 +121,13 @@ def test_ended_and_terminating_pods_do_not_count() -> None:
 
 def test_surge_of_a_rollout_counts_as_desired() -> None:
     """All pods of the old template exist, and the new ReplicaSet's pod cannot be created."""
-    documents = objects(QUOTA, replicas=1)
+    documents = build_objects(QUOTA, replicas=1)
     of_kind(documents, "Deployment")["spec"]["replicas"] = 3
-    old = failed_creations.replica_set(QUOTA, 3)
+    old = failed_creations.build_replica_set(QUOTA, 3)
     old["metadata"] |= {"name": "web-old", "uid": "uid-old"}
     old["spec"]["template"]["metadata"]["labels"]["pod-template-hash"] = "old"
     old["status"] = {}
-    pods = [failed_creations.pod(old, number, BEFORE) for number in range(3)]
+    pods = [failed_creations.build_pod(old, number, BEFORE) for number in range(3)]
     (found,) = creations([*documents, old, *pods]).report_current_failures()
     assert (found.workload, found.wanted, found.there, found.missing) == ("Deployment adm-rs-01/web", 4, 3, 1)
     deployment = of_kind(documents, "Deployment")  # the same where only the Deployment was printed
@@ -140,7 +140,7 @@ def test_deployment_whose_replica_set_cannot_be_created() -> None:
     """The words are those of the deployment controller in pkg/controller/deployment/sync.go (v1.36)."""
     said = 'Failed to create new replica set "web-5d": replicasets.apps "web-5d" is forbidden: exceeded quota: rq'
     condition = {"type": "Progressing", "status": "False", "reason": "ReplicaSetCreateError", "message": said}
-    documents = without(objects(QUOTA, replicas=3), "ReplicaSet", "Event")
+    documents = without(build_objects(QUOTA, replicas=3), "ReplicaSet", "Event")
     of_kind(documents, "Deployment")["status"]["conditions"] = [condition]
     (found,) = creations(documents).report_current_failures()
     assert (found.object, found.missing) == ("ReplicaSet", None)
@@ -175,7 +175,7 @@ def test_cron_job_whose_jobs_cannot_be_created() -> None:
 
 
 def test_pods_of_a_cron_jobs_jobs() -> None:
-    documents = objects(JOB)
+    documents = build_objects(JOB)
     owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly", "controller": True}
     of_kind(documents, "Job")["metadata"]["ownerReferences"] = [owner]
     (found,) = creations(documents).report_current_failures()
@@ -185,7 +185,7 @@ def test_pods_of_a_cron_jobs_jobs() -> None:
 
 @pytest.mark.parametrize(("wanted", "missing"), [(4, 2), (2, 0)])
 def test_daemon_set_wants_as_many_pods_as_its_status_says(wanted: int, missing: int) -> None:
-    documents = objects(STATEFUL, replicas=3, there=2)
+    documents = build_objects(STATEFUL, replicas=3, there=2)
     for each in documents:
         if each["kind"] == "StatefulSet":
             each |= {"kind": "DaemonSet", "status": {"desiredNumberScheduled": wanted}}

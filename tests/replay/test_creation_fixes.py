@@ -9,8 +9,8 @@ import pytest
 from control_plane import kubectl
 from control_plane.patches import json_patch
 from control_plane.store import Store
-from test_admitted_again import cluster, running
-from test_counted_pods import NODE, Json, deployment, quota, simulated
+from test_admitted_again import build_cluster, running
+from test_counted_pods import NODE, Json, build_deployment, build_quota, simulated
 
 import kschedctl
 from kschedctl.cli.inquiry import Inquiry
@@ -26,10 +26,10 @@ RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
 HARDENED = "runAsNonRoot=true and seccompProfile.type=RuntimeDefault of the pod, allowPrivilegeEscalation=false"
 
 
-def pods(replicas: int, requests: Json | None = None, limits: Json | None = None, **spec: Any) -> Json:
+def build_pods(replicas: int, requests: Json | None = None, limits: Json | None = None, **spec: Any) -> Json:
     """Build a Deployment with one container."""
     resources = {name: given for name, given in (("requests", requests), ("limits", limits)) if given}
-    made = deployment(replicas, None)
+    made = build_deployment(replicas, None)
     made["spec"]["template"]["spec"] |= {"containers": [{"name": "c", "image": "c", "resources": resources}], **spec}
     return made
 
@@ -55,7 +55,7 @@ def account(name: str = "default") -> Json:
 BARE: Json = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "c", "image": "c"}]}}
 
 
-def priority_class(name: str) -> Json:
+def build_priority_class(name: str) -> Json:
     return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": 9}
 
 
@@ -101,83 +101,85 @@ class World(NamedTuple):
 
 WORLDS = {
     "pods": World(
-        [quota("q", {"pods": "1"}, {"pods": "2"})],
-        pods(6),
+        [build_quota("q", {"pods": "1"}, {"pods": "2"})],
+        build_pods(6),
         ("set replicas to 1 instead of 6", "raise ResourceQuota q to pods=7"),
     ),
     "cpu": World(
-        [quota("q", {"pods": "0", "requests.cpu": "900m"}, {"pods": "9", "requests.cpu": "1"})],
-        pods(6, {"cpu": "100m"}),
+        [build_quota("q", {"pods": "0", "requests.cpu": "900m"}, {"pods": "9", "requests.cpu": "1"})],
+        build_pods(6, {"cpu": "100m"}),
         ("set replicas to 1 instead of 6", "raise ResourceQuota q to requests.cpu=1500m"),
     ),
     "both": World(
-        [quota("q", {"pods": "0", "requests.cpu": "0"}, {"pods": "1", "requests.cpu": "250m"})],
-        pods(6, {"cpu": "100m"}),
+        [build_quota("q", {"pods": "0", "requests.cpu": "0"}, {"pods": "1", "requests.cpu": "250m"})],
+        build_pods(6, {"cpu": "100m"}),
         ("set replicas to 1 instead of 6", "raise ResourceQuota q to pods=6, requests.cpu=600m"),
     ),
     "two quotas": World(
-        [quota("a", {"pods": "0"}, {"pods": "1"}), quota("b", {"pods": "0"}, {"pods": "2"})],
-        pods(3),
+        [build_quota("a", {"pods": "0"}, {"pods": "1"}), build_quota("b", {"pods": "0"}, {"pods": "2"})],
+        build_pods(3),
         ("set replicas to 1 instead of 3", "raise ResourceQuota a to pods=3 and ResourceQuota b to pods=3"),
     ),
     "demanded": World(
-        [quota("q", {"requests.cpu": "0"}, {"requests.cpu": "1"})], pods(2), ("set requests.cpu for: c",)
+        [build_quota("q", {"requests.cpu": "0"}, {"requests.cpu": "1"})], build_pods(2), ("set requests.cpu for: c",)
     ),
     "demanded and used up": World(
-        [quota("q", {"pods": "0", "limits.memory": "0"}, {"pods": "1", "limits.memory": "9Gi"})],
-        pods(2, {"memory": "1Gi"}),
+        [build_quota("q", {"pods": "0", "limits.memory": "0"}, {"pods": "1", "limits.memory": "9Gi"})],
+        build_pods(2, {"memory": "1Gi"}),
         ("set limits.memory for: c, and raise ResourceQuota q to pods=2",),
     ),
     "above the most": World(
-        [bounds(max={"cpu": "50m"})], pods(1, {"cpu": "100m"}), ("request 50m cpu instead of 100m",)
+        [bounds(max={"cpu": "50m"})], build_pods(1, {"cpu": "100m"}), ("request 50m cpu instead of 100m",)
     ),
     "above the most, both": World(
         [bounds(max={"cpu": "1"})],
-        pods(1, {"cpu": "2"}, {"cpu": "4"}),
+        build_pods(1, {"cpu": "2"}, {"cpu": "4"}),
         ("request 1 cpu instead of 2, limit cpu to 1 instead of 4",),
     ),
     "above a default limit": World(
         [bounds(default={"memory": "1Gi"})],
-        pods(1, {"memory": "2Gi"}),
+        build_pods(1, {"memory": "2Gi"}),
         ("limit memory to 2Gi instead of the default of 1Gi",),
     ),
     "below the least": World(
         [bounds(min={"memory": "64Mi"})],
-        pods(1, {"memory": "32Mi"}, {"memory": "32Mi"}),
+        build_pods(1, {"memory": "32Mi"}, {"memory": "32Mi"}),
         ("request 64Mi memory instead of 32Mi, limit memory to 64Mi instead of 32Mi",),
     ),
     "ratio": World(
         [bounds(maxLimitRequestRatio={"cpu": "4"})],
-        pods(1, {"cpu": "100m"}, {"cpu": "1"}),
+        build_pods(1, {"cpu": "100m"}, {"cpu": "1"}),
         ("request 250m cpu instead of 100m",),
     ),
     "pod as a whole": World(
         [bounds("Pod", max={"cpu": "1"}, min={"memory": "1Gi"})],
-        pods(1, {"cpu": "500m"}),
+        build_pods(1, {"cpu": "500m"}),
         ("request 1Gi memory, limit cpu to 500m",),
     ),
     "two LimitRanges": World(
         [bounds(max={"cpu": "4"}), bounds(name="m", max={"cpu": "2"})],
-        pods(1, {"cpu": "3"}, {"cpu": "3"}),
+        build_pods(1, {"cpu": "3"}, {"cpu": "3"}),
         ("request 2 cpu instead of 3, limit cpu to 2 instead of 3",),
     ),
     "LimitRange, then quota": World(
-        [quota("q", {"pods": "0"}, {"pods": "0"}), bounds(max={"cpu": "50m"})],
-        pods(1, {"cpu": "100m"}),
+        [build_quota("q", {"pods": "0"}, {"pods": "0"}), bounds(max={"cpu": "50m"})],
+        build_pods(1, {"cpu": "100m"}),
         ("request 50m cpu instead of 100m, and raise ResourceQuota q to pods=1",),
     ),
-    "account": World([shop(), account()], pods(1, serviceAccountName="robot"), ("create ServiceAccount shop/robot",)),
+    "account": World(
+        [shop(), account()], build_pods(1, serviceAccountName="robot"), ("create ServiceAccount shop/robot",)
+    ),
     "priority class": World(
-        [priority_class("urgent")],
-        pods(1, priorityClassName="ugrent"),
+        [build_priority_class("urgent")],
+        build_pods(1, priorityClassName="ugrent"),
         (
             "use PriorityClass urgent instead of ugrent, which does not exist",
             "create PriorityClass ugrent, here with value 0, which pods without a class have",
         ),
     ),
     "priority class that resembles none": World(
-        [priority_class("urgent")],
-        pods(2, priorityClassName="gold"),
+        [build_priority_class("urgent")],
+        build_pods(2, priorityClassName="gold"),
         (
             "leave out priorityClassName gold, so that the priority is 0, or name a class that exists: urgent (9)",
             "create PriorityClass gold, here with value 0, which pods without a class have",
@@ -185,7 +187,7 @@ WORLDS = {
     ),
     "runtime class": World(
         [],
-        pods(1, runtimeClassName="kata"),
+        build_pods(1, runtimeClassName="kata"),
         (
             "create RuntimeClass kata, here with a handler of that name, which the container runtimes of the nodes have"
             " to know",
@@ -193,12 +195,12 @@ WORLDS = {
     ),
     "system's priority class": World(
         [],
-        pods(1, priorityClassName="system-cluster-critcal"),
+        build_pods(1, priorityClassName="system-cluster-critcal"),
         ("use PriorityClass system-cluster-critical instead of system-cluster-critcal, which does not exist",),
     ),
     "misspelled runtime class": World(
         [LABELLED, KATA],
-        pods(1, runtimeClassName="katta"),
+        build_pods(1, runtimeClassName="katta"),
         (
             "use RuntimeClass kata instead of katta, which does not exist",
             "create RuntimeClass katta, here with a handler of that name, which the container runtimes of the nodes "
@@ -207,7 +209,7 @@ WORLDS = {
     ),
     "Pod Security": World(
         [shop(**RESTRICTED)],
-        pods(2),
+        build_pods(2),
         (
             f"set securityContext: {HARDENED} and capabilities.drop=[ALL] of c"
             " (the image has to run as a user other than root)",
@@ -216,7 +218,7 @@ WORLDS = {
     ),
     "Pod Security, not to be had": World(
         [shop(**RESTRICTED)],
-        pods(1, hostNetwork=True),
+        build_pods(1, hostNetwork=True),
         (
             f"drop hostNetwork, and set securityContext: {HARDENED} and capabilities.drop=[ALL] of c"
             " (the image has to run as a user other than root)",
@@ -226,15 +228,15 @@ WORLDS = {
     ),
     "access to the host": World(
         [shop(**{"pod-security.kubernetes.io/enforce": "baseline"})],
-        pods(1, hostPID=True, containers=[{"name": "c", "image": "c", "securityContext": {"privileged": True}}]),
+        build_pods(1, hostPID=True, containers=[{"name": "c", "image": "c", "securityContext": {"privileged": True}}]),
         (
             "drop hostPID and privileged",
             "enforce Pod Security privileged in namespace shop instead of baseline",
         ),
     ),
     "less for each": World(
-        [quota("q", {"requests.cpu": "0"}, {"requests.cpu": "400m"})],
-        pods(6, {"cpu": "100m"}),
+        [build_quota("q", {"requests.cpu": "0"}, {"requests.cpu": "400m"})],
+        build_pods(6, {"cpu": "100m"}),
         (
             "request 66m cpu instead of 100m",
             "set replicas to 4 instead of 6",
@@ -242,8 +244,8 @@ WORLDS = {
         ),
     ),
     "less than the LimitRange allows": World(
-        [quota("q", {"requests.memory": "0"}, {"requests.memory": "4Gi"}), bounds(max={"memory": "2Gi"})],
-        pods(4, {"memory": "3Gi"}),
+        [build_quota("q", {"requests.memory": "0"}, {"requests.memory": "4Gi"}), bounds(max={"memory": "2Gi"})],
+        build_pods(4, {"memory": "3Gi"}),
         (
             "request 1Gi memory instead of 3Gi",
             "request 2Gi memory instead of 3Gi, and raise ResourceQuota q to requests.memory=8Gi",
@@ -251,27 +253,27 @@ WORLDS = {
     ),
     "namespace": World(
         [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}}],
-        pods(2),
+        build_pods(2),
         ("create Namespace shop",),
     ),
     "runtime class of other nodes": World(
         [LABELLED, KATA],
-        pods(1, runtimeClassName="kata", nodeSelector={"rt": "runc"}),
+        build_pods(1, runtimeClassName="kata", nodeSelector={"rt": "runc"}),
         ("set nodeSelector rt=kata to match RuntimeClass kata",),
     ),
     "overhead": World(
         [LABELLED, KATA],
-        pods(1, runtimeClassName="kata", overhead={"cpu": "1"}),
+        build_pods(1, runtimeClassName="kata", overhead={"cpu": "1"}),
         ("leave overhead to the RuntimeClass",),
     ),
     "namespace of other nodes": World(
         [LABELLED, POOLED, SERVER],
-        pods(1, nodeSelector={"rt": "runc"}),
+        build_pods(1, nodeSelector={"rt": "runc"}),
         ("set nodeSelector rt=kata to match the namespace",),
     ),
     "all at once": World(
-        [shop(), account(), quota("q", {"pods": "0"}, {"pods": "1"}), bounds(max={"cpu": "1"})],
-        pods(2, {"cpu": "2"}, serviceAccountName="robot"),
+        [shop(), account(), build_quota("q", {"pods": "0"}, {"pods": "1"}), bounds(max={"cpu": "1"})],
+        build_pods(2, {"cpu": "2"}, serviceAccountName="robot"),
         ("create ServiceAccount shop/robot, and request 1 cpu instead of 2, and raise ResourceQuota q to pods=2",),
     ),
 }
@@ -311,7 +313,7 @@ def test_printed_fixes_let_all_pods_be_created_and_placed(name: str) -> None:
         report = simulated(store.documents(), edited(world.manifest, fix))
         assert report.good, fix.what
         assert fix.opens == ("n",)
-    told = explain(cluster(*world.objects), world.manifest).not_created
+    told = explain(build_cluster(*world.objects), world.manifest).not_created
     assert told is not None
     assert tuple(fix.what for fix in told.fixes) == world.fixes
 
@@ -328,19 +330,19 @@ NO_REMEDIES = ("demanded", "demanded and used up", "namespace of other nodes")
 
 @pytest.mark.parametrize("name", [name for name in WORLDS if name not in NO_REMEDIES])
 def test_remedies_show_these_fixes(name: str) -> None:
-    report = remedies(cluster(*WORLDS[name].objects), WORLDS[name].manifest)
+    report = remedies(build_cluster(*WORLDS[name].objects), WORLDS[name].manifest)
     assert report.verdict == "NotCreated"
     assert sorted(r.summary.lower() for r in report.remedies) == sorted(what.lower() for what in WORLDS[name].fixes)
 
 
 def test_no_fix_if_limit_ranges_contradict_each_other() -> None:
     objects = [bounds(min={"cpu": "2"}), bounds(name="m", max={"cpu": "1"})]
-    assert not report_not_created(World(objects, pods(1, {"cpu": "1"}), ())).fixes
+    assert not report_not_created(World(objects, build_pods(1, {"cpu": "1"}), ())).fixes
 
 
 def test_created_pods_that_stay_pending_are_reported() -> None:
     """The quota is 0, and no node has the 99 CPUs of the pods. Raising the quota alone gives no pod a node."""
-    world = World([quota("q", {"pods": "0"}, {"pods": "0"})], pods(1, {"cpu": "99"}), ())
+    world = World([build_quota("q", {"pods": "0"}, {"pods": "0"})], build_pods(1, {"cpu": "99"}), ())
     (fix,) = report_not_created(world).fixes
     assert fix.then.startswith("0/1 nodes are available: 1 Insufficient cpu")
     report = remedies(kschedctl.Cluster.from_objects([NODE, *world.objects]), world.manifest)
@@ -392,21 +394,21 @@ def test_workload_with_fewer_pods_than_desired(name: str) -> None:
 def test_pods_that_run_and_would_be_replaced_are_counted() -> None:
     """One of three pods runs, and a changed template restarts it."""
     world = WORLDS["above the most"]
-    found = find_web_target([NODE, *world.objects, *stored(pods(3, {"cpu": "100m"}), 1)])
+    found = find_web_target([NODE, *world.objects, *stored(build_pods(3, {"cpu": "100m"}), 1)])
     assert [fix.restarts for fix in found.not_created.fixes] == [1]
 
 
 def test_equal_bare_pods_share_a_fix() -> None:
     """Two of five bare pods are created, for a quota of two. Three pods of a Deployment come after them."""
     bare = [{**BARE, "metadata": {"name": f"p{number}", "namespace": "shop"}} for number in range(5)]
-    world = [quota("q", {"pods": "0"}, {"pods": "2"})]
-    *alone, web = simulated(world, *bare, pods(3)).not_created
+    world = [build_quota("q", {"pods": "0"}, {"pods": "2"})]
+    *alone, web = simulated(world, *bare, build_pods(3)).not_created
     assert [[fix.what for fix in each.fixes] for each in alone] == [["raise ResourceQuota q to pods=5"]] * 3
     (last,) = web.fixes
     assert last.what == "raise ResourceQuota q to pods=8"
     store = Store(world)
     apply_fix(store, last)
-    assert simulated(store.documents(), *bare, pods(3)).good
+    assert simulated(store.documents(), *bare, build_pods(3)).good
 
 
 @pytest.mark.parametrize("most", ["3", "4"], ids=["both claims are missing", "one of them was created"])
@@ -420,7 +422,7 @@ def test_quotas_of_claims_of_a_stateful_set(most: str) -> None:
     db: Json = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata}
     db["spec"] = {**spec, "volumeClaimTemplates": templates}
     used = {"persistentvolumeclaims": "1", "requests.storage": "1Gi"}
-    found = quota("q", used, {"persistentvolumeclaims": most, "requests.storage": "9Gi"})
+    found = build_quota("q", used, {"persistentvolumeclaims": most, "requests.storage": "9Gi"})
     lacking = report_not_created(World([found], db, ()))
     assert (lacking.creatable, lacking.missing) == (1, 2)
     (fix,) = lacking.fixes

@@ -13,8 +13,8 @@ from random import Random
 
 import pytest
 from commands.consolidate.test_consolidate import constrained
-from commands.failures.test_failures import random_cluster
-from small import node, replica, workload
+from commands.failures.test_failures import build_random_cluster
+from small import build_node, build_replica, build_workload
 
 from kschedctl.cluster import Cluster
 from kschedctl.commands.capacity import capacity
@@ -41,7 +41,7 @@ def address() -> Iterator[str]:
 
 
 def test_failures(address: str) -> None:
-    cluster = Cluster.from_objects(random_cluster(Random(3)))
+    cluster = Cluster.from_objects(build_random_cluster(Random(3)))
     assert (
         simulate_failures(cluster, "node", workers=Workers(dask=address)).to_dict()
         == simulate_failures(cluster, "node").to_dict()
@@ -49,7 +49,11 @@ def test_failures(address: str) -> None:
 
 
 def test_sets_of_nodes(address: str) -> None:
-    objects = [node("n1", "a"), node("n2", "b", cpu="2"), *(replica(f"p{number}", "", "1") for number in range(9))]
+    objects = [
+        build_node("n1", "a"),
+        build_node("n2", "b", cpu="2"),
+        *(build_replica(f"p{number}", "", "1") for number in range(9)),
+    ]
     cluster = Cluster.from_objects(objects)
     shapes = build_pool_shapes(cluster)
     assert size_cluster(cluster, shapes, workers=Workers(dask=address)) == size_cluster(cluster, shapes)
@@ -65,9 +69,11 @@ def test_removable_nodes(address: str) -> None:
 
 def test_room(address: str) -> None:
     """Each of two pods needs two moves. The workers that judge the second plan know the first."""
-    nodes = [node(f"n{number}", cpu="4") for number in (1, 2)] + [node(f"m{number}", cpu="2") for number in range(4)]
-    running = [replica(f"r{number}", f"n{1 + number // 2}", "2") for number in range(4)]
-    waiting = [{**replica(name, "", "4"), "metadata": {"name": name, "namespace": "d"}} for name in ("v", "w")]
+    nodes = [build_node(f"n{number}", cpu="4") for number in (1, 2)] + [
+        build_node(f"m{number}", cpu="2") for number in range(4)
+    ]
+    running = [build_replica(f"r{number}", f"n{1 + number // 2}", "2") for number in range(4)]
+    waiting = [{**build_replica(name, "", "4"), "metadata": {"name": name, "namespace": "d"}} for name in ("v", "w")]
     cluster = Cluster.from_objects([*nodes, *running, *waiting])
     alone = find_room(cluster, ["d/v", "d/w"])
     assert (alone.fits, len(alone.moves)) == (True, 4)
@@ -75,20 +81,20 @@ def test_room(address: str) -> None:
 
 
 def test_runs(address: str) -> None:
-    cluster = Cluster.from_objects([node("n1", "a"), node("n2", "b")])
-    manifest = workload("Deployment", spec={"replicas": 3})
+    cluster = Cluster.from_objects([build_node("n1", "a"), build_node("n2", "b")])
+    manifest = build_workload("Deployment", spec={"replicas": 3})
     there = simulate(cluster, [manifest], runs=6, workers=Workers(dask=address))
     assert there.to_dict() == simulate(cluster, [manifest], runs=6).to_dict()
 
 
 def test_several_runs(address: str) -> None:
     """Drains, capacity and scenarios give the same bytes as in this process."""
-    cluster, there = Cluster.from_objects(random_cluster(Random(4))), Workers(dask=address)
+    cluster, there = Cluster.from_objects(build_random_cluster(Random(4))), Workers(dask=address)
     assert (
         drain_nodes(cluster, ["n1", "n2"], runs=4, workers=there).to_dict()
         == drain_nodes(cluster, ["n1", "n2"], runs=4).to_dict()
     )
-    shape = workload("Deployment", "other")
+    shape = build_workload("Deployment", "other")
     assert capacity(cluster, [shape], runs=4, workers=there).to_dict() == capacity(cluster, [shape], runs=4).to_dict()
     files = {"web.yaml": [shape]}
     steps = {"steps": [{"apply": {"files": ["web.yaml"]}}, {"fail": {"zone": "a"}}]}
@@ -99,7 +105,9 @@ def test_several_runs(address: str) -> None:
 def test_missing_dask_scheduler() -> None:
     quickly = dask.config.set({"distributed.comm.timeouts.connect": "1s"})
     with quickly, pytest.raises(UsageError, match="cannot connect to the Dask scheduler"):
-        simulate_failures(Cluster.from_objects(random_cluster(Random(3))), workers=Workers(dask="tcp://127.0.0.1:9"))
+        simulate_failures(
+            Cluster.from_objects(build_random_cluster(Random(3))), workers=Workers(dask="tcp://127.0.0.1:9")
+        )
 
 
 @contextmanager
@@ -131,7 +139,7 @@ def test_lost_dask_scheduler_is_an_unreachable_cluster() -> None:
 
 
 def test_several_clusters(address: str) -> None:
-    clusters = {str(seed): Cluster.from_objects(random_cluster(Random(seed))) for seed in range(3)}
+    clusters = {str(seed): Cluster.from_objects(build_random_cluster(Random(seed))) for seed in range(3)}
 
     def ask(cluster: Cluster, workers: Workers, progress: object) -> Failures:
         return simulate_failures(cluster, "node", workers=workers)

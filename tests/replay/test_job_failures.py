@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from small import Json, node, pod
+from small import Json, build_node, build_pod
 
 from kschedctl.cluster import Cluster
 from kschedctl.commands.drain import drain_nodes
@@ -28,29 +28,29 @@ IGNORE_EVICTIONS = {"rules": [{"action": "Ignore", "onPodConditions": [{"type": 
 FAIL_ON_EVICTION = {"rules": [{"action": "FailJob", "onPodConditions": [{"type": "DisruptionTarget"}]}]}
 
 
-def job(failed: int = 0, **spec: Any) -> Json:
+def build_job(failed: int = 0, **spec: Any) -> Json:
     meta = {"name": "run", "namespace": "d"}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec, "status": {"failed": failed}}
 
 
 def run_cluster(job_object: Json) -> list[Json]:
     """Build three nodes, with two pods of a Job on n1 and one on n2."""
-    pods = [pod(name, on, "1", OWNER) for name, on in (("a", "n1"), ("b", "n1"), ("c", "n2"))]
-    return [*(node(name, cpu="8") for name in ("n1", "n2", "n3")), job_object, *pods]
+    pods = [build_pod(name, on, "1", OWNER) for name, on in (("a", "n1"), ("b", "n1"), ("c", "n2"))]
+    return [*(build_node(name, cpu="8") for name in ("n1", "n2", "n3")), job_object, *pods]
 
 
 @pytest.mark.parametrize(
     ("job_object", "lost"),
     [
-        (job(backoffLimit=2), ()),
-        (job(backoffLimit=1), ("d/a", "d/b", "d/c")),
-        (job(failed=1, backoffLimit=2), ("d/a", "d/b", "d/c")),
-        (job(failed=4), ()),
-        (job(failed=5), ("d/a", "d/b", "d/c")),
-        (job(backoffLimit=0, podFailurePolicy=IGNORE_EVICTIONS), ()),
-        (job(backoffLimit=6, podFailurePolicy=FAIL_ON_EVICTION), ("d/a", "d/b", "d/c")),
-        (job(backoffLimitPerIndex=1), ()),
-        (job(backoffLimitPerIndex=0), ("d/a", "d/b")),
+        (build_job(backoffLimit=2), ()),
+        (build_job(backoffLimit=1), ("d/a", "d/b", "d/c")),
+        (build_job(failed=1, backoffLimit=2), ("d/a", "d/b", "d/c")),
+        (build_job(failed=4), ()),
+        (build_job(failed=5), ("d/a", "d/b", "d/c")),
+        (build_job(backoffLimit=0, podFailurePolicy=IGNORE_EVICTIONS), ()),
+        (build_job(backoffLimit=6, podFailurePolicy=FAIL_ON_EVICTION), ("d/a", "d/b", "d/c")),
+        (build_job(backoffLimitPerIndex=1), ()),
+        (build_job(backoffLimitPerIndex=0), ("d/a", "d/b")),
     ],
 )
 def test_drain_counts_its_evictions_against_the_limit(job_object: Json, lost: tuple[str, ...]) -> None:
@@ -63,13 +63,13 @@ def test_drain_counts_its_evictions_against_the_limit(job_object: Json, lost: tu
 
 
 def test_drain_names_the_job_that_fails() -> None:
-    report = drain_nodes(Cluster.from_objects(run_cluster(job(backoffLimit=0))), ["n1"])
+    report = drain_nodes(Cluster.from_objects(run_cluster(build_job(backoffLimit=0))), ["n1"])
     assert [failed.job for failed in report.failed_jobs] == ["Job d/run"]
     assert "Job d/run fails" in RENDERERS["brief"](report, Style())
 
 
 def test_lost_node_counts_as_the_eviction_of_its_pods() -> None:
-    losses = simulate_failures(Cluster.from_objects(run_cluster(job(backoffLimit=1))), "node").failures
+    losses = simulate_failures(Cluster.from_objects(run_cluster(build_job(backoffLimit=1))), "node").failures
     assert {loss.name: loss.lost for loss in losses} == {"n1": 3, "n2": 0, "n3": 0}
     assert not any(loss.unplaced for loss in losses)
 
@@ -87,7 +87,7 @@ def test_what_if_adds_up_the_evictions_of_all_steps(steps: list[Json]) -> None:
     """In the last scenario, n3 gets the pod from n2, and loses it again."""
     lost = {}
     for limit in (1, 2):
-        cluster = Cluster.from_objects(run_cluster(job(backoffLimit=limit)))
+        cluster = Cluster.from_objects(run_cluster(build_job(backoffLimit=limit)))
         report = whatif(cluster, load_scenario({"steps": steps}))
         lost[limit] = sorted(change.pod for change in report.changes if change.lost)
     assert lost == {1: ["d/a", "d/b", "d/c"], 2: []}
@@ -97,11 +97,11 @@ def test_no_fix_moves_a_pod_whose_eviction_fails_its_job() -> None:
     kinds = {}
     for limit in (0, 1):
         objects = [
-            node("n1", cpu="4"),
-            node("n2", cpu="2", unschedulable=False),
-            job(backoffLimit=limit),
-            pod("a", "n1", "2", OWNER),
-            pod("big", cpu="3"),
+            build_node("n1", cpu="4"),
+            build_node("n2", cpu="2", unschedulable=False),
+            build_job(backoffLimit=limit),
+            build_pod("a", "n1", "2", OWNER),
+            build_pod("big", cpu="3"),
         ]
         report = remedies(Cluster.from_objects(objects), "d/big")
         kinds[limit] = "MovePod" in {kind for remedy in report.remedies for kind in remedy.kinds}
@@ -114,16 +114,24 @@ FAIL_INDEX_ON_EVICTION = {"rules": [{"action": "FailIndex", "onPodConditions": [
 @pytest.mark.parametrize(
     ("job_object", "reason"),
     [
-        (job(backoffLimit=0), JobFailureReason.BACKOFF_LIMIT_EXCEEDED),
-        (job(backoffLimit=9, podFailurePolicy=FAIL_ON_EVICTION), JobFailureReason.POD_FAILURE_POLICY),
+        (build_job(backoffLimit=0), JobFailureReason.BACKOFF_LIMIT_EXCEEDED),
+        (build_job(backoffLimit=9, podFailurePolicy=FAIL_ON_EVICTION), JobFailureReason.POD_FAILURE_POLICY),
         (
-            job(backoffLimitPerIndex=3, maxFailedIndexes=0, completions=9, podFailurePolicy=FAIL_INDEX_ON_EVICTION),
+            build_job(
+                backoffLimitPerIndex=3, maxFailedIndexes=0, completions=9, podFailurePolicy=FAIL_INDEX_ON_EVICTION
+            ),
             JobFailureReason.MAX_FAILED_INDEXES_EXCEEDED,
         ),
-        (job(backoffLimitPerIndex=0, maxFailedIndexes=3, completions=2), JobFailureReason.FAILED_INDEXES),
+        (build_job(backoffLimitPerIndex=0, maxFailedIndexes=3, completions=2), JobFailureReason.FAILED_INDEXES),
         # An explicit limit of the Job is checked before its indexes
-        (job(backoffLimit=1, backoffLimitPerIndex=0, maxFailedIndexes=0), JobFailureReason.MAX_FAILED_INDEXES_EXCEEDED),
-        (job(backoffLimit=0, backoffLimitPerIndex=0, maxFailedIndexes=0), JobFailureReason.BACKOFF_LIMIT_EXCEEDED),
+        (
+            build_job(backoffLimit=1, backoffLimitPerIndex=0, maxFailedIndexes=0),
+            JobFailureReason.MAX_FAILED_INDEXES_EXCEEDED,
+        ),
+        (
+            build_job(backoffLimit=0, backoffLimitPerIndex=0, maxFailedIndexes=0),
+            JobFailureReason.BACKOFF_LIMIT_EXCEEDED,
+        ),
     ],
 )
 def test_failed_job_has_the_reason_of_its_controller(job_object: Json, reason: JobFailureReason) -> None:
@@ -141,7 +149,7 @@ def test_failed_job_has_the_reason_of_its_controller(job_object: Json, reason: J
 
 def test_indexes_that_failed_before_count() -> None:
     """Five indexes failed already. With the two of the evictions, there are seven."""
-    job_object = job(backoffLimitPerIndex=0, maxFailedIndexes=6, completions=20)
+    job_object = build_job(backoffLimitPerIndex=0, maxFailedIndexes=6, completions=20)
     job_object["status"]["failedIndexes"] = "1,3-5,7"
     lost = sorted(drain_nodes(Cluster.from_objects(run_cluster(job_object)), ["n1"]).lost)
     assert lost == ["d/a", "d/b", "d/c"]
@@ -150,7 +158,7 @@ def test_indexes_that_failed_before_count() -> None:
 
 
 def test_failures_of_an_index_before_the_eviction_count() -> None:
-    objects = run_cluster(job(backoffLimitPerIndex=2, completions=20))
+    objects = run_cluster(build_job(backoffLimitPerIndex=2, completions=20))
     failures = {"a": "2", "b": "1"}
     for pod_object in objects:
         count = failures.get(pod_object["metadata"]["name"])
@@ -165,11 +173,11 @@ def test_no_fix_moves_a_pod_whose_index_is_not_retried() -> None:
     kinds = {}
     for limit in (0, 1):
         objects = [
-            node("n1", cpu="4"),
-            node("n2", cpu="2", unschedulable=False),
-            job(backoffLimitPerIndex=limit, completions=9),
-            pod("a", "n1", "2", OWNER),
-            pod("big", cpu="3"),
+            build_node("n1", cpu="4"),
+            build_node("n2", cpu="2", unschedulable=False),
+            build_job(backoffLimitPerIndex=limit, completions=9),
+            build_pod("a", "n1", "2", OWNER),
+            build_pod("big", cpu="3"),
         ]
         report = remedies(Cluster.from_objects(objects), "d/big")
         kinds[limit] = "MovePod" in {kind for remedy in report.remedies for kind in remedy.kinds}
@@ -180,13 +188,13 @@ def build_preempted_cluster(limit: int, *waiting: Json) -> Cluster:
     """Build a full node with two pods of a Job, a full node with one, and a pending pod of higher priority."""
     return Cluster.from_objects(
         [
-            node("n1", cpu="4"),
-            node("n2", cpu="2"),
-            job(backoffLimit=limit),
-            pod("a", "n1", "2", OWNER),
-            pod("b", "n1", "2", OWNER),
-            pod("c", "n2", "2", OWNER),
-            pod("big", cpu="3", priority=10),
+            build_node("n1", cpu="4"),
+            build_node("n2", cpu="2"),
+            build_job(backoffLimit=limit),
+            build_pod("a", "n1", "2", OWNER),
+            build_pod("b", "n1", "2", OWNER),
+            build_pod("c", "n2", "2", OWNER),
+            build_pod("big", cpu="3", priority=10),
             *waiting,
         ]
     )
@@ -211,18 +219,18 @@ def test_pending_pods_get_the_room_of_a_failed_job() -> None:
     """Pod c ends with its Job, which leaves room on n2 for the pod that has to wait otherwise."""
     waiting = {}
     for limit in (1, 2):
-        report = pending_remedies(build_preempted_cluster(limit, pod("low", cpu="2")))
+        report = pending_remedies(build_preempted_cluster(limit, build_pod("low", cpu="2")))
         waiting[limit] = report.waiting
     assert waiting == {1: 0, 2: 1}
 
 
 def test_fix_by_a_higher_priority_names_the_failing_job() -> None:
     objects = [
-        node("n1", cpu="4"),
-        job(backoffLimit=0),
+        build_node("n1", cpu="4"),
+        build_job(backoffLimit=0),
         {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 10},
-        pod("a", "n1", "2", OWNER),
-        pod("big", cpu="3"),
+        build_pod("a", "n1", "2", OWNER),
+        build_pod("big", cpu="3"),
     ]
     report = remedies(Cluster.from_objects(objects), "d/big")
     (fix,) = (remedy for remedy in report.remedies if "UsePriorityClass" in remedy.kinds)

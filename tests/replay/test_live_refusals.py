@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from control_plane import kubectl
 from control_plane.store import Store
-from failed_creations import Json, case, objects, words
+from failed_creations import Json, build_objects, case, words
 
 import kschedctl
 from kschedctl.cli.inquiry import Inquiry
@@ -46,7 +46,7 @@ def test_simulated(number: int, wanted: int, there: int) -> None:
     told = case(number)
     manifest: Any = {**told["workload"], "metadata": {**told["workload"]["metadata"], "namespace": told["namespace"]}}
     manifest["spec"] = {**manifest["spec"], "replicas": wanted}
-    cluster = kschedctl.Cluster.from_objects([*objects(told)[:1], *around(told, there)])
+    cluster = kschedctl.Cluster.from_objects([*build_objects(told)[:1], *around(told, there)])
     (lacking,) = simulate(cluster, [manifest]).not_created
     assert (lacking.wanted, lacking.there, lacking.creatable, lacking.missing) == (wanted, 0, there, wanted - there)
     gist = words(told).partition(", requested")[0]
@@ -56,7 +56,7 @@ def test_simulated(number: int, wanted: int, there: int) -> None:
 @pytest.mark.parametrize(("number", "wanted", "there"), LIVE.values(), ids=LIVE)
 def test_explained(number: int, wanted: int, there: int) -> None:
     told = case(number)
-    cluster = kschedctl.Cluster.from_objects(objects(told, replicas=wanted, there=there))
+    cluster = kschedctl.Cluster.from_objects(build_objects(told, replicas=wanted, there=there))
     inquiry = Inquiry(cluster, now="2026-05-06T09:12:00Z")
     asked, *_ = find_named_targets(
         inquiry, [f"deploy/{told['workload']['metadata']['name']}"], Scope(told["namespace"]), Source()
@@ -75,7 +75,7 @@ def test_explained(number: int, wanted: int, there: int) -> None:
 @pytest.mark.parametrize(("number", "wanted", "there"), LIVE.values(), ids=LIVE)
 def test_denied_workloads_are_named_beside_the_remedies_of_pending_pods(number: int, wanted: int, there: int) -> None:
     """A pod that cannot be created is not pending, but must be mentioned."""
-    cluster = kschedctl.Cluster.from_objects(objects(case(number), replicas=wanted, there=there))
+    cluster = kschedctl.Cluster.from_objects(build_objects(case(number), replicas=wanted, there=there))
     (lacking,) = kschedctl.pending_remedies(cluster).not_created
     assert (lacking.wanted, lacking.missing) == (wanted, wanted - there)
 
@@ -85,7 +85,7 @@ def test_security_context_fixes_satisfy_the_api_server() -> None:
     it."""
     told = case(14)
     asked, *_ = find_named_targets(
-        Inquiry(kschedctl.Cluster.from_objects(objects(told, replicas=2, there=0)), now="2026-05-06T09:12:00Z"),
+        Inquiry(kschedctl.Cluster.from_objects(build_objects(told, replicas=2, there=0)), now="2026-05-06T09:12:00Z"),
         [f"deploy/{told['workload']['metadata']['name']}"],
         Scope(told["namespace"]),
         Source(),
@@ -105,7 +105,7 @@ def simulated_again(store: Store, told: Json) -> SimulationReport:
     documents = store.documents()
     manifests = [found for found in documents if found["kind"] == "Deployment"]
     others = [found for found in documents if found["kind"] != "Deployment"]
-    return simulate(kschedctl.Cluster.from_objects([*objects(told)[:1], *others]), manifests)
+    return simulate(kschedctl.Cluster.from_objects([*build_objects(told)[:1], *others]), manifests)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def simulated_again(store: Store, told: Json) -> SimulationReport:
 )
 def test_forbidden_values_without_an_obvious_replacement_are_not_guessed(more: str) -> None:
     told = case(14)
-    documents = objects(told, replicas=2, there=0)
+    documents = build_objects(told, replicas=2, there=0)
     for found in documents:
         for condition in found.get("status", {}).get("conditions", ()):
             condition["message"] += more

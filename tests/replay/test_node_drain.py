@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from small import Json, budget, node, pod, replica
+from small import Json, build_budget, build_node, build_pod, build_replica
 
 from kschedctl.cluster import Cluster
 from kschedctl.commands.consolidate import find_removable_nodes
@@ -18,9 +18,9 @@ JOB_OWNER = {"kind": "Job", "name": "run"}
 JOB = {"kind": "Job", "metadata": {"name": "run", "namespace": "d"}, "spec": {"backoffLimit": 6}}
 
 
-def build_budget(desired_healthy: int) -> Json:
+def build_budget_with_minimum(desired_healthy: int) -> Json:
     """Build a PodDisruptionBudget of the workload that allows one disruption now."""
-    budget_object = budget(1)
+    budget_object = build_budget(1)
     budget_object["status"] |= {"desiredHealthy": desired_healthy, "currentHealthy": desired_healthy + 1}
     return budget_object
 
@@ -29,16 +29,16 @@ def build_budget(desired_healthy: int) -> Json:
     ("others", "outages"),
     [
         ([], ("Deployment d/web",)),
-        ([replica("r2", "n1")], ("Deployment d/web",)),
-        ([replica("r2", "n2")], ()),
-        ([replica("r2")], ("Deployment d/web",)),
-        ([replica("r2", "n1"), build_budget(1)], ()),
-        ([replica("r2", "n1"), build_budget(0)], ("Deployment d/web",)),
+        ([build_replica("r2", "n1")], ("Deployment d/web",)),
+        ([build_replica("r2", "n2")], ()),
+        ([build_replica("r2")], ("Deployment d/web",)),
+        ([build_replica("r2", "n1"), build_budget_with_minimum(1)], ()),
+        ([build_replica("r2", "n1"), build_budget_with_minimum(0)], ("Deployment d/web",)),
     ],
 )
 def test_workload_has_an_outage_if_no_other_pod_runs(others: list[Json], outages: tuple[str, ...]) -> None:
     """A pending pod is no running one, and a budget that requires a healthy pod keeps one."""
-    cluster = Cluster.from_objects([node("n1"), node("n2"), replica("r1", "n1"), *others])
+    cluster = Cluster.from_objects([build_node("n1"), build_node("n2"), build_replica("r1", "n1"), *others])
     report = drain_nodes(cluster, ["n1"])
     assert report.outages == outages
     for style in ("table", "brief"):
@@ -49,24 +49,24 @@ def test_workload_has_an_outage_if_no_other_pod_runs(others: list[Json], outages
 @pytest.mark.parametrize(
     ("objects", "verdict", "answer"),
     [
-        ([replica("r1", "n1"), replica("r2", "n2")], "Safe", "n1 is safe to drain"),
+        ([build_replica("r1", "n1"), build_replica("r2", "n2")], "Safe", "n1 is safe to drain"),
         (
-            [replica("r1", "n1", terminationGracePeriodSeconds=7200), replica("r2", "n2")],
+            [build_replica("r1", "n1", terminationGracePeriodSeconds=7200), build_replica("r2", "n2")],
             "Safe",
             "n1 is safe to drain",
         ),
         (
-            [replica("r1", "n1")],
+            [build_replica("r1", "n1")],
             "Drained",
             "n1 can be drained, but this leaves Deployment d/web without a running pod for a while",
         ),
         (
-            [JOB, pod("run-1", "n1", owner=JOB_OWNER)],
+            [JOB, build_pod("run-1", "n1", owner=JOB_OWNER)],
             "Drained",
             "n1 can be drained, but this starts 1 pod of Jobs over",
         ),
         (
-            [replica("r1", "n1", volumes=[{"name": "v", "emptyDir": {}}])],
+            [build_replica("r1", "n1", volumes=[{"name": "v", "emptyDir": {}}])],
             "Drained",
             "n1 can be drained, but this leaves Deployment d/web without a running pod for a while and deletes "
             "emptyDir data",
@@ -75,7 +75,7 @@ def test_workload_has_an_outage_if_no_other_pod_runs(others: list[Json], outages
 )
 def test_first_line_names_what_evictions_harm(objects: list[Json], verdict: str, answer: str) -> None:
     """A drain after which every pod gets another node is not called safe if it harms pods, but no CI gate fails."""
-    report = drain_nodes(Cluster.from_objects([node("n1"), node("n2"), *objects]), ["n1"])
+    report = drain_nodes(Cluster.from_objects([build_node("n1"), build_node("n2"), *objects]), ["n1"])
     assert report.safe
     summary = report.summary()
     assert (summary.verdict, summary.headline.partition(":")[0]) == (verdict, answer)
@@ -85,8 +85,15 @@ def test_first_line_names_what_evictions_harm(objects: list[Json], verdict: str,
 
 
 def test_daemon_sets_bare_pods_and_jobs_have_no_outage() -> None:
-    daemon = pod("agent", "n1", owner={"kind": "DaemonSet", "name": "agent"})
-    objects = [node("n1"), node("n2"), daemon, pod("bare", "n1"), JOB, pod("run-1", "n1", owner=JOB_OWNER)]
+    daemon = build_pod("agent", "n1", owner={"kind": "DaemonSet", "name": "agent"})
+    objects = [
+        build_node("n1"),
+        build_node("n2"),
+        daemon,
+        build_pod("bare", "n1"),
+        JOB,
+        build_pod("run-1", "n1", owner=JOB_OWNER),
+    ]
     report = drain_nodes(Cluster.from_objects(objects), ["n1"])
     assert (report.outages, report.starting_over) == ((), ("d/run-1",))
     assert "ends d/run-1, whose Job starts it again from the beginning" in report.summary().warnings
@@ -95,15 +102,18 @@ def test_daemon_sets_bare_pods_and_jobs_have_no_outage() -> None:
 def test_lost_pod_does_not_start_over() -> None:
     job = {**JOB, "spec": {"backoffLimit": 0}}
     report = drain_nodes(
-        Cluster.from_objects([node("n1"), node("n2"), job, pod("run-1", "n1", owner=JOB_OWNER)]), ["n1"]
+        Cluster.from_objects([build_node("n1"), build_node("n2"), job, build_pod("run-1", "n1", owner=JOB_OWNER)]),
+        ["n1"],
     )
     assert (report.lost, report.starting_over) == (("d/run-1",), ())
 
 
 @pytest.mark.parametrize(("grace", "slow"), [(300, {}), (301, {"d/r1": 301}), (7200, {"d/r1": 7200})])
 def test_long_grace_periods_are_named(grace: int, slow: dict[str, int]) -> None:
-    r1 = replica("r1", "n1", terminationGracePeriodSeconds=grace)
-    report = drain_nodes(Cluster.from_objects([node("n1"), node("n2"), r1, replica("r2", "n2")]), ["n1"])
+    r1 = build_replica("r1", "n1", terminationGracePeriodSeconds=grace)
+    report = drain_nodes(
+        Cluster.from_objects([build_node("n1"), build_node("n2"), r1, build_replica("r2", "n2")]), ["n1"]
+    )
     assert report.slow_pods == slow
     if grace == 7200:
         text = "waits up to 120 min for d/r1 to end, because of its terminationGracePeriodSeconds"
@@ -113,14 +123,14 @@ def test_long_grace_periods_are_named(grace: int, slow: dict[str, int]) -> None:
 def test_plans_and_moves_name_the_outage() -> None:
     """Pod big needs the whole node n1, which only the move of r1 to n2 frees. Without it, n1 or n2 can be removed."""
     objects = [
-        node("n1"),
-        node("n2"),
-        replica("r1", "n1", "2"),
-        pod("o", "n2", "1", {"kind": "ReplicaSet", "name": "o"}),
+        build_node("n1"),
+        build_node("n2"),
+        build_replica("r1", "n1", "2"),
+        build_pod("o", "n2", "1", {"kind": "ReplicaSet", "name": "o"}),
     ]
     plan = find_removable_nodes(Cluster.from_objects(objects))
     assert "without a running pod" in plan.summary().fixes[0].but
-    cluster = Cluster.from_objects([*objects, pod("big", cpu="4", nodeSelector={"kubernetes.io/hostname": "n1"})])
+    cluster = Cluster.from_objects([*objects, build_pod("big", cpu="4", nodeSelector={"kubernetes.io/hostname": "n1"})])
     (fix,) = remedies(cluster, "d/big", RemedyCriteria(only=frozenset({"MovePod"}))).remedies
     assert "Deployment d/web has no running pod until the replacement runs" in fix.costs[0].text
     (move,) = make_room(cluster, "d/big").moves
@@ -128,9 +138,9 @@ def test_plans_and_moves_name_the_outage() -> None:
 
 
 def test_move_names_lost_work_and_the_wish_to_stay() -> None:
-    running = pod("run-1", "n1", "2", JOB_OWNER, terminationGracePeriodSeconds=600)
-    objects = [node("n1"), node("n2"), JOB, running]
-    big = pod("big", cpu="4", nodeSelector={"kubernetes.io/hostname": "n1"})
+    running = build_pod("run-1", "n1", "2", JOB_OWNER, terminationGracePeriodSeconds=600)
+    objects = [build_node("n1"), build_node("n2"), JOB, running]
+    big = build_pod("big", cpu="4", nodeSelector={"kubernetes.io/hostname": "n1"})
     (fix,) = remedies(
         Cluster.from_objects([*objects, big]), "d/big", RemedyCriteria(only=frozenset({"MovePod"}))
     ).remedies

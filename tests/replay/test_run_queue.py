@@ -14,7 +14,7 @@ from kschedctl.replay.run_queue import QueueRun
 Json = dict[str, Any]
 
 
-def node(name: str, cpu: str = "1") -> Json:
+def build_node(name: str, cpu: str = "1") -> Json:
     return {
         "kind": "Node",
         "metadata": {"name": name},
@@ -22,7 +22,9 @@ def node(name: str, cpu: str = "1") -> Json:
     }
 
 
-def pod(name: str, priority: int = 0, cpu: str = "1", promised: str = "", deleted: bool = False, **spec: Any) -> Json:
+def build_pod(
+    name: str, priority: int = 0, cpu: str = "1", promised: str = "", deleted: bool = False, **spec: Any
+) -> Json:
     container = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
     metadata = {"name": name, "namespace": "shop", "uid": name}
     if deleted:
@@ -46,11 +48,11 @@ def tried(report: QueueRun) -> list[str]:
     return [cycle.popped.removeprefix("shop/") for cycle in report.cycles]
 
 
-RUNNING = pod("low", nodeName="a")
+RUNNING = build_pod("low", nodeName="a")
 
 
 def test_victims_leave_and_their_preemptor_is_retried() -> None:
-    report = run(node("a"), RUNNING, pod("high", 10))
+    report = run(build_node("a"), RUNNING, build_pod("high", 10))
     first, second = report.cycles
     assert (first.failed["shop/high"].nominated, first.victims) == ("a", ("shop/low",))
     assert first.failed["shop/high"].rejectors == ("NodeResourcesFit",)
@@ -60,14 +62,14 @@ def test_victims_leave_and_their_preemptor_is_retried() -> None:
 
 
 def test_victims_stay_in_the_open_loop() -> None:
-    report = run(node("a"), RUNNING, pod("high", 10), closed_loop=False)
+    report = run(build_node("a"), RUNNING, build_pod("high", 10), closed_loop=False)
     assert [cycle.victims for cycle in report.cycles] == [("shop/low",)]
     assert report.queue_after == {"shop/high": "unschedulable"}
 
 
 def test_pods_yield_to_the_nominated_pod() -> None:
     """Its victim is gone when the other pod is tried, but the room is reserved."""
-    report = run(node("a"), RUNNING, pod("high", 10), pod("later"))
+    report = run(build_node("a"), RUNNING, build_pod("high", 10), build_pod("later"))
     assert tried(report) == ["high", "later", "high"]
     assert report.cycles[1].failed["shop/later"].message.startswith("0/1 nodes are available: 1 Insufficient cpu.")
     assert report.cycles[2].bound == {"shop/high": "a"}
@@ -75,7 +77,7 @@ def test_pods_yield_to_the_nominated_pod() -> None:
 
 
 def test_pod_of_lower_priority_loses_its_nomination() -> None:
-    report = run(node("a"), RUNNING, pod("mid", 5, promised="a"), pod("high", 10))
+    report = run(build_node("a"), RUNNING, build_pod("mid", 5, promised="a"), build_pod("high", 10))
     assert tried(report) == ["high", "mid", "high"]
     assert [cycle.nominations_cleared for cycle in report.cycles] == [("shop/mid",), (), ()]
     assert report.cycles[1].failed["shop/mid"].nominated == ""
@@ -83,15 +85,17 @@ def test_pod_of_lower_priority_loses_its_nomination() -> None:
 
 def test_pod_that_fits_nowhere_loses_its_nomination() -> None:
     """Until then, the second pod had to yield. Upstream also notifies the first pod, which is retried."""
-    first = pod("first", 10, cpu="3", promised="a")
-    second = pod("second", 1, cpu="2")
-    report = run(node("a", "2"), pod("other", 20, cpu="2", nodeName="b"), node("b", "2"), first, second)
+    first = build_pod("first", 10, cpu="3", promised="a")
+    second = build_pod("second", 1, cpu="2")
+    report = run(
+        build_node("a", "2"), build_pod("other", 20, cpu="2", nodeName="b"), build_node("b", "2"), first, second
+    )
     assert tried(report) == ["first", "second", "first"]
     assert report.cycles[1].bound == {"shop/second": "a"}
 
 
 def test_gated_pods_are_named_and_never_tried() -> None:
-    report = run(node("a"), pod("held", schedulingGates=[{"name": "later"}]))
+    report = run(build_node("a"), build_pod("held", schedulingGates=[{"name": "later"}]))
     assert report.cycles == ()
     assert report.gated["shop/held"].plugin == "SchedulingGates"
     assert report.gated["shop/held"].reasons == ("waiting for scheduling gates: [later]",)
@@ -99,13 +103,13 @@ def test_gated_pods_are_named_and_never_tried() -> None:
 
 
 def test_terminating_pod_is_popped_and_skipped() -> None:
-    report = run(node("a"), pod("leaving", deleted=True))
+    report = run(build_node("a"), build_pod("leaving", deleted=True))
     assert tried(report) == ["leaving"]
     assert (report.cycles[0].bound, report.cycles[0].failed, report.queue_after) == ({}, {}, {})
 
 
 def test_pods_of_other_schedulers_are_not_in_the_queue() -> None:
-    assert run(node("a"), pod("other", schedulerName="other")).cycles == ()
+    assert run(build_node("a"), build_pod("other", schedulerName="other")).cycles == ()
 
 
 def test_pod_is_in_backoff_without_nodes() -> None:
@@ -113,7 +117,7 @@ def test_pod_is_in_backoff_without_nodes() -> None:
 
     Time stands still, so its back-off does not end, and pods that failed with errors are not popped early.
     """
-    report = run(pod("a"))
+    report = run(build_pod("a"))
     assert report.cycles[0].failed["shop/a"].code == "UnschedulableAndUnresolvable"
     assert report.queue_after == {"shop/a": "backoff"}
 
@@ -121,6 +125,6 @@ def test_pod_is_in_backoff_without_nodes() -> None:
 @pytest.mark.parametrize(("version", "cycles"), [("1.31", 1), ("1.32", 1), ("1.36", 2)])
 def test_older_versions_retry(version: str, cycles: int) -> None:
     """1.31 has no hints. 1.32 does not pop pods from the back-off queue, so the pod waits until its back-off ends."""
-    report = run(node("a"), RUNNING, pod("high", 10), kube_version=version)
+    report = run(build_node("a"), RUNNING, build_pod("high", 10), kube_version=version)
     assert len(report.cycles) == cycles
     assert report.queue_after == ({} if cycles == 2 else {"shop/high": "backoff"})

@@ -20,13 +20,13 @@ NODE = {
 MORE_THAN_ITS_LIMIT = {"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}
 
 
-def pod(**resources: Json) -> Json:
+def build_pod(**resources: Json) -> Json:
     spec = {"containers": [{"name": "c", "image": "c", "resources": resources}]}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "default"}, "spec": spec}
 
 
-def deployment(label: str, **resources: Json) -> Json:
-    template = {"metadata": {"labels": {"app": label}}, "spec": pod(**resources)["spec"]}
+def build_deployment(label: str, **resources: Json) -> Json:
+    template = {"metadata": {"labels": {"app": label}}, "spec": build_pod(**resources)["spec"]}
     spec = {"replicas": 1, "selector": {"matchLabels": {"app": "web"}}, "template": template}
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}
 
@@ -47,24 +47,24 @@ OF_PODS = {
 @pytest.mark.parametrize("given", [dict, decode_workload], ids=["document", "struct"])
 @pytest.mark.parametrize("ask", ASKS)
 def test_faults_of_a_workload(ask: str, given: Callable[[Json], Any]) -> None:
-    ASKS[ask](given(deployment("web")))
+    ASKS[ask](given(build_deployment("web")))
     with pytest.raises(kschedctl.KschedctlError, match="`selector` does not match template `labels`"):
-        ASKS[ask](given(deployment("other")))
+        ASKS[ask](given(build_deployment("other")))
     with pytest.raises(kschedctl.KschedctlError, match="must be less than or equal to cpu limit of 1"):
-        ASKS[ask](given(deployment("web", **MORE_THAN_ITS_LIMIT)))
+        ASKS[ask](given(build_deployment("web", **MORE_THAN_ITS_LIMIT)))
 
 
 @pytest.mark.parametrize("given", [dict, decode_workload], ids=["document", "struct"])
 @pytest.mark.parametrize("ask", OF_PODS)
 def test_faults_of_a_pod(ask: str, given: Callable[[Json], Any]) -> None:
-    OF_PODS[ask](given(pod()))
+    OF_PODS[ask](given(build_pod()))
     with pytest.raises(kschedctl.KschedctlError, match="must be less than or equal to cpu limit of 1"):
-        OF_PODS[ask](given(pod(**MORE_THAN_ITS_LIMIT)))
+        OF_PODS[ask](given(build_pod(**MORE_THAN_ITS_LIMIT)))
 
 
 def test_fields_that_a_struct_lacks_count_as_valid() -> None:
     """Scheduling reads no mounts, so the struct does not have the mount of a missing volume."""
-    manifest = pod()
+    manifest = build_pod()
     manifest["spec"]["containers"][0]["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
     with pytest.raises(kschedctl.KschedctlError, match="volumeMounts"):
         kschedctl.simulate(CLUSTER, [manifest])
@@ -72,7 +72,7 @@ def test_fields_that_a_struct_lacks_count_as_valid() -> None:
 
 
 def test_objects_of_the_cluster_are_not_validated() -> None:
-    manifest = pod(**MORE_THAN_ITS_LIMIT)
+    manifest = build_pod(**MORE_THAN_ITS_LIMIT)
     manifest["metadata"]["uid"] = "u"
     kschedctl.simulate(CLUSTER, [decode_workload(manifest)])
 
@@ -85,6 +85,6 @@ def test_document_of_a_pod_passes_admission() -> None:
         "metadata": {"name": "q", "namespace": "default"},
         "status": {"hard": {"pods": "1"}, "used": {"pods": "1"}},
     }
-    report = kschedctl.explain(kschedctl.Cluster.from_objects([NODE, quota]), pod())
+    report = kschedctl.explain(kschedctl.Cluster.from_objects([NODE, quota]), build_pod())
     assert report.verdict == "NotCreated"
     assert "exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1" in report.headline

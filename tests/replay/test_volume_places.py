@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from small import ZONE, Json, node, pod
+from small import ZONE, Json, build_node, build_pod
 
 from kschedctl.cluster import Cluster
 from kschedctl.commands.drain import drain
@@ -34,8 +34,8 @@ def build_objects(*values: str) -> list[Json]:
         "status": {"phase": "Bound"},
     }
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}]
-    database = pod("db-0", "n2", "4", {"kind": "StatefulSet", "name": "db"}, volumes=volumes)
-    nodes = [node("n1", "a", cpu="3"), node("n2", "b"), node("n3", "b", cpu="1")]
+    database = build_pod("db-0", "n2", "4", {"kind": "StatefulSet", "name": "db"}, volumes=volumes)
+    nodes = [build_node("n1", "a", cpu="3"), build_node("n2", "b"), build_node("n3", "b", cpu="1")]
     return [*nodes, volume, claim, database]
 
 

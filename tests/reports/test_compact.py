@@ -18,7 +18,7 @@ from kschedctl.render.data import to_json
 Json = dict[str, Any]
 
 
-def node(i: int) -> Json:
+def build_node(i: int) -> Json:
     """Build a node in one of three zones. A fifth of the nodes is tainted, a seventh cordoned."""
     labels = {"topology.kubernetes.io/zone": f"zone-{i % 3}", "kubernetes.io/hostname": f"node-{i}"}
     taints = [{"key": "own", "value": "a", "effect": "NoSchedule"}] if i % 5 == 0 else []
@@ -32,7 +32,7 @@ def node(i: int) -> Json:
     }
 
 
-def pod(cpu: str, **spec: Any) -> Json:
+def build_pod(cpu: str, **spec: Any) -> Json:
     containers = [{"name": "c", "image": "c", "resources": {"requests": {"cpu": cpu}}}]
     return {"kind": "Pod", "metadata": {"name": "p", "namespace": "d"}, "spec": {"containers": containers, **spec}}
 
@@ -47,15 +47,15 @@ ELSEWHERE = {
     }
 }
 PODS = {
-    "fits on some": pod("3"),
-    "fits nowhere": pod("64"),
-    "gated": pod("1", schedulingGates=[{"name": "wait"}]),
-    "on one node alone": pod("64", affinity=ELSEWHERE),
+    "fits on some": build_pod("3"),
+    "fits nowhere": build_pod("64"),
+    "gated": build_pod("1", schedulingGates=[{"name": "wait"}]),
+    "on one node alone": build_pod("64", affinity=ELSEWHERE),
 }
 
 
-def cluster(nodes: int) -> kschedctl.Cluster:
-    return kschedctl.Cluster.from_objects(list(map(node, range(nodes))))
+def build_cluster(nodes: int) -> kschedctl.Cluster:
+    return kschedctl.Cluster.from_objects(list(map(build_node, range(nodes))))
 
 
 def expanded(short: Json) -> Json:
@@ -79,7 +79,7 @@ def expanded(short: Json) -> Json:
 
 @pytest.mark.parametrize("case", PODS)
 def test_compact_form_expands_to_the_full_form(case: str) -> None:
-    report = of_one_pod.explain(cluster(60), PODS[case])
+    report = of_one_pod.explain(build_cluster(60), PODS[case])
     short = to_compact_form(report).to_dict()
     assert expanded(short) == report.to_dict()
     jsonschema.validate(short, build_schema(DOCUMENTS["compact-explanation"]))
@@ -87,7 +87,7 @@ def test_compact_form_expands_to_the_full_form(case: str) -> None:
 
 
 def test_compact_form_of_several_pods() -> None:
-    report = combine_explanations([of_one_pod.explain(cluster(20), incoming) for incoming in PODS.values()])
+    report = combine_explanations([of_one_pod.explain(build_cluster(20), incoming) for incoming in PODS.values()])
     short = to_compact_form(report).to_dict()
     full = report.to_dict()
     assert [expanded(each) for each in short.pop("explanations")] == full.pop("explanations")
@@ -96,7 +96,7 @@ def test_compact_form_of_several_pods() -> None:
 
 
 def test_compact_form_is_an_eighth_for_equal_nodes() -> None:
-    report = of_one_pod.explain(cluster(3_000), PODS["fits nowhere"])
+    report = of_one_pod.explain(build_cluster(3_000), PODS["fits nowhere"])
     short, full = (to_json(document.to_dict()) for document in (to_compact_form(report), report))
     assert len(short) * 8 < len(full)
     assert json.loads(short) == to_compact_form(report).to_dict()

@@ -16,7 +16,7 @@ NODE = {
 }
 
 
-def pod(cpu: str, **spec: object) -> dict[str, object]:
+def build_pod(cpu: str, **spec: object) -> dict[str, object]:
     containers = [{"name": "c", "image": "web", "resources": {"requests": {"cpu": cpu}}}]
     return {"kind": "Pod", "metadata": {"name": "p", "namespace": "shop"}, "spec": {"containers": containers, **spec}}
 
@@ -27,18 +27,18 @@ def test_schema_is_valid_in_its_dialect(name: str) -> None:
 
 
 def test_document_names_the_version_of_kschedctl() -> None:
-    cluster = kschedctl.Cluster.from_objects([NODE, pod("1")])
+    cluster = kschedctl.Cluster.from_objects([NODE, build_pod("1")])
     assert kschedctl.explain(cluster, "shop/p").to_dict()["toolVersion"] == VERSION
 
 
 @pytest.mark.parametrize(
     "incoming",
     [
-        pod("1"),
-        pod("64"),
-        pod("1", schedulingGates=[{"name": "g"}]),
-        pod("1", schedulerName="x"),
-        pod("1", nodeName="n1"),
+        build_pod("1"),
+        build_pod("64"),
+        build_pod("1", schedulingGates=[{"name": "g"}]),
+        build_pod("1", schedulerName="x"),
+        build_pod("1", nodeName="n1"),
     ],
     ids=["schedulable", "too large", "gated", "another scheduler's", "bound"],
 )

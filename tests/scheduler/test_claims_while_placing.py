@@ -35,7 +35,7 @@ def object_of(kind: str, name: str, spec: Json, **rest: Any) -> Json:
     return {"kind": kind, "metadata": {"name": name, "namespace": "d", "uid": name}, "spec": spec, **rest}
 
 
-def nodes(random: Random) -> list[Json]:
+def build_nodes(random: Random) -> list[Json]:
     found = []
     for i in range(random.randint(2, 5)):
         status = {"allocatable": {"cpu": str(random.randint(2, 6)), "memory": "8Gi", "pods": "10"}}
@@ -50,20 +50,20 @@ def devices(random: Random, names: list[str]) -> list[Json]:
     """Draw devices of single nodes, of all nodes of a zone, and with shared counters."""
     found = [object_of("DeviceClass", "gpu", {"extendedResourceName": "example.com/gpu"})]
     for name in names:
-        found.append(resource_slice(random, f"of-{name}", {"nodeName": name}))
+        found.append(build_resource_slice(random, f"of-{name}", {"nodeName": name}))
     term = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
-    found.append(resource_slice(random, "of-zone", {"nodeSelector": {"nodeSelectorTerms": [term]}}))
+    found.append(build_resource_slice(random, "of-zone", {"nodeSelector": {"nodeSelectorTerms": [term]}}))
     counters = [{"name": "set", "counters": {"memory": {"value": str(random.randint(1, 4))}}}]
     pool = {"name": "split", "generation": 1, "resourceSliceCount": 2}
     found.append(object_of("ResourceSlice", "counters", {"driver": DRIVER, "pool": pool, "sharedCounters": counters}))
     takes = {"consumesCounters": [{"counterSet": "set", "counters": {"memory": {"value": "1"}}}]}
-    parts = [device(random, i) | takes for i in range(3)]
+    parts = [build_device(random, i) | takes for i in range(3)]
     spec = {"driver": DRIVER, "allNodes": True, "pool": pool, "devices": parts}
     return [*found, object_of("ResourceSlice", "parts", spec)] if random.random() < 0.5 else found
 
 
-def resource_slice(random: Random, name: str, where: Json) -> Json:
-    return resource_slice_of(name, [device(random, i) for i in range(random.randint(0, 3))], where)
+def build_resource_slice(random: Random, name: str, where: Json) -> Json:
+    return resource_slice_of(name, [build_device(random, i) for i in range(random.randint(0, 3))], where)
 
 
 def resource_slice_of(name: str, devices: list[Json], where: Json) -> Json:
@@ -71,7 +71,7 @@ def resource_slice_of(name: str, devices: list[Json], where: Json) -> Json:
     return object_of("ResourceSlice", name, {"driver": DRIVER, "pool": pool, "devices": devices, **where})
 
 
-def device(random: Random, i: int) -> Json:
+def build_device(random: Random, i: int) -> Json:
     found: Json = {"name": f"gpu-{i}", "attributes": {"model": {"string": random.choice("ML")}}}
     if random.random() < 0.3:
         found |= {"allowMultipleAllocations": True, "capacity": {"memory": {"value": "4Gi"}}}
@@ -92,7 +92,7 @@ def request(random: Random) -> Json:
     return {"name": "r", "exactly": exact}
 
 
-def volumes(random: Random) -> list[Json]:
+def build_volumes(random: Random) -> list[Json]:
     found: list[Json] = []
     for name, provisioner in (("local", "kubernetes.io/no-provisioner"), ("csi", "csi.example.com")):
         mode = {"provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer"}
@@ -112,13 +112,13 @@ def volumes(random: Random) -> list[Json]:
     return found
 
 
-def pods(random: Random) -> list[Json]:
+def build_pods(random: Random) -> list[Json]:
     """Draw pods with claims of templates, with a shared claim, with volumes, and with an extended resource."""
     templates = [{"devices": {"requests": [request(random)]}} for _ in range(2)]
     common = object_of("ResourceClaim", "common", {"devices": {"requests": [request(random)]}})
     found = [common]
     for i in range(random.randint(4, 10)):
-        name, spec = f"p{i:02}", {"containers": [container(random)]}
+        name, spec = f"p{i:02}", {"containers": [build_container(random)]}
         kind = random.random()
         status: Json = {}
         if kind < 0.55:
@@ -138,21 +138,21 @@ def pods(random: Random) -> list[Json]:
     return found
 
 
-def container(random: Random) -> Json:
+def build_container(random: Random) -> Json:
     return {"name": "c", "resources": {"requests": {"cpu": random.choice(["500m", "1"])}}}
 
 
-def objects(random: Random) -> list[Json]:
-    found = nodes(random)
+def build_objects(random: Random) -> list[Json]:
+    found = build_nodes(random)
     names = [o["metadata"]["name"] for o in found if o["kind"] == "Node"]
-    return [*found, *devices(random, names), *volumes(random), *pods(random)]
+    return [*found, *devices(random, names), *build_volumes(random), *build_pods(random)]
 
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_answers_equal_those_of_a_freshly_read_cluster(seed: int) -> None:
     random = Random(seed)
-    simulation = Simulation(Scheduler(Cluster.from_objects(objects(random))), seed=seed)
+    simulation = Simulation(Scheduler(Cluster.from_objects(build_objects(random))), seed=seed)
     view = simulation.view
     for _ in range(25):
         position = random.randrange(len(view.pods))
@@ -195,7 +195,7 @@ def evaluate_afresh(simulation: Simulation, position: int) -> tuple[int, set[str
 @given(st.integers(0, 2**32 - 1))
 def test_shared_message_is_true_of_each_similar_pod(seed: int) -> None:
     """For each unschedulable pod, a cycle of its own finds no node, and gives the same message."""
-    simulation = Simulation(Scheduler(Cluster.from_objects(objects(Random(seed)))), seed=seed)
+    simulation = Simulation(Scheduler(Cluster.from_objects(build_objects(Random(seed)))), seed=seed)
     outcomes = simulation.run(range(len(simulation.view.pods)))
     for outcome in outcomes:
         if outcome.verdict == "Unschedulable":
@@ -233,7 +233,7 @@ def test_clones_have_their_own_devices(seed: int) -> None:
     Some nodes offer the resource by a device plugin, and others have devices for it, or use those of their zone.
     """
     random = Random(seed)
-    cluster = nodes(random)
+    cluster = build_nodes(random)
     names = [each["metadata"]["name"] for each in cluster if each["kind"] == "Node"]
     for each in cluster:
         if each["kind"] == "Node" and random.random() < 0.3:

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from plugin_cases import pod_info, shown, snapshot
-from small_clusters import clusters, many, selector, some_of, topology_key
+from small_clusters import build_selector, clusters, many, some_of, topology_key
 
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.engine.cycle import run_cycle
@@ -24,7 +24,7 @@ def container(random):
 
 
 def affinity(random):
-    term = {"topologyKey": topology_key(random), "labelSelector": selector(random)}
+    term = {"topologyKey": topology_key(random), "labelSelector": build_selector(random)}
     hard, soft = some_of(random, t=term), some_of(random, t={"weight": random.randint(1, 100), "podAffinityTerm": term})
     return {
         "requiredDuringSchedulingIgnoredDuringExecution": list(hard.values()) if random.random() < 0.3 else [],
@@ -38,7 +38,7 @@ def constraint(random):
         "maxSkew": 1,
         "topologyKey": topology_key(random),
         "whenUnsatisfiable": action,
-        "labelSelector": selector(random),
+        "labelSelector": build_selector(random),
     }
 
 

@@ -31,13 +31,13 @@ SELECTOR = {"matchLabels": LABELS}
 ZONES = {"a": "1", "b": "2", "c": "2"}
 
 
-def node(name: str) -> dict[str, Any]:
+def build_node(name: str) -> dict[str, Any]:
     allocatable = {"cpu": "8", "memory": f"{8 * int(ZONES[name])}Gi", "pods": "110"}
     meta = {"name": name, "labels": {"zone": ZONES[name], "kubernetes.io/hostname": name}}
     return {"kind": "Node", "apiVersion": "v1", "metadata": meta, "status": {"allocatable": allocatable}}
 
 
-def pod(name: str, **spec: Any) -> dict[str, Any]:
+def build_pod(name: str, **spec: Any) -> dict[str, Any]:
     """Build a pod for which every plugin has something to prepare."""
     term = {"labelSelector": SELECTOR, "topologyKey": "kubernetes.io/hostname"}
     preferred = {"weight": 5, "preference": {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["2"]}]}}
@@ -56,14 +56,14 @@ def pod(name: str, **spec: Any) -> dict[str, Any]:
     return {"kind": "Pod", "apiVersion": "v1", "metadata": meta, "spec": {**whole, **spec}}
 
 
-def cluster(disabled: dict[str, Sequence[str]]) -> Cluster:
+def build_cluster(disabled: dict[str, Sequence[str]]) -> Cluster:
     points = {point: {"disabled": [{"name": name} for name in names]} for point, names in disabled.items()}
     document = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
         "profiles": [{"schedulerName": "default-scheduler", "plugins": points}],
     }
-    objects = [*map(node, ZONES), pod("new"), pod("there", nodeName="a")]
+    objects = [*map(build_node, ZONES), build_pod("new"), build_pod("there", nodeName="a")]
     return kschedctl.Cluster.from_objects(objects, config=document)
 
 
@@ -85,7 +85,7 @@ def simulate_first(found: Cluster) -> Outcome:
 @pytest.mark.parametrize("failing", FAILS)
 def test_plugins_that_need_pre_score_fail(failing: str) -> None:
     """The state of PreFilter does not replace that of PreScore."""
-    found = cluster({"preScore": ["*"], "score": [name for name in FAILS if name != failing]})
+    found = build_cluster({"preScore": ["*"], "score": [name for name in FAILS if name != failing]})
     report = kschedctl.explain(found, "shop/new").to_dict()
     message = f'running Score plugins: plugin "{failing}" failed with: {FAILS[failing]}'
     assert (report["verdict"], report["message"]) == ("Error", message)
@@ -95,7 +95,7 @@ def test_plugins_that_need_pre_score_fail(failing: str) -> None:
 
 def test_other_plugins_compute_the_state_themselves() -> None:
     without = list(FAILS)
-    found, prepared = cluster({"preScore": ["*"], "score": without}), cluster({"score": without})
+    found, prepared = build_cluster({"preScore": ["*"], "score": without}), build_cluster({"score": without})
     scores, expected = compute_scores(found), compute_scores(prepared)
     assert scores == {**expected, "VolumeBinding": [0, 0]}  # which PreScore had left out
     assert {"NodeResourcesFit", "NodeResourcesBalancedAllocation", "NodeAffinity"} <= expected.keys()
@@ -112,7 +112,7 @@ POINTS = sorted(
 @pytest.mark.parametrize("point", POINTS)
 def test_every_point_may_have_no_plugins(point: str) -> None:
     """Each profile is either answered, or rejected like when the scheduler starts."""
-    found = cluster({point: ["*"]})
+    found = build_cluster({point: ["*"]})
     if point == "queueSort":
         with pytest.raises(ConfigurationError, match="only one queue sort plugin required"):
             kschedctl.explain(found, "shop/new")

@@ -140,4 +140,4 @@ def test_reading_an_unknown_gate_is_a_bug():
 def test_gate_of_a_later_version_is_named_as_such():
     with pytest.raises(ConfigurationError) as caught:
         FeatureGates("1.34", {"NodeDeclaredFeatures": False})
-    assert caught.value.hint == "NodeDeclaredFeatures needs 1.35"
+    assert caught.value.hint == "NodeDeclaredFeatures needs Kubernetes 1.35"

@@ -24,12 +24,12 @@ SHARES = 4
 ZONE = "topology.kubernetes.io/zone"
 
 
-def node(name: str, cpu: str) -> Json:
+def build_node(name: str, cpu: str) -> Json:
     status = {"allocatable": {"cpu": cpu, "memory": "8Gi", "pods": "9"}}
     return {"kind": "Node", "metadata": {"name": name, "labels": {ZONE: "z"}}, "status": status}
 
 
-def pod(name: str, priority: int = 0, cpu: str = "1", **spec: Any) -> Json:
+def build_pod(name: str, priority: int = 0, cpu: str = "1", **spec: Any) -> Json:
     container = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
     metadata = {"name": name, "namespace": "shop", "labels": {"app": name}}
     return {"kind": "Pod", "metadata": metadata, "spec": {"containers": [container], "priority": priority, **spec}}
@@ -53,7 +53,12 @@ def run_simulation(*objects: Json, **settings: Any) -> tuple[Simulation, list[tu
 @pytest.mark.parametrize("version", ["1.31", "1.32", "1.36"])
 def test_pod_is_retried_once_the_pod_that_it_needs_is_placed(version: str) -> None:
     """The pod is in back-off meanwhile, so the last pod is tried before it despite its lower priority."""
-    objects = [node("a", "4"), pod("first", 9, affinity=build_affinity("second")), pod("second", 5), pod("third")]
+    objects = [
+        build_node("a", "4"),
+        build_pod("first", 9, affinity=build_affinity("second")),
+        build_pod("second", 5),
+        build_pod("third"),
+    ]
     _, placed, retried = run_simulation(*objects, kube_version=version)
     assert placed == [("second", 0), ("third", 0), ("first", 0)]
     assert retried == {"first": ["AssignedPodAdd"]}
@@ -61,7 +66,7 @@ def test_pod_is_retried_once_the_pod_that_it_needs_is_placed(version: str) -> No
 
 def test_unregistered_event_does_not_requeue_a_pod() -> None:
     """An added pod frees no room. The pod is retried only after the timeout of five minutes."""
-    _, placed, retried = run_simulation(node("a", "4"), pod("large", 9, cpu="5"), pod("small"))
+    _, placed, retried = run_simulation(build_node("a", "4"), build_pod("large", 9, cpu="5"), build_pod("small"))
     assert placed == [("small", 0), ("large", -1)]
     assert retried == {"large": ["UnschedulableTimeout"]}
 
@@ -72,9 +77,9 @@ def test_deleted_pod_requeues_pods_that_lack_room() -> None:
     The second pod evicts a pod with 2 CPUs. Then both are retried. The first one has a higher priority, so it ignores
     the nomination of the second, and its back-off is shorter. It takes the room.
     """
-    never = pod("first", 20, cpu="2", preemptionPolicy="Never")
-    running = pod("low", cpu="2", nodeName="a")
-    simulation, placed, retried = run_simulation(node("a", "2"), running, never, pod("second", 10))
+    never = build_pod("first", 20, cpu="2", preemptionPolicy="Never")
+    running = build_pod("low", cpu="2", nodeName="a")
+    simulation, placed, retried = run_simulation(build_node("a", "2"), running, never, build_pod("second", 10))
     assert placed == [("first", 0), ("second", -1)]
     assert retried["first"] == ["AssignedPodDelete"]
     assert retried["second"][0] == "AssignedPodDelete"
@@ -83,8 +88,10 @@ def test_deleted_pod_requeues_pods_that_lack_room() -> None:
 
 def test_preemptor_is_nominated_and_other_pods_yield() -> None:
     """The third pod would fit beside the victim's room, but not once the second pod, which comes later, is there."""
-    running = pod("low", cpu="3", nodeName="a")
-    simulation, placed, retried = run_simulation(node("a", "4"), running, pod("second", 10, cpu="3500m"), pod("third"))
+    running = build_pod("low", cpu="3", nodeName="a")
+    simulation, placed, retried = run_simulation(
+        build_node("a", "4"), running, build_pod("second", 10, cpu="3500m"), build_pod("third")
+    )
     assert placed == [("second", 0), ("third", -1)]
     assert retried["second"] == ["AssignedPodDelete"]
     assert len(simulation.view.nominations[0]) == 0
@@ -95,16 +102,16 @@ def test_latest_of_equal_pods_is_the_victim() -> None:
 
     The preemptor is tried once its required pod is placed.
     """
-    late = pod("late", 10, affinity=build_affinity("anchor"))
-    anchor = pod("anchor", 10, cpu="0", affinity=build_affinity("second"))
-    low = [pod("first"), pod("second"), pod("third")]
-    simulation, placed, _ = run_simulation(node("a", "3"), late, anchor, *low)
+    late = build_pod("late", 10, affinity=build_affinity("anchor"))
+    anchor = build_pod("anchor", 10, cpu="0", affinity=build_affinity("second"))
+    low = [build_pod("first"), build_pod("second"), build_pod("third")]
+    simulation, placed, _ = run_simulation(build_node("a", "3"), late, anchor, *low)
     assert placed[:5] == [("first", 0), ("second", 0), ("third", 0), ("anchor", 0), ("late", 0)]
     assert [simulation.view.pods.objects[position].metadata.name for position in simulation.evicted_from] == ["third"]
 
 
 def test_no_retries_if_no_pod_moves() -> None:
-    _, placed, retried = run_simulation(node("a", "1"), pod("first", cpu="2"), pod("second", cpu="3"))
+    _, placed, retried = run_simulation(build_node("a", "1"), build_pod("first", cpu="2"), build_pod("second", cpu="3"))
     assert [row for _, row in placed] == [-1, -1]
     assert retried == {}
 

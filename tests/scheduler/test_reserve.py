@@ -11,31 +11,31 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 Json = dict[str, Any]
 
 
-def node(name: str) -> Json:
+def build_node(name: str) -> Json:
     status = {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}}
     return {"kind": "Node", "metadata": {"name": name}, "status": status}
 
 
-def pod(name: str, **spec: Any) -> Json:
+def build_pod(name: str, **spec: Any) -> Json:
     return {"kind": "Pod", "metadata": {"name": name, "namespace": "d", "uid": name}, "spec": spec}
 
 
 def mounting(name: str, claim: str, **spec: Any) -> Json:
-    return pod(name, volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": claim}}], **spec)
+    return build_pod(name, volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": claim}}], **spec)
 
 
-def claim(name: str, storage_class: str) -> Json:
+def build_claim(name: str, storage_class: str) -> Json:
     spec = {"storageClassName": storage_class, "accessModes": ["ReadWriteOnce"]}
     spec["resources"] = {"requests": {"storage": "1Gi"}}  # type: ignore[assignment]
     return {"kind": "PersistentVolumeClaim", "metadata": {"name": name, "namespace": "d"}, "spec": spec}
 
 
-def storage_class(name: str, provisioner: str) -> Json:
+def build_storage_class(name: str, provisioner: str) -> Json:
     mode = "WaitForFirstConsumer"
     return {"kind": "StorageClass", "metadata": {"name": name}, "provisioner": provisioner, "volumeBindingMode": mode}
 
 
-def volume(name: str, size: str) -> Json:
+def build_volume(name: str, size: str) -> Json:
     spec = {"storageClassName": "local", "accessModes": ["ReadWriteOnce"], "capacity": {"storage": size}}
     return {"kind": "PersistentVolume", "metadata": {"name": name}, "spec": spec, "status": {"phase": "Available"}}
 
@@ -48,13 +48,15 @@ def run_simulation(*objects: Json, pods: int) -> tuple[Simulation, list[str]]:
     return simulation, [names[outcomes[i].row] if outcomes[i].row >= 0 else "" for i in range(pods)]
 
 
-LOCAL = storage_class("local", "kubernetes.io/no-provisioner")
-CSI = storage_class("csi", "csi.example.com")
+LOCAL = build_storage_class("local", "kubernetes.io/no-provisioner")
+CSI = build_storage_class("csi", "csi.example.com")
 
 
 def test_smallest_volume_is_bound_to_the_claim() -> None:
-    volumes = [volume("large", "9Gi"), volume("small", "2Gi")]
-    simulation, _ = run_simulation(node("n1"), LOCAL, *volumes, claim("c", "local"), mounting("p", "c"), pods=1)
+    volumes = [build_volume("large", "9Gi"), build_volume("small", "2Gi")]
+    simulation, _ = run_simulation(
+        build_node("n1"), LOCAL, *volumes, build_claim("c", "local"), mounting("p", "c"), pods=1
+    )
     cluster = simulation.view.cluster
     (bound,) = cluster.persistent_volume_claims
     assert (bound.spec.volume_name, bound.status.phase) == ("small", "Bound")
@@ -63,16 +65,16 @@ def test_smallest_volume_is_bound_to_the_claim() -> None:
 
 
 def test_volume_serves_one_claim() -> None:
-    claims = [claim("c1", "local"), claim("c2", "local")]
+    claims = [build_claim("c1", "local"), build_claim("c2", "local")]
     pods = [mounting("p1", "c1"), mounting("p2", "c2")]
-    _, nodes = run_simulation(node("n1"), LOCAL, volume("v", "1Gi"), *claims, *pods, pods=2)
+    _, nodes = run_simulation(build_node("n1"), LOCAL, build_volume("v", "1Gi"), *claims, *pods, pods=2)
     assert nodes == ["n1", ""]
 
 
 def test_unprovisioned_claim_stays_on_its_selected_node() -> None:
     """The second pod would otherwise go to the emptier node."""
     pods = [mounting(f"p{i}", "c", containers=[{"name": "c", "resources": {"requests": {"cpu": "1"}}}]) for i in (1, 2)]
-    _, (first, second) = run_simulation(node("n1"), node("n2"), CSI, claim("c", "csi"), *pods, pods=2)
+    _, (first, second) = run_simulation(build_node("n1"), build_node("n2"), CSI, build_claim("c", "csi"), *pods, pods=2)
     assert first == second != ""
 
 
@@ -84,20 +86,20 @@ def devices(count: int, **device: Any) -> list[Json]:
     return [{"kind": "ResourceSlice", "metadata": {"name": "s"}, "spec": spec}, device_class]
 
 
-def resource_claim(name: str) -> Json:
+def build_resource_claim(name: str) -> Json:
     request = {"name": "r", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}}
     spec = {"devices": {"requests": [request]}}
     return {"kind": "ResourceClaim", "metadata": {"name": name, "namespace": "d"}, "spec": spec}
 
 
 def using(name: str, claim_name: str, **spec: Any) -> Json:
-    return pod(name, resourceClaims=[{"name": "gpu", "resourceClaimName": claim_name}], **spec)
+    return build_pod(name, resourceClaims=[{"name": "gpu", "resourceClaimName": claim_name}], **spec)
 
 
 def test_each_device_is_allocated_to_one_claim() -> None:
-    claims = [resource_claim(f"c{i}") for i in range(3)]
+    claims = [build_resource_claim(f"c{i}") for i in range(3)]
     pods = [using(f"p{i}", f"c{i}") for i in range(3)]
-    simulation, nodes = run_simulation(node("n1"), node("n2"), *devices(2), *claims, *pods, pods=3)
+    simulation, nodes = run_simulation(build_node("n1"), build_node("n2"), *devices(2), *claims, *pods, pods=3)
     assert nodes == ["n1", "n1", ""]
     found = simulation.view.cluster.resource_claims
     allocations = [c.status.allocation for c in found]
@@ -107,7 +109,9 @@ def test_each_device_is_allocated_to_one_claim() -> None:
 
 def test_claim_of_two_pods_is_allocated_once() -> None:
     pods = [using("p1", "c"), using("p2", "c")]
-    simulation, nodes = run_simulation(node("n1"), node("n2"), *devices(1), resource_claim("c"), *pods, pods=2)
+    simulation, nodes = run_simulation(
+        build_node("n1"), build_node("n2"), *devices(1), build_resource_claim("c"), *pods, pods=2
+    )
     assert nodes == ["n1", "n1"]
     (found,) = simulation.view.cluster.resource_claims
     assert [user.name for user in found.status.reserved_for] == ["p1", "p2"]
@@ -116,9 +120,9 @@ def test_claim_of_two_pods_is_allocated_once() -> None:
 def test_device_that_backs_a_resource_serves_one_pod() -> None:
     """The pods differ only in their names. The device is free again when the first pod is gone."""
     containers = [{"name": "c", "resources": {"requests": {"example.com/gpu": "1"}}}]
-    (published, device_class), pods = devices(1), [pod(f"p{i}", containers=containers) for i in range(3)]
+    (published, device_class), pods = devices(1), [build_pod(f"p{i}", containers=containers) for i in range(3)]
     backing = device_class | {"spec": {"extendedResourceName": "example.com/gpu"}}
-    simulation, nodes = run_simulation(node("n1"), published, backing, *pods, pods=3)
+    simulation, nodes = run_simulation(build_node("n1"), published, backing, *pods, pods=3)
     assert nodes == ["n1", "", ""]
     simulation.evict([0])
     assert [outcome.row for outcome in simulation.run([1, 2])] == [0, -1]
@@ -126,9 +130,9 @@ def test_device_that_backs_a_resource_serves_one_pod() -> None:
 
 def test_devices_are_free_when_their_pod_is_evicted() -> None:
     big = [{"name": "c", "resources": {"requests": {"cpu": "4"}}}]
-    claims = [resource_claim("c0"), resource_claim("c1")]
+    claims = [build_resource_claim("c0"), build_resource_claim("c1")]
     pods = [using("p0", "c0", containers=big, priority=0), using("p1", "c1", containers=big, priority=5)]
-    simulation = Simulation(Scheduler(Cluster.from_objects([node("n1"), *devices(1), *claims, *pods])))
+    simulation = Simulation(Scheduler(Cluster.from_objects([build_node("n1"), *devices(1), *claims, *pods])))
     assert simulation.attempt_pod(0) is not None
     simulation.evict([0])
     outcome = simulation.attempt_pod(1)
@@ -141,9 +145,9 @@ def test_claim_is_free_once_its_last_user_is_gone() -> None:
 
     The claim of a third pod gets it when both are gone, not before.
     """
-    claims = [resource_claim("shared"), resource_claim("other")]
+    claims = [build_resource_claim("shared"), build_resource_claim("other")]
     pods = [using("p1", "shared"), using("p2", "shared"), using("p3", "other")]
-    simulation, nodes = run_simulation(node("n1"), *devices(1), *claims, *pods, pods=3)
+    simulation, nodes = run_simulation(build_node("n1"), *devices(1), *claims, *pods, pods=3)
     assert nodes == ["n1", "n1", ""]
 
     def shared() -> tuple[list[str], list[str]]:
@@ -167,7 +171,7 @@ def test_devices_for_extended_resources_are_free_when_their_pod_is_evicted() -> 
     slices, device_class = devices(1)
     device_class["spec"] = {"extendedResourceName": "example.com/gpu"}
     simulation, nodes = run_simulation(
-        node("n1"), slices, device_class, pod("p1", **extended), pod("p2", **extended), pods=2
+        build_node("n1"), slices, device_class, build_pod("p1", **extended), build_pod("p2", **extended), pods=2
     )
     assert nodes == ["n1", ""]
     simulation.evict([0])
@@ -177,13 +181,13 @@ def test_devices_for_extended_resources_are_free_when_their_pod_is_evicted() -> 
 
 
 def test_pods_without_a_uid_are_distinguished_by_namespace() -> None:
-    claims = [resource_claim("c"), resource_claim("c")]
+    claims = [build_resource_claim("c"), build_resource_claim("c")]
     claims[1]["metadata"]["namespace"] = "e"
     pods = [using("p", "c"), using("p", "c")]
     pods[1]["metadata"]["namespace"] = "e"
     for each in pods:
         del each["metadata"]["uid"]
-    simulation, nodes = run_simulation(node("n1"), *devices(2), *claims, *pods, pods=2)
+    simulation, nodes = run_simulation(build_node("n1"), *devices(2), *claims, *pods, pods=2)
     assert nodes == ["n1", "n1"]
     simulation.evict([0])
     found = {c.metadata.namespace: bool(c.status.allocation) for c in simulation.view.cluster.resource_claims}
@@ -193,7 +197,7 @@ def test_pods_without_a_uid_are_distinguished_by_namespace() -> None:
 def test_nothing_is_reserved_without_reserve_plugins() -> None:
     off = {"plugins": {"reserve": {"disabled": [{"name": "VolumeBinding"}]}}}
     config = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "profiles": [off]}
-    objects = [node("n1"), LOCAL, volume("v", "1Gi"), claim("c", "local"), mounting("p", "c")]
+    objects = [build_node("n1"), LOCAL, build_volume("v", "1Gi"), build_claim("c", "local"), mounting("p", "c")]
     simulation = Simulation(Scheduler(Cluster.from_objects(objects, config=config)))
     assert [outcome.row for outcome in simulation.run([0])] == [0]
     (unbound,) = simulation.view.cluster.persistent_volume_claims
@@ -204,7 +208,7 @@ def test_shares_of_a_device_add_up() -> None:
     """A device that may be allocated several times has capacity for two claims."""
     policy = {"default": "1", "validRange": {"min": "1"}}
     shared = {"allowMultipleAllocations": True, "capacity": {"slots": {"value": "2", "requestPolicy": policy}}}
-    claims = [resource_claim(f"c{i}") for i in range(3)]
+    claims = [build_resource_claim(f"c{i}") for i in range(3)]
     pods = [using(f"p{i}", f"c{i}") for i in range(3)]
-    _, nodes = run_simulation(node("n1"), *devices(1, **shared), *claims, *pods, pods=3)
+    _, nodes = run_simulation(build_node("n1"), *devices(1, **shared), *claims, *pods, pods=3)
     assert nodes == ["n1", "n1", ""]

@@ -28,7 +28,7 @@ def test_number_of_nodes_to_find(percentage: int, nodes: int, enough: int) -> No
 def test_every_node_gets_its_turn() -> None:
     sampling = Sampling(30)
     for start in STARTS:
-        assert len(sampling.search(np.zeros(500, np.bool_), np.arange(500)).feasible) == 150
+        assert len(sampling.search_nodes(np.zeros(500, np.bool_), np.arange(500)).feasible) == 150
         assert sampling.start == start
 
 
@@ -55,7 +55,7 @@ def test_samples_equal_those_of_a_loop() -> None:
         for _ in range(6):
             refused = [random.random() < 0.4 for _ in range(nodes)]
             expected, start = naive(refused, start, enough)
-            found = sampling.search(np.array(refused), np.arange(nodes)).feasible
+            found = sampling.search_nodes(np.array(refused), np.arange(nodes)).feasible
             assert (found.tolist(), sampling.start) == (expected, start)
 
 
@@ -63,7 +63,7 @@ def test_samples_equal_those_of_a_loop() -> None:
 def test_without_scoring_one_node_is_enough(extended: bool, found: list[int]) -> None:
     sampling = Sampling(extended=extended)
     refused = np.array([True, False, False])
-    assert sampling.search(refused, np.arange(3), SearchTerms(scoring=False)).feasible.tolist() == found
+    assert sampling.search_nodes(refused, np.arange(3), SearchTerms(scoring=False)).feasible.tolist() == found
     assert sampling.start == (0 if extended else 2)
 
 
@@ -71,7 +71,7 @@ def test_search_ends_at_a_failing_plugin() -> None:
     """As in upstream's code, nodes found before the failure count, and the failing node does not."""
     sampling = Sampling(start=1)
     failed = np.array([False, False, False, True, False])
-    search = sampling.search(failed.copy(), np.arange(5), failed=failed)
+    search = sampling.search_nodes(failed.copy(), np.arange(5), failed=failed)
     assert (search.feasible.tolist(), search.next) == ([1, 2], 3)
     assert np.flatnonzero(search.examined).tolist() == [1, 2, 3]
 
@@ -80,7 +80,7 @@ def test_rejecting_nominated_node_counts_as_examined() -> None:
     """PreFilter allows nodes 0 and 1 of 5, and node 4 is nominated, so three nodes have a verdict."""
     sampling = Sampling()
     refused = np.array([False, True, False, False, True])
-    assert sampling.search(refused, np.arange(2), nominated_row=4).next == 3
+    assert sampling.search_nodes(refused, np.arange(2), nominated_row=4).next == 3
 
 
 @pytest.mark.parametrize(("version", "start"), [("1.30.1", 0), ("1.30.2", 2)])
@@ -88,7 +88,9 @@ def test_excluded_nodes_counted_as_examined_in_1_30(version: str, start: int) ->
     """Up to v1.30.1 each excluded node had its own status."""
     profile = next(iter(Scheduler(Cluster.from_objects([])).configuration.profiles.values()))
     sampling = Sampling()
-    sampling.search(np.zeros(5, np.bool_), np.arange(2), SearchTerms.from_profile(profile, KubeVersion.parse(version)))
+    sampling.search_nodes(
+        np.zeros(5, np.bool_), np.arange(2), SearchTerms.from_profile(profile, KubeVersion.parse(version))
+    )
     assert sampling.start == start
 
 
@@ -100,12 +102,12 @@ def test_consecutive_searches_start_at_different_nodes() -> None:
     assert {SampledFrom(1007).start_sampling(configuration, 1000, seed).start for seed in range(20)} == {7}
 
 
-def nodes(count: int) -> list[Json]:
+def build_nodes(count: int) -> list[Json]:
     status = {"allocatable": {"cpu": "8", "memory": "8Gi", "pods": "110"}}
     return [{"kind": "Node", "metadata": {"name": f"n{i:04}"}, "status": status} for i in range(count)]
 
 
-def pods(count: int) -> list[Json]:
+def build_pods(count: int) -> list[Json]:
     spec = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "100m"}}}]}
     return [{"kind": "Pod", "metadata": {"name": f"p{i:02}", "namespace": "d"}, "spec": spec} for i in range(count)]
 
@@ -118,7 +120,7 @@ def test_simulation_examines_as_many_nodes_as_upstream(percentage: int) -> None:
         "kind": "KubeSchedulerConfiguration",
         "percentageOfNodesToScore": percentage,
     }
-    cluster = Cluster.from_objects([*nodes(1500), *pods(12)], config=config)
+    cluster = Cluster.from_objects([*build_nodes(1500), *build_pods(12)], config=config)
     simulation = Simulation(Scheduler(cluster), sampling=SampledFrom())
     enough = max(1500 * percentage // 100, 100)
     for i, position in enumerate(range(12)):

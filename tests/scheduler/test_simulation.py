@@ -24,7 +24,7 @@ ZONE = "zone"
 # -- random clusters ----------------------------------------------------------------------------------------------
 
 
-def node(random: Random, name: str) -> Json:
+def build_node(random: Random, name: str) -> Json:
     allocatable = {"cpu": str(random.randint(2, 6)), "memory": "8Gi", "pods": str(random.choice([3, 5, 10]))}
     taints = [{"key": "spot", "effect": random.choice(["NoSchedule", "PreferNoSchedule"])}]
     return {
@@ -35,18 +35,18 @@ def node(random: Random, name: str) -> Json:
     }
 
 
-def pod(random: Random, name: str, spec: Json, app: str) -> Json:
+def build_pod(random: Random, name: str, spec: Json, app: str) -> Json:
     return {"kind": "Pod", "metadata": {"name": name, "namespace": "d", "labels": {"app": app}}, "spec": spec}
 
 
-def template(random: Random, app: str, volumes: bool) -> Json:
+def build_template(random: Random, app: str, volumes: bool) -> Json:
     """Draw the spec of all pods of a template."""
     ports = [{"containerPort": 80, "hostPort": random.choice([80, 81])}] if random.random() < 0.15 else []
     requests = {"cpu": random.choice(["500m", "1", "2"]), **some_of(random, memory="1Gi")}
     spec: Json = {"containers": [{"name": "c", "resources": {"requests": requests}, "ports": ports}]}
     spec["priority"] = random.choice([0, 0, 0, 10, 20])
     if random.random() < 0.4:
-        spec["topologySpreadConstraints"] = [spread(random) for _ in range(random.randint(1, 2))]
+        spec["topologySpreadConstraints"] = [build_spread(random) for _ in range(random.randint(1, 2))]
     affinity = some_of(random, podAffinity=terms(random), podAntiAffinity=terms(random))
     if affinity and random.random() < 0.6:
         spec["affinity"] = affinity
@@ -59,7 +59,7 @@ def template(random: Random, app: str, volumes: bool) -> Json:
     return spec
 
 
-def spread(random: Random) -> Json:
+def build_spread(random: Random) -> Json:
     return {
         "maxSkew": random.randint(1, 2),
         "topologyKey": random.choice([ZONE, HOSTNAME]),
@@ -110,17 +110,17 @@ def storage(random: Random) -> list[Json]:
 def objects(random: Random) -> tuple[list[Json], list[str]]:
     """Draw the objects of a cluster, and the keys of the pods to schedule."""
     volumes = random.random() < 0.4
-    nodes = [node(random, f"n{i}") for i in range(random.randint(1, 6))]
-    kinds = [(app, template(random, app, volumes)) for app in (random.choice(APPS) for _ in range(3))]
+    nodes = [build_node(random, f"n{i}") for i in range(random.randint(1, 6))]
+    kinds = [(app, build_template(random, app, volumes)) for app in (random.choice(APPS) for _ in range(3))]
     running, pending = [], []
     for i in range(random.randint(0, 8)):
         app, spec = random.choice(kinds)
         spec = {key: part for key, part in spec.items() if key != "volumes"}
         spec["nodeName"] = random.choice(nodes)["metadata"]["name"]
-        running.append(pod(random, f"r{i}", {**spec, "priority": 0}, app))
+        running.append(build_pod(random, f"r{i}", {**spec, "priority": 0}, app))
     for i in range(random.randint(1, 12)):
         app, spec = random.choice(kinds)
-        pending.append(pod(random, f"p{i:02}", spec, app))
+        pending.append(build_pod(random, f"p{i:02}", spec, app))
     budgets = []
     if random.random() < 0.3:
         meta = {"name": "b", "namespace": "d"}

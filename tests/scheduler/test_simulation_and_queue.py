@@ -48,7 +48,7 @@ class First(Random):
 # -- random clusters -------------------------------------------------------------------------------------------------
 
 
-def node(name: str, cpu: int, zone: str) -> Json:
+def build_node(name: str, cpu: int, zone: str) -> Json:
     allocatable = {"cpu": str(cpu), "memory": "64Gi", "pods": "110"}
     return {
         "kind": "Node",
@@ -57,7 +57,7 @@ def node(name: str, cpu: int, zone: str) -> Json:
     }
 
 
-def pod(random: Random, name: str, priority: int, **spec: Any) -> Json:
+def build_pod(random: Random, name: str, priority: int, **spec: Any) -> Json:
     container = {"name": "c", "resources": {"requests": {"cpu": str(random.randint(1, 3))}}}
     meta = {"name": name, "namespace": "d", "uid": name, "labels": {"app": random.choice("xy")}}
     return {"kind": "Pod", "metadata": meta, "spec": {"containers": [container], "priority": priority, **spec}}
@@ -78,25 +78,25 @@ def members(random: Random, name: str) -> Iterator[Json]:
     yield {"apiVersion": version, "kind": "PodGroup", "metadata": meta, "spec": {"schedulingPolicy": policy}}
     for i in range(random.randint(0, 5)):
         priority = random.choice((0, 0, 10))
-        yield pod(random, f"{name}-{i}", priority, schedulingGroup={"podGroupName": name})
+        yield build_pod(random, f"{name}-{i}", priority, schedulingGroup={"podGroupName": name})
 
 
-def objects(random: Random, gangs: int) -> list[Json]:
-    found = [node(f"n{i}", random.randint(2, 4), f"z{i % 2}") for i in range(random.randint(1, 4))]
+def build_objects(random: Random, gangs: int) -> list[Json]:
+    found = [build_node(f"n{i}", random.randint(2, 4), f"z{i % 2}") for i in range(random.randint(1, 4))]
     nodes = len(found)
     for i in range(random.randint(0, 6)):
-        running = pod(random, f"b{i}", random.choice((-5, 0, 5)), nodeName=f"n{random.randrange(nodes)}")
+        running = build_pod(random, f"b{i}", random.choice((-5, 0, 5)), nodeName=f"n{random.randrange(nodes)}")
         found.append({**running, "status": {"startTime": f"2026-01-01T00:00:{i:02}Z"}})
     for i in range(gangs):
         found += members(random, f"g{i}")
     for i in range(random.randint(0, 8)):
-        found.append(pod(random, f"s{i}", random.choice((0, 0, 10, 20)), **draw_affinity(random)))
+        found.append(build_pod(random, f"s{i}", random.choice((0, 0, 10, 20)), **draw_affinity(random)))
     return found
 
 
 def coscheduled(random: Random) -> list[Json]:
     """Draw the objects with groups of Coscheduling, in which some pods may never fit."""
-    found = objects(random, 0)
+    found = build_objects(random, 0)
     for i in range(random.randint(1, 3)):
         meta = {"name": f"g{i}", "namespace": "d", "creationTimestamp": f"2026-01-01T00:00:{random.randint(0, 3):02}Z"}
         spec: Json = {"minMember": random.randint(1, 4)}
@@ -107,7 +107,7 @@ def coscheduled(random: Random) -> list[Json]:
         version = "scheduling.x-k8s.io/v1alpha1"
         found.append({"apiVersion": version, "kind": "PodGroup", "metadata": meta, "spec": spec})
         for member in range(random.randint(0, 5)):
-            made = pod(random, f"g{i}-{member}", random.choice((0, 0, 10)), **draw_affinity(random))
+            made = build_pod(random, f"g{i}-{member}", random.choice((0, 0, 10)), **draw_affinity(random))
             made["metadata"]["labels"]["scheduling.x-k8s.io/pod-group"] = f"g{i}"
             found.append(made)
     random.shuffle(found)
@@ -206,14 +206,14 @@ def backoffs_alone(time_passes: Any) -> Any:
 @example(seed=STARVING)
 def test_gangs_are_placed_alike(gates: dict[str, bool], seed: int) -> None:
     random = Random(seed)
-    compare(Cluster.from_objects(objects(random, random.randint(1, 3)), feature_gates=gates))
+    compare(Cluster.from_objects(build_objects(random, random.randint(1, 3)), feature_gates=gates))
 
 
 @pytest.mark.parametrize("version", ["1.31", "1.33", "1.36"])
 @settings(max_examples=15, deadline=None, derandomize=True)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_pods_are_placed_alike(version: str, seed: int) -> None:
-    compare(Cluster.from_objects(objects(Random(seed), 0), kube_version=version))
+    compare(Cluster.from_objects(build_objects(Random(seed), 0), kube_version=version))
 
 
 @pytest.mark.parametrize("version", ["1.31", "1.33", "1.36"])

@@ -22,12 +22,12 @@ CPU = {"requests": {"cpu": "500m", "memory": "256Mi"}}
 APP = {"matchLabels": {"app": "web"}}
 
 
-def term(key: str, weight: int, app: str = "web") -> Json:
+def build_term(key: str, weight: int, app: str = "web") -> Json:
     wanted = {"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}}
     return {"weight": weight, "podAffinityTerm": wanted}
 
 
-def spread(key: str, skew: int = 1) -> Json:
+def build_spread(key: str, skew: int = 1) -> Json:
     return {"maxSkew": skew, "topologyKey": key, "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": APP}
 
 
@@ -50,18 +50,18 @@ SHAPES: dict[str, Json] = {
     "one zone only": {"nodeSelector": {ZONE: "a"}},
     "pods it likes and avoids": {
         "affinity": {
-            "podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term(ZONE, 40, "db")]},
-            "podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term(HOSTNAME, 60)]},
+            "podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [build_term(ZONE, 40, "db")]},
+            "podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [build_term(HOSTNAME, 60)]},
         }
     },
-    "spread over zones": {"topologySpreadConstraints": [spread(ZONE)]},
-    "spread over hosts and racks": {"topologySpreadConstraints": [spread(HOSTNAME, 2), spread("rack")]},
+    "spread over zones": {"topologySpreadConstraints": [build_spread(ZONE)]},
+    "spread over hosts and racks": {"topologySpreadConstraints": [build_spread(HOSTNAME, 2), build_spread("rack")]},
     "nowhere": {"nodeSelector": {"no": "node"}},
     "three nodes": {"nodeSelector": {"few": "yes"}},
 }
 
 
-def node(random: Random, number: int) -> Json:
+def build_node(random: Random, number: int) -> Json:
     labels = {HOSTNAME: f"n{number}", "disk": random.choice(["ssd", "nvme", "hdd"])}
     labels |= {ZONE: random.choice("aaabc")} if random.random() < 0.95 else {}
     labels |= {"rack": str(number // 12)} if random.random() < 0.9 else {}
@@ -78,7 +78,7 @@ def node(random: Random, number: int) -> Json:
     }
 
 
-def pod(name: str, spec: Json, app: str = "web", node_name: str = "") -> Json:
+def build_pod(name: str, spec: Json, app: str = "web", node_name: str = "") -> Json:
     container = {"name": "c", "image": "web:1", "resources": CPU}
     return {
         "kind": "Pod",
@@ -89,12 +89,12 @@ def pod(name: str, spec: Json, app: str = "web", node_name: str = "") -> Json:
 
 def cluster_of(seed: int, configuration: Json | None = None) -> Cluster:
     random = Random(seed)
-    nodes = [node(random, number) for number in range(random.randint(200, 300))]
+    nodes = [build_node(random, number) for number in range(random.randint(200, 300))]
     running = [
-        pod(f"p{i}", {}, random.choice(["web", "web", "db"]), random.choice(nodes)["metadata"]["name"])
+        build_pod(f"p{i}", {}, random.choice(["web", "web", "db"]), random.choice(nodes)["metadata"]["name"])
         for i in range(3 * len(nodes))
     ]
-    asked = [pod(name.replace(" ", "-"), spec) for name, spec in SHAPES.items()]
+    asked = [build_pod(name.replace(" ", "-"), spec) for name, spec in SHAPES.items()]
     service = {"kind": "Service", "metadata": {"name": "s", "namespace": "shop"}, "spec": {"selector": {"app": "web"}}}
     return Cluster.from_objects([*nodes, *running, *asked, service], config=configuration)
 
@@ -207,11 +207,11 @@ def test_examined_nodes_by_hand() -> None:
 
     From node 0 the 101st feasible node is node 200, after 200 others. From node 1 it is node 202, after 201 others.
     """
-    nodes = [node(Random(0), number) for number in range(300)]
+    nodes = [build_node(Random(0), number) for number in range(300)]
     for number, each in enumerate(nodes):
         each["metadata"] = {"name": f"n{number:03}"}
         each["spec"] = {"unschedulable": bool(number % 2)}
-    whole = cycle_of(Cluster.from_objects([*nodes, pod("web", {})]), "web")
+    whole = cycle_of(Cluster.from_objects([*nodes, build_pod("web", {})]), "web")
     assert whole.view.nodes.names[:3] == ("n000", "n001", "n002")
     found = EveryStart(whole).search_samples(100)
     assert found.scored == 100

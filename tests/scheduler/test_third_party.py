@@ -194,7 +194,7 @@ def install(folder: Path, distribution: str, *points: str) -> None:
     (info / "entry_points.txt").write_text("\n".join((f"[{ENTRY_POINTS}]", *points)))
 
 
-def cluster(name: str, args: object = None, *, nodes: tuple[str, ...] = ("n1",), **plugins: Any) -> Cluster:
+def build_cluster(name: str, args: object = None, *, nodes: tuple[str, ...] = ("n1",), **plugins: Any) -> Cluster:
     """Build a pod, nodes, and a profile that enables the plugin at all or at certain extension points."""
     profile: dict[str, Any] = {"plugins": plugins or {"multiPoint": {"enabled": [{"name": name}]}}}
     if args is not None:
@@ -207,7 +207,7 @@ def cluster(name: str, args: object = None, *, nodes: tuple[str, ...] = ("n1",),
 
 def explain_pod(name: str, args: object = None, **options: Any) -> Explanation:
     """Explain the pod with the plugin and its arguments."""
-    report = kschedctl.explain(cluster(name, args, **options), "default/p")
+    report = kschedctl.explain(build_cluster(name, args, **options), "default/p")
     assert isinstance(report, Explanation)
     return report
 
@@ -230,7 +230,7 @@ def test_plugin_is_replayed_under_its_registered_name(name: str) -> None:
 )
 def test_events_of_the_plugin_wake_its_rejected_pods(name: str, node: str, hint: str) -> None:
     event = {"action": "Add", "new": {"kind": "Node", "metadata": {"name": node}}}
-    (found,) = kschedctl.wakes(cluster(name), "default/p", event).events
+    (found,) = kschedctl.wakes(build_cluster(name), "default/p", event).events
     assert found.hints == {name: hint}
 
 
@@ -241,7 +241,7 @@ def test_events_of_the_plugin_wake_its_rejected_pods(name: str, node: str, hint:
 def test_faulty_events_and_hints_name_the_package(name: str, problem: str) -> None:
     event = {"action": "Add", "new": {"kind": "Node", "metadata": {"name": "n9"}}}
     with pytest.raises(ThirdPartyError, match=f'plugin "{name}" of package odd-plugins 1.2 {problem}'):
-        kschedctl.wakes(cluster(name), "default/p", event)
+        kschedctl.wakes(build_cluster(name), "default/p", event)
 
 
 def test_plugin_gets_its_arguments() -> None:
@@ -260,7 +260,7 @@ def test_class_declares_points_kinds_and_arguments() -> None:
     """Points, kinds and arguments are read without creating an instance. Only the profile creates one."""
     (found,) = entry_points(group=ENTRY_POINTS, name="Cheap")
     made = found.load().made
-    scheduler = Scheduler(cluster("Cheap", {"dearestNode": "n1"}, nodes=("n1", "n2", "n3")))
+    scheduler = Scheduler(build_cluster("Cheap", {"dearestNode": "n1"}, nodes=("n1", "n2", "n3")))
     profile = scheduler.configuration.profiles["default-scheduler"]
     assert [point for point, names in profile.plugins.items() if "Cheap" in names] == ["filter", "score", "permit"]
     assert set(Scheduler(Cluster()).list_kinds_read()) <= set(scheduler.list_kinds_read())
@@ -287,7 +287,7 @@ def test_score_gets_the_pre_filter_state(claims: tuple[str, ...]) -> None:
 
     The same holds in a simulation, also for a pod with claims.
     """
-    known = cluster("Choosing", nodes=("n1", "n2", "n3"))
+    known = build_cluster("Choosing", nodes=("n1", "n2", "n3"))
     spec = {**POD["spec"], "resourceClaims": [{"name": name, "resourceClaimName": name} for name in claims]}
     allocated = [
         {"kind": "ResourceClaim", "metadata": {"name": c, "namespace": "default"}, "status": {"allocation": {}}}
@@ -311,8 +311,8 @@ def test_points_that_are_not_replayed_are_reported() -> None:
 def test_kinds_of_the_plugin_are_relevant_to_every_pod() -> None:
     """The in-tree plugins read claims and classes only for pods with volumes, and no pod has any here."""
     without, needed = (
-        Scheduler(cluster("Odd")).find_irrelevant_kinds(()),
-        Scheduler(cluster("Cheap")).find_irrelevant_kinds(()),
+        Scheduler(build_cluster("Odd")).find_irrelevant_kinds(()),
+        Scheduler(build_cluster("Cheap")).find_irrelevant_kinds(()),
     )
     assert "no pod has a claim or a disk" in without["PersistentVolumeClaim"]
     assert without.keys() - needed.keys() == {"PersistentVolumeClaim"}
@@ -320,7 +320,7 @@ def test_kinds_of_the_plugin_are_relevant_to_every_pod() -> None:
 
 def build_reserving_simulation(args: object) -> Simulation:
     claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "c", "namespace": "default"}, "spec": {}}
-    known = cluster("Labelling", args)
+    known = build_cluster("Labelling", args)
     claims = Cluster.from_objects([claim]).persistent_volume_claims
     return Simulation(Scheduler(replace(known, persistent_volume_claims=claims)))
 
@@ -344,7 +344,7 @@ def test_failed_reservation_is_the_outcome() -> None:
 
 
 def test_answer_is_conditional_without_a_kind_of_the_plugin() -> None:
-    known = cluster("Cheap")
+    known = build_cluster("Cheap")
     assert kschedctl.explain(known, "default/p").unknown == ()
     gaps: Mapping[str, Gap] = {"PersistentVolumeClaim": Gap("were not listed")}
     report = kschedctl.explain(replace(known, gaps=gaps), "default/p")
@@ -360,7 +360,7 @@ def test_answer_is_conditional_without_a_kind_of_the_plugin() -> None:
 )
 def test_declared_arguments_are_decoded_strictly(args: object, says: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        Scheduler(cluster("Cheap", args))
+        Scheduler(build_cluster("Cheap", args))
     assert says in str(caught.value)
 
 

@@ -13,12 +13,12 @@ FREE = {"phase": "Available"}
 RESTARTS = "RestartAllContainersOnContainerExits"
 
 
-def node(name: str, **more: Any) -> Json:
+def build_node(name: str, **more: Any) -> Json:
     status = {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}} | more.pop("status", {})
     return {"kind": "Node", "metadata": {"name": name}, "spec": more, "status": status}
 
 
-def pod(name: str = "p", node_name: str = "", **spec: Any) -> Json:
+def build_pod(name: str = "p", node_name: str = "", **spec: Any) -> Json:
     containers = spec.pop("containers", [{"name": "c"}])
     metadata = {"name": name, "namespace": "d", "uid": name}
     return {"kind": "Pod", "metadata": metadata, "spec": {"nodeName": node_name, "containers": containers, **spec}}
@@ -27,7 +27,7 @@ def pod(name: str = "p", node_name: str = "", **spec: Any) -> Json:
 def explain_pod(version: str, *objects: Json, gates: dict[str, bool] | None = None, config: Json | None = None) -> Json:
     """Explain pod p, which requests nothing unless it is among the objects."""
     named = {each["metadata"]["name"] for each in objects}
-    documents = objects if "p" in named else (*objects, pod())
+    documents = objects if "p" in named else (*objects, build_pod())
     cluster = kschedctl.Cluster.from_objects(documents, config, gates, kube_version=version)
     return kschedctl.explain(cluster, "d/p").to_dict()
 
@@ -43,7 +43,7 @@ def explain_pod(version: str, *objects: Json, gates: dict[str, bool] | None = No
 )
 def test_reason_for_a_taint(version: str, reason: str) -> None:
     taints = [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}, {"key": "b", "effect": "NoExecute"}]
-    found = explain_pod(version, node("n", taints=taints), node("m", taints=taints))
+    found = explain_pod(version, build_node("n", taints=taints), build_node("m", taints=taints))
     assert found["message"].startswith(f"0/2 nodes are available: 2 {reason}.")
 
 
@@ -51,8 +51,8 @@ def test_reason_for_a_taint(version: str, reason: str) -> None:
 def test_host_ports_of_sidecars(version: str, fits: bool) -> None:
     ports = [{"containerPort": 80, "hostPort": 80}]
     sidecar = {"name": "s", "restartPolicy": "Always", "ports": ports}
-    there = pod("there", "n", containers=[{"name": "c", "ports": ports}])
-    found = explain_pod(version, node("n"), there, pod(initContainers=[sidecar]))
+    there = build_pod("there", "n", containers=[{"name": "c", "ports": ports}])
+    found = explain_pod(version, build_node("n"), there, build_pod(initContainers=[sidecar]))
     assert found["feasible"] == (["n"] if fits else [])
 
 
@@ -69,7 +69,7 @@ def test_host_ports_of_sidecars(version: str, fits: bool) -> None:
 def test_reason_for_undeclared_features(version: str, reason: str) -> None:
     gates = {"NodeDeclaredFeatures": True, RESTARTS: True}
     containers = [{"name": "c", "restartPolicyRules": [{"action": "RestartAllContainers"}]}]
-    found = explain_pod(version, node("n"), pod(containers=containers), gates=gates)
+    found = explain_pod(version, build_node("n"), build_pod(containers=containers), gates=gates)
     assert found["filter"]["n"]["NodeDeclaredFeatures"]["reasons"] == [reason]
 
 
@@ -77,7 +77,7 @@ def test_reason_for_undeclared_features(version: str, reason: str) -> None:
 def test_features_that_a_version_infers(version: str, code: str) -> None:
     """1.35 has a gate for user namespaces on the host network, but no node has to declare the feature."""
     gates = {"NodeDeclaredFeatures": True, "UserNamespacesHostNetworkSupport": True}
-    found = explain_pod(version, node("n"), pod(hostNetwork=True, hostUsers=False), gates=gates)
+    found = explain_pod(version, build_node("n"), build_pod(hostNetwork=True, hostUsers=False), gates=gates)
     assert found["preFilter"]["NodeDeclaredFeatures"]["code"] == code
 
 
@@ -93,10 +93,10 @@ def test_features_that_a_version_infers(version: str, code: str) -> None:
 def test_gates_that_depend_on_others(version: str, gates: dict[str, bool], needs: str) -> None:
     """1.34 starts without devices but with DRAPrioritizedList, which is on by default and has no effect alone."""
     if not needs:
-        assert explain_pod(version, node("n"), gates=gates)["feasible"] == ["n"]
+        assert explain_pod(version, build_node("n"), gates=gates)["feasible"] == ["n"]
         return
     with pytest.raises(kschedctl.KschedctlError, match=rf"depends on features that are disabled: \[.*{needs}"):
-        explain_pod(version, node("n"), gates=gates)
+        explain_pod(version, build_node("n"), gates=gates)
 
 
 @pytest.mark.parametrize(("version", "score"), [("1.34", 0), ("1.35", 50)])
@@ -111,10 +111,10 @@ def test_devices_that_back_an_extended_resource_are_scored(version: str, score: 
     pool = {"name": "n", "generation": 1, "resourceSliceCount": 1}
     spec = {"driver": "gpu.example.com", "nodeName": "n", "pool": pool, "devices": devices}
     objects = [
-        node("n"),
+        build_node("n"),
         {"kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}},
         {"kind": "ResourceSlice", "metadata": {"name": "s"}, "spec": spec},
-        pod(containers=[{"name": "c", "resources": {"requests": {"example.com/gpu": "1"}}}]),
+        build_pod(containers=[{"name": "c", "resources": {"requests": {"example.com/gpu": "1"}}}]),
     ]
     found = explain_pod(version, *objects, gates={"DRAExtendedResource": True}, config=config)
     assert found["score"]["NodeResourcesFit"] == {"n": score}
@@ -130,7 +130,7 @@ def test_devices_that_back_an_extended_resource_are_scored(version: str, score: 
 )
 def test_gates_that_a_version_does_not_know_are_rejected(version: str, unknown: dict[str, bool]) -> None:
     with pytest.raises(kschedctl.KschedctlError, match=next(iter(unknown))):
-        explain_pod(version, node("n"), gates=unknown)
+        explain_pod(version, build_node("n"), gates=unknown)
 
 
 @pytest.mark.parametrize(
@@ -139,16 +139,16 @@ def test_gates_that_a_version_does_not_know_are_rejected(version: str, unknown: 
         (
             "1.30",
             [
-                "spec.resources needs 1.34, or 1.32 and the feature gate PodLevelResources",
-                "spec.volumes[].image needs 1.35, or 1.31 and the feature gate ImageVolume",
-                "DeviceTaintRule needs 1.33",
+                "spec.resources needs Kubernetes 1.34, or 1.32 and the feature gate PodLevelResources",
+                "spec.volumes[].image needs Kubernetes 1.35, or 1.31 and the feature gate ImageVolume",
+                "DeviceTaintRule needs Kubernetes 1.33",
             ],
         ),
         (
             "1.33",
             [
-                "spec.resources needs 1.34, or the feature gate PodLevelResources",
-                "spec.volumes[].image needs 1.35, or the feature gate ImageVolume",
+                "spec.resources needs Kubernetes 1.34, or the feature gate PodLevelResources",
+                "spec.volumes[].image needs Kubernetes 1.35, or the feature gate ImageVolume",
             ],
         ),
         ("1.36", []),
@@ -158,7 +158,7 @@ def test_ignored_fields_of_a_version_are_reported(version: str, ignored: list[st
     asking = {"resources": {"requests": {"cpu": "8"}}, "volumes": [{"name": "v", "image": {"reference": "i"}}]}
     taint = {"key": "k", "effect": "NoSchedule"}
     rule = {"kind": "DeviceTaintRule", "metadata": {"name": "r"}, "spec": {"taint": taint}}
-    found = explain_pod(version, node("n"), rule, pod(**asking))
+    found = explain_pod(version, build_node("n"), rule, build_pod(**asking))
     assert found["ignored"] == ignored
     assert found["feasible"] == ([] if version == "1.36" else ["n"])  # eight cores of the pod's own, of four
 
@@ -167,7 +167,7 @@ def test_ignored_fields_of_a_version_are_reported(version: str, ignored: list[st
     ("version", "ignored", "refused"),
     [
         ("1.31", [], False),  # there it depends on no gate
-        ("1.33", ["of ResourceClaim needs 1.34, or the feature gate DRAAdminAccess"], True),
+        ("1.33", ["of ResourceClaim needs Kubernetes 1.34, or the feature gate DRAAdminAccess"], True),
         ("1.34", [], False),
     ],
 )
@@ -180,9 +180,9 @@ def test_dropped_field_may_be_rejected(version: str, ignored: list[str], refused
         {"kind": "DeviceClass", "metadata": {"name": "c"}},
         {"kind": "ResourceClaim", "metadata": {"name": "c", "namespace": "d"}, "spec": spec},
         {"kind": "ResourceSlice", "metadata": {"name": "s"}, "spec": devices},
-        pod(resourceClaims=[{"name": "c", "resourceClaimName": "c"}]),
+        build_pod(resourceClaims=[{"name": "c", "resourceClaimName": "c"}]),
     ]
-    found = explain_pod(version, node("n"), *documents, gates={"DynamicResourceAllocation": True})
+    found = explain_pod(version, build_node("n"), *documents, gates={"DynamicResourceAllocation": True})
     assert found["ignored"] == [f"spec.devices.requests[].exactly.adminAccess {line}" for line in ignored]
     assert ("admin access is requested, but the feature is disabled" in (found["message"] or "")) == refused
     assert found["feasible"] == ([] if refused else ["n"])
@@ -200,8 +200,8 @@ def test_alternatives_that_the_version_does_not_know(version: str, said: str) ->
     alternative = {"name": "x", "deviceClassName": "c", "allocationMode": "ExactCount", "count": 1}
     request = {"name": "r", "firstAvailable": [alternative]}
     claim = {"kind": "ResourceClaim", "metadata": {"name": "k", "namespace": "d"}}
-    asking = pod(resourceClaims=[{"name": "k", "resourceClaimName": "k"}])
-    objects = (node("n"), claim | {"spec": {"devices": {"requests": [request]}}}, asking)
+    asking = build_pod(resourceClaims=[{"name": "k", "resourceClaimName": "k"}])
+    objects = (build_node("n"), claim | {"spec": {"devices": {"requests": [request]}}}, asking)
     found = explain_pod(version, *objects, gates={"DynamicResourceAllocation": True})
     assert said in found["message"]
 
@@ -220,8 +220,8 @@ def test_nodes_excluded_before_filters(version: str, said: str) -> None:
     field = {"key": "metadata.name", "operator": "In", "values": ["n"]}
     required = {"nodeSelectorTerms": [{"matchFields": [field]}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
-    asking = pod(containers=[{"name": "c", "resources": {"requests": {"cpu": "8"}}}], affinity=affinity)
-    message = explain_pod(version, node("n"), node("m"), asking)["message"]
+    asking = build_pod(containers=[{"name": "c", "resources": {"requests": {"cpu": "8"}}}], affinity=affinity)
+    message = explain_pod(version, build_node("n"), build_node("m"), asking)["message"]
     assert message.startswith(f"0/2 nodes are available: {said} preemption: 0/2 nodes are available: ")
 
 
@@ -237,7 +237,7 @@ def test_most_important_victim(version: str, chosen: str) -> None:
 
     def victim(name: str, node_name: str, priority: int, guarded: bool) -> Json:
         containers = [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]
-        made = pod(name, node_name, priority=priority, containers=containers)
+        made = build_pod(name, node_name, priority=priority, containers=containers)
         made["metadata"]["labels"] = {"guarded": str(guarded)}
         return made
 
@@ -251,8 +251,8 @@ def test_most_important_victim(version: str, chosen: str) -> None:
         "metadata": {"name": "b", "namespace": "d"},
         "spec": {"selector": selector},
     }
-    asking = pod(priority=100, containers=[{"name": "c", "resources": {"requests": {"cpu": "4"}}}])
-    found = explain_pod(version, node("n"), node("m"), budget, *victims, asking)["preemption"]
+    asking = build_pod(priority=100, containers=[{"name": "c", "resources": {"requests": {"cpu": "4"}}}])
+    found = explain_pod(version, build_node("n"), build_node("m"), budget, *victims, asking)["preemption"]
     assert found["chosen"] == chosen
 
 
@@ -266,11 +266,11 @@ def with_volumes(version: str, gates: dict[str, bool]) -> Json:
         affinity = {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}}
         spec = {"capacity": {"storage": size}, "nodeAffinity": affinity, **mode}
         objects.append({"kind": "PersistentVolume", "metadata": {"name": name}, "spec": spec, "status": FREE})
-        objects.append(node(name))
+        objects.append(build_node(name))
         objects[-1]["metadata"]["labels"] = {"kubernetes.io/hostname": name}
     claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "c", "namespace": "d"}}
     objects.append(claim | {"spec": {"resources": {"requests": {"storage": "4Gi"}}, **mode}})
-    asking = pod(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}])
+    asking = build_pod(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}])
     return explain_pod(version, *objects, asking, gates=gates)
 
 
@@ -289,22 +289,22 @@ def test_capacity_scoring_changes_from_most_to_least(version: str, gate: str, sc
 
 
 def test_older_gate_scores_only_volumes_to_bind() -> None:
-    plain = explain_pod("1.32", node("n"), node("m"), gates={"VolumeCapacityPriority": True})
+    plain = explain_pod("1.32", build_node("n"), build_node("m"), gates={"VolumeCapacityPriority": True})
     assert "VolumeBinding" not in plain["score"]
     with pytest.raises(kschedctl.KschedctlError, match="unrecognized feature gate: VolumeCapacityPriority"):
-        explain_pod("1.33", node("n"), gates={"VolumeCapacityPriority": True})
+        explain_pod("1.33", build_node("n"), gates={"VolumeCapacityPriority": True})
 
 
 @pytest.mark.parametrize("spec", [{"resourceClassName": "gpu"}, {"controller": "gpu.example.com", "devices": {}}])
 def test_claims_allocated_by_a_controller_are_unknown(spec: Json) -> None:
     """In classic dynamic resource allocation of 1.30 and 1.31, the driver determines the nodes."""
     claim = {"kind": "ResourceClaim", "metadata": {"name": "k", "namespace": "d"}, "spec": spec}
-    asking = pod(resourceClaims=[{"name": "k", "resourceClaimName": "k"}])
+    asking = build_pod(resourceClaims=[{"name": "k", "resourceClaimName": "k"}])
     for version in ("1.30", "1.31"):
-        found = explain_pod(version, node("n"), claim, asking, gates={"DynamicResourceAllocation": True})
+        found = explain_pod(version, build_node("n"), claim, asking, gates={"DynamicResourceAllocation": True})
         assert found["undecided"]
         assert [each["kind"] for each in found["unknown"]] == ["ResourceClaim"]
-    assert not explain_pod("1.31", node("n"), claim, gates={"DynamicResourceAllocation": True})["undecided"]
+    assert not explain_pod("1.31", build_node("n"), claim, gates={"DynamicResourceAllocation": True})["undecided"]
 
 
 @pytest.mark.parametrize(
@@ -316,8 +316,8 @@ def test_volumes_of_portworx_are_those_of_its_csi_driver(version: str, gates: di
     annotations = {"storage.alpha.kubernetes.io/migrated-plugins": "kubernetes.io/portworx-volume"}
     driver = {"name": "pxd.portworx.com", "nodeID": "n", "allocatable": {"count": 1}}
     csi_node = {"kind": "CSINode", "metadata": {"name": "n", "annotations": annotations}, "spec": {"drivers": [driver]}}
-    pods = [pod("there", "n", volumes=[portworx("a")]), pod(volumes=[portworx("b")])]
-    assert explain_pod(version, node("n"), csi_node, *pods, gates=gates)["feasible"] == (["n"] if fits else [])
+    pods = [build_pod("there", "n", volumes=[portworx("a")]), build_pod(volumes=[portworx("b")])]
+    assert explain_pod(version, build_node("n"), csi_node, *pods, gates=gates)["feasible"] == (["n"] if fits else [])
 
 
 def portworx(volume: str) -> Json:

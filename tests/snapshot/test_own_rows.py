@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from small import node, pod
+from small import build_node, build_pod
 
 import kschedctl
 from kschedctl.scheduler.scheduler import Scheduler
@@ -13,7 +13,7 @@ from kschedctl.snapshot.fork import OwnRows
 
 def test_rows_include_additional_pods() -> None:
     """n2 has 4 cores and no pod. With two additional pods of 1 core each, 2 cores are requested."""
-    cluster = kschedctl.Cluster.from_objects([node("n1"), node("n2"), pod("p", cpu="1")])
+    cluster = kschedctl.Cluster.from_objects([build_node("n1"), build_node("n2"), build_pod("p", cpu="1")])
     view = Scheduler(cluster).view
     rows = OwnRows(view, np.array([1]), np.array([2]), int(view.pods.info[0]))
     cpu = view.resources["cpu"]
@@ -22,6 +22,6 @@ def test_rows_include_additional_pods() -> None:
 
 
 def test_hidden_column_is_named() -> None:
-    view = Scheduler(kschedctl.Cluster.from_objects([node("n1")])).view
+    view = Scheduler(kschedctl.Cluster.from_objects([build_node("n1")])).view
     with pytest.raises(AttributeError, match="OWN_ROW cannot read count_by_node"):
         _ = OwnRows(view, np.array([0])).count_by_node

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import numpy as np
-from small import node, pod
+from small import build_node, build_pod
 
 import kschedctl
 from kschedctl.api.arrays import Position, Row
@@ -20,7 +20,9 @@ def naive(view: Fork, row: int) -> list[int]:
 
 def test_pods_on_nodes_while_pods_move() -> None:
     random = Random(4)
-    objects = [node(f"n{i}") for i in range(6)] + [pod(f"p{i}", f"n{random.randrange(6)}", "1m") for i in range(20)]
+    objects = [build_node(f"n{i}") for i in range(6)] + [
+        build_pod(f"p{i}", f"n{random.randrange(6)}", "1m") for i in range(20)
+    ]
     view = Scheduler(kschedctl.Cluster.from_objects(objects)).view.fork()
     for _ in range(12):
         other = view.fork()

@@ -26,7 +26,7 @@ POD = {
 }
 
 
-def configuration(server: ExtenderServer | str, **settings: Any) -> Json:
+def build_configuration(server: ExtenderServer | str, **settings: Any) -> Json:
     url = server if isinstance(server, str) else server.url
     verbs = {"filterVerb": "filter", "prioritizeVerb": "prioritize", "weight": 1, "nodeCacheCapable": True}
     return {
@@ -38,7 +38,7 @@ def configuration(server: ExtenderServer | str, **settings: Any) -> Json:
 
 def explain_pod(server: ExtenderServer | str, **settings: Any) -> Json:
     """Explain the pod shop/web with calls to the server."""
-    cluster = kschedctl.Cluster.from_objects([*NODES, POD], config=configuration(server, **settings))
+    cluster = kschedctl.Cluster.from_objects([*NODES, POD], config=build_configuration(server, **settings))
     return kschedctl.explain(cluster, "shop/web", call_extender=HTTPCaller()).to_dict()
 
 
@@ -161,7 +161,9 @@ def test_empty_nodes_of_an_extender_are_accepted() -> None:
     Both are called "" in the next request, and no score names them.
     """
     with extender(raw=b'{"Nodes": {"items": [{}, {"metadata": null}]}}') as server:
-        cluster = kschedctl.Cluster.from_objects([*NODES, POD], config=configuration(server, nodeCacheCapable=False))
+        cluster = kschedctl.Cluster.from_objects(
+            [*NODES, POD], config=build_configuration(server, nodeCacheCapable=False)
+        )
         recorder = Recorder(HTTPCaller())
         found = kschedctl.explain(cluster, "shop/web", call_extender=recorder).to_dict()
     assert [(each.verb, each.nodes) for each in recorder.answers] == [

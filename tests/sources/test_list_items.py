@@ -17,7 +17,7 @@ from kschedctl.sources.list_items import PodItems
 Json = dict[str, Any]
 
 
-def pod(name: str, *volumes: Json) -> Json:
+def build_pod(name: str, *volumes: Json) -> Json:
     access = {"name": f"kube-api-access-{name}", "projected": {"sources": [{"downwardAPI": {"items": []}}]}}
     metadata = {"name": name, "namespace": "a", "uid": name}
     return {"metadata": metadata, "spec": {"volumes": [*volumes, access]}, "status": {}}
@@ -35,7 +35,7 @@ def test_unread_volumes_do_not_separate_templates(volume: Json | None, monkeypat
         return new(self, *args, **keywords)
 
     monkeypatch.setattr(PodItems, "_add_template", counted)
-    pods = [pod(f"p{i}", *([volume] if volume else [])) for i in range(50)]
+    pods = [build_pod(f"p{i}", *([volume] if volume else [])) for i in range(50)]
     data = json.dumps({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": pods}).encode()
     head, collector = match_list_head(data), Collector()
     assert head is not None

@@ -19,7 +19,7 @@ Json = dict[str, Any]
 WEB = {"names": ["registry/web:1", "registry/web@sha256:1"], "sizeBytes": 5}
 
 
-def node(name: str, *images: Json) -> Json:
+def build_node(name: str, *images: Json) -> Json:
     status = {"capacity": {"cpu": "4"}, "declaredFeatures": ["A"], "images": [*images]}
     return {"metadata": {"name": name, "labels": {"zone": "a"}}, "spec": {"unschedulable": True}, "status": status}
 
@@ -33,7 +33,7 @@ def nodes_of(*items: Json) -> list[api.Node]:
 
 
 def test_nodes_share_decoded_images() -> None:
-    first, second, third = nodes_of(node("a", WEB), node("b", {"names": ["other"]}, WEB), node("c"))
+    first, second, third = nodes_of(build_node("a", WEB), build_node("b", {"names": ["other"]}, WEB), build_node("c"))
     image = api.ContainerImage(("registry/web:1", "registry/web@sha256:1"), 5)
     assert first.status.images == (image,)
     assert second.status.images == (api.ContainerImage(("other",)), image)
@@ -47,4 +47,4 @@ def test_nodes_share_decoded_images() -> None:
 
 def test_invalid_image_is_reported() -> None:
     with pytest.raises(InputError, match=r"status\.images\[1\]\.sizeBytes"):
-        nodes_of(node("a", WEB), node("b", WEB, {"names": ["x"], "sizeBytes": "large"}))
+        nodes_of(build_node("a", WEB), build_node("b", WEB, {"names": ["x"], "sizeBytes": "large"}))

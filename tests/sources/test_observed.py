@@ -74,7 +74,7 @@ def condition(kind: str, status: str, time: str, **fields: Any) -> Json:
     return {"type": kind, "status": status, "lastProbeTime": None, "lastTransitionTime": time, **fields}
 
 
-def pod(name: str, node: str = "", **status: Any) -> Json:
+def build_pod(name: str, node: str = "", **status: Any) -> Json:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -85,17 +85,17 @@ def pod(name: str, node: str = "", **status: Any) -> Json:
 
 
 PODS = [
-    pod("evicting", "n1", phase="Running", conditions=[
+    build_pod("evicting", "n1", phase="Running", conditions=[
         condition("Ready", "True", EARLY),
         condition("PodScheduled", "True", BOUND),
         condition("DisruptionTarget", "True", LATE, reason="PreemptionByScheduler", message="preempting"),
     ]),
-    pod("refused", "n1", phase="Failed", reason="OutOfcpu", message=OUT_OF_CPU, startTime=BOUND),
-    pod("running", "n1", phase="Running", startTime=LATE, conditions=[condition("PodScheduled", "True", BOUND)]),
-    pod("timeless", "n1", phase="Running", conditions=[
+    build_pod("refused", "n1", phase="Failed", reason="OutOfcpu", message=OUT_OF_CPU, startTime=BOUND),
+    build_pod("running", "n1", phase="Running", startTime=LATE, conditions=[condition("PodScheduled", "True", BOUND)]),
+    build_pod("timeless", "n1", phase="Running", conditions=[
         {"type": "Ready", "status": "True", "lastTransitionTime": None}, {"type": "PodScheduled", "status": "True"},
     ]),
-    pod("waiting", phase="Pending", conditions=[
+    build_pod("waiting", phase="Pending", conditions=[
         condition("PodScheduled", "False", BOUND, reason="Unschedulable", message=REFUSAL)
     ]),
 ]  # fmt: skip
@@ -203,7 +203,7 @@ def test_pod_has_the_values_of_its_status() -> None:
 
 def test_times_and_messages_do_not_separate_templates() -> None:
     alike = [
-        pod(f"w{n}", phase="Pending", conditions=[
+        build_pod(f"w{n}", phase="Pending", conditions=[
             condition("PodScheduled", "False", f"2026-01-31T12:00:0{n}Z", reason="Unschedulable", message=f"{n} nodes")
         ])
         for n in range(5)

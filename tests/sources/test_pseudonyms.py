@@ -297,13 +297,13 @@ def test_invalid_configuration_is_rejected() -> None:
 # -- CEL ----------------------------------------------------------------------------------------------------------
 
 
-def device(**attributes: str) -> Json:
+def build_device(**attributes: str) -> Json:
     return {"name": "d0", "attributes": {f"gpu.acme.com/{name}": {"string": text} for name, text in attributes.items()}}
 
 
 def selected(expressions: list[str], **attributes: str) -> tuple[list[str], dict[str, str], dict[str, str]]:
     """Return the expressions under pseudonyms, the values of the attributes, and the mapping."""
-    slices = {"driver": "gpu.acme.com", "pool": {"name": "p"}, "nodeName": "n", "devices": [device(**attributes)]}
+    slices = {"driver": "gpu.acme.com", "pool": {"name": "p"}, "nodeName": "n", "devices": [build_device(**attributes)]}
     selectors = [{"cel": {"expression": text}} for text in expressions]
     objects = [
         {"kind": "ResourceSlice", "metadata": {"name": "s"}, "spec": slices},

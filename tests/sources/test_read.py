@@ -31,7 +31,7 @@ UID = "00000000-0000-0000-0000-000000000001"
 TIME = "2026-01-02T03:04:05Z"
 
 
-def pod(name: str, **spec: Any) -> dict[str, Any]:
+def build_pod(name: str, **spec: Any) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -40,14 +40,14 @@ def pod(name: str, **spec: Any) -> dict[str, Any]:
     }
 
 
-def node(name: str) -> dict[str, Any]:
+def build_node(name: str) -> dict[str, Any]:
     status = {"allocatable": {"cpu": "2"}, "images": [{"names": ["web:1"], "sizeBytes": 5}]}
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": status}
 
 
 DEPLOYMENT = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "uid": UID}}
 KNATIVE = {"apiVersion": "serving.knative.dev/v1", "kind": "Service", "metadata": {"name": "web"}}
-OBJECTS = [pod("a", nodeName="n1"), pod("b"), node("n1"), node("n2"), DEPLOYMENT, KNATIVE]
+OBJECTS = [build_pod("a", nodeName="n1"), build_pod("b"), build_node("n1"), build_node("n2"), DEPLOYMENT, KNATIVE]
 LIST = {"apiVersion": "v1", "kind": "List", "items": OBJECTS, "metadata": {"resourceVersion": ""}}
 
 
@@ -89,14 +89,16 @@ def test_all_forms_give_the_same_cluster(name: str, packed: bool, tmp_path: Path
 
 
 def test_items_of_a_typed_list_need_no_kind() -> None:
-    items = [{k: v for k, v in node(n).items() if k not in ("kind", "apiVersion")} for n in "ab"]
+    items = [{k: v for k, v in build_node(n).items() if k not in ("kind", "apiVersion")} for n in "ab"]
     result = read_paths(["-"], stdin=bytes_of({"kind": "NodeList", "apiVersion": "v1", "items": items}))
-    assert have_equal_columns(cluster_of(result), Cluster.from_objects([node("a"), node("b")]))
+    assert have_equal_columns(cluster_of(result), Cluster.from_objects([build_node("a"), build_node("b")]))
 
 
 def test_later_files_add_and_replace(tmp_path: Path) -> None:
-    (tmp_path / "1.json").write_text(json.dumps(pod("a")) + json.dumps(pod("b")))
-    (tmp_path / "2.yml").write_text(yaml.safe_dump_all([node("n1"), pod("b", nodeName="n1"), pod("c")]))
+    (tmp_path / "1.json").write_text(json.dumps(build_pod("a")) + json.dumps(build_pod("b")))
+    (tmp_path / "2.yml").write_text(
+        yaml.safe_dump_all([build_node("n1"), build_pod("b", nodeName="n1"), build_pod("c")])
+    )
     result = read_paths([str(tmp_path)])
     cluster = cluster_of(result)
     assert [(p.metadata.name, p.spec.node_name) for p in cluster.pods] == [("a", ""), ("b", "n1"), ("c", "")]
@@ -107,10 +109,10 @@ def test_later_files_add_and_replace(tmp_path: Path) -> None:
 
 def test_folders(tmp_path: Path) -> None:
     (tmp_path / "deep").mkdir()
-    (tmp_path / "a.json").write_text(json.dumps(node("a")))
+    (tmp_path / "a.json").write_text(json.dumps(build_node("a")))
     (tmp_path / "values.yaml").write_text("replicas: 1")
     (tmp_path / "logs.txt").write_text("started")
-    (tmp_path / "deep" / "b.yaml.gz").write_bytes(gzip.compress(json.dumps(node("b")).encode()))
+    (tmp_path / "deep" / "b.yaml.gz").write_bytes(gzip.compress(json.dumps(build_node("b")).encode()))
     flat, deep = read_paths([str(tmp_path)]), read_paths([str(tmp_path)], recursive=True)
     assert [len(result.objects["Node"]) for result in (flat, deep)] == [1, 2]
     assert (flat.skipped_files, deep.skipped_files) == (1, 1)
@@ -120,8 +122,10 @@ def test_folders(tmp_path: Path) -> None:
 def test_cluster_info_dump(tmp_path: Path) -> None:
     """``kubectl cluster-info dump --output-directory`` writes typed lists, and logs in folders of pods."""
     (tmp_path / "shop" / "a").mkdir(parents=True)
-    (tmp_path / "nodes.json").write_text(json.dumps({"kind": "NodeList", "apiVersion": "v1", "items": [node("n1")]}))
-    pods = {"kind": "PodList", "apiVersion": "v1", "items": [pod("a")]}
+    (tmp_path / "nodes.json").write_text(
+        json.dumps({"kind": "NodeList", "apiVersion": "v1", "items": [build_node("n1")]})
+    )
+    pods = {"kind": "PodList", "apiVersion": "v1", "items": [build_pod("a")]}
     (tmp_path / "shop" / "pods.json").write_text(json.dumps(pods))
     (tmp_path / "shop" / "events.json").write_text('{"kind":"EventList","apiVersion":"v1","items":[{},{}]}')
     (tmp_path / "shop" / "services.json").write_text('{"kind":"ServiceList","apiVersion":"v1","items":null}')
@@ -133,11 +137,11 @@ def test_cluster_info_dump(tmp_path: Path) -> None:
 
 
 def test_nulls_are_absent_fields() -> None:
-    document = pod("a", affinity=None, volumes=[{"name": "v", "emptyDir": None}]) | {"status": None}
+    document = build_pod("a", affinity=None, volumes=[{"name": "v", "emptyDir": None}]) | {"status": None}
     document["metadata"]["annotations"] = None
     other = document | {"metadata": document["metadata"] | {"name": "b"}}
     big = {"kind": "PodList", "apiVersion": "v1", "items": [document, other]}
-    a, b = PodTable.from_pods(Cluster.from_objects([pod("a"), other]).pods)
+    a, b = PodTable.from_pods(Cluster.from_objects([build_pod("a"), other]).pods)
     assert list(read_paths(["-"], stdin=bytes_of(document)).objects["Pod"]) == [a]
     assert list(streamed(json.dumps(big).encode()).objects["Pod"]) == [a, b]
 
@@ -145,7 +149,7 @@ def test_nulls_are_absent_fields() -> None:
 def test_configuration_among_the_files(tmp_path: Path) -> None:
     document = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
     (tmp_path / "scheduler.yaml").write_text(yaml.safe_dump(document))
-    (tmp_path / "nodes.yaml").write_text(yaml.safe_dump(node("a")))
+    (tmp_path / "nodes.yaml").write_text(yaml.safe_dump(build_node("a")))
     assert kschedctl.Cluster.from_paths([tmp_path]).configuration == document
     other = document | {"parallelism": 1}
     assert kschedctl.Cluster.from_paths([tmp_path], config=other).configuration == other
@@ -169,7 +173,7 @@ def test_manifests_in_removed_versions() -> None:
 def test_manifests_are_distinguished_from_stored_objects() -> None:
     written = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"nodeSelecter": {}}}
     result = read_paths(
-        ["-"], stdin=bytes_of(pod("b"), written, {"kind": "Job", "spec": {"template": {"spec": {"x": 1}}}})
+        ["-"], stdin=bytes_of(build_pod("b"), written, {"kind": "Job", "spec": {"template": {"spec": {"x": 1}}}})
     )
     assert [m.document["kind"] for m in result.manifests] == ["Pod", "Job"]
     assert result.warnings == (
@@ -179,14 +183,14 @@ def test_manifests_are_distinguished_from_stored_objects() -> None:
 
 
 def test_incomplete_list_gives_a_warning() -> None:
-    page = {"kind": "NodeList", "apiVersion": "v1", "metadata": {"continue": "abc"}, "items": [node("a")]}
+    page = {"kind": "NodeList", "apiVersion": "v1", "metadata": {"continue": "abc"}, "items": [build_node("a")]}
     assert read_paths(["-"], stdin=bytes_of(page)).warnings == (
         "standard input: document 1: incomplete list, because it was read with a limit",
     )
 
 
 def test_names_are_not_interpreted() -> None:
-    (found,) = read_paths(["-"], stdin=bytes_of(node("\x1b[31m"))).objects["Node"]
+    (found,) = read_paths(["-"], stdin=bytes_of(build_node("\x1b[31m"))).objects["Node"]
     assert found.metadata.name == "\x1b[31m"  # type: ignore[attr-defined]
 
 
@@ -242,7 +246,9 @@ def pod_list(pods: list[dict[str, Any]]) -> bytes:
 def test_listed_pods_share_equal_parts() -> None:
     conditions = [{"type": "Ready", "status": "True", "lastTransitionTime": TIME}]
     tolerations = [{"key": "spot", "operator": "Exists"}]
-    pods = [pod(n, tolerations=tolerations) | {"status": {"conditions": conditions, "startTime": TIME}} for n in "abc"]
+    pods = [
+        build_pod(n, tolerations=tolerations) | {"status": {"conditions": conditions, "startTime": TIME}} for n in "abc"
+    ]
     pods[1]["spec"]["nodeName"] = "n1"
     a, b, c = streamed(pod_list(pods)).objects["Pod"]
     assert a.spec.containers is b.spec.containers is c.spec.containers
@@ -313,10 +319,10 @@ ONE_FIELD: dict[str, dict[str, Any]] = {
 def test_listed_pods_differ_in_every_field_that_is_read() -> None:
     for part, struct in (("metadata", PodMeta), ("spec", PodSpec), ("status", PodStatus)):
         assert ONE_FIELD[part].keys() | {"name"} == {*struct.__struct_encode_fields__, "name"}
-    pods = [pod("plain")]
+    pods = [build_pod("plain")]
     for part, values in ONE_FIELD.items():
         for field, value in values.items():
-            changed = pod(f"{part}-{field}".lower())
+            changed = build_pod(f"{part}-{field}".lower())
             changed[part] = changed.get(part, {}) | {field: value}
             pods.append(changed)
     found = streamed(pod_list(pods)).objects["Pod"]
@@ -327,10 +333,12 @@ def test_consecutive_lists(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "SMALL", 10)
     monkeypatch.setattr(documents, "SMALL", 10)
     monkeypatch.setattr(json_lists, "CHUNK_SIZE", 64)
-    pods = {"apiVersion": "v1", "kind": "PodList", "items": [pod(f"p{i}") for i in range(20)]}
-    nodes = {"apiVersion": "v1", "items": [node(f"n{i}") for i in range(20)], "kind": "List"}
-    result = read_paths(["-"], stdin=bytes_of(pods, nodes, {"kind": "EventList", "items": [{}]}, pod("last")))
-    assert have_equal_columns(cluster_of(result), Cluster.from_objects([*pods["items"], *nodes["items"], pod("last")]))  # type: ignore[misc]
+    pods = {"apiVersion": "v1", "kind": "PodList", "items": [build_pod(f"p{i}") for i in range(20)]}
+    nodes = {"apiVersion": "v1", "items": [build_node(f"n{i}") for i in range(20)], "kind": "List"}
+    result = read_paths(["-"], stdin=bytes_of(pods, nodes, {"kind": "EventList", "items": [{}]}, build_pod("last")))
+    assert have_equal_columns(
+        cluster_of(result), Cluster.from_objects([*pods["items"], *nodes["items"], build_pod("last")])
+    )  # type: ignore[misc]
     assert result.origins["Pod", "shop", "last"] == "standard input, document 4"
 
 
@@ -385,9 +393,22 @@ def test_shared_parts_do_not_change_the_snapshot() -> None:
     """Pods that share parts compare like pods that do not."""
     ephemeral = [{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}]
     resizing = [{"type": "PodResizePending", "status": "True", "reason": "Deferred", "lastTransitionTime": TIME}]
-    documents = [pod("a"), pod("b", nodeName="n1"), pod("c", priority=5), pod("d", nodeName="n2")]
-    documents += [pod("e", volumes=ephemeral), pod("f", volumes=ephemeral), pod("g", volumes=[{"name": "x"}])]
-    documents += [pod("h", nodeName="n1") | {"status": {"conditions": resizing}}, node("n1"), node("n2")]
+    documents = [
+        build_pod("a"),
+        build_pod("b", nodeName="n1"),
+        build_pod("c", priority=5),
+        build_pod("d", nodeName="n2"),
+    ]
+    documents += [
+        build_pod("e", volumes=ephemeral),
+        build_pod("f", volumes=ephemeral),
+        build_pod("g", volumes=[{"name": "x"}]),
+    ]
+    documents += [
+        build_pod("h", nodeName="n1") | {"status": {"conditions": resizing}},
+        build_node("n1"),
+        build_node("n2"),
+    ]
     for document in documents:
         document["metadata"]["labels"] = {"app": "web"}
     plain, shared = Cluster.from_objects(documents), cluster_of(read_paths(["-"], stdin=bytes_of(*documents)))

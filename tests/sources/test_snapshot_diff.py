@@ -15,7 +15,7 @@ from kschedctl.render.renderers import RENDERERS
 Json = dict[str, Any]
 
 
-def node(name: str, **labels: str) -> Json:
+def build_node(name: str, **labels: str) -> Json:
     metadata = {"name": name, "uid": f"uid-{name}", "labels": labels}
     ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-01-01T00:00:00Z"}
     return {
@@ -26,7 +26,7 @@ def node(name: str, **labels: str) -> Json:
     }
 
 
-def pod(name: str, uid: str = "1", **spec: Any) -> Json:
+def build_pod(name: str, uid: str = "1", **spec: Any) -> Json:
     metadata = {"name": name, "namespace": "shop", "uid": uid, "creationTimestamp": "2026-01-01T00:00:00Z"}
     return {
         "kind": "Pod",
@@ -36,7 +36,13 @@ def pod(name: str, uid: str = "1", **spec: Any) -> Json:
     }
 
 
-BEFORE = [node("n1"), node("n2", pool="a"), pod("web"), pod("gone"), pod("same", nodeName="n1")]
+BEFORE = [
+    build_node("n1"),
+    build_node("n2", pool="a"),
+    build_pod("web"),
+    build_pod("gone"),
+    build_pod("same", nodeName="n1"),
+]
 
 
 def differences(after: list[Json], **settings: Any) -> tuple[set[tuple[Any, ...]], tuple[Any, ...]]:
@@ -63,7 +69,7 @@ def test_added_removed_and_changed_objects() -> None:
     after[0]["spec"] = {"unschedulable": True, "taints": [{"key": "k", "effect": "NoSchedule"}]}
     after[1]["metadata"]["labels"] = {"pool": "b", "example.com/x": "1"}
     after[2]["spec"]["nodeName"] = "n1"
-    after[3] = pod("new")
+    after[3] = build_pod("new")
     lines, _ = differences(after)
     taints = ("spec.taints", None, '[{"key":"k","effect":"NoSchedule"}]')
     labels = ('metadata.labels["example.com/x"]', None, '"1"'), ("metadata.labels.pool", '"a"', '"b"')
@@ -77,7 +83,7 @@ def test_added_removed_and_changed_objects() -> None:
 
 
 def test_recreated_pod_is_another_pod() -> None:
-    after = [*BEFORE[:2], pod("web", uid="2"), *BEFORE[3:]]
+    after = [*BEFORE[:2], build_pod("web", uid="2"), *BEFORE[3:]]
     assert differences(after)[0] == {("Pod", "shop/web", "recreated")}
 
 
@@ -89,23 +95,26 @@ def test_scheduler_configuration_is_compared() -> None:
     ]
 
 
-def workload(kind: str, name: str, spec: Json, **status: Any) -> Json:
+def build_workload(kind: str, name: str, spec: Json, **status: Any) -> Json:
     return {"kind": kind, "metadata": {"name": name, "namespace": "shop"}, "spec": spec, "status": status}
 
 
 def build_budget(allowed: int) -> Json:
-    return workload("PodDisruptionBudget", "web", {"minAvailable": 1}, disruptionsAllowed=allowed)
+    return build_workload("PodDisruptionBudget", "web", {"minAvailable": 1}, disruptionsAllowed=allowed)
 
 
 def test_workloads_that_create_pods_are_compared() -> None:
     """The effect of a drain depends on the backoffLimit of a Job and its number of failed pods, but not on times."""
     failed = {"type": "FailureTarget", "status": "False", "lastTransitionTime": "2026-01-01T00:00:00Z"}
-    job = workload("Job", "load", {"backoffLimit": 6}, failed=1, conditions=[failed])
-    before = kschedctl.Cluster.from_objects([*BEFORE, workload("Deployment", "web", {"replicas": 1}), job])
-    changed_job = workload(
+    job = build_workload("Job", "load", {"backoffLimit": 6}, failed=1, conditions=[failed])
+    before = kschedctl.Cluster.from_objects([*BEFORE, build_workload("Deployment", "web", {"replicas": 1}), job])
+    changed_job = build_workload(
         "Job", "load", {"backoffLimit": 0}, failed=2, conditions=[{**failed, "lastTransitionTime": "x"}]
     )
-    deployments = [workload("Deployment", "web", {"replicas": 2}), workload("Deployment", "new", {"replicas": 1})]
+    deployments = [
+        build_workload("Deployment", "web", {"replicas": 2}),
+        build_workload("Deployment", "new", {"replicas": 1}),
+    ]
     report = diff(before, kschedctl.Cluster.from_objects([*BEFORE, *deployments, changed_job]))
     assert {(change.kind, change.name, change.change, change.fields) for change in report.changes} == {
         ("Deployment", "shop/web", "changed", (FieldChange("spec.replicas", "1", "2"),)),
@@ -123,7 +132,7 @@ def test_kinds_in_only_one_snapshot_are_named() -> None:
     before = kschedctl.Cluster.from_objects(BEFORE)
     gap = kschedctl.cluster.Gap("could not be read: forbidden")
     before = replace(before, gaps={**before.gaps, "Deployment": gap})
-    after = kschedctl.Cluster.from_objects([*BEFORE, workload("Deployment", "web", {"replicas": 1})])
+    after = kschedctl.Cluster.from_objects([*BEFORE, build_workload("Deployment", "web", {"replicas": 1})])
     report = diff(before, replace(after, gaps={}))
     assert not report.changes
     assert "Deployment" in report.not_compared
@@ -140,7 +149,7 @@ def test_brief_form_names_the_changes() -> None:
     after = deepcopy(BEFORE)
     after[0]["spec"] = {"unschedulable": True, "taints": [{"key": "k", "effect": "NoSchedule"}]}
     del after[4]["spec"]["nodeName"]
-    after[3] = pod("new")
+    after[3] = build_pod("new")
     before, later = (
         kschedctl.Cluster.from_objects([*objects, build_budget(n)]) for objects, n in ((BEFORE, 1), (after, 0))
     )
@@ -158,8 +167,8 @@ def test_brief_form_names_the_changes() -> None:
 
 def test_only_terminals_shorten_long_values() -> None:
     taint = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
-    before = kschedctl.Cluster.from_objects([node("n1")])
-    after = kschedctl.Cluster.from_objects([{**node("n1"), "spec": {"taints": [taint]}}])
+    before = kschedctl.Cluster.from_objects([build_node("n1")])
+    after = kschedctl.Cluster.from_objects([{**build_node("n1"), "spec": {"taints": [taint]}}])
     report = diff(before, after)
     assert '"NoSche…' in RENDERERS["table"](report, Style(width=80))
     for output in ("markdown", "html"):

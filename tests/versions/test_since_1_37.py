@@ -82,7 +82,7 @@ NODE = {
 }
 
 
-def pod(name: str, priority: int, **spec: Any) -> Json:
+def build_pod(name: str, priority: int, **spec: Any) -> Json:
     container = {"name": "c", "resources": {"requests": {"cpu": "1"}}}
     spec |= {"priority": priority, "containers": [container]}
     return {"kind": "Pod", "metadata": {"name": name, "namespace": "d"}, "spec": spec}
@@ -115,8 +115,10 @@ def test_preemption_message(name: str) -> None:
     all_of_one = {"cpu": str(victims)}
     status = {"allocatable": {"memory": "1Gi", "pods": "10", **all_of_one}}
     names = [f"n{i + 1}" for i in range(nodes)]
-    running = [pod(f"{node}-{i}", int(node != names[-1]), nodeName=node) for node in names for i in range(victims)]
-    preempts = pod("p", 9)
+    running = [
+        build_pod(f"{node}-{i}", int(node != names[-1]), nodeName=node) for node in names for i in range(victims)
+    ]
+    preempts = build_pod("p", 9)
     preempts["spec"]["containers"][0]["resources"]["requests"] = all_of_one
     objects = [*({**NODE, "metadata": {"name": node}, "status": status} for node in names), *running, preempts]
     report = kschedctl.explain(kschedctl.Cluster.from_objects(objects, kube_version=version), "d/p")
@@ -131,7 +133,7 @@ def test_namespaces_excluded_by_a_selector(version: str, verdict: bool) -> None:
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     namespace = {"kind": "Namespace", "metadata": {"name": "d", "labels": {"team": "a"}}}
     room = {**NODE, "status": {"allocatable": {"cpu": "2", "memory": "1Gi", "pods": "10"}}}
-    objects = [room, namespace, pod("other", 0, nodeName="n"), pod("p", 0, affinity=affinity)]
+    objects = [room, namespace, build_pod("other", 0, nodeName="n"), build_pod("p", 0, affinity=affinity)]
     report = kschedctl.explain(kschedctl.Cluster.from_objects(objects, kube_version=version), "d/p")
     assert (report.verdict == "Schedulable", report.undecided) == (verdict, False)
     if not verdict:
@@ -153,8 +155,8 @@ def test_composite_groups_are_decided(parent: str | None, gates: dict[str, bool]
     """See also tests/scheduler/pod_groups/test_groups_of_groups.py."""
     spec = {"schedulingPolicy": {"gang": {"minCount": 1}}, "parentCompositePodGroupName": parent}
     group = {"kind": "PodGroup", "metadata": {"name": "g", "namespace": "d"}, "spec": spec}
-    grouped = pod("p", 0, schedulingGroup={"podGroupName": "g"})
-    objects = [NODE, group, grouped, pod("alone", 0)]
+    grouped = build_pod("p", 0, schedulingGroup={"podGroupName": "g"})
+    objects = [NODE, group, grouped, build_pod("alone", 0)]
     gates = {"GenericWorkload": True, **gates}
     cluster = kschedctl.Cluster.from_objects(objects, kube_version="1.37", feature_gates=gates)
     assert kschedctl.explain(cluster, "d/p").undecided is undecided
@@ -166,7 +168,7 @@ def test_queue_order_of_groups_is_undecided(grouped: bool, undecided: bool) -> N
     """The placement of a group's pods affects the pods behind it."""
     spec = {"schedulingPolicy": {"gang": {"minCount": 1}}}
     group = {"kind": "PodGroup", "metadata": {"name": "g", "namespace": "d"}, "spec": spec}
-    waiting = pod("p", 0, **({"schedulingGroup": {"podGroupName": "g"}} if grouped else {}))
+    waiting = build_pod("p", 0, **({"schedulingGroup": {"podGroupName": "g"}} if grouped else {}))
     cluster = kschedctl.Cluster.from_objects(
         [NODE, group, waiting], kube_version="1.37", feature_gates={"GenericWorkload": True}
     )
@@ -181,8 +183,8 @@ def test_victims_of_a_group_are_undecided(gates: dict[str, bool], affected: list
         "metadata": {"name": "g", "namespace": "d"},
         "spec": {"schedulingPolicy": {"basic": {}}},
     }
-    member = pod("member", 0, nodeName="n", schedulingGroup={"podGroupName": "g"})
-    objects = [NODE, group, member, pod("p", 9)]
+    member = build_pod("member", 0, nodeName="n", schedulingGroup={"podGroupName": "g"})
+    objects = [NODE, group, member, build_pod("p", 9)]
     cluster = kschedctl.Cluster.from_objects(objects, kube_version="1.37", feature_gates=gates)
     report = kschedctl.explain(cluster, "d/p")
     assert (report.verdict, report.undecided) == ("Unschedulable", False)
@@ -196,9 +198,9 @@ def test_deletion_of_a_pod_in_one_of_two_terms_wakes_the_pod(version: str, woken
         {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": app}}} for app in ("a", "b")
     ]
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
-    other = pod("other", 0, nodeName="n")
+    other = build_pod("other", 0, nodeName="n")
     other["metadata"]["labels"] = {"app": "a"}
-    cluster = kschedctl.Cluster.from_objects([NODE, other, pod("p", 0, affinity=affinity)], kube_version=version)
+    cluster = kschedctl.Cluster.from_objects([NODE, other, build_pod("p", 0, affinity=affinity)], kube_version=version)
     scheduler = Scheduler(cluster)
     hints = scheduler.get_registrations("default-scheduler").find_hints(InterPodAffinity.name, DELETED)
     pods = scheduler.view.pods
@@ -231,7 +233,7 @@ def claiming(class_name: str) -> list[Json]:
     metadata = {"name": "c", "namespace": "d", "uid": "c"}
     claim = {"kind": "ResourceClaim", "apiVersion": "resource.k8s.io/v1", "metadata": metadata}
     claim |= {"spec": {"devices": {"requests": requests}}}
-    return [claim, pod("p", 0, resourceClaims=[{"name": "c", "resourceClaimName": "c"}])]
+    return [claim, build_pod("p", 0, resourceClaims=[{"name": "c", "resourceClaimName": "c"}])]
 
 
 @pytest.mark.parametrize(

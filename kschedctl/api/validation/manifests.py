@@ -134,7 +134,8 @@ def validate_replication_controller(controller: ReplicationController, options: 
 def validate_job(workload: Workload, options: ValidationOptions) -> ValidationErrors:
     """Validate a Job. Upstream: ValidateJob.
 
-    The selector is validated only if it is set by hand, because the API server otherwise generates it.
+    The selector is validated only if it is set by hand, because the API server otherwise generates it. In an indexed
+    Job, the name of the last pod must be a DNS label.
     """
     spec = workload.spec
     name = workload.metadata.name

@@ -110,8 +110,8 @@ def validate_syntax_of_each(path: Path, values: Iterable[str], rule: Rule) -> Va
 def validate_labels(label_set: Mapping[str, str], path: Path, actual_path: Path = ()) -> ValidationErrors:
     """Validate labels, or a selector that is a map.
 
-    Errors print ``path``, as upstream does, but are located at the key under ``actual_path``. It defaults to ``path``
-    and differs for a pod template, for which upstream prints a path that does not exist.
+    Errors print ``path``, as upstream does, but are located at the key under ``actual_path``, which defaults to
+    ``path``. The two paths differ for a pod template, for which upstream prints a path that does not exist.
     """
     map_path = actual_path or path
     for key, value in sorted(label_set.items()):

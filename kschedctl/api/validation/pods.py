@@ -254,7 +254,7 @@ def _validate_container(container: Container, spec: PodSpec, volumes: Collection
 def _validate_container_ports(ports: Sequence[Port], path: Path) -> ValidationErrors:
     """Validate container ports. Upstream: validateContainerPorts.
 
-    The protocol of a port defaults to TCP.
+    The containerPort is required, and names must be unique. A port needs no protocol, because it defaults to TCP.
     """
     seen = set()
     for i, port in enumerate(ports):

@@ -119,7 +119,8 @@ def _validate_any_resource_name(name: str, path: Path) -> ValidationErrors:
 def _validate_requirements(resources: ResourceRequirements, path: Path, *, of_pod: bool) -> ValidationErrors:
     """Validate the names and amounts of limits and requests. Upstream: ValidateResourceRequirements.
 
-    If ``of_pod`` is true, these are pod-level resources, for which fewer names are allowed than for containers.
+    Huge pages are valid only together with cpu or memory. If ``of_pod`` is true, these are pod-level resources, for
+    which fewer names are allowed than for containers.
     """
     limits = _parse_valid_amounts(resources.limits)
     requests = _parse_valid_amounts(resources.requests)

@@ -272,7 +272,7 @@ class ClusterSnapshot:
     def find_accepting_nodes(self, position: Position) -> Bools | None:
         """Return a mask (M,), over all nodes of the universe, of the existing uncordoned nodes that accept a pod.
 
-        Return None if it depends on pods on other nodes whether a node accepts the pod.
+        Return None if the answer also depends on pods on other nodes.
         """
         view, view_rows = self._get_current_view()  # (M,) the node's row in the view, negative if it does not exist
         feasible = Placements(view).find_feasible_mask(self.framework, position)

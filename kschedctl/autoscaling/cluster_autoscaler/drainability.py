@@ -177,7 +177,10 @@ class Drainability:
 
 
 def is_long_terminating(pod: Pod, now: int) -> bool:
-    """Return whether the pod was deleted and its grace period ended more than EXTRA_GRACE seconds ago."""
+    """Return whether the pod was deleted and its grace period ended more than EXTRA_GRACE seconds before ``now``.
+
+    ``now`` is in microseconds since 1970.
+    """
     if pod.metadata.deletion_timestamp is None:
         return False
     grace = pod.spec.termination_grace_period_seconds

@@ -64,7 +64,7 @@ class Expanders:
     doubts: list[str] = field(default_factory=list)
     """Reasons why the priority expander could not decide, so that it kept all options."""
 
-    def choose_option(self, chain: str, options: Sequence[Option]) -> ExpanderChoice:
+    def choose_expansion_option(self, chain: str, options: Sequence[Option]) -> ExpanderChoice:
         """Apply the expanders in the comma-separated chain one after another, and return the chosen option.
 
         If several options remain, upstream chooses one at random. This method chooses the first by name, and also

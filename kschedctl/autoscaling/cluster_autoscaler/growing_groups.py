@@ -11,7 +11,7 @@ from kschedctl.api.objects import Condition, Node, Pod
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop, copy_template
 from kschedctl.autoscaling.cluster_autoscaler.new_node import NAME
 from kschedctl.autoscaling.cluster_autoscaler.options import read_autoscaled_groups, read_autoscaler_options
-from kschedctl.autoscaling.cluster_autoscaler.scale_up import ScaleUpRun, replay_scale_up, run_loop
+from kschedctl.autoscaling.cluster_autoscaler.scale_up import ScaleUpRun, replay_scale_up, run_scale_up_loop
 from kschedctl.autoscaling.cluster_autoscaler.templates import TEMPLATE_LABEL, NodeTemplate
 from kschedctl.autoscaling.growth import NewNodes, mark_pod_unschedulable
 from kschedctl.autoscaling.node_groups.discovery import NodeGroups
@@ -55,7 +55,7 @@ class GrowingGroups:
         """
         groups = list(self._groups.values())
         options = self._node_groups.options
-        _, report = replay_scale_up(_mark_waiting_pods(cluster), groups, options, now=self._now)
+        _, report = replay_scale_up(_mark_waiting_pods_unschedulable(cluster), groups, options, now=self._now)
         causes: dict[str, tuple[str, ...]] = {}
         for gap in report.template_gaps:
             for pod in gap.pods:
@@ -67,10 +67,10 @@ class GrowingGroups:
 
         Later loops remember the new nodes. Raises InputError if the cluster has a malformed object.
         """
-        marked = _mark_waiting_pods(cluster)
+        marked = _mark_waiting_pods_unschedulable(cluster)
         groups = read_autoscaled_groups(list(self._groups.values()))
         flags, _faults = read_autoscaler_options(self._node_groups.options)
-        run = run_loop(AutoscalerLoop.from_cluster(marked, groups, flags, self._now, self._active))
+        run = run_scale_up_loop(AutoscalerLoop.from_cluster(marked, groups, flags, self._now, self._active))
         report = run.build_report()
         reasons = {key: remaining.message or report.error or "" for key, remaining in report.remaining.items()}
         return self.add_nodes(run, cluster)._replace(reasons=reasons)
@@ -101,7 +101,7 @@ class GrowingGroups:
         self._groups[group] = {**document, "target": target, "nodes": names}
 
 
-def _mark_waiting_pods(cluster: Cluster) -> Cluster:
+def _mark_waiting_pods_unschedulable(cluster: Cluster) -> Cluster:
     """Return the cluster with all waiting pods marked as rejected by kube-scheduler long ago."""
     waiting = {
         (pod.metadata.namespace, pod.metadata.name): _mark_long_unschedulable(pod)

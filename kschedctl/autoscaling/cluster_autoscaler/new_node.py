@@ -21,7 +21,7 @@ from kschedctl.autoscaling.cluster_autoscaler.scale_up import (
     BACKED_OFF,
     NOT_READY,
     ScaleUpRun,
-    run_loop,
+    run_scale_up_loop,
     would_group_accept_pod,
 )
 from kschedctl.autoscaling.cluster_autoscaler.template_gaps import iter_template_gaps
@@ -57,7 +57,7 @@ def predict_new_node(cluster: Cluster, pod: Pod, node_groups: NodeGroups, now: s
         return would_group_accept_pod(begin_loop(changed), group, refused)
 
     # Run the loop. The autoscaler may ignore the pod, or may need no new node for it.
-    run = run_loop(begin_loop(groups))
+    run = run_scale_up_loop(begin_loop(groups))
     report = run.build_report()
     sources = node_groups.sources
     doubts = [*report.doubts, *node_groups.doubts, *node_groups.faults, *groups.errors, *faults]

@@ -240,7 +240,7 @@ class SingleRemovals:
         )
 
     def _do_pods_certainly_fit_on_other_nodes(self, row: Row, pods: Sequence[Pod]) -> bool:
-        """Return whether at least as many other nodes accept each pod as there are pods.
+        """Return whether each pod is accepted by at least as many other nodes as there are pods to move.
 
         All pods then fit on other nodes in any order, so that no trial is needed. Return False if it depends on other
         pods which nodes accept a pod.
@@ -257,8 +257,8 @@ class SingleRemovals:
     def _find_accepting_nodes(self, position: Position) -> Bools | None:
         """Return a mask (M,) of the universe's nodes that may receive moved pods and that accept this pod.
 
-        Return None if it depends on pods on other nodes whether a node accepts the pod. The result is cached for pods
-        with the same PodInfo.
+        Return None if the answer also depends on pods on other nodes. The result is cached for pods with the same
+        PodInfo.
         """
         info_number = self._snapshot.universe.pods.get_info_number(position)
         if info_number not in self._accepting_nodes_by_kind:

@@ -35,7 +35,7 @@ from kschedctl.autoscaling.cluster_autoscaler.removal import (
     compute_utilization,
     has_gpu_label,
 )
-from kschedctl.autoscaling.cluster_autoscaler.scale_up import ScaleUpRun, run_loop
+from kschedctl.autoscaling.cluster_autoscaler.scale_up import ScaleUpRun, run_scale_up_loop
 from kschedctl.autoscaling.growth import Begin, ignore_progress
 from kschedctl.cel.library.times import parse_go_duration
 from kschedctl.cluster import Cluster
@@ -81,7 +81,7 @@ def scale_down(
     removal_by_node = single_removals.try_all_removals(begin)
     blocking_pods = single_removals.find_blocking_pods(removal_by_node)
 
-    scale_up_run = run_loop(loop)
+    scale_up_run = run_scale_up_loop(loop)
     if not scale_up_run.begun:
         return replace(_build_scale_down_report(scale_up_run, None, removal_by_node), faults=faults)
     plan = ScaleDownPlan(loop, {increase.group.id: increase.new_size for increase in scale_up_run.increases})
@@ -308,7 +308,7 @@ class ScaleDownPlan:
         ``sizes`` are the groups' sizes, and ``limits`` are the resources above their minimum. If the node may not be
         removed, record the reason.
         """
-        reason = self._find_wait_reason(node)
+        reason = self._find_removal_wait_reason(node)
         group = self.find_group(node)
         assert group is not None
         if not reason and sizes[group.id] <= group.min:
@@ -322,7 +322,7 @@ class ScaleDownPlan:
         sizes[group.id] -= 1
         return True
 
-    def _find_wait_reason(self, node: Node) -> str:
+    def _find_removal_wait_reason(self, node: Node) -> str:
         """Return why the node's removal has to wait, or "" if it does not.
 
         This is the autoscaler's first loop, so it has not waited for any node yet, and any configured waiting time

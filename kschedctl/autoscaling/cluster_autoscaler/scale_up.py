@@ -106,7 +106,7 @@ def replay_scale_up(
     flags, faults = read_autoscaler_options(options or {})
     loop = AutoscalerLoop.from_cluster(cluster, groups, flags, now, active_scale_ups or {})
     faults = (*groups.errors, *faults)
-    run = run_loop(loop, begin)
+    run = run_scale_up_loop(loop, begin)
     report = run.build_report()
 
     def accepts_with_groups(changed: NodeGroupList, group: str, pod: Pod) -> bool:
@@ -137,7 +137,7 @@ def would_group_accept_pod(loop: AutoscalerLoop, group: str, pod: Pod) -> bool:
     return group in loop.templates and ScaleUpRun(loop).describe_rejection_by_new_node(pod, group) is None
 
 
-def run_loop(loop: AutoscalerLoop, begin: Begin = ignore_progress) -> ScaleUpRun:
+def run_scale_up_loop(loop: AutoscalerLoop, begin: Begin = ignore_progress) -> ScaleUpRun:
     """Run one loop of the autoscaler up to the end of its scale-up.
 
     No scale-up is tried if the loop ends immediately or the cluster is unhealthy. ``begin`` reports progress.
@@ -349,17 +349,17 @@ class ScaleUpRun:
             for node_group in node_groups
         }
 
-    def _try_pods_on_template(self, groups: Iterable[EquivalenceGroup], group: AutoscaledGroup) -> None:
+    def _try_pods_on_template(self, pod_groups: Iterable[EquivalenceGroup], node_group: AutoscaledGroup) -> None:
         """Record in each equivalence group whether a new node of the node group accepts its first pod."""
         snapshot = self.loop.snapshot.fork()
-        row = self.loop.get_template_row(group.id)
+        row = self.loop.get_template_row(node_group.id)
         snapshot.add_node(row)
-        for pods in groups:
-            rejection = snapshot.find_rejection(self.loop.get_position(pods.first), row)
+        for pod_group in pod_groups:
+            rejection = snapshot.find_rejection(self.loop.get_position(pod_group.first), row)
             if rejection is None:
-                pods.accepting_groups.append(group.id)
+                pod_group.accepting_groups.append(node_group.id)
             else:
-                pods.rejections[group.id] = rejection
+                pod_group.rejections[node_group.id] = rejection
 
     # -- options --------------------------------------------------------------------------------------------------
 
@@ -445,7 +445,7 @@ class ScaleUpRun:
         )
         templates = {name: template.node for name, template in self.loop.templates.items()}
         expanders = Expanders(templates, self._get_pod_requests, next(config_maps, None), events)
-        choice = expanders.choose_option(self.loop.options.expander, self.options)
+        choice = expanders.choose_expansion_option(self.loop.options.expander, self.options)
         self.expander_doubts = tuple(expanders.doubts)
         for type, reason, message in events:
             self.add_event(type, reason, message, f"{NAMESPACE}/{PRIORITY_MAP}")
@@ -459,11 +459,11 @@ class ScaleUpRun:
         Add an event if it does not allow all.
         """
         max_nodes = self.loop.options.max_nodes_total
-        current = len(self.loop.snapshot.order)
-        if max_nodes <= 0 or current + count <= max_nodes:
+        remaining = max_nodes - len(self.loop.snapshot.order)
+        if max_nodes <= 0 or count <= remaining:  # 0 sets no maximum
             return count
         self.add_event("Warning", "MaxNodesTotalReached", f"Max total nodes in cluster reached: {max_nodes}")
-        return max_nodes - current if max_nodes - current >= 1 else None
+        return remaining if remaining > 0 else None
 
     def _grow_groups(self, best: Option, count: int, growable: Sequence[AutoscaledGroup]) -> None:
         """Divide ``count`` new nodes among the best option's group and similar groups, within the resource limits.
@@ -600,9 +600,9 @@ class ScaleUpRun:
     def _list_pods_awaiting_later_loop(self, best: Option) -> tuple[str, ...]:
         """Return the keys of the pods that some groups accept, but not the group that grows in this loop."""
         keys: list[str] = []
-        for pods in self.groups:
-            if pods.accepting_groups and best.group.id not in pods.accepting_groups:
-                keys += list_pod_keys(pods.pods)
+        for pod_group in self.groups:
+            if pod_group.accepting_groups and best.group.id not in pod_group.accepting_groups:
+                keys += list_pod_keys(pod_group.pods)
         return tuple(keys)
 
     def _build_template_report(self, group: str) -> GroupTemplate:

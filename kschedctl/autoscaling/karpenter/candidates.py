@@ -19,7 +19,12 @@ from kschedctl.api.times import parse_microseconds
 from kschedctl.autoscaling.karpenter.events import EventLog
 from kschedctl.autoscaling.karpenter.instance_types import InstanceType
 from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, DO_NOT_DISRUPT, INSTANCE_TYPE, NODE_POOL, ZONE
-from kschedctl.autoscaling.karpenter.pods import is_active, is_daemon_set_pod, is_protected, is_reschedulable
+from kschedctl.autoscaling.karpenter.pods import (
+    is_active,
+    is_daemon_set_pod,
+    is_protected_from_disruption,
+    is_reschedulable,
+)
 from kschedctl.autoscaling.karpenter.setting import KarpenterSetting
 from kschedctl.autoscaling.karpenter.state_nodes import StateNode
 from kschedctl.cel.library.times import parse_go_duration
@@ -152,7 +157,7 @@ class CandidateSearch:
         for pod in state.bound:
             if is_active(pod):
                 self.log.log_end_of_protection(pod, self.setting.now)
-                if is_protected(pod, self.setting.now):
+                if is_protected_from_disruption(pod, self.setting.now):
                     return f'Pod has "{DO_NOT_DISRUPT}" annotation (Pod={pod.key})'
         for pod in state.bound:
             names = self.setting.limits.find_blocking_budgets(pod)

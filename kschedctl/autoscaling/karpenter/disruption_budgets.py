@@ -52,14 +52,14 @@ def count_allowed_disruptions_by_pool(setting: KarpenterSetting, reason: str, lo
     allowed: dict[str, int] = {}
     for pool in setting.cluster.karpenter_node_pools:
         name = pool.metadata.name
-        limit = get_allowed_disruptions(pool, node_counts[name], reason, setting.now)
+        limit = compute_allowed_disruptions(pool, node_counts[name], reason, setting.now)
         allowed[name] = max(limit - disrupting_counts[name], 0)
         if node_counts[name] and not limit:
             log.log_pool_blocked(name, reason)
     return allowed
 
 
-def get_allowed_disruptions(pool: NodePool, nodes: int, reason: str, now: int) -> int:
+def compute_allowed_disruptions(pool: NodePool, nodes: int, reason: str, now: int) -> int:
     """Return how many of a pool's nodes may be disrupted at the same time for a reason.
 
     ``nodes`` is the number of the pool's nodes. The budget with the lowest limit decides. If no budget applies to the
@@ -82,7 +82,7 @@ def _compute_budget_limit(budget: DisruptionBudget, nodes: int, now: int) -> int
     """
     if budget.schedule is not None or budget.duration is not None:
         length = parse_go_duration(budget.duration or "0s", "duration")
-        if not is_schedule_active(budget.schedule or "", now, length):
+        if not was_schedule_due(budget.schedule or "", now, length):
             return UNLIMITED
     text = str(budget.nodes)
     if share := _SHARE.fullmatch(text):
@@ -103,14 +103,14 @@ def _is_node_ready(state: StateNode) -> bool:
     return any(condition.type == "Ready" and condition.status == "True" for condition in conditions)
 
 
-def is_schedule_active(schedule: str, now: int, nanoseconds: int) -> bool:
-    """Return whether a cron schedule was due in the last ``nanoseconds`` before ``now``.
+def was_schedule_due(schedule: str, now: int, window_nanoseconds: int) -> bool:
+    """Return whether a cron schedule was due in the last ``window_nanoseconds`` before ``now``.
 
     ``now`` is in microseconds since 1970. Raises InputError if the schedule is invalid.
     """
     cron = _CronSchedule.parse(schedule)
     end = datetime.fromtimestamp(now // 1_000_000, UTC)
-    begin = end - timedelta(microseconds=nanoseconds // 1000)
+    begin = end - timedelta(microseconds=window_nanoseconds // 1000)
     # The first whole minute after the beginning
     moment = begin.replace(second=0, microsecond=0) + timedelta(minutes=1)
     # Skip whole days and hours that do not match, because a window may last for months.

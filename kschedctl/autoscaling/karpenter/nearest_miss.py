@@ -99,8 +99,8 @@ class _ObstacleSearch:
     def iter_obstacles(self) -> Iterator[str]:
         """Yield descriptions of obstacles, removing each from the pool, until the pool takes the pod.
 
-        The search also ends with an obstacle that cannot be removed. If that is a missing subnet, a description of the
-        instance type that comes closest without regard to subnets follows.
+        The search also ends with an obstacle that cannot be removed. If this is a missing subnet, the last description
+        says which instance type would come closest if subnets did not matter.
         """
         while refusal := self.find_pod_refusal():
             obstacle = (
@@ -139,7 +139,7 @@ class _ObstacleSearch:
         return next(iter(run.refusals.get(self.pod.key, ())), None)
 
     def _find_taint_obstacle(self) -> _Obstacle | None:
-        """Return the taints that the pod does not tolerate as an obstacle, or None if it tolerates all.
+        """Return, as an obstacle, the taints that the pod does not tolerate, or None if it tolerates all.
 
         The edited pool has only the tolerated taints.
         """
@@ -154,10 +154,10 @@ class _ObstacleSearch:
         return _Obstacle(f"the pod does not tolerate {untolerated}", edited)
 
     def _find_label_obstacle(self) -> _Obstacle | None:
-        """Return the pod's label requirements that the pool does not meet as an obstacle, or None if it meets all.
+        """Return, as an obstacle, the pod's label requirements that the pool does not meet, or None if it meets all.
 
-        The edited pool has the pod's requirements in place of its own. There is no edited pool if a label that
-        conflicts cannot be changed in the pool.
+        The edited pool has the pod's requirements in place of its own. There is no edited pool if a conflicting label
+        cannot be changed in the pool.
         """
         pool_requirements, pod_requirements = self.template.requirements, self.data.requirements
         conflicts = [
@@ -265,7 +265,7 @@ class _ObstacleSearch:
         return describe_closest_type(template, groups, self.data, Requirements(pod_requirements))
 
     def _find_limit_obstacle(self) -> _Obstacle | None:
-        """Return the pool's limits as an obstacle, or None if they do not keep the pod out or the pool has none.
+        """Return the pool's limits as an obstacle, or None if there are none or they do not keep the pod out.
 
         The limits are an obstacle if no instance type has room within them, or if the pool would take the pod without
         them. The edited pool has no limits. If the pool was not edited before, the limits that would be enough for the

@@ -36,11 +36,11 @@ FAILED = "Failed to schedule pod, "
 def predict_new_node(
     cluster: Cluster, pod: Pod, types: Sequence[JsonObject] | None, options: Mapping[str, object], now: str
 ) -> NewNode:
-    """Explain whether Karpenter would launch a node for this pod, ignoring other waiting pods.
+    """Predict whether Karpenter would launch a node for this pod, with the verdict of each pool.
 
-    If Karpenter rejects the pod before scheduling, all pools' verdicts give the reason. If ``types`` is None, instance
-    types are derived from the existing nodes. ``options`` are Karpenter's settings, and ``now`` is an RFC 3339 time.
-    Raises InputError if an instance type or option is invalid.
+    Other waiting pods are ignored. If Karpenter rejects the pod before scheduling, all pools' verdicts give the reason.
+    If ``types`` is None, instance types are derived from the existing nodes. ``options`` are Karpenter's settings, and
+    ``now`` is an RFC 3339 time. Raises InputError if an instance type or option is invalid.
     """
     documents = derive_instance_types(cluster) if types is None else types
     type_count = len(documents) if types is None else None

@@ -63,7 +63,7 @@ def is_mirror_pod(pod: Pod) -> bool:
     return _is_owned_by(pod, "v1", "Node")
 
 
-def is_protected(pod: Pod, now: int) -> bool:
+def is_protected_from_disruption(pod: Pod, now: int) -> bool:
     """Return whether the do-not-disrupt annotation protects the pod at ``now`` (microseconds since 1970).
 
     The annotation is "true" or a duration from the pod's start. An invalid duration does not protect the pod.
@@ -98,12 +98,12 @@ def is_disruptable(pod: Pod, now: int) -> bool:
 
     Inactive pods can always be disrupted.
     """
-    return not is_active(pod) or not is_protected(pod, now)
+    return not is_active(pod) or not is_protected_from_disruption(pod, now)
 
 
 def is_evictable(pod: Pod, now: int) -> bool:
     """Return whether draining the pod's node would evict the pod, so that PodDisruptionBudgets apply to it."""
-    return is_active(pod) and is_drainable(pod) and not is_protected(pod, now)
+    return is_active(pod) and is_drainable(pod) and not is_protected_from_disruption(pod, now)
 
 
 def is_drainable(pod: Pod) -> bool:

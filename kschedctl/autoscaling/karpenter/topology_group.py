@@ -219,7 +219,7 @@ class TopologyGroup:
     def _find_spread_domain(
         self, pod: Pod, pod_domains: LabelRequirement, node_domains: LabelRequirement
     ) -> Iterable[str]:
-        """Return the allowed domain with the fewest pods in a tuple, or an empty tuple if maxSkew allows no domain.
+        """Return a tuple of the allowed domain with the fewest pods, or an empty tuple if maxSkew allows no domain.
 
         Of several such domains, the first by name is returned. If the node has a single hostname, only this hostname is
         considered, even if the pod does not allow it. Upstream starts its search with an empty string, so it never
@@ -283,7 +283,7 @@ class TopologyGroup:
         """Return whether the pod matches its own term and no domain that it allows has a matching pod."""
         if not self.rule.selects_pod(pod):
             return False
-        if len(self.domains) == len(self.empty):
+        if len(self.domains) == len(self.empty):  # no domain at all has a matching pod
             return True
         return not any(count > 0 and pod_domains.allows_value(domain) for domain, count in self.domains.items())
 

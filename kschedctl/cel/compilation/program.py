@@ -168,9 +168,10 @@ class Planner:
     # -- calls ---------------------------------------------------------------------------------------------------
 
     def _plan_call(self, node: Call) -> Computation:
-        """Plan a call to an operator or function. Conversions of constants are computed in advance.
+        """Plan a call to an operator or function.
 
-        Raises CompileError if such a conversion fails, or if a literal pattern is invalid.
+        Conversions of constants, and constant containers, are computed in advance. Raises CompileError if a conversion
+        of a constant fails, or if a literal pattern is invalid.
         """
         special = _SPECIAL.get(node.function)
         if special is not None and node.target is None:
@@ -184,7 +185,8 @@ class Planner:
             )
         self._validate_pattern(resolution.function, args)
         if resolution.function == "@in" and steps[1].constant:
-            return build_membership_test(steps[0].run, steps[1].run([0]))
+            container = steps[1].run([0])  # a constant reads no variables, so the frame has only the cost
+            return build_membership_test(steps[0].run, container)
         step = Computation(self._plan_function(resolution, args, steps))
         if resolution.function in CONVERSIONS and steps[0].constant:
             return precompute_constant(step)

@@ -255,9 +255,10 @@ def build_field_test(operand: Run, name: str) -> Run:
 
 
 def build_logical_operation(terms: list[Run], *, decisive: bool) -> Run:
-    """Build the computation of ``||`` (true decides) or ``&&`` (false decides).
+    """Build the computation of ``||`` or ``&&``, in which the value ``decisive`` of a term decides.
 
-    A deciding term absorbs the errors of other terms.
+    This is true for ``||`` and false for ``&&``. A deciding term absorbs the errors of other terms. Without a deciding
+    term, the computation raises the first error.
     """
 
     def run(frame: Frame) -> Value:

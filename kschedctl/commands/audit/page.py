@@ -75,7 +75,7 @@ def build_audit_page(report: Audit, style: Style) -> Page:
     if len(report.sections) > 1:
         page.append(_build_overview_table(report))
     if report.not_asked:
-        missing_options = "; ".join(f"{name} needs {option}" for name, option in report.not_asked.items())
+        missing_options = ", ".join(f"{name} (needs {option})" for name, option in report.not_asked.items())
         page.append(paragraph(Marked("not audited:", Tone.FAINT), missing_options))
 
     is_brief = len(report.sections) > MAX_SECTIONS_IN_FULL and not style.wide and style.width < UNFOLDED

@@ -156,7 +156,7 @@ UNSCHEDULABLE = AuditRule(
     WARNING,
     "Pods fit on no node",
     "They wait until the cluster or the pods themselves change.",
-    "Run remedies to find the smallest change that helps",
+    "The remedies command finds the smallest change that helps",
 )
 OVERDUE = AuditRule(
     "audit-pending-victim-overdue",
@@ -354,7 +354,7 @@ def _describe_waiting_pod(waiting: WaitingPod) -> str:
         return f"held back by {', '.join(gates)}"
     if waiting.cause == "elsewhere":
         return waiting.reason
-    return f"fits on {waiting.node} now" if waiting.node else waiting.explanation.headline
+    return f"fits on {waiting.node} now" if waiting.node else waiting.explanation.headline_with_preemption
 
 
 def _iter_findings(group: Sequence[WaitingPod], audited: AuditedCluster) -> Iterator[Finding]:

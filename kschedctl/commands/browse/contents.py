@@ -21,7 +21,7 @@ from kschedctl.commands.browse.report import (
     ZonePods,
 )
 from kschedctl.commands.explain.report import Explanation
-from kschedctl.replay.controllers.workload_pods import find_pods
+from kschedctl.replay.controllers.workload_pods import find_pods_of_owner
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.nodes import get_region_and_zone
 
@@ -128,7 +128,7 @@ def build_workload_pods_report(scheduler: Scheduler, owner: Owner, causes: Mappi
     """
     zone_by_node = {node.metadata.name: _get_zone(node) for node in scheduler.cluster.nodes}
     bare_pod = scheduler.cluster.pod(owner.namespace, owner.name) if owner.kind == "Pod" else None
-    stored_pods = find_pods(scheduler.cluster, owner) if bare_pod is None else [bare_pod]
+    stored_pods = find_pods_of_owner(scheduler.cluster, owner) if bare_pod is None else [bare_pod]
     pods = [_build_workload_pod_entry(pod, zone_by_node, causes) for pod in stored_pods]
     pods.sort(key=lambda pod: (bool(pod.node), pod.pod))
 

@@ -26,8 +26,8 @@ from kschedctl.commands.capacity.report import Capacity, RoomLeft, ShapeCapacity
 from kschedctl.commands.explain.eliminations import report_eliminations
 from kschedctl.commands.explain.reach import NEAR, find_obstacles, measure_node_closeness
 from kschedctl.errors import UsageError
-from kschedctl.replay.controllers.admissions import Admissions, create_new_objects
-from kschedctl.replay.controllers.creation import MAX_PODS, Creation, create_objects
+from kschedctl.replay.controllers.admissions import Admissions, create_new_claims_and_groups
+from kschedctl.replay.controllers.creation import MAX_PODS, Creation, create_workload_objects
 from kschedctl.replay.controllers.manifests import sort_manifests, validate_new_manifests
 from kschedctl.replay.controllers.plan_change import ExistingPods
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
@@ -254,7 +254,7 @@ def prepare_shapes(
 
     # Their pods and other objects, and how many pods the API server admits
     validate_new_manifests(sorted_manifests, cluster, admission=False, validated=written)
-    cluster = create_new_objects(cluster).cluster
+    cluster = create_new_claims_and_groups(cluster).cluster
     queued_workloads = workloads if has_queues(cluster) else []
     creation, has_own_claims = _create_pods_to_try(cluster, workloads, max_pods)
     documents = {**written, **sorted_manifests.documents}
@@ -300,7 +300,9 @@ def _create_pods_to_try(
     If `max_pods` is None, CLAIMING_PODS pods with claims are created. Return the created objects and, for each
     workload, whether its pods need claims of their own.
     """
-    creation = create_objects(cluster, [with_replicas(workload, 1) for workload in workloads], include_denied=True)
+    creation = create_workload_objects(
+        cluster, [with_replicas(workload, 1) for workload in workloads], include_denied=True
+    )
     has_own_claims = []
     for workload, (name, pods) in zip(workloads, list(creation.pods.items()), strict=True):
         needs_claims = bool(pods) and _has_own_claims(workload, pods[0])
@@ -308,7 +310,7 @@ def _create_pods_to_try(
         if not needs_claims:
             continue
         replicated = with_replicas(workload, max_pods or CLAIMING_PODS)
-        large_creation = create_objects(cluster, [replicated], include_denied=True)
+        large_creation = create_workload_objects(cluster, [replicated], include_denied=True)
         create_allowed_claims(cluster, large_creation, large_creation.pods)
         creation.pods[name] = large_creation.pods[name]
         for kind, objects in large_creation.objects.items():

@@ -88,7 +88,7 @@ def _build_shape_part(shape: ShapeCapacity, style: Style, *, named: bool, condit
         *((paragraph(shape.eviction_sentence),) if shape.evicts else ()),
         *build_eliminations_table(shape.eliminations, style),
         *_build_locations_section(shape, style),
-        *build_headroom_section(shape.headroom, "on one eligible node" if shape.eliminations else "on one node"),
+        *build_headroom_section(shape.headroom, "on one candidate node" if shape.eliminations else "on one node"),
     )
 
 

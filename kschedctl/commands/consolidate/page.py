@@ -48,7 +48,9 @@ def build_page(report: NodeConsolidation, style: Style) -> Page:
             else ()
         ),
         *(section("Not tried", Bullets(left_out)) if left_out else ()),
-        *build_struct_table(report.requested, style, title="Requests in % of what the ready worker nodes offer"),
+        *build_struct_table(
+            report.requested, style, title="Requests in % of the allocatable resources of ready workers"
+        ),
         *build_struct_table(report.zones, style, title="Pods without a node if a zone is lost"),
         *build_pools_before_and_after(report.pools, style, report.fitting),
         *([paragraph(Marked(ZONES_NOT_EXAMINED, Tone.FAINT))] if report.removable and not report.zones else ()),

@@ -38,7 +38,7 @@ from kschedctl.commands.consolidate.safety import (
 )
 from kschedctl.fixes.search import count_affordable_replays
 from kschedctl.replay import kubectl
-from kschedctl.replay.node_drain import KINDS_NOT_EVICTED, count_running_pods, find_eviction_harms
+from kschedctl.replay.node_drain import KINDS_NOT_EVICTED, find_eviction_harms
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, WorkerPool, Workers, open_worker_pool
 from kschedctl.replay.pools import (
     Pools,
@@ -432,13 +432,12 @@ class ConsolidationRun:
         """
         get_pod = self.candidates.view.pods.get_pod
         cluster = self.scheduler.view.cluster
-        running_counts = count_running_pods(cluster)
         outages: dict[str, None] = {}
         for node in self.removable:
             moved_pods = [get_pod(move.pod) for move in node.moves]
-            outages |= dict.fromkeys(find_eviction_harms(cluster, moved_pods, running_counts).outages)
+            outages |= dict.fromkeys(find_eviction_harms(cluster, moved_pods).outages)
         moved_keys = dict.fromkeys(move.pod for node in self.removable for move in node.moves)
-        harms = find_eviction_harms(cluster, [get_pod(key) for key in moved_keys], running_counts)
+        harms = find_eviction_harms(cluster, [get_pod(key) for key in moved_keys])
         return harms._replace(outages=tuple(outages))
 
     def _compare_pools(self, removed: Sequence[Row]) -> tuple[PoolChange, ...]:

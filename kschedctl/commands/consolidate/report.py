@@ -16,7 +16,9 @@ from kschedctl.reports.unknown import VERDICT, UnknownKind, describe_doubt
 from kschedctl.text.counts import agreeing, counted, first_few, format_price
 from kschedctl.text.printable import describe_misfit, rewrite_fit_error
 
-ZONES_NOT_EXAMINED = "Zone loss was not checked: --keep-zone-loss keeps the nodes that are needed to survive one."
+ZONES_NOT_EXAMINED = (
+    "Not checked: whether the cluster can still lose a zone afterwards (--keep-zone-loss keeps the nodes for this)."
+)
 
 EMPTIEST_FIRST = "The emptiest nodes are tried first, whatever they cost: another order may save more."
 
@@ -155,7 +157,9 @@ class NodeConsolidation(Report, frozen=True):
             text += describe_condition(self.waiting_workloads)
         needed_nodes = [node.node for node in self.staying if node.lets_run]
         if needed_nodes:
-            text += f"; pending pods need {first_few(needed_nodes)}"
+            number = counted(len(needed_nodes), "node")
+            are = agreeing(len(needed_nodes), "is", "are")
+            text += f"; {number} ({first_few(needed_nodes)}) {are} needed by pending pods"
         text += self._describe_need_for_nodes()
         if self.cordoned_empty and not self.has_unread_pods:
             names = first_few(self.cordoned_empty)
@@ -186,7 +190,9 @@ class NodeConsolidation(Report, frozen=True):
             return f"None of the {counted(self.candidates, 'candidate')} in pool {self.pool} can be removed"
         subject = f"None of {counted(self.nodes, 'node')}"
         if 0 < self.tried < self.nodes:
-            subject = f"None of the {self.tried:,} nodes tried" if self.tried > 1 else "Not even the only node tried"
+            subject = (
+                f"None of the {self.tried:,} nodes checked" if self.tried > 1 else "Not even the only node checked"
+            )
         return f"{subject} can be removed"
 
     def describe_untried_nodes(self) -> str:

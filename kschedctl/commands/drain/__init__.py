@@ -32,13 +32,12 @@ from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.controllers.budget_fixes import choose_budget_fix, find_pods_without_node
 from kschedctl.replay.controllers.eviction import Evictions
 from kschedctl.replay.controllers.job_failures import JobFailures
-from kschedctl.replay.edits import cordon_nodes, find_nodes, with_current_priorities
+from kschedctl.replay.edits import cordon_nodes, find_node_names, with_current_priorities
 from kschedctl.replay.kubectl import render_command
 from kschedctl.replay.node_drain import (
     NodeDrain,
     compute_unplaced_spreads,
     count_always_unplaced_pods,
-    count_running_pods,
     find_eviction_harms,
     iter_moved_pods,
     iter_pod_homes,
@@ -48,8 +47,8 @@ from kschedctl.replay.node_drain import (
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, compute_spreads, run_seeds
 from kschedctl.replay.pending_pods import is_pending
 from kschedctl.replay.placements import (
+    build_pod_count_fields,
     compute_headroom,
-    count_pods_by_place,
     group_unplaced_pods,
     list_evicted_elsewhere,
     list_lost_victims,
@@ -57,7 +56,7 @@ from kschedctl.replay.placements import (
     summarize_evictions,
 )
 from kschedctl.replay.pools import find_unready_nodes
-from kschedctl.replay.settling import find_pending_left_out
+from kschedctl.replay.settling import find_pending_pods_left_out
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.terminating_pods import find_down_nodes
 from kschedctl.replay.unknown import build_unknown_fields, find_simulation_unknowns, merge_unknown_kinds
@@ -94,13 +93,13 @@ def drain(
     >>> kschedctl.drain(kschedctl.Cluster.from_objects([node]), ["n1"]).safe
     True
     """
-    node_names = find_nodes(cluster, list(nodes), selector)
+    node_names = find_node_names(cluster, list(nodes), selector)
     options = SearchOptions(seed=seed, sampling=sampling, call_extender=call_extender)
     report = drain_nodes(cluster, node_names, runs=runs, workers=workers, progress=progress, **options)
     if report.interrupted:
         return report
     report = replace(
-        report, pending_left_out=find_pending_left_out(Scheduler(cordon_nodes(cluster, node_names), call_extender))
+        report, pending_left_out=find_pending_pods_left_out(Scheduler(cordon_nodes(cluster, node_names), call_extender))
     )
     if drain_first := _find_nodes_to_drain_first(cluster, report, options):
         return replace(report, drain_first=drain_first)
@@ -164,7 +163,7 @@ def drain_nodes(
     The drain is safe only if it is safe in every run. Raises UsageError for an unknown node, InputError and
     ConfigurationError for invalid input, and KeyboardInterrupt if the user interrupts before a run ends.
     """
-    nodes = find_nodes(cluster, nodes)
+    nodes = find_node_names(cluster, nodes)
     cordoned_cluster = with_current_priorities(cordon_nodes(cluster, nodes), nodes)
     shared = _CordonedNodes(cordoned_cluster, sampling, call_extender, nodes=nodes, sequential_seed=seed)
     workers = limit_workers(workers, call_extender)
@@ -263,7 +262,7 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
         in_no_order=always_unplaced,
         blocked=blocked,
         delayed=tuple(node_drain.report_delayed_pods()),
-        **find_eviction_harms(cluster, evicted_pods, count_running_pods(cluster), lost)._asdict(),
+        **find_eviction_harms(cluster, evicted_pods, lost)._asdict(),
         evicted=evicted,
         lost=tuple(lost),
         without_controller=tuple(
@@ -281,7 +280,7 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
             simulation.view, before, ~simulation.view.nodes.unschedulable, drained=is_drained_node | is_unready
         ),
         down_nodes=down_nodes,
-        **count_pods_by_place(simulation.view, before, simulation.view.requested),
+        **build_pod_count_fields(simulation.view, before, simulation.view.requested),
         search_start=describe_search_start(shared.sampling, len(simulation.view.nodes), seed),
         **_build_report_basis(node_drain),
         interrupted=simulation.interrupted,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kschedctl.commands.drain.report import NUMBER_DESCRIPTIONS, Drain
-from kschedctl.render.page import Bullets, Command, Marked, Page, Paragraph, Style, paragraph, section
+from kschedctl.render.page import Bullets, Command, Marked, Page, Style, paragraph, section
 from kschedctl.render.sections import (
     REPLAYED,
     build_caveats,
@@ -22,14 +22,17 @@ from kschedctl.render.sections import (
 from kschedctl.render.tables import build_struct_table
 from kschedctl.render.unseen_pods import build_not_created_section
 from kschedctl.reports.columns import Tone
+from kschedctl.reports.unknown import describe_doubt
 
 LOST_INDEXES = "Lost: their Job does not retry their index"
 LOST = "Lost: no controller recreates them, and kubectl evicts them only with --force"
 DELAYED = "Can be evicted only once replacements of other pods are ready"
 LOST_VICTIMS = "Lost: no controller recreates them, and preemption evicts them"
-TERMINATING = "Terminating already: kubectl drain waits until they are gone"
-NOMINATED = "Pending, and nominated to these nodes: they lose the room that preemption made for them"
-STRANDED = "Pending, and can run on no other node"
+MAX_OUTCOMES_IN_SENTENCE = 3
+"""The number of outcomes up to which the first line is a sentence rather than a list."""
+TERMINATING = "Already terminating: kubectl drain waits until these pods are gone"
+NOMINATED = "Pending pods nominated to these nodes: they lose the room that preemption made for them"
+STRANDED = "Pending pods that can run on no other node"
 WITH_PENDING_PODS = "Next (the same drain once the pending pods that fit have a node)"
 WITH_NODE_FOR_WAITING_POD = "Next (find a node for the pod that uses up the budget)"
 RETURNED = "Come back to the nodes, since they tolerate the cordon"
@@ -39,7 +42,7 @@ def build_page(report: Drain, style: Style) -> Page:
     """Build the page of a drain. Sections without content are left out."""
     return (
         *build_interruption_line(report.interrupted),
-        _build_verdict_line(report),
+        *_build_verdict_lines(report),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
         *build_data_warning(report.pinned_volumes),
         *(paragraph(Marked("Another order:", Tone.WARNING), f"{text}.") for text in report.describe_safe_order()),
@@ -61,7 +64,7 @@ def build_page(report: Drain, style: Style) -> Page:
         *build_unplaced_section(report.unplaced, style),
         *build_preempted_section(report.evicted, style, report.chain),
         *build_struct_table(report.displaced_workloads, style, title="Workloads of Kueue"),
-        *build_struct_table(report.moved, style, title="Moved", full=False),
+        *build_struct_table(report.list_pods_moved_off_nodes(), style, title="Moved", full=False),
         *build_headroom_section(report.headroom, title="Requests on the remaining nodes"),
         *build_pods_before_and_after(report.zones, report.nodes_changed),
         *build_runs_section(report.runs, report.over_runs, NUMBER_DESCRIPTIONS),
@@ -80,10 +83,18 @@ def _choose_next_title(report: Drain) -> str:
     return REPLAYED if report.remedy else WITH_PENDING_PODS
 
 
-def _build_verdict_line(report: Drain) -> Paragraph:
-    """Build the line with the nodes, the verdict, and the number of pods with each outcome."""
+def _build_verdict_lines(report: Drain) -> Page:
+    """Build the lines with the nodes, the verdict, and the number of pods with each outcome.
+
+    More than MAX_OUTCOMES_IN_SENTENCE outcomes become a list.
+    """
     nodes, verdict, sentence = report.build_first_line()
     tone = Tone.BAD if report.blocked or not report.interrupted else Tone.WARNING
     if report.safe:
         tone = Tone.WARNING if report.undecided else Tone.GOOD
-    return paragraph(Marked(nodes, Tone.STRONG), Marked(verdict, tone), sentence)
+    first_words = (Marked(nodes, Tone.STRONG), Marked(verdict, tone))
+    outcomes = report.list_outcomes()
+    if report.down_nodes or len(outcomes) <= MAX_OUTCOMES_IN_SENTENCE:
+        return (paragraph(*first_words, sentence),)
+    doubt = describe_doubt(report.unknown).strip()
+    return (paragraph(*first_words), Bullets(tuple(outcomes)), *((paragraph(doubt),) if doubt else ()))

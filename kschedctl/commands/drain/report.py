@@ -206,12 +206,12 @@ class Drain(Report, frozen=True):
 
     def _describe_outcomes(self) -> str:
         """Describe what keeps pods Terminating, and the number of pods with each outcome, the worst outcomes first."""
-        outcomes = self._describe_outcome_counts()
+        outcomes = ", ".join(self.list_outcomes()) or "nothing runs there"
         down_nodes = "; ".join(describe_down_nodes(self.down_nodes))
         return f"{down_nodes}; then {outcomes}" if down_nodes else outcomes
 
-    def _describe_outcome_counts(self) -> str:
-        """Describe the number of pods with each outcome, the worst outcomes first."""
+    def list_outcomes(self) -> list[str]:
+        """Describe the number of pods with each outcome, the worst outcomes first. Return [] if nothing runs there."""
         numbers = (
             (
                 self._lost_count,
@@ -245,7 +245,7 @@ class Drain(Report, frozen=True):
             counts.append(counted(self.untried, "pod was not tried", "pods were not tried"))
         if self.staying:
             counts.append(counted(self.staying, "DaemonSet or static pod stays", "DaemonSet or static pods stay"))
-        return ", ".join(counts) or "nothing runs there"
+        return counts
 
     def _build_verdict(self) -> str:
         """Return the verdict as a predicate of the nodes.
@@ -302,7 +302,7 @@ class Drain(Report, frozen=True):
         evicted = len(self.evicted_elsewhere)
         if not evicted:
             return []
-        text = counted(evicted, "pod elsewhere is preempted", "pods elsewhere are preempted")
+        text = counted(evicted, "pod on another node is preempted", "pods on other nodes are preempted")
         lost = len(set(self.lost_victims).intersection(self.evicted_elsewhere))
         if fates := describe_fates_of_evicted(evicted, self._unplaced_evicted_count, lost):
             return [f"{text}{fates}"]
@@ -453,10 +453,14 @@ class Drain(Report, frozen=True):
         """The number of evicted and preempted pods that no controller recreates."""
         return len(self.lost) + len(self.lost_victims)
 
+    def list_pods_moved_off_nodes(self) -> list[MovedPod]:
+        """List the pods of the drained nodes that get another node."""
+        return [pod for pod in self.moved if pod.source in self.nodes]
+
     @property
     def _moved_count(self) -> int:
         """The number of pods of the drained nodes that get another node."""
-        return sum(pod.source in self.nodes for pod in self.moved)
+        return len(self.list_pods_moved_off_nodes())
 
     @property
     def _unplaced_evicted_count(self) -> int:

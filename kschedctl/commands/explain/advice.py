@@ -27,7 +27,7 @@ from kschedctl.scheduler.plugins.taint_toleration import UntoleratedTaint
 from kschedctl.scheduler.registry.in_tree import IN_TREE
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.nodes import HOSTNAME, REGION, ZONE
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import counted, join_words
 
 CAUSES_ADVISED = 3
 COMMANDS_OF_PROJECTS = {
@@ -63,11 +63,13 @@ def iter_advice(report: Explanation, pod: Pod, scheduler: Scheduler, framework: 
         case "NotResponsible" if framework is None:
             yield Advice(
                 "CheckScheduler",
-                "Check that the pod's scheduler is running; kube-scheduler records no events for pods of other "
-                "schedulers",
+                f"If {pod.spec.scheduler_name} is a scheduler of its own, check that it is running (kube-scheduler "
+                "records no events for its pods)",
             )
             yield Advice(
-                "CorrectProfile", "Specify the scheduler's configuration, or correct the pod's spec.schedulerName"
+                "CorrectProfile",
+                f"If {pod.spec.scheduler_name} is a profile of kube-scheduler, pass its configuration; otherwise "
+                "correct the pod's spec.schedulerName",
             )
         case "NotResponsible":
             text = "A finalizer or an unresponsive kubelet keeps the pod: check metadata.finalizers"
@@ -100,9 +102,9 @@ def _advise_on_gated_pod(report: Explanation, pod: Pod) -> Iterator[Advice]:
     There is also advice on devices if they hold the pod back. If no node would fit for a reason that already gates the
     pod, the advice does not repeat it.
     """
-    gates = ", ".join(gate.name for gate in pod.spec.scheduling_gates)
+    gates = join_words([gate.name for gate in pod.spec.scheduling_gates])
     if gates:
-        text = f"Find the controller that removes {gates}; until it does, the scheduler ignores the pod"
+        text = f"Find the controller that removes {gates}: the scheduler ignores the pod until then"
         yield Advice("RemoveGates", text)
     devices = report.queue.get(DynamicResources.name)
     if devices is not None and devices.reasons:

@@ -175,7 +175,7 @@ def _find_waiting_foreign_job(
     """
     if reference.kind != "Job":
         return None
-    from kschedctl.replay.controllers.workload_pods import find_pods  # noqa: PLC0415 - only for Jobs
+    from kschedctl.replay.controllers.workload_pods import find_pods_of_owner  # noqa: PLC0415 - only for Jobs
 
     for owner in _iter_waiting_objects_and_parents(waiting):
         if owner.kind != "Job" or owner.name != reference.name:
@@ -183,7 +183,7 @@ def _find_waiting_foreign_job(
         if namespaces is not None and owner.namespace not in namespaces:
             continue
         batch_jobs = {job.metadata.name for job in cluster.list_in_namespace(FIELDS["Job"], owner.namespace)}
-        if owner.name not in batch_jobs and not find_pods(cluster, owner):
+        if owner.name not in batch_jobs and not find_pods_of_owner(cluster, owner):
             return owner
     return None
 

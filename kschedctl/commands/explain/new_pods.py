@@ -22,7 +22,7 @@ from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.unreplayed_admission import (
     HOOK_KINDS,
     describe_unreplayed_limits,
-    find_uncalled_hooks,
+    find_uncalled_admission_hooks,
     find_unread_admission_kinds,
 )
 from kschedctl.replay.denials import raise_if_denied, raise_if_struct_denied
@@ -104,14 +104,14 @@ def find_creation_doubts(target: TargetPod, cluster: Cluster, *, fits: bool) -> 
     admission: Mapping[str, bool] = {} if target.admitted is None else dict.fromkeys(namespaces, target.admitted)
     not_replayed = describe_unreplayed_limits(cluster, namespaces, admission)
     if not fits:
-        hooks = find_uncalled_hooks(cluster, [target.pod])
+        hooks = find_uncalled_admission_hooks(cluster, [target.pod])
         if not hooks:
             return CreationDoubts(not_replayed)
         text = f"admission, which may deny or change the pod: {describe_unread_kinds(hooks)}"
         return CreationDoubts((*not_replayed, text))
 
     denied = target.not_created is not None
-    hooks = find_uncalled_hooks(cluster, [target.pod], denied=denied)
+    hooks = find_uncalled_admission_hooks(cluster, [target.pod], denied=denied)
     if denied:  # unread limits could only deny the pod as well
         return CreationDoubts(not_replayed, hooks)
     return CreationDoubts(not_replayed, (*find_unread_admission_kinds(cluster, namespaces), *hooks))

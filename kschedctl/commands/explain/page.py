@@ -252,7 +252,7 @@ def _plot_rejections(report: Explanation, style: Style) -> tuple[Plot, ...]:
 def build_eliminations_table(eliminations: tuple[Elimination, ...], style: Style, nearest: bool = True) -> Page:
     """Build the table of reasons for rejection, with the closest node of each unless `nearest` is False."""
     is_stacked = style.narrow and nearest
-    columns = [*number_columns("nodes", "only reason")]
+    columns = [*number_columns("nodes", "only for this")]
     if is_stacked:
         columns.append(Column("reason"))
     else:
@@ -275,7 +275,7 @@ def _build_elimination_row(elimination: Elimination, stacked: bool) -> Row:
     if not stacked:
         return (nodes, only, elimination.plugin, elimination.reason, nearest)
     reason = f"{elimination.plugin}: {elimination.reason}" if elimination.plugin else elimination.reason
-    closest = f"closest to fitting: {nearest}" if nearest else ""
+    closest = f"closest to fitting is {nearest}" if nearest else ""
     return (nodes, only, Stack((reason, Marked(closest, Tone.FAINT))))
 
 
@@ -460,8 +460,9 @@ def _build_pod_row(explanation: Explanation) -> Row:
 
 
 TEXT_BY_KIND = {
-    "MakeRoom": "{text}; run whatif to see the outcome first",
-    "CorrectProfile": "Specify the scheduler's configuration with --config, or correct the pod's spec.schedulerName",
+    "MakeRoom": "{text} (whatif shows the outcome first)",
+    "CorrectProfile": "If that scheduler is a profile of your kube-scheduler, pass its configuration with --config; "
+    "otherwise correct the pod's spec.schedulerName",
 }
 """Kind of advice -> the text for readers at a command line, if it differs from the advice's own."""
 COMMAND_BY_KIND = {

@@ -152,14 +152,14 @@ def _build_pod_rows_of_group(group: PendingGroup, style: Style, *, shows_priorit
         if position == 0:
             pods = f"{len(group.pods):,}"
             command = " ".join(style.commands.get(member.pod, ())) if style.width >= UNFOLDED else ""
-        priority = (str(member.priority),) if shows_priority else ()
+        priority = (f"{member.priority:,}",) if shows_priority else ()
         answer = (verdict, member.headline, Marked(command, Tone.CODE))
         yield (pods, *priority, member.age, member.pod, member.workload, *answer)
 
 
 def _build_cause_row(group: PendingGroup, style: Style, *, shows_priority: bool) -> Row:
     """Build the row of a group: its workloads, and the answers for its pods below."""
-    priority = (str(group.priority),) if shows_priority else ()
+    priority = (f"{group.priority:,}",) if shows_priority else ()
     workloads = Marked(names(group.workloads, WORKLOADS_SHOWN), Tone.STRONG)
     return (f"{len(group.pods):,}", *priority, group.age, Stack((workloads, *_build_headline_lines(group, style))))
 

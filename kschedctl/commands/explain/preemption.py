@@ -10,7 +10,7 @@ from kschedctl.api.arrays import Position, find_distinct
 from kschedctl.api.ownership import find_controller
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.report import CandidateReport, NoLowerPriority, PreemptionReport, VictimReport
-from kschedctl.replay.pending_pods import describe_overdue
+from kschedctl.replay.pending_pods import describe_overdue_time
 from kschedctl.reports.placements import FailedJob
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.diagnosis import PostFilterOutcome
@@ -63,7 +63,7 @@ def report_preemption(outcome: PostFilterOutcome, cycle: Cycle, cluster: Cluster
         limit=preemption.wanted,
         nominated=cycle.info.pod.status.nominated_node_name if terminating else "",
         terminating=terminating,
-        overdue=describe_overdue(cluster, leaving),
+        overdue=describe_overdue_time(cluster, leaving),
         no_lower_priority=_report_lack_of_lower_priorities(plugin, preemption, cycle),
         failed_jobs=_find_failing_jobs(min(tied), preemption, cycle) if choice and preemption.wanted else (),
     )

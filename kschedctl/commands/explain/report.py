@@ -175,7 +175,7 @@ class Cause(Document, frozen=True):
         `nodes` is the number of nodes in the cluster. The texts are empty if the cause is not about nodes.
 
         >>> Cause("", "Insufficient cpu", 9, 9, "w4").build_scope(12).text
-        ' (rules out all 9 eligible nodes; closest to fitting: w4)'
+        ' (rules out all 9 candidate nodes; closest to fitting: w4)'
         """
         if not self.nearest:
             return CauseScope("", "", "")
@@ -281,11 +281,11 @@ class NoLowerPriority(Document, frozen=True):
         >>> NoLowerPriority(0, 0, 0, 1, "w2").sentence
         'preemption cannot help: every pod on w2 has the same priority as this pod (0)'
         >>> NoLowerPriority(0, 0, 1000, 3, "w2").sentence
-        'preemption cannot help: no pod on the 3 candidate nodes has a lower priority than this pod (0)'
+        'preemption cannot help: no pod on the 3 nodes considered has a lower priority than this pod (0)'
         >>> NoLowerPriority(0, 10, 1000, 1, "w2").sentence
         'preemption cannot help: every pod on w2 has a higher priority (10 or more) than this pod (0)'
         """
-        nodes_text = self.such_as if self.nodes == 1 else f"the {self.nodes:,} candidate nodes"
+        nodes_text = self.such_as if self.nodes == 1 else f"the {self.nodes:,} nodes considered"
         this_pod = f"this pod ({self.priority:,})"
         if self.lowest > self.priority:
             comparison = f"every pod on {nodes_text} has a higher priority ({self.lowest:,} or more) than {this_pod}"
@@ -400,12 +400,23 @@ class PreemptionReport(Document, frozen=True):
 
         It says how many of the pods get no other node, if this was replayed, and which Jobs fail.
         """
+        return self._build_preemption_clause(self.chosen if len(self.tied) < 2 else f"one of {len(self.tied):,} nodes")
+
+    @property
+    def preemption_clause_with_names(self) -> str:
+        """The preemption clause with the names of the pods, such as ", would preempt 1 pod on n1 (shop/low)"."""
+        names = first_few(self.chosen_victims, 2)
+        if len(self.tied) > 1:
+            return self._build_preemption_clause(f"one of {len(self.tied):,} nodes (such as {names} on {self.chosen})")
+        return self._build_preemption_clause(f"{self.chosen} ({names})")
+
+    def _build_preemption_clause(self, nodes_text: str) -> str:
+        """Build the clause about the pods that are preempted on the nodes that `nodes_text` describes, or return ""."""
         if not self.chosen_victims:
             return ""
-        node_text = self.chosen if len(self.tied) < 2 else f"one of {len(self.tied):,} nodes"
         fate = f"{self._fate_clause}," if self._fate_clause else ""
         failure = f", so that {describe_failing_jobs(self.failed_jobs)}" if self.failed_jobs else ""
-        return f", would preempt {counted(len(self.chosen_victims), 'pod')}{fate} on {node_text}{failure}"
+        return f", would preempt {counted(len(self.chosen_victims), 'pod')}{fate} on {nodes_text}{failure}"
 
 
 def describe_rivals(rivals: Sequence[str]) -> str:
@@ -713,11 +724,11 @@ class Explanation(_ExtenderPart, frozen=True):
 
     @property
     def headline_with_preemption(self) -> str:
-        """The headline after the pods that the scheduler would preempt, such as `would preempt 1 pod on n1; needs …`.
+        """The headline after the pods that the scheduler would preempt.
 
-        Without preemption, it is the headline alone.
+        An example is `would preempt 1 pod on n1 (shop/low); needs …`. Without preemption, it is the headline alone.
         """
-        clause = self.preemption.preemption_clause.removeprefix(", ") if self.preemption is not None else ""
+        clause = self.preemption.preemption_clause_with_names.removeprefix(", ") if self.preemption is not None else ""
         return f"{clause}; {self.headline}" if clause else self.headline
 
     def build_first_line(self) -> tuple[str, ...]:

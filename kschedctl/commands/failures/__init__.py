@@ -25,7 +25,7 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.api.node_pools import find_node_pool_name
 from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
-from kschedctl.commands.failures.certain_outcomes import find_certain_outcomes
+from kschedctl.commands.failures.certain_outcomes import LossOutcomes, schedule_until_certain
 from kschedctl.commands.failures.report import Failure, Failures
 from kschedctl.commands.whatif.one_more_node import find_sufficient_nodes
 from kschedctl.errors import UsageError
@@ -56,7 +56,7 @@ from kschedctl.replay.parallel import (
 )
 from kschedctl.replay.placements import (
     PodCountFields,
-    count_pods_by_place,
+    build_pod_count_fields,
     group_unplaced_pods,
     list_evicted_elsewhere,
     list_lost_victims,
@@ -65,7 +65,7 @@ from kschedctl.replay.placements import (
 from kschedctl.replay.pools import find_unready_nodes
 from kschedctl.replay.settling import (
     find_ended_pods,
-    find_pending_left_out,
+    find_pending_pods_left_out,
     remove_pods_of_failed_jobs,
     schedule_with_victims,
 )
@@ -120,7 +120,7 @@ def failures(
     return replace(
         report,
         remedy=_find_scenario_with_enough_nodes(report, cluster, options),
-        pending_left_out=find_pending_left_out(Scheduler(cluster, call_extender)),
+        pending_left_out=find_pending_pods_left_out(Scheduler(cluster, call_extender)),
     )
 
 
@@ -338,25 +338,26 @@ def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
     if loss.shuffled:
         displaced = shuffle_returning_pods(simulation, displaced, Random(loss.seed))
     recreated = [position for position in displaced if position not in denied_positions]
-    certain = None if loss.needs_places else find_certain_outcomes(shared, simulation, is_lost_node, recreated)
-    outcomes = certain.outcomes if certain else schedule_with_victims(simulation, recreated, report_parts)
+    if loss.needs_places:
+        result = LossOutcomes(schedule_with_victims(simulation, recreated, report_parts), has_all_places=True)
+    else:
+        result = schedule_until_certain(shared, simulation, is_lost_node, recreated)
     if simulation.interrupted:
         raise KeyboardInterrupt
     ended |= dict.fromkeys(find_ended_pods(simulation))
-    outcomes = [outcome for outcome in outcomes if outcome.position not in ended]
+    outcomes = [outcome for outcome in result.outcomes if outcome.position not in ended]
 
     # The time before the nodes are deleted, whose replay needs much memory itself
     simulation.placements.drop_cached_answers()
-    may_wait = certain is None or not certain.hold_before_deletion
     waiting, late_pods = report_pods_before_deletion(
-        shared, is_lost_node, recreated, outcomes, loss.seed, may_wait=may_wait
+        shared, is_lost_node, recreated, outcomes, loss.seed, may_wait=not result.hold_before_deletion
     )
 
     counts_by_place: PodCountFields = {"zones": (), "nodes_changed": ()}
-    if certain is None:
+    if result.has_all_places:
         requested_after = np.zeros_like(view.requested)
         requested_after[~is_lost_node] = simulation.view.requested
-        counts_by_place = count_pods_by_place(view, view.requested, requested_after)
+        counts_by_place = build_pod_count_fields(view, view.requested, requested_after)
     always_unplaced: dict[str, int] = {}
     if view_without_lost_pods is not None:
         always_unplaced = count_always_unplaced_pods(Simulation(shared.scheduler, view_without_lost_pods), outcomes)

@@ -6,6 +6,7 @@ from functools import partial
 
 from kschedctl.commands.failures.report import Failure, Failures
 from kschedctl.render.page import (
+    Bullets,
     Cell,
     Marked,
     Page,
@@ -35,6 +36,8 @@ from kschedctl.reports.columns import Column, Tone
 from kschedctl.text.counts import agreeing
 
 FAILURES_SHOWN = 20
+MAX_COSTS_IN_SENTENCE = 2
+"""The number of kinds of costs up to which the worst failure is described in a sentence rather than a list."""
 ENDING = "DaemonSet pods and static pods are lost with their node and do not count as displaced."
 
 
@@ -47,20 +50,29 @@ def build_page(report: Failures, style: Style) -> Page:
         tone = Tone.WARNING
     else:
         tone = Tone.GOOD
+    costs = report.failures[0].describe_costs() if report.failures else ()
+    if len(costs) > MAX_COSTS_IN_SENTENCE:
+        first_lines: Page = (
+            paragraph(Marked(answer, tone), f"Worst is {report.failures[0].name}:"),
+            Bullets(costs),
+            *((paragraph(doubt),) if doubt else ()),
+        )
+    else:
+        first_lines = (paragraph(Marked(answer, tone), consequences, doubt),)
     return (
-        paragraph(Marked(answer, tone), consequences, doubt),
+        *first_lines,
         *_build_outside_note(report),
         *(paragraph(Marked(f"{text}.", Tone.WARNING)) for text in report.describe_unready_nodes()),
         *build_pending_left_out_line(report.pending_left_out),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
         *_build_ranking_table(report, style),
         *_build_waiting_note(report),
-        *(_build_worst_failure_sections(report.failures[0], report.runs, style) if report.failures else ()),
+        *(_build_worst_failure_sections(report.failures[0], report, style) if report.failures else ()),
         *build_next_section(style, REPLAYED if report.remedy else "Next (the worst loss, pod by pod)"),
     )
 
 
-def _build_worst_failure_sections(worst: Failure, runs: int, style: Style) -> Page:
+def _build_worst_failure_sections(worst: Failure, report: Failures, style: Style) -> Page:
     """Build the sections on the worst failure.
 
     They show a warning about pinned volumes, the pods that were not created, lost, unplaced or preempted, and the
@@ -74,9 +86,9 @@ def _build_worst_failure_sections(worst: Failure, runs: int, style: Style) -> Pa
     reasons += build_unplaced_section(worst.reasons, style)
     reasons += build_preempted_section(worst.evicted_pods, style)
     return (
-        *(build_subsection(f"The worst: {worst.name}", reasons) if reasons else ()),
+        *(build_subsection(f"Worst {report.unit}: {worst.name}", reasons) if reasons else ()),
         *build_pods_before_and_after(worst.zones, worst.nodes_changed, f" the loss of {worst.name}"),
-        *build_tried_orders_section(runs, worst.unplaced_over_runs, worst.in_no_order),
+        *build_tried_orders_section(report.runs, worst.unplaced_over_runs, worst.in_no_order),
     )
 
 
@@ -117,7 +129,7 @@ def _build_ranking_table(report: Failures, style: Style) -> Page:
         columns,
         build_row,
         style,
-        title="Worst losses first",
+        title="Simulated losses, worst first",
         limit=FAILURES_SHOWN,
         full=False,
     )

@@ -96,9 +96,8 @@ class Failure(Document, frozen=True):
         """The number of displaced pods that fit nowhere else, without preempted pods of other nodes."""
         return self.unplaced - self.unplaced_evicted
 
-    @property
-    def consequences(self) -> str:
-        """The costs of the failure in words, or "" if it has none."""
+    def describe_costs(self) -> tuple[str, ...]:
+        """Describe each kind of cost of the failure. Return () if it has none."""
         costs = (
             self._describe_displaced_pods(),
             self._describe_waiting_pods(),
@@ -106,7 +105,12 @@ class Failure(Document, frozen=True):
             self._describe_evicted_pods(),
             self._describe_lost_pods(),
         )
-        *first_costs, last_cost = [cost for cost in costs if cost] or [""]
+        return tuple(cost for cost in costs if cost)
+
+    @property
+    def consequences(self) -> str:
+        """The costs of the failure in words, or "" if it has none."""
+        *first_costs, last_cost = self.describe_costs() or ("",)
         return f"{', '.join(first_costs)}, and {last_cost}" if first_costs else last_cost
 
     def _describe_displaced_pods(self) -> str:
@@ -152,7 +156,7 @@ class Failure(Document, frozen=True):
         """Describe how many pods of other nodes are evicted and get no node, or return an empty string."""
         if not self.evicted:
             return ""
-        evicted = counted(self.evicted, "pod elsewhere is preempted", "pods elsewhere are preempted")
+        evicted = counted(self.evicted, "pod on another node is preempted", "pods on other nodes are preempted")
         return f"{evicted}{describe_fates_of_evicted(self.evicted, self.unplaced_evicted)}"
 
     def _describe_lost_pods(self) -> str:
@@ -162,7 +166,8 @@ class Failure(Document, frozen=True):
         lost = counted(self.lost, "pod is lost for good", "pods are lost for good")
         if not self.lost_victims:
             return lost
-        return f"{lost} ({'evicted' if self.lost_victims == self.lost else f'{self.lost_victims:,} of them evicted'})"
+        preempted = "preempted" if self.lost_victims == self.lost else f"{self.lost_victims:,} of them preempted"
+        return f"{lost} ({preempted})"
 
 
 def _describe_pods_waiting_for_deletion(rule: WaitingRule, groups: Mapping[str, PodsWaitingForDeletion]) -> str:

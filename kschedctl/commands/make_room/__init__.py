@@ -1,8 +1,8 @@
 """The command `make-room`: which pods have to move so that these pods fit?
 
 Read `find_room`, then the modules `room` (one plan per pod), `search` (the fewest moves), `sets` (sets of pods on one
-node), `rehearsal` (a plan replayed step by step) and `shortage` (a proof that no moves can help). `document` builds the
-report.
+node), `rehearsal` (a plan replayed step by step), `waiting` (the waiting pods that need not be tried meanwhile) and
+`shortage` (a proof that no moves can help). `document` builds the report.
 """
 
 from __future__ import annotations

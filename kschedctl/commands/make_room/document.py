@@ -29,7 +29,7 @@ from kschedctl.commands.make_room.shortage import find_shortages, find_sufficien
 from kschedctl.fixes.queue_replay import find_node_once_others_are_gone, replay_queue_without_pods
 from kschedctl.replay import kubectl
 from kschedctl.replay.controllers.job_failures import find_job_name
-from kschedctl.replay.pending_pods import describe_overdue
+from kschedctl.replay.pending_pods import describe_overdue_time
 from kschedctl.replay.placements import MissingStorageClasses
 from kschedctl.replay.pools import compare_pools
 from kschedctl.replay.shared_cluster import build_cluster_basis
@@ -161,7 +161,7 @@ def find_terminating_room(room: RoomMaking) -> TerminatingRoom | None:
     if not leaving:
         return None
     leaving_pods = (pod for pod in scheduler.cluster.pods if pod.key in leaving)
-    return TerminatingRoom(freed.nodes, leaving, freed.rivals, describe_overdue(scheduler.cluster, leaving_pods))
+    return TerminatingRoom(freed.nodes, leaving, freed.rivals, describe_overdue_time(scheduler.cluster, leaving_pods))
 
 
 class _FreedNodes(NamedTuple):

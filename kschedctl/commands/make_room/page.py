@@ -75,7 +75,7 @@ def _build_moves_table(report: MakeRoom, style: Style, title: str) -> Page:
 def _build_commands_section(report: MakeRoom) -> Page:
     """Build the section with the commands that carry out the moves or wait for terminating pods.
 
-    Return () if there are no commands.
+    Comments above the commands say what each move does. Return () if there are no commands.
     """
     if not report.moves:
         is_overdue = report.terminating_room is not None and report.terminating_room.overdue
@@ -84,8 +84,10 @@ def _build_commands_section(report: MakeRoom) -> Page:
     must_wait = any(command.startswith("#") for command in report.commands)  # a comment says for what to wait
     title = "Commands that make room for the other pods" if report.missing else "Commands"
     if must_wait:
-        title += "; run them in parts, up to each comment"
-    return section(title, *map(Command, chain_commands(report.commands)))
+        title += "; run them in parts, up to each comment that says to wait"
+    # Between commands joined by &&, a comment would end the chain in an interactive zsh
+    comments = (f"# {number}. {move.describe()}" for number, move in enumerate(report.moves, 1))
+    return section(title, *map(Command, (*comments, *chain_commands(report.commands))))
 
 
 def _build_preemption_warning(report: MakeRoom) -> Page:

@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 from kschedctl.api.arrays import Position, Row
 from kschedctl.api.objects import Node
+from kschedctl.commands.make_room.waiting import WaitingPods
 from kschedctl.replay.controllers.eviction import (
     Evictions,
     ObjectNames,
@@ -66,6 +67,8 @@ class Rehearsal:
     """True if waiting pods are tried before the replacement."""
     lingering: Mapping[Position, Position] = field(default_factory=dict)
     """Pods that terminate slowly -> the position that each has while it terminates."""
+    waiting_pods: WaitingPods | None = None
+    """Tells which waiting pods need not be tried while nodes are cordoned, if it is known."""
 
     def with_cordoned(self, rows: frozenset[Row]) -> Rehearsal:
         """Return a copy in which the plan keeps exactly the nodes in these rows cordoned.
@@ -155,16 +158,28 @@ class Rehearsal:
     def _schedule_waiting_pods(self, simulation: Simulation) -> None:
         """Schedule the waiting pods that have no node yet, without preemption if it is off in the simulation.
 
+        Pods that certainly fit nowhere are not tried.
         Whether waiting pods would preempt is checked at the end of the plan.
         """
-        unplaced_pods = self._unplaced
-        if unplaced_pods:
-            simulation.schedule_or_raise_interrupt(unplaced_pods)
+        pods_to_try = self._select_pods_that_may_fit(self._unplaced)
+        if pods_to_try:
+            simulation.schedule_or_raise_interrupt(pods_to_try)
 
     @property
     def _unplaced(self) -> list[Position]:
         """The waiting pods that have no node yet."""
         return [position for position in self.waiting if not self.view.has_node(position)]
+
+    def may_fit_all(self, positions: Sequence[Position]) -> bool:
+        """Return False if one of these waiting pods has no node and certainly fits nowhere without preemption."""
+        unplaced_pods = [position for position in positions if not self.view.has_node(position)]
+        return len(self._select_pods_that_may_fit(unplaced_pods)) == len(unplaced_pods)
+
+    def _select_pods_that_may_fit(self, positions: list[Position]) -> list[Position]:
+        """Return the waiting pods without those that certainly fit nowhere without preemption."""
+        if self.waiting_pods is None:
+            return positions
+        return self.waiting_pods.select_pods_that_may_fit(positions, self.view, self.cordoned)
 
     def place_all_waiting_pods(self) -> dict[Position, Row] | None:
         """Schedule the waiting pods, and map each to the row of its node, or to -1 if it gets no node.
@@ -223,7 +238,8 @@ class PlanReplays:
     """Replays of plans from one stage. Plans that begin with the same moves share the replay of these moves."""
 
     def __init__(self, stage: Rehearsal) -> None:
-        self._stage = stage
+        waiting_pods = WaitingPods(stage.fork().build_simulation(), stage.cordoned) if stage.waiting else None
+        self._stage = replace(stage, waiting_pods=waiting_pods)
         self._max_stages = max(MAX_CACHED_PODS // max(len(stage.view.pods), 1), MIN_CACHED_STAGES)
         self._beginnings: dict[tuple[tuple[MovesFromNode, ...], frozenset[Row]], PlayedPlan | None] = {}
         """Moves with which plans begin and the emptied nodes -> the replay, or None if a step is not safe."""

@@ -42,6 +42,15 @@ class PodMove(Document, frozen=True):
             return ""
         return f"{self.workload} has no running pod until the replacement of {self.pod} runs"
 
+    def describe(self) -> str:
+        """Describe the move for a comment: the pod with its nodes, and what is lost or interrupted."""
+        text = f"{self.pod} is evicted from {self.source} and recreated on {self.target}"
+        if self.loses:
+            text += f", which loses {self.loses}"
+        if self.is_only_pod:
+            text += f" ({self.workload} has no running pod until then)"
+        return text
+
 
 class PlacedPod(Document, frozen=True):
     """A pod that fits in the end, and its node."""
@@ -252,7 +261,7 @@ class MakeRoom(Report, frozen=True):
     def _describe_failed_search(self) -> tuple[str, str]:
         """Return the verdict of a search without a plan, and a sentence on why there is none."""
         if self.searched and not self.searched.complete and (self._is_hopeless or not self.shortages):
-            return ("No room found:", self._describe_incomplete_search(self.searched))
+            return ("No room found so far:", self._describe_incomplete_search(self.searched))
         if self.shortages and not self._is_hopeless:
             scarcest = self.shortages[0]
             why = scarcest.describe(len(self.pods))

@@ -505,13 +505,16 @@ def _replay_course_once(course: PlanCourse, emptied: frozenset[Row], plan_replay
     if replayed is None:
         return None
     uncordoned = replayed.stage.with_cordoned(NO_NODES)
+    if not uncordoned.may_fit_all(course.unit):
+        return None
     rows = uncordoned.place_all_waiting_pods()
     if rows is None:  # a waiting pod would preempt other pods
         return None
     lacks_node = any(rows[position] < 0 for position in course.unit)
     if lacks_node:
         return None
-    return ReplayedPlan(replace(uncordoned, seed=course.stage.seed, waiting=()), replayed.moves, rows)
+    stage = replace(uncordoned, seed=course.stage.seed, waiting=(), waiting_pods=None)
+    return ReplayedPlan(stage, replayed.moves, rows)
 
 
 def find_reason_not_tried(simulation: Simulation, position: Position) -> str:

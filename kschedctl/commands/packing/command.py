@@ -34,7 +34,7 @@ def packing(
             "--nodes",
             metavar="NUMBER",
             help="Maximum number of nodes to try to empty. 0 means all.  "
-            f"[default: {DEFAULT_LIMITS.nodes}, moving up to {DEFAULT_LIMITS.pods} pods]",
+            f"[default: {DEFAULT_LIMITS.nodes}, or fewer if they run more than {DEFAULT_LIMITS.pods} pods in total]",
             show_default=False,
         ),
     ] = -1,

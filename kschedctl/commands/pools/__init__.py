@@ -27,7 +27,7 @@ from kschedctl.autoscaling.cluster_autoscaler.options import (
 )
 from kschedctl.autoscaling.cluster_autoscaler.scale_up import ScaleUpRun
 from kschedctl.autoscaling.karpenter.amounts import sum_quantities
-from kschedctl.autoscaling.karpenter.disruption_budgets import UNLIMITED, get_allowed_disruptions
+from kschedctl.autoscaling.karpenter.disruption_budgets import UNLIMITED, compute_allowed_disruptions
 from kschedctl.autoscaling.karpenter.node_classes import NodeClasses
 from kschedctl.autoscaling.karpenter.state_nodes import StateNode, build_state_nodes
 from kschedctl.autoscaling.node_groups.discovery import NodeGroups, UserGroups
@@ -152,7 +152,7 @@ def _add_node_pool_settings(
     limits = parse_quantities(pool.spec.limits or {})
     used = sum_quantities(*(state.capacity for state in states if not state.deleting))
     disruption = pool.spec.disruption
-    allowed_count = get_allowed_disruptions(pool, len(states), UNDERUTILIZED, parse_microseconds(now))
+    allowed_count = compute_allowed_disruptions(pool, len(states), UNDERUTILIZED, parse_microseconds(now))
     allowed = "any number" if allowed_count == UNLIMITED else f"{allowed_count:,}"
     policy = f"{disruption.consolidation_policy} after {disruption.consolidate_after}"
     return replace(

@@ -24,14 +24,14 @@ class PoolReport(Document, frozen=True):
     cordoned: Annotated[int, Column("cordoned", show_above=0)] = 0
     unready: Annotated[int, Column("not ready", show_above=0)] = 0
     """The number of nodes that are tainted as not ready, unreachable or not initialized, and not cordoned."""
-    shapes: Annotated[tuple[str, ...], Column("shape")] = ()
+    shapes: Annotated[tuple[str, ...], Column("node size", csv="shape")] = ()
     """The allocatable cpu and memory of the nodes, most frequent first."""
     zones: Annotated[tuple[str, ...], Column("zones", show_all=True, beneath="zones:")] = ()
     taints: Annotated[tuple[str, ...], Column("taints", show_all=True, beneath="taints:")] = ()
     """The taints that all nodes have."""
     free_cpu: Annotated[int, Column("free cpu")] = 0
     """The free cpu on all nodes that are neither cordoned nor tainted as not ready, in millicores."""
-    most_free_cpu: Annotated[int, Column("largest free cpu on a node", csv="most on a node")] = 0
+    most_free_cpu: Annotated[int, Column("most free cpu on one node", csv="most on a node")] = 0
     """The most free cpu on one of these nodes that can run one more pod, in millicores."""
     free_memory: Annotated[int, Column("free memory")] = 0
     """The free memory on all nodes that are neither cordoned nor tainted as not ready, in bytes."""

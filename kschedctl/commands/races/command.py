@@ -100,7 +100,7 @@ class RaceOptions:
         typer.Option(
             "--runs",
             metavar="NUMBER",
-            help="Number of runs, each with a different seed; the report shows the range of the results.",
+            help="Number of runs, each with a different seed. The report shows the range of the results.",
         ),
     ] = 1
 

@@ -29,7 +29,12 @@ def rebalance(
     source: Source,
     view: DrawnUntabled,
     policy: Annotated[
-        str, typer.Option("--policy", metavar="FILE", help="File with a DeschedulerPolicy (descheduler/v1alpha2).")
+        str,
+        typer.Option(
+            "--policy",
+            metavar="FILE",
+            help="Replay the descheduler with the DeschedulerPolicy (descheduler/v1alpha2) in this file.",
+        ),
     ] = "",
     rounds: Annotated[
         int,

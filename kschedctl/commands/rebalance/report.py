@@ -150,7 +150,7 @@ class Rebalancing(Report, frozen=True):
         if self.loops:
             return f"Never settles: after {evicted} an earlier placement recurs"
         if self.quiet:
-            return f"{evicted}, then none"
+            return f"{evicted}, and none after that"
         return f"{evicted}, and no end yet"
 
     def _iter_further_doubts(self) -> Iterator[str]:

@@ -114,13 +114,17 @@ def remedies(
         typer.Option(
             "--only",
             metavar="KIND,…",
-            help="Suggest only these kinds of changes, such as Tolerate,AddNode.  [default: all]",
+            help="Suggest only these kinds of changes, such as Tolerate,AddNode (-o json shows the kinds of each "
+            "fix).  [default: all]",
         ),
     ] = "",
     without: Annotated[
         str,
         typer.Option(
-            "--without", metavar="KIND,…", help="Do not suggest these kinds of changes, such as Tolerate,AddNode."
+            "--without",
+            metavar="KIND,…",
+            help="Do not suggest these kinds of changes, such as Tolerate,AddNode (-o json shows the kinds of each "
+            "fix).",
         ),
     ] = "",
     seconds: Annotated[

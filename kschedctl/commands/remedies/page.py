@@ -142,14 +142,20 @@ def _build_chosen_fix(number: int, chosen: ChosenRemedy, style: Style) -> Page:
 def _build_still_waiting_table(helpless_pods: Sequence[HelplessPods], style: Style) -> Page:
     """Build a table of the pods that still wait after all chosen fixes, with kube-scheduler's messages."""
     columns = (Column("pods", right=True), Column("workload, reason"))
-    return build_table(helpless_pods, columns, partial(_build_waiting_row, style=style), style, title="Still waiting")
+    return build_table(
+        helpless_pods,
+        columns,
+        partial(_build_waiting_row, style=style),
+        style,
+        title="Still waiting after these changes",
+    )
 
 
 def _build_waiting_row(pods: HelplessPods, style: Style) -> Row:
     """Build the table row for similar pods that still wait: number, workload, kube-scheduler's message, and own fix."""
     workload = Marked(pods.workload, Tone.STRONG)
     taken_text = ", but other waiting pods take its room first" if pods.alone_is_taken else ""
-    own_fix = (f"Fix for this workload only: {pods.alone}{taken_text}",) if pods.alone else ()
+    own_fix = (f"Needs its own fix: {pods.alone}{taken_text}",) if pods.alone else ()
     return (f"{len(pods.pods):,}", Stack((workload, *describe_message(pods.message, style, len(pods.pods)), *own_fix)))
 
 

@@ -29,8 +29,8 @@ from kschedctl.commands.explain.pending_report import ExplainedPods
 from kschedctl.commands.simulate import report as reports
 from kschedctl.commands.simulate.report import SimulationReport
 from kschedctl.fixes.new_node import simulate_growth
-from kschedctl.replay.controllers.admissions import Admissions, create_new_objects
-from kschedctl.replay.controllers.creation import Creation, create_objects
+from kschedctl.replay.controllers.admissions import Admissions, create_new_claims_and_groups
+from kschedctl.replay.controllers.creation import Creation, create_workload_objects
 from kschedctl.replay.controllers.job_failures import JobFailures
 from kschedctl.replay.controllers.manifests import sort_manifests, validate_new_manifests
 from kschedctl.replay.controllers.plan_change import ExistingPods, plan_change
@@ -40,7 +40,7 @@ from kschedctl.replay.controllers.rollout import (
     RolloutCreation,
     iter_rollout_fixes,
     rename_replaced_pods,
-    roll_out,
+    run_rollouts,
 )
 from kschedctl.replay.controllers.stored_workloads import add_autoscaled_workloads, clamp_replicas_to_autoscaler
 from kschedctl.replay.controllers.unreplayed_admission import has_mutating_hooks
@@ -48,10 +48,10 @@ from kschedctl.replay.controllers.workload_change import WorkloadChange
 from kschedctl.replay.edits import add_pods, change_pods
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, build_spread, run_seeds
 from kschedctl.replay.placements import (
+    build_pod_count_fields,
     compute_headroom,
     count_by_domain,
     count_by_node,
-    count_pods_by_place,
     find_pods_waiting_at_permit,
     find_topology_keys,
     group_retried_pods,
@@ -268,7 +268,7 @@ def run_once(
         explained=_explain_unplaced_pods(shared, seed, simulation, outcomes),
         evicted=evicted,
         headroom=compute_headroom(view, requested_before),
-        **count_pods_by_place(view, requested_before, view.requested),
+        **build_pod_count_fields(view, requested_before, view.requested),
         placements={key: names[outcome.row] for key, outcome in placed.items()},
         tied={key: outcome.tied for key, outcome in placed.items() if outcome.tied > 1},
         waiting=find_pods_waiting_at_permit(simulation, placed.values()),
@@ -437,7 +437,7 @@ def carry_out_changes(
     # From here on, controllers recreate evicted pods, except old pods that a rollout removes anyway
     scaled_down = frozenset(old_pod for rollout in rollouts for old_pod in rollout.old)
     enable_pod_recreation(simulation, scaled_down)
-    outcomes = roll_out(rollouts, simulation, [position_by_key[key] for key in shared.pending_pods], done)
+    outcomes = run_rollouts(rollouts, simulation, [position_by_key[key] for key in shared.pending_pods], done)
     if not simulation.interrupted:  # members of gangs come back once nothing else moves
         victims = [victim for victim in list_victims(outcomes) if victim not in scaled_down]
         outcomes += simulation.schedule(recreate_gone_pods(simulation, victims))
@@ -544,7 +544,7 @@ def prepare_simulation(
     validate_new_manifests(sorted_manifests, cluster, admission=not replays_admission, validated=documents or {})
     denied_objects: Mapping[Owner, NotCreated] = {}
     if replays_admission:
-        cluster, denied_objects = create_new_objects(cluster)
+        cluster, denied_objects = create_new_claims_and_groups(cluster)
 
     # Let Kueue admit or suspend the workloads, and create their objects and pods
     existing = ExistingPods(cluster)
@@ -553,14 +553,14 @@ def prepare_simulation(
     workloads = [entry.workload for entry in autoscaled]
     queued = _admit_workloads_through_queues(cluster, workloads, include_waiting=pending)
     cluster, workloads = queued.cluster, queued.workloads
-    creation = create_objects(cluster, workloads, include_denied=replays_admission)
+    creation = create_workload_objects(cluster, workloads, include_denied=replays_admission)
 
     # Plan the change of each workload, and leave out pods that admission denies
     created_pods = zip(workloads, creation.pods.items(), strict=True)
     changes = [plan_change(existing, workload, title, pods, forced=rollout) for workload, (title, pods) in created_pods]
     admissions = Admissions(cluster, {**(documents or {}), **sorted_manifests.documents})
     admitted_workloads = workloads if replays_admission else ()
-    denied = admissions.admit_all(workloads, changes) if admitted_workloads and not rollout else []
+    denied = admissions.admit_pods_of_workloads(workloads, changes) if admitted_workloads and not rollout else []
 
     # Replace the old pods by the new ones
     cluster_pods_waiting = [pod for pod in cluster.unbound_pods() if not _is_terminated_or_terminating(pod)]

@@ -102,8 +102,8 @@ class SimulateOptions:
             "--max-new-pending",
             metavar="NUMBER",
             min=0,
-            help="Exit with 1 if more than this many pods end up without a node. This counts simulated pods and the "
-            "running pods that are preempted by them but, with -f, not the pods that were already pending.",
+            help="Exit with 1 if more than this many pods end up without a node. Simulated pods count, and so do "
+            "running pods that they preempt. Pods that were pending before count only without -f.",
         ),
     ] = 0
     max_evictions: Annotated[

@@ -292,7 +292,7 @@ class SimulationReport(Report, frozen=True):
         text = describe_missing_namespaces(self.missing_namespaces)
         if self.left_out:
             was = agreeing(self.left_out, "was", "were")
-            text += f". {counted(self.left_out, 'pending pod')} {was} not simulated{self._left_out_clause}"
+            text += f". {counted(self.left_out, 'pending pod')} {was} left out of the simulation{self._left_out_clause}"
         return text
 
     @property
@@ -306,7 +306,7 @@ class SimulationReport(Report, frozen=True):
             return f" and may take the room first ({include})"
         if not fitting:
             fit_text = agreeing(self.left_out, "it fits on no node", "none of them fits")
-            return f", and {fit_text} ({include})"
+            return f": {fit_text} ({include})"
         fit = agreeing(fitting, "fits", "fit")
         return f", but {fitting:,} of them {fit} and may take the room first ({include})"
 

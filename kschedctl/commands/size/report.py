@@ -229,12 +229,15 @@ class NodeSizing(Report, frozen=True):
         if nodes * 2 <= self.nodes:
             return ""
         share = f"{nodes:,} of {self.nodes:,} nodes are in zone {zone}"
-        return f"{share}: --keep-zone-loss asks for nodes that survive the loss of a zone"
+        return f"{share}, so losing it may leave pods without a node (--keep-zone-loss prevents this)"
 
     @property
     def choice_warning(self) -> str:
         """The sentence that says that another choice of kube-scheduler may leave a pod without a node."""
-        return "each set was replayed once: if equally good nodes are chosen differently, a pod may get no node"
+        return (
+            "each set of nodes was replayed once: if kube-scheduler chooses differently among equally good nodes, a "
+            "pod may get no node"
+        )
 
     def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with the numbers of nodes and pods, and the pods that get no node or are not created.

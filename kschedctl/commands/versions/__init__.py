@@ -240,9 +240,12 @@ def iter_versioned_aspects() -> Iterator[VersionedAspect]:
             yield VersionedAspect("rule", subject, _describe_bools(rule))
     for plugin in IN_TREE.values():
         defaults = (_describe_default(plugin, minor) for minor in MINORS)
-        points = (_list_extension_points(plugin.restrict_to_minor(minor)) for minor in MINORS)
         args = (_list_argument_names(plugin.restrict_to_minor(minor), minor) for minor in MINORS)
-        aspects: dict[str, Iterator[object]] = {AVAILABILITY: defaults, "extension points": points, "arguments": args}
+        aspects: dict[str, Iterator[object]] = {AVAILABILITY: defaults}
+        for point in EXTENSION_POINTS:
+            aspect = f"implements the {point[0].upper()}{point[1:]} extension point"
+            aspects[aspect] = iter([_implements(plugin.restrict_to_minor(minor), point) for minor in MINORS])
+        aspects["arguments"] = args
         for aspect, values in aspects.items():
             yield VersionedAspect("plugin", plugin.name, ByVersion(aspect, _build_value_changes(values)))
     for gate in GATE_STAGES:
@@ -336,9 +339,9 @@ def _describe_default(plugin: Declaration, minor: int) -> str:
     return "enabled by default" if plugin.is_default(FeatureGates(f"1.{minor}")) else "disabled by default"
 
 
-def _list_extension_points(plugin: Declaration | None) -> tuple[str, ...] | None:
-    """List the plugin's extension points in upstream's order. Return None if there is no plugin."""
-    return None if plugin is None else tuple(point for point in EXTENSION_POINTS if point in plugin.points)
+def _implements(plugin: Declaration | None, point: str) -> bool | None:
+    """Return whether the plugin implements the extension point. Return None if there is no plugin."""
+    return None if plugin is None else point in plugin.points
 
 
 def _list_argument_names(plugin: Declaration | None, minor: int) -> tuple[str, ...] | None:

@@ -57,7 +57,7 @@ def _iter_summary_lines(report: VersionChanges) -> Iterator[Paragraph]:
         yield paragraph(*report.build_first_line())
         yield paragraph(
             Marked(
-                f"Only the differences between kube-scheduler {first} and {last} that kschedctl replays are listed",
+                "This list covers only the differences that affect kschedctl's replay of kube-scheduler.",
                 Tone.FAINT,
             )
         )

@@ -170,7 +170,7 @@ REACHING = {NODE: " that would then take it", POD: " that its pod affinity or sp
 REACHING_CLAUSES = {NODE: ", and would then take the pod", POD: ", and the pod's own affinity may consider that pod"}
 """Kind of object -> a clause about which changes reach the pod, to follow a plugin's own description."""
 ITSELF = "the pod itself is updated, in more than its status"
-ANY_TAINTS = "any taint of a node changes (a new node may become usable only when its first taints are removed)"
+ANY_TAINTS = "the taints of a node change (a new node may be usable only after its startup taints are removed)"
 
 
 def iter_wake_triggers(

@@ -39,7 +39,7 @@ from kschedctl.errors import KschedctlError, UsageError
 from kschedctl.replay import edits as node_edits
 from kschedctl.replay.before_deletion import PodsBeforeDeletion, report_pods_before_deletion
 from kschedctl.replay.controllers.admissions import Admissions
-from kschedctl.replay.controllers.budget_statuses import with_current_budgets
+from kschedctl.replay.controllers.budget_statuses import with_current_budget_statuses
 from kschedctl.replay.controllers.job_failures import JobFailures
 from kschedctl.replay.controllers.manifests import build_error_names, locate_errors
 from kschedctl.replay.controllers.workload_change import WorkloadChange
@@ -231,9 +231,9 @@ class ScenarioRun:
         edit = self.build_edit(name, step)
         self.pinned_volumes += _find_volumes_on_deleted_nodes(self.settled.cluster, edit.cluster)
         is_scaled = isinstance(step, parts.ScaleWorkload)
-        cluster = with_current_budgets(edit.resulting_cluster, self.settled.cluster, is_scaled=is_scaled)
+        cluster = with_current_budget_statuses(edit.resulting_cluster, self.settled.cluster, is_scaled=is_scaled)
         settled = settle(cluster, self.seed, self.sampling, self.call_extender)
-        self.settled = replace(settled, cluster=with_current_budgets(settled.cluster, cluster))
+        self.settled = replace(settled, cluster=with_current_budget_statuses(settled.cluster, cluster))
         before_deletion = PodsBeforeDeletion()
         recreated = [pod for pod in edit.displaced if edit.changed_pods[pod.metadata.namespace, pod.metadata.name]]
         if isinstance(step, parts.LostNodes) and recreated and self.replays_time_before_deletion:
@@ -354,7 +354,7 @@ class ScenarioRun:
 
         # The cluster after the step, with the healthy pods of budgets, and with what the new pods use of their quotas.
         settled = build_settled_cluster(simulation, explain_with_victims(simulation, outcomes))
-        cluster = with_current_budgets(settled.cluster, self.settled.cluster, is_scaled=True)
+        cluster = with_current_budget_statuses(settled.cluster, self.settled.cluster, is_scaled=True)
         self.settled = replace(settled, cluster=cluster)
         if rollouts and rollouts[0].creation:
             admissions = rollouts[0].creation.admissions
@@ -391,7 +391,7 @@ class ScenarioRun:
             [] if simulation.interrupted else schedule_with_victims(simulation, find_pods_still_pending(simulation))
         )
         settled = build_settled_cluster(simulation, [*drain.outcomes.values(), *later_outcomes])
-        cluster = with_current_budgets(settled.cluster, self.settled.cluster)
+        cluster = with_current_budget_statuses(settled.cluster, self.settled.cluster)
         settled = replace(settled, cluster=admissions.with_current_quotas(cluster))
         waiting = settled.waiting
         if simulation.interrupted:
@@ -501,7 +501,7 @@ class Question:
         scheduler = Scheduler(cluster, self.call_extender)
         simulation = enable_pod_recreation(Simulation(scheduler, seed=seed, sampling=self.sampling))
         settled = settle_simulation(simulation)
-        settled = replace(settled, cluster=with_current_budgets(settled.cluster, cluster))
+        settled = replace(settled, cluster=with_current_budget_statuses(settled.cluster, cluster))
         ended = JobFailures.of(simulation.view.objects).list_pods_of_failed_jobs(cluster)
         return StartingPoint(settled, report_evictions(simulation), tuple(pod.key for pod in ended))
 

@@ -108,8 +108,8 @@ def _describe_pods_besides(trial_node: TrialNode, amounts: Amounts, pods_ahead: 
     if all(amount <= requests.get(name, 0) for name, amount in amounts.items()):
         return ""
     if not pods_ahead:
-        return ", which includes DaemonSet pods"
-    return f", which includes {counted(pods_ahead, 'pod')} ahead in the queue"
+        return ", enough for DaemonSet pods as well"
+    return f", enough for {counted(pods_ahead, 'pod')} ahead in the queue as well"
 
 
 def _would_new_node_accept_pod(trial_node: TrialNode, model: Node) -> bool:

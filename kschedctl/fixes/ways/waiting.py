@@ -13,7 +13,7 @@ from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.trial_node import NodeRejection, TrialNode
 from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey
-from kschedctl.replay.pending_pods import describe_overdue
+from kschedctl.replay.pending_pods import describe_overdue_time
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.plugins.dynamic_resources.reservation import get_pod_user, release_claims
 from kschedctl.scheduler.plugins.helper.volumes.listers import get_listers
@@ -47,7 +47,7 @@ def iter_termination_wait_fixes(trial_node: TrialNode, rejection: NodeRejection)
     node = trial_node.cycle.view.nodes.names[trial_node.known_row]
     edits = tuple(edit for pod in pods for edit in build_deletion_edits(trial_node.cycle.view, pod))
     groups = list(_group_by_namespace(sorted(pods, key=lambda pod: pod.key)))
-    overdue = describe_overdue(trial_node.trial.scheduler.cluster, pods)
+    overdue = describe_overdue_time(trial_node.trial.scheduler.cluster, pods)
     if overdue:
         pods_text = "1 terminating pod is" if len(keys) == 1 else f"{len(keys)} terminating pods are"
         text = f"find out why {pods_text} still on {node}, overdue by {overdue} (finalizers, the kubelet of {node})"

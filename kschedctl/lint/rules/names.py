@@ -33,7 +33,7 @@ _BUILTIN_NAMES = {
 _MAX_COMPARED = 500
 """With more names of one kind, no misspellings are searched for."""
 _WHY_PENDING = "The pods stay Pending until the object is created."
-_WHY_DENIED = "The API server denies the pods: the controller keeps retrying, and no pod starts."
+_WHY_DENIED = "The API server rejects the pods: the controller keeps retrying, and no pod starts."
 _CORRECT_NAME = "Correct the name"
 
 

@@ -133,7 +133,7 @@ SS_NO_SERVICE = Rule(
     WARNING,
     find_stateful_sets_without_service,
     summary="A StatefulSet whose Service does not exist",
-    why="The pods get no stable DNS names, so they do not find each other. Checked only with a cluster, or if the "
+    why="The pods get no stable DNS names, so they cannot find each other. Checked only with a cluster, or if the "
     "manifests have Services in the namespace.",
     fix="Create a headless Service of that name, or correct serviceName",
     source="https://kubernetes.io/docs/concepts/workloads/controllers/statefulset/#limitations",
@@ -249,7 +249,7 @@ def _find_problem_with_static_class(
         return
     if _is_static_class(context, subject, class_name):
         path, reason = mismatches[0]
-        message = f"no volume of its class matches; {available[0].metadata.name}, for example: {reason}"
+        message = f"no volume of its class matches ({available[0].metadata.name}, for example: {reason})"
         yield subject.build_problem(path, message)
 
 
@@ -335,7 +335,7 @@ def find_claims_without_default_class(context: LintContext) -> Iterator[Problem]
             continue
         if not context.list_coexisting_values(subject, volumes):
             names = ", ".join(storage_class.metadata.name for storage_class in folder_classes)
-            message = f"the claim names no StorageClass, and none in its folder is the default: {names}"
+            message = f"the claim names no StorageClass, and no class in its folder is the default ({names})"
             yield subject.build_problem(("spec",), message)
 
 

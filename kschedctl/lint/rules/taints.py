@@ -142,7 +142,7 @@ TT_SECONDS_ON_NOSCHEDULE = Rule(
     ERROR,
     for_each_workload(find_invalid_toleration_seconds),
     summary="tolerationSeconds without effect NoExecute",
-    why="The API server rejects the pods: only evictions can be delayed.",
+    why="The API server rejects the pods: tolerationSeconds delays an eviction, and only NoExecute taints evict pods.",
     fix="Remove tolerationSeconds, or set effect: NoExecute",
     source=f"{doc.TAINTS}; {doc.VALIDATION}",
 )
@@ -429,8 +429,8 @@ def _describe_unusable_nodes(cordoned_count: int, tainted_count: int) -> str:
     count = cordoned_count + tainted_count
     if cordoned_count and tainted_count:
         return (
-            f"none of the {count:,} nodes that it selects is usable: {cordoned_count:,} cordoned, "
-            f"{tainted_count:,} tainted"
+            f"none of the {count:,} nodes that it selects is usable: {counted(cordoned_count, 'is', 'are')} cordoned, "
+            f"{counted(tainted_count, 'is', 'are')} tainted"
         )
     state = "cordoned" if cordoned_count else "tainted"
     if count == 1:

@@ -28,7 +28,7 @@ class AssignmentMode(IntEnum):
 
     @property
     def label(self) -> str:
-        """Return the name that Kueue prints for the mode."""
+        """The name that Kueue prints for the mode."""
         return {
             AssignmentMode.NO_FIT: "NoFit",
             AssignmentMode.PREEMPT: "Preempt",
@@ -51,14 +51,14 @@ class PreemptionMode(IntEnum):
 
     @property
     def assignment_mode(self) -> AssignmentMode:
-        """Return the mode of an assignment that needs this preemption."""
+        """The mode of an assignment that needs this preemption."""
         if self == PreemptionMode.NO_FIT:
             return AssignmentMode.NO_FIT
         return AssignmentMode.FIT if self == PreemptionMode.FIT else AssignmentMode.PREEMPT
 
     @property
     def label(self) -> str:
-        """Return the name that Kueue prints for the mode, or "" for NO_FIT and FIT, which involve no preemption."""
+        """The name that Kueue prints for the mode, or "" for NO_FIT and FIT, which involve no preemption."""
         labels = {
             PreemptionMode.NO_CANDIDATES: "NoCandidates",
             PreemptionMode.PREEMPT: "Preempt",
@@ -78,12 +78,12 @@ class NoFitReason(Enum):
 
     @property
     def severity(self) -> int:
-        """Return a number that is larger for worse reasons."""
+        """A number that is larger for worse reasons."""
         return self.value[0]
 
     @property
     def label(self) -> str:
-        """Return the reason that Kueue writes into the Workload's condition."""
+        """The reason that Kueue writes into the Workload's condition."""
         return self.value[1]
 
 

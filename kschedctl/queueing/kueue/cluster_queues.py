@@ -64,7 +64,7 @@ class ClusterQueueSettings:
 
     @property
     def flavors(self) -> tuple[str, ...]:
-        """Return the flavors of all resource groups, in order."""
+        """The flavors of all resource groups, in order."""
         return tuple(flavor for group in self.groups for flavor in group.flavors)
 
 
@@ -157,17 +157,17 @@ class CachedQueue:
 
     @property
     def name(self) -> str:
-        """Return the name of the ClusterQueue."""
+        """The name of the ClusterQueue."""
         return self.settings.name
 
     @property
     def is_topology_only(self) -> bool:
-        """Return whether all flavors have a topology."""
+        """True if all flavors have a topology."""
         return all(flavor in self.topology_by_flavor for flavor in self.settings.flavors)
 
     @property
     def readiness(self) -> Readiness:
-        """Return the queue's condition Active. If the queue is not active, its message lists the problems."""
+        """The queue's condition Active. If the queue is not active, its message lists the problems."""
         if self.status == QueueStatus.PENDING:
             first_reason, _ = self.problems[0]
             messages = ", ".join(message for _, message in self.problems)
@@ -297,12 +297,12 @@ class QueueSnapshot:
 
     @property
     def name(self) -> str:
-        """Return the name of the ClusterQueue."""
+        """The name of the ClusterQueue."""
         return self.settings.name
 
     @property
     def path(self) -> str:
-        """Return the names of the cohorts from the root down and of the queue, as in ``/root/team/queue``."""
+        """The names of the cohorts from the root down and of the queue, as in ``/root/team/queue``."""
         names = [self.name, *(cohort.name for cohort in self.node.iter_ancestors())]
         return "/" + "/".join(reversed(names))
 

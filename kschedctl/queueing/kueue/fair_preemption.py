@@ -19,7 +19,13 @@ from kschedctl.queueing.kueue.preemption_search import (
     list_borrowing_queues,
     uses_resources,
 )
-from kschedctl.queueing.kueue.quota_tree import LOWEST_SHARE, CohortNode, DominantShare, QuotaNode, compute_share
+from kschedctl.queueing.kueue.quota_tree import (
+    LOWEST_SHARE,
+    CohortNode,
+    DominantShare,
+    QuotaNode,
+    compute_dominant_share,
+)
 from kschedctl.queueing.kueue.workloads import WorkloadInfo
 
 FINAL_SHARE, INITIAL_SHARE = "LessThanOrEqualToFinalShare", "LessThanInitialShare"
@@ -230,8 +236,8 @@ class _QueueOrder:
         """
         ancestor = self._find_common_ancestor(queue)
         return _SharePair(
-            compute_share(_get_branch_below(self._queue.node, ancestor)),
-            compute_share(_get_branch_below(queue.node, ancestor)),
+            compute_dominant_share(_get_branch_below(self._queue.node, ancestor)),
+            compute_dominant_share(_get_branch_below(queue.node, ancestor)),
         )
 
     def compute_share_without(self, info: WorkloadInfo) -> DominantShare:
@@ -246,7 +252,7 @@ class _QueueOrder:
 
         # Take the usage out only for the computation
         queue.remove_usage(usage)
-        share = compute_share(branch)
+        share = compute_dominant_share(branch)
         queue.add_usage(usage)
         return share
 
@@ -298,7 +304,7 @@ class _QueueOrder:
             if node.name in self._dropped:
                 continue
             queue = self._preemptor.snapshot.queues[node.name]
-            share = compute_share(node)
+            share = compute_dominant_share(node)
             if share.sort_key > highest_share.sort_key:
                 highest, highest_share = queue, share
             elif highest is not None and share.sort_key == highest_share.sort_key:
@@ -319,7 +325,7 @@ class _QueueOrder:
         for child in cohort.cohorts:
             if child.name in self._dropped_cohorts:
                 continue
-            share = compute_share(child)
+            share = compute_dominant_share(child)
             if share.sort_key >= highest_share.sort_key:
                 highest, highest_share = child, share
         return highest, highest_share

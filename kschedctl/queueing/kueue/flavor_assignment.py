@@ -5,7 +5,7 @@ Upstream: pkg/scheduler/flavorassigner/flavorassigner.go, flavor_assigner_attemp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
@@ -40,7 +40,7 @@ from kschedctl.queueing.kueue.assignment import (
 from kschedctl.queueing.kueue.cluster_queues import NEVER, CycleSnapshot, QueueSnapshot, ResourceGroup
 from kschedctl.queueing.kueue.feature_gates import FeatureGates, Gate
 from kschedctl.queueing.kueue.pod_requests import compute_requests
-from kschedctl.queueing.kueue.quota_tree import compute_covering_height
+from kschedctl.queueing.kueue.quota_tree import compute_height_of_covering_subtree
 from kschedctl.queueing.kueue.topology.snapshot import (
     AssumedUsage,
     PodSetPlacementRequest,
@@ -461,7 +461,7 @@ class FlavorAssigner:
             return _QuotaFit(PreemptionMode.NO_FIT, 0, reason, NoFitReason.EXCEEDS_MAX_QUOTA)
 
         # No more than is free now
-        borrowing, may_reclaim = compute_covering_height(self.queue.node, key, total)
+        borrowing, may_reclaim = compute_height_of_covering_subtree(self.queue.node, key, total)
         available = self.queue.compute_available_quota(key)
         if total <= available:
             return _QuotaFit(PreemptionMode.FIT, borrowing)
@@ -492,8 +492,7 @@ class FlavorAssigner:
     ) -> None:
         """Merge the attempts for another resource into ``attempts``, which maps each flavor to an attempt.
 
-        A flavor's attempt gets the worst mode of all resources. Flavors of the same resource group that were not tried
-        for the resource get the mode NO_FIT. Upstream: mergeFlavorAttemptsForResource.
+        A flavor's attempt gets the worst mode of all resources. Upstream: mergeFlavorAttemptsForResource.
         """
         for attempt in resource_attempts:
             previous = attempts.get(attempt.flavor)
@@ -511,13 +510,22 @@ class FlavorAssigner:
                 no_fit_reason=find_most_severe_reason((previous.no_fit_reason, attempt.no_fit_reason)),
             )
 
-        # Flavors that were tried for other resources, but not for this one, do not provide it
+        if resource_attempts:
+            tried_flavors = {attempt.flavor for attempt in resource_attempts}
+            self._reject_flavors_not_tried(attempts, tried_flavors, resource)
+
+    def _reject_flavors_not_tried(
+        self, attempts: dict[str, FlavorAttempt], tried_flavors: Container[str], resource: str
+    ) -> None:
+        """Set the mode NO_FIT of flavors that were tried for other resources, but not for this one.
+
+        They are flavors of the resource's group, and do not provide the resource.
+        """
         group = self.queue.settings.find_resource_group(resource)
-        if not resource_attempts or group is None:
+        if group is None:
             return
-        tried = {attempt.flavor for attempt in resource_attempts}
         for flavor, attempt in attempts.items():
-            if flavor in group.flavors and flavor not in tried:
+            if flavor in group.flavors and flavor not in tried_flavors:
                 attempt.mode = AssignmentMode.NO_FIT
                 message = f"flavor {flavor} does not provide resource {resource}"
                 attempt.reasons = sorted({*attempt.reasons, message})
@@ -537,10 +545,10 @@ class FlavorAssigner:
             if pod_set.mode == AssignmentMode.NO_FIT:
                 if not pod_set.attempts:
                     reasons.append(NoFitReason.NO_MATCHING_FLAVOR)
-                reasons += self._find_mildest_reasons(pod_set.attempts)
+                reasons += self._find_mildest_no_fit_reasons(pod_set.attempts)
         assignment.no_fit_reason = find_most_severe_reason(reasons)
 
-    def _find_mildest_reasons(self, attempts: Sequence[FlavorAttempt]) -> list[NoFitReason]:
+    def _find_mildest_no_fit_reasons(self, attempts: Sequence[FlavorAttempt]) -> list[NoFitReason]:
         """Return the mildest reason why a flavor did not fit, for each resource group with such a flavor.
 
         A flavor outside all groups counts as a group.
@@ -560,9 +568,9 @@ class FlavorAssigner:
     def _place_in_topology(self, assignment: Assignment) -> None:
         """Place the pod sets with a topology request, and record their placements in the assignment.
 
-        An assignment with the mode NO_FIT is not changed. If the pods fit now, the mode stays FIT. If they would only
-        fit into an empty topology, the mode becomes PREEMPT. If they would not fit there either, the mode becomes
-        NO_FIT. An assignment with the mode PREEMPT is only tried in an empty topology.
+        If the pods fit now, the mode stays FIT. If they would only fit into an empty topology, the mode becomes
+        PREEMPT, and otherwise NO_FIT. An assignment with the mode PREEMPT is only tried in an empty topology. One with
+        the mode NO_FIT is not tried.
         """
         requests = self.collect_placement_requests(assignment)
 
@@ -575,10 +583,11 @@ class FlavorAssigner:
             pod_set = assignment.get_pod_set(failed)
             pod_set.reasons.append(results[failed].failure)
             assignment.set_mode(AssignmentMode.PREEMPT, [pod_set])
-        elif assignment.mode != AssignmentMode.PREEMPT:
-            return
+        if assignment.mode == AssignmentMode.PREEMPT:
+            self._check_placement_in_empty_topology(assignment, requests)
 
-        # Preemption only helps if the pods fit into an empty topology
+    def _check_placement_in_empty_topology(self, assignment: Assignment, requests: PlacementRequests) -> None:
+        """Set the mode PREEMPT if the pods fit into an empty topology, where preemption helps, and otherwise NO_FIT."""
         results = find_placements(self.queue, requests, self.gates, assume_empty=True)
         failed = find_failed_pod_set(results)
         if failed is None:

@@ -157,14 +157,13 @@ def predict_outlook(replay: KueueReplay) -> Outlook:
         if tries * len(replay.cache.queues) >= _MOST_WORK:
             break
         result = replay.run_cycle()
-        if result is None:
-            is_finished = True
-            break
-        _record_cycle_outcome(replay, result, cycle, outlooks, order)
-        tries += len(result.order)
-        replay.settle()
-        if history.record_state():
-            is_finished = True
+        if result is not None:
+            _record_cycle_outcome(replay, result, cycle, outlooks, order)
+            tries += len(result.order)
+            replay.settle()
+        # Nothing is left to try, or everything would repeat from here
+        is_finished = result is None or history.record_state()
+        if is_finished:
             break
     if not is_finished:
         _mark_undecided_workloads(replay, outlooks)

@@ -25,7 +25,7 @@ from kschedctl.queueing.kueue.preemption_search import (
     RankedCandidate,
     Target,
 )
-from kschedctl.queueing.kueue.quota_tree import CohortNode, QuotaNode, compute_covering_height
+from kschedctl.queueing.kueue.quota_tree import CohortNode, QuotaNode, compute_height_of_covering_subtree
 from kschedctl.queueing.kueue.workloads import WorkloadInfo, WorkloadUsage
 
 
@@ -36,7 +36,7 @@ class Preemptor(PreemptionSearch):
     fair_strategies: Sequence[str] | None
     """The preemption strategies of fair sharing, or None without fair sharing."""
 
-    def find_targets(self, request: PreemptionRequest) -> list[Target]:
+    def find_preemption_targets(self, request: PreemptionRequest) -> list[Target]:
         """Return the Workloads to preempt for a request, or an empty list if preemption would not help.
 
         They are found by fair sharing if it is on, otherwise by priority. The snapshot stays unchanged.
@@ -55,14 +55,16 @@ class Preemptor(PreemptionSearch):
         SimulatePreemption.
         """
         usage = WorkloadUsage({key: amount}, {})
-        targets = self.find_targets(PreemptionRequest(info, queue, frozenset({key}), usage=usage, placements={}))
+        targets = self.find_preemption_targets(
+            PreemptionRequest(info, queue, frozenset({key}), usage=usage, placements={})
+        )
         if not targets:
-            height, _ = compute_covering_height(queue.node, key, amount)
+            height, _ = compute_height_of_covering_subtree(queue.node, key, amount)
             return PreemptionMode.NO_CANDIDATES, height
 
         infos = [target.info for target in targets]
         self.snapshot.remove_usage(infos, with_topology=False)
-        borrowing, _ = compute_covering_height(queue.node, key, amount)
+        borrowing, _ = compute_height_of_covering_subtree(queue.node, key, amount)
         self.snapshot.add_usage(infos, with_topology=False)
 
         is_own = any(target.info.cluster_queue == queue.name for target in targets)
@@ -144,7 +146,7 @@ class _Variant(StrEnum):
 
     @property
     def reason(self) -> PreemptionReason:
-        """Return the reason that the condition Preempted gives for this rule."""
+        """The reason that the condition Preempted gives for this rule."""
         if self == _Variant.WITHIN_QUEUE:
             return PreemptionReason.IN_CLUSTER_QUEUE
         if self == _Variant.RECLAIM_WHILE_BORROWING:
@@ -191,7 +193,7 @@ class _CandidateList:
         """
         keys = self._request.keys
         origin = self._origins.get(candidate.cluster_queue)
-        if origin is None:
+        if origin is None:  # the candidate is in the preemptor's queue
             return True
         if allows_borrowing and self.get_preemption_variant(candidate) == _Variant.RECLAIM_WITHOUT_BORROWING:
             return False
@@ -209,7 +211,7 @@ class _CandidateList:
         priority must be below the preemptor's and not above the threshold.
         """
         origin = self._origins.get(candidate.cluster_queue)
-        if origin is None:
+        if origin is None:  # the candidate is in the preemptor's queue
             return _Variant.WITHIN_QUEUE
         if origin.has_advantage:
             return _Variant.HIERARCHICAL_RECLAIM

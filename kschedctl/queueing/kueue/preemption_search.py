@@ -53,7 +53,7 @@ class PreemptionRequest(NamedTuple):
 
     @property
     def needs_topology(self) -> bool:
-        """Return whether the request needs a place in a topology, and not only quota."""
+        """True if the request needs a place in a topology, and not only quota."""
         return bool(self.placements)
 
 

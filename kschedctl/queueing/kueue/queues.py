@@ -52,7 +52,7 @@ class ReplaySettings:
 
     @property
     def ignores_undeclared(self) -> bool:
-        """Return whether requests of resources without quota are ignored."""
+        """True if requests of resources without quota are ignored."""
         is_configured = self.resources.quota_check_strategy == "IgnoreUndeclared"
         return is_configured and Gate.QUOTA_CHECK_STRATEGY in self.gates
 

@@ -69,7 +69,7 @@ class QuotaNode:
 
     @property
     def root(self) -> QuotaNode:
-        """Return the root of the tree."""
+        """The root of the tree."""
         node = self
         while node.parent is not None:
             node = node.parent
@@ -184,11 +184,11 @@ class QuotaNode:
         The parent would have to cover the excess.
         """
         fits = not any(self.would_borrow(key, amount) for key, amount in requests.items())
-        remaining = {
+        excess = {
             key: max(0, subtract_amounts(amount, self.compute_locally_available_quota(key)))
             for key, amount in requests.items()
         }
-        return fits, remaining
+        return fits, excess
 
 
 class CohortNode(QuotaNode):
@@ -254,12 +254,11 @@ class CohortNode(QuotaNode):
                 self.usage[key] = add_amounts(self.usage.get(key, 0), carried)
 
 
-def compute_covering_height(node: QuotaNode, key: FlavorResource, amount: int) -> tuple[int, bool]:
+def compute_height_of_covering_subtree(node: QuotaNode, key: FlavorResource, amount: int) -> tuple[int, bool]:
     """Return the height of the lowest enclosing subtree whose quota covers the amount, and whether it has a parent.
 
-    The height is 0 if the node itself needs to borrow nothing. If no subtree covers the amount, return the root's
-    height and False. Upstream: FindHeightOfLowestSubtreeThatFits of
-    pkg/scheduler/preemption/classical/hierarchical_preemption.go.
+    The height is 0 if the node itself need not borrow. If no subtree covers the amount, return the root's height and
+    False. Upstream: FindHeightOfLowestSubtreeThatFits of pkg/scheduler/preemption/classical/hierarchical_preemption.go.
     """
     if node.parent is None or not node.would_borrow(key, amount):
         return 0, node.parent is not None
@@ -286,19 +285,19 @@ class DominantShare(NamedTuple):
 
     @property
     def is_borrowing(self) -> bool:
-        """Return whether the node uses more than its quota."""
+        """True if the node uses more than its quota."""
         return bool(self.borrowed)
 
     @property
     def weighted(self) -> float:
-        """Return the ratio divided by the weight. A borrower of weight 0 has an infinite share."""
+        """The ratio divided by the weight. A borrower of weight 0 has an infinite share."""
         if self.ratio == 0:
             return 0.0
         return math.inf if self.weight == 0 else self.ratio / self.weight
 
     @property
     def sort_key(self) -> tuple[bool, float]:
-        """Return the key by which shares are compared. Borrowers of weight 0 come last, ordered by their ratio."""
+        """The key by which shares are compared. Borrowers of weight 0 come last, ordered by their ratio."""
         has_no_weight = self.weight == 0 and self.ratio != 0
         return has_no_weight, self.ratio if has_no_weight else self.weighted
 
@@ -313,7 +312,7 @@ LOWEST_SHARE = DominantShare(ratio=-1.0)
 """A share below every other."""
 
 
-def compute_share(node: QuotaNode) -> DominantShare:
+def compute_dominant_share(node: QuotaNode) -> DominantShare:
     """Compute the dominant share of a node: the highest ratio of borrowed amount to capacity among its resources.
 
     Ratios are in thousandths. The capacity is what the parent could use in all flavors. The share is 0 if the node has

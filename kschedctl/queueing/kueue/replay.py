@@ -21,7 +21,7 @@ from kschedctl.queueing.kueue.fair_preemption import DEFAULT_STRATEGIES, FINAL_S
 from kschedctl.queueing.kueue.feature_gates import FeatureGates, Gate, build_feature_gates
 from kschedctl.queueing.kueue.pod_requests import add_admission_defaults, compute_requests, read_resource_settings
 from kschedctl.queueing.kueue.queues import Events, KueueEvent, Queues, ReplaySettings, WorkloadStore
-from kschedctl.queueing.kueue.quota_tree import QuotaNode, compute_share
+from kschedctl.queueing.kueue.quota_tree import QuotaNode, compute_dominant_share
 from kschedctl.queueing.kueue.scheduler import AdmissionScheduler, CycleResult
 from kschedctl.queueing.kueue.topology.snapshot import TopologySnapshot
 from kschedctl.queueing.kueue.topology.tree import Counts, PodsOutside, TopologyTree, build_topology_tree
@@ -86,7 +86,7 @@ class KueueAdmissionReport(PlainReport, frozen=True):
 
     @property
     def kind(self) -> str:
-        """Return the kind of the document, for summaries."""
+        """The kind of the document, for summaries."""
         return "KueueAdmission"
 
     def build_first_line(self) -> tuple[str, ...]:
@@ -174,7 +174,7 @@ class KueueReplay:
 
     @property
     def has_fair_sharing(self) -> bool:
-        """Return whether fair sharing is on, which compares ClusterQueues by their weighted shares."""
+        """True if fair sharing is on, which compares ClusterQueues by their weighted shares."""
         return self._settings.fair_strategies is not None
 
     def start(self) -> Events:
@@ -504,5 +504,5 @@ def _render_usage(queue: CachedQueue, key: FlavorResource) -> dict[str, str]:
 
 def render_share(node: QuotaNode) -> str:
     """Return a node's weighted share with six significant digits, or ``+Inf``."""
-    share = compute_share(node).weighted
+    share = compute_dominant_share(node).weighted
     return "+Inf" if share == float("inf") else f"{share:.6g}"

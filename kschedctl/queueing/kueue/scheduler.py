@@ -27,7 +27,7 @@ from kschedctl.queueing.kueue.preemption_search import (
     can_always_reclaim,
 )
 from kschedctl.queueing.kueue.queues import NAMESPACE_MISMATCH, Events, KueueEvent, Queues, was_tried_for_shape
-from kschedctl.queueing.kueue.quota_tree import CohortNode, DominantShare, compute_share
+from kschedctl.queueing.kueue.quota_tree import CohortNode, DominantShare, compute_dominant_share
 from kschedctl.queueing.kueue.topology.snapshot import TopologySnapshot
 from kschedctl.queueing.kueue.workloads import (
     REJECTED,
@@ -147,7 +147,7 @@ class _Entry:
 
     @property
     def workload(self) -> WorkloadState:
-        """Return the Workload."""
+        """The Workload."""
         return self.info.workload
 
     def record_assignment(self, outcome: _AssignmentOutcome) -> None:
@@ -330,7 +330,7 @@ class AdmissionScheduler:
         request = PreemptionRequest(
             info, assigner.queue, assignment.find_resources_needing_preemption(), usage=usage, placements=placements
         )
-        return self._preemptor.find_targets(request)
+        return self._preemptor.find_preemption_targets(request)
 
     def _find_partial_assignment(self, assigner: FlavorAssigner) -> _AssignmentOutcome | None:
         """Find the assignment with the most pods that fit, from count down to minCount for each pod set.
@@ -742,10 +742,10 @@ class _Tournament:
         usage = self._scheduler.compute_usage(entry)
         self._requests[key] = usage.quota
         queue.add_usage(usage)
-        share = compute_share(queue.node)
+        share = compute_dominant_share(queue.node)
         for cohort in queue.node.iter_ancestors():
             self._shares[cohort.name, key] = share
-            share = compute_share(cohort)
+            share = compute_dominant_share(cohort)
         queue.remove_usage(usage)
 
     def find_winner(self) -> _Entry:

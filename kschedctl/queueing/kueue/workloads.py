@@ -121,7 +121,7 @@ class WorkloadState:
 
     @property
     def key(self) -> str:
-        """Return the namespace and the name, joined by a slash."""
+        """The namespace and the name, joined by a slash."""
         return f"{self.namespace}/{self.name}"
 
     def has_condition(self, condition: ConditionType) -> bool:
@@ -130,33 +130,33 @@ class WorkloadState:
 
     @property
     def has_quota(self) -> bool:
-        """Return whether quota is reserved for the Workload."""
+        """True if quota is reserved for the Workload."""
         return self.has_condition(ConditionType.QUOTA_RESERVED)
 
     @property
     def is_admitted(self) -> bool:
-        """Return whether the Workload's pods may start."""
+        """True if the Workload's pods may start."""
         return self.has_condition(ConditionType.ADMITTED)
 
     @property
     def is_evicted(self) -> bool:
-        """Return whether the Workload was evicted and has to release its quota."""
+        """True if the Workload was evicted and has to release its quota."""
         return self.has_condition(ConditionType.EVICTED)
 
     @property
     def is_finished(self) -> bool:
-        """Return whether the Workload has ended."""
+        """True if the Workload has ended."""
         return self.has_condition(ConditionType.FINISHED)
 
     @property
     def is_on_hold(self) -> bool:
-        """Return whether the condition QuotaReserved says that the Workload was put on hold."""
+        """True if the condition QuotaReserved says that the Workload was put on hold."""
         reserved = self.conditions.get(ConditionType.QUOTA_RESERVED)
         return reserved is not None and not reserved.status and reserved.reason == "OnHold"
 
     @property
     def is_admissible(self) -> bool:
-        """Return whether the Workload may enter a queue: it is active, has no quota, and nothing holds it back."""
+        """True if the Workload may enter a queue: it is active, has no quota, and nothing holds it back."""
         is_blocked = self.is_on_hold or self.has_condition(ConditionType.WAITING_FOR_REPLACEMENT_PODS)
         return self.active and not (self.is_finished or self.has_quota or is_blocked)
 
@@ -166,12 +166,12 @@ class WorkloadState:
 
     @property
     def are_checks_ready(self) -> bool:
-        """Return whether all of the Workload's admission checks are ready."""
+        """True if all of the Workload's admission checks are ready."""
         return all(check.state == READY for check in self.checks.values())
 
     @property
     def is_topology_pending(self) -> bool:
-        """Return whether the Workload was admitted before all of its pod sets were placed in their topology."""
+        """True if the Workload was admitted before all of its pod sets were placed in their topology."""
         return self.admission is not None and any(
             pod_set.topology is None and pod_set.delayed_topology == PENDING for pod_set in self.admission.pod_sets
         )
@@ -389,7 +389,7 @@ class ScanProgress:
 
     @property
     def has_flavors_left(self) -> bool:
-        """Return whether there is a resource for which not all flavors were tried yet."""
+        """True if there is a resource for which not all flavors were tried yet."""
         indexes = chain.from_iterable(pod_set.values() for pod_set in self.tried_flavors)
         return any(index != ALL_FLAVORS_TRIED for index in indexes)
 
@@ -438,7 +438,7 @@ class WorkloadInfo:
 
     @property
     def can_be_admitted_partially(self) -> bool:
-        """Return whether Kueue may admit fewer pods than requested, because a pod set has a lower minCount."""
+        """True if Kueue may admit fewer pods than requested, because a pod set has a lower minCount."""
         return any(
             pod_set.min_count is not None and pod_set.count > pod_set.min_count for pod_set in self.workload.pod_sets
         )

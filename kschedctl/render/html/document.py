@@ -267,7 +267,7 @@ def _build_node_tiles(summary: Summary) -> list[Tile]:
     tiles = [Tile("feasible nodes", f"{summary.figures['feasibleNodes']:,} of {nodes:,}")]
     eligible = max((cause.of_nodes for cause in summary.causes), default=0)
     if 0 < eligible < nodes:
-        tiles.insert(0, Tile("eligible nodes", f"{eligible:,} of {nodes:,}"))
+        tiles.insert(0, Tile("candidate nodes", f"{eligible:,} of {nodes:,}"))
     return tiles
 
 

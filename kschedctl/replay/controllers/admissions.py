@@ -84,7 +84,9 @@ class Admissions:
         """StatefulSet -> how many claims were created for the first pod of which a claim is denied."""
         self._workloads_with_fixes = 0
 
-    def admit_all(self, workloads: Sequence[Struct], changes: Sequence[WorkloadChange]) -> list[NotCreated]:
+    def admit_pods_of_workloads(
+        self, workloads: Sequence[Struct], changes: Sequence[WorkloadChange]
+    ) -> list[NotCreated]:
         """Admit the new pods of several workloads in order, and report the workloads that are denied pods.
 
         ``changes`` has one change for each workload. The pods that it removes are released from quotas first, and
@@ -160,7 +162,7 @@ class Admissions:
 
         Return a report if some pods are denied, otherwise None.
         """
-        return next(iter(self.admit_all([workload], [change])), None)
+        return next(iter(self.admit_pods_of_workloads([workload], [change])), None)
 
     def admit_more_pods(self, owner: Owner, change: WorkloadChange) -> NotCreated | None:
         """Admit more pods of a workload that is known only by its pods, and drop denied pods from ``change``.
@@ -597,8 +599,8 @@ class Admissions:
     def _choose_skipped_plugins(self, create_request: CreateRequest) -> set[str]:
         """Return the admission plugins that are not replayed for a request.
 
-        These are plugins that depend on something unknown, and for a request that is not `in_full` the plugins that
-        look at fields that scheduling does not read. Validation is skipped where it cannot fail.
+        These are the plugins that depend on something unknown. If the request is not `in_full`, plugins that look at
+        fields which scheduling does not read are added. Validation is skipped if it cannot fail.
         """
         namespace, manifest = create_request.namespace, create_request.manifest
         skipped = self._find_undecidable_plugins(namespace, written=create_request.in_full)
@@ -636,7 +638,7 @@ class ClusterWithNewObjects(NamedTuple):
     denied: dict[Owner, NotCreated]
 
 
-def create_new_objects(cluster: Cluster) -> ClusterWithNewObjects:
+def create_new_claims_and_groups(cluster: Cluster) -> ClusterWithNewObjects:
     """Create the claims and pod groups that are new to the API server, kind by kind.
 
     Return the cluster and a report on each denied object. The cluster lacks the objects that quotas or limits deny, and

@@ -50,7 +50,7 @@ def choose_budget_fix(evictions: Evictions, positions: Sequence[Position], budge
 
 
 def _describe_healing(evictions: Evictions, positions: Sequence[Position]) -> str:
-    """Say which pods need a node, and that bound pods need repair, so that the budgets of these pods allow evictions.
+    """Describe what would make the budgets of these pods allow evictions: nodes for pods, and repair of bound pods.
 
     Return "" if all pods of the budgets are healthy.
     """

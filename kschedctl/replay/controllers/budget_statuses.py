@@ -41,7 +41,7 @@ class _ChangedPod(NamedTuple):
         return (self.after is not None and is_healthy(self.after)) - was_healthy
 
 
-def with_current_budgets(cluster: Cluster, before: Cluster, *, is_scaled: bool = False) -> Cluster:
+def with_current_budget_statuses(cluster: Cluster, before: Cluster, *, is_scaled: bool = False) -> Cluster:
     """Return the cluster with budgets whose statuses take account of the pods that changed since `before`.
 
     The statuses in `before` have to be up to date, and those in `cluster` are ignored. A pod that got a node counts as
@@ -63,12 +63,14 @@ def with_current_budgets(cluster: Cluster, before: Cluster, *, is_scaled: bool =
     for budget in budgets:
         old_budget = old_budgets[get_budget_key(budget)]
         selects_pod = _build_pod_filter(budget)
-        healthy_difference = sum(pod.healthy_difference for pod in changed_pods if selects_pod(pod.pod))
+        healthy_difference = sum(
+            changed_pod.healthy_difference for changed_pod in changed_pods if selects_pod(changed_pod.pod)
+        )
         desired_difference = 0
         if is_scaled:
             desired_difference = compute_desired_healthy(budget, len(select_pods(cluster, selects_pod)))
             desired_difference -= compute_desired_healthy(budget, len(select_pods(before, selects_pod)))
-        status = _build_status(old_budget, healthy_difference, desired_difference)
+        status = _build_budget_status(old_budget, healthy_difference, desired_difference)
         updated_budgets.append(replace(budget, status=status))
     return cluster.with_objects({"PodDisruptionBudget": updated_budgets})
 
@@ -90,7 +92,7 @@ def _build_pod_filter(budget: PodDisruptionBudget) -> Callable[[Pod], bool]:
     return lambda pod: pod.metadata.namespace == namespace and selector.matches(pod.metadata.labels)
 
 
-def _build_status(
+def _build_budget_status(
     budget: PodDisruptionBudget, healthy_difference: int, desired_difference: int
 ) -> PodDisruptionBudgetStatus:
     """Build the status of a budget whose numbers of healthy pods and of desired healthy pods changed.

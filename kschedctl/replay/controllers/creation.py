@@ -103,7 +103,7 @@ class Creation:
         self.objects.setdefault(kind, []).append(created)
 
 
-def create_objects(cluster: Cluster, workloads: Iterable[Struct], *, include_denied: bool = False) -> Creation:
+def create_workload_objects(cluster: Cluster, workloads: Iterable[Struct], *, include_denied: bool = False) -> Creation:
     """Create the pods and other objects of workloads in a cluster.
 
     Pods are as the API server would store them. New volumes and claims of the cluster, which have neither UID nor

@@ -75,8 +75,8 @@ class CreationFailures:
         top_owners = sorted(
             {self._pod_counts.find_top_owner(failed.owner) for failed in self._failed_creators if not failed.past}
         )
-        reports = (self.report_workload(top) for top in top_owners if namespace in (None, top.namespace))
-        return tuple(workload for workload in reports if workload is not None)
+        reports = (self.report_workload(owner) for owner in top_owners if namespace in (None, owner.namespace))
+        return tuple(report for report in reports if report is not None)
 
     def report_workload(self, workload: Owner) -> NotCreated | None:
         """Report which pods of a workload were not created and why, or return None if all were created.
@@ -219,7 +219,8 @@ def _collect_creation_failure_signs(cluster: Cluster) -> Mapping[Owner, _Failure
     for owner, obj in creators.items():
         own_events = [event for event in events_by_owner.get(owner, ()) if _is_about_uid(event, obj.metadata.uid)]
         condition = find_creation_failure(obj.status.conditions)
-        if (own_events or condition is not None) and obj.metadata.deletion_timestamp is None:
+        has_failed = bool(own_events) or condition is not None
+        if has_failed and obj.metadata.deletion_timestamp is None:
             signs[owner] = _FailureSigns(condition, own_events)
     for owner, own_events in events_by_owner.items():
         if owner not in creators and _may_exist_unread(owner, cluster):
@@ -280,10 +281,10 @@ def build_denied_pods_report(
     creatable: int = 0,
     defaults: tuple[str, ...] = (),
 ) -> NotCreated:
-    """Build the report that ``denied`` of a workload's ``wanted`` pods are denied.
+    """Build the report on a workload of which ``denied`` out of ``wanted`` pods are denied.
 
-    Besides these pods, ``creatable`` pods do not exist, but can be created. The API server returns any one of the
-    messages by chance. ``defaults`` are the requests and limits that LimitRanges set.
+    Another ``creatable`` pods do not exist yet, but can be created. The API server returns any one of the messages by
+    chance. ``defaults`` are the requests and limits that LimitRanges set.
     """
     failures = tuple(
         CreationFailure(message, BY_CHANCE if index else REPLAYED) for index, message in enumerate(messages)
@@ -328,7 +329,7 @@ def add_headline_and_reason(not_created: NotCreated) -> NotCreated:
         ago = f" {spell_age(newest.age)} ago" if newest.age else ""
         headline = f"some could not be created{ago}, {_describe_past_failure(not_created)}: {reason}"
         return replace(not_created, headline=headline, reason=headline)
-    headline = f"{_describe_what_is_missing(not_created)}: {reason}"
+    headline = f"{_describe_uncreated_objects(not_created)}: {reason}"
     return replace(not_created, headline=headline, reason=reason)
 
 
@@ -342,13 +343,13 @@ def _describe_other_reasons(failures: Sequence[CreationFailure]) -> str:
     The clause is empty if there are no further failures.
     """
     if failures and all(failure.by == BY_CHANCE for failure in failures):
-        first, *others = failures
-        more = f", or {counted(len(others), 'more')}" if others else ""
+        first, *further_failures = failures
+        more = f", or {counted(len(further_failures), 'more')}" if further_failures else ""
         return f" (or, by chance: {shorten_api_message(first.message)}{more})"
     return f" (and {counted(len(failures), 'more reason')})" if failures else ""
 
 
-def _describe_what_is_missing(not_created: NotCreated) -> str:
+def _describe_uncreated_objects(not_created: NotCreated) -> str:
     """Return a phrase for what could not be created: pods, the workload itself, or an object such as a Job.
 
     Examples are `3 of 5 pods (5 wanted, 2 exist)`, `its next Job` and `pods (2 exist, the wanted number is unknown)`.

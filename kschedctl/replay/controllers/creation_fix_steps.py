@@ -93,7 +93,7 @@ class FixObjectChange(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Return the object's name."""
+        """The object's name."""
         return ObjectKey.of(self.after).name  # type: ignore[arg-type]
 
 
@@ -112,7 +112,7 @@ class FixStep(NamedTuple):
 
     @property
     def by(self) -> str:
-        """Return ``author`` if the step edits the pod's manifest, else ``operator``."""
+        """``author`` if the step edits the pod's manifest, else ``operator``."""
         return "author" if self.edit is not None else "operator"
 
 
@@ -126,7 +126,7 @@ class DeniedPod(NamedTuple):
 
     @property
     def spec(self) -> JsonObject:
-        """Return the spec in the manifest."""
+        """The spec in the manifest."""
         return object_at(self.manifest, "spec")
 
 
@@ -184,7 +184,9 @@ def _suggest_priority_class(denied: DeniedPod) -> Iterator[FixStep]:
             StepKind.CORRECT_PRIORITY_CLASS, summary, partial(_set_class_field, "priorityClassName", similar_name)
         )
     if not similar_names:
-        yield FixStep(StepKind.DROP_PRIORITY_CLASS, _describe_missing_class(name, classes), _drop_priority_class)
+        yield FixStep(
+            StepKind.DROP_PRIORITY_CLASS, _describe_dropped_priority_class(name, classes), _drop_priority_class
+        )
     if name.startswith(SYSTEM_PREFIX):
         return
     yield _build_creation_step(
@@ -192,8 +194,8 @@ def _suggest_priority_class(denied: DeniedPod) -> Iterator[FixStep]:
     )
 
 
-def _describe_missing_class(name: str, classes: Sequence[PriorityClass]) -> str:
-    """Describe the step that leaves out the PriorityClass: which priority the pods get, and which classes exist."""
+def _describe_dropped_priority_class(name: str, classes: Sequence[PriorityClass]) -> str:
+    """Describe the step that leaves out the PriorityClass, with the resulting priority and the existing classes."""
     default = min(
         (priority_class for priority_class in classes if priority_class.global_default),
         key=lambda c: c.value,
@@ -286,7 +288,7 @@ def _set_node_selector(labels: Mapping[str, str], spec: Writable) -> None:
 # -- Pod Security ----------------------------------------------------------------------------------------------------
 
 
-def _suggest_pod_security(denied: DeniedPod) -> Iterator[FixStep]:
+def _suggest_pod_security_steps(denied: DeniedPod) -> Iterator[FixStep]:
     """Yield a step that makes the pod meet the Pod Security level, and one that enforces a weaker level.
 
     The first step sets the required security context. If the pod would still violate the level, the first step drops
@@ -533,7 +535,7 @@ _SUGGESTIONS: Mapping[str, Callable[[DeniedPod], Iterator[FixStep]]] = {
     "pod rejected: Pod": _suggest_runtime_class,
     "no PriorityClass with name": _suggest_priority_class,
     "pod rejected: RuntimeClass": _suggest_runtime_class,
-    POD_SECURITY_VIOLATED: _suggest_pod_security,
+    POD_SECURITY_VIOLATED: _suggest_pod_security_steps,
 }
 """Phrase of a denial message -> function that suggests steps."""
 

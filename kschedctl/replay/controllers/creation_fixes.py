@@ -21,7 +21,7 @@ from kschedctl.api.ownership import Owner, find_controller
 from kschedctl.api.workloads import POD_TEMPLATE_PATHS, SCALED_KINDS, USUAL_TEMPLATE_PATH, StatefulSet
 from kschedctl.cluster import FIELDS, Cluster, convert_document
 from kschedctl.replay import kubectl
-from kschedctl.replay.controllers.creation import create_objects
+from kschedctl.replay.controllers.creation import create_workload_objects
 from kschedctl.replay.controllers.creation_fix_steps import (
     DeniedPod,
     FixObjectChange,
@@ -157,7 +157,7 @@ class MissingPods:
         if self._stored_manifest is not None:
             commands = (kubectl.render_patch(ObjectKey(*owner), {"spec": {"replicas": allowed}}),)
         change = self._build_workload_change(before, after)
-        scheduled = _try_scheduling(self._scheduler_with_claims, stored)
+        scheduled = _try_to_schedule_pod(self._scheduler_with_claims, stored)
         return CreationFix(
             what=f"set replicas to {allowed:,} instead of {allowed + self.count:,}",
             commands=commands,
@@ -167,7 +167,7 @@ class MissingPods:
             then=scheduled.message,
             opens=scheduled.feasible_nodes,
             changes=(change,),
-            edits=() if commands else tuple(kubectl.describe_operations(change["patch"])),
+            edits=() if commands else tuple(kubectl.describe_patch_operations(change["patch"])),
         )
 
     @property
@@ -266,7 +266,9 @@ class MissingPods:
         """
         workload = self.workload
         if isinstance(workload, StatefulSet) and workload.spec.volume_claim_templates:
-            return Scheduler(create_objects(self.cluster, [workload], include_denied=True).apply_to(self.cluster))
+            return Scheduler(
+                create_workload_objects(self.cluster, [workload], include_denied=True).apply_to(self.cluster)
+            )
         return self.scheduler()
 
     def _build_creation_fix(self, state: FixState, stored: AdmissionRequest) -> CreationFix:
@@ -295,9 +297,9 @@ class MissingPods:
             workload_change = self._build_workload_change(before, after)
             changes.append(workload_change)
             if not patch_commands:
-                edits = tuple(kubectl.describe_operations(workload_change["patch"]))
+                edits = tuple(kubectl.describe_patch_operations(workload_change["patch"]))
 
-        scheduled = _try_scheduling(self._scheduler_with_claims, stored)
+        scheduled = _try_to_schedule_pod(self._scheduler_with_claims, stored)
         return CreationFix(
             what=", and ".join(step.summary for step in state.steps),
             commands=(*map(_render_change_command, objects), *patch_commands),
@@ -482,7 +484,7 @@ class _SchedulingAttempt(NamedTuple):
     """kube-scheduler's message if no node is feasible; empty without nodes."""
 
 
-def _try_scheduling(scheduler: Scheduler, stored: AdmissionRequest) -> _SchedulingAttempt:
+def _try_to_schedule_pod(scheduler: Scheduler, stored: AdmissionRequest) -> _SchedulingAttempt:
     """Run a scheduling cycle for a created pod, without extenders, and return the feasible nodes or the error message.
 
     The result is empty if the cluster has no nodes. The message says so if no profile serves the pod's scheduler name.

@@ -56,9 +56,9 @@ def sort_manifests(manifests: Iterable[JsonObject | Struct]) -> SortedManifests:
     for manifest in manifests:
         if isinstance(manifest, Mapping):
             for document in flatten_lists((manifest,)):
-                _sort_manifest(document, result)
+                _decode_and_add_manifest(document, result)
         else:
-            _sort_manifest(manifest, result)
+            _decode_and_add_manifest(manifest, result)
     return result
 
 
@@ -91,8 +91,8 @@ def validate_new_manifests(
             seen_specs.add(spec)
 
 
-def _sort_manifest(manifest: JsonObject | Struct, result: SortedManifests) -> None:
-    """Decode a manifest, and add it to ``result``. Raises InputError if the manifest is malformed.
+def _decode_and_add_manifest(manifest: JsonObject | Struct, result: SortedManifests) -> None:
+    """Decode a manifest, and add it to ``result`` by its kind. Raises InputError if the manifest is malformed.
 
     Kinds that scheduling does not read are ignored. Of Helm hooks that do not run on install, only the names are kept.
     """

@@ -11,11 +11,11 @@ from kschedctl.api.arrays import Position
 from kschedctl.api.objects import Pod, Struct
 from kschedctl.api.workloads import CronJob, DaemonSet, Job, format_title, get_identity
 from kschedctl.cluster import Cluster
-from kschedctl.replay.controllers.creation import create_objects
+from kschedctl.replay.controllers.creation import create_workload_objects
 from kschedctl.replay.controllers.job_failures import JobFailures
 from kschedctl.replay.controllers.plan_change import ExistingPods, plan_change
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
-from kschedctl.replay.controllers.rollout import Rollout, rename_replaced_pods, roll_out
+from kschedctl.replay.controllers.rollout import Rollout, rename_replaced_pods, run_rollouts
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.workload_change import set_rollout_limits
 from kschedctl.replay.edits import add_pods, change_pods
@@ -121,7 +121,7 @@ def _replay_update(target: TargetPod, workload: Struct) -> PlacedReplicas | None
     cluster = target.scheduler.cluster
     existing = ExistingPods(cluster)
     workload = existing.with_current_replicas(workload)
-    creation = create_objects(cluster, [workload], include_denied=True)
+    creation = create_workload_objects(cluster, [workload], include_denied=True)
     title = format_title(workload)
     change = plan_change(existing, workload, title, creation.pods[title], forced=False)
     if not change.new:
@@ -137,7 +137,7 @@ def _replay_update(target: TargetPod, workload: Struct) -> PlacedReplicas | None
     index = simulation.view.pods.index
     rollout = Rollout(change, simulation, lambda pod: index[pod.key])
     enable_pod_recreation(simulation, frozenset(rollout.old))
-    outcomes = roll_out([rollout], simulation)
+    outcomes = run_rollouts([rollout], simulation)
     if simulation.interrupted:
         raise KeyboardInterrupt
     own_pods = [index[pod.key] for pod in (*rename_replaced_pods(change), *change.new)]
@@ -261,7 +261,7 @@ def _create_other_replicas(target: TargetPod) -> tuple[Cluster, list[Pod]]:
     if isinstance(workload, Job | CronJob):
         workload = replace(workload, spec=replace(workload.spec, suspend=False))
 
-    creation = create_objects(cluster, [workload], include_denied=True)
+    creation = create_workload_objects(cluster, [workload], include_denied=True)
     create_allowed_claims(cluster, creation, creation.pods)
     other_pods = [pod for pods in creation.pods.values() for pod in pods if pod.key != target.pod.key]
     return creation.apply_to(cluster), other_pods

@@ -157,7 +157,7 @@ def plan_change(
     current = existing.find_workload_pods(*get_identity(workload))
     change = WorkloadChange(name, note=_describe_pause_or_strategy(workload, name, current))
     if isinstance(workload, Job):
-        _plan_job(change, workload, created, current)
+        _plan_job_pods(change, workload, created, current)
         return change
     if isinstance(workload, Deployment | ReplicaSetManifest | ReplicationControllerManifest):
         current = [pod for pod in current if not pod.terminated]
@@ -273,7 +273,7 @@ def _describe_needless_rollout(name: str, pods: int) -> str:
     )
 
 
-def _plan_job(change: WorkloadChange, job: Job, created: Sequence[Pod], current: Sequence[Pod]) -> None:
+def _plan_job_pods(change: WorkloadChange, job: Job, created: Sequence[Pod], current: Sequence[Pod]) -> None:
     """Plan the pods of a Job in ``change``. Only the number of pods can change, not their template.
 
     Upstream: manageJob in pkg/controller/job/job_controller.go (v1.36).

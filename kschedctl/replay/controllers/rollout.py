@@ -116,9 +116,9 @@ class Rollout:
         """
         match self.change.pace:
             case Pace.ROLLING:
-                return self._create_surge_pods() or self._replace_within_limits()
+                return self._create_surge_pods() or self._replace_pods_within_limits()
             case Pace.IN_PLACE:
-                return self._replace_in_place()
+                return self._replace_pods_in_place()
         self._remove_old_pods([*self.old])
         return self._create_remaining_pods()
 
@@ -185,7 +185,7 @@ class Rollout:
         """Create and return as many of the next pods as maxSurge allows."""
         return self._create_next_pods(self.change.desired + self.change.surge - self.present - len(self.old))
 
-    def _replace_within_limits(self) -> list[Position]:
+    def _replace_pods_within_limits(self) -> list[Position]:
         """Remove old pods within maxUnavailable, and then create and return new ones.
 
         Old pods without a node are removed first. Upstream: reconcileOldReplicaSets in
@@ -205,7 +205,7 @@ class Rollout:
 
     # -- StatefulSets and DaemonSets -----------------------------------------------------------------------------
 
-    def _replace_in_place(self) -> list[Position]:
+    def _replace_pods_in_place(self) -> list[Position]:
         """Fill empty slots, then remove pods without a successor, and then replace pods within the limits.
 
         Return the created pods. An ordered workload does nothing while one of its pods has no node.
@@ -259,7 +259,7 @@ def _add_old_suffix(pod: Pod) -> Pod:
     return replace(pod, metadata=replace(pod.metadata, name=pod.metadata.name + OLD_NAME_SUFFIX))
 
 
-def roll_out(
+def run_rollouts(
     rollouts: Sequence[Rollout],
     simulation: Simulation,
     other_pods: Iterable[Position] = (),
@@ -290,7 +290,7 @@ def roll_out(
             waiting |= dict.fromkeys(new_pods)
 
             # The scheduler tries all waiting pods
-            latest = _run_round(simulation, waiting, rollout_by_pod.keys(), progress)
+            latest = _run_scheduling_round(simulation, waiting, rollout_by_pod.keys(), progress)
             outcomes |= latest
             waiting |= dict.fromkeys(latest)
             for position in waiting:
@@ -306,7 +306,7 @@ def roll_out(
     return [*outcomes.values(), *_iter_uncreated_outcomes(rollouts)]
 
 
-def _run_round(
+def _run_scheduling_round(
     simulation: Simulation, waiting: Iterable[Position], recreated_here: Collection[Position], progress: Progress | None
 ) -> dict[Position, Outcome]:
     """Schedule the waiting pods once, and return all outcomes, including those of recreated pods.

@@ -28,8 +28,8 @@ from kschedctl.api.workloads import (
 )
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
-from kschedctl.replay.controllers.admissions import Admissions, create_new_objects
-from kschedctl.replay.controllers.creation import Creation, create_objects
+from kschedctl.replay.controllers.admissions import Admissions, create_new_claims_and_groups
+from kschedctl.replay.controllers.creation import Creation, create_workload_objects
 from kschedctl.replay.controllers.plan_change import ExistingPods, looks_same_to_scheduler, plan_change
 from kschedctl.replay.controllers.pod_defaults import WorkloadNote
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
@@ -96,7 +96,7 @@ def create_targets(
     a complete StatefulSet. `written` maps workloads to their manifests, if these are known. Raises InputError if a pod
     is denied, and UsageError for a DaemonSet that fits no node's labels and taints.
     """
-    cluster, denied = create_new_objects(scheduler.cluster)
+    cluster, denied = create_new_claims_and_groups(scheduler.cluster)
     if denied:
         scheduler = Scheduler(cluster, scheduler.call_extender)
     existing = ExistingPods(scheduler.cluster)
@@ -115,11 +115,11 @@ def create_targets(
         if group is not None:
             reduced = _ReducedWorkload(group)
         elif denied_pod is None or isinstance(workload, StatefulSet | DaemonSet):
-            reduced = _reduce_to_one_pod(existing, workload, denied_pod)
+            reduced = _reduce_workload_to_one_pod(existing, workload, denied_pod)
         else:
             reduced = _ReducedWorkload(denied_pod, controller=create_pods(workload, ()).owner)
         reduced_workloads.append(reduced)
-    creation = create_objects(
+    creation = create_workload_objects(
         scheduler.cluster, [reduced.workload for reduced in reduced_workloads], include_denied=True
     )
     for reduced in reduced_workloads:
@@ -205,7 +205,7 @@ def add_created_objects(creation: Creation, scheduler: Scheduler) -> Scheduler:
     return scheduler if cluster is scheduler.cluster else Scheduler(cluster, scheduler.call_extender)
 
 
-def _reduce_to_one_pod(existing: ExistingPods, workload: Struct, first_denied: Pod | None) -> _ReducedWorkload:
+def _reduce_workload_to_one_pod(existing: ExistingPods, workload: Struct, first_denied: Pod | None) -> _ReducedWorkload:
     """Reduce a workload to one pod, and find the pods in the cluster that this pod replaces.
 
     A bare pod replaces the pod of the same name. A DaemonSet is not reduced. A StatefulSet is reduced to one ordinal,
@@ -222,7 +222,7 @@ def _reduce_to_one_pod(existing: ExistingPods, workload: Struct, first_denied: P
         case StatefulSet():
             existing_pods = existing.find_workload_pods(kind, namespace, name)
             ordinal = None if first_denied is None else get_ordinal(first_denied)
-            return _reduce_to_ordinal(workload, {pod.metadata.name: pod for pod in existing_pods}, ordinal)
+            return _reduce_stateful_set_to_ordinal(workload, {pod.metadata.name: pod for pod in existing_pods}, ordinal)
         case CronJob():
             job = workload.spec.job_template
             spec = replace(workload.spec, suspend=False, job_template=replace(job, spec=_limit_to_one_pod(job.spec)))
@@ -244,7 +244,9 @@ def _limit_to_one_pod(spec: WorkloadSpec) -> WorkloadSpec:
     return replace(spec, **{name: value for name, value in fields.items() if name in spec.__struct_fields__})
 
 
-def _reduce_to_ordinal(workload: StatefulSet, existing: Mapping[str, Pod], ordinal: int | None) -> _ReducedWorkload:
+def _reduce_stateful_set_to_ordinal(
+    workload: StatefulSet, existing: Mapping[str, Pod], ordinal: int | None
+) -> _ReducedWorkload:
     """Reduce a StatefulSet to this ordinal or, if it is None, to the first ordinal without a node.
 
     If all have nodes, it is reduced to the last ordinal, which is the first that an update replaces. ``existing`` has

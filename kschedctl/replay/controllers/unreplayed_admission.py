@@ -29,7 +29,9 @@ INTERMEDIATE_KINDS = {"Deployment": ("ReplicaSet",), "CronJob": ("Job",)}
 NAMED_HOOKS = 3
 
 
-def find_uncalled_hooks(cluster: Cluster, pods: Iterable[Pod], *, denied: bool = False) -> tuple[UnknownKind, ...]:
+def find_uncalled_admission_hooks(
+    cluster: Cluster, pods: Iterable[Pod], *, denied: bool = False
+) -> tuple[UnknownKind, ...]:
     """Return the webhooks and policies that would be called for new pods and for the objects that create them.
 
     The result has at most one entry for each kind of hook. It names the hooks or says why the kind was not read. Pods
@@ -134,7 +136,7 @@ def find_unread_admission_kinds(cluster: Cluster, namespaces: Iterable[str]) -> 
     """Return the kinds other than hooks that could deny pods of these namespaces but could not be read.
 
     These are the kinds that admission plugins read, such as ResourceQuota and LimitRange. Webhooks and policies are
-    covered by `find_uncalled_hooks`. A kind that is merely absent from the input files is not returned.
+    covered by `find_uncalled_admission_hooks`. A kind that is merely absent from the input files is not returned.
     """
     gaps = _find_admission_gaps(cluster, sorted(set(namespaces)))
     unread = []

@@ -30,7 +30,7 @@ from kschedctl.api.workloads import (
 )
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
-from kschedctl.replay.controllers.creation import create_objects
+from kschedctl.replay.controllers.creation import create_workload_objects
 from kschedctl.replay.controllers.plan_change import is_controlled_by, is_pod_of_workload
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
 from kschedctl.replay.controllers.stored_workloads import (
@@ -49,7 +49,7 @@ from kschedctl.scheduler.scheduler import Scheduler
 _CRON_JOB_SUFFIX = re.compile(r"-\d+$")
 
 
-def find_targets(scheduler: Scheduler, owner: Owner, manifest: Struct | None = None) -> list[TargetPod]:
+def find_targets_of_workload(scheduler: Scheduler, owner: Owner, manifest: Struct | None = None) -> list[TargetPod]:
     """Return targets that stand for the pods of a workload.
 
     There is one target for each group of identical pending pods. If no pod is pending, the only target is one more pod.
@@ -59,7 +59,7 @@ def find_targets(scheduler: Scheduler, owner: Owner, manifest: Struct | None = N
     Raises UsageError if nothing is known about the pods, and InputError if admission denies the additional pod.
     """
     cluster = scheduler.cluster
-    pods = find_pods(cluster, owner)
+    pods = find_pods_of_owner(cluster, owner)
     pending = [pod for pod in pods if is_pending(pod)]
     if pending:
         return _build_targets_of_pending_pods(scheduler, owner, pending)
@@ -86,7 +86,7 @@ def find_targets(scheduler: Scheduler, owner: Owner, manifest: Struct | None = N
     raise _build_not_found_error(cluster, owner)
 
 
-def find_pods(cluster: Cluster, owner: Owner) -> list[Pod]:
+def find_pods_of_owner(cluster: Cluster, owner: Owner) -> list[Pod]:
     """Return the pods that the owner controls directly or through ReplicaSets or Jobs, including ended ones.
 
     Jobs of a CronJob are recognized by their names.
@@ -186,7 +186,7 @@ def suggest_workloads(cluster: Cluster, name: str, kind: str = "") -> list[str]:
     Workloads of the `kind` with the name come first, followed by workloads of the `kind` with a similar name. If no
     such workload exists, workloads of other kinds with the name are suggested.
     """
-    candidates = dict.fromkeys((*iter_workloads(cluster), *_iter_held_back_objects(cluster)))
+    candidates = dict.fromkeys((*iter_workloads(cluster), *_iter_objects_holding_pods_back(cluster)))
     of_kind = [candidate for candidate in candidates if candidate.kind == kind]
     similar_names = [name, *get_close_matches(name, {candidate.name for candidate in of_kind})]
     similar = [candidate for candidate in of_kind if candidate.name in similar_names]
@@ -196,7 +196,7 @@ def suggest_workloads(cluster: Cluster, name: str, kind: str = "") -> list[str]:
     return [f"{candidate.kind.lower()}/{candidate.name} -n {candidate.namespace}" for candidate in suggested]
 
 
-def _iter_held_back_objects(cluster: Cluster) -> Iterator[Owner]:
+def _iter_objects_holding_pods_back(cluster: Cluster) -> Iterator[Owner]:
     """Yield the Workloads and PodGroups that hold pods back from kube-scheduler, and their owners."""
     holders = [
         *(("Workload", workload.metadata) for workload in cluster.kueue_workloads),
@@ -225,7 +225,7 @@ def build_additional_pod(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod]
     else:
         model = max(pods, key=get_creation_time)
         workload = _copy_as_bare_pod(model)
-    creation = create_objects(scheduler.cluster, [workload])
+    creation = create_workload_objects(scheduler.cluster, [workload])
     create_allowed_claims(scheduler.cluster, creation, creation.pods)
     ((pod,),) = creation.pods.values()
     spec = replace(

@@ -70,11 +70,11 @@ class StepResult:
         """Record that a pod is replaced by ``new_pod``, or that it is deleted if ``new_pod`` is None."""
         self.changed_pods[pod.metadata.namespace, pod.metadata.name] = new_pod
 
-    def displace(self, pods: Iterable[Pod]) -> None:
+    def displace_pods(self, pods: Iterable[Pod]) -> None:
         """Take pods off their nodes, and record them as displaced. Pods that no controller recreates are gone.
 
-        All pods of a Job that fails because its pods were evicted are gone as well. Pods of DaemonSets and of nodes end
-        with their nodes, so they are gone and only counted.
+        All pods of a Job that fails because its pods were evicted are gone as well. Pods of DaemonSets and static pods
+        are not displaced, but only counted as ending with their nodes.
         """
         job_failures = JobFailures.of_cluster(self.cluster)
         for pod in pods:
@@ -103,7 +103,7 @@ def find_step_nodes(cluster: Cluster, part: parts.SomeNodes) -> list[str]:
 
     Raises UsageError if there are none, or if a named node does not exist.
     """
-    return node_edits.find_nodes(cluster, part.nodes, part.selector)
+    return node_edits.find_node_names(cluster, part.nodes, part.selector)
 
 
 STEPS = Step.__struct_encode_fields__

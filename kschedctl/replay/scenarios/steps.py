@@ -37,7 +37,7 @@ from kschedctl.autoscaling.karpenter.launching_pools import LaunchingPools
 from kschedctl.cluster import Cluster, convert_document, flatten_lists
 from kschedctl.errors import UsageError
 from kschedctl.replay import edits as node_edits
-from kschedctl.replay.controllers.creation import create_objects
+from kschedctl.replay.controllers.creation import create_workload_objects
 from kschedctl.replay.controllers.plan_change import rank_for_removal
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
 from kschedctl.replay.controllers.workload_change import get_ordinal
@@ -84,7 +84,7 @@ def taint_nodes(part: parts.TaintNodes, cluster: Cluster, read: FileReader) -> S
     edit = StepResult(node_edits.change_node_taints(cluster, names, added, removed))
     for taint in added:
         if taint.effect == "NoExecute":
-            edit.displace(pod for pod in find_pods_on_nodes(cluster, names) if not _tolerates_forever(pod, taint))
+            edit.displace_pods(pod for pod in find_pods_on_nodes(cluster, names) if not _tolerates_forever(pod, taint))
     return edit
 
 
@@ -167,7 +167,7 @@ def _get_node_to_copy(part: parts.AddNodes, cluster: Cluster) -> Node:
         node = convert_document({"kind": "Node", "metadata": {}, **part.template})
         assert isinstance(node, Node)
         return node
-    (name,) = node_edits.find_nodes(cluster, (part.like,))
+    (name,) = node_edits.find_node_names(cluster, (part.like,))
     return next(node for node in cluster.nodes if node.metadata.name == name)
 
 
@@ -261,7 +261,7 @@ def _remove_nodes_and_displace_pods(cluster: Cluster, names: Collection[str]) ->
     """Remove nodes by name and displace their pods."""
     removed = frozenset(names)
     edit = StepResult(change_nodes(cluster, lambda node: None if node.metadata.name in removed else node))
-    edit.displace(find_pods_on_nodes(cluster, removed))
+    edit.displace_pods(find_pods_on_nodes(cluster, removed))
     return edit
 
 
@@ -342,7 +342,7 @@ def scale_workload(part: parts.ScaleWorkload, cluster: Cluster, read: FileReader
         raise UsageError(f"kind: a {part.kind} has no replicas")
     pods = _find_existing_pods(part, cluster)
     edit = StepResult(cluster)
-    replicas = _limit_by_completions(part, edit)
+    replicas = _limit_replicas_by_completions(part, edit)
 
     # Remove pods that are too many.
     ranked = sorted(pods, key=get_ordinal, reverse=True) if part.kind == "StatefulSet" else rank_for_removal(pods)
@@ -365,7 +365,7 @@ def scale_workload(part: parts.ScaleWorkload, cluster: Cluster, read: FileReader
     return edit
 
 
-def _limit_by_completions(part: parts.ScaleWorkload, edit: StepResult) -> int:
+def _limit_replicas_by_completions(part: parts.ScaleWorkload, edit: StepResult) -> int:
     """Return how many of the wanted replicas run at the same time, and add a note if a Job's completions limit them."""
     jobs = edit.cluster.list_in_namespace("jobs", part.namespace) if part.kind == "Job" else ()
     job = next((job for job in jobs if job.metadata.name == part.name), None)
@@ -392,7 +392,7 @@ def _create_stateful_set_pods(part: parts.ScaleWorkload, pods: Sequence[Pod], ed
     first_ordinal = starts[0] if starts else 0
     ordinals = range(first_ordinal, first_ordinal + part.replicas)
     edit.workload = build_stateful_set_like(cluster, owner, max(pods, key=get_ordinal), ordinals)
-    creation = create_objects(cluster, [edit.workload], include_denied=True)
+    creation = create_workload_objects(cluster, [edit.workload], include_denied=True)
     del creation.objects[part.kind]  # the StatefulSet itself is there already
     cluster = create_allowed_claims(cluster, creation, creation.pods)
 

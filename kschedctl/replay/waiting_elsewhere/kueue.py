@@ -38,7 +38,7 @@ from kschedctl.replay.waiting_elsewhere.entries import (
 from kschedctl.replay.waiting_elsewhere.kueue_placement import PodPlacement, place_admitted_pods
 from kschedctl.replay.waiting_elsewhere.suspended_jobs import KUEUE, is_queued
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import agreeing, counted
 
 QUOTA_RESERVED, ADMITTED, FINISHED = "QuotaReserved", "Admitted", "Finished"
 _STOPPED = frozenset({"Hold", "HoldAndDrain"})
@@ -207,13 +207,13 @@ def find_wait_reason(workload: KueueWorkload, queues: WaitingQueues) -> WaitReas
     namespace = workload.metadata.namespace
     local_queue = queues.find_local_queue(namespace, spec.queue_name)
     if local_queue is not None:
-        return _find_reason_in_queue(workload, local_queue, queues)
+        return _find_wait_reason_in_queue(workload, local_queue, queues)
     if queues.cluster.find_gap("LocalQueue"):
         return WaitReason(_build_status_headline(workload))
     return WaitReason.from_cause(f"LocalQueue {namespace}/{spec.queue_name} does not exist")
 
 
-def _find_reason_in_queue(workload: KueueWorkload, local_queue: LocalQueue, queues: WaitingQueues) -> WaitReason:
+def _find_wait_reason_in_queue(workload: KueueWorkload, local_queue: LocalQueue, queues: WaitingQueues) -> WaitReason:
     """Return the reason why a Workload waits in the ClusterQueue of its LocalQueue.
 
     The first reason that applies counts. In order, they are: the ClusterQueue does not exist, a queue is stopped, the
@@ -429,13 +429,17 @@ class WaitingQueues:
         if outlook.position is not None:
             position = outlook.position
             yield f"It is number {position.place} of {position.length} in ClusterQueue {position.cluster_queue}"
+        if outlook.message:
+            yield f"Kueue's message at the first attempt: {outlook.message}"
         if outlook.victims:
             yield f"To admit it, Kueue would preempt {', '.join(outlook.victims)}"
         if outlook.admission is not None:
-            yield f"If nothing else changes, Kueue admits it in {describe_flavors(outlook.admission)}"
+            condition = "If nothing else changes"
+            if outlook.victims:
+                workloads = agreeing(len(outlook.victims), "this Workload has", "these Workloads have")
+                condition = f"Once {workloads} released the quota"
+            yield f"{condition}, Kueue admits it in {describe_flavors(outlook.admission)}"
             yield from self._describe_placement(key)
-        if outlook.message:
-            yield f"Kueue's scheduler: {outlook.message}"
         yield from self.assumptions
 
     def _describe_placement(self, key: str) -> Iterator[str]:
@@ -460,7 +464,8 @@ def describe_flavors(admission: QuotaAdmission) -> str:
     if flavors_by_pod_set and all(flavors == first_flavors for flavors in flavors_by_pod_set.values()):
         noun = "flavors" if len(first_flavors) > 1 else "flavor"
         return f"{noun} {', '.join(first_flavors)}"
-    return "flavors " + ", ".join(f"{', '.join(flavors)} ({name})" for name, flavors in flavors_by_pod_set.items())
+    per_pod_set = (f"{', '.join(flavors)} (pod set {name})" for name, flavors in flavors_by_pod_set.items())
+    return f"flavors {', '.join(per_pod_set)}"
 
 
 def parse_time(now: str) -> int:
@@ -575,7 +580,7 @@ def _get_nominal_quota(queue: ClusterQueue) -> dict[FlavorResource, Quantity]:
 def _iter_quota_holders(
     reserved: Mapping[str, Mapping[FlavorResource, Quantity]], short_resources: set[FlavorResource]
 ) -> Iterator[str]:
-    """Yield a text for each Workload that holds some of the short resources, with amounts and flavors.
+    """Yield a description of each Workload that holds some of the short resources, with amounts and flavors.
 
     ``reserved`` has the reserved amounts of each Workload by flavor and resource.
     """

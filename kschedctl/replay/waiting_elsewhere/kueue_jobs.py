@@ -28,7 +28,7 @@ from kschedctl.queueing.kueue.integrations import NotIntegratedError, PriorityCl
 from kschedctl.queueing.kueue.managed_jobs import ManagedJobs, find_queue_label
 from kschedctl.queueing.kueue.outlook import WorkloadOutlook
 from kschedctl.queueing.kueue.pod_groups import build_group_workload, compute_role_hash, get_group_name
-from kschedctl.replay.controllers.workload_pods import find_pods
+from kschedctl.replay.controllers.workload_pods import find_pods_of_owner
 from kschedctl.replay.waiting_elsewhere.entries import build_waiting_entry
 from kschedctl.replay.waiting_elsewhere.kueue import (
     WaitingQueues,
@@ -122,7 +122,7 @@ def apply_outlook(outlook: JobOutlook, cluster: Cluster) -> Struct:
     report = outlook.report
     if report.state is WaitingState.NOT_CHECKED or not (report.replayed or outlook.admitted):
         return outlook.job
-    spec = _build_admitted_spec(outlook, cluster) if outlook.admitted else _build_held_back_spec(job)
+    spec = _build_admitted_job_spec(outlook, cluster) if outlook.admitted else _build_held_back_spec(job)
     manifest: Struct = replace(job, spec=spec)
     return manifest
 
@@ -139,7 +139,7 @@ def _build_held_back_spec(job: Any) -> Any:
     return replace(job.spec, replicas=0)
 
 
-def _build_admitted_spec(outlook: JobOutlook, cluster: Cluster) -> Any:
+def _build_admitted_job_spec(outlook: JobOutlook, cluster: Cluster) -> Any:
     """Return the spec of an admitted job, with the node labels and tolerations of its flavors in the pod template.
 
     If each pod has its own Workload, only the admitted ones become replicas. A Job is resumed with as many parallel
@@ -283,9 +283,8 @@ def _select_new_jobs(cluster: Cluster, manifests: Iterable[Struct]) -> dict[Owne
     new_jobs: dict[Owner, Struct] = {}
     for manifest in manifests:
         owner = get_identity(manifest)
-        if not _does_object_or_its_pods_exist(owner, cluster) and not (
-            isinstance(manifest, CronJob) and manifest.spec.suspend
-        ):
+        is_suspended_cron_job = isinstance(manifest, CronJob) and manifest.spec.suspend
+        if not is_suspended_cron_job and not _does_object_or_its_pods_exist(owner, cluster):
             new_jobs[owner] = manifest
     return new_jobs
 
@@ -295,7 +294,7 @@ def _does_object_or_its_pods_exist(owner: Owner, cluster: Cluster) -> bool:
     if owner.kind == "Pod":
         return cluster.pod(owner.namespace, owner.name) is not None
     stored = cluster.list_in_namespace(FIELDS[owner.kind], owner.namespace) if owner.kind in FIELDS else ()
-    return any(obj.metadata.name == owner.name for obj in stored) or bool(find_pods(cluster, owner))
+    return any(obj.metadata.name == owner.name for obj in stored) or bool(find_pods_of_owner(cluster, owner))
 
 
 def predict_job_outlooks(cluster: Cluster, jobs: Mapping[Owner, Struct], now: str) -> list[JobOutlook]:

@@ -19,7 +19,7 @@ from kschedctl.queueing.kueue.outlook import Outlook, WorkloadOutlook
 from kschedctl.queueing.kueue.pod_groups import compute_role_hash
 from kschedctl.queueing.kueue.topology.tree import HOSTNAME
 from kschedctl.queueing.kueue.workloads import PodSetAdmission
-from kschedctl.replay.controllers.workload_pods import find_pods
+from kschedctl.replay.controllers.workload_pods import find_pods_of_owner
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 
@@ -127,7 +127,7 @@ def find_workload_pods(cluster: Cluster, workload: KueueWorkload, job: Owner | N
     owner_names = [reference.name for reference in workload.metadata.owner_references if reference.kind == "Pod"]
     candidates = (cluster.pod(workload.metadata.namespace, name) for name in owner_names)
     owners = [pod for pod in candidates if pod is not None]
-    return owners if owners or job is None else find_pods(cluster, job)
+    return owners if owners or job is None else find_pods_of_owner(cluster, job)
 
 
 def _is_gated(pod: Pod) -> bool:

@@ -162,7 +162,7 @@ def iter_waiting_coscheduling_groups(cluster: Cluster, now: str) -> Iterator[Wai
 def iter_waiting_native_groups(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
     """Yield reports on the PodGroups of Kubernetes that are not scheduled and have fewer pods than minCount.
 
-    PodGroups that are no gangs are left out. ``now`` is the RFC 3339 time for their ages, or empty.
+    PodGroups that are not gangs are left out. ``now`` is the RFC 3339 time for their ages, or empty.
     """
     if not cluster.pod_groups:
         return

@@ -46,7 +46,7 @@ def iter_waiting_volcano_groups(cluster: Cluster, now: str) -> Iterator[WaitingE
     queues = _Queues(cluster)
     for group in cluster.volcano_pod_groups:
         phase = group.status.phase
-        awaits_pods = phase == "Inqueue" and not queues.find_pods(group)
+        awaits_pods = phase == "Inqueue" and not queues.find_pods_of_group(group)
         if phase in _ENDED_PHASES or (phase in _ADMITTED_PHASES and not awaits_pods):
             continue
         reason = _find_wait_reason(group, queues)
@@ -67,7 +67,7 @@ def iter_waiting_volcano_groups(cluster: Cluster, now: str) -> Iterator[WaitingE
         )
 
 
-def iter_jobs_without_group(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
+def iter_jobs_without_pod_group(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
     """Yield reports on the Jobs of Volcano in a waiting phase that have no PodGroup yet.
 
     Their pods are not checked, because Volcano creates no pods for a Job without a PodGroup. ``now`` is the RFC 3339
@@ -138,14 +138,14 @@ class _Queues:
         """Return the Queue of this name, or None."""
         return next((queue for queue in self.cluster.volcano_queues if queue.metadata.name == name), None)
 
-    def find_pods(self, group: VolcanoPodGroup) -> list[Pod]:
+    def find_pods_of_group(self, group: VolcanoPodGroup) -> list[Pod]:
         """Return the pods of a group that have no node."""
         key = GangKey(GangProject.VOLCANO, group.metadata.namespace, group.metadata.name)
         return self._pods.get(key, [])
 
     @cached_property
     def _largest(self) -> Quantities:
-        """Return the highest allocatable amount of each resource over the nodes."""
+        """The highest allocatable amount of each resource over the nodes."""
         return find_largest_allocatable(self.cluster)
 
     def explain_unplaceable_pod(self, group: VolcanoPodGroup) -> str:
@@ -161,7 +161,7 @@ class _Queues:
 
     def _explain_too_large_pod(self, group: VolcanoPodGroup) -> str:
         """Return a clause about the first pod that requests more than any node has, or an empty string."""
-        for pod in self.find_pods(group):
+        for pod in self.find_pods_of_group(group):
             for resource, amount in compute_pod_requests(apply_pod_defaults(pod)).items():
                 largest = self._largest.get(resource, NOTHING)
                 if amount > largest:
@@ -244,9 +244,9 @@ def _explain_quota_wait(group: VolcanoPodGroup, queue: VolcanoQueue, queues: _Qu
 def _iter_quota_holders(
     groups: Sequence[VolcanoPodGroup], short_requests: Quantities, queues: _Queues
 ) -> Iterator[str]:
-    """Yield a text for each PodGroup that holds short resources, with the amounts.
+    """Yield a description of each PodGroup that holds short resources, with the amounts.
 
-    The text also says if a pod of the PodGroup fits on no node.
+    The description also says if a pod of the PodGroup fits on no node.
     """
     for group in groups:
         group_amounts = parse_amounts(group.spec.min_resources)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
+from typing import Any
 
 import msgspec
 
@@ -136,18 +137,8 @@ def _load_profile(
     ignore, because an extender manages them. Third-party plugins in `registered` are treated like in-tree plugins. With
     `other_builds`, all other unknown plugins become `Profile.foreign`.
     """
-    # NodeResourcesFit leaves out the resources that extenders manage, and is validated only if it is enabled.
-    args = {config.name: config.args for config in profile.plugin_config}
-    if ignored:
-        if NodeResourcesFit.name not in args:
-            raise ConfigurationError("couldn't build extenders: can't find NodeResourcesFitArgs in plugin config")
-        args[NodeResourcesFit.name] = msgspec.structs.replace(args[NodeResourcesFit.name], ignored_resources=ignored)
     location = f"creating profile for scheduler name {profile.scheduler_name}"
-    if NodeResourcesFit.name in profile.plugins.enabled_names:
-        errors = list(args[NodeResourcesFit.name].validate(gates))
-        if errors:
-            problem = f'initializing plugin "{NodeResourcesFit.name}": {format_aggregate(errors)}'
-            raise ConfigurationError(problem, where=location)
+    args = _collect_plugin_args(profile, ignored=ignored, gates=gates, location=location)
 
     # Third-party plugins count like in-tree ones.
     third_party = {name: registered[name] for name in sorted(profile.plugins.enabled_names & registered.keys())}
@@ -168,6 +159,27 @@ def _load_profile(
         )
     except ConfigurationError as error:
         raise ConfigurationError(error.what, where=location) from None
+
+
+def _collect_plugin_args(
+    profile: KubeSchedulerProfile, *, ignored: tuple[str, ...], gates: FeatureGates, location: str
+) -> dict[str, Any]:
+    """Return the arguments of the profile's plugins by name. NodeResourcesFit ignores the resources in `ignored`.
+
+    The arguments of NodeResourcesFit are validated, but only if it is enabled. Raises ConfigurationError, with
+    `location` as the place of the error, if they are invalid. Raises it as well if they are missing and needed.
+    """
+    args = {config.name: config.args for config in profile.plugin_config}
+    if ignored:
+        if NodeResourcesFit.name not in args:
+            raise ConfigurationError("couldn't build extenders: can't find NodeResourcesFitArgs in plugin config")
+        args[NodeResourcesFit.name] = msgspec.structs.replace(args[NodeResourcesFit.name], ignored_resources=ignored)
+    if NodeResourcesFit.name in profile.plugins.enabled_names:
+        errors = list(args[NodeResourcesFit.name].validate(gates))
+        if errors:
+            problem = f'initializing plugin "{NodeResourcesFit.name}": {format_aggregate(errors)}'
+            raise ConfigurationError(problem, where=location)
+    return args
 
 
 def _decode_third_party_args(name: str, document: Json, args_type: type[Struct] | None, gates: FeatureGates) -> object:

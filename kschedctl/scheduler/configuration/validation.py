@@ -205,7 +205,7 @@ class VersionMismatch(NamedTuple):
     name: str
     """For example `NodeDeclaredFeatures`."""
     what: str
-    """For example `needs 1.35`."""
+    """For example `needs Kubernetes 1.35`."""
 
     def __str__(self) -> str:
         return f"{self.name} {self.what}"
@@ -225,7 +225,7 @@ def iter_version_mismatches(document: JsonObject | None, minor: int) -> Iterator
     for path, since in iter_unknown_fields(document, KubeSchedulerConfiguration, minor):
         if since is not None:  # otherwise no version has the field
             _, _, field_name = path.rpartition(".")
-            yield VersionMismatch(split_path(path), field_name, f"needs 1.{since}")
+            yield VersionMismatch(split_path(path), field_name, f"needs Kubernetes 1.{since}")
     for i, profile in enumerate(_list_objects_in_field(document, "profiles")):
         yield from _iter_plugin_set_mismatches(profile, ("profiles", i), minor)
         yield from _iter_plugin_config_mismatches(profile, ("profiles", i), minor)
@@ -268,7 +268,9 @@ def _iter_plugin_config_mismatches(profile: JsonObject, path: Path, minor: int) 
                 continue
             for field, since in iter_unknown_fields(config.get("args"), declared.args_type, minor):
                 if since is not None:  # otherwise no version has the field
-                    yield VersionMismatch((*entry_path, "args", *split_path(field)), field, f"needs 1.{since}")
+                    yield VersionMismatch(
+                        (*entry_path, "args", *split_path(field)), field, f"needs Kubernetes 1.{since}"
+                    )
 
 
 def _explain_missing_plugin(name: str, minor: int) -> str:
@@ -280,7 +282,7 @@ def _explain_missing_plugin(name: str, minor: int) -> str:
         return ""
     if declared.until is not None and minor > declared.until:
         return f"was removed in 1.{declared.until + 1}"
-    return f"needs 1.{declared.since}"
+    return f"needs Kubernetes 1.{declared.since}"
 
 
 def _explain_missing_point(name: str, point: str, minor: int) -> str:
@@ -290,7 +292,7 @@ def _explain_missing_point(name: str, point: str, minor: int) -> str:
     """
     declared = IN_TREE.get(name)
     since = declared.points_since.get(point, minor) if declared is not None else minor
-    return f"needs 1.{since} at {point}" if since > minor else ""
+    return f"needs Kubernetes 1.{since} at {point}" if since > minor else ""
 
 
 def _list_objects_in_field(value: Json, key: str) -> list[JsonObject]:

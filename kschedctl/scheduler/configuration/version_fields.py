@@ -72,7 +72,7 @@ class VersionedField(NamedTuple):
 
         >>> field = VersionedField("spec.resources", "PodLevelResources")
         >>> [field.describe_requirement(FeatureGates(version)) for version in ("1.33", "1.34")]
-        ['needs 1.34, or the feature gate PodLevelResources', '']
+        ['needs Kubernetes 1.34, or the feature gate PodLevelResources', '']
         """
         if self.is_stored(gates):
             return ""
@@ -82,7 +82,7 @@ class VersionedField(NamedTuple):
         gate = f"the feature gate {self.gate}"
         first, default = self._find_first_storing_minors()
         if default is None:
-            return f"needs 1.{first} and {gate}" if gates.minor < first else ""
+            return f"needs Kubernetes 1.{first} and {gate}" if gates.minor < first else ""
         return _describe_gate_requirement(gate, gates.minor, first=first, default=default)
 
     def _is_gate_on(self, gates: FeatureGates) -> bool:
@@ -110,10 +110,10 @@ def _describe_gate_requirement(gate: str, minor: int, *, first: int, default: in
     if minor >= default:
         return f"needs {gate}, which is off"
     if minor >= first:
-        return f"needs 1.{default}, or {gate}"
+        return f"needs Kubernetes 1.{default}, or {gate}"
     if first < default:
-        return f"needs 1.{default}, or 1.{first} and {gate}"
-    return f"needs 1.{default}"
+        return f"needs Kubernetes 1.{default}, or 1.{first} and {gate}"
+    return f"needs Kubernetes 1.{default}"
 
 
 _SPREAD = "spec.topologySpreadConstraints[]"
@@ -285,7 +285,7 @@ def iter_ignored_cluster_fields(cluster: Cluster, gates: FeatureGates) -> Iterat
     # Whole kinds.
     for name, kind in _NEWER_KINDS.items():
         if gates.minor < find_first_minor(kind) and getattr(cluster, name):
-            yield f"{kind} needs 1.{find_first_minor(kind)}"
+            yield f"{kind} needs Kubernetes 1.{find_first_minor(kind)}"
 
 
 def _list_missing_fields(kind: str, gates: FeatureGates) -> list[VersionedField]:

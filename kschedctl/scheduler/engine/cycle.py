@@ -79,39 +79,44 @@ def run_pre_filter(plugins: Iterable[Plugin], info: PodInfo, view: Fork) -> PreF
     """
     results: dict[str, PreFilterResult] = {}
     reached: list[str] = []
-    narrowing: list[str] = []
-    names: frozenset[str] | None = None
+    narrowing_plugins: list[str] = []
+    allowed_names: frozenset[str] | None = None
     status, deciding_plugin = SUCCESS, ""
-    stopped = False  # whether upstream does not reach the next plugin
+    has_upstream_stopped = False
     for plugin in plugins:
         if not offers(plugin, PreFilterPlugin):
             continue
-        if not stopped:
+        if not has_upstream_stopped:
             reached.append(plugin.name)
 
         try:
             result = results[plugin.name] = plugin.pre_filter(info, view)
         except PluginError as failure:
-            if stopped:
+            if has_upstream_stopped:
                 continue
             raise PluginError(f'running PreFilter plugin "{plugin.name}": {failure}') from None
 
         # Only an answer that upstream reads decides.
-        if stopped or result.status.code is Code.SKIP:
+        if has_upstream_stopped or result.status.code is Code.SKIP:
             continue
         if result.status.rejected:
             status, deciding_plugin = result.status, plugin.name
-            stopped = result.status.code is Code.UNRESOLVABLE
+            has_upstream_stopped = result.status.code is Code.UNRESOLVABLE
         elif result.node_names is not None:
-            narrowing.append(plugin.name)
-            names = result.node_names if names is None else names & result.node_names
-            if not names:
-                status = Status(Code.UNRESOLVABLE, (_format_node_name_conflict(narrowing),))
+            narrowing_plugins.append(plugin.name)
+            allowed_names = result.node_names if allowed_names is None else allowed_names & result.node_names
+            if not allowed_names:
+                status = Status(Code.UNRESOLVABLE, (_format_node_name_conflict(narrowing_plugins),))
                 deciding_plugin = ""  # the framework decides
-                stopped = True
+                has_upstream_stopped = True
 
     return PreFilterOutcome(
-        results, status, plugin=deciding_plugin, reached=tuple(reached), node_names=names, narrowed_by=tuple(narrowing)
+        results,
+        status,
+        plugin=deciding_plugin,
+        reached=tuple(reached),
+        node_names=allowed_names,
+        narrowed_by=tuple(narrowing_plugins),
     )
 
 
@@ -361,7 +366,7 @@ def run_cycle(framework: FrameworkLike, info: PodInfo, view: Fork, sampling: Sam
                 offered = np.flatnonzero(mask_allowed_nodes(pre_filter, view) & view.in_placement)
                 terms = SearchTerms.from_profile(framework.profile, framework.release, len(consultation.statuses))
                 terms = terms._replace(nodes=view.nodes_in_placement)
-                search = sampling.search(~outcome.passing, offered, terms, outcome.failed_nodes, nominated_row)
+                search = sampling.search_nodes(~outcome.passing, offered, terms, outcome.failed_nodes, nominated_row)
                 considered = search.examined
             feasible = nominated_node or _find_feasible_nodes(outcome, considered, consultation, view)
             scores = run_score(framework, pre_filter.results, info, view, feasible)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from kschedctl.api.arrays import Bools, Ints
+from kschedctl.api.arrays import Bools, Ints, Rows
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork, drop_oldest_if_full
 from kschedctl.snapshot.pod_info import PodInfo
@@ -18,6 +19,17 @@ Priorities = npt.NDArray[np.int64]
 UNKNOWN = np.iinfo(np.int64).min
 MAX_CACHED_PODS = 4_000_000
 """Maximum number of pods in all cached dry runs. Each pod takes 14 bytes."""
+
+
+class BudgetStatuses(NamedTuple):
+    """The statuses of B PDBs, on which the PDB violations of a dry run depend."""
+
+    names: tuple[str, ...]
+    """`namespace/name` of each PDB."""
+    allowed: Rows
+    """(B,): the disruptions that each PDB allows."""
+    recorded_pods: dict[int, list[str]]
+    """PDB -> the keys of the pods whose disruption the API server has already recorded, for PDBs with such pods."""
 
 
 @dataclass(frozen=True)
@@ -31,12 +43,16 @@ class DryRunState:
     """Length of the view's trail of moves at the time of the dry run."""
     nominated: Delta
     """The nominated pods that were counted."""
+    budgets: BudgetStatuses
+    """The statuses of the PDBs that were read."""
     tried: Bools
     """(N,): the nodes that the result covers."""
     fits: Bools
     """(N,): nodes on which the pod fits once all evictable pods are gone."""
     insufficient_priority: Priorities
     """(N,): for nodes not tried, the priority up to which evicting all pods does not make the pod fit, or UNKNOWN."""
+    violates_nothing: Bools
+    """(N,): for nodes not tried, whether evicting all evictable pods is known to violate no PDB."""
     pods: Positions
     """(V,): the evictable pods, sorted by node and then by importance, the most important first."""
     rows: Ints
@@ -49,8 +65,8 @@ class DryRunState:
     def restrict_to_unchanged_nodes(self, view: Fork, nominated: Delta) -> DryRunState:
         """Return the result restricted to nodes whose pods and nominations have not changed since the dry run.
 
-        On all other nodes, `insufficient_priority` becomes UNKNOWN. Whether PDBs still allow the same disruptions is
-        not checked.
+        On all other nodes, `insufficient_priority` becomes UNKNOWN, and `violates_nothing` becomes False. Whether PDBs
+        still allow the same disruptions is not checked.
         """
         unchanged = view.touched <= self.trail  # no pod has come or gone since
         if nominated is not self.nominated:
@@ -60,6 +76,7 @@ class DryRunState:
             trail=len(view.trail),
             nominated=nominated,
             insufficient_priority=np.where(unchanged, self.insufficient_priority, UNKNOWN),
+            violates_nothing=self.violates_nothing & unchanged,
         )
 
     def restrict_to(self, nodes: Bools) -> DryRunState:
@@ -100,7 +117,7 @@ class DryRunState:
         return replace(self, insufficient_priority=np.where(nodes, priority, self.insufficient_priority))
 
 
-def build_empty_dry_run(view: Fork, nominated: Delta) -> DryRunState:
+def build_empty_dry_run(view: Fork, nominated: Delta, budgets: BudgetStatuses) -> DryRunState:
     """Build a dry-run result that covers no nodes."""
     no_nodes = np.zeros(len(view.nodes), np.bool_)
     no_pods = np.empty(0, np.int64)
@@ -108,9 +125,11 @@ def build_empty_dry_run(view: Fork, nominated: Delta) -> DryRunState:
     return DryRunState(
         len(view.trail),
         nominated,
+        budgets,
         tried=no_nodes,
         fits=no_nodes,
         insufficient_priority=np.full(len(view.nodes), UNKNOWN),
+        violates_nothing=no_nodes,
         pods=no_pods,
         rows=view.node[no_pods],
         violating=no_marks,

@@ -137,7 +137,7 @@ class Sampling:
         """Return the number of feasible nodes after which the search ends. It is 1 if nothing scores them."""
         return self.count_nodes_needed_for_scoring(nodes, terms) if terms.scoring or self.extended else 1
 
-    def search(
+    def search_nodes(
         self,
         rejected: Bools,
         offered: Rows,
@@ -154,34 +154,42 @@ class Sampling:
         """
         # Find how many nodes are examined, in order from the start index on.
         start = self.start
-        nodes = len(offered)
-        needed = self.count_nodes_needed(nodes, terms)
-        order = np.roll(offered, -(start % nodes)) if nodes else offered
-        feasible = np.flatnonzero(~rejected[order])
-        examined_count = nodes
-        if len(feasible) > needed:  # like upstream, the search ends before the first feasible node too many
-            examined_count = int(feasible[needed])
-        failures = NOWHERE if failed is None else np.flatnonzero(failed[order[:examined_count]])
-        if len(failures):  # the search ends at the first node that failed
-            examined_count = int(failures[0]) + 1
+        node_count = len(offered)
+        needed = self.count_nodes_needed(node_count, terms)
+        order = np.roll(offered, -(start % node_count)) if node_count else offered
+        feasible_places = np.flatnonzero(~rejected[order])
+        examined_count = node_count
+        if len(feasible_places) > needed:  # like upstream, the search ends before the first feasible node too many
+            examined_count = int(feasible_places[needed])
+        failed_places = NOWHERE if failed is None else np.flatnonzero(failed[order[:examined_count]])
+        has_failed = bool(len(failed_places))
+        if has_failed:  # the search ends at the first node that failed
+            examined_count = int(failed_places[0]) + 1
 
         # The nominated node was examined, too, if a plugin rejected it.
         examined = np.zeros(len(rejected), np.bool_)
         examined[order[:examined_count]] = True
         if nominated_row is not None and rejected[nominated_row]:
-            has_failed = failed is not None and failed[nominated_row]
-            if not has_failed:
+            has_nominated_failed = failed is not None and failed[nominated_row]
+            if not has_nominated_failed:
                 examined[nominated_row] = True
 
         # Move the start index by the number of nodes with a result.
-        with_result = int(examined.sum()) + terms.extender_statuses
-        if terms.counts_left_out:  # nodes that PreFilter left out have a result, too
-            not_reached = nodes - examined_count
-            with_result += int((~examined).sum()) - not_reached
-        if len(failures):  # the node that failed has no result
-            with_result -= 1
+        with_result = _count_nodes_with_result(examined, node_count - examined_count, terms, has_failed=has_failed)
         known_nodes = len(rejected) if terms.nodes is None else terms.nodes
         self.start = (start + with_result) % max(known_nodes, 1)
 
-        sampled = feasible[feasible < examined_count][:needed]
-        return NodeSearch(start, self.start, order[sampled], examined)
+        sampled_places = feasible_places[feasible_places < examined_count][:needed]
+        return NodeSearch(start, self.start, order[sampled_places], examined)
+
+
+def _count_nodes_with_result(examined: Bools, not_reached: int, terms: SearchTerms, *, has_failed: bool) -> int:
+    """Return the number of nodes that have a result after a search, by which upstream moves its start index.
+
+    `examined` (N,) marks the examined nodes, and `not_reached` is the number of offered nodes that the search did not
+    reach. Set `has_failed` if a plugin failed on the last examined node, which then has no result.
+    """
+    with_result = int(examined.sum()) + terms.extender_statuses
+    if terms.counts_left_out:  # nodes that PreFilter left out have a result, too
+        with_result += int((~examined).sum()) - not_reached
+    return with_result - 1 if has_failed else with_result

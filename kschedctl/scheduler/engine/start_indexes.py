@@ -122,7 +122,7 @@ class EveryStart:
         tops = np.zeros(feasible_count, np.int64)
         sums = np.zeros((len(self._columns), feasible_count), np.int64)
         for begin in range(feasible_count):
-            places = np.sort(np.arange(begin, begin + sample_size) % feasible_count)
+            places = np.sort(np.arange(begin, begin + sample_size) % feasible_count)  # in node order
             nodes = OfferedNodes.from_rows(cycle.view.nodes, cycle.scores.rows[places])
             scores = run_score(cycle.framework, cycle.pre_filter.results, cycle.info, cycle.view, nodes)
             tops[begin] = scores.total.max()
@@ -271,7 +271,7 @@ def sum_independent_scores(cycle: Cycle) -> Scores:
 def must_score_each_search(cycle: Cycle) -> bool:
     """Return whether every sample must be scored separately.
 
-    It must if a Score plugin does not declare which other nodes its scores depend on.
+    This is necessary if a Score plugin does not declare which other nodes its scores depend on.
     """
     return any(p.name in cycle.scores.raw and get_peers(p) is Peers.ALL for p in cycle.framework.plugins_at("score"))
 

@@ -472,7 +472,7 @@ class CordonDependentPlugin(Plugin, Protocol):
         """Return whether cordoning a node changes the answers about other nodes."""
 
 
-def cordon_affects_only_its_node(filters: Sequence[Plugin], scorers: Sequence[Plugin], info: PodInfo) -> bool:
+def does_cordon_affect_only_its_node(filters: Sequence[Plugin], scorers: Sequence[Plugin], info: PodInfo) -> bool:
     """Return whether cordoning a node has no effect on the pod other than to exclude that node.
 
     One of the `filters` must reject cordoned nodes for the pod, and no plugin may look at cordons in any other way. The

@@ -272,7 +272,7 @@ class Declaration(msgspec.Struct, frozen=True):
     def is_default(self, gates: FeatureGates) -> bool:
         """Return whether the plugin is enabled in a profile that lists no plugins.
 
-        It is not if it stopped being a default plugin in an earlier version, or if its feature gate is off.
+        Return False if the plugin stopped being a default plugin in an earlier version, or if its feature gate is off.
         """
         minor = gates.release.version_for(f"plugin {self.name}").minor
         if self.default_until is not None and minor > self.default_until:

@@ -40,7 +40,7 @@ class CauseScope(NamedTuple):
     is_only_eligible_node: bool = False
     """True if the cluster has other nodes, but none of them is eligible."""
     nodes: str = ""
-    """The share of the nodes without parenthesis, such as "2 of 9 eligible nodes", or "" for the only node."""
+    """The share of the nodes without parenthesis, such as "2 of 9 candidate nodes", or "" for the only node."""
     is_single: bool = False
     """True if the cause applies to a single node."""
 
@@ -53,7 +53,7 @@ class CauseScope(NamedTuple):
         if self.is_only_node:
             return f"the only node, {self.node},"
         if self.is_only_eligible_node:
-            return f"the only eligible node, {self.node},"
+            return f"the only candidate node, {self.node},"
         return f"{self.node}, for example," if self.is_example else f"the closest node, {self.node},"
 
 
@@ -96,7 +96,10 @@ class Fact(
 
     def describe_cause(self, scope: CauseScope) -> str:
         """Describe the fact as the reason why a pod is not placed, and the nodes to which the reason applies."""
-        return f"{self.describe_with_nominations()}{scope.text}"
+        text = self.describe_with_nominations()
+        if text.endswith(")") and scope.text.startswith(" ("):
+            return f"{text.removesuffix(')')}; {scope.text.removeprefix(' (')}"
+        return f"{text}{scope.text}"
 
     def list_label_demands(self) -> tuple[LabelDemand, ...]:
         """Return the labels, with their values, that a node must have to meet the requirement.
@@ -173,15 +176,20 @@ class Wanted(Detail, frozen=True):
 OPERATOR_SYMBOLS = {"In": "in", "NotIn": "not in", "Gt": ">", "Lt": "<"}
 
 
-def describe_unmet(alternatives: Sequence[Sequence[Wanted]], others: str = "", node: str = "the node") -> str:
+def describe_unmet(
+    alternatives: Sequence[Sequence[Wanted]], others: str = "", node: str = "the node", share: str = ""
+) -> str:
     """Describe alternative sets of requirements of which a node meets none, and the labels that the node has instead.
 
-    `others` names further alternatives. `node` is the node as the subject of a clause.
+    `others` names further alternatives. `node` is the node as the subject of a clause. `share` describes all nodes that
+    meet none of the alternatives; without it, only the node is described.
 
     >>> describe_unmet([[Wanted("disk", "In", ("ssd",), "hdd"), Wanted("gpu", "In", ("yes",))]])
     'needs disk=ssd and gpu=yes, but the node has disk=hdd and no label gpu'
-    >>> describe_unmet([[Wanted("zone", "In", ("a",), "c")], [Wanted("pool", "Exists")]], node="w3, for example,")
-    'needs either zone=a or a label pool, but w3, for example, has zone=c and no label pool'
+    >>> describe_unmet([[Wanted("zone", "In", ("a",), "c")], [Wanted("pool", "Exists")]])
+    'needs either zone=a or a label pool, but the node has zone=c and no label pool'
+    >>> describe_unmet([[Wanted("zone", "In", ("a",), "c")]], node="w3, for example,", share="all 12 nodes")
+    'needs zone=a, which rules out all 12 nodes (w3, for example, has zone=c)'
     """
     needs = [" and ".join(requirement.describe_need() for requirement in requirements) for requirements in alternatives]
     if others:
@@ -191,7 +199,10 @@ def describe_unmet(alternatives: Sequence[Sequence[Wanted]], others: str = "", n
     labels = dict.fromkeys(requirement.describe_label() for requirement in unmet if not requirement.field)
     comma = "," if len(needs) > 2 or any(" or " in need or " and " in need for need in needs) else ""
     text = f"needs {either}{f'{comma} or '.join(needs)}"
-    return f"{text}, but {node} has {' and '.join(labels)}" if labels else text
+    labels_of_node = f"{node} has {' and '.join(labels)}" if labels else ""
+    if share:
+        return f"{text}, which rules out {share}" + (f" ({labels_of_node})" if labels_of_node else "")
+    return f"{text}, but {labels_of_node}" if labels_of_node else text
 
 
 class TopologyLabelMissing(Fact, frozen=True):

@@ -199,7 +199,7 @@ class FeatureGates:
         if not minors:
             return ""
         if minors[0] > self.minor:
-            return f"{gate} needs 1.{minors[0]}"
+            return f"{gate} needs Kubernetes 1.{minors[0]}"
         return f"{gate} was removed in 1.{minors[-1] + 1}"
 
     def enabled(self, name: str) -> bool:

@@ -117,26 +117,30 @@ class NodeAffinityUnmet(Fact, frozen=True):
     def describe_cause(self, scope: CauseScope) -> str:
         """Describe what the pod needs, what the named node has instead, and how many nodes do not match.
 
-        >>> scope = CauseScope("w3", "", " (rules out all 12 nodes)", is_example=True)
+        >>> scope = CauseScope("w3", "", " (rules out all 12 nodes)", is_example=True, nodes="all 12 nodes")
         >>> NodeAffinityUnmet((Wanted("disk", "In", ("ssd",), "hdd"),)).describe_cause(scope)
-        'needs disk=ssd, but w3, for example, has disk=hdd (rules out all 12 nodes)'
+        'needs disk=ssd, which rules out all 12 nodes (w3, for example, has disk=hdd)'
         """
+        if scope.is_example and scope.nodes:
+            needs = self._describe_needs(scope.describe_node(), scope.nodes)
+            return needs or f"{NO_POSSIBLE_TERM}{scope.share}"
         needs = self._describe_needs(scope.describe_node())
         return f"{needs or NO_POSSIBLE_TERM}{scope.share}"
 
-    def _describe_needs(self, node: str) -> str:
+    def _describe_needs(self, node: str, share: str = "") -> str:
         """Describe the needs as a predicate of the pod. Return "" if no required term can match any node.
 
-        `node` is the node as the subject of a clause.
+        `node` is the node as the subject of a clause. `share` describes all nodes that do not match,
+        or is empty.
         """
         if self.selector:
-            return describe_unmet((self.selector,), node=node)
+            return describe_unmet((self.selector,), node=node, share=share)
         unmet_terms = [term for term in self.terms if term]
         if not unmet_terms:
             return ""
         omitted = len(unmet_terms) - MAX_TERMS_SHOWN
         others = _describe_omitted_terms(omitted) if omitted > 0 else ""
-        return describe_unmet(unmet_terms[:MAX_TERMS_SHOWN], others, node)
+        return describe_unmet(unmet_terms[:MAX_TERMS_SHOWN], others, node, share)
 
     def list_label_demands(self) -> tuple[LabelDemand, ...]:
         """Return the labels that the pod demands of its node, with the acceptable values.

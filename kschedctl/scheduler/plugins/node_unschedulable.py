@@ -47,10 +47,10 @@ class Cordoned(Fact, frozen=True):
     def describe_cause(self, scope: CauseScope) -> str:
         """Say which nodes are cordoned.
 
-        >>> Cordoned().describe_cause(CauseScope("w3", "", "", nodes="2 of 9 eligible nodes"))
-        '2 of 9 eligible nodes are cordoned, for example w3'
-        >>> Cordoned().describe_cause(CauseScope("w3", "", "", nodes="the only eligible node", is_single=True))
-        'the only eligible node, w3, is cordoned'
+        >>> Cordoned().describe_cause(CauseScope("w3", "", "", nodes="2 of 9 candidate nodes"))
+        '2 of 9 candidate nodes are cordoned, for example w3'
+        >>> Cordoned().describe_cause(CauseScope("w3", "", "", nodes="the only candidate node", is_single=True))
+        'the only candidate node, w3, is cordoned'
         """
         if scope.is_only_node or not scope.nodes:
             return f"{self.describe()}{scope.text}"

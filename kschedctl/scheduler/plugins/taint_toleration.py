@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -102,6 +102,48 @@ class _RejectingTaints(NamedTuple):
     """The number of untolerated taints after the first on each node, (N,)."""
 
 
+class _UntoleratedTaintFinder:
+    """Finds the untolerated taint by which a node rejects a pod.
+
+    `untolerated_by_set` has the first untolerated taint, or None, of each distinct list of taints.
+    """
+
+    def __init__(
+        self, info: PodInfo, view: Fork, untolerated_by_set: Sequence[Taint | None], comparison_operators: bool
+    ) -> None:
+        self._tolerations = info.spec.tolerations
+        self._untolerated_by_set = untolerated_by_set
+        self._comparison_operators = comparison_operators
+        self._taint_sets, self._set_of_node = view.nodes.taint_sets
+
+    def find_taint(self, row: int) -> UntoleratedTaint | None:
+        """Return the taint of the node at `row` that rejects the pod, or None if no taint does.
+
+        If all nodes are uninitialized, this is the taint of uninitialized nodes, unless the pod tolerates it.
+        """
+        node_count = len(self._set_of_node)
+        taint_set = self._set_of_node[row]
+        taint = self._untolerated_by_set[taint_set]
+        if self._uninitialized_count == node_count:
+            taint = self._find_uninitialized_taint(self._taint_sets[taint_set]) or taint
+        if taint is None:
+            return None
+        if taint.key != UNINITIALIZED:
+            return UntoleratedTaint(taint.key, taint.value, taint.effect)
+        return UntoleratedTaint(taint.key, taint.value, taint.effect, self._uninitialized_count, node_count)
+
+    @cached_property
+    def _uninitialized_count(self) -> int:
+        """The number of nodes with the taint of uninitialized nodes."""
+        is_uninitialized = [any(taint.key == UNINITIALIZED for taint in taints) for taints in self._taint_sets]
+        return int(np.array(is_uninitialized, np.bool_)[self._set_of_node].sum())
+
+    def _find_uninitialized_taint(self, taints: Sequence[Taint]) -> Taint | None:
+        """Return the taint of uninitialized nodes among these taints, or None if the pod tolerates it."""
+        candidates = [taint for taint in taints if taint.key == UNINITIALIZED]
+        return find_untolerated_taint(candidates, self._tolerations, HARD_EFFECTS, self._comparison_operators)
+
+
 class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
     """Plugin that rejects nodes with untolerated NoSchedule or NoExecute taints.
 
@@ -139,8 +181,8 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
         tolerations = info.spec.tolerations
         rejecting = view.memo((self.name, tolerations), lambda: self._find_rejecting_taints(tolerations, view))
         for reason, mask in rejecting.mask_by_reason.items():
-            find_taint = self._build_untolerated_taint_finder(info, view, rejecting.taint_by_set)
-            yield Rejection(mask, Code.UNRESOLVABLE, reason, fact=find_taint, distance=rejecting.further_taints)
+            finder = _UntoleratedTaintFinder(info, view, rejecting.taint_by_set, self.comparison_operators)
+            yield Rejection(mask, Code.UNRESOLVABLE, reason, fact=finder.find_taint, distance=rejecting.further_taints)
 
     def _find_rejecting_taints(self, tolerations: Sequence[Toleration], view: Fork) -> _RejectingTaints:
         """Find the untolerated taints that reject pods with these tolerations.
@@ -158,43 +200,6 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
             mask_by_reason[reason] = has_reason[set_of_node]
             mask_by_reason[reason].setflags(write=False)
         return _RejectingTaints(taint_by_set, mask_by_reason, self._count_further_taints(tolerations, view))
-
-    def _build_untolerated_taint_finder(
-        self, info: PodInfo, view: Fork, untolerated_by_set: Sequence[Taint | None]
-    ) -> Callable[[int], UntoleratedTaint | None]:
-        """Return a function that finds the untolerated taint by which the node in a row rejects the pod, or None.
-
-        `untolerated_by_set` has the first untolerated taint, or None, of each distinct list of taints. If all nodes are
-        uninitialized, the taint of uninitialized nodes is returned instead, unless the pod tolerates it.
-        """
-        taint_sets, set_of_node = view.nodes.taint_sets
-        num_nodes = len(view.nodes)
-
-        @cache
-        def count_uninitialized_nodes() -> int:
-            """Count the nodes with the taint of uninitialized nodes, when the first fact is asked for."""
-            is_uninitialized = [any(taint.key == UNINITIALIZED for taint in taints) for taints in taint_sets]
-            return int(np.array(is_uninitialized, np.bool_)[set_of_node].sum())
-
-        def find_untolerated_uninitialized_taint(taints: Sequence[Taint]) -> Taint | None:
-            """Return the taint of uninitialized nodes among the taints, or None if the pod tolerates it."""
-            candidates = [taint for taint in taints if taint.key == UNINITIALIZED]
-            return find_untolerated_taint(candidates, info.spec.tolerations, HARD_EFFECTS, self.comparison_operators)
-
-        def find_taint(row: int) -> UntoleratedTaint | None:
-            """Return the taint of the node at `row` that rejects the pod, or None if no taint does."""
-            taint_set = set_of_node[row]
-            taint = untolerated_by_set[taint_set]
-            num_uninitialized = count_uninitialized_nodes()
-            if num_uninitialized == num_nodes:
-                taint = find_untolerated_uninitialized_taint(taint_sets[taint_set]) or taint
-            if taint is None:
-                return None
-            if taint.key != UNINITIALIZED:
-                return UntoleratedTaint(taint.key, taint.value, taint.effect)
-            return UntoleratedTaint(taint.key, taint.value, taint.effect, num_uninitialized, num_nodes)
-
-        return find_taint
 
     def _count_further_taints(self, tolerations: Sequence[Toleration], view: Fork) -> npt.NDArray[np.float64]:
         """Return each node's number of untolerated taints after the first, as its distance from fitting."""

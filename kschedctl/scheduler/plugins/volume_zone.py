@@ -177,8 +177,9 @@ class VolumeZone(DeclaredPlugin[list[VolumeTopology], None]):
 def _find_volume_topologies(info: PodInfo, listers: Listers) -> list[VolumeTopology]:
     """Return the zone and region labels of the volumes of the pod's bound claims.
 
-    Ephemeral volumes and claims that wait for their first consumer are skipped. Raises NotFoundError if a claim, volume
-    or class is missing, and UnboundError for a claim that should already be bound.
+    Ephemeral volumes, claims that wait for their first consumer, and labels with an empty value are skipped. Raises
+    NotFoundError if a claim, volume or class is missing. Raises UnboundError for a claim that should already be bound,
+    and for a volume that names no claim.
     """
     topologies = []
     for claim_volume in iter_claim_volumes(info.pod):

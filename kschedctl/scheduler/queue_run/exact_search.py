@@ -153,7 +153,9 @@ class ExactSearch:
         """
         offered = np.flatnonzero(mask_allowed_nodes(cycle.pre_filter, self.view))
         terms = SearchTerms.from_profile(framework.profile, framework.release)
-        search = self.sampling.search(~cycle.filter.passing, offered, terms, cycle.filter.failed_nodes, rejected_first)
+        search = self.sampling.search_nodes(
+            ~cycle.filter.passing, offered, terms, cycle.filter.failed_nodes, rejected_first
+        )
         return np.sort(search.feasible), int(search.examined.sum())
 
     def _sort_by_score(self, cycle: Cycle, rows: Rows) -> deque[Row]:

@@ -113,9 +113,9 @@ class QueueReplay(SchedulingLoop):
         arrival may complete a group, in which case its event moves waiting pods. Pods that have not arrived are absent
         until then.
         """
-        completes_groups = self.scheduler.gates.enabled("GangScheduling")
+        has_gang_scheduling = self.scheduler.gates.enabled("GangScheduling")
         pod_count = len(self.view.pods)
-        if completes_groups:  # no pod exists until it arrives
+        if has_gang_scheduling:  # no pod exists until it arrives
             is_arriving = np.ones(pod_count, np.bool_)
             absent = np.ones(pod_count, np.bool_)
         else:
@@ -128,7 +128,7 @@ class QueueReplay(SchedulingLoop):
             if not info.spec.node_name and self.pods.find_framework(position):
                 pod = self._queued[position] = QueuedPod(position, info.priority, signature=self._sign_pod(info))
                 self.queue.add(pod)
-            if completes_groups and self.queue.unschedulable:
+            if has_gang_scheduling and self.queue.unschedulable:
                 for occurrence in self.scheduler.event_handlers.list_occurrences(ChangedObject(POD, None, info.pod)):
                     self.queue.move(occurrence)
 
@@ -292,11 +292,7 @@ class QueueReplay(SchedulingLoop):
         # Nominations, bindings and deletions, in this order.
         failed = dict(record.failed)
         self._apply_nominations(failed, record.cleared)
-        for position in self._sort_by_name(record.bound):
-            old = self.exact.get_pod(position)
-            node_name = self.view.nodes.names[record.bound[position]]
-            self._apply_change(position, replace(old, spec=replace(old.spec, node_name=node_name)))
-            self.queue.delete(position)
+        self._apply_bindings(record.bound)
         for position in self._sort_by_name(dict.fromkeys(record.victims)):
             if position in ended_waits:
                 self.end_wait(ended_waits[position], PREEMPTED)
@@ -337,6 +333,14 @@ class QueueReplay(SchedulingLoop):
         if not node:
             self.view.nominate(position, NO_ROW)
         self._apply_change(position, replace(old, status=replace(old.status, nominated_node_name=node)))
+
+    def _apply_bindings(self, bound: Mapping[Position, Row]) -> None:
+        """Write the node of each bound pod into the pod's spec, sorted by name, and deliver the events."""
+        for position in self._sort_by_name(bound):
+            old = self.exact.get_pod(position)
+            node_name = self.view.nodes.names[bound[position]]
+            self._apply_change(position, replace(old, spec=replace(old.spec, node_name=node_name)))
+            self.queue.delete(position)
 
     def _apply_change(self, position: Position, new: Pod | None) -> None:
         """Replace the pod with `new`, or delete it if `new` is None, and deliver the events of this change."""

@@ -55,6 +55,13 @@ class PostFilterEffect(NamedTuple):
         return NO_ROW if self.failure.nominated is None else self.failure.nominated
 
 
+class _GivenUpGang(NamedTuple):
+    """A gang whose waiting pods have to leave their nodes, because a pod of the gang fits on no node."""
+
+    pod: Pod
+    reason: str
+
+
 class NodeFinder(Protocol):
     """A way to find nodes for pods, by full cycles or from cached answers."""
 
@@ -224,15 +231,7 @@ class SchedulingLoop(ABC):
         """
         effect = self.search.run_post_filter(position, framework)
 
-        # The plugin of the gang may give up in its PostFilter.
-        plugin = find_gang_plugin(framework)
-        pod = None
-        reason = ""
-        if plugin and plugin.name in effect.plugins_run:
-            pod = self.search.build_info(position).pod
-            reason = plugin.find_reason_to_give_up(pod, self.view)
-            if reason:
-                plugin.record_failure(pod, self.view, fits_nowhere=True)
+        given_up = self._find_gang_to_give_up(position, framework, effect)
 
         # While its victims are being evicted, the pod is gated.
         if effect.evicts_later:
@@ -240,8 +239,8 @@ class SchedulingLoop(ABC):
         if effect.victims:
             self.prepare_moves((), effect.victims)
         self.put_back(position, effect.failure)
-        if pod and reason:
-            self._release_gang(framework, pod, reason)
+        if given_up:
+            self._release_gang(framework, given_up.pod, given_up.reason)
         self.view.preempting.clear()
         if effect.row != NO_ROW:
             self.preempt(position, effect.victims, effect.row)
@@ -255,6 +254,24 @@ class SchedulingLoop(ABC):
         if plugin := find_gang_plugin(framework):
             plugin.record_failure(pod, self.view)
             self._release_gang(framework, pod, plugin.sibling_rejection_reason)
+
+    def _find_gang_to_give_up(
+        self, position: Position, framework: Framework, effect: PostFilterEffect
+    ) -> _GivenUpGang | None:
+        """Return the pod's gang if its plugin gives up the gang's waiting pods, and record the gang's failure.
+
+        The plugin gives up in its PostFilter, for a pod without feasible nodes. Return None if PostFilter did not run
+        or the pods keep waiting.
+        """
+        plugin = find_gang_plugin(framework)
+        if plugin is None or plugin.name not in effect.plugins_run:
+            return None
+        pod = self.search.build_info(position).pod
+        reason = plugin.find_reason_to_give_up(pod, self.view)
+        if not reason:
+            return None
+        plugin.record_failure(pod, self.view, fits_nowhere=True)
+        return _GivenUpGang(pod, reason)
 
     def _release_gang(self, framework: Framework, pod: Pod, reason: str) -> None:
         """Take the waiting pods of a pod's gang off their nodes, and put them back with this reason.

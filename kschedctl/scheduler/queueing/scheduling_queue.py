@@ -261,7 +261,7 @@ class SchedulingQueue:
     def activate(self, positions: Iterable[Position]) -> None:
         """Move pods to the active queue, regardless of the plugins that rejected them.
 
-        A pod that is being tried is tried again afterwards in versions that do so.
+        If a pod is being tried at the moment, some versions try it once more afterwards.
         """
         for position in positions:
             if not self._activate_waiting_pod(position) and self.rules.activation_lasts:

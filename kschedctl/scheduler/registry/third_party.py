@@ -352,7 +352,8 @@ def _check_and_guard_rejections(
 ) -> Iterator[Rejection]:
     """Check the rejections of a plugin's Filter, and return them with guarded facts.
 
-    Raises TypeError for an invalid rejection. None counts as no rejections. The method's arguments are passed, too.
+    `answer` is the method's result, where None counts as no rejections. The parameters after it are the method's
+    arguments. Raises TypeError for an invalid rejection.
     """
     rejections = list(answer or ())
     nodes = len(view.nodes)

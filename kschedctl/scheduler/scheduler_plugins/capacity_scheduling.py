@@ -93,11 +93,11 @@ class _QuotaVictims:
         own_number = self.use.find_quota_number(self.info.namespace)
         evicts_borrowers = self.quota is not None and not self.is_borrowing
         if evicts_borrowers:
-            is_evictable = (quota_numbers >= 0) & (quota_numbers != own_number)
+            is_evictable_info = (quota_numbers >= 0) & (quota_numbers != own_number)
         else:
-            is_evictable = (quota_numbers == own_number) & (pods.priority < self.info.priority)
+            is_evictable_info = (quota_numbers == own_number) & (pods.priority < self.info.priority)
 
-        potential = np.flatnonzero(is_evictable[pods.info] & (view.node >= 0) & nodes[view.node])
+        potential = np.flatnonzero(is_evictable_info[pods.info] & (view.node >= 0) & nodes[view.node])
         if evicts_borrowers:
             potential = potential[self._mask_evictable_borrowers(potential)]
         return potential[compute_importance_order(view, potential, self._build_arrival_keys(potential))]
@@ -361,11 +361,11 @@ def _find_nominated_requests(info: PodInfo, view: Fork, use: QuotaUse) -> tuple[
     """Return the requests of nominated pods, separately for the pod's quota and for other quotas.
 
     A pod of the same quota is included if it has at least the pod's priority. A pod of another quota is included if
-    that quota stays within its min. Pods that have a node, and the pod itself, are left out.
+    that quota is within its min. Pods without a quota, pods that have a node, and the pod itself are left out.
     """
     same_quota: list[Requests] = []
     other_quotas: list[Requests] = []
-    stays_within_min: dict[str, bool] = {}
+    is_within_min: dict[str, bool] = {}
     _, nominated_positions = view.nominations
     for position in nominated_positions.tolist():
         pod: Pod = view.pods.objects[position]
@@ -377,9 +377,9 @@ def _find_nominated_requests(info: PodInfo, view: Fork, use: QuotaUse) -> tuple[
                 same_quota.append(sum_effective_requests(pod))
             continue
 
-        if quota.namespace not in stays_within_min:
-            stays_within_min[quota.namespace] = not quota.is_over_min(use.sum_namespace_requests(quota.namespace))
-        if stays_within_min[quota.namespace]:
+        if quota.namespace not in is_within_min:
+            is_within_min[quota.namespace] = not quota.is_over_min(use.sum_namespace_requests(quota.namespace))
+        if is_within_min[quota.namespace]:
             other_quotas.append(sum_effective_requests(pod))
     return same_quota, other_quotas
 

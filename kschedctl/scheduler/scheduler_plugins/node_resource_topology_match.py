@@ -103,7 +103,7 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
             return
         is_single = numa.single
         if self.cache:
-            foreign = self.cache.compare_published_pods(view).foreign
+            foreign = self.cache.compare_published_pods(view).nodes_with_foreign_pods
             yield Rejection(foreign, Code.UNSCHEDULABLE, INVALID)
             is_single = is_single & ~foreign
 

@@ -78,9 +78,9 @@ _PRIME_1, _PRIME_2, _PRIME_3, _PRIME_4, _PRIME_5 = (
 class PublishedPods(NamedTuple):
     """A comparison of the pods on each node with the pods that its published topology counts."""
 
-    differ: Bools
+    differing_nodes: Bools
     """(N,): whether the topology is about other pods or does not identify its pods."""
-    foreign: Bools
+    nodes_with_foreign_pods: Bools
     """(N,): whether, in addition, another scheduler placed some of the pods, so that the node is left out."""
 
 
@@ -100,10 +100,10 @@ class OverReserve:
         available amounts decide the pod's fit or its score. If both are unknown, the unknown is about the fit.
         """
         published = self.compare_published_pods(view)
-        doubtful = published.foreign | (published.differ & decided)
+        doubtful = published.nodes_with_foreign_pods | (published.differing_nodes & decided)
         effect = Effect.EITHER
         if not doubtful.any():
-            doubtful = published.differ & scored
+            doubtful = published.differing_nodes & scored
             effect = Effect.SCORES
         if count := int(doubtful.sum()):
             node_count = "a node" if count == 1 else f"{count:,} nodes"
@@ -115,7 +115,7 @@ class OverReserve:
     def find_preemption_unknown(self, info: PodInfo, view: Fork, decided: Bools) -> Unknown | None:
         """Return the unknown that evictions may free amounts on NUMA nodes, or None if they cannot help the pod.
 
-        Evictions free such amounts on nodes whose topology publishes container placements. Only nodes in the mask
+        Evictions free amounts only on nodes whose topology publishes container placements. Only nodes in the mask
         `decided` (N,), on which available amounts decide whether the pod fits, are considered. Return None for a pod
         that never preempts.
         """
@@ -150,11 +150,11 @@ class OverReserve:
 
     def sum_reserved_requests(self, view: Fork) -> dict[str, Amounts]:
         """Return, by resource, the requests (N,) on each node of the pods placed since the snapshot."""
-        placed = np.flatnonzero(view.arrivals.arrived_later & (view.node >= 0))
-        info = view.pods.info[placed]
+        positions = np.flatnonzero(view.arrivals.arrived_later & (view.node >= 0))
+        info_numbers = view.pods.info[positions]
         amounts: dict[str, Amounts] = {}
-        for number in np.unique(info).tolist():
-            rows = view.node[placed[info == number]]
+        for number in np.unique(info_numbers).tolist():
+            rows = view.node[positions[info_numbers == number]]
             for resource, amount in sum_effective_requests(view.pods.infos[number].pod).items():
                 if resource not in amounts:
                     amounts[resource] = np.zeros(len(view.nodes), np.int64)
@@ -174,26 +174,27 @@ class OverReserve:
             topologies, view.nodes.index, node_count, self.settings.resync_method
         )
 
-        # Take the pods on nodes with a topology, with their node, their template and whether it is exclusive, (P,).
+        # Select the pods on nodes with a topology, and find their rows, their templates and whether they are exclusive.
         row_by_code = np.array([view.nodes.index.get(name, -1) for name in pods.node.values], np.int64)
         row_by_pod = row_by_code[pods.node.codes]
         positions = np.flatnonzero((row_by_pod >= 0) & (published.fingerprints[row_by_pod] != ""))
-        row = row_by_pod[positions]
-        template = pods.template[positions]
-        is_exclusive = self._find_exclusive_templates(published, pods.templates)[published.resource_set[row], template]
+        rows = row_by_pod[positions]
+        templates = pods.template[positions]
+        is_exclusive_template = self._find_exclusive_templates(published, pods.templates)
+        is_exclusive = is_exclusive_template[published.resource_set[rows], templates]
 
         # A topology differs if it does not have the fingerprint of the pods that are on the node now.
-        is_covered = is_exclusive | ~published.only_exclusive[row]
-        is_counted = _match_templates(self._is_counted, pods)[template] & is_covered
-        current = _compute_fingerprints(pods, positions[is_counted], row[is_counted], node_count)
-        differ = (published.fingerprints != "") & (published.fingerprints != current)
+        is_covered = is_exclusive | ~published.only_exclusive[rows]
+        is_counted = _match_templates(self._is_counted, pods)[templates] & is_covered
+        current_fingerprints = _compute_fingerprints(pods, positions[is_counted], rows[is_counted], node_count)
+        differing_nodes = (published.fingerprints != "") & (published.fingerprints != current_fingerprints)
 
         # Of these nodes, find the nodes with pods of other schedulers that the settings make count.
-        is_foreign = _match_templates(lambda pod: self._is_foreign(pod, profiles), pods)[template]
+        is_foreign = _match_templates(lambda pod: self._is_foreign(pod, profiles), pods)[templates]
         if self.settings.foreign_pods_detect == ONLY_EXCLUSIVE:
             is_foreign &= is_exclusive
-        has_foreign = np.bincount(row[is_foreign], minlength=node_count) > 0
-        return PublishedPods(differ, differ & has_foreign)
+        has_foreign_pod = np.bincount(rows[is_foreign], minlength=node_count) > 0
+        return PublishedPods(differing_nodes, differing_nodes & has_foreign_pod)
 
     def _find_exclusive_templates(self, published: _PublishedTopologies, templates: Sequence[Pod]) -> Bools:
         """Return a mask (sets of resource names, templates) of the pod templates with exclusive resources.
@@ -234,16 +235,16 @@ class _PublishedTopologies(NamedTuple):
 
     @classmethod
     def from_topologies(
-        cls, topologies: Iterable[NodeResourceTopology], index: Mapping[str, int], nodes: int, method: str
+        cls, topologies: Iterable[NodeResourceTopology], index: Mapping[str, int], node_count: int, method: str
     ) -> _PublishedTopologies:
         """Collect the fingerprints and resource names of the topologies, by node.
 
-        `index` maps the names of the `nodes` nodes to their rows. Topologies of other nodes are left out. `method` is
-        the setting resyncMethod, which decides whether a fingerprint covers only exclusive resources.
+        `index` has the row of each of the `node_count` nodes by name. Topologies of other nodes are left out. `method`
+        is the setting resyncMethod, which decides whether a fingerprint covers only exclusive resources.
         """
-        fingerprints = [""] * nodes
-        only_exclusive = np.zeros(nodes, np.bool_)
-        resource_set = np.zeros(nodes, np.int64)
+        fingerprints = [""] * node_count
+        only_exclusive = np.zeros(node_count, np.bool_)
+        resource_set = np.zeros(node_count, np.int64)
         resource_sets: dict[frozenset[str], int] = {frozenset(): 0}
         for topology in topologies:
             row = index.get(topology.metadata.name)

@@ -325,6 +325,20 @@ class AlikePods:
         fits_locally = self.local.scores >= 0
         return np.asarray(fits_locally if self._never_fits is None else fits_locally & ~self._never_fits)
 
+    def are_all_nodes_rejected_for_good(self, info: PodInfo) -> bool:
+        """Return whether all nodes reject the pod no matter which pods run where, as long as its claims do not change.
+
+        `info` is the PodInfo of the pod itself. Raises PluginError if a plugin fails.
+        """
+        if self.hopeless:
+            return True
+        rejected = np.zeros(len(self.view.nodes), np.bool_)
+        if self._never_fits is not None:
+            rejected |= self._never_fits
+        if self.claims:
+            rejected |= self.claims.find_lastingly_rejected_nodes(info)
+        return bool(rejected.all())
+
     def _exclude_nodes_rejecting_for_nominated(self, local: Scores, nominated: Delta) -> Scores:
         """Return the scores with INFEASIBLE on nodes that have no room besides the pods nominated ahead of the pod."""
         crowded = self.local.find_nodes_rejecting_for_nominated(nominated, self.info.priority)
@@ -356,7 +370,7 @@ class AlikePods:
         """
         if sampling:
             terms = SearchTerms.from_profile(self.framework.profile, self.framework.release)
-            return np.sort(sampling.search(rejected, np.flatnonzero(self.allowed_nodes), terms).feasible)
+            return np.sort(sampling.search_nodes(rejected, np.flatnonzero(self.allowed_nodes), terms).feasible)
         return (~rejected).nonzero()[0] if rejected.any() else self.view.nodes.rows
 
     def _sum_scores_of_all_plugins(self, local: Scores, rows: Rows) -> Scores:

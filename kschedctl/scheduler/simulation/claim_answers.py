@@ -95,12 +95,12 @@ class ClaimAnswers:
 
         Nominated pods count as placed on their nodes. Raises PluginError if a plugin fails.
         """
-        rejected = self._find_lastingly_rejected_nodes(info)
+        rejected = self.find_lastingly_rejected_nodes(info)
         for plugin in self._changing:
             rejected = rejected | self._find_nodes_rejected_by_plugin(plugin, info, nominated)
         return rejected
 
-    def _find_lastingly_rejected_nodes(self, info: PodInfo) -> Bools | bool:
+    def find_lastingly_rejected_nodes(self, info: PodInfo) -> Bools | bool:
         """Return a mask (N,) of the nodes that stay rejected whichever pods move, or one bool for all nodes.
 
         The answer is cached for the latest pod until a claim changes. A new answer also renews `pre_filter_results`.
@@ -279,9 +279,10 @@ def list_changing_filters(
 def depends_on_other_nodes(
     framework: FrameworkLike, info: PodInfo, results: Mapping[str, PreFilterResult], *, has_claims: bool
 ) -> bool:
-    """Return whether a plugin that does not read claims may reject a node for the pod because of pods on other nodes.
+    """Return whether a plugin may reject a node for the pod because of pods on other nodes.
 
-    Return False if the pod can never fit on any node. `results` are the pod's PreFilter results, by plugin.
+    If `has_claims` is true, plugins that read claims are left out. Return False if the pod can never fit on any node.
+    `results` are the pod's PreFilter results, by plugin.
     """
     pre_filters = list_plugins(framework, "preFilter", info, reading_claims=not has_claims)
     lasting_results = select_lasting_results(pre_filters, results)

@@ -182,6 +182,6 @@ class StepwiseScheduler:
 def _was_preemption_tried(result: PostFilterResult) -> bool:
     """Return whether a plugin tried preemption for the pod.
 
-    It did not if it found the pod ineligible to preempt.
+    Preemption was not tried if the plugin found the pod ineligible to preempt.
     """
     return isinstance(result.report, Preemption) and result.report.eligible

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from enum import Enum
 from typing import NamedTuple
 
@@ -13,6 +13,11 @@ NOT_RESPONSIBLE, ERROR, NOT_TRIED = "NotResponsible", "Error", "NotTried"
 NOMINATED = "Nominated"
 Progress = Callable[[int], None]
 """Called with the number of pods that are newly finished."""
+StopRule = Callable[[int, Collection[Position]], bool]
+"""Called before each new pod with the number of untried pods and the pods that were tried in vain.
+
+If it returns True, no more pods are tried.
+"""
 
 
 class Outcome(NamedTuple):

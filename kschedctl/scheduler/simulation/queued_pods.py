@@ -107,6 +107,16 @@ class QueuedPods:
         self.scheduling_queue.cycle += 1
         return self._new.pop()
 
+    @property
+    def untried_count(self) -> int:
+        """The number of pods that were not tried yet, or 0 if retried pods may precede some of them."""
+        return len(self._new)
+
+    @property
+    def untried(self) -> frozenset[Position]:
+        """The pods that `untried_count` counts."""
+        return frozenset(self._new)
+
     def add(self, position: Position) -> None:
         """Add a pod that is created while other pods are waiting. It replaces any earlier pod at its position."""
         self.tried.pop(position, None)
@@ -473,7 +483,7 @@ class _SharedQueuePlugins(QueuePlugins):
     def _may_wake(self, number: int, occurrence: Occurrence) -> bool:
         """Return whether the event may put pods of this PodInfo back into the queue.
 
-        It may not if it reaches only pods of a lower priority.
+        Return False if the event reaches only pods of a lower priority.
         """
         info = self._view.pods.infos[number]
         if not _reaches_priority(occurrence, info.priority):

@@ -15,6 +15,7 @@ import numpy as np
 
 from kschedctl.api.arrays import NO_ROW, Position
 from kschedctl.api.gangs import GangKey
+from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.diagnosis import (
     PostFilterOutcome,
     Rejectors,
@@ -309,20 +310,27 @@ class ReusedAnswers:
         if not may_preempt or not self.preemptors.may_find_victim(framework, info.priority):
             self.nominations.clear(position)
             return None, None
-        cycle = self.placements.run_cycle(framework, position)
-        # Extenders choose among all candidates. The reason for a failure of preemption matters only to a nominated pod,
-        # which keeps its nomination after an error, and to a later plugin, which then does not run.
-        is_nominated = self.placements.view.get_nominated_row(position) != NO_ROW
-        earlier_plugins = framework.plugins_at("postFilter")[:-1]
-        cycle = replace(
-            cycle,
-            only_best_candidates=not cycle.consultation.extenders,
-            explains_failed_preemption=is_nominated
-            or any(isinstance(plugin, PreemptionPlugin) for plugin in earlier_plugins),
-        )
+        cycle = self._run_cycle_for_preemption(position, framework)
         outcome = run_post_filter(cycle)
         self.failures.add(position, find_rejectors(cycle))
         candidate = choose_candidate(outcome, self.placements.random)
         if candidate is None and clears_nomination(outcome):
             self.nominations.clear(position)
         return candidate, outcome
+
+    def _run_cycle_for_preemption(self, position: Position, framework: Framework) -> Cycle:
+        """Run the pod's cycle, and restrict what its preemption computes to what is needed here.
+
+        Only the best candidates are needed, unless extenders choose among all candidates. The reason for a failure of
+        preemption is needed by a nominated pod, which keeps its nomination after an error. It is also needed if a later
+        PostFilter plugin follows, which does not run after an error.
+        """
+        cycle = self.placements.run_cycle(framework, position)
+        is_nominated = self.placements.view.get_nominated_row(position) != NO_ROW
+        earlier_plugins = framework.plugins_at("postFilter")[:-1]
+        is_followed_by_plugin = any(isinstance(plugin, PreemptionPlugin) for plugin in earlier_plugins)
+        return replace(
+            cycle,
+            only_best_candidates=not cycle.consultation.extenders,
+            explains_failed_preemption=is_nominated or is_followed_by_plugin,
+        )

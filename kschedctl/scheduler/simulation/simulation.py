@@ -39,6 +39,7 @@ from kschedctl.scheduler.simulation.outcome import (
     Progress,
     Recreation,
     RecreationRule,
+    StopRule,
 )
 from kschedctl.scheduler.simulation.queued_pods import QueuedPods
 from kschedctl.snapshot.fork import Fork
@@ -73,19 +74,21 @@ class Simulation(Attempts):
         return self.explain(self.schedule(positions))
 
     @without_garbage_collection()
-    def schedule(self, positions: Iterable[Position], progress: Progress | None = None) -> list[Outcome]:
+    def schedule(
+        self, positions: Iterable[Position], progress: Progress | None = None, stop_rule: StopRule | None = None
+    ) -> list[Outcome]:
         """Schedule the pods like `run`, but without messages for pods that fit nowhere.
 
         These messages take most of the time. The pods without a final outcome come last. They are Unschedulable, or
-        NOT_TRIED if the user interrupts, which also sets `interrupted`. `progress` is called with the number of new
-        outcomes after each attempt.
+        NOT_TRIED if the user interrupts, which also sets `interrupted`, or if `stop_rule` ends the run before they are
+        tried. `progress` is called with the number of new outcomes after each attempt.
         """
         outcomes: list[Outcome] = []
         waiting = list(positions)
         unplaced_verdict = UNSCHEDULABLE
         loop = SettlingLoop(self, waiting, outcomes, self.recreation)
         try:
-            loop.run(self.retried, progress or (lambda _: None))
+            loop.run(self.retried, progress or (lambda _: None), stop_rule)
         except KeyboardInterrupt:
             self.interrupted = True
             unplaced_verdict = NOT_TRIED
@@ -93,12 +96,18 @@ class Simulation(Attempts):
             loop.close()
 
         # The pods without a final outcome come last. A pod that was placed, evicted and not placed again is not done.
-        evicted = {position for position in loop.recreated if self.view.node[position] < 0}
-        done = {outcome.position for outcome in outcomes if outcome.row < 0 or outcome.position not in evicted}
+        still_evicted = {position for position in loop.recreated if self.view.node[position] < 0}
+        done = {outcome.position for outcome in outcomes if outcome.row < 0 or outcome.position not in still_evicted}
         all_pods = dict.fromkeys((*waiting, *loop.recreated))
         unplaced = [position for position in self.sort_for_queue(all_pods) if position not in done]
+        untried = loop.queued_pods.untried
         return outcomes + [
-            Outcome(position, unplaced_verdict, victims=self.victims.get(position, ())) for position in unplaced
+            Outcome(
+                position,
+                NOT_TRIED if position in untried else unplaced_verdict,
+                victims=self.victims.get(position, ()),
+            )
+            for position in unplaced
         ]
 
     def schedule_or_raise_interrupt(
@@ -165,8 +174,8 @@ class SettlingLoop(SchedulingLoop):
             view.absent = np.zeros(len(view.pods), np.bool_) if view.absent is None else view.absent
             view.absent[waiting] = False
 
-    def run(self, retried: dict[Position, list[str]], progress: Progress) -> None:
-        """Try pods and groups until none is worth another attempt.
+    def run(self, retried: dict[Position, list[str]], progress: Progress, stop_rule: StopRule | None = None) -> None:
+        """Try pods and groups until none is worth another attempt, or until `stop_rule` returns True.
 
         If no pod is ready, a wait at Permit times out, or pods that wait for their preemptor are recreated. `retried`
         collects the labels of the events before each pod's retries. `progress` is called with the number of new
@@ -174,6 +183,9 @@ class SettlingLoop(SchedulingLoop):
         """
         queued_pods = self.queued_pods
         while True:
+            untried = queued_pods.untried_count
+            if stop_rule is not None and untried and stop_rule(untried, queued_pods.tried.keys()):
+                return
             position = queued_pods.pop()
             if position is not None:
                 label = queued_pods.find_retry_label(position) if queued_pods.tried else ""
@@ -324,7 +336,7 @@ class SettlingLoop(SchedulingLoop):
     def put_back(self, position: Position, failure: Failed) -> None:
         """Put a rejected pod back into the queue, and nominate it if preemption found a node for it.
 
-        Only failures at Permit have a message. It is stored as the pod's message, and any other failure clears it.
+        Only a failure at Permit has a message. Such a failure is stored for the pod until the pod fails otherwise.
         """
         permit_failures = self.attempts.failures.permit_failures
         if failure.message:

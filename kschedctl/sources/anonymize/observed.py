@@ -14,7 +14,7 @@ from kschedctl.api.events import (
     JOB_ENDED,
     NO_REPLICA_SET,
     OUT_OF,
-    classify_message,
+    classify_denial_message,
     reports_creation_failure,
 )
 from kschedctl.api.kinds import LEASE
@@ -78,7 +78,7 @@ def _replace_event_message(rewriter: Rewriter, value: str, obj: api.Event) -> st
     The message of a failed pod creation becomes its class, which contains no names.
     """
     if obj.reason in (FAILED_CREATE, NO_REPLICA_SET):
-        return classify_message(value)
+        return classify_denial_message(value)
     if match := _LEADER_CHANGED.fullmatch(value):
         identity, text = match.groups()
         return f"{_replace_holder_identity(rewriter, identity, obj)}{text}"
@@ -95,7 +95,7 @@ def _filter_workload_conditions(
 ) -> tuple[api.Condition, ...]:
     """Keep only conditions about failed pod creations, and replace their messages by the classes of the messages."""
     return tuple(
-        replace(condition, message=classify_message(condition.message))
+        replace(condition, message=classify_denial_message(condition.message))
         for condition in value
         if reports_creation_failure(condition)
     )

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from written_manifests import AFFINITY_TERMS, LABELS, PREFERRED_TERMS, SELECTOR, Json, container, pod, refused
+from written_manifests import (
+    AFFINITY_TERMS,
+    LABELS,
+    PREFERRED_TERMS,
+    SELECTOR,
+    Json,
+    build_container,
+    build_pod,
+    refused,
+)
 
 NAME = "regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
 SYNTAX = (
@@ -28,11 +37,11 @@ BAD_SUBDOMAIN = (
 
 
 def named(**metadata: object) -> Json:
-    return {**pod(), "metadata": metadata}
+    return {**build_pod(), "metadata": metadata}
 
 
 def test_valid_pod_has_no_errors() -> None:
-    assert refused(pod()) == []
+    assert refused(build_pod()) == []
 
 
 @pytest.mark.parametrize(
@@ -66,35 +75,38 @@ def test_metadata(manifest: Json, said: list[str]) -> None:
 @pytest.mark.parametrize(
     ("manifest", "said"),
     [
-        (pod(containers=[]), ["spec.containers: Required value"]),
-        (pod(containers=[{"image": "web"}]), ["spec.containers[0].name: Required value"]),
-        (pod(containers=[{"name": "c"}]), ["spec.containers[0].image: Required value"]),
-        (pod(containers=[{"name": "C", "image": "w"}]), [f'spec.containers[0].name: Invalid value: "C": {BAD_LABEL}']),
+        (build_pod(containers=[]), ["spec.containers: Required value"]),
+        (build_pod(containers=[{"image": "web"}]), ["spec.containers[0].name: Required value"]),
+        (build_pod(containers=[{"name": "c"}]), ["spec.containers[0].image: Required value"]),
         (
-            pod(containers=[{"name": "c", "image": "w"}] * 2),
+            build_pod(containers=[{"name": "C", "image": "w"}]),
+            [f'spec.containers[0].name: Invalid value: "C": {BAD_LABEL}'],
+        ),
+        (
+            build_pod(containers=[{"name": "c", "image": "w"}] * 2),
             ['spec.containers[1].name: Duplicate value: "c"'],
         ),
         (
-            pod(initContainers=[{"name": "c", "image": "w"}]),
+            build_pod(initContainers=[{"name": "c", "image": "w"}]),
             ['spec.initContainers[0].name: Duplicate value: "c"'],
         ),
         (
-            container(image=" web"),
+            build_container(image=" web"),
             ['spec.containers[0].image: Invalid value: " web": must not have leading or trailing whitespace'],
         ),
         (
-            container(restartPolicy="Sometimes"),
+            build_container(restartPolicy="Sometimes"),
             [
                 'spec.containers[0].restartPolicy: Unsupported value: "Sometimes": supported values: "Always", '
                 '"Never", "OnFailure"'
             ],
         ),
         (
-            container(volumeMounts=[{"name": "v", "mountPath": "/x"}]),
+            build_container(volumeMounts=[{"name": "v", "mountPath": "/x"}]),
             ['spec.containers[0].volumeMounts[0].name: Not found: "v"'],
         ),
         (
-            pod(restartPolicy="never"),
+            build_pod(restartPolicy="never"),
             ['spec.restartPolicy: Unsupported value: "never": supported values: "Always", "OnFailure", "Never"'],
         ),
     ],
@@ -105,7 +117,7 @@ def test_containers(manifest: Json, said: list[str]) -> None:
 
 
 def ports(*found: Json, **spec: object) -> Json:
-    return pod(containers=[{"name": "c", "image": "web", "ports": list(found)}], **spec)
+    return build_pod(containers=[{"name": "c", "image": "web", "ports": list(found)}], **spec)
 
 
 @pytest.mark.parametrize(
@@ -157,7 +169,7 @@ def test_ports(manifest: Json, said: list[str]) -> None:
 
 def test_host_port_is_unique_among_all_containers() -> None:
     two = [{"name": name, "image": "w", "ports": [{"containerPort": 80, "hostPort": 80}]} for name in "ab"]
-    assert refused(pod(containers=two)) == ['spec.containers[1].ports[0].hostPort: Duplicate value: "TCP//80"']
+    assert refused(build_pod(containers=two)) == ['spec.containers[1].ports[0].hostPort: Duplicate value: "TCP//80"']
 
 
 @pytest.mark.parametrize(
@@ -206,7 +218,7 @@ def test_host_port_is_unique_among_all_containers() -> None:
     ],
 )  # fmt: skip
 def test_tolerations(toleration: Json, said: list[str]) -> None:
-    assert refused(pod(tolerations=[toleration])) == [f"spec.tolerations[0].{each}" for each in said]
+    assert refused(build_pod(tolerations=[toleration])) == [f"spec.tolerations[0].{each}" for each in said]
 
 
 @pytest.mark.parametrize(
@@ -220,11 +232,11 @@ def test_tolerations(toleration: Json, said: list[str]) -> None:
 )
 def test_comparison_operators_with_their_gate(value: str, said: list[str]) -> None:
     toleration = {"key": "a", "operator": "Gt", "value": value}
-    found = refused(pod(tolerations=[toleration]), comparison_operators=True)
+    found = refused(build_pod(tolerations=[toleration]), comparison_operators=True)
     assert found == [f'spec.tolerations[0].value: Invalid value: "{value}": {each}' for each in said]
 
 
-def constraint(**fields: object) -> Json:
+def build_constraint(**fields: object) -> Json:
     own = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": SELECTOR}
     return {**own, **fields}
 
@@ -232,23 +244,23 @@ def constraint(**fields: object) -> Json:
 @pytest.mark.parametrize(
     ("constraints", "said"),
     [
-        ([constraint(minDomains=2, nodeAffinityPolicy="Honor", nodeTaintsPolicy="Ignore")], []),
-        ([constraint(maxSkew=0)], ["maxSkew: Invalid value: 0: must be greater than zero"]),
-        ([constraint(topologyKey="")], ["topologyKey: Required value: can not be empty"]),
+        ([build_constraint(minDomains=2, nodeAffinityPolicy="Honor", nodeTaintsPolicy="Ignore")], []),
+        ([build_constraint(maxSkew=0)], ["maxSkew: Invalid value: 0: must be greater than zero"]),
+        ([build_constraint(topologyKey="")], ["topologyKey: Required value: can not be empty"]),
         (
-            [constraint(whenUnsatisfiable="DoNotschedule")],
+            [build_constraint(whenUnsatisfiable="DoNotschedule")],
             [
                 'whenUnsatisfiable: Unsupported value: "DoNotschedule": supported values: "DoNotSchedule", '
                 '"ScheduleAnyway"'
             ],
         ),
         (
-            [constraint(), constraint(maxSkew=2)],
+            [build_constraint(), build_constraint(maxSkew=2)],
             ['{topologyKey, whenUnsatisfiable}: Duplicate value: "{zone, DoNotSchedule}"'],
         ),
-        ([constraint(), constraint(whenUnsatisfiable="ScheduleAnyway")], []),
+        ([build_constraint(), build_constraint(whenUnsatisfiable="ScheduleAnyway")], []),
         (
-            [constraint(minDomains=0, whenUnsatisfiable="ScheduleAnyway")],
+            [build_constraint(minDomains=0, whenUnsatisfiable="ScheduleAnyway")],
             [
                 "minDomains: Invalid value: 0: must be greater than zero",
                 "minDomains: Invalid value: 0: can only use minDomains if whenUnsatisfiable=DoNotSchedule, not "
@@ -256,39 +268,43 @@ def constraint(**fields: object) -> Json:
             ],
         ),
         (
-            [constraint(nodeAffinityPolicy="honor")],
+            [build_constraint(nodeAffinityPolicy="honor")],
             ['nodeAffinityPolicy: Unsupported value: "honor": supported values: "Honor", "Ignore"'],
         ),
         (
-            [constraint(nodeTaintsPolicy="")],
+            [build_constraint(nodeTaintsPolicy="")],
             ['nodeTaintsPolicy: Unsupported value: "": supported values: "Honor", "Ignore"'],
         ),
         (
-            [constraint(matchLabelKeys=["app"], labelSelector=None)],
+            [build_constraint(matchLabelKeys=["app"], labelSelector=None)],
             ["matchLabelKeys: Forbidden: must not be specified when labelSelector is not set"],
         ),
-        ([constraint(matchLabelKeys=["a b"])], [f'matchLabelKeys[0]: Invalid value: "a b": {BAD_KEY}']),
-        ([constraint(matchLabelKeys=["tier"])], []),
+        ([build_constraint(matchLabelKeys=["a b"])], [f'matchLabelKeys[0]: Invalid value: "a b": {BAD_KEY}']),
+        ([build_constraint(matchLabelKeys=["tier"])], []),
         (
-            [constraint(labelSelector={"matchExpressions": [{"key": "app", "operator": "in", "values": ["w"]}]})],
+            [build_constraint(labelSelector={"matchExpressions": [{"key": "app", "operator": "in", "values": ["w"]}]})],
             ['labelSelector.matchExpressions[0].operator: Invalid value: "in": not a valid selector operator'],
         ),
         (
-            [constraint(labelSelector={"matchExpressions": [{"key": "app", "operator": "In"}]})],
+            [build_constraint(labelSelector={"matchExpressions": [{"key": "app", "operator": "In"}]})],
             [
                 "labelSelector.matchExpressions[0].values: Required value: must be specified when `operator` is 'In' "
                 "or 'NotIn'"
             ],
         ),
         (
-            [constraint(labelSelector={"matchExpressions": [{"key": "a", "operator": "Exists", "values": ["b"]}]})],
+            [
+ build_constraint(
+ labelSelector={"matchExpressions": [{"key": "a", "operator": "Exists", "values": ["b"]}]}
+ )
+ ],
             [
                 "labelSelector.matchExpressions[0].values: Forbidden: may not be specified when `operator` is "
                 "'Exists' or 'DoesNotExist'"
             ],
         ),
         (
-            [constraint(labelSelector={"matchLabels": {"app": "a b"}})],
+            [build_constraint(labelSelector={"matchLabels": {"app": "a b"}})],
             [f'labelSelector.matchLabels: Invalid value: "a b": {BAD_VALUE}'],
         ),
     ],
@@ -298,79 +314,79 @@ def constraint(**fields: object) -> Json:
     ],
 )  # fmt: skip
 def test_spread_constraints(constraints: list[Json], said: list[str]) -> None:
-    found = refused(pod(topologySpreadConstraints=constraints))
+    found = refused(build_pod(topologySpreadConstraints=constraints))
     assert found == [f"spec.topologySpreadConstraints[0].{each}" for each in said]
 
 
 def test_label_key_that_the_selector_also_has_is_a_duplicate() -> None:
     """Upstream's path has the index of the key, but not the name of the list."""
-    manifest = pod(topologySpreadConstraints=[constraint(matchLabelKeys=["app"])])
+    manifest = build_pod(topologySpreadConstraints=[build_constraint(matchLabelKeys=["app"])])
     both = "exists in both matchLabelKeys and labelSelector"
     assert refused(manifest) == [f'spec.topologySpreadConstraints[0][0]: Invalid value: "app": {both}']
     before = 'spec.topologySpreadConstraints[0].matchLabelKeys[0]: Invalid value: "app": '
     assert refused(manifest, selector_merge=False) == [before + both]
 
 
-def affinity(kind: str, **terms: object) -> Json:
-    return pod(affinity={kind: terms})
+def build_affinity(kind: str, **terms: object) -> Json:
+    return build_pod(affinity={kind: terms})
 
 
-def node_term(*expressions: Json, fields: tuple[Json, ...] = ()) -> Json:
+def build_node_term(*expressions: Json, fields: tuple[Json, ...] = ()) -> Json:
     term = {"matchExpressions": list(expressions), "matchFields": list(fields)}
-    return affinity("nodeAffinity", **{AFFINITY_TERMS: {"nodeSelectorTerms": [term]}})
+    return build_affinity("nodeAffinity", **{AFFINITY_TERMS: {"nodeSelectorTerms": [term]}})
 
 
 @pytest.mark.parametrize(
     ("manifest", "said"),
     [
-        (node_term({"key": "a", "operator": "In", "values": ["b"]}), []),
+        (build_node_term({"key": "a", "operator": "In", "values": ["b"]}), []),
         (
-            affinity("nodeAffinity", **{AFFINITY_TERMS: {}}),
+            build_affinity("nodeAffinity", **{AFFINITY_TERMS: {}}),
             [": Required value: must have at least one node selector term"],
         ),
         (
-            node_term({"key": "a", "operator": "Equals", "values": ["b"]}),
+            build_node_term({"key": "a", "operator": "Equals", "values": ["b"]}),
             ['[0].matchExpressions[0].operator: Invalid value: "Equals": not a valid selector operator'],
         ),
         (
-            node_term({"key": "a", "operator": "Gt", "values": ["1", "2"]}),
+            build_node_term({"key": "a", "operator": "Gt", "values": ["1", "2"]}),
             [
                 "[0].matchExpressions[0].values: Required value: must be specified single value when `operator` is "
                 "'Lt' or 'Gt'"
             ],
         ),
         (
-            node_term({"key": "a", "operator": "NotIn"}),
+            build_node_term({"key": "a", "operator": "NotIn"}),
             ["[0].matchExpressions[0].values: Required value: must be specified when `operator` is 'In' or 'NotIn'"],
         ),
         (
-            node_term({"key": "a", "operator": "Exists", "values": ["b"]}),
+            build_node_term({"key": "a", "operator": "Exists", "values": ["b"]}),
             [
                 "[0].matchExpressions[0].values: Forbidden: may not be specified when `operator` is 'Exists' or "
                 "'DoesNotExist'"
             ],
         ),
         (
-            node_term({"key": "", "operator": "Exists"}),
+            build_node_term({"key": "", "operator": "Exists"}),
             [
                 '[0].matchExpressions[0].key: Invalid value: "": name part must be non-empty',
                 f'[0].matchExpressions[0].key: Invalid value: "": {BAD_KEY}',
             ],
         ),
         (
-            node_term({"key": "a", "operator": "In", "values": ["b c"]}),
+            build_node_term({"key": "a", "operator": "In", "values": ["b c"]}),
             [f'[0].matchExpressions[0].values[0]: Invalid value: "b c": {BAD_VALUE}'],
         ),
-        (node_term(fields=({"key": "metadata.name", "operator": "In", "values": ["n1"]},)), []),
+        (build_node_term(fields=({"key": "metadata.name", "operator": "In", "values": ["n1"]},)), []),
         (
-            node_term(fields=({"key": "metadata.name", "operator": "In", "values": ["n1", "n2"]},)),
+            build_node_term(fields=({"key": "metadata.name", "operator": "In", "values": ["n1", "n2"]},)),
             [
                 "[0].matchFields[0].values: Required value: must be only one value when `operator` is 'In' or 'NotIn' "
                 "for node field selector"
             ],
         ),
         (
-            node_term(fields=({"key": "metadata.uid", "operator": "Exists"},)),
+            build_node_term(fields=({"key": "metadata.uid", "operator": "Exists"},)),
             [
                 '[0].matchFields[0].operator: Invalid value: "Exists": not a valid selector operator',
                 '[0].matchFields[0].key: Invalid value: "metadata.uid": not a valid field selector key',
@@ -393,13 +409,13 @@ def test_preferred_node_affinity_needs_a_weight_but_no_valid_value() -> None:
         for weight in (0, 1, 100, 101)
     ]
     at = f"spec.affinity.nodeAffinity.{PREFERRED_TERMS}"
-    assert refused(affinity("nodeAffinity", **{PREFERRED_TERMS: terms})) == [
+    assert refused(build_affinity("nodeAffinity", **{PREFERRED_TERMS: terms})) == [
         f"{at}[0].weight: Invalid value: 0: must be in the range 1-100",
         f"{at}[3].weight: Invalid value: 101: must be in the range 1-100",
     ]
 
 
-def pod_term(**fields: object) -> Json:
+def build_pod_term(**fields: object) -> Json:
     return {"topologyKey": "zone", "labelSelector": SELECTOR, **fields}
 
 
@@ -407,30 +423,30 @@ def pod_term(**fields: object) -> Json:
 @pytest.mark.parametrize(
     ("term", "said"),
     [
-        (pod_term(namespaces=["shop"], namespaceSelector={}), []),
+        (build_pod_term(namespaces=["shop"], namespaceSelector={}), []),
         (
-            pod_term(topologyKey=""),
+            build_pod_term(topologyKey=""),
             [
                 ".topologyKey: Required value: can not be empty",
                 '.topologyKey: Invalid value: "": name part must be non-empty',
                 f'.topologyKey: Invalid value: "": {BAD_KEY}',
             ],
         ),
-        (pod_term(namespaces=["Shop"]), [f'.namespace: Invalid value: "Shop": {BAD_LABEL}']),
+        (build_pod_term(namespaces=["Shop"]), [f'.namespace: Invalid value: "Shop": {BAD_LABEL}']),
         (
-            pod_term(namespaceSelector={"matchExpressions": [{"key": "a", "operator": "Gt"}]}),
+            build_pod_term(namespaceSelector={"matchExpressions": [{"key": "a", "operator": "Gt"}]}),
             ['.namespaceSelector.matchExpressions[0].operator: Invalid value: "Gt": not a valid selector operator'],
         ),
         (
-            pod_term(matchLabelKeys=["a"], mismatchLabelKeys=["a"]),
+            build_pod_term(matchLabelKeys=["a"], mismatchLabelKeys=["a"]),
             ['.matchLabelKeys[0]: Invalid value: "a": exists in both matchLabelKeys and mismatchLabelKeys'],
         ),
         (
-            pod_term(mismatchLabelKeys=["a"], labelSelector=None),
+            build_pod_term(mismatchLabelKeys=["a"], labelSelector=None),
             [".mismatchLabelKeys: Forbidden: must not be specified when labelSelector is not set"],
         ),
         (
-            pod_term(matchLabelKeys=["app"]),
+            build_pod_term(matchLabelKeys=["app"]),
             ['[0]: Invalid value: "app": exists in both matchLabelKeys and labelSelector'],
         ),
     ],
@@ -438,11 +454,11 @@ def pod_term(**fields: object) -> Json:
 )
 def test_pod_affinity(kind: str, term: Json, said: list[str]) -> None:
     at = f"spec.affinity.{kind}.{AFFINITY_TERMS}[0]"
-    assert refused(affinity(kind, **{AFFINITY_TERMS: [term]})) == [f"{at}{each}" for each in said]
+    assert refused(build_affinity(kind, **{AFFINITY_TERMS: [term]})) == [f"{at}{each}" for each in said]
     at = f"spec.affinity.{kind}.{PREFERRED_TERMS}[0]"
     weighted = {PREFERRED_TERMS: [{"weight": 101, "podAffinityTerm": term}]}
     weight = [f"{at}.weight: Invalid value: 101: must be in the range 1-100"]
-    assert refused(affinity(kind, **weighted)) == weight + [f"{at}.podAffinityTerm{each}" for each in said]
+    assert refused(build_affinity(kind, **weighted)) == weight + [f"{at}.podAffinityTerm{each}" for each in said]
 
 
 @pytest.mark.parametrize(
@@ -473,28 +489,28 @@ def test_pod_affinity(kind: str, term: Json, said: list[str]) -> None:
     ],
 )  # fmt: skip
 def test_other_fields_of_the_spec(spec: Json, said: list[str]) -> None:
-    assert refused(pod(**spec)) == [f"spec.{each}" for each in said]
+    assert refused(build_pod(**spec)) == [f"spec.{each}" for each in said]
 
 
-def claim(**fields: str) -> Json:
+def build_claim(**fields: str) -> Json:
     return {"name": "gpu", **fields}
 
 
 @pytest.mark.parametrize(
     ("claims", "said"),
     [
-        ([claim(resourceClaimName="a")], []),
+        ([build_claim(resourceClaimName="a")], []),
         ([{"resourceClaimName": "a"}], [".name: Required value"]),
-        ([claim(resourceClaimName="A")], [f'.resourceClaimName: Invalid value: "A": {BAD_SUBDOMAIN}']),
+        ([build_claim(resourceClaimName="A")], [f'.resourceClaimName: Invalid value: "A": {BAD_SUBDOMAIN}']),
         (
-            [claim()],
+            [build_claim()],
             [
                 ': Invalid value: {"Name":"gpu","ResourceClaimName":null,"ResourceClaimTemplateName":null}: must '
                 "specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
             ],
         ),
         (
-            [claim(resourceClaimName="a", resourceClaimTemplateName="b")],
+            [build_claim(resourceClaimName="a", resourceClaimTemplateName="b")],
             [
                 ': Invalid value: {"Name":"gpu","ResourceClaimName":"a","ResourceClaimTemplateName":"b"}: at most one '
                 "of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
@@ -504,15 +520,15 @@ def claim(**fields: str) -> Json:
     ids=["right", "no name", "claim's name", "neither", "both"],
 )
 def test_resource_claims(claims: list[Json], said: list[str]) -> None:
-    assert refused(pod(resourceClaims=claims)) == [f"spec.resourceClaims[0]{each}" for each in said]
+    assert refused(build_pod(resourceClaims=claims)) == [f"spec.resourceClaims[0]{each}" for each in said]
 
 
 def test_two_claims_with_one_name() -> None:
-    two = [claim(resourceClaimName="a"), claim(resourceClaimTemplateName="b")]
-    assert refused(pod(resourceClaims=two)) == ['spec.resourceClaims[1].name: Duplicate value: "gpu"']
+    two = [build_claim(resourceClaimName="a"), build_claim(resourceClaimTemplateName="b")]
+    assert refused(build_pod(resourceClaims=two)) == ['spec.resourceClaims[1].name: Duplicate value: "gpu"']
 
 
 def test_label_key_that_the_pod_lacks_adds_no_requirement() -> None:
     assert LABELS == {"app": "web"}
-    manifest = pod(topologySpreadConstraints=[constraint(matchLabelKeys=["app"])])
+    manifest = build_pod(topologySpreadConstraints=[build_constraint(matchLabelKeys=["app"])])
     assert refused({**manifest, "metadata": {"name": "web"}}) == []

@@ -18,18 +18,18 @@ LABELS = {"app": "web"}
 SELECTOR = {"matchLabels": LABELS}
 
 
-def pod(**spec: Any) -> Json:
+def build_pod(**spec: Any) -> Json:
     """Build a valid pod with these fields in its spec."""
     own = {"containers": [{"name": "c", "image": "web"}], **spec}
     return {"kind": "Pod", "metadata": {"name": "web", "labels": LABELS}, "spec": own}
 
 
-def container(**fields: Any) -> Json:
+def build_container(**fields: Any) -> Json:
     """Build a pod whose only container has these fields."""
-    return pod(containers=[{"name": "c", "image": "web", **fields}])
+    return build_pod(containers=[{"name": "c", "image": "web", **fields}])
 
 
-def workload(kind: str, template: Json | None = None, **spec: Any) -> Json:
+def build_workload(kind: str, template: Json | None = None, **spec: Any) -> Json:
     """Build a valid workload with these fields in its spec and in the spec of its template."""
     pods: Json = {"containers": [{"name": "c", "image": "web"}], **(template or {})}
     inner: Json = {"template": {"metadata": {"labels": LABELS}, "spec": pods}, **spec}

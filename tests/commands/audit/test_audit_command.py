@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import jsonschema
 import pytest
-from command_line import Run, Write, node, pod
+from command_line import Run, Write, build_node, build_pod
 
 from kschedctl.api.arrays import Row
 from kschedctl.commands import audit
@@ -19,8 +19,8 @@ from kschedctl.commands.audit.report import AnySection
 from kschedctl.commands.schema import DOCUMENTS, build_schema
 
 PENDING = ("audit", "--section", "pending", "-f")
-UNSERVED = pod("lost", schedulerName="volcano")
-TOO_BIG = pod("big", "64")
+UNSERVED = build_pod("lost", schedulerName="volcano")
+TOO_BIG = build_pod("big", "64")
 
 
 def first_line(text: str) -> str:
@@ -28,12 +28,12 @@ def first_line(text: str) -> str:
 
 
 def test_cluster_without_pending_pods_is_sound(run: Run, write: Write) -> None:
-    code, out, _ = run(*PENDING, write(node("n1"), pod("p", nodeName="n1")))
+    code, out, _ = run(*PENDING, write(build_node("n1"), build_pod("p", nodeName="n1")))
     assert (code, first_line(out)) == (0, "OK: nothing is pending")
 
 
 def test_unsound_sections_come_first(run: Run, write: Write) -> None:
-    code, out, _ = run(*PENDING, write(node("n1"), TOO_BIG, UNSERVED))
+    code, out, _ = run(*PENDING, write(build_node("n1"), TOO_BIG, UNSERVED))
     assert (code, first_line(out)) == (1, "2 warnings in pending")
     assert out.index("Pod default/lost") < out.index("Pod default/big")
     assert "Correct spec.schedulerName" in out
@@ -46,7 +46,7 @@ def test_an_interruption_shows_the_sections_before_it(run: Run, write: Write, mo
         raise KeyboardInterrupt
 
     monkeypatch.setattr(audit, "SECTIONS", {**audit.SECTIONS, "placed": interrupt})
-    file = write(node("n1"), pod("p", nodeName="n1"))
+    file = write(build_node("n1"), build_pod("p", nodeName="n1"))
     sections = [option for name in ("pending", "queue", "placed") for option in ("--section", name)]
     code, out, err = run("audit", *sections, "-f", file)
     assert (code, err) == (130, "")
@@ -71,25 +71,25 @@ def test_an_interrupted_section_ends_the_audit(run: Run, write: Write, monkeypat
 
     monkeypatch.setattr(DrainsInTurn, "drain_node", drain_until_second)
     owner = [{"kind": "ReplicaSet", "name": "web", "controller": True, "apiVersion": "apps/v1", "uid": "u"}]
-    pods = [pod(f"p{number}", nodeName=f"n{number}") for number in (1, 2)]
+    pods = [build_pod(f"p{number}", nodeName=f"n{number}") for number in (1, 2)]
     for document in pods:
         document["metadata"]["ownerReferences"] = owner
-    file = write(node("n1"), node("n2"), node("n3"), *pods)
+    file = write(build_node("n1"), build_node("n2"), build_node("n3"), *pods)
     code, out, err = run("audit", "--section", "packing", "-f", file)
     assert (code, err, first_line(out)) == (130, "", "Interrupted: the last section is incomplete")
     code, out, err = run("packing", "-f", file)
     assert (code, err, first_line(out)) == (130, "", "Interrupted: a partial result")
-    assert "1 of 1 other tried can be removed (1 not tried)" in out
+    assert "1 of 1 other checked can be removed (1 not tried)" in out
 
 
 @pytest.mark.parametrize(("level", "code"), [("error", 0), ("warning", 1), ("note", 1), ("never", 0)])
 def test_fail_on(run: Run, write: Write, level: str, code: int) -> None:
-    assert run(*PENDING, write(node("n1"), TOO_BIG), "--fail-on", level).code == code
+    assert run(*PENDING, write(build_node("n1"), TOO_BIG), "--fail-on", level).code == code
 
 
 def test_nothing_is_called_sound_without_grounds(run: Run, write: Write) -> None:
-    file = write(node("n1"), pod("p", nodeName="n1"), whole=False)
-    nodes_alone = write(node("n1"), name="nodes.json", whole=False)
+    file = write(build_node("n1"), build_pod("p", nodeName="n1"), whole=False)
+    nodes_alone = write(build_node("n1"), name="nodes.json", whole=False)
     assert run(*PENDING, file).code == 0
     code, out, _ = run(*PENDING, nodes_alone)
     assert (code, first_line(out)) == (5, "Unknown: pending")
@@ -98,7 +98,7 @@ def test_nothing_is_called_sound_without_grounds(run: Run, write: Write) -> None
 
 def test_unknowns_are_findings_of_their_own(run: Run, write: Write) -> None:
     """They are not failures, even if notes count as failures."""
-    nodes_alone = write(node("n1"), whole=False)
+    nodes_alone = write(build_node("n1"), whole=False)
     assert run(*PENDING, nodes_alone, "--fail-on", "note").code == 5
     (result,) = json.loads(run(*PENDING, nodes_alone, "-o", "sarif").out)["runs"][0]["results"]
     assert (result["ruleId"], result["level"]) == ("audit-pending-not-known", "note")
@@ -108,9 +108,9 @@ def test_unknowns_are_findings_of_their_own(run: Run, write: Write) -> None:
 
 
 def test_waiting_time_of_a_fitting_pod_needs_the_current_time(run: Run, write: Write) -> None:
-    fits = pod("fits")
+    fits = build_pod("fits")
     fits["metadata"]["creationTimestamp"] = "2026-05-06T09:00:00Z"
-    file = write(node("n1"), fits)
+    file = write(build_node("n1"), fits)
     assert run(*PENDING, file).code == 5
     young, old = (run(*PENDING, file, "--now", f"2026-05-06T{time}Z") for time in ("09:00:05", "09:12:00"))
     assert (young.code, first_line(young.out)) == (0, "OK: 1 pod pending: 1 not yet tried by the scheduler")
@@ -134,7 +134,7 @@ def test_json_follows_its_schema(run: Run) -> None:
 
 
 def test_forms_of_findings_name_the_rules_of_the_audit(run: Run, write: Write) -> None:
-    file = write(node("n1"), TOO_BIG, UNSERVED)
+    file = write(build_node("n1"), TOO_BIG, UNSERVED)
     (found,) = json.loads(run(*PENDING, file, "-o", "sarif").out)["runs"]
     assert [result["ruleId"] for result in found["results"]] == [
         "audit-pending-unserved",
@@ -148,7 +148,7 @@ def test_forms_of_findings_name_the_rules_of_the_audit(run: Run, write: Write) -
 
 
 def test_suggested_commands_use_the_same_cluster(run: Run, write: Write) -> None:
-    file = write(node("n1"), TOO_BIG)
+    file = write(build_node("n1"), TOO_BIG)
     command = f"remedies default/big -f {file}"
     assert f"  kschedctl {command}" in run(*PENDING, file).out.splitlines()
     assert run(*command.split()).code in (0, 1)
@@ -164,12 +164,12 @@ def test_several_unsound_sections_fit_the_first_line(run: Run) -> None:
 
 
 def test_equal_advice_is_printed_once(run: Run, write: Write) -> None:
-    file = write(node("n1", "1"), node("n2", "1", taints=[{"key": "k", "effect": "NoSchedule"}]), TOO_BIG)
-    other = pod("picky", "1")
+    file = write(build_node("n1", "1"), build_node("n2", "1", taints=[{"key": "k", "effect": "NoSchedule"}]), TOO_BIG)
+    other = build_pod("picky", "1")
     other["spec"]["nodeSelector"] = {"no": "such"}
     more = write(other, name="other.yaml")
     out = run(*PENDING, file, "-f", more).out
-    assert (out.count("  warning  "), out.count("→ Run remedies to find the smallest change")) == (2, 1)
+    assert (out.count("  warning  "), out.count("→ The remedies command finds the smallest change")) == (2, 1)
 
 
 def test_markdown_and_yaml(run: Run) -> None:
@@ -179,14 +179,16 @@ def test_markdown_and_yaml(run: Run) -> None:
 
 def test_changes_since_an_earlier_snapshot(run: Run, write: Write, tmp_path: Path) -> None:
     """The node has grown, which wakes the pod. It fits now, but still waits."""
-    before, waits = str(tmp_path / "a.ksnap"), pod("waits", "3", uid="1")
-    assert run("snapshot", "save", "-f", write(node("n1", "2"), waits), "-o", before, "-q").code == 0
-    code, out, _ = run("audit", "--section", "queue", "-f", write(node("n1", "4"), waits), "--since", before)
+    before, waits = str(tmp_path / "a.ksnap"), build_pod("waits", "3", uid="1")
+    assert run("snapshot", "save", "-f", write(build_node("n1", "2"), waits), "-o", before, "-q").code == 0
+    code, out, _ = run("audit", "--section", "queue", "-f", write(build_node("n1", "4"), waits), "--since", before)
     assert (code, first_line(out)) == (1, "1 warning in queue")
     assert "Node n1 changed (NodeResourcesFit) woke it, but it is still pending" in " ".join(out.split())
 
 
-@pytest.mark.parametrize("objects", [(), (node("n1"),), (pod("waits"),), (pod("placed", nodeName="n1"),)])
+@pytest.mark.parametrize(
+    "objects", [(), (build_node("n1"),), (build_pod("waits"),), (build_pod("placed", nodeName="n1"),)]
+)
 def test_partial_clusters_are_audited_without_errors(
     run: Run, write: Write, objects: tuple[dict[str, object], ...]
 ) -> None:
@@ -204,7 +206,7 @@ def test_partial_clusters_are_audited_without_errors(
 
 def test_notes_are_shown(run: Run, write: Write) -> None:
     """The missing lease is a note, not a failure."""
-    code, out, _ = run("audit", "--section", "pending", "--section", "leader", "-f", write(node("n1")))
+    code, out, _ = run("audit", "--section", "pending", "--section", "leader", "-f", write(build_node("n1")))
     assert (code, first_line(out)) == (0, "OK: 1 section, 1 note; not judged: leader")
 
 
@@ -239,7 +241,7 @@ def test_brief_form_of_a_section_lists_its_findings(run: Run, command: str) -> N
 
 def test_section_without_anything_to_judge_is_not_called_sound(run: Run, write: Write) -> None:
     """Nothing runs, so nothing can be misplaced or alone in a domain; there is neither a leader lease nor a budget."""
-    out = run("audit", "-f", write(node("n1"))).out
+    out = run("audit", "-f", write(build_node("n1"))).out
     not_judged = {line.split()[2] for line in out.splitlines() if line.startswith("  not judged")}
     assert not_judged == {"placed", "races", "leader", "priorities", "topology", "drains"}
 

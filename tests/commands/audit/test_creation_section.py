@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from failed_creations import LATER, case, cases, objects
+from failed_creations import LATER, build_objects, case, cases
 
 import kschedctl
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
@@ -18,7 +18,9 @@ def section(cluster: kschedctl.Cluster) -> CreationSection:
 
 
 def test_every_workload_that_lacks_pods_is_an_error() -> None:
-    found = section(kschedctl.Cluster.from_objects([each for case in cases() for each in objects(case, replicas=2)]))
+    found = section(
+        kschedctl.Cluster.from_objects([each for case in cases() for each in build_objects(case, replicas=2)])
+    )
     assert (found.state, found.undecided) == ("findings", False)
     workloads = [(f"{case['workload']['kind']} {case['namespace']}/web") for case in cases()]
     assert sorted(each.object for each in found.findings) == sorted(workloads)
@@ -29,7 +31,7 @@ def test_every_workload_that_lacks_pods_is_an_error() -> None:
 
 
 def test_past_failures_are_not_findings() -> None:
-    found = section(kschedctl.Cluster.from_objects(objects(case(22), replicas=1, there=1)))
+    found = section(kschedctl.Cluster.from_objects(build_objects(case(22), replicas=1, there=1)))
     assert (found.state, found.workloads) == ("sound", ())
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from command_line import node, pod
+from command_line import build_node, build_pod
 
 import kschedctl
 from kschedctl.commands.audit.report import DrainsSection
@@ -24,14 +24,14 @@ def build_budget(name: str, app: str, **spec: object) -> Json:
 
 
 def build_running_pod(name: str, node_name: str, app: str = "", ready: str = "True") -> Json:
-    running = pod(name, nodeName=node_name)
+    running = build_pod(name, nodeName=node_name)
     running["metadata"]["labels"] = {"app": app or name}
     running["status"] = {"phase": "Running", "conditions": [{"type": "Ready", "status": ready}]}
     return running
 
 
 def build_section(*objects: Json) -> DrainsSection:
-    cluster = kschedctl.Cluster.from_objects([node("n1"), node("n2"), node("n3"), *objects])
+    cluster = kschedctl.Cluster.from_objects([build_node("n1"), build_node("n2"), build_node("n3"), *objects])
     (section,) = kschedctl.audit(cluster, ["drains"]).sections
     assert isinstance(section, DrainsSection)
     return section
@@ -105,7 +105,7 @@ def test_budgets_that_allow_evictions_are_sound() -> None:
 @pytest.mark.parametrize(("status", "adjective"), [("False", "not ready"), ("Unknown", "unreachable")])
 def test_unready_node_with_pods_is_an_error(status: str, adjective: str) -> None:
     """n4 has a pod to evict. n5 has only a DaemonSet pod, so it is no finding."""
-    down = [node("n4"), node("n5")]
+    down = [build_node("n4"), build_node("n5")]
     for each in down:
         each["status"]["conditions"] = [{"type": "Ready", "status": status}]
     agent = build_running_pod("agent", "n5")
@@ -124,7 +124,7 @@ def test_nothing_is_judged_without_budgets() -> None:
 
 
 def test_unread_budgets_leave_the_answer_open() -> None:
-    cluster = kschedctl.Cluster.from_objects([node("n1")], assume_complete=False)
+    cluster = kschedctl.Cluster.from_objects([build_node("n1")], assume_complete=False)
     (section,) = kschedctl.audit(cluster, ["drains"]).sections
     assert (section.state, section.undecided) == ("unknown", True)
 
@@ -159,7 +159,7 @@ def test_one_more_replica_with_a_claim_needs_a_node_besides_those_of_the_other_r
                 "spec": {"volumeName": f"v{number}"},
             },
         ]
-    nodes = [node(f"n{number}") for number in range(1, node_count + 1)]
+    nodes = [build_node(f"n{number}") for number in range(1, node_count + 1)]
     budget = build_budget("db", "db", minAvailable=2)
     (section,) = kschedctl.audit(kschedctl.Cluster.from_objects([*nodes, *pods, *storage, budget]), ["drains"]).sections
     (finding,) = section.findings

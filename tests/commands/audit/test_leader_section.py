@@ -22,7 +22,7 @@ def format_time(minute: int, second: int = 0) -> str:
     return f"2026-01-31T11:{minute:02}:{second:02}Z"
 
 
-def lease(name: str, renewed: str, holder: str = "cp1_aa", namespace: str = "kube-system", **spec: Any) -> Json:
+def build_lease(name: str, renewed: str, holder: str = "cp1_aa", namespace: str = "kube-system", **spec: Any) -> Json:
     spec = {
         "holderIdentity": holder,
         "leaseDurationSeconds": 15,
@@ -63,7 +63,7 @@ def elected(number: int, name: str = "kube-scheduler", words: str = "became lead
     }
 
 
-def pod(name: str, scheduler: str, on: str = "") -> Json:
+def build_pod(name: str, scheduler: str, on: str = "") -> Json:
     spec = {"containers": [{"name": "c"}], "schedulerName": scheduler, **({"nodeName": on} if on else {})}
     return {"kind": "Pod", "metadata": {"name": name, "namespace": "d"}, "spec": spec}
 
@@ -80,12 +80,12 @@ def get_severities(made: LeaderSection) -> dict[str, str]:
     return {finding.rule.removeprefix("audit-leader-"): finding.severity for finding in made.findings}
 
 
-FRESH = lease("kube-scheduler", format_time(59, 58), leaseTransitions=4)
-OTHER = lease("kube-controller-manager", format_time(59, 59))
+FRESH = build_lease("kube-scheduler", format_time(59, 58), leaseTransitions=4)
+OTHER = build_lease("kube-controller-manager", format_time(59, 59))
 
 
 def test_leader_that_renews_its_lease() -> None:
-    made = section(FRESH, OTHER, elected(1), pod("a", "default-scheduler", "n1"))
+    made = section(FRESH, OTHER, elected(1), build_pod("a", "default-scheduler", "n1"))
     assert (made.state, get_severities(made), made.undecided) == ("sound", {}, False)
     assert made.headline == "cp1_aa has led for 60m; 4 leader changes in total"
     (told,) = made.leases  # the other one is no scheduler's
@@ -106,13 +106,17 @@ def test_leader_that_renews_its_lease() -> None:
         (
             "stale",
             "error",
-            (lease("kube-scheduler", format_time(59, 40)), OTHER),
+            (build_lease("kube-scheduler", format_time(59, 40)), OTHER),
         ),  # 19 s behind the other one, lasts 15 s
-        ("stale", "warning", (lease("kube-scheduler", format_time(59, 40)),)),  # 20 s, by a clock that may be another
-        ("stale", "error", (lease("kube-scheduler", format_time(59, 58), holder=""), OTHER)),
+        (
+            "stale",
+            "warning",
+            (build_lease("kube-scheduler", format_time(59, 40)),),
+        ),  # 20 s, by a clock that may be another
+        ("stale", "error", (build_lease("kube-scheduler", format_time(59, 58), holder=""), OTHER)),
         ("no-lease", "note", (OTHER,)),
-        ("left-behind", "warning", (FRESH, lease("my-scheduler", format_time(10)))),
-        ("left-behind", "note", (FRESH, lease("my-scheduler", "2026-01-29T12:00:00Z"))),
+        ("left-behind", "warning", (FRESH, build_lease("my-scheduler", format_time(10)))),
+        ("left-behind", "note", (FRESH, build_lease("my-scheduler", "2026-01-29T12:00:00Z"))),
         ("frequent", "warning", (FRESH, *map(elected, (1, 2, 3)))),
     ],
 )
@@ -123,13 +127,13 @@ def test_each_fault_is_found_alone(rule: str, severity: str, objects: tuple[Json
 @pytest.mark.parametrize(
     "objects",
     [
-        (lease("kube-scheduler", format_time(59, 46)), OTHER),  # 14 s
-        (lease("kube-scheduler", format_time(59, 10), leaseDurationSeconds=60), OTHER),
+        (build_lease("kube-scheduler", format_time(59, 46)), OTHER),  # 14 s
+        (build_lease("kube-scheduler", format_time(59, 10), leaseDurationSeconds=60), OTHER),
         (FRESH, elected(1), elected(2), elected(3, words="stopped leading"), elected(4, "kube-controller-manager")),
-        (FRESH, pod("a", "mine"), lease("mine", format_time(1), namespace="mine")),
-        (FRESH, pod("a", "mine"), build_scheduled_event("b", "x", format_time(1), "mine")),
-        (FRESH, pod("a", "mine", "n1")),
-        (FRESH, lease("my-scheduler", format_time(59, 50))),
+        (FRESH, build_pod("a", "mine"), build_lease("mine", format_time(1), namespace="mine")),
+        (FRESH, build_pod("a", "mine"), build_scheduled_event("b", "x", format_time(1), "mine")),
+        (FRESH, build_pod("a", "mine", "n1")),
+        (FRESH, build_lease("my-scheduler", format_time(59, 50))),
     ],
 )
 def test_harmless_settings_are_no_findings(objects: tuple[Json, ...]) -> None:
@@ -137,17 +141,19 @@ def test_harmless_settings_are_no_findings(objects: tuple[Json, ...]) -> None:
 
 
 def test_age_without_a_time_is_judged_by_other_leases() -> None:
-    behind = section(lease("kube-scheduler", format_time(30)), OTHER, now="")
+    behind = section(build_lease("kube-scheduler", format_time(30)), OTHER, now="")
     assert (get_severities(behind), behind.undecided) == ({"stale": "error"}, False)
     alone = section(FRESH, now="")
     assert (alone.state, [each.kind for each in alone.unknown]) == ("unknown", ["Age"])
 
 
 def test_changes_since_an_earlier_snapshot() -> None:
-    earlier = (lease("kube-scheduler", format_time(1), leaseTransitions=1),)
+    earlier = (build_lease("kube-scheduler", format_time(1), leaseTransitions=1),)
     assert get_severities(section(FRESH, OTHER, earlier=earlier)) == {"frequent": "warning"}  # from 1 to 4
     assert (
-        get_severities(section(FRESH, OTHER, earlier=(lease("kube-scheduler", format_time(1), leaseTransitions=2),)))
+        get_severities(
+            section(FRESH, OTHER, earlier=(build_lease("kube-scheduler", format_time(1), leaseTransitions=2),))
+        )
         == {}
     )
 
@@ -206,7 +212,7 @@ def test_several_instances_without_an_election() -> None:
 def test_lease_of_another_name_and_no_election() -> None:
     head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
     named = head | {"leaderElection": {"leaderElect": True, "resourceName": "mine", "resourceNamespace": "team"}}
-    mine = lease("mine", format_time(59, 57), "me_1", "team")
+    mine = build_lease("mine", format_time(59, 57), "me_1", "team")
     assert section(mine, config=named).headline.startswith("me_1 has led for 60m")
     off = head | {"leaderElection": {"leaderElect": False}}
     made = section(OTHER, config=off)
@@ -215,7 +221,7 @@ def test_lease_of_another_name_and_no_election() -> None:
 
 def test_anonymized_lease_is_recognized() -> None:
     cluster = anonymize_cluster(
-        Cluster.from_objects([lease("kube-scheduler", format_time(59, 40)), OTHER, elected(1)])
+        Cluster.from_objects([build_lease("kube-scheduler", format_time(59, 40)), OTHER, elected(1)])
     ).cluster
     made = build_leader_section(AuditedCluster(Scheduler(cluster), NOW))
     assert get_severities(made) == {"stale": "error"}
@@ -223,14 +229,14 @@ def test_anonymized_lease_is_recognized() -> None:
 
 
 def test_unread_kinds_make_the_answer_unknown() -> None:
-    made = section(pod("a", "mine"), assume_complete=False)
+    made = section(build_pod("a", "mine"), assume_complete=False)
     assert {each.kind for each in made.unknown} == {"Lease", "Event", "Pod"}
     assert (get_severities(made), made.undecided) == ({}, True)
 
 
 def test_scheduler_name_without_a_known_scheduler_is_reported() -> None:
     """The pods that wait for this scheduler are a finding of the pending section."""
-    made = section(FRESH, pod("a", "mine"))
+    made = section(FRESH, build_pod("a", "mine"))
     assert get_severities(made) == {}
     assert made.headline.endswith("; 1 pod names an unknown scheduler")
     assert {each.name: each.served for each in made.names} == {"mine": "", "default-scheduler": "profile"}
@@ -238,7 +244,7 @@ def test_scheduler_name_without_a_known_scheduler_is_reported() -> None:
 
 def test_volcano_is_known_by_its_pod_groups() -> None:
     """Pods must name the group. A missing group and a group in another namespace prove nothing."""
-    of_group = pod("a", "volcano")
+    of_group = build_pod("a", "volcano")
     of_group["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": "train"}
     for namespace, served in ((of_group["metadata"].get("namespace", "default"), "podGroups"), ("other", "")):
         meta = {"name": "train", "namespace": namespace}
@@ -248,5 +254,5 @@ def test_volcano_is_known_by_its_pod_groups() -> None:
 
 
 def test_held_lease_without_a_renew_time_is_not_sound() -> None:
-    silent = section(lease("kube-scheduler", ""), OTHER)
+    silent = section(build_lease("kube-scheduler", ""), OTHER)
     assert (silent.state, silent.undecided, silent.findings) == ("unknown", True, ())

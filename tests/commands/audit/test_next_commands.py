@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from command_line import Run
 from msgspec.structs import replace
-from small import Json, node, pod, replica
+from small import Json, build_node, build_pod, build_replica
 
 from kschedctl.cli.options import Source
 from kschedctl.cluster import Cluster
@@ -25,8 +25,8 @@ def with_port(document: Json) -> Json:
 
 
 def test_untolerated_taint_leads_to_a_drain() -> None:
-    tainted = node("n1", taints=[{"key": "k", "effect": "NoSchedule"}])
-    report = audit(Cluster.from_objects([tainted, node("n2"), replica("a", "n1")]), sections=["placed"])
+    tainted = build_node("n1", taints=[{"key": "k", "effect": "NoSchedule"}])
+    report = audit(Cluster.from_objects([tainted, build_node("n2"), build_replica("a", "n1")]), sections=["placed"])
     commands = build_next_commands(Source(demo=True), *report.sections)
     assert list(commands.values()) == [("kschedctl drain n1 --demo",)]
     assert str(report) == "OK: 1 pod may stay, but would not be placed on its node now"
@@ -47,7 +47,7 @@ def test_first_finding_without_a_command_leads_to_its_section(run: Run) -> None:
 
 
 def test_packing_offers_to_try_all_nodes_only_if_some_were_not_tried() -> None:
-    objects = [node(f"n{number}") for number in range(3)] + [replica("a", "n0")]
+    objects = [build_node(f"n{number}") for number in range(3)] + [build_replica("a", "n0")]
     section = audit(Cluster.from_objects(objects), sections=["packing"]).sections[0]
     assert isinstance(section, PackingSection)
     lines = {line for group in build_next_commands(Source(demo=True), section).values() for line in group}
@@ -67,13 +67,13 @@ def test_advice_never_deletes_running_pods() -> None:
 @pytest.mark.parametrize(
     ("pods", "rule"),
     [
-        ([pod("a", "n1", "3"), pod("b", "n1", "3")], "audit-placed-overcommitted"),
-        ([with_port(pod("a", "n1")), with_port(pod("b", "n1"))], "audit-placed-ports"),
-        ([pod("a", "n1"), pod("b", "n1", **APART)], "audit-placed-anti-affinity"),
+        ([build_pod("a", "n1", "3"), build_pod("b", "n1", "3")], "audit-placed-overcommitted"),
+        ([with_port(build_pod("a", "n1")), with_port(build_pod("b", "n1"))], "audit-placed-ports"),
+        ([build_pod("a", "n1"), build_pod("b", "n1", **APART)], "audit-placed-anti-affinity"),
     ],
 )
 def test_pods_that_should_not_share_a_node_lead_to_a_drain(pods: list[Json], rule: str) -> None:
-    report = audit(Cluster.from_objects([node("n1"), node("n2"), *pods]), sections=["placed"])
+    report = audit(Cluster.from_objects([build_node("n1"), build_node("n2"), *pods]), sections=["placed"])
     findings = [finding for section in report.sections for finding in section.findings if finding.rule == rule]
     assert findings
     assert all("if they fit elsewhere (drain shows whether they do)" in finding.fix for finding in findings)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from small import Json, node, pod, replica
+from small import Json, build_node, build_pod, build_replica
 
 import kschedctl
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
@@ -51,14 +51,18 @@ def list_findings(found: PendingSection) -> list[tuple[str, str, str]]:
 
 
 def test_cluster_without_pending_pods() -> None:
-    found = section(node("n1"), pod("p", "n1"))
+    found = section(build_node("n1"), build_pod("p", "n1"))
     assert (found.state, found.headline, found.pods, found.findings) == ("sound", "nothing is pending", 0, ())
 
 
 def test_unschedulable_by_reason() -> None:
-    tainted = node("n1", taints=[{"key": "k", "effect": "NoSchedule"}])
+    tainted = build_node("n1", taints=[{"key": "k", "effect": "NoSchedule"}])
     found = section(
-        tainted, node("n2"), pod("big", cpu="9"), replica("web-1", cpu="8"), pod("gpu", nodeSelector={"g": ""})
+        tainted,
+        build_node("n2"),
+        build_pod("big", cpu="9"),
+        build_replica("web-1", cpu="8"),
+        build_pod("gpu", nodeSelector={"g": ""}),
     )
     assert [(each.cause, each.reason, each.pods) for each in found.waiting] == [
         ("unschedulable", "Insufficient cpu", ("d/big", "d/web-1")),
@@ -84,14 +88,16 @@ def test_unschedulable_by_reason() -> None:
 )
 def test_fitting_pod_that_waits_is_stuck(time: str, now: str, cause: str, severity: str | None) -> None:
     """It is an error once every rejected pod was retried: after 300 s, 30 s between flushes and 10 s of back-off."""
-    found = section(node("n1"), created(pod("fits"), time), now=now)
+    found = section(build_node("n1"), created(build_pod("fits"), time), now=now)
     assert causes(found) == {cause: ("d/fits",)}
     assert list_findings(found) == ([("stuck", severity, "Pod d/fits")] if severity else [])
     assert found.state == {"error": "findings", "warning": "findings", "note": "unknown", None: "sound"}[severity]
     assert found.undecided == (severity == "note")
 
 
-def event(pod: str, at: str, message: str = "0/1 nodes are available: 1 Insufficient cpu.", **fields: Any) -> Json:
+def build_event(
+    pod: str, at: str, message: str = "0/1 nodes are available: 1 Insufficient cpu.", **fields: Any
+) -> Json:
     """Build the event of a rejection, as the scheduler that the pods name writes it."""
     return {
         "kind": "Event",
@@ -107,7 +113,7 @@ def event(pod: str, at: str, message: str = "0/1 nodes are available: 1 Insuffic
 
 def test_last_rejection_is_compared_with_the_present() -> None:
     """The pod's condition has the time of the first rejection, so the time of the last attempt is unknown."""
-    found = section(node("n1"), refused(created(pod("fits")), "2026-05-06T09:02:00Z"))
+    found = section(build_node("n1"), refused(created(build_pod("fits")), "2026-05-06T09:02:00Z"))
     (finding,) = found.findings
     assert finding.severity == "warning"
     last = "rejected for 10 min, the scheduler last said: 0/1 nodes are available: 1 Insufficient cpu."
@@ -123,8 +129,8 @@ def test_last_rejection_is_compared_with_the_present() -> None:
 )
 def test_events_show_the_last_attempt(times: list[str], severity: str, attempts: int) -> None:
     """The attempts were 420 s ago, which is longer than any rejected pod is left alone, and 240 s ago."""
-    waits = refused(created(pod("fits")), LONG_AGO)
-    found = section(node("n1"), waits, *(event("fits", time, f"said at {time}") for time in times))
+    waits = refused(created(build_pod("fits")), LONG_AGO)
+    found = section(build_node("n1"), waits, *(build_event("fits", time, f"said at {time}") for time in times))
     (finding,) = found.findings
     said = found.waiting[0].last_said
     assert said
@@ -134,16 +140,18 @@ def test_events_show_the_last_attempt(times: list[str], severity: str, attempts:
 
 def test_series_of_events_may_be_outdated() -> None:
     """A series is written only every half hour, so its last event may be younger."""
-    waits = refused(created(pod("fits")), LONG_AGO)
+    waits = refused(created(build_pod("fits")), LONG_AGO)
     series = {"count": 7, "lastObservedTime": "2026-05-06T09:05:00Z"}
-    (finding,) = section(node("n1"), waits, event("fits", LONG_AGO, series=series)).findings
+    (finding,) = section(build_node("n1"), waits, build_event("fits", LONG_AGO, series=series)).findings
     assert finding.severity == "warning"
     assert "rejected at least 7 times" in finding.message
 
 
 def test_events_of_an_earlier_pod_of_the_same_name_are_ignored() -> None:
     reference = {"kind": "Pod", "namespace": "d", "name": "fits", "uid": "another"}
-    found = section(node("n1"), created(pod("fits")), event("fits", LONG_AGO, involvedObject=reference))
+    found = section(
+        build_node("n1"), created(build_pod("fits")), build_event("fits", LONG_AGO, involvedObject=reference)
+    )
     assert found.waiting[0].last_said is None
 
 
@@ -154,8 +162,10 @@ def test_recently_rejected_pod_is_in_backoff() -> None:
     """
     for when, cause in (("09:11:52", "backoff"), ("09:11:48", "stuck")):
         time = f"2026-05-06T{when}Z"
-        assert causes(section(node("n1"), refused(created(pod("fits")), time))) == {cause: ("d/fits",)}
-        told_by_event = section(node("n1"), refused(created(pod("fits")), LONG_AGO), event("fits", time))
+        assert causes(section(build_node("n1"), refused(created(build_pod("fits")), time))) == {cause: ("d/fits",)}
+        told_by_event = section(
+            build_node("n1"), refused(created(build_pod("fits")), LONG_AGO), build_event("fits", time)
+        )
         assert causes(told_by_event) == {cause: ("d/fits",)}
 
 
@@ -164,8 +174,12 @@ def test_pods_of_another_active_scheduler_are_not_stuck() -> None:
     others = {"kind": "Event", "metadata": {"name": "e", "namespace": "d"}, "reason": "Scheduled"}
     others |= {"reportingComponent": "volcano", "eventTime": LONG_AGO}
     lease = {"kind": "Lease", "metadata": {"name": "yunikorn", "namespace": "y"}, "spec": {"holderIdentity": "y-1"}}
-    pods = [pod("a", schedulerName="volcano"), pod("b", schedulerName="yunikorn"), pod("c", schedulerName="gone")]
-    found = section(node("n1"), *pods, others, lease)
+    pods = [
+        build_pod("a", schedulerName="volcano"),
+        build_pod("b", schedulerName="yunikorn"),
+        build_pod("c", schedulerName="gone"),
+    ]
+    found = section(build_node("n1"), *pods, others, lease)
     assert [(each.cause, each.pods) for each in found.waiting] == [
         ("unserved", ("d/c",)),
         ("elsewhere", ("d/a",)),
@@ -176,15 +190,15 @@ def test_pods_of_another_active_scheduler_are_not_stuck() -> None:
 
 def test_only_as_many_pods_are_stuck_as_there_is_room_for() -> None:
     """Two pods of 2 cores fill a node with 4 cores. The third pod, which is younger, is not stuck."""
-    pods = [created(pod(f"p{number}", cpu="2"), f"2026-05-06T09:00:0{number}Z") for number in range(3)]
-    found = section(node("n1"), *pods)
+    pods = [created(build_pod(f"p{number}", cpu="2"), f"2026-05-06T09:00:0{number}Z") for number in range(3)]
+    found = section(build_node("n1"), *pods)
     waiting = [(each.cause, each.pods) for each in found.waiting]
     assert waiting == [("stuck", ("d/p0",)), ("stuck", ("d/p1",)), ("crowded", ("d/p2",))]
 
 
 def test_gated_pods_are_grouped_by_who_holds_them() -> None:
     gates = [{"name": "kueue.x-k8s.io/admission"}, {"name": "example.com/budget"}]
-    found = section(node("n1"), pod("held", schedulingGates=gates))
+    found = section(build_node("n1"), build_pod("held", schedulingGates=gates))
     (group,) = found.waiting
     assert (group.cause, group.reason) == ("gated", "scheduling gates: kueue.x-k8s.io/admission, example.com/budget")
     holders = [(each.gate, each.holder) for each in group.gates]
@@ -194,22 +208,22 @@ def test_gated_pods_are_grouped_by_who_holds_them() -> None:
 
 
 def test_pod_that_no_scheduler_serves() -> None:
-    found = section(node("n1"), pod("lost", schedulerName="volcano"))
+    found = section(build_node("n1"), build_pod("lost", schedulerName="volcano"))
     assert causes(found) == {"unserved": ("d/lost",)}
     assert list_findings(found) == [("unserved", "warning", "Pod d/lost")]
-    unread = section(node("n1"), pod("lost", schedulerName="volcano"), assume_complete=False)
+    unread = section(build_node("n1"), build_pod("lost", schedulerName="volcano"), assume_complete=False)
     assert list_findings(unread) == [("unserved", "note", "Pod d/lost")]
     assert {each.kind for each in unread.unknown} >= {"Lease", "Event"}
 
 
 @pytest.mark.parametrize(("due", "overdue"), [("2026-05-06T09:12:20Z", ""), ("2026-05-06T09:02:00Z", "10m")])
 def test_preemptor_waits_for_its_victims(due: str, overdue: str) -> None:
-    victim = leaving(pod("old", "n1", cpu="4", terminationGracePeriodSeconds=600), due)
+    victim = leaving(build_pod("old", "n1", cpu="4", terminationGracePeriodSeconds=600), due)
     preempted = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
     victim["status"]["conditions"].append(preempted)
-    important = created(pod("new", cpu="3", priority=1000))
+    important = created(build_pod("new", cpu="3", priority=1000))
     important["status"] = {"phase": "Pending", "nominatedNodeName": "n1"}
-    found = section(node("n1"), victim, important)
+    found = section(build_node("n1"), victim, important)
     (group,) = found.waiting
     assert (group.cause, [(each.pod, each.node, each.due) for each in group.victims]) == (
         "preemption",
@@ -228,13 +242,15 @@ def test_incomplete_gang() -> None:
         "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}},
     }
     gates = {"GenericWorkload": True, "GangScheduling": True}
-    found = section(node("n1"), group, pod("one", **GANG), feature_gates=gates)
+    found = section(build_node("n1"), group, build_pod("one", **GANG), feature_gates=gates)
     assert causes(found) == {"gang": ("d/one",)}
     assert "has 1 of the 2 pods that it needs" in found.findings[0].message
 
 
 def test_pod_that_waits_for_binding_is_not_stuck() -> None:
-    audited = AuditedCluster(Scheduler(kschedctl.Cluster.from_objects([node("n1"), created(pod("fits"))])), NOW)
+    audited = AuditedCluster(
+        Scheduler(kschedctl.Cluster.from_objects([build_node("n1"), created(build_pod("fits"))])), NOW
+    )
     (alike,) = audited.replay
     waits = replace(alike.explanation, permit={"n1": FirstFailReport("Quorum", "Wait", ("for two more",))})
     vars(audited)["replay"] = (alike._replace(explanation=waits),)
@@ -247,7 +263,7 @@ def test_pod_that_waits_for_binding_is_not_stuck() -> None:
 
 
 def test_unread_pods_may_be_pending() -> None:
-    cluster = kschedctl.Cluster.from_objects([node("n1")], assume_complete=False)
+    cluster = kschedctl.Cluster.from_objects([build_node("n1")], assume_complete=False)
     found = build_pending_section(AuditedCluster(Scheduler(cluster), NOW))
     assert (found.state, found.undecided) == ("unknown", True)
 
@@ -255,7 +271,7 @@ def test_unread_pods_may_be_pending() -> None:
 def test_fitting_pod_with_unread_dependencies_is_no_finding() -> None:
     """The pod may be waiting for its volume claim, which was not read."""
     claims = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
-    objects = [node("n1"), created(pod("fits", volumes=claims), LONG_AGO)]
+    objects = [build_node("n1"), created(build_pod("fits", volumes=claims), LONG_AGO)]
     cluster = kschedctl.Cluster.from_objects(objects, assume_complete=False)
     found = build_pending_section(AuditedCluster(Scheduler(cluster), NOW))
     assert list_findings(found) == [("stuck", "note", "Pod d/fits")]
@@ -264,7 +280,7 @@ def test_fitting_pod_with_unread_dependencies_is_no_finding() -> None:
 
 def test_ages_are_as_of_today_if_the_time_of_the_cluster_is_unknown() -> None:
     """They are those of `pending`, which counts until today, too. The severity does not depend on them."""
-    objects = [node("n1"), created(pod("fits"), "2020-01-01T00:00:00Z")]
+    objects = [build_node("n1"), created(build_pod("fits"), "2020-01-01T00:00:00Z")]
     found = section(*objects, now="")
     (group,) = kschedctl.pending(kschedctl.Cluster.from_objects(objects)).groups
     assert found.waiting[0].age == group.age
@@ -275,3 +291,12 @@ def test_ages_are_as_of_today_if_the_time_of_the_cluster_is_unknown() -> None:
     assert [unknown.kind for unknown in found.unknown] == ["Age"]
     (dated,) = section(*objects).findings
     assert dated.message.endswith("; pending for 6 years")
+
+
+def test_pods_that_would_be_preempted_are_named_as_in_explain() -> None:
+    """The urgent pod gets room by preemption at once."""
+    objects = [build_node("n1"), build_pod("cheap", "n1", "3"), created(build_pod("urgent", cpu="2", priority=10), NOW)]
+    (finding,) = section(*objects).findings
+    text = "would preempt 1 pod on n1 (d/cheap); needs 2 CPUs"
+    assert finding.message.startswith(text)
+    assert kschedctl.pending(kschedctl.Cluster.from_objects(objects)).groups[0].members[0].headline.startswith(text)

@@ -19,7 +19,7 @@ ZONE = "topology.kubernetes.io/zone"
 NOW = "2026-01-31T13:00:00Z"
 
 
-def node(name: str, zone: str = "a", *taints: Json, cpu: str = "4", **labels: str) -> Json:
+def build_node(name: str, zone: str = "a", *taints: Json, cpu: str = "4", **labels: str) -> Json:
     return {
         "kind": "Node",
         "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, ZONE: zone, **labels}},
@@ -28,7 +28,7 @@ def node(name: str, zone: str = "a", *taints: Json, cpu: str = "4", **labels: st
     }
 
 
-def pod(name: str, on: str, cpu: str = "1", owner: str = "ReplicaSet", at: str = "", **spec: Any) -> Json:
+def build_pod(name: str, on: str, cpu: str = "1", owner: str = "ReplicaSet", at: str = "", **spec: Any) -> Json:
     conditions = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": at}] if at else []
     app = name.rpartition("-")[0]
     owners = [{"controller": True, "apiVersion": "apps/v1", "kind": owner, "name": app}]
@@ -54,41 +54,41 @@ def get_severities(*objects: Json) -> dict[str, str]:
     return {finding.rule.removeprefix("audit-placed-"): finding.severity for finding in section(*objects).findings}
 
 
-def taint(key: str, effect: str) -> Json:
+def build_taint(key: str, effect: str) -> Json:
     return {"key": key, "effect": effect}
 
 
-def selector(app: str) -> Json:
+def build_selector(app: str) -> Json:
     return {"matchLabels": {"app": app}}
 
 
 def against(app: str, key: str = "kubernetes.io/hostname") -> Json:
-    term = {"labelSelector": selector(app), "topologyKey": key}
+    term = {"labelSelector": build_selector(app), "topologyKey": key}
     return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
 
 
 def beside(app: str) -> Json:
-    term = {"labelSelector": selector(app), "topologyKey": "kubernetes.io/hostname"}
+    term = {"labelSelector": build_selector(app), "topologyKey": "kubernetes.io/hostname"}
     return {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
 
 
-def spread(app: str, skew: int = 1) -> list[Json]:
+def build_spread(app: str, skew: int = 1) -> list[Json]:
     constraint = {"maxSkew": skew, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"}
-    return [constraint | {"labelSelector": selector(app)}]
+    return [constraint | {"labelSelector": build_selector(app)}]
 
 
 def port(number: int) -> list[Json]:
     return [{"name": "c", "image": "i", "ports": [{"containerPort": 80, "hostPort": number}]}]
 
 
-N1, N2, N3 = node("n1", "a"), node("n2", "b"), node("n3", "b")
+N1, N2, N3 = build_node("n1", "a"), build_node("n2", "b"), build_node("n3", "b")
 SOUND = (
     *(N1, N2, N3),
-    pod("web-1", "n1", affinity=against("web"), topologySpreadConstraints=spread("web")),
-    pod("web-2", "n2", affinity=against("web"), topologySpreadConstraints=spread("web")),
-    pod("near-1", "n1", affinity=beside("web"), containers=port(8080)),
-    pod("near-2", "n2", containers=port(8080), nodeSelector={ZONE: "b"}),
-    pod("own-1", "n2", tolerations=[{"operator": "Exists"}]),
+    build_pod("web-1", "n1", affinity=against("web"), topologySpreadConstraints=build_spread("web")),
+    build_pod("web-2", "n2", affinity=against("web"), topologySpreadConstraints=build_spread("web")),
+    build_pod("near-1", "n1", affinity=beside("web"), containers=port(8080)),
+    build_pod("near-2", "n2", containers=port(8080), nodeSelector={ZONE: "b"}),
+    build_pod("own-1", "n2", tolerations=[{"operator": "Exists"}]),
 )
 
 
@@ -102,15 +102,23 @@ def test_correctly_placed_pods_are_no_findings() -> None:
 @pytest.mark.parametrize(
     ("rule", "severity", "objects"),
     [
-        ("node-affinity", "note", (pod("gpu-1", "n1", nodeSelector={"gpu": "yes"}),)),
-        ("taint", "note", (node("t", "a", taint("spot", "NoSchedule")), pod("plain-1", "t"))),
-        ("not-evicted", "warning", (node("t", "a", taint("broken", "NoExecute")), pod("plain-1", "t"))),
-        ("anti-affinity", "warning", (pod("web-3", "n1", affinity=against("web")),)),
-        ("affinity", "note", (pod("near-3", "n3", affinity=beside("web")),)),
-        ("spread", "note", (pod("one-1", "n1", topologySpreadConstraints=spread("one")), pod("one-2", "n1"))),
-        ("ports", "error", (pod("near-3", "n1", containers=port(8080)),)),
-        ("overcommitted", "error", (pod("big-1", "n3", "3"), pod("big-2", "n3", "2"))),
-        ("node-gone", "warning", (pod("lost-1", "n9"),)),
+        ("node-affinity", "note", (build_pod("gpu-1", "n1", nodeSelector={"gpu": "yes"}),)),
+        ("taint", "note", (build_node("t", "a", build_taint("spot", "NoSchedule")), build_pod("plain-1", "t"))),
+        (
+            "not-evicted",
+            "warning",
+            (build_node("t", "a", build_taint("broken", "NoExecute")), build_pod("plain-1", "t")),
+        ),
+        ("anti-affinity", "warning", (build_pod("web-3", "n1", affinity=against("web")),)),
+        ("affinity", "note", (build_pod("near-3", "n3", affinity=beside("web")),)),
+        (
+            "spread",
+            "note",
+            (build_pod("one-1", "n1", topologySpreadConstraints=build_spread("one")), build_pod("one-2", "n1")),
+        ),
+        ("ports", "error", (build_pod("near-3", "n1", containers=port(8080)),)),
+        ("overcommitted", "error", (build_pod("big-1", "n3", "3"), build_pod("big-2", "n3", "2"))),
+        ("node-gone", "warning", (build_pod("lost-1", "n9"),)),
     ],
 )
 def test_each_fault_is_found_alone(rule: str, severity: str, objects: tuple[Json, ...]) -> None:
@@ -120,18 +128,26 @@ def test_each_fault_is_found_alone(rule: str, severity: str, objects: tuple[Json
 @pytest.mark.parametrize(
     "objects",
     [
-        (node("t", "a", taint("broken", "NoExecute")), pod("ds-1", "t", owner="DaemonSet")),
-        (pod("kube-1", "n1", owner="Node", nodeSelector={"gpu": "yes"}),),
-        (node("t", "a", taint("node.kubernetes.io/unschedulable", "NoSchedule")), pod("plain-1", "t")),
-        (node("t", "a", taint("node.kubernetes.io/memory-pressure", "NoSchedule")), pod("plain-1", "t")),
+        (build_node("t", "a", build_taint("broken", "NoExecute")), build_pod("ds-1", "t", owner="DaemonSet")),
+        (build_pod("kube-1", "n1", owner="Node", nodeSelector={"gpu": "yes"}),),
         (
-            node("t", "a", taint("broken", "NoExecute")),
-            pod("plain-1", "t", tolerations=[{"key": "broken", "operator": "Exists", "tolerationSeconds": 300}]),
+            build_node("t", "a", build_taint("node.kubernetes.io/unschedulable", "NoSchedule")),
+            build_pod("plain-1", "t"),
         ),
-        ({**pod("gpu-1", "n1", nodeSelector={"gpu": "yes"}), "status": {"phase": "Succeeded"}},),
         (
-            pod(
-                "soft-1", "n1", topologySpreadConstraints=[{**spread("soft")[0], "whenUnsatisfiable": "ScheduleAnyway"}]
+            build_node("t", "a", build_taint("node.kubernetes.io/memory-pressure", "NoSchedule")),
+            build_pod("plain-1", "t"),
+        ),
+        (
+            build_node("t", "a", build_taint("broken", "NoExecute")),
+            build_pod("plain-1", "t", tolerations=[{"key": "broken", "operator": "Exists", "tolerationSeconds": 300}]),
+        ),
+        ({**build_pod("gpu-1", "n1", nodeSelector={"gpu": "yes"}), "status": {"phase": "Succeeded"}},),
+        (
+            build_pod(
+                "soft-1",
+                "n1",
+                topologySpreadConstraints=[{**build_spread("soft")[0], "whenUnsatisfiable": "ScheduleAnyway"}],
             ),
         ),
     ],
@@ -140,7 +156,7 @@ def test_allowed_placements_are_no_findings(objects: tuple[Json, ...]) -> None:
     assert get_severities(*SOUND, *objects) == {}
 
 
-@pytest.mark.parametrize("objects", [(), (N1,), (N1, pod("waits-1", ""))])
+@pytest.mark.parametrize("objects", [(), (N1,), (N1, build_pod("waits-1", ""))])
 def test_cluster_without_placed_pods_has_no_findings(objects: tuple[Json, ...]) -> None:
     placed = section(*objects)
     assert (placed.state, placed.judged, placed.findings) == ("sound", 0, ())
@@ -148,16 +164,16 @@ def test_cluster_without_placed_pods_has_no_findings(objects: tuple[Json, ...]) 
 
 
 def test_terminating_pod_is_not_judged() -> None:
-    leaving = pod("gpu-1", "n1", nodeSelector={"gpu": "yes"})
+    leaving = build_pod("gpu-1", "n1", nodeSelector={"gpu": "yes"})
     leaving["metadata"]["deletionTimestamp"] = NOW
-    lost = pod("lost-1", "n9")
+    lost = build_pod("lost-1", "n9")
     lost["metadata"]["deletionTimestamp"] = NOW
     assert get_severities(*SOUND, leaving) == {}
     assert get_severities(*SOUND, lost) == {"node-gone": "note"}
 
 
 def test_pods_of_other_schedulers_are_counted() -> None:
-    other = section(*SOUND, pod("gpu-1", "n1", nodeSelector={"gpu": "yes"}, schedulerName="mine"))
+    other = section(*SOUND, build_pod("gpu-1", "n1", nodeSelector={"gpu": "yes"}, schedulerName="mine"))
     assert (other.judged, other.others, other.findings) == (5, 1, ())
 
 
@@ -167,9 +183,9 @@ def test_overcommitted_node_names_its_latest_pod() -> None:
     The pods of 1.5 and 2 CPUs fit, and the pod of 1 CPU, started one second later, makes it 4.5.
     """
     pods = (
-        pod("a-1", "n1", "1500m", at="2026-01-31T12:00:00Z"),
-        pod("b-1", "n1", "2", at="2026-01-31T12:30:00Z"),
-        pod("c-1", "n1", "1", at="2026-01-31T12:30:01Z"),
+        build_pod("a-1", "n1", "1500m", at="2026-01-31T12:00:00Z"),
+        build_pod("b-1", "n1", "2", at="2026-01-31T12:30:00Z"),
+        build_pod("c-1", "n1", "1", at="2026-01-31T12:30:01Z"),
     )
     (over,) = section(N1, *pods).overcommitted
     assert (over.node, over.resource, over.requested, over.allocatable) == ("n1", "cpu", 4500, 4000)
@@ -192,14 +208,14 @@ def test_deferred_resize_is_not_overcommitment() -> None:
 
     The other pod runs with 0.5 CPUs and requests 4 by its resize: 5 are requested, 1.5 allocated.
     """
-    grower = pod("grower-1", "n1", "4")
+    grower = build_pod("grower-1", "n1", "4")
     resources = {"requests": {"cpu": "500m"}}
     grower["status"] = {
         "phase": "Running",
         "conditions": [{"type": "PodResizePending", "status": "True", "reason": "Deferred"}],
         "containerStatuses": [{"name": "c", "allocatedResources": {"cpu": "500m"}, "resources": resources}],
     }
-    placed = section(N1, pod("a-1", "n1", "1"), grower)
+    placed = section(N1, build_pod("a-1", "n1", "1"), grower)
     (finding,) = placed.findings
     assert (finding.rule, finding.severity) == ("audit-placed-deferred-resize", "warning")
     assert finding.message == (
@@ -210,33 +226,33 @@ def test_deferred_resize_is_not_overcommitment() -> None:
     assert placed.headline == "1 node with a deferred resize that counts as requested"
 
     # 3.6 more are too much whatever becomes of the resize
-    assert get_severities(N1, pod("a-1", "n1", "3600m"), grower)["overcommitted"] == "error"
+    assert get_severities(N1, build_pod("a-1", "n1", "3600m"), grower)["overcommitted"] == "error"
 
 
 def test_excessive_static_pod_is_not_the_schedulers_fault() -> None:
     pods = (
-        pod("a-1", "n1", "3", at="2026-01-31T12:00:00Z"),
-        pod("etcd-1", "n1", "2", "Node", at="2026-01-31T12:30:00Z"),
+        build_pod("a-1", "n1", "3", at="2026-01-31T12:00:00Z"),
+        build_pod("etcd-1", "n1", "2", "Node", at="2026-01-31T12:30:00Z"),
     )
     assert get_severities(N1, *pods) == {"overcommitted": "warning"}
-    unknown = (pod("a-1", "n1", "3"), pod("etcd-1", "n1", "2", "Node", at="2026-01-31T12:30:00Z"))
+    unknown = (build_pod("a-1", "n1", "3"), build_pod("etcd-1", "n1", "2", "Node", at="2026-01-31T12:30:00Z"))
     assert get_severities(N1, *unknown) == {"overcommitted": "error"}  # nobody knows who came last
     assert section(N1, *unknown).overcommitted[0].gap is None
 
 
 def test_nodes_without_allocatable_amounts_are_left_out() -> None:
     silent = {**N1, "status": {}}
-    assert get_severities(silent, pod("a-1", "n1", "3")) == {}
+    assert get_severities(silent, build_pod("a-1", "n1", "3")) == {}
 
 
 def build_failed_pod(name: str, reason: str, on: str, at: str) -> Json:
     """Build a pod that its node's kubelet rejected."""
-    failed = pod(name, on)
+    failed = build_pod(name, on)
     failed["status"] = {"phase": "Failed", "reason": reason, "message": f"Pod was rejected: {name}", "startTime": at}
     return failed
 
 
-def event(name: str, reason: str) -> Json:
+def build_event(name: str, reason: str) -> Json:
     return {
         "kind": "Event",
         "apiVersion": "v1",
@@ -252,8 +268,8 @@ def test_pods_rejected_by_kubelets() -> None:
         build_failed_pod("a-1", "OutOfcpu", "n1", "2026-01-31T12:00:00Z"),
         build_failed_pod("a-2", "OutOfcpu", "n2", "2026-01-31T12:30:00Z"),
         build_failed_pod("a-3", "Evicted", "n2", "2026-01-31T12:30:00Z"),
-        *(event("a-2", "OutOfcpu"), event("a-7", "OutOfcpu"), event("a-8", "OutOfexample.com/fpga")),
-        event("a-9", "FailedScheduling"),
+        *(build_event("a-2", "OutOfcpu"), build_event("a-7", "OutOfcpu"), build_event("a-8", "OutOfexample.com/fpga")),
+        build_event("a-9", "FailedScheduling"),
     )
     made = section(*SOUND, *objects)
     assert [(each.reason, each.pods, each.gone) for each in made.refused] == [
@@ -269,7 +285,7 @@ def test_pods_rejected_by_kubelets() -> None:
     assert get_severities(*SOUND, build_failed_pod("a-1", "NodeShutdown", "n1", NOW)) == {"refused": "note"}
 
 
-def claim(name: str, **fields: Any) -> Json:
+def build_claim(name: str, **fields: Any) -> Json:
     device = {"request": "r", "driver": "gpu.example.com", "pool": "n1", "device": "gpu-0", **fields}
     return {
         "kind": "ResourceClaim",
@@ -280,11 +296,11 @@ def claim(name: str, **fields: Any) -> Json:
 
 
 def test_device_of_two_claims() -> None:
-    (shared,) = section(*SOUND, claim("one"), claim("two")).shared_devices
+    (shared,) = section(*SOUND, build_claim("one"), build_claim("two")).shared_devices
     assert (shared.device, shared.claims) == ("gpu.example.com/n1/gpu-0", ("d/one", "d/two"))
-    assert get_severities(*SOUND, claim("one"), claim("two")) == {"shared-device": "error"}
-    assert get_severities(*SOUND, claim("one"), claim("two", adminAccess=True)) == {}
-    assert get_severities(*SOUND, claim("one", shareID="a"), claim("two", shareID="b")) == {}
+    assert get_severities(*SOUND, build_claim("one"), build_claim("two")) == {"shared-device": "error"}
+    assert get_severities(*SOUND, build_claim("one"), build_claim("two", adminAccess=True)) == {}
+    assert get_severities(*SOUND, build_claim("one", shareID="a"), build_claim("two", shareID="b")) == {}
 
 
 def test_volume_in_another_zone() -> None:
@@ -316,17 +332,17 @@ def test_volume_in_another_zone() -> None:
         "status": {"phase": "Bound"},
     }
     using = [{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}]
-    assert get_severities(*SOUND, volume, bound, pod("db-1", "n1", volumes=using)) == {"volumes": "warning"}
-    assert get_severities(*SOUND, volume, bound, pod("db-1", "n2", volumes=using)) == {}
-    made = section(*SOUND, pod("db-1", "n2", volumes=using), complete=False)
+    assert get_severities(*SOUND, volume, bound, build_pod("db-1", "n1", volumes=using)) == {"volumes": "warning"}
+    assert get_severities(*SOUND, volume, bound, build_pod("db-1", "n2", volumes=using)) == {}
+    made = section(*SOUND, build_pod("db-1", "n2", volumes=using), complete=False)
     assert (made.state, made.undecided) == ("unknown", True)
     assert {"Node", "Pod", "PersistentVolumeClaim"} <= {each.kind for each in made.unknown}
 
 
-def random_cluster(seed: int) -> list[Json]:
+def build_random_cluster(seed: int) -> list[Json]:
     """Build six nodes of two zones and fourteen pods on any nodes with all kinds of constraints."""
     pick = random.Random(seed)
-    nodes = [node(f"n{i}", pick.choice("ab"), pool=pick.choice(["x", "y"])) for i in range(6)]
+    nodes = [build_node(f"n{i}", pick.choice("ab"), pool=pick.choice(["x", "y"])) for i in range(6)]
     pods = []
     for i in range(14):
         app = pick.choice(["web", "db"])
@@ -336,17 +352,17 @@ def random_cluster(seed: int) -> list[Json]:
         if pick.random() < 0.5:
             spec["affinity"] = pick.choice([against, beside])(pick.choice(["web", "db"]))
         if pick.random() < 0.4:
-            spec["topologySpreadConstraints"] = spread(app, pick.choice([1, 2]))
+            spec["topologySpreadConstraints"] = build_spread(app, pick.choice([1, 2]))
         if pick.random() < 0.3:
             spec["containers"] = port(pick.choice([80, 81]))
-        pods.append(pod(f"{app}-{i}", f"n{pick.randrange(6)}", **spec))
+        pods.append(build_pod(f"{app}-{i}", f"n{pick.randrange(6)}", **spec))
     return [*nodes, *pods]
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_replay_equals_that_of_single_pods(seed: int) -> None:
     """Each pod is taken out of the cluster and scheduled separately."""
-    objects = random_cluster(seed)
+    objects = build_random_cluster(seed)
     scheduler = Scheduler(Cluster.from_objects(objects))
     view = scheduler.view
     ours = {

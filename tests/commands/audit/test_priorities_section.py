@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small import Json, node, pod
+from small import Json, build_node, build_pod
 
 from kschedctl.api.times import format_age
 from kschedctl.cluster import Cluster, Gap
@@ -33,7 +33,7 @@ def build_tier_pod(
     tier: tuple[str, int], name: str, node_name: str = "", owner: Json | None = None, **spec: Any
 ) -> Json:
     """Build a pod of a tier, with the part of its name before the dash as its label app."""
-    made = pod(name, node_name, owner=owner, priorityClassName=tier[0], priority=tier[1], **spec)
+    made = build_pod(name, node_name, owner=owner, priorityClassName=tier[0], priority=tier[1], **spec)
     made["metadata"]["labels"] = {"app": name.partition("-")[0]}
     return made
 
@@ -47,7 +47,7 @@ def with_times(made: Json, created: str = "", started: str = "") -> Json:
     return made
 
 
-def service(name: str, **selector: str) -> Json:
+def build_service(name: str, **selector: str) -> Json:
     return {"kind": "Service", "metadata": {"name": name, "namespace": "d"}, "spec": {"selector": selector}}
 
 
@@ -64,12 +64,12 @@ def rules(found: PrioritiesSection) -> list[tuple[str, str, str]]:
 
 
 SOUND = (
-    node("n1"),
-    node("n2"),
+    build_node("n1"),
+    build_node("n2"),
     build_tier_pod(HIGH, "web-1", "n1", WEB),
     build_tier_pod(HIGH, "web-2", "n2", WEB),
     build_tier_pod(LOW, "batch-1", "n2", JOB, cpu="500m"),
-    service("web", app="web"),
+    build_service("web", app="web"),
 )
 
 
@@ -97,14 +97,14 @@ def test_figures_of_tiers() -> None:
 
 # n1 has four cores: two pods of a Job below, two behind a Service above them. n2 is full of the top tier.
 FULL = (
-    node("n1", cpu="4"),
-    node("n2", cpu="1"),
+    build_node("n1", cpu="4"),
+    build_node("n2", cpu="1"),
     build_tier_pod(LOW, "batch-1", "n1", JOB),
     build_tier_pod(LOW, "batch-2", "n1", JOB),
     build_tier_pod(MIDDLE, "web-1", "n1", WEB),
     build_tier_pod(MIDDLE, "web-2", "n1", WEB),
     build_tier_pod(HIGH, "pay-1", "n2", {"kind": "StatefulSet", "name": "pay"}),
-    service("web", app="web"),
+    build_service("web", app="web"),
 )
 
 
@@ -163,7 +163,7 @@ def test_highest_preempting_tier_grows_by_default() -> None:
 def test_tiers_of_daemon_sets_and_of_the_system_do_not_grow() -> None:
     daemon = build_tier_pod(HIGH, "agent-1", "n1", {"kind": "DaemonSet", "name": "agent"})
     system = build_tier_pod(("system-node-critical", 2_000_001_000), "proxy-1", "n1")
-    found = section(node("n1"), daemon, system, build_tier_pod(LOW, "batch-1", "n1", JOB), grow=1)
+    found = section(build_node("n1"), daemon, system, build_tier_pod(LOW, "batch-1", "n1", JOB), grow=1)
     assert found.grown is not None
     assert found.grown.tier == "low"
 
@@ -190,7 +190,9 @@ def test_system_and_non_preempting_tiers_expose_no_pods() -> None:
         build_tier_pod(HIGH, "pay-1", "n1", preemptionPolicy="Never"),
         build_tier_pod(("system-cluster-critical", 2_000_000_000), "dns-1", "n1"),
     )
-    found = section(node("n1"), *above, build_tier_pod(LOW, "web-1", "n1"), service("web", app="web"), grow=0)
+    found = section(
+        build_node("n1"), *above, build_tier_pod(LOW, "web-1", "n1"), build_service("web", app="web"), grow=0
+    )
     assert found.exposed == ()
 
 
@@ -211,7 +213,7 @@ def test_budget_is_reported() -> None:
 
 # n1 is full of two pods of the lower tier, one of which came after the pod that waits.
 STARVING = (
-    node("n1", cpu="2"),
+    build_node("n1", cpu="2"),
     with_times(build_tier_pod(LOW, "old-1", "n1"), started="09:00"),
     with_times(build_tier_pod(LOW, "new-1", "n1"), started="11:00"),
     with_times(build_tier_pod(HIGH, "pay-1", preemptionPolicy="Never"), created="10:00"),
@@ -269,13 +271,13 @@ def test_pod_that_matches_no_node_does_not_starve() -> None:
 def test_lowest_tier_is_overtaken_by_later_pods(started: str, overtaken: list[int]) -> None:
     waiting = with_times(build_tier_pod(LOW, "batch-1", owner=JOB), created="10:00")
     found = section(
-        node("n1", cpu="1"), with_times(build_tier_pod(HIGH, "pay-1", "n1"), started=started), waiting, grow=0
+        build_node("n1", cpu="1"), with_times(build_tier_pod(HIGH, "pay-1", "n1"), started=started), waiting, grow=0
     )
     assert [each.higher_started for each in found.starving] == overtaken
     assert rules(found) == [("overtaken", "note", "Job d/nightly")] * len(overtaken)
 
 
-def event(pod_name: str, count: int = 1, last: str = "11:00") -> Json:
+def build_event(pod_name: str, count: int = 1, last: str = "11:00") -> Json:
     return {
         "kind": "Event",
         "metadata": {"name": f"{pod_name}.{last}", "namespace": "d"},
@@ -305,8 +307,13 @@ def bulk(name: str, **more: Any) -> Json:
 
 
 def test_workload_that_lost_more_pods_than_it_has_is_repeatedly_preempted() -> None:
-    events = [event("bulk-5f-aaaaa"), event("bulk-5f-bbbbb"), event("bulk-5f-ccccc", last="11:30"), event("db-0", 2)]
-    others = [event("lone", 1), {**event("bulk-5f-ddddd"), "reason": "FailedScheduling"}]
+    events = [
+        build_event("bulk-5f-aaaaa"),
+        build_event("bulk-5f-bbbbb"),
+        build_event("bulk-5f-ccccc", last="11:30"),
+        build_event("db-0", 2),
+    ]
+    others = [build_event("lone", 1), {**build_event("bulk-5f-ddddd"), "reason": "FailedScheduling"}]
     pods = [bulk("bulk-5f-eeeee"), bulk("bulk-5f-fffff")]
     found = section(*SOUND, *pods, REPLICA_SET, STATEFUL_SET, *events, *others, grow=0)
     assert [(each.workload, each.times, each.pods) for each in found.preempted] == [
@@ -327,7 +334,7 @@ def test_terminating_victim_counts_once() -> None:
     leaving["status"]["conditions"] = [
         {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
     ]
-    for events in ([], [event("bulk-5f-aaaaa")]):
+    for events in ([], [build_event("bulk-5f-aaaaa")]):
         (found,) = section(*SOUND, leaving, bulk("bulk-5f-bbbbb"), REPLICA_SET, *events, grow=0).preempted
         assert (found.workload, found.times, found.pods) == ("Deployment d/bulk", 1, 1)
 
@@ -335,7 +342,7 @@ def test_terminating_victim_counts_once() -> None:
 def test_preempted_pods_are_unknown_without_events_and_several_tiers() -> None:
     gaps = {"Event": Gap("were not read")}
     assert section(*SOUND, grow=0, gaps=gaps).undecided
-    assert not section(node("n1"), build_tier_pod(LOW, "web-1", "n1"), grow=0, gaps=gaps).undecided
+    assert not section(build_node("n1"), build_tier_pod(LOW, "web-1", "n1"), grow=0, gaps=gaps).undecided
 
 
 def test_unread_services_make_the_answer_undecided() -> None:
@@ -351,11 +358,11 @@ def test_services_of_pods_equal_a_naive_loop() -> None:
         keys = chance.sample(sorted(values), chance.randint(0, most))
         return {key: chance.choice(values[key]) for key in keys}
 
-    pods = [pod(f"p{i}", "n1", cpu="0") for i in range(40)]
+    pods = [build_pod(f"p{i}", "n1", cpu="0") for i in range(40)]
     for each in pods:
         each["metadata"] |= {"labels": labels(3), "namespace": chance.choice("de")}
-    services = [service(f"s{i}", **labels(2)) for i in range(12)]
-    tiers = Tiers(Scheduler(Cluster.from_objects([node("n1"), *pods, *services])).view)
+    services = [build_service(f"s{i}", **labels(2)) for i in range(12)]
+    tiers = Tiers(Scheduler(Cluster.from_objects([build_node("n1"), *pods, *services])).view)
     for each in pods:
         meta = each["metadata"]
         position = tiers.pods.index[f"{meta['namespace']}/{meta['name']}"]
@@ -387,7 +394,11 @@ def test_recorded_cluster() -> None:
 
 def test_lowest_possible_priority_has_a_tier() -> None:
     """The negated value does not fit an int64."""
-    pods = [pod("low", "n1", priority=-(2**63)), pod("high", priority=5), pod("top", priority=2**63 - 1)]
-    tiers = Tiers(Scheduler(Cluster.from_objects([node("n1"), *pods])).view)
+    pods = [
+        build_pod("low", "n1", priority=-(2**63)),
+        build_pod("high", priority=5),
+        build_pod("top", priority=2**63 - 1),
+    ]
+    tiers = Tiers(Scheduler(Cluster.from_objects([build_node("n1"), *pods])).view)
     assert tiers.priorities.tolist() == [2**63 - 1, 5, -(2**63)]
     assert tiers.priorities[tiers.tier_by_pod].tolist() == tiers.pods.priority[tiers.pods.info].tolist()

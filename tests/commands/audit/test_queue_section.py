@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from small import Json, node, pod
+from small import Json, build_node, build_pod
 
 import kschedctl
 from kschedctl.cluster import Provenance
@@ -29,7 +29,7 @@ def scheduler(*documents: Json) -> Scheduler:
 
 def waiting(name: str, refused: bool = True, **spec: Any) -> Json:
     """Build a pod that was created two minutes before NOW, with a condition that says when it was rejected."""
-    found = pod(name, **spec)
+    found = build_pod(name, **spec)
     found["metadata"]["creationTimestamp"] = BEFORE
     if refused:
         found["status"] = {"conditions": [REFUSED]}
@@ -53,7 +53,7 @@ def queues(found: QueueSection) -> dict[str, tuple[str, ...]]:
 
 def test_queue_of_each_pod() -> None:
     found = section(
-        node("n1"),
+        build_node("n1"),
         waiting("large", cpu="9"),
         waiting("gated", refused=False, schedulingGates=[{"name": "g"}]),
         waiting("fits"),
@@ -71,7 +71,7 @@ def test_queue_of_each_pod() -> None:
 
 
 def test_changes_that_would_wake_a_pod() -> None:
-    (found,) = section(node("n1", cpu="2"), waiting("large", cpu="3")).queued
+    (found,) = section(build_node("n1", cpu="2"), waiting("large", cpu="3")).queued
     (rejector,) = found.wakes
     assert (found.refused_by, rejector.plugin) == (("NodeResourcesFit",), "NodeResourcesFit")
     assert any(each.kind == "Node" and each.actions == ("Add",) for each in rejector.wake_ups)
@@ -81,19 +81,21 @@ def test_changes_that_would_wake_a_pod() -> None:
 def test_backoff_ends_within_ten_seconds() -> None:
     """The number of attempts is known only from events, and is then a lower limit."""
     event = refusal("fits", "2026-05-06T09:01:55Z", count=3)
-    (found,) = section(node("n1"), waiting("fits"), event).queued
+    (found,) = section(build_node("n1"), waiting("fits"), event).queued
     assert (found.queue, found.attempts, found.backs_off_until) == ("backoffQ", 3, "2026-05-06T09:02:05Z")
 
 
 def test_backoff_of_several_pods_ends_with_the_last() -> None:
     events = [refusal("one", "2026-05-06T09:01:58Z"), refusal("two", "2026-05-06T09:01:52Z")]
-    (found,) = section(node("n1"), waiting("one"), waiting("two"), *events).queued
+    (found,) = section(build_node("n1"), waiting("one"), waiting("two"), *events).queued
     assert (found.pods, found.backs_off_until) == (("d/two", "d/one"), "2026-05-06T09:02:08Z")
 
 
 def test_no_missed_event_if_the_pod_still_fits_nowhere() -> None:
     found = section(
-        node("n1"), waiting("large", cpu="9"), earlier=scheduler(node("n1", cpu="2"), waiting("large", cpu="9"))
+        build_node("n1"),
+        waiting("large", cpu="9"),
+        earlier=scheduler(build_node("n1", cpu="2"), waiting("large", cpu="9")),
     )
     assert (found.changes, found.between, found.findings, found.state) == (1, (), (), "sound")
     assert found.headline.endswith("no wake-up missed since the earlier time")
@@ -104,9 +106,9 @@ def test_pod_that_missed_an_event() -> None:
 
     During its back-off and the cycles before it, waiting is not certainly a fault.
     """
-    small = scheduler(node("n1", cpu="1"), waiting("large", cpu="3"))
+    small = scheduler(build_node("n1", cpu="1"), waiting("large", cpu="3"))
     for now, severity in ((NOW, "warning"), (MUCH_LATER, "error")):
-        found = section(node("n1"), waiting("large", cpu="3"), refusal("large", BEFORE), earlier=small, now=now)
+        found = section(build_node("n1"), waiting("large", cpu="3"), refusal("large", BEFORE), earlier=small, now=now)
         (finding,) = found.findings
         assert (finding.rule, finding.severity) == ("audit-queue-woken-in-vain", severity)
         assert "Node n1 changed (NodeResourcesFit) woke it, but it is still pending" in finding.message
@@ -115,7 +117,7 @@ def test_pod_that_missed_an_event() -> None:
 
 def test_pod_that_fits_without_a_waking_event() -> None:
     """Its affinity selects namespaces by a label that a namespace now gets, but no plugin registers for namespaces."""
-    documents = [node("n1"), pod("db", "n1"), waiting("joins", **JOINS)]
+    documents = [build_node("n1"), build_pod("db", "n1"), waiting("joins", **JOINS)]
     before = scheduler(*documents, {"kind": "Namespace", "metadata": {"name": "d"}})
     found = section(
         *documents, {"kind": "Namespace", "metadata": {"name": "d", "labels": {"team": "x"}}}, earlier=before
@@ -129,11 +131,11 @@ def test_pod_that_fits_without_a_waking_event() -> None:
 def test_pod_behind_others_missed_no_event() -> None:
     """The new room for one pod woke both pods, but only the first one gets it."""
     pods = [waiting("a", cpu="3"), waiting("b", cpu="3")]
-    found = section(node("n1", cpu="4"), *pods, earlier=scheduler(node("n1", cpu="1"), *pods))
+    found = section(build_node("n1", cpu="4"), *pods, earlier=scheduler(build_node("n1", cpu="1"), *pods))
     assert [each.pod for each in found.between] == ["d/a"]
 
 
 def test_times_are_formatted() -> None:
-    before = kschedctl.Cluster.from_objects([node("n1")], assume_complete=True)
+    before = kschedctl.Cluster.from_objects([build_node("n1")], assume_complete=True)
     object.__setattr__(before, "provenance", Provenance("https://x", read_at=BEFORE))
-    assert section(node("n1"), earlier=Scheduler(before)).before == BEFORE
+    assert section(build_node("n1"), earlier=Scheduler(before)).before == BEFORE

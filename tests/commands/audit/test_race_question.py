@@ -28,7 +28,7 @@ Json = dict[str, Any]
 SMALL = RaceQuestion(nodes=(20, 50), rates=(5.0,), room=4, seconds=200.0, informer=ExponentialLatency(10.0))
 
 
-def node(name: str) -> Json:
+def build_node(name: str) -> Json:
     return {
         "kind": "Node",
         "metadata": {"name": name},
@@ -36,7 +36,7 @@ def node(name: str) -> Json:
     }
 
 
-def pod(number: int, bound: str, started: str, *, created: str = "", owner: str = "ReplicaSet") -> Json:
+def build_pod(number: int, bound: str, started: str, *, created: str = "", owner: str = "ReplicaSet") -> Json:
     """Build a pod on node n1 with the times that the API server and the kubelet set."""
     conditions = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": bound}] if bound else []
     metadata = {"name": f"p{number:03}", "namespace": "d", "creationTimestamp": created or "2026-05-06T08:00:00Z"}
@@ -59,11 +59,11 @@ def test_lags_last_from_the_binding_to_the_kubelets_start() -> None:
 
     One pod started before its binding, which counts as no lag.
     """
-    pods = [pod(i, format_time(1), format_time(2)) for i in range(19)] + [
-        pod(19, format_time(1), format_time(10)),
-        pod(20, format_time(5), format_time(4)),
+    pods = [build_pod(i, format_time(1), format_time(2)) for i in range(19)] + [
+        build_pod(19, format_time(1), format_time(10)),
+        build_pod(20, format_time(5), format_time(4)),
     ]
-    lags = measure_kubelet_lags(Cluster.from_objects([node("n1"), *pods]))
+    lags = measure_kubelet_lags(Cluster.from_objects([build_node("n1"), *pods]))
     assert lags is not None
     assert lags.times.tolist() == [0.0, *[1.0] * 19, 9.0]
     assert (lags.get_quantile(0.5), lags.get_quantile(0.99)) == (1.0, 9.0)
@@ -76,31 +76,33 @@ def test_lags_last_from_the_binding_to_the_kubelets_start() -> None:
 
 
 def test_static_pods_and_pods_without_times_have_no_lag() -> None:
-    pods = [pod(i, format_time(1), format_time(2), owner="Node") for i in range(30)] + [
-        pod(30 + i, "", format_time(2)) for i in range(30)
+    pods = [build_pod(i, format_time(1), format_time(2), owner="Node") for i in range(30)] + [
+        build_pod(30 + i, "", format_time(2)) for i in range(30)
     ]
-    assert measure_kubelet_lags(Cluster.from_objects([node("n1"), *pods])) is None
-    few = [pod(i, format_time(1), format_time(2)) for i in range(19)]
-    assert measure_kubelet_lags(Cluster.from_objects([node("n1"), *few])) is None
+    assert measure_kubelet_lags(Cluster.from_objects([build_node("n1"), *pods])) is None
+    few = [build_pod(i, format_time(1), format_time(2)) for i in range(19)]
+    assert measure_kubelet_lags(Cluster.from_objects([build_node("n1"), *few])) is None
 
 
 def test_busiest_minute() -> None:
     """Six pods come in the minute from 8:01 on, and one in each of the next six minutes."""
     times = [f"2026-05-06T08:{minute:02}:{10 * i:02}Z" for i in range(6) for minute in (1, i + 2)]
-    pods = [pod(i, "", "", created=time) for i, time in enumerate(times)]
-    assert measure_peak_creation_rate(Cluster.from_objects([node("n1"), *pods])) == pytest.approx(0.1)
+    pods = [build_pod(i, "", "", created=time) for i, time in enumerate(times)]
+    assert measure_peak_creation_rate(Cluster.from_objects([build_node("n1"), *pods])) == pytest.approx(0.1)
 
 
 def test_size_and_fullness_of_a_cluster() -> None:
     """Six pods are on two nodes for ten pods each. 6 of 20 is a larger share than 600m of 8 CPUs."""
-    cluster = Cluster.from_objects([node("n1"), node("n2"), *(pod(i, "", "") for i in range(6))])
+    cluster = Cluster.from_objects([build_node("n1"), build_node("n2"), *(build_pod(i, "", "") for i in range(6))])
     found = measure_cluster(Scheduler(cluster).view)
     assert (found.nodes, found.room, found.load) == (2, 10, pytest.approx(0.3))
 
 
 def test_nearly_empty_cluster_can_be_simulated() -> None:
     """The cluster has one pod and room for a thousand."""
-    cluster = Cluster.from_objects([*(node(f"n{i}") for i in range(100)), pod(1, "", "", created=format_time(1))])
+    cluster = Cluster.from_objects(
+        [*(build_node(f"n{i}") for i in range(100)), build_pod(1, "", "", created=format_time(1))]
+    )
     found = measure_cluster(Scheduler(cluster).view)
     assert (found.room, found.load) == (10, 0.01)
     build_race_question({}, found)

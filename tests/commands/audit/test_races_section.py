@@ -15,12 +15,12 @@ from kschedctl.scheduler.scheduler import Scheduler
 Json = dict[str, Any]
 
 
-def node(name: str) -> Json:
+def build_node(name: str) -> Json:
     status = {"allocatable": {"cpu": "64", "memory": "64Gi", "pods": "30"}}
     return {"kind": "Node", "metadata": {"name": name}, "status": status}
 
 
-def pod(name: str, node_name: str, scheduler: str = "default-scheduler", lag: int = 1) -> Json:
+def build_pod(name: str, node_name: str, scheduler: str = "default-scheduler", lag: int = 1) -> Json:
     """Build a pod that was created and bound in one second and started ``lag`` seconds later."""
     bound = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-05-06T08:00:00Z"}
     owner = {"controller": True, "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web"}
@@ -40,11 +40,11 @@ def pod(name: str, node_name: str, scheduler: str = "default-scheduler", lag: in
 def filled(nodes: int, others_on: int = 0, lag: int = 1) -> list[Json]:
     """Build full nodes. On the first of them every second pod is scheduled by volcano."""
     pods = [
-        pod(f"p{n}-{i}", f"n{n}", "volcano" if n < others_on and i % 2 else "default-scheduler", lag)
+        build_pod(f"p{n}-{i}", f"n{n}", "volcano" if n < others_on and i % 2 else "default-scheduler", lag)
         for n in range(nodes)
         for i in range(30)
     ]
-    return [*(node(f"n{n}") for n in range(nodes)), *pods]
+    return [*(build_node(f"n{n}") for n in range(nodes)), *pods]
 
 
 def section(objects: list[Json], complete: bool = True) -> RacesSection:
@@ -55,8 +55,8 @@ def test_one_scheduler_with_fast_kubelets_is_sound() -> None:
     found = section(filled(4))
     assert (found.state, found.findings, found.rivals) == ("sound", (), ())
     assert found.headline.startswith(
-        "no pods can be double-booked, since kube-scheduler 1.36 never expires assumed pods; with an expiry of 30s, "
-        "0% of pods would be"
+        "no pods can be double-booked, since kube-scheduler 1.36 never expires assumed pods (with an expiry of 30s, "
+        "0% of pods would be double-booked at "
     )
     assert found.races is not None
     assert [result.double_booked for result in found.races.results] == [0, 0]
@@ -80,7 +80,7 @@ def test_two_schedulers_on_the_same_nodes_are_a_finding() -> None:
 
 
 def test_schedulers_with_separate_nodes_do_not_race() -> None:
-    objects = [node("n1"), node("n2"), pod("a", "n1"), pod("b", "n2", "volcano")]
+    objects = [build_node("n1"), build_node("n2"), build_pod("a", "n1"), build_pod("b", "n2", "volcano")]
     assert find_competing_schedulers(Scheduler(Cluster.from_objects(objects)).view) == ((), ())
     assert section(objects).state == "sound"
 
@@ -95,10 +95,10 @@ def test_slow_kubelets_are_a_finding(lag: int, rules: list[str]) -> None:
 
 
 def test_cluster_without_pods_has_no_races() -> None:
-    assert section([node("n1")]).headline == "too few nodes or pods to simulate races"
+    assert section([build_node("n1")]).headline == "too few nodes or pods to simulate races"
 
 
 def test_unread_kinds_make_the_answer_undecided() -> None:
-    found = section([{"kind": "NodeList", "items": [node("n1")]}, pod("a", "n1")], complete=False)
+    found = section([{"kind": "NodeList", "items": [build_node("n1")]}, build_pod("a", "n1")], complete=False)
     assert (found.state, found.undecided) == ("unknown", True)
     assert {each.kind for each in found.unknown} == {"Pod"}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
-from test_pending_section import LONG_AGO, NOW, created, event, node, pod, refused
+from test_pending_section import LONG_AGO, NOW, build_event, build_node, build_pod, created, refused
 
 from kschedctl import Cluster, explain, pending
 from kschedctl.commands.remedies import remedies
@@ -28,15 +28,15 @@ def advice(*documents: dict, now: str = NOW, name: str = "d/fits") -> list[str]:
 @pytest.mark.parametrize(("last_refusal", "overdue"), [("2026-05-06T09:05:00Z", True), ("2026-05-06T09:08:00Z", False)])
 def test_overdue_pod_is_not_said_to_be_retried(last_refusal: str, overdue: bool) -> None:
     """It was last rejected 420 or 240 seconds ago."""
-    waits = refused(created(pod("fits")), LONG_AGO)
-    (text,) = advice(node("n1"), waits, event("fits", last_refusal))
+    waits = refused(created(build_pod("fits")), LONG_AGO)
+    (text,) = advice(build_node("n1"), waits, build_event("fits", last_refusal))
     assert ("has not been tried for 7 min" in text) == overdue
     assert ("retries the pod within" in text) == (not overdue)
 
 
 def test_retry_time_is_unknown_without_events() -> None:
     """The condition has the time of the first refusal, so that nothing says when the scheduler last tried the pod."""
-    (text,) = advice(node("n1"), refused(created(pod("fits")), LONG_AGO))
+    (text,) = advice(build_node("n1"), refused(created(build_pod("fits")), LONG_AGO))
     assert "had waited for 12m by 2026-05-06" in text
     assert "no event says when it was last tried" in text
     assert "retries the pod within" not in text
@@ -44,8 +44,8 @@ def test_retry_time_is_unknown_without_events() -> None:
 
 def test_pod_crowded_out_by_older_pods_waits_for_room() -> None:
     """Two pods of 2 cores fill the node's 4 cores. The third pod fits only by itself."""
-    pods = [refused(created(pod(f"p{number}", cpu="2")), LONG_AGO) for number in range(3)]
-    (text,) = advice(node("n1"), *pods, name="d/p2")
+    pods = [refused(created(build_pod(f"p{number}", cpu="2")), LONG_AGO) for number in range(3)]
+    (text,) = advice(build_node("n1"), *pods, name="d/p2")
     assert "waits until there is room for it and for the pods ahead of it" in text
     assert "retries the pod" not in text
 
@@ -55,7 +55,7 @@ def test_pod_that_fits_only_by_itself_names_its_rivals() -> None:
 
     Only two of the three pods of 2 cores get a node.
     """
-    cluster = Cluster.from_objects([node("n1"), *(pod(f"p{number}", cpu="2") for number in range(3))])
+    cluster = Cluster.from_objects([build_node("n1"), *(build_pod(f"p{number}", cpu="2") for number in range(3))])
     last = explain(cluster, "d/p2")
     assert last.rivals == ("d/p0", "d/p1")
     assert last.headline == "on n1, but d/p0, d/p1 take the room first"
@@ -71,14 +71,14 @@ def test_pod_that_fits_only_by_itself_names_its_rivals() -> None:
 
 
 def test_pod_of_higher_priority_takes_the_room_of_an_older_pod() -> None:
-    urgent = pod("urgent", cpu="3", priority=10)
-    cluster = Cluster.from_objects([node("n1"), created(pod("old", cpu="3")), created(urgent, NOW)])
+    urgent = build_pod("urgent", cpu="3", priority=10)
+    cluster = Cluster.from_objects([build_node("n1"), created(build_pod("old", cpu="3")), created(urgent, NOW)])
     assert explain(cluster, "d/old").rivals == ("d/urgent",)
     assert explain(cluster, "d/urgent").rivals == ()
 
 
 def test_an_assumed_change_of_a_pod_has_no_rivals_of_the_unchanged_pod() -> None:
-    cluster = Cluster.from_objects([node("n1"), *(pod(f"p{number}", cpu="2") for number in range(3))])
+    cluster = Cluster.from_objects([build_node("n1"), *(build_pod(f"p{number}", cpu="2") for number in range(3))])
     scheduler = Scheduler(cluster)
     stored = cluster.pod("d", "p2")
     assert stored is not None

@@ -35,7 +35,7 @@ ONLY_TAINTS = {
 }
 
 
-def node(number: int, tainted: bool) -> Json:
+def build_node(number: int, tainted: bool) -> Json:
     taints = [{"key": "worse", "effect": "PreferNoSchedule"}] * tainted
     offered = {"cpu": "8", "memory": "16Gi", "pods": "110"}
     return {
@@ -46,7 +46,7 @@ def node(number: int, tainted: bool) -> Json:
     }
 
 
-def pod(name: str, owner: str = "", **spec: Any) -> Json:
+def build_pod(name: str, owner: str = "", **spec: Any) -> Json:
     meta: Json = {"name": name, "namespace": "shop", "labels": {"app": owner or name}}
     if owner:
         kind = "DaemonSet" if owner == "agent" else "ReplicaSet"
@@ -56,15 +56,15 @@ def pod(name: str, owner: str = "", **spec: Any) -> Json:
     return {"kind": "Pod", "metadata": meta, "spec": {"containers": [{"name": "c"}], **spec}}
 
 
-def configuration(profile: Json = ONLY_TAINTS, **fields: Any) -> Json:
+def build_configuration(profile: Json = ONLY_TAINTS, **fields: Any) -> Json:
     head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
     return {**head, "profiles": [profile], **fields}
 
 
 def scheduler(nodes: int, best: int, *pods: Json, config: Json | None = None) -> Scheduler:
     """Build a cluster in which every node but one has a PreferNoSchedule taint."""
-    made = [node(number, number != best) for number in range(nodes)]
-    return Scheduler(Cluster.from_objects([*made, *pods], config=config or configuration()))
+    made = [build_node(number, number != best) for number in range(nodes)]
+    return Scheduler(Cluster.from_objects([*made, *pods], config=config or build_configuration()))
 
 
 def costs(found: Scheduler, max_loss: float = 5) -> SamplingCosts:
@@ -83,7 +83,7 @@ def test_curve_by_hand() -> None:
     are 100 nodes, and the 100 searches that begin at 51 to 150 reach it. 75 % are 150 nodes, with which 150 searches
     reach it, and 95 % are 190. All nodes fit, so as many are examined as are found.
     """
-    report = costs(scheduler(200, 150, pod("web")))
+    report = costs(scheduler(200, 150, build_pod("web")))
     assert [
         (p.percentage, p.loss, p.missed) for p in report.profiles[0].curve if p.percentage in (5, 50, 75, 95, 100)
     ] == [
@@ -117,7 +117,7 @@ def test_curve_by_hand() -> None:
 def test_recommended_percentage_is_the_smallest_without_further_loss(
     max_loss: float, verdict: str, percentage: int
 ) -> None:
-    advice = costs(scheduler(200, 150, pod("web")), max_loss).profiles[0].advice
+    advice = costs(scheduler(200, 150, build_pod("web")), max_loss).profiles[0].advice
     assert (advice.verdict, advice.percentage) == (verdict, percentage)
     assert advice.now is not None
     assert (advice.now.percentage, advice.now.loss) == (49, 50)
@@ -125,7 +125,7 @@ def test_recommended_percentage_is_the_smallest_without_further_loss(
 
 def test_lower_percentage_is_recommended_if_it_saves_work() -> None:
     """Of 400 equal nodes, 47 % are 188 nodes, and 25 % are 100, the minimum that is examined."""
-    found = scheduler(400, -1, pod("web"))
+    found = scheduler(400, -1, build_pod("web"))
     report = costs(found)
     assert report.headline == "Lower percentageOfNodesToScore to 5: 100 nodes per pod instead of 188; 0.0 points lost"
     assert report.profiles[0].advice.verdict == "lower"
@@ -134,20 +134,20 @@ def test_lower_percentage_is_recommended_if_it_saves_work() -> None:
 @pytest.mark.parametrize(
     ("config", "expected"),
     [
-        (configuration(), (0, "default", 48, 144)),  # 50 - 300/125 = 48; 144 of 300
-        (configuration(percentageOfNodesToScore=60), (60, "configuration", 60, 180)),
+        (build_configuration(), (0, "default", 48, 144)),  # 50 - 300/125 = 48; 144 of 300
+        (build_configuration(percentageOfNodesToScore=60), (60, "configuration", 60, 180)),
         (
-            configuration({**ONLY_TAINTS, "percentageOfNodesToScore": 70}, percentageOfNodesToScore=60),
+            build_configuration({**ONLY_TAINTS, "percentageOfNodesToScore": 70}, percentageOfNodesToScore=60),
             (70, "profile", 70, 210),
         ),
         (
-            configuration({**ONLY_TAINTS, "percentageOfNodesToScore": 0}, percentageOfNodesToScore=60),
+            build_configuration({**ONLY_TAINTS, "percentageOfNodesToScore": 0}, percentageOfNodesToScore=60),
             (0, "profile", 48, 144),
         ),
     ],
 )
 def test_configured_percentage(config: Json, expected: tuple[int, str, int, int]) -> None:
-    setting = costs(scheduler(300, 7, pod("web"), config=config)).profiles[0].setting
+    setting = costs(scheduler(300, 7, build_pod("web"), config=config)).profiles[0].setting
     assert (setting.configured, setting.origin, setting.effective, setting.enough) == expected
 
 
@@ -155,12 +155,12 @@ def test_configured_percentage(config: Json, expected: tuple[int, str, int, int]
     ("found", "headline"),
     [
         (
-            scheduler(99, 7, pod("web")),
+            scheduler(99, 7, build_pod("web")),
             "All nodes are evaluated: percentageOfNodesToScore has no effect below 100 nodes",
         ),
         (scheduler(99, 7), "All nodes are evaluated: percentageOfNodesToScore has no effect below 100 nodes"),
         (
-            scheduler(120, 7, pod("web", nodeSelector={"no": "node"})),
+            scheduler(120, 7, build_pod("web", nodeSelector={"no": "node"})),
             "percentageOfNodesToScore is adaptive (50%); its cost cannot be measured because no pod fits",
         ),
         (
@@ -168,7 +168,12 @@ def test_configured_percentage(config: Json, expected: tuple[int, str, int, int]
             "percentageOfNodesToScore is adaptive (50%); its cost cannot be measured because no pod fits",
         ),
         (
-            scheduler(120, 7, pod("web"), config=configuration({"plugins": {"score": {"disabled": [{"name": "*"}]}}})),
+            scheduler(
+                120,
+                7,
+                build_pod("web"),
+                config=build_configuration({"plugins": {"score": {"disabled": [{"name": "*"}]}}}),
+            ),
             "kube-scheduler takes the first node that fits: no plugin scores nodes",
         ),
     ],
@@ -178,7 +183,7 @@ def test_nothing_is_measured_without_a_choice(found: Scheduler, headline: str) -
 
 
 def test_nothing_is_measured_without_nodes() -> None:
-    found = scheduler(0, 0, pod("web"))
+    found = scheduler(0, 0, build_pod("web"))
     asked = PodKind(found, found.view.build_stored_pod(found.cluster.pods[0]), "Pod shop/web")
     [profile] = compute_sampling_costs(found, [asked], "named").profiles
     assert (profile.kinds[0].unmeasured, profile.curve) == ("no nodes available to schedule pods", ())
@@ -186,15 +191,15 @@ def test_nothing_is_measured_without_nodes() -> None:
 
 def test_extenders_that_score_need_as_many_nodes() -> None:
     extender = {"urlPrefix": "http://127.0.0.1:1", "prioritizeVerb": "p", "weight": 1}
-    config = configuration({"plugins": {"score": {"disabled": [{"name": "*"}]}}}, extenders=[extender])
-    report = costs(scheduler(300, 7, pod("web"), config=config))
+    config = build_configuration({"plugins": {"score": {"disabled": [{"name": "*"}]}}}, extenders=[extender])
+    report = costs(scheduler(300, 7, build_pod("web"), config=config))
     assert report.profiles[0].setting.enough == 144
     assert (get_point(report, 48).enough, get_point(report, 48).scored) == (144, 144)
     assert report.undecided, "nobody asked the extender"
 
 
 def test_pod_that_no_scheduler_serves() -> None:
-    found = scheduler(10, 1, pod("web", schedulerName="volcano"))
+    found = scheduler(10, 1, build_pod("web", schedulerName="volcano"))
     asked = PodKind(found, found.view.build_stored_pod(found.cluster.pods[0]), "Pod shop/web")
     with pytest.raises(UsageError, match='no scheduler profile is named "volcano"'):
         compute_sampling_costs(found, [asked], "named")
@@ -202,11 +207,16 @@ def test_pod_that_no_scheduler_serves() -> None:
 
 def test_kinds_are_the_largest_workloads_without_those_pinned_to_a_node() -> None:
     running = [
-        pod(f"{owner}-{i}", owner, nodeName=f"n00{i}")
+        build_pod(f"{owner}-{i}", owner, nodeName=f"n00{i}")
         for owner, n in (("db", 2), ("web", 3), ("agent", 5))
         for i in range(n)
     ]
-    waiting = [pod("new-1", "new"), pod("new-2", "new"), pod("lone"), pod("other", schedulerName="volcano")]
+    waiting = [
+        build_pod("new-1", "new"),
+        build_pod("new-2", "new"),
+        build_pod("lone"),
+        build_pod("other", schedulerName="volcano"),
+    ]
     found = scheduler(10, 1, *running, *waiting)
     assert [
         (asked, [(kind.workload, kind.pods) for kind in kinds]) for asked, kinds in iter_default_pod_kinds(found, 2)
@@ -219,7 +229,7 @@ def test_kinds_are_the_largest_workloads_without_those_pinned_to_a_node() -> Non
 
 
 def test_running_pods_are_measured_if_no_pending_pod_fits() -> None:
-    found = scheduler(200, 150, pod("stuck", nodeSelector={"no": "node"}), pod("web", nodeName="n003"))
+    found = scheduler(200, 150, build_pod("stuck", nodeSelector={"no": "node"}), build_pod("web", nodeName="n003"))
     report = costs(found)
     assert (report.asked, [kind.workload for kind in report.profiles[0].kinds]) == ("running", ["Pod shop/web"])
 
@@ -227,9 +237,13 @@ def test_running_pods_are_measured_if_no_pending_pod_fits() -> None:
 @pytest.mark.parametrize(
     ("found", "rules", "state"),
     [
-        (scheduler(300, 150, pod("web")), ["audit-sampling-loses"], "findings"),  # 156 of 300 searches lose 100: 52
-        (scheduler(300, -1, pod("web")), ["audit-sampling-wastes"], "sound"),  # 100 nodes do as well as 144
-        (scheduler(99, 7, pod("web")), [], "sound"),
+        (
+            scheduler(300, 150, build_pod("web")),
+            ["audit-sampling-loses"],
+            "findings",
+        ),  # 156 of 300 searches lose 100: 52
+        (scheduler(300, -1, build_pod("web")), ["audit-sampling-wastes"], "sound"),  # 100 nodes do as well as 144
+        (scheduler(99, 7, build_pod("web")), [], "sound"),
     ],
 )
 def test_audit_section(found: Scheduler, rules: list[str], state: str) -> None:

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from small import HOSTNAME, ZONE, Json, node, pod
+from small import HOSTNAME, ZONE, Json, build_node, build_pod
 
 import kschedctl
 from kschedctl.api.ownership import Owner
@@ -18,21 +18,22 @@ from kschedctl.commands.audit.topology.report import SpreadPromise, TopologySect
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 
-NODES = [node(f"{zone}{i}", zone, pods="110", cpu="100") for zone in "abc" for i in (1, 2)]
+NODES = [build_node(f"{zone}{i}", zone, pods="110", cpu="100") for zone in "abc" for i in (1, 2)]
 DOWN = {"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}
 
 
-def pods(name: str, *where: str, kind: str = "StatefulSet", **spec: Any) -> list[Json]:
+def build_pods(name: str, *where: str, kind: str = "StatefulSet", **spec: Any) -> list[Json]:
     """Build the pods of a workload, one for each node. An empty name is a pod without a node."""
     made = [
-        pod(f"{name}-{i}", node_name, "100m", {"kind": kind, "name": name}, **spec) for i, node_name in enumerate(where)
+        build_pod(f"{name}-{i}", node_name, "100m", {"kind": kind, "name": name}, **spec)
+        for i, node_name in enumerate(where)
     ]
     for each in made:
         each["metadata"]["labels"] = {"app": name}
     return made
 
 
-def spread(app: str, max_skew: int = 1, key: str = ZONE, **fields: Any) -> Json:
+def build_spread(app: str, max_skew: int = 1, key: str = ZONE, **fields: Any) -> Json:
     constraint = {"maxSkew": max_skew, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule"}
     return {"topologySpreadConstraints": [{**constraint, "labelSelector": {"matchLabels": {"app": app}}, **fields}]}
 
@@ -56,15 +57,15 @@ def promise(name: str, *documents: Json, nodes: list[Json] = NODES) -> SpreadPro
 @pytest.mark.parametrize(
     ("documents", "expected"),
     [
-        (pods("web", "a1", "a1", "a1"), [("one-node", "warning", "StatefulSet d/web")]),
-        (pods("web", "a1", "a2", "a1"), [("one-zone", "warning", "StatefulSet d/web")]),
-        (pods("web", "a1", "a2", nodeSelector={ZONE: "a"}), [("one-zone", "note", "StatefulSet d/web")]),
-        (pods("web", "a1", "b1"), []),
-        (pods("web", "a1"), []),  # one replica
-        (pods("web", "a1", "a1", kind="DaemonSet"), []),
-        (pods("web", "a1", "a1", kind="Job"), []),
-        ([pod("p", "a1"), pod("q", "a1")], []),  # nobody's
-        (pods("web", "a1", "a2", "", ""), [("one-zone", "warning", "StatefulSet d/web")]),
+        (build_pods("web", "a1", "a1", "a1"), [("one-node", "warning", "StatefulSet d/web")]),
+        (build_pods("web", "a1", "a2", "a1"), [("one-zone", "warning", "StatefulSet d/web")]),
+        (build_pods("web", "a1", "a2", nodeSelector={ZONE: "a"}), [("one-zone", "note", "StatefulSet d/web")]),
+        (build_pods("web", "a1", "b1"), []),
+        (build_pods("web", "a1"), []),  # one replica
+        (build_pods("web", "a1", "a1", kind="DaemonSet"), []),
+        (build_pods("web", "a1", "a1", kind="Job"), []),
+        ([build_pod("p", "a1"), build_pod("q", "a1")], []),  # nobody's
+        (build_pods("web", "a1", "a2", "", ""), [("one-zone", "warning", "StatefulSet d/web")]),
     ],
 )
 def test_workloads_in_one_domain(documents: list[Json], expected: list[tuple[str, str, str]]) -> None:
@@ -74,25 +75,27 @@ def test_workloads_in_one_domain(documents: list[Json], expected: list[tuple[str
 
 
 def test_deleted_pods_do_not_count() -> None:
-    documents = pods("web", "a1", "a2", "b1")
+    documents = build_pods("web", "a1", "a2", "b1")
     documents[2]["metadata"]["deletionTimestamp"] = "2026-05-06T09:00:00Z"
     assert list_findings(section(*documents)) == [("one-zone", "warning", "StatefulSet d/web")]
 
 
 def test_single_zone_is_no_finding() -> None:
-    assert list_findings(section(*pods("web", "a1", "a2"), nodes=NODES[:2])) == []
+    assert list_findings(section(*build_pods("web", "a1", "a2"), nodes=NODES[:2])) == []
 
 
 def test_racks_are_judged_on_request_or_if_a_constraint_names_them() -> None:
-    nodes = [node(f"n{i}", "abc"[i % 3]) for i in range(6)]
+    nodes = [build_node(f"n{i}", "abc"[i % 3]) for i in range(6)]
     for i, each in enumerate(nodes):
         each["metadata"]["labels"]["rack"] = f"r{i // 3}"
-    documents = pods("web", "n0", "n1", "n2")  # three zones, one rack
+    documents = build_pods("web", "n0", "n1", "n2")  # three zones, one rack
     assert list_findings(section(*documents, nodes=nodes)) == []
     expected = [("one-domain", "note", "StatefulSet d/web")]
     assert list_findings(section(*documents, nodes=nodes, asked=TopologyScope(("rack",)))) == expected
     assert (
-        list_findings(section(*documents, *pods("db", "n0", "n4", **spread("db", key="rack")), nodes=nodes))[:1]
+        list_findings(
+            section(*documents, *build_pods("db", "n0", "n4", **build_spread("db", key="rack")), nodes=nodes)
+        )[:1]
         == expected
     )
 
@@ -103,7 +106,7 @@ def test_skew_now_and_after_each_loss_by_hand() -> None:
     Without a, the zones have 1 and 0 pods. Without b, they have 3 and 0.
     """
     asked = TopologyScope(workloads=frozenset((Owner("StatefulSet", "d", "web"),)))
-    [placed] = section(*pods("web", "a1", "a1", "a2", "b1"), asked=asked).placed
+    [placed] = section(*build_pods("web", "a1", "a1", "a2", "b1"), asked=asked).placed
     hosts, zones = placed.by_key
     assert (zones.key, zones.domains, zones.used, zones.skew, zones.most, zones.most_pods) == (ZONE, 3, 2, 3, "a", 3)
     assert [(loss.domain, loss.lost, loss.skew) for loss in zones.losses] == [("a", 3, 1), ("b", 1, 3)]
@@ -118,7 +121,7 @@ def test_skew_now_and_after_each_loss_by_hand() -> None:
 
 
 def test_constraint_that_no_longer_holds() -> None:
-    found = section(*pods("web", "a1", "a2", "a1", "b1", "c1", **spread("web")))  # 3, 1, 1
+    found = section(*build_pods("web", "a1", "a2", "a1", "b1", "c1", **build_spread("web")))  # 3, 1, 1
     assert list_findings(found)[0] == ("skew", "warning", "StatefulSet d/web")
     message = f"maxSkew 1 (DoNotSchedule over {ZONE}) is 2 now: a has 3 pods, c 1"
     assert found.findings[0].message == message
@@ -128,14 +131,14 @@ def test_constraint_that_no_longer_holds() -> None:
 
 def test_min_domains_decides_the_minimum() -> None:
     """Three domains have 2, 1 and 1 pods. With minDomains 4, the minimum is 0."""
-    placed = pods("web", "a1", "a2", "b1", "c1", **spread("web", minDomains=3))
+    placed = build_pods("web", "a1", "a2", "b1", "c1", **build_spread("web", minDomains=3))
     assert promise("web", *placed).skew == 1
-    assert promise("web", *pods("web", "a1", "a2", "b1", "c1", **spread("web", minDomains=4))).skew == 2
+    assert promise("web", *build_pods("web", "a1", "a2", "b1", "c1", **build_spread("web", minDomains=4))).skew == 2
 
 
 def test_soft_constraint_is_uneven_but_not_violated() -> None:
-    soft = spread("web", whenUnsatisfiable="ScheduleAnyway")
-    found = section(*pods("web", "a1", "a2", "a1", "b1", "c1", **soft))
+    soft = build_spread("web", whenUnsatisfiable="ScheduleAnyway")
+    found = section(*build_pods("web", "a1", "a2", "a1", "b1", "c1", **soft))
     assert ("skew", "note", "StatefulSet d/web") in list_findings(found)
     uneven = "1 of 1 spread constraint uneven (ScheduleAnyway)"
     assert found.headline == f"1 workload with two or more pods, none on a single node or in a single zone; {uneven}"
@@ -143,7 +146,7 @@ def test_soft_constraint_is_uneven_but_not_violated() -> None:
 
 
 def test_constraint_that_holds() -> None:
-    found = section(*pods("web", "a1", "a2", "b1", "c1", **spread("web")))
+    found = section(*build_pods("web", "a1", "a2", "b1", "c1", **build_spread("web")))
     assert not [each for each in list_findings(found) if each[1] != "note"]
     assert (
         found.headline
@@ -165,15 +168,17 @@ def test_constraint_that_holds() -> None:
     ],
 )
 def test_pods_are_counted_as_by_the_plugin(fields: Json, spec: Json, skew: int, domains: int) -> None:
-    nodes = [node(name, name[0], **({"taints": [DOWN]} if name[0] == "c" else {})) for name in ("a1", "b1", "c1")]
+    nodes = [build_node(name, name[0], **({"taints": [DOWN]} if name[0] == "c" else {})) for name in ("a1", "b1", "c1")]
     for each in nodes[:2]:
         each["metadata"]["labels"]["zoned"] = "ab"
-    found = promise("web", *pods("web", "a1", "a1", "b1", "b1", **spread("web", **fields), **spec), nodes=nodes)
+    found = promise(
+        "web", *build_pods("web", "a1", "a1", "b1", "b1", **build_spread("web", **fields), **spec), nodes=nodes
+    )
     assert (found.skew, found.domains, found.holds) == (skew, domains, skew <= 1)
 
 
 def test_revisions_are_counted_separately_with_match_label_keys() -> None:
-    documents = pods("web", "a1", "a1", "b1", "b1", **spread("web", matchLabelKeys=["rev"]))
+    documents = build_pods("web", "a1", "a1", "b1", "b1", **build_spread("web", matchLabelKeys=["rev"]))
     for each, revision in zip(documents, ("old", "old", "new", "new"), strict=True):
         each["metadata"]["labels"]["rev"] = revision
     found = section(*documents)
@@ -193,7 +198,7 @@ def test_revisions_are_counted_separately_with_match_label_keys() -> None:
     ],
 )
 def test_pods_that_cannot_return_by_hand(where: tuple[str, ...], fields: Json, gone: int, down: int) -> None:
-    loss = promise("web", *pods("web", *where, **spread("web", **fields))).losses[0]
+    loss = promise("web", *build_pods("web", *where, **build_spread("web", **fields))).losses[0]
     assert (loss.domain, loss.stranded, loss.stranded_while_down) == ("a", gone, down)
 
 
@@ -215,7 +220,7 @@ def test_pods_that_cannot_return_equal_a_replay(seed: int) -> None:
     fields |= {"minDomains": random.choice([2, 3, 4])} if random.random() < 0.5 else {}
     fields |= {"nodeTaintsPolicy": "Honor"} if random.random() < 0.3 else {}
     where = [random.choice(["a1", "a1", "b1", "c1"]) for _ in range(random.randint(2, 9))]
-    running = pods("web", *where, **spread("web", **fields))
+    running = build_pods("web", *where, **build_spread("web", **fields))
     for loss in promise("web", *running).losses:
         others = [each for each in NODES if each["metadata"]["name"][0] != loss.domain]
         down = [{**each, "spec": {"taints": [DOWN]}} for each in NODES if each not in others]
@@ -224,7 +229,7 @@ def test_pods_that_cannot_return_equal_a_replay(seed: int) -> None:
 
 
 def test_pods_that_cannot_return_are_a_finding() -> None:
-    documents = pods("web", "a1", "b1", "c1", **spread("web", minDomains=3))
+    documents = build_pods("web", "a1", "b1", "c1", **build_spread("web", minDomains=3))
     found = section(*documents)
     assert list_findings(found) == [("stranded", "warning", "StatefulSet d/web")]
     message = (
@@ -237,13 +242,13 @@ def test_pods_that_cannot_return_are_a_finding() -> None:
 def test_loss_of_the_only_domain_is_an_outage() -> None:
     """Zone a is the only zone for the pods, so they cannot return after its loss, whatever minDomains is."""
     selected = {"nodeSelector": {ZONE: "a"}}
-    (found,) = section(*pods("web", "a1", "a2", **selected, **spread("web"))).findings
+    (found,) = section(*build_pods("web", "a1", "a2", **selected, **build_spread("web"))).findings
     assert (found.rule, found.severity) == ("audit-topology-one-zone", "warning")
     assert found.message.endswith("the only one that taints and node selection allow: losing it is an outage")
     assert found.fix == "Add nodes in a second zone that they may use, and set minDomains: 2 in the constraint"
-    (wide,) = section(*pods("web", "a1", "a2", **selected, **spread("web", max_skew=2))).findings
+    (wide,) = section(*build_pods("web", "a1", "a2", **selected, **build_spread("web", max_skew=2))).findings
     assert wide.fix.endswith("set maxSkew: 1 and minDomains: 2 in the constraint")
-    found = section(*pods("web", "a1", "a2", **selected, **spread("web", minDomains=2))).findings
+    found = section(*build_pods("web", "a1", "a2", **selected, **build_spread("web", minDomains=2))).findings
     assert [each.fix for each in found if each.rule == "audit-topology-one-zone"] == [
         "Add nodes in a second zone that they may use"
     ]
@@ -254,8 +259,8 @@ def test_loss_of_the_only_domain_is_an_outage() -> None:
 
 def test_tainted_domain_that_counts_as_empty_is_named() -> None:
     """Zones a and b have 2 pods each, tainted zone c has none: the skew is 2, and a restart would not lower it."""
-    nodes = [*NODES[:4], node("c1", "c", taints=[{"key": "sick", "effect": "NoSchedule"}])]
-    found = section(*pods("web", "a1", "a2", "b1", "b2", **spread("web")), nodes=nodes)
+    nodes = [*NODES[:4], build_node("c1", "c", taints=[{"key": "sick", "effect": "NoSchedule"}])]
+    found = section(*build_pods("web", "a1", "a2", "b1", "b2", **build_spread("web")), nodes=nodes)
     (skewed,) = (each for each in found.findings if each.rule == "audit-topology-skew")
     why = "c (taint sick:NoSchedule of node c1) counts as empty because nodeTaintsPolicy is Ignore"
     assert skewed.message.endswith(why)
@@ -265,18 +270,18 @@ def test_tainted_domain_that_counts_as_empty_is_named() -> None:
 
 
 def test_a_soft_constraint_leaves_no_pod_pending() -> None:
-    nodes = [*NODES[:4], node("c1", "c", taints=[{"key": "sick", "effect": "NoSchedule"}])]
-    soft = spread("web", whenUnsatisfiable="ScheduleAnyway")
-    found = section(*pods("web", "a1", "a2", "b1", "b2", **soft), nodes=nodes)
+    nodes = [*NODES[:4], build_node("c1", "c", taints=[{"key": "sick", "effect": "NoSchedule"}])]
+    soft = build_spread("web", whenUnsatisfiable="ScheduleAnyway")
+    found = section(*build_pods("web", "a1", "a2", "b1", "b2", **soft), nodes=nodes)
     (skewed,) = (each for each in found.findings if each.rule == "audit-topology-skew")
     assert skewed.fix.startswith("Set nodeTaintsPolicy: Honor in the constraint, so that only domains")
     assert "Pending" not in skewed.fix
 
 
 def test_constraint_shows_its_min_domains() -> None:
-    assert not promise("web", *pods("web", "a1", "b1", **spread("web"))).min_domains_set
-    assert promise("web", *pods("web", "a1", "b1", **spread("web", minDomains=2))).min_domains_set
-    [note] = section(*pods("web", "a1", "b1", "c1", **spread("web"))).findings
+    assert not promise("web", *build_pods("web", "a1", "b1", **build_spread("web"))).min_domains_set
+    assert promise("web", *build_pods("web", "a1", "b1", **build_spread("web", minDomains=2))).min_domains_set
+    [note] = section(*build_pods("web", "a1", "b1", "c1", **build_spread("web"))).findings
     assert (note.rule, note.severity) == ("audit-topology-stranded-while-down", "note")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from command_line import node, pod
+from command_line import build_node, build_pod
 from driven_browser import (
     CHECKOUT,
     demo,
@@ -231,7 +231,7 @@ def test_pod_without_a_controller_is_its_own_workload() -> None:
         assert found[0] == "Pod default/waits · 1 pod, 1 pending"
         assert found[found.index("Pending (1)") + 2].startswith("default/waits")
 
-    drive(of_objects(node("n1", "2"), pod("waits", "3")), steps)
+    drive(of_objects(build_node("n1", "2"), build_pod("waits", "3")), steps)
 
 
 def zones(found: list[str]) -> list[list[str]]:

@@ -19,15 +19,15 @@ from kschedctl.commands.explain.report import Explanation, NodeReport, Refusal
 from kschedctl.reports.remedy import Remedy
 
 
-def pod(name: str, created: str, namespace: str = "shop") -> dict[str, Any]:
+def build_pod(name: str, created: str, namespace: str = "shop") -> dict[str, Any]:
     metadata = {"name": name, "namespace": namespace, "creationTimestamp": created}
     return {"kind": "Pod", "metadata": metadata, "spec": {"containers": [{"name": "c"}]}}
 
 
 AGED = (
-    pod("c-old", "2026-01-01T00:00:00Z"),
-    pod("a-young", "2026-03-01T00:00:00Z"),
-    pod("b-middle", "2026-02-01T00:00:00Z", "batch"),
+    build_pod("c-old", "2026-01-01T00:00:00Z"),
+    build_pod("a-young", "2026-03-01T00:00:00Z"),
+    build_pod("b-middle", "2026-02-01T00:00:00Z", "batch"),
 )
 
 
@@ -183,17 +183,17 @@ def test_object_that_waits_for_another_controller_is_listed_and_explained() -> N
 
 def test_a_narrow_node_list_shows_what_each_node_has() -> None:
     """The list of an 80-column terminal has 46 columns, in which the pod's demand and the figures do not fit."""
-    skewed = {**small.spread(), **small.pod_spec("1")}
+    skewed = {**small.build_spread(), **small.build_pod_spec("1")}
     objects = [
-        small.node("general-b2", cpu="3900m"),
-        small.node("general-a3", "b"),
-        small.node("general-c1", "c", cpu="8"),
-        small.replica("r1", "general-a3"),
-        small.pod("big", cpu="4100m", nodeSelector={"pool": "p"}),
-        small.pod("elsewhere", nodeSelector={"disk": "ssd"}),
-        {**small.pod("spread"), "spec": skewed},
+        small.build_node("general-b2", cpu="3900m"),
+        small.build_node("general-a3", "b"),
+        small.build_node("general-c1", "c", cpu="8"),
+        small.build_replica("r1", "general-a3"),
+        small.build_pod("big", cpu="4100m", nodeSelector={"pool": "p"}),
+        small.build_pod("elsewhere", nodeSelector={"disk": "ssd"}),
+        {**small.build_pod("spread"), "spec": skewed},
     ]
-    objects.append(small.pod("filler", "general-c1", "7"))
+    objects.append(small.build_pod("filler", "general-c1", "7"))
     cluster = Cluster.from_objects(objects)
     answers = {}
     for name in ("big", "elsewhere", "spread"):

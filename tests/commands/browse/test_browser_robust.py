@@ -37,12 +37,12 @@ PATIENCE_SECONDS = 120.0
 TERMINALS = ({"TERM": "xterm"}, {"TERM": "screen"}, {"TERM": "linux"}, {"TERM": "xterm-256color", "NO_COLOR": "1"})
 
 
-def pod(name: str, cpu: str = "2", **spec: Any) -> dict[str, Any]:
+def build_pod(name: str, cpu: str = "2", **spec: Any) -> dict[str, Any]:
     container = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
     return {"kind": "Pod", "metadata": {"name": name, "namespace": "d"}, "spec": {"containers": [container], **spec}}
 
 
-def node(name: str, labels: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
+def build_node(name: str, labels: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
     status = {"allocatable": {"cpu": "1", "memory": "1Gi", "pods": "10"}}
     return {"kind": "Node", "metadata": {"name": name, "labels": labels or {}}, "spec": spec, "status": status}
 
@@ -50,7 +50,7 @@ def node(name: str, labels: dict[str, str] | None = None, **spec: Any) -> dict[s
 @pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_names_are_shown_as_text(name: str) -> None:
     taint = {"key": name, "value": name, "effect": "NoSchedule"}
-    objects = [node(name, {"pool": name, "topology.kubernetes.io/zone": name}, taints=[taint]), pod(name)]
+    objects = [build_node(name, {"pool": name, "topology.kubernetes.io/zone": name}, taints=[taint]), build_pod(name)]
 
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         seen = [read_screen(browser)]
@@ -67,7 +67,9 @@ def test_hostile_names_are_shown_as_text(name: str) -> None:
     drive(of_objects(*objects), steps)
 
 
-@pytest.mark.parametrize("objects", [(), (node("n"),), (node("n"), pod("running", "1", nodeName="n"))], ids=len)
+@pytest.mark.parametrize(
+    "objects", [(), (build_node("n"),), (build_node("n"), build_pod("running", "1", nodeName="n"))], ids=len
+)
 def test_cluster_without_pending_pods(objects: tuple[dict[str, Any], ...]) -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         assert " ".join(lines(browser.pod_list)).startswith("no pod is pending here")
@@ -89,13 +91,13 @@ def test_unknowns_are_shown_above_the_tabs() -> None:
         )
 
     claim = {"name": "v", "persistentVolumeClaim": {"claimName": "data"}}
-    cluster = replace(of_objects(node("n"), pod("web", "100m", volumes=[claim])).cluster, gaps=GAPS)
+    cluster = replace(of_objects(build_node("n"), build_pod("web", "100m", volumes=[claim])).cluster, gaps=GAPS)
     drive(BrowseSession(cluster, Source(), EVERYWHERE), steps)
 
 
 def test_five_thousand_nodes_and_a_thousand_pending_pods() -> None:
-    nodes = [node(f"n{i:04}", {"kubernetes.io/hostname": f"n{i:04}"}) for i in range(5000)]
-    pods = [pod(f"big-{i:03}", f"{2 + i % 50}") for i in range(1000)]
+    nodes = [build_node(f"n{i:04}", {"kubernetes.io/hostname": f"n{i:04}"}) for i in range(5000)]
+    pods = [build_pod(f"big-{i:03}", f"{2 + i % 50}") for i in range(1000)]
 
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         assert text(browser, "#head").startswith("1,000 pending pods · across all namespaces · 5,000 nodes")

@@ -13,18 +13,18 @@ from pathlib import Path
 
 import pytest
 import yaml
-from command_line import Run, Write, node, pod
+from command_line import Run, Write, build_node, build_pod
 
 from kschedctl.cli import completing
 from kschedctl.cli.completing import iter_candidates, run_with_time_limit
 from kschedctl.errors import InputError
 
 PODS = (
-    pod("web-1", nodeName="n1"),
-    pod("web-2"),
-    pod("ended") | {"status": {"phase": "Succeeded"}},
-    pod("cart", namespace="shop"),
-    pod("runs", namespace="shop", nodeName="n1"),
+    build_pod("web-1", nodeName="n1"),
+    build_pod("web-2"),
+    build_pod("ended") | {"status": {"phase": "Succeeded"}},
+    build_pod("cart", namespace="shop"),
+    build_pod("runs", namespace="shop", nodeName="n1"),
 )
 
 
@@ -37,7 +37,7 @@ def source(request: pytest.FixtureRequest, run: Run, write: Write, tmp_path: Pat
     """Provide the same small cluster in each form."""
     high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 7}
     team = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}
-    file = write(node("n2"), node("n1"), *PODS, high, team)
+    file = write(build_node("n2"), build_node("n1"), *PODS, high, team)
     text = Path(file).read_text()
     if request.param == "snapshot":
         run("snapshot", "save", "-f", file, "-o", str(tmp_path / "x.ksnap"))
@@ -82,7 +82,9 @@ def test_rules_and_names_of_a_kubeconfig(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_names_that_a_shell_would_run_are_left_out(write: Write) -> None:
-    assert names("pods", "explain", "-f", write(pod("$(id)"), pod("a;b"), pod("`id`"), pod("fine")), "") == ["fine"]
+    assert names(
+        "pods", "explain", "-f", write(build_pod("$(id)"), build_pod("a;b"), build_pod("`id`"), build_pod("fine")), ""
+    ) == ["fine"]
 
 
 @pytest.mark.parametrize("words", [["explain", "-f", "nope", ""], ["drain", "--snapshot", "x", ""]])

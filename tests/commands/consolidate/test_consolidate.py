@@ -15,7 +15,7 @@ from control_plane import kubectl
 from control_plane.running import run
 from control_plane.store import Key
 from control_plane.world import control_plane
-from small import HOSTNAME, ZONE, Json, budget, node, pod, replica, spread
+from small import HOSTNAME, ZONE, Json, build_budget, build_node, build_pod, build_replica, build_spread
 
 from kschedctl.api.arrays import Row
 from kschedctl.cluster import Cluster
@@ -58,14 +58,14 @@ def naive(cluster: Cluster, order: list[str]) -> list[str]:
 
 def unreachable(name: str) -> Json:
     """Build a node whose kubelet does not report. The scheduler has not tainted it yet."""
-    found = node(name)
+    found = build_node(name)
     found["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
     return found
 
 
 def test_last_ready_node_stays() -> None:
     """Unready and cordoned nodes do not count as remaining nodes."""
-    report = consolidated([unreachable("n1"), node("n2"), node("n3"), node("n4", unschedulable=True)])
+    report = consolidated([unreachable("n1"), build_node("n2"), build_node("n3"), build_node("n4", unschedulable=True)])
     assert names(report) == ["n2"]
     assert [(staying.node, staying.why) for staying in report.staying] == [("n3", "it is the last ready node")]
     assert report.not_tried["not ready or not initialized"] == ("n1",)
@@ -73,10 +73,10 @@ def test_last_ready_node_stays() -> None:
 
 def test_pods_of_unready_nodes_need_room() -> None:
     """n2 and n3 have 4 CPUs each. The pods of n1 need 5 of the 8 CPUs, so both nodes stay."""
-    stateful = pod("db-0", "n1", "2", owner={"kind": "StatefulSet", "name": "db"})
-    pods = [stateful, replica("r1", "n1", "3")]
-    down = node("n1", cpu="8", taints=[{"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}])
-    report = consolidated([down, node("n2"), node("n3"), *pods])
+    stateful = build_pod("db-0", "n1", "2", owner={"kind": "StatefulSet", "name": "db"})
+    pods = [stateful, build_replica("r1", "n1", "3")]
+    down = build_node("n1", cpu="8", taints=[{"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}])
+    report = consolidated([down, build_node("n2"), build_node("n3"), *pods])
     assert (names(report), len(report.pods_of_unready_nodes)) == ([], 2)
     assert "room is kept for 2 pods of nodes that are not ready" in report.build_first_line()[0]
     assert "room is kept for 2 pods of nodes that are not ready" in report.summary().headline
@@ -87,7 +87,7 @@ def test_pods_of_unready_nodes_need_room() -> None:
 
     # A terminating pod whose replacement exists needs no room, and neither does a pod that nothing recreates
     pods[1]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    report = consolidated([down, node("n2"), node("n3"), *pods, pod("alone", "n1", "3")])
+    report = consolidated([down, build_node("n2"), build_node("n3"), *pods, build_pod("alone", "n1", "3")])
     assert (len(names(report)), report.pods_of_unready_nodes) == (1, ("d/db-0",))
 
 
@@ -98,12 +98,12 @@ def test_plan_equals_a_naive_loop_of_drains(seed: int) -> None:
     A removed node is cordoned here but deleted in the loop, which makes no difference without spreading.
     """
     random = Random(seed)
-    objects = [node(f"n{i}", random.choice("ab"), cpu=str(random.choice((3, 4, 6)))) for i in range(5)]
+    objects = [build_node(f"n{i}", random.choice("ab"), cpu=str(random.choice((3, 4, 6)))) for i in range(5)]
     for number in range(random.randint(3, 9)):
         owner = {"kind": "ReplicaSet", "name": "web-5f"} if random.random() < 0.85 else None
-        objects.append(pod(f"p{number}", f"n{random.randrange(5)}", random.choice(("300m", "500m")), owner))
+        objects.append(build_pod(f"p{number}", f"n{random.randrange(5)}", random.choice(("300m", "500m")), owner))
     if random.random() < 0.5:
-        objects.append(budget(1))
+        objects.append(build_budget(1))
     report = consolidated(objects)
     order = [*names(report), *(each.node for each in report.staying)]
     usage = {
@@ -126,7 +126,13 @@ def _offered(objects: list[Json], name: str) -> int:
 
 
 def test_empty_node_is_removed_first_and_the_other_has_a_reason() -> None:
-    objects = [node("n1"), node("n2"), node("n3"), replica("a", "n1", "3"), replica("b", "n2", "2")]
+    objects = [
+        build_node("n1"),
+        build_node("n2"),
+        build_node("n3"),
+        build_replica("a", "n1", "3"),
+        build_replica("b", "n2", "2"),
+    ]
     report = consolidated(objects)
     assert names(report) == ["n3"]
     assert [(each.node, each.pod) for each in report.staying] == [("n2", "d/b"), ("n1", "d/a")]
@@ -135,20 +141,20 @@ def test_empty_node_is_removed_first_and_the_other_has_a_reason() -> None:
 
 
 def test_bare_pods_and_budgets_keep_nodes() -> None:
-    objects = [node("n1"), node("n2"), pod("alone", "n1"), budget(0), replica("r", "n2")]
+    objects = [build_node("n1"), build_node("n2"), build_pod("alone", "n1"), build_budget(0), build_replica("r", "n2")]
     report = consolidated(objects)
     assert {each.node: each.pod for each in report.staying} == {"n1": "d/alone", "n2": "d/r"}
 
 
 def test_pending_pods_come_first() -> None:
     """The pending pod needs the empty node."""
-    objects = [node("n1"), node("n2"), replica("a", "n1", "3"), replica("new", "", "3")]
+    objects = [build_node("n1"), build_node("n2"), build_replica("a", "n1", "3"), build_replica("new", "", "3")]
     assert names(consolidated(objects)) == []
 
 
 def test_headroom() -> None:
     """1 of 8 CPUs is requested. Without one node, 25 % of 4 CPUs are, so that 75 % are free."""
-    objects = [node("n1"), node("n2"), replica("a", "n1", "1")]
+    objects = [build_node("n1"), build_node("n2"), build_replica("a", "n1", "1")]
     assert names(consolidated(objects, headroom=75.0)) == ["n2"]
     report = consolidated(objects, headroom=76.0)
     assert names(report) == []
@@ -156,10 +162,10 @@ def test_headroom() -> None:
 
 
 def test_additional_pods_must_still_fit() -> None:
-    objects = [node("n1"), node("n2"), replica("a", "n1", "1"), pod("burst", "", "3")]
+    objects = [build_node("n1"), build_node("n2"), build_replica("a", "n1", "1"), build_pod("burst", "", "3")]
     assert names(consolidated(objects, headroom_for=("d/burst",))) == ["n2"]
     for cpu, why in (("4", "would no longer fit"), ("5", "do not fit even before a node is removed")):
-        objects[-1] = pod("burst", "", cpu)
+        objects[-1] = build_pod("burst", "", cpu)
         report = consolidated(objects, headroom_for=("d/burst",))
         assert names(report) == []
         assert {each.why for each in report.staying} == {f"the pods of --headroom-for {why}"}
@@ -170,8 +176,8 @@ def test_loss_of_a_zone_gets_no_worse() -> None:
 
     Three nodes could be removed, but each zone needs one alone.
     """
-    objects = [node(f"{zone}{i}", zone) for zone in "ab" for i in (1, 2)]
-    objects += [replica(f"r{i}", "a1", "1") for i in range(4)]
+    objects = [build_node(f"{zone}{i}", zone) for zone in "ab" for i in (1, 2)]
+    objects += [build_replica(f"r{i}", "a1", "1") for i in range(4)]
     assert len(names(consolidated(objects))) == 3
     report = consolidated(objects, keep_zone_loss=True)
     left = {"a1", "a2", "b1", "b2"} - set(names(report))
@@ -181,7 +187,7 @@ def test_loss_of_a_zone_gets_no_worse() -> None:
 
 
 def test_only_nodes_of_a_pool() -> None:
-    objects = [node("n1"), node("n2"), node("n3"), replica("a", "n1", "1")]
+    objects = [build_node("n1"), build_node("n2"), build_node("n3"), build_replica("a", "n1", "1")]
     for each, pool in zip(objects[:3], ("x", "x", "y"), strict=True):
         each["metadata"]["labels"]["karpenter.sh/nodepool"] = pool
     report = consolidated(objects, pool="y")
@@ -193,7 +199,7 @@ def test_only_nodes_of_a_pool() -> None:
 
 def test_pools_that_lose_nodes() -> None:
     """1 of 12 CPUs of two pools is requested, and the two empty nodes are removed."""
-    objects = [node("n1"), node("n2"), node("n3"), replica("a", "n1", "1")]
+    objects = [build_node("n1"), build_node("n2"), build_node("n3"), build_replica("a", "n1", "1")]
     for each, pool in zip(objects[:3], ("x", "x", "y"), strict=True):
         each["metadata"]["labels"]["karpenter.sh/nodepool"] = pool
     pools = {each.pool: each for each in consolidated(objects).pools}
@@ -203,7 +209,7 @@ def test_pools_that_lose_nodes() -> None:
 
 
 def test_nodes_show_prices_and_autoscaler_decisions() -> None:
-    cluster = Cluster.from_objects([node("n1"), node("n2"), replica("a", "n1", "1")])
+    cluster = Cluster.from_objects([build_node("n1"), build_node("n2"), build_replica("a", "n1", "1")])
     said = AutoscalerVerdicts("Karpenter", frozenset(), {"n2": "stays: no budget"})
     report = find_removable_nodes(cluster, prices={"n2": 0.5}, verdicts=said)
     assert (report.price, report.removable[0].price, report.removable[0].autoscaler) == (0.5, 0.5, "stays: no budget")
@@ -239,7 +245,7 @@ def test_each_moved_pod_is_counted_once() -> None:
 def test_all_pods_have_nodes_after_the_plan() -> None:
     """Each drain is replayed from scratch after the drains before it."""
     cluster = Cluster.from_objects(
-        [node(f"n{i}") for i in range(4)] + [replica(f"r{i}", f"n{i}", "1") for i in range(4)]
+        [build_node(f"n{i}") for i in range(4)] + [build_replica(f"r{i}", f"n{i}", "1") for i in range(4)]
     )
     report = find_removable_nodes(cluster)
     assert len(names(report)) == 3
@@ -251,7 +257,7 @@ def test_all_pods_have_nodes_after_the_plan() -> None:
 
 
 def test_removed_zone_cannot_be_lost() -> None:
-    report = consolidated([node("n1", "a"), node("n2", "b")], keep_zone_loss=True)
+    report = consolidated([build_node("n1", "a"), build_node("n2", "b")], keep_zone_loss=True)
     assert names(report) == ["n1"]
     assert [(loss.before, loss.after) for loss in report.zones] == [(0, 0), (0, 0)]
 
@@ -262,10 +268,10 @@ def test_drains_on_a_control_plane() -> None:
     No pod stays pending, and the nodes are empty.
     """
     scratch = {"volumes": [{"name": "scratch", "emptyDir": {}}]}
-    objects = [node(f"n{number}", cpu="4") for number in range(4)]
+    objects = [build_node(f"n{number}", cpu="4") for number in range(4)]
     for number in range(4):
-        web = replica(f"web-5f-{number}", f"n{number}", "1", **scratch)
-        agent = pod(f"agent-{number}", f"n{number}", "100m", {"kind": "DaemonSet", "name": "agent"})
+        web = build_replica(f"web-5f-{number}", f"n{number}", "1", **scratch)
+        agent = build_pod(f"agent-{number}", f"n{number}", "100m", {"kind": "DaemonSet", "name": "agent"})
         agent["metadata"]["labels"] = {"app": "agent"}
         objects += [web, agent]
     report = consolidated(objects)
@@ -286,18 +292,20 @@ def constrained(seed: int) -> list[Json]:
     names = [f"n{number}" for number in range(random.randint(3, 6))]
     tainted = {"taints": [{"key": "t", "effect": "NoSchedule"}]}
     objects = [
-        node(name, random.choice("ab"), random.choice(("2", "3", "4")), **(tainted if random.random() < 0.2 else {}))
+        build_node(
+            name, random.choice("ab"), random.choice(("2", "3", "4")), **(tainted if random.random() < 0.2 else {})
+        )
         for name in names
     ]
     kinds = [shape(app, random) for app in ("a", "b", "c", "d")]
     for number in range(random.randint(5, 14)):
         app, cpu, spec = random.choice(kinds)
         owner = {"kind": "ReplicaSet", "name": app} if random.random() < 0.95 else None
-        placed = pod(f"p{number}", random.choice([*names, *names, ""]), cpu, owner, **spec)
+        placed = build_pod(f"p{number}", random.choice([*names, *names, ""]), cpu, owner, **spec)
         placed["metadata"]["labels"] = {"app": app}
         objects.append(placed)
     if random.random() < 0.7:
-        objects.append(budget(random.choice((0, 1, 2)), random.choice("abcd")))
+        objects.append(build_budget(random.choice((0, 1, 2)), random.choice("abcd")))
     return objects
 
 
@@ -305,7 +313,7 @@ def shape(app: str, random: Random) -> tuple[str, str, Json]:
     """Return the name, CPU and other spec fields of a workload."""
     spec: Json = {}
     if random.random() < 0.4:
-        spec |= spread(random.choice((ZONE, HOSTNAME)), app)
+        spec |= build_spread(random.choice((ZONE, HOSTNAME)), app)
     if random.random() < 0.5:
         kind = random.choice(("podAffinity", "podAntiAffinity"))
         term = {"labelSelector": {"matchLabels": {"app": random.choice("abcd")}}, "topologyKey": HOSTNAME}
@@ -341,14 +349,14 @@ def test_aborted_drain_gives_the_verdict_of_a_complete_one(share: int) -> None:
 
 def test_drains_with_a_budget_on_a_control_plane() -> None:
     """The printed commands run one after the other. Budgets hold, and every pod gets the planned node."""
-    replicas = [replica(f"web-5f-{i}", f"n{1 + i // 2}", "1") for i in range(4)]
+    replicas = [build_replica(f"web-5f-{i}", f"n{1 + i // 2}", "1") for i in range(4)]
     kept = {
         "kind": "PodDisruptionBudget",
         "metadata": {"name": "web", "namespace": "d"},
         "spec": {"selector": {"matchLabels": {"app": "web"}}, "minAvailable": 3},
         "status": {"disruptionsAllowed": 1},
     }
-    objects = [node("n1"), node("n2"), node("n3", cpu="2"), kept, *replicas]
+    objects = [build_node("n1"), build_node("n2"), build_node("n3", cpu="2"), kept, *replicas]
     report = consolidated(objects)
     assert names(report) == ["n3", "n1"]
     assert {move.target for each in report.removable for move in each.moves} == {"n2"}
@@ -362,9 +370,15 @@ def test_drains_with_a_budget_on_a_control_plane() -> None:
 
 def test_drain_that_a_budget_blocks_is_not_printed() -> None:
     """It is also not carried out on the control plane."""
-    kept = budget(0)
+    kept = build_budget(0)
     kept["spec"]["minAvailable"] = 2
-    objects = [node("n1"), node("n2"), kept, replica("web-5f-0", "n1", "1"), replica("web-5f-1", "n2", "1")]
+    objects = [
+        build_node("n1"),
+        build_node("n2"),
+        kept,
+        build_replica("web-5f-0", "n1", "1"),
+        build_replica("web-5f-1", "n2", "1"),
+    ]
     assert consolidated(objects).commands == ()
     with pytest.raises(Exception, match="waits for as long as a budget allows no eviction"):
         kubectl.run(control_plane(objects, "d/web-5f-0"), "kubectl drain n1 --ignore-daemonsets --delete-emptydir-data")
@@ -372,7 +386,12 @@ def test_drain_that_a_budget_blocks_is_not_printed() -> None:
 
 def test_pools_before_and_after() -> None:
     """Two nodes of 4 CPUs and 8Gi have 1 CPU requested each. One is removed, and the other gets both pods."""
-    objects = [node("n1"), node("n2"), replica("web-5f-a", "n1", "1"), replica("web-5f-b", "n2", "1")]
+    objects = [
+        build_node("n1"),
+        build_node("n2"),
+        build_replica("web-5f-a", "n1", "1"),
+        build_replica("web-5f-b", "n2", "1"),
+    ]
     for each in objects[:2]:
         each["metadata"]["labels"]["example.com/pool"] = "general"
     report = consolidated(objects)
@@ -384,7 +403,12 @@ def test_pools_before_and_after() -> None:
 
 
 def test_cordoned_nodes_outside_the_pool_figures_are_named() -> None:
-    objects = [node("n1"), node("n2"), node("n3", unschedulable=True), replica("web-5f-a", "n1", "1")]
+    objects = [
+        build_node("n1"),
+        build_node("n2"),
+        build_node("n3", unschedulable=True),
+        build_replica("web-5f-a", "n1", "1"),
+    ]
     for each in objects[:3]:
         each["metadata"]["labels"]["example.com/pool"] = "general"
     report = consolidated(objects)
@@ -395,10 +419,15 @@ def test_cordoned_nodes_outside_the_pool_figures_are_named() -> None:
 
 def test_fitting_pending_pod_counts_only_afterwards() -> None:
     """2 pods of 1 CPU run on 2 nodes of 4. The third pod is pending, fits, and is on the remaining node afterwards."""
-    objects = [node("n1"), node("n2"), replica("web-5f-a", "n1", "1"), replica("web-5f-b", "n2", "1")]
+    objects = [
+        build_node("n1"),
+        build_node("n2"),
+        build_replica("web-5f-a", "n1", "1"),
+        build_replica("web-5f-b", "n2", "1"),
+    ]
     for each in objects:
         each["metadata"].setdefault("labels", {})["example.com/pool"] = "general"
-    report = consolidated([*objects, pod("waits", "", "1")])
+    report = consolidated([*objects, build_pod("waits", "", "1")])
     assert report.fitting == 1
     assert report.pools == (PoolChange("general", 2, 1, 2, 3, 25.0, 75.0, 0.0, 0.0),)
     assert [(share.before, share.after) for share in report.requested if share.resource == "cpu"] == [(25.0, 75.0)]
@@ -409,7 +438,12 @@ def test_fitting_pending_pod_counts_only_afterwards() -> None:
 
 def test_page_says_that_more_expensive_nodes_may_save_more() -> None:
     """The emptiest node is removed first, whatever it costs. The page says so if prices are known."""
-    objects = [node("n1"), node("n2"), replica("web-5f-a", "n1", "2"), replica("web-5f-b", "n2", "1")]
+    objects = [
+        build_node("n1"),
+        build_node("n2"),
+        build_replica("web-5f-a", "n1", "2"),
+        build_replica("web-5f-b", "n2", "1"),
+    ]
     cluster = Cluster.from_objects(objects)
     page = RENDERERS["table"](find_removable_nodes(cluster, prices={"n1": 0.2, "n2": 0.08}), Style())
     assert "The emptiest nodes are tried first, whatever they cost" in page
@@ -417,7 +451,7 @@ def test_page_says_that_more_expensive_nodes_may_save_more() -> None:
 
 
 def test_no_pool_figures_without_removed_nodes() -> None:
-    assert consolidated([node("n1"), replica("web-5f-a", "n1", "4")]).pools == ()
+    assert consolidated([build_node("n1"), build_replica("web-5f-a", "n1", "4")]).pools == ()
 
 
 def test_several_workers_find_the_same_plan() -> None:
@@ -438,7 +472,7 @@ def compare_with_several_workers() -> None:
     """Compare two workers with one process, and print how many nodes went and stayed. Raises ValueError."""
     went = stayed = 0
     for seed in range(8):
-        cluster = Cluster.from_objects(constrained(seed) + [node(f"more-{number}", "c") for number in range(3)])
+        cluster = Cluster.from_objects(constrained(seed) + [build_node(f"more-{number}", "c") for number in range(3)])
         criteria = ConsolidationCriteria(headroom=20.0 * (seed % 2), keep_zone_loss=seed % 3 == 0)
         alone = find_removable_nodes(cluster, criteria)
         if find_removable_nodes(cluster, criteria, workers=Workers(2)) != alone:
@@ -469,7 +503,9 @@ def test_interruption_prints_the_plan_so_far(workers: Workers) -> None:
 
     After one node, there is a plan for that node.
     """
-    cluster = Cluster.from_objects([node("n1"), node("n2"), node("n3"), replica("a", "n1", "1")])
+    cluster = Cluster.from_objects(
+        [build_node("n1"), build_node("n2"), build_node("n3"), build_replica("a", "n1", "1")]
+    )
     report = find_removable_nodes(cluster, workers=workers, progress=Interrupting(1))
     assert (names(report), report.tried, report.complete, report.interrupted) == (["n2"], 1, False, True)
     assert len(report.commands) == 1
@@ -477,11 +513,11 @@ def test_interruption_prints_the_plan_so_far(workers: Workers) -> None:
 
 def test_drains_name_deleted_data_and_pods_that_ask_to_stay() -> None:
     """Node n1 is emptied: a pod with an emptyDir and one with safe-to-evict: "false" move to n2."""
-    scratch = replica("scratch", "n1", "1", volumes=[{"name": "v", "emptyDir": {}}])
-    careful = replica("careful", "n1", "1")
+    scratch = build_replica("scratch", "n1", "1", volumes=[{"name": "v", "emptyDir": {}}])
+    careful = build_replica("careful", "n1", "1")
     careful["metadata"]["annotations"] = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
-    other = replica("other", "n2", "3")
-    cluster = Cluster.from_objects([node("n1", cpu="8"), node("n2", cpu="8"), scratch, careful, other])
+    other = build_replica("other", "n2", "3")
+    cluster = Cluster.from_objects([build_node("n1", cpu="8"), build_node("n2", cpu="8"), scratch, careful, other])
     report = find_removable_nodes(cluster)
     assert [removable.node for removable in report.removable] == ["n1"]
     assert (report.loses_data, report.ask_to_stay) == (("d/scratch",), ("d/careful",))
@@ -495,26 +531,26 @@ def test_drains_name_deleted_data_and_pods_that_ask_to_stay() -> None:
 def test_node_that_pending_pods_need_once_empty_is_kept() -> None:
     """Each node of 4 CPUs has one pod of 1 CPU. A pending pod of 4 CPUs fits on either node once its pod has moved."""
     web = {"kind": "ReplicaSet", "name": "web-5f"}
-    running = [pod("p1", "n1", "1", web), pod("p2", "n2", "1", web)]
-    nodes = [node("n1", cpu="4"), node("n2", cpu="4")]
-    report = consolidated([*nodes, *running, pod("big", "", "4", web)])
+    running = [build_pod("p1", "n1", "1", web), build_pod("p2", "n2", "1", web)]
+    nodes = [build_node("n1", cpu="4"), build_node("n2", cpu="4")]
+    report = consolidated([*nodes, *running, build_pod("big", "", "4", web)])
     assert names(report) == []
     assert [(kept.node, kept.pod, len(kept.lets_run)) for kept in report.staying] == [("n1", "", 1), ("n2", "", 1)]
-    assert str(report).startswith("None of 2 nodes can be removed; pending pods need n1, n2")
-    assert names(consolidated([*nodes, *running, pod("huge", "", "5", web)])) == ["n1"]
+    assert str(report).startswith("None of 2 nodes can be removed; 2 nodes (n1, n2) are needed by pending pods")
+    assert names(consolidated([*nodes, *running, build_pod("huge", "", "5", web)])) == ["n1"]
 
 
 def test_untried_nodes_are_named_and_empty_cordoned_nodes_are_removable() -> None:
     """n1 has to stay for its only pod. n2 is cordoned and runs only a DaemonSet pod. n3 also runs another pod. n2 was
     decided, so it is not among the untried nodes."""
     daemon = {"kind": "DaemonSet", "name": "agent"}
-    cordoned = [node("n2", unschedulable=True), node("n3", unschedulable=True)]
-    pods = [replica("a", "n1"), pod("agent-n2", "n2", "1", daemon), replica("b", "n3")]
-    report = consolidated([node("n1"), *cordoned, *pods])
+    cordoned = [build_node("n2", unschedulable=True), build_node("n3", unschedulable=True)]
+    pods = [build_replica("a", "n1"), build_pod("agent-n2", "n2", "1", daemon), build_replica("b", "n3")]
+    report = consolidated([build_node("n1"), *cordoned, *pods])
     assert (report.tried, report.left_out) == (1, {"already cordoned": 1})
     assert (report.not_tried, report.cordoned_empty) == ({"already cordoned": ("n3",)}, ("n2",))
     empty = "only n2, which is cordoned and empty, can be removed"
-    assert str(report) == f"Not even the only node tried can be removed; {empty}"
+    assert str(report) == f"Not even the only node checked can be removed; {empty}"
     assert report.summary().headline == str(report)
     assert report.summary().warnings == ("not tried: n3 (already cordoned)",)
     assert "1 node already cordoned: n3" in RENDERERS["table"](report, Style())
@@ -523,32 +559,39 @@ def test_untried_nodes_are_named_and_empty_cordoned_nodes_are_removable() -> Non
 def test_only_node_for_a_pending_pod_is_kept_even_if_empty() -> None:
     """d/big selects n2, where 1 CPU is missing. d/held selects the cordoned n3. n4 is of no use to either."""
     web = {"kind": "ReplicaSet", "name": "web-5f"}
-    big = pod("big", "", "3", web, nodeSelector={"kubernetes.io/hostname": "n2"})
-    daemon = pod("agent", "n2", "2", {"kind": "DaemonSet", "name": "agent"})
-    held = pod("held", "", "1", web, nodeSelector={"kubernetes.io/hostname": "n3"})
-    nodes = [node("n1"), node("n2"), node("n3", unschedulable=True), node("n4", unschedulable=True)]
-    report = consolidated([*nodes, replica("a", "n1", "3"), daemon, big, held])
+    big = build_pod("big", "", "3", web, nodeSelector={"kubernetes.io/hostname": "n2"})
+    daemon = build_pod("agent", "n2", "2", {"kind": "DaemonSet", "name": "agent"})
+    held = build_pod("held", "", "1", web, nodeSelector={"kubernetes.io/hostname": "n3"})
+    nodes = [
+        build_node("n1"),
+        build_node("n2"),
+        build_node("n3", unschedulable=True),
+        build_node("n4", unschedulable=True),
+    ]
+    report = consolidated([*nodes, build_replica("a", "n1", "3"), daemon, big, held])
     assert {kept.node: kept.lets_run for kept in report.staying} == {"n1": (), "n2": ("d/big",), "n3": ("d/held",)}
     assert report.staying[-1].why == "1 pending pod can run nowhere else: d/held"
     assert (names(report), report.cordoned_empty, report.not_tried) == ([], ("n4",), {})
-    assert "pending pods need n2, n3; only n4, which is cordoned and empty, can be removed" in str(report)
+    assert "2 nodes (n2, n3) are needed by pending pods; only n4, which is cordoned and empty, can be removed" in str(
+        report
+    )
 
 
 def test_one_of_two_nodes_for_a_pending_pod_is_kept() -> None:
     """d/big selects zone a, with n1 and n2, which are empty but too small for it because of DaemonSet pods."""
     web = {"kind": "ReplicaSet", "name": "web-5f"}
-    daemons = [pod(f"agent-{name}", name, "2", {"kind": "DaemonSet", "name": "agent"}) for name in ("n1", "n2")]
-    big = pod("big", "", "3", web, nodeSelector={"topology.kubernetes.io/zone": "a"})
-    nodes = [node("n1", "a"), node("n2", "a"), node("n3", "b")]
-    report = consolidated([*nodes, replica("a", "n3", "4"), *daemons, big])
+    daemons = [build_pod(f"agent-{name}", name, "2", {"kind": "DaemonSet", "name": "agent"}) for name in ("n1", "n2")]
+    big = build_pod("big", "", "3", web, nodeSelector={"topology.kubernetes.io/zone": "a"})
+    nodes = [build_node("n1", "a"), build_node("n2", "a"), build_node("n3", "b")]
+    report = consolidated([*nodes, build_replica("a", "n3", "4"), *daemons, big])
     assert names(report) == ["n1"]
     assert report.staying[0].lets_run == ("d/big",)
 
 
 def test_room_is_kept_for_pods_of_unready_nodes() -> None:
     """n1 is unreachable, so its pod needs n2 or n3, and neither counts what is free on n1."""
-    unreachable = node("n1", taints=[{"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}])
-    report = consolidated([unreachable, node("n2"), node("n3"), replica("a", "n1", "1")])
+    unreachable = build_node("n1", taints=[{"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}])
+    report = consolidated([unreachable, build_node("n2"), build_node("n3"), build_replica("a", "n1", "1")])
     assert len(names(report)) == 1
     assert report.pods_of_unready_nodes == ("d/a",)
     assert str(report) == "1 of 3 nodes can be removed; room is kept for 1 pod of nodes that are not ready"
@@ -557,16 +600,16 @@ def test_room_is_kept_for_pods_of_unready_nodes() -> None:
 
 
 def test_answer_depends_on_pending_pods_of_other_schedulers() -> None:
-    waiting = pod("train", "", "1", {"kind": "Job", "name": "train"})
+    waiting = build_pod("train", "", "1", {"kind": "Job", "name": "train"})
     waiting["spec"]["schedulerName"] = "volcano"
-    report = consolidated([node("n1"), node("n2"), waiting])
+    report = consolidated([build_node("n1"), build_node("n2"), waiting])
     assert names(report) == ["n1"]
-    condition = " (but Pod d/train was not simulated and may need the capacity)"
+    condition = ", unless Pod d/train, which was not simulated, needs the capacity"
     assert str(report) == report.summary().headline == f"1 of 2 nodes can be removed{condition}"
 
 
 def test_no_node_is_removable_if_pods_were_not_read() -> None:
-    cluster = Cluster.from_objects([node("n1")], assume_complete=False)
+    cluster = Cluster.from_objects([build_node("n1")], assume_complete=False)
     report = find_removable_nodes(cluster)
     assert (report.removable, report.commands, report.undecided) == ((), (), True)
     assert str(report).startswith("Not known whether the only node can be removed (not certain: ")
@@ -574,7 +617,14 @@ def test_no_node_is_removable_if_pods_were_not_read() -> None:
 
 def test_replays_and_not_the_time_limit_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """The plan is the same on a machine on which an hour passes between two looks at the clock."""
-    objects = [node("n1"), node("n2"), node("n3"), replica("a", "n1"), replica("b", "n2"), replica("c", "n3")]
+    objects = [
+        build_node("n1"),
+        build_node("n2"),
+        build_node("n3"),
+        build_replica("a", "n1"),
+        build_replica("b", "n2"),
+        build_replica("c", "n3"),
+    ]
     expected = consolidated(objects).to_dict()
     hours = count(step=3600)
     monkeypatch.setattr("time.monotonic", lambda: next(hours))

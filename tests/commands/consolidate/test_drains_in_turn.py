@@ -9,7 +9,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from small import HOSTNAME, ZONE, Json, budget, node, pod, spread
+from small import HOSTNAME, ZONE, Json, build_budget, build_node, build_pod, build_spread
 
 from kschedctl.api.arrays import Row
 from kschedctl.cluster import Cluster
@@ -42,12 +42,12 @@ def varied(seed: int) -> list[Json]:
     """Build different nodes, and pods that depend on cordons, claims, budgets, priorities or other pods."""
     random = Random(seed)
     names = [f"n{number}" for number in range(random.randint(3, 7))]
-    objects = [node(name, random.choice("ab"), random.choice(("2", "3", "4"))) for name in names]
+    objects = [build_node(name, random.choice("ab"), random.choice(("2", "3", "4"))) for name in names]
     kinds = [workload(app, random) for app in "abcd"]
     for number in range(random.randint(6, 20)):
         app, cpu, spec = random.choice(kinds)
         owner = {"kind": "ReplicaSet", "name": app} if random.random() < 0.97 else None
-        placed = pod(f"p{number}", random.choice(names), cpu, owner, **spec)
+        placed = build_pod(f"p{number}", random.choice(names), cpu, owner, **spec)
         placed["metadata"]["labels"] = {"app": app}
         if random.random() < 0.1:
             placed["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
@@ -55,7 +55,7 @@ def varied(seed: int) -> list[Json]:
             objects += storage(placed, number, random.choice(names), bound=random.random() < 0.5)
         objects.append(placed)
     if random.random() < 0.5:
-        objects.append(budget(random.choice((1, 2, 3)), random.choice("abcd")))
+        objects.append(build_budget(random.choice((1, 2, 3)), random.choice("abcd")))
     return objects
 
 
@@ -63,7 +63,7 @@ def workload(app: str, random: Random) -> tuple[str, str, Json]:
     """Return the name, CPU and other spec fields of a workload."""
     spec: Json = {}
     if random.random() < 0.4:
-        spec |= spread(random.choice((ZONE, HOSTNAME)), app)
+        spec |= build_spread(random.choice((ZONE, HOSTNAME)), app)
         constraint = spec["topologySpreadConstraints"][0]
         constraint["whenUnsatisfiable"] = random.choice(("DoNotSchedule", "ScheduleAnyway"))
         constraint["nodeTaintsPolicy"] = random.choice(("Ignore", "Ignore", "Honor"))
@@ -161,8 +161,8 @@ def test_reverted_drain_leaves_no_trace(share: int) -> None:
 
 def test_pod_that_tolerates_cordons_keeps_its_node() -> None:
     """Only its own node has room, and takes it again although it is cordoned."""
-    tolerant = pod("t", "n1", "3", {"kind": "ReplicaSet", "name": "t"}, tolerations=[CORDONED])
-    scheduler = Scheduler(Cluster.from_objects([node("n1"), node("n2", cpu="2"), tolerant]))
+    tolerant = build_pod("t", "n1", "3", {"kind": "ReplicaSet", "name": "t"}, tolerations=[CORDONED])
+    scheduler = Scheduler(Cluster.from_objects([build_node("n1"), build_node("n2", cpu="2"), tolerant]))
     trial = DrainsInTurn(scheduler, scheduler.view).drain_node(scheduler.view.nodes.index["n1"])
     assert (trial.pod, trial.why) == ("d/t", "d/t would come back: it tolerates the taint of cordoned nodes")
 
@@ -173,11 +173,11 @@ def test_pod_with_an_unbound_claim_keeps_its_node(mode: str) -> None:
 
     A claim that waits for the pod's node keeps no pod.
     """
-    placed = pod("p", "n1", "1", {"kind": "ReplicaSet", "name": "p"})
-    other = pod("other", "n1", "1", {"kind": "ReplicaSet", "name": "other"})
+    placed = build_pod("p", "n1", "1", {"kind": "ReplicaSet", "name": "p"})
+    other = build_pod("other", "n1", "1", {"kind": "ReplicaSet", "name": "other"})
     waits, volume, claim = storage(placed, 0, "n2", bound=False)
     waits["volumeBindingMode"] = mode
-    nodes = [node("n1"), node("n2"), node("n3")]
+    nodes = [build_node("n1"), build_node("n2"), build_node("n3")]
     scheduler = Scheduler(Cluster.from_objects([*nodes, placed, other, waits, volume, claim]))
     drains = DrainsInTurn(scheduler, scheduler.view)
     trial = drains.drain_node(scheduler.view.nodes.index["n1"])

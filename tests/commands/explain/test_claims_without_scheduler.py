@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from small import Json, node, pod
+from small import Json, build_node, build_pod
 
 import kschedctl
 from kschedctl.commands.explain.report import ClaimWithoutScheduler, Explanation
@@ -17,7 +17,7 @@ CLASS = {
 
 def explained(mode: str = "WaitForFirstConsumer", phase: str = "Pending", **claim: Json) -> Explanation:
     """Return the explanation of a pod with nodeName and a claim with further metadata and fields of its spec."""
-    asked = pod("p", "n1", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
+    asked = build_pod("p", "n1", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
     asked["status"] = {"phase": phase}
     size = {"resources": {"requests": {"storage": "1Gi"}}}
     data = {
@@ -25,7 +25,7 @@ def explained(mode: str = "WaitForFirstConsumer", phase: str = "Pending", **clai
         "metadata": {"name": "data", "namespace": "d", **claim.get("metadata", {})},
         "spec": {"storageClassName": "disk", **size, **claim.get("spec", {})},
     }
-    objects = [node("n1"), {**CLASS, "volumeBindingMode": mode}, data, asked]
+    objects = [build_node("n1"), {**CLASS, "volumeBindingMode": mode}, data, asked]
     return kschedctl.explain(kschedctl.Cluster.from_objects(objects), "d/p")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from command_line import Json, Run, Write, node, pod
+from command_line import Json, Run, Write, build_node, build_pod
 
 
 def message(run: Run, cluster: str, *options: str) -> Json:
@@ -14,9 +14,9 @@ def message(run: Run, cluster: str, *options: str) -> Json:
 
 def test_pod_that_waits_for_its_claim_has_no_event(run: Run, write: Write) -> None:
     claims = [{"name": "d", "resourceClaimTemplateName": "t"}]
-    found = message(run, write(node("w1"), pod("p", resourceClaims=claims)))
+    found = message(run, write(build_node("w1"), build_pod("p", resourceClaims=claims)))
     assert (found["verdict"], found["message"]) == ("Gated", None)
-    gated = message(run, write(node("w1"), pod("p", "99", schedulingGates=[{"name": "g"}])))
+    gated = message(run, write(build_node("w1"), build_pod("p", "99", schedulingGates=[{"name": "g"}])))
     assert (gated["verdict"], gated["message"]) == ("Gated", None)
 
 
@@ -24,6 +24,6 @@ def test_error_is_the_message_of_the_event(run: Run, write: Write) -> None:
     wrong = {"matchExpressions": [{"key": "k", "operator": "Gt", "values": ["x"]}]}
     preferred = [{"weight": 1, "preference": wrong}]
     affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
-    found = message(run, write(node("w1"), node("w2"), pod("p", affinity=affinity)))
+    found = message(run, write(build_node("w1"), build_node("w2"), build_pod("p", affinity=affinity)))
     assert found["verdict"] == "Error"
     assert found["message"].startswith('running PreScore plugin "NodeAffinity": [0].matchExpressions[0].values[0]: ')

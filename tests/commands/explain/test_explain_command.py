@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from command_line import Run, Write, node, pod
+from command_line import Run, Write, build_node, build_pod
 
 CONTRACT = {
     "pod",
@@ -31,14 +31,14 @@ CONTRACT = {
 
 
 def test_pod_that_fits_exits_0_and_names_the_node(run: Run, write: Write) -> None:
-    file = write(node("small", "1"), node("large", "8"), pod("web", "2"))
+    file = write(build_node("small", "1"), build_node("large", "8"), build_pod("web", "2"))
     code, out, err = run("explain", "web", "-f", file)
     assert (code, err) == (0, "")
     assert out.startswith("default/web Schedulable: on large")
 
 
 def test_pod_that_does_not_fit_exits_1_with_the_cause_first_and_then_the_message(run: Run, write: Write) -> None:
-    file = write(node("small", "1"), pod("web", "2"))
+    file = write(build_node("small", "1"), build_pod("web", "2"))
     code, out, _ = run("explain", "web", "-f", file)
     assert code == 1
     first, fix, *_ = lines = out.split("\n\n")[0].splitlines()
@@ -61,7 +61,7 @@ def test_pod_that_does_not_fit_exits_1_with_the_cause_first_and_then_the_message
     ],
 )
 def test_ways_to_name_a_pod(run: Run, write: Write, arguments: list[str]) -> None:
-    file = write(node("n1"), pod("web", namespace="shop"), pod("other", "9"))
+    file = write(build_node("n1"), build_pod("web", namespace="shop"), build_pod("other", "9"))
     code, out, _ = run("explain", *arguments, "-f", file, "-o", "name")
     assert (code, out) == (0, "shop/web\n")
 
@@ -84,8 +84,12 @@ def test_ways_to_name_a_pod(run: Run, write: Write, arguments: list[str]) -> Non
     ],
 )
 def test_absent_and_ambiguous_pods_exit_2(run: Run, write: Write, arguments: list[str], said: str) -> None:
-    pods = [pod("web", namespace="shop"), pod("web", namespace="team"), pod("front-7d9f-x2x4q", namespace="shop")]
-    code, out, err = run("explain", *arguments, "-f", write(node("n1"), *pods))
+    pods = [
+        build_pod("web", namespace="shop"),
+        build_pod("web", namespace="team"),
+        build_pod("front-7d9f-x2x4q", namespace="shop"),
+    ]
+    code, out, err = run("explain", *arguments, "-f", write(build_node("n1"), *pods))
     assert (code, out) == (2, "")
     assert err.startswith("error: ")
     assert err.count("\n") == 1
@@ -93,34 +97,34 @@ def test_absent_and_ambiguous_pods_exit_2(run: Run, write: Write, arguments: lis
 
 
 def test_only_pod_of_a_file_without_nodes_is_explained(run: Run, write: Write) -> None:
-    cluster = write(node("n1", "4"), pod("running", "3", nodeName="n1"), pod("stuck", "9"))
-    manifest = write(pod("new", "2"), name="pod.json")
+    cluster = write(build_node("n1", "4"), build_pod("running", "3", nodeName="n1"), build_pod("stuck", "9"))
+    manifest = write(build_pod("new", "2"), name="pod.json")
     code, out, _ = run("explain", "-f", cluster, "-f", manifest)
     assert code == 1
     assert out.startswith("default/new Unschedulable")
 
 
 def test_manifest_is_created_in_the_requested_namespace(run: Run, write: Write) -> None:
-    cluster = write(node("n1"))
-    unplaced = pod("new")
+    cluster = write(build_node("n1"))
+    unplaced = build_pod("new")
     del unplaced["metadata"]["namespace"]
     file = write(unplaced, name="pod.json")
     assert run("explain", "-f", cluster, "-f", file, "-n", "shop", "-o", "name").out == "shop/new\n"
-    file = write(pod("new", namespace="team"), name="pod.json")
+    file = write(build_pod("new", namespace="team"), name="pod.json")
     assert "the manifest says namespace" in run("explain", "-f", cluster, "-f", file, "-n", "shop").err
 
 
 def test_manifest_replaces_the_pod_of_its_name(run: Run, write: Write) -> None:
     """The pod does not conflict with its own host port."""
     ports = [{"name": "c", "image": "c", "ports": [{"containerPort": 80, "hostPort": 80}]}]
-    cluster = write(node("n1"), pod("new", "4", nodeName="n1"))
-    manifest = write(pod("new") | {"spec": {"containers": ports}}, name="pod.json")
+    cluster = write(build_node("n1"), build_pod("new", "4", nodeName="n1"))
+    manifest = write(build_pod("new") | {"spec": {"containers": ports}}, name="pod.json")
     assert run("explain", "-f", cluster, "-f", manifest).code == 0
 
 
 def test_manifest_from_stdin(run: Run, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = write(node("n1"))
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(pod("piped")).encode())))
+    cluster = write(build_node("n1"))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(build_pod("piped")).encode())))
     assert run("explain", "-f", cluster, "-f", "-", "-o", "name").out == "default/piped\n"
 
 
@@ -129,16 +133,18 @@ def test_manifest_without_labels_or_status(run: Run, write: Write, tmp_path: Pat
     file.write_text(
         "{apiVersion: v1, kind: Pod, metadata: {generateName: web-}, spec: {containers: [{name: c, image: w}]}}"
     )
-    code, out, _ = run("explain", "-f", write(node("n1")), "-f", str(file))
+    code, out, _ = run("explain", "-f", write(build_node("n1")), "-f", str(file))
     assert code == 0
     assert out.startswith("default/web- Schedulable")
 
 
 def test_pending_pods_are_grouped_by_cause(run: Run, write: Write) -> None:
-    wanting = [pod(f"big-{i}", "9") for i in range(3)]
-    gated = pod("gated", schedulingGates=[{"name": "example.com/wait"}])
-    running, ended = pod("running", nodeName="n1"), pod("ended") | {"status": {"phase": "Succeeded"}}
-    file = write(node("n1"), *wanting, gated, running, ended, pod("elsewhere", namespace="shop"), pod("fine"))
+    wanting = [build_pod(f"big-{i}", "9") for i in range(3)]
+    gated = build_pod("gated", schedulingGates=[{"name": "example.com/wait"}])
+    running, ended = build_pod("running", nodeName="n1"), build_pod("ended") | {"status": {"phase": "Succeeded"}}
+    file = write(
+        build_node("n1"), *wanting, gated, running, ended, build_pod("elsewhere", namespace="shop"), build_pod("fine")
+    )
     code, out, _ = run("explain", "-f", file, "-o", "json")
     assert code == 1
     document = json.loads(out)
@@ -156,14 +162,14 @@ def test_pending_pods_are_grouped_by_cause(run: Run, write: Write) -> None:
 
 
 def test_suggested_command_gives_the_promised_answer(run: Run, write: Write) -> None:
-    file = write(node("n1"), pod("big", "9"), name="a file.json")
+    file = write(build_node("n1"), build_pod("big", "9"), name="a file.json")
     (next_command,) = run("explain", "-f", file).commands
     assert next_command.endswith(f"-f '{file}'")
     assert run("explain", "default/big", "-f", file).code == 1
 
 
 def test_selector_and_namespaces_choose_pods(run: Run, write: Write) -> None:
-    file = write(node("n1"), pod("a", "9"), pod("b", "9"), pod("c", "9", namespace="shop"))
+    file = write(build_node("n1"), build_pod("a", "9"), build_pod("b", "9"), build_pod("c", "9", namespace="shop"))
     assert run("explain", "-f", file, "-l", "app in (b, c)", "-o", "name").out == "default/b\n"
     assert run("explain", "-f", file, "-A", "-l", "app!=a", "-o", "name").out == "default/b\nshop/c\n"
     code, _, err = run("explain", "-f", file, "-l", "app in (")
@@ -172,22 +178,22 @@ def test_selector_and_namespaces_choose_pods(run: Run, write: Write) -> None:
 
 
 def test_nothing_pending_exits_0_and_suggests_other_namespaces(run: Run, write: Write) -> None:
-    file = write(node("n1"), pod("running", nodeName="n1"), pod("stuck", "9", namespace="shop"))
+    file = write(build_node("n1"), build_pod("running", nodeName="n1"), build_pod("stuck", "9", namespace="shop"))
     code, out, _ = run("explain", "-f", file)
     assert code == 0
     assert out.startswith("Nothing is pending in namespace default")
     assert f"kschedctl explain -A -f {file}" in out
-    assert run("explain", "-f", write(node("n1"), pod("running", nodeName="n1")), "-A").out.count("\n") == 1
+    assert run("explain", "-f", write(build_node("n1"), build_pod("running", nodeName="n1")), "-A").out.count("\n") == 1
 
 
 def test_bound_pod_exits_0(run: Run, write: Write) -> None:
-    code, out, _ = run("explain", "web", "-f", write(node("n1"), pod("web", nodeName="n1")))
+    code, out, _ = run("explain", "web", "-f", write(build_node("n1"), build_pod("web", nodeName="n1")))
     assert code == 0
     assert "already bound to node n1" in out
 
 
 def test_json_has_the_contract_keys_and_matches_yaml(run: Run, write: Write) -> None:
-    file = write(node("n1", "1"), pod("web", "2"))
+    file = write(build_node("n1", "1"), build_pod("web", "2"))
     document = json.loads(run("explain", "web", "-f", file, "-o", "json").out)
     assert document.keys() >= CONTRACT
     assert list(document)[:2] == ["apiVersion", "kind"]
@@ -196,14 +202,14 @@ def test_json_has_the_contract_keys_and_matches_yaml(run: Run, write: Write) -> 
 
 
 def test_markdown_has_the_same_answer(run: Run, write: Write) -> None:
-    out = run("explain", "web", "-f", write(node("n1", "1"), pod("web", "2")), "-o", "markdown").out
+    out = run("explain", "web", "-f", write(build_node("n1", "1"), build_pod("web", "2")), "-o", "markdown").out
     assert out.startswith("**default/web** **Unschedulable:** needs 2 CPUs, but the only node, n1, has only 1")
     assert "kube-scheduler: 0/1 nodes are available" in out.replace("_", "").replace("*", "")
     assert "| 1 | **1** | NodeResourcesFit | Insufficient cpu |" in out
 
 
 def test_many_nodes_fit_one_screen_unless_all_are_requested(run: Run, write: Write) -> None:
-    file = write(*(node(f"node-{i}", "1") for i in range(500)), pod("web", "2"))
+    file = write(*(build_node(f"node-{i}", "1") for i in range(500)), build_pod("web", "2"))
     out = run("explain", "web", "-f", file).out
     assert out.count("\n") < 40
     assert ["500", "node-0,", "node-1,", "…", "NodeResourcesFit"] in [line.split()[:5] for line in out.splitlines()]
@@ -218,7 +224,7 @@ def test_options_of_the_scheduler(run: Run, write: Write, tmp_path: Path) -> Non
     config.write_text(
         f"apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles: {profiles}\n"
     )
-    file = write(node("n1", "1"), pod("web", "2"))
+    file = write(build_node("n1", "1"), build_pod("web", "2"))
     code, out, _ = run("explain", "web", "-f", file, "--config", str(config))
     assert code == 1
     assert out.startswith("default/web Handled by another scheduler")
@@ -229,7 +235,9 @@ def test_options_of_the_scheduler(run: Run, write: Write, tmp_path: Path) -> Non
 
 
 def test_higher_priority_makes_room_by_preemption(run: Run, write: Write) -> None:
-    file = write(node("n1", "2"), pod("running", "2", nodeName="n1", priority=5), pod("web", "1", priority=0))
+    file = write(
+        build_node("n1", "2"), build_pod("running", "2", nodeName="n1", priority=5), build_pod("web", "1", priority=0)
+    )
     assert json.loads(run("explain", "web", "-f", file, "-o", "json").out)["preemption"]["candidates"] == {}
     code, out, _ = run("explain", "web", "-f", file, "--as-if-priority", "9")
     assert code == 1
@@ -238,7 +246,9 @@ def test_higher_priority_makes_room_by_preemption(run: Run, write: Write) -> Non
 
 
 def test_read_files_are_reported_only_on_request(run: Run, write: Write) -> None:
-    file = write(node("n1"), pod("web"), {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}})
+    file = write(
+        build_node("n1"), build_pod("web"), {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}
+    )
     assert run("explain", "web", "-f", file).err == ""
     told = run("explain", "web", "-f", file, "-v").err
     assert "1 Node" in told
@@ -255,7 +265,7 @@ def test_every_form_names_what_is_not_replayed(
         "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
         "extenders: [{urlPrefix: https://x.example, filterVerb: filter}]\n"
     )
-    file = write(node("n1"), pod("web"))
+    file = write(build_node("n1"), build_pod("web"))
     _, out, err = run("explain", *which, "-f", file, "--config", str(config), "-o", form)
     if form in ("json", "yaml"):
         assert yaml.safe_load(out)["notReplayed"] == ["extender https://x.example"]
@@ -277,33 +287,35 @@ def test_every_form_names_what_is_not_replayed(
     ],
 )
 def test_pod_with_assumed_changes(options: list[str], answer: tuple[int, str], run: Run, write: Write) -> None:
-    file = write(node("small", "1"), node("large", "8"), pod("web", "12"))
+    file = write(build_node("small", "1"), build_node("large", "8"), build_pod("web", "12"))
     code, out, _ = run("explain", "web", "-f", file, "--no-remedies", *options)
     assert (code, answer[1] in " ".join(out.split())) == (answer[0], True)
 
 
 @pytest.mark.parametrize("words", ["cpu", "cpu=x", "cpu=-1", "gpu=1", "tolerate=a:b", "node=none", "priority=1e3"])
 def test_invalid_assumption_is_an_error_of_one_line(words: str, run: Run, write: Write) -> None:
-    file = write(node("small", "1"), pod("web", "12"))
+    file = write(build_node("small", "1"), build_pod("web", "12"))
     code, out, err = run("explain", "web", "-f", file, "--as-if", words)
     assert (code, out, err.count("\n")) == (2, "", 1)
 
 
 def test_ages_count_until_today_if_files_have_no_time(run: Run, write: Write, tmp_path: Path) -> None:
     """A snapshot says when the cluster was read, and the demo has a time of its own."""
-    waiting = pod("web", "9")
+    waiting = build_pod("web", "9")
     waiting["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
     note = "Ages are as of today"
-    file = write(node("small", "1"), waiting)
+    file = write(build_node("small", "1"), waiting)
     assert note in run("explain", "-A", "-f", file).out
     assert json.loads(run("explain", "-A", "-f", file, "-o", "json").out)["agedUntilNow"] is True
-    assert note not in run("explain", "-A", "-f", write(node("small", "1"), pod("web", "9"))).out  # no age is shown
+    assert (
+        note not in run("explain", "-A", "-f", write(build_node("small", "1"), build_pod("web", "9"))).out
+    )  # no age is shown
     assert note not in run("explain", "-A", "--demo").out
 
 
 def test_brief_form_of_several_workloads_has_a_fix_and_a_command(run: Run, write: Write) -> None:
-    cluster = write(node("n1"))
-    manifests = write(pod("small"), pod("big", "9"), pod("bigger", "19"), name="pods.json")
+    cluster = write(build_node("n1"))
+    manifests = write(build_pod("small"), build_pod("big", "9"), build_pod("bigger", "19"), name="pods.json")
     found = run("explain", "-f", cluster, "-f", manifests, "--assume-complete", "--brief")
     lines = found.out.splitlines()
     assert lines[0].startswith("1 of 3 pods ")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from command_line import Json, Run, Write, node, pod
+from command_line import Json, Run, Write, build_node, build_pod
 
 from kschedctl.scheduler.scheduler import Scheduler
 
@@ -19,9 +19,9 @@ CHART = str(REPOSITORY / "tests/lint/charts/web-app.yaml")
 VERSIONS = {"Job": "batch/v1", "CronJob": "batch/v1", "ReplicationController": "v1", "Pod": "v1"}
 
 
-def workload(kind: str, name: str = "web", cpu: str = "1", uid: str = "", **spec: Any) -> Json:
+def build_workload(kind: str, name: str = "web", cpu: str = "1", uid: str = "", **spec: Any) -> Json:
     """Build a manifest whose pods request an amount of CPU."""
-    made = pod(name, cpu)
+    made = build_pod(name, cpu)
     template = {"metadata": {"labels": {"app": name}}, "spec": made["spec"]}
     if kind in ("Job", "CronJob"):
         made["spec"]["restartPolicy"] = "Never"
@@ -40,7 +40,7 @@ def workload(kind: str, name: str = "web", cpu: str = "1", uid: str = "", **spec
 
 def owned(name: str, kind: str, owner: str, cpu: str = "1", labels: Json | None = None, **spec: Any) -> Json:
     """Build an existing pod of a controller."""
-    made = pod(name, cpu, uid=f"uid-{name}", **spec)
+    made = build_pod(name, cpu, uid=f"uid-{name}", **spec)
     made["metadata"]["ownerReferences"] = [{"kind": kind, "name": owner, "controller": True, "uid": owner}]
     made["metadata"]["labels"] = labels or {"app": owner}
     return made
@@ -69,7 +69,7 @@ MADE = {
 def test_pod_of_the_template_is_explained(
     run: Run, write: Write, kind: str, *, cpu: str, code: int, verdict: str
 ) -> None:
-    files = ("-f", write(node("n1", "4")), "-f", write(workload(kind, cpu=cpu), name="manifest.json"))
+    files = ("-f", write(build_node("n1", "4")), "-f", write(build_workload(kind, cpu=cpu), name="manifest.json"))
     outcome = run("explain", *files, "-o", "json")
     document = json.loads(outcome.out)
     assert (outcome.code, document["verdict"], document["pod"]) == (code, verdict, MADE[kind])
@@ -78,7 +78,7 @@ def test_pod_of_the_template_is_explained(
 
 @pytest.mark.parametrize("kind", MADE)
 def test_manifests_without_nodes_are_placed_in_the_named_cluster(run: Run, write: Write, kind: str) -> None:
-    cluster, manifest = write(node("n1", "4")), write(workload(kind, cpu="3"), name="manifest.json")
+    cluster, manifest = write(build_node("n1", "4")), write(build_workload(kind, cpu="3"), name="manifest.json")
     saved = cluster.replace(".json", ".ksnap")
     run("snapshot", "save", "-f", cluster, "-o", saved)
     assert explain_document(run, "-f", manifest, "--snapshot", saved)["verdict"] == "Schedulable"
@@ -92,7 +92,7 @@ def test_live_cluster_is_the_default(run: Run, write: Write, monkeypatch: pytest
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     for kind in MADE:
-        code, out, err = run("explain", "-f", write(workload(kind)))
+        code, out, err = run("explain", "-f", write(build_workload(kind)))
         assert (code, out) == (3, "")
         assert "no kubeconfig was found" in err
 
@@ -100,15 +100,20 @@ def test_live_cluster_is_the_default(run: Run, write: Write, monkeypatch: pytest
 def test_workload_that_creates_no_pods_now_is_explained(run: Run, write: Write) -> None:
     cases = [("Deployment", {"replicas": 0}, "0 replicas"), ("Job", {"suspend": True}, "suspended")]
     for kind, spec, said in cases:
-        document = explain_document(run, "-f", write(node("n1")), "-f", write(workload(kind, **spec), name="m.json"))
+        document = explain_document(
+            run, "-f", write(build_node("n1")), "-f", write(build_workload(kind, **spec), name="m.json")
+        )
         assert document["verdict"] == "Schedulable"
         assert said in document["standsFor"]
 
 
 def test_daemon_set_is_explained_by_its_first_pod_that_does_not_fit(run: Run, write: Write) -> None:
     """One of the three nodes is too small, and the DaemonSet does not select another one."""
-    tainted = node("n3", taints=[{"key": "k", "effect": "NoSchedule"}])
-    files = write(node("n1", "4"), node("n2", "2"), tainted), write(workload("DaemonSet", cpu="3"), name="m.json")
+    tainted = build_node("n3", taints=[{"key": "k", "effect": "NoSchedule"}])
+    files = (
+        write(build_node("n1", "4"), build_node("n2", "2"), tainted),
+        write(build_workload("DaemonSet", cpu="3"), name="m.json"),
+    )
     document = explain_document(run, "-f", files[0], "-f", files[1])
     assert (document["pod"], document["verdict"]) == ("default/web-n2", "Unschedulable")
     assert "one of 2 pods of DaemonSet default/web" in document["standsFor"]
@@ -116,15 +121,15 @@ def test_daemon_set_is_explained_by_its_first_pod_that_does_not_fit(run: Run, wr
 
 
 def test_daemon_set_that_selects_no_node_creates_no_pod(run: Run, write: Write) -> None:
-    tainted = node("n1", taints=[{"key": "k", "effect": "NoSchedule"}])
-    code, _, err = run("explain", "-f", write(tainted), "-f", write(workload("DaemonSet"), name="m.json"))
+    tainted = build_node("n1", taints=[{"key": "k", "effect": "NoSchedule"}])
+    code, _, err = run("explain", "-f", write(tainted), "-f", write(build_workload("DaemonSet"), name="m.json"))
     assert code == 2
     assert "DaemonSet default/web creates no pod here" in err
 
 
 def test_existing_pods_of_a_daemon_set_are_replaced(run: Run, write: Write) -> None:
-    cluster = write(node("n1", "4"), owned("web-x", "DaemonSet", "web", "3", nodeName="n1"))
-    manifest = write(workload("DaemonSet", cpu="3"), name="m.json")
+    cluster = write(build_node("n1", "4"), owned("web-x", "DaemonSet", "web", "3", nodeName="n1"))
+    manifest = write(build_workload("DaemonSet", cpu="3"), name="m.json")
     assert explain_document(run, "-f", cluster, "-f", manifest)["verdict"] == "Schedulable"
 
 
@@ -134,10 +139,10 @@ def test_stateful_set_is_explained_by_its_first_pod_without_a_node(run: Run, wri
     2 of 4 CPUs are free, and 3 without that pod.
     """
     there = [owned(f"web-{i}", "StatefulSet", "web", "1", nodeName="n1") for i in range(2)]
-    manifest = write(workload("StatefulSet", cpu="3", replicas=2), name="m.json")
-    document = explain_document(run, "-f", write(node("n1", "4"), *there), "-f", manifest)
+    manifest = write(build_workload("StatefulSet", cpu="3", replicas=2), name="m.json")
+    document = explain_document(run, "-f", write(build_node("n1", "4"), *there), "-f", manifest)
     assert (document["pod"], document["verdict"]) == ("default/web-1", "Schedulable")
-    document = explain_document(run, "-f", write(node("n1", "4"), there[1]), "-f", manifest)
+    document = explain_document(run, "-f", write(build_node("n1", "4"), there[1]), "-f", manifest)
     assert (document["pod"], document["verdict"]) == ("default/web-0", "Schedulable")
 
 
@@ -152,9 +157,9 @@ def test_unchanged_deployment_is_explained_by_an_additional_pod(run: Run, write:
     }
     labels = {"app": "web", "pod-template-hash": "5f"}
     there = owned("web-5f-a", "ReplicaSet", "web-5f", labels=labels, nodeName="n1", topologySpreadConstraints=[spread])
-    manifest = workload("Deployment")
+    manifest = build_workload("Deployment")
     manifest["spec"]["template"]["spec"]["topologySpreadConstraints"] = [spread]
-    files = ("-f", write(node("n1"), node("n2"), there), "-f", write(manifest, name="m.json"))
+    files = ("-f", write(build_node("n1"), build_node("n2"), there), "-f", write(manifest, name="m.json"))
     assert explain_document(run, *files)["best"] == ["n2"]
 
 
@@ -164,7 +169,9 @@ def test_unchanged_deployment_is_explained_by_an_additional_pod(run: Run, write:
 def test_pending_pods_of_a_workload_are_explained(run: Run, write: Write, words: list[str]) -> None:
     labels = {"app": "web", "pod-template-hash": "5f"}
     pods = [owned(f"web-5f-{i}", "ReplicaSet", "web-5f", "9", labels) for i in range(3)]
-    cluster = write(node("n1", "4"), *pods, pod("other", "9"), owned("webs-5f-a", "ReplicaSet", "webs-5f", "9"))
+    cluster = write(
+        build_node("n1", "4"), *pods, build_pod("other", "9"), owned("webs-5f-a", "ReplicaSet", "webs-5f", "9")
+    )
     document = explain_document(run, *words, "-f", cluster)
     assert (document["pod"], document["verdict"]) == ("default/web-5f-0", "Unschedulable")
     assert document["standsFor"] == "one of the 3 pending pods of Deployment default/web, which are identical"
@@ -187,8 +194,8 @@ def test_workload_without_pending_pods_gets_an_additional_pod(
     """Each of its two pods uses 2 of 4 CPUs on its own node, so that a third pod does not fit."""
     labels = {"app": "web", "pod-template-hash": "5f"}
     pods = [owned(f"web-{i}", kind, owner, "2", labels, nodeName=f"n{i}") for i in range(2)]
-    rest = [pod(f"rest-{i}", "1", nodeName=f"n{i}") for i in range(2)]
-    document = explain_document(run, word, "-f", write(node("n0"), node("n1"), *pods, *rest))
+    rest = [build_pod(f"rest-{i}", "1", nodeName=f"n{i}") for i in range(2)]
+    document = explain_document(run, word, "-f", write(build_node("n0"), build_node("n1"), *pods, *rest))
     assert (document["pod"], document["verdict"]) == (made, "Unschedulable")
     assert document["message"].startswith("0/2 nodes are available: 2 Insufficient cpu.")
     assert document["standsFor"].startswith("one more pod of")
@@ -208,8 +215,10 @@ def test_several_objects_are_explained_from_one_snapshot(
     monkeypatch.setattr(Scheduler.view, "func", counted)
     labels = {"app": "web", "pod-template-hash": "5f"}
     waiting = owned("web-5f-a", "ReplicaSet", "web-5f", "9", labels)
-    objects = [waiting, owned("db-a", "ReplicaSet", "db", nodeName="n1"), pod("bare", "9")]
-    document = explain_document(run, "deploy/web", "rs/db", "bare", "-f", write(node("n1"), *objects), "--no-remedies")
+    objects = [waiting, owned("db-a", "ReplicaSet", "db", nodeName="n1"), build_pod("bare", "9")]
+    document = explain_document(
+        run, "deploy/web", "rs/db", "bare", "-f", write(build_node("n1"), *objects), "--no-remedies"
+    )
     assert [each["pod"] for each in document["explanations"]] == ["default/web-5f-a", "default/db-new", "default/bare"]
     assert made == [1]
 
@@ -232,21 +241,21 @@ def test_next_pod_of_a_stateful_set_gets_its_own_claim(run: Run, write: Write) -
     }
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data-web-0"}}]
     there = owned("web-0", "StatefulSet", "web", nodeName="n1", volumes=volumes)
-    document = explain_document(run, "sts/web", "-f", write(node("n1"), node("n2"), there, claim, storage))
+    document = explain_document(run, "sts/web", "-f", write(build_node("n1"), build_node("n2"), there, claim, storage))
     assert document["verdict"] == "Schedulable"
     assert document["volumes"]["n2"]["provisions"] == ["default/data-web-1"]
 
 
 def test_deployment_without_pods_is_explained_by_its_replica_set(run: Run, write: Write) -> None:
-    rs = workload("ReplicaSet", "web-5f", cpu="9", uid="u", replicas=0)
+    rs = build_workload("ReplicaSet", "web-5f", cpu="9", uid="u", replicas=0)
     rs["metadata"]["ownerReferences"] = [{"kind": "Deployment", "name": "web", "controller": True}]
-    document = explain_document(run, "deploy/web", "-f", write(node("n1"), rs))
+    document = explain_document(run, "deploy/web", "-f", write(build_node("n1"), rs))
     assert (document["pod"], document["verdict"]) == ("default/web-5f-0", "Unschedulable")
 
 
 def test_daemon_set_without_pending_pods_is_bound(run: Run, write: Write) -> None:
     document = explain_document(
-        run, "ds/web", "-f", write(node("n1"), owned("web-x", "DaemonSet", "web", nodeName="n1"))
+        run, "ds/web", "-f", write(build_node("n1"), owned("web-x", "DaemonSet", "web", nodeName="n1"))
     )
     assert document["verdict"] == "Bound"
     assert document["standsFor"] == "the only pod of DaemonSet default/web, which is not pending"
@@ -255,18 +264,18 @@ def test_daemon_set_without_pending_pods_is_bound(run: Run, write: Write) -> Non
 def test_workload_printed_by_kubectl_is_the_one_in_the_cluster(run: Run, write: Write) -> None:
     labels = {"app": "web", "pod-template-hash": "5f"}
     waiting = owned("web-5f-a", "ReplicaSet", "web-5f", "9", labels)
-    printed = write(workload("Deployment", cpu="9", uid="u"), name="m.json")
+    printed = write(build_workload("Deployment", cpu="9", uid="u"), name="m.json")
     assert (
-        explain_document(run, "-f", write(node("n1"), waiting), "-f", printed)["kind"] == "PendingPods"
+        explain_document(run, "-f", write(build_node("n1"), waiting), "-f", printed)["kind"] == "PendingPods"
     )  # a dump's list
-    Path(printed).write_text(json.dumps(workload("Deployment", cpu="9", uid="u")))
-    assert explain_document(run, "-f", write(node("n1"), waiting), "-f", printed)["pod"] == "default/web-5f-a"
-    assert explain_document(run, "-f", write(node("n1")), "-f", printed)["pod"] == "default/web-new-0"
+    Path(printed).write_text(json.dumps(build_workload("Deployment", cpu="9", uid="u")))
+    assert explain_document(run, "-f", write(build_node("n1"), waiting), "-f", printed)["pod"] == "default/web-5f-a"
+    assert explain_document(run, "-f", write(build_node("n1")), "-f", printed)["pod"] == "default/web-new-0"
 
 
 def test_error_about_a_missing_workload_suggests_others(run: Run, write: Write) -> None:
     labels = {"app": "web", "pod-template-hash": "5f"}
-    cluster = write(node("n1"), owned("web-5f-a", "ReplicaSet", "web-5f", labels=labels))
+    cluster = write(build_node("n1"), owned("web-5f-a", "ReplicaSet", "web-5f", labels=labels))
     for words in (["deploy/wbe"], ["deploy/web", "-n", "shop"]):
         code, _, err = run("explain", *words, "-f", cluster)
         assert code == 2
@@ -277,23 +286,23 @@ def test_error_about_a_missing_workload_suggests_others(run: Run, write: Write) 
 def test_error_about_a_missing_name_suggests_other_kinds(run: Run, write: Write) -> None:
     group = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "spec": {"minMember": 1}}
     group["metadata"] = {"name": "small", "namespace": "ml"}
-    cluster = write(node("n1"), owned("train-a", "Job", "train"), group)
+    cluster = write(build_node("n1"), owned("train-a", "Job", "train"), group)
     assert "did you mean job/train -n default?" in run("explain", "deploy/train", "-f", cluster).err
     assert "did you mean podgroup/small -n ml?" in run("explain", "ml/small", "-f", cluster).err
 
 
 def test_workload_in_the_files_is_suggested_with_its_namespace(run: Run, write: Write, tmp_path: Path) -> None:
     manifest = tmp_path / "web.yaml"
-    deployment = workload("Deployment")
+    deployment = build_workload("Deployment")
     deployment["metadata"]["namespace"] = "d"
     manifest.write_text(json.dumps(deployment))
-    run("snapshot", "save", "-f", write(node("n1")), "-o", tmp_path / "state.ksnap")
+    run("snapshot", "save", "-f", write(build_node("n1")), "-o", tmp_path / "state.ksnap")
     err = run("explain", "deploy/web", "-f", manifest, "--snapshot", tmp_path / "state.ksnap").err
     assert "did you mean deployment/web -n d?" in err
 
 
 def test_several_pods_at_once(run: Run, write: Write) -> None:
-    cluster = write(node("n1"), pod("a", "9"), pod("b"), pod("c", namespace="shop"))
+    cluster = write(build_node("n1"), build_pod("a", "9"), build_pod("b"), build_pod("c", namespace="shop"))
     for words in (["a", "b", "shop/c"], ["pod", "a", "b", "shop/c"], ["pod/a", "po/b", "shop/c"]):
         code, out, _ = run("explain", *words, "-f", cluster)
         assert code == 1
@@ -317,20 +326,20 @@ def test_helm_output_is_explained_and_other_objects_are_named(run: Run, monkeypa
 
 
 def test_hooks_that_are_not_installed_are_named(run: Run, write: Write) -> None:
-    hook = workload("Pod", "probe")
+    hook = build_workload("Pod", "probe")
     hook["metadata"]["annotations"] = {"helm.sh/hook": "test"}
-    manifest = write(workload("Deployment"), hook, name="m.json")
-    code, out, err = run("explain", "-f", write(node("n1")), "-f", manifest, "-o", "name")
+    manifest = write(build_workload("Deployment"), hook, name="m.json")
+    code, out, err = run("explain", "-f", write(build_node("n1")), "-f", manifest, "-o", "name")
     assert (code, out) == (0, "default/web-new-0\n")
     assert "Pod probe" in err
 
 
 def test_file_with_a_workload_is_not_answered_by_nothing_is_pending(run: Run, write: Write) -> None:
-    world = write(node("n1"), workload("Deployment", cpu="9"), pod("running", nodeName="n1"))
+    world = write(build_node("n1"), build_workload("Deployment", cpu="9"), build_pod("running", nodeName="n1"))
     code, out, _ = run("explain", "-f", world)
     assert code == 1
     assert out.startswith("default/web-new-0 Unschedulable")
-    world = write(node("n1"), workload("Deployment", cpu="9"), pod("stuck", "9"))
+    world = write(build_node("n1"), build_workload("Deployment", cpu="9"), build_pod("stuck", "9"))
     code, out, err = run("explain", "-f", world)
     assert "1 pod pending" in out
     assert "Deployment default/web" in err
@@ -345,20 +354,21 @@ def test_file_without_pods_or_workloads_is_an_error(run: Run, write: Write) -> N
 
 def test_bound_pod_of_a_file_is_reported_as_bound(run: Run, write: Write) -> None:
     assert (
-        explain_document(run, "-f", write(pod("web", uid="u", nodeName="general-a1")), "--demo")["verdict"] == "Bound"
+        explain_document(run, "-f", write(build_pod("web", uid="u", nodeName="general-a1")), "--demo")["verdict"]
+        == "Bound"
     )
 
 
 def test_suggestions_prefer_pending_pods(run: Run, write: Write) -> None:
-    pods = [pod(f"web-5f-{i}", nodeName="n1") for i in range(5)]
-    _, _, err = run("explain", "web", "-f", write(node("n1"), *pods, pod("web-zz", namespace="shop")))
+    pods = [build_pod(f"web-5f-{i}", nodeName="n1") for i in range(5)]
+    _, _, err = run("explain", "web", "-f", write(build_node("n1"), *pods, build_pod("web-zz", namespace="shop")))
     assert "did you mean shop/web-zz or" in err
 
 
 @pytest.mark.parametrize("fault", [{"spec": 5}, {"metadata": {"name": ["x"], "uid": "u"}}, {"metadata": {"uid": "u"}}])
 def test_workload_of_a_dump_is_explained_on_request(run: Run, write: Write, fault: Json) -> None:
-    stored = workload("Deployment", uid="u") | fault
-    cluster = write(node("n1"), pod("stuck", "9"), stored)
+    stored = build_workload("Deployment", uid="u") | fault
+    cluster = write(build_node("n1"), build_pod("stuck", "9"), stored)
     assert run("explain", "stuck", "-f", cluster).code == 1
     assert run("explain", "-A", "-f", cluster).code == 1
     code, _, err = run("explain", "-f", write(stored, name="m.json"), "--demo")
@@ -386,7 +396,7 @@ def test_the_first_pod_that_cannot_be_created_is_explained(
     run: Run, write: Write, kind: str, spec: Json, denied: str
 ) -> None:
     """The quota allows two of the three pods. Every pod has room on the node."""
-    cluster, manifest = write(node("n1"), make_quota(2)), write(workload(kind, **spec), name="m.json")
+    cluster, manifest = write(build_node("n1"), make_quota(2)), write(build_workload(kind, **spec), name="m.json")
     document = explain_document(run, "-f", cluster, "-f", manifest)
     assert (document["pod"], document["verdict"]) == (denied, "NotCreated")
     failures = document["notCreated"]
@@ -397,8 +407,10 @@ def test_the_first_pod_that_cannot_be_created_is_explained(
 
 def test_workloads_count_as_a_whole(run: Run, write: Write) -> None:
     """Four CPUs take two of three pods of two CPUs; a pod of one CPU fits by itself."""
-    manifests = write(workload("Job", "import", "2", parallelism=3), workload("Job", "small"), name="m.json")
-    options = ("-f", write(node("n1")), "-f", manifests)
+    manifests = write(
+        build_workload("Job", "import", "2", parallelism=3), build_workload("Job", "small"), name="m.json"
+    )
+    options = ("-f", write(build_node("n1")), "-f", manifests)
     found = run("explain", *options)
     text = " ".join(found.out.split())
     assert found.code == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import get_args
 
 import pytest
-from small import Json, node, pod
+from small import Json, build_node, build_pod
 
 import kschedctl
 from kschedctl.scheduler.framework import Code, Rejection
@@ -28,8 +28,8 @@ def data(document: Json, plugin: str, name: str = "n1") -> Json:
 
 def test_resources_are_in_base_units_in_all_documents() -> None:
     """n1 has 4 cores, of which 3 are used. The larger n2 has 6 cores, of which 5 are used. The pod requests 2."""
-    others = [pod("a", "n1", "3"), pod("b", "n2", "5")]
-    document = explain_pod(node("n1"), node("n2", cpu="6"), *others, pod("p", cpu="2"))
+    others = [build_pod("a", "n1", "3"), build_pod("b", "n2", "5")]
+    document = explain_pod(build_node("n1"), build_node("n2", cpu="6"), *others, build_pod("p", cpu="2"))
     common = {"type": "Insufficient", "resource": "cpu", "requested": 2000, "free": 1000, "largest": 6000}
     assert data(document, "NodeResourcesFit") == {**common, "offered": 4000}
     assert data(document, "NodeResourcesFit", "n2") == {**common, "offered": 6000}
@@ -42,17 +42,17 @@ def test_resources_are_in_base_units_in_all_documents() -> None:
 
 
 def test_memory_is_in_bytes() -> None:
-    asking = pod("p")
+    asking = build_pod("p")
     asking["spec"]["containers"][0]["resources"]["requests"] = {"memory": "16Gi"}
-    found = data(explain_pod(node("n1"), asking), "NodeResourcesFit")
+    found = data(explain_pod(build_node("n1"), asking), "NodeResourcesFit")
     assert (found["requested"], found["offered"]) == (16 * 2**30, 8 * 2**30)
 
 
 def test_room_of_a_nominated_pod_is_not_free() -> None:
     """3 of the 4 cores of n1 are reserved for the nominated pod."""
-    nominated = pod("first", cpu="3")
+    nominated = build_pod("first", cpu="3")
     nominated["status"] = {"nominatedNodeName": "n1"}
-    found = data(explain_pod(node("n1"), nominated, pod("p", cpu="2")), "NodeResourcesFit")
+    found = data(explain_pod(build_node("n1"), nominated, build_pod("p", cpu="2")), "NodeResourcesFit")
     assert (found["free"], found["nominated"]) == (1000, True)
 
 
@@ -84,8 +84,8 @@ PORT = {"hostPort": 80, "containerPort": 80, "hostIP": "10.0.0.1"}
     ],
 )
 def test_facts_about_a_node(spec: Json, asked: Json, plugin: str, fact: Json) -> None:
-    holder = pod("holder", "n1", containers=[{"name": "c", "ports": [PORT]}])
-    assert data(explain_pod(node("n1", **spec), holder, pod("p", **asked)), plugin) == fact
+    holder = build_pod("holder", "n1", containers=[{"name": "c", "ports": [PORT]}])
+    assert data(explain_pod(build_node("n1", **spec), holder, build_pod("p", **asked)), plugin) == fact
 
 
 ZONED = "topology.kubernetes.io/zone"
@@ -99,9 +99,9 @@ def required(kind: str, *terms: Json) -> Json:
 def test_skew() -> None:
     """Zone a has two pods. Zone b has none and is full. A third pod in zone a would lead to a skew of 3."""
     constraint = {**WEB, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
-    there = [pod("x", "n1", "1"), pod("y", "n1", "1")]
-    small = node("n2", "b", cpu="100m")
-    document = explain_pod(node("n1"), small, *there, pod("p", topologySpreadConstraints=[constraint]))
+    there = [build_pod("x", "n1", "1"), build_pod("y", "n1", "1")]
+    small = build_node("n2", "b", cpu="100m")
+    document = explain_pod(build_node("n1"), small, *there, build_pod("p", topologySpreadConstraints=[constraint]))
     assert data(document, "PodTopologySpread") == {
         "type": "TooSkewed",
         "key": ZONED,
@@ -121,8 +121,10 @@ def test_fewer_domains_than_min_domains() -> None:
     The minimum therefore counts as 0, although each zone has a pod, and a second pod would lead to a skew of 2.
     """
     constraint = {**WEB, "maxSkew": 1, "minDomains": 3, "whenUnsatisfiable": "DoNotSchedule"}
-    there = [pod("x", "n1", "1"), pod("y", "n2", "1")]
-    document = explain_pod(node("n1"), node("n2", "b"), *there, pod("p", topologySpreadConstraints=[constraint]))
+    there = [build_pod("x", "n1", "1"), build_pod("y", "n2", "1")]
+    document = explain_pod(
+        build_node("n1"), build_node("n2", "b"), *there, build_pod("p", topologySpreadConstraints=[constraint])
+    )
     fact = data(document, "PodTopologySpread")
     assert (fact["domains"], fact["minDomains"], fact["fewest"], fact["skew"]) == (2, 3, 0, 2)
     assert "emptiest" not in fact
@@ -131,18 +133,18 @@ def test_fewer_domains_than_min_domains() -> None:
 def test_tainted_zone_counts_as_empty() -> None:
     """Zones b and c have no pod. c is tainted and b is full, so the skew would fall only without both."""
     constraint = {**WEB, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
-    tainted = node("n3", "c", taints=[{"key": "sick", "effect": "NoExecute"}])
-    objects = [node("n1"), pod("x", "n1", "1"), pod("p", topologySpreadConstraints=[constraint])]
+    tainted = build_node("n3", "c", taints=[{"key": "sick", "effect": "NoExecute"}])
+    objects = [build_node("n1"), build_pod("x", "n1", "1"), build_pod("p", topologySpreadConstraints=[constraint])]
     emptiest = data(explain_pod(*objects, tainted), "PodTopologySpread")["emptiest"]
     assert emptiest == {"domain": "c", "policy": "nodeTaintsPolicy", "node": "n3", "taint": "sick:NoExecute"}
-    full = node("n2", "b", cpu="100m")
+    full = build_node("n2", "b", cpu="100m")
     emptiest = data(explain_pod(*objects, tainted, full), "PodTopologySpread")["emptiest"]
     assert emptiest == {"domain": "b", "equallyEmpty": 1}
 
 
 def test_anti_affinity_of_an_existing_pod() -> None:
     """Pod x keeps pods with app=web out of its zone. The incoming pod has this label and no term of its own."""
-    document = explain_pod(node("n1"), pod("x", "n1", **required("podAntiAffinity", WEB)), pod("p"))
+    document = explain_pod(build_node("n1"), build_pod("x", "n1", **required("podAntiAffinity", WEB)), build_pod("p"))
     assert data(document, "InterPodAffinity") == {
         "type": "PodInTheWay",
         "pod": "d/x",
@@ -172,7 +174,7 @@ def test_anti_affinity_of_an_existing_pod() -> None:
 )
 def test_facts_about_other_pods(spec: Json, fact: Json) -> None:
     """Two pods with app=web run on n1, in zone a."""
-    document = explain_pod(node("n1"), pod("x", "n1"), pod("y", "n1"), pod("p", **spec))
+    document = explain_pod(build_node("n1"), build_pod("x", "n1"), build_pod("y", "n1"), build_pod("p", **spec))
     assert data(document, "InterPodAffinity") == fact
 
 
@@ -181,11 +183,11 @@ def test_node_affinity_fact_has_requirements_and_labels() -> None:
     named = {"key": "metadata.name", "operator": "In", "values": ["n9"]}
     terms = {"nodeSelectorTerms": [{"matchExpressions": [zone]}, {"matchFields": [named]}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
-    assert data(explain_pod(node("n1"), pod("p", affinity=affinity)), "NodeAffinity")["terms"] == [
+    assert data(explain_pod(build_node("n1"), build_pod("p", affinity=affinity)), "NodeAffinity")["terms"] == [
         [{"key": ZONED, "operator": "In", "values": ["b", "c"], "found": "a"}],
         [{"key": "metadata.name", "operator": "In", "values": ["n9"], "found": "n1", "field": True}],
     ]
-    selecting = data(explain_pod(node("n1"), pod("p", nodeSelector={"disk": "ssd"})), "NodeAffinity")
+    selecting = data(explain_pod(build_node("n1"), build_pod("p", nodeSelector={"disk": "ssd"})), "NodeAffinity")
     assert selecting["selector"] == [{"key": "disk", "operator": "In", "values": ["ssd"]}]
 
 
@@ -196,16 +198,16 @@ def claiming(volume: str = "", storage_class: str = "", size: str = "2Gi") -> li
     bound = {"pv.kubernetes.io/bind-completed": "yes"} if volume else {}
     metadata = {"name": "data", "namespace": "d", "annotations": bound}
     volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
-    return [{"kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}, pod("p", volumes=volumes)]
+    return [{"kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}, build_pod("p", volumes=volumes)]
 
 
-def storage_class(**more: Json | str) -> Json:
+def build_storage_class(**more: Json | str) -> Json:
     return {"kind": "StorageClass", "metadata": {"name": "fast"}, "volumeBindingMode": "WaitForFirstConsumer", **more}
 
 
 def test_claim_without_a_volume() -> None:
-    none = storage_class(provisioner="kubernetes.io/no-provisioner")
-    assert data(explain_pod(node("n1"), none, *claiming(storage_class="fast")), "VolumeBinding") == {
+    none = build_storage_class(provisioner="kubernetes.io/no-provisioner")
+    assert data(explain_pod(build_node("n1"), none, *claiming(storage_class="fast")), "VolumeBinding") == {
         "type": "NoVolume",
         "claim": "d/data",
         "storageClass": "fast",
@@ -217,8 +219,8 @@ def test_claim_without_a_volume() -> None:
 
 def test_claim_that_is_provisioned_only_on_other_nodes() -> None:
     allowed = [{"matchLabelExpressions": [{"key": ZONED, "values": ["b"]}]}]
-    made = storage_class(provisioner="csi", allowedTopologies=allowed)
-    found = data(explain_pod(node("n1"), made, *claiming(storage_class="fast")), "VolumeBinding")
+    made = build_storage_class(provisioner="csi", allowedTopologies=allowed)
+    found = data(explain_pod(build_node("n1"), made, *claiming(storage_class="fast")), "VolumeBinding")
     assert found["provisions"] is True
     assert found["topologies"] == [[{"key": ZONED, "operator": "In", "values": ["b"], "found": "a"}]]
 
@@ -227,7 +229,7 @@ def test_volume_that_the_node_cannot_reach() -> None:
     wanted = {"key": ZONED, "operator": "In", "values": ["b"]}
     reach = {"required": {"nodeSelectorTerms": [{"matchExpressions": [wanted]}]}}
     volume = {"kind": "PersistentVolume", "metadata": {"name": "pv"}, "spec": {"nodeAffinity": reach}}
-    assert data(explain_pod(node("n1"), volume, *claiming("pv")), "VolumeBinding") == {
+    assert data(explain_pod(build_node("n1"), volume, *claiming("pv")), "VolumeBinding") == {
         "type": "VolumeOutOfReach",
         "volume": "pv",
         "claim": "d/data",
@@ -236,7 +238,7 @@ def test_volume_that_the_node_cannot_reach() -> None:
 
 
 def test_claim_that_must_be_bound_first_is_the_cause() -> None:
-    (cause,) = explain_pod(node("n1"), *claiming(storage_class="gone"))["causes"]
+    (cause,) = explain_pod(build_node("n1"), *claiming(storage_class="gone"))["causes"]
     assert cause["factData"] == {"type": "ClaimsUnbound", "claims": [{"claim": "d/data", "storageClass": "gone"}]}
 
 
@@ -249,16 +251,19 @@ def test_devices() -> None:
     objects = [
         {"kind": "DeviceClass", "metadata": {"name": "gpu"}},
         {"kind": "ResourceSlice", "metadata": {"name": "s"}, "spec": slice_},
-        claim("mine", {"devices": {"requests": [request]}}, {}),
-        claim("used", {}, {"allocation": {"devices": {"results": [result]}}}),
-        pod("p", resourceClaims=[{"name": "x", "resourceClaimName": "mine"}]),
+        build_claim("mine", {"devices": {"requests": [request]}}, {}),
+        build_claim("used", {}, {"allocation": {"devices": {"results": [result]}}}),
+        build_pod("p", resourceClaims=[{"name": "x", "resourceClaimName": "mine"}]),
     ]
     fault = {"reason": "Allocated", "devices": 1}
     wanted = {"claim": "d/mine", "request": "r", "wanted": 2, "devices": 2, "free": 1, "faults": [fault]}
-    assert data(explain_pod(node("n1"), *objects), "DynamicResources") == {"type": "DevicesUnfit", "requests": [wanted]}
+    assert data(explain_pod(build_node("n1"), *objects), "DynamicResources") == {
+        "type": "DevicesUnfit",
+        "requests": [wanted],
+    }
 
 
-def claim(name: str, spec: Json, status: Json) -> Json:
+def build_claim(name: str, spec: Json, status: Json) -> Json:
     return {"kind": "ResourceClaim", "metadata": {"name": name, "namespace": "d"}, "spec": spec, "status": status}
 
 
@@ -278,7 +283,7 @@ def test_reason_of_another_package_is_a_fact(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("kschedctl.scheduler.registry.third_party.find_entry_points", lambda paths: (_Point(),))
     profile = {"plugins": {"multiPoint": {"enabled": [{"name": "Quiet"}]}}}
     meta = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
-    cluster = kschedctl.Cluster.from_objects([node("n1"), pod("p")], config={**meta, "profiles": [profile]})
+    cluster = kschedctl.Cluster.from_objects([build_node("n1"), build_pod("p")], config={**meta, "profiles": [profile]})
     (cause,) = kschedctl.explain(cluster, "d/p").to_dict()["causes"]
     assert (cause["fact"], cause["factData"]) == ("80 dB", {"type": "Said", "text": "80 dB"})
 
@@ -294,8 +299,8 @@ def test_advice_names_the_claim_of_the_fact() -> None:
     """A missing class leaves the claim without a volume. No claim is named if the fact says nothing about one."""
     claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "data", "namespace": "d"}}
     claim["spec"] = {"storageClassName": "none", "volumeName": "", "accessModes": ["ReadWriteOnce"]}
-    claiming = pod("p", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
-    (advice,) = explain_pod(node("n1"), claim, claiming)["advice"]
+    claiming = build_pod("p", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
+    (advice,) = explain_pod(build_node("n1"), claim, claiming)["advice"]
     assert (advice["kind"], advice["claim"]) == ("LookAtClaim", "data")
-    (advice,) = explain_pod(node("n1"), claiming)["advice"]
+    (advice,) = explain_pod(build_node("n1"), claiming)["advice"]
     assert (advice["kind"], advice["text"]) == ("LookAtClaim", "Check that the pod's claims exist and are bound")

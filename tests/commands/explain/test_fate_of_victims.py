@@ -6,7 +6,7 @@ import json
 
 import pytest
 from command_line import Run, Write
-from small import HOSTNAME, Json, node, pod, pod_spec, replica, workload
+from small import HOSTNAME, Json, build_node, build_pod, build_pod_spec, build_replica, build_workload
 
 CLUSTER = [{"kind": "PriorityClass", "apiVersion": "scheduling.k8s.io/v1", "metadata": {"name": "high"}, "value": 10}]
 ON_N1 = {"nodeSelector": {HOSTNAME: "n1"}, "priorityClassName": "high", "priority": 10}
@@ -25,13 +25,13 @@ def test_explanation_says_if_the_victim_gets_another_node(
     run: Run, write: Write, kind: str, cpus: str, fate: str
 ) -> None:
     """The preemptor selects n1. Its victim, of 3 CPUs, fits on n2 only if n2 has 4 CPUs."""
-    objects = [node("n1"), node("n2", cpu=cpus), replica("victim", "n1", "3")]
-    new = pod("new", cpu="3", schedulerName="default-scheduler", **ON_N1)
+    objects = [build_node("n1"), build_node("n2", cpu=cpus), build_replica("victim", "n1", "3")]
+    new = build_pod("new", cpu="3", schedulerName="default-scheduler", **ON_N1)
     if kind == "waiting":
         objects.append(new)
         question = ["explain", "new", "-n", "d"]
     else:
-        made = {**workload(kind, "new", {}, pod_spec("3", **ON_N1))}
+        made = {**build_workload(kind, "new", {}, build_pod_spec("3", **ON_N1))}
         if kind == "Pod":
             del new["metadata"]["uid"]
             made = new
@@ -46,9 +46,9 @@ def test_explanation_says_if_the_victim_gets_another_node(
 
 def test_victims_of_victims_are_named(run: Run, write: Write) -> None:
     """The victim moves to n2 and preempts a pod of lower priority there, which gets no node."""
-    lowest = replica("lowest", "n2", "3", priority=-5)
-    objects = [node("n1"), node("n2"), replica("victim", "n1", "3"), lowest]
-    waiting = pod("new", cpu="3", schedulerName="default-scheduler", **ON_N1)
+    lowest = build_replica("lowest", "n2", "3", priority=-5)
+    objects = [build_node("n1"), build_node("n2"), build_replica("victim", "n1", "3"), lowest]
+    waiting = build_pod("new", cpu="3", schedulerName="default-scheduler", **ON_N1)
     file = write(*CLUSTER, *map(versioned, [*objects, waiting]))
     brief = run("explain", "new", "-n", "d", "-f", file, "--assume-complete", "--brief").out
     assert "evicts d/victim, which gets another node" in brief

@@ -6,13 +6,13 @@ import json
 from typing import Any
 
 import pytest
-from command_line import Json, Run, Write, node, pod
+from command_line import Json, Run, Write, build_node, build_pod
 
-TEMPLATE = {"metadata": {"labels": {"app": "web"}}, "spec": pod("web")["spec"]}
+TEMPLATE = {"metadata": {"labels": {"app": "web"}}, "spec": build_pod("web")["spec"]}
 SELECTOR = {"matchLabels": {"app": "web"}}
 
 
-def workload(kind: str, status: Json | None = None, **spec: Any) -> Json:
+def build_workload(kind: str, status: Json | None = None, **spec: Any) -> Json:
     version = "batch/v1" if kind == "Job" else "apps/v1"
     selector = {} if kind == "Job" else {"selector": SELECTOR}
     return {
@@ -26,13 +26,13 @@ def workload(kind: str, status: Json | None = None, **spec: Any) -> Json:
 
 def member(kind: str, name: str, ready: str = "True", **spec: Any) -> Json:
     """Build a pod of the workload, on a node unless ``spec`` says otherwise."""
-    found = pod(name, namespace="shop", uid=name, **{"nodeName": "n1", **spec})
+    found = build_pod(name, namespace="shop", uid=name, **{"nodeName": "n1", **spec})
     owner = {"apiVersion": "apps/v1", "kind": kind, "name": "web", "controller": True, "uid": "w"}
     found["metadata"] |= {"labels": {"app": "web"}, "ownerReferences": [owner]}
     return found | {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": ready}]}}
 
 
-def quota(pods: str, used: str) -> Json:
+def build_quota(pods: str, used: str) -> Json:
     status = {"hard": {"pods": pods}, "used": {"pods": used}}
     metadata = {"name": "q", "namespace": "shop"}
     return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {}, "status": status}
@@ -50,29 +50,29 @@ FAILED = {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", 
 @pytest.mark.parametrize(
     ("found", "reasons"),
     [
-        (workload("Deployment", replicas=3, paused=True), ["it is paused: it creates no ReplicaSet and no pods"]),
-        (workload("Deployment", replicas=0), ["it wants 0 replicas"]),
-        (workload("Job", suspend=True), ["it is suspended"]),
-        (workload("Job", {"conditions": [FAILED]}), ["it has ended, Failed: Job has reached its limit"]),
+        (build_workload("Deployment", replicas=3, paused=True), ["it is paused: it creates no ReplicaSet and no pods"]),
+        (build_workload("Deployment", replicas=0), ["it wants 0 replicas"]),
+        (build_workload("Job", suspend=True), ["it is suspended"]),
+        (build_workload("Job", {"conditions": [FAILED]}), ["it has ended, Failed: Job has reached its limit"]),
         (
-            workload("Job", {"failed": 2}, backoffLimit=4),
+            build_workload("Job", {"failed": 2}, backoffLimit=4),
             ["2 pods failed, of 4 allowed; it creates the next one after a delay"],
         ),
         (
-            workload("Job", {"succeeded": 1}, parallelism=2, completions=9),
+            build_workload("Job", {"succeeded": 1}, parallelism=2, completions=9),
             ["no more than 2 at a time (parallelism), and 8 still to complete"],
         ),
         (
-            workload("DaemonSet", {"desiredNumberScheduled": 1}),
+            build_workload("DaemonSet", {"desiredNumberScheduled": 1}),
             ["it needs no pod on 1 of 2 nodes, which are excluded by its node selection and tolerations"],
         ),
-        (workload("Job"), []),
-        (workload("Deployment", replicas=1), []),
+        (build_workload("Job"), []),
+        (build_workload("Deployment", replicas=1), []),
     ],
     ids=["paused", "none wanted", "suspended", "ended", "backing off", "side by side", "daemons", "job", "deployment"],
 )
 def test_reason_for_fewer_pods(run: Run, write: Write, found: Json, reasons: list[str]) -> None:
-    cluster = write(node("n1"), node("n2"), found)
+    cluster = write(build_node("n1"), build_node("n2"), found)
     kind = {"Deployment": "deploy", "DaemonSet": "ds", "Job": "job"}[found["kind"]]
     answer = get_report(run, "explain", f"{kind}/web", "-n", "shop", "-f", cluster)
     assert answer.get("fewerPods", []) == reasons
@@ -93,17 +93,22 @@ def test_reason_for_fewer_pods(run: Run, write: Write, found: Json, reasons: lis
 def test_pods_of_a_stateful_set_wait_for_the_previous_ordinal(
     run: Run, write: Write, policy: str, second: dict[str, Any], reasons: list[str]
 ) -> None:
-    wanted = workload("StatefulSet", replicas=4, podManagementPolicy=policy)
+    wanted = build_workload("StatefulSet", replicas=4, podManagementPolicy=policy)
     pods = [member("StatefulSet", "web-0"), member("StatefulSet", "web-1", **second)]
-    answer = get_report(run, "explain", "sts/web", "-n", "shop", "-f", write(node("n1"), wanted, *pods))
+    answer = get_report(run, "explain", "sts/web", "-n", "shop", "-f", write(build_node("n1"), wanted, *pods))
     assert answer.get("fewerPods", []) == reasons
 
 
 def test_quota_is_replayed_without_conditions_and_events(run: Run, write: Write) -> None:
     """Five pods are desired, one exists, and the quota allows two more."""
-    wanted = workload("ReplicaSet", replicas=5)
+    wanted = build_workload("ReplicaSet", replicas=5)
     found = run(
-        "explain", "rs/web", "-n", "shop", "-f", write(node("n1"), wanted, member("ReplicaSet", "a"), quota("3", "1"))
+        "explain",
+        "rs/web",
+        "-n",
+        "shop",
+        "-f",
+        write(build_node("n1"), wanted, member("ReplicaSet", "a"), build_quota("3", "1")),
     )
     assert found.code == 1
     counts = "2 of 5 pods (5 wanted, 1 exists, 2 can be created)"
@@ -113,12 +118,12 @@ def test_quota_is_replayed_without_conditions_and_events(run: Run, write: Write)
 
 def test_existing_pods_are_not_denied(run: Run, write: Write) -> None:
     """The quota is exceeded, but the workload has all desired pods."""
-    wanted = workload("ReplicaSet", replicas=1)
-    cluster = write(node("n1"), wanted, member("ReplicaSet", "a"), quota("1", "1"))
+    wanted = build_workload("ReplicaSet", replicas=1)
+    cluster = write(build_node("n1"), wanted, member("ReplicaSet", "a"), build_quota("1", "1"))
     assert run("explain", "rs/web", "-n", "shop", "-f", cluster).code == 0
 
 
-def autoscaler(most: int, *conditions: Json) -> Json:
+def build_autoscaler(most: int, *conditions: Json) -> Json:
     target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
     return {
         "apiVersion": "autoscaling/v2",
@@ -136,16 +141,19 @@ NO_METRICS = {"type": "ScalingActive", "status": "False", "reason": "FailedGetMe
 @pytest.mark.parametrize(
     ("found", "reasons"),
     [
-        (autoscaler(2, TOO_MANY), ["HorizontalPodAutoscaler h is at its maximum of 2, and would create more pods"]),
-        (autoscaler(2), ["HorizontalPodAutoscaler h is at its maximum of 2"]),
         (
-            autoscaler(3, NO_METRICS),
+            build_autoscaler(2, TOO_MANY),
+            ["HorizontalPodAutoscaler h is at its maximum of 2, and would create more pods"],
+        ),
+        (build_autoscaler(2), ["HorizontalPodAutoscaler h is at its maximum of 2"]),
+        (
+            build_autoscaler(3, NO_METRICS),
             ["HorizontalPodAutoscaler h does not scale it, FailedGetMetric: no metrics"],
         ),
-        (autoscaler(3), []),
+        (build_autoscaler(3), []),
     ],
     ids=["limited", "at the maximum", "no metrics", "below"],
 )
 def test_autoscaler_that_creates_no_more_pods(run: Run, write: Write, found: Json, reasons: list[str]) -> None:
-    cluster = write(node("n1"), workload("Deployment", replicas=2), found)
+    cluster = write(build_node("n1"), build_workload("Deployment", replicas=2), found)
     assert get_report(run, "explain", "deploy/web", "-n", "shop", "-f", cluster).get("fewerPods", []) == reasons

@@ -40,16 +40,18 @@ CONFIG = {
 }
 
 
-def node(name: str, cpu: int) -> Json:
+def build_node(name: str, cpu: int) -> Json:
     allocatable = {"cpu": str(cpu), "memory": "64Gi", "pods": "110"}
     return {"kind": "Node", "metadata": {"name": name}, "status": {"allocatable": allocatable}}
 
 
-NODES = [node("n1", 4), node("n2", 3)]
+NODES = [build_node("n1", 4), build_node("n2", 3)]
 """Two pods of 2 cpu fit on the first, one on the second."""
 
 
-def pod(name: str, labels: Json | None = None, annotations: Json | None = None, phase: str = "", **spec: Any) -> Json:
+def build_pod(
+    name: str, labels: Json | None = None, annotations: Json | None = None, phase: str = "", **spec: Any
+) -> Json:
     meta = {"name": name, "namespace": "ml", "uid": name, "labels": labels or {}, "annotations": annotations or {}}
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "2"}}}
     status = {"status": {"phase": phase}} if phase else {}
@@ -58,19 +60,21 @@ def pod(name: str, labels: Json | None = None, annotations: Json | None = None, 
 
 def of_volcano(name: str, task: str = "", **fields: Any) -> Json:
     annotations = {"scheduling.k8s.io/group-name": "train"} | ({"volcano.sh/task-spec": task} if task else {})
-    return pod(name, annotations=annotations, **{"schedulerName": "volcano", **fields})
+    return build_pod(name, annotations=annotations, **{"schedulerName": "volcano", **fields})
 
 
 def of_kueue(name: str, count: str = "4", **fields: Any) -> Json:
     annotations = {"kueue.x-k8s.io/pod-group-total-count": count} if count else {}
-    return pod(name, {"kueue.x-k8s.io/pod-group-name": "train"}, annotations, **{"schedulingGates": GATE, **fields})
+    return build_pod(
+        name, {"kueue.x-k8s.io/pod-group-name": "train"}, annotations, **{"schedulingGates": GATE, **fields}
+    )
 
 
 def of_coscheduling(name: str, group: str = "train", **fields: Any) -> Json:
-    return pod(name, {"scheduling.x-k8s.io/pod-group": group}, **fields)
+    return build_pod(name, {"scheduling.x-k8s.io/pod-group": group}, **fields)
 
 
-def group(version: str, least: int, name: str = "train", **spec: Any) -> Json:
+def build_group(version: str, least: int, name: str = "train", **spec: Any) -> Json:
     meta = {"name": name, "namespace": "ml"}
     return {"apiVersion": version, "kind": "PodGroup", "metadata": meta, "spec": {"minMember": least, **spec}}
 
@@ -94,7 +98,7 @@ def verdicts(report: Json) -> dict[str, str]:
 
 
 def test_volcano_gang_that_fits() -> None:
-    report = explain(*map(of_volcano, "abc"), group(VOLCANO, 3, queue="research"))
+    report = explain(*map(of_volcano, "abc"), build_group(VOLCANO, 3, queue="research"))
     found = report["podGroup"]
     assert (report["verdict"], found["verdict"], found["decidedBy"]) == ("NotResponsible", "Placed", "Volcano")
     assert (found["minCount"], found["pods"], found["fitting"], found["queue"]) == (3, 3, 3, "research")
@@ -106,7 +110,7 @@ def test_volcano_gang_that_fits() -> None:
 
 
 def test_number_of_fitting_pods_of_a_gang() -> None:
-    report = explain(*map(of_volcano, "abcd"), group(VOLCANO, 4))
+    report = explain(*map(of_volcano, "abcd"), build_group(VOLCANO, 4))
     found = report["podGroup"]
     assert (found["verdict"], found["fitting"], found["missing"]) == ("Unschedulable", 3, 0)
     assert report["headline"] == (
@@ -128,7 +132,7 @@ def test_missing_pods_of_a_volcano_gang() -> None:
         of_volcano("e", phase="Succeeded", nodeName="n1"),
         of_volcano("f", schedulingGates=[{"name": "wait"}]),
     ]
-    report = explain(*pods, group(VOLCANO, 6))
+    report = explain(*pods, build_group(VOLCANO, 6))
     found = report["podGroup"]
     assert (found["pods"], found["scheduled"], found["missing"], found["ended"]) == (4, 2, 2, 1)
     assert (found["verdict"], found["fitting"]) == ("Incomplete", 3)
@@ -140,18 +144,18 @@ def test_each_task_needs_its_minimum_of_pods() -> None:
     """Three pods fit. The master is tried last and finds no room."""
     workers = [of_volcano(name, "worker") for name in "abc"]
     tasks = {"master": 1, "worker": 2}
-    report = explain(*workers, of_volcano("z", "master"), group(VOLCANO, 3, minTaskMember=tasks))
+    report = explain(*workers, of_volcano("z", "master"), build_group(VOLCANO, 3, minTaskMember=tasks))
     found = report["podGroup"]
     told = {task["name"]: (task["least"], task["pods"], task["fitting"]) for task in found["tasks"]}
     assert told == {"master": (1, 1, 0), "worker": (2, 3, 3)}
     assert (found["verdict"], found["fitting"]) == ("Unschedulable", 3)
-    ignored = explain(*workers, of_volcano("z", "master"), group(VOLCANO, 2, minTaskMember=tasks))["podGroup"]
+    ignored = explain(*workers, of_volcano("z", "master"), build_group(VOLCANO, 2, minTaskMember=tasks))["podGroup"]
     assert (ignored["verdict"], ignored["tasks"]) == ("Placed", [])  # they want more than minMember together
 
 
 def test_volcano_pod_with_the_default_scheduler() -> None:
     pods = [of_volcano(name, schedulerName="default-scheduler") for name in "abcd"]
-    report = explain(*pods, group(VOLCANO, 4))
+    report = explain(*pods, build_group(VOLCANO, 4))
     assert (report["verdict"], report["podGroup"]["policy"], report["notReplayed"]) == ("Schedulable", "basic", [])
 
 
@@ -165,12 +169,12 @@ def test_missing_volcano_group() -> None:
 
 @pytest.mark.parametrize("least", [0, -7])
 def test_volcano_group_without_a_positive_minimum(least: int) -> None:
-    found = explain(of_volcano("a"), group(VOLCANO, least))["podGroup"]
+    found = explain(of_volcano("a"), build_group(VOLCANO, least))["podGroup"]
     assert (found["verdict"], found["missing"]) == ("Placed", 0)
 
 
 def test_volcano_group_with_the_largest_minimum() -> None:
-    found = explain(of_volcano("a"), group(VOLCANO, 2**31 - 1))["podGroup"]
+    found = explain(of_volcano("a"), build_group(VOLCANO, 2**31 - 1))["podGroup"]
     assert (found["verdict"], found["missing"]) == ("Incomplete", 2**31 - 2)
 
 
@@ -235,7 +239,7 @@ def test_invalid_total_count_annotations_of_kueue(counts: list[str], said: str) 
 
 
 def test_coscheduling_gang_that_does_not_fit() -> None:
-    report = explain(*map(of_coscheduling, "abcd"), group(COSCHEDULING, 4), config=CONFIG)
+    report = explain(*map(of_coscheduling, "abcd"), build_group(COSCHEDULING, 4), config=CONFIG)
     assert (report["verdict"], report["feasible"], report["notReplayed"]) == ("Unschedulable", ["n1", "n2"], [])
     assert report["headline"] == "its gang train needs nodes for 4 pods at once, but only 3 fit"
     assert report["message"] == "0/1 nodes are available: 1 optimistic rejection in PostFilter."
@@ -243,20 +247,20 @@ def test_coscheduling_gang_that_does_not_fit() -> None:
 
 
 def test_coscheduling_gang_that_fits() -> None:
-    report = explain(*map(of_coscheduling, "abc"), group(COSCHEDULING, 3), config=CONFIG)
+    report = explain(*map(of_coscheduling, "abc"), build_group(COSCHEDULING, 3), config=CONFIG)
     assert (report["verdict"], report["message"], report["permit"]) == ("Schedulable", None, {})
     assert report["podGroup"]["verdict"] == "Placed"
 
 
 def test_incomplete_coscheduling_gang() -> None:
-    report = explain(*map(of_coscheduling, "ab"), group(COSCHEDULING, 4), config=CONFIG)
+    report = explain(*map(of_coscheduling, "ab"), build_group(COSCHEDULING, 4), config=CONFIG)
     assert report["headline"] == "its gang train has 2 of the 4 pods that it needs; until they exist, no pod is tried"
     assert "cannot find enough sibling pods, current pods number: 2, minMember of group: 4" in report["message"]
 
 
 def test_terminating_members_count_but_are_not_tried() -> None:
     pods = [of_coscheduling("a"), leaving(of_coscheduling("b")), of_coscheduling("c", schedulerName="other")]
-    report = explain(*pods, group(COSCHEDULING, 3), config=CONFIG)
+    report = explain(*pods, build_group(COSCHEDULING, 3), config=CONFIG)
     assert verdicts(report) == {"a": "Placed", "b": "Terminating", "c": "NotTried"}
     assert report["headline"] == "its gang train needs nodes for 3 pods at once, but only 1 fits"
     late = "0/1 nodes are available: 1 rejected due to timeout after waiting 1m0s at plugin Coscheduling."
@@ -264,7 +268,7 @@ def test_terminating_members_count_but_are_not_tried() -> None:
 
 
 def test_without_the_plugin_pods_are_placed_one_by_one() -> None:
-    report = explain(*map(of_coscheduling, "abcd"), group(COSCHEDULING, 4))
+    report = explain(*map(of_coscheduling, "abcd"), build_group(COSCHEDULING, 4))
     assert (report["verdict"], report["podGroup"]["policy"]) == ("Schedulable", "basic")
 
 
@@ -286,11 +290,14 @@ def test_unread_group_makes_the_answer_uncertain() -> None:
 
 
 def test_group_without_pods_changes_nothing() -> None:
-    assert explain(pod("a"), group(VOLCANO, 3), group(COSCHEDULING, 3), config=CONFIG)["podGroup"] is None
+    assert (
+        explain(build_pod("a"), build_group(VOLCANO, 3), build_group(COSCHEDULING, 3), config=CONFIG)["podGroup"]
+        is None
+    )
 
 
 def test_manifest_counts_as_a_member() -> None:
-    objects = [*NODES, *map(of_coscheduling, "bc"), group(COSCHEDULING, 3)]
+    objects = [*NODES, *map(of_coscheduling, "bc"), build_group(COSCHEDULING, 3)]
     cluster = kschedctl.Cluster.from_objects(objects, config=CONFIG, other_builds=True)
     asked = kschedctl.explain(cluster, of_coscheduling("a")).to_dict()
     assert (asked["verdict"], asked["podGroup"]["pods"]) == ("Schedulable", 3)
@@ -301,9 +308,9 @@ def test_manifest_counts_as_a_member() -> None:
 
 def test_two_half_placed_gangs_of_different_projects() -> None:
     """n1 has room for two pods, and n2 for one. Each gang has one pod on n1 and needs a second node."""
-    ours = [of_coscheduling("a"), of_coscheduling("b", nodeName="n1"), group(COSCHEDULING, 2)]
-    theirs = [of_volcano("v"), of_volcano("w", nodeName="n1"), group(VOLCANO, 2)]
-    taken = pod("taken", nodeName="n2")
+    ours = [of_coscheduling("a"), of_coscheduling("b", nodeName="n1"), build_group(COSCHEDULING, 2)]
+    theirs = [of_volcano("v"), of_volcano("w", nodeName="n1"), build_group(VOLCANO, 2)]
+    taken = build_pod("taken", nodeName="n2")
     report = explain(*ours, *theirs, taken, config=CONFIG)
     assert report["podGroup"]["deadlockedWith"] == ["ml/train"]
     assert report["headline"].startswith("deadlock: 1 of the 2 pods of its gang train holds a node")
@@ -315,9 +322,9 @@ def test_two_half_placed_gangs_of_different_projects() -> None:
 
 
 def test_gang_whose_other_pods_have_ended_is_no_deadlock() -> None:
-    ours = [of_coscheduling("a"), of_coscheduling("b", nodeName="n1"), group(COSCHEDULING, 2)]
-    done = [of_volcano("v", phase="Succeeded"), of_volcano("w", nodeName="n1"), group(VOLCANO, 2)]
-    report = explain(*ours, *done, pod("taken", nodeName="n2"), config=CONFIG)
+    ours = [of_coscheduling("a"), of_coscheduling("b", nodeName="n1"), build_group(COSCHEDULING, 2)]
+    done = [of_volcano("v", phase="Succeeded"), of_volcano("w", nodeName="n1"), build_group(VOLCANO, 2)]
+    report = explain(*ours, *done, build_pod("taken", nodeName="n2"), config=CONFIG)
     assert report["podGroup"]["deadlockedWith"] == []
     assert report["headline"] == "its gang train needs nodes for 2 pods at once, but only 1 fits"
 
@@ -330,7 +337,7 @@ def test_admitted_kueue_gangs_may_block_each_other() -> None:
             made = of_kueue(f"{name}-{number}", "2", schedulingGates=[], **({"nodeName": on} if on else {}))
             made["metadata"]["labels"] = {"kueue.x-k8s.io/pod-group-name": name}
             gangs.append(made)
-    report = explain(*gangs, pod("taken", nodeName="n2"), pod="ml/one-1")
+    report = explain(*gangs, build_pod("taken", nodeName="n2"), pod="ml/one-1")
     assert report["podGroup"]["deadlockedWith"] == ["ml/two"]
     assert report["headline"].startswith("deadlock: 1 of the 2 pods of its gang one holds a node")
 
@@ -348,12 +355,12 @@ def test_simulation_of_a_gang_that_does_not_fit_ends(own: bool) -> None:
     """Placements that are tried and taken back must not wake pods, neither for PodGroups of Kubernetes nor of
     Coscheduling."""
     if own:
-        pods = [pod(name, schedulingGroup={"podGroupName": "train"}) for name in "abcd"]
+        pods = [build_pod(name, schedulingGroup={"podGroupName": "train"}) for name in "abcd"]
         spec = {"schedulingPolicy": {"gang": {"minCount": 4}}}
-        described = {**group("scheduling.k8s.io/v1alpha2", 4), "spec": spec}
+        described = {**build_group("scheduling.k8s.io/v1alpha2", 4), "spec": spec}
         settings: Json = {"feature_gates": {"GenericWorkload": True, "GangScheduling": True}}
     else:
-        pods, described = [of_coscheduling(name) for name in "abcd"], group(COSCHEDULING, 4)
+        pods, described = [of_coscheduling(name) for name in "abcd"], build_group(COSCHEDULING, 4)
         settings = {"config": CONFIG, "other_builds": True}
     cluster = kschedctl.Cluster.from_objects(NODES, **settings)
     report = simulate(cluster, [described, *map(unnamed, pods)])
@@ -363,7 +370,7 @@ def test_simulation_of_a_gang_that_does_not_fit_ends(own: bool) -> None:
 def test_page_about_a_gang(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = tmp_path / "all.json"
     objects = [*NODES, *(of_volcano(name, "worker") for name in "abcd"), leaving(of_volcano("e"))]
-    objects.append(group(VOLCANO, 5, minTaskMember={"worker": 4}, queue="research"))
+    objects.append(build_group(VOLCANO, 5, minTaskMember={"worker": 4}, queue="research"))
     items = [{"apiVersion": "v1", **each} for each in objects]
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
     assert main(["explain", "ml/a", "-f", str(file)]) == 5  # who decides is not replayed
@@ -386,19 +393,19 @@ def test_page_about_a_gang(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
 def test_decisions_of_other_schedulers_are_unknown() -> None:
     """The filters of kube-scheduler do not matter. Volcano has its own scheduler, and Kueue admits by quota."""
     undecided = {
-        "Volcano, fits": explain(*map(of_volcano, "abc"), group(VOLCANO, 3)),
-        "Volcano, does not": explain(*map(of_volcano, "abcd"), group(VOLCANO, 4)),
+        "Volcano, fits": explain(*map(of_volcano, "abc"), build_group(VOLCANO, 3)),
+        "Volcano, does not": explain(*map(of_volcano, "abcd"), build_group(VOLCANO, 4)),
         "Kueue, fits": explain(*(of_kueue(name, "3") for name in "abc")),
         "Kueue, does not": explain(*(of_kueue(name) for name in "abcd")),
     }
     assert {name: report["undecided"] for name, report in undecided.items()} == dict.fromkeys(undecided, True)
     by_us = [of_volcano(name, schedulerName="default-scheduler") for name in "abcd"]
-    assert not explain(*by_us, group(VOLCANO, 4))["undecided"]
+    assert not explain(*by_us, build_group(VOLCANO, 4))["undecided"]
     assert not explain(*(of_kueue(name, schedulingGates=[]) for name in "abc"))["undecided"]
 
 
 def test_advice_on_gangs_of_other_schedulers() -> None:
-    told = [each["text"] for each in explain(of_volcano("a"), group(VOLCANO, 3))["advice"]]
+    told = [each["text"] for each in explain(of_volcano("a"), build_group(VOLCANO, 3))["advice"]]
     assert told == [
         "Volcano waits for 2 more pods of train to be created",
         "Ask Volcano: kubectl describe podgroups.scheduling.volcano.sh train -n ml",
@@ -425,9 +432,9 @@ def test_audit_attributes_volcano_gangs_to_another_scheduler() -> None:
     """
     pods = [of_volcano(name) for name in "abcd"]
     everyone = tuple(f"ml/{name}" for name in "abcd")
-    assert audited(*pods, group(VOLCANO, 4)) == {everyone: ("elsewhere", [])}
+    assert audited(*pods, build_group(VOLCANO, 4)) == {everyone: ("elsewhere", [])}
     assert audited(*pods) == {everyone: ("unserved", ["warning"])}
-    assert audited(*pods, group(VOLCANO, 5)) == {everyone: ("gang", ["note"])}
+    assert audited(*pods, build_group(VOLCANO, 5)) == {everyone: ("gang", ["note"])}
 
 
 def test_audit_says_that_kueue_holds_gangs_back() -> None:
@@ -441,7 +448,7 @@ def half_placed(project: str, name: str) -> list[Json]:
     made = []
     for number, on in enumerate(("n1", "")):
         spec: Json = {"nodeName": on} if on else {}
-        each = pod(f"{name}-{number}", **spec)
+        each = build_pod(f"{name}-{number}", **spec)
         match project:
             case "Volcano":
                 each["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": name}
@@ -454,14 +461,14 @@ def half_placed(project: str, name: str) -> list[Json]:
         made.append(each)
     if project == "Kueue":
         return made
-    described = group(VOLCANO if project == "Volcano" else COSCHEDULING, 2)
+    described = build_group(VOLCANO if project == "Volcano" else COSCHEDULING, 2)
     return [*made, {**described, "metadata": {**described["metadata"], "name": name}}]
 
 
 @pytest.mark.parametrize("project", ["scheduler-plugins", "Volcano", "Kueue"])
 def test_deadlock_is_named_in_all_answers(project: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """n1 is full with one pod of each of two gangs, and n2 with another pod. Each gang needs a second node."""
-    objects = [*half_placed(project, "one"), *half_placed(project, "two"), pod("taken", nodeName="n2")]
+    objects = [*half_placed(project, "one"), *half_placed(project, "two"), build_pod("taken", nodeName="n2")]
     assert audited(*objects) == {
         ("ml/one-1",): ("gang", ["warning", "warning"]),
         ("ml/two-1",): ("gang", ["warning", "warning"]),

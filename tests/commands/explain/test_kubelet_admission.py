@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import pytest
-from small import Json, node, pod
+from small import Json, build_node, build_pod
 
 import kschedctl
 from kschedctl.commands.explain.command import is_everything_fine
 from kschedctl.commands.explain.report import Explanation
 
-RUNNING = pod("busy", "n1", cpu="3")  # leaves 1 of 4 CPUs
+RUNNING = build_pod("busy", "n1", cpu="3")  # leaves 1 of 4 CPUs
 
 
 def explained(phase: str = "", uid: str = "", **fields: Json) -> Explanation:
     """Return the explanation of a pod with nodeName n1, from a file unless it has a uid."""
-    asked = pod("p", "n1", **fields)
+    asked = build_pod("p", "n1", **fields)
     asked["metadata"]["uid"] = uid
     asked["status"] = {"phase": phase}
-    return kschedctl.explain(kschedctl.Cluster.from_objects([node("n1"), RUNNING, asked]), "d/p")
+    return kschedctl.explain(kschedctl.Cluster.from_objects([build_node("n1"), RUNNING, asked]), "d/p")
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
-from command_line import Json, Run, Write, node, pod
+from command_line import Json, Run, Write, build_node, build_pod
 
 REASON = "request r: device class gone does not exist"
 GATES = ("", "DRANodeAllocatableResources=true")
 
 
-def claim() -> Json:
+def build_claim() -> Json:
     request = {"name": "r", "exactly": {"deviceClassName": "gone"}}
     return {
         "apiVersion": "resource.k8s.io/v1",
@@ -25,7 +25,7 @@ def claim() -> Json:
 @pytest.mark.parametrize("gates", GATES)
 @pytest.mark.parametrize("command", ["explain", "simulate", "capacity", "whatif", "drain", "failures"])
 def test_missing_device_class_is_the_reason(run: Run, write: Write, tmp_path: Path, command: str, gates: str) -> None:
-    waiting = {"apiVersion": "v1", **pod("p", resourceClaims=[{"name": "d", "resourceClaimName": "c"}])}
+    waiting = {"apiVersion": "v1", **build_pod("p", resourceClaims=[{"name": "d", "resourceClaimName": "c"}])}
     manifest = write(waiting, name="pod.json")
     scenario = tmp_path / "scenario.yaml"
     scenario.write_text(f"steps:\n- apply: {{files: [{manifest}]}}\n")
@@ -38,7 +38,7 @@ def test_missing_device_class_is_the_reason(run: Run, write: Write, tmp_path: Pa
         "explain": ("p",),
     }
     there = (waiting,) if command in ("explain", "drain", "failures") else ()
-    cluster = write(node("w1"), node("w2"), claim(), *there)
+    cluster = write(build_node("w1"), build_node("w2"), build_claim(), *there)
     options = ("--feature-gates", gates) if gates else ()
     code, out, err = run(command, *asked[command], "-f", cluster, "--assume-complete", *options, "-o", "json")
     assert code in ((1,) if command in ("explain", "simulate", "whatif") else (0, 1)), err
@@ -47,23 +47,23 @@ def test_missing_device_class_is_the_reason(run: Run, write: Write, tmp_path: Pa
 
 def test_missing_claim_template_is_named_first(run: Run, write: Write) -> None:
     """kube-scheduler only says that the claim is not created yet; the command shows the templates, too."""
-    waiting = pod("p", resourceClaims=[{"name": "d", "resourceClaimTemplateName": "gone"}])
+    waiting = build_pod("p", resourceClaims=[{"name": "d", "resourceClaimTemplateName": "gone"}])
     waiting["metadata"]["uid"] = "p"
     message = 'pod "default/p": ResourceClaim not created yet'
-    found = run("explain", "p", "-f", write(node("w1"), waiting))
+    found = run("explain", "p", "-f", write(build_node("w1"), waiting))
     text = " ".join(found.out.split())
     assert text.startswith(f"default/p Held back: ResourceClaimTemplate default/gone does not exist: {message}")
     assert "kubectl get resourceclaimtemplates,resourceclaims,deviceclasses,resourceslices -n default" in text
-    found = run("explain", "-A", "-f", write(node("w1"), waiting))
+    found = run("explain", "-A", "-f", write(build_node("w1"), waiting))
     assert "ResourceClaimTemplate default/gone does not exist" in " ".join(found.out.split())
 
     # simulate names it as the cause, and the template of another namespace does not count
     spec = {"spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}}
     metadata = {"name": "gone", "namespace": "other"}
     template = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": metadata, "spec": spec}
-    found = run("simulate", "--pending", "-f", write(node("w1"), waiting, template))
+    found = run("simulate", "--pending", "-f", write(build_node("w1"), waiting, template))
     cause = "ResourceClaimTemplate default/gone does not exist, so its ResourceClaim is not created"
     assert cause in " ".join(found.out.split())
     metadata["namespace"] = "default"
-    found = run("explain", "p", "-f", write(node("w1"), waiting, template))
+    found = run("explain", "p", "-f", write(build_node("w1"), waiting, template))
     assert f"Held back: {message}" in " ".join(found.out.split())

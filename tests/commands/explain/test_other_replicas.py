@@ -6,19 +6,19 @@ import json
 from typing import Any
 
 import pytest
-from command_line import Json, Run, Write, node, pod
+from command_line import Json, Run, Write, build_node, build_pod
 
 
-def deployment(replicas: int, cpu: str) -> Json:
+def build_deployment(replicas: int, cpu: str) -> Json:
     """Build a Deployment whose pods request an amount of CPU."""
-    template = {"metadata": {"labels": {"app": "web"}}, "spec": pod("web", cpu)["spec"]}
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": build_pod("web", cpu)["spec"]}
     spec: dict[str, Any] = {"replicas": replicas, "selector": {"matchLabels": {"app": "web"}}, "template": template}
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}
 
 
-def job(parallelism: int, cpu: str) -> Json:
+def build_job(parallelism: int, cpu: str) -> Json:
     """Build a Job whose pods request an amount of CPU."""
-    template = {"spec": {**pod("web", cpu)["spec"], "restartPolicy": "Never"}}
+    template = {"spec": {**build_pod("web", cpu)["spec"], "restartPolicy": "Never"}}
     spec = {"parallelism": parallelism, "completions": parallelism, "template": template}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "web"}, "spec": spec}
 
@@ -27,7 +27,7 @@ def job(parallelism: int, cpu: str) -> Json:
 @pytest.mark.parametrize(("replicas", "placed"), [(1, 1), (2, 2), (3, 2), (5, 2)])
 def test_first_pod_fits_but_not_all_replicas(run: Run, write: Write, command: str, replicas: int, placed: int) -> None:
     """A node of 4 CPUs takes two pods of 2 CPUs."""
-    path = write(node("n1", cpu="4"), deployment(replicas, "2"))
+    path = write(build_node("n1", cpu="4"), build_deployment(replicas, "2"))
     outcome = run(command, "deploy/web", "-f", path, "--assume-complete", "-o", "json")
     document = json.loads(outcome.out)
     if placed == replicas:
@@ -44,7 +44,7 @@ def test_first_pod_fits_but_not_all_replicas(run: Run, write: Write, command: st
 @pytest.mark.parametrize("command", ["explain", "remedies"])
 def test_the_first_pod_without_a_node_is_explained(run: Run, write: Write, command: str) -> None:
     """Two pods of 2 CPUs fill the node, so that the third one needs another node."""
-    path = write(node("n1", cpu="4"), deployment(3, "2"))
+    path = write(build_node("n1", cpu="4"), build_deployment(3, "2"))
     document = json.loads(run(command, "deploy/web", "-f", path, "--assume-complete", "-o", "json").out)
     assert (document["pod"], document["verdict"]) == ("default/web-new-2", "Unschedulable")
     assert document["headline"].startswith("needs 2 CPUs, but the only node, n1, has 0 of 4 free")
@@ -54,10 +54,10 @@ def test_the_first_pod_without_a_node_is_explained(run: Run, write: Write, comma
 
 def test_pods_evicted_for_the_replicas_that_fit_are_named(run: Run, write: Write) -> None:
     """One pod of 3 CPUs fits once the running one is evicted; the second one does not fit at all."""
-    workload = deployment(2, "3")
+    workload = build_deployment(2, "3")
     workload["spec"]["template"]["spec"]["priorityClassName"] = "high"
     high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 10}
-    path = write(node("n1", cpu="4"), pod("old", "3", nodeName="n1", uid="1"), high, workload)
+    path = write(build_node("n1", cpu="4"), build_pod("old", "3", nodeName="n1", uid="1"), high, workload)
     for form in ((), ("--brief",)):
         printed = run("explain", "deploy/web", "-f", path, "--assume-complete", *form).out
         assert "nly 1 of the 2 pods of Deployment default/web gets a node, and this evicts default/old" in (
@@ -70,7 +70,7 @@ HIGH = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata
 
 def important_deployment(replicas: int, cpu: str) -> Json:
     """Build a Deployment whose pods have a higher priority than others."""
-    workload = deployment(replicas, cpu)
+    workload = build_deployment(replicas, cpu)
     workload["spec"]["template"]["spec"]["priorityClassName"] = "high"
     return workload
 
@@ -89,7 +89,7 @@ def test_all_replicas_fit_but_evict_a_running_pod(
     running["metadata"]["name"] = "old-1"
     workload = important_deployment(2, "3")
     workload["metadata"]["name"] = "new"
-    nodes = [node("n1", cpu="3"), node("n2", cpu="3"), node("n3", cpu=largest_free)]
+    nodes = [build_node("n1", cpu="3"), build_node("n2", cpu="3"), build_node("n3", cpu=largest_free)]
     path = write(*nodes, running, replica_set, HIGH, workload)
     command = ("explain", "deploy/new", "-f", path, "--assume-complete")
 
@@ -118,10 +118,10 @@ def test_all_replicas_fit_but_evict_a_running_pod(
 
 def test_evictions_are_counted_for_several_workloads(run: Run, write: Write) -> None:
     """The first pod of web fits on n1. The second one evicts default/old, which no controller recreates."""
-    old = pod("old", "3", nodeName="n2", uid="1")
-    small = deployment(1, "0.1")
+    old = build_pod("old", "3", nodeName="n2", uid="1")
+    small = build_deployment(1, "0.1")
     small["metadata"]["name"] = "small"
-    path = write(node("n1", cpu="3"), node("n2", cpu="3.5"), old, HIGH, important_deployment(2, "3"), small)
+    path = write(build_node("n1", cpu="3"), build_node("n2", cpu="3.5"), old, HIGH, important_deployment(2, "3"), small)
     outcome = run("explain", "-f", path, "--assume-complete")
     assert outcome.code == 1
     text = " ".join(outcome.out.split())
@@ -134,10 +134,10 @@ def test_evicted_pods_without_another_node_are_named(run: Run, write: Write) -> 
     running, replica_set = running_web("2")
     running["spec"]["nodeName"] = "n2"
     running["metadata"]["name"] = "old-1"
-    alone = pod("alone", "1", nodeName="n2", uid="9")
+    alone = build_pod("alone", "1", nodeName="n2", uid="9")
     workload = important_deployment(2, "3")
     workload["metadata"]["name"] = "new"
-    nodes = [node("n1", cpu="3"), node("n2", cpu="3"), node("n3", cpu="2")]
+    nodes = [build_node("n1", cpu="3"), build_node("n2", cpu="3"), build_node("n3", cpu="2")]
     path = write(*nodes, running, replica_set, alone, HIGH, workload)
     outcome = run("explain", "deploy/new", "-f", path, "--assume-complete")
     assert outcome.code == 1
@@ -149,10 +149,10 @@ def test_evicted_pods_without_another_node_are_named(run: Run, write: Write) -> 
 def test_a_rollout_evicts_a_pod_of_another_workload(run: Run, write: Write) -> None:
     """The second pod of web needs the place of default/old on n2."""
     running = running_web("2")
-    old = pod("old", "3", nodeName="n2", uid="9")
+    old = build_pod("old", "3", nodeName="n2", uid="9")
     workload = important_deployment(2, "2")
     workload["spec"]["strategy"] = {"type": "Recreate"}
-    path = write(node("n1", cpu="2"), node("n2", cpu="3"), old, *running, HIGH, workload)
+    path = write(build_node("n1", cpu="2"), build_node("n2", cpu="3"), old, *running, HIGH, workload)
     outcome = run("explain", "deploy/web", "-f", path, "--assume-complete", "-o", "json")
     counts = json.loads(outcome.out)["replicas"]
     assert (counts["placed"], counts["total"], counts["victims"]) == (2, 2, ["default/old"])
@@ -161,15 +161,18 @@ def test_a_rollout_evicts_a_pod_of_another_workload(run: Run, write: Write) -> N
 
 
 def test_ci_report_names_the_workload(run: Run, write: Write) -> None:
-    path = write(node("n1", cpu="4"), deployment(3, "2"))
+    path = write(build_node("n1", cpu="4"), build_deployment(3, "2"))
     outcome = run("explain", "deploy/web", "-f", path, "--assume-complete", "-o", "github")
     assert "Deployment default/web: only 2 of the 3 pods" in outcome.out
 
 
 def running_web(cpu: str) -> list[Json]:
     """Build a running pod of Deployment web, and its ReplicaSet."""
-    template = {"metadata": {"labels": {"app": "web", "pod-template-hash": "abc"}}, "spec": pod("web", cpu)["spec"]}
-    running = pod("web-1", cpu, nodeName="n1", schedulerName="default-scheduler", uid="1")
+    template = {
+        "metadata": {"labels": {"app": "web", "pod-template-hash": "abc"}},
+        "spec": build_pod("web", cpu)["spec"],
+    }
+    running = build_pod("web-1", cpu, nodeName="n1", schedulerName="default-scheduler", uid="1")
     owner = {"kind": "ReplicaSet", "name": "web-abc", "controller": True, "uid": "2"}
     running["metadata"] |= {"ownerReferences": [owner], "labels": template["metadata"]["labels"]}
     deployment_owner = {"kind": "Deployment", "name": "web", "controller": True, "uid": "3"}
@@ -189,7 +192,7 @@ def test_workload_with_pods_gets_additional_pods(
     run: Run, write: Write, command: str, replicas: int, placed: int
 ) -> None:
     """A node of 4 CPUs has room for one more pod of 2 CPUs beside the one that runs."""
-    path = write(node("n1", cpu="4"), *running_web("2"), deployment(replicas, "2"))
+    path = write(build_node("n1", cpu="4"), *running_web("2"), build_deployment(replicas, "2"))
     document = json.loads(run(command, "deploy/web", "-f", path, "--assume-complete", "-o", "json").out)
     counts = document["replicas"]
     if placed == replicas:
@@ -202,9 +205,9 @@ def test_workload_with_pods_gets_additional_pods(
 @pytest.mark.parametrize("command", ["explain", "remedies"])
 def test_rollout_that_gets_stuck(run: Run, write: Write, command: str) -> None:
     """One new pod fits beside the old one, which has to stay until the other new pod runs, too."""
-    workload = deployment(2, "3")
+    workload = build_deployment(2, "3")
     workload["spec"]["strategy"] = {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
-    path = write(node("n1", cpu="5"), *running_web("2"), workload)
+    path = write(build_node("n1", cpu="5"), *running_web("2"), workload)
     outcome = run(command, "deploy/web", "-f", path, "--assume-complete")
     assert outcome.code == 1
     assert "The rollout of Deployment default/web gets stuck: 1 of 2 new pods runs, 1 old pod is left" in " ".join(
@@ -214,21 +217,21 @@ def test_rollout_that_gets_stuck(run: Run, write: Write, command: str) -> None:
 
 def test_no_replica_makes_room_for_another(run: Run, write: Write) -> None:
     """Only n1 takes new pods. Moving the old one to n2 would make room there, at the cost of a replica that serves."""
-    workload = deployment(2, "2")
+    workload = build_deployment(2, "2")
     workload["spec"]["strategy"] = {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
     workload["spec"]["template"]["spec"]["nodeSelector"] = {"disk": "ssd"}
-    with_disk = node("n1", cpu="5")
+    with_disk = build_node("n1", cpu="5")
     with_disk["metadata"]["labels"] = {"disk": "ssd"}
-    path = write(with_disk, node("n2", cpu="3"), *running_web("3"), workload)
+    path = write(with_disk, build_node("n2", cpu="3"), *running_web("3"), workload)
     document = json.loads(run("remedies", "deploy/web", "-f", path, "--assume-complete", "-o", "json").out)
     assert document["verdict"] == "Unschedulable"
     assert not [fix["summary"] for fix in document["remedies"] if "Move default/web-1" in fix["summary"]]
 
 
-@pytest.mark.parametrize("workload", [deployment(4, "8"), job(4, "8")], ids=["Deployment", "Job"])
+@pytest.mark.parametrize("workload", [build_deployment(4, "8"), build_job(4, "8")], ids=["Deployment", "Job"])
 def test_a_fix_for_one_pod_says_how_many_still_wait(run: Run, write: Write, workload: Json) -> None:
     """With 4 CPUs, one pod of 4 fits, and its three siblings wait."""
-    path = write(node("n1", cpu="4"), workload)
+    path = write(build_node("n1", cpu="4"), workload)
     name = f"{workload['kind']} default/web"
     command = ("remedies", f"{workload['kind'].lower()}/web", "-f", path, "--assume-complete")
     fixes = json.loads(run(*command, "-o", "json").out)["remedies"]
@@ -243,7 +246,7 @@ def test_a_fix_for_one_pod_says_how_many_still_wait(run: Run, write: Write, work
 
 def test_enough_nodes_are_added_for_all_replicas(run: Run, write: Write) -> None:
     """Each pod of 8 CPUs needs a node of its own."""
-    path = write(node("n1", cpu="4"), job(4, "8"))
+    path = write(build_node("n1", cpu="4"), build_job(4, "8"))
     document = json.loads(run("remedies", "job/web", "-f", path, "--assume-complete", "-o", "json").out)
     (fix,) = (fix for fix in document["remedies"] if fix["kinds"] == ["AddNode"])
     assert fix["summary"].startswith("Add 4 nodes")

@@ -21,13 +21,13 @@ CONFIGURATION = {
 }
 
 
-def pod(name: str, cpu: str) -> dict[str, Any]:
+def build_pod(name: str, cpu: str) -> dict[str, Any]:
     containers = [{"name": "c", "image": "c", "resources": {"requests": {"cpu": cpu}}}]
     return {"kind": "Pod", "metadata": {"name": name, "namespace": "shop"}, "spec": {"containers": containers}}
 
 
 def test_pods_are_grouped_by_cause_and_omissions_are_reported_once() -> None:
-    documents = [NODE, pod("fits", "1"), pod("large", "3"), pod("larger", "4")]
+    documents = [NODE, build_pod("fits", "1"), build_pod("large", "3"), build_pod("larger", "4")]
     cluster = kschedctl.Cluster.from_objects(documents, config=CONFIGURATION)
     report = group_pending_pods(Scheduler(cluster), cluster.unbound_pods(), "in the test")
     assert [(group.verdict, group.pods) for group in report.groups] == [
@@ -40,7 +40,7 @@ def test_pods_are_grouped_by_cause_and_omissions_are_reported_once() -> None:
 
 
 def test_number_of_kinds_explained_in_full() -> None:
-    documents = [NODE, pod("large", "3"), pod("larger", "4"), pod("twin", "3")]
+    documents = [NODE, build_pod("large", "3"), build_pod("larger", "4"), build_pod("twin", "3")]
     cluster = kschedctl.Cluster.from_objects(documents)
     twins, other = ("shop/large", "shop/twin"), ("shop/larger",)
     for limit, expected in ((0, []), (1, [twins]), (9, [twins, other])):
@@ -55,18 +55,18 @@ def test_nodes_that_are_not_ready_are_named_first() -> None:
     taints = [{"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}]
     small = {"kind": "Node", "metadata": {"name": "n2"}, "status": {"allocatable": {"cpu": "1", "pods": "10"}}}
     report = kschedctl.pending(
-        kschedctl.Cluster.from_objects([{**NODE, "spec": {"taints": taints}}, small, pod("p", "2")])
+        kschedctl.Cluster.from_objects([{**NODE, "spec": {"taints": taints}}, small, build_pod("p", "2")])
     )
     line = "1 pod pending across all namespaces, 1 cause; 1 node is not ready (n1)"
     assert str(report) == report.summary().headline == line
     assert report.unready_nodes == ("n1",)
-    assert "not ready" not in str(kschedctl.pending(kschedctl.Cluster.from_objects([small, pod("p", "2")])))
+    assert "not ready" not in str(kschedctl.pending(kschedctl.Cluster.from_objects([small, build_pod("p", "2")])))
 
 
 def test_pods_of_higher_priority_come_first() -> None:
     """Three pods lack CPU, two of them younger; the pod that selects a missing label is the most important one."""
-    old, young, youngest = (pod(name, "3") for name in ("old", "young", "youngest"))
-    selecting = pod("selecting", "100m")
+    old, young, youngest = (build_pod(name, "3") for name in ("old", "young", "youngest"))
+    selecting = build_pod("selecting", "100m")
     for entry, day, priority in ((old, 1, 0), (young, 2, 10), (youngest, 3, 10), (selecting, 4, 20)):
         entry["metadata"]["creationTimestamp"] = f"2026-01-0{day}T00:00:00Z"
         entry["spec"]["priority"] = priority
@@ -82,12 +82,16 @@ def test_pods_of_higher_priority_come_first() -> None:
 
 def test_pods_that_would_preempt_are_listed_apart() -> None:
     """The urgent pod gets room by preemption at once. The other pod may not preempt and stays pending."""
-    objects = [small.node("n1"), small.pod("cheap", "n1", "3"), small.pod("urgent", cpu="2", priority=10)]
-    objects.append(small.pod("patient", cpu="2", priority=10, preemptionPolicy="Never"))
+    objects = [
+        small.build_node("n1"),
+        small.build_pod("cheap", "n1", "3"),
+        small.build_pod("urgent", cpu="2", priority=10),
+    ]
+    objects.append(small.build_pod("patient", cpu="2", priority=10, preemptionPolicy="Never"))
     cluster = kschedctl.Cluster.from_objects(objects)
     report = kschedctl.pending(cluster)
     assert {group.pods for group in report.groups} == {("d/urgent",), ("d/patient",)}
-    text = "would preempt 1 pod on n1; needs 2 CPUs"
+    text = "would preempt 1 pod on n1 (d/cheap); needs 2 CPUs"
     for output in ("table", "brief", "markdown", "wide"):
         assert text in RENDERERS[output](report, Style(width=300, wide=output == "wide"))
 

@@ -17,7 +17,7 @@ TOPOLOGY_AWARE = {**GATES, "TopologyAwareWorkloadScheduling": True}
 ZONE = "topology.kubernetes.io/zone"
 
 
-def node(name: str, cpu: int, zone: str) -> Json:
+def build_node(name: str, cpu: int, zone: str) -> Json:
     allocatable = {"cpu": str(cpu), "memory": "64Gi", "pods": "110"}
     return {"kind": "Node", "metadata": {"name": name, "labels": {ZONE: zone}}, "status": {"allocatable": allocatable}}
 
@@ -28,7 +28,7 @@ def member(i: int, **spec: Any) -> Json:
     return {"kind": "Pod", "metadata": {"name": f"train-{i}", "namespace": "ml", "uid": f"uid-{i}"}, "spec": spec}
 
 
-def group(count: int, topology: str = "") -> Json:
+def build_group(count: int, topology: str = "") -> Json:
     spec: Json = {"schedulingPolicy": {"gang": {"minCount": count}}}
     spec |= {"schedulingConstraints": {"topology": [{"key": topology}]}} if topology else {}
     metadata = {"name": "train", "namespace": "ml"}
@@ -39,12 +39,12 @@ def explain(objects: list[Json], gates: dict[str, bool] = GATES, pod: str | Json
     return of_one_pod.explain(kschedctl.Cluster.from_objects(objects, feature_gates=gates), pod).to_dict()
 
 
-NODES = [node("n1", 4, "za"), node("n2", 3, "zb")]
+NODES = [build_node("n1", 4, "za"), build_node("n2", 3, "zb")]
 """Two pods of 2 cpu fit on the first, one on the second."""
 
 
 def test_pod_that_fits_alone_waits_for_its_gang() -> None:
-    report = explain([*NODES, group(4), *map(member, range(4))])
+    report = explain([*NODES, build_group(4), *map(member, range(4))])
     found = report["podGroup"]
     assert (report["verdict"], report["feasible"]) == ("Unschedulable", ["n1", "n2"])
     assert report["headline"] == "its gang train needs nodes for 4 pods at once, but only 3 fit"
@@ -56,7 +56,7 @@ def test_pod_that_fits_alone_waits_for_its_gang() -> None:
 
 
 def test_gang_that_fits_with_its_running_pods() -> None:
-    report = explain([*NODES, group(3), member(0, nodeName="n2"), member(1), member(2)])
+    report = explain([*NODES, build_group(3), member(0, nodeName="n2"), member(1), member(2)])
     found = report["podGroup"]
     assert (report["verdict"], report["message"], found["verdict"]) == ("Schedulable", None, "Placed")
     assert {each["node"] for each in found["members"]} == {"n1"}
@@ -66,7 +66,7 @@ def test_gang_that_fits_with_its_running_pods() -> None:
 
 def test_missing_pods_of_a_gang() -> None:
     gated = member(2, schedulingGates=[{"name": "wait"}])
-    report = explain([*NODES, group(5), member(0), member(1), gated])
+    report = explain([*NODES, build_group(5), member(0), member(1), gated])
     assert report["verdict"] == "Gated"
     assert report["headline"] == "its gang train has 3 of the 5 pods that it needs; until they exist, no pod is tried"
     assert (report["podGroup"]["verdict"], report["podGroup"]["missing"]) == ("Incomplete", 2)
@@ -75,7 +75,7 @@ def test_missing_pods_of_a_gang() -> None:
 
 
 def test_manifest_counts_as_a_member() -> None:
-    objects = [*NODES, group(2), member(0)]
+    objects = [*NODES, build_group(2), member(0)]
     assert explain(objects, pod="ml/train-0")["verdict"] == "Gated"
     asked = explain(objects, pod=member(1))
     assert (asked["verdict"], asked["podGroup"]["pods"]) == ("Schedulable", 2)
@@ -90,14 +90,14 @@ def test_manifest_counts_as_a_member() -> None:
     ids=["no node has it", "the gate is off"],
 )
 def test_topology_key_that_no_node_has(topology: str, gates: dict[str, bool], headline: str) -> None:
-    report = explain([*NODES, group(4, topology), *map(member, range(4))], gates)
+    report = explain([*NODES, build_group(4, topology), *map(member, range(4))], gates)
     assert (report["verdict"], report["headline"]) == ("Unschedulable", headline)
     assert bool(report["podGroup"]["topology"]) == (gates is TOPOLOGY_AWARE)
 
 
 @pytest.mark.parametrize("topology", ["", ZONE])
 def test_pods_of_a_group_without_a_gang_policy_are_judged_separately(topology: str) -> None:
-    found = group(1, topology)
+    found = build_group(1, topology)
     found["spec"]["schedulingPolicy"] = {"basic": {}}
     large = {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "9"}}}]}
     report = explain([*NODES, found, member(1, **large)], TOPOLOGY_AWARE)
@@ -117,7 +117,7 @@ def test_unread_pod_groups_make_the_answer_uncertain(count: int, verdict: str) -
     assert "PodGroup" in {each["kind"] for each in report["unknown"]}
 
 
-def job(parallelism: int) -> Json:
+def build_job(parallelism: int) -> Json:
     spec: Json = {"restartPolicy": "Never", **member(0)["spec"]}
     meta = {"name": "train", "namespace": "ml"}
     spec = {"parallelism": parallelism, "completions": parallelism, "template": {"spec": spec}}
@@ -135,8 +135,8 @@ def job(parallelism: int) -> Json:
     ids=["all fit", "all but one", "one is there, and counts once", "too few are made"],
 )
 def test_all_pods_of_a_workloads_group_are_created(count: int, there: int, verdict: str, headline: str) -> None:
-    objects = [*NODES, group(count), *(member(9 + i) for i in range(there))]
-    report = explain(objects, pod=job(4 - there))
+    objects = [*NODES, build_group(count), *(member(9 + i) for i in range(there))]
+    report = explain(objects, pod=build_job(4 - there))
     assert (report["verdict"], report["headline"][: len(headline)]) == (verdict, headline)
     assert (report["podGroup"]["pods"], report["podGroup"]["name"]) == (4, "ml/train")
 
@@ -144,7 +144,7 @@ def test_all_pods_of_a_workloads_group_are_created(count: int, there: int, verdi
 def test_gang_of_a_stateful_set_waits_for_ever() -> None:
     """Except with policy Parallel, the second pod is created once the first is ready, which its gang prevents."""
     for policy, verdict in (("OrderedReady", "Gated"), ("Parallel", "Schedulable")):
-        workload = {**job(2), "apiVersion": "apps/v1", "kind": "StatefulSet"}
+        workload = {**build_job(2), "apiVersion": "apps/v1", "kind": "StatefulSet"}
         template = {"spec": member(0)["spec"], "metadata": {"labels": {"a": "b"}}}
         workload["spec"] = {
             "replicas": 2,
@@ -152,12 +152,12 @@ def test_gang_of_a_stateful_set_waits_for_ever() -> None:
             "template": template,
             "selector": {"matchLabels": {"a": "b"}},
         }
-        report = explain([*NODES, group(2)], pod=workload)
+        report = explain([*NODES, build_group(2)], pod=workload)
         assert (report["verdict"], report["podGroup"]["missing"]) == (verdict, int(policy != "Parallel")), policy
 
 
 def test_reason_for_each_rejected_placement() -> None:
-    report = explain([*NODES, group(3, ZONE), *map(member, range(3))], TOPOLOGY_AWARE)
+    report = explain([*NODES, build_group(3, ZONE), *map(member, range(3))], TOPOLOGY_AWARE)
     found = report["podGroup"]
     assert report["headline"] == f"its gang train needs nodes for 3 pods at once in one {ZONE}, but only 2 fit"
     placements = {each["name"]: (each["nodes"], each["pods"], each["fits"]) for each in found["placements"]}
@@ -170,12 +170,12 @@ def test_reason_for_each_rejected_placement() -> None:
 
 def test_best_placement_is_chosen() -> None:
     """Both zones have room for two pods. On the smaller node, the pods use a larger share."""
-    nodes = [node("n1", 8, "za"), node("n2", 5, "zb")]
-    found = explain([*nodes, group(2, ZONE), *map(member, range(3))], TOPOLOGY_AWARE)["podGroup"]
+    nodes = [build_node("n1", 8, "za"), build_node("n2", 5, "zb")]
+    found = explain([*nodes, build_group(2, ZONE), *map(member, range(3))], TOPOLOGY_AWARE)["podGroup"]
     scores = {each["name"]: each["score"] for each in found["placements"]}
     assert {each["node"] for each in found["members"]} == {"n1"}
     assert scores["za"] > scores["zb"]
-    two = explain([*nodes, group(2, ZONE), *map(member, range(2))], TOPOLOGY_AWARE)
+    two = explain([*nodes, build_group(2, ZONE), *map(member, range(2))], TOPOLOGY_AWARE)
     assert {each["node"] for each in two["podGroup"]["members"]} == {"n2"}
     assert two["best"] == ["n1"], "by itself it goes to the emptier node"
     assert two["headline"] == f"would be scheduled with its gang train in one {ZONE}, for example on node n2"
@@ -185,7 +185,7 @@ def test_victims_of_the_group() -> None:
     running = {"kind": "Pod", "metadata": {"name": "low", "namespace": "ml", "uid": "low"}}
     running["spec"] = {**member(0)["spec"], "nodeName": "n1", "priority": -1, "schedulingGroup": None}
     for gates in (GATES, {**GATES, "WorkloadAwarePreemption": True}):
-        report = explain([*NODES, group(3), running, *map(member, range(3))], gates)
+        report = explain([*NODES, build_group(3), running, *map(member, range(3))], gates)
         assert report["podGroup"]["verdict"] == "WaitsForPreemption"
         assert report["podGroup"]["victims"] == ["ml/low"]
         assert report["headline"] == "its pod group train fits once 1 pod has made room for it"
@@ -193,10 +193,10 @@ def test_victims_of_the_group() -> None:
 
 def test_two_half_placed_gangs_that_wait_for_each_other() -> None:
     """Each gang has one of its two pods on a node with room for two pods only."""
-    other = json.loads(json.dumps([group(2), member(0, nodeName="n1"), member(1)]).replace("train", "other"))
+    other = json.loads(json.dumps([build_group(2), member(0, nodeName="n1"), member(1)]).replace("train", "other"))
     for each in other[1:]:
         each["metadata"]["uid"] += "-other"
-    objects = [NODES[0], group(2), member(0, nodeName="n1"), member(1), *other]
+    objects = [NODES[0], build_group(2), member(0, nodeName="n1"), member(1), *other]
     report = explain(objects)
     assert report["podGroup"]["deadlockedWith"] == ["ml/other"]
     holds = "deadlock: 1 of the 2 pods of its gang train holds a node"
@@ -205,7 +205,7 @@ def test_two_half_placed_gangs_that_wait_for_each_other() -> None:
     told = "Suspend or delete ml/other: in a replay, ml/train then fits in its place, or vice versa"
     assert [(each["kind"], each["text"]) for each in report["advice"]] == [("EndDeadlock", told)]
     assert explain(objects[:-1])["podGroup"]["deadlockedWith"] == ["ml/other"]
-    assert explain([*objects, node("n3", 2, "zc")])["podGroup"]["deadlockedWith"] == []
+    assert explain([*objects, build_node("n3", 2, "zc")])["podGroup"]["deadlockedWith"] == []
 
 
 @pytest.mark.parametrize(
@@ -217,33 +217,33 @@ def test_two_half_placed_gangs_that_wait_for_each_other() -> None:
     ],
 )
 def test_references_to_missing_groups(spec: Json, wanted: str) -> None:
-    assert explain([*NODES, group(1), member(1, **spec)])["verdict"] == wanted
+    assert explain([*NODES, build_group(1), member(1, **spec)])["verdict"] == wanted
 
 
 @pytest.mark.parametrize("policy", [{}, {"gang": {}}, {"gang": {"minCount": 0}}, {"gang": {"minCount": -1}}])
 def test_groups_with_an_invalid_minimum_hold_no_pod_back(policy: Json) -> None:
     """The API server would reject such a group."""
-    asking = group(1)
+    asking = build_group(1)
     asking["spec"] = {"schedulingPolicy": policy, "schedulingConstraints": {"topology": []}}
     assert explain([*NODES, asking, member(1)], TOPOLOGY_AWARE)["verdict"] == "Schedulable"
 
 
 def test_invalid_minimum_is_reported_in_one_line() -> None:
-    asking = group(1)
+    asking = build_group(1)
     asking["spec"]["schedulingPolicy"]["gang"]["minCount"] = "two"
     with pytest.raises(kschedctl.KschedctlError, match=r"PodGroup ml/train: .*minCount"):
         explain([*NODES, asking, member(1)])
 
 
 def test_groups_are_ignored_without_the_feature_gates() -> None:
-    report = explain([*NODES, group(4), *map(member, range(4))], {})
+    report = explain([*NODES, build_group(4), *map(member, range(4))], {})
     assert (report["verdict"], report["podGroup"]) == ("Schedulable", None)
     assert "schedulingGroup" in " ".join(report["ignored"])
 
 
 def test_groups_are_not_replayed_in_1_35() -> None:
     """1.35 has no PodGroups yet. Gangs are defined in another way."""
-    objects = [*NODES, group(4), *map(member, range(4))]
+    objects = [*NODES, build_group(4), *map(member, range(4))]
     cluster = kschedctl.Cluster.from_objects(objects, feature_gates=GATES, kube_version="1.35")
     report = of_one_pod.explain(cluster, "ml/train-1").to_dict()
     assert (report["verdict"], report["podGroup"]) == ("Schedulable", None)
@@ -260,7 +260,7 @@ def test_unread_group_makes_the_answer_uncertain() -> None:
 
 def test_page_about_a_group(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
     file = tmp_path / "all.json"
-    objects = [{"apiVersion": "v1", **each} for each in [*NODES, group(3, ZONE), *map(member, range(3))]]
+    objects = [{"apiVersion": "v1", **each} for each in [*NODES, build_group(3, ZONE), *map(member, range(3))]]
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
     gates = ",".join(f"{name}=true" for name in TOPOLOGY_AWARE)
     assert main(["explain", "ml/train-1", "-f", str(file), "--feature-gates", gates]) == 1

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 from command_line import Run, Write
-from failed_creations import BEFORE, case, cases, objects, words
+from failed_creations import BEFORE, build_objects, case, cases, words
 
 SHORT = {"Deployment": "deploy", "StatefulSet": "sts", "Job": "job"}
 QUOTA, STATEFUL, JOB = case(1), case(22), case(26)
@@ -22,7 +22,7 @@ def unfold(text: str) -> str:
 
 @pytest.mark.parametrize("case", cases(), ids=lambda each: each["case"])
 def test_workload_that_cannot_be_created_is_not_called_schedulable(run: Run, write: Write, case: Any) -> None:
-    cluster = write(*objects(case, replicas=6, there=5))
+    cluster = write(*build_objects(case, replicas=6, there=5))
     name = f"{SHORT[case['workload']['kind']]}/web"
     code, out, _ = run("explain", name, "-n", case["namespace"], "-f", cluster)
     assert code == 1
@@ -33,7 +33,7 @@ def test_workload_that_cannot_be_created_is_not_called_schedulable(run: Run, wri
 
 @pytest.mark.parametrize("kind", ["deploy/web", "rs/web-6b57ffc4c"])
 def test_scheduling_verdict_follows_the_denial(run: Run, write: Write, kind: str) -> None:
-    cluster = write(*objects(QUOTA, replicas=3))
+    cluster = write(*build_objects(QUOTA, replicas=3))
     report = json.loads(run("explain", kind, "-n", "adm-rs-01", "-f", cluster, "-o", "json").out)
     assert report["verdict"] == "NotCreated"
     assert report["headline"] == f"3 of 3 pods (3 wanted, 0 exist): {EXCEEDED}"
@@ -49,7 +49,7 @@ def test_scheduling_verdict_follows_the_denial(run: Run, write: Write, kind: str
 @pytest.mark.parametrize("form", ["table", "wide", "markdown", "html", "csv", "yaml"])
 @pytest.mark.parametrize("asked", [("deploy/web", "-n", "adm-rs-01"), ("-A",), ()])
 def test_every_form_reports_the_denial(run: Run, write: Write, form: str, asked: tuple[str, ...]) -> None:
-    cluster = write(*objects(QUOTA, replicas=3))
+    cluster = write(*build_objects(QUOTA, replicas=3))
     code, out, _ = run("explain", *(asked or ("-n", "adm-rs-01")), "-f", cluster, "-o", form)
     assert code == 1
     told = json.dumps(yaml.safe_load(out)) if form == "yaml" else unfold(out)
@@ -58,13 +58,13 @@ def test_every_form_reports_the_denial(run: Run, write: Write, form: str, asked:
 
 
 def test_name_output_goes_to_stdout(run: Run, write: Write) -> None:
-    outcome = run("explain", "-A", "-f", write(*objects(QUOTA, replicas=3)), "-o", "name")
+    outcome = run("explain", "-A", "-f", write(*build_objects(QUOTA, replicas=3)), "-o", "name")
     assert (outcome.code, outcome.out) == (1, "")
     assert f"not created: Deployment adm-rs-01/web: 3 of 3 pods (3 wanted, 0 exist): {EXCEEDED}" in outcome.err
 
 
 def test_overview_is_limited_to_the_namespace_and_its_command_runs(run: Run, write: Write) -> None:
-    cluster = write(*objects(QUOTA, replicas=3), *objects(JOB))
+    cluster = write(*build_objects(QUOTA, replicas=3), *build_objects(JOB))
     outcome = run("explain", "-A", "-f", cluster)
     assert "2 workloads with pods that could not be created" in outcome.out
     assert [command.split()[2] for command in outcome.commands] == ["deployment/web", "job/web"]
@@ -77,7 +77,7 @@ def test_overview_is_limited_to_the_namespace_and_its_command_runs(run: Run, wri
 
 
 def test_pending_pods_follow_the_denied_pods(run: Run, write: Write) -> None:
-    documents = objects(QUOTA, replicas=3, there=2)
+    documents = build_objects(QUOTA, replicas=3, there=2)
     for each in documents:
         if each["kind"] == "Pod":
             each["spec"] = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "999"}}}]}
@@ -90,7 +90,7 @@ def test_pending_pods_follow_the_denied_pods(run: Run, write: Write) -> None:
 
 
 def test_past_denials_are_reported_as_past(run: Run, write: Write) -> None:
-    cluster = write(*objects(STATEFUL, replicas=2, there=2))
+    cluster = write(*build_objects(STATEFUL, replicas=2, there=2))
     code, out, _ = run("explain", "sts/web", "-n", "adm-rs-22", "-f", cluster)
     assert code == 0
     assert unfold(out).startswith("StatefulSet adm-rs-22/web earlier: some could not be created")
@@ -99,8 +99,8 @@ def test_past_denials_are_reported_as_past(run: Run, write: Write) -> None:
 
 def test_cron_job_known_only_from_an_event(run: Run, write: Write) -> None:
     about = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "web", "namespace": "adm-rs-01"}
-    event = next(each for each in objects(QUOTA) if each["kind"] == "Event") | {"involvedObject": about}
-    cluster = write(objects(QUOTA)[0], event)
+    event = next(each for each in build_objects(QUOTA) if each["kind"] == "Event") | {"involvedObject": about}
+    cluster = write(build_objects(QUOTA)[0], event)
     code, out, _ = run("explain", "cronjob/web", "-n", "adm-rs-01", "-f", cluster)
     assert code == 1
     assert unfold(out).startswith(f"CronJob adm-rs-01/web Not created: its next Job: {EXCEEDED}")
@@ -108,7 +108,7 @@ def test_cron_job_known_only_from_an_event(run: Run, write: Write) -> None:
 
 
 def test_daemon_set_that_lacks_pods(run: Run, write: Write) -> None:
-    documents = objects(STATEFUL, replicas=2, there=1)
+    documents = build_objects(STATEFUL, replicas=2, there=1)
     for each in documents:
         if each["kind"] == "StatefulSet":
             each |= {"kind": "DaemonSet", "status": {"desiredNumberScheduled": 2}}
@@ -121,7 +121,7 @@ def test_daemon_set_that_lacks_pods(run: Run, write: Write) -> None:
 
 def test_snapshot_keeps_denials_and_anonymizes_their_names(run: Run, write: Write, tmp_path: Any) -> None:
     account = case(12)  # error looking up service account adm-rs-12/nope
-    cluster, plain, shared = write(*objects(account, replicas=2)), str(tmp_path / "a"), str(tmp_path / "b")
+    cluster, plain, shared = write(*build_objects(account, replicas=2)), str(tmp_path / "a"), str(tmp_path / "b")
     assert run("snapshot", "save", "-f", cluster, "-o", plain).code == 0
     assert run("snapshot", "save", "-f", cluster, "-o", shared, "--anonymize").code == 0
     assert words(account) in unfold(run("explain", "-A", "--snapshot", plain).out)
@@ -137,7 +137,7 @@ def test_old_snapshot_says_that_denials_are_unknown(run: Run, write: Write, tmp_
     import zipfile  # noqa: PLC0415
 
     path, old = str(tmp_path / "a"), str(tmp_path / "old")
-    run("snapshot", "save", "-f", write(objects(QUOTA)[0]), "-o", path)
+    run("snapshot", "save", "-f", write(build_objects(QUOTA)[0]), "-o", path)
     with zipfile.ZipFile(path) as whole, zipfile.ZipFile(old, "w") as less:
         for name in whole.namelist():
             data = whole.read(name)
@@ -150,8 +150,8 @@ def test_old_snapshot_says_that_denials_are_unknown(run: Run, write: Write, tmp_
 
 
 def test_answer_says_if_denials_are_unknown(run: Run, write: Write) -> None:
-    maker = next(each for each in objects(QUOTA) if each["kind"] == "ReplicaSet")
-    cluster = write(objects(QUOTA)[0], maker, whole=False)
+    maker = next(each for each in build_objects(QUOTA) if each["kind"] == "ReplicaSet")
+    cluster = write(build_objects(QUOTA)[0], maker, whole=False)
     out = run("explain", "deploy/web", "-n", "adm-rs-01", "-f", cluster, "-o", "json").out
     told = {each["kind"]: each["affects"] for each in json.loads(out)["unknown"]}
     assert (told["Event"], told["Deployment"]) == ("creation", "creation")
@@ -160,7 +160,7 @@ def test_answer_says_if_denials_are_unknown(run: Run, write: Write) -> None:
 
 def test_workload_of_an_unknown_shape_is_not_called_missing(run: Run, write: Write) -> None:
     broken = {**QUOTA["workload"], "metadata": {"name": "web", "namespace": "adm-rs-01", "uid": "u"}, "status": 5}
-    out = run("explain", "-A", "-f", write(objects(QUOTA)[0], broken)).out
+    out = run("explain", "-A", "-f", write(build_objects(QUOTA)[0], broken)).out
     assert "Deployments could not all be read" in unfold(out)
 
 
@@ -169,6 +169,6 @@ def test_workload_that_created_pods_since_is_not_reported(run: Run, write: Write
 
     A StatefulSet with fewer pods than desired waits for the previous pod.
     """
-    documents = objects(STATEFUL, replicas=3, there=2, created="2026-05-06T09:30:00Z")
+    documents = build_objects(STATEFUL, replicas=3, there=2, created="2026-05-06T09:30:00Z")
     assert run("explain", "-A", "-f", write(*documents)).code == 0
-    assert run("explain", "-A", "-f", write(*objects(STATEFUL, replicas=3, there=2, created=BEFORE))).code == 1
+    assert run("explain", "-A", "-f", write(*build_objects(STATEFUL, replicas=3, there=2, created=BEFORE))).code == 1

@@ -10,17 +10,17 @@ from kschedctl.commands.explain.report import Explanation
 Json = dict[str, Any]
 
 
-def node(name: str) -> Json:
+def build_node(name: str) -> Json:
     labels = {"kubernetes.io/hostname": name}
     return {"kind": "Node", "metadata": {"name": name, "labels": labels}, "status": {"allocatable": {"pods": "10"}}}
 
 
-def pod(**spec: Any) -> Json:
+def build_pod(**spec: Any) -> Json:
     containers = [{"name": "c", "image": "c"}]
     return {"kind": "Pod", "metadata": {"name": "p", "namespace": "shop"}, "spec": {"containers": containers, **spec}}
 
 
-def volume(name: str, on: str) -> Json:
+def build_volume(name: str, on: str) -> Json:
     here = {"key": "kubernetes.io/hostname", "operator": "In", "values": [on]}
     return {
         "kind": "PersistentVolume",
@@ -35,7 +35,7 @@ def volume(name: str, on: str) -> Json:
     }
 
 
-def claim(name: str) -> Json:
+def build_claim(name: str) -> Json:
     size = {"requests": {"storage": "5Gi"}}
     return {
         "kind": "PersistentVolumeClaim",
@@ -61,12 +61,12 @@ def gpus(on: str, *names: str) -> Json:
 
 def explain_pod(*objects: Json) -> Explanation:
     """Explain the pod shop/p on two nodes."""
-    return kschedctl.explain(kschedctl.Cluster.from_objects([node("n1"), node("n2"), *objects]), "shop/p")
+    return kschedctl.explain(kschedctl.Cluster.from_objects([build_node("n1"), build_node("n2"), *objects]), "shop/p")
 
 
 def test_volume_is_bound_where_it_is_reachable_and_provisioned_elsewhere() -> None:
-    uses = pod(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
-    found = explain_pod(LATE, volume("pv-1", "n1"), claim("data"), uses).to_dict()["volumes"]
+    uses = build_pod(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
+    found = explain_pod(LATE, build_volume("pv-1", "n1"), build_claim("data"), uses).to_dict()["volumes"]
     assert found == {
         "n1": {"bindings": {"shop/data": "pv-1"}, "provisions": []},
         "n2": {"bindings": {}, "provisions": ["shop/data"]},
@@ -74,9 +74,11 @@ def test_volume_is_bound_where_it_is_reachable_and_provisioned_elsewhere() -> No
 
 
 def test_nodes_that_do_not_fit_and_pods_without_claims_reserve_nothing() -> None:
-    uses = pod(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}], nodeSelector={"no": "node"})
-    for incoming in (uses, pod()):
-        report = explain_pod(LATE, volume("pv-1", "n1"), claim("data"), incoming)
+    uses = build_pod(
+        volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}], nodeSelector={"no": "node"}
+    )
+    for incoming in (uses, build_pod()):
+        report = explain_pod(LATE, build_volume("pv-1", "n1"), build_claim("data"), incoming)
         assert (report.volumes, report.allocations) == ({}, {})
 
 
@@ -88,7 +90,7 @@ def test_allocated_devices_are_listed_by_claim() -> None:
         "spec": {"devices": {"requests": [request]}},
     }
     slices = (gpus("n1", "a"), gpus("n2", "a", "b"))
-    uses = pod(resourceClaims=[{"name": "gpus", "resourceClaimName": "two-gpus"}])
+    uses = build_pod(resourceClaims=[{"name": "gpus", "resourceClaimName": "two-gpus"}])
     report = explain_pod(*slices, {"kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}}, wanted, uses)
     assert report.feasible == ("n2",)
     [(where, devices)] = report.allocations.items()

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from small import HOSTNAME, Json, node
+from small import HOSTNAME, Json, build_node
 
 import kschedctl
 from kschedctl.commands.explain.report import Explanation
@@ -15,7 +15,7 @@ NOT_IN = {"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["
 ONLY_A = {"matchLabels": {"team": "a"}}
 
 
-def pod(name: str, namespace: str, **spec: Any) -> Json:
+def build_pod(name: str, namespace: str, **spec: Any) -> Json:
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
     return {
         "kind": "Pod",
@@ -24,27 +24,33 @@ def pod(name: str, namespace: str, **spec: Any) -> Json:
     }
 
 
-def namespace(name: str) -> Json:
+def build_namespace(name: str) -> Json:
     return {"kind": "Namespace", "metadata": {"name": name, "labels": {"team": name}}}
 
 
-def term(selector: Json) -> Json:
+def build_term(selector: Json) -> Json:
     return {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": {"app": "web"}}, "namespaceSelector": selector}
 
 
 def build_anti_affinity(selector: Json, preferred: bool = False) -> Json:
     """Build anti-affinity to the pods of these namespaces."""
     sort = "preferredDuringSchedulingIgnoredDuringExecution"
-    terms = {sort: [{"weight": 10, "podAffinityTerm": term(selector)}]}
+    terms = {sort: [{"weight": 10, "podAffinityTerm": build_term(selector)}]}
     if not preferred:
-        terms = {"requiredDuringSchedulingIgnoredDuringExecution": [term(selector)]}
+        terms = {"requiredDuringSchedulingIgnoredDuringExecution": [build_term(selector)]}
     return {"podAntiAffinity": terms}
 
 
 def explain_pod(affinity: Json, version: str = "1.36") -> Explanation:
     """Explain a pod of namespace b in a cluster in which a node holds a pod of namespace a."""
-    objects = [node("n1"), node("n2"), namespace("a"), namespace("b"), pod("there", "a", nodeName="n1")]
-    cluster = kschedctl.Cluster.from_objects([*objects, pod("p", "b", affinity=affinity)])
+    objects = [
+        build_node("n1"),
+        build_node("n2"),
+        build_namespace("a"),
+        build_namespace("b"),
+        build_pod("there", "a", nodeName="n1"),
+    ]
+    cluster = kschedctl.Cluster.from_objects([*objects, build_pod("p", "b", affinity=affinity)])
     return kschedctl.explain(replace(cluster, kube_version=version), "b/p")
 
 
@@ -86,12 +92,12 @@ def test_bug_without_effect_is_not_named() -> None:
 DEVICES = "example.com/gpu"
 
 
-def device_class(selectors: list[Json]) -> Json:
+def build_device_class(selectors: list[Json]) -> Json:
     spec = {"extendedResourceName": DEVICES, "selectors": selectors}
     return {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": spec}
 
 
-def resource_slice(name: str) -> Json:
+def build_resource_slice(name: str) -> Json:
     spec = {
         "driver": "d.example.com",
         "nodeName": name,
@@ -121,9 +127,9 @@ SELECTOR = {"cel": {"expression": 'device.driver == "d.example.com"'}}
 def with_devices(
     selectors: list[Json], nodes: tuple[str, ...] = ("n1", "n2"), config: Json | None = CONFIGURATION
 ) -> Explanation:
-    incoming = pod("p", "b")
+    incoming = build_pod("p", "b")
     incoming["spec"]["containers"][0]["resources"] = {"requests": {DEVICES: "1"}, "limits": {DEVICES: "1"}}
-    objects = [device_class(selectors), incoming, *map(node, nodes), *map(resource_slice, nodes)]
+    objects = [build_device_class(selectors), incoming, *map(build_node, nodes), *map(build_resource_slice, nodes)]
     return kschedctl.explain(kschedctl.Cluster.from_objects(objects, config=config), "b/p")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from small import Json, node, pod, replica, spread
+from small import Json, build_node, build_pod, build_replica, build_spread
 
 import kschedctl
 from kschedctl.commands.explain.report import Explanation
@@ -19,13 +19,13 @@ def fact(report: Explanation, plugin: str) -> str:
 
 
 def memory(request: str, limit: str = "31Gi", used: str = "") -> Explanation:
-    offering = node("n1")
+    offering = build_node("n1")
     offering["status"]["allocatable"]["memory"] = limit
     others = []
     if used:
-        others = [pod("other", "n1")]
+        others = [build_pod("other", "n1")]
         others[0]["spec"]["containers"][0]["resources"]["requests"] = {"memory": used}
-    asking = pod("p")
+    asking = build_pod("p")
     asking["spec"]["containers"][0]["resources"]["requests"] = {"memory": request}
     return explain_pod(offering, asking, *others)
 
@@ -48,19 +48,19 @@ def test_amounts_in_a_line_have_one_unit_and_stay_distinct(request_: str, used: 
 
 
 def test_millicores_and_cores_are_not_mixed() -> None:
-    report = explain_pod(node("n1", cpu="7910m"), pod("p", cpu="6"), pod("other", "n1", cpu="5650m"))
+    report = explain_pod(build_node("n1", cpu="7910m"), build_pod("p", cpu="6"), build_pod("other", "n1", cpu="5650m"))
     assert fact(report, "NodeResourcesFit") == "the pod needs 6 CPUs, but the node has 2.26 of 7.91 free"
 
 
 def test_resource_that_no_node_offers() -> None:
-    asking = pod("p")
+    asking = build_pod("p")
     asking["spec"]["containers"][0]["resources"]["requests"]["example.com/fpga"] = "1"
-    assert fact(explain_pod(node("n1"), asking), "NodeResourcesFit") == (
+    assert fact(explain_pod(build_node("n1"), asking), "NodeResourcesFit") == (
         "the pod needs 1 example.com/fpga, which no node offers"
     )
 
 
-def affinity(*terms: Json) -> Json:
+def build_affinity(*terms: Json) -> Json:
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": list(terms)}}
     return {"affinity": {"nodeAffinity": required}}
 
@@ -71,8 +71,8 @@ def test_unmet_terms_are_printed() -> None:
     pool = {"key": "pool", "operator": "Exists"}
     gone = {"key": "retired", "operator": "Exists"}
     name = {"key": "metadata.name", "operator": "In", "values": ["n9"]}
-    terms = affinity({"matchExpressions": [pool, zone, gone]}, {"matchFields": [name]})
-    assert fact(explain_pod(node("n1"), pod("p", **terms)), "NodeAffinity") == (
+    terms = build_affinity({"matchExpressions": [pool, zone, gone]}, {"matchFields": [name]})
+    assert fact(explain_pod(build_node("n1"), build_pod("p", **terms)), "NodeAffinity") == (
         "the pod needs either topology.kubernetes.io/zone=b or c and a label retired, or node n9, "
         "but the node has topology.kubernetes.io/zone=a and no label retired"
     )
@@ -80,7 +80,7 @@ def test_unmet_terms_are_printed() -> None:
 
 def test_at_most_three_terms_are_printed() -> None:
     terms = [{"matchExpressions": [{"key": f"k{i}", "operator": "Exists"}]} for i in range(5)]
-    found = fact(explain_pod(node("n1"), pod("p", **affinity(*terms))), "NodeAffinity")
+    found = fact(explain_pod(build_node("n1"), build_pod("p", **build_affinity(*terms))), "NodeAffinity")
     assert "a label k2" in found
     assert "k3" not in found
     assert ", or one of 2 more terms, but the node has " in found
@@ -91,7 +91,12 @@ def test_one_matching_pod_is_singular() -> None:
 
     A second pod in zone a would lead to a skew of 2.
     """
-    objects = [node("n1", "a"), node("n2", "b", cpu="100m"), replica("r", "n1"), replica("p", **spread())]
+    objects = [
+        build_node("n1", "a"),
+        build_node("n2", "b", cpu="100m"),
+        build_replica("r", "n1"),
+        build_replica("p", **build_spread()),
+    ]
     assert fact(explain_pod(*objects), "PodTopologySpread") == (
         "skew would be 2, but maxSkew is 1: topology.kubernetes.io/zone=a has 1 matching pod, and the emptiest domain, "
         "b, has 0"
@@ -100,31 +105,35 @@ def test_one_matching_pod_is_singular() -> None:
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 def test_ended_pod_is_called_finished(phase: str) -> None:
-    ended = pod("p", "n1")
+    ended = build_pod("p", "n1")
     ended["status"] = {"phase": phase}
-    report = explain_pod(node("n1"), ended)
+    report = explain_pod(build_node("n1"), ended)
     assert report.verdict == "Finished"
     assert phase in report.headline
 
 
 def test_largest_free_amount_ignores_nodes_at_their_pod_limit() -> None:
-    full, other = node("n1", cpu="4", pods="1"), node("n2", cpu="1")
-    report = explain_pod(full, other, pod("p", cpu="3500m"), pod("other", "n1", cpu="1"))
+    full, other = build_node("n1", cpu="4", pods="1"), build_node("n2", cpu="1")
+    report = explain_pod(full, other, build_pod("p", cpu="3500m"), build_pod("other", "n1", cpu="1"))
     assert "the most free is 1, on n2, not counting n1 (3 free), which is full of pods" in report.headline
 
 
 def test_largest_free_amount_counts_full_nodes_if_all_are_full() -> None:
-    nodes = [node("n1", cpu="4", pods="1"), node("n2", cpu="2", pods="1")]
-    report = explain_pod(*nodes, pod("p", cpu="3500m"), pod("a", "n1", cpu="1"), pod("b", "n2", cpu="1"))
+    nodes = [build_node("n1", cpu="4", pods="1"), build_node("n2", cpu="2", pods="1")]
+    report = explain_pod(
+        *nodes, build_pod("p", cpu="3500m"), build_pod("a", "n1", cpu="1"), build_pod("b", "n2", cpu="1")
+    )
     assert "but the most free is 3, on n1" in report.headline
 
 
 def test_missing_nodes_and_labels_are_said_not_to_exist() -> None:
     def named(name: str) -> Json:
-        return affinity({"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]})
+        return build_affinity({"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]})
 
-    nodes = [node("n1"), node("n2", unschedulable=True)]
-    assert explain_pod(*nodes, pod("p", **named("n9"))).headline.startswith("needs node n9 (which does not exist)")
-    assert "does not exist" not in explain_pod(*nodes, pod("p", **named("n2"))).headline
-    spread_over_racks = pod("p", **spread("rack"))
+    nodes = [build_node("n1"), build_node("n2", unschedulable=True)]
+    assert explain_pod(*nodes, build_pod("p", **named("n9"))).headline.startswith(
+        "needs node n9 (which does not exist)"
+    )
+    assert "does not exist" not in explain_pod(*nodes, build_pod("p", **named("n2"))).headline
+    spread_over_racks = build_pod("p", **build_spread("rack"))
     assert explain_pod(*nodes, spread_over_racks).headline == "no node has the label rack"

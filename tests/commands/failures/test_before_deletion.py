@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from small import HOSTNAME, ZONE, Json, budget, node, pod, replica, spread
+from small import HOSTNAME, ZONE, Json, build_budget, build_node, build_pod, build_replica, build_spread
 
 from kschedctl.cluster import Cluster
 from kschedctl.commands.failures import Loss, simulate_failures, simulate_loss
@@ -25,7 +25,7 @@ FOR_EVER = {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effe
 FIVE_MINUTES = FOR_EVER | {"tolerationSeconds": 300}
 
 
-def affinity(kind: str, key: str = ZONE, app: str = "web") -> Json:
+def build_affinity(kind: str, key: str = ZONE, app: str = "web") -> Json:
     """Build a required term of `podAffinity` or `podAntiAffinity` to the pods of an app."""
     term = {"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}}
     return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
@@ -38,8 +38,8 @@ def lose(objects: list[Json], name: str, unit: str = "zone") -> Failure:
 
 def test_anti_affinity_to_a_terminating_pod_delays_its_replacement() -> None:
     """n1 and n2 are in one zone, which may have one pod: the pod of n1, until n1 is deleted."""
-    apart = affinity("podAntiAffinity")
-    objects = [node("n1"), node("n2"), replica("r1", "n1", **apart)]
+    apart = build_affinity("podAntiAffinity")
+    objects = [build_node("n1"), build_node("n2"), build_replica("r1", "n1", **apart)]
     failure = lose(objects, "n1", "node")
     assert [(waiting.rule, waiting.pods) for waiting in failure.waiting_by_rule] == [(WaitingRule.AFFINITY, ("d/r1",))]
     assert (failure.unplaced, failure.waiting_until_deleted, failure.safe) == (0, ("d/r1",), False)
@@ -48,20 +48,24 @@ def test_anti_affinity_to_a_terminating_pod_delays_its_replacement() -> None:
 
     # By host name, and with a grace period of 0 seconds, nothing keeps the replacement from n2
     assert lose(
-        [node("n1"), node("n2"), replica("r1", "n1", **affinity("podAntiAffinity", HOSTNAME))], "n1", "node"
+        [build_node("n1"), build_node("n2"), build_replica("r1", "n1", **build_affinity("podAntiAffinity", HOSTNAME))],
+        "n1",
+        "node",
     ).safe
     assert lose(
-        [node("n1"), node("n2"), replica("r1", "n1", terminationGracePeriodSeconds=0, **apart)], "n1", "node"
+        [build_node("n1"), build_node("n2"), build_replica("r1", "n1", terminationGracePeriodSeconds=0, **apart)],
+        "n1",
+        "node",
     ).safe
 
 
 def test_anti_affinity_of_a_terminating_pod_keeps_others_away() -> None:
     """The StatefulSet's pod avoids the pods of web in its zone, even while it is terminating."""
-    elsewhere = {"nodeSelector": {ZONE: "b"}, **affinity("podAntiAffinity")}
-    alone = pod("alone-0", "n1", owner={"kind": "StatefulSet", "name": "alone"}, **elsewhere)
+    elsewhere = {"nodeSelector": {ZONE: "b"}, **build_affinity("podAntiAffinity")}
+    alone = build_pod("alone-0", "n1", owner={"kind": "StatefulSet", "name": "alone"}, **elsewhere)
     alone["metadata"]["labels"] = {"app": "alone"}
-    web = replica("r1", "n1", nodeSelector={ZONE: "a"})
-    failure = lose([node("n1", cpu="8"), node("n2"), node("n3", "b"), web, alone], "n1", "node")
+    web = build_replica("r1", "n1", nodeSelector={ZONE: "a"})
+    failure = lose([build_node("n1", cpu="8"), build_node("n2"), build_node("n3", "b"), web, alone], "n1", "node")
     assert failure.waiting_until_deleted == ("d/r1",)
 
 
@@ -70,8 +74,13 @@ def test_mutual_affinity_requires_the_zone_of_terminating_pods() -> None:
 
     As long as its predecessors exist, it must go to their domain.
     """
-    together = affinity("podAffinity")
-    objects = [node("n1", "a"), node("n2", "b"), replica("r1", "n1", **together), replica("r2", "n1", **together)]
+    together = build_affinity("podAffinity")
+    objects = [
+        build_node("n1", "a"),
+        build_node("n2", "b"),
+        build_replica("r1", "n1", **together),
+        build_replica("r2", "n1", **together),
+    ]
     failure = lose(objects, "a")
     assert (failure.unplaced, set(failure.waiting_until_deleted)) == (0, {"d/r1", "d/r2"})
 
@@ -96,7 +105,11 @@ MOUNTED = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}
 
 
 def test_claim_for_one_pod_stays_in_use() -> None:
-    failure = lose([node("n1"), node("n2"), *claimed("ReadWriteOncePod"), replica("r1", "n1", **MOUNTED)], "n1", "node")
+    failure = lose(
+        [build_node("n1"), build_node("n2"), *claimed("ReadWriteOncePod"), build_replica("r1", "n1", **MOUNTED)],
+        "n1",
+        "node",
+    )
     assert [(waiting.rule, waiting.pods) for waiting in failure.waiting_by_rule] == [
         (WaitingRule.CLAIM_IN_USE, ("d/r1",))
     ]
@@ -108,7 +121,7 @@ def test_claim_for_one_pod_stays_in_use() -> None:
     [("ReadWriteOnce", True, 1), ("ReadWriteOnce", False, 0), ("ReadWriteMany", True, 0)],
 )
 def test_volume_for_one_node_stays_attached_to_the_lost_node(mode: str, attach: bool, late: int) -> None:
-    objects = [node("n1"), node("n2"), *claimed(mode, attach=attach), replica("r1", "n1", **MOUNTED)]
+    objects = [build_node("n1"), build_node("n2"), *claimed(mode, attach=attach), build_replica("r1", "n1", **MOUNTED)]
     failure = lose(objects, "n1", "node")
     assert (failure.unplaced, failure.waiting_until_deleted, failure.late) == (0, (), late)
     if late:
@@ -147,8 +160,8 @@ def test_pods_that_are_not_replaced_before_the_deletion(
         "metadata": {"name": "batch", "namespace": "d"},
         "spec": {"podReplacementPolicy": "Failed", "template": {"spec": {"containers": [{"name": "c"}]}}},
     }
-    lost = pod("p-0", "n1", owner=owner, **spec) if owner else replica("p-0", "n1", **spec)
-    report = simulate_failures(Cluster.from_objects([node("n1"), node("n2"), job, lost]), "node")
+    lost = build_pod("p-0", "n1", owner=owner, **spec) if owner else build_replica("p-0", "n1", **spec)
+    report = simulate_failures(Cluster.from_objects([build_node("n1"), build_node("n2"), job, lost]), "node")
     worst = report.failures[0]
     assert (worst.name, worst.safe, worst.waiting_until_deleted) == ("n1", True, ())
     assert [(group.reason, group.pods) for group in worst.late_pods] == ([(reason, ("d/p-0",))] if reason else [])
@@ -162,11 +175,13 @@ def test_no_pod_is_deleted_if_most_nodes_of_a_small_zone_are_down() -> None:
     """In node_lifecycle_controller.go, this takes more than two nodes and at least 55 % of a zone of up to 50 nodes."""
 
     def late_pods(lost: int, remaining: int, other_zones: int = 1) -> list[LateReason]:
-        nodes = [node(f"old-{i}") for i in range(lost)] + [node(f"new-{i}", pods="90") for i in range(remaining)]
-        nodes += [node(f"other-{i}", "b", pods="90") for i in range(other_zones)]
+        nodes = [build_node(f"old-{i}") for i in range(lost)] + [
+            build_node(f"new-{i}", pods="90") for i in range(remaining)
+        ]
+        nodes += [build_node(f"other-{i}", "b", pods="90") for i in range(other_zones)]
         for each in nodes:
             each["metadata"]["labels"]["cloud.google.com/gke-nodepool"] = each["metadata"]["name"].partition("-")[0]
-        report = simulate_failures(Cluster.from_objects([*nodes, replica("r", "old-0", "100m")]), "pool")
+        report = simulate_failures(Cluster.from_objects([*nodes, build_replica("r", "old-0", "100m")]), "pool")
         failure = next(each for each in report.failures if each.name == "old")
         return [group.reason for group in failure.late_pods]
 
@@ -179,36 +194,36 @@ def test_no_pod_is_deleted_if_most_nodes_of_a_small_zone_are_down() -> None:
 
 def test_budgets_count_the_lost_pods_as_unhealthy() -> None:
     """The budget of `web` allows one disruption. The loss of n0 uses it up, so preemption evicts the other pod."""
-    guarded, other = replica("a-guarded", "n1", "4"), replica("other", "n2", "4")
+    guarded, other = build_replica("a-guarded", "n1", "4"), build_replica("other", "n2", "4")
     other["metadata"]["labels"]["app"] = "other"
-    high = replica("high", "n0", "4", priority=10)
+    high = build_replica("high", "n0", "4", priority=10)
     high["metadata"]["labels"]["app"] = "high"
-    nodes = [node("n0", cpu="8"), node("n1"), node("n2")]
+    nodes = [build_node("n0", cpu="8"), build_node("n1"), build_node("n2")]
     for names in (("n1", "n2"), ("n2", "n1")):
         guarded["spec"]["nodeName"], other["spec"]["nodeName"] = names
-        objects = [*nodes, deepcopy(guarded), deepcopy(other), high, replica("lost", "n0", "1"), budget(1)]
+        objects = [*nodes, deepcopy(guarded), deepcopy(other), high, build_replica("lost", "n0", "1"), build_budget(1)]
         report = simulate_failures(Cluster.from_objects(objects), "node")
         failure = next(each for each in report.failures if each.name == "n0")
         assert {pod.pod for pod in failure.evicted_pods} == {"d/other"}
 
 
-def random_cluster(random: Random) -> list[Json]:
+def build_random_cluster(random: Random) -> list[Json]:
     """Build eight nodes in three zones, with pods that are kept apart, together or spread, and some in StatefulSets."""
-    nodes = [node(f"n{i}", random.choice("abc"), cpu=str(random.randint(3, 6))) for i in range(8)]
+    nodes = [build_node(f"n{i}", random.choice("abc"), cpu=str(random.randint(3, 6))) for i in range(8)]
     pods = []
     for i in range(16):
         app = random.choice("xyz")
         choices: list[Json] = [
             {},
-            spread(app=app),
-            affinity("podAntiAffinity", app=app),
-            affinity("podAntiAffinity", HOSTNAME, app),
-            affinity("podAffinity", app=app),
+            build_spread(app=app),
+            build_affinity("podAntiAffinity", app=app),
+            build_affinity("podAntiAffinity", HOSTNAME, app),
+            build_affinity("podAffinity", app=app),
             {"tolerations": [FOR_EVER]},
             {"terminationGracePeriodSeconds": 0},
         ]
         owner = random.choice(({"kind": "ReplicaSet", "name": app}, {"kind": "StatefulSet", "name": app}))
-        made = pod(f"p{i}", f"n{random.randrange(8)}", "500m", owner=owner, **random.choice(choices))
+        made = build_pod(f"p{i}", f"n{random.randrange(8)}", "500m", owner=owner, **random.choice(choices))
         made["metadata"]["labels"] = {"app": app}
         pods.append(made)
     return [*nodes, *pods]
@@ -246,7 +261,7 @@ def test_waiting_pods_fit_nowhere_beside_terminating_pods() -> None:
     random = Random(5)
     waiting_count = 0
     for _ in range(100):
-        objects = random_cluster(random)
+        objects = build_random_cluster(random)
         lost = set(random.sample([f"n{i}" for i in range(8)], random.randint(1, 2)))
         failure = simulate_loss(SharedCluster(Cluster.from_objects(objects)), Loss("lost", tuple(sorted(lost))))
         state, new = build_state_before_deletion(objects, lost)
@@ -261,6 +276,6 @@ def test_waiting_pods_fit_nowhere_beside_terminating_pods() -> None:
 
 
 def test_less_severe_failures_only_count_their_late_pods() -> None:
-    pods = [pod(f"db-{i}", f"n{i % 2}", owner=STATEFUL_SET) for i in range(3)]
-    report: Failures = simulate_failures(Cluster.from_objects([node("n0"), node("n1"), *pods]), "node")
+    pods = [build_pod(f"db-{i}", f"n{i % 2}", owner=STATEFUL_SET) for i in range(3)]
+    report: Failures = simulate_failures(Cluster.from_objects([build_node("n0"), build_node("n1"), *pods]), "node")
     assert [(each.late, len(each.late_pods)) for each in report.failures] == [(2, 1), (1, 0)]

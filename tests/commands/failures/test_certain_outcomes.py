@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from random import Random
 
-from small import HOSTNAME, ZONE, Json, node, replica, spread
+import pytest
+from small import HOSTNAME, ZONE, Json, build_node, build_replica, build_spread
 
 from kschedctl.api.copying import replace
 from kschedctl.cluster import Cluster
 from kschedctl.commands.failures import Loss, list_losses, simulate_failures, simulate_loss
 from kschedctl.commands.failures.report import Failure
+from kschedctl.replay import certain_fits
 from kschedctl.replay.shared_cluster import SharedCluster
 
 CLAIM = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "missing"}}]}
 CHOICES = 7
 
 
-def term(kind: str, key: str, app: str) -> Json:
+def build_term(kind: str, key: str, app: str) -> Json:
     """Build a required term of `podAffinity` or `podAntiAffinity` to the pods of an app."""
     terms = [{"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}}]
     return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}
@@ -24,19 +26,19 @@ def term(kind: str, key: str, app: str) -> Json:
 
 def spread_by(*keys: str) -> Json:
     """Build hard constraints with these topology keys for the pods of the app `even`."""
-    return {"topologySpreadConstraints": [spread(key, "even")["topologySpreadConstraints"][0] for key in keys]}
+    return {"topologySpreadConstraints": [build_spread(key, "even")["topologySpreadConstraints"][0] for key in keys]}
 
 
 def build_cluster(random: Random) -> list[Json]:
     """Build twelve nodes in three zones, and pods of several kinds, some of which fit on few nodes."""
-    nodes = [node(f"n{i}", "abc"[i % 3]) for i in range(12)]
+    nodes = [build_node(f"n{i}", "abc"[i % 3]) for i in range(12)]
     kinds = (
         ("plain", {}),
         ("even", spread_by(ZONE)),
         ("even", spread_by(ZONE, HOSTNAME)),
-        ("apart", term("podAntiAffinity", HOSTNAME, "apart")),
-        ("rare", term("podAntiAffinity", ZONE, "apart")),
-        ("together", term("podAffinity", ZONE, "together")),
+        ("apart", build_term("podAntiAffinity", HOSTNAME, "apart")),
+        ("rare", build_term("podAntiAffinity", ZONE, "apart")),
+        ("together", build_term("podAffinity", ZONE, "together")),
         ("stateful", CLAIM),
     )
     assert len(kinds) == CHOICES
@@ -44,7 +46,7 @@ def build_cluster(random: Random) -> list[Json]:
     for number in range(random.randrange(8, 34)):
         app, fields = kinds[min(random.randrange(CHOICES), random.randrange(CHOICES))]
         row = random.randrange(12)
-        one = replica(f"r{number}", f"n{row}", random.choice(("100m", "500m", "1500m")), **fields)
+        one = build_replica(f"r{number}", f"n{row}", random.choice(("100m", "500m", "1500m")), **fields)
         one["metadata"]["labels"] = {"app": app}
         pods.append(one)
     return nodes + pods
@@ -67,9 +69,59 @@ def test_certain_outcomes_are_those_of_a_replay() -> None:
     assert certain > 100  # otherwise the test would compare replays
 
 
+def build_full_zones(random: Random) -> list[Json]:
+    """Build nodes in three zones with many pods of a few apps, which fill the nodes to different degrees."""
+    cpu = random.choice(("3", "5", "8", "12"))
+    nodes = [build_node(f"n{i}", "abc"[i % 3], cpu=cpu, pods=random.choice(("12", "40"))) for i in range(9)]
+    soft = {**build_spread(ZONE, "soft")["topologySpreadConstraints"][0], "whenUnsatisfiable": "ScheduleAnyway"}
+    pods = []
+    for app in range(8):
+        name = f"app{app}"
+        fields = random.choice(
+            (
+                {},
+                build_spread(ZONE, name, skew=random.choice((1, 2, 5))),
+                build_spread(ZONE, name) | {"priority": 5},
+                build_spread(HOSTNAME, name, skew=3),
+                {"topologySpreadConstraints": [soft]},
+                build_term("podAntiAffinity", HOSTNAME, name),
+                build_term("podAffinity", ZONE, "app0"),
+                {"nodeSelector": {ZONE: random.choice("ab")}},
+                {"priority": random.choice((-5, 5))},
+            )
+        )
+        requests = random.choice(("100m", "250m", "600m"))
+        for number in range(random.randrange(1, 14)):
+            one = build_replica(f"{name}-{number}", f"n{random.randrange(9)}", requests, **fields)
+            one["metadata"]["labels"] = {"app": name}
+            pods.append(one)
+    return nodes + pods
+
+
+def test_replays_that_stop_early_find_the_same_pods(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replay stops once the untried pods surely fit. Pods that spreading surely keeps out are found without one."""
+    monkeypatch.setattr(certain_fits, "MIN_PODS_BETWEEN_PROOFS", 1)
+    losses = [
+        (SharedCluster(cluster), loss)
+        for cluster in (Cluster.from_objects(build_full_zones(Random(seed))) for seed in range(40))
+        for loss in list_losses(cluster, "zone")
+    ]
+    failures = [simulate_loss(shared, loss) for shared, loss in losses]
+    monkeypatch.setattr(certain_fits.FitProver, "is_applicable", False)
+    replayed = [simulate_loss(shared, loss) for shared, loss in losses]
+    assert list(map(without_places, failures)) == list(map(without_places, replayed))
+
+    # Otherwise the test would compare replays.
+    stopped = [failure for failure in failures if failure.displaced and not failure.nodes_changed]
+    assert len(stopped) > 40
+    assert sum(bool(failure.waiting_until_deleted) for failure in stopped) > 10
+
+
 def test_worst_failure_has_the_placements_of_its_pods() -> None:
-    nodes = [node(f"n{i}", "a") for i in range(6)]
-    cluster = Cluster.from_objects([*nodes, replica("r0", "n0"), replica("r1", "n0"), replica("r2", "n1")])
+    nodes = [build_node(f"n{i}", "a") for i in range(6)]
+    cluster = Cluster.from_objects(
+        [*nodes, build_replica("r0", "n0"), build_replica("r1", "n0"), build_replica("r2", "n1")]
+    )
     loss = Loss("n0", ("n0",))
     shared = SharedCluster(cluster)
     assert not simulate_loss(shared, loss).nodes_changed
@@ -80,6 +132,11 @@ def test_worst_failure_has_the_placements_of_its_pods() -> None:
 
 def test_pods_that_may_take_each_others_last_nodes_are_replayed() -> None:
     """Each of the two pods fits on the other node, but not both."""
-    objects = [node("n0", "a"), node("n1", "a"), replica("r0", "n0", "3"), replica("r1", "n0", "3")]
+    objects = [
+        build_node("n0", "a"),
+        build_node("n1", "a"),
+        build_replica("r0", "n0", "3"),
+        build_replica("r1", "n0", "3"),
+    ]
     (failure,) = [f for f in simulate_failures(Cluster.from_objects(objects), "node").failures if f.name == "n0"]
     assert (failure.displaced, failure.unplaced) == (2, 1)

@@ -7,7 +7,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from small import HOSTNAME, ZONE, Json, node, pod, replica, spread
+from small import HOSTNAME, ZONE, Json, build_node, build_pod, build_replica, build_spread
 
 from kschedctl.cluster import Cluster
 from kschedctl.commands.failures import Loss, failures, list_losses, simulate_failures, simulate_loss
@@ -25,8 +25,8 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 
 def zones(pods: int, cpu: str = "1") -> list[Json]:
     """Build three zones of one node with four cores each."""
-    nodes = [node(f"n{i}", zone) for i, zone in enumerate("abc")]
-    return nodes + [replica(f"r{i}", f"n{i % 3}", cpu) for i in range(pods)]
+    nodes = [build_node(f"n{i}", zone) for i, zone in enumerate("abc")]
+    return nodes + [build_replica(f"r{i}", f"n{i % 3}", cpu) for i in range(pods)]
 
 
 def test_cluster_that_withstands_the_loss_of_a_zone() -> None:
@@ -51,18 +51,22 @@ def test_pods_by_zone_and_node_before_and_after_the_worst_loss() -> None:
 
 
 def test_daemon_set_pods_and_bare_pods() -> None:
-    daemon = pod("agent", "n0", owner={"kind": "DaemonSet", "name": "agent"})
-    report = simulate_failures(Cluster.from_objects([*zones(1), daemon, pod("alone", "n0")]), "node")
+    daemon = build_pod("agent", "n0", owner={"kind": "DaemonSet", "name": "agent"})
+    report = simulate_failures(Cluster.from_objects([*zones(1), daemon, build_pod("alone", "n0")]), "node")
     worst = report.failures[0]
     assert (worst.name, worst.displaced, worst.lost, worst.unplaced, worst.ending) == ("n0", 1, 1, 0, 1)
     assert "DaemonSet pods and static pods are lost with their node" in RENDERERS["table"](report, Style())
-    without_daemons = simulate_failures(Cluster.from_objects([*zones(1), pod("alone", "n0")]), "node")
+    without_daemons = simulate_failures(Cluster.from_objects([*zones(1), build_pod("alone", "n0")]), "node")
     assert "Pods of DaemonSets" not in RENDERERS["table"](without_daemons, Style())
 
 
 def test_lost_zone_is_no_domain() -> None:
     """Unlike after a drain, pods may be spread over the remaining zones only."""
-    objects = [node("n0", "a"), node("n1", "b"), *(replica(f"r{i}", "n0", **spread()) for i in range(2))]
+    objects = [
+        build_node("n0", "a"),
+        build_node("n1", "b"),
+        *(build_replica(f"r{i}", "n0", **build_spread()) for i in range(2)),
+    ]
     (worst, _) = simulate_failures(Cluster.from_objects(objects)).failures
     assert (worst.displaced, worst.unplaced) == (2, 0)
 
@@ -77,7 +81,7 @@ def test_pairs() -> None:
 
 
 def test_nodes_without_a_unit_are_named_with_pairs() -> None:
-    outside = node("n9", "")
+    outside = build_node("n9", "")
     outside["metadata"]["labels"].pop(ZONE)
     report = simulate_failures(Cluster.from_objects([*zones(3), outside]), "zone", pairs=True)
     assert (report.unit, report.single_unit, report.pairs) == ("pair of zones", "zone", True)
@@ -97,7 +101,7 @@ def test_pods_bound_to_a_zone_by_their_volume() -> None:
     volume = {"kind": "PersistentVolume", "metadata": {"name": "v"}, "spec": {"nodeAffinity": terms}}
     mounted = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
     worst = simulate_failures(
-        Cluster.from_objects([*zones(0), claim, volume, replica("db", "n0", volumes=mounted)])
+        Cluster.from_objects([*zones(0), claim, volume, build_replica("db", "n0", volumes=mounted)])
     ).failures[0]
     assert worst.unplaced == 1
     assert "2 node(s) didn't match PersistentVolume's node affinity" in worst.reasons[0].message
@@ -114,13 +118,13 @@ def test_pods_bound_to_a_zone_by_their_volume() -> None:
     for number, each in enumerate(nodes[:3]):
         each["metadata"]["labels"] |= {"topology.ebs.csi.aws.com/zone": "abc"[number]}
         each["metadata"]["labels"] |= {"topology.kubernetes.io/region": "r"}
-    objects = [*nodes, claim, volume, replica("db", "n0", volumes=mounted)]
+    objects = [*nodes, claim, volume, build_replica("db", "n0", volumes=mounted)]
     assert "only from zone a, where" in simulate_failures(Cluster.from_objects(objects)).failures[0].reasons[0].cause
 
     # A volume that names a node can be used only there
     expression["key"], expression["values"] = HOSTNAME, ["n0"]
     del terms["required"]["nodeSelectorTerms"][0]["matchExpressions"][1]
-    objects = [*zones(0), claim, volume, replica("db", "n0", volumes=mounted)]
+    objects = [*zones(0), claim, volume, build_replica("db", "n0", volumes=mounted)]
     cause = simulate_failures(Cluster.from_objects(objects)).failures[0].reasons[0].cause
     assert cause.endswith("can be used only from n0, so the pod can run only there")
 
@@ -131,18 +135,18 @@ def test_without_the_labels() -> None:
 
 
 def test_too_many_pairs() -> None:
-    cluster = Cluster.from_objects([node(f"n{i}") for i in range(700)])
+    cluster = Cluster.from_objects([build_node(f"n{i}") for i in range(700)])
     with pytest.raises(UsageError, match="244,650 pairs of nodes are too many"):
         list_losses(cluster, "node", pairs=True)
 
 
-def random_cluster(random: Random) -> list[Json]:
-    nodes = [node(f"n{i}", random.choice("abc"), cpu=str(random.randint(2, 6))) for i in range(8)]
+def build_random_cluster(random: Random) -> list[Json]:
+    nodes = [build_node(f"n{i}", random.choice("abc"), cpu=str(random.randint(2, 6))) for i in range(8)]
 
     def pods() -> Iterator[Json]:
         for i in range(24):
-            extra = spread(skew=random.randint(1, 3)) if random.random() < 0.4 else {}
-            yield replica(f"r{i}", f"n{random.randrange(8)}", random.choice(["500m", "1"]), **extra)
+            extra = build_spread(skew=random.randint(1, 3)) if random.random() < 0.4 else {}
+            yield build_replica(f"r{i}", f"n{random.randrange(8)}", random.choice(["500m", "1"]), **extra)
 
     return [*nodes, *pods()]
 
@@ -151,7 +155,7 @@ def test_loss_equals_a_cluster_without_the_nodes() -> None:
     """The columns of the whole cluster must give the result of a cluster without the nodes."""
     random = Random(7)
     for _ in range(15):
-        objects = random_cluster(random)
+        objects = build_random_cluster(random)
         gone = {f"n{i}" for i in range(8) if random.random() < 0.4}
         if not 0 < len(gone) < 8:
             continue
@@ -171,7 +175,7 @@ def test_loss_equals_a_cluster_without_the_nodes() -> None:
 
 
 def test_processes_give_the_same_results() -> None:
-    cluster = Cluster.from_objects(random_cluster(Random(3)))
+    cluster = Cluster.from_objects(build_random_cluster(Random(3)))
     alone = simulate_failures(cluster, "node")
     assert simulate_failures(cluster, "node", workers=Workers(2)).to_dict() == alone.to_dict()
 
@@ -196,10 +200,14 @@ class Recorder:
 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_each_rescheduled_pod_counts_as_progress(processes: int) -> None:
-    """Eight pods are rescheduled, and each of the three losses is summed up."""
-    progress = Recorder()
-    simulate_failures(Cluster.from_objects(zones(8)), workers=Workers(processes), progress=progress)
-    assert (progress.total, sum(progress.calls)) == (8 + 3, 8 + 3)
+    """Eight pods are rescheduled, and each of the three losses is summed up.
+
+    With several runs, each of them replays all pods, and reports each pod once it is placed.
+    """
+    for runs in (1, 2):
+        progress = Recorder()
+        simulate_failures(Cluster.from_objects(zones(8)), runs=runs, workers=Workers(processes), progress=progress)
+        assert (progress.total, sum(progress.calls)) == ((8 + 3) * runs, (8 + 3) * runs)
     assert processes > 1 or max(progress.calls) == 1
 
 
@@ -211,12 +219,12 @@ def test_interruption_keeps_the_losses_before_it() -> None:
 
 
 def test_pending_pods_are_not_counted() -> None:
-    objects = [*zones(3), pod("waits", cpu="9"), replica("waits-too", cpu="9")]
+    objects = [*zones(3), build_pod("waits", cpu="9"), build_replica("waits-too", cpu="9")]
     assert simulate_failures(Cluster.from_objects(objects)).safe
 
 
 def test_nodes_without_a_unit_are_named() -> None:
-    odd = node("odd")
+    odd = build_node("odd")
     del odd["metadata"]["labels"][ZONE]
     report = simulate_failures(Cluster.from_objects([*zones(3), odd]))
     assert (report.outside, report.safe) == (("odd",), True)
@@ -224,7 +232,7 @@ def test_nodes_without_a_unit_are_named() -> None:
 
 def test_pairs_of_a_single_unit_are_an_error() -> None:
     with pytest.raises(UsageError, match="--pairs needs two nodes; there is only one"):
-        simulate_failures(Cluster.from_objects([node("n1")]), "node", pairs=True)
+        simulate_failures(Cluster.from_objects([build_node("n1")]), "node", pairs=True)
 
 
 @pytest.mark.parametrize(
@@ -247,25 +255,29 @@ def test_pools_by_the_labels_of_providers(label: str) -> None:
 
 def test_victims_that_fit_nowhere_count() -> None:
     """n1 is full with a pod of low priority. The pod of n0 preempts it, and n2 is too small for it."""
-    low, high = replica("low", "n1", "4"), replica("high", "n0", "4", priority=10)
-    report = simulate_failures(Cluster.from_objects([node("n0"), node("n1"), node("n2", cpu="3"), low, high]), "node")
+    low, high = build_replica("low", "n1", "4"), build_replica("high", "n0", "4", priority=10)
+    report = simulate_failures(
+        Cluster.from_objects([build_node("n0"), build_node("n1"), build_node("n2", cpu="3"), low, high]), "node"
+    )
     worst = report.failures[0]
     assert (worst.name, worst.displaced, worst.evicted, worst.unplaced) == ("n0", 1, 1, 1)
     assert worst.reasons[0].pods == ("d/low",)
     assert (worst.unplaced_displaced, worst.unplaced_evicted) == (0, 1)
     assert worst.reasons[0].evicted_from == {"d/low": "n1"}
     assert [(evicted.pod, evicted.by) for evicted in worst.evicted_pods] == [("d/low", "d/high")]
-    assert "1 displaced pod gets another node, and 1 pod elsewhere is preempted and fits nowhere" in str(report)
+    assert "1 displaced pod gets another node, and 1 pod on another node is preempted and fits nowhere" in str(report)
 
 
 def test_evicted_pods_of_other_nodes_are_counted_once() -> None:
     """Zone a loses two pods. One gets the room of low, and the other one fits nowhere, like low."""
-    low, high = replica("low", "n1", "4"), replica("high", "n0", "4", priority=10)
-    objects = [node("n0", "a", "10"), node("n1", "b"), low, high, replica("large", "n0", "6")]
+    low, high = build_replica("low", "n1", "4"), build_replica("high", "n0", "4", priority=10)
+    objects = [build_node("n0", "a", "10"), build_node("n1", "b"), low, high, build_replica("large", "n0", "6")]
     report = simulate_failures(Cluster.from_objects(objects))
     worst = report.failures[0]
     assert (worst.name, worst.displaced, worst.unplaced, worst.unplaced_displaced, worst.evicted) == ("a", 2, 2, 1, 1)
-    consequences = "1 of its 2 displaced pods fits nowhere else, and 1 pod elsewhere is preempted and fits nowhere"
+    consequences = (
+        "1 of its 2 displaced pods fits nowhere else, and 1 pod on another node is preempted and fits nowhere"
+    )
     assert worst.consequences == consequences
     plot, *_ = find_plots(build_page(report, Style(plots=True)))
     assert sum(dict(series.points)[plot.places.index("a")] for series in plot.series) == 2
@@ -273,18 +285,23 @@ def test_evicted_pods_of_other_nodes_are_counted_once() -> None:
 
 def test_preempted_pods_without_a_controller_are_lost() -> None:
     """Only the eviction of the bare pod on n1 makes room for the pod of n0."""
-    objects = [node("n0", "a"), node("n1", "b"), pod("alone", "n1", "4"), replica("high", "n0", "4", priority=10)]
+    objects = [
+        build_node("n0", "a"),
+        build_node("n1", "b"),
+        build_pod("alone", "n1", "4"),
+        build_replica("high", "n0", "4", priority=10),
+    ]
     worst = simulate_failures(Cluster.from_objects(objects)).failures[0]
     assert (worst.lost, worst.lost_victims, worst.lost_pods, worst.unplaced) == (1, 1, ("d/alone",), 0)
-    evicted = "1 pod elsewhere is preempted, and 1 pod is lost for good (evicted)"
+    evicted = "1 pod on another node is preempted, and 1 pod is lost for good (preempted)"
     assert worst.consequences == f"1 displaced pod gets another node, {evicted}"
 
 
 def test_preempted_terminating_pods_are_neither_evicted_nor_lost() -> None:
     """The pod of n0 gets the room of a pod that its controller has replaced already."""
-    leaving = replica("leaving", "n1", "4")
+    leaving = build_replica("leaving", "n1", "4")
     leaving["metadata"]["deletionTimestamp"] = "2026-05-06T09:12:00Z"
-    objects = [node("n0", "a"), node("n1", "b"), leaving, replica("high", "n0", "4", priority=10)]
+    objects = [build_node("n0", "a"), build_node("n1", "b"), leaving, build_replica("high", "n0", "4", priority=10)]
     worst = next(
         failure for failure in simulate_failures(Cluster.from_objects(objects)).failures if failure.name == "a"
     )
@@ -298,10 +315,14 @@ def test_domains_of_nodes_that_are_not_deleted_yet_count_for_spreading(policy: s
     With n2 unreachable, zone b is empty and zone a has 2 pods already, so r1 waits. After the deletion, there is only
     one zone.
     """
-    constraints = spread()
+    constraints = build_spread()
     if policy:
         constraints["topologySpreadConstraints"][0]["nodeTaintsPolicy"] = policy
-    objects = [node("n1", "a"), node("n2", "b"), *(replica(f"r{i}", f"n{1 + i % 2}", **constraints) for i in range(3))]
+    objects = [
+        build_node("n1", "a"),
+        build_node("n2", "b"),
+        *(build_replica(f"r{i}", f"n{1 + i % 2}", **constraints) for i in range(3)),
+    ]
     report = simulate_failures(Cluster.from_objects(objects))
     waiting = {failure.name: set(failure.waiting_until_deleted) for failure in report.failures}
     if not waits:
@@ -321,16 +342,16 @@ def test_domains_of_nodes_that_are_not_deleted_yet_count_for_spreading(policy: s
 
 def test_stateful_set_recreates_no_pod_before_the_deletion() -> None:
     owner = {"kind": "StatefulSet", "name": "db"}
-    members = [pod(f"db-{i}", f"n{1 + i}", owner=owner, **spread()) for i in range(2)]
-    report = simulate_failures(Cluster.from_objects([node("n1", "a"), node("n2", "b"), *members]))
+    members = [build_pod(f"db-{i}", f"n{1 + i}", owner=owner, **build_spread()) for i in range(2)]
+    report = simulate_failures(Cluster.from_objects([build_node("n1", "a"), build_node("n2", "b"), *members]))
     assert [failure.waiting_until_deleted for failure in report.failures] == [(), ()]
 
 
 def test_lost_pods_are_named_and_the_largest_group_comes_first() -> None:
     """No pod of zone a fits on n1: one pod of workload b, two of workload c, and a bare pod."""
-    small = pod("b-0", "n0", "3", owner={"kind": "StatefulSet", "name": "b"})
-    large = [pod(f"c-{i}", "n0", "3", owner={"kind": "StatefulSet", "name": "c"}) for i in range(2)]
-    objects = [node("n0", "a", "16"), node("n1", "b", "1"), small, *large, pod("alone", "n0")]
+    small = build_pod("b-0", "n0", "3", owner={"kind": "StatefulSet", "name": "b"})
+    large = [build_pod(f"c-{i}", "n0", "3", owner={"kind": "StatefulSet", "name": "c"}) for i in range(2)]
+    objects = [build_node("n0", "a", "16"), build_node("n1", "b", "1"), small, *large, build_pod("alone", "n0")]
     worst = simulate_failures(Cluster.from_objects(objects)).failures[0]
     assert [group.workload for group in worst.reasons] == ["StatefulSet d/c", "StatefulSet d/b"]
     assert worst.lost_pods == ("d/alone",)
@@ -339,10 +360,10 @@ def test_lost_pods_are_named_and_the_largest_group_comes_first() -> None:
 
 def test_several_runs_show_the_worst() -> None:
     """The first of two pods gets n1 or n2. The second one needs all of n2 and fits if the first got n1."""
-    objects = [node("n0", cpu="8"), node("n1", cpu="2"), node("n2", cpu="2")]
+    objects = [build_node("n0", cpu="8"), build_node("n1", cpu="2"), build_node("n2", cpu="2")]
     objects[2]["metadata"]["labels"]["disk"] = "ssd"
-    large = replica("r2", "n0", "2", nodeSelector={"disk": "ssd"})
-    cluster = Cluster.from_objects([*objects, replica("r1", "n0"), large])
+    large = build_replica("r2", "n0", "2", nodeSelector={"disk": "ssd"})
+    cluster = Cluster.from_objects([*objects, build_replica("r1", "n0"), large])
     report = simulate_failures(cluster, "node", runs=16)
     worst = report.failures[0]
     assert (worst.name, worst.unplaced, worst.over_runs["unplaced"]) == ("n0", 1, Spread(0, 1))
@@ -352,9 +373,9 @@ def test_several_runs_show_the_worst() -> None:
 
 def test_order_in_which_pods_return_is_unknown() -> None:
     """n1 has room for the pod of 3 CPUs or the pod of 2, whichever comes first, and never for the pod of 5."""
-    objects = [node("n0", cpu="16"), node("n1")]
+    objects = [build_node("n0", cpu="16"), build_node("n1")]
     sized = [("a", "3"), ("b", "2"), ("c", "5")]
-    pods = [pod(f"{name}-0", "n0", cpu, owner={"kind": "StatefulSet", "name": name}) for name, cpu in sized]
+    pods = [build_pod(f"{name}-0", "n0", cpu, owner={"kind": "StatefulSet", "name": name}) for name, cpu in sized]
     worst = simulate_failures(Cluster.from_objects([*objects, *pods]), "node", runs=12).failures[0]
     assert (worst.name, worst.over_runs["unplaced"]) == ("n0", Spread(2, 2))
     either = {"StatefulSet d/a": Spread(0, 1), "StatefulSet d/b": Spread(0, 1)}
@@ -366,15 +387,15 @@ def test_failures_are_ranked_by_severity() -> None:
     """A pod that fits nowhere is worse than an evicted pod, a lost bare pod and a moved pod, in this order. n0: 7 cores
     fit nowhere else. n1: its pod gets 3 cores by evicting the bare pod of n2. n2: a bare pod is lost. n3: three pods
     find room elsewhere. n4 has only a DaemonSet pod."""
-    daemon = pod("agent", "n4", "2", owner={"kind": "DaemonSet", "name": "agent"})
+    daemon = build_pod("agent", "n4", "2", owner={"kind": "DaemonSet", "name": "agent"})
     report = simulate_failures(
         Cluster.from_objects(
             [
-                *(node(f"n{i}", cpu="8" if i == 0 else "4") for i in range(5)),
-                replica("huge", "n0", "7"),
-                replica("urgent", "n1", "3", priority=100),
-                pod("alone", "n2", "2"),
-                *(replica(f"small-{i}", "n3") for i in range(3)),
+                *(build_node(f"n{i}", cpu="8" if i == 0 else "4") for i in range(5)),
+                build_replica("huge", "n0", "7"),
+                build_replica("urgent", "n1", "3", priority=100),
+                build_pod("alone", "n2", "2"),
+                *(build_replica(f"small-{i}", "n3") for i in range(3)),
                 daemon,
             ]
         ),
@@ -391,9 +412,9 @@ def test_failures_are_ranked_by_severity() -> None:
 
 
 def test_pending_pods_that_may_take_the_room_first_are_named() -> None:
-    report = failures(Cluster.from_objects([*zones(3), pod("q", cpu="2"), pod("w", cpu="9")]))
+    report = failures(Cluster.from_objects([*zones(3), build_pod("q", cpu="2"), build_pod("w", cpu="9")]))
     assert (report.pending_left_out.pods, report.pending_left_out.fitting) == (2, ("d/q",))
-    text = "2 pending pods were not simulated, but 1 of them fits now and may take the room first (d/q)"
+    text = "2 pending pods were left out of the simulation, but 1 of them fits now and may take the room first (d/q)"
     for output in ("table", "brief", "markdown", "html"):
         assert text in RENDERERS[output](report, Style(width=200))
     assert failures(Cluster.from_objects(zones(3))).pending_left_out.describe() == ()
@@ -401,7 +422,7 @@ def test_pending_pods_that_may_take_the_room_first_are_named() -> None:
 
 def test_answer_without_displaced_pods_is_not_safe() -> None:
     """No pod runs yet, since no node is ready. The answer says both instead of "every recreated pod gets a node"."""
-    nodes = [node("n1", "a"), node("n2", "b")]
+    nodes = [build_node("n1", "a"), build_node("n2", "b")]
     for each in nodes:
         each["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
     report = failures(Cluster.from_objects(nodes))
@@ -415,9 +436,9 @@ def test_answer_without_displaced_pods_is_not_safe() -> None:
 def test_waiting_pods_are_those_of_the_worst_loss() -> None:
     """After the loss of a zone, its replica waits until the nodes are deleted, since an empty domain counts for
     spreading."""
-    replicas = [replica(f"r{i}", f"n{i % 3}", **spread()) for i in range(4)]
+    replicas = [build_replica(f"r{i}", f"n{i % 3}", **build_spread()) for i in range(4)]
     report = simulate_failures(
-        Cluster.from_objects([*(node(f"n{i}", zone) for i, zone in enumerate("abc")), *replicas])
+        Cluster.from_objects([*(build_node(f"n{i}", zone) for i, zone in enumerate("abc")), *replicas])
     )
     worst, *others = report.failures
     assert worst.waiting_until_deleted

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Outcome, Run, Write, node, pod
+from command_line import Outcome, Run, Write, build_node, build_pod
 
 from kschedctl import plugins
 
@@ -45,13 +45,13 @@ def config(printed: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def labelled(name: str, **labels: str) -> Json:
-    found = node(name)
+    found = build_node(name)
     found["metadata"]["labels"] = {**found["metadata"].get("labels", {}), **labels}
     return found
 
 
 def approved(answer: str | None) -> Json:
-    found = pod("web")
+    found = build_pod("web")
     found["metadata"]["labels"] = {} if answer is None else {"example.com/approved": answer}
     return found
 

@@ -23,7 +23,7 @@ LABELS = {
 }
 
 
-def node(name: str, zone: str) -> Json:
+def build_node(name: str, zone: str) -> Json:
     labels = {**LABELS, "topology.kubernetes.io/zone": zone}
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "status": SIZES}
 
@@ -43,7 +43,7 @@ POOL: Json = {
 REFUSED = {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
 
 
-def pod(family: str) -> Json:
+def build_pod(family: str) -> Json:
     spec = {"containers": [{"name": "c"}], "nodeSelector": {"karpenter.k8s.aws/instance-family": family}}
     return {
         "apiVersion": "v1",
@@ -61,7 +61,12 @@ def saved(tmp_path: Path, *objects: Json) -> str:
 
 
 def test_types_of_nodes_and_claims(run: Run, tmp_path: Path) -> None:
-    done = run("instance-types", "-f", saved(tmp_path, node("a", "z2"), node("b", "z1"), CLAIM), "--assume-complete")
+    done = run(
+        "instance-types",
+        "-f",
+        saved(tmp_path, build_node("a", "z2"), build_node("b", "z1"), CLAIM),
+        "--assume-complete",
+    )
     assert done.code == 0
     assert "2 instance types; prices are unknown" in done.err
     claimed, seen = json.loads(done.out)
@@ -76,7 +81,7 @@ def test_types_of_nodes_and_claims(run: Run, tmp_path: Path) -> None:
 
 def test_file_has_the_labels_of_the_nodes(run: Run, tmp_path: Path) -> None:
     """A family that a type has is a label that pods may select, although the pool does not name it."""
-    cluster = saved(tmp_path, node("a", "z1"), POOL, pod("m7g"), pod("c5"))
+    cluster = saved(tmp_path, build_node("a", "z1"), POOL, build_pod("m7g"), build_pod("c5"))
     (tmp_path / "types.json").write_text(run("instance-types", "-f", cluster, "--assume-complete").out)
     asked = ("provision", "-f", cluster, "--assume-complete", "-o", "json")
     alone = json.loads(run(*asked).out)
@@ -93,7 +98,7 @@ def test_error_if_no_types_are_known(run: Run, tmp_path: Path) -> None:
 
 
 def test_unread_kinds_may_have_more_types(run: Run, tmp_path: Path) -> None:
-    done = run("instance-types", "-f", saved(tmp_path, node("a", "z1")))
+    done = run("instance-types", "-f", saved(tmp_path, build_node("a", "z1")))
     assert done.code == 5
     assert "NodeClaims were not read" in done.err
     assert len(json.loads(done.out)) == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from small import Json, pod
+from small import Json, build_pod
 
 DRIVER = "gpu.example.com"
 CLASS: Json = {"kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}}
@@ -22,7 +22,7 @@ def offered(node: str, count: int, everywhere: bool = False) -> Json:
     return {"kind": "ResourceSlice", "metadata": {"name": f"of-{node}"}, "spec": spec}
 
 
-def template(count: int) -> Json:
+def build_template(count: int) -> Json:
     """Build a template for claims of this many devices."""
     return {"kind": "ResourceClaimTemplate", "metadata": _meta(f"gpus-{count}"), "spec": {"spec": _wanted(count)}}
 
@@ -32,7 +32,7 @@ def claiming(name: str, count: int, held: Sequence[str] = (), on: str = "", **mo
 
     If ``held`` names devices, they are allocated to the claim.
     """
-    made = pod(name, on, "1", {"kind": "ReplicaSet", "name": f"rs-{name}"}, **more)
+    made = build_pod(name, on, "1", {"kind": "ReplicaSet", "name": f"rs-{name}"}, **more)
     made["metadata"]["labels"] = {"app": name}
     made["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": f"gpus-{count}"}]
     made["status"]["resourceClaimStatuses"] = [{"name": "gpu", "resourceClaimName": f"{name}-gpu"}]

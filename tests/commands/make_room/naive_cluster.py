@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from random import Random
 
-from small import Json, node, pod, spread
+from small import Json, build_node, build_pod, build_spread
 
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.scheduler import Scheduler
@@ -15,11 +15,11 @@ MOST = 3
 WANTED, OTHER = "wanted", "other"
 
 
-def random_cluster(random: Random) -> list[Json]:
+def build_random_cluster(random: Random) -> list[Json]:
     """Build three or four nodes in two zones, up to nine pods of three workloads, and one or two waiting pods."""
     names = [f"n{number}" for number in range(random.choice((3, 3, 4)))]
     free = {name: random.choice((3, 4)) for name in names}
-    objects = [node(name, random.choice("ab"), cpu=str(cpu)) for name, cpu in free.items()]
+    objects = [build_node(name, random.choice("ab"), cpu=str(cpu)) for name, cpu in free.items()]
     for number in range(random.randint(5, 9)):
         name, cpu = random.choice(names), random.choice((1, 1, 2, 3))
         if free[name] >= cpu:
@@ -27,12 +27,12 @@ def random_cluster(random: Random) -> list[Json]:
             app = random.choice("abc")
             owner = {"kind": "ReplicaSet", "name": app} if random.random() < 0.85 else None
             more = _apart(random, app) | {"priority": random.choice((0, 0, 3))}
-            objects.append(_labelled(pod(f"p{number}", name, str(cpu), owner, **more), app))
+            objects.append(_labelled(build_pod(f"p{number}", name, str(cpu), owner, **more), app))
     for app in "ab":
         if random.random() < 0.3:
-            objects.append(_budget(app, random.choice((0, 1))))
-    more = _apart(random, "w") | (spread(app="a") if random.random() < 0.2 else {})
-    waiting = pod(
+            objects.append(_build_budget(app, random.choice((0, 1))))
+    more = _apart(random, "w") | (build_spread(app="a") if random.random() < 0.2 else {})
+    waiting = build_pod(
         WANTED,
         "",
         str(max(free.values()) + random.choice((0, 1, 1, 1, 2))),
@@ -42,7 +42,7 @@ def random_cluster(random: Random) -> list[Json]:
     objects.append(_labelled(waiting, random.choice("aw")))
     if random.random() < 0.3:
         cpu, more = str(max(free.values()) + 1), _apart(random, "w") | {"preemptionPolicy": "Never"}
-        other = pod(OTHER, "", cpu, {"kind": "ReplicaSet", "name": "o"}, priority=random.choice((-1, 1)), **more)
+        other = build_pod(OTHER, "", cpu, {"kind": "ReplicaSet", "name": "o"}, priority=random.choice((-1, 1)), **more)
         objects.append(_labelled(other, random.choice("ao")))
     return objects
 
@@ -61,7 +61,7 @@ def _labelled(made: Json, app: str) -> Json:
     return made
 
 
-def _budget(app: str, allowed: int) -> Json:
+def _build_budget(app: str, allowed: int) -> Json:
     """Build a PodDisruptionBudget of an app."""
     return {
         "kind": "PodDisruptionBudget",

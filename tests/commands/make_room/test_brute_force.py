@@ -11,7 +11,7 @@ import os
 from random import Random
 
 import pytest
-from naive_cluster import MOST, WANTED, Naive, random_cluster
+from naive_cluster import MOST, WANTED, Naive, build_random_cluster
 
 from kschedctl.cluster import Cluster
 from kschedctl.commands.make_room import find_room
@@ -20,7 +20,7 @@ from kschedctl.commands.make_room.room import RoomCriteria
 
 @pytest.mark.parametrize("seed", range(int(os.environ.get("KSCHEDCTL_MANY", "12"))))
 def test_plan_has_the_fewest_moves_of_all_sequences(seed: int) -> None:
-    objects = random_cluster(Random(seed))
+    objects = build_random_cluster(Random(seed))
     naive = Naive(objects)
     possible, certain, cost = naive.fewest()
     report = find_room(Cluster.from_objects(objects), [f"d/{WANTED}"], RoomCriteria(MOST))

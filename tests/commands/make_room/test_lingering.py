@@ -7,7 +7,7 @@ LeastAllocated has it, but to n3 while one of its own terminates in zone a and i
 from __future__ import annotations
 
 import pytest
-from small import HOSTNAME, ZONE, Json, budget, node, pod
+from small import HOSTNAME, ZONE, Json, build_budget, build_node, build_pod
 
 from kschedctl.cluster import Cluster
 from kschedctl.commands.make_room import find_room
@@ -27,12 +27,12 @@ SPREAD = [
 
 
 def room(kind: str = "ReplicaSet", *more: Json, filled: str = "1", **spec: object) -> MakeRoom:
-    r = pod("r", "n1", "2", {"kind": kind, "name": "r"}, **spec)
+    r = build_pod("r", "n1", "2", {"kind": kind, "name": "r"}, **spec)
     r["metadata"]["labels"] = {"app": "r"}
-    new = pod("new", "", "3", {"kind": "ReplicaSet", "name": "new"}, nodeSelector={HOSTNAME: "n1"})
+    new = build_pod("new", "", "3", {"kind": "ReplicaSet", "name": "new"}, nodeSelector={HOSTNAME: "n1"})
     new["metadata"]["labels"] = {"app": "new"}
-    nodes = [node("n1"), node("n2"), node("n3", zone="b")]
-    other = pod("other", "n3", filled)
+    nodes = [build_node("n1"), build_node("n2"), build_node("n3", zone="b")]
+    other = build_pod("other", "n3", filled)
     other["metadata"]["labels"] = {"app": "other"}
     return find_room(Cluster.from_objects([*nodes, r, other, new, *more]), ["d/new"])
 
@@ -74,7 +74,7 @@ def test_pod_that_fits_nowhere_meanwhile_gets_the_same_node_later() -> None:
 
 def test_terminating_pod_does_not_count_for_a_budget() -> None:
     """One of one pods may be disrupted. The terminating pod does not count as a second one."""
-    one_away = budget(0, "r")
+    one_away = build_budget(0, "r")
     one_away["spec"]["maxUnavailable"] = 1
     del one_away["status"]
     assert targets(room("ReplicaSet", one_away, affinity=PREFERRED)) == ("n2", ("n3",))

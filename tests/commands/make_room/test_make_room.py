@@ -10,7 +10,7 @@ from control_plane.running import run
 from control_plane.store import Key
 from control_plane.world import control_plane
 from interrupting import Interrupting
-from small import HOSTNAME, Json, budget, node, pod, replica
+from small import HOSTNAME, Json, build_budget, build_node, build_pod, build_replica
 
 from kschedctl.cluster import Cluster
 from kschedctl.commands.make_room import find_room, search
@@ -25,7 +25,7 @@ GPU = "nvidia.com/gpu"
 
 
 def waiting(cpu: str = "3", name: str = "new", **spec: object) -> Json:
-    found = pod(name, "", cpu, BATCH, **spec)
+    found = build_pod(name, "", cpu, BATCH, **spec)
     found["metadata"]["labels"] = {"app": "batch"}
     return found
 
@@ -50,21 +50,30 @@ def gpus(made: Json, number: int) -> Json:
 
 
 def test_pod_that_fits_needs_no_move() -> None:
-    report = room([node("n1"), replica("a", "n1", "1"), waiting("3")])
+    report = room([build_node("n1"), build_replica("a", "n1", "1"), waiting("3")])
     assert (report.fits, report.moves, report.commands) == (True, (), ())
     assert report.placed[0].node == "n1"
 
 
 def test_one_move_is_enough() -> None:
     """2 of 4 CPUs are free on both nodes, and 3 are needed. Either pod fits on the other's node."""
-    report = room([node("n1"), node("n2"), replica("a", "n1", "2"), replica("b", "n2", "2"), waiting("3")])
+    report = room(
+        [build_node("n1"), build_node("n2"), build_replica("a", "n1", "2"), build_replica("b", "n2", "2"), waiting("3")]
+    )
     assert moves(report) == [("d/a", "n1", "n2")]
     assert [(placed.pod, placed.node) for placed in report.placed] == [("d/new", "n1")]
 
 
 def test_pending_pod_cannot_be_evicted() -> None:
     """d/w (1 CPU) is pending and would get n2, where 3 of 4 CPUs are free. It runs nowhere, so it cannot leave n2."""
-    objects = [node("n1"), node("n2"), pod("x", "n1", "2"), pod("y", "n2", "1"), replica("w", "", "1"), waiting("3")]
+    objects = [
+        build_node("n1"),
+        build_node("n2"),
+        build_pod("x", "n1", "2"),
+        build_pod("y", "n2", "1"),
+        build_replica("w", "", "1"),
+        waiting("3"),
+    ]
     report = room(objects)
     assert [placed.node for placed in report.placed_first] == ["n2"]
     assert (report.fits, report.moves) == (False, ())
@@ -72,7 +81,9 @@ def test_pending_pod_cannot_be_evicted() -> None:
 
 
 def test_node_is_uncordoned_only_once_the_evicted_pod_is_gone() -> None:
-    report = room([node("n1"), node("n2"), replica("a", "n1", "2"), replica("b", "n2", "2"), waiting("3")])
+    report = room(
+        [build_node("n1"), build_node("n2"), build_replica("a", "n1", "2"), build_replica("b", "n2", "2"), waiting("3")]
+    )
     *_, wait, wait_for_replacement, uncordon = report.commands
     assert wait == "kubectl wait -n d --for=delete pod/a --timeout=5m"
     assert wait_for_replacement == "kubectl rollout status -n d deployment/web --timeout=5m"
@@ -81,9 +92,9 @@ def test_node_is_uncordoned_only_once_the_evicted_pod_is_gone() -> None:
 
 
 def test_kubectl_waits_for_the_replacement_of_a_single_replica() -> None:
-    alone = replica("a-0", "n1", "2")
+    alone = build_replica("a-0", "n1", "2")
     alone["metadata"]["ownerReferences"] = [{"kind": "StatefulSet", "name": "a", "controller": True}]
-    report = room([node("n1"), node("n2"), alone, pod("fixed", "n2", "2"), waiting("3")])
+    report = room([build_node("n1"), build_node("n2"), alone, build_pod("fixed", "n2", "2"), waiting("3")])
     assert moves(report) == [("d/a-0", "n1", "n2")]
     *_, wait_for_replacement, uncordon = report.commands
     assert wait_for_replacement == "kubectl rollout status -n d statefulset/a --timeout=5m"
@@ -97,7 +108,14 @@ def test_replicas_that_take_the_room_first_are_named() -> None:
     older, younger = waiting("3", "older"), waiting("3")
     older["metadata"]["creationTimestamp"] = "2026-11-20T10:00:00Z"
     younger["metadata"]["creationTimestamp"] = "2026-11-20T11:00:00Z"
-    objects = [node("n1"), node("n2"), replica("a", "n1", "2"), replica("b", "n2", "2"), older, younger]
+    objects = [
+        build_node("n1"),
+        build_node("n2"),
+        build_replica("a", "n1", "2"),
+        build_replica("b", "n2", "2"),
+        older,
+        younger,
+    ]
     report = room(objects)
     assert (report.fits, report.rivals) == (False, ("d/older",))
     sentence = "kube-scheduler first tries 1 other pod of the same workload, which takes the room: d/older"
@@ -107,21 +125,21 @@ def test_replicas_that_take_the_room_first_are_named() -> None:
 
 
 def test_moves_do_not_help_a_pod_that_no_node_takes() -> None:
-    report = room([node("n1"), replica("a", "n1", "2"), waiting("3", nodeSelector={"pool": "genral"})])
+    report = room([build_node("n1"), build_replica("a", "n1", "2"), waiting("3", nodeSelector={"pool": "genral"})])
     assert report.build_first_line() == ("No room can be made:", "d/new", "– no node takes it, whichever pods move")
 
 
 def leaving(name: str, node_name: str, cpu: str) -> Json:
     """Build a bare pod that is being deleted."""
-    made = pod(name, node_name, cpu)
+    made = build_pod(name, node_name, cpu)
     made["metadata"]["deletionTimestamp"] = "2026-05-06T09:12:00Z"
     return made
 
 
 def test_room_of_terminating_pods_needs_no_moves() -> None:
     """A pod uses 3 of the 4 CPUs of n1. First no controller recreates it, then it is terminating."""
-    assert room([node("n1"), pod("stays", "n1", "3"), waiting()]).terminating_room is None
-    report = room([node("n1"), leaving("goes", "n1", "3"), waiting()])
+    assert room([build_node("n1"), build_pod("stays", "n1", "3"), waiting()]).terminating_room is None
+    report = room([build_node("n1"), leaving("goes", "n1", "3"), waiting()])
     assert report.terminating_room == TerminatingRoom(("n1",), ("d/goes",))
     line = "Nothing has to move: d/new – n1 takes it once 1 terminating pod leaves: d/goes"
     assert (report.fits, str(report), report.summary().headline) == (False, line, line)
@@ -129,7 +147,9 @@ def test_room_of_terminating_pods_needs_no_moves() -> None:
     assert report.commands[0] in RENDERERS["table"](report, Style())
 
     # A plan is still shown, as the second choice
-    report = room([node("n1"), node("n2"), leaving("goes", "n1", "2"), replica("a", "n2", "2"), waiting()])
+    report = room(
+        [build_node("n1"), build_node("n2"), leaving("goes", "n1", "2"), build_replica("a", "n2", "2"), waiting()]
+    )
     assert moves(report) == [("d/a", "n2", "n1")]
     assert " – but it is enough to wait: n1 takes it once 1 terminating pod leaves: d/goes" in str(report)
 
@@ -137,7 +157,7 @@ def test_room_of_terminating_pods_needs_no_moves() -> None:
 def test_pods_that_take_the_room_of_terminating_pods_first_are_named() -> None:
     """The pod of higher priority may not preempt, so it waits as well."""
     first = waiting(name="first", priority=10, preemptionPolicy="Never")
-    report = room([node("n1"), leaving("goes", "n1", "3"), first, waiting()])
+    report = room([build_node("n1"), leaving("goes", "n1", "3"), first, waiting()])
     assert report.terminating_room == TerminatingRoom(("n1",), ("d/goes",), ("d/first",))
     sentence = "d/first takes n1 first, once 1 terminating pod leaves: d/goes"
     assert str(report).startswith("No room can be made: d/new – ")
@@ -147,13 +167,22 @@ def test_pods_that_take_the_room_of_terminating_pods_first_are_named() -> None:
 
 def test_preemptor_does_not_only_wait_for_terminating_pods() -> None:
     """Once the terminating pod is gone, 2 CPUs are free, and the pod of 3 CPUs evicts the other pod."""
-    objects = [node("n1"), leaving("goes", "n1", "2"), pod("stays", "n1", "2"), waiting(priority=10)]
+    objects = [build_node("n1"), leaving("goes", "n1", "2"), build_pod("stays", "n1", "2"), waiting(priority=10)]
     assert room(objects).terminating_room is None
 
 
 def test_search_that_ran_out_of_time_proves_nothing() -> None:
     """Every form says so in its first line."""
-    report = room([node("n1"), node("n2"), replica("a", "n1", "2"), replica("b", "n2", "2"), waiting("3")], seconds=0)
+    report = room(
+        [
+            build_node("n1"),
+            build_node("n2"),
+            build_replica("a", "n1", "2"),
+            build_replica("b", "n2", "2"),
+            waiting("3"),
+        ],
+        seconds=0,
+    )
     assert report.ended_at_limit
     assert (
         "the search stopped at its limit of 0 seconds" in RENDERERS["table"](report, Style(width=200)).splitlines()[0]
@@ -163,7 +192,13 @@ def test_search_that_ran_out_of_time_proves_nothing() -> None:
 
 def test_replays_and_not_the_time_limit_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """The plan is the same on a machine on which an hour passes between two looks at the clock."""
-    objects = [node("n1"), node("n2"), replica("a", "n1", "2"), replica("b", "n2", "2"), waiting("3")]
+    objects = [
+        build_node("n1"),
+        build_node("n2"),
+        build_replica("a", "n1", "2"),
+        build_replica("b", "n2", "2"),
+        waiting("3"),
+    ]
     expected = room(objects).to_dict()
     hours = count(step=3600)
     monkeypatch.setattr("time.monotonic", lambda: next(hours))
@@ -177,25 +212,30 @@ def test_replays_and_not_the_time_limit_the_search(monkeypatch: pytest.MonkeyPat
 
 
 def test_pod_of_the_lowest_priority_moves() -> None:
-    objects = [node("n1"), node("n2"), replica("a", "n1", "2", priority=7), replica("b", "n2", "2", priority=3)]
+    objects = [
+        build_node("n1"),
+        build_node("n2"),
+        build_replica("a", "n1", "2", priority=7),
+        build_replica("b", "n2", "2", priority=3),
+    ]
     assert moves(room([*objects, waiting("3", priority=1)])) == [("d/b", "n2", "n1")]
 
 
 def test_pod_without_a_budget_is_preferred() -> None:
-    other = pod("b", "n2", "2", {"kind": "ReplicaSet", "name": "other"})
+    other = build_pod("b", "n2", "2", {"kind": "ReplicaSet", "name": "other"})
     other["metadata"]["labels"] = {"app": "other"}
-    objects = [node("n1"), node("n2"), budget(1), replica("a", "n1", "2"), other, waiting("3")]
+    objects = [build_node("n1"), build_node("n2"), build_budget(1), build_replica("a", "n1", "2"), other, waiting("3")]
     assert moves(room(objects)) == [("d/b", "n2", "n1")]
 
 
 def test_pod_moves_to_make_room_for_another_move() -> None:
     """a (3 CPUs) moves from n1 to n2 once y (2) moved from n2 to n3. z stays, as no controller recreates it."""
-    owned = pod("a", "n1", "3", {"kind": "ReplicaSet", "name": "a"})
-    moved = pod("y", "n2", "2", {"kind": "ReplicaSet", "name": "y"}, nodeSelector={"disk": "ssd"})
-    nodes = [node("n1", cpu="4"), node("n2", cpu="4"), node("n3", cpu="2")]
+    owned = build_pod("a", "n1", "3", {"kind": "ReplicaSet", "name": "a"})
+    moved = build_pod("y", "n2", "2", {"kind": "ReplicaSet", "name": "y"}, nodeSelector={"disk": "ssd"})
+    nodes = [build_node("n1", cpu="4"), build_node("n2", cpu="4"), build_node("n3", cpu="2")]
     for each in nodes[1:]:
         each["metadata"]["labels"]["disk"] = "ssd"
-    report = room([*nodes, owned, moved, pod("z", "n2", "1"), waiting("4")])
+    report = room([*nodes, owned, moved, build_pod("z", "n2", "1"), waiting("4")])
     assert moves(report) == [("d/y", "n2", "n3"), ("d/a", "n1", "n2")]
     assert report.placed[0].node == "n1"
 
@@ -206,11 +246,11 @@ def two_plans(priority: int) -> list[Json]:
     Two pods of n1 go to n4 as they are. Or y leaves n3 for n4, so that b, which only fits on n3, leaves n2.
     """
     own = {"nodeSelector": {HOSTNAME: "n3"}}
-    b = pod("b", "n2", "3", {"kind": "ReplicaSet", "name": "b"}, **own)
-    y = pod("y", "n3", "2", {"kind": "ReplicaSet", "name": "y"})
-    pair = [replica(name, "n1", "1", priority=priority) for name in ("a1", "a2")]
-    nodes = [node("n1"), node("n2"), node("n3"), node("n4", cpu="2")]
-    return [*nodes, b, y, pod("z", "n3", "1"), *pair, waiting("4")]
+    b = build_pod("b", "n2", "3", {"kind": "ReplicaSet", "name": "b"}, **own)
+    y = build_pod("y", "n3", "2", {"kind": "ReplicaSet", "name": "y"})
+    pair = [build_replica(name, "n1", "1", priority=priority) for name in ("a1", "a2")]
+    nodes = [build_node("n1"), build_node("n2"), build_node("n3"), build_node("n4", cpu="2")]
+    return [*nodes, b, y, build_pod("z", "n3", "1"), *pair, waiting("4")]
 
 
 @pytest.mark.parametrize("priority", [0, 5])
@@ -228,10 +268,10 @@ def test_interrupted_search_keeps_its_plan() -> None:
 
 def test_each_step_respects_the_budget() -> None:
     """Both pods have to leave n1. The budget allows one at a time, and recovers once the first one runs again."""
-    pods = [replica("a", "n1", "2"), replica("b", "n1", "2"), waiting("5")]
-    objects = [node("n1", cpu="5"), node("n2"), budget(1), *pods]
+    pods = [build_replica("a", "n1", "2"), build_replica("b", "n1", "2"), waiting("5")]
+    objects = [build_node("n1", cpu="5"), build_node("n2"), build_budget(1), *pods]
     assert len(room(objects).moves) == 2
-    objects[2] = budget(0)
+    objects[2] = build_budget(0)
     report = room(objects)
     assert not report.fits
     assert [(each.why, each.pods) for each in report.held] == [("their PodDisruptionBudget allows no disruption", 2)]
@@ -240,20 +280,20 @@ def test_each_step_respects_the_budget() -> None:
 @pytest.mark.parametrize(
     ("held", "why"),
     [
-        (pod("a", "n1", "2"), "no controller recreates them"),
+        (build_pod("a", "n1", "2"), "no controller recreates them"),
         (
-            pod("a", "n1", "2", {"kind": "DaemonSet", "name": "a"}),
+            build_pod("a", "n1", "2", {"kind": "DaemonSet", "name": "a"}),
             "they belong to their node (DaemonSets, static pods)",
         ),
         (
-            replica("a", "n1", "2", volumes=[{"name": "v", "hostPath": {"path": "/data"}}]),
+            build_replica("a", "n1", "2", volumes=[{"name": "v", "hostPath": {"path": "/data"}}]),
             "they would leave files in hostPath volumes behind",
         ),
     ],
     ids=["bare", "daemon", "hostPath"],
 )
 def test_pods_that_would_be_lost_do_not_move(held: Json, why: str) -> None:
-    report = room([node("n1"), node("n2", cpu="2"), held, waiting("3")])
+    report = room([build_node("n1"), build_node("n2", cpu="2"), held, waiting("3")])
     assert (report.fits, report.moves) == (False, ())
     assert [(each.why, each.pods) for each in report.held] == [(why, 1)]
 
@@ -263,27 +303,33 @@ def test_no_job_fails_by_a_move(limit: int | None, failed: int, moves_it: bool) 
     """An evicted pod counts as failed. By default, six pods of a Job may fail."""
     spec = {} if limit is None else {"backoffLimit": limit}
     job = {"kind": "Job", "metadata": {"name": "j", "namespace": "d"}, "spec": spec, "status": {"failed": failed}}
-    running = pod("a", "n1", "2", {"kind": "Job", "name": "j"})
-    report = room([node("n1"), node("n2", cpu="2"), job, running, waiting("3")])
+    running = build_pod("a", "n1", "2", {"kind": "Job", "name": "j"})
+    report = room([build_node("n1"), build_node("n2", cpu="2"), job, running, waiting("3")])
     assert report.fits is moves_it
     held = [] if moves_it else [("their Job allows no more failed pods", 1)]
     assert [(group.why, group.pods) for group in report.held] == held
 
 
 def test_annotation_keeps_a_pod_on_its_node() -> None:
-    held = replica("a", "n1", "2")
+    held = build_replica("a", "n1", "2")
     held["metadata"]["annotations"] = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
-    report = room([node("n1"), node("n2", cpu="2"), held, waiting("3")])
+    report = room([build_node("n1"), build_node("n2", cpu="2"), held, waiting("3")])
     assert [each.why for each in report.held] == ["an annotation forbids evicting them"]
 
 
 def test_siblings_of_the_pod_do_not_move() -> None:
-    mine = pod("old", "n1", "2", BATCH)
-    assert not room([node("n1"), node("n2", cpu="2"), mine, waiting("3")]).fits
+    mine = build_pod("old", "n1", "2", BATCH)
+    assert not room([build_node("n1"), build_node("n2", cpu="2"), mine, waiting("3")]).fits
 
 
 def test_labels_and_pools_restrict_moves() -> None:
-    objects = [node("n1"), node("n2"), replica("a", "n1", "2"), replica("b", "n2", "2"), waiting("3")]
+    objects = [
+        build_node("n1"),
+        build_node("n2"),
+        build_replica("a", "n1", "2"),
+        build_replica("b", "n2", "2"),
+        waiting("3"),
+    ]
     assert not room(objects, keep="app=web").fits
     for each, pool in zip(objects, ("one", "two"), strict=False):
         each["metadata"]["labels"]["karpenter.sh/nodepool"] = pool
@@ -294,8 +340,8 @@ def test_labels_and_pools_restrict_moves() -> None:
 
 def test_fragmented_gpus_are_gathered() -> None:
     """Two of four GPUs are free on each node, and a pod with two GPUs moves to the other node."""
-    nodes = [gpus(node(f"n{i}", cpu="64"), 4) for i in (1, 2)]
-    running = [gpus(replica(f"r{i}", f"n{i}"), 2) for i in (1, 2)]
+    nodes = [gpus(build_node(f"n{i}", cpu="64"), 4) for i in (1, 2)]
+    running = [gpus(build_replica(f"r{i}", f"n{i}"), 2) for i in (1, 2)]
     report = room([*nodes, *running, gpus(waiting("1"), 4)])
     assert report.fragmented == (FragmentedResource(GPU, requested=4, free=4, on_one=2, nodes=2),)
     assert len(report.moves) == 1
@@ -311,8 +357,14 @@ def test_several_pods_get_room() -> None:
 
     Two nodes have 2 CPUs in use, and the third node takes both of their pods.
     """
-    objects = [node("n1"), node("n2"), node("n3"), replica("a", "n1", "2"), replica("b", "n2", "2")]
-    taken = pod("c", "n3", "0", {"kind": "ReplicaSet", "name": "c"})
+    objects = [
+        build_node("n1"),
+        build_node("n2"),
+        build_node("n3"),
+        build_replica("a", "n1", "2"),
+        build_replica("b", "n2", "2"),
+    ]
+    taken = build_pod("c", "n3", "0", {"kind": "ReplicaSet", "name": "c"})
     report = room([*objects, taken, waiting("3", "new"), waiting("4", "more")], "new", "more")
     assert report.fits
     assert {placed.pod for placed in report.placed} == {"d/new", "d/more"}
@@ -326,9 +378,9 @@ def test_anti_affinity_across_a_zone() -> None:
     """
     term = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "topology.kubernetes.io/zone"}
     apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-    objects = [node("n1", "a", cpu="1"), node("n3", "b", cpu="2"), replica("r", "n1", "1")]
-    objects.append(node("n2", "a", taints=[{"key": "own", "effect": "NoSchedule"}]))
-    stays = pod("s", "n3", "1")
+    objects = [build_node("n1", "a", cpu="1"), build_node("n3", "b", cpu="2"), build_replica("r", "n1", "1")]
+    objects.append(build_node("n2", "a", taints=[{"key": "own", "effect": "NoSchedule"}]))
+    stays = build_pod("s", "n3", "1")
     stays["metadata"]["labels"] = {"app": "other"}
     only = {"nodeSelector": {HOSTNAME: "n2"}, "tolerations": [{"operator": "Exists"}]}
     report = room([*objects, stays, waiting("4", affinity=apart, **only)])
@@ -337,17 +389,23 @@ def test_anti_affinity_across_a_zone() -> None:
 
 def test_answer_says_if_it_is_certain_that_nothing_helps(monkeypatch: pytest.MonkeyPatch) -> None:
     """8 CPUs fit on no node of 4. 3 would fit without a, which no other node takes, if all plans were tried."""
-    report = room([node("n1"), replica("a", "n1", "2"), waiting("8")])
+    report = room([build_node("n1"), build_replica("a", "n1", "2"), waiting("8")])
     assert report.build_first_line()[0] == "No room can be made:"
     assert report.message.startswith("0/1 nodes are available: 1 Insufficient cpu.")
-    objects = [node("n1"), node("n2", cpu="1"), replica("a", "n1", "2"), waiting("3")]
+    objects = [build_node("n1"), build_node("n2", cpu="1"), build_replica("a", "n1", "2"), waiting("3")]
     assert room(objects).build_first_line()[0] == "No room can be made:"
     monkeypatch.setattr(search, "MAX_SEQUENCES", 0)
     report = room(objects)
     assert report.searched is not None
     assert not report.searched.complete
-    assert report.build_first_line()[0] == "No room found:"
-    objects = [node("n1"), node("n2"), *(replica(name, "n1", "1") for name in "abc"), waiting("4"), pod("z", "n2", "1")]
+    assert report.build_first_line()[0] == "No room found so far:"
+    objects = [
+        build_node("n1"),
+        build_node("n2"),
+        *(build_replica(name, "n1", "1") for name in "abc"),
+        waiting("4"),
+        build_pod("z", "n2", "1"),
+    ]
     report = room(objects, max_moves=2)
     assert (
         " ".join(report.build_first_line()) == "No room can be made: d/new – no plan of up to 2 moves makes room for it"
@@ -359,9 +417,9 @@ def test_answer_says_if_it_is_certain_that_nothing_helps(monkeypatch: pytest.Mon
 
 def test_rivals_do_not_take_the_room() -> None:
     """The other pod has a higher priority and the same size, and would take the room that is made."""
-    objects = [node("n1"), node("n2", cpu="2"), replica("a", "n1", "2"), waiting("3")]
+    objects = [build_node("n1"), build_node("n2", cpu="2"), build_replica("a", "n1", "2"), waiting("3")]
     assert moves(room(objects)) == [("d/a", "n1", "n2")]
-    other = pod("first", "", "3", {"kind": "ReplicaSet", "name": "first"}, priority=5, preemptionPolicy="Never")
+    other = build_pod("first", "", "3", {"kind": "ReplicaSet", "name": "first"}, priority=5, preemptionPolicy="Never")
     assert not room([*objects, other]).fits
 
 
@@ -371,22 +429,22 @@ def test_waiting_pods_may_take_the_room_of_a_step() -> None:
     Another pod waits for 2 CPUs on n2. It is retried as soon as n2 is uncordoned, before a is evicted, and then a fits
     nowhere.
     """
-    owned = pod("a", "n1", "3", {"kind": "ReplicaSet", "name": "a"})
-    moved = pod("y", "n2", "2", {"kind": "ReplicaSet", "name": "y"}, nodeSelector={"disk": "ssd"})
-    nodes = [node("n1"), node("n2"), node("n3", cpu="2")]
+    owned = build_pod("a", "n1", "3", {"kind": "ReplicaSet", "name": "a"})
+    moved = build_pod("y", "n2", "2", {"kind": "ReplicaSet", "name": "y"}, nodeSelector={"disk": "ssd"})
+    nodes = [build_node("n1"), build_node("n2"), build_node("n3", cpu="2")]
     for each in nodes[1:]:
         each["metadata"]["labels"]["disk"] = "ssd"
-    objects = [*nodes, owned, moved, pod("z", "n2", "1"), waiting("4")]
+    objects = [*nodes, owned, moved, build_pod("z", "n2", "1"), waiting("4")]
     assert moves(room(objects)) == [("d/y", "n2", "n3"), ("d/a", "n1", "n2")]
     for priority in (-5, 5):
         other = {"nodeSelector": {HOSTNAME: "n2"}, "preemptionPolicy": "Never", "priority": priority}
-        assert not room([*objects, pod("other", "", "2", {"kind": "ReplicaSet", "name": "other"}, **other)]).fits
+        assert not room([*objects, build_pod("other", "", "2", {"kind": "ReplicaSet", "name": "other"}, **other)]).fits
 
 
 def test_cordoned_node_stays_cordoned() -> None:
     """y moves from a cordoned node to n3, so that new, which tolerates the cordon, fits there."""
-    moved = pod("y", "n2", "2", {"kind": "ReplicaSet", "name": "y"})
-    objects = [node("n2", unschedulable=True), node("n3", cpu="2"), moved]
+    moved = build_pod("y", "n2", "2", {"kind": "ReplicaSet", "name": "y"})
+    objects = [build_node("n2", unschedulable=True), build_node("n3", cpu="2"), moved]
     anywhere = {"tolerations": [{"operator": "Exists"}]}
     report = room([*objects, waiting("4", **anywhere)])
     assert moves(report) == [("d/y", "n2", "n3")]
@@ -395,11 +453,14 @@ def test_cordoned_node_stays_cordoned() -> None:
 
 def test_commands_on_a_control_plane() -> None:
     """The plan is carried out step by step, with controllers and the scheduler in between, until the pod runs."""
-    a, b = replica("web-5f-a", "n1", "2"), pod("other-5f-b", "n1", "1", {"kind": "ReplicaSet", "name": "other-5f"})
+    a, b = (
+        build_replica("web-5f-a", "n1", "2"),
+        build_pod("other-5f-b", "n1", "1", {"kind": "ReplicaSet", "name": "other-5f"}),
+    )
     b["metadata"]["labels"] = {"app": "other", "pod-template-hash": "5f"}
-    new = pod("batch-5f-new", "", "4", {"kind": "ReplicaSet", "name": "batch-5f"})
+    new = build_pod("batch-5f-new", "", "4", {"kind": "ReplicaSet", "name": "batch-5f"})
     new["metadata"]["labels"] = {"app": "batch", "pod-template-hash": "5f"}
-    objects = [node("n1"), node("n2", cpu="2"), node("n3", cpu="1"), a, b, new]
+    objects = [build_node("n1"), build_node("n2", cpu="2"), build_node("n3", cpu="1"), a, b, new]
     report = room(objects, "batch-5f-new")
     assert len(report.moves) == 2
     store = control_plane(objects, "d/batch-5f-new")
@@ -426,8 +487,8 @@ def test_gang_gets_room_as_a_whole_or_not_at_all() -> None:
     The other one gets n1 once a has moved to n2, since n3 is reserved for the first. Three members need 12 CPUs, and 13
     - 2 - 2 - 1 are free.
     """
-    nodes = [node("n1"), node("n2"), node("n3", cpu="5")]
-    objects = [*nodes, replica("a", "n1", "2"), replica("b", "n2", "2"), pod("z", "n3", "1")]
+    nodes = [build_node("n1"), build_node("n2"), build_node("n3", cpu="5")]
+    objects = [*nodes, build_replica("a", "n1", "2"), build_replica("b", "n2", "2"), build_pod("z", "n3", "1")]
     report = room([*objects, member("m1"), member("m2")], "m1", "m2")
     assert (report.fits, len(report.moves)) == (True, 1)
     assert {placed.node for placed in report.placed} > {"n3"}
@@ -443,7 +504,7 @@ def test_gang_gets_room_as_a_whole_or_not_at_all() -> None:
 
 
 def test_plan_so_far_is_shown_if_other_pods_find_no_room() -> None:
-    objects = [node("n1"), node("n2"), replica("a", "n1", "2"), replica("b", "n2", "2")]
+    objects = [build_node("n1"), build_node("n2"), build_replica("a", "n1", "2"), build_replica("b", "n2", "2")]
     report = room([*objects, waiting("3", "new"), waiting("4", "more")], "new", "more")
     assert (report.fits, len(report.moves), report.missing) == (False, 1, ("d/more",))
     assert "These moves make room for only some of the pods." in RENDERERS["table"](report, Style())
@@ -451,7 +512,7 @@ def test_plan_so_far_is_shown_if_other_pods_find_no_room() -> None:
 
 def test_shortage_is_no_fragmentation() -> None:
     """Both nodes have 2 free CPUs, and 6 are needed. Moving a to n2 makes room only for the first pod."""
-    objects = [node("n1"), node("n2"), replica("a", "n1", "2"), replica("b", "n2", "2")]
+    objects = [build_node("n1"), build_node("n2"), build_replica("a", "n1", "2"), build_replica("b", "n2", "2")]
     report = room([*objects, waiting("3", "first"), waiting("3", "second")], "first", "second")
     (shortage,) = report.shortages
     assert (shortage.resource, shortage.needed, shortage.free, shortage.freed_by_moves) == ("cpu", 6000, 4000, 0)
@@ -470,10 +531,10 @@ def test_shortage_is_no_fragmentation() -> None:
 )
 def test_pods_that_may_leave_for_other_nodes_count_as_gone(spec: Json, freed: int) -> None:
     """Both pods tolerate the taint of n3, which the new pods do not. A pod with a hostPath volume does not move."""
-    tainted = node("n3", taints=[{"key": "k", "effect": "NoSchedule"}])
+    tainted = build_node("n3", taints=[{"key": "k", "effect": "NoSchedule"}])
     tolerant = {"tolerations": [{"key": "k", "operator": "Exists"}]}
-    pods = [replica("a", "n1", "2", **tolerant), replica("b", "n2", "2", **tolerant, **spec)]
-    objects = [node("n1"), node("n2"), tainted, *pods]
+    pods = [build_replica("a", "n1", "2", **tolerant), build_replica("b", "n2", "2", **tolerant, **spec)]
+    objects = [build_node("n1"), build_node("n2"), tainted, *pods]
     assert room([*objects, waiting("4", "first"), waiting("4", "second")], "first", "second").fits is (freed == 4000)
 
     names = ("first", "second", "third")
@@ -485,7 +546,7 @@ def test_pods_that_may_leave_for_other_nodes_count_as_gone(spec: Json, freed: in
 def test_new_nodes_are_not_proposed_for_pods_that_name_their_node() -> None:
     names = ("first", "second")
     pinned = [waiting("3", name, nodeSelector={HOSTNAME: "n1"}) for name in names]
-    report = room([node("n1"), node("n2"), replica("a", "n1", "2"), *pinned], *names)
+    report = room([build_node("n1"), build_node("n2"), build_replica("a", "n1", "2"), *pinned], *names)
     assert [(shortage.nodes, shortage.pods) for shortage in report.shortages] == [(1, 2)]
     assert report.new_nodes is None
 
@@ -499,14 +560,27 @@ def test_new_nodes_are_not_proposed_for_pods_that_name_their_node() -> None:
     ids=["another scheduler's", "gated"],
 )
 def test_no_move_helps_a_pod_that_is_not_scheduled(spec: Json, message: str) -> None:
-    report = room([node("n1"), node("n2"), replica("a", "n1", "2"), replica("b", "n2", "2"), waiting("3", **spec)])
+    report = room(
+        [
+            build_node("n1"),
+            build_node("n2"),
+            build_replica("a", "n1", "2"),
+            build_replica("b", "n2", "2"),
+            waiting("3", **spec),
+        ]
+    )
     assert (report.fits, report.moves, report.searched, report.message) == (False, (), None, message)
 
 
 def test_pod_without_room_does_not_prevent_room_for_others() -> None:
     """huge (9 CPUs) has a higher priority and fits on no node. The room of 3 of 4 CPUs does not depend on it."""
-    pods = [replica("a", "n1", "2"), replica("b", "n2", "2"), waiting("9", "huge", priority=9), waiting("3")]
-    report = room([node("n1"), node("n2"), *pods], "huge", "new")
+    pods = [
+        build_replica("a", "n1", "2"),
+        build_replica("b", "n2", "2"),
+        waiting("9", "huge", priority=9),
+        waiting("3"),
+    ]
+    report = room([build_node("n1"), build_node("n2"), *pods], "huge", "new")
     assert (report.fits, report.missing) == (False, ("d/huge",))
     assert [(placed.pod, placed.node) for placed in report.placed] == [("d/new", "n1")]
 
@@ -514,15 +588,19 @@ def test_pod_without_room_does_not_prevent_room_for_others() -> None:
 def test_first_pod_of_the_queue_keeps_its_room() -> None:
     """b cannot move, so only n1 can be emptied. Each pod needs all of it, and the first in the queue gets it."""
     wants = [waiting("4", "first", priority=9), waiting("4", "second", priority=8)]
-    report = room([node("n1"), node("n2"), replica("a", "n1", "2"), replica("b", "n2", "2"), *wants], "first", "second")
+    report = room(
+        [build_node("n1"), build_node("n2"), build_replica("a", "n1", "2"), build_replica("b", "n2", "2"), *wants],
+        "first",
+        "second",
+    )
     assert [placed.pod for placed in report.placed] == ["d/first"]
     assert report.missing == ("d/second",)
 
 
 def test_rivals_that_take_the_room_first_are_named() -> None:
     """Both pods need 2 CPUs of n1. The rival comes first, so a and b have to move from n1 to n2 and n3."""
-    nodes = [node("n1"), node("n2", cpu="2"), node("n3", cpu="2")]
-    there = [replica("a", "n1", "2"), replica("b", "n1", "2")]
+    nodes = [build_node("n1"), build_node("n2", cpu="2"), build_node("n3", cpu="2")]
+    there = [build_replica("a", "n1", "2"), build_replica("b", "n1", "2")]
     own = {"nodeSelector": {HOSTNAME: "n1"}}
     report = room([*nodes, *there, waiting("2", "rival", priority=0, **own), waiting("2", **own)])
     assert (report.fits, len(report.moves)) == (True, 2)
@@ -535,27 +613,35 @@ def test_siblings_stay_and_are_named() -> None:
     """r has anti-affinity to itself by hostname, and one of its pods is on either node."""
     apart = {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": {"app": "web"}}}
     spec = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}}}
-    there = [replica("a", "n1", **spec), replica("b", "n2", **spec)]
-    report = room([node("n1"), node("n2"), *there, replica("new", "", **spec)])
+    there = [build_replica("a", "n1", **spec), build_replica("b", "n2", **spec)]
+    report = room([build_node("n1"), build_node("n2"), *there, build_replica("new", "", **spec)])
     assert (report.fits, report.moves) == (False, ())
     assert [(held.why, held.pods) for held in report.held] == [("they belong to the workload that needs the room", 2)]
 
 
 def test_pod_that_asks_not_to_be_evicted_moves_last() -> None:
     """b has a higher priority, but moves rather than a, whose annotation asks to stay. Without b, a moves."""
-    a, b = replica("a", "n1", "2"), replica("b", "n2", "2", priority=3)
+    a, b = build_replica("a", "n1", "2"), build_replica("b", "n2", "2", priority=3)
     a["metadata"]["annotations"] = {"descheduler.alpha.kubernetes.io/prefer-no-eviction": ""}
-    assert moves(room([node("n1"), node("n2"), a, b, waiting("3")])) == [("d/b", "n2", "n1")]
+    assert moves(room([build_node("n1"), build_node("n2"), a, b, waiting("3")])) == [("d/b", "n2", "n1")]
     b["metadata"].pop("ownerReferences")
-    assert moves(room([node("n1"), node("n2"), a, b, waiting("3")])) == [("d/a", "n1", "n2")]
+    assert moves(room([build_node("n1"), build_node("n2"), a, b, waiting("3")])) == [("d/a", "n1", "n2")]
 
 
 def test_pods_of_two_budgets_stay_for_that_reason() -> None:
     """eviction.go answers 500 for such a pod, whatever the budgets allow."""
-    second = budget(5)
+    second = build_budget(5)
     second["metadata"]["name"] = "c"
     report = room(
-        [node("n1"), node("n2"), budget(5), second, replica("a", "n1", "2"), replica("b", "n2", "2"), waiting("3")]
+        [
+            build_node("n1"),
+            build_node("n2"),
+            build_budget(5),
+            second,
+            build_replica("a", "n1", "2"),
+            build_replica("b", "n2", "2"),
+            waiting("3"),
+        ]
     )
     assert (report.fits, report.moves) == (False, ())
     assert [(held.why, held.pods) for held in report.held] == [

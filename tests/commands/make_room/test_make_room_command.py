@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from command_line import Json, Run, Write, node, pod
+from command_line import Json, Run, Write, build_node, build_pod
 from sources.live.api_server import kubeconfig, listing, serving
 
 from kschedctl.commands.make_room.report import MakeRoom, SearchedPlans
@@ -18,18 +18,18 @@ OWNER = [{"controller": True, "kind": "ReplicaSet", "name": "web", "apiVersion":
 
 def build_filling_pod(name: str, on: str, cpu: str = "2") -> Json:
     """Build a pod that fills a node."""
-    made = pod(name, cpu)
+    made = build_pod(name, cpu)
     made["metadata"]["ownerReferences"] = OWNER
     made["spec"]["nodeName"] = on
     return made
 
 
-def cluster() -> list[Json]:
-    return [node("n1", "4"), node("n2", "4"), build_filling_pod("a", "n1"), build_filling_pod("b", "n2")]
+def build_cluster() -> list[Json]:
+    return [build_node("n1", "4"), build_node("n2", "4"), build_filling_pod("a", "n1"), build_filling_pod("b", "n2")]
 
 
 def test_pod_of_the_cluster(run: Run, write: Write) -> None:
-    file = write(*cluster(), pod("new", "3"))
+    file = write(*build_cluster(), build_pod("new", "3"))
     code, out, _ = run("make-room", "new", "-f", file)
     assert code == 0
     assert out.startswith("Moving 1 pod makes room for default/new")
@@ -41,32 +41,32 @@ def test_pod_of_the_cluster(run: Run, write: Write) -> None:
 
 def test_unread_kinds_make_the_answer_conditional(run: Run, write: Write) -> None:
     """Unread budgets might deny the eviction."""
-    code, out, err = run("make-room", "new", "-f", write(*cluster(), pod("new", "3"), whole=False))
+    code, out, err = run("make-room", "new", "-f", write(*build_cluster(), build_pod("new", "3"), whole=False))
     assert code == 5, err
     assert "not certain: the files contain no list of PodDisruptionBudgets" in out
 
 
 def test_all_replicas_of_a_manifest(run: Run, write: Write) -> None:
     """Two pods need 3 CPUs each. One gets the empty node, and the other one the node that a pod leaves."""
-    template = {"metadata": {"labels": {"app": "x"}}, "spec": pod("x", "3")["spec"]}
+    template = {"metadata": {"labels": {"app": "x"}}, "spec": build_pod("x", "3")["spec"]}
     spec = {"replicas": 2, "selector": {"matchLabels": {"app": "x"}}, "template": template}
     made = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "x"}, "spec": spec}
-    file = write(*cluster(), node("n3", "4"), made)
+    file = write(*build_cluster(), build_node("n3", "4"), made)
     plan = json.loads(run("make-room", "-f", file, "-o", "json").out)
     assert (len(plan["pods"]), len(plan["placed"]), len(plan["moves"]), plan["fits"]) == (2, 2, 1, True)
 
 
 def test_no_room(run: Run, write: Write) -> None:
-    code, out, _ = run("make-room", "new", "-f", write(*cluster(), pod("new", "9")))
+    code, out, _ = run("make-room", "new", "-f", write(*build_cluster(), build_pod("new", "9")))
     assert code == 1
     assert out.startswith("No room can be made: default/new")
 
 
 def test_search_that_ran_out_of_time_is_undecided(run: Run, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kschedctl.commands.make_room.search.PlanSearch._raise_if_limit_reached", _run_out_of_time)
-    code, out, _ = run("make-room", "new", "-f", write(*cluster(), pod("new", "3")), "--brief")
+    code, out, _ = run("make-room", "new", "-f", write(*build_cluster(), build_pod("new", "3")), "--brief")
     assert code == 5
-    assert out.startswith("No room found: default/new – the search stopped at its limit of replays, and no plan")
+    assert out.startswith("No room found so far: default/new – the search stopped at its limit of replays, and no plan")
 
 
 def _run_out_of_time(search: PlanSearch) -> None:
@@ -85,7 +85,7 @@ def _run_out_of_time(search: PlanSearch) -> None:
     ],
 )
 def test_invalid_input_is_an_error(run: Run, write: Write, words: tuple[str, ...], said: str) -> None:
-    file = write(*cluster(), pod("new", "3"))
+    file = write(*build_cluster(), build_pod("new", "3"))
     files = () if "--demo" in words else ("-f", file)
     code, out, err = run(*words, *files)
     assert (code, out) == (2, "")
@@ -96,14 +96,14 @@ def test_invalid_input_is_an_error(run: Run, write: Write, words: tuple[str, ...
 def test_remedies_show_a_plan_of_several_nodes(run: Run, write: Write) -> None:
     """a (3 CPUs) has to leave n1, but fits nowhere before y (2) has moved from n2 to n3."""
     ssd = {"kubernetes.io/os": "linux"}
-    nodes = [node("n1", "4"), node("n2", "4"), node("n3", "2")]
+    nodes = [build_node("n1", "4"), build_node("n2", "4"), build_node("n3", "2")]
     for each in nodes[1:]:
         each["metadata"]["labels"] |= ssd
     bound = build_filling_pod("z", "n2", "1")
     del bound["metadata"]["ownerReferences"]
     y = build_filling_pod("y", "n2")
     y["spec"]["nodeSelector"] = ssd
-    file = write(*nodes, build_filling_pod("a", "n1", "3"), y, bound, pod("new", "4"))
+    file = write(*nodes, build_filling_pod("a", "n1", "3"), y, bound, build_pod("new", "4"))
     report = json.loads(run("remedies", "new", "-f", file, "-o", "json").out)
     assert [move["pod"] for move in report["makeRoom"]["moves"]] == ["default/y", "default/a"]
     assert "Or move 2 pods" in run("remedies", "new", "-f", file).out
@@ -112,7 +112,7 @@ def test_remedies_show_a_plan_of_several_nodes(run: Run, write: Write) -> None:
 
 def test_short_form_shows_no_incomplete_commands(run: Run, write: Write) -> None:
     """Running only the last command would uncordon a node for nothing."""
-    file = write(*cluster(), pod("new", "3"))
+    file = write(*build_cluster(), build_pod("new", "3"))
     out = run("make-room", "new", "-f", file, "--brief").out
     assert out.splitlines() == [
         "Moving 1 pod makes room for default/new",
@@ -126,13 +126,13 @@ def test_jobs_of_a_live_cluster_are_read(run: Run, tmp_path: Path, words: tuple[
     """The pod to move belongs to a Job that allows no failed pods, or one."""
     made = build_filling_pod("a", "n1")
     made["metadata"]["ownerReferences"] = [{**OWNER[0], "apiVersion": "batch/v1", "kind": "Job", "name": "j"}]
-    tainted = node("n1", "4")
+    tainted = build_node("n1", "4")
     tainted["spec"] = {"taints": [{"key": "out", "effect": "NoSchedule"}]}
-    wanted = pod("new", "3", tolerations=[{"operator": "Exists"}])
+    wanted = build_pod("new", "3", tolerations=[{"operator": "Exists"}])
     for limit, moves in ((0, 0), (1, 1)):
         job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "namespace": "default", "uid": "j"}}
         job["spec"] = {"backoffLimit": limit}
-        with serving(listing([tainted, node("n2", "2"), made, job, wanted])) as api:
+        with serving(listing([tainted, build_node("n2", "2"), made, job, wanted])) as api:
             config = kubeconfig(api.url, tmp_path / "kubeconfig")
             _, out, err = run(*words, "--kubeconfig", config, "-o", "json")
         document = json.loads(out)
@@ -151,7 +151,7 @@ def test_no_plan_is_called_tried_if_none_was(plans: int, sentence: str) -> None:
 
 def test_next_command_replays_the_proposed_nodes(run: Run, write: Write) -> None:
     """Both nodes have 2 free CPUs, and the pods need 7: with one more node, both fit."""
-    file = write(*cluster(), pod("big", "4"), pod("more", "3"))
+    file = write(*build_cluster(), build_pod("big", "4"), build_pod("more", "3"))
     for form in ((), ("--brief",)):
         out = run("make-room", "big", "more", "-f", file, *form).out
         (line,) = (line for line in out.splitlines() if "kschedctl " in line)
@@ -163,9 +163,9 @@ def test_next_command_replays_the_proposed_nodes(run: Run, write: Write) -> None
 
 def test_next_command_searches_other_fixes_if_no_nodes_are_proposed(run: Run, write: Write) -> None:
     """No node is as large as the pod. A pod that is not in the cluster has no such command."""
-    file = write(*cluster(), pod("huge", "9"))
+    file = write(*build_cluster(), build_pod("huge", "9"))
     assert run("make-room", "huge", "-f", file).out.endswith(f"\nNext\n  kschedctl remedies default/huge -f {file}\n")
-    manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "new"}, "spec": pod("new", "9")["spec"]}
+    manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "new"}, "spec": build_pod("new", "9")["spec"]}
     out = run("make-room", "-f", file, "-f", write(manifest, name="new.json", whole=False)).out
     assert "default/new" in out
     assert "Next" not in out

@@ -12,11 +12,14 @@ from control_plane import kubectl
 from control_plane.running import run
 from control_plane.store import Store
 from control_plane.world import control_plane
-from small import Json, budget, node, pod, pod_spec, replica, workload
+from small import Json, build_budget, build_node, build_pod, build_pod_spec, build_replica, build_workload
 
 import kschedctl
 from kschedctl.cluster import Cluster
 from kschedctl.commands.make_room.room import RoomCriteria
+from kschedctl.render.page import Style
+from kschedctl.render.renderers import RENDERERS
+from kschedctl.reports.remedy import chain_commands
 
 GATES = {"GenericWorkload": True, "GangScheduling": True}
 EVICTION = re.compile(r"/namespaces/d/pods/(\S+)/eviction")
@@ -56,17 +59,33 @@ def of_app(app: str, made: Json) -> Json:
 
 
 def owned(app: str, on: str, cpu: str, **spec: object) -> Json:
-    return of_app(app, pod(f"{app}-5f-x", on, cpu, {"kind": "ReplicaSet", "name": ""}, **spec))
+    return of_app(app, build_pod(f"{app}-5f-x", on, cpu, {"kind": "ReplicaSet", "name": ""}, **spec))
 
 
 def chain() -> list[Json]:
     """Build a cluster in which a (3) must leave n1 but fits nowhere before y (2) has left n2 for n3."""
-    nodes, ssd = [node("n1"), node("n2"), node("n3", cpu="2")], {"disk": "ssd"}
+    nodes, ssd = [build_node("n1"), build_node("n2"), build_node("n3", cpu="2")], {"disk": "ssd"}
     for made in nodes[1:]:
         made["metadata"]["labels"] |= ssd
-    z = pod("z", "n2", "1")
+    z = build_pod("z", "n2", "1")
     z["metadata"]["labels"] = {"app": "z"}
     return [*nodes, owned("a", "n1", "3"), owned("y", "n2", "2", nodeSelector=ssd), z, owned("new", "", "4")]
+
+
+def test_comments_above_the_commands_say_what_each_move_does() -> None:
+    """A comment between commands that are joined by && would end the chain in an interactive zsh."""
+    objects = chain()
+    objects[3]["spec"]["volumes"] = [{"name": "v", "emptyDir": {}}]
+    report = kschedctl.make_room(Cluster.from_objects(objects), "d/new-5f-x")
+    comments = [
+        "# 1. d/y-5f-x is evicted from n2 and recreated on n3 (Deployment d/y has no running pod until then)",
+        "# 2. d/a-5f-x is evicted from n1 and recreated on n2, which loses the data in its emptyDir volumes "
+        "(Deployment d/a has no running pod until then)",
+    ]
+    for width in (45, 160):
+        text = RENDERERS["table"](report, Style(width=width))
+        printed = [line.strip() for line in text.partition("\nCommands\n")[2].splitlines()]
+        assert printed[: len(report.commands) + 2] == [*comments, *chain_commands(report.commands)]
 
 
 def test_plan_that_remedies_show() -> None:
@@ -81,9 +100,16 @@ def test_plan_that_remedies_show() -> None:
 
 def test_all_replicas_of_a_deployment() -> None:
     """One of three pods of 3 CPUs fits as it is. a and b have to move to n4, one by one because of the budget."""
-    x = workload("Deployment", "x", {"replicas": 3}, pod_spec("3"))
-    running = [replica("web-5f-a", "n1", "2"), replica("web-5f-b", "n2", "2")]
-    objects = [node("n1"), node("n2"), node("n3"), node("n4", taints=[_taint()]), *running, budget(1)]
+    x = build_workload("Deployment", "x", {"replicas": 3}, build_pod_spec("3"))
+    running = [build_replica("web-5f-a", "n1", "2"), build_replica("web-5f-b", "n2", "2")]
+    objects = [
+        build_node("n1"),
+        build_node("n2"),
+        build_node("n3"),
+        build_node("n4", taints=[_build_taint()]),
+        *running,
+        build_budget(1),
+    ]
     for made in running:
         made["spec"]["tolerations"] = [{"key": "own", "operator": "Exists"}]
     cluster = Cluster.from_objects(objects)
@@ -100,16 +126,16 @@ def test_all_replicas_of_a_deployment() -> None:
     assert [EVICTION.search(command) is not None for command in report.commands].count(True) == 2
 
 
-def _taint() -> Json:
+def _build_taint() -> Json:
     return {"key": "own", "effect": "NoSchedule"}
 
 
-def gang(*, count: int) -> list[Json]:
+def build_gang(*, count: int) -> list[Json]:
     """Build a PodGroup with this many pods that request 4 CPUs each."""
     metadata = {"name": "train", "namespace": "d"}
     group = {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "metadata": metadata}
     group["spec"] = {"schedulingPolicy": {"gang": {"minCount": count}}}
-    members = [pod(f"train-{i}", "", "4", schedulingGroup={"podGroupName": "train"}) for i in range(count)]
+    members = [build_pod(f"train-{i}", "", "4", schedulingGroup={"podGroupName": "train"}) for i in range(count)]
     for made in members:
         made["metadata"]["labels"] = {"app": "train"}
     return [group, *members]
@@ -117,7 +143,14 @@ def gang(*, count: int) -> list[Json]:
 
 def test_gang_of_kubernetes() -> None:
     """n3 takes one member as it is. The other one gets n1 once a has moved to n2."""
-    objects = [node("n1"), node("n2"), node("n3"), owned("a", "n1", "2"), owned("b", "n2", "2"), *gang(count=2)]
+    objects = [
+        build_node("n1"),
+        build_node("n2"),
+        build_node("n3"),
+        owned("a", "n1", "2"),
+        owned("b", "n2", "2"),
+        *build_gang(count=2),
+    ]
     cluster = Cluster.from_objects(objects, feature_gates=GATES)
     report = kschedctl.make_room(cluster, "d/train-0")
     assert (report.fits, len(report.moves), set(report.pods)) == (True, 1, {"d/train-0", "d/train-1"})

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from claimed_devices import CLASS, claiming, offered, shared_claim, template
+from claimed_devices import CLASS, build_template, claiming, offered, shared_claim
 from control_plane import kubectl
 from control_plane.running import run
 from control_plane.world import control_plane
-from small import HOSTNAME, Json, node
+from small import HOSTNAME, Json, build_node
 
 from kschedctl.cluster import Cluster
 from kschedctl.commands.make_room import find_room, search
@@ -26,7 +26,7 @@ def moves(report: MakeRoom) -> list[tuple[str, str, str]]:
 
 
 def big(*names: str) -> list[Json]:
-    return [node(name, cpu="64") for name in names]
+    return [build_node(name, cpu="64") for name in names]
 
 
 def two_nodes() -> list[Json]:
@@ -65,7 +65,7 @@ def test_fragmented_devices_are_named_if_no_pod_may_move() -> None:
 
 def test_enough_devices_on_one_node_are_not_fragmented() -> None:
     """n1 has four free devices but no CPU, which is the obstacle."""
-    objects = [node("n1", cpu="1"), *big("n2"), offered("n1", 4), offered("n2", 2), *claiming("new", 4)]
+    objects = [build_node("n1", cpu="1"), *big("n2"), offered("n1", 4), offered("n2", 2), *claiming("new", 4)]
     objects[-1]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "2"
     assert [found.resource for found in room(*objects).fragmented] == []
 
@@ -110,7 +110,7 @@ def test_devices_of_a_fabric_are_held_elsewhere(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(search, "MAX_SEQUENCES", most_sequences)
     own = offered("aside", 2)
     own["spec"]["nodeName"] = "n3"
-    objects = [node("n1"), *big("n2", "n3"), offered("fabric", 4, everywhere=True), own]
+    objects = [build_node("n1"), *big("n2", "n3"), offered("fabric", 4, everywhere=True), own]
     objects += claiming("a", 2, ["fabric-0", "fabric-1"], "n2")
     report = room(*objects, *claiming("new", 4, nodeSelector={HOSTNAME: "n1"}))
     assert moves(report) == [("d/a", "n2", "n3")]
@@ -126,7 +126,7 @@ def test_destination_may_depend_on_the_order_of_attempts() -> None:
     """
     own = offered("z-b1", 2)
     own["spec"]["nodeName"] = "b1"
-    objects = [node("n1"), node("b1", cpu="8"), *big("b2"), offered("fabric", 2, everywhere=True), own]
+    objects = [build_node("n1"), build_node("b1", cpu="8"), *big("b2"), offered("fabric", 2, everywhere=True), own]
     held = claiming("a", 2, ["fabric-0", "fabric-1"], "n1")
     waits = claiming("waits", 2, (), "", nodeSelector={HOSTNAME: "b2"})
     new = claiming("new", 0, (), "", nodeSelector={HOSTNAME: "n1"})[1]
@@ -139,7 +139,7 @@ def test_destination_may_depend_on_the_order_of_attempts() -> None:
 
 
 def test_commands_on_a_control_plane() -> None:
-    objects = [*two_nodes(), CLASS, template(2), template(4), *claiming("new", 4)]
+    objects = [*two_nodes(), CLASS, build_template(2), build_template(4), *claiming("new", 4)]
     report = find_room(Cluster.from_objects(objects), ["d/new"], RoomCriteria())
     store = control_plane(objects, "d/new")
     for command in report.commands:

@@ -14,7 +14,7 @@ from random import Random
 
 import pytest
 from naive_cluster import OTHER, WANTED, Naive
-from small import Json, node, pod
+from small import Json, build_node, build_pod
 
 from kschedctl.cluster import Cluster
 from kschedctl.commands.make_room import find_room
@@ -29,24 +29,24 @@ def guarded_cluster(random: Random) -> list[Json]:
     """Build three to five nodes, of which two or three should be emptied. Workloads may have a budget."""
     names = [f"n{number}" for number in range(random.randint(3, 5))]
     free = {name: random.choice((4, 6)) for name in names}
-    objects = [node(name, random.choice("ab"), cpu=str(cpu)) for name, cpu in free.items()]
+    objects = [build_node(name, random.choice("ab"), cpu=str(cpu)) for name, cpu in free.items()]
     counts = dict.fromkeys("abc", 0)
     for number in range(random.randint(6, 12)):
         name, cpu, app = random.choice(names), random.choice((1, 1, 2)), random.choice("abc")
         if free[name] >= cpu:
             free[name], counts[app] = free[name] - cpu, counts[app] + 1
-            made = pod(f"p{number}", name, str(cpu), {"kind": "ReplicaSet", "name": app})
+            made = build_pod(f"p{number}", name, str(cpu), {"kind": "ReplicaSet", "name": app})
             made["metadata"]["labels"] = {"app": app}
             objects.append(made)
-    objects += [_budget(app, random.randint(max(count - 1, 0), count)) for app, count in counts.items() if count]
-    waiting = pod(
+    objects += [_build_budget(app, random.randint(max(count - 1, 0), count)) for app, count in counts.items() if count]
+    waiting = build_pod(
         WANTED, "", str(max(free.values()) + random.choice((1, 1, 2, 3))), {"kind": "ReplicaSet", "name": "w"}
     )
     waiting["metadata"]["labels"] = {"app": "w"}
     return [*objects, waiting]
 
 
-def _budget(app: str, least: int) -> Json:
+def _build_budget(app: str, least: int) -> Json:
     """Build a budget without a status, as a manifest has it, for this many healthy pods."""
     spec = {"selector": {"matchLabels": {"app": app}}, "minAvailable": least}
     return {"kind": "PodDisruptionBudget", "metadata": {"name": app, "namespace": "d"}, "spec": spec}

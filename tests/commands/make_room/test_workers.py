@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 from interrupting import Interrupting
-from naive_cluster import MOST, WANTED, random_cluster
-from small import node, pod, replica
+from naive_cluster import MOST, WANTED, build_random_cluster
+from small import build_node, build_pod, build_replica
 
 from kschedctl.cluster import Cluster
 from kschedctl.commands.make_room import find_room
@@ -26,7 +26,7 @@ def test_several_workers_find_the_same_plans(seed: int, monkeypatch: pytest.Monk
         return judge(crew, tasks)
 
     monkeypatch.setattr(WorkerPool, "run", counted)
-    cluster = Cluster.from_objects(random_cluster(Random(seed)))
+    cluster = Cluster.from_objects(build_random_cluster(Random(seed)))
     alone = find_room(cluster, [f"d/{WANTED}"], RoomCriteria(MOST))
     assert find_room(cluster, [f"d/{WANTED}"], RoomCriteria(MOST), workers=Workers(2)) == alone
     assert rounds[0] > 0 or len(alone.moves) < 2
@@ -35,9 +35,9 @@ def test_several_workers_find_the_same_plans(seed: int, monkeypatch: pytest.Monk
 @pytest.mark.parametrize("workers", [Workers(1), Workers(2)])
 def test_interruption_shows_the_plans_so_far(workers: Workers) -> None:
     """Each of three pods of 3 CPUs needs a pod of 2 CPUs to move. At the interruption, two have their plans."""
-    nodes = [node(f"n{i}", cpu="4" if i < 3 else "2") for i in range(6)]
-    running = [replica(name, f"n{i}", "2") for i, name in enumerate("abc")]
-    cluster = Cluster.from_objects([*nodes, *running, *[pod(f"w{i}", "", "3") for i in range(3)]])
+    nodes = [build_node(f"n{i}", cpu="4" if i < 3 else "2") for i in range(6)]
+    running = [build_replica(name, f"n{i}", "2") for i, name in enumerate("abc")]
+    cluster = Cluster.from_objects([*nodes, *running, *[build_pod(f"w{i}", "", "3") for i in range(3)]])
     report = find_room(cluster, ["d/w0", "d/w1", "d/w2"], workers=workers, progress=Interrupting(2))
     assert report.interrupted
     assert [(placed.pod, placed.node) for placed in report.placed] == [("d/w0", "n0"), ("d/w1", "n1")]

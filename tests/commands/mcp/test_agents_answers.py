@@ -32,7 +32,7 @@ class Case(NamedTuple):
     objects: Sequence[Json] = ()
 
 
-def node(name: str) -> Json:
+def build_node(name: str) -> Json:
     room = {"cpu": "8", "memory": "16Gi", "pods": "110"}
     labels = {"kubernetes.io/hostname": name}
     return {
@@ -43,7 +43,7 @@ def node(name: str) -> Json:
     }
 
 
-def deployment(name: str, namespace: str, replicas: int, spec: Mapping[str, Any]) -> Json:
+def build_deployment(name: str, namespace: str, replicas: int, spec: Mapping[str, Any]) -> Json:
     labels = {"app": name}
     template = {"metadata": {"labels": labels}, "spec": spec}
     metadata = {"name": name, "namespace": namespace}
@@ -56,11 +56,11 @@ def spec(requests: Mapping[str, str] | None = None, limits: Mapping[str, str] | 
     return {"containers": [{"name": "main", "image": "nginx", "resources": resources}], **more}
 
 
-def pod(name: str, namespace: str, of: Json) -> Json:
+def build_pod(name: str, namespace: str, of: Json) -> Json:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": namespace}, "spec": of}
 
 
-def claim(name: str, namespace: str, storage_class: str) -> Json:
+def build_claim(name: str, namespace: str, storage_class: str) -> Json:
     wanted = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     metadata = {"name": name, "namespace": namespace}
     spec = {**wanted, "storageClassName": storage_class}
@@ -89,7 +89,7 @@ QUOTA = {
 AMOUNTS = {"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {"cpu": "20m", "memory": "64Mi"}}
 APART = {"labelSelector": {"matchLabels": {"app": "silver-puffin"}}, "topologyKey": "kubernetes.io/hostname"}
 ANTI = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [APART]}}
-SELECTING = pod("user-profile-import", "n13", spec(nodeSelector={"label": "someLabel"}))
+SELECTING = build_pod("user-profile-import", "n13", spec(nodeSelector={"label": "someLabel"}))
 REDIS = "redis-standard-pvc"
 GPUS = {"nvidia.com/gpu": "5", "cpu": "3", "memory": "5Gi"}
 CASES: dict[str, Case] = {
@@ -106,7 +106,7 @@ CASES: dict[str, Case] = {
         "explain_pod",
         {"pod": "n14/user-profile-resources"},
         ("Insufficient nvidia.com/gpu", "5"),
-        [pod("user-profile-resources", "n14", spec(GPUS, GPUS))],
+        [build_pod("user-profile-resources", "n14", spec(GPUS, GPUS))],
     ),
     "holmes 24: a misconfigured claim": Case(
         "explain_pod",
@@ -114,13 +114,13 @@ CASES: dict[str, Case] = {
         ("n24/redis-standard-pvc", "standard-v2", "standard instead of standard-v2"),
         [
             CLASS,
-            claim(REDIS, "n24", "standard-v2"),
-            pod("redis", "n24", with_claim(REDIS)),
+            build_claim(REDIS, "n24", "standard-v2"),
+            build_pod("redis", "n24", with_claim(REDIS)),
         ],
     ),
     "holmes 78b: a quota": Case(
         "simulate_apply",
-        {"manifests": [deployment("api-server", "n78", 3, spec(**AMOUNTS))]},
+        {"manifests": [build_deployment("api-server", "n78", 3, spec(**AMOUNTS))]},
         ("compute-quota", "requests.cpu", "20m", "10m", "api-server"),
         [QUOTA],
     ),
@@ -128,11 +128,15 @@ CASES: dict[str, Case] = {
         "explain_pod",
         {"pod": "n80/database-0"},
         ("n80/database-pvc", "fast-ssd", "standard instead of fast-ssd"),
-        [CLASS, claim("database-pvc", "n80", "fast-ssd"), pod("database-0", "n80", with_claim("database-pvc"))],
+        [
+            CLASS,
+            build_claim("database-pvc", "n80", "fast-ssd"),
+            build_pod("database-0", "n80", with_claim("database-pvc")),
+        ],
     ),
     "holmes 82: more pods than nodes": Case(
         "simulate_apply",
-        {"manifests": [deployment("silver-puffin", "n82", 8, spec(affinity=ANTI))]},
+        {"manifests": [build_deployment("silver-puffin", "n82", 8, spec(affinity=ANTI))]},
         ("didn't match pod anti-affinity rules", "silver-puffin"),
     ),
 }
@@ -151,7 +155,7 @@ RECORDED: dict[str, tuple[str, ...]] = {
     "lab/p29-cordoned": ("w10", "cordoned", "kubectl uncordon w10"),
 }
 CASES |= {name: Case("explain_pod", {"pod": name}, facts) for name, facts in RECORDED.items()}
-NODES = [node("a"), node("b")]
+NODES = [build_node("a"), build_node("b")]
 RECORDED_CLUSTER = kschedctl.Cluster.from_objects(PENDING["objects"])
 
 

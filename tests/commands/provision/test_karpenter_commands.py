@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from command_line import Run
 from golden_cases import Json, family_lines
-from karpenter_cases import objects
+from karpenter_cases import build_objects
 
 import kschedctl
 
@@ -25,7 +25,7 @@ def case(family: str, wanted: str) -> Json:
 def files(tmp_path: Path, given: Json) -> tuple[str, ...]:
     """Write the cluster and the instance types."""
     cluster, types = tmp_path / "cluster.json", tmp_path / "types.json"
-    cluster.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects(given)}))
+    cluster.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": build_objects(given)}))
     types.write_text(json.dumps(given["instanceTypes"]))
     return "-f", str(cluster), "--instance-types", str(types), "--assume-complete"
 
@@ -43,7 +43,7 @@ def test_provision_gives_the_answer_of_the_function(run: Run, tmp_path: Path) ->
     done = run(*asked, "-o", "json")
     assert done.code == 1
     answer = json.loads(done.out)
-    cluster = kschedctl.Cluster.from_objects(objects(given))
+    cluster = kschedctl.Cluster.from_objects(build_objects(given))
     expected = kschedctl.provision(cluster, given["instanceTypes"], given["options"], now=given["now"]).to_dict()
     assert (answer["kind"], answer["seenTypes"]) == ("Provisioning", None)
     assert answer == expected

@@ -8,7 +8,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from command_line import Run, Write, node, pod
+from command_line import Run, Write, build_node, build_pod
 
 from kschedctl.commands.audit.races import compare
 from kschedctl.commands.audit.races.model import RaceCounts
@@ -92,7 +92,7 @@ def test_csv_has_a_row_for_each_size_rate_and_expiry(run: Run) -> None:
 
 
 def test_cluster_provides_missing_settings(run: Run, write: Write) -> None:
-    file = write(*(node(f"n{i}") for i in range(3)), *(pod(f"p{i}", nodeName=f"n{i}") for i in range(3)))
+    file = write(*(build_node(f"n{i}") for i in range(3)), *(build_pod(f"p{i}", nodeName=f"n{i}") for i in range(3)))
     document = json.loads(run("races", "-f", file, "--rate", "2", "-o", "json").out)
     assert {result["nodes"] for result in document["results"]} == {3}
     assert document["assumptions"]["load"] == 0.25

@@ -6,7 +6,7 @@ import json
 
 import msgspec
 import pytest
-from command_line import Json, Run, Write, node, pod
+from command_line import Json, Run, Write, build_node, build_pod
 
 from kschedctl.api.pod_table import PodTable
 from kschedctl.scheduler.simulation.simulation import SettlingLoop
@@ -18,19 +18,19 @@ TAINT = {"key": "maintenance", "effect": "NoSchedule"}
 
 
 def owned(name: str, on: str, cpu: str = "1", **labels: str) -> Json:
-    made = pod(name, cpu)
+    made = build_pod(name, cpu)
     made["metadata"] |= {"ownerReferences": OWNER, "labels": labels}
     made["spec"]["nodeName"] = on
     return made
 
 
 def tainted(name: str, cpu: str) -> Json:
-    made = node(name, cpu)
+    made = build_node(name, cpu)
     made["spec"] = {"taints": [TAINT]}
     return made
 
 
-def policy(*configs: Json, point: str = "deschedule", **more: object) -> Json:
+def build_policy(*configs: Json, point: str = "deschedule", **more: object) -> Json:
     names = [config["name"] for config in configs if config["name"] != "DefaultEvictor"]
     profile = {"name": "p", "pluginConfig": list(configs), "plugins": {point: {"enabled": names}}}
     return {"apiVersion": "descheduler/v1alpha2", "kind": "DeschedulerPolicy", "profiles": [profile], **more}
@@ -48,8 +48,8 @@ def run_rebalance(run: Run, write: Write, tmp_path, objects: list[Json], documen
 
 
 def test_pod_leaves_a_tainted_node(run: Run, write: Write, tmp_path) -> None:
-    objects = [tainted("n1", "4"), node("n2", "4"), owned("a", "n1")]
-    answer = run_rebalance(run, write, tmp_path, objects, policy(TAINTS))
+    objects = [tainted("n1", "4"), build_node("n2", "4"), owned("a", "n1")]
+    answer = run_rebalance(run, write, tmp_path, objects, build_policy(TAINTS))
     assert [(step["pod"], step["source"], step["target"]) for step in answer["steps"]] == [("default/a", "n1", "n2")]
     assert (answer["code"], answer["quiet"], answer["loops"], len(answer["rounds"])) == (0, True, False, 2)
     assert "/namespaces/default/pods/a/eviction" in answer["commands"][0]
@@ -68,8 +68,13 @@ def test_interruption_shows_the_evictions_before_it(
         schedule(loop, *arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(SettlingLoop, "run", run_until_third)
-    objects = [tainted("n1", "4"), node("n2", "4"), *(owned(name, "n1") for name in "abc"), pod("waits", "9")]
-    answer = run_rebalance(run, write, tmp_path, objects, policy(TAINTS))
+    objects = [
+        tainted("n1", "4"),
+        build_node("n2", "4"),
+        *(owned(name, "n1") for name in "abc"),
+        build_pod("waits", "9"),
+    ]
+    answer = run_rebalance(run, write, tmp_path, objects, build_policy(TAINTS))
     assert (answer["code"], answer["interrupted"], answer["quiet"]) == (130, True, False)
     assert [step["pod"] for step in answer["steps"]] == ["default/a", "default/b"]
     assert answer["rounds"] == [{"number": 1, "evicted": 2, "refused": 0}]
@@ -77,19 +82,19 @@ def test_interruption_shows_the_evictions_before_it(
 
 def test_pending_pod_gets_the_room_of_an_eviction(run: Run, write: Write, tmp_path) -> None:
     """a (2 CPUs) moves from n1 to n2. Then a pod that tolerates the taint of n1 and needs 3 of 4 CPUs fits there."""
-    waits = pod("waits", "3")
+    waits = build_pod("waits", "3")
     waits["spec"]["tolerations"] = [{"operator": "Exists"}]
-    objects = [tainted("n1", "4"), node("n2", "2"), owned("a", "n1", "2"), waits]
-    answer = run_rebalance(run, write, tmp_path, objects, policy(TAINTS))
+    objects = [tainted("n1", "4"), build_node("n2", "2"), owned("a", "n1", "2"), waits]
+    answer = run_rebalance(run, write, tmp_path, objects, build_policy(TAINTS))
     assert [(step["pod"], step["target"]) for step in answer["steps"]] == [("default/a", "n2")]
     assert answer["placed"] == [{"pod": "default/waits", "node": "n1"}]
     assert (answer["code"], answer["quiet"]) == (0, True)
 
 
 def test_page(run: Run, write: Write) -> None:
-    code, out, _ = run("rebalance", "-f", write(tainted("n1", "4"), node("n2", "4"), owned("a", "n1")))
+    code, out, _ = run("rebalance", "-f", write(tainted("n1", "4"), build_node("n2", "4"), owned("a", "n1")))
     assert code == 0
-    assert out.startswith("1 eviction in 1 round, then none")
+    assert out.startswith("1 eviction in 1 round, and none after that")
     assert "n2" in out
     assert "no gain" not in out
 
@@ -108,8 +113,8 @@ def test_first_line_is_one_sentence(run: Run, write: Write, tmp_path) -> None:
     ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
     pods = [owned(name, "n1", app="a") | {"status": ready} for name in ("a", "b")]
     file = tmp_path / "policy.json"
-    file.write_text(json.dumps(policy(TAINTS, unheardOf=1)))
-    objects = write(tainted("n1", "4"), node("n2", "4"), *pods, budget)
+    file.write_text(json.dumps(build_policy(TAINTS, unheardOf=1)))
+    objects = write(tainted("n1", "4"), build_node("n2", "4"), *pods, budget)
     out = run("rebalance", "--policy", str(file), "--rounds", "1", "-f", objects).out.splitlines()
     assert out[0] == "1 eviction in 1 round, and no end yet; 1 pod may not be evicted"
     assert 'ignored: the descheduler does not read unknown field "unheardOf" of the policy' in out
@@ -124,14 +129,20 @@ def restarted(name: str, times: int) -> Json:
 
 
 def test_pod_with_too_many_restarts_is_replaced_without_restarts(run: Run, write: Write, tmp_path) -> None:
-    objects = [node("n1", "4"), node("n2", "4"), restarted("few", 4), restarted("many", 5), restarted("most", 9)]
-    answer = run_rebalance(run, write, tmp_path, objects, policy(RESTARTS))
+    objects = [
+        build_node("n1", "4"),
+        build_node("n2", "4"),
+        restarted("few", 4),
+        restarted("many", 5),
+        restarted("most", 9),
+    ]
+    answer = run_rebalance(run, write, tmp_path, objects, build_policy(RESTARTS))
     assert [step["pod"] for step in answer["steps"]] == ["default/most", "default/many"]
     assert (answer["code"], answer["quiet"], len(answer["rounds"])) == (0, True, 2)
 
 
 def by_conditions(*conditions: Json) -> Json:
-    return policy({"name": "PodLifeTime", "args": {"conditions": list(conditions)}})
+    return build_policy({"name": "PodLifeTime", "args": {"conditions": list(conditions)}})
 
 
 def with_condition(name: str, **condition: str) -> Json:
@@ -155,7 +166,9 @@ def test_condition_filters_that_are_replayed(
         with_condition("here", type="Ready", status="True"),
         with_condition("tainted", type="DisruptionTarget", status="True", reason="DeletionByTaintManager"),
     ]
-    answer = run_rebalance(run, write, tmp_path, [node("n1", "4"), node("n2", "4"), *pods], by_conditions(*conditions))
+    answer = run_rebalance(
+        run, write, tmp_path, [build_node("n1", "4"), build_node("n2", "4"), *pods], by_conditions(*conditions)
+    )
     assert [step["pod"] for step in answer["steps"]] == evicted
     assert (answer["code"], answer["quiet"], answer["notReplayed"]) == (0, True, [])
 
@@ -169,7 +182,7 @@ def test_condition_filters_that_are_replayed(
     ],
 )
 def test_condition_filters_that_are_not_replayed(run: Run, write: Write, tmp_path, condition: Json) -> None:
-    objects = [node("n1", "4"), node("n2", "4"), with_condition("a", type="Ready", status="False")]
+    objects = [build_node("n1", "4"), build_node("n2", "4"), with_condition("a", type="Ready", status="False")]
     answer = run_rebalance(run, write, tmp_path, objects, by_conditions(condition))
     assert (answer["code"], answer["steps"]) == (5, [])
     assert answer["notReplayed"][0].startswith(
@@ -179,8 +192,8 @@ def test_condition_filters_that_are_not_replayed(run: Run, write: Write, tmp_pat
 
 def test_snapshots_keep_restarts_unlike_earlier_versions(run: Run, write: Write, tmp_path, monkeypatch) -> None:
     file, saved = tmp_path / "policy.json", str(tmp_path / "saved.zip")
-    file.write_text(json.dumps(policy(RESTARTS)))
-    given = ["-f", write(node("n1", "4"), node("n2", "4"), restarted("many", 5))]
+    file.write_text(json.dumps(build_policy(RESTARTS)))
+    given = ["-f", write(build_node("n1", "4"), build_node("n2", "4"), restarted("many", 5))]
     question = ("rebalance", "--policy", str(file), "-o", "json", "--snapshot", saved)
     assert run("snapshot", "save", "-o", saved, *given).code == 0
     answer = run(*question)
@@ -199,19 +212,21 @@ def test_snapshots_keep_restarts_unlike_earlier_versions(run: Run, write: Write,
 
 def test_pod_that_fits_nowhere_else_stays(run: Run, write: Write, tmp_path) -> None:
     """Without nodeFit, upstream's evictor does not look for another node."""
-    objects = [tainted("n1", "4"), node("n2", "1"), owned("a", "n1", "2")]
-    answer = run_rebalance(run, write, tmp_path, objects, policy(TAINTS))
+    objects = [tainted("n1", "4"), build_node("n2", "1"), owned("a", "n1", "2")]
+    answer = run_rebalance(run, write, tmp_path, objects, build_policy(TAINTS))
     assert (answer["code"], answer["steps"], answer["unsafe"]) == (1, [], 1)
     assert answer["held"][0]["why"].startswith("it fits nowhere else: 0/2 nodes are available")
     fits = {"name": "DefaultEvictor", "args": {"nodeFit": True}}
-    assert run_rebalance(run, write, tmp_path, objects, policy(fits, TAINTS))["held"] == []
+    assert run_rebalance(run, write, tmp_path, objects, build_policy(fits, TAINTS))["held"] == []
 
 
 def test_no_pod_is_lost(run: Run, write: Write, tmp_path) -> None:
     """The pod has no owner, and asks the descheduler to evict it."""
     bare = owned("a", "n1")
     bare["metadata"] |= {"ownerReferences": [], "annotations": {"descheduler.alpha.kubernetes.io/evict": "true"}}
-    answer = run_rebalance(run, write, tmp_path, [tainted("n1", "4"), node("n2", "4"), bare], policy(TAINTS))
+    answer = run_rebalance(
+        run, write, tmp_path, [tainted("n1", "4"), build_node("n2", "4"), bare], build_policy(TAINTS)
+    )
     assert (answer["steps"], answer["held"][0]["why"], answer["unsafe"]) == ([], "nothing recreates it", 1)
 
 
@@ -220,11 +235,15 @@ def test_pods_of_a_job_that_would_fail_stay(run: Run, write: Write, tmp_path) ->
     made["metadata"]["ownerReferences"] = [{**OWNER[0], "apiVersion": "batch/v1", "kind": "Job", "name": "j"}]
     job = {"apiVersion": "batch/v1", "kind": "Job", "spec": {"backoffLimit": 0}}
     job["metadata"] = {"name": "j", "namespace": "default", "uid": "j"}
-    answer = run_rebalance(run, write, tmp_path, [tainted("n1", "4"), node("n2", "4"), made, job], policy(TAINTS))
+    answer = run_rebalance(
+        run, write, tmp_path, [tainted("n1", "4"), build_node("n2", "4"), made, job], build_policy(TAINTS)
+    )
     why = "its Job allows no more failed pods"
     assert (answer["steps"], answer["held"][0]["why"], answer["unsafe"]) == ([], why, 1)
     job["spec"] = {}
-    answer = run_rebalance(run, write, tmp_path, [tainted("n1", "4"), node("n2", "4"), made, job], policy(TAINTS))
+    answer = run_rebalance(
+        run, write, tmp_path, [tainted("n1", "4"), build_node("n2", "4"), made, job], build_policy(TAINTS)
+    )
     assert [step["target"] for step in answer["steps"]] == ["n2"]
 
 
@@ -236,7 +255,9 @@ def test_budget_spreads_evictions_over_rounds(run: Run, write: Write, tmp_path) 
     spec = {"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 1}
     budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web"}, "spec": spec}
     pods = [owned(name, "n1", app="web") for name in "abc"]
-    answer = run_rebalance(run, write, tmp_path, [tainted("n1", "4"), node("n2", "4"), *pods, budget], policy(TAINTS))
+    answer = run_rebalance(
+        run, write, tmp_path, [tainted("n1", "4"), build_node("n2", "4"), *pods, budget], build_policy(TAINTS)
+    )
     assert [step["round"] for step in answer["steps"]] == [1, 2, 3]
     assert [(entry["evicted"], entry["refused"]) for entry in answer["rounds"]] == [(1, 2), (1, 1), (1, 0), (0, 0)]
     assert answer["steps"][0]["budgets"] == ["default/web"]
@@ -246,8 +267,8 @@ def test_budget_spreads_evictions_over_rounds(run: Run, write: Write, tmp_path) 
 def test_budget_that_allows_nothing(run: Run, write: Write, tmp_path) -> None:
     spec = {"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 0}
     budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web"}, "spec": spec}
-    objects = [tainted("n1", "4"), node("n2", "4"), owned("a", "n1", app="web"), budget]
-    answer = run_rebalance(run, write, tmp_path, objects, policy(TAINTS))
+    objects = [tainted("n1", "4"), build_node("n2", "4"), owned("a", "n1", app="web"), budget]
+    answer = run_rebalance(run, write, tmp_path, objects, build_policy(TAINTS))
     assert answer["steps"] == []
     assert answer["held"][0]["why"].startswith("PodDisruptionBudget default/web never allows an eviction")
 
@@ -261,8 +282,8 @@ def test_budget_that_allows_nothing(run: Run, write: Write, tmp_path) -> None:
     ],
 )
 def test_limits_hold_in_each_round(run: Run, write: Write, tmp_path, limit: str, counts: list[int]) -> None:
-    objects = [tainted("n1", "4"), node("n2", "4"), *(owned(name, "n1") for name in "abc")]
-    answer = run_rebalance(run, write, tmp_path, objects, policy(TAINTS, **{limit: 1}))
+    objects = [tainted("n1", "4"), build_node("n2", "4"), *(owned(name, "n1") for name in "abc")]
+    answer = run_rebalance(run, write, tmp_path, objects, build_policy(TAINTS, **{limit: 1}))
     assert [entry["evicted"] for entry in answer["rounds"]] == counts
 
 
@@ -272,11 +293,11 @@ def test_policy_that_loops(run: Run, write: Write, tmp_path) -> None:
     term = {"weight": 1, "preference": {"matchExpressions": [prefers]}}
     moving = owned("a", "n1", "2")
     moving["spec"]["affinity"] = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term]}}
-    best = node("n2", "1")
+    best = build_node("n2", "1")
     best["metadata"]["labels"] = {"disk": "ssd"}
     kind = {"nodeAffinityType": ["preferredDuringSchedulingIgnoredDuringExecution"]}
-    document = policy({"name": "RemovePodsViolatingNodeAffinity", "args": kind})
-    answer = run_rebalance(run, write, tmp_path, [node("n1", "4"), best, moving], document)
+    document = build_policy({"name": "RemovePodsViolatingNodeAffinity", "args": kind})
+    answer = run_rebalance(run, write, tmp_path, [build_node("n1", "4"), best, moving], document)
     assert (answer["code"], answer["loops"], answer["quiet"]) == (1, True, False)
     assert [step["stays"] for step in answer["steps"]] == [True]
 
@@ -287,15 +308,19 @@ def test_policy_that_loops(run: Run, write: Write, tmp_path) -> None:
 )
 def test_actual_usage_is_unknown(run: Run, write: Write, tmp_path, metrics: Json) -> None:
     args = {"thresholds": {"cpu": 20}, "targetThresholds": {"cpu": 50}, "metricsUtilization": metrics}
-    document = policy({"name": "LowNodeUtilization", "args": args}, point="balance")
-    answer = run_rebalance(run, write, tmp_path, [node("n1", "4"), node("n2", "4"), owned("a", "n1", "3")], document)
+    document = build_policy({"name": "LowNodeUtilization", "args": args}, point="balance")
+    answer = run_rebalance(
+        run, write, tmp_path, [build_node("n1", "4"), build_node("n2", "4"), owned("a", "n1", "3")], document
+    )
     assert (answer["code"], answer["steps"]) == (5, [])
     (said,) = answer["notReplayed"]
     assert said.endswith("metricsUtilization: the actual usage of pods is unknown, only their requests are known")
 
 
 def test_answer_is_undecided_without_budgets(run: Run, write: Write) -> None:
-    code, out, err = run("rebalance", "-f", write(tainted("n1", "4"), node("n2", "4"), owned("a", "n1"), whole=False))
+    code, out, err = run(
+        "rebalance", "-f", write(tainted("n1", "4"), build_node("n2", "4"), owned("a", "n1"), whole=False)
+    )
     assert code == 5, err
     doubt = "not certain: the files contain no list of PodDisruptionBudgets, Services or ReplicaSets"
     assert doubt in " ".join(out.split())
@@ -308,30 +333,42 @@ NAME = {"name": "RemovePodsViolatingNodeTaints"}
     ("document", "said"),
     [
         ({"kind": "Pod"}, "policy.json: not a DeschedulerPolicy: no apiVersion, Pod"),
-        (policy() | {"apiVersion": "descheduler/v1alpha1"}, "apiVersion descheduler/v1alpha1 is not supported"),
-        (policy({"name": "RemovePodsViolatingTaints"}), "did you mean RemovePodsViolatingNodeTaints?"),
-        (policy({**NAME, "args": {"excludeTaints": []}}), 'unknown field "excludeTaints" of RemovePodsViolating'),
-        (policy({**NAME, "args": {"excludedTaints": "a"}}), "pluginConfig[0].args.excludedTaints: expected array"),
-        (policy({**NAME, "args": {"namespaces": {"include": ["a"], "exclude": ["b"]}}}), "only one of include and"),
-        (policy(NAME, point="balance"), "RemovePodsViolatingNodeTaints has no extension point balance"),
-        (policy() | {"profiles": [{"plugins": {"deschedule": {"enabled": [NAME["name"]]}}}]}, "has no pluginConfig"),
-        (policy({"name": "RemovePodsViolatingNodeAffinity"}), "args.nodeAffinityType: must be set"),
-        (policy({"name": "DefaultEvictor", "args": {"minPodAge": "soon"}}), 'args.minPodAge: "soon" is not a duration'),
-        (policy({"name": "DefaultEvictor", "args": {"minReplicas": -1}}), "args.minReplicas: expected int >= 0"),
-        (policy({"name": "PodLifeTime"}), "args: one of maxPodLifeTimeSeconds"),
-        (policy({"name": "RemovePodsHavingTooManyRestarts"}), "args.podRestartThreshold: must be 1 or more"),
+        (build_policy() | {"apiVersion": "descheduler/v1alpha1"}, "apiVersion descheduler/v1alpha1 is not supported"),
+        (build_policy({"name": "RemovePodsViolatingTaints"}), "did you mean RemovePodsViolatingNodeTaints?"),
+        (build_policy({**NAME, "args": {"excludeTaints": []}}), 'unknown field "excludeTaints" of RemovePodsViolating'),
         (
-            policy({"name": "HighNodeUtilization", "args": {"thresholds": {"cpu": 120}}}),
+            build_policy({**NAME, "args": {"excludedTaints": "a"}}),
+            "pluginConfig[0].args.excludedTaints: expected array",
+        ),
+        (
+            build_policy({**NAME, "args": {"namespaces": {"include": ["a"], "exclude": ["b"]}}}),
+            "only one of include and",
+        ),
+        (build_policy(NAME, point="balance"), "RemovePodsViolatingNodeTaints has no extension point balance"),
+        (
+            build_policy() | {"profiles": [{"plugins": {"deschedule": {"enabled": [NAME["name"]]}}}]},
+            "has no pluginConfig",
+        ),
+        (build_policy({"name": "RemovePodsViolatingNodeAffinity"}), "args.nodeAffinityType: must be set"),
+        (
+            build_policy({"name": "DefaultEvictor", "args": {"minPodAge": "soon"}}),
+            'args.minPodAge: "soon" is not a duration',
+        ),
+        (build_policy({"name": "DefaultEvictor", "args": {"minReplicas": -1}}), "args.minReplicas: expected int >= 0"),
+        (build_policy({"name": "PodLifeTime"}), "args: one of maxPodLifeTimeSeconds"),
+        (build_policy({"name": "RemovePodsHavingTooManyRestarts"}), "args.podRestartThreshold: must be 1 or more"),
+        (
+            build_policy({"name": "HighNodeUtilization", "args": {"thresholds": {"cpu": 120}}}),
             "args.thresholds[cpu]: must be from 0 to 100",
         ),
-        (policy(maxNoOfPodsToEvictTotal="many"), "policy.json, maxNoOfPodsToEvictTotal: expected int, got str"),
-        (policy(nodeSelector="a b"), "policy.json, nodeSelector: "),
+        (build_policy(maxNoOfPodsToEvictTotal="many"), "policy.json, maxNoOfPodsToEvictTotal: expected int, got str"),
+        (build_policy(nodeSelector="a b"), "policy.json, nodeSelector: "),
     ],
 )
 def test_invalid_policies_are_errors(run: Run, write: Write, tmp_path, document: Json, said: str) -> None:
     file = tmp_path / "policy.json"
     file.write_text(json.dumps(document))
-    code, _, err = run("rebalance", "--policy", str(file), "-f", write(node("n1", "4")))
+    code, _, err = run("rebalance", "--policy", str(file), "-f", write(build_node("n1", "4")))
     assert (code, said in err) == (2, True), err
     assert len(err.strip().splitlines()) == 1
 
@@ -344,5 +381,5 @@ def test_two_documents_are_an_error(run: Run, tmp_path) -> None:
 
 
 def test_ignored_field_is_reported(run: Run, write: Write, tmp_path) -> None:
-    answer = run_rebalance(run, write, tmp_path, [node("n1", "4")], policy(interval="5m"))
+    answer = run_rebalance(run, write, tmp_path, [build_node("n1", "4")], build_policy(interval="5m"))
     assert (answer["policyIgnored"], answer["ignored"]) == (['unknown field "interval"'], [])

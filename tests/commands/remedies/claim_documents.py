@@ -12,12 +12,12 @@ DRIVER = "csi.example.com"
 BOUND = {"pv.kubernetes.io/bind-completed": "yes"}
 
 
-def node(name: str, zone: str = "a", **labels: str) -> Json:
+def build_node(name: str, zone: str = "a", **labels: str) -> Json:
     meta = {"name": name, "labels": {ZONE: zone, HOSTNAME: name, **labels}}
     return {"kind": "Node", "metadata": meta, "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}}}
 
 
-def pod(name: str = "asked", on: str = "", owner: Json | None = None, **spec: Any) -> Json:
+def build_pod(name: str = "asked", on: str = "", owner: Json | None = None, **spec: Any) -> Json:
     """Build a pod with the UID ``uid-NAME`` and the label app=db."""
     meta: Json = {"name": name, "namespace": "d", "uid": f"uid-{name}", "labels": {"app": "db"}}
     if owner:
@@ -40,7 +40,9 @@ def mounts(*claims: str) -> Json:
     return {"volumes": [{"name": each, "persistentVolumeClaim": {"claimName": each}} for each in claims]}
 
 
-def storage_class(name: str, provisioner: str = DRIVER, mode: str = "WaitForFirstConsumer", **fields: Any) -> Json:
+def build_storage_class(
+    name: str, provisioner: str = DRIVER, mode: str = "WaitForFirstConsumer", **fields: Any
+) -> Json:
     """Build a StorageClass."""
     return {
         "kind": "StorageClass",
@@ -51,11 +53,11 @@ def storage_class(name: str, provisioner: str = DRIVER, mode: str = "WaitForFirs
     }
 
 
-LOCAL = storage_class("local", "kubernetes.io/no-provisioner")
-MANUAL = storage_class("manual", "kubernetes.io/no-provisioner", "Immediate")
+LOCAL = build_storage_class("local", "kubernetes.io/no-provisioner")
+MANUAL = build_storage_class("manual", "kubernetes.io/no-provisioner", "Immediate")
 
 
-def claim(name: str = "data", of: str = "local", size: str = "10Gi", volume: str = "", **spec: Any) -> Json:
+def build_claim(name: str = "data", of: str = "local", size: str = "10Gi", volume: str = "", **spec: Any) -> Json:
     """Build a claim that waits for its volume or is bound to one."""
     meta: Json = {"name": name, "namespace": "d", "uid": f"uid-{name}"}
     fields: Json = {
@@ -70,7 +72,7 @@ def claim(name: str = "data", of: str = "local", size: str = "10Gi", volume: str
     return {"kind": "PersistentVolumeClaim", "metadata": meta, "spec": fields, "status": {"phase": phase}}
 
 
-def volume(
+def build_volume(
     name: str, of: str = "local", size: str = "10Gi", on: Json | None = None, held_by: str = "", **spec: Any
 ) -> Json:
     """Build a volume that is available or held by a claim. ``on`` has the node label and its values."""
@@ -92,10 +94,10 @@ def volume(
 
 
 def csi_volume(name: str, held_by: str = "", **fields: Any) -> Json:
-    return volume(name, "csi", held_by=held_by, csi={"driver": DRIVER, "volumeHandle": name}, **fields)
+    return build_volume(name, "csi", held_by=held_by, csi={"driver": DRIVER, "volumeHandle": name}, **fields)
 
 
-def csi_node(name: str, count: int, driver: str = DRIVER) -> Json:
+def build_csi_node(name: str, count: int, driver: str = DRIVER) -> Json:
     drivers = [{"name": driver, "nodeID": name, "topologyKeys": [ZONE], "allocatable": {"count": count}}]
     return {"kind": "CSINode", "metadata": {"name": name}, "spec": {"drivers": drivers}}
 
@@ -108,7 +110,7 @@ def attachment(of: str, to: str) -> Json:
 DRIVER_WITH_POOLS = {"kind": "CSIDriver", "metadata": {"name": DRIVER}, "spec": {"storageCapacity": True}}
 
 
-def pool(name: str, size: str, zone: str, of: str = "csi") -> Json:
+def build_pool(name: str, size: str, zone: str, of: str = "csi") -> Json:
     """Build the CSIStorageCapacity of a class in a zone."""
     return {
         "kind": "CSIStorageCapacity",
@@ -127,12 +129,12 @@ def disk(name: str) -> Json:
 # -- devices ---------------------------------------------------------------------------------------------------------
 
 
-def device_class(name: str, expression: str = "", **spec: Any) -> Json:
+def build_device_class(name: str, expression: str = "", **spec: Any) -> Json:
     selectors = [{"cel": {"expression": expression}}] if expression else []
     return {"kind": "DeviceClass", "metadata": {"name": name}, "spec": {"selectors": selectors, **spec}}
 
 
-GPU = device_class("gpu", 'device.driver == "gpu.example.com"')
+GPU = build_device_class("gpu", 'device.driver == "gpu.example.com"')
 
 
 def devices(on: str, *found: Json, driver: str = "gpu.example.com") -> Json:
@@ -152,7 +154,7 @@ def request(name: str = "r", of: str = "gpu", count: int = 1, **fields: Any) -> 
     return {"name": name, "exactly": exactly}
 
 
-def resource_claim(name: str, *requests: Json, owner: str = "", **fields: Any) -> Json:
+def build_resource_claim(name: str, *requests: Json, owner: str = "", **fields: Any) -> Json:
     """Build a ResourceClaim that is not allocated, maybe owned by a pod."""
     meta: Json = {"name": name, "namespace": "d", "uid": f"uid-{name}"}
     if owner:
@@ -171,6 +173,6 @@ def allocated(found: Json, on: str, *names: str, users: tuple[str, ...] = ()) ->
     return {**found, "status": {"allocation": allocation, "reservedFor": reserved}}
 
 
-def claims(**names: str) -> Json:
+def build_claims(**names: str) -> Json:
     """Build the pod fields about claims: the pod's name for each claim, and the claim's name."""
     return {"resourceClaims": [{"name": name, "resourceClaimName": claim} for name, claim in names.items()]}

@@ -19,17 +19,17 @@ from claim_documents import (
     HOSTNAME,
     ZONE,
     attachment,
-    claim,
-    claims,
-    csi_node,
+    build_claim,
+    build_claims,
+    build_csi_node,
+    build_node,
+    build_pod,
+    build_resource_claim,
+    build_storage_class,
     csi_volume,
     devices,
     mounts,
-    node,
-    pod,
     request,
-    resource_claim,
-    storage_class,
 )
 
 from kschedctl import demo
@@ -72,19 +72,19 @@ TEAM = {"key": "team", "value": "data", "effect": "NoSchedule"}
 
 
 def tainted(name: str, zone: str = "a") -> Json:
-    return {**node(name, zone), "spec": {"taints": [TEAM]}}
+    return {**build_node(name, zone), "spec": {"taints": [TEAM]}}
 
 
 def full(name: str) -> Json:
     """Build a node with room for two pods."""
-    found = node(name)
+    found = build_node(name)
     found["status"]["allocatable"]["cpu"] = "2"
     return found
 
 
 def without_room_for_pods(name: str) -> Json:
     """Build a node whose kubelet takes one pod."""
-    found = node(name)
+    found = build_node(name)
     found["status"]["allocatable"]["pods"] = "1"
     return found
 
@@ -94,7 +94,7 @@ def of(kind: str, name: str, on: str = "", hashed: str = "", **spec: Any) -> Jso
     owner = {"kind": kind, "name": "web"}
     if kind == "Deployment":
         owner = {"kind": "ReplicaSet", "name": f"web-{hashed or 'new'}"}
-    found = pod(name, on, None if kind == "Pod" else owner, **spec)
+    found = build_pod(name, on, None if kind == "Pod" else owner, **spec)
     found["metadata"]["labels"] = {"app": "web"}
     if kind == "Deployment":
         found["metadata"]["labels"]["pod-template-hash"] = hashed or "new"
@@ -124,15 +124,15 @@ def resized(running: Json, cpu: str) -> Json:
 
 def daemons() -> World:
     """Build a world in which one of two nodes has a taint that the DaemonSet no longer tolerates."""
-    documents = [node("n1"), tainted("n2"), of("DaemonSet", "web-0", "n1", **pinned("n1"))]
+    documents = [build_node("n1"), tainted("n2"), of("DaemonSet", "web-0", "n1", **pinned("n1"))]
     return World([*documents, of("DaemonSet", "web-1", **pinned("n2"))], "d/web-1")
 
 
 # -- claims that are made for pods -------------------------------------------------------------------------------------
 
 
-def template(*requests: Json, name: str = "t") -> Json:
-    spec = {"spec": resource_claim("", *requests)["spec"]}
+def build_template(*requests: Json, name: str = "t") -> Json:
+    spec = {"spec": build_resource_claim("", *requests)["spec"]}
     return {"kind": "ResourceClaimTemplate", "metadata": {"name": name, "namespace": "d"}, "spec": spec}
 
 
@@ -148,11 +148,11 @@ def with_claim(own: Json, *found: Json) -> World:
 
 
 def generated(*requests: Json) -> Json:
-    return resource_claim("web-0-g", *requests, owner="web-0")
+    return build_resource_claim("web-0-g", *requests, owner="web-0")
 
 
-CSI = storage_class("csi", parameters={"tier": "gold"}, reclaimPolicy="Retain")
-SCRATCH = {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": claim(of="csi-")["spec"]}}}
+CSI = build_storage_class("csi", parameters={"tier": "gold"}, reclaimPolicy="Retain")
+SCRATCH = {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": build_claim(of="csi-")["spec"]}}}
 OLD = [of("Deployment", f"web-{name}", name, "old") for name in ("n1", "n2")]
 SPREAD = {
     "maxSkew": 1,
@@ -183,15 +183,15 @@ def selecting(key: str, operator: str, *values: str) -> Json:
 MANY_BYTES = request(capacity={"requests": {"memory": "80Gi"}})
 ONE_GIGABYTE = {"capacity": {"memory": {"value": "40Gi"}}}
 RESOURCE = {"requests": {"a.b/gpu": "1"}, "limits": {"a.b/gpu": "1"}}
-BACKED: Json = pod()
+BACKED: Json = build_pod()
 BACKED["spec"]["containers"][0]["resources"] = RESOURCE
 SHOP = {"kind": "Namespace", "metadata": {"name": "shop", "labels": {"team": "shop"}}}
-DATABASE = pod("db-1", "n1")
+DATABASE = build_pod("db-1", "n1")
 DATABASE["metadata"]["namespace"] = "shop"
 QUOTAS = [
     test_raised_quotas.NODE,
-    test_raised_quotas.quota("a", {"cpu": "3"}, {"cpu": "4"}),
-    test_raised_quotas.quota("b", {"cpu": "4"}),
+    test_raised_quotas.build_quota("a", {"cpu": "3"}, {"cpu": "4"}),
+    test_raised_quotas.build_quota("b", {"cpu": "4"}),
 ]
 
 
@@ -211,35 +211,46 @@ def sandboxed(sandbox: str) -> Json:
 MADE: dict[str, World] = {
     **{f"no room for a {kind}": no_room(kind) for kind in ("Deployment", "StatefulSet", "ReplicaSet", "Job", "Pod")},
     "no room for a DaemonSet": daemons(),
-    "a deferred resize": World([full("n1"), resized(of("Deployment", "web-0", "n1"), "2"), pod("asked")], "d/asked"),
-    "a template asks for too much": with_claim(
-        DEPLOYED, node("n1"), GPU, devices("n1", {}), template(request(count=2)), generated(request(count=2))
+    "a deferred resize": World(
+        [full("n1"), resized(of("Deployment", "web-0", "n1"), "2"), build_pod("asked")], "d/asked"
     ),
-    "a template and a taint": with_claim(
-        DEPLOYED, tainted("n1"), GPU, devices("n1", {}), template(request(count=2)), generated(request(count=2))
-    )._replace(most=2),
-    "a template of a bare pod": with_claim(
-        pod("web-0", **OF_TEMPLATE),
-        node("n1"),
+    "a template asks for too much": with_claim(
+        DEPLOYED,
+        build_node("n1"),
         GPU,
         devices("n1", {}),
-        template(request(count=2)),
+        build_template(request(count=2)),
         generated(request(count=2)),
     ),
-    "a template that is gone": with_claim(DEPLOYED, node("n1"), GPU, devices("n1", {}), generated(request(count=2))),
-    "a generated claim that is gone": with_claim(DEPLOYED, node("n1"), GPU, devices("n1", {}), template(request())),
-    "a generated claim and its template that are gone": with_claim(DEPLOYED, node("n1"), GPU, devices("n1", {})),
-    "a template that is not there": World([node("n1"), GPU, devices("n1", {}), DEPLOYED], "d/web-0"),
+    "a template and a taint": with_claim(
+        DEPLOYED, tainted("n1"), GPU, devices("n1", {}), build_template(request(count=2)), generated(request(count=2))
+    )._replace(most=2),
+    "a template of a bare pod": with_claim(
+        build_pod("web-0", **OF_TEMPLATE),
+        build_node("n1"),
+        GPU,
+        devices("n1", {}),
+        build_template(request(count=2)),
+        generated(request(count=2)),
+    ),
+    "a template that is gone": with_claim(
+        DEPLOYED, build_node("n1"), GPU, devices("n1", {}), generated(request(count=2))
+    ),
+    "a generated claim that is gone": with_claim(
+        DEPLOYED, build_node("n1"), GPU, devices("n1", {}), build_template(request())
+    ),
+    "a generated claim and its template that are gone": with_claim(DEPLOYED, build_node("n1"), GPU, devices("n1", {})),
+    "a template that is not there": World([build_node("n1"), GPU, devices("n1", {}), DEPLOYED], "d/web-0"),
     "a template that is misspelled": World(
-        [node("n1"), GPU, devices("n1", {}), template(request(), name="tt"), DEPLOYED], "d/web-0"
+        [build_node("n1"), GPU, devices("n1", {}), build_template(request(), name="tt"), DEPLOYED], "d/web-0"
     ),
     "the claim is another's": with_claim(
         DEPLOYED,
-        node("n1"),
+        build_node("n1"),
         GPU,
         devices("n1", {}),
-        template(request()),
-        resource_claim("web-0-g", request(), owner="before"),
+        build_template(request()),
+        build_resource_claim("web-0-g", request(), owner="before"),
     ),
     "a pod preempts less than its class now does": World(
         [
@@ -254,43 +265,49 @@ MADE: dict[str, World] = {
         [without_room_for_pods("n1"), of("Deployment", "web-0", "n1"), of("Pod", "asked")]
     ),
     "no controller makes the claim": World(
-        [node("n1"), GPU, devices("n1", {}), template(request()), DEPLOYED], "d/web-0"
+        [build_node("n1"), GPU, devices("n1", {}), build_template(request()), DEPLOYED], "d/web-0"
     ),
     "an ephemeral volume of a misspelled class": World(
-        [node("n1"), CSI, of("Deployment", "web-0", volumes=[SCRATCH])], "d/web-0"
+        [build_node("n1"), CSI, of("Deployment", "web-0", volumes=[SCRATCH])], "d/web-0"
     ),
     "a device has too little": World(
-        [node("n1"), GPU, devices("n1", ONE_GIGABYTE), resource_claim("want", MANY_BYTES), pod(**claims(g="want"))]
+        [
+            build_node("n1"),
+            GPU,
+            devices("n1", ONE_GIGABYTE),
+            build_resource_claim("want", MANY_BYTES),
+            build_pod(**build_claims(g="want")),
+        ]
     ),
-    "a resource that devices could stand for": World([node("n1"), GPU, devices("n1", {}), BACKED]),
+    "a resource that devices could stand for": World([build_node("n1"), GPU, devices("n1", {}), BACKED]),
     "a rule taints devices": World(
         [
-            node("n1"),
+            build_node("n1"),
             GPU,
             devices("n1", {}),
-            resource_claim("want", request()),
+            build_resource_claim("want", request()),
             test_devices.RULE,
-            pod(**claims(g="want")),
+            build_pod(**build_claims(g="want")),
         ],
         gates={"DRADeviceTaintRules": True},
     ),
     "a volume that nobody uses is attached": World(
         [
-            node("n1"),
-            csi_node("n1", 1),
+            build_node("n1"),
+            build_csi_node("n1", 1),
             CSI,
             csi_volume("w", "theirs"),
-            claim("theirs", of="csi", volume="w"),
+            build_claim("theirs", of="csi", volume="w"),
             attachment("w", "n1"),
             csi_volume("v", "data"),
-            claim(of="csi", volume="v"),
-            pod(**mounts("data")),
+            build_claim(of="csi", volume="v"),
+            build_pod(**mounts("data")),
         ]
     ),
     "a rollout that spreads over zones": World(
         [
-            node("n1"),
-            node("n2"),
+            build_node("n1"),
+            build_node("n2"),
             {**tainted("n3", "b")},
             *OLD,
             of("Deployment", "web-2", topologySpreadConstraints=[SPREAD]),
@@ -298,41 +315,56 @@ MADE: dict[str, World] = {
         "d/web-2",
     ),
     "a rollout whose pods keep apart": World(
-        [node("n1"), OLD[0], of("Deployment", "web-2", **APART)],
+        [build_node("n1"), OLD[0], of("Deployment", "web-2", **APART)],
         "d/web-2",
     ),
     "a misspelled topology": World(
-        [node("n1"), DATABASE, SHOP, pod(**near(namespaces=["shop"], topologyKey="topology.kubernetes.io/zones"))]
+        [
+            build_node("n1"),
+            DATABASE,
+            SHOP,
+            build_pod(**near(namespaces=["shop"], topologyKey="topology.kubernetes.io/zones")),
+        ]
     ),
     "a misspelled selector of namespaces": World(
-        [node("n1"), DATABASE, SHOP, pod(**near(namespaceSelector={"matchLabels": {"team": "shpo"}}))]
+        [build_node("n1"), DATABASE, SHOP, build_pod(**near(namespaceSelector={"matchLabels": {"team": "shpo"}}))]
     ),
-    "a misspelled label of nodes": World([node("n1", disktype="ssd"), pod(**selecting("disktyp", "In", "ssd"))]),
+    "a misspelled label of nodes": World(
+        [build_node("n1", disktype="ssd"), build_pod(**selecting("disktyp", "In", "ssd"))]
+    ),
     "a RuntimeClass for nodes that are not there": World(
-        [node("n1"), runtime_class("gvisor", "gvisor"), runtime_class("kata"), sandboxed("gvisor")], "d/web-0"
+        [build_node("n1"), runtime_class("gvisor", "gvisor"), runtime_class("kata"), sandboxed("gvisor")], "d/web-0"
     ),
     "a RuntimeClass with a misspelled label": World(
-        [node("n1", sandbox="gvisor"), runtime_class("gvisor", "gvsior"), sandboxed("gvsior")], "d/web-0"
+        [build_node("n1", sandbox="gvisor"), runtime_class("gvisor", "gvsior"), sandboxed("gvsior")], "d/web-0"
     ),
     "the volume on a tainted node is too small": World(
         [
             tainted("n1"),
             test_volumes.LOCAL,
-            claim(size="500Gi"),
-            test_volumes.volume("v", on=test_volumes.ON_N1),
+            build_claim(size="500Gi"),
+            test_volumes.build_volume("v", on=test_volumes.ON_N1),
             test_volumes.ASKED,
         ],
         most=2,
     ),
-    "a node that is not ready": World([{**node("n1"), "spec": {"taints": [NOT_READY]}}, pod()]),
-    "nodes without a label": World([node("n1", spot="true"), pod(**selecting("spot", "DoesNotExist"))]),
+    "a node that is not ready": World([{**build_node("n1"), "spec": {"taints": [NOT_READY]}}, build_pod()]),
+    "nodes without a label": World([build_node("n1", spot="true"), build_pod(**selecting("spot", "DoesNotExist"))]),
     "a quota's max": World(
-        [*QUOTAS, test_raised_quotas.pod("a/old", {"cpu": "3"}, "n1"), test_raised_quotas.pod("a/web", {"cpu": "2"})],
+        [
+            *QUOTAS,
+            test_raised_quotas.build_pod("a/old", {"cpu": "3"}, "n1"),
+            test_raised_quotas.build_pod("a/web", {"cpu": "2"}),
+        ],
         "a/web",
         config=test_raised_quotas.CONFIG,
     ),
     "a quota's min": World(
-        [*QUOTAS, test_raised_quotas.pod("b/old", {"cpu": "6"}, "n1"), test_raised_quotas.pod("a/web", {"cpu": "2"})],
+        [
+            *QUOTAS,
+            test_raised_quotas.build_pod("b/old", {"cpu": "6"}, "n1"),
+            test_raised_quotas.build_pod("a/web", {"cpu": "2"}),
+        ],
         "a/web",
         config=test_raised_quotas.CONFIG,
     ),

@@ -43,10 +43,10 @@ class Draft:
     def __init__(self, random: Random) -> None:
         self.random = random
         self.nodes = [self._node(i) for i in range(random.randint(2, 4))]
-        self.asked: Json = {"containers": [container(random, "c", cpu="500m", memory="256Mi")]}
+        self.asked: Json = {"containers": [build_container(random, "c", cpu="500m", memory="256Mi")]}
         self.labels: Json = {"app": "web", "pod-template-hash": "new"}
         self.pods: list[Json] = []
-        self.others: list[Json] = [namespace("d", team="shop"), namespace("other", team="data")]
+        self.others: list[Json] = [build_namespace("d", team="shop"), build_namespace("other", team="data")]
 
     def _node(self, number: int) -> Json:
         """Draw a node."""
@@ -72,7 +72,7 @@ class Draft:
             labels["pod-template-hash"] = "old"
         if owner in owners:
             metadata["ownerReferences"] = [{"apiVersion": "apps/v1", "uid": app, "controller": True, **owners[owner]}]
-        own = {"containers": [container(random, "c", cpu="100m")], **spec, "nodeName": node["metadata"]["name"]}
+        own = {"containers": [build_container(random, "c", cpu="100m")], **spec, "nodeName": node["metadata"]["name"]}
         status = {"phase": "Running", "startTime": f"2026-01-01T00:00:{len(self.pods):02}Z"}
         self.pods.append({"kind": "Pod", "metadata": metadata, "spec": own, "status": status})
         return self.pods[-1]
@@ -103,17 +103,17 @@ def maybe(random: Random, **parts: Any) -> Json:
     return {key: part for key, part in parts.items() if random.random() < 0.5}
 
 
-def container(random: Random, name: str, **requests: str) -> Json:
+def build_container(random: Random, name: str, **requests: str) -> Json:
     """Build a container whose requests are explicit or left to be taken from the limits."""
     field = random.choice(["requests", "requests", "limits"])
     return {"name": name, "image": "i", "resources": {field: requests}}
 
 
-def namespace(name: str, **labels: str) -> Json:
+def build_namespace(name: str, **labels: str) -> Json:
     return {"kind": "Namespace", "metadata": {"name": name, "labels": labels}}
 
 
-def budget(app: str, allowed: int) -> Json:
+def build_budget(app: str, allowed: int) -> Json:
     """Build a PodDisruptionBudget of an app."""
     spec = {"selector": {"matchLabels": {"app": app}}}
     status = {"disruptionsAllowed": allowed}
@@ -121,7 +121,7 @@ def budget(app: str, allowed: int) -> Json:
     return {"kind": "PodDisruptionBudget", "metadata": metadata, "spec": spec, "status": status}
 
 
-def priority_class(name: str, value: int, **fields: str) -> Json:
+def build_priority_class(name: str, value: int, **fields: str) -> Json:
     return {"kind": "PriorityClass", "metadata": {"name": name}, "value": value, **fields}
 
 
@@ -199,27 +199,29 @@ def requests(random: Random, draft: Draft) -> None:
     """Add requests that exceed the free amounts, full nodes that pods could leave, and pod-level resources."""
     large = {"cpu": "6", "memory": "12Gi", "ephemeral-storage": "40Gi", GPU: "2", "example.com/none": "1"}
     asked = {name: large[name] for name in random.sample(sorted(large), random.choice([1, 1, 2]))}
-    parts = [container(random, "c", **asked)]
+    parts = [build_container(random, "c", **asked)]
     if random.random() < 0.4:
-        parts.append(container(random, "d", cpu=random.choice(["1", "1500m"]), memory="1Gi"))
+        parts.append(build_container(random, "d", cpu=random.choice(["1", "1500m"]), memory="1Gi"))
     draft.asked["containers"] = parts
     plain = {name: amount for name, amount in asked.items() if name in ("cpu", "memory")}
     if plain and random.random() < 0.25:
         draft.asked["resources"] = {"requests": plain}
         draft.asked["containers"] = [{"name": "c", "image": "i"}, *parts[1:]]
     if random.random() < 0.3:
-        draft.asked["initContainers"] = [container(random, "i", cpu="7")]
+        draft.asked["initContainers"] = [build_container(random, "i", cpu="7")]
     for node in draft.nodes:
         if random.random() < 0.5:
             node["status"]["allocatable"][GPU] = random.choice(["1", "4"])
         for _ in range(random.randint(0, 3)):
-            held = container(random, "c", cpu=random.choice(["1", "2", "3"]), memory=random.choice(["1Gi", "4Gi"]))
+            held = build_container(
+                random, "c", cpu=random.choice(["1", "2", "3"]), memory=random.choice(["1Gi", "4Gi"])
+            )
             if GPU in node["status"]["allocatable"] and random.random() < 0.5:
                 next(iter(held["resources"].values()))[GPU] = "1"
             owner = random.choice(["Deployment", "StatefulSet", "DaemonSet", "Pod"])
             draft.run(node, app=random.choice(["web", "api"]), owner=owner, containers=[held])
     if random.random() < 0.3:
-        draft.others.append(budget("api", random.choice([0, 1])))
+        draft.others.append(build_budget("api", random.choice([0, 1])))
 
 
 def room(random: Random, draft: Draft) -> None:
@@ -237,7 +239,7 @@ def room(random: Random, draft: Draft) -> None:
             if random.random() < 0.5:
                 pod["spec"]["tolerations"] = [{"key": "team", "operator": "Exists"}]
     if random.random() < 0.5:
-        draft.others.append(budget("api", random.choice([0, 1])))
+        draft.others.append(build_budget("api", random.choice([0, 1])))
 
 
 def host_ports(random: Random, draft: Draft) -> None:
@@ -249,7 +251,7 @@ def host_ports(random: Random, draft: Draft) -> None:
         draft.asked["containers"][0]["ports"] = [{"containerPort": 8080, "hostPort": 8080}]
     for node in draft.nodes:
         for port in random.sample(ports, random.choice([1, 2])):
-            part = {**container(random, "c", cpu="100m"), "ports": [{**port, **maybe(random, hostIP="10.0.0.1")}]}
+            part = {**build_container(random, "c", cpu="100m"), "ports": [{**port, **maybe(random, hostIP="10.0.0.1")}]}
             draft.run(node, owner=random.choice(["Deployment", "DaemonSet", "StatefulSet"]), containers=[part])
 
 
@@ -277,7 +279,7 @@ def spread(random: Random, draft: Draft) -> None:
         for _ in range(random.randint(1, 3)):
             draft.run(node, app=random.choice(["web", "web", "api"]))
     if random.random() < 0.3:
-        draft.others.append(budget("web", random.choice([0, 1])))
+        draft.others.append(build_budget("web", random.choice([0, 1])))
 
 
 def affinity_to_pods(random: Random, draft: Draft) -> None:
@@ -322,8 +324,12 @@ def apart_from_pods(random: Random, draft: Draft) -> None:
 
 def priorities(random: Random, draft: Draft) -> None:
     """Add nodes full of pods of several priorities, classes above and below them, and budgets."""
-    draft.others += [priority_class("low", -10), priority_class("high", 1000), priority_class("higher", 2000)]
-    draft.others.append(priority_class("polite", 3000, preemptionPolicy="Never"))
+    draft.others += [
+        build_priority_class("low", -10),
+        build_priority_class("high", 1000),
+        build_priority_class("higher", 2000),
+    ]
+    draft.others.append(build_priority_class("polite", 3000, preemptionPolicy="Never"))
     draft.asked |= random.choice([{}, {"priorityClassName": "low", "priority": -10}])
     if random.random() < 0.2:
         draft.asked |= {"priorityClassName": "polite", "priority": 3000, "preemptionPolicy": "Never"}
@@ -331,24 +337,24 @@ def priorities(random: Random, draft: Draft) -> None:
         for _ in range(2):
             cpu = random.choice(["3", "3800m"])
             owner = random.choice(["Deployment", "StatefulSet", "DaemonSet", "Pod"])
-            part = container(random, "c", cpu=cpu)
+            part = build_container(random, "c", cpu=cpu)
             draft.run(node, owner=owner, containers=[part], priority=random.choice([0, 1000, 2000, 5000]))
-    draft.asked["containers"] = [container(random, "c", cpu="4")]
+    draft.asked["containers"] = [build_container(random, "c", cpu="4")]
     if random.random() < 0.5:
-        draft.others.append(budget("api", random.choice([0, 1])))
+        draft.others.append(build_budget("api", random.choice([0, 1])))
 
 
 def nominated(random: Random, draft: Draft) -> None:
     """Add pods of higher priority that are nominated for the room."""
-    draft.others += [priority_class("high", 1000), priority_class("higher", 5000)]
+    draft.others += [build_priority_class("high", 1000), build_priority_class("higher", 5000)]
     for node in draft.nodes:
         metadata = {"name": f"promised-{node['metadata']['name']}", "namespace": "d", "labels": {"app": "api"}}
-        spec = {"containers": [container(random, "c", cpu="6")], "priority": random.choice([1000, 2000])}
+        spec = {"containers": [build_container(random, "c", cpu="6")], "priority": random.choice([1000, 2000])}
         status = {"nominatedNodeName": node["metadata"]["name"]}
         draft.pods.append({"kind": "Pod", "metadata": metadata, "spec": spec, "status": status})
         if random.random() < 0.5:
-            draft.run(node, containers=[container(random, "c", cpu="1")])
-    draft.asked["containers"] = [container(random, "c", cpu="4")]
+            draft.run(node, containers=[build_container(random, "c", cpu="1")])
+    draft.asked["containers"] = [build_container(random, "c", cpu="4")]
 
 
 FAMILIES: dict[str, Maker] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from command_line import Run, Write, node, pod
+from command_line import Run, Write, build_node, build_pod
 
 from kschedctl.commands.remedies.report import Remedies, SearchReport
 from kschedctl.render.page import Style
@@ -12,18 +12,18 @@ from kschedctl.reports.remedy import Remedy, sort_incomplete_and_costly_fixes_la
 
 
 def test_an_author_without_fixes_is_shown_the_command_for_all_fixes(run: Run, write: Write) -> None:
-    cluster = write(node("n1", unschedulable=True), pod("p", "2", "d", "p"))
+    cluster = write(build_node("n1", unschedulable=True), build_pod("p", "2", "d", "p"))
     for options in ([], ["--brief"]):
         outcome = run("remedies", "d/p", "-f", cluster, "--by", "author", "--without", "Tolerate", *options)
         assert f"kschedctl remedies d/p -f {cluster}" in outcome.out
         assert "no fix was found" in outcome.out.lower()
-    many = write(node("n1", unschedulable=True), pod("p", "2", "d", "p"), pod("q", "3", "d", "q"))
+    many = write(build_node("n1", unschedulable=True), build_pod("p", "2", "d", "p"), build_pod("q", "3", "d", "q"))
     outcome = run("remedies", "-A", "-f", many, "--by", "author", "--without", "Tolerate,LowerRequest")
     assert f"kschedctl remedies -A -f {many}" in outcome.out
 
 
 def test_a_gated_pod_has_no_fixes_and_the_next_command_explains_it(run: Run, write: Write) -> None:
-    cluster = write(node("n1"), pod("p", "2", "d", "p", schedulingGates=[{"name": "example.com/wait"}]))
+    cluster = write(build_node("n1"), build_pod("p", "2", "d", "p", schedulingGates=[{"name": "example.com/wait"}]))
     outcome = run("remedies", "d/p", "-f", cluster)
     assert f"  kschedctl explain d/p -f {cluster}" in outcome.out
 

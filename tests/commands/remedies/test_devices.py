@@ -9,19 +9,19 @@ from claim_documents import (
     GPU,
     allocated,
     attributes,
-    claims,
-    device_class,
+    build_claims,
+    build_device_class,
+    build_node,
+    build_pod,
+    build_resource_claim,
     devices,
-    node,
-    pod,
     request,
-    resource_claim,
 )
 
 from kschedctl.reports.remedy import Remedy
 
-ASKED = pod(**claims(g="want"))
-BIG = device_class("big", 'device.attributes["gpu.example.com"].model == "big"')
+ASKED = build_pod(**build_claims(g="want"))
+BIG = build_device_class("big", 'device.attributes["gpu.example.com"].model == "big"')
 BROKEN = {"taints": [{"key": "broken", "value": "yes", "effect": "NoExecute"}]}
 PICKY = request(selectors=[{"cel": {"expression": 'device.attributes["gpu.example.com"].model == "big"'}}])
 SMALL = attributes(model="small")
@@ -31,21 +31,21 @@ RULE = {
     "spec": {"deviceSelector": {"driver": "gpu.example.com"}, "taint": BROKEN["taints"][0]},
 }
 SAME = [{"requests": ["r", "s"], "matchAttribute": "gpu.example.com/model"}]
-GOING = resource_claim("want", request())
+GOING = build_resource_claim("want", request())
 GOING["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-N1 = [node("n1"), GPU]
+N1 = [build_node("n1"), GPU]
 
 CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
     "fewer devices than asked for": (
-        [*N1, devices("n1", {}, {}), resource_claim("want", request(count=3))],
+        [*N1, devices("n1", {}, {}), build_resource_claim("want", request(count=3))],
         {"FewerDevices": "Recreate ResourceClaim d/want, requesting 2 devices instead of 3 (request r)"},
     ),
     "not all devices are free": (
         [
             *N1,
             devices("n1", {}, {}),
-            resource_claim("want", request(allocationMode="All", count=0)),
-            allocated(resource_claim("have", request()), "n1", "gpu-0"),
+            build_resource_claim("want", request(allocationMode="All", count=0)),
+            allocated(build_resource_claim("have", request()), "n1", "gpu-0"),
         ],
         {
             "FewerDevices": "Recreate ResourceClaim d/want, requesting 1 device instead of all (request r)",
@@ -56,33 +56,33 @@ CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
         [
             *N1,
             devices("n1", {}),
-            resource_claim("want", request()),
-            allocated(resource_claim("have", request()), "n1", "gpu-0", users=("user",)),
-            pod("user", "n1", **claims(g="have")),
+            build_resource_claim("want", request()),
+            allocated(build_resource_claim("have", request()), "n1", "gpu-0", users=("user",)),
+            build_pod("user", "n1", **build_claims(g="have")),
         ],
         {"StopPod": "Delete pod d/user"},
     ),
     "the device is on the second node": (
         [
             *N1,
-            node("n2"),
+            build_node("n2"),
             devices("n2", {}),
-            resource_claim("want", request()),
-            allocated(resource_claim("have", request()), "n2", "gpu-0", users=("user",)),
-            pod("user", "n2", **claims(g="have")),
+            build_resource_claim("want", request()),
+            allocated(build_resource_claim("have", request()), "n2", "gpu-0", users=("user",)),
+            build_pod("user", "n2", **build_claims(g="have")),
         ],
         {"StopPod": "Delete pod d/user"},
     ),
     "the class selects others": (
-        [*N1, BIG, devices("n1", SMALL), resource_claim("want", request(of="big"))],
+        [*N1, BIG, devices("n1", SMALL), build_resource_claim("want", request(of="big"))],
         {"OtherDeviceClass": "Recreate ResourceClaim d/want with device class gpu instead of big (request r)"},
     ),
     "the claim selects others": (
-        [*N1, devices("n1", SMALL), resource_claim("want", PICKY)],
+        [*N1, devices("n1", SMALL), build_resource_claim("want", PICKY)],
         {"DropDeviceSelector": "Recreate ResourceClaim d/want, without the selector device.attributes["},
     ),
     "the device is tainted by its driver": (
-        [*N1, devices("n1", BROKEN), resource_claim("want", request())],
+        [*N1, devices("n1", BROKEN), build_resource_claim("want", request())],
         {
             "TolerateDeviceTaint": "Recreate ResourceClaim d/want, tolerating the device taint broken=yes:NoExecute",
             "UntaintDevices": "Have driver gpu.example.com remove the taint broken=yes:NoExecute from the devices of R",
@@ -92,24 +92,24 @@ CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
         [
             *N1,
             devices("n1", SMALL, attributes(model="big")),
-            resource_claim("want", request("r"), request("s"), constraints=SAME),
+            build_resource_claim("want", request("r"), request("s"), constraints=SAME),
         ],
         {"DropDeviceConstraint": "Recreate ResourceClaim d/want, without the constraint that all devices"},
     ),
     "one request of two is filled": (
-        [*N1, device_class("net"), devices("n1", {}), resource_claim("want", request(), request("s"))],
+        [*N1, build_device_class("net"), devices("n1", {}), build_resource_claim("want", request(), request("s"))],
         {"DropDeviceRequest": "Recreate ResourceClaim d/want, without request "},
     ),
     "the claim is allocated on another node": (
         [
             *N1,
             devices("n1", {}),
-            allocated(resource_claim("want", request()), "gone", "gpu-0"),
+            allocated(build_resource_claim("want", request()), "gone", "gpu-0"),
         ],
         {"FreeDevices": "Recreate ResourceClaim d/want, so that its devices are allocated where the pod can run"},
     ),
     "the class is not there": (
-        [*N1, devices("n1", {}), resource_claim("want", request(of="gpus"))],
+        [*N1, devices("n1", {}), build_resource_claim("want", request(of="gpus"))],
         {
             "CorrectDeviceClass": "Recreate ResourceClaim d/want with device class gpu instead of gpus (request r)",
             "CreateDeviceClass": "Create DeviceClass gpus for the devices of driver gpu.example.com",
@@ -120,7 +120,7 @@ CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
         {"CreateResourceClaim": "Create ResourceClaim d/want for one device of class gpu"},
     ),
     "the claim is misspelled": (
-        [*N1, devices("n1", {}), resource_claim("wants", request())],
+        [*N1, devices("n1", {}), build_resource_claim("wants", request())],
         {"CorrectClaim": "Use ResourceClaim wants instead of want, which does not exist"},
     ),
     "the claim is being deleted": (
@@ -162,10 +162,10 @@ def test_devices_of_a_stopped_pod_are_freed() -> None:
 
 
 def test_generated_claim_is_deleted_with_its_stopped_pod() -> None:
-    have = allocated(resource_claim("user-g", request(), owner="user"), "n1", "gpu-0", users=("user",))
-    user = pod("user", "n1", resourceClaims=[{"name": "g", "resourceClaimTemplateName": "t"}])
+    have = allocated(build_resource_claim("user-g", request(), owner="user"), "n1", "gpu-0", users=("user",))
+    user = build_pod("user", "n1", resourceClaims=[{"name": "g", "resourceClaimTemplateName": "t"}])
     user["status"]["resourceClaimStatuses"] = [{"name": "g", "resourceClaimName": "user-g"}]
-    documents = [*N1, devices("n1", {}), resource_claim("want", request()), have, user, ASKED]
+    documents = [*N1, devices("n1", {}), build_resource_claim("want", request()), have, user, ASKED]
     deleted = [change["delete"]["kind"] for change in by_kind(documents)["StopPod"].changes]
     assert deleted == ["Pod", "ResourceClaim"]
 
@@ -183,14 +183,14 @@ def test_template_is_recreated_with_its_claim() -> None:
     template = {
         "kind": "ResourceClaimTemplate",
         "metadata": {"name": "t", "namespace": "d"},
-        "spec": {"spec": resource_claim("", request(count=2))["spec"]},
+        "spec": {"spec": build_resource_claim("", request(count=2))["spec"]},
     }
-    asked = pod(resourceClaims=[{"name": "g", "resourceClaimTemplateName": "t"}])
+    asked = build_pod(resourceClaims=[{"name": "g", "resourceClaimTemplateName": "t"}])
     waiting = [*N1, devices("n1", {}, {}), template, asked]
     made = "Let the resourceclaim controller of kube-controller-manager create the claim from template t"
     assert by_kind(waiting)["GenerateResourceClaim"].summary == made
     asked["status"]["resourceClaimStatuses"] = [{"name": "g", "resourceClaimName": "asked-g"}]
-    own = resource_claim("asked-g", request(count=2), owner="asked")
+    own = build_resource_claim("asked-g", request(count=2), owner="asked")
     fewer = by_kind([*N1, devices("n1", {}), template, own, asked])["FewerDevices"]
     what = "requesting 1 device instead of 2 (request r)"
     assert fewer.summary == f"Recreate ResourceClaimTemplate d/t and the pod's claim, {what}"
@@ -202,7 +202,7 @@ def test_template_is_recreated_with_its_claim() -> None:
 
 
 def test_missing_template() -> None:
-    asked = pod(resourceClaims=[{"name": "g", "resourceClaimTemplateName": "t"}])
+    asked = build_pod(resourceClaims=[{"name": "g", "resourceClaimTemplateName": "t"}])
     create = by_kind([*N1, devices("n1", {}), asked])["CreateResourceClaimTemplate"]
     assert create.summary == "Create ResourceClaimTemplate d/t for one device of class gpu"
     assert len(create.commands) == 1
@@ -211,15 +211,15 @@ def test_missing_template() -> None:
 
 
 def test_claim_generated_for_another_pod() -> None:
-    asked = pod(resourceClaims=[{"name": "g", "resourceClaimTemplateName": "t"}])
+    asked = build_pod(resourceClaims=[{"name": "g", "resourceClaimTemplateName": "t"}])
     asked["status"]["resourceClaimStatuses"] = [{"name": "g", "resourceClaimName": "asked-g"}]
-    documents = [*N1, devices("n1", {}), resource_claim("asked-g", request(), owner="before"), asked]
+    documents = [*N1, devices("n1", {}), build_resource_claim("asked-g", request(), owner="before"), asked]
     remedy = by_kind(documents)["RemakeResourceClaim"]
     assert remedy.commands == ("kubectl delete resourceclaim -n d asked-g",)
 
 
 def test_two_requests_need_two_changes() -> None:
-    documents = [*N1, devices("n1", {**SMALL, **BROKEN}), resource_claim("want", PICKY), ASKED]
+    documents = [*N1, devices("n1", {**SMALL, **BROKEN}), build_resource_claim("want", PICKY), ASKED]
     kinds = {remedy.kinds for remedy in found(documents, 2).remedies}
     assert ("DropDeviceSelector", "TolerateDeviceTaint") in kinds
     assert not found(documents, 1).remedies
@@ -229,15 +229,15 @@ def test_two_requests_need_two_changes() -> None:
 
 
 def test_lower_request_of_a_device_backed_resource() -> None:
-    asked = pod()
+    asked = build_pod()
     asked["spec"]["containers"][0]["resources"] = {"requests": {"a.b/gpu": "3"}, "limits": {"a.b/gpu": "3"}}
-    gpu = device_class("gpu", 'device.driver == "gpu.example.com"', extendedResourceName="a.b/gpu")
-    remedy = by_kind([node("n1"), gpu, devices("n1", {}, {}), asked])["LowerRequest"]
+    gpu = build_device_class("gpu", 'device.driver == "gpu.example.com"', extendedResourceName="a.b/gpu")
+    remedy = by_kind([build_node("n1"), gpu, devices("n1", {}, {}), asked])["LowerRequest"]
     assert remedy.summary == "Request 2 a.b/gpu instead of 3 in container c"
 
 
 def test_resource_that_no_node_has() -> None:
-    asked = pod()
+    asked = build_pod()
     asked["spec"]["containers"][0]["resources"] = {"requests": {"a.b/gpu": "1"}, "limits": {"a.b/gpu": "1"}}
     remedy = by_kind([*N1, devices("n1", {}), asked])["BackResource"]
     assert remedy.summary == "Offer the devices of DeviceClass gpu as a.b/gpu"
@@ -248,7 +248,7 @@ def test_resource_that_no_node_has() -> None:
 
 
 def test_rule_that_taints_devices() -> None:
-    documents = [*N1, devices("n1", {}), resource_claim("want", request()), RULE, ASKED]
+    documents = [*N1, devices("n1", {}), build_resource_claim("want", request()), RULE, ASKED]
     report = found(documents, gates={"DRADeviceTaintRules": True})
     delete = next(remedy for remedy in report.remedies if remedy.kinds == ("DeleteDeviceTaintRule",))
     assert delete.summary == "Delete DeviceTaintRule maintenance, which taints devices with broken=yes:NoExecute"

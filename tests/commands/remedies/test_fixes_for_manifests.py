@@ -6,12 +6,12 @@ import json
 from typing import Any
 
 import pytest
-from command_line import Outcome, Run, Write, node, pod
+from command_line import Outcome, Run, Write, build_node, build_pod
 
 CONTAINERS = [{"name": "c", "image": "web", "resources": {"requests": {"cpu": "3"}}}]
 
 
-def _workload(kind: str, name: str, namespace: str, containers: list[Any] = CONTAINERS) -> dict[str, Any]:
+def _build_workload(kind: str, name: str, namespace: str, containers: list[Any] = CONTAINERS) -> dict[str, Any]:
     metadata = {"name": name, "namespace": namespace}
     template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": containers}}
     if kind == "Pod":
@@ -36,10 +36,10 @@ def test_fixes_of_a_manifest_are_checked_with_waiting_pods(
     A node takes one pod, and the two pods that wait in the namespace shop are ahead of the new one.
     """
     namespaces = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in ("default", "shop")]
-    waiting = [pod(f"old-{number}", cpu="3", namespace="shop", priority=1000) for number in range(2)]
-    full = pod("full", cpu="3", namespace="shop", nodeName="n1", priority=1000)
-    cluster = write(*namespaces, node("n1", cpu="4"), full, *waiting)
-    manifest = write(_workload(kind, "redis", namespace), name="redis.json")
+    waiting = [build_pod(f"old-{number}", cpu="3", namespace="shop", priority=1000) for number in range(2)]
+    full = build_pod("full", cpu="3", namespace="shop", nodeName="n1", priority=1000)
+    cluster = write(*namespaces, build_node("n1", cpu="4"), full, *waiting)
+    manifest = write(_build_workload(kind, "redis", namespace), name="redis.json")
     fix = _find_holding_new_nodes(run(command, "-f", cluster, "-f", manifest, "-o", "json"))
     assert fix["summary"].startswith("Add 3 nodes")
 
@@ -47,7 +47,7 @@ def test_fixes_of_a_manifest_are_checked_with_waiting_pods(
 @pytest.mark.parametrize("command", ["explain", "remedies"])
 def test_fixes_of_a_manifest_are_checked_with_the_demos_waiting_pods(run: Run, write: Write, command: str) -> None:
     assert _find_holding_new_nodes(
-        run(command, "-f", write(_workload("Deployment", "redis", "shop")), "--demo", "-o", "json")
+        run(command, "-f", write(_build_workload("Deployment", "redis", "shop")), "--demo", "-o", "json")
     )
 
 
@@ -59,9 +59,11 @@ def _find_holding_new_nodes(outcome: Outcome) -> Any:
 
 def test_fixes_are_chosen_for_the_pods_of_the_files(run: Run, write: Write) -> None:
     """A node of 4 CPUs takes one pod of 3. Two pods of the cluster are ahead, so the two new ones need four nodes."""
-    waiting = [pod(f"old-{number}", cpu="3", priority=1000) for number in range(2)]
-    cluster = write(node("n1", cpu="4"), pod("full", nodeName="n1", cpu="3", priority=1000), *waiting)
-    chart = write(_workload("Deployment", "web", "d"), _workload("Deployment", "api", "d"), name="chart.json")
+    waiting = [build_pod(f"old-{number}", cpu="3", priority=1000) for number in range(2)]
+    cluster = write(build_node("n1", cpu="4"), build_pod("full", nodeName="n1", cpu="3", priority=1000), *waiting)
+    chart = write(
+        _build_workload("Deployment", "web", "d"), _build_workload("Deployment", "api", "d"), name="chart.json"
+    )
     outcome = run("remedies", "-f", cluster, "-f", chart, "--only", "AddNode", "-o", "json")
     report = json.loads(outcome.out)
     assert (report["waiting"], report["cleared"]) == (2, 2)
@@ -95,7 +97,7 @@ def test_custom_resource_beside_workloads_makes_the_answer_undecided(
     run: Run, write: Write, command: str, names: list[str]
 ) -> None:
     """All pods of the Deployments fit, but the pods of the custom resource are unknown."""
-    chart = write(KAFKA, *(_workload("Deployment", name, "shop", SMALL) for name in names))
+    chart = write(KAFKA, *(_build_workload("Deployment", name, "shop", SMALL) for name in names))
     outcome = run(command, "-f", chart, "--demo")
     assert outcome.code == 5
     assert "1 custom resource not checked" in " ".join(outcome.out.split())
@@ -105,14 +107,14 @@ def test_custom_resource_beside_workloads_makes_the_answer_undecided(
 
 @pytest.mark.parametrize("command", ["explain", "remedies", "simulate"])
 def test_workload_that_does_not_fit_decides_despite_a_custom_resource(run: Run, write: Write, command: str) -> None:
-    chart = write(KAFKA, _workload("Deployment", "redis", "shop"))
+    chart = write(KAFKA, _build_workload("Deployment", "redis", "shop"))
     assert run(command, "-f", chart, "--demo").code == 1
 
 
 @pytest.mark.parametrize(("name", "is_in_cluster"), [("new", False), ("recommend", True)])
 def test_unapplied_manifest_is_edited_and_not_patched(run: Run, write: Write, name: str, is_in_cluster: bool) -> None:
     """`kubectl patch` would fail with NotFound for a Deployment that the cluster does not have."""
-    manifest = _workload("Deployment", name, "shop")
+    manifest = _build_workload("Deployment", name, "shop")
     manifest["spec"]["template"]["spec"] = {
         "nodeSelector": {"example.com/pool": "genral"},
         "containers": [{"name": "c", "image": "web", "resources": {"requests": {"cpu": "100m"}}}],
@@ -128,7 +130,7 @@ def test_unapplied_manifest_is_edited_and_not_patched(run: Run, write: Write, na
 
 
 def _batch_workload(kind: str) -> dict[str, Any]:
-    manifest = _workload("Job" if kind == "CronJob" else kind, "big", "d")
+    manifest = _build_workload("Job" if kind == "CronJob" else kind, "big", "d")
     if kind == "CronJob":
         manifest |= {"kind": kind, "spec": {"schedule": "0 3 * * *", "jobTemplate": {"spec": manifest["spec"]}}}
     return manifest
@@ -141,8 +143,8 @@ def test_fixes_for_a_manifest_name_its_fields_and_give_no_commands(
     run: Run, write: Write, command: str, kind: str, further: bool
 ) -> None:
     """A pod of 3 CPUs gets 2. No command can change a workload that the cluster does not have."""
-    cluster = write(node("n1", cpu="2"), node("n2", cpu="2"))
-    others = [_workload("Deployment", "other", "d")] if further else []
+    cluster = write(build_node("n1", cpu="2"), build_node("n2", cpu="2"))
+    others = [_build_workload("Deployment", "other", "d")] if further else []
     chart = write(_batch_workload(kind), *others, name="chart.json", whole=False)
     options = ["-f", cluster, "-f", chart, *(["--only", "LowerRequest"] if command == "remedies" else [])]
     document = json.loads(run(command, *options, "-o", "json").out)
@@ -167,7 +169,7 @@ def test_fixes_for_a_manifest_name_its_fields_and_give_no_commands(
 def test_fix_sets_only_the_class_in_a_manifest(run: Run, write: Write) -> None:
     """Admission sets priority and preemptionPolicy, and denies pods that disagree with their class."""
     high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 10}
-    cluster = write(node("n1", cpu="4"), pod("old", "3", nodeName="n1", uid="1"), high)
+    cluster = write(build_node("n1", cpu="4"), build_pod("old", "3", nodeName="n1", uid="1"), high)
     chart = write(_batch_workload("CronJob"), name="chart.json", whole=False)
     report = json.loads(run("remedies", "-f", cluster, "-f", chart, "--only", "UsePriorityClass", "-o", "json").out)
     (fix,) = report["remedies"]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 from command_line import Run, Write
-from small import Json, node, pod, replica
+from small import Json, build_node, build_pod, build_replica
 
 import kschedctl
 from kschedctl import Cluster
@@ -35,12 +35,17 @@ class Interrupting:
             raise KeyboardInterrupt
 
 
-NODES = [node("n1", taints=[TEAM]), node("n2", unschedulable=True), node("n3", cpu="2"), replica("r", "n3", "2")]
+NODES = [
+    build_node("n1", taints=[TEAM]),
+    build_node("n2", unschedulable=True),
+    build_node("n3", cpu="2"),
+    build_replica("r", "n3", "2"),
+]
 
 
 def interrupted_remedies(title: str, parts: int) -> tuple[Remedies, Remedies]:
     """Return the interrupted report about one of two waiting pods, and the whole report."""
-    scheduler = Scheduler(Cluster.from_objects([*NODES, pod("a", cpu="3"), pod("b", cpu="3")]))
+    scheduler = Scheduler(Cluster.from_objects([*NODES, build_pod("a", cpu="3"), build_pod("b", cpu="3")]))
     asked = scheduler.cluster.pod("d", "a")
     assert asked is not None
     target = TargetPod(scheduler, scheduler.view.build_stored_pod(asked))
@@ -71,10 +76,10 @@ def test_interrupted_checks_leave_fixes_unchecked() -> None:
 
 def interrupted_choice(title: str, parts: int) -> tuple[RemediesOfMany, RemediesOfMany]:
     """Return the interrupted report about pods that need two changes, and the whole report."""
-    nodes = [node("n1", "a", "1", "1", taints=[TEAM]), node("n2", cpu="2", unschedulable=True)]
+    nodes = [build_node("n1", "a", "1", "1", taints=[TEAM]), build_node("n2", cpu="2", unschedulable=True)]
     nodes[0]["metadata"]["labels"]["edge"] = "true"
-    lost = pod("lost", cpu="0", nodeSelector={"edge": "true", "pool": "p"})
-    cluster = Cluster.from_objects([*nodes, pod("full", "n1"), *(replica(f"r{i}") for i in range(3)), lost])
+    lost = build_pod("lost", cpu="0", nodeSelector={"edge": "true", "pool": "p"})
+    cluster = Cluster.from_objects([*nodes, build_pod("full", "n1"), *(build_replica(f"r{i}") for i in range(3)), lost])
     report = kschedctl.pending_remedies(cluster, progress=Interrupting(title, parts))
     return report, kschedctl.pending_remedies(cluster)
 
@@ -101,7 +106,7 @@ def test_nothing_is_chosen_if_the_search_is_interrupted() -> None:
 def test_first_line_and_exit_code_of_an_interrupted_search(
     options: list[str], run: Run, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    documents: list[Json] = [*NODES, pod("a", cpu="3"), pod("b", cpu="3")]
+    documents: list[Json] = [*NODES, build_pod("a", cpu="3"), build_pod("b", cpu="3")]
 
     def interrupt(search: RemedySearch) -> None:
         raise KeyboardInterrupt

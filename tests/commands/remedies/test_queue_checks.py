@@ -47,8 +47,13 @@ def requests_of(documents: list[Json], key: str) -> Json:
 
 def huge_world() -> list[Json]:
     """Build a cluster with a full node, six waiting pods of 2 CPUs, and behind them one of 12 CPUs."""
-    waiting = [small.pod(f"w{i}", cpu="2", priority=10) for i in range(6)]
-    return [small.node("n1"), small.pod("full", "n1", cpu="4", priority=10), *waiting, small.pod("huge", cpu="12")]
+    waiting = [small.build_pod(f"w{i}", cpu="2", priority=10) for i in range(6)]
+    return [
+        small.build_node("n1"),
+        small.build_pod("full", "n1", cpu="4", priority=10),
+        *waiting,
+        small.build_pod("huge", cpu="12"),
+    ]
 
 
 def test_large_nodes_are_not_added_for_small_pods() -> None:
@@ -61,12 +66,17 @@ def test_large_nodes_are_not_added_for_small_pods() -> None:
 
 def test_larger_node_has_room_for_the_pods_ahead() -> None:
     """With 5 CPUs, the pods ahead take the node. With 7, they and the large pod fit."""
-    ahead = [small.pod(f"w{i}", priority=10) for i in range(2)]
-    documents = [small.node("n1"), small.pod("full", "n1", cpu="4", priority=10), *ahead, small.pod("large", cpu="5")]
+    ahead = [small.build_pod(f"w{i}", priority=10) for i in range(2)]
+    documents = [
+        small.build_node("n1"),
+        small.build_pod("full", "n1", cpu="4", priority=10),
+        *ahead,
+        small.build_pod("large", cpu="5"),
+    ]
     fixes = explain(Cluster.from_objects(documents), "d/large", remedies=True).remedies
     larger = next(fix for fix in fixes if fix.kinds == ("AddNode",))
     assert (larger.summary, larger.holds) == (
-        "Add a node like n1 (pool p) but with 7 CPUs, which includes 2 pods ahead in the queue",
+        "Add a node like n1 (pool p) but with 7 CPUs, enough for 2 pods ahead in the queue as well",
         True,
     )
 

@@ -16,7 +16,7 @@ from applied import apply
 from cli.printed_commands import asked
 from held_fixes import HeldFixes
 from test_operators_order import TABLE
-from waiting_73 import RECORDING, cluster, documents, explained
+from waiting_73 import RECORDING, build_cluster, build_documents, explained
 
 from kschedctl import Cluster
 from kschedctl.api.copying import replace
@@ -36,14 +36,14 @@ def test_first_fixes_hold_while_all_others_wait() -> None:
     """
     waiting = [
         f"{each['metadata']['namespace']}/{each['metadata']['name']}"
-        for each in documents()
+        for each in build_documents()
         if each["kind"] == "Pod" and not each["spec"].get("nodeName")
     ]
     assert len(waiting) == 73
     judged = list(TABLE["queue"])
     assert len(judged) >= 30
     held = HeldFixes()
-    held.judge_fixes(documents(), {pod: explained(pod).remedies for pod in judged})
+    held.judge_fixes(build_documents(), {pod: explained(pod).remedies for pod in judged})
     assert len(held.helped) >= 25
     assert len(held.broken) <= 0.05 * len(held.promised), held.broken
     assert len(held.helpless) <= 0.1 * len(held.helped), held.helpless
@@ -113,8 +113,8 @@ def render(command: str, form: str) -> str:
 
 def test_changes_for_all_waiting_pods_place_the_promised_pods() -> None:
     """The changes of ``remedies -A``, applied to the objects, place the pods that they are said to clear."""
-    report = pending_remedies(cluster())
-    changed = documents()
+    report = pending_remedies(build_cluster())
+    changed = build_documents()
     for chosen in report.chosen:
         changed = apply(chosen.remedy, changed)
     placed = simulate(Cluster.from_objects(changed), [], pending=True).placements
@@ -125,9 +125,9 @@ def test_changes_for_all_waiting_pods_place_the_promised_pods() -> None:
 
 def test_explain_and_make_room_agree_on_free_amounts() -> None:
     """general-a6 has 2200m CPU left but no pod slot. The largest usable amount is 600m, on general-c2."""
-    room = find_room(cluster(), ["pend/cpu-big"], RoomCriteria(seconds=0.5))
+    room = find_room(build_cluster(), ["pend/cpu-big"], RoomCriteria(seconds=0.5))
     (cpu,) = [resource for resource in room.fragmented if resource.resource == "cpu"]
-    cause = explain(cluster(), "pend/cpu-big").causes[0]
+    cause = explain(build_cluster(), "pend/cpu-big").causes[0]
     assert "the node has 0.6 of 4 free" in cause.fact
     assert cpu.on_one == 600
 
@@ -145,7 +145,7 @@ def test_first_line_counts_pods_of_the_manifest_and_waiting_pods_separately() ->
     """A pod without requests fits, whichever of the 73 pods get a node."""
     new = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "new", "namespace": "pend"}}
     new["spec"] = {"containers": [{"name": "c", "image": "x"}]}
-    report = simulate(cluster(), [new], pending=True)
+    report = simulate(build_cluster(), [new], pending=True)
     verdict, sentence = report.build_first_line()
     assert verdict == "Scheduled:"
     assert sentence.startswith(f"the pod of the manifests gets a node; {report.unplaced} of 73 waiting pods still wait")

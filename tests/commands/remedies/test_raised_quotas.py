@@ -20,12 +20,12 @@ ALLOCATABLE = {"cpu": "16", "memory": "16Gi", "pods": "10"}
 NODE: Json = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": ALLOCATABLE}}
 
 
-def quota(namespace: str, least: Json, most: Json | None = None) -> Json:
+def build_quota(namespace: str, least: Json, most: Json | None = None) -> Json:
     spec = {"min": least} | ({"max": most} if most is not None else {})
     return {"kind": "ElasticQuota", "metadata": {"name": "q", "namespace": namespace}, "spec": spec}
 
 
-def pod(key: str, requests: Json, on: str = "") -> Json:
+def build_pod(key: str, requests: Json, on: str = "") -> Json:
     namespace, name = key.split("/")
     container = {"name": "c", "image": "c", "resources": {"requests": requests}}
     spec = {"containers": [container], "schedulerName": "default-scheduler"} | ({"nodeName": on} if on else {})
@@ -47,8 +47,8 @@ def raised(*documents: Json, most: int = 1) -> Remedies:
 
 def test_max_is_raised_to_the_needed_usage() -> None:
     """Of 4 CPUs, 3 are used and 2 more requested. The max does not name memory, so it allows none."""
-    old, web = pod("a/old", {"cpu": "3"}, "n1"), pod("a/web", {"cpu": "2", "memory": "1Gi"})
-    (remedy,) = raised(quota("a", {"cpu": "9", "memory": "9Gi"}, {"cpu": "4"}), old, web).remedies
+    old, web = build_pod("a/old", {"cpu": "3"}, "n1"), build_pod("a/web", {"cpu": "2", "memory": "1Gi"})
+    (remedy,) = raised(build_quota("a", {"cpu": "9", "memory": "9Gi"}, {"cpu": "4"}), old, web).remedies
     assert remedy.summary == "Raise the max of ElasticQuota a/q: cpu 5 instead of 4, memory 1Gi instead of 0"
     change = '{"spec": {"max": {"cpu": "5", "memory": "1Gi"}}}'
     assert remedy.commands == (f"kubectl patch elasticquota -n a q --type=merge -p '{change}'",)
@@ -57,18 +57,20 @@ def test_max_is_raised_to_the_needed_usage() -> None:
 
 def test_min_is_raised_by_the_common_shortage() -> None:
     """Of 3 + 4 guaranteed CPUs, 6 are used, and 2500m more are requested."""
-    quotas = quota("a", {"cpu": "3"}), quota("b", {"cpu": "4"})
-    (remedy,) = raised(*quotas, pod("b/old", {"cpu": "6"}, "n1"), pod("a/web", {"cpu": "2500m"})).remedies
+    quotas = build_quota("a", {"cpu": "3"}), build_quota("b", {"cpu": "4"})
+    (remedy,) = raised(*quotas, build_pod("b/old", {"cpu": "6"}, "n1"), build_pod("a/web", {"cpu": "2500m"})).remedies
     assert remedy.summary == "Raise the min of ElasticQuota a/q: cpu 4500m instead of 3"
     assert remedy.weakens == "the ElasticQuotas guarantee more in total"
 
 
 def test_both_limits_are_raised_if_both_are_obstacles() -> None:
-    (remedy,) = raised(quota("a", {"cpu": "1"}, {"cpu": "1"}), pod("a/web", {"cpu": "2"}), most=2).remedies
+    (remedy,) = raised(build_quota("a", {"cpu": "1"}, {"cpu": "1"}), build_pod("a/web", {"cpu": "2"}), most=2).remedies
     assert remedy.kinds == ("RaiseQuotaMax", "RaiseQuotaMin")
 
 
 def test_amounts_are_not_rounded() -> None:
     limits = {"cpu": "9", "memory": "1Mi"}
-    (remedy,) = raised(quota("a", {"cpu": "9", "memory": "9Gi"}, limits), pod("a/web", {"memory": "1500001"})).remedies
+    (remedy,) = raised(
+        build_quota("a", {"cpu": "9", "memory": "9Gi"}, limits), build_pod("a/web", {"memory": "1500001"})
+    ).remedies
     assert remedy.summary == "Raise the max of ElasticQuota a/q: memory 1500001 instead of 1Mi"

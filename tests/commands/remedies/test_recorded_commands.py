@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from command_worlds import World
-from control_plane.store import Key, owner
+from control_plane.store import Key, build_owner
 from operators import OF_SYSTEMS, Operator
 
 from kschedctl.api.json_values import JsonDict
@@ -32,7 +32,7 @@ def one_pod_of_each_workload() -> list[str]:
     for item in ITEMS:
         if item["kind"] == "Pod" and not item["spec"].get("nodeName"):
             name = f"{item['metadata']['namespace']}/{item['metadata']['name']}"
-            controller = owner(item)
+            controller = build_owner(item)
             if name not in LIKE_TINY_3:
                 pods.setdefault(controller["uid"] if controller else name, name)
     return list(pods.values())

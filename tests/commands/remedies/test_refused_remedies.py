@@ -10,7 +10,7 @@ import pytest
 from command_line import Json, Run, Write
 from control_plane import kubectl
 from control_plane.store import Store
-from failed_creations import case, objects
+from failed_creations import build_objects, case
 
 import kschedctl
 from kschedctl.commands.simulate import simulate
@@ -28,7 +28,7 @@ LIVE = {
 def build_reported_cluster(number: int, wanted: int, there: int) -> list[Json]:
     """Build the cluster of the report: quotas with status, and the namespace with its labels and account."""
     told = case(number)
-    found = deepcopy(objects(told, replicas=wanted, there=there))
+    found = deepcopy(build_objects(told, replicas=wanted, there=there))
     for each in found:
         if each["kind"] == "Namespace":
             each["metadata"] |= {"uid": "n", "labels": told["labels"]}

@@ -7,7 +7,7 @@ from itertools import count
 
 import pytest
 from applied import apply
-from small import HOSTNAME, Json, node, pod, replica
+from small import HOSTNAME, Json, build_node, build_pod, build_replica
 
 from kschedctl import Cluster
 from kschedctl.commands.remedies.pending_fixes import find_remedies_of_many
@@ -36,10 +36,14 @@ def answer(documents: list[Json]) -> tuple[list[tuple[str, int]], int, int]:
 
 def test_each_choice_clears_the_most_remaining_pods() -> None:
     """Once n2 is uncordoned, it takes two of the replicas, then the pod that selects a role. One pod remains."""
-    documents = [node("n1", "a", "1", "1", taints=[TEAM]), node("n2", cpu="2", unschedulable=True), pod("full", "n1")]
+    documents = [
+        build_node("n1", "a", "1", "1", taints=[TEAM]),
+        build_node("n2", cpu="2", unschedulable=True),
+        build_pod("full", "n1"),
+    ]
     documents[0]["metadata"]["labels"]["edge"] = "true"
-    documents += [replica(f"r{i}") for i in range(3)]
-    documents += [pod("lost", cpu="0", nodeSelector={"edge": "true", "pool": "p"})]
+    documents += [build_replica(f"r{i}") for i in range(3)]
+    documents += [build_pod("lost", cpu="0", nodeSelector={"edge": "true", "pool": "p"})]
     chosen, cleared, waits = answer(documents)
     assert chosen == [
         ("Find out why node n2 is cordoned, then uncordon it, and label node n2 with edge=true", 3),
@@ -49,7 +53,7 @@ def test_each_choice_clears_the_most_remaining_pods() -> None:
 
 
 def test_change_of_a_template_applies_to_all_its_pods() -> None:
-    documents = [node("n1", taints=[TEAM]), *(replica(f"r{i}") for i in range(3))]
+    documents = [build_node("n1", taints=[TEAM]), *(build_replica(f"r{i}") for i in range(3))]
     keys = waiting(documents)
     report = find_remedies_of_many(Cluster.from_objects(documents), keys, "here")
     assert (report.waiting, report.cleared, report.left) == (3, 3, ())
@@ -62,7 +66,12 @@ def test_change_of_a_template_applies_to_all_its_pods() -> None:
 
 def test_as_many_nodes_as_the_pods_need() -> None:
     """Each node takes two pods, so the five waiting pods need three more nodes."""
-    documents = [node("n1", cpu="2"), pod("a", "n1"), pod("b", "n1"), *(replica(f"r{i}") for i in range(5))]
+    documents = [
+        build_node("n1", cpu="2"),
+        build_pod("a", "n1"),
+        build_pod("b", "n1"),
+        *(build_replica(f"r{i}") for i in range(5)),
+    ]
     chosen, cleared, waits = answer(documents)
     assert (chosen, cleared, waits) == ([("Add 3 nodes like n1 (pool p)", 5)], 5, 5)
     report = find_remedies_of_many(Cluster.from_objects(documents), waiting(documents), "here")
@@ -75,15 +84,15 @@ def test_number_of_nodes_is_guessed_once() -> None:
 
     Three nodes are added for the three large pods, and the small pods take one of them.
     """
-    documents = [node("n1", cpu="2"), pod("a", "n1", cpu="2")]
-    documents += [*(replica(f"r{i}") for i in range(2)), *(replica(f"s{i}", cpu="2") for i in range(3))]
+    documents = [build_node("n1", cpu="2"), build_pod("a", "n1", cpu="2")]
+    documents += [*(build_replica(f"r{i}") for i in range(2)), *(build_replica(f"s{i}", cpu="2") for i in range(3))]
     chosen, cleared, waits = answer(documents)
     assert (chosen, cleared, waits) == ([("Add 3 nodes like n1 (pool p)", 3)], 3, 5)
 
 
 def test_an_interrupted_simulation_decides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pods that it did not reach look as if they waited, or as if they did not."""
-    documents = [node("n1", taints=[TEAM]), *(replica(f"r{i}") for i in range(3))]
+    documents = [build_node("n1", taints=[TEAM]), *(build_replica(f"r{i}") for i in range(3))]
     tried = UnexplainedSettling.settle
 
     def cut_short(cluster: Cluster, call_extender: object = None) -> UnexplainedSettling:
@@ -97,19 +106,23 @@ def test_an_interrupted_simulation_decides_nothing(monkeypatch: pytest.MonkeyPat
 
 
 def test_answers_without_waiting_pods_or_without_fixes() -> None:
-    report = find_remedies_of_many(Cluster.from_objects([node("n1")]), set(), "here")
+    report = find_remedies_of_many(Cluster.from_objects([build_node("n1")]), set(), "here")
     assert (report.waiting, report.cleared, report.chosen) == (0, 0, ())
-    gated = pod("g", schedulingGates=[{"name": "example.com/wait"}])
-    report = find_remedies_of_many(Cluster.from_objects([node("n1"), gated]), {"d/g"}, "here")
+    gated = build_pod("g", schedulingGates=[{"name": "example.com/wait"}])
+    report = find_remedies_of_many(Cluster.from_objects([build_node("n1"), gated]), {"d/g"}, "here")
     assert (report.waiting, report.cleared, report.chosen) == (1, 0, ())
     assert [left.pods for left in report.left] == [("d/g",)]
 
 
 def test_pods_beyond_the_limit_get_their_own_fix() -> None:
     """Only one change may be made. Uncordoning n2 helps two pods, and a toleration would help the third."""
-    nodes = [node("n1", cpu="1", taints=[TEAM]), node("n2", cpu="4", unschedulable=True), node("n3", cpu="1")]
-    only_n1 = pod("far", nodeSelector={HOSTNAME: "n1"})
-    documents = [*nodes, replica("r0", cpu="2"), replica("r1", cpu="2"), only_n1, pod("fits")]
+    nodes = [
+        build_node("n1", cpu="1", taints=[TEAM]),
+        build_node("n2", cpu="4", unschedulable=True),
+        build_node("n3", cpu="1"),
+    ]
+    only_n1 = build_pod("far", nodeSelector={HOSTNAME: "n1"})
+    documents = [*nodes, build_replica("r0", cpu="2"), build_replica("r1", cpu="2"), only_n1, build_pod("fits")]
     keys = {"d/r0", "d/r1", "d/far", "d/fits"}
     criteria = RemedyCriteria(max_changes=1, smallest=True)
     report = find_remedies_of_many(Cluster.from_objects(documents), keys, "here", criteria)
@@ -117,13 +130,18 @@ def test_pods_beyond_the_limit_get_their_own_fix() -> None:
     assert report.build_first_line()[0].endswith("with this change; 1 more pending pod fits without a change")
     assert [(pods.pods, pods.alone) for pods in report.left] == [(("d/far",), "Tolerate the taint team=yes:NoSchedule")]
     page = RENDERERS["table"](report, Style(width=120))
-    assert "Fix for this workload only: Tolerate the taint team=yes:NoSchedule" in page
+    assert "Needs its own fix: Tolerate the taint team=yes:NoSchedule" in page
     assert "At most 1 change was combined" in " ".join(page.split())
 
 
 def test_a_reservation_is_given_up_only_if_nothing_harmless_helps() -> None:
     """Without its taint, n1 takes three pods; a node like n2 takes one. Only one change may be made."""
-    documents = [node("n1", taints=[TEAM]), node("n2", cpu="1"), pod("full", "n2"), *(pod(f"r{i}") for i in range(3))]
+    documents = [
+        build_node("n1", taints=[TEAM]),
+        build_node("n2", cpu="1"),
+        build_pod("full", "n2"),
+        *(build_pod(f"r{i}") for i in range(3)),
+    ]
     criteria = RemedyCriteria(max_changes=1, smallest=True, by="operator")
     report = find_remedies_of_many(Cluster.from_objects(documents), {"d/r0", "d/r1", "d/r2"}, "here", criteria)
     assert [chosen.remedy.kinds for chosen in report.chosen] == [("AddNode",)]
@@ -140,19 +158,23 @@ RESERVATION = "pods that do not tolerate the taint may run on the node, too"
 
 def test_a_larger_node_is_added_only_for_pods_that_need_it() -> None:
     """Small pods ahead in the queue take a node of 13 CPUs, so that the large pod, which needs it, still waits."""
-    small = [pod(f"s{i}", cpu="4", priority=10) for i in range(3)]
-    documents = [node("n1"), pod("full", "n1", cpu="4", priority=10), *small, pod("large", cpu="13")]
+    small = [build_pod(f"s{i}", cpu="4", priority=10) for i in range(3)]
+    documents = [build_node("n1"), build_pod("full", "n1", cpu="4", priority=10), *small, build_pod("large", cpu="13")]
     chosen, cleared, waits = answer(documents)
     assert (chosen, cleared, waits) == ([("Add 3 nodes like n1 (pool p)", 3)], 3, 4)
     report = find_remedies_of_many(Cluster.from_objects(documents), waiting(documents), "here")
     (large,) = report.left
     assert (large.pods, large.alone, large.alone_is_taken) == (("d/large",), LARGER, True)
-    assert f"Fix for this workload only: {LARGER}, but other waiting pods take its room first" in RENDERERS["table"](
+    assert f"Needs its own fix: {LARGER}, but other waiting pods take its room first" in RENDERERS["table"](
         report, Style(width=160)
     )
 
     # Without the small pods, and with two large ones, two such nodes are added.
-    documents = [node("n1"), pod("full", "n1", cpu="4"), *(replica(f"l{i}", cpu="13") for i in range(2))]
+    documents = [
+        build_node("n1"),
+        build_pod("full", "n1", cpu="4"),
+        *(build_replica(f"l{i}", cpu="13") for i in range(2)),
+    ]
     assert answer(documents) == ([("Add 2 nodes like n1 (pool p) but with 13 CPUs each", 2)], 2, 2)
 
 
@@ -164,8 +186,8 @@ def test_plan_does_not_depend_on_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
     Only the outer time limit stops the search, and the first line says so.
     """
-    documents = [node("n1", cpu="2"), pod("a", "n1", cpu="2"), node("n2", unschedulable=True)]
-    documents += [replica(f"r{i}") for i in range(9)]
+    documents = [build_node("n1", cpu="2"), build_pod("a", "n1", cpu="2"), build_node("n2", unschedulable=True)]
+    documents += [build_replica(f"r{i}") for i in range(9)]
     cluster, keys = Cluster.from_objects(documents), {f"d/r{i}" for i in range(9)}
     report = find_remedies_of_many(cluster, keys, "here")
     assert (len(report.chosen), report.stopped_after) == (1, 0)
@@ -178,7 +200,7 @@ def test_plan_does_not_depend_on_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_limit_of_simulations_ends_the_choice(monkeypatch: pytest.MonkeyPatch) -> None:
-    documents = [node("n1", cpu="2"), pod("a", "n1", cpu="2"), *(replica(f"r{i}") for i in range(5))]
+    documents = [build_node("n1", cpu="2"), build_pod("a", "n1", cpu="2"), *(build_replica(f"r{i}") for i in range(5))]
     cluster, keys = Cluster.from_objects(documents), waiting(documents)
     monkeypatch.setattr("kschedctl.commands.remedies.pending_fixes.SIMULATION_BUDGET", 12)
     report = find_remedies_of_many(cluster, keys, "here", RemedyCriteria(max_changes=1, smallest=True))
@@ -190,8 +212,8 @@ def test_limit_of_simulations_ends_the_choice(monkeypatch: pytest.MonkeyPatch) -
 
 def test_causes_of_waiting_pods_name_only_existing_nodes() -> None:
     """The three added nodes do not exist yet."""
-    documents = [node("n1", cpu="2"), pod("a", "n1", cpu="2"), *(replica(f"r{i}") for i in range(5))]
-    documents.append(pod("lost", nodeSelector={HOSTNAME: "n9"}))
+    documents = [build_node("n1", cpu="2"), build_pod("a", "n1", cpu="2"), *(build_replica(f"r{i}") for i in range(5))]
+    documents.append(build_pod("lost", nodeSelector={HOSTNAME: "n9"}))
     keys = waiting(documents)
     criteria = RemedyCriteria(max_changes=1, smallest=True)
     report = find_remedies_of_many(Cluster.from_objects(documents), keys, "here", criteria)
@@ -203,8 +225,8 @@ def test_pods_that_end_with_their_failed_job_do_not_wait() -> None:
     """The urgent pod evicts a pod of the Job, which allows no failed pods, so that j-b is no longer needed."""
     job = {"kind": "Job", "metadata": {"name": "j", "namespace": "d"}, "spec": {"backoffLimit": 0}}
     owner = {"kind": "Job", "name": "j", "apiVersion": "batch/v1"}
-    pods = [pod("j-a", "n1", "3", owner, priority=-10), pod("j-b", "", "9", owner, priority=-10)]
-    documents = [node("n1"), job, *pods, pod("urgent", cpu="3", priority=10), pod("large", cpu="5")]
+    pods = [build_pod("j-a", "n1", "3", owner, priority=-10), build_pod("j-b", "", "9", owner, priority=-10)]
+    documents = [build_node("n1"), job, *pods, build_pod("urgent", cpu="3", priority=10), build_pod("large", cpu="5")]
     cluster = Cluster.from_objects(documents)
     assert set(settle(cluster).waiting) == {"d/large"}
     assert UnexplainedSettling.settle(cluster).waiting == {"d/large"}

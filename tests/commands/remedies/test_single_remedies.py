@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 from remedy_checks import found, trials
-from remedy_worlds import DISK, GPU, HOSTNAME, ZONE, Json, World, namespace
+from remedy_worlds import DISK, GPU, HOSTNAME, ZONE, Json, World, build_namespace
 
 TEAM = {"key": "team", "value": "data", "effect": "NoSchedule"}
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-def node(name: str, zone: str = "a", *taints: Json, **allocatable: str) -> Json:
+def build_node(name: str, zone: str = "a", *taints: Json, **allocatable: str) -> Json:
     labels = {ZONE: zone, HOSTNAME: name, DISK: "ssd"}
     status = {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10", **allocatable}}
     return {"kind": "Node", "metadata": {"name": name, "labels": labels}, "spec": {"taints": taints}, "status": status}
 
 
-def pod(name: str, where: str = "d", node_name: str = "", cpu: str = "1", **spec: Any) -> Json:
+def build_pod(name: str, where: str = "d", node_name: str = "", cpu: str = "1", **spec: Any) -> Json:
     labels = {"app": name.partition("-")[0], "pod-template-hash": "new" if name == "asked" else "old"}
     owner = {"kind": "ReplicaSet", "name": f"{labels['app']}-old", "controller": True}
     metadata = {"name": name, "namespace": where, "uid": name, "labels": labels, "ownerReferences": [owner]}
@@ -27,7 +27,7 @@ def pod(name: str, where: str = "d", node_name: str = "", cpu: str = "1", **spec
 
 
 def asked(**spec: Any) -> Json:
-    return pod("asked", **spec)
+    return build_pod("asked", **spec)
 
 
 def near(labels: Json, key: str = ZONE, **scope: Any) -> Json:
@@ -46,7 +46,7 @@ def named(*names: str) -> Json:
     return {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchFields": fields}]}}}}
 
 
-def spread(**fields: Any) -> Json:
+def build_spread(**fields: Any) -> Json:
     own = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", **fields}
     return {"topologySpreadConstraints": [{"labelSelector": {"matchExpressions": [IN_APP]}, **own}]}
 
@@ -55,52 +55,57 @@ IN_APP = {"key": "app", "operator": "In", "values": ["asked", "web"]}
 TYPO = {"tolerations": [{"key": "tean", "operator": "Equal", "value": "data", "effect": "NoSchedule"}]}
 BOTH = {**TEAM, "effect": "NoExecute"}
 CLOUD = {"key": "node.cloudprovider.kubernetes.io/uninitialized", "value": "true", "effect": "NoSchedule"}
-WEB = pod("web-1", node_name="n1")
-ELSEWHERE = [namespace("shop", team="shop"), pod("db-1", "shop", "n1")]
-TWO_ZONES = [node("n1"), node("n2", "b", TEAM), WEB]
+WEB = build_pod("web-1", node_name="n1")
+ELSEWHERE = [build_namespace("shop", team="shop"), build_pod("db-1", "shop", "n1")]
+TWO_ZONES = [build_node("n1"), build_node("n2", "b", TEAM), WEB]
 SOME_GPU = {"containers": [{"name": "c", "resources": {"limits": {GPU: "1"}}}]}
-MARKED = node("n1")
+MARKED = build_node("n1")
 MARKED["metadata"]["labels"][f"{GPU}.present"] = "true"
 POD_LEVEL = {"resources": {"requests": {"cpu": "6"}}, "containers": [{"name": "c"}]}
 PORTS = {"containers": [{"name": "c", "ports": [{"containerPort": 80}]}], "hostNetwork": True}
-BOTH_HALF_FULL = [node("n1"), node("n2"), pod("web-2", node_name="n2", cpu="2"), pod("web-3", node_name="n1", cpu="2")]
+BOTH_HALF_FULL = [
+    build_node("n1"),
+    build_node("n2"),
+    build_pod("web-2", node_name="n2", cpu="2"),
+    build_pod("web-3", node_name="n1", cpu="2"),
+]
 
 CASES: dict[str, tuple[str, Json, list[Json]]] = {
     "a typo in the key of a toleration": (
         "correct the toleration from tean=data:NoSchedule to team=data:NoSchedule, the node's taint",
         asked(**TYPO),
-        [node("n1", "a", TEAM)],
+        [build_node("n1", "a", TEAM)],
     ),
     "a toleration with the value in its key": (
         "correct the toleration from key team/data to key team and value data, the node's taint",
         asked(tolerations=[{"key": "team/data", "operator": "Exists", "effect": "NoSchedule"}]),
-        [node("n1", "a", TEAM)],
+        [build_node("n1", "a", TEAM)],
     ),
     "a toleration of another effect": (
         "correct the toleration from team=data:NoExecute to team=data:NoSchedule, the node's taint",
         asked(tolerations=[{**BOTH, "operator": "Equal"}]),
-        [node("n1", "a", TEAM)],
+        [build_node("n1", "a", TEAM)],
     ),
     "no node is initialized": (
         f"start the cloud controller manager: both nodes still have the taint {CLOUD['key']}, which it removes",
         asked(),
-        [node("n1", "a", CLOUD), node("n2", "b", CLOUD)],
+        [build_node("n1", "a", CLOUD), build_node("n2", "b", CLOUD)],
     ),
-    "two effects of one taint": ("tolerate the taint team=data", asked(), [node("n1", "a", TEAM, BOTH)]),
+    "two effects of one taint": ("tolerate the taint team=data", asked(), [build_node("n1", "a", TEAM, BOTH)]),
     "a node that is not there": (
         "require node node-1 instead of node node1",
         asked(**named("node1")),
-        [node("node-1")],
+        [build_node("node-1")],
     ),
     "two names at once": (
         "remove node n2 from the required node affinity",
         asked(**named("n1", "n2")),
-        [node("n1")],
+        [build_node("n1")],
     ),
     "a resource that no node has": (
         f"drop the request for {GPU}, which no node offers",
         asked(**SOME_GPU),
-        [node("n1")],
+        [build_node("n1")],
     ),
     "a device plugin that publishes nothing": (
         f"check the device plugin of {GPU} on node n1, which publishes none despite the label {GPU}.present=true",
@@ -110,48 +115,48 @@ CASES: dict[str, tuple[str, Json, list[Json]]] = {
     "a request for the pod as a whole": (
         "request 3 CPUs instead of 6 for the pod as a whole",
         asked(**POD_LEVEL),
-        [node("n1"), WEB],
+        [build_node("n1"), WEB],
     ),
     "a port in the host's network": (
         "use host port 81 instead of 80, and make the program listen on it",
         asked(**PORTS),
-        [node("n1"), pod("web-1", node_name="n1", **PORTS)],
+        [build_node("n1"), build_pod("web-1", node_name="n1", **PORTS)],
     ),
     "a pod that can go elsewhere": ("move d/web-2 from n2 to n1", asked(cpu="3"), BOTH_HALF_FULL),
     "a typo in the labels of pods": (
         "require pods with app=web instead of app=wbe",
         asked(**near({"app": "wbe"})),
-        [node("n1"), WEB],
+        [build_node("n1"), WEB],
     ),
     "pods of another namespace": (
         "also match pods in namespace shop",
         asked(**near({"app": "db"})),
-        [node("n1"), *ELSEWHERE],
+        [build_node("n1"), *ELSEWHERE],
     ),
     "a namespace that is not there": (
         "match pods in namespace shop instead of shpo",
         asked(**near({"app": "db"}, namespaces=["shpo"])),
-        [node("n1"), *ELSEWHERE],
+        [build_node("n1"), *ELSEWHERE],
     ),
     "a namespace without the label": (
         "label namespace shop with tier=data",
         asked(**near({"app": "db"}, namespaceSelector={"matchLabels": {"tier": "data"}})),
-        [node("n1"), *ELSEWHERE],
+        [build_node("n1"), *ELSEWHERE],
     ),
     "a rolling update": (
         "keep the pod away only from pods of its own revision (matchLabelKeys: pod-template-hash, term 1)",
         asked(**apart({"app": "web"})),
-        [node("n1"), WEB],
+        [build_node("n1"), WEB],
     ),
     "a domain that it cannot go to": (
         f"spread across {ZONE}, counting only nodes whose taints the pod tolerates (nodeTaintsPolicy: Honor)",
-        asked(**spread()),
+        asked(**build_spread()),
         TWO_ZONES,
     ),
     "too few domains": (
         f"lower minDomains from 3 to 2 for {ZONE}",
-        asked(**spread(minDomains=3)),
-        [node("n1"), node("n2", "b"), WEB, pod("web-2", node_name="n2")],
+        asked(**build_spread(minDomains=3)),
+        [build_node("n1"), build_node("n2", "b"), WEB, build_pod("web-2", node_name="n2")],
     ),
 }
 

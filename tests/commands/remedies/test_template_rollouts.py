@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import yaml
-from small import HOSTNAME, Json, budget, node, pod, replica, spread, workload
+from small import HOSTNAME, Json, build_budget, build_node, build_pod, build_replica, build_spread, build_workload
 
 from kschedctl import Cluster, demo, remedies
 from kschedctl.commands.remedies.report import Remedies
@@ -34,9 +34,9 @@ def simulate_rollout(documents: list[Json], manifest: Json) -> SimulationReport:
     return simulate(Cluster.from_objects(documents), [manifest], rollout=True)
 
 
-def deployment(replicas: int, **spec: object) -> Json:
+def build_deployment(replicas: int, **spec: object) -> Json:
     template = {"containers": [{"name": "c", "image": "web", "resources": {"requests": {"cpu": "1"}}}], **spec}
-    return workload("Deployment", spec={"replicas": replicas}, template=template)
+    return build_workload("Deployment", spec={"replicas": replicas}, template=template)
 
 
 # -- evictions of one's own ------------------------------------------------------------------------------------------
@@ -44,12 +44,12 @@ def deployment(replicas: int, **spec: object) -> Json:
 
 def test_class_that_evicts_siblings_is_rejected() -> None:
     """Three pods that keep apart have two nodes. The verified rollout to a higher class equals that of simulate."""
-    documents = [node("n1"), node("n2"), HIGH]
-    documents += [replica("a", "n1", **APART), replica("b", "n2", **APART), replica("r", **APART)]
+    documents = [build_node("n1"), build_node("n2"), HIGH]
+    documents += [build_replica("a", "n1", **APART), build_replica("b", "n2", **APART), build_replica("r", **APART)]
     report = find_remedies(documents, "UsePriorityClass")
     assert report.remedies == ()
     assert "use PriorityClass high (1,000 instead of 0): its rollout would evict its own pods" in report.impossible
-    changed = simulate_rollout(documents, deployment(3, priorityClassName="high", **APART))
+    changed = simulate_rollout(documents, build_deployment(3, priorityClassName="high", **APART))
     assert changed.evicted
     assert changed.workloads[0].rollout.startswith("stuck")
 
@@ -57,9 +57,9 @@ def test_class_that_evicts_siblings_is_rejected() -> None:
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
 def test_class_that_only_displaces_another_replica_is_rejected(kind: str) -> None:
     """The node takes only one of two pods that keep apart, whatever their class."""
-    manifest = deployment(2, **APART)
+    manifest = build_deployment(2, **APART)
     manifest["kind"] = kind
-    cluster = Cluster.from_objects([node("n1"), HIGH])
+    cluster = Cluster.from_objects([build_node("n1"), HIGH])
     report = remedies(cluster, manifest, RemedyCriteria(1, only=frozenset({"UsePriorityClass"})))
     assert report.replicas is not None
     assert (report.replicas.placed, report.replicas.total) == (1, 2)
@@ -79,8 +79,15 @@ def test_victims_of_the_whole_workload_are_named() -> None:
 
     Each evicts a pod that no budget protects.
     """
-    documents = [node(f"n{i}", cpu="1") for i in range(3)]
-    documents += [HIGH, budget(0), replica("a", "n0"), replica("r"), pod("other-1", "n1"), pod("other-2", "n2")]
+    documents = [build_node(f"n{i}", cpu="1") for i in range(3)]
+    documents += [
+        HIGH,
+        build_budget(0),
+        build_replica("a", "n0"),
+        build_replica("r"),
+        build_pod("other-1", "n1"),
+        build_pod("other-2", "n2"),
+    ]
     for other in documents[-2:]:
         other["metadata"]["labels"] = {"app": "other"}
     remedy = one(documents, "UsePriorityClass")
@@ -96,21 +103,26 @@ def test_stuck_rollout_is_rejected() -> None:
 
     Two replicas may become three, but not fewer, so the second new pod waits for the room of an old one.
     """
-    documents = [node("n1", cpu="2"), pod("other", "n1", "500m"), replica("a", "n1"), replica("r")]
+    documents = [
+        build_node("n1", cpu="2"),
+        build_pod("other", "n1", "500m"),
+        build_replica("a", "n1"),
+        build_replica("r"),
+    ]
     report = find_remedies(documents, "LowerRequest")
     assert report.remedies == ()
     assert [line for line in report.impossible if "its rollout gets stuck: 1 of 2 new pods runs" in line]
-    changed = deployment(2)
+    changed = build_deployment(2)
     changed["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "500m"
     assert simulate_rollout(documents, changed).workloads[0].rollout == "stuck: 1 of 2 new pods runs, 1 old pod is left"
 
 
 def test_change_with_fewer_running_pods_is_rejected() -> None:
     """The recreated Job fits the other pool with one of its three pods, and two run now."""
-    documents = [node("n1", cpu="1"), node("q1", cpu="2")]
+    documents = [build_node("n1", cpu="1"), build_node("q1", cpu="2")]
     documents[1]["metadata"]["labels"]["pool"] = "q"
     owner, own = {"kind": "Job", "name": "j"}, {"nodeSelector": {"pool": "q"}}
-    documents += [pod(name, "q1", owner=owner, **own) for name in "ab"] + [pod("r", owner=owner, **own)]
+    documents += [build_pod(name, "q1", owner=owner, **own) for name in "ab"] + [build_pod("r", owner=owner, **own)]
     report = find_remedies(documents, "OtherSelector")
     assert report.remedies == ()
     assert [line for line in report.impossible if "2 of its pods have a node now, 1 afterwards" in line]
@@ -124,8 +136,8 @@ def test_replicas_of_a_manifest_lose_their_anti_affinity_together(kind: str) -> 
     """The first replica would keep out the second as long as its own term was still required."""
     containers = [{"name": "c", "image": "web", "resources": {"requests": {"cpu": "1"}}}]
     count = {"parallelism": 3, "completions": 3} if kind == "Job" else {"replicas": 3}
-    manifest = workload(kind, spec=count, template={"containers": containers, **APART})
-    report = remedies(Cluster.from_objects([node("n1")]), manifest, RemedyCriteria(1, by="author"))
+    manifest = build_workload(kind, spec=count, template={"containers": containers, **APART})
+    report = remedies(Cluster.from_objects([build_node("n1")]), manifest, RemedyCriteria(1, by="author"))
     assert report.replicas is not None
     assert (report.replicas.placed, report.replicas.total) == (1, 3)
     remedy = next(each for each in report.remedies if each.kinds == ("SoftenAntiAffinity",))
@@ -140,9 +152,9 @@ def test_running_replicas_lose_their_anti_affinity_in_the_rollout() -> None:
     The rollout of a Deployment gets stuck, since its old pods keep out each new pod.
     """
     owner = {"kind": "Job", "name": "j"}
-    documents = [node("n1"), pod("a", "n1", owner=owner, **APART), pod("r", owner=owner, **APART)]
+    documents = [build_node("n1"), build_pod("a", "n1", owner=owner, **APART), build_pod("r", owner=owner, **APART)]
     assert one(documents, "SoftenAntiAffinity").holds
-    documents = [node("n1"), replica("a", "n1", **APART), replica("r", **APART)]
+    documents = [build_node("n1"), build_replica("a", "n1", **APART), build_replica("r", **APART)]
     report = find_remedies(documents, "SoftenAntiAffinity")
     assert report.remedies == ()
     assert [line for line in report.impossible if "its rollout gets stuck" in line]
@@ -153,8 +165,8 @@ def test_running_replicas_lose_their_anti_affinity_in_the_rollout() -> None:
 
 def test_pod_that_blocks_its_stateful_set_is_deleted() -> None:
     owner = {"kind": "StatefulSet", "name": "db"}
-    documents = [node("n1", cpu="1"), node("n2", taints=[DEDICATED])]
-    documents += [pod("db-0", "n1", owner=owner), pod("db-1", owner=owner)]
+    documents = [build_node("n1", cpu="1"), build_node("n2", taints=[DEDICATED])]
+    documents += [build_pod("db-0", "n1", owner=owner), build_pod("db-1", owner=owner)]
     remedy = one(documents, "Tolerate", key="d/db-1")
     assert remedy.commands[-1] == "kubectl delete pod -n d db-1"
     assert remedy.commands[0].startswith("kubectl patch statefulset -n d db ")
@@ -163,8 +175,8 @@ def test_pod_that_blocks_its_stateful_set_is_deleted() -> None:
 
 def test_pods_of_a_bare_replica_set_keep_their_template() -> None:
     owner = {"kind": "ReplicaSet", "name": "solo"}
-    documents = [node("n1", cpu="1"), node("n2", taints=[DEDICATED])]
-    documents += [pod("solo-a", "n1", owner=owner), pod("solo-b", owner=owner)]
+    documents = [build_node("n1", cpu="1"), build_node("n2", taints=[DEDICATED])]
+    documents += [build_pod("solo-a", "n1", owner=owner), build_pod("solo-b", owner=owner)]
     remedy = one(documents, "Tolerate", key="d/solo-b")
     assert remedy.commands[-1] == "kubectl delete pod -n d solo-b"
     assert remedy.restarts == 0
@@ -172,8 +184,12 @@ def test_pods_of_a_bare_replica_set_keep_their_template() -> None:
 
 def test_strategy_of_the_manifest_decides() -> None:
     """Two pods of half a CPU become two pods of 2 CPUs on a node of 4. They fit only once both old pods are gone."""
-    documents = [node("n1", cpu="4", taints=[DEDICATED]), replica("a", "n1", "500m"), replica("b", "n1", "500m")]
-    manifest = deployment(2)
+    documents = [
+        build_node("n1", cpu="4", taints=[DEDICATED]),
+        build_replica("a", "n1", "500m"),
+        build_replica("b", "n1", "500m"),
+    ]
+    manifest = build_deployment(2)
     manifest["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "2"
     criteria = RemedyCriteria(1, only=frozenset({"Tolerate"}))
     for strategy, helps in (("RollingUpdate", False), ("Recreate", True)):
@@ -187,8 +203,8 @@ def test_strategy_of_the_manifest_decides() -> None:
 
 def test_pods_of_the_new_revision_may_block_a_rollout() -> None:
     """The first new pod has zone a to itself. The second finds zone a occupied, and zone b takes no pods."""
-    documents = [node("n1"), node("n2"), node("n3", "b", taints=[DEDICATED])]
-    documents += [replica("p", "n1"), replica("q", "n2"), replica("r", **spread())]
+    documents = [build_node("n1"), build_node("n2"), build_node("n3", "b", taints=[DEDICATED])]
+    documents += [build_replica("p", "n1"), build_replica("q", "n2"), build_replica("r", **build_spread())]
     for old in documents[3:5]:
         old["metadata"]["labels"]["pod-template-hash"] = "4e"
         old["metadata"]["ownerReferences"][0]["name"] = "web-4e"
@@ -203,6 +219,6 @@ def test_merged_label_keys_are_not_written_into_the_template() -> None:
     merged["matchExpressions"][0]["values"] = ["5f"]  # type: ignore[index]
     term = {**WEB, "labelSelector": merged, "matchLabelKeys": ["pod-template-hash"]}
     own = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
-    documents = [node("n1"), replica("a", "n1"), replica("r", **own)]
+    documents = [build_node("n1"), build_replica("a", "n1"), build_replica("r", **own)]
     remedy = one(documents, "SoftenAntiAffinity")
     assert "5f" not in yaml.safe_dump(remedy.owner_patch)

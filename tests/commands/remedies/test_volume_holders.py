@@ -5,27 +5,37 @@ from __future__ import annotations
 import pytest
 from applied import Json
 from applied_changes import found
-from claim_documents import attachment, claim, csi_node, csi_volume, disk, mounts, node, pod, storage_class
+from claim_documents import (
+    attachment,
+    build_claim,
+    build_csi_node,
+    build_node,
+    build_pod,
+    build_storage_class,
+    csi_volume,
+    disk,
+    mounts,
+)
 
 DEPLOYED = {"kind": "ReplicaSet", "name": "web"}
 SET = {"kind": "StatefulSet", "name": "db"}
-EXCLUSIVE = claim("data", of="csi", volume="v", accessModes=["ReadWriteOncePod"])
+EXCLUSIVE = build_claim("data", of="csi", volume="v", accessModes=["ReadWriteOncePod"])
 FOR_ONE = csi_volume("v", "data")
 FOR_ONE["spec"]["accessModes"] = ["ReadWriteOncePod"]
-CSI = storage_class("csi")
-ASKED = pod(**mounts("data"))
+CSI = build_storage_class("csi")
+ASKED = build_pod(**mounts("data"))
 
 
 def build_held_disk(owner: Json | None = None, name: str = "holder") -> list[Json]:
     """Build a node on which another pod holds the disk that the target pod needs."""
-    return [node("n1"), pod(name, "n1", owner, **disk("vol-1")), pod(**disk("vol-1"))]
+    return [build_node("n1"), build_pod(name, "n1", owner, **disk("vol-1")), build_pod(**disk("vol-1"))]
 
 
 def build_node_at_limit(*others: Json, limit: int = 1) -> list[Json]:
     """Build a node to which the driver attaches no more volumes."""
     volumes = [csi_volume("v", "data"), csi_volume("w", "theirs")]
-    claims = [claim("data", of="csi", volume="v"), claim("theirs", of="csi", volume="w")]
-    return [node("n1"), csi_node("n1", limit), CSI, *volumes, *claims, ASKED, *others]
+    claims = [build_claim("data", of="csi", volume="v"), build_claim("theirs", of="csi", volume="w")]
+    return [build_node("n1"), build_csi_node("n1", limit), CSI, *volumes, *claims, ASKED, *others]
 
 
 def test_pod_that_holds_the_disk_is_stopped() -> None:
@@ -44,7 +54,7 @@ def test_deployment_is_scaled_down() -> None:
 
 @pytest.mark.parametrize(("holder", "other", "helps"), [("db-1", "db-0", True), ("db-0", "db-1", False)])
 def test_stateful_set_gives_up_its_last_replica(holder: str, other: str, helps: bool) -> None:
-    found_kinds = [each.kinds for each in found([*build_held_disk(SET, holder), pod(other, "far", SET)]).remedies]
+    found_kinds = [each.kinds for each in found([*build_held_disk(SET, holder), build_pod(other, "far", SET)]).remedies]
     assert (("ScaleDown",) in found_kinds) == helps
 
 
@@ -60,7 +70,7 @@ def test_budget_protects_the_pod() -> None:
 
 def test_claim_for_one_pod_is_waited_for_or_given_up() -> None:
     """It is not deleted while a pod uses it, since it would stay Terminating and vanish with that pod."""
-    documents = [node("n1"), CSI, EXCLUSIVE, FOR_ONE, pod("user", "n1", **mounts("data")), ASKED]
+    documents = [build_node("n1"), CSI, EXCLUSIVE, FOR_ONE, build_pod("user", "n1", **mounts("data")), ASKED]
     (stop,) = found(documents).remedies
     assert (stop.kinds, stop.summary) == (("StopPod",), "Delete pod d/user")
     documents[-2]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
@@ -70,7 +80,7 @@ def test_claim_for_one_pod_is_waited_for_or_given_up() -> None:
 
 
 def test_limit_is_raised_or_a_pod_stopped() -> None:
-    report = found(build_node_at_limit(pod("user", "n1", **mounts("theirs"))))
+    report = found(build_node_at_limit(build_pod("user", "n1", **mounts("theirs"))))
     by_kind = {each.kinds[0]: each for each in report.remedies}
     assert set(by_kind) == {"RaiseVolumeLimit", "StopPod", "AddNode"}
     raised = by_kind["RaiseVolumeLimit"]
@@ -80,14 +90,14 @@ def test_limit_is_raised_or_a_pod_stopped() -> None:
 
 def test_volume_of_a_stopped_pod_is_detached() -> None:
     """Otherwise the volume would count as long as it is attached."""
-    report = found(build_node_at_limit(pod("user", "n1", **mounts("theirs")), attachment("w", "n1")))
+    report = found(build_node_at_limit(build_pod("user", "n1", **mounts("theirs")), attachment("w", "n1")))
     (stop,) = (each for each in report.remedies if each.kinds == ("StopPod",))
     gone = [(each["delete"]["kind"], each["delete"]["name"]) for each in stop.changes]
     assert gone == [("Pod", "user"), ("VolumeAttachment", "w-n1")]
 
 
 def test_volume_that_another_pod_uses_stays_attached() -> None:
-    users = [pod(name, "n1", **mounts("theirs")) for name in ("one", "two")]
+    users = [build_pod(name, "n1", **mounts("theirs")) for name in ("one", "two")]
     documents = build_node_at_limit(*users, attachment("w", "n1"))
     assert {each.kinds[0] for each in found(documents).remedies} == {"RaiseVolumeLimit", "AddNode"}
     (both,) = (each for each in found(documents, 2).remedies if each.kinds == ("StopPod", "StopPod"))
@@ -102,15 +112,15 @@ def test_unused_volume_is_detached() -> None:
 
 
 def test_pod_with_the_disk_is_moved() -> None:
-    documents = [node("n1"), node("n2"), *build_held_disk(DEPLOYED)[1:], attachment("w", "n1")]
+    documents = [build_node("n1"), build_node("n2"), *build_held_disk(DEPLOYED)[1:], attachment("w", "n1")]
     documents[-2]["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "n1"}
     by_kind = {each.kinds[0]: each for each in found(documents).remedies}
     assert by_kind["MovePod"].summary == "Move d/holder from n1 to n2"
 
 
 def test_volume_of_a_moved_pod_is_detached() -> None:
-    user = pod("user", "n1", DEPLOYED, **mounts("theirs"))
-    documents = [*build_node_at_limit(user, attachment("w", "n1")), node("n2"), csi_node("n2", 1)]
+    user = build_pod("user", "n1", DEPLOYED, **mounts("theirs"))
+    documents = [*build_node_at_limit(user, attachment("w", "n1")), build_node("n2"), build_csi_node("n2", 1)]
     asked = next(each for each in documents if each["metadata"]["name"] == "asked")
     asked["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "n1"}
     (move,) = (each for each in found(documents).remedies if each.kinds == ("MovePod",))

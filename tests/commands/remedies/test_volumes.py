@@ -14,15 +14,15 @@ from claim_documents import (
     LOCAL,
     MANUAL,
     ZONE,
-    claim,
-    csi_node,
+    build_claim,
+    build_csi_node,
+    build_node,
+    build_pod,
+    build_pool,
+    build_storage_class,
+    build_volume,
     csi_volume,
     mounts,
-    node,
-    pod,
-    pool,
-    storage_class,
-    volume,
 )
 from control_plane.validation import completed, explain_rejected_creation
 
@@ -32,82 +32,82 @@ from kschedctl.commands.remedies import remedies
 from kschedctl.fixes.search import RemedyCriteria
 from kschedctl.reports.remedy import Remedy, sort_incomplete_and_costly_fixes_last
 
-CSI = storage_class("csi")
+CSI = build_storage_class("csi")
 ON_N1 = {HOSTNAME: ["n1"]}
 IN_B = {ZONE: ["b"]}
-ASKED = pod(**mounts("data"))
-LABELLED = volume("v", "manual", held_by="data")
+ASKED = build_pod(**mounts("data"))
+LABELLED = build_volume("v", "manual", held_by="data")
 LABELLED["metadata"]["labels"] = {ZONE: "b"}
-GOING = claim(of="csi")
+GOING = build_claim(of="csi")
 GOING["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-GOING_WITH_DATA = claim(of="csi", volume="v")
+GOING_WITH_DATA = build_claim(of="csi", volume="v")
 GOING_WITH_DATA["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-FORMER = volume("v", held_by="data", persistentVolumeReclaimPolicy="Delete")
+FORMER = build_volume("v", held_by="data", persistentVolumeReclaimPolicy="Delete")
 FORMER["spec"]["claimRef"]["uid"] = "former"
 FORMER["status"]["phase"] = "Released"
-LOST = claim(of="csi", volume="gone")
+LOST = build_claim(of="csi", volume="gone")
 LOST["status"]["phase"] = "Lost"
-SELECTED = claim(of="csi")
+SELECTED = build_claim(of="csi")
 SELECTED["metadata"]["annotations"] = {"volume.kubernetes.io/selected-node": "gone"}
-ONE_ZONE = storage_class("csi", allowedTopologies=[{"matchLabelExpressions": [{"key": ZONE, "values": ["far"]}]}])
-EPHEMERAL = {"volumeClaimTemplate": {"spec": claim(of="csi")["spec"]}}
-SCRATCH = pod(volumes=[{"name": "scratch", "ephemeral": EPHEMERAL}])
+ONE_ZONE = build_storage_class("csi", allowedTopologies=[{"matchLabelExpressions": [{"key": ZONE, "values": ["far"]}]}])
+EPHEMERAL = {"volumeClaimTemplate": {"spec": build_claim(of="csi")["spec"]}}
+SCRATCH = build_pod(volumes=[{"name": "scratch", "ephemeral": EPHEMERAL}])
 
 OTHER_VOLUME = "Recreate claim d/data, so that it matches free volumes such as v"
 
 CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
     "no volume is there": (
-        [node("n1"), LOCAL, claim()],
+        [build_node("n1"), LOCAL, build_claim()],
         {"CreateVolume": "Create PersistentVolume data-volume of 10Gi for claim d/data"},
     ),
     "the others of the class are reached by a label": (
-        [node("n1"), LOCAL, claim(), volume("v", on={HOSTNAME: ["n2"]})],
+        [build_node("n1"), LOCAL, build_claim(), build_volume("v", on={HOSTNAME: ["n2"]})],
         {"CreateVolume": "Create PersistentVolume data-volume of 10Gi reachable from kubernetes.io/hostname=n1 for"},
     ),
     "the volume is too small": (
-        [node("n1"), LOCAL, claim(size="500Gi"), volume("v", on=ON_N1)],
+        [build_node("n1"), LOCAL, build_claim(size="500Gi"), build_volume("v", on=ON_N1)],
         {"OtherVolume": f"{OTHER_VOLUME}: 10Gi instead of 500Gi"},
     ),
     "the volume is for another way of access": (
-        [node("n1"), LOCAL, claim(accessModes=["ReadWriteMany"]), volume("v")],
+        [build_node("n1"), LOCAL, build_claim(accessModes=["ReadWriteMany"]), build_volume("v")],
         {"OtherVolume": "Recreate claim d/data, so that it matches free volumes such as v: ReadWriteOnce instead of"},
     ),
     "the volume is a block device": (
-        [node("n1"), LOCAL, claim(), volume("v", volumeMode="Block")],
+        [build_node("n1"), LOCAL, build_claim(), build_volume("v", volumeMode="Block")],
         {"OtherVolume": f"{OTHER_VOLUME}: volumeMode Block"},
     ),
     "the claim selects other volumes": (
-        [node("n1"), LOCAL, claim(selector={"matchLabels": {"fast": "yes"}}), volume("v")],
+        [build_node("n1"), LOCAL, build_claim(selector={"matchLabels": {"fast": "yes"}}), build_volume("v")],
         {
             "OtherVolume": "Recreate claim d/data, so that it matches free volumes such as v: no selector",
             "CreateVolume": "Create",
         },
     ),
     "the volume's claim is gone": (
-        [node("n1"), LOCAL, claim(), volume("v", held_by="before")],
+        [build_node("n1"), LOCAL, build_claim(), build_volume("v", held_by="before")],
         {"ReleaseVolume": "Reserve volume v, whose claim d/before is gone, for claim d/data"},
     ),
     "another class makes volumes": (
-        [node("n1"), LOCAL, CSI, claim()],
+        [build_node("n1"), LOCAL, CSI, build_claim()],
         {"OtherStorageClass": "Recreate claim d/data with class csi instead of local"},
     ),
     "a volume is to be bound by hand": (
-        [node("n1"), MANUAL, claim(of="manual"), volume("v", "manual")],
+        [build_node("n1"), MANUAL, build_claim(of="manual"), build_volume("v", "manual")],
         {"BindVolume": "Bind volume v to claim d/data", "CreateVolume": "Create"},
     ),
     "a volume is not made before the pod is there": (
-        [node("n1"), storage_class("csi", mode="Immediate"), claim(of="csi")],
+        [build_node("n1"), build_storage_class("csi", mode="Immediate"), build_claim(of="csi")],
         {"WaitForFirstConsumer": "Recreate StorageClass csi with volumeBindingMode WaitForFirstConsumer"},
     ),
     "the class is misspelled": (
-        [node("n1"), CSI, claim(of="csi-")],
+        [build_node("n1"), CSI, build_claim(of="csi-")],
         {
             "CorrectStorageClass": "Recreate claim d/data with class csi instead of csi-, which does not exist",
             "CreateStorageClass": "Create StorageClass csi-, like csi (provisioner csi.example.com, WaitForFirst",
         },
     ),
     "the pool is too small": (
-        [node("n1"), CSI, DRIVER_WITH_POOLS, pool("p", "4Gi", "a"), claim(of="csi")],
+        [build_node("n1"), CSI, DRIVER_WITH_POOLS, build_pool("p", "4Gi", "a"), build_claim(of="csi")],
         {
             "RaiseCapacity": (
                 "Add storage to pool kube-system/p of class csi: the claim needs 10Gi, but the pool publishes only 4Gi"
@@ -116,7 +116,7 @@ CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
         },
     ),
     "the driver publishes a capacity of 0": (
-        [node("n1"), CSI, DRIVER_WITH_POOLS, pool("p", "0", "a"), claim(of="csi")],
+        [build_node("n1"), CSI, DRIVER_WITH_POOLS, build_pool("p", "0", "a"), build_claim(of="csi")],
         {
             "IgnoreStorageCapacity": "Set storageCapacity: false in CSIDriver csi.example.com, which publishes a",
             "RaiseCapacity": (
@@ -125,11 +125,18 @@ CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
         },
     ),
     "the driver publishes no capacity": (
-        [node("n1"), csi_node("n1", 5), CSI, DRIVER_WITH_POOLS, claim(of="csi")],
+        [build_node("n1"), build_csi_node("n1", 5), CSI, DRIVER_WITH_POOLS, build_claim(of="csi")],
         {"IgnoreStorageCapacity": "Set storageCapacity: false in CSIDriver csi.example.com, which publishes no"},
     ),
     "there is no pool for the zone": (
-        [node("n1"), csi_node("n1", 5), CSI, DRIVER_WITH_POOLS, pool("p", "40Gi", "b"), claim(of="csi")],
+        [
+            build_node("n1"),
+            build_csi_node("n1", 5),
+            CSI,
+            DRIVER_WITH_POOLS,
+            build_pool("p", "40Gi", "b"),
+            build_claim(of="csi"),
+        ],
         {
             "RaiseCapacity": (
                 "Add storage of class csi for topology.kubernetes.io/zone=a: the claim needs 10Gi, but the driver "
@@ -138,46 +145,52 @@ CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
         },
     ),
     "volumes are made elsewhere": (
-        [node("n1"), ONE_ZONE, claim(of="csi")],
+        [build_node("n1"), ONE_ZONE, build_claim(of="csi")],
         {"AllowTopology": "Recreate StorageClass csi, so that its volumes are also provisioned for"},
     ),
     "the volume is made for a node that is gone": (
-        [node("n1"), CSI, SELECTED],
+        [build_node("n1"), CSI, SELECTED],
         {"ForgetSelectedNode": "Do not provision the volume of claim d/data for node gone"},
     ),
     "the volume is in another zone": (
-        [node("n1"), CSI, claim(of="csi", volume="v"), csi_volume("v", "data", on=IN_B)],
+        [build_node("n1"), CSI, build_claim(of="csi", volume="v"), csi_volume("v", "data", on=IN_B)],
         {"RemakeClaim": "Recreate claim d/data, so that its volume is found or provisioned where the pod can run"},
     ),
     "the volume's label is of another zone": (
-        [node("n1"), MANUAL, claim(of="manual", volume="v"), LABELLED, volume("other", "manual")],
+        [build_node("n1"), MANUAL, build_claim(of="manual", volume="v"), LABELLED, build_volume("other", "manual")],
         {"OtherVolume": "Recreate claim d/data for volume other"},
     ),
     "the volume is not there": (
-        [node("n1"), CSI, claim(of="csi", volume="gone")],
+        [build_node("n1"), CSI, build_claim(of="csi", volume="gone")],
         {
             "CreateVolume": "Create PersistentVolume gone of 10Gi for claim d/data",
             "RemakeClaim": "Recreate claim d/data",
         },
     ),
     "the claim is not there": (
-        [node("n1"), CSI, LOCAL, volume("v", size="3Gi"), claim("daten")],
+        [build_node("n1"), CSI, LOCAL, build_volume("v", size="3Gi"), build_claim("daten")],
         {"CreateClaim": "Create claim d/data of class csi (1Gi, or as much as the pod needs)"},
     ),
     "the claim is misspelled": (
-        [node("n1"), CSI, claim("datas", of="csi")],
+        [build_node("n1"), CSI, build_claim("datas", of="csi")],
         {"CorrectClaim": "Use claim datas instead of data, which does not exist", "CreateClaim": "Create claim d/data"},
     ),
-    "the claim is being deleted": ([node("n1"), CSI, GOING], {"RemakeClaim": "Recreate claim d/data, which is being"}),
+    "the claim is being deleted": (
+        [build_node("n1"), CSI, GOING],
+        {"RemakeClaim": "Recreate claim d/data, which is being"},
+    ),
     "the claim is being deleted with its data": (
-        [node("n1"), CSI, GOING_WITH_DATA, csi_volume("v", "data", persistentVolumeReclaimPolicy="Delete")],
+        [build_node("n1"), CSI, GOING_WITH_DATA, csi_volume("v", "data", persistentVolumeReclaimPolicy="Delete")],
         {"RemakeClaim": "Recreate claim d/data, which is being deleted"},
     ),
     "the claim's former volume is there": (
-        [node("n1"), LOCAL, claim(), FORMER],
+        [build_node("n1"), LOCAL, build_claim(), FORMER],
         {"ReleaseVolume": "Give claim d/data back volume v, which it had before it was recreated"},
     ),
-    "the claim lost its volume": ([node("n1"), CSI, LOST], {"RemakeClaim": "Recreate claim d/data, whose volume is"}),
+    "the claim lost its volume": (
+        [build_node("n1"), CSI, LOST],
+        {"RemakeClaim": "Recreate claim d/data, whose volume is"},
+    ),
 }
 
 
@@ -196,7 +209,7 @@ def test_fix_removes_the_cause(name: str) -> None:
 
 
 def test_claim_for_a_free_volume() -> None:
-    documents = [node("n1"), LOCAL, volume("v", size="3Gi"), ASKED]
+    documents = [build_node("n1"), LOCAL, build_volume("v", size="3Gi"), ASKED]
     (remedy,) = found(documents).remedies
     assert remedy.summary == "Create claim d/data of 3Gi, class local, for volume v"
 
@@ -220,7 +233,7 @@ def test_abandoned_data_is_mentioned_and_kept(policy: str, told: str, first: tup
     assert remedy.commands[:-1] == first
     assert recreated(remedy.commands[-1])["spec"]["volumeName"] is None
     documents, _ = CASES["the volume's claim is gone"]
-    gone = volume("v", held_by="before", persistentVolumeReclaimPolicy=policy)
+    gone = build_volume("v", held_by="before", persistentVolumeReclaimPolicy=policy)
     released = summaries([*documents[:-1], gone, ASKED])["ReleaseVolume"]
     assert released.weakens == "the data of claim d/before on volume v are handed over and may be overwritten"
     assert released.commands[: len(first)] == first
@@ -251,33 +264,33 @@ def test_terminating_claim_keeps_its_volume() -> None:
 def test_claim_of_a_stateful_set_is_not_recreated_by_hand() -> None:
     """Its claim d/data-db-0 is created from its template whenever it is missing."""
     documents, _ = CASES["another class makes volumes"]
-    one = [*documents[:-1], claim("data-db-0")]
+    one = [*documents[:-1], build_claim("data-db-0")]
     owner = {"kind": "StatefulSet", "name": "db"}
-    theirs = pod("db-0", owner=owner, **mounts("data-db-0"))
+    theirs = build_pod("db-0", owner=owner, **mounts("data-db-0"))
     report = remedies(Cluster.from_objects([*one, theirs]), "d/db-0", RemedyCriteria(1))
     assert "OtherStorageClass" not in {kind for each in report.remedies for kind in each.kinds}
-    bare = remedies(Cluster.from_objects([*one, pod(**mounts("data-db-0"))]), "d/asked", RemedyCriteria(1))
+    bare = remedies(Cluster.from_objects([*one, build_pod(**mounts("data-db-0"))]), "d/asked", RemedyCriteria(1))
     assert "OtherStorageClass" in {kind for each in bare.remedies for kind in each.kinds}
 
 
 def test_claim_of_an_ended_pod_is_protected() -> None:
     documents, _ = CASES["the volume is in another zone"]
-    ended = pod("ended", "far", **mounts("data"))
+    ended = build_pod("ended", "far", **mounts("data"))
     ended["status"] = {"phase": "Succeeded"}
-    assert not found([*documents, node("far", "c"), ended, ASKED]).remedies
+    assert not found([*documents, build_node("far", "c"), ended, ASKED]).remedies
 
 
 def test_claim_of_another_pod_is_unchanged() -> None:
     documents, _ = CASES["the volume is in another zone"]
-    near = pod(nodeSelector={ZONE: "a"}, **mounts("data"))
+    near = build_pod(nodeSelector={ZONE: "a"}, **mounts("data"))
     assert {each.kinds for each in found([*documents, near]).remedies} == {("RemakeClaim",)}
-    other = [node("far", "b"), pod("other", "far", **mounts("data"))]
+    other = [build_node("far", "b"), build_pod("other", "far", **mounts("data"))]
     kinds = {kind for each in found([*documents, near, *other]).remedies for kind in each.kinds}
     assert kinds == {"OtherSelector", "DropSelector"}
 
 
 def test_two_claims_need_two_changes() -> None:
-    documents = [node("n1"), LOCAL, claim("one"), claim("two"), pod(**mounts("one", "two"))]
+    documents = [build_node("n1"), LOCAL, build_claim("one"), build_claim("two"), build_pod(**mounts("one", "two"))]
     assert not found(documents).remedies
     (remedy,) = found(documents, 2).remedies
     assert remedy.kinds == ("CreateVolume", "CreateVolume")
@@ -286,7 +299,7 @@ def test_two_claims_need_two_changes() -> None:
 def test_one_change_for_a_volume_that_two_plugins_reject() -> None:
     bound = csi_volume("v", "data", on=IN_B)
     bound["metadata"]["labels"] = {ZONE: "b"}
-    report = found([node("n1"), CSI, claim(of="csi", volume="v"), bound, ASKED])
+    report = found([build_node("n1"), CSI, build_claim(of="csi", volume="v"), bound, ASKED])
     assert [remedy.kinds for remedy in report.remedies] == [("RemakeClaim",)]
 
 
@@ -294,14 +307,14 @@ def test_one_change_for_a_volume_that_two_plugins_reject() -> None:
 
 
 def test_claim_of_an_ephemeral_volume() -> None:
-    (remedy,) = found([node("n1"), CSI, SCRATCH]).remedies
+    (remedy,) = found([build_node("n1"), CSI, SCRATCH]).remedies
     controller = "let the ephemeral volume controller of kube-controller-manager create claim d/asked-scratch"
     assert remedy.summary.lower() == controller
     assert remedy.commands == ()
 
 
 def test_claim_of_the_same_name_with_another_owner() -> None:
-    (remedy,) = found([node("n1"), CSI, claim("asked-scratch", of="csi"), SCRATCH]).remedies
+    (remedy,) = found([build_node("n1"), CSI, build_claim("asked-scratch", of="csi"), SCRATCH]).remedies
     assert remedy.commands == ("kubectl delete pvc -n d asked-scratch",)
     assert remedy.weakens == "claim d/asked-scratch is deleted"
 
@@ -329,8 +342,8 @@ def recreated(command: str) -> Json:
 def test_names_are_quoted() -> None:
     """Objects in files can have any name."""
     name = "x'; reboot #"
-    before = volume("v", held_by="before; reboot", persistentVolumeReclaimPolicy="Retain")
-    documents = [node("n1"), LOCAL, claim(name), before, pod(**mounts(name))]
+    before = build_volume("v", held_by="before; reboot", persistentVolumeReclaimPolicy="Retain")
+    documents = [build_node("n1"), LOCAL, build_claim(name), before, build_pod(**mounts(name))]
     made = {remedy.kinds[0]: remedy.commands for remedy in found(documents).remedies}
     assert made["CreateVolume"] == ()
     (release,) = made["ReleaseVolume"]
@@ -350,7 +363,7 @@ def test_names_are_quoted() -> None:
 )
 def test_new_volume_is_a_manifest_to_complete(source: Json, field: str) -> None:
     """Only the user knows where the storage is. The manifest of the volume lacks this, and comes after other fixes."""
-    documents = [node("n1"), LOCAL, CSI, claim(), volume("v", on={HOSTNAME: ["n2"]}, **source)]
+    documents = [build_node("n1"), LOCAL, CSI, build_claim(), build_volume("v", on={HOSTNAME: ["n2"]}, **source)]
     told = remedies(Cluster.from_objects([*documents, ASKED]), "d/asked").remedies
     assert [bool(remedy.needs_values) for remedy in told] == sorted(bool(remedy.needs_values) for remedy in told)
     assert told[0].kinds == ("OtherStorageClass",)
@@ -369,7 +382,7 @@ def test_new_volume_is_a_manifest_to_complete(source: Json, field: str) -> None:
 
 def test_terminating_claim_is_recreated_without_reading_it() -> None:
     """It may be gone before the commands run, and could then not be read."""
-    documents = [node("n1"), CSI, volume("v", "csi", held_by="data"), GOING_WITH_DATA, ASKED]
+    documents = [build_node("n1"), CSI, build_volume("v", "csi", held_by="data"), GOING_WITH_DATA, ASKED]
     documents[2]["spec"]["claimRef"]["uid"] = GOING_WITH_DATA["metadata"].get("uid", "")
     commands = [
         command
@@ -400,7 +413,7 @@ def test_explain_searches_until_a_fix_is_verified() -> None:
 
     A class that provisions volumes helps with a smaller claim.
     """
-    documents = [node("n1"), LOCAL, CSI, DRIVER_WITH_POOLS, pool("p", "4Gi", "a"), claim(), ASKED]
+    documents = [build_node("n1"), LOCAL, CSI, DRIVER_WITH_POOLS, build_pool("p", "4Gi", "a"), build_claim(), ASKED]
     report = explain(Cluster.from_objects(documents), "d/asked", remedies=True)
     kinds = {remedy.kinds: remedy for remedy in report.remedies}
     assert kinds["CreateVolume",].needs_values
@@ -409,11 +422,13 @@ def test_explain_searches_until_a_fix_is_verified() -> None:
 
 @pytest.mark.parametrize("on", [None, ON_N1], ids=["any node", "one node"])
 def test_node_directories_are_not_proposed_for_data(on: Json | None) -> None:
-    other = volume("v", on=on)
+    other = build_volume("v", on=on)
     other["spec"].pop("local", None)
     other["spec"]["hostPath"] = {"path": "/data"}
     other["spec"]["claimRef"] = {"namespace": "d", "name": "another", "uid": "another"}
-    report = remedies(Cluster.from_objects([node("n1"), LOCAL, claim(), other, ASKED]), "d/asked", RemedyCriteria(1))
+    report = remedies(
+        Cluster.from_objects([build_node("n1"), LOCAL, build_claim(), other, ASKED]), "d/asked", RemedyCriteria(1)
+    )
     remedy = next(each for each in report.remedies if each.kinds == ("CreateVolume",))
     warning = "a hostPath is a different directory on each node, so a pod that moves leaves its data behind"
     assert (warning in remedy.drawbacks) is (on is None)

@@ -23,20 +23,20 @@ NOW = "2026-06-01T00:00:00Z"
 
 
 @cache
-def documents() -> list[dict[str, Any]]:
+def build_documents() -> list[dict[str, Any]]:
     with gzip.open(RECORDING, "rt", encoding="utf-8") as file:
         return list(json.load(file)["items"])
 
 
 @cache
-def cluster() -> Cluster:
-    return Cluster.from_objects(documents())
+def build_cluster() -> Cluster:
+    return Cluster.from_objects(build_documents())
 
 
 @cache
 def scheduler() -> Scheduler:
     """Return the scheduler of all questions, so that the queue is replayed without a fix only once."""
-    return Scheduler(cluster())
+    return Scheduler(build_cluster())
 
 
 @cache

@@ -13,23 +13,25 @@ CLASSES = {"high": 1000, "normal": 0, "low": -10}
 def waiting_world(seed: int) -> tuple[list[Json], list[str]]:
     """Return the documents of a cluster, and its 5 to 40 waiting pods as ``namespace/name``."""
     random = Random(seed)
-    nodes = [_node(random, number) for number in range(random.randint(3, 8))]
+    nodes = [_build_node(random, number) for number in range(random.randint(3, 8))]
     names = [node["metadata"]["name"] for node in nodes]
     running = [
-        _pod(f"run-{number}", "run", {"cpu": random.choice(("500m", "1", "1500m"))}, {"nodeName": random.choice(names)})
+        _build_pod(
+            f"run-{number}", "run", {"cpu": random.choice(("500m", "1", "1500m"))}, {"nodeName": random.choice(names)}
+        )
         for number in range(random.randint(0, 2 * len(nodes)))
     ]
     waiting: list[Json] = []
     wanted = random.randint(5, 40)
     while len(waiting) < wanted:
-        waiting += _workload(random, f"w{len(waiting)}", names)
+        waiting += _build_workload(random, f"w{len(waiting)}", names)
     waiting = waiting[:wanted]
     classes = [{"kind": "PriorityClass", "metadata": {"name": name}, "value": value} for name, value in CLASSES.items()]
     keys = [f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in waiting]
     return [*nodes, *classes, *running, *waiting], keys
 
 
-def _node(random: Random, number: int) -> Json:
+def _build_node(random: Random, number: int) -> Json:
     """Draw a node, which may be tainted or cordoned."""
     name = f"n{number}"
     labels = {HOSTNAME: name, ZONE: random.choice("abc"), "disk": random.choice(("ssd", "hdd"))}
@@ -47,7 +49,7 @@ def _node(random: Random, number: int) -> Json:
     }
 
 
-def _workload(random: Random, name: str, nodes: list[str]) -> list[Json]:
+def _build_workload(random: Random, name: str, nodes: list[str]) -> list[Json]:
     """Return 1 to 6 waiting pods of one ReplicaSet."""
     requests = {"cpu": random.choice(("300m", "1", "2500m", "5")), "memory": random.choice(("64Mi", "3Gi"))}
     priority_class = random.choice(("high", "normal", "normal", "low"))
@@ -73,10 +75,12 @@ def _workload(random: Random, name: str, nodes: list[str]) -> list[Json]:
         case 6:
             spec["preemptionPolicy"] = "Never"
     port = random.random() < 0.1
-    return [_pod(f"{name}-{number}", name, requests, spec, port) for number in range(random.choice((1, 1, 2, 3, 6)))]
+    return [
+        _build_pod(f"{name}-{number}", name, requests, spec, port) for number in range(random.choice((1, 1, 2, 3, 6)))
+    ]
 
 
-def _pod(name: str, app: str, requests: Json, spec: Json, port: bool = False) -> Json:
+def _build_pod(name: str, app: str, requests: Json, spec: Json, port: bool = False) -> Json:
     """Build a pod of the ReplicaSet ``app``. With ``port``, it uses host port 80."""
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": app, "uid": f"rs-{app}", "controller": True}
     metadata = {

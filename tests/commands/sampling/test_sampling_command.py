@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema
 import msgspec
 import pytest
-from command_line import Run, Write, node, pod
+from command_line import Run, Write, build_node, build_pod
 
 from kschedctl.commands.audit.sampling import sampled_searches
 from kschedctl.commands.audit.sampling.page import build_sampling_page
@@ -17,23 +17,23 @@ from kschedctl.commands.schema import build_schema
 from kschedctl.render.page import Style
 from kschedctl.render.plots.plot import Plot
 
-NODES = [node(f"n{number:03}") for number in range(120)]
+NODES = [build_node(f"n{number:03}") for number in range(120)]
 """All alike: 50 % of them are 60, and 100 the least that is looked at."""
 
 
 def test_first_line_says_what_to_do(run: Run, write: Write) -> None:
-    code, out, err = run("sampling", "-f", write(*NODES, pod("web")))
+    code, out, err = run("sampling", "-f", write(*NODES, build_pod("web")))
     assert (code, err) == (0, "")
     assert out.splitlines()[0] == "Keep percentageOfNodesToScore, adaptive (50%): it costs 0.0 points per pod"
     assert "now, default of 1.13" in out
 
 
 def test_named_pod_and_manifest(run: Run, write: Write) -> None:
-    cluster = write(*NODES, pod("web"), pod("db", "2"))
+    cluster = write(*NODES, build_pod("web"), build_pod("db", "2"))
     named = json.loads(run("sampling", "db", "-f", cluster, "-o", "json").out)
     assert (named["asked"], [kind["pod"] for kind in named["profiles"][0]["kinds"]]) == ("named", ["default/db"])
     jsonschema.validate(named, build_schema(SamplingCosts))
-    manifest = write(pod("more"), name="more.yaml")
+    manifest = write(build_pod("more"), name="more.yaml")
     asked = json.loads(run("sampling", "-f", cluster, "-f", manifest, "-o", "json").out)
     assert [kind["pod"] for kind in asked["profiles"][0]["kinds"]] == ["default/more"]
 
@@ -49,7 +49,7 @@ def test_ctrl_c_prints_the_kinds_so_far(run: Run, write: Write, monkeypatch: pyt
         return measure(*arguments)
 
     monkeypatch.setattr(sampled_searches, "measure_sampling_costs", measure_until_second)
-    file = write(*NODES, pod("web"), pod("db", "2"))
+    file = write(*NODES, build_pod("web"), build_pod("db", "2"))
     code, out, err = run("sampling", "web", "db", "-f", file)
     assert (code, err) == (130, "")
     assert out.splitlines()[0] == "Interrupted: the kinds of pods so far"
@@ -59,7 +59,7 @@ def test_ctrl_c_prints_the_kinds_so_far(run: Run, write: Write, monkeypatch: pyt
 
 
 def test_plot_has_the_figures_of_the_table(run: Run, write: Write) -> None:
-    document = json.loads(run("sampling", "-f", write(*NODES, pod("web")), "-o", "json").out)
+    document = json.loads(run("sampling", "-f", write(*NODES, build_pod("web")), "-o", "json").out)
     page = build_sampling_page(msgspec.convert(document, SamplingCosts), Style())
     [plot] = [block for block in page if isinstance(block, Plot)]
     curve = document["profiles"][0]["curve"]
@@ -68,14 +68,14 @@ def test_plot_has_the_figures_of_the_table(run: Run, write: Write) -> None:
 
 def test_unread_kinds_make_the_answer_undecided(run: Run, write: Write) -> None:
     claim = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
-    code, out, _ = run("sampling", "web", "-f", write(*NODES, pod("web", volumes=[claim]), whole=False))
+    code, out, _ = run("sampling", "web", "-f", write(*NODES, build_pod("web", volumes=[claim]), whole=False))
     assert code == 5
     assert "Not certain: the files contain no list of PersistentVolumeClaims" in out
 
 
 @pytest.mark.parametrize("options", [["--kinds", "0"], ["--max-loss", "-1"], ["--max-loss", "nan"], ["no-such-pod"]])
 def test_wrong_usage(run: Run, write: Write, options: list[str]) -> None:
-    code, out, err = run("sampling", *options, "-f", write(*NODES, pod("web")))
+    code, out, err = run("sampling", *options, "-f", write(*NODES, build_pod("web")))
     assert (code, out) == (2, "")
     assert err.startswith("error: ")
     assert err.count("\n") == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from command_line import Run, Write, node, pod
+from command_line import Run, Write, build_node, build_pod
 
 NODES = 120
 
@@ -13,7 +13,7 @@ NODES = 120
 @pytest.fixture
 def cluster(write: Write) -> str:
     """Write 120 nodes that all fit, of which 100 are enough."""
-    return write(*(node(f"n{i:03}") for i in range(NODES)), pod("web", namespace="d"))
+    return write(*(build_node(f"n{i:03}") for i in range(NODES)), build_pod("web", namespace="d"))
 
 
 @pytest.mark.parametrize(("options", "start", "known"), [([], 0, False), (["--start-index", "30"], 30, True)])

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from command_line import Run, Write, node, pod
+from command_line import Run, Write, build_node, build_pod
 from golden_cases import Json, family_lines
 
 import kschedctl
@@ -51,12 +51,12 @@ def test_scale_down_gives_every_node_a_reason(run: Run, tmp_path: Path, monkeypa
 
 def test_groups_of_labels_have_no_limits(run: Run, write: Write) -> None:
     """The first line says so, and the answer is not certain."""
-    pooled = node("n1", "1")
+    pooled = build_node("n1", "1")
     pooled["metadata"]["labels"] = {"example.com/crew": "blue"}
     refused = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]
-    waiting = pod("web", "1")
+    waiting = build_pod("web", "1")
     waiting["status"] = {"phase": "Pending", "conditions": refused}
-    placed = pod("old", "1")
+    placed = build_pod("old", "1")
     placed["spec"]["nodeName"] = "n1"
     file = write(pooled, waiting, placed)
     done = run("scale", "up", "-f", file, "--pool-label", "example.com/crew", "--assume-complete")
@@ -97,11 +97,13 @@ def test_first_line_names_the_groups_that_grow(run: Run) -> None:
 
 def test_each_pod_without_a_group_is_listed_once_with_its_reasons(run: Run, write: Write) -> None:
     """Two pods request more CPUs than a node of either group has."""
-    nodes = [node(f"{crew}-1", "1") for crew in ("blue", "green")]
+    nodes = [build_node(f"{crew}-1", "1") for crew in ("blue", "green")]
     for crew, each in zip(("blue", "green"), nodes, strict=True):
         each["metadata"]["labels"]["example.com/crew"] = crew
     unschedulable = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]
-    waiting = [pod(name, "9") | {"status": {"phase": "Pending", "conditions": unschedulable}} for name in ("p", "q")]
+    waiting = [
+        build_pod(name, "9") | {"status": {"phase": "Pending", "conditions": unschedulable}} for name in ("p", "q")
+    ]
     file = write(*nodes, *waiting)
     output = run("scale", "up", "-f", file, "--pool-label", "example.com/crew", "--assume-complete").out
     table = output.split("Pods that trigger no scale-up\n")[1]
@@ -137,9 +139,9 @@ def test_explanation_says_if_a_group_would_grow(run: Run, tmp_path: Path) -> Non
 
 def test_next_command_uses_the_same_groups(run: Run, write: Write, tmp_path: Path) -> None:
     """A group that may grow by one is a fix in explain, and in the command that explain suggests."""
-    waiting = pod("web", "2")
+    waiting = build_pod("web", "2")
     waiting["status"] = {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False"}]}
-    file, groups = write(node("n1", "1"), waiting), tmp_path / "groups.json"
+    file, groups = write(build_node("n1", "1"), waiting), tmp_path / "groups.json"
     room = {"cpu": "4", "memory": "8Gi", "pods": "10"}
     template = {"metadata": {"name": "t"}, "status": {"allocatable": room, "capacity": room}}
     groups.write_text(json.dumps({"nodeGroups": [{"id": "b", "max": 0, "template": template}]}))
@@ -154,7 +156,7 @@ def test_next_command_uses_the_same_groups(run: Run, write: Write, tmp_path: Pat
 @pytest.mark.parametrize(("value", "since"), [("1780304400", "2026-06-01T09:00:00Z"), ("soon", ""), ("9" * 11, "")])
 def test_time_since_which_a_node_is_marked(run: Run, write: Write, tmp_path: Path, value: str, since: str) -> None:
     """The time comes from the autoscaler's taint. Without the taint, only the wait is shown."""
-    marked, groups = node("n1", "1"), tmp_path / "groups.json"
+    marked, groups = build_node("n1", "1"), tmp_path / "groups.json"
     taint = {"key": "DeletionCandidateOfClusterAutoscaler", "value": value, "effect": "PreferNoSchedule"}
     marked["spec"] = {"taints": [taint]}
     groups.write_text(json.dumps({"nodeGroups": [{"id": "b", "max": 3, "target": 1, "nodes": ["n1"]}]}))

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from command_line import Run, Write, node
+from command_line import Run, Write, build_node
 
 WEB = """\
 apiVersion: apps/v1
@@ -50,11 +50,11 @@ def test_overlay_is_simulated_as_built(folder: str, run: Run, write: Write) -> N
 
     The finding is located in the file that defines the Deployment.
     """
-    outcome = run("simulate", "-f", write(node("n1")), "-f", folder, "--kustomize", "-o", "json")
+    outcome = run("simulate", "-f", write(build_node("n1")), "-f", folder, "--kustomize", "-o", "json")
     report = json.loads(outcome.out)
     assert (outcome.code, report["unplaced"]) == (1, 2)
     assert {name.rpartition("/")[2].startswith("prod-web") for name in report["placements"]} == {True}
-    told = run("simulate", "-f", write(node("n1")), "-f", folder, "--kustomize", "-o", "github").out
+    told = run("simulate", "-f", write(build_node("n1")), "-f", folder, "--kustomize", "-o", "github").out
     assert "file=base/web.yaml,line=1," in told
 
 
@@ -78,7 +78,7 @@ def test_chart_is_simulated_as_rendered_by_helm(run: Run, tmp_path: Path, monkey
     outcome = run("simulate", "--demo", "-f", "chart", "--helm")
     assert outcome.code == 0
     assert outcome.out.startswith(
-        "All scheduled: 1 of 1 pod gets a node. 10 pending pods were not simulated, but 1 of them"
+        "All scheduled: 1 of 1 pod gets a node. 10 pending pods were left out of the simulation, but 1 of them"
     )
 
 

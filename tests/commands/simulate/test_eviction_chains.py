@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from small import HOSTNAME, ZONE, Json, budget, node, pod, pod_spec, workload
+from small import HOSTNAME, ZONE, Json, build_budget, build_node, build_pod, build_pod_spec, build_workload
 
 from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
@@ -32,7 +32,7 @@ def run(objects: list[Json], *manifests: Json, **options: object) -> SimulationR
 
 def owned(kind: str, name: str, node_name: str, cpu: str, **spec: object) -> Json:
     """Build a running pod ``d/NAME`` with the label app=NAME, controlled by a workload of the same name."""
-    made = pod(name, node_name, cpu, {"kind": kind, "name": name}, **spec)
+    made = build_pod(name, node_name, cpu, {"kind": kind, "name": name}, **spec)
     made["metadata"]["labels"] = {"app": name}
     return made
 
@@ -50,12 +50,12 @@ def test_replacement_of_a_victim_preempts() -> None:
     """Each pod needs a whole node. urgent evicts mid from n1, mid's replacement evicts low from n2, and low stays
     pending."""
     objects = [
-        node("n1"),
-        node("n2"),
+        build_node("n1"),
+        build_node("n2"),
         owned("ReplicaSet", "mid", "n1", "4", priority=50),
         owned("ReplicaSet", "low", "n2", "4", priority=0),
     ]
-    report = run(objects, pod("urgent", cpu="4", priorityClassName="high", **only_on("n1")))
+    report = run(objects, build_pod("urgent", cpu="4", priorityClassName="high", **only_on("n1")))
     assert [(e.pod, e.node, e.by, e.round, e.fate, e.target) for e in report.evicted] == [
         ("d/mid", "n1", "d/urgent", 1, "Moved", "n2"),
         ("d/low", "n2", "d/mid", 2, "Pending", ""),
@@ -72,9 +72,9 @@ def test_replacement_of_a_victim_preempts() -> None:
 
 def test_pod_evicted_twice_is_listed_twice() -> None:
     """urgent evicts mid from n1. mid fits only on n2, alone. Then second evicts mid from n2."""
-    objects = [node("n1"), node("n2"), owned("ReplicaSet", "mid", "n1", "4", priority=50)]
+    objects = [build_node("n1"), build_node("n2"), owned("ReplicaSet", "mid", "n1", "4", priority=50)]
     high: Json = {"cpu": "4", "priorityClassName": "high"}
-    report = run(objects, pod("a", **high, **only_on("n1")), pod("b", **high, **only_on("n2")))
+    report = run(objects, build_pod("a", **high, **only_on("n1")), build_pod("b", **high, **only_on("n2")))
     assert report.placements == {"d/a": "n1", "d/b": "n2"}
     assert report.chain is not None
     assert (report.chain.evicted, report.chain.pending) == (1, 1)
@@ -82,8 +82,8 @@ def test_pod_evicted_twice_is_listed_twice() -> None:
 
 def test_replacement_does_not_take_nominated_room() -> None:
     """Of 4 cores, urgent takes 2, so web, which needs 3, cannot return. It gets n2."""
-    objects = [node("n1"), node("n2"), owned("ReplicaSet", "web", "n1", "3")]
-    report = run(objects, pod("urgent", cpu="2", priorityClassName="high", **only_on("n1")))
+    objects = [build_node("n1"), build_node("n2"), owned("ReplicaSet", "web", "n1", "3")]
+    report = run(objects, build_pod("urgent", cpu="2", priorityClassName="high", **only_on("n1")))
     assert report.placements == {"d/urgent": "n1"}
     assert [(e.pod, e.fate, e.target) for e in report.evicted] == [("d/web", "Moved", "n2")]
     assert report.chain is not None
@@ -97,8 +97,8 @@ def anti_affine(*running: Json) -> SimulationReport:
     skips the agent, also for nodes to which pods are nominated.
     """
     agent = owned("DaemonSet", "agent", "n1", "500m", **only_on("n1"))
-    urgent = pod("urgent", cpu="2", priorityClassName="high", **only_on("n1"), **apart_from("agent"))
-    return run([node("n1"), agent, *running], urgent)
+    urgent = build_pod("urgent", cpu="2", priorityClassName="high", **only_on("n1"), **apart_from("agent"))
+    return run([build_node("n1"), agent, *running], urgent)
 
 
 def test_replacement_kept_away_only_by_affinity_returns_to_its_node() -> None:
@@ -123,11 +123,11 @@ def test_replacement_of_a_daemon_sets_only_pod_comes_after_the_preemptor() -> No
 def test_settling_follows_the_chain() -> None:
     objects = [
         *CLASSES,
-        node("n1"),
-        node("n2"),
+        build_node("n1"),
+        build_node("n2"),
         owned("ReplicaSet", "mid", "n1", "4", priority=50),
         owned("ReplicaSet", "low", "n2", "4", priority=0),
-        pod("urgent", cpu="4", priority=100, **only_on("n1")),
+        build_pod("urgent", cpu="4", priority=100, **only_on("n1")),
     ]
     rest = settle(Cluster.from_objects(objects))
     assert (list(rest.waiting), rest.placed, rest.evicted) == (["d/low"], 2, ("d/mid", "d/low"))
@@ -138,9 +138,9 @@ def test_victims_do_not_count_for_the_manifests_workload() -> None:
 
     The victims stay pending and are not of the workload.
     """
-    objects = [node("n1"), node("n2"), *(owned("ReplicaSet", f"w{n}", f"n{n}", "4") for n in (1, 2))]
-    template = pod_spec("4", priorityClassName="high")
-    report = run(objects, workload("Deployment", "urgent", {"replicas": 2}, template))
+    objects = [build_node("n1"), build_node("n2"), *(owned("ReplicaSet", f"w{n}", f"n{n}", "4") for n in (1, 2))]
+    template = build_pod_spec("4", priorityClassName="high")
+    report = run(objects, build_workload("Deployment", "urgent", {"replicas": 2}, template))
     assert (report.placed, report.unplaced) == (2, 0)
     assert report.chain is not None
     assert (report.chain.pending, report.build_first_line()[1]) == (
@@ -161,9 +161,9 @@ def another_class(*objects: Json) -> Remedies:
 def test_class_whose_victims_return_is_no_fix() -> None:
     """The agent's DaemonSet recreates it before web has terminated, and its only obstacle is not the nominated pod's
     affinity."""
-    waiting = pod("waiting", cpu="2", **only_on("n1"), **apart_from("agent"))
+    waiting = build_pod("waiting", cpu="2", **only_on("n1"), **apart_from("agent"))
     agent = owned("DaemonSet", "agent", "n1", "500m", **only_on("n1"))
-    found = another_class(node("n1"), agent, owned("ReplicaSet", "web", "n1", "3"), waiting)
+    found = another_class(build_node("n1"), agent, owned("ReplicaSet", "web", "n1", "3"), waiting)
     assert found.remedies == ()
     assert any("whose replacements take the node before" in line for line in found.impossible)
 
@@ -171,12 +171,12 @@ def test_class_whose_victims_return_is_no_fix() -> None:
 def test_fix_by_a_class_names_the_victims_fate() -> None:
     """urgent evicts mid, whose replacement evicts low from n2. low stays pending."""
     objects = [
-        node("n1"),
-        node("n2"),
+        build_node("n1"),
+        build_node("n2"),
         owned("ReplicaSet", "mid", "n1", "4", priority=50),
         owned("ReplicaSet", "low", "n2", "4", priority=0),
     ]
-    (fix,) = another_class(*objects, pod("waiting", cpu="4", **only_on("n1"))).remedies
+    (fix,) = another_class(*objects, build_pod("waiting", cpu="4", **only_on("n1"))).remedies
     assert fix.victims == ("d/mid", "d/low")
     assert fix.chain is not None
     assert (fix.chain.moved, fix.chain.pending, fix.chain.evicted_in_turn) == (1, 1, ("d/low",))
@@ -188,11 +188,11 @@ def test_fix_by_a_class_names_the_victims_fate() -> None:
 
 def test_one_of_two_equal_victims_is_named_with_the_other() -> None:
     """Both pods have the same priority and no start time, and urgent needs the room of one of them."""
-    objects = [node("n1"), *(owned("ReplicaSet", name, "n1", "2") for name in ("a", "b"))]
-    report = run(objects, pod("urgent", cpu="2", priorityClassName="high"))
+    objects = [build_node("n1"), *(owned("ReplicaSet", name, "n1", "2") for name in ("a", "b"))]
+    report = run(objects, build_pod("urgent", cpu="2", priorityClassName="high"))
     (evicted,) = report.evicted
     assert {evicted.pod, *evicted.tied} == {"d/a", "d/b"}
-    (fix,) = another_class(*objects, pod("waiting", cpu="2")).remedies
+    (fix,) = another_class(*objects, build_pod("waiting", cpu="2")).remedies
     assert fix.weakens == (
         "the pod may preempt pods of lower priority; "
         f"evicts one of {evicted.pod}, {evicted.tied[0]}, which stays Pending"
@@ -201,15 +201,15 @@ def test_one_of_two_equal_victims_is_named_with_the_other() -> None:
 
 def test_equal_pod_that_is_too_small_is_not_named() -> None:
     """urgent needs 3 of 4 cores. Only evicting the pod of 3 cores makes room, not the pod of 1 core."""
-    objects = [node("n1"), owned("ReplicaSet", "large", "n1", "3"), owned("ReplicaSet", "small", "n1", "1")]
-    (evicted,) = run(objects, pod("urgent", cpu="3", priorityClassName="high")).evicted
+    objects = [build_node("n1"), owned("ReplicaSet", "large", "n1", "3"), owned("ReplicaSet", "small", "n1", "1")]
+    (evicted,) = run(objects, build_pod("urgent", cpu="3", priorityClassName="high")).evicted
     assert (evicted.pod, evicted.tied) == ("d/large", ())
 
 
 def test_two_of_three_equal_victims() -> None:
     """A node of 6 cores has three pods of 2. A pod of 4 cores needs the room of two of them."""
-    objects = [node("n1", cpu="6"), *(owned("ReplicaSet", name, "n1", "2") for name in ("a", "b", "c"))]
-    (fix,) = another_class(*objects, pod("waiting", cpu="4")).remedies
+    objects = [build_node("n1", cpu="6"), *(owned("ReplicaSet", name, "n1", "2") for name in ("a", "b", "c"))]
+    (fix,) = another_class(*objects, build_pod("waiting", cpu="4")).remedies
     assert fix.chain is not None
     (named,) = fix.chain.name_victims(fix.victims)
     assert (named[:5], sorted(named[5:].split(", "))) == ("2 of ", ["d/a", "d/b", "d/c"])
@@ -219,15 +219,15 @@ def test_start_time_decides_between_victims() -> None:
     running = [owned("ReplicaSet", name, "n1", "2") for name in ("a", "b")]
     for second, made in enumerate(running):
         made["status"]["startTime"] = f"2026-01-01T00:00:0{second}Z"
-    (evicted,) = run([node("n1"), *running], pod("urgent", cpu="2", priorityClassName="high")).evicted
+    (evicted,) = run([build_node("n1"), *running], build_pod("urgent", cpu="2", priorityClassName="high")).evicted
     assert (evicted.pod, evicted.tied) == ("d/b", ())
 
 
 def test_drain_follows_victims_of_displaced_pods() -> None:
     """mid leaves n1 and evicts low from n2. Its replacement fits nowhere, since n1 is cordoned."""
     objects = [
-        node("n1"),
-        node("n2"),
+        build_node("n1"),
+        build_node("n2"),
         owned("ReplicaSet", "mid", "n1", "4", priority=50),
         owned("ReplicaSet", "low", "n2", "4", priority=0),
     ]
@@ -239,9 +239,9 @@ def test_drain_follows_victims_of_displaced_pods() -> None:
 
 @pytest.mark.parametrize(("limit", "fate"), [(0, "Lost"), (3, "Pending")])
 def test_job_without_retries_creates_no_replacement(limit: int, fate: str) -> None:
-    job = {**workload("Job", "run", {"backoffLimit": limit}), "apiVersion": "batch/v1"}
-    objects = [node("n1"), job, owned("Job", "run", "n1", "4")]
-    (evicted,) = run(objects, pod("urgent", cpu="4", priorityClassName="high")).evicted
+    job = {**build_workload("Job", "run", {"backoffLimit": limit}), "apiVersion": "batch/v1"}
+    objects = [build_node("n1"), job, owned("Job", "run", "n1", "4")]
+    (evicted,) = run(objects, build_pod("urgent", cpu="4", priorityClassName="high")).evicted
     assert evicted.fate == fate
 
 
@@ -249,7 +249,7 @@ def test_terminating_pod_is_not_lost() -> None:
     """Its controller has replaced it already."""
     terminating = owned("ReplicaSet", "low", "n1", "4", priority=0)
     terminating["metadata"]["deletionTimestamp"] = "2026-05-06T09:12:00Z"
-    report = run([node("n1"), terminating], pod("urgent", cpu="4", priorityClassName="high"))
+    report = run([build_node("n1"), terminating], build_pod("urgent", cpu="4", priorityClassName="high"))
     assert [evicted.fate for evicted in report.evicted] == ["Deleted"]
     assert report.chain is not None
     assert (report.chain.evicted, report.chain.lost, report.chain.deleted) == (0, 0, 1)
@@ -271,8 +271,8 @@ def test_evicting_a_terminating_pod_costs_its_workload_nothing() -> None:
     terminating["metadata"]["deletionTimestamp"] = "2026-05-06T09:12:00Z"
     replacement = owned("ReplicaSet", "low", "", "4", priority=0)
     replacement["metadata"]["name"] = "low-2"
-    objects = [node("n1"), terminating, replacement, budget(0, "low")]
-    report = run(objects, pod("urgent", cpu="4", priorityClassName="high"))
+    objects = [build_node("n1"), terminating, replacement, build_budget(0, "low")]
+    report = run(objects, build_pod("urgent", cpu="4", priorityClassName="high"))
     assert [evicted.pod for evicted in report.evicted] == ["d/low"]
     assert (report.evicted_pods, report.outages, report.violated_budgets) == (0, (), {})
     assert report.summary().victims == ()
@@ -287,7 +287,7 @@ def test_drain_that_evicts_only_terminating_pods_elsewhere_is_safe() -> None:
     moved = owned("ReplicaSet", "mid", "n1", "4", priority=50)
     terminating = owned("ReplicaSet", "low", "n2", "4", priority=0)
     terminating["metadata"]["deletionTimestamp"] = "2026-05-06T09:12:00Z"
-    cluster = Cluster.from_objects([*CLASSES, node("n1"), node("n2"), moved, terminating])
+    cluster = Cluster.from_objects([*CLASSES, build_node("n1"), build_node("n2"), moved, terminating])
     report = drain_nodes(cluster, ["n1"])
     assert [(evicted.pod, evicted.fate) for evicted in report.evicted] == [("d/low", "Deleted")]
     assert report.safe
@@ -296,22 +296,24 @@ def test_drain_that_evicts_only_terminating_pods_elsewhere_is_safe() -> None:
 
 
 def test_answer_is_not_good_if_running_pods_lose_their_node() -> None:
-    objects = [node("n1"), owned("ReplicaSet", "low", "n1", "4", priority=0)]
-    report = run(objects, pod("urgent", cpu="4", priorityClassName="high"))
+    objects = [build_node("n1"), owned("ReplicaSet", "low", "n1", "4", priority=0)]
+    report = run(objects, build_pod("urgent", cpu="4", priorityClassName="high"))
     assert (report.placed, report.unplaced, report.homeless_pods) == (1, 0, 1)
     assert report.build_first_line()[0] == "1 running pod loses its node:"
     assert report.summary().verdict == "Scheduled, but running pods lose their nodes"
-    objects.append(node("n2"))
-    report = run(objects, pod("urgent", cpu="4", priorityClassName="high", **only_on("n1")))
+    objects.append(build_node("n2"))
+    report = run(objects, build_pod("urgent", cpu="4", priorityClassName="high", **only_on("n1")))
     assert (report.evicted_pods, report.homeless_pods) == (1, 0)
     assert report.build_first_line()[0] == "All scheduled:"
     assert report.summary().verdict == "All scheduled"
 
 
-def random_cluster(seed: int) -> list[Json]:
+def build_random_cluster(seed: int) -> list[Json]:
     """Build up to 6 nodes with pods of all kinds of owners and up to 8 waiting pods, some with anti-affinity."""
     random = Random(seed)
-    nodes = [node(f"n{i}", random.choice("ab"), cpu=str(random.randint(2, 6))) for i in range(random.randint(1, 6))]
+    nodes = [
+        build_node(f"n{i}", random.choice("ab"), cpu=str(random.randint(2, 6))) for i in range(random.randint(1, 6))
+    ]
 
     def any_pod(name: str, where: str) -> Json:
         spec: Json = {"priority": random.choice([0, 0, 5, 10, 20])}
@@ -323,7 +325,7 @@ def random_cluster(seed: int) -> list[Json]:
         if kind == "DaemonSet":
             spec |= only_on(where or "n0")
         owner = {"kind": kind, "name": f"o{random.randint(0, 4)}"} if kind else None
-        made = pod(name, where, str(random.choice([1, 1, 2, 3])), owner, **spec)
+        made = build_pod(name, where, str(random.choice([1, 1, 2, 3])), owner, **spec)
         made["metadata"]["labels"] = {"app": random.choice("xyz")}
         return made
 
@@ -340,7 +342,7 @@ def random_cluster(seed: int) -> list[Json]:
 @pytest.mark.parametrize("seed", range(60))
 def test_settled_cluster_is_stable(seed: int) -> None:
     """No node is overfull, no pod is lost unless no controller recreates it, and every pending pod fits nowhere."""
-    cluster = Cluster.from_objects(random_cluster(seed))
+    cluster = Cluster.from_objects(build_random_cluster(seed))
     rest = settle(cluster)
     there = {pod.key: pod for pod in rest.cluster.pods}
     assert {key for key, pod in there.items() if not pod.spec.node_name} == set(rest.waiting)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from small import Json, node, pod, workload
+from small import Json, build_node, build_pod, build_workload
 
 from kschedctl.cluster import Cluster
 from kschedctl.commands.simulate.following_report import FollowedPlacement, FollowedRollout, OverlappingBinding
@@ -33,7 +33,7 @@ def one(report: FollowedRollout) -> FollowedPlacement:
 
 def test_running_pods_are_replayed_as_of_their_binding() -> None:
     """Both pods run now. The first one had two empty nodes, the second one the node that the first left empty."""
-    objects = [node("n1"), node("n2"), pod("a", "n2"), pod("b", "n1")]
+    objects = [build_node("n1"), build_node("n2"), build_pod("a", "n2"), build_pod("b", "n1")]
     report = followed(objects, build_placement("a", "n2", 1), build_placement("b", "n1", 2))
     assert [each.best for each in report.placements] == [("n1", "n2"), ("n1",)]
     assert (report.agree, report.otherwise) == (2, 0)
@@ -44,20 +44,30 @@ def test_chosen_node_that_is_not_the_best() -> None:
 
     75 and 25 % of the CPU would then be free, and 97 and 95 % of memory, of which a pod counts with 200 MB of 8 GiB.
     """
-    found = one(followed([node("n1"), node("n2"), pod("x", "n1", "2"), pod("a", "n1")], build_placement("a", "n1")))
+    found = one(
+        followed(
+            [build_node("n1"), build_node("n2"), build_pod("x", "n1", "2"), build_pod("a", "n1")],
+            build_placement("a", "n1"),
+        )
+    )
     assert (found.outcome, found.best, found.feasible) == ("NotBest", ("n2",), 2)
     assert found.behind == sum(found.lost.values()) > 0
     assert found.lost["NodeResourcesFit"] == (75 + 97) // 2 - (25 + 95) // 2
 
 
 def test_chosen_node_that_rejects_the_pod() -> None:
-    found = one(followed([node("n1"), node("n2"), pod("x", "n1", "4"), pod("a", "n1")], build_placement("a", "n1")))
+    found = one(
+        followed(
+            [build_node("n1"), build_node("n2"), build_pod("x", "n1", "4"), build_pod("a", "n1")],
+            build_placement("a", "n1"),
+        )
+    )
     assert (found.outcome, found.plugin, found.reasons) == ("NotFeasible", "NodeResourcesFit", ("Insufficient cpu",))
     assert found.feasible == 1
 
 
 def test_bindings_that_cannot_be_replayed() -> None:
-    objects = [node("n1"), pod("a"), pod("b", schedulerName="mine"), pod("c")]
+    objects = [build_node("n1"), build_pod("a"), build_pod("b", schedulerName="mine"), build_pod("c")]
     report = followed(
         objects,
         build_placement("a", "n1", 1, "mine"),
@@ -72,7 +82,13 @@ def test_bindings_that_cannot_be_replayed() -> None:
 
 def test_simultaneous_events_have_no_order() -> None:
     """``b`` got the emptier node before ``a`` took it. If the events were a second apart, this would be an error."""
-    objects = [node("n1"), node("n2"), pod("x", "n1"), pod("a", "n2", "2"), pod("b", "n2")]
+    objects = [
+        build_node("n1"),
+        build_node("n2"),
+        build_pod("x", "n1"),
+        build_pod("a", "n2", "2"),
+        build_pod("b", "n2"),
+    ]
     report = followed(objects, build_placement("a", "n2", 1), build_placement("b", "n2", 1.01))
     assert [(each.outcome, each.order) for each in report.placements] == [("AsReplayed", 0), ("AsReplayed", -1)]
     report = followed(objects, build_placement("a", "n2", 1), build_placement("b", "n2", 2))
@@ -81,7 +97,13 @@ def test_simultaneous_events_have_no_order() -> None:
 
 def test_overlapping_bindings_explain_a_choice() -> None:
     """``b`` fits before ``a``, which used more of n2 than ``x`` of n1. One second later, this would not explain it."""
-    objects = [node("n1"), node("n2"), pod("x", "n1"), pod("a", "n2", "2"), pod("b", "n2")]
+    objects = [
+        build_node("n1"),
+        build_node("n2"),
+        build_pod("x", "n1"),
+        build_pod("a", "n2", "2"),
+        build_pod("b", "n2"),
+    ]
     found = followed(objects, build_placement("a", "n2", 1), build_placement("b", "n2", 1.3)).placements[1]
     assert (found.outcome, found.overlapping) == ("NotBest", (OverlappingBinding("d/a", "n2", -300),))
     assert (
@@ -91,7 +113,14 @@ def test_overlapping_bindings_explain_a_choice() -> None:
 
 def test_later_bindings_explain_a_choice() -> None:
     """``b`` was placed beside ``y``, as in the replay once ``c`` used more of n1 than that."""
-    objects = [node("n1"), node("n2"), pod("y", "n2"), pod("b", "n2"), pod("c", "n1", "2"), pod("d", "n1")]
+    objects = [
+        build_node("n1"),
+        build_node("n2"),
+        build_pod("y", "n2"),
+        build_pod("b", "n2"),
+        build_pod("c", "n1", "2"),
+        build_pod("d", "n1"),
+    ]
     report = followed(
         objects, build_placement("b", "n2", 1), build_placement("c", "n1", 1.3), build_placement("d", "n1", 9)
     )
@@ -101,8 +130,8 @@ def test_later_bindings_explain_a_choice() -> None:
 
 def test_several_bindings_together_explain_a_choice() -> None:
     """Each of two pods took a CPU of n2. Only without both, it is better than n1."""
-    taken = [pod("a1", "n2"), pod("a2", "n2")]
-    objects = [node("n1"), node("n2"), pod("x", "n1", "500m"), *taken, pod("b", "n2")]
+    taken = [build_pod("a1", "n2"), build_pod("a2", "n2")]
+    objects = [build_node("n1"), build_node("n2"), build_pod("x", "n1", "500m"), *taken, build_pod("b", "n2")]
     report = followed(
         objects, build_placement("a1", "n2", 1), build_placement("a2", "n2", 1.2), build_placement("b", "n2", 1.5)
     )
@@ -113,7 +142,7 @@ def test_search_for_an_order_ends_if_nothing_explains_the_choices(monkeypatch: p
     """All pods go to the fuller node, as if scores were reversed. After two pods, no further orders are tried."""
     monkeypatch.setattr("kschedctl.commands.simulate.rollout_replay.MAX_UNEXPLAINED", 2)
     names = [f"p{number}" for number in range(5)]
-    objects = [node("n1", cpu="16"), node("n2", cpu="64"), *(pod(name, "n1") for name in names)]
+    objects = [build_node("n1", cpu="16"), build_node("n2", cpu="64"), *(build_pod(name, "n1") for name in names)]
     report = followed(objects, *(build_placement(name, "n1", 1 + number / 5) for number, name in enumerate(names)))
     assert [each.outcome for each in report.placements] == ["NotBest"] * 5
     ended = "the search for overlapping bindings ended after 2 placements that none explains"
@@ -122,17 +151,19 @@ def test_search_for_an_order_ends_if_nothing_explains_the_choices(monkeypatch: p
 
 def test_later_pods_are_not_in_the_cluster_yet() -> None:
     """``late`` fills n1, but ``a`` was placed there before ``late`` was created."""
-    late = pod("late", "n1", "3")
+    late = build_pod("late", "n1", "3")
     late["metadata"]["creationTimestamp"] = "1970-01-01T00:00:09Z"
-    report = followed([node("n1"), node("n2", cpu="3"), late, pod("a", "n1", "2")], build_placement("a", "n1", 5))
+    report = followed(
+        [build_node("n1"), build_node("n2", cpu="3"), late, build_pod("a", "n1", "2")], build_placement("a", "n1", 5)
+    )
     assert one(report).outcome == "AsReplayed"
     assert len(report.assumed) == 1
 
 
 def test_pods_of_manifests_stand_for_the_pods_of_their_workload() -> None:
-    web = workload("Deployment", spec={"replicas": 2})
+    web = build_workload("Deployment", spec={"replicas": 2})
     report = followed(
-        [node("n1"), node("n2")],
+        [build_node("n1"), build_node("n2")],
         build_placement("web-6d4-x1", "n1", 1),
         build_placement("web-6d4-x2", "n2", 2),
         manifests=[web],
@@ -142,9 +173,11 @@ def test_pods_of_manifests_stand_for_the_pods_of_their_workload() -> None:
 
 def test_sampling_explains_a_choice_in_large_clusters() -> None:
     """100 of 200 nodes are enough, and the first 50 are better. One of the other nodes may be the best of a sample."""
-    nodes = [node(f"n{i:03}", cpu="8" if i < 50 else "4") for i in range(200)]
+    nodes = [build_node(f"n{i:03}", cpu="8" if i < 50 else "4") for i in range(200)]
     outcomes = {
-        (name, start): one(followed([*nodes, pod("a", name)], build_placement("a", name), sampling=sampling)).outcome
+        (name, start): one(
+            followed([*nodes, build_pod("a", name)], build_placement("a", name), sampling=sampling)
+        ).outcome
         for name, start, sampling in (
             ("n120", None, None),
             ("n120", 60, SampledFrom(60)),
@@ -159,10 +192,10 @@ def test_tried_orders_do_not_advance_the_sampling() -> None:
 
     ``z`` has the first half, and ``a`` the second half, where it got none of the best nodes.
     """
-    nodes = [node(f"n{i:03}", cpu="8" if 100 <= i < 150 else "4") for i in range(200)]
+    nodes = [build_node(f"n{i:03}", cpu="8" if 100 <= i < 150 else "4") for i in range(200)]
     went = {"z": "n000", "a": "n160", "b": "n020"}
     placements = [build_placement(name, to, 1 + number / 20) for number, (name, to) in enumerate(went.items())]
-    pods = [pod(name, to) for name, to in went.items()]
+    pods = [build_pod(name, to) for name, to in went.items()]
     report = followed([*nodes, *pods], *placements, sampling=SampledFrom(0))
     assert [each.outcome for each in report.placements] == ["AsReplayed", "NotBest", "AsReplayed"]
 
@@ -177,8 +210,8 @@ def test_volume_attached_for_the_pod_is_not_counted_twice() -> None:
     attached = {"attacher": "d.example", "nodeName": "n1", "source": {"persistentVolumeName": "v"}}
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}]
     objects = [
-        node("n1"),
-        pod("a", "n1", volumes=volumes),
+        build_node("n1"),
+        build_pod("a", "n1", volumes=volumes),
         {"kind": "CSINode", "metadata": {"name": "n1"}, "spec": {"drivers": [driver]}},
         {"kind": "PersistentVolume", "metadata": meta, "spec": {**spec, "claimRef": {"namespace": "d", "name": "c"}}},
         {"kind": "PersistentVolumeClaim", **claim, "status": {"phase": "Bound"}},
@@ -190,9 +223,9 @@ def test_volume_attached_for_the_pod_is_not_counted_twice() -> None:
 
 
 def test_later_pod_is_not_nominated_yet() -> None:
-    waiting = pod("urgent", cpu="3", priority=9)
+    waiting = build_pod("urgent", cpu="3", priority=9)
     waiting["metadata"]["creationTimestamp"] = "1970-01-01T00:00:05Z"
     waiting["status"] = {"nominatedNodeName": "n1"}
-    objects = [node("n1"), waiting, pod("a", "n1", "2"), pod("b", "n1", "2")]
+    objects = [build_node("n1"), waiting, build_pod("a", "n1", "2"), build_pod("b", "n1", "2")]
     report = followed(objects, build_placement("a", "n1", 4), build_placement("b", "n1", 6))
     assert [each.outcome for each in report.placements] == ["AsReplayed", "NotFeasible"]

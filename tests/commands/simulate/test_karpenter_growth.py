@@ -15,7 +15,7 @@ TERMS = [
 ]
 
 
-def instance_type(name: str, cpu: int) -> Json:
+def build_instance_type(name: str, cpu: int) -> Json:
     """Build an instance type. 100m of CPU are not available to pods."""
     resources = {"cpu": str(cpu), "memory": "16Gi"}
     offerings = [{"Price": cpu / 10, "Requirements": TERMS}]
@@ -28,7 +28,7 @@ def instance_type(name: str, cpu: int) -> Json:
     }
 
 
-TYPES = [instance_type("c.large", 2), instance_type("c.xlarge", 4)]
+TYPES = [build_instance_type("c.large", 2), build_instance_type("c.xlarge", 4)]
 NODE: Json = {
     "apiVersion": "v1",
     "kind": "Node",
@@ -37,7 +37,7 @@ NODE: Json = {
 }
 
 
-def pool(**spec: object) -> Json:
+def build_pool(**spec: object) -> Json:
     reference = {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}
     template = {"spec": {"requirements": [], "nodeClassRef": reference}}
     return {
@@ -48,7 +48,7 @@ def pool(**spec: object) -> Json:
     }
 
 
-def web(replicas: int, **spec: object) -> Json:
+def build_web(replicas: int, **spec: object) -> Json:
     container = {"name": "c", "image": "web", "resources": {"requests": {"cpu": "1800m"}}}
     template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [container], **spec}}
     body = {"replicas": replicas, "selector": {"matchLabels": {"app": "web"}}, "template": template}
@@ -69,7 +69,7 @@ def test_as_many_nodes_as_needed(run: Run, tmp_path: Path) -> None:
 
     The third pod needs another node.
     """
-    code, report = grown(run, tmp_path, pool(), web(3))
+    code, report = grown(run, tmp_path, build_pool(), build_web(3))
     growth = report["growth"]
     assert code == 0
     assert growth["autoscaler"] == "Karpenter"
@@ -80,7 +80,7 @@ def test_as_many_nodes_as_needed(run: Run, tmp_path: Path) -> None:
 
 def test_pool_at_its_limit_launches_nothing(run: Run, tmp_path: Path) -> None:
     """A limit of one core is below both types."""
-    code, report = grown(run, tmp_path, pool(limits={"cpu": "1"}), web(1))
+    code, report = grown(run, tmp_path, build_pool(limits={"cpu": "1"}), build_web(1))
     assert code == 1
     assert report["growth"]["placements"] == {}
     assert "all available instance types exceed limits for nodepool (NodePool=general)" in json.dumps(report["growth"])
@@ -89,13 +89,13 @@ def test_pool_at_its_limit_launches_nothing(run: Run, tmp_path: Path) -> None:
 def test_pods_with_anti_affinity_get_a_node_each(run: Run, tmp_path: Path) -> None:
     term = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "kubernetes.io/hostname"}
     apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-    code, report = grown(run, tmp_path, pool(), web(3, affinity=apart))
+    code, report = grown(run, tmp_path, build_pool(), build_web(3, affinity=apart))
     assert code == 0
     assert len(set(report["growth"]["placements"].values())) == 3
 
 
 def test_types_of_existing_nodes_decide_nothing(run: Run, tmp_path: Path) -> None:
-    code, report = grown(run, tmp_path, pool(), web(1), types=None)
+    code, report = grown(run, tmp_path, build_pool(), build_web(1), types=None)
     assert code == 5
     assert "--instance-types" in report["growth"]["doubts"][0]
 
@@ -105,9 +105,9 @@ def test_steps_of_a_scenario(run: Run, tmp_path: Path) -> None:
 
     Once the limit is removed, it launches a node for the pod.
     """
-    spec = web(1)["spec"]["template"]["spec"]
+    spec = build_web(1)["spec"]["template"]["spec"]
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "d", "uid": "1"}, "spec": spec}
-    objects = [NODE, pool(limits={"cpu": "1"}), {**pod, "status": {"phase": "Pending"}}]
+    objects = [NODE, build_pool(limits={"cpu": "1"}), {**pod, "status": {"phase": "Pending"}}]
     (tmp_path / "c.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
     types = {"instanceTypes": {"types": TYPES}}
     steps = [types, {"nodePool": {"name": "general", "spec": {"limits": None}}}, types]

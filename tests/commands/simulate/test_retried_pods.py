@@ -15,12 +15,12 @@ Json = dict[str, Any]
 ZONE = "topology.kubernetes.io/zone"
 
 
-def node(cpu: str) -> Json:
+def build_node(cpu: str) -> Json:
     status = {"allocatable": {"cpu": cpu, "memory": "8Gi", "pods": "9"}}
     return {"kind": "Node", "metadata": {"name": "a", "labels": {ZONE: "z"}}, "status": status}
 
 
-def pod(name: str, priority: int = 0, cpu: str = "1", **spec: Any) -> Json:
+def build_pod(name: str, priority: int = 0, cpu: str = "1", **spec: Any) -> Json:
     container = {"name": "c", "image": "x", "resources": {"requests": {"cpu": cpu}}}
     metadata = {"name": name, "namespace": "shop", "labels": {"app": name.rstrip("0123456789")}}
     spec = {"containers": [container], "priority": priority, "preemptionPolicy": "Never", **spec}
@@ -34,13 +34,15 @@ def build_affinity(app: str) -> Json:
 
 
 def run(*pods: Json, cpu: str = "2") -> SimulationReport:
-    return simulate(Cluster.from_objects([node(cpu), *pods]), [], pending=True)
+    return simulate(Cluster.from_objects([build_node(cpu), *pods]), [], pending=True)
 
 
 def test_pods_that_waited_for_another_pod_are_listed_with_their_outcome() -> None:
     """Two pods need a db pod in their domain, beside which there is room for only one of them."""
     report = run(
-        pod("api1", 5, affinity=build_affinity("db")), pod("api2", 5, affinity=build_affinity("db")), pod("db")
+        build_pod("api1", 5, affinity=build_affinity("db")),
+        build_pod("api2", 5, affinity=build_affinity("db")),
+        build_pod("db"),
     )
     assert report.retried == (
         RetriedPods("Pod shop/api1", ("shop/api1",), {"AssignedPodAdd": 1}),
@@ -60,8 +62,8 @@ def test_pods_that_waited_for_another_pod_are_listed_with_their_outcome() -> Non
 
 
 def test_queue_in_which_rejected_pods_wait() -> None:
-    gated = pod("gated", schedulingGates=[{"name": "later"}])
-    report = run(pod("large", cpu="3"), gated, pod("other", schedulerName="other"))
+    gated = build_pod("gated", schedulingGates=[{"name": "later"}])
+    report = run(build_pod("large", cpu="3"), gated, build_pod("other", schedulerName="other"))
     waiting = {group.verdict: (group.queue, group.rejectors) for group in report.pending}
     assert waiting == {
         "Unschedulable": ("unschedulable", ("NodeResourcesFit",)),
@@ -73,6 +75,6 @@ def test_queue_in_which_rejected_pods_wait() -> None:
 
 
 def test_retries_by_timeout_are_only_in_the_document() -> None:
-    report = run(pod("large", 5, cpu="3"), pod("small"))
+    report = run(build_pod("large", 5, cpu="3"), build_pod("small"))
     assert [group.after for group in report.retried] == [{"UnschedulableTimeout": 1}]
     assert build_retried_section(report.retried, Style(width=80)) == ()

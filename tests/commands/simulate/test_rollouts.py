@@ -4,7 +4,7 @@ gets."""
 from __future__ import annotations
 
 import pytest
-from small import Json, node, pod, pod_spec, replica, workload
+from small import Json, build_node, build_pod, build_pod_spec, build_replica, build_workload
 
 from kschedctl.cluster import Cluster
 from kschedctl.commands.simulate import simulate
@@ -28,16 +28,16 @@ def get_counts(found: WorkloadPlacement) -> tuple[int, int, int, int]:
 # -- Deployments --------------------------------------------------------------------------------------------------
 
 
-def web(replicas: int, cpu: str = "1", **spec: object) -> Json:
-    return workload("Deployment", spec={"replicas": replicas, **spec}, template=pod_spec(cpu))
+def build_web(replicas: int, cpu: str = "1", **spec: object) -> Json:
+    return build_workload("Deployment", spec={"replicas": replicas, **spec}, template=build_pod_spec(cpu))
 
 
 def rolling(surge: int | str, unavailable: int | str) -> Json:
     return {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}}
 
 
-def replicas(number: int) -> list[Json]:
-    return [replica(f"web-5f-{i}", "n1") for i in range(number)]
+def build_replicas(number: int) -> list[Json]:
+    return [build_replica(f"web-5f-{i}", "n1") for i in range(number)]
 
 
 @pytest.mark.parametrize(
@@ -59,13 +59,15 @@ def replicas(number: int) -> list[Json]:
 def test_rollout_of_a_deployment(
     cpu: str, new_cpu: str, strategy: Json, expected: tuple[int, int, int, int], rollout: str
 ) -> None:
-    report = run([node("n1", cpu=cpu), *replicas(4)], web(4, new_cpu, strategy=strategy), rollout=True)
+    report = run(
+        [build_node("n1", cpu=cpu), *build_replicas(4)], build_web(4, new_cpu, strategy=strategy), rollout=True
+    )
     (found,) = report.workloads
     assert (get_counts(found), found.rollout) == (expected, rollout)
 
 
 def test_pods_that_a_rollout_does_not_create() -> None:
-    report = run([node("n1"), *replicas(4)], web(4, strategy=rolling(1, 0)), rollout=True)
+    report = run([build_node("n1"), *build_replicas(4)], build_web(4, strategy=rolling(1, 0)), rollout=True)
     assert [(group.verdict, len(group.pods)) for group in report.pending] == [("Unschedulable", 1), ("NotCreated", 3)]
     assert (report.placed, report.unplaced) == (0, 4)
 
@@ -74,40 +76,42 @@ def test_surge_is_rounded_up_and_unavailable_pods_down() -> None:
     assert [resolve_share("25%", number, round_up=True) for number in (1, 3, 4, 10)] == [1, 1, 1, 3]
     assert [resolve_share("25%", number, round_up=False) for number in (1, 3, 4, 10)] == [0, 0, 1, 2]
     with pytest.raises(InputError, match="a valid percent string must be a numeric string") as caught:
-        run([node("n1")], web(1, strategy=rolling("some", 1)), rollout=True)
+        run([build_node("n1")], build_web(1, strategy=rolling("some", 1)), rollout=True)
     assert caught.value.where == "Deployment d/web"
 
 
 def test_only_pods_of_older_templates_are_replaced() -> None:
     """A rollout was in progress. The pods of its new template stay."""
-    newer = [replica(f"web-6a-{i}", "n1", cpu="2") for i in range(2)]
+    newer = [build_replica(f"web-6a-{i}", "n1", cpu="2") for i in range(2)]
     for each in newer:
         each["metadata"]["labels"]["pod-template-hash"] = "6a"
         each["metadata"]["ownerReferences"][0]["name"] = "web-6a"
-    (found,) = run([node("n1", cpu="8"), *replicas(2), *newer], web(3, "2")).workloads
+    (found,) = run([build_node("n1", cpu="8"), *build_replicas(2), *newer], build_web(3, "2")).workloads
     assert get_counts(found) == (1, 3, 0, 2)
 
 
 def test_replicas_stay_unchanged_if_the_manifest_sets_none() -> None:
-    manifest = web(0)
+    manifest = build_web(0)
     del manifest["spec"]["replicas"]
-    (found,) = run([node("n1"), *replicas(3)], manifest).workloads
+    (found,) = run([build_node("n1"), *build_replicas(3)], manifest).workloads
     assert (found.desired, found.running, found.removed) == (3, 3, 0)
-    assert run([node("n1")], manifest).workloads[0].desired == 1
+    assert run([build_node("n1")], manifest).workloads[0].desired == 1
 
 
 def test_paused_deployment_only_scales() -> None:
-    new = run([node("n1")], web(2, paused=True))
+    new = run([build_node("n1")], build_web(2, paused=True))
     assert (new.workloads[0].desired, new.assumed) == (0, ("Deployment d/web is paused: it creates no pods",))
-    (found,) = run([node("n1"), *replicas(4)], web(2, "2", paused=True)).workloads
+    (found,) = run([build_node("n1"), *build_replicas(4)], build_web(2, "2", paused=True)).workloads
     assert get_counts(found) == (0, 2, 0, 2)
 
 
 def test_order_in_which_pods_are_removed() -> None:
     """Pods are removed in this order: without a node, not running, not ready, with the most siblings on their node, the
     youngest. Upstream: pkg/controller/controller_utils.go."""
-    some = [replica(name, where) for name, where in (("a", "n1"), ("b", "n1"), ("c", "n2"), ("d", "n3"), ("e", "n4"))]
-    some += [replica("idle"), replica("young", "n5"), replica("starting", "n6")]
+    some = [
+        build_replica(name, where) for name, where in (("a", "n1"), ("b", "n1"), ("c", "n2"), ("d", "n3"), ("e", "n4"))
+    ]
+    some += [build_replica("idle"), build_replica("young", "n5"), build_replica("starting", "n6")]
     for each in some:
         each["metadata"]["creationTimestamp"] = "2024-01-01T00:00:00Z"
     some[6]["metadata"]["creationTimestamp"] = "2024-06-01T00:00:00Z"
@@ -118,7 +122,7 @@ def test_order_in_which_pods_are_removed() -> None:
 
 
 def test_pods_without_a_node_take_part() -> None:
-    report = run([node("n1"), *replicas(2), replica("web-5f-9")], web(4))
+    report = run([build_node("n1"), *build_replicas(2), build_replica("web-5f-9")], build_web(4))
     assert (get_counts(report.workloads[0]), report.placed) == ((1, 4, 0, 0), 2)
 
 
@@ -127,8 +131,8 @@ def test_evicted_pods_are_recreated() -> None:
 
     The second one finds a full node and preempts the last web pod.
     """
-    high = workload("StatefulSet", "high", {"replicas": 3}, pod_spec(priorityClassName="high"))
-    report = run([node("n1"), HIGH], web(3), high)
+    high = build_workload("StatefulSet", "high", {"replicas": 3}, build_pod_spec(priorityClassName="high"))
+    report = run([build_node("n1"), HIGH], build_web(3), high)
     assert {found.workload: get_counts(found) for found in report.workloads} == {
         "Deployment d/web": (3, 1, 2, 0),
         "StatefulSet d/high": (3, 3, 0, 0),
@@ -141,31 +145,31 @@ def test_evicted_pods_are_recreated() -> None:
 
 
 def db(replicas: int, cpu: str = "1", **spec: object) -> Json:
-    return workload("StatefulSet", "db", {"replicas": replicas, **spec}, pod_spec(cpu))
+    return build_workload("StatefulSet", "db", {"replicas": replicas, **spec}, build_pod_spec(cpu))
 
 
 def members(number: int, *idle: int) -> list[Json]:
     owner = {"kind": "StatefulSet", "name": "db"}
-    found = [pod(f"db-{i}", "" if i in idle else "n1", owner=owner) for i in range(number)]
+    found = [build_pod(f"db-{i}", "" if i in idle else "n1", owner=owner) for i in range(number)]
     for each in found:
         each["metadata"]["labels"] = {"app": "db"}
     return found
 
 
 def test_ordered_pods_wait_for_their_predecessors() -> None:
-    report = run([node("n1", cpu="2")], db(5))
+    report = run([build_node("n1", cpu="2")], db(5))
     assert [(group.verdict, group.pods) for group in report.pending] == [
         ("Unschedulable", ("d/db-2",)),
         ("NotCreated", ("d/db-3", "d/db-4")),
     ]
-    report = run([node("n1", cpu="2")], db(5, podManagementPolicy="Parallel"))
+    report = run([build_node("n1", cpu="2")], db(5, podManagementPolicy="Parallel"))
     assert [(group.verdict, len(group.pods)) for group in report.pending] == [("Unschedulable", 3)]
 
 
 @pytest.mark.parametrize("rollout", [False, True])
 def test_pods_below_the_partition_stay(rollout: bool) -> None:
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}
-    report = run([node("n1", cpu="8"), *members(4)], db(4, "2", updateStrategy=strategy), rollout=rollout)
+    report = run([build_node("n1", cpu="8"), *members(4)], db(4, "2", updateStrategy=strategy), rollout=rollout)
     assert get_counts(report.workloads[0]) == (2, 4, 0, 2)
     assert sorted(report.placements) == ["d/db-2", "d/db-3"]
 
@@ -184,7 +188,7 @@ def test_pods_below_the_partition_stay(rollout: bool) -> None:
 def test_rollout_of_a_stateful_set(
     manifest: Json, before: list[Json], cpu: str, expected: tuple[int, int, int, int], rollout: str
 ) -> None:
-    (found,) = run([node("n1", cpu=cpu), *before], manifest, rollout=True).workloads
+    (found,) = run([build_node("n1", cpu=cpu), *before], manifest, rollout=True).workloads
     assert (get_counts(found), found.rollout) == (expected, rollout)
 
 
@@ -192,27 +196,27 @@ def test_stateful_sets_replace_pods_one_by_one() -> None:
     """Feature gate MaxUnavailableStatefulSet is off by default (pkg/features/kube_features.go)."""
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 2}}
     manifest = db(3, "4", updateStrategy=strategy, podManagementPolicy="Parallel")
-    report = run([node("n1"), *members(3)], manifest, rollout=True)
+    report = run([build_node("n1"), *members(3)], manifest, rollout=True)
     assert get_counts(report.workloads[0]) == (1, 2, 1, 1)
     assert "MaxUnavailableStatefulSet" in report.assumed[0]
 
 
 # -- DaemonSets ---------------------------------------------------------------------------------------------------
 
-NODES = [node(f"n{i}") for i in range(4)]
+NODES = [build_node(f"n{i}") for i in range(4)]
 
 
 def agent(cpu: str, **update: object) -> Json:
     strategy = {"type": "RollingUpdate", "rollingUpdate": update}
-    return workload("DaemonSet", "agent", {"updateStrategy": strategy}, pod_spec(cpu))
+    return build_workload("DaemonSet", "agent", {"updateStrategy": strategy}, build_pod_spec(cpu))
 
 
 def agents() -> list[Json]:
     owner = {"kind": "DaemonSet", "name": "agent"}
-    found = [pod(f"agent-{i}", f"n{i}", owner=owner) for i in range(4)]
+    found = [build_pod(f"agent-{i}", f"n{i}", owner=owner) for i in range(4)]
     for each in found:
         each["metadata"]["labels"] = {"app": "agent"}
-    return [*found, pod("other", "n2", cpu="3")]
+    return [*found, build_pod("other", "n2", cpu="3")]
 
 
 @pytest.mark.parametrize(
@@ -235,7 +239,7 @@ def test_rollout_of_a_daemon_set(manifest: Json, expected: tuple[int, int, int, 
 
 
 def test_pods_stay_with_strategy_on_delete() -> None:
-    manifest = workload("DaemonSet", "agent", {"updateStrategy": {"type": "OnDelete"}}, pod_spec("2"))
-    report = run([*NODES, node("n4"), *agents()], manifest, rollout=True)
+    manifest = build_workload("DaemonSet", "agent", {"updateStrategy": {"type": "OnDelete"}}, build_pod_spec("2"))
+    report = run([*NODES, build_node("n4"), *agents()], manifest, rollout=True)
     assert get_counts(report.workloads[0]) == (1, 5, 0, 0)
     assert "OnDelete" in report.assumed[0]

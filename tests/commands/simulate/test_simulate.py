@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import pytest
-from small import HOSTNAME, ZONE, Json, budget, node, pod, pod_spec, replica, spread, workload
+from small import (
+    HOSTNAME,
+    ZONE,
+    Json,
+    build_budget,
+    build_node,
+    build_pod,
+    build_pod_spec,
+    build_replica,
+    build_spread,
+    build_workload,
+)
 
 from kschedctl.cluster import Cluster
 from kschedctl.commands.simulate import simulate
 from kschedctl.commands.simulate.report import SimulationReport
 from kschedctl.replay.parallel import Workers
 
-THREE_ZONES = [node("n1", "a"), node("n2", "b"), node("n3", "c")]
+THREE_ZONES = [build_node("n1", "a"), build_node("n2", "b"), build_node("n3", "c")]
 
 NIGHTLY: Json = {"schedule": "0 3 * * *"}
 
@@ -20,7 +31,9 @@ def run(objects: list[Json], *manifests: Json, **options: object) -> SimulationR
 
 
 def test_deployment_spread_over_zones() -> None:
-    report = run(THREE_ZONES, workload("Deployment", spec={"replicas": 6}, template=pod_spec(**spread())))
+    report = run(
+        THREE_ZONES, build_workload("Deployment", spec={"replicas": 6}, template=build_pod_spec(**build_spread()))
+    )
     (found,) = report.workloads
     assert (found.workload, found.desired, found.running, found.pending) == ("Deployment d/web", 6, 6, 0)
     assert found.domains == {ZONE: {"a": 2, "b": 2, "c": 2}}
@@ -32,24 +45,27 @@ def test_deployment_spread_over_zones() -> None:
 @pytest.mark.parametrize(
     ("manifest", "names"),
     [
-        (workload("ReplicaSet", spec={"replicas": 2}), ["web-0", "web-1"]),
-        (workload("ReplicationController", spec={"replicas": 1, "selector": {"app": "web"}}), ["web-0"]),
-        (workload("StatefulSet", spec={"replicas": 2, "ordinals": {"start": 3}}), ["web-3", "web-4"]),
-        (workload("DaemonSet"), ["web-n1", "web-n2", "web-n3"]),
-        (workload("Job", spec={"parallelism": 3, "completions": 2}), ["web-0", "web-1"]),
-        (workload("Job", spec={"suspend": True}), []),
-        (pod("bare"), ["bare"]),
-        ({**workload("CronJob"), "spec": {**NIGHTLY, "jobTemplate": {"spec": workload("Job")["spec"]}}}, ["web-0-0"]),
+        (build_workload("ReplicaSet", spec={"replicas": 2}), ["web-0", "web-1"]),
+        (build_workload("ReplicationController", spec={"replicas": 1, "selector": {"app": "web"}}), ["web-0"]),
+        (build_workload("StatefulSet", spec={"replicas": 2, "ordinals": {"start": 3}}), ["web-3", "web-4"]),
+        (build_workload("DaemonSet"), ["web-n1", "web-n2", "web-n3"]),
+        (build_workload("Job", spec={"parallelism": 3, "completions": 2}), ["web-0", "web-1"]),
+        (build_workload("Job", spec={"suspend": True}), []),
+        (build_pod("bare"), ["bare"]),
+        (
+            {**build_workload("CronJob"), "spec": {**NIGHTLY, "jobTemplate": {"spec": build_workload("Job")["spec"]}}},
+            ["web-0-0"],
+        ),
         (
             {
-                **workload("CronJob"),
-                "spec": {**NIGHTLY, "suspend": True, "jobTemplate": {"spec": workload("Job")["spec"]}},
+                **build_workload("CronJob"),
+                "spec": {**NIGHTLY, "suspend": True, "jobTemplate": {"spec": build_workload("Job")["spec"]}},
             },
             [],
         ),
-        ({**workload("Job"), "metadata": {"generateName": "run-", "namespace": "d"}}, ["run-0-0"]),
-        ({**workload("ReplicaSet"), "metadata": {"generateName": "rs-", "namespace": "d"}}, ["rs-0-0"]),
-        ({**workload("Job"), "apiVersion": "batch.volcano.sh/v1alpha1"}, []),
+        ({**build_workload("Job"), "metadata": {"generateName": "run-", "namespace": "d"}}, ["run-0-0"]),
+        ({**build_workload("ReplicaSet"), "metadata": {"generateName": "rs-", "namespace": "d"}}, ["rs-0-0"]),
+        ({**build_workload("Job"), "apiVersion": "batch.volcano.sh/v1alpha1"}, []),
     ],
     ids=[
         "ReplicaSet",
@@ -72,23 +88,23 @@ def test_pods_that_controllers_create(manifest: Json, names: list[str]) -> None:
 
 def test_pods_without_a_node_are_explained_in_full_on_request() -> None:
     """Four cores have room for one pod of three cores. The other pods are equal to it."""
-    manifest = workload("ReplicaSet", spec={"replicas": 3}, template=pod_spec("3"))
-    assert run([node("n1")], manifest).explained == ()
-    (found,) = run([node("n1")], manifest, in_full=9).explained
+    manifest = build_workload("ReplicaSet", spec={"replicas": 3}, template=build_pod_spec("3"))
+    assert run([build_node("n1")], manifest).explained == ()
+    (found,) = run([build_node("n1")], manifest, in_full=9).explained
     assert found.pods == ("d/web-1", "d/web-2")
     (alone,) = found.explanation.nodes
     assert (alone.name, [refusal.reason for refusal in alone.refusals]) == ("n1", ["Insufficient cpu"])
 
 
 def test_generated_names_differ() -> None:
-    manifest = {"kind": "Pod", "metadata": {"generateName": "p-", "namespace": "d"}, "spec": pod_spec()}
+    manifest = {"kind": "Pod", "metadata": {"generateName": "p-", "namespace": "d"}, "spec": build_pod_spec()}
     assert sorted(run(THREE_ZONES, manifest, manifest).placements) == ["d/p-0", "d/p-1"]
 
 
 def test_template_with_a_node_name_bypasses_the_scheduler() -> None:
     """The pods request three of two cores, but kube-scheduler never sees them."""
-    manifest = workload("ReplicaSet", spec={"replicas": 3}, template=pod_spec(nodeName="n2"))
-    report = run([node("n1"), node("n2", cpu="2")], manifest)
+    manifest = build_workload("ReplicaSet", spec={"replicas": 3}, template=build_pod_spec(nodeName="n2"))
+    report = run([build_node("n1"), build_node("n2", cpu="2")], manifest)
     assert set(report.placements.values()) == {"n2"}
     assert (report.placed, report.unplaced) == (3, 0)
     cpu = next(r for r in report.headroom if r.resource == "cpu")
@@ -97,22 +113,27 @@ def test_template_with_a_node_name_bypasses_the_scheduler() -> None:
 
 def test_missing_namespace_is_reported() -> None:
     there = {"kind": "Namespace", "metadata": {"name": "shop"}}
-    assert run([*THREE_ZONES, there], pod("p")).assumed == ("namespace d is created, without labels",)
-    assert not run(THREE_ZONES, pod("p")).assumed
+    assert run([*THREE_ZONES, there], build_pod("p")).assumed == ("namespace d is created, without labels",)
+    assert not run(THREE_ZONES, build_pod("p")).assumed
 
 
 def test_daemon_set_pods_run_on_matching_tolerated_nodes() -> None:
     taint = [{"key": "gpu", "effect": "NoSchedule"}]
-    nodes = [node("n1"), node("n2", taints=taint), node("n3", unschedulable=True), node("n4", "z")]
-    manifest = workload("DaemonSet", template=pod_spec(nodeSelector={ZONE: "a"}))
+    nodes = [
+        build_node("n1"),
+        build_node("n2", taints=taint),
+        build_node("n3", unschedulable=True),
+        build_node("n4", "z"),
+    ]
+    manifest = build_workload("DaemonSet", template=build_pod_spec(nodeSelector={ZONE: "a"}))
     assert run(nodes, manifest).placements == {"d/web-n1": "n1", "d/web-n3": "n3"}
 
 
 def test_higher_priority_goes_first() -> None:
     classes = [{"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 100}]
-    low = workload("Deployment", "low", {"replicas": 4})
-    high = workload("Deployment", "high", {"replicas": 4}, pod_spec(priorityClassName="high"))
-    report = run([node("n1"), *classes], low, high)
+    low = build_workload("Deployment", "low", {"replicas": 4})
+    high = build_workload("Deployment", "high", {"replicas": 4}, build_pod_spec(priorityClassName="high"))
+    report = run([build_node("n1"), *classes], low, high)
     assert set(report.placements) == {f"d/high-new-{i}" for i in range(4)}
     (pending,) = report.pending
     assert (pending.workload, len(pending.pods)) == ("Deployment d/low", 4)
@@ -122,8 +143,8 @@ def test_higher_priority_goes_first() -> None:
 
 def test_preemptor_gets_the_room_of_its_victim() -> None:
     classes = [{"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 100}]
-    running = [replica(f"r{i}", "n1") for i in range(4)]
-    report = run([node("n1"), *classes, *running], pod("urgent", cpu="3", priorityClassName="high"))
+    running = [build_replica(f"r{i}", "n1") for i in range(4)]
+    report = run([build_node("n1"), *classes, *running], build_pod("urgent", cpu="3", priorityClassName="high"))
     assert report.placements == {"d/urgent": "n1"}
     assert len(report.evicted) == 3
     assert {(e.by, e.node, e.priority, e.workload) for e in report.evicted} == {
@@ -134,10 +155,11 @@ def test_preemptor_gets_the_room_of_its_victim() -> None:
 def test_fate_of_evicted_pods() -> None:
     """Each pod needs 2 cores, and 3 are left. One of the recreated pods fits, and the bare pod is not recreated."""
     classes = [{"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 100}]
-    owned = [replica(f"r{i}", "n1", "2") for i in range(2)]
+    owned = [build_replica(f"r{i}", "n1", "2") for i in range(2)]
     there = {"nodeSelector": {"kubernetes.io/hostname": "n1"}, "priorityClassName": "high"}
     report = run(
-        [node("n1", cpu="6"), node("n2", cpu="3"), *classes, *owned, pod("bare", "n1", "2")], pod("u", cpu="6", **there)
+        [build_node("n1", cpu="6"), build_node("n2", cpu="3"), *classes, *owned, build_pod("bare", "n1", "2")],
+        build_pod("u", cpu="6", **there),
     )
     assert sorted((e.pod, e.fate, e.target) for e in report.evicted if e.pod == "d/bare") == [("d/bare", "Lost", "")]
     assert sorted((e.fate, e.target) for e in report.evicted if e.pod != "d/bare") == [("Moved", "n2"), ("Pending", "")]
@@ -153,24 +175,24 @@ def test_preemption_uses_up_budgets() -> None:
         "status": {"disruptionsAllowed": 1},
     }
     classes = [{"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 100}]
-    other = pod("other", "n2", cpu="4", priority=50)
+    other = build_pod("other", "n2", cpu="4", priority=50)
     other["metadata"]["labels"] = {}
-    objects = [node("n1"), node("n2"), node("n3"), budget, *classes, other]
-    objects += [replica("r1", "n1", cpu="4"), replica("r2", "n3", cpu="4")]
-    urgent = workload("Deployment", "urgent", {"replicas": 2}, pod_spec("4", priorityClassName="high"))
+    objects = [build_node("n1"), build_node("n2"), build_node("n3"), budget, *classes, other]
+    objects += [build_replica("r1", "n1", cpu="4"), build_replica("r2", "n3", cpu="4")]
+    urgent = build_workload("Deployment", "urgent", {"replicas": 2}, build_pod_spec("4", priorityClassName="high"))
     report = run(objects, urgent)
     assert len(report.evicted) == 2
     assert report.evicted[1].pod == "d/other"
 
 
 def test_pod_of_a_missing_priority_class_is_not_created() -> None:
-    (lacking,) = run(THREE_ZONES, pod("p", priorityClassName="gold")).not_created
+    (lacking,) = run(THREE_ZONES, build_pod("p", priorityClassName="gold")).not_created
     said = 'pods "p" is forbidden: no PriorityClass with name gold was found'
     assert [failure.message for failure in lacking.failures] == [said]
 
 
 def test_gated_pods_and_pods_of_other_schedulers() -> None:
-    report = run(THREE_ZONES, pod("g", schedulingGates=[{"name": "x"}]), pod("f", schedulerName="other"))
+    report = run(THREE_ZONES, build_pod("g", schedulingGates=[{"name": "x"}]), build_pod("f", schedulerName="other"))
     assert {(group.verdict, group.pods) for group in report.pending} == {
         ("Gated", ("d/g",)),
         ("NotResponsible", ("d/f",)),
@@ -180,7 +202,7 @@ def test_gated_pods_and_pods_of_other_schedulers() -> None:
 def test_pod_that_fits_only_after_another_is_retried() -> None:
     term = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "db"}}}
     near = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-    report = run(THREE_ZONES, pod("first", affinity=near), workload("ReplicaSet", "db", {"replicas": 1}))
+    report = run(THREE_ZONES, build_pod("first", affinity=near), build_workload("ReplicaSet", "db", {"replicas": 1}))
     assert list(report.placements) == ["d/db-0", "d/first"]
     assert report.placements["d/first"] == report.placements["d/db-0"]
 
@@ -188,7 +210,7 @@ def test_pod_that_fits_only_after_another_is_retried() -> None:
 # -- volumes and devices ------------------------------------------------------------------------------------------
 
 
-def storage_class(name: str, mode: str, provisioner: str = "csi.example.com") -> Json:
+def build_storage_class(name: str, mode: str, provisioner: str = "csi.example.com") -> Json:
     return {"kind": "StorageClass", "metadata": {"name": name}, "provisioner": provisioner, "volumeBindingMode": mode}
 
 
@@ -208,11 +230,11 @@ def stateful(storage: str, replicas: int) -> Json:
             "resources": {"requests": {"storage": "1Gi"}},
         },
     }
-    return workload("StatefulSet", spec={"replicas": replicas, "volumeClaimTemplates": [claim]})
+    return build_workload("StatefulSet", spec={"replicas": replicas, "volumeClaimTemplates": [claim]})
 
 
 def test_each_pod_of_a_stateful_set_takes_a_volume() -> None:
-    local = storage_class("local", "WaitForFirstConsumer", "kubernetes.io/no-provisioner")
+    local = build_storage_class("local", "WaitForFirstConsumer", "kubernetes.io/no-provisioner")
     volumes = [local_volume("pv1", "a"), local_volume("pv2", "b")]
     report = run([*THREE_ZONES, local, *volumes], stateful("local", 3))
     assert sorted(report.placements.values()) == ["n1", "n2"]
@@ -221,7 +243,7 @@ def test_each_pod_of_a_stateful_set_takes_a_volume() -> None:
 
 
 def test_claims_of_an_immediate_class_count_as_provisioned() -> None:
-    report = run([*THREE_ZONES, storage_class("fast", "Immediate")], stateful("fast", 2))
+    report = run([*THREE_ZONES, build_storage_class("fast", "Immediate")], stateful("fast", 2))
     assert report.placed == 2
     assert len(report.assumed) == 2
 
@@ -238,8 +260,8 @@ def test_devices_are_allocated_once() -> None:
         "metadata": {"name": "one", "namespace": "d"},
         "spec": {"spec": {"devices": {"requests": [request]}}},
     }
-    wants = pod_spec(resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "one"}])
-    manifest = workload("Deployment", spec={"replicas": 3}, template=wants)
+    wants = build_pod_spec(resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "one"}])
+    manifest = build_workload("Deployment", spec={"replicas": 3}, template=wants)
     report = run([*THREE_ZONES, slice_, device_class, template], manifest)
     assert list(report.placements.values()) == ["n2", "n2"]
     assert report.unplaced == 1
@@ -250,21 +272,21 @@ def test_devices_are_allocated_once() -> None:
 
 
 def test_more_replicas_of_an_unchanged_template() -> None:
-    running = [replica(f"web-5f-{i}", "n1") for i in range(2)]
-    report = run([*THREE_ZONES, *running], workload("Deployment", spec={"replicas": 3}))
+    running = [build_replica(f"web-5f-{i}", "n1") for i in range(2)]
+    report = run([*THREE_ZONES, *running], build_workload("Deployment", spec={"replicas": 3}))
     (found,) = report.workloads
     assert (found.desired, found.created, found.running, found.removed) == (3, 1, 3, 0)
 
 
 def test_fewer_replicas() -> None:
-    running = [replica(f"web-5f-{i}", "n1") for i in range(3)]
-    (found,) = run([*THREE_ZONES, *running], workload("Deployment", spec={"replicas": 1})).workloads
+    running = [build_replica(f"web-5f-{i}", "n1") for i in range(3)]
+    (found,) = run([*THREE_ZONES, *running], build_workload("Deployment", spec={"replicas": 1})).workloads
     assert (found.desired, found.created, found.running, found.removed) == (1, 0, 1, 2)
 
 
 def test_new_template_replaces_the_old_pods() -> None:
-    running = [replica(f"web-5f-{i}", "n1") for i in range(4)]
-    manifest = workload("Deployment", spec={"replicas": 4}, template=pod_spec("3"))
+    running = [build_replica(f"web-5f-{i}", "n1") for i in range(4)]
+    manifest = build_workload("Deployment", spec={"replicas": 4}, template=build_pod_spec("3"))
     (found,) = run([*THREE_ZONES, *running], manifest).workloads
     assert (found.created, found.running, found.pending, found.removed) == (4, 3, 1, 4)
 
@@ -274,12 +296,12 @@ def test_rollout_respects_surge_and_unavailability() -> None:
 
     Without surge, an old pod is removed for each new one. With surge, the new pod has no room.
     """
-    running = [replica(f"web-5f-{i}", "n1") for i in range(4)]
+    running = [build_replica(f"web-5f-{i}", "n1") for i in range(4)]
 
     def rolled(surge: int, unavailable: int) -> tuple[int, int, str]:
         strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}}
-        manifest = workload("Deployment", spec={"replicas": 4, "strategy": strategy})
-        (found,) = run([node("n1"), *running], manifest, rollout=True).workloads
+        manifest = build_workload("Deployment", spec={"replicas": 4, "strategy": strategy})
+        (found,) = run([build_node("n1"), *running], manifest, rollout=True).workloads
         return found.running, found.removed, found.rollout
 
     assert rolled(0, 1) == (4, 4, "complete")
@@ -288,9 +310,9 @@ def test_rollout_respects_surge_and_unavailability() -> None:
 
 def test_rollout_of_a_stateful_set_begins_with_the_last_pod() -> None:
     owner = {"kind": "StatefulSet", "name": "web"}
-    running = [pod(f"web-{i}", "n1", owner=owner) for i in range(3)]
-    manifest = workload("StatefulSet", spec={"replicas": 3}, template=pod_spec("2"))
-    (found,) = run([node("n1"), *running], manifest, rollout=True).workloads
+    running = [build_pod(f"web-{i}", "n1", owner=owner) for i in range(3)]
+    manifest = build_workload("StatefulSet", spec={"replicas": 3}, template=build_pod_spec("2"))
+    (found,) = run([build_node("n1"), *running], manifest, rollout=True).workloads
     assert found.rollout == "stuck: 1 of 3 new pods runs, 1 old pod is left"
     assert found.removed == 2
 
@@ -300,7 +322,7 @@ def test_rollout_of_a_stateful_set_begins_with_the_last_pod() -> None:
 
 def lottery() -> tuple[list[Json], Json]:
     """Build two equal nodes, one of which a pod of lower score cannot use, so that ties decide."""
-    return [node("n1", "a"), node("n2", "b")], workload("Deployment", spec={"replicas": 1})
+    return [build_node("n1", "a"), build_node("n2", "b")], build_workload("Deployment", spec={"replicas": 1})
 
 
 @pytest.mark.parametrize("important", [False, True])
@@ -309,11 +331,14 @@ def test_stateful_set_continues_once_its_first_pod_has_a_node(important: bool) -
 
     If the StatefulSet has a higher priority, its second pod evicts one of the Job's pods.
     """
-    template = pod_spec(**({"priorityClassName": "high"} if important else {}))
+    template = build_pod_spec(**({"priorityClassName": "high"} if important else {}))
     high: Json = {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 100}
-    manifests = [workload("StatefulSet", "db", {"replicas": 2}, template), workload("Job", "run", {"parallelism": 3})]
+    manifests = [
+        build_workload("StatefulSet", "db", {"replicas": 2}, template),
+        build_workload("Job", "run", {"parallelism": 3}),
+    ]
     for order in (manifests, manifests[::-1]):
-        report = run([node("n1"), high], *order)
+        report = run([build_node("n1"), high], *order)
         waiting = [pod for group in report.pending for pod in group.pods]
         assert len(waiting) == 1
         assert (waiting == ["d/db-1"]) == (not important)
@@ -337,49 +362,55 @@ def test_processes_give_the_same_results() -> None:
 
 def test_pods_that_wait_already_are_left_out_and_named() -> None:
     """The cluster's waiting pod takes part only on request, and the first line says so."""
-    waiting = pod("waiting")
-    alone = run([*THREE_ZONES, waiting], pod("new"))
+    waiting = build_pod("waiting")
+    alone = run([*THREE_ZONES, waiting], build_pod("new"))
     assert alone.left_out == 1
     assert " ".join(alone.build_first_line()).endswith(
-        "gets a node. 1 pending pod was not simulated and may take the room first (include it with --pending)"
+        "gets a node. 1 pending pod was left out of the simulation and may take the room first (include it with "
+        "--pending)"
     )
-    together = simulate(Cluster.from_objects([*THREE_ZONES, waiting]), [pod("new")], pending=True)
+    together = simulate(Cluster.from_objects([*THREE_ZONES, waiting]), [build_pod("new")], pending=True)
     assert (together.left_out, together.placed) == (0, 2)
 
 
 @pytest.mark.parametrize(
     ("requests", "clause"),
     [
-        (("64",), "1 pending pod was not simulated, and it fits on no node (include it with --pending)"),
-        (("64", "64"), "2 pending pods were not simulated, and none of them fits (include them with --pending)"),
+        (("64",), "1 pending pod was left out of the simulation: it fits on no node (include it with --pending)"),
+        (
+            ("64", "64"),
+            "2 pending pods were left out of the simulation: none of them fits (include them with --pending)",
+        ),
         (
             ("1", "64"),
-            "2 pending pods were not simulated, but 1 of them fits and may take the room first (include them with "
-            "--pending)",
+            "2 pending pods were left out of the simulation, but 1 of them fits and may take the room first (include "
+            "them with --pending)",
         ),
         (
             ("3", "3", "3", "3"),
-            "4 pending pods were not simulated, but 3 of them fit and may take the room first (include them with "
-            "--pending)",
+            "4 pending pods were left out of the simulation, but 3 of them fit and may take the room first (include "
+            "them with --pending)",
         ),
     ],
 )
 def test_first_line_counts_omitted_pods_that_fit(requests: tuple[str, ...], clause: str) -> None:
     """Each of the three nodes has 4 CPUs, so three pods of 3 CPUs fit, one after another."""
-    waiting = [pod(f"waiting-{number}", cpu=cpu) for number, cpu in enumerate(requests)]
-    assert " ".join(run([*THREE_ZONES, *waiting], pod("new")).build_first_line()).endswith(clause)
+    waiting = [build_pod(f"waiting-{number}", cpu=cpu) for number, cpu in enumerate(requests)]
+    assert " ".join(run([*THREE_ZONES, *waiting], build_pod("new")).build_first_line()).endswith(clause)
 
 
 def test_omitted_pod_may_take_the_room_of_an_old_pod() -> None:
     """The old pod leaves no room for the waiting pod until it is replaced."""
-    manifest = workload("Deployment", template=pod_spec("1"))
-    objects = [node("n1"), replica("web-5f-0", "n1", "2"), pod("waiting", cpu="3")]
+    manifest = build_workload("Deployment", template=build_pod_spec("1"))
+    objects = [build_node("n1"), build_replica("web-5f-0", "n1", "2"), build_pod("waiting", cpu="3")]
     assert run(objects, manifest).left_out_fitting == 1
 
 
 def test_first_line_names_a_violated_budget_and_a_workload_without_pods() -> None:
     """The only pod of ReplicaSet web is evicted, although its budget allows no disruption."""
-    report = run([node("n1"), replica("r1", "n1", "1", priority=-5), budget(0)], pod("large", cpu="4"))
+    report = run(
+        [build_node("n1"), build_replica("r1", "n1", "1", priority=-5), build_budget(0)], build_pod("large", cpu="4")
+    )
     assert report.violated_budgets == {"d/b": 0}
     (outage,) = report.outages
     _, sentence = report.build_first_line()
@@ -399,7 +430,7 @@ def build_autoscaler(least: int, most: int) -> Json:
 
 @pytest.mark.parametrize(("bounds", "pods", "verb"), [((4, 9), 4, "raises"), ((1, 1), 1, "lowers"), ((1, 9), 2, "")])
 def test_autoscaler_brings_the_replicas_within_its_bounds(bounds: tuple[int, int], pods: int, verb: str) -> None:
-    report = run([*THREE_ZONES, build_autoscaler(*bounds)], workload("Deployment", spec={"replicas": 2}))
+    report = run([*THREE_ZONES, build_autoscaler(*bounds)], build_workload("Deployment", spec={"replicas": 2}))
     assert report.placed + report.unplaced == pods
     assert [verb in note for note in report.autoscaled] == ([True] if verb else [])
 
@@ -413,10 +444,10 @@ def test_autoscaler_alone_scales_the_workload_of_the_cluster() -> None:
     }
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data-db-0"}}]
     owner = {"kind": "StatefulSet", "name": "db"}
-    stored = workload("StatefulSet", "db", {"replicas": 1, "podManagementPolicy": "Parallel"})
+    stored = build_workload("StatefulSet", "db", {"replicas": 1, "podManagementPolicy": "Parallel"})
     scaler = build_autoscaler(3, 5)
     scaler["spec"]["scaleTargetRef"] = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db"}
-    db = pod("db-0", "n1", owner=owner, volumes=volumes)
+    db = build_pod("db-0", "n1", owner=owner, volumes=volumes)
     db["metadata"]["labels"] = {"app": "db"}
     report = run([*THREE_ZONES, stored, claim, db], scaler)
     assert report.autoscaled == (
@@ -432,14 +463,14 @@ def test_pods_evicted_for_waiting_pods_are_not_held_against_the_manifests(
     is_important: bool, for_waiting: tuple[str, ...]
 ) -> None:
     """The waiting pod of priority 10 evicts the low pod, and the new pod only with a higher priority."""
-    low = [replica("low", "n1", "3", priority=-5)]
-    waiting = pod("waiting", cpu="3", priority=10, nodeSelector={HOSTNAME: "n1"})
+    low = [build_replica("low", "n1", "3", priority=-5)]
+    waiting = build_pod("waiting", cpu="3", priority=10, nodeSelector={HOSTNAME: "n1"})
     high = {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 20}
-    new = pod("new", cpu="3", nodeSelector={HOSTNAME: "n2"})
+    new = build_pod("new", cpu="3", nodeSelector={HOSTNAME: "n2"})
     if is_important:
-        new = pod("new", cpu="3", nodeSelector={HOSTNAME: "n1"}, priorityClassName="high")
-    other_node = node("n2", cpu="2" if is_important else "3")  # has no room for the low pod in the end
-    report = run([high, node("n1"), other_node, *low, waiting], new, pending=True)
+        new = build_pod("new", cpu="3", nodeSelector={HOSTNAME: "n1"}, priorityClassName="high")
+    other_node = build_node("n2", cpu="2" if is_important else "3")  # has no room for the low pod in the end
+    report = run([high, build_node("n1"), other_node, *low, waiting], new, pending=True)
     assert (report.evicted_pods, report.evicted_for_waiting) == (1, for_waiting)
     assert report.new_evicted_pods == (0 if for_waiting else 1)
     assert report.new_homeless_pods == (0 if for_waiting else 1)

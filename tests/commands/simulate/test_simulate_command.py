@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Run, Write, node, pod
+from command_line import Run, Write, build_node, build_pod
 
 from kschedctl.api.workloads import count_pods, decode_workload
 from kschedctl.commands import capacity as capacity_study
 
 Json = dict[str, Any]
-NODES = [node("n1"), node("n2")]
+NODES = [build_node("n1"), build_node("n2")]
 
 
-def deployment(name: str, replicas: int, cpu: str = "1", **spec: Any) -> Json:
+def build_deployment(name: str, replicas: int, cpu: str = "1", **spec: Any) -> Json:
     container = {"name": "c", "image": "web", "resources": {"requests": {"cpu": cpu}}}
     template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": [container], **spec}}
     body = {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template}
@@ -29,18 +29,18 @@ def deployment(name: str, replicas: int, cpu: str = "1", **spec: Any) -> Json:
 
 def running(name: str) -> Json:
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-5f", "controller": True}
-    found = pod(name, uid=name, nodeName="n1")
+    found = build_pod(name, uid=name, nodeName="n1")
     found["metadata"] |= {"labels": {"app": "web", "pod-template-hash": "5f"}, "ownerReferences": [owner]}
     return found
 
 
 def test_other_objects_of_a_chart(run: Run, write: Write) -> None:
-    hook = pod("try", cpu="100m")
+    hook = build_pod("try", cpu="100m")
     hook["metadata"]["annotations"] = {"helm.sh/hook": "test"}
-    migration = pod("migrate", cpu="100m")
+    migration = build_pod("migrate", cpu="100m")
     migration["metadata"]["annotations"] = {"helm.sh/hook": "pre-install,pre-upgrade"}
     other = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "metadata": {"name": "r"}, "spec": {}}
-    chart = write(deployment("web", 1), hook, migration, other, name="chart.json")
+    chart = write(build_deployment("web", 1), hook, migration, other, name="chart.json")
     found = run("simulate", "-f", write(*NODES), "-f", chart, "-o", "json")
     assert json.loads(found.out)["placements"].keys() == {"default/web-new-0", "default/migrate"}
     assert found.err.splitlines() == [
@@ -50,7 +50,7 @@ def test_other_objects_of_a_chart(run: Run, write: Write) -> None:
 
 
 def test_pending_pods_without_manifests(run: Run, write: Write) -> None:
-    cluster = write(*NODES, pod("small", cpu="1", uid="small"), pod("huge", cpu="99", uid="huge"))
+    cluster = write(*NODES, build_pod("small", cpu="1", uid="small"), build_pod("huge", cpu="99", uid="huge"))
     saved = cluster.replace("json", "ksnap")
     assert run("snapshot", "save", "-f", cluster, "-o", saved).code == 0
     code, out, _ = run("simulate", "--pending", "--snapshot", saved, "-o", "json")
@@ -68,7 +68,7 @@ def test_default_namespace_of_manifests(run: Run, write: Write) -> None:
     claim["spec"] = {"accessModes": ["ReadWriteOnce"], "storageClassName": "late", "resources": asked}
     late = {"provisioner": "csi.example.com", "volumeBindingMode": "WaitForFirstConsumer"}
     storage = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "late"}, **late}
-    bare = pod("bare", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
+    bare = build_pod("bare", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
     del bare["metadata"]["namespace"]
     found = run("simulate", "-f", write(*NODES, storage), "-f", write(bare, claim, name="a.json"), "-n", "shop")
     assert found.out.startswith("All scheduled: 1 of 1 pod gets a node\n")
@@ -78,9 +78,12 @@ def test_default_namespace_of_manifests(run: Run, write: Write) -> None:
 @pytest.mark.parametrize(
     ("manifest", "message"),
     [
-        ({**deployment("web", 1), "metadata": {}}, "items[0].metadata.name: required"),
-        (deployment("web", 1, "1x"), "items[0].spec.template.spec.containers[0].resources.requests.cpu: quantities"),
-        (deployment("web", "3"), "items[0].spec.replicas: expected int, got str"),  # type: ignore[arg-type]
+        ({**build_deployment("web", 1), "metadata": {}}, "items[0].metadata.name: required"),
+        (
+            build_deployment("web", 1, "1x"),
+            "items[0].spec.template.spec.containers[0].resources.requests.cpu: quantities",
+        ),
+        (build_deployment("web", "3"), "items[0].spec.replicas: expected int, got str"),  # type: ignore[arg-type]
     ],
     ids=["no name", "quantity", "type"],
 )
@@ -93,8 +96,8 @@ def test_error_names_file_document_and_field(run: Run, write: Write, manifest: J
 
 
 def test_pods_of_a_missing_class_are_not_created(run: Run, write: Write) -> None:
-    path = write(deployment("web", 2, priorityClassName="gold"), name="a.json")
-    bare = write(pod("web", priorityClassName="gold"), name="b.json")
+    path = write(build_deployment("web", 2, priorityClassName="gold"), name="a.json")
+    bare = write(build_pod("web", priorityClassName="gold"), name="b.json")
     for command in ("simulate", "explain"):
         found = run(command, "-f", write(*NODES), "-f", path)
         assert found.code == 1
@@ -110,17 +113,17 @@ def test_pods_of_a_missing_class_are_not_created(run: Run, write: Write) -> None
 
 
 def test_objects_of_the_cluster_are_no_manifests(run: Run, write: Write) -> None:
-    found = run("simulate", "--demo", "-f", write(pod("p", uid="u")))
+    found = run("simulate", "--demo", "-f", write(build_pod("p", uid="u")))
     assert (found.code, "remove metadata.uid" in found.err) == (2, True)
 
 
 def test_suggested_command_repeats_the_rollout_with_waiting_pods(run: Run, write: Write) -> None:
-    files = ["-f", write(*NODES, pod("p", uid="u")), "-f", write(deployment("web", 1), name="web.json")]
+    files = ["-f", write(*NODES, build_pod("p", uid="u")), "-f", write(build_deployment("web", 1), name="web.json")]
     assert run("simulate", *files, "--rollout").out.rstrip().endswith("--pending --rollout")
 
 
 def test_complete_answer_about_a_rollout(run: Run, write: Write) -> None:
-    files = ["-f", write(*NODES, running("web-5f-1")), "-f", write(deployment("web", 1, "5"), name="web.json")]
+    files = ["-f", write(*NODES, running("web-5f-1")), "-f", write(build_deployment("web", 1, "5"), name="web.json")]
     found = run("simulate", *files, "--rollout")
     assert (found.code, found.out.splitlines()[0]) == (
         1,
@@ -135,21 +138,21 @@ def test_complete_answer_about_a_rollout(run: Run, write: Write) -> None:
 
 def test_next_command_helps(run: Run, write: Write) -> None:
     """Waiting pods do not matter for pods that are not created."""
-    cluster = write(*NODES, pod("p", uid="u"))
-    too_large, unknown_class = deployment("web", 1, "5"), deployment("web", 1, priorityClassName="gold")
+    cluster = write(*NODES, build_pod("p", uid="u"))
+    too_large, unknown_class = build_deployment("web", 1, "5"), build_deployment("web", 1, priorityClassName="gold")
     for manifest, expected in ((too_large, ["remedies", "simulate"]), (unknown_class, ["remedies"])):
         found = run("simulate", "-f", cluster, "-f", write(manifest, name="web.json"))
         commands = [line.split() for line in found.out.splitlines() if line.startswith("  kschedctl ")]
         assert [command[1] for command in commands] == expected
         assert run(*commands[0][1:]).code == 1
-    found = run("simulate", "--pending", "-f", write(*NODES, pod("p", cpu="9", uid="p")))
+    found = run("simulate", "--pending", "-f", write(*NODES, build_pod("p", cpu="9", uid="p")))
     (command,) = [line.split() for line in found.out.splitlines() if line.startswith("  kschedctl ")]
     assert command[1:3] == ["remedies", "-A"]
 
 
 def test_worst_of_several_runs_counts(run: Run, write: Write) -> None:
     """The small pod takes one of two equal nodes, and the large pod needs n1."""
-    small, large = pod("small", "1"), pod("large", "4", nodeSelector={"kubernetes.io/hostname": "n1"})
+    small, large = build_pod("small", "1"), build_pod("large", "4", nodeSelector={"kubernetes.io/hostname": "n1"})
     found = run("simulate", "-f", write(*NODES), "-f", write(small, large, name="a.json"), "--runs", "8", "--jobs", "1")
     assert found.code == 1
     assert found.out.startswith("0 to 1 pods not scheduled: 1 to 2 of 2 pods get a node")
@@ -159,7 +162,7 @@ def test_worst_of_several_runs_counts(run: Run, write: Write) -> None:
 def test_no_line_is_wider_than_the_terminal(
     run: Run, write: Write, monkeypatch: pytest.MonkeyPatch, width: str
 ) -> None:
-    cluster, chart = write(*NODES), write(deployment("web", 12), name="web.json")
+    cluster, chart = write(*NODES), write(build_deployment("web", 12), name="web.json")
     run_wide = run("simulate", "-f", cluster, "-f", chart, "-o", "json")
     assert json.loads(run_wide.out)["unplaced"] == 4
     monkeypatch.setenv("COLUMNS", width)
@@ -172,7 +175,7 @@ def test_no_line_is_wider_than_the_terminal(
 @pytest.mark.parametrize("runs", ["1", "4"])
 def test_ctrl_c_ends_at_once(write: Write, runs: str) -> None:
     """This also holds if other processes do the work, which takes many seconds more."""
-    cluster, web = write(*NODES), write(deployment("web", 150_000, "1m"), name="web.json")
+    cluster, web = write(*NODES), write(build_deployment("web", 150_000, "1m"), name="web.json")
     program = [sys.executable, "-m", "kschedctl"]
     arguments = ["simulate", "-f", cluster, "-f", web, "--runs", runs, "--jobs", "2"]
     with subprocess.Popen([*program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -195,13 +198,13 @@ TOO_MANY = {
 def test_too_many_pods_are_an_error(run: Run, write: Write, tmp_path: Path, command: str, name: str) -> None:
     """Kubernetes supports at most 150,000 pods per cluster."""
     spec, said = TOO_MANY[name]
-    manifests = [deployment(f"web-{i}", spec["replicas"]) for i in range(1 if name == "one" else 2)]
+    manifests = [build_deployment(f"web-{i}", spec["replicas"]) for i in range(1 if name == "one" else 2)]
     if command == "whatif":
         scenario = {"steps": [{"apply": {"manifests": manifests}}]}
         (tmp_path / "scenario.json").write_text(json.dumps(scenario))
-        code, _, err = run("whatif", str(tmp_path / "scenario.json"), "-f", write(node("n1")))
+        code, _, err = run("whatif", str(tmp_path / "scenario.json"), "-f", write(build_node("n1")))
     else:
-        code, _, err = run("simulate", "-f", write(node("n1")), "-f", write(*manifests, name="m.json"))
+        code, _, err = run("simulate", "-f", write(build_node("n1")), "-f", write(*manifests, name="m.json"))
     assert (code, err.count("\n")) == (2, 1)
     assert said in err
     assert "the limit is 150,000 pods" in err
@@ -225,9 +228,9 @@ def test_number_of_pods_of_a_workload(kind: str, spec: Json, number: int) -> Non
 def test_unlimited_capacity_is_cut(run: Run, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     """The node takes any number of pods, and the pod requests nothing."""
     monkeypatch.setattr(capacity_study, "MAX_PODS", 300)
-    endless = node("n1")
+    endless = build_node("n1")
     endless["status"]["allocatable"]["pods"] = str(2**60)
-    shape = deployment("web", 1, cpu="0")
+    shape = build_deployment("web", 1, cpu="0")
     found = json.loads(run("capacity", "-f", write(endless), "-f", write(shape, name="m.json"), "-o", "json").out)
     assert (found["shapes"][0]["fits"], found["shapes"][0]["limited"]) == (300, True)
     assert run("capacity", "-f", write(endless), "-f", write(shape, name="m.json"), "--max", "150001").code == 2
@@ -249,7 +252,7 @@ AUTOSCALER: Json = {
 
 def stored_web(replicas: int) -> list[Json]:
     """Return nodes, Deployment web as a cluster holds it, its ReplicaSet, and its running pods."""
-    web = deployment("web", replicas)
+    web = build_deployment("web", replicas)
     web["metadata"] |= {"uid": "w", "namespace": "default"}
     template = web["spec"]["template"]
     hashed = {**template, "metadata": {"labels": {"app": "web", "pod-template-hash": "5f"}}}
@@ -319,13 +322,13 @@ def test_objects_that_create_no_pods(run: Run, write: Write, document: Json, tit
 
 def test_autoscaler_of_the_cluster_scales_nothing(run: Run, write: Write) -> None:
     """It is no manifest, although this file has no UIDs."""
-    found = run("simulate", "-f", write(*NODES, AUTOSCALER), "-f", write(deployment("api", 1), name="new.json"))
+    found = run("simulate", "-f", write(*NODES, AUTOSCALER), "-f", write(build_deployment("api", 1), name="new.json"))
     assert found.out.startswith("All scheduled: 1 of 1 pod gets a node")
 
 
 def test_pods_that_waited_before_do_not_count_against_the_manifests(run: Run, write: Write) -> None:
-    cluster = write(*NODES, pod("huge", cpu="99", uid="huge"))
-    small = write(deployment("web", 2), name="small.json")
+    cluster = write(*NODES, build_pod("huge", cpu="99", uid="huge"))
+    small = write(build_deployment("web", 2), name="small.json")
     code, out, _ = run("simulate", "-f", cluster, "-f", small, "--pending", "--assume-complete")
     assert out.startswith("Scheduled: all 2 pods of the manifests get a node; 1 of 1 waiting pod still waits\n")
     assert code == 0
@@ -338,7 +341,7 @@ def test_pods_that_waited_before_do_not_count_against_the_manifests(run: Run, wr
         assert "<failure" not in found.out
         assert "Not all scheduled" not in found.out
 
-    large = write(deployment("web", 2, cpu="50"), name="large.json")
+    large = write(build_deployment("web", 2, cpu="50"), name="large.json")
     found = run("simulate", "-f", cluster, "-f", large, "--pending", "--assume-complete", "--brief")
     first, cause, *_ = found.out.splitlines()
     assert first == "2 pods not scheduled: 0 of 2 pods of the manifests get a node; 1 of 1 waiting pod still waits"
@@ -347,7 +350,7 @@ def test_pods_that_waited_before_do_not_count_against_the_manifests(run: Run, wr
 
 
 def test_waiting_pods_of_the_cluster_are_explained_without_the_manifests(run: Run, write: Write) -> None:
-    small = write(deployment("small", 1, cpu="100m"), name="small.json")
+    small = write(build_deployment("small", 1, cpu="100m"), name="small.json")
     found = run("simulate", "-f", small, "-n", "shop", "--demo", "--pending")
     assert found.code == 0
     assert found.out.endswith("Next\n  kschedctl explain -A --demo\n")

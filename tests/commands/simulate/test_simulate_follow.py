@@ -7,13 +7,13 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from command_line import Json, Run, Write, node, pod
+from command_line import Json, Run, Write, build_node, build_pod
 
 from kschedctl.commands.schema import build_schema
 from kschedctl.commands.simulate.following_report import FollowedRollout
 
 
-def event(name: str, node_name: str, second: int) -> Json:
+def build_event(name: str, node_name: str, second: int) -> Json:
     return {
         "apiVersion": "v1",
         "kind": "Event",
@@ -29,14 +29,18 @@ def event(name: str, node_name: str, second: int) -> Json:
 @pytest.fixture
 def state(write: Write) -> str:
     """Write a cluster in which ``a`` runs on the empty node and ``b`` went to the full one."""
-    running = [pod("x", "4", uid="x", nodeName="full"), pod("a", uid="a", nodeName="empty"), pod("b", uid="b")]
-    return write(node("empty"), node("full"), *running)
+    running = [
+        build_pod("x", "4", uid="x", nodeName="full"),
+        build_pod("a", uid="a", nodeName="empty"),
+        build_pod("b", uid="b"),
+    ]
+    return write(build_node("empty"), build_node("full"), *running)
 
 
 @pytest.fixture
 def events(tmp_path: Path) -> str:
     path = tmp_path / "events.json"
-    items = [event("a", "empty", 1), event("b", "full", 2)]
+    items = [build_event("a", "empty", 1), build_event("b", "full", 2)]
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
     return str(path)
 
@@ -54,10 +58,15 @@ def test_answer_about_a_real_rollout(run: Run, state: str, events: str) -> None:
 
 def test_overlapping_bindings_are_the_likely_cause(run: Run, write: Write, tmp_path: Path) -> None:
     """``b`` fits on the node that ``a`` filled 300 ms before."""
-    state = write(node("w1", "4"), node("w2", "4"), pod("a", "4", nodeName="w1"), pod("b", "4", nodeName="w1"))
+    state = write(
+        build_node("w1", "4"),
+        build_node("w2", "4"),
+        build_pod("a", "4", nodeName="w1"),
+        build_pod("b", "4", nodeName="w1"),
+    )
     path = tmp_path / "events.json"
-    soon = {**event("b", "w1", 1), "eventTime": "2026-01-01T00:00:01.300000Z"}
-    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [event("a", "w1", 1), soon]}))
+    soon = {**build_event("b", "w1", 1), "eventTime": "2026-01-01T00:00:01.300000Z"}
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [build_event("a", "w1", 1), soon]}))
     out = run("simulate", "--follow", str(path), "-f", state).out
     assert "overlapping bindings could explain 1 of 1 pod placed otherwise" in out
     assert "as replayed if tried before default/a (w1, 300 ms before)" in out
@@ -72,7 +81,9 @@ def test_document_of_a_real_rollout(run: Run, state: str, events: str) -> None:
 
 
 def test_answer_is_undecided_without_the_rest_of_the_cluster(run: Run, write: Write, events: str) -> None:
-    state = write(node("empty"), node("full"), pod("a", uid="a"), pod("b", uid="b"), whole=False)
+    state = write(
+        build_node("empty"), build_node("full"), build_pod("a", uid="a"), build_pod("b", uid="b"), whole=False
+    )
     found = run("simulate", "--follow", events, "-f", state)
     assert found.code == 5
     assert "(not certain: " in found.out.splitlines()[0]
@@ -90,17 +101,17 @@ def test_files_without_events(run: Run, state: str) -> None:
 
 
 def test_events_of_another_cluster_decide_nothing(run: Run, write: Write, events: str) -> None:
-    found = run("simulate", "--follow", events, "-f", write(node("empty"), node("full")))
+    found = run("simulate", "--follow", events, "-f", write(build_node("empty"), build_node("full")))
     assert (found.code, found.out.startswith("Nothing compared: 0 of 2 pods")) == (5, True)
 
 
 def test_missing_pods_suggest_a_snapshot_from_before_the_events(run: Run, write: Write, events: str) -> None:
-    found = run("simulate", "--follow", events, "-f", write(node("empty"), name="before.json"), "-o", "json")
+    found = run("simulate", "--follow", events, "-f", write(build_node("empty"), name="before.json"), "-o", "json")
     document = json.loads(found.out)
     told = [each for each in document["unknown"] if each["kind"] == "Pod"]
     assert (found.code, document["undecided"]) == (5, True)
     assert [each["why"] for each in told] == [
         "of the events are not in the cluster, 2 of 2: the cluster may have been read before the events"
     ]
-    shown = run("simulate", "--follow", events, "-f", write(node("empty"), name="before.json")).out
+    shown = run("simulate", "--follow", events, "-f", write(build_node("empty"), name="before.json")).out
     assert "Pods of the events are not in the cluster, 2 of 2" in " ".join(shown.split())

@@ -22,7 +22,7 @@ Json = dict[str, Any]
 ZONE, HOSTNAME, GPU = "topology.kubernetes.io/zone", "kubernetes.io/hostname", "example.com/gpu"
 
 
-def pod(name: str, cpu: float, mebibytes: int, *, gpu: bool = False, priority: int = 0) -> Json:
+def build_pod(name: str, cpu: float, mebibytes: int, *, gpu: bool = False, priority: int = 0) -> Json:
     device = {GPU: "1"} if gpu else {}
     requests = {"cpu": f"{int(1000 * cpu)}m", "memory": f"{mebibytes}Mi", **device}
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "web", "controller": True}
@@ -32,7 +32,7 @@ def pod(name: str, cpu: float, mebibytes: int, *, gpu: bool = False, priority: i
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
 
 
-def instance_type(name: str, cpu: int, gibibytes: int, price: float, gpus: int = 0) -> Json:
+def build_instance_type(name: str, cpu: int, gibibytes: int, price: float, gpus: int = 0) -> Json:
     term = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}
     offers = {"cpu": str(cpu), "memory": f"{gibibytes}Gi", "pods": "110", **({GPU: str(gpus)} if gpus else {})}
     zone = {"key": ZONE, "operator": "In", "values": ["a"]}
@@ -47,17 +47,17 @@ def instance_type(name: str, cpu: int, gibibytes: int, price: float, gpus: int =
 
 
 TYPES = [
-    instance_type("lean", 8, 16, 0.34),
-    instance_type("even", 8, 32, 0.4),
-    instance_type("gpu", 8, 64, 1.0, 1),
+    build_instance_type("lean", 8, 16, 0.34),
+    build_instance_type("even", 8, 32, 0.4),
+    build_instance_type("gpu", 8, 64, 1.0, 1),
 ]
 
 
-def workloads(seed: int, number: int = 80) -> list[Json]:
+def build_workloads(seed: int, number: int = 80) -> list[Json]:
     """Build small pods, and a few with a device that come last."""
     random = Random(seed)
-    small = [pod(f"p{at}", random.choice((0.1, 0.25, 0.5, 1)), 512, priority=1) for at in range(number)]
-    return [*small, *(pod(f"train{at}", 0.5, 1024, gpu=True) for at in range(4))]
+    small = [build_pod(f"p{at}", random.choice((0.1, 0.25, 0.5, 1)), 512, priority=1) for at in range(number)]
+    return [*small, *(build_pod(f"train{at}", 0.5, 1024, gpu=True) for at in range(4))]
 
 
 def sized(pods: list[Json], seconds: float = 20) -> Any:
@@ -84,7 +84,7 @@ def waiting(pods: list[Json], counts: dict[str, int]) -> list[str]:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_devices_stay_free_for_later_pods_that_need_them(seed: int) -> None:
-    pods = workloads(seed)
+    pods = build_workloads(seed)
     report = sized(pods)
     counts = {shape.shape: shape.nodes for shape in report.shapes}
     assert (report.never, waiting(pods, counts)) == ((), [])
@@ -93,17 +93,17 @@ def test_devices_stay_free_for_later_pods_that_need_them(seed: int) -> None:
 def test_no_set_is_claimed_if_the_search_ends_early(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only one replay is made, in which pods are pending that one more node would take."""
     monkeypatch.setattr(search, "MAX_ROUNDS", 1)
-    report = sized(workloads(0))
+    report = sized(build_workloads(0))
     for alternative in report.alternatives:
         counts = {name: int(number) for number, name in (part.split(" × ") for part in alternative.shapes.split(", "))}
-        assert len(waiting(workloads(0), counts)) == report.homeless
+        assert len(waiting(build_workloads(0), counts)) == report.homeless
     assert not report.complete
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_fill_level_of_other_nodes_when_devices_ran_out(seed: int) -> None:
     """The result must equal a loop over the pods in the order of placement."""
-    pods, counts = workloads(seed, 100), {"lean": 1, "even": 1, "gpu": 4}
+    pods, counts = build_workloads(seed, 100), {"lean": 1, "even": 1, "gpu": 4}
     program, sets = seen(pods)
     late = list(sets.find_pods_without_node(counts))
     assert any(key.startswith("default/train") for key in late)
@@ -128,6 +128,6 @@ def test_fill_level_of_other_nodes_when_devices_ran_out(seed: int) -> None:
 
 
 def test_pods_that_fit_anywhere_crowd_out_no_pods() -> None:
-    program, _ = seen(workloads(0))
+    program, _ = seen(build_workloads(0))
     assert find_crowded_shapes(program, ["default/train0"]).tolist() == [name == "gpu" for name in program.names]
     assert not find_crowded_shapes(program, ["default/p0"]).any()

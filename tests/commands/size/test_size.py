@@ -27,7 +27,7 @@ Json = dict[str, Any]
 ZONE, HOSTNAME, POOL = "topology.kubernetes.io/zone", "kubernetes.io/hostname", "karpenter.sh/nodepool"
 
 
-def node(name: str, pool: str, cpu: int, zone: str = "a", **offers: str) -> Json:
+def build_node(name: str, pool: str, cpu: int, zone: str = "a", **offers: str) -> Json:
     labels = {ZONE: zone, HOSTNAME: name, POOL: pool}
     allocatable = {"cpu": str(cpu), "memory": "64Gi", "pods": "20", **offers}
     return {
@@ -38,7 +38,7 @@ def node(name: str, pool: str, cpu: int, zone: str = "a", **offers: str) -> Json
     }
 
 
-def pod(name: str, cpu: float, app: str = "web", on: str = "", **spec: Any) -> Json:
+def build_pod(name: str, cpu: float, app: str = "web", on: str = "", **spec: Any) -> Json:
     owner = {
         "apiVersion": "apps/v1",
         "kind": spec.pop("kind", "ReplicaSet"),
@@ -70,24 +70,26 @@ def counts(report: Any) -> dict[str, int]:
 
 def test_number_of_nodes_for_the_requested_cpu() -> None:
     """Seven pods of 3 CPUs need one node of 4 each, whatever runs now."""
-    pods = [pod(f"p{number}", 3, on="n1" if number == 0 else "") for number in range(7)]
-    report = sized([node("n1", "small", 4), *pods])
+    pods = [build_pod(f"p{number}", 3, on="n1" if number == 0 else "") for number in range(7)]
+    report = sized([build_node("n1", "small", 4), *pods])
     assert (counts(report), report.bound, report.never) == ({"small": 7}, 7.0, ())  # no two of 3 cpus on 4
 
 
 def test_daemon_set_pods_use_a_share() -> None:
     """A node of 4 CPUs has 3 for other pods, so it takes one pod of 2 instead of two."""
-    daemon = pod("agent-1", 1, "agent", on="n1", kind="DaemonSet")
-    report = sized([node("n1", "small", 4), daemon, *(pod(f"p{number}", 2) for number in range(4))])
+    daemon = build_pod("agent-1", 1, "agent", on="n1", kind="DaemonSet")
+    report = sized([build_node("n1", "small", 4), daemon, *(build_pod(f"p{number}", 2) for number in range(4))])
     assert (counts(report), report.pods) == ({"small": 4}, 4)
-    assert counts(sized([node("n1", "small", 4), *(pod(f"p{number}", 2) for number in range(4))])) == {"small": 2}
+    assert counts(sized([build_node("n1", "small", 4), *(build_pod(f"p{number}", 2) for number in range(4))])) == {
+        "small": 2
+    }
 
 
 def test_pods_with_devices_get_another_shape() -> None:
     gpu = {"requests": {"example.com/gpu": "1"}, "limits": {"example.com/gpu": "1"}}
-    nodes = [node("n1", "small", 4), node("g1", "gpu", 2, **{"example.com/gpu": "2"})]
-    asking = [pod(f"g{number}", 0.5, "train", **gpu) for number in range(3)]
-    report = sized([*nodes, *(pod(f"p{number}", 4) for number in range(3)), *asking])
+    nodes = [build_node("n1", "small", 4), build_node("g1", "gpu", 2, **{"example.com/gpu": "2"})]
+    asking = [build_pod(f"g{number}", 0.5, "train", **gpu) for number in range(3)]
+    report = sized([*nodes, *(build_pod(f"p{number}", 4) for number in range(3)), *asking])
     assert counts(report) == {"small": 3, "gpu": 2}
 
 
@@ -95,8 +97,8 @@ def test_spread_needs_nodes_in_zones() -> None:
     """Three pods may differ by one between two zones, so two nodes in one zone are not enough."""
     spread = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"}
     spread |= {"labelSelector": {"matchLabels": {"app": "web"}}}
-    nodes = [node("n1", "small", 8, "a"), node("n2", "small", 8, "b")]
-    pods = [pod(f"p{number}", 1, topologySpreadConstraints=[spread]) for number in range(4)]
+    nodes = [build_node("n1", "small", 8, "a"), build_node("n2", "small", 8, "b")]
+    pods = [build_pod(f"p{number}", 1, topologySpreadConstraints=[spread]) for number in range(4)]
     report = sized([*nodes, *pods])
     assert report.nodes == 1  # one node is all the zones that there are
     report = sized([*nodes, *pods], keep_zone_loss=True)
@@ -104,21 +106,21 @@ def test_spread_needs_nodes_in_zones() -> None:
 
 
 def test_twice_the_pods_need_twice_the_nodes() -> None:
-    pods = [pod(f"p{number}", 3) for number in range(4)]
-    assert sized([node("n1", "small", 4), *pods], scale=2).nodes == 8
-    assert sized([node("n1", "small", 4), *pods], scale=1.1).nodes == 5
+    pods = [build_pod(f"p{number}", 3) for number in range(4)]
+    assert sized([build_node("n1", "small", 4), *pods], scale=2).nodes == 8
+    assert sized([build_node("n1", "small", 4), *pods], scale=1.1).nodes == 5
 
 
 def test_pods_that_no_shape_takes_are_reported() -> None:
-    report = sized([node("n1", "small", 4), pod("p", 1), pod("huge", 9, "huge")])
+    report = sized([build_node("n1", "small", 4), build_pod("p", 1), build_pod("huge", 9, "huge")])
     assert (report.nodes, [never.pods for never in report.never]) == (1, [("default/huge",)])
     assert "Insufficient cpu" in report.never[0].message
 
 
 def test_reasons_count_the_nodes_of_the_set() -> None:
     """Seven pods of 3 CPUs need seven nodes of 4, and a pod of 9 CPUs lacks CPU on each of them."""
-    pods = [*(pod(f"p{number}", 3) for number in range(7)), pod("huge", 9, app="huge")]
-    report = sized([node("n1", "small", 4), *pods])
+    pods = [*(build_pod(f"p{number}", 3) for number in range(7)), build_pod("huge", 9, app="huge")]
+    report = sized([build_node("n1", "small", 4), *pods])
     assert report.nodes == 7
     assert [(each.pods, each.message.partition(".")[0]) for each in report.never] == [
         (("default/huge",), "0/7 nodes are available: 7 Insufficient cpu")
@@ -129,10 +131,10 @@ def test_set_that_is_worse_than_today_says_so_first() -> None:
     """A running pod that selects its node by name gets no new node, and neither does a pod that depends on it."""
     by_name = {"nodeSelector": {HOSTNAME: "n1"}}
     objects = [
-        node("n1", "small", 4),
-        pod("web", 1),
-        pod("db", 1, "db", "n1", **by_name),
-        pod("new", 1, "n", **by_name),
+        build_node("n1", "small", 4),
+        build_pod("web", 1),
+        build_pod("db", 1, "db", "n1", **by_name),
+        build_pod("new", 1, "n", **by_name),
     ]
     report = sized(objects)
     assert report.loses_node == ("default/db",)
@@ -148,7 +150,7 @@ def test_nodes_that_running_pods_are_bound_to_are_kept() -> None:
 
     A volume of zone a can be used on new nodes.
     """
-    objects = [node("n1", "small", 4), node("n2", "small", 4)]
+    objects = [build_node("n1", "small", 4), build_node("n2", "small", 4)]
     for name, node_name, key, value in (("db", "n1", HOSTNAME, "n1"), ("web", "n2", ZONE, "a")):
         claim = {"name": "data", "persistentVolumeClaim": {"claimName": name}}
         expression = {"key": key, "operator": "In", "values": [value]}
@@ -156,7 +158,7 @@ def test_nodes_that_running_pods_are_bound_to_are_kept() -> None:
         meta, status = {"name": name, "namespace": "default"}, {"phase": "Bound"}
         volume = {"nodeAffinity": affinity, "claimRef": {**meta, "kind": "PersistentVolumeClaim"}}
         objects += [
-            pod(name, 1, name, node_name, volumes=[claim]),
+            build_pod(name, 1, name, node_name, volumes=[claim]),
             {"kind": "PersistentVolumeClaim", "metadata": meta, "spec": {"volumeName": name}, "status": status},
             {"kind": "PersistentVolume", "metadata": {"name": name}, "spec": volume, "status": status},
         ]
@@ -169,22 +171,26 @@ def test_nodes_that_running_pods_are_bound_to_are_kept() -> None:
 
 def test_labels_that_nodes_of_types_lack_are_named() -> None:
     in_pool = {"nodeSelector": {"pool": "general"}}
-    objects = [node("n1", "small", 4, "z"), pod("a", 1), *(pod(f"p{number}", 1, **in_pool) for number in range(2))]
-    types = [instance_type("small", 4, 1.0)]
+    objects = [
+        build_node("n1", "small", 4, "z"),
+        build_pod("a", 1),
+        *(build_pod(f"p{number}", 1, **in_pool) for number in range(2)),
+    ]
+    types = [build_instance_type("small", 4, 1.0)]
     assert sized(objects, instance_types=types).hints == (
         "2 pods select pool=general, which no node of these types has: --node-label pool=general sizes nodes for them",
         "none of the zones of these types (a) is a zone of the cluster (z): volumes and zone selectors do not match",
     )
-    cluster = kschedctl.Cluster.from_objects([node("n1", "small", 4), *objects[1:]])
+    cluster = kschedctl.Cluster.from_objects([build_node("n1", "small", 4), *objects[1:]])
     assert kschedctl.size(cluster, instance_types=types, node_labels={"pool": "general"}).hints == ()
 
 
 def test_missing_hostnames_and_zones_do_not_hide_other_labels() -> None:
     """More pods select four zones than the label of a pool, which is still named."""
-    zones = [pod(f"{zone}{number}", 1, nodeSelector={ZONE: zone}) for zone in "wxyz" for number in range(2)]
-    objects = [node("n1", "small", 4), *zones, pod("p", 1, nodeSelector={"pool": "general"})]
+    zones = [build_pod(f"{zone}{number}", 1, nodeSelector={ZONE: zone}) for zone in "wxyz" for number in range(2)]
+    objects = [build_node("n1", "small", 4), *zones, build_pod("p", 1, nodeSelector={"pool": "general"})]
     hint = "1 pod selects pool=general, which no node of these types has: --node-label pool=general sizes nodes for it"
-    assert sized(objects, instance_types=[instance_type("small", 4, 1.0)]).hints == (hint,)
+    assert sized(objects, instance_types=[build_instance_type("small", 4, 1.0)]).hints == (hint,)
 
 
 def test_bound_for_more_pods_than_the_set_takes_says_so() -> None:
@@ -209,27 +215,30 @@ def test_title_of_the_sets_counts_their_pods() -> None:
 def test_concentration_in_one_zone_is_reported() -> None:
     """Three pods that may run only in zone a need three nodes there, and zone b has one."""
     in_zone = lambda zone: {"nodeSelector": {ZONE: zone}}  # noqa: E731
-    pods = [*(pod(f"a{number}", 3, **in_zone("a")) for number in range(3)), pod("b", 3, "b", **in_zone("b"))]
-    report = sized([node("n1", "small", 4), node("n2", "small", 4, "b"), *pods])
-    assert report.zone_warning.startswith("3 of 4 nodes are in zone a: --keep-zone-loss ")
+    pods = [
+        *(build_pod(f"a{number}", 3, **in_zone("a")) for number in range(3)),
+        build_pod("b", 3, "b", **in_zone("b")),
+    ]
+    report = sized([build_node("n1", "small", 4), build_node("n2", "small", 4, "b"), *pods])
+    assert report.zone_warning.startswith("3 of 4 nodes are in zone a, so losing it may leave pods without a node")
     assert report.summary().warnings[0] == report.zone_warning
 
 
 def test_fractions_of_pods_are_rounded_up_exactly() -> None:
     """A tenth more than ten pods is eleven, although 10 * 1.1 is slightly more in binary."""
-    pods = [pod(f"p{number}", 3) for number in range(10)]
-    assert sized([node("n1", "small", 4), *pods], scale=1.1).pods == 11
+    pods = [build_pod(f"p{number}", 3) for number in range(10)]
+    assert sized([build_node("n1", "small", 4), *pods], scale=1.1).pods == 11
 
 
 def test_zone_labels_do_not_distinguish_shapes() -> None:
     """One shape covers two zones, whose nodes have labels of their zone that volume drivers read."""
     key = "topology.ebs.csi.aws.com/zone"
-    nodes = [node("n1", "small", 4, "a"), node("n2", "small", 4, "b")]
+    nodes = [build_node("n1", "small", 4, "a"), build_node("n2", "small", 4, "b")]
     for found in nodes:
         found["metadata"]["labels"][key] = found["metadata"]["labels"][ZONE]
     apart = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": key}
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}}
-    report = sized([*nodes, *(pod(f"p{number}", 1, affinity=affinity) for number in range(2))])
+    report = sized([*nodes, *(build_pod(f"p{number}", 1, affinity=affinity) for number in range(2))])
     assert [(shape.shape, shape.zones) for shape in report.shapes] == [("small", {"a": 1, "b": 1})]
 
 
@@ -237,16 +246,16 @@ def test_another_shape_helps_if_more_nodes_of_one_do_not() -> None:
     """Two pods may not share a zone, and each pool is in one zone."""
     apart = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": ZONE}
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}}
-    nodes = [node("n1", "one", 4, "a"), node("n2", "two", 4, "b")]
-    report = sized([*nodes, *(pod(f"p{number}", 1, affinity=affinity) for number in range(2))])
+    nodes = [build_node("n1", "one", 4, "a"), build_node("n2", "two", 4, "b")]
+    report = sized([*nodes, *(build_pod(f"p{number}", 1, affinity=affinity) for number in range(2))])
     assert (counts(report), report.never) == ({"one": 1, "two": 1}, ())
-    report = sized([*nodes, *(pod(f"p{number}", 1, affinity=affinity) for number in range(3))])
+    report = sized([*nodes, *(build_pod(f"p{number}", 1, affinity=affinity) for number in range(3))])
     assert (counts(report), report.homeless) == ({"one": 1, "two": 1}, 1)
 
 
 def test_single_zone_cannot_be_lost() -> None:
     with pytest.raises(UsageError, match="several zones"):
-        sized([node("n1", "small", 4), pod("p", 1)], keep_zone_loss=True)
+        sized([build_node("n1", "small", 4), build_pod("p", 1)], keep_zone_loss=True)
 
 
 def test_pods_that_are_not_created_are_reported() -> None:
@@ -256,7 +265,7 @@ def test_pods_that_are_not_created_are_reported() -> None:
     template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "c"}]}}
     spec = {"replicas": 3, "selector": {"matchLabels": {"app": "web"}}, "template": template}
     manifest = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "default"}}
-    cluster = kschedctl.Cluster.from_objects([node("n1", "small", 4), quota])
+    cluster = kschedctl.Cluster.from_objects([build_node("n1", "small", 4), quota])
     report = kschedctl.size(cluster, [{**manifest, "spec": spec}])
     assert (report.pods, report.nodes, [lacking.missing for lacking in report.not_created]) == (1, 1, [2])
     assert "not created: 2 of 3 pods" in str(report)
@@ -264,13 +273,13 @@ def test_pods_that_are_not_created_are_reported() -> None:
 
 
 def test_devices_of_new_nodes_are_unknown() -> None:
-    asking = pod("p", 1, resourceClaims=[{"name": "gpu", "resourceClaimName": "mine"}])
-    report = sized([node("n1", "small", 4), asking])
+    asking = build_pod("p", 1, resourceClaims=[{"name": "gpu", "resourceClaimName": "mine"}])
+    report = sized([build_node("n1", "small", 4), asking])
     assert report.undecided
     assert report.doubts == ("1 pod with ResourceClaims: the devices of new nodes are unknown",)
 
 
-def instance_type(name: str, cpu: int, price: float, zones: str = "a") -> Json:
+def build_instance_type(name: str, cpu: int, price: float, zones: str = "a") -> Json:
     return {
         "name": name,
         "architecture": "amd64",
@@ -294,8 +303,8 @@ def instance_type(name: str, cpu: int, price: float, zones: str = "a") -> Json:
 @pytest.mark.parametrize(("large", "wanted"), [(1.5, {"large": 1}), (2.5, {"small": 2})])
 def test_cheaper_nodes_are_chosen(large: float, wanted: dict[str, int]) -> None:
     """Four pods of 2 CPUs need two nodes of 4 CPUs, or one of 8 if it costs less than two."""
-    types = [instance_type("small", 4, 1.0), instance_type("large", 8, large)]
-    pods = [pod(f"p{number}", 2) for number in range(4)]
+    types = [build_instance_type("small", 4, 1.0), build_instance_type("large", 8, large)]
+    pods = [build_pod(f"p{number}", 2) for number in range(4)]
     report = sized(pods, instance_types=types)
     assert counts(report) == wanted
     assert report.price == min(2.0, large)
@@ -304,52 +313,52 @@ def test_cheaper_nodes_are_chosen(large: float, wanted: dict[str, int]) -> None:
 
 def test_missing_offers_are_reported() -> None:
     with pytest.raises(UsageError, match="no nodes to buy"):
-        sized([pod("p", 1)])
+        sized([build_pod("p", 1)])
 
 
 def test_unavailable_types_are_reported() -> None:
     with pytest.raises(UsageError, match="no instance type is available"):
-        sized([pod("p", 1)], instance_types=[{**instance_type("small", 4, 1.0), "offerings": []}])
+        sized([build_pod("p", 1)], instance_types=[{**build_instance_type("small", 4, 1.0), "offerings": []}])
 
 
 def test_negative_price_is_an_error() -> None:
     with pytest.raises(InputError, match=r'^instanceTypes: the price of "small" must not be negative: -1.0$'):
-        sized([pod("p", 1)], instance_types=[instance_type("small", 4, -1.0)])
+        sized([build_pod("p", 1)], instance_types=[build_instance_type("small", 4, -1.0)])
 
 
 def test_invalid_quantity_of_a_type_is_shown_once() -> None:
-    wrong = instance_type("small", 4, 1.0)
+    wrong = build_instance_type("small", 4, 1.0)
     wrong["resources"]["cpu"] = "four"
     with pytest.raises(InputError) as error:
-        sized([pod("p", 1)], instance_types=[wrong])
+        sized([build_pod("p", 1)], instance_types=[wrong])
     assert str(error.value).count("four") == 1
 
 
 def test_pools_cost_what_their_types_cost() -> None:
-    nodes = [node("n1", "small", 4), node("n2", "large", 8)]
+    nodes = [build_node("n1", "small", 4), build_node("n2", "large", 8)]
     for found, name in zip(nodes, ("small", "large"), strict=True):
         found["metadata"]["labels"] |= {
             "node.kubernetes.io/instance-type": name,
             "karpenter.sh/capacity-type": "on-demand",
         }
-    types = [instance_type("small", 4, 1.0), instance_type("large", 8, 1.5)]
-    pods = [pod(f"p{number}", 2) for number in range(4)]
+    types = [build_instance_type("small", 4, 1.0), build_instance_type("large", 8, 1.5)]
+    pods = [build_pod(f"p{number}", 2) for number in range(4)]
     report = kschedctl.size(kschedctl.Cluster.from_objects([*nodes, *pods]), instance_types=types, pools=True)
     assert (counts(report), report.price) == ({"large": 1}, 1.5)
 
 
 def test_nodes_of_a_catalog_get_labels() -> None:
-    wanted = pod("p", 1, nodeSelector={"team": "red"})
+    wanted = build_pod("p", 1, nodeSelector={"team": "red"})
     cluster = kschedctl.Cluster.from_objects([wanted])
-    types = [instance_type("small", 4, 1.0)]
+    types = [build_instance_type("small", 4, 1.0)]
     assert kschedctl.size(cluster, instance_types=types).homeless == 1
     assert counts(kschedctl.size(cluster, instance_types=types, node_labels={"team": "red"})) == {"small": 1}
 
 
 def test_sets_of_one_and_of_several_shapes() -> None:
     """Three pods of 4 CPUs and one of 1 need three nodes of 4 and one of 1, or four of 4."""
-    types = [instance_type("small", 1, 1.0), instance_type("large", 4, 3.9)]
-    pods = [*(pod(f"p{number}", 4) for number in range(3)), pod("q", 1, "q")]
+    types = [build_instance_type("small", 1, 1.0), build_instance_type("large", 4, 3.9)]
+    pods = [*(build_pod(f"p{number}", 4) for number in range(3)), build_pod("q", 1, "q")]
     report = sized(pods, instance_types=types)
     assert [(each.kinds, round(each.price or 0, 4)) for each in report.alternatives] == [(2, 12.7), (1, 15.6)]
 
@@ -392,7 +401,9 @@ class Recorder:
 def test_placed_pods_are_shown_as_progress(processes: int) -> None:
     """Eight pods are placed on a first set of two nodes, then four of them on a set of one node."""
     progress = Recorder()
-    cluster = kschedctl.Cluster.from_objects([node("n1", "small", 4), *(pod(f"p{number}", 1) for number in range(8))])
+    cluster = kschedctl.Cluster.from_objects(
+        [build_node("n1", "small", 4), *(build_pod(f"p{number}", 1) for number in range(8))]
+    )
     kschedctl.size(cluster, workers=Workers(processes), progress=progress)
     first = "Placing pods on a first set of nodes"
     assert (progress.totals[first], progress.done[first]) == (8, 8)
@@ -422,7 +433,7 @@ def interrupted(monkeypatch: pytest.MonkeyPatch, where: str, after: int, objects
 
 def test_interruption_shows_the_results_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two nodes take all pods. While one node is tried, the user interrupts."""
-    objects = [node("n1", "small", 4), *(pod(f"p{number}", 1) for number in range(8))]
+    objects = [build_node("n1", "small", 4), *(build_pod(f"p{number}", 1) for number in range(8))]
     report = interrupted(monkeypatch, "find_pods_without_node", 2, objects)
     assert (report.interrupted, report.complete, counts(report)) == (True, False, {"small": 2})
 
@@ -434,7 +445,7 @@ def test_set_is_shown_before_the_solver_has_found_one(monkeypatch: pytest.Monkey
         raise KeyboardInterrupt
 
     monkeypatch.setattr(SolvedPacking, "propose_starting_sets", starts)
-    report = sized([node("n1", "small", 4), *(pod(f"p{number}", 1) for number in range(8))])
+    report = sized([build_node("n1", "small", 4), *(build_pod(f"p{number}", 1) for number in range(8))])
     assert (report.interrupted, report.never, counts(report), report.bound) == (True, (), {"small": 2}, 2)
 
 
@@ -442,8 +453,8 @@ def test_set_that_takes_the_most_pods_is_shown(monkeypatch: pytest.MonkeyPatch) 
     """By their requests, two nodes are enough, but no two of these four pods with a common label may share one."""
     label = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": ZONE}
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [label]}}
-    nodes = [node(f"n{zone}", "small", 4, zone) for zone in "abcd"]
-    objects = [*nodes, *(pod(f"p{number}", 2, affinity=affinity) for number in range(4))]
+    nodes = [build_node(f"n{zone}", "small", 4, zone) for zone in "abcd"]
+    objects = [*nodes, *(build_pod(f"p{number}", 2, affinity=affinity) for number in range(4))]
     assert counts(sized(objects)) == {"small": 4}
     report = interrupted(monkeypatch, "find_pods_without_node", 1, objects)
     assert (report.interrupted, counts(report), report.homeless) == (True, {"small": 2}, 2)
@@ -453,7 +464,7 @@ def test_set_that_takes_the_most_pods_is_shown(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("where", ["find_places_of_pending_pods", "explain_unplaced_pods", "build_program"])
 def test_interruption_before_any_set_is_no_error(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
-    objects = [node("n1", "small", 4), pod("huge", 5), pod("p", 1)]
+    objects = [build_node("n1", "small", 4), build_pod("huge", 5), build_pod("p", 1)]
     report = interrupted(monkeypatch, where, 0, objects)
     assert (report.interrupted, report.complete, report.shapes, report.alternatives) == (True, False, (), ())
     assert "No set of nodes was found" in report.build_first_line()[0]
@@ -464,7 +475,7 @@ def catalogue(seed: int) -> tuple[list[Json], list[Json]]:
     random = Random(seed)
     types = []
     for cpu in (4, 8, 16):
-        sold = instance_type(f"t{cpu}", cpu, round(cpu * random.uniform(0.045, 0.055), 4))
+        sold = build_instance_type(f"t{cpu}", cpu, round(cpu * random.uniform(0.045, 0.055), 4))
         sold["resources"] |= {"memory": f"{cpu * random.choice((2, 4, 8))}Gi", "pods": "110"}
         types.append(sold)
     pods = []
@@ -472,7 +483,7 @@ def catalogue(seed: int) -> tuple[list[Json], list[Json]]:
         cpu, memory = random.choice((0.1, 0.2, 0.25, 0.4)), random.choice((128, 256, 512, 1024))
         for number in range(random.randint(10, 40)):
             name = f"p{workload}-{number}"
-            pods.append(pod(name, cpu, f"w{workload}", requests={"memory": f"{memory}Mi"}))
+            pods.append(build_pod(name, cpu, f"w{workload}", requests={"memory": f"{memory}Mi"}))
     return types, pods
 
 
@@ -515,9 +526,10 @@ def test_sets_are_found_without_a_solver(monkeypatch: pytest.MonkeyPatch) -> Non
 def world(seed: int) -> list[Json]:
     random = Random(seed)
     sizes = random.sample((2, 3, 4, 6, 8), 2)
-    nodes = [node(f"n{at}", f"pool{at}", cpu, "ab"[at % 2]) for at, cpu in enumerate(sizes)]
+    nodes = [build_node(f"n{at}", f"pool{at}", cpu, "ab"[at % 2]) for at, cpu in enumerate(sizes)]
     pods = [
-        pod(f"p{number}", random.choice((0.5, 1, 1.5, 2)), f"w{number % 3}") for number in range(random.randint(2, 9))
+        build_pod(f"p{number}", random.choice((0.5, 1, 1.5, 2)), f"w{number % 3}")
+        for number in range(random.randint(2, 9))
     ]
     apart = {"labelSelector": {"matchLabels": {"app": "w0"}}, "topologyKey": HOSTNAME}
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}}

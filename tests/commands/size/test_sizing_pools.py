@@ -17,14 +17,14 @@ Json = dict[str, Any]
 ZONE, HOSTNAME, POOL = "topology.kubernetes.io/zone", "kubernetes.io/hostname", "karpenter.sh/nodepool"
 
 
-def node(name: str, pool: str, cpu: int) -> Json:
+def build_node(name: str, pool: str, cpu: int) -> Json:
     offers = {"cpu": str(cpu), "memory": "16Gi", "pods": "20"}
     meta = {"name": name, "labels": {ZONE: "a", HOSTNAME: name, POOL: pool}}
     status = {"allocatable": offers, "capacity": offers}
     return {"apiVersion": "v1", "kind": "Node", "metadata": meta, "status": status}
 
 
-def pod(name: str, on: str, cpu: int = 1) -> Json:
+def build_pod(name: str, on: str, cpu: int = 1) -> Json:
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "web", "controller": True}
     resources = {"requests": {"cpu": str(cpu), "memory": "1Gi"}}
     meta = {"name": name, "namespace": "default", "uid": name, "ownerReferences": [owner]}
@@ -33,12 +33,12 @@ def pod(name: str, on: str, cpu: int = 1) -> Json:
 
 
 OBJECTS = [
-    node("s1", "small", 4),
-    node("s2", "small", 4),
-    node("l1", "large", 2),
-    pod("p1", "s1"),
-    pod("p2", "s2"),
-    pod("p3", "l1"),
+    build_node("s1", "small", 4),
+    build_node("s2", "small", 4),
+    build_node("l1", "large", 2),
+    build_pod("p1", "s1"),
+    build_pod("p2", "s2"),
+    build_pod("p3", "l1"),
 ]
 
 

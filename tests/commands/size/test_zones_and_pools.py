@@ -17,14 +17,14 @@ EBS_ZONE = "topology.ebs.csi.aws.com/zone"
 GPU = "example.com/gpu"
 
 
-def node(name: str, cpu: int, zone: str, pool: str = "small", **labels: str) -> Json:
+def build_node(name: str, cpu: int, zone: str, pool: str = "small", **labels: str) -> Json:
     offers = {"cpu": str(cpu), "memory": "64Gi", "pods": "20"}
     meta = {"name": name, "labels": {ZONE: zone, HOSTNAME: name, POOL: pool, **labels}}
     status = {"allocatable": offers, "capacity": offers}
     return {"apiVersion": "v1", "kind": "Node", "metadata": meta, "status": status}
 
 
-def pod(name: str, cpu: float, claim: str = "", **spec: Any) -> Json:
+def build_pod(name: str, cpu: float, claim: str = "", **spec: Any) -> Json:
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "web", "controller": True}
     resources = {"requests": {"cpu": str(cpu), **spec.pop("requests", {})}, "limits": spec.pop("limits", {})}
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}] if claim else []
@@ -83,14 +83,14 @@ def waiting_claim(name: str) -> Json:
     }
 
 
-def storage_class(*zones: str) -> Json:
+def build_storage_class(*zones: str) -> Json:
     made = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "slow"}}
     made |= {"provisioner": "csi.example.com", "volumeBindingMode": "WaitForFirstConsumer"}
     terms = [{"matchLabelExpressions": [{"key": ZONE, "values": list(zones)}]}] if zones else []
     return made | ({"allowedTopologies": terms} if terms else {})
 
 
-NODES = [node("n1", 4, "a"), node("n2", 4, "b"), node("n3", 4, "c")]
+NODES = [build_node("n1", 4, "a"), build_node("n2", 4, "b"), build_node("n3", 4, "c")]
 
 
 def sized(objects: list[Json], **options: Any) -> Any:
@@ -104,28 +104,28 @@ def bought(report: Any) -> dict[str, dict[str, int]]:
 
 def test_node_in_the_zone_of_the_volume() -> None:
     """The volume is in the last of three zones."""
-    report = sized([*NODES, *bound_volume("v", "c"), pod("p", 3, "v")])
+    report = sized([*NODES, *bound_volume("v", "c"), build_pod("p", 3, "v")])
     assert (bought(report), report.bound) == ({"small": {"c": 1}}, 1)
 
 
 def test_pods_of_volumes_in_two_zones_share_no_node() -> None:
     """Two pods of 3 CPUs are in c and one in b. A pod of 1 CPU can go anywhere and has room beside each of them."""
     volumes = [*bound_volume("v1", "c"), *bound_volume("v2", "c"), *bound_volume("v3", "b")]
-    pods = [pod("p1", 3, "v1"), pod("p2", 3, "v2"), pod("p3", 3, "v3"), pod("p4", 1)]
+    pods = [build_pod("p1", 3, "v1"), build_pod("p2", 3, "v2"), build_pod("p3", 3, "v3"), build_pod("p4", 1)]
     report = sized([*NODES, *volumes, *pods])
     assert (bought(report), report.bound) == ({"small": {"b": 1, "c": 2}}, 3)
 
 
 def test_nodes_of_types_have_the_drivers_zone_labels() -> None:
     """The volume's driver has its own zone label, which existing nodes have."""
-    nodes = [node(f"n{zone}", 4, zone, **{EBS_ZONE: zone}) for zone in "ab"]
-    types = [instance_type("large", 8, 1.0, "ab")]
-    report = sized([*nodes, *bound_volume("v", "b", EBS_ZONE), pod("p", 3, "v")], instance_types=types)
+    nodes = [build_node(f"n{zone}", 4, zone, **{EBS_ZONE: zone}) for zone in "ab"]
+    types = [build_instance_type("large", 8, 1.0, "ab")]
+    report = sized([*nodes, *bound_volume("v", "b", EBS_ZONE), build_pod("p", 3, "v")], instance_types=types)
     assert (bought(report), report.never) == ({"large": {"b": 1}}, ())
 
 
 def test_pod_is_left_out_if_its_volumes_zone_is_not_offered() -> None:
-    report = sized([*NODES, *bound_volume("v", "z"), pod("p", 3, "v"), pod("q", 1)])
+    report = sized([*NODES, *bound_volume("v", "z"), build_pod("p", 3, "v"), build_pod("q", 1)])
     assert (report.nodes, [group.pods for group in report.never]) == (1, [("default/p",)])
     assert "didn't match PersistentVolume's node affinity" in report.never[0].message
 
@@ -137,18 +137,18 @@ def test_new_volumes_are_provisioned_where_their_class_allows(allowed: tuple[str
     Each of the two pods needs its own node.
     """
     claims = [waiting_claim("v1"), waiting_claim("v2")]
-    report = sized([*NODES, storage_class(*allowed), *claims, pod("p1", 3, "v1"), pod("p2", 3, "v2")])
+    report = sized([*NODES, build_storage_class(*allowed), *claims, build_pod("p1", 3, "v1"), build_pod("p2", 3, "v2")])
     assert bought(report) == {"small": zones}
 
 
 def test_pod_of_a_volume_has_no_node_after_the_loss_of_its_zone() -> None:
-    report = sized([*NODES, *bound_volume("v", "c"), pod("p", 3, "v"), pod("q", 1)], keep_zone_loss=True)
+    report = sized([*NODES, *bound_volume("v", "c"), build_pod("p", 3, "v"), build_pod("q", 1)], keep_zone_loss=True)
     assert [(group.pods, group.message.partition(":")[0]) for group in report.never] == [
         (("default/p",), "after the loss of zone c")
     ]
 
 
-def instance_type(
+def build_instance_type(
     name: str, cpu: int, price: float, zones: str = "a", capacity: str = "on-demand", **offers: str
 ) -> Json:
     terms = [{"key": "karpenter.sh/capacity-type", "operator": "In", "values": [capacity]}]
@@ -163,7 +163,7 @@ def instance_type(
     }
 
 
-def node_pool(name: str, types: list[str], taints: list[Json], **labels: str) -> Json:
+def build_node_pool(name: str, types: list[str], taints: list[Json], **labels: str) -> Json:
     requirement = {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": types}
     reference = {"group": "example.com", "kind": "NodeClass", "name": "default"}
     spec = {"requirements": [requirement], "taints": taints, "nodeClassRef": reference}
@@ -176,7 +176,7 @@ def node_pool(name: str, types: list[str], taints: list[Json], **labels: str) ->
     }
 
 
-TYPES = [instance_type("plain", 8, 1.0), instance_type("fast", 8, 4.0, **{GPU: "1"})]
+TYPES = [build_instance_type("plain", 8, 1.0), build_instance_type("fast", 8, 4.0, **{GPU: "1"})]
 ASKING = {"requests": {GPU: "1"}, "limits": {GPU: "1"}}
 TAINT = {"key": GPU, "effect": "NoSchedule"}
 TOLERATION = {"key": GPU, "operator": "Exists"}
@@ -187,8 +187,11 @@ def test_taints_of_a_pool_keep_other_pods_off() -> None:
 
     The pod that requests the GPU needs all of its node.
     """
-    pools = [node_pool("general", ["plain"], []), node_pool("gpu", ["fast"], [TAINT])]
-    pods = [*(pod(f"p{number}", 1) for number in range(8)), pod("train", 8, tolerations=[TOLERATION], **ASKING)]
+    pools = [build_node_pool("general", ["plain"], []), build_node_pool("gpu", ["fast"], [TAINT])]
+    pods = [
+        *(build_pod(f"p{number}", 1) for number in range(8)),
+        build_pod("train", 8, tolerations=[TOLERATION], **ASKING),
+    ]
     report = sized([*pools, *pods], instance_types=TYPES)
     assert (bought(report), report.price) == ({"general-plain": {"a": 1}, "gpu-fast": {"a": 1}}, 5.0)
 
@@ -196,7 +199,7 @@ def test_taints_of_a_pool_keep_other_pods_off() -> None:
 def test_other_pods_fill_device_nodes_without_taints() -> None:
     """Each of the eight pods goes to the emptiest node, so the GPU node stays free only beside at least eight plain
     nodes."""
-    pods = [*(pod(f"p{number}", 1) for number in range(8)), pod("train", 8, **ASKING)]
+    pods = [*(build_pod(f"p{number}", 1) for number in range(8)), build_pod("train", 8, **ASKING)]
     report = sized(pods, instance_types=TYPES)
     assert (report.never, report.bound, report.cheapest) == ((), 5.0, True)
     assert report.price >= 8 * 1.0 + 4.0
@@ -205,42 +208,42 @@ def test_other_pods_fill_device_nodes_without_taints() -> None:
 @pytest.mark.parametrize(("limits", "above"), [({"cpu": "16"}, False), ({"cpu": "15"}, True), ({"nodes": "1"}, True)])
 def test_nodes_above_the_limits_of_a_pool_are_reported(limits: Json, above: bool) -> None:
     """Two nodes of 8 CPUs each are needed."""
-    pool = node_pool("general", ["plain"], [])
+    pool = build_node_pool("general", ["plain"], [])
     pool["spec"]["limits"] = limits
-    report = sized([pool, *(pod(f"p{number}", 8) for number in range(2))], instance_types=TYPES)
+    report = sized([pool, *(build_pod(f"p{number}", 8) for number in range(2))], instance_types=TYPES)
     assert report.nodes == 2
     assert [doubt.startswith('NodePool "general" is limited to') for doubt in report.doubts] == [True] * above
     assert report.undecided == above
 
 
 def test_labels_of_a_pool_can_be_selected() -> None:
-    pools = [node_pool("general", ["plain"], [], team="red"), node_pool("gpu", ["fast"], [], team="blue")]
-    report = sized([*pools, pod("p", 1, nodeSelector={"team": "blue"})], instance_types=TYPES)
+    pools = [build_node_pool("general", ["plain"], [], team="red"), build_node_pool("gpu", ["fast"], [], team="blue")]
+    report = sized([*pools, build_pod("p", 1, nodeSelector={"team": "blue"})], instance_types=TYPES)
     assert bought(report) == {"gpu-fast": {"a": 1}}
-    report = sized([*pools, pod("p", 1, nodeSelector={POOL: "general"})], instance_types=TYPES)
+    report = sized([*pools, build_pod("p", 1, nodeSelector={POOL: "general"})], instance_types=TYPES)
     assert bought(report) == {"general-plain": {"a": 1}}
 
 
 def test_spot_pool_has_spot_prices() -> None:
-    cheap = instance_type("plain", 8, 0.3, capacity="spot")
+    cheap = build_instance_type("plain", 8, 0.3, capacity="spot")
     both = {**TYPES[0], "offerings": [*TYPES[0]["offerings"], *cheap["offerings"]]}
-    pool = node_pool("spot", ["plain"], [])
-    assert sized([pool, pod("p", 1)], instance_types=[both]).price == 1.0
+    pool = build_node_pool("spot", ["plain"], [])
+    assert sized([pool, build_pod("p", 1)], instance_types=[both]).price == 1.0
     capacity = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"]}
     pool["spec"]["template"]["spec"]["requirements"].append(capacity)
-    assert sized([pool, pod("p", 1)], instance_types=[both]).price == 0.3
+    assert sized([pool, build_pod("p", 1)], instance_types=[both]).price == 0.3
 
 
 def test_workloads_are_sized_after_the_steps() -> None:
     """Three pods of 3 CPUs become five, and another pod of 2 CPUs is added."""
-    pods = [pod(f"p{number}", 3) for number in range(3)]
+    pods = [build_pod(f"p{number}", 3) for number in range(3)]
     container = {"name": "c", "image": "c", "resources": {"requests": {"cpu": "2"}}}
     template = {"metadata": {"labels": {"app": "api"}}, "spec": {"containers": [container]}}
     spec = {"replicas": 1, "selector": {"matchLabels": {"app": "api"}}, "template": template}
     meta = {"name": "api", "namespace": "default"}
     api = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec}
     more = {"scale": {"kind": "ReplicaSet", "name": "web", "replicas": 5}}
-    one = [node("n1", 4, "a")]
+    one = [build_node("n1", 4, "a")]
     assert sized([*one, *pods]).nodes == 3
     report = sized([*one, *pods], scenario={"steps": [more]})
     assert (report.pods, report.nodes) == (5, 5)
@@ -252,21 +255,25 @@ def test_workloads_are_sized_after_the_steps() -> None:
 def test_failing_step_is_named() -> None:
     steps = [{"cordon": {"nodes": ["n1"]}}, {"scale": {"name": "nobody", "replicas": 2}}]
     with pytest.raises(UsageError, match=r"step 2 \(scale\)"):
-        sized([*NODES, pod("p", 1)], scenario={"steps": steps})
+        sized([*NODES, build_pod("p", 1)], scenario={"steps": steps})
     with pytest.raises(UsageError, match=r"step 1 \(instanceTypes\).*size replaces all nodes"):
-        sized([*NODES, pod("p", 1)], scenario={"steps": [{"instanceTypes": {"types": TYPES}}]})
+        sized([*NODES, build_pod("p", 1)], scenario={"steps": [{"instanceTypes": {"types": TYPES}}]})
 
 
 def test_nodes_cordoned_by_a_step_are_no_model() -> None:
-    nodes = [node("n1", 4, "a"), node("n2", 8, "a", "large")]
-    assert bought(sized([*nodes, pod("p", 6)])) == {"large": {"a": 1}}
-    report = sized([*nodes, pod("p", 6)], scenario={"steps": [{"cordon": {"nodes": ["n2"]}}]})
+    nodes = [build_node("n1", 4, "a"), build_node("n2", 8, "a", "large")]
+    assert bought(sized([*nodes, build_pod("p", 6)])) == {"large": {"a": 1}}
+    report = sized([*nodes, build_pod("p", 6)], scenario={"steps": [{"cordon": {"nodes": ["n2"]}}]})
     assert report.homeless == 1
 
 
 def test_shapes_of_a_pool_name_their_differences() -> None:
-    nodes = [node("n1", 4, "a", disk="ssd", team="x"), node("n2", 4, "a", team="x"), node("n3", 4, "a", pool="other")]
-    nodes.append(node("n4", 4, "b", disk="ssd", team="x"))
+    nodes = [
+        build_node("n1", 4, "a", disk="ssd", team="x"),
+        build_node("n2", 4, "a", team="x"),
+        build_node("n3", 4, "a", pool="other"),
+    ]
+    nodes.append(build_node("n4", 4, "b", disk="ssd", team="x"))
     shapes = build_pool_shapes(kschedctl.Cluster.from_objects(nodes))
     assert [(shape.name, shape.peculiarities) for shape in shapes] == [
         ("other", ()),

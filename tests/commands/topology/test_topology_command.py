@@ -7,7 +7,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from command_line import Run, Write, node, pod
+from command_line import Run, Write, build_node, build_pod
 
 from kschedctl.commands.audit.report import AnySection
 from kschedctl.commands.schema import build_schema
@@ -17,7 +17,7 @@ Json = dict[str, Any]
 
 
 def zoned(name: str, zone: str) -> Json:
-    made = node(name)
+    made = build_node(name)
     made["metadata"]["labels"][ZONE] = zone
     return made
 
@@ -25,7 +25,7 @@ def zoned(name: str, zone: str) -> Json:
 def build_workload_pods(workload: str, namespace: str, *nodes: str) -> list[Json]:
     """Build the pods of a workload."""
     owner = {"kind": "StatefulSet", "name": workload, "apiVersion": "apps/v1", "uid": workload, "controller": True}
-    made = [pod(f"{workload}-{i}", namespace=namespace, nodeName=name) for i, name in enumerate(nodes)]
+    made = [build_pod(f"{workload}-{i}", namespace=namespace, nodeName=name) for i, name in enumerate(nodes)]
     for each in made:
         each["metadata"]["ownerReferences"] = [owner]
     return made

@@ -69,7 +69,7 @@ def test_new_plugins_and_their_extension_points() -> None:
     assert (args.before, args.after) == ("none", "filterTimeout")
     scores, args = filter_changes("DynamicResources", "1.34", "1.35", "plugin")
     assert (args.what, args.after) == ("arguments", "filterTimeout, bindingTimeout")
-    assert (scores.what, scores.before, scores.after) == ("extension points", "without score", "with score")
+    assert (scores.what, scores.before, scores.after) == ("implements the Score extension point", "no", "yes")
     (came,) = filter_changes("GangScheduling", "1.34", "1.35", "plugin")
     assert (came.before, came.after) == ("absent", "disabled by default")
 

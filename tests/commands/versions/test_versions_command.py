@@ -7,7 +7,7 @@ import re
 
 import jsonschema
 import pytest
-from command_line import Run, Write, node, pod
+from command_line import Run, Write, build_node, build_pod
 
 from kschedctl.commands.schema import DOCUMENTS, build_schema
 
@@ -18,7 +18,7 @@ def test_all_versions_and_two_versions(run: Run) -> None:
     assert out.startswith("Changes in kube-scheduler from 1.30 to 1.37 that kschedctl replays")
     code, out, err = run("versions", "1.34.1", "1.34.2")
     assert (code, err) == (0, "")
-    assert re.match(r"\d+ differences? from 1.34.1 to 1.34.2\nOnly the differences between kube-scheduler ", out)
+    assert re.match(r"\d+ differences? from 1.34.1 to 1.34.2\nThis list covers only the differences ", out)
     assert "Feature gates" not in out
     assert run("versions", "1.35.1", "1.35").out.startswith("No differences between kube-scheduler 1.35.1 and 1.35")
 
@@ -77,7 +77,7 @@ def test_invalid_options_are_errors(run: Run) -> None:
 
 def test_upgrade_is_replayed(run: Run, write: Write) -> None:
     taint = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
-    files = ["-f", write(node("n1", taints=[taint]), pod("web"))]
+    files = ["-f", write(build_node("n1", taints=[taint]), build_pod("web"))]
     code, out, err = run("whatif", "--compare-version", "1.33", "1.36", *files)
     assert (code, err) == (0, "")
     assert "before: under 1.33; after: under 1.36" in out

@@ -9,7 +9,7 @@ from pathlib import Path
 import jsonschema
 import msgspec
 import pytest
-from command_line import Run, Write, node, pod
+from command_line import Run, Write, build_node, build_pod
 
 from kschedctl.cluster import Cluster, Provenance
 from kschedctl.commands.schema import DOCUMENTS, build_schema
@@ -26,7 +26,7 @@ DOCUMENT_NAMES = {
 """Kind -> the name of its schema."""
 
 
-def document(out: str, kind: str) -> dict[str, object]:
+def build_document(out: str, kind: str) -> dict[str, object]:
     found: dict[str, object] = json.loads(out)
     assert found["kind"] == kind
     jsonschema.validate(found, build_schema(DOCUMENTS[DOCUMENT_NAMES[kind]]))
@@ -35,7 +35,12 @@ def document(out: str, kind: str) -> dict[str, object]:
 
 @pytest.fixture
 def cluster(write: Write) -> str:
-    return write(node("n1", "2"), pod("waits", "3"), pod("gated", schedulingGates=[{"name": "g"}]), pod("fits"))
+    return write(
+        build_node("n1", "2"),
+        build_pod("waits", "3"),
+        build_pod("gated", schedulingGates=[{"name": "g"}]),
+        build_pod("fits"),
+    )
 
 
 def event(tmp_path: Path, *documents: object) -> str:
@@ -52,7 +57,7 @@ def test_one_pod(run: Run, cluster: str) -> None:
         == "default/waits rejected by NodeResourcesFit; 5 kinds of changes would make the scheduler retry it"
     )
     assert "  - a node that offers 3 CPUs is added" in out
-    assert document(run("wakes", "waits", "-f", cluster, "-o", "json").out, "WakeUps")["queue"] == "unschedulable"
+    assert build_document(run("wakes", "waits", "-f", cluster, "-o", "json").out, "WakeUps")["queue"] == "unschedulable"
     fits = "default/fits fits now, so no change is needed"
     why_it_waits = f"kschedctl explain default/fits -f {cluster}"
     assert run("wakes", "fits", "-f", cluster).out == f"{fits}\n\nNext\n  {why_it_waits}\n"
@@ -63,15 +68,17 @@ def test_all_pods(run: Run, cluster: str) -> None:
     code, out, _ = run("wakes", "-A", "-f", cluster)
     assert code == 0
     assert out.splitlines()[0] == "2 pods across all namespaces wait for a change that makes the scheduler retry them"
-    found = document(run("wakes", "-A", "-f", cluster, "-o", "json").out, "WakeUpsOfMany")
+    found = build_document(run("wakes", "-A", "-f", cluster, "-o", "json").out, "WakeUpsOfMany")
     assert len(found["pods"]) == 3  # type: ignore[arg-type]
-    document(run("wakes", "waits", "gated", "-f", cluster, "-o", "json").out, "WakeUpsOfMany")
+    build_document(run("wakes", "waits", "gated", "-f", cluster, "-o", "json").out, "WakeUpsOfMany")
 
 
 def test_all_pods_in_the_brief_form(run: Run, write: Write) -> None:
     """Pods with the same plugins share a line, and the last line says how to list the changes for the first pod."""
-    gated = pod("gated", schedulingGates=[{"name": "g"}])
-    cluster = write(node("n1", "2"), pod("waits", "3"), pod("waits-too", "4"), gated, pod("fits"))
+    gated = build_pod("gated", schedulingGates=[{"name": "g"}])
+    cluster = write(
+        build_node("n1", "2"), build_pod("waits", "3"), build_pod("waits-too", "4"), gated, build_pod("fits")
+    )
     assert run("wakes", "-A", "-f", cluster, "--brief").out.splitlines() == [
         "3 pods across all namespaces wait for a change that makes the scheduler retry them",
         "default/waits and 1 other pod: rejected by NodeResourcesFit",
@@ -99,18 +106,18 @@ def test_ctrl_c_prints_the_pods_so_far(run: Run, cluster: str, tmp_path: Path, m
     options = ("-A", "-f", cluster)
     code, out, err = run("wakes", *options)
     assert (code, err, out.splitlines()[0]) == (130, "", "Interrupted: the pods so far")
-    found = document(run("wakes", *options, "-o", "json").out, "WakeUpsOfMany")
+    found = build_document(run("wakes", *options, "-o", "json").out, "WakeUpsOfMany")
     assert (found["interrupted"], len(found["pods"])) == (True, 1)  # type: ignore[arg-type]
 
-    options = (*options, "--event", event(tmp_path, node("n2", "9")))
+    options = (*options, "--event", event(tmp_path, build_node("n2", "9")))
     code, out, err = run("wakes", *options)
     assert (code, err, out.splitlines()[0]) == (130, "", "Interrupted: the changes found so far")
-    found = document(run("wakes", *options, "-o", "json").out, "WakesOfMany")
+    found = build_document(run("wakes", *options, "-o", "json").out, "WakesOfMany")
     assert (found["interrupted"], len(found["answers"])) == (True, 1)  # type: ignore[arg-type]
 
 
 def test_events(run: Run, cluster: str, tmp_path: Path) -> None:
-    small, large = node("new", "1"), node("new", "4")
+    small, large = build_node("new", "1"), build_node("new", "4")
     code, out, _ = run("wakes", "-A", "-f", cluster, "--event", event(tmp_path, small))
     assert (code, out.splitlines()[0]) == (1, "0 of 2 rejected pods across all namespaces are woken by Node new added")
     service = {"kind": "Service", "metadata": {"name": "s"}}
@@ -118,7 +125,7 @@ def test_events(run: Run, cluster: str, tmp_path: Path) -> None:
     assert (code, out.splitlines()[0]) == (0, "1 of 1 rejected pod is woken by 2 changes, each applied alone")
     assert "not watched: Service default/s added" in out
     assert "NodeAdd: Queue by NodeResourcesFit" in out
-    found = document(
+    found = build_document(
         run("wakes", "-A", "-f", cluster, "--event", event(tmp_path, large), "-o", "json").out, "WakesOfMany"
     )
     assert found["fitting"] == ["default/fits"]
@@ -132,21 +139,27 @@ def test_deleted_pod_is_not_woken(run: Run, cluster: str, tmp_path: Path) -> Non
 
 def test_between_two_snapshots(run: Run, write: Write, tmp_path: Path) -> None:
     before, after = str(tmp_path / "a.ksnap"), str(tmp_path / "b.ksnap")
-    waits = pod("waits", "3", uid="1")
+    waits = build_pod("waits", "3", uid="1")
     for file, size in ((before, "2"), (after, "4")):
-        assert run("snapshot", "save", "-f", write(node("n1", size), waits), "-o", file, "-q").code == 0
+        assert run("snapshot", "save", "-f", write(build_node("n1", size), waits), "-o", file, "-q").code == 0
     code, out, _ = run("wakes", "--between", before, after)
     assert (code, out.splitlines()[0]) == (0, "1 pod waited at both moments; none was missed")
     assert "Node n1 changed woke it; at the second moment it fits on n1" in out
-    assert document(run("wakes", "waits", "--between", before, after, "-o", "json").out, "WakesBetween")["changes"] == 1
+    assert (
+        build_document(run("wakes", "waits", "--between", before, after, "-o", "json").out, "WakesBetween")["changes"]
+        == 1
+    )
     assert run("wakes", "--between", before, before).out.startswith("1 pod waited at both moments; none was missed")
 
 
 def test_given_pod_between_two_snapshots(run: Run, write: Write, tmp_path: Path) -> None:
     before, after = str(tmp_path / "a.ksnap"), str(tmp_path / "b.ksnap")
-    placed = pod("runs", "1", nodeName="n1")
-    for file, objects in ((before, (pod("waits", "3", uid="1"), placed)), (after, (placed, pod("new", "1")))):
-        assert run("snapshot", "save", "-f", write(node("n1", "2"), *objects), "-o", file, "-q").code == 0
+    placed = build_pod("runs", "1", nodeName="n1")
+    for file, objects in (
+        (before, (build_pod("waits", "3", uid="1"), placed)),
+        (after, (placed, build_pod("new", "1"))),
+    ):
+        assert run("snapshot", "save", "-f", write(build_node("n1", "2"), *objects), "-o", file, "-q").code == 0
     code, out, _ = run("wakes", "waits", "--between", before, after)
     assert (code, out.splitlines()[0]) == (0, "No pod waited at both moments")
     assert "is gone at the second moment; nothing woke it, as far as both moments show" in out
@@ -205,7 +218,7 @@ def test_wrong_usage(run: Run, cluster: str, arguments: list[str], problem: str)
 
 
 def test_running_pod_cannot_be_woken(run: Run, write: Write) -> None:
-    code, _, err = run("wakes", "p", "-f", write(node("n1"), pod("p", nodeName="n1")))
+    code, _, err = run("wakes", "p", "-f", write(build_node("n1"), build_pod("p", nodeName="n1")))
     assert (code, err) == (2, 'error: pod "default/p" is not pending (only pending pods can be woken)\n')
 
 
@@ -218,17 +231,17 @@ def test_uncalled_extenders_may_reject_a_fitting_pod(run: Run, cluster: str, tmp
     assert (code, out.splitlines()[0][:25]) == (5, "default/fits fits now, so")
     assert "not certain: Extenders were not called" in " ".join(out.split())
     assert run("wakes", "waits", "-f", cluster, "--config", str(config)).code == 0
-    file = event(tmp_path, node("new", "4"))
+    file = event(tmp_path, build_node("new", "4"))
     assert run("wakes", "-A", "-f", cluster, "--config", str(config), "--event", file).code == 5
 
 
 def test_unread_claims_make_the_answer_uncertain(run: Run, write: Write, tmp_path: Path) -> None:
     claimed = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
-    partly = write(node("n1", "2"), pod("waits", "3", volumes=claimed), whole=False)
+    partly = write(build_node("n1", "2"), build_pod("waits", "3", volumes=claimed), whole=False)
     code, out, _ = run("wakes", "waits", "-f", partly)
     assert code == 5
     assert "not certain: the files contain no list of PersistentVolumeClaims" in " ".join(out.split())
-    assert run("wakes", "waits", "-f", partly, "--event", event(tmp_path, node("new", "4"))).code == 5
+    assert run("wakes", "waits", "-f", partly, "--event", event(tmp_path, build_node("new", "4"))).code == 5
 
 
 def test_brief_form_names_the_changes(run: Run) -> None:

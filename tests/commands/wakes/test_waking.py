@@ -20,12 +20,12 @@ TERM = {"labelSelector": {"matchLabels": {"app": "db"}}, "topologyKey": "zone"}
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-def node(name: str, cpu: str = "1", **labels: str) -> Json:
+def build_node(name: str, cpu: str = "1", **labels: str) -> Json:
     metadata = {"name": name, "labels": {"kubernetes.io/hostname": name, "zone": "a", **labels}}
     return {"kind": "Node", "metadata": metadata, "status": {"allocatable": {"cpu": cpu, "pods": "10"}}}
 
 
-def pod(name: str, cpu: str = "2", namespace: str = "d", labels: Json | None = None, **spec: Any) -> Json:
+def build_pod(name: str, cpu: str = "2", namespace: str = "d", labels: Json | None = None, **spec: Any) -> Json:
     containers = [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]
     metadata = {"name": name, "namespace": namespace, "uid": name, "labels": labels or {}}
     return {"kind": "Pod", "metadata": metadata, "spec": {"containers": containers, **spec}}
@@ -43,8 +43,8 @@ def words(found: Scheduler, key: str) -> dict[str, list[str]]:
 
 
 def test_descriptions_have_the_figures_that_hints_compare() -> None:
-    waiting = pod("p", cpu="1500m", nodeSelector={"disktype": "ssd"})
-    found = words(scheduler(node("n1", disktype="ssd"), node("n2"), waiting), "d/p")
+    waiting = build_pod("p", cpu="1500m", nodeSelector={"disktype": "ssd"})
+    found = words(scheduler(build_node("n1", disktype="ssd"), build_node("n2"), waiting), "d/p")
     assert found["NodeAffinity"][0] == "a node is added with label disktype=ssd"
     assert found["NodeResourcesFit"][0] == "a pod leaves a node (to fit there, this pod needs 1.5 CPUs)"
     assert "a node that offers 1.5 CPUs is added" in found["NodeResourcesFit"]
@@ -52,9 +52,9 @@ def test_descriptions_have_the_figures_that_hints_compare() -> None:
 
 def test_gates_and_claims_are_named() -> None:
     found = scheduler(
-        node("n1"),
-        pod("gated", schedulingGates=[{"name": "wait"}]),
-        pod("p", cpu="1", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]),
+        build_node("n1"),
+        build_pod("gated", schedulingGates=[{"name": "wait"}]),
+        build_pod("p", cpu="1", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]),
     )
     assert words(found, "d/gated") == {
         "SchedulingGates": ["the last of its scheduling gates is removed: wait"],
@@ -63,7 +63,9 @@ def test_gates_and_claims_are_named() -> None:
 
 
 def test_affinity_terms_name_pods_and_domains() -> None:
-    found = words(scheduler(node("n1"), pod("p", cpu="1", affinity={"podAffinity": {REQUIRED: [TERM]}})), "d/p")
+    found = words(
+        scheduler(build_node("n1"), build_pod("p", cpu="1", affinity={"podAffinity": {REQUIRED: [TERM]}})), "d/p"
+    )
     assert found["InterPodAffinity"][0] == "a pod with app=db in namespace d gets a node"
     assert "a node is added with label zone" in found["InterPodAffinity"]
 
@@ -91,11 +93,11 @@ OF_PODS = "any add or update of a Pod that its pod affinity or spreading may con
 def test_descriptions_of_hints_before_1_32(version: str, of_affinity: list[str]) -> None:
     """Nodes are not compared with their former state, but must fit the pod. In 1.30, some plugins have no hints."""
     waiting = (
-        pod("p", nodeSelector={"disktype": "ssd"}),
-        pod("q", cpu="1", affinity={"podAffinity": {REQUIRED: [TERM]}}),
+        build_pod("p", nodeSelector={"disktype": "ssd"}),
+        build_pod("q", cpu="1", affinity={"podAffinity": {REQUIRED: [TERM]}}),
     )
     gates = {"SchedulerQueueingHints": True}
-    found = scheduler(node("n1", disktype="ssd"), node("n2"), *waiting, version=version, gates=gates)
+    found = scheduler(build_node("n1", disktype="ssd"), build_node("n2"), *waiting, version=version, gates=gates)
     assert words(found, "d/p") == {
         "NodeAffinity": [f"a node with label disktype=ssd is added or changes{TAKES}"],
         "NodeResourcesFit": [
@@ -124,7 +126,7 @@ EVERYTHING = {
 
 
 def test_every_registered_event_is_described() -> None:
-    found = scheduler(node("n1"), pod("p", **EVERYTHING))
+    found = scheduler(build_node("n1"), build_pod("p", **EVERYTHING))
     framework, registrations = found.find_framework("default-scheduler"), found.get_registrations("default-scheduler")
     assert framework is not None
     info = found.view.pods.infos[0]
@@ -143,14 +145,18 @@ def test_every_registered_event_is_described() -> None:
 
 def test_answer_about_many_pods_equals_the_single_answers() -> None:
     pods = [
-        pod(f"p{number}", cpu=str(number % 3 + 1), nodeSelector={"x": "y"} if number % 2 else {}) for number in range(9)
+        build_pod(f"p{number}", cpu=str(number % 3 + 1), nodeSelector={"x": "y"} if number % 2 else {})
+        for number in range(9)
     ]
-    found = scheduler(node("n1", "500m"), *pods)
-    events = [{"action": "Add", "new": node("new", "2", x="y")}, {"action": "Delete", "old": pod("r", nodeName="n1")}]
-    changes = parse_changes([*events, pod("p3", cpu="1")], found.view)
+    found = scheduler(build_node("n1", "500m"), *pods)
+    events = [
+        {"action": "Add", "new": build_node("new", "2", x="y")},
+        {"action": "Delete", "old": build_pod("r", nodeName="n1")},
+    ]
+    changes = parse_changes([*events, build_pod("p3", cpu="1")], found.view)
     report = replay_changes_for_pods(found, list(found.cluster.unbound_pods()), changes, "")
     assert len(report.answers) == 27
-    last = {"action": "Update", "old": pods[3], "new": pod("p3", cpu="1")}
+    last = {"action": "Update", "old": pods[3], "new": build_pod("p3", cpu="1")}
     for answer in report.answers:
         alone = [kschedctl.wakes(found.cluster, answer.pod, event) for event in (*events, last)]
         same = next(each for each in alone if each.change == answer.change)
@@ -159,8 +165,12 @@ def test_answer_about_many_pods_equals_the_single_answers() -> None:
 
 
 def test_watch_events_and_objects_are_accepted_as_events() -> None:
-    found = scheduler(node("n1"), pod("p"))
-    told = [{"type": "DELETED", "object": node("n1")}, node("n1", "4"), {"kind": "List", "items": [node("n2")]}]
+    found = scheduler(build_node("n1"), build_pod("p"))
+    told = [
+        {"type": "DELETED", "object": build_node("n1")},
+        build_node("n1", "4"),
+        {"kind": "List", "items": [build_node("n2")]},
+    ]
     changes = parse_changes(told, found.view)
     assert [(change.old is None, change.new is None) for change in changes] == [
         (False, True),
@@ -174,18 +184,18 @@ def test_watch_events_and_objects_are_accepted_as_events() -> None:
 )
 def test_invalid_events_are_errors(documents: list[Json]) -> None:
     with pytest.raises(kschedctl.KschedctlError):
-        parse_changes(documents, scheduler(node("n1")).view)
+        parse_changes(documents, scheduler(build_node("n1")).view)
 
 
 def test_missed_pod_is_found() -> None:
     """A namespace's labels changed, so that the pod's affinity is met, but the scheduler does not watch namespaces."""
     term = {**TERM, "namespaceSelector": {"matchLabels": {"team": "x"}}}
-    waits = pod("waits", "100m", affinity={"podAffinity": {REQUIRED: [term]}})
-    large = pod("large", "3")
-    db = pod("db", "100m", "other", {"app": "db"}, nodeName="n1")
-    before = scheduler(node("n1"), db, waits, large, {"kind": "Namespace", "metadata": {"name": "other"}})
+    waits = build_pod("waits", "100m", affinity={"podAffinity": {REQUIRED: [term]}})
+    large = build_pod("large", "3")
+    db = build_pod("db", "100m", "other", {"app": "db"}, nodeName="n1")
+    before = scheduler(build_node("n1"), db, waits, large, {"kind": "Namespace", "metadata": {"name": "other"}})
     labelled = {"kind": "Namespace", "metadata": {"name": "other", "labels": {"team": "x"}}}
-    after = scheduler(node("n1"), db, waits, large, labelled)
+    after = scheduler(build_node("n1"), db, waits, large, labelled)
     report = find_wakes_between(before, after, None, ("a", "b"))
     assert (report.changes, report.unheard) == (0, 1)
     assert [(each.pod, each.missed, each.fits) for each in report.pods] == [
@@ -195,15 +205,15 @@ def test_missed_pod_is_found() -> None:
 
 
 def test_gated_pod_is_not_said_to_fit_nowhere() -> None:
-    found = scheduler(node("n1"), pod("p", cpu="1", schedulingGates=[{"name": "wait"}]))
+    found = scheduler(build_node("n1"), build_pod("p", cpu="1", schedulingGates=[{"name": "wait"}]))
     (told,) = find_wakes_between(found, found, None, ("a", "b")).pods
     assert told.headline == "nothing woke it, rightly: it is held back by SchedulingGates"
 
 
 def test_changes_that_woke_a_pod_between_two_snapshots() -> None:
-    old, other = node("n1"), node("n2", "500m")
-    before = scheduler(old, other, pod("p"), pod("bound"))
-    after = scheduler(node("n1", "4"), other, pod("p"), pod("bound", nodeName="n1"))
+    old, other = build_node("n1"), build_node("n2", "500m")
+    before = scheduler(old, other, build_pod("p"), build_pod("bound"))
+    after = scheduler(build_node("n1", "4"), other, build_pod("p"), build_pod("bound", nodeName="n1"))
     (found,) = find_wakes_between(before, after, None, ("a", "b")).pods
     assert [(each.change, each.by) for each in found.woken_by] == [("Node n1 changed", ("NodeResourcesFit",))]
     assert (found.pod, found.fits, found.missed, found.not_woken_by) == ("d/p", ("n1",), False, 1)
@@ -216,9 +226,9 @@ def test_changes_that_woke_a_pod_between_two_snapshots() -> None:
 )
 def test_label_with_an_empty_value_is_a_label(old: Json, new: Json, moved: bool) -> None:
     terms = [{"matchExpressions": [{"key": "gpu", "operator": "Exists"}]}]
-    waiting = pod("p", cpu="1", affinity={"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}})
-    before, after = ({**node("n1"), "metadata": {"name": "n1", "labels": labels}} for labels in (old, new))
-    cluster = kschedctl.Cluster.from_objects([node("n2"), waiting])
+    waiting = build_pod("p", cpu="1", affinity={"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}})
+    before, after = ({**build_node("n1"), "metadata": {"name": "n1", "labels": labels}} for labels in (old, new))
+    cluster = kschedctl.Cluster.from_objects([build_node("n2"), waiting])
     found = kschedctl.wakes(cluster, "d/p", {"action": "Update", "old": before, "new": after})
     assert found.moved is moved
     assert bool(found.events) is (old != {"gpu": None})
@@ -226,12 +236,12 @@ def test_label_with_an_empty_value_is_a_label(old: Json, new: Json, moved: bool)
 
 def test_fate_of_pods_that_no_longer_wait() -> None:
     """They are listed on request. Their own binding or end did not wake them."""
-    old = [pod("bound"), pod("gone"), pod("left"), pod("done"), pod("waits")]
-    leaving = pod("left")
+    old = [build_pod("bound"), build_pod("gone"), build_pod("left"), build_pod("done"), build_pod("waits")]
+    leaving = build_pod("left")
     leaving["metadata"]["deletionTimestamp"] = "2024-01-01T00:00:00Z"
-    before = scheduler(node("n1"), *old)
-    done = {**pod("done"), "status": {"phase": "Failed"}}
-    after = scheduler(node("n1", "4"), pod("bound", nodeName="n1"), leaving, done, pod("waits"))
+    before = scheduler(build_node("n1"), *old)
+    done = {**build_pod("done"), "status": {"phase": "Failed"}}
+    after = scheduler(build_node("n1", "4"), build_pod("bound", nodeName="n1"), leaving, done, build_pod("waits"))
     keys = {f"d/{name}" for name in ("bound", "gone", "left", "done", "waits")}
     assert [each.pod for each in find_wakes_between(before, after, keys, ("a", "b")).pods] == ["d/waits"]
     found = find_wakes_between(before, after, keys, ("a", "b"), include_ended=True)
@@ -251,7 +261,7 @@ def test_kinds_unread_in_one_snapshot_are_no_changes() -> None:
     """Claims that were not read at first may have existed before."""
     claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "c", "namespace": "d"}}
     volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
-    objects = [node("n1"), pod("p", volumes=volumes)]
+    objects = [build_node("n1"), build_pod("p", volumes=volumes)]
     after = scheduler(*objects, claim)
     unread = Scheduler(kschedctl.Cluster.from_objects(objects, assume_complete=False))
     assert find_wakes_between(scheduler(*objects), after, None, ("a", "b")).changes == 1
@@ -268,7 +278,7 @@ def test_kinds_unread_in_one_snapshot_are_no_changes() -> None:
     ],
 )
 def test_deleted_objects_need_only_a_name(event: Json) -> None:
-    found = scheduler(node("n1"), pod("r", "1", nodeName="n1"), pod("p", "1"))
+    found = scheduler(build_node("n1"), build_pod("r", "1", nodeName="n1"), build_pod("p", "1"))
     (change,) = parse_changes([event], found.view)
     assert change.old.spec.node_name == "n1"
     report = replay_changes_for_pods(found, [found.cluster.pod("d", "p")], [change], "")
@@ -277,15 +287,15 @@ def test_deleted_objects_need_only_a_name(event: Json) -> None:
 
 def test_error_in_an_event_file_names_its_place() -> None:
     with pytest.raises(kschedctl.KschedctlError, match=r"^events\.yaml, document 2, event: expected objects"):
-        parse_changes([node("n2"), {}], scheduler(node("n1")).view, where="events.yaml")
+        parse_changes([build_node("n2"), {}], scheduler(build_node("n1")).view, where="events.yaml")
 
 
 def test_most_of_many_changes_are_only_counted() -> None:
     names = [f"n{number}" for number in range(150)]
-    before, after = (scheduler(*(node(name, cpu) for name in names), pod("p", "4")) for cpu in ("2", "3"))
+    before, after = (scheduler(*(build_node(name, cpu) for name in names), build_pod("p", "4")) for cpu in ("2", "3"))
     (told,) = find_wakes_between(before, after, None, ("a", "b")).pods
     assert (told.waking_changes, told.not_woken_by, told.woken_by) == (0, 150, ())
-    after = scheduler(*(node(name, "4") for name in names), pod("p", "4"))
+    after = scheduler(*(build_node(name, "4") for name in names), build_pod("p", "4"))
     (told,) = find_wakes_between(before, after, None, ("a", "b")).pods
     assert (told.waking_changes, len(told.woken_by), told.missed) == (150, 100, False)
     assert told.headline.startswith("150 of 150 changes woke it; ")
@@ -304,12 +314,12 @@ def test_gated_pod_waits_only_for_changes_that_lift_the_gate() -> None:
     named, generated = {"name": "a", "resourceClaimName": "gone"}, {"name": "b", "resourceClaimTemplateName": "t"}
     there = {"name": "c", "resourceClaimName": "there"}
     pods = [
-        pod("named", resourceClaims=[named]),
-        pod("generated", resourceClaims=[generated]),
-        pod("both", resourceClaims=[generated, named]),
-        pod("tried", resourceClaims=[there]),
+        build_pod("named", resourceClaims=[named]),
+        build_pod("generated", resourceClaims=[generated]),
+        build_pod("both", resourceClaims=[generated, named]),
+        build_pod("tried", resourceClaims=[there]),
     ]
-    found = scheduler(node("n1"), CLAIM, *pods)
+    found = scheduler(build_node("n1"), CLAIM, *pods)
     told = "the names of its generated claims are recorded in the pod's status"
     assert words(found, "d/named") == {"DynamicResources": ["claim d/gone is created"]}
     assert words(found, "d/generated") == {"DynamicResources": [told]}
@@ -326,19 +336,19 @@ def test_incomplete_gang_shows_the_number_of_missing_pods() -> None:
     }
     group["spec"] = {"schedulingPolicy": {"gang": {"minCount": 3}}}
     gates = {"GenericWorkload": True, "GangScheduling": True}
-    member = pod("p", schedulingGroup={"podGroupName": "g"})
-    found = Scheduler(kschedctl.Cluster.from_objects([node("n1"), group, member], feature_gates=gates))
+    member = build_pod("p", schedulingGroup={"podGroupName": "g"})
+    found = Scheduler(kschedctl.Cluster.from_objects([build_node("n1"), group, member], feature_gates=gates))
     assert words(found, "d/p")["GangScheduling"][0] == "2 more pods of group d/g are created"
 
 
 def test_any_update_of_the_pod_itself_wakes_it_without_hints() -> None:
     """See isPodUpdated in the queue of 1.31. No plugin is called, not even SchedulingGates."""
-    gated, large = pod("gated", schedulingGates=[{"name": "wait"}]), pod("p")
-    cluster = kschedctl.Cluster.from_objects([node("n1"), gated, large], kube_version="1.31")
+    gated, large = build_pod("gated", schedulingGates=[{"name": "wait"}]), build_pod("p")
+    cluster = kschedctl.Cluster.from_objects([build_node("n1"), gated, large], kube_version="1.31")
     found = Scheduler(cluster)
     assert words(found, "d/gated") == {"SchedulingGates": ["the last of its scheduling gates is removed: wait"]}
     assert words(found, "d/p")["NodeResourcesFit"][-1] == "the pod itself is updated, in more than its status"
-    event = {"action": "Update", "old": large, "new": pod("p", labels={"a": "b"})}
+    event = {"action": "Update", "old": large, "new": build_pod("p", labels={"a": "b"})}
     assert kschedctl.wakes(cluster, "d/p", event).moved
 
 
@@ -347,13 +357,15 @@ def test_members_of_pod_groups_return_after_their_backoff() -> None:
     metadata, spec = {"name": "g", "namespace": "d"}, {"schedulingPolicy": {"gang": {"minCount": 2}}}
     group = {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "metadata": metadata, "spec": spec}
     gates = {"GenericWorkload": True, "GangScheduling": True}
-    small, large = (pod(name, cpu, schedulingGroup={"podGroupName": "g"}) for name, cpu in (("a", "1"), ("b", "2")))
-    event = {"action": "Add", "new": node("n2", "4")}
+    small, large = (
+        build_pod(name, cpu, schedulingGroup={"podGroupName": "g"}) for name, cpu in (("a", "1"), ("b", "2"))
+    )
+    event = {"action": "Add", "new": build_node("n2", "4")}
     for cpu, place, said in (
         ("1", "backoff", "retried after their back-off"),
         ("4", "", "fits now with its gang g"),
     ):
-        cluster = kschedctl.Cluster.from_objects([node("n1", cpu), group, small, large], feature_gates=gates)
+        cluster = kschedctl.Cluster.from_objects([build_node("n1", cpu), group, small, large], feature_gates=gates)
         for key in ("d/a", "d/b"):
             answer = kschedctl.wakes(cluster, key, event)
             assert (answer.before, answer.after, answer.moved) == (place, place, False)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from jsonschema import validate
-from test_gangs_of_others import CONFIG, COSCHEDULING, NODES, group, of_coscheduling, pod
+from test_gangs_of_others import CONFIG, COSCHEDULING, NODES, build_group, build_pod, of_coscheduling
 
 import kschedctl
 from kschedctl.cluster import Cluster
@@ -45,7 +45,7 @@ def words(report: WakeUps) -> list[str]:
 
 def test_member_that_waits_for_a_member_that_fits_nowhere() -> None:
     """Three of four pods fit and are rejected by Coscheduling, and the last one by NodeResourcesFit."""
-    objects = [*map(of_coscheduling, "abcd"), group(COSCHEDULING, 4)]
+    objects = [*map(of_coscheduling, "abcd"), build_group(COSCHEDULING, 4)]
     report = find_wakes("a", *objects)
     assert report.headline == "its gang train needs nodes for 4 pods at once, but only 3 fit"
     assert (report.queue, report.message) == ("unschedulable", OPTIMISTIC)
@@ -62,7 +62,7 @@ def test_member_that_waits_for_a_member_that_fits_nowhere() -> None:
 
 
 def test_incomplete_gang() -> None:
-    report = find_wakes("a", *map(of_coscheduling, "ab"), group(COSCHEDULING, 4))
+    report = find_wakes("a", *map(of_coscheduling, "ab"), build_group(COSCHEDULING, 4))
     assert report.headline == "its gang train has 2 of the 4 pods that it needs; until they exist, no pod is tried"
     assert words(report) == [
         "any pod gets a node",
@@ -72,21 +72,21 @@ def test_incomplete_gang() -> None:
 
 
 def test_no_member_is_first_if_some_have_nodes() -> None:
-    objects = [of_coscheduling("a", nodeName="n2"), *map(of_coscheduling, "bcd"), group(COSCHEDULING, 4)]
+    objects = [of_coscheduling("a", nodeName="n2"), *map(of_coscheduling, "bcd"), build_group(COSCHEDULING, 4)]
     report = find_wakes("b", *objects)
     assert [each.plugin for each in report.rejectors] == ["Coscheduling"]
     assert words(report) == ["any pod gets a node", "any PodGroup is created or changed, train or another"]
 
 
 def test_gang_that_fits() -> None:
-    report = find_wakes("a", *map(of_coscheduling, "abc"), group(COSCHEDULING, 3))
+    report = find_wakes("a", *map(of_coscheduling, "abc"), build_group(COSCHEDULING, 3))
     assert report.headline == "fits now with its gang train, so no change is needed"
     assert (report.queue, report.rejectors, report.message) == ("", (), None)
 
 
 def test_pod_beyond_the_minimum_of_a_gang() -> None:
     """Two pods need a node and three get one. The fourth waits for room, like a single pod."""
-    report = find_wakes("d", *map(of_coscheduling, "abcd"), group(COSCHEDULING, 2))
+    report = find_wakes("d", *map(of_coscheduling, "abcd"), build_group(COSCHEDULING, 2))
     assert report.headline == "rejected by NodeResourcesFit; 5 kinds of changes would make the scheduler retry it"
 
 
@@ -100,21 +100,21 @@ def test_missing_group() -> None:
 @pytest.mark.parametrize(
     ("event", "moved"),
     [
-        pytest.param({"action": "Add", "new": pod("x", nodeName="n1")}, True, id="any pod with a node"),
-        pytest.param({"action": "Add", "new": pod("x")}, False, id="a pod without one"),
-        pytest.param({"action": "Add", "new": group(COSCHEDULING, 9)}, True, id="its group"),
+        pytest.param({"action": "Add", "new": build_pod("x", nodeName="n1")}, True, id="any pod with a node"),
+        pytest.param({"action": "Add", "new": build_pod("x")}, False, id="a pod without one"),
+        pytest.param({"action": "Add", "new": build_group(COSCHEDULING, 9)}, True, id="its group"),
         pytest.param({"action": "Add", "new": NODES[0] | {"metadata": {"name": "n3"}}}, False, id="a node"),
-        pytest.param({"action": "Delete", "old": pod("x", nodeName="n1")}, False, id="a pod leaves"),
+        pytest.param({"action": "Delete", "old": build_pod("x", nodeName="n1")}, False, id="a pod leaves"),
     ],
 )
 def test_events_and_a_member_that_fits_by_itself(event: Json, moved: bool) -> None:
-    cluster = cluster_of(*map(of_coscheduling, "abcd"), group(COSCHEDULING, 4))
+    cluster = cluster_of(*map(of_coscheduling, "abcd"), build_group(COSCHEDULING, 4))
     found = kschedctl.wakes(cluster, "ml/a", event)
     assert (found.before, found.moved, found.unschedulable_plugins) == ("unschedulable", moved, ("Coscheduling",))
 
 
 def test_answer_about_many_pods_names_each_gang() -> None:
-    cluster = cluster_of(*map(of_coscheduling, "abcd"), pod("alone"), group(COSCHEDULING, 4))
+    cluster = cluster_of(*map(of_coscheduling, "abcd"), build_pod("alone"), build_group(COSCHEDULING, 4))
     report = find_wake_ups_of_pods(Scheduler(cluster), cluster.unbound_pods(), "in ml")
     refused = {each.pod: [found.plugin for found in each.rejectors] for each in report.pods}
     coscheduling = {f"ml/{name}": ["Coscheduling"] for name in "abc"}
@@ -123,7 +123,7 @@ def test_answer_about_many_pods_names_each_gang() -> None:
 
 def test_member_whose_gang_does_not_fit_is_not_missed() -> None:
     """It fits by itself in both snapshots, but never with its gang, so no event should have woken it."""
-    objects = [*map(of_coscheduling, "abcd"), group(COSCHEDULING, 4)]
+    objects = [*map(of_coscheduling, "abcd"), build_group(COSCHEDULING, 4)]
     before, after = (Scheduler(cluster_of(*objects)) for _ in range(2))
     report = find_wakes_between(before, after, None, ("before", "after"))
     assert not any(each.missed for each in report.pods)
@@ -136,7 +136,7 @@ def test_descriptions_without_hints() -> None:
     Resizes are read from the status.
     """
     gates = {"InPlacePodVerticalScaling": True}
-    huge = pod("huge")
+    huge = build_pod("huge")
     huge["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "9"}}
     cluster = Cluster.from_objects([NODES[0], huge], kube_version="1.30", feature_gates=gates)
     (report,) = find_wake_ups_of_pods(Scheduler(cluster), cluster.unbound_pods(), "").pods

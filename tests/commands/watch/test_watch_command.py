@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from command_line import Run, Write, node, pod
+from command_line import Run, Write, build_node, build_pod
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from prometheus_client.parser import text_string_to_metric_families as plain_families
 
@@ -47,12 +47,12 @@ WEB = {
 }
 
 
-def document(run: Run, *arguments: str) -> Any:
+def build_document(run: Run, *arguments: str) -> Any:
     return json.loads(run(*arguments, "-o", "json").out)
 
 
 def test_pending_pods_equal_those_of_explain(run: Run) -> None:
-    groups = document(run, "explain", "-A", "--demo")["groups"]
+    groups = build_document(run, "explain", "-A", "--demo")["groups"]
     found = get_samples(run, "--demo")["kschedctl_pending_pods"]
     assert sum(number for _, number in found) == sum(len(group["pods"]) for group in groups)
     assert [(labels["verdict"], labels["cause"], number) for labels, number in found] == [
@@ -61,7 +61,7 @@ def test_pending_pods_equal_those_of_explain(run: Run) -> None:
 
 
 def test_stuck_pods_equal_those_of_audit(run: Run) -> None:
-    waiting = document(run, "audit", "--demo", "--section", "pending")["sections"][0]["waiting"]
+    waiting = build_document(run, "audit", "--demo", "--section", "pending")["sections"][0]["waiting"]
     assert [number for _, number in get_samples(run, "--demo")["kschedctl_stuck_pods"]] == [
         sum(len(group["pods"]) for group in waiting if group["cause"] == "stuck")
     ]
@@ -70,7 +70,7 @@ def test_stuck_pods_equal_those_of_audit(run: Run) -> None:
 def test_losses_equal_those_of_failures(run: Run) -> None:
     found = get_samples(run, "--demo", "--losses", "zone", "--losses", "pool")
     for unit in ("zone", "pool"):
-        losses = document(run, "failures", f"--{unit}s", "--demo")["failures"]
+        losses = build_document(run, "failures", f"--{unit}s", "--demo")["failures"]
         for metric, key in (("unplaced", "unplaced"), ("evicted", "evicted")):
             numbers = {
                 labels["name"]: number
@@ -82,7 +82,7 @@ def test_losses_equal_those_of_failures(run: Run) -> None:
 
 def test_room_equals_that_of_capacity(run: Run, write: Write) -> None:
     web = write(WEB, name="web.json")
-    shape = document(run, "capacity", "-f", web, "--demo")["shapes"][0]
+    shape = build_document(run, "capacity", "-f", web, "--demo")["shapes"][0]
     assert get_samples(run, "--demo", "--room-for", web)["kschedctl_room_pods"] == [
         ({"shape": shape["shape"]}, shape["fits"])
     ]
@@ -107,7 +107,7 @@ def test_quotas_and_pods_that_were_not_created(run: Run, write: Write) -> None:
             ],
         },
     }
-    found = get_samples(run, "-f", write(node("n1"), quota, replica_set))
+    found = get_samples(run, "-f", write(build_node("n1"), quota, replica_set))
     labels = {"namespace": "default", "quota": "team"}
     cpu, pods = {**labels, "resource": "requests.cpu"}, {**labels, "resource": "pods"}
     assert found["kschedctl_quota_hard"] == [(cpu, 1.5), (pods, 1.0)]
@@ -117,16 +117,16 @@ def test_quotas_and_pods_that_were_not_created(run: Run, write: Write) -> None:
 
 def test_unread_kinds_are_reported(run: Run, write: Write) -> None:
     """The exit code is 5, and a metric names the affected question."""
-    lists = {"apiVersion": "v1", "kind": "NodeList", "items": [node("n1")]}
-    waits = pod("web", cpu="1", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}])
+    lists = {"apiVersion": "v1", "kind": "NodeList", "items": [build_node("n1")]}
+    waits = build_pod("web", cpu="1", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}])
     outcome = run("watch", "-f", write(lists, waits), "-o", "openmetrics")
     assert outcome.code == 5
     assert ({"question": "pending"}, 1.0) in samples(outcome.out)["kschedctl_undecided"]
 
 
 def test_texts_of_a_cluster_are_escaped_in_labels(run: Run, write: Write) -> None:
-    waits = pod("web", schedulerName='x"}\n# EOF\n\x1b[2J')
-    text = run("watch", "-f", write(node("n1"), waits), "-o", "openmetrics").out
+    waits = build_pod("web", schedulerName='x"}\n# EOF\n\x1b[2J')
+    text = run("watch", "-f", write(build_node("n1"), waits), "-o", "openmetrics").out
     assert "\x1b" not in text
     ((labels, number),) = samples(text)["kschedctl_pending_pods"]
     assert (number, "EOF" in labels["cause"]) == (1.0, True)
@@ -166,7 +166,7 @@ def test_port_that_cannot_be_served_is_an_error_of_one_line(
 
 
 def test_room_needs_manifests_of_pods(run: Run, write: Write) -> None:
-    outcome = run("watch", "--demo", "--room-for", write(node("n1")))
+    outcome = run("watch", "--demo", "--room-for", write(build_node("n1")))
     assert (outcome.code, "no manifest of a pod or of a workload" in outcome.err) == (2, True)
 
 
@@ -232,7 +232,7 @@ def test_manifests_have_the_printed_rights_and_schedule(run: Run, tmp_path: Path
     rights = [*yaml.safe_load_all(run("help", "rights").out.split("```yaml\n")[1].split("```")[0])]
     assert documents[: len(rights)] == rights
     file = tmp_path / "all.yaml"
-    file.write_text(yaml.safe_dump_all([*documents, node("n1", cpu="4", memory="8Gi")]))
+    file.write_text(yaml.safe_dump_all([*documents, build_node("n1", cpu="4", memory="8Gi")]))
     outcome = run("lint", str(file), "--fail-on", "note")
     assert outcome.code == 0, outcome.out
     assert run("simulate", "-f", str(file), "--assume-complete").code == 0

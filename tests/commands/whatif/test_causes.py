@@ -7,7 +7,7 @@ import lzma
 from pathlib import Path
 
 import pytest
-from small import HOSTNAME, ZONE, Json, node, pod, replica
+from small import HOSTNAME, ZONE, Json, build_node, build_pod, build_replica
 
 import kschedctl
 from kschedctl.commands.explain.pending_pods import group_pending_pods
@@ -170,26 +170,26 @@ def test_causes_of_a_group_hold_for_all_its_pods() -> None:
 
 
 def test_pod_pinned_to_a_cordoned_node_names_the_node() -> None:
-    nodes = [node("n1"), node("n2", unschedulable=True), node("n3")]
-    report = explain_pod(*nodes, pod("p", nodeSelector={HOSTNAME: "n2"}))
-    assert report.headline == "the only eligible node, n2, is cordoned"
+    nodes = [build_node("n1"), build_node("n2", unschedulable=True), build_node("n3")]
+    report = explain_pod(*nodes, build_pod("p", nodeSelector={HOSTNAME: "n2"}))
+    assert report.headline == "the only candidate node, n2, is cordoned"
     assert report.advice[0] == Advice("Uncordon", "The pod fits on n2 once it is uncordoned", "n2")
 
 
 def test_uncordoning_is_not_proposed_if_the_pod_would_not_fit() -> None:
-    report = explain_pod(node("n1", unschedulable=True, cpu="1"), pod("p", cpu="2"))
+    report = explain_pod(build_node("n1", unschedulable=True, cpu="1"), build_pod("p", cpu="2"))
     assert [cause.reason for cause in report.causes] == ["node(s) were unschedulable", "Insufficient cpu"]
     assert not any("uncordon" in each.text for each in report.advice)
 
 
 def test_toleration_is_proposed_if_it_helps() -> None:
     """A replay shows that the node takes the pod with the toleration. With too little CPU, it would not."""
-    nodes = [node("n1", taints=GPU), node("n2", taints=GPU, cpu="1")]
+    nodes = [build_node("n1", taints=GPU), build_node("n2", taints=GPU, cpu="1")]
     assert (
-        explain_pod(*nodes, pod("p", cpu="2")).advice[0].text
+        explain_pod(*nodes, build_pod("p", cpu="2")).advice[0].text
         == "If the pod tolerated gpu=yes:NoSchedule, it would fit on n1"
     )
-    assert not any("toleration" in each.text for each in explain_pod(nodes[1], pod("p", cpu="2")).advice)
+    assert not any("toleration" in each.text for each in explain_pod(nodes[1], build_pod("p", cpu="2")).advice)
 
 
 def test_document_contains_no_commands_or_options() -> None:
@@ -201,16 +201,16 @@ def test_document_contains_no_commands_or_options() -> None:
 
 def test_tolerating_taints_of_kubernetes_is_not_proposed() -> None:
     sick = [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]
-    line = explain_pod(node("n1", taints=sick), pod("p")).advice[0].text
+    line = explain_pod(build_node("n1", taints=sick), build_pod("p")).advice[0].text
     assert line.startswith("Check the node: Kubernetes itself taints n1 with node.kubernetes.io/not-ready")
 
 
 def test_tainted_node_with_the_device_is_closer_than_a_node_without_it() -> None:
-    gpu = node("n2", taints=GPU)
+    gpu = build_node("n2", taints=GPU)
     gpu["status"]["allocatable"]["nvidia.com/gpu"] = "4"
-    asking = pod("p")
+    asking = build_pod("p")
     asking["spec"]["containers"][0]["resources"]["requests"]["nvidia.com/gpu"] = "1"
-    report = explain_pod(node("n1"), gpu, asking)
+    report = explain_pod(build_node("n1"), gpu, asking)
     assert [(cause.plugin, cause.nearest) for cause in report.causes] == [("TaintToleration", "n2")]
 
 
@@ -218,9 +218,9 @@ def test_contradictory_constraints_are_both_named() -> None:
     """The selector requires zone a, and the affinity requires d/r, which runs in zone b."""
     term = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": ZONE}
     affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-    asking = pod("p", nodeSelector={ZONE: "a"}, affinity=affinity)
+    asking = build_pod("p", nodeSelector={ZONE: "a"}, affinity=affinity)
     asking["metadata"]["labels"] = {"app": "other"}
-    report = explain_pod(node("n1", "a"), node("n2", "b"), replica("r", "n2"), asking)
+    report = explain_pod(build_node("n1", "a"), build_node("n2", "b"), build_replica("r", "n2"), asking)
     assert {cause.plugin for cause in report.causes} == {"NodeAffinity", "InterPodAffinity"}
     assert report.advice[0].text.startswith("Each of these causes alone leaves some nodes")
 
@@ -239,12 +239,12 @@ def test_contradictory_selector_and_affinity_are_both_named() -> None:
     def conflict(*zones: str) -> str:
         wanted = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": [*zones]}]}
         required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [wanted]}}
-        asking = pod("p", nodeSelector={ZONE: "a"}, affinity={"nodeAffinity": required})
-        return explain_pod(node("n1", "b"), node("n2", "a"), asking).causes[0].conflict
+        asking = build_pod("p", nodeSelector={ZONE: "a"}, affinity={"nodeAffinity": required})
+        return explain_pod(build_node("n1", "b"), build_node("n2", "a"), asking).causes[0].conflict
 
     assert conflict("b", "c") == f"its nodeSelector requires {ZONE}=a, but its node affinity requires {ZONE}=b or c"
     assert conflict("d") == f"its nodeSelector requires {ZONE}=a, but its node affinity requires {ZONE}=d"
-    (fits,) = explain_pod(node("n1", "b"), pod("p", nodeSelector={ZONE: "a"})).causes
+    (fits,) = explain_pod(build_node("n1", "b"), build_pod("p", nodeSelector={ZONE: "a"})).causes
     assert fits.conflict == ""
 
 
@@ -258,9 +258,9 @@ def test_largest_storage_pool_is_named_with_its_capacity() -> None:
 
 def test_equally_close_node_with_the_most_frequent_value_is_named() -> None:
     """n1 is in zone b, n2 and n3 are in c, and n4 has no zone."""
-    nodes = [node(f"n{i}", zone) for i, zone in enumerate("bccc", 1)]
+    nodes = [build_node(f"n{i}", zone) for i, zone in enumerate("bccc", 1)]
     del nodes[3]["metadata"]["labels"][ZONE]
-    (cause,) = explain_pod(*nodes, pod("p", nodeSelector={ZONE: "a"})).causes
+    (cause,) = explain_pod(*nodes, build_pod("p", nodeSelector={ZONE: "a"})).causes
     assert (cause.nearest, cause.fact) == ("n2", f"the pod needs {ZONE}=a, but the node has {ZONE}=c")
 
 
@@ -269,15 +269,17 @@ def test_daemon_set_pod_on_a_full_node() -> None:
     field = {"key": "metadata.name", "operator": "In", "values": ["n2"]}
     terms = {"nodeSelectorTerms": [{"matchFields": [field]}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
-    report = explain_pod(node("n1"), node("n2", cpu="1"), node("n3"), pod("p", cpu="2", affinity=affinity))
-    assert report.headline == "needs 2 CPUs, but the only eligible node, n2, has 1 of 1 free"
+    report = explain_pod(
+        build_node("n1"), build_node("n2", cpu="1"), build_node("n3"), build_pod("p", cpu="2", affinity=affinity)
+    )
+    assert report.headline == "needs 2 CPUs, but the only candidate node, n2, has 1 of 1 free"
     assert [(e.nodes, e.only) for e in report.eliminations] == [(1, 1), (2, 2)]
 
 
 def test_pod_that_waits_behind_a_nominated_pod_says_so() -> None:
-    first = pod("first", cpu="3", priority=10)
+    first = build_pod("first", cpu="3", priority=10)
     first["status"] = {"nominatedNodeName": "n1"}
-    report = explain_pod(node("n1"), first, pod("p", cpu="2"))
+    report = explain_pod(build_node("n1"), first, build_pod("p", cpu="2"))
     assert (
         report.headline
         == "needs 2 CPUs, but the only node, n1, has 1 of 4 free after reserving room for nominated pods"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from small import Json, node, pod, replica
+from small import Json, build_node, build_pod, build_replica
 
 from kschedctl.cluster import Cluster
 from kschedctl.commands.whatif import build_version_settings, rescheduling, whatif
@@ -37,14 +37,16 @@ def uneven(*pods: Json) -> Cluster:
     (87), n2 from 75 and 0 (62) to 100 and 50 (75). Up to 1.35 the balance afterwards counts: n1. From 1.36 on the score
     is 50 + (50 + after - before) / 2: 68 and 81, n2.
     """
-    return Cluster.from_objects([node("n1"), node("n2"), pod("large", "n2", "3"), *pods], config=BALANCE_ALONE)
+    return Cluster.from_objects(
+        [build_node("n1"), build_node("n2"), build_pod("large", "n2", "3"), *pods], config=BALANCE_ALONE
+    )
 
 
 def test_pending_pod_goes_to_the_node_whose_balance_improves() -> None:
-    report = whatif(uneven(with_memory(pod("p"))), None, build_version_settings(("1.35", "1.36")))
+    report = whatif(uneven(with_memory(build_pod("p"))), None, build_version_settings(("1.35", "1.36")))
     assert [(c.pod, c.change, c.before, c.after) for c in report.changes] == [("d/p", "Moved", "n1", "n2")]
     assert (report.compared, report.messages, report.replacement) == (("1.35", "1.36"), (), Replacement(0, 0))
-    assert whatif(uneven(with_memory(pod("p"))), None, build_version_settings(("1.34", "1.35"))).changes == ()
+    assert whatif(uneven(with_memory(build_pod("p"))), None, build_version_settings(("1.34", "1.35"))).changes == ()
 
 
 def test_cause_of_a_newly_pending_pod() -> None:
@@ -52,7 +54,7 @@ def test_cause_of_a_newly_pending_pod() -> None:
 
     Without this request, p would get n2 in 1.36 instead of n1, which does not explain why it is pending.
     """
-    pending = with_memory(pod("p"))
+    pending = with_memory(build_pod("p"))
     pending["spec"]["resources"] = {"requests": {"cpu": "9"}}
     (change,) = whatif(uneven(pending), None, build_version_settings(("1.31", "1.36")), in_full=1).changes
     assert (change.change, change.before, change.because) == ("NewlyPending", "n1", ("PodLevelResources",))
@@ -60,11 +62,11 @@ def test_cause_of_a_newly_pending_pod() -> None:
 
 def test_running_pod_would_move_if_it_were_recreated() -> None:
     """A pod that no controller recreates is left out."""
-    report = whatif(uneven(with_memory(replica("r", "n1"))), None, build_version_settings(("1.35", "1.36")))
+    report = whatif(uneven(with_memory(build_replica("r", "n1"))), None, build_version_settings(("1.35", "1.36")))
     moved = PodsElsewhere("Deployment d/web", ("d/r",), ("n1",), ("n2",), (BALANCE,))
     assert (report.changes, report.replacement) == ((), Replacement(1, 1, (moved,)))
     assert whatif(
-        uneven(with_memory(replica("r", "n1"))), None, build_version_settings(("1.34", "1.35"))
+        uneven(with_memory(build_replica("r", "n1"))), None, build_version_settings(("1.34", "1.35"))
     ).replacement == Replacement(1, 1)
 
 
@@ -72,7 +74,7 @@ def test_running_pod_is_left_out_if_a_plugin_fails(monkeypatch: pytest.MonkeyPat
     def fails(*_: object) -> None:
         raise PluginError("no such answer")
 
-    cluster = uneven(with_memory(replica("r", "n1")))
+    cluster = uneven(with_memory(build_replica("r", "n1")))
     monkeypatch.setattr(NodePorts, "pre_filter", fails)
     report = whatif(cluster, None, build_version_settings(("1.35", "1.36")))
     assert report.replacement == Replacement(1, 1, (), 1)
@@ -80,7 +82,7 @@ def test_running_pod_is_left_out_if_a_plugin_fails(monkeypatch: pytest.MonkeyPat
 
 def test_changed_message() -> None:
     """Up to 1.34.1, the message names the taint (#135023)."""
-    cluster = Cluster.from_objects([node("n1", taints=[TAINT]), pod("p"), pod("q")])
+    cluster = Cluster.from_objects([build_node("n1", taints=[TAINT]), build_pod("p"), build_pod("q")])
     report = whatif(cluster, None, build_version_settings(("1.34.1", "1.34.2")))
     (change,) = report.messages
     assert change.before.startswith("0/1 nodes are available: 1 node(s) had untolerated taint {gpu: yes}.")
@@ -91,7 +93,7 @@ def test_changed_message() -> None:
 
 
 def test_equal_versions_and_changes_that_are_not_replayed() -> None:
-    cluster = Cluster.from_objects([node("n1")])
+    cluster = Cluster.from_objects([build_node("n1")])
     with pytest.raises(UsageError, match="versions are the same"):
         whatif(cluster, None, build_version_settings(("1.34", "v1.34")))
     with pytest.raises(ConfigurationError, match=r"'1\.29' is not supported"):
@@ -100,10 +102,10 @@ def test_equal_versions_and_changes_that_are_not_replayed() -> None:
 
 def two_of_each() -> Cluster:
     """Build two running pods of each of three workloads."""
-    return uneven(*(pod(f"{name}-{i}", "n1", "10m", owner(name)) for name in "abc" for i in range(2)))
+    return uneven(*(build_pod(f"{name}-{i}", "n1", "10m", build_owner(name)) for name in "abc" for i in range(2)))
 
 
-def owner(name: str) -> Json:
+def build_owner(name: str) -> Json:
     return {"kind": "StatefulSet", "name": name}
 
 
@@ -157,7 +159,7 @@ def test_progress_is_shown_for_running_pods() -> None:
 def test_unread_kinds_that_matter_for_running_pods_are_named() -> None:
     """It is unknown if the claim's volume ties the pod to a node."""
     volume = {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}
-    objects = [node("n1"), node("n2"), replica("r", "n1", volumes=[volume])]
+    objects = [build_node("n1"), build_node("n2"), build_replica("r", "n1", volumes=[volume])]
     lists = [{"kind": f"{kind}List", "items": []} for kind in ("Node", "Pod")]
     cluster = Cluster.from_objects([*objects, *lists], assume_complete=False)
     report = whatif(cluster, None, build_version_settings(("1.35", "1.36")))

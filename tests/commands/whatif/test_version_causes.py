@@ -8,7 +8,7 @@ from itertools import combinations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small import Json, node, pod, replica
+from small import Json, build_node, build_pod, build_replica
 
 from kschedctl.api.kube_version import VersionMix
 from kschedctl.cluster import Cluster
@@ -111,7 +111,7 @@ def because(report: WhatIf) -> list[tuple[str, ...]]:
 
 
 def test_rule_that_changes_a_message() -> None:
-    cluster = Cluster.from_objects([node("n1", taints=[TAINT]), pod("p"), pod("q")])
+    cluster = Cluster.from_objects([build_node("n1", taints=[TAINT]), build_pod("p"), build_pod("q")])
     (message,) = whatif(cluster, None, build_version_settings(("1.34.1", "1.34.2"))).messages
     assert message.because == ("TaintToleration: reason for an untolerated taint (#134740, backported by #135023)",)
     assert message.pods == ("d/p", "d/q")
@@ -119,12 +119,12 @@ def test_rule_that_changes_a_message() -> None:
 
 def test_several_changes_together() -> None:
     """Before 1.34, DynamicResources says nothing about pods without claims. Up to 1.34.1, the taint is named."""
-    cluster = Cluster.from_objects([node("n1", taints=[TAINT]), pod("p")])
+    cluster = Cluster.from_objects([build_node("n1", taints=[TAINT]), build_pod("p")])
     (message,) = whatif(cluster, None, build_version_settings(("1.33", "1.36"))).messages
     assert [why.split(":")[0] for why in message.because] == ["TaintToleration", "DynamicResources"]
 
 
-def claim(name: str) -> Json:
+def build_claim(name: str) -> Json:
     spec = {"storageClassName": "fast", "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "2Gi"}}}
     return {"kind": "PersistentVolumeClaim", "metadata": {"name": name, "namespace": "d", "uid": name}, "spec": spec}
 
@@ -161,13 +161,22 @@ def with_claim(made: Json) -> Json:
 
 def test_feature_gate_that_changes_a_placement() -> None:
     """n2 has more room for the volume. Otherwise n1 is better, because 1 CPU is used on n2."""
-    busy = pod("busy", "n2", "1")
-    cluster = Cluster.from_objects([node("n1"), node("n2"), *STORAGE, claim("c"), busy, with_claim(pod("p"))])
+    busy = build_pod("busy", "n2", "1")
+    cluster = Cluster.from_objects(
+        [build_node("n1"), build_node("n2"), *STORAGE, build_claim("c"), busy, with_claim(build_pod("p"))]
+    )
     report = whatif(cluster, None, build_version_settings(("1.36", "1.37")))
     assert [(c.pod, c.before, c.after, c.because) for c in report.changes] == [
         ("d/p", "n1", "n2", ("StorageCapacityScoring",))
     ]
-    running = [node("n1"), node("n2"), *STORAGE, claim("c"), busy, with_claim(replica("r", "n1"))]
+    running = [
+        build_node("n1"),
+        build_node("n2"),
+        *STORAGE,
+        build_claim("c"),
+        busy,
+        with_claim(build_replica("r", "n1")),
+    ]
     assert because(whatif(Cluster.from_objects(running), None, build_version_settings(("1.36", "1.37")))) == [
         ("StorageCapacityScoring",)
     ]
@@ -176,7 +185,7 @@ def test_feature_gate_that_changes_a_placement() -> None:
 
 
 def test_no_change_is_searched_for_if_only_the_cluster_changes() -> None:
-    cluster = Cluster.from_objects([node("n1"), pod("p", "n1")])
+    cluster = Cluster.from_objects([build_node("n1"), build_pod("p", "n1")])
     report = whatif(cluster, {"steps": [{"cordon": {"nodes": ["n1"]}}]})
     assert all(change.because == () for change in report.changes)
     assert MessageChange("a", "b", ("d/p",)).because == ()
@@ -184,12 +193,19 @@ def test_no_change_is_searched_for_if_only_the_cluster_changes() -> None:
 
 def test_changed_scores_with_the_same_best_node() -> None:
     """On n2, the volume's pool has more room and more CPU is free, so n2 stays the best node with a larger lead."""
-    objects = [node("n1"), node("n2"), *STORAGE, claim("c"), pod("busy", "n1", "1"), with_claim(replica("r", "n2"))]
+    objects = [
+        build_node("n1"),
+        build_node("n2"),
+        *STORAGE,
+        build_claim("c"),
+        build_pod("busy", "n1", "1"),
+        with_claim(build_replica("r", "n2")),
+    ]
     found = whatif(Cluster.from_objects(objects), None, build_version_settings(("1.36", "1.37"))).replacement
     assert found is not None
     assert found.elsewhere == ()
     assert found.rescored == (PodsRescored("Deployment d/web", ("d/r",), ("StorageCapacityScoring",)),)
-    without_claims = [node("n1"), node("n2"), pod("busy", "n1", "1"), replica("r", "n2")]
+    without_claims = [build_node("n1"), build_node("n2"), build_pod("busy", "n1", "1"), build_replica("r", "n2")]
     found = whatif(Cluster.from_objects(without_claims), None, build_version_settings(("1.36", "1.37"))).replacement
     assert found is not None
     assert (found.elsewhere, found.rescored) == ((), ())

@@ -22,7 +22,7 @@ from kschedctl.replay.parallel import Progress
 Json = dict[str, Any]
 
 
-def node(name: str, zone: str, cpu: str = "4") -> Json:
+def build_node(name: str, zone: str, cpu: str = "4") -> Json:
     labels = {"topology.kubernetes.io/zone": zone, "pool": "p"}
     status = {"allocatable": {"cpu": cpu, "memory": "8Gi", "pods": "10"}}
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "status": status}
@@ -41,20 +41,20 @@ def waiting(name: str, cpu: str) -> Json:
     return found | {"status": {"phase": "Pending"}}
 
 
-def deployment(replicas: int, cpu: str = "1") -> Json:
+def build_deployment(replicas: int, cpu: str = "1") -> Json:
     container = {"name": "c", "image": "web", "resources": {"requests": {"cpu": cpu}}}
     template = {"metadata": {"labels": {"app": "api"}}, "spec": {"containers": [container]}}
     spec = {"replicas": replicas, "selector": {"matchLabels": {"app": "api"}}, "template": template}
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "api"}, "spec": spec}
 
 
-CLUSTER = [node("n1", "a"), node("n2", "b"), running("r1", "n1")]
+CLUSTER = [build_node("n1", "a"), build_node("n2", "b"), running("r1", "n1")]
 
 
 @pytest.fixture
 def files(write: Write) -> list[str]:
     """Write a cluster, and a manifest of a workload that it does not have yet."""
-    return ["-f", write(*CLUSTER), "-f", write(deployment(5), name="api.json")]
+    return ["-f", write(*CLUSTER), "-f", write(build_deployment(5), name="api.json")]
 
 
 def test_simulate(run: Run, files: list[str]) -> None:
@@ -65,20 +65,22 @@ def test_simulate(run: Run, files: list[str]) -> None:
 
 
 def test_simulate_pods_that_do_not_fit(run: Run, write: Write) -> None:
-    found = run("simulate", "-f", write(*CLUSTER), "-f", write(deployment(9), name="api.json"))
+    found = run("simulate", "-f", write(*CLUSTER), "-f", write(build_deployment(9), name="api.json"))
     assert found.code == 1
     assert "2 pods not scheduled: 7 of 9 pods get a node" in found.out
     assert "fit on none of the 2 nodes: 2 lack CPU" in found.out
 
 
 def test_simulate_from_standard_input(run: Run, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = io.TextIOWrapper(io.BytesIO(yaml.dump(deployment(1)).encode()))
+    text = io.TextIOWrapper(io.BytesIO(yaml.dump(build_deployment(1)).encode()))
     monkeypatch.setattr("sys.stdin", text)
     assert "1 of 1 pod get" in run("simulate", "-f", write(*CLUSTER), "-f", "-").out
 
 
 def test_simulate_in_the_demo_cluster(run: Run, write: Write) -> None:
-    found = run("simulate", "--demo", "-n", "shop", "-f", write(deployment(1, "100m"), name="api.json"), "-o", "json")
+    found = run(
+        "simulate", "--demo", "-n", "shop", "-f", write(build_deployment(1, "100m"), name="api.json"), "-o", "json"
+    )
     assert json.loads(found.out)["placements"].keys() == {"shop/api-new-0"}
 
 
@@ -116,7 +118,7 @@ def test_every_form(run: Run, write: Write, files: list[str], command: str, form
 
 
 def test_capacity(run: Run, write: Write) -> None:
-    shape = write(deployment(1, "2"), name="shape.json")
+    shape = write(build_deployment(1, "2"), name="shape.json")
     found = run("capacity", "-f", write(*CLUSTER), "-f", shape)
     assert found.code == 0
     assert "Deployment default/api: 3 more fit on 2 nodes" in found.out
@@ -148,7 +150,7 @@ def test_failures(run: Run, write: Write) -> None:
 
 def test_whatif(run: Run, write: Write, tmp_path: Path) -> None:
     cluster, scenario = write(*CLUSTER), tmp_path / "scenario.yaml"
-    (tmp_path / "api.yaml").write_text(yaml.dump(deployment(2)))
+    (tmp_path / "api.yaml").write_text(yaml.dump(build_deployment(2)))
     scenario.write_text("steps: [{apply: {files: [api.yaml]}}]")
     found = run("whatif", "-f", cluster, str(scenario))
     assert found.code == 0
@@ -178,13 +180,13 @@ def test_whatif_of_pods_that_are_not_created(run: Run, write: Write, tmp_path: P
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": meta, "spec": limits}
     cluster = write(*CLUSTER, {**quota, "status": {**limits, "used": {"pods": "0"}}})
     scenario = tmp_path / "scenario.yaml"
-    scenario.write_text(yaml.dump({"steps": [{"apply": {"manifests": [deployment(3, "100m")]}}]}))
+    scenario.write_text(yaml.dump({"steps": [{"apply": {"manifests": [build_deployment(3, "100m")]}}]}))
     found = run("whatif", "-f", cluster, str(scenario), "--assume-complete")
     assert (found.code, found.out.startswith("Not created: 2 of 3 pods")) == (1, True)
 
 
 def test_whatif_without_moves_and_with_unread_kinds(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "node.yaml").write_text(yaml.dump(node("n1", "a")))
+    (tmp_path / "node.yaml").write_text(yaml.dump(build_node("n1", "a")))
     found = run("whatif", "-f", str(tmp_path / "node.yaml"), "--compare-version", "1.36", "1.37")
     assert found.code == 5
     assert found.out.startswith("No pending pod ends up elsewhere (not certain: ")
@@ -207,7 +209,7 @@ def test_two_configurations(run: Run, write: Write, tmp_path: Path) -> None:
     (tmp_path / "even.yaml").write_text(head)
     (tmp_path / "packed.yaml").write_text(packed)
     scenario = tmp_path / "scenario.yaml"
-    scenario.write_text(yaml.dump({"steps": [{"apply": {"manifests": [deployment(1, "500m")]}}]}))
+    scenario.write_text(yaml.dump({"steps": [{"apply": {"manifests": [build_deployment(1, "500m")]}}]}))
     both = (str(tmp_path / "even.yaml"), str(tmp_path / "packed.yaml"))
     found = run("whatif", "-f", write(*CLUSTER), str(scenario), "--compare-config", *both)
     assert found.code == 0
@@ -227,7 +229,13 @@ def test_configurations_are_compared_for_running_pods(run: Run, write: Write, tm
     (tmp_path / "even.yaml").write_text(f"{head}profiles: [{{{plugins}}}]\n")
     (tmp_path / "packed.yaml").write_text(f"{head}profiles: [{{{plugins}, {fit}}}]\n")
     both = (str(tmp_path / "even.yaml"), str(tmp_path / "packed.yaml"))
-    objects = [node("n1", "a"), node("n2", "b"), running("r1", "n1"), running("r2", "n1"), running("r3", "n2")]
+    objects = [
+        build_node("n1", "a"),
+        build_node("n2", "b"),
+        running("r1", "n1"),
+        running("r2", "n1"),
+        running("r3", "n2"),
+    ]
     cluster = write(*objects, waiting("w1", "3"), waiting("w2", "9"))
 
     found = run("whatif", "-f", cluster, "--assume-complete", "--compare-config", *both)
@@ -263,11 +271,11 @@ class InterruptingProgress:
 
 def test_interrupted_simulation_shows_the_results_so_far() -> None:
     progress: Progress = InterruptingProgress()
-    report = simulate(Cluster.from_objects(CLUSTER), [deployment(6)], progress=progress)
+    report = simulate(Cluster.from_objects(CLUSTER), [build_deployment(6)], progress=progress)
     assert report.interrupted
     assert (report.placed, report.unplaced) == (3, 3)
     assert [group.verdict for group in report.pending] == ["NotTried"]
-    runs = simulate(Cluster.from_objects(CLUSTER), [deployment(6)], runs=9, progress=progress)
+    runs = simulate(Cluster.from_objects(CLUSTER), [build_deployment(6)], runs=9, progress=progress)
     assert runs.interrupted
     assert runs.variation is not None
     assert runs.variation.runs == 3
@@ -299,7 +307,7 @@ def test_capacity_names_no_pods(run: Run, files: list[str]) -> None:
 
 
 def test_shape_that_does_not_fit_has_a_row(run: Run, write: Write) -> None:
-    found = run("capacity", "-f", write(*CLUSTER), "-f", write(deployment(1, "9"), name="big.json"), "-o", "csv")
+    found = run("capacity", "-f", write(*CLUSTER), "-f", write(build_deployment(1, "9"), name="big.json"), "-o", "csv")
     (row,) = csv.DictReader(io.StringIO(found.out))
     assert (row["shape"], row["fits"], row["node"], row["pods"]) == ("Deployment default/api", "0", "", "0")
     assert row["message"].startswith("0/2 nodes are available: 2 Insufficient cpu.")
@@ -333,7 +341,7 @@ def test_useless_nodes_are_not_proposed(run: Run, write: Write, command: list[st
 
 def test_new_node_is_not_modeled_on_a_cordoned_node(run: Run, write: Write) -> None:
     """n1 is already cordoned, as is usual before a drain, and one more like it would be, too."""
-    cordoned = [node("n1", "a") | {"spec": {"unschedulable": True}}, *CROWDED[1:]]
+    cordoned = [build_node("n1", "a") | {"spec": {"unschedulable": True}}, *CROWDED[1:]]
     for line in run("drain", "n1", "-f", write(*cordoned)).commands:
         assert '"like": "n1"' not in line
 
@@ -375,7 +383,7 @@ def test_processes_and_runs(run: Run, write: Write, command: list[str], jobs: st
 
 
 def test_nodes_without_a_zone_are_reported(run: Run, write: Write) -> None:
-    outside = node("n3", "a")
+    outside = build_node("n3", "a")
     outside["metadata"]["labels"] = {}
     found = run("failures", "-f", write(*CLUSTER, outside))
     assert "1 node belongs to no zone: n3 (without a zone label, so no simulated loss includes them)" in found.out

@@ -7,7 +7,18 @@ from typing import Any
 
 import jsonschema
 import pytest
-from small import HOSTNAME, ZONE, Json, budget, node, pod, pod_spec, replica, spread, workload
+from small import (
+    HOSTNAME,
+    ZONE,
+    Json,
+    build_budget,
+    build_node,
+    build_pod,
+    build_pod_spec,
+    build_replica,
+    build_spread,
+    build_workload,
+)
 
 from kschedctl.cluster import Cluster
 from kschedctl.commands.drain import drain
@@ -27,8 +38,14 @@ from kschedctl.reports.scenario import build_scenario_schema
 
 PIN = {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}]}
 PINNED = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": PIN}}
-DAEMON = pod("agent-n1", "n1", "100m", {"kind": "DaemonSet", "name": "agent"}, affinity=PINNED)
-CLUSTER = [node("n1", "a"), node("n2", "b", "2"), replica("r1", "n1"), replica("r2", "n1"), DAEMON]
+DAEMON = build_pod("agent-n1", "n1", "100m", {"kind": "DaemonSet", "name": "agent"}, affinity=PINNED)
+CLUSTER = [
+    build_node("n1", "a"),
+    build_node("n2", "b", "2"),
+    build_replica("r1", "n1"),
+    build_replica("r2", "n1"),
+    DAEMON,
+]
 DRAIN_N1 = {"drain": {"nodes": ["n1"]}}
 DRAIN_N2 = {"drain": {"nodes": ["n2"]}}
 UNCORDON_N1 = {"uncordon": {"nodes": ["n1"]}}
@@ -43,9 +60,9 @@ def changes(report: WhatIf) -> set[tuple[str, str, str, str]]:
 
 
 def test_cordon_and_uncordon() -> None:
-    wants = pod("p", cpu="3")
+    wants = build_pod("p", cpu="3")
     assert changes(run({"cordon": {"nodes": ["n1"]}}, objects=[*CLUSTER, wants])) == set()
-    objects = [node("n1", unschedulable=True), wants]
+    objects = [build_node("n1", unschedulable=True), wants]
     assert changes(run({"uncordon": {"nodes": ["n1"]}}, objects=objects)) == {("p", "NewlyScheduled", "", "n1")}
 
 
@@ -58,7 +75,7 @@ def test_no_execute_taint_evicts_pods() -> None:
 
 
 def test_labels_let_a_pod_fit() -> None:
-    waiting = pod("p", nodeSelector={"disk": "ssd"})
+    waiting = build_pod("p", nodeSelector={"disk": "ssd"})
     report = run({"label": {"nodes": ["n2"], "labels": {"disk": "ssd"}}}, objects=[*CLUSTER, waiting])
     assert changes(report) == {("p", "NewlyScheduled", "", "n2")}
     assert report.pending == (1, 0)
@@ -75,21 +92,21 @@ def test_daemon_set_pods_come_first_on_a_new_node() -> None:
     """The waiting pod needs a node without other pods, which a new node never is because of its DaemonSet pod."""
     alone = {"labelSelector": {"matchExpressions": [{"key": "app", "operator": "Exists"}]}, "topologyKey": HOSTNAME}
     anti_affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [alone]}}
-    wants = pod("p", priority=10, preemptionPolicy="Never", affinity=anti_affinity)
+    wants = build_pod("p", priority=10, preemptionPolicy="Never", affinity=anti_affinity)
     daemon = {**DAEMON, "metadata": {**DAEMON["metadata"], "labels": {"app": "agent"}}}
-    report = run({"addNodes": {"like": "n1", "name": "new"}}, objects=[node("n1", "a"), daemon, wants])
+    report = run({"addNodes": {"like": "n1", "name": "new"}}, objects=[build_node("n1", "a"), daemon, wants])
     assert changes(report) == {("agent-n1-new-0", "Created", "", "new-0")}
 
 
 def test_new_nodes_like_a_cordoned_one_take_pods() -> None:
-    cordoned = node("n1", "a", unschedulable=True)
-    report = run({"addNodes": {"like": "n1", "name": "new"}}, objects=[cordoned, pod("p")])
+    cordoned = build_node("n1", "a", unschedulable=True)
+    report = run({"addNodes": {"like": "n1", "name": "new"}}, objects=[cordoned, build_pod("p")])
     assert changes(report) == {("p", "NewlyScheduled", "", "new-0")}
 
 
 def test_new_nodes_by_a_template() -> None:
-    step = {"addNodes": {"template": node("x", cpu="16"), "name": "big"}}
-    assert changes(run(step, objects=[*CLUSTER, pod("p", cpu="10")])) == {("p", "NewlyScheduled", "", "big-0")}
+    step = {"addNodes": {"template": build_node("x", cpu="16"), "name": "big"}}
+    assert changes(run(step, objects=[*CLUSTER, build_pod("p", cpu="10")])) == {("p", "NewlyScheduled", "", "big-0")}
 
 
 @pytest.mark.parametrize("steps", [("removeNodes",), ("fail",), ("drain", "removeNodes")])
@@ -105,7 +122,14 @@ def test_deleted_nodes_lose_the_data_of_local_volumes(steps: tuple[str, ...]) ->
     volume_spec = {"nodeAffinity": terms, "local": {"path": "/data"}}
     volume = {"kind": "PersistentVolume", "metadata": {"name": "v"}, "spec": volume_spec}
     mounted = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
-    objects = [node("n1"), node("n2"), claim, volume, replica("db", "n1", volumes=mounted), replica("r2", "n2")]
+    objects = [
+        build_node("n1"),
+        build_node("n2"),
+        claim,
+        volume,
+        build_replica("db", "n1", volumes=mounted),
+        build_replica("r2", "n2"),
+    ]
 
     report = run(*({step: {"nodes": ["n1"]}} for step in steps), objects=objects)
     lost_data = "the data of local volume v (d/db) is lost if n1 is deleted"
@@ -123,14 +147,14 @@ def test_removed_nodes() -> None:
 
 
 def test_failed_zone() -> None:
-    report = run({"fail": {"zone": "b"}}, objects=[*CLUSTER, replica("r3", "n2", "2")])
+    report = run({"fail": {"zone": "b"}}, objects=[*CLUSTER, build_replica("r3", "n2", "2")])
     assert changes(report) == {("r3", "NewlyPending", "n2", "")}
     assert "Insufficient cpu" in report.changes[0].message
 
 
 def test_newly_pending_pods_are_explained_in_full_on_request() -> None:
     """r3 of n2 finds no node, since the remaining one is full. For the second run, nothing is explained."""
-    step, objects = {"fail": {"zone": "b"}}, [*CLUSTER, replica("r3", "n2", "2")]
+    step, objects = {"fail": {"zone": "b"}}, [*CLUSTER, build_replica("r3", "n2", "2")]
     assert run(step, objects=objects).explained == ()
     (found,) = run(step, objects=objects, in_full=9, runs=2).explained
     assert [pod.rpartition("/")[2] for pod in found.pods] == ["r3"]
@@ -138,16 +162,16 @@ def test_newly_pending_pods_are_explained_in_full_on_request() -> None:
 
 
 def test_drain_waits_for_budgets() -> None:
-    report = run({"drain": {"nodes": ["n1"]}}, objects=[*CLUSTER, budget(0)])
+    report = run({"drain": {"nodes": ["n1"]}}, objects=[*CLUSTER, build_budget(0)])
     assert changes(report) == set()
     assert len(report.steps[0].notes) == 2
 
 
 def test_pods_of_a_drained_unreachable_node_stay_terminating() -> None:
-    down = node("n1")
+    down = build_node("n1")
     down["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
-    stateful = pod("db-0", "n1", owner={"kind": "StatefulSet", "name": "db"})
-    report = run({"drain": {"nodes": ["n1"]}}, objects=[down, node("n2"), stateful])
+    stateful = build_pod("db-0", "n1", owner={"kind": "StatefulSet", "name": "db"})
+    report = run({"drain": {"nodes": ["n1"]}}, objects=[down, build_node("n2"), stateful])
     text = "n1 is unreachable: its 1 pod stays Terminating until its kubelet returns"
     assert text in " ".join(report.build_first_line())
     assert "d/db-0 gets no replacement until then" in report.steps[0].notes[0]
@@ -157,21 +181,21 @@ def test_pods_of_a_drained_unreachable_node_stay_terminating() -> None:
 
 
 def test_new_node_like_an_unreachable_node_is_ready() -> None:
-    down = node("n1", taints=[{"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}, {"key": "own"}])
+    down = build_node("n1", taints=[{"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}, {"key": "own"}])
     down["spec"]["taints"][1]["effect"] = "NoSchedule"
     down["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
     tolerations = [{"key": "own", "operator": "Exists"}]
     step = {"addNodes": {"like": "n1", "count": 1}}
-    assert run(step, objects=[down, pod("p", tolerations=tolerations)]).pending == (1, 0)
-    assert run(step, objects=[down, pod("p")]).pending == (1, 1)  # the taint of its own stays
+    assert run(step, objects=[down, build_pod("p", tolerations=tolerations)]).pending == (1, 0)
+    assert run(step, objects=[down, build_pod("p")]).pending == (1, 1)  # the taint of its own stays
 
 
 def test_pods_without_a_controller_are_lost() -> None:
     """The drain removes four pods from n1. One of them moves, and only the bare pod is lost."""
-    leaving, ended = pod("leaving", "n1"), pod("ended", "n1")
+    leaving, ended = build_pod("leaving", "n1"), build_pod("ended", "n1")
     leaving["metadata"]["deletionTimestamp"] = "2026-05-06T09:12:00Z"
     ended["status"] = {"phase": "Succeeded"}
-    objects = [node("n1"), node("n2"), replica("r1", "n1"), pod("alone", "n1"), leaving, ended]
+    objects = [build_node("n1"), build_node("n2"), build_replica("r1", "n1"), build_pod("alone", "n1"), leaving, ended]
     step = {"drain": {"nodes": ["n1"]}}
     report = run(step, objects=objects)
     assert report.lost_pods == ("d/alone",)
@@ -193,7 +217,7 @@ def test_pods_without_a_controller_are_lost() -> None:
 
 def test_drain_proposes_the_fewest_new_nodes() -> None:
     """Three pods of 4 CPUs leave their nodes, and one gets n4, so that two new nodes are needed."""
-    objects = [*(node(f"n{i}") for i in (1, 2, 3, 4)), *(replica(f"r{i}", f"n{i}", "4") for i in (1, 2, 3))]
+    objects = [*(build_node(f"n{i}") for i in (1, 2, 3, 4)), *(build_replica(f"r{i}", f"n{i}", "4") for i in (1, 2, 3))]
     remedy = drain(Cluster.from_objects(objects), ["n1", "n2", "n3"]).remedy
     assert remedy is not None
     assert remedy["steps"][0] == {"addNodes": {"like": "n1", "count": 2}}
@@ -201,13 +225,13 @@ def test_drain_proposes_the_fewest_new_nodes() -> None:
 
 def test_preempted_bare_pod_is_lost() -> None:
     """It gets the new node in the first step, and the drained pod preempts it in the second."""
-    drained = replica("high", "n1", "4", priority=10)
+    drained = build_replica("high", "n1", "4", priority=10)
     steps = [{"addNodes": {"like": "n1", "count": 1}}, {"drain": {"nodes": ["n1"]}}]
-    report = run(*steps, objects=[node("n1"), drained, pod("waiting", cpu="4")])
+    report = run(*steps, objects=[build_node("n1"), drained, build_pod("waiting", cpu="4")])
     assert (report.lost_pods, report.pending) == (("d/waiting",), (1, 0))
 
     # Two new nodes have room for both, so drain proposes these
-    remedy = drain(Cluster.from_objects([node("n1"), drained, pod("waiting", cpu="4")]), ["n1"]).remedy
+    remedy = drain(Cluster.from_objects([build_node("n1"), drained, build_pod("waiting", cpu="4")]), ["n1"]).remedy
     assert remedy is not None
     assert remedy["steps"][0] == {"addNodes": {"like": "n1", "count": 2}}
 
@@ -221,11 +245,11 @@ def test_scale_up_and_down() -> None:
 
 
 def member(name: str, node_name: str = "n1") -> Json:
-    return pod(name, node_name, "100m", {"kind": "StatefulSet", "name": "db"})
+    return build_pod(name, node_name, "100m", {"kind": "StatefulSet", "name": "db"})
 
 
 def test_stateful_set_is_scaled_by_ordinal() -> None:
-    objects = [node("n1"), *(member(f"db-{i}") for i in (0, 1, 2, 10))]
+    objects = [build_node("n1"), *(member(f"db-{i}") for i in (0, 1, 2, 10))]
     step = {"scale": {"kind": "StatefulSet", "namespace": "d", "name": "db", "replicas": 2}}
     assert changes(run(step, objects=objects)) == {("db-2", "Gone", "n1", ""), ("db-10", "Gone", "n1", "")}
     step["scale"]["replicas"] = 5
@@ -233,14 +257,14 @@ def test_stateful_set_is_scaled_by_ordinal() -> None:
 
 
 def test_manifests_are_applied() -> None:
-    report = run({"apply": {"manifests": [workload("Deployment", "db", {"replicas": 2})]}})
+    report = run({"apply": {"manifests": [build_workload("Deployment", "db", {"replicas": 2})]}})
     assert {c.pod for c in report.changes} == {"d/db-new-0", "d/db-new-1"}
-    files = {"db.yaml": [workload("Deployment", "db", {"replicas": 1})]}
+    files = {"db.yaml": [build_workload("Deployment", "db", {"replicas": 1})]}
     assert len(run({"apply": {"files": ["db.yaml"]}}, read=files.__getitem__).changes) == 1
 
 
 def test_new_priority_class_lets_pods_preempt() -> None:
-    objects = [node("n1"), replica("r1", "n1", "4"), pod("p", cpu="4", priority=0)]
+    objects = [build_node("n1"), build_replica("r1", "n1", "4"), build_pod("p", cpu="4", priority=0)]
     step = {
         "priorityClass": {"name": "gold", "value": 100, "workloads": [{"kind": "Pod", "namespace": "d", "name": "p"}]}
     }
@@ -248,9 +272,15 @@ def test_new_priority_class_lets_pods_preempt() -> None:
 
 
 def test_pods_evicted_by_a_manifest_are_rescheduled() -> None:
-    important = pod("p", cpu="4", priorityClassName="gold")
+    important = build_pod("p", cpu="4", priorityClassName="gold")
     gold = {"kind": "PriorityClass", "metadata": {"name": "gold"}, "value": 5}
-    objects = [gold, node("n1"), node("n2", cpu="2"), replica("r1", "n1", "2"), replica("r2", "n1", "2")]
+    objects = [
+        gold,
+        build_node("n1"),
+        build_node("n2", cpu="2"),
+        build_replica("r1", "n1", "2"),
+        build_replica("r2", "n1", "2"),
+    ]
     report = run({"apply": {"manifests": [important]}}, objects=objects)
     assert {(c.change, c.before, c.after) for c in report.changes} == {
         ("Created", "", "n1"),
@@ -261,9 +291,9 @@ def test_pods_evicted_by_a_manifest_are_rescheduled() -> None:
 
 
 def test_evicted_daemon_set_pod_waits_for_its_node() -> None:
-    important = pod("p", cpu="4", priorityClassName="gold", nodeSelector={HOSTNAME: "n1"})
+    important = build_pod("p", cpu="4", priorityClassName="gold", nodeSelector={HOSTNAME: "n1"})
     gold = {"kind": "PriorityClass", "metadata": {"name": "gold"}, "value": 5}
-    report = run({"apply": {"manifests": [important]}}, objects=[gold, node("n1"), node("n2"), DAEMON])
+    report = run({"apply": {"manifests": [important]}}, objects=[gold, build_node("n1"), build_node("n2"), DAEMON])
     assert changes(report) == {("p", "Created", "", "n1"), ("agent-n1", "NewlyPending", "n1", "")}
 
 
@@ -272,21 +302,31 @@ def test_pods_that_are_not_created_yet_are_not_placed() -> None:
     gold = {"kind": "PriorityClass", "metadata": {"name": "gold"}, "value": 5}
     now = {"kind": "StorageClass", "metadata": {"name": "now"}, "provisioner": "csi.example.com"}
     unbound = {"kind": "PersistentVolumeClaim", "metadata": {"name": "data-db-0", "namespace": "d"}, "spec": {}}
-    objects = [gold, now, unbound, node("n1"), node("n2", cpu="2"), replica("r1", "n1", "2"), replica("r2", "n1", "2")]
+    objects = [
+        gold,
+        now,
+        unbound,
+        build_node("n1"),
+        build_node("n2", cpu="2"),
+        build_replica("r1", "n1", "2"),
+        build_replica("r2", "n1", "2"),
+    ]
     asked = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     data = {"metadata": {"name": "data"}, "spec": {"storageClassName": "now", **asked}}
-    ordered = workload("StatefulSet", "db", {"replicas": 2, "volumeClaimTemplates": [data]}, pod_spec("100m"))
-    important = pod("p", cpu="3500m", priorityClassName="gold")
+    ordered = build_workload(
+        "StatefulSet", "db", {"replicas": 2, "volumeClaimTemplates": [data]}, build_pod_spec("100m")
+    )
+    important = build_pod("p", cpu="3500m", priorityClassName="gold")
     report = run({"apply": {"manifests": [important, ordered]}}, objects=objects)
     assert {change.pod for change in report.changes} == {"d/p", "d/r1", "d/r2", "d/db-0"}
     assert (report.steps[0].placed, report.steps[0].pending) == (2, 2)
 
 
 def test_hooks_that_helm_does_not_install_are_left_out() -> None:
-    hook = pod("try")
+    hook = build_pod("try")
     del hook["metadata"]["uid"]
     hook["metadata"]["annotations"] = {"helm.sh/hook": "test"}
-    report = run({"apply": {"manifests": [{"kind": "List", "items": [hook, workload("Deployment", "db")]}]}})
+    report = run({"apply": {"manifests": [{"kind": "List", "items": [hook, build_workload("Deployment", "db")]}]}})
     assert {change.pod for change in report.changes} == {"d/db-new-0"}
     assert report.steps[0].notes == ("left out, as Helm creates them neither on install nor on upgrade: Pod d/try",)
 
@@ -295,9 +335,15 @@ def test_waiting_pods_are_retried_after_a_drain() -> None:
     """A pod with which it has anti-affinity occupied its zone."""
     term = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "web"}}}
     apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-    lonely = pod("lonely", affinity=apart, nodeSelector={ZONE: "a"})
+    lonely = build_pod("lonely", affinity=apart, nodeSelector={ZONE: "a"})
     lonely["metadata"]["labels"] = {}
-    objects = [node("n1", "a"), node("n2", "a", "1"), node("n3", "b"), replica("r", "n1", "3"), lonely]
+    objects = [
+        build_node("n1", "a"),
+        build_node("n2", "a", "1"),
+        build_node("n3", "b"),
+        build_replica("r", "n1", "3"),
+        lonely,
+    ]
     report = run({"drain": {"nodes": ["n1"]}}, objects=objects)
     assert changes(report) == {("r", "Moved", "n1", "n3"), ("lonely", "NewlyScheduled", "", "n2")}
     assert (report.steps[0].displaced, report.steps[0].placed, report.pending) == (1, 2, (1, 0))
@@ -321,14 +367,16 @@ EVEN = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerCo
 
 
 def test_changed_configuration_applies_to_later_steps() -> None:
-    apply = {"apply": {"manifests": [pod("p", cpu="500m")]}}
-    objects = [node("n1"), node("n2"), replica("r1", "n1", "2")]
+    apply = {"apply": {"manifests": [build_pod("p", cpu="500m")]}}
+    objects = [build_node("n1"), build_node("n2"), build_replica("r1", "n1", "2")]
     assert run(apply, objects=objects).changes[0].after == "n2"
     assert run({"configure": {"configuration": PACKED}}, apply, objects=objects).changes[0].after == "n1"
 
 
 def test_two_configurations_compared() -> None:
-    cluster = Cluster.from_objects([node("n1"), node("n2"), replica("r1", "n1", "2"), pod("p", cpu="500m")])
+    cluster = Cluster.from_objects(
+        [build_node("n1"), build_node("n2"), build_replica("r1", "n1", "2"), build_pod("p", cpu="500m")]
+    )
     report = whatif(cluster, None, build_configuration_settings({"even.yaml": EVEN, "packed.yaml": PACKED}))
     assert changes(report) == {("p", "Moved", "n2", "n1")}
     assert report.compared == ("even.yaml", "packed.yaml")
@@ -345,10 +393,10 @@ def test_balance_of_zones() -> None:
 
 def test_runs() -> None:
     """The first of two pods gets n2 or n3. The second one needs all of n3 and fits if the first got n2."""
-    objects = [node("n1", cpu="8"), node("n2", cpu="2"), node("n3", cpu="2")]
+    objects = [build_node("n1", cpu="8"), build_node("n2", cpu="2"), build_node("n3", cpu="2")]
     objects[2]["metadata"]["labels"]["disk"] = "ssd"
-    large = replica("r2", "n1", "2", nodeSelector={"disk": "ssd"})
-    objects += [replica("r1", "n1"), large]
+    large = build_replica("r2", "n1", "2", nodeSelector={"disk": "ssd"})
+    objects += [build_replica("r1", "n1"), large]
     step = {"fail": {"nodes": ["n1"]}}
     report = run(step, objects=objects, runs=16)
     assert (report.runs, report.over_runs) == (16, {"Moved": Spread(1, 2), "NewlyPending": Spread(0, 1)})
@@ -395,7 +443,7 @@ def test_steps_are_applied_in_order() -> None:
         ),
         ([{"apply": {}}], "step 1 (apply): no manifests"),
         (
-            [{"apply": {"manifests": [{"kind": "List", "items": [{**workload("Job"), "metadata": {}}]}]}}],
+            [{"apply": {"manifests": [{"kind": "List", "items": [{**build_workload("Job"), "metadata": {}}]}]}}],
             "step 1 (apply): manifests[0], Job: metadata.name: required",
         ),
         ([{"cordon": {"nodes": ["n1"]}}, {"apply": {"files": ["x.yaml"]}}], 'step 2 (apply): file "x.yaml" cannot be'),
@@ -411,7 +459,7 @@ def test_errors_name_the_step(steps: list[Json], message: str) -> None:
 
 
 def test_pod_of_a_missing_class_is_not_created() -> None:
-    report = run({"apply": {"manifests": [workload("Job"), pod("p", priorityClassName="gold")]}})
+    report = run({"apply": {"manifests": [build_workload("Job"), build_pod("p", priorityClassName="gold")]}})
     assert [each.workload for each in report.not_created] == ["Pod d/p"]
 
 
@@ -451,8 +499,8 @@ def test_report_follows_its_schema() -> None:
 
 def test_drain_blocked_by_a_budget_is_not_completed() -> None:
     """The pod of the budget stays on n1 and the other pod moves, as in `drain`."""
-    objects = [node("n1"), node("n2"), replica("guarded", "n1"), budget(0)]
-    other = replica("free", "n1")
+    objects = [build_node("n1"), build_node("n2"), build_replica("guarded", "n1"), build_budget(0)]
+    other = build_replica("free", "n1")
     other["metadata"]["labels"]["app"] = "other"
     report = run({"cordon": {"nodes": ["n2"]}}, {"uncordon": {"nodes": ["n2"]}}, DRAIN_N1, objects=[*objects, other])
     line = "Step 3 cannot be completed: n1 – 1 pod cannot be evicted (d/guarded); 1 moved"
@@ -477,8 +525,8 @@ def test_drain_blocked_by_a_budget_is_not_completed() -> None:
 
 def test_drain_whose_pod_returns_is_not_completed() -> None:
     """The pod tolerates the cordon and fits nowhere else."""
-    tolerates = replica("r", "n1", tolerations=[{"operator": "Exists"}], nodeSelector={HOSTNAME: "n1"})
-    report = run(DRAIN_N1, objects=[node("n1"), node("n2"), tolerates])
+    tolerates = build_replica("r", "n1", tolerations=[{"operator": "Exists"}], nodeSelector={HOSTNAME: "n1"})
+    report = run(DRAIN_N1, objects=[build_node("n1"), build_node("n2"), tolerates])
     line = "Step 1 cannot be completed: n1 – 1 pod comes back: it tolerates the cordon (d/r)"
     assert " ".join(report.build_first_line()) == line
     assert report.steps[0].notes == ("d/r comes back: it tolerates the cordon",)
@@ -488,7 +536,7 @@ def test_drain_whose_pod_returns_is_not_completed() -> None:
 
 def guard(healthy: int, desired: int, **spec: Any) -> Json:
     """Build a budget of app=web as the API server stores it."""
-    guarding = budget(max(healthy - desired, 0))
+    guarding = build_budget(max(healthy - desired, 0))
     guarding["metadata"]["uid"] = "uid-b"
     guarding["spec"] |= spec
     guarding["status"] |= {"currentHealthy": healthy, "desiredHealthy": desired, "expectedPods": healthy}
@@ -501,9 +549,10 @@ def test_replacement_placed_in_a_later_step_is_healthy_again(kind: str, count: i
     """Each pod is pinned to its node, so its replacement waits until the node is uncordoned."""
     nodes = [f"n{number}" for number in range(1, count + 1)]
     pods = [
-        pod(f"web-{name}", name, owner={"kind": kind, "name": "web"}, nodeSelector={HOSTNAME: name}) for name in nodes
+        build_pod(f"web-{name}", name, owner={"kind": kind, "name": "web"}, nodeSelector={HOSTNAME: name})
+        for name in nodes
     ]
-    objects = [*map(node, nodes), *pods, guard(count, count - 1, maxUnavailable=1)]
+    objects = [*map(build_node, nodes), *pods, guard(count, count - 1, maxUnavailable=1)]
     upgrade = [{step: {"nodes": [name]}} for name in nodes for step in ("drain", "uncordon")]
     report = run(*upgrade, *upgrade, objects=objects)
     assert report.incomplete_steps == ()
@@ -514,8 +563,8 @@ def test_replacement_placed_in_a_later_step_is_healthy_again(kind: str, count: i
 
 def test_replacement_without_a_node_uses_up_the_budget_in_later_steps() -> None:
     """Without the uncordon between the drains, the answer is that of a drain of both nodes."""
-    pods = [replica(f"r{number}", f"n{number}", nodeSelector={HOSTNAME: f"n{number}"}) for number in (1, 2, 3)]
-    objects = [node("n1"), node("n2"), node("n3"), *pods, guard(3, 2, maxUnavailable=1)]
+    pods = [build_replica(f"r{number}", f"n{number}", nodeSelector={HOSTNAME: f"n{number}"}) for number in (1, 2, 3)]
+    objects = [build_node("n1"), build_node("n2"), build_node("n3"), *pods, guard(3, 2, maxUnavailable=1)]
     assert [blocked.pod for blocked in drain(Cluster.from_objects(objects), ["n1", "n2"]).blocked] == ["d/r2"]
     report = run(DRAIN_N1, DRAIN_N2, objects=objects)
     assert report.incomplete_steps == (2,)
@@ -526,8 +575,8 @@ def test_replacement_without_a_node_uses_up_the_budget_in_later_steps() -> None:
 
 @pytest.mark.parametrize("step", ["removeNodes", "fail"])
 def test_pod_that_loses_its_node_without_an_eviction_uses_up_the_budget(step: str) -> None:
-    pods = [replica(f"r{number}", f"n{number}", nodeSelector={HOSTNAME: f"n{number}"}) for number in (1, 2)]
-    objects = [node("n1"), node("n2"), *pods, guard(2, 1, maxUnavailable=1)]
+    pods = [build_replica(f"r{number}", f"n{number}", nodeSelector={HOSTNAME: f"n{number}"}) for number in (1, 2)]
+    objects = [build_node("n1"), build_node("n2"), *pods, guard(2, 1, maxUnavailable=1)]
     report = run({step: {"nodes": ["n1"]}}, DRAIN_N2, objects=objects)
     assert [blocked.pod for blocked in report.blocked_pods] == ["d/r2"]
 
@@ -543,17 +592,17 @@ def test_pod_that_loses_its_node_without_an_eviction_uses_up_the_budget(step: st
 )
 def test_scaling_changes_the_numbers_of_a_budget(spec: Json, replicas: int, evicted_count: int) -> None:
     """All pods run on n1, and no other node takes them."""
-    pods = [replica(f"r{number}", "n1", nodeSelector={HOSTNAME: "n1"}) for number in (1, 2)]
+    pods = [build_replica(f"r{number}", "n1", nodeSelector={HOSTNAME: "n1"}) for number in (1, 2)]
     scale = {"scale": {"kind": "Deployment", "namespace": "d", "name": "web", "replicas": replicas}}
-    report = run(scale, DRAIN_N1, objects=[node("n1"), *pods, guard(2, 2, **spec)])
+    report = run(scale, DRAIN_N1, objects=[build_node("n1"), *pods, guard(2, 2, **spec)])
     assert report.steps[1].displaced == evicted_count
     assert len(report.steps[1].blocked) == replicas - evicted_count
 
 
 def test_scaling_up_does_not_change_a_budget_with_max_unavailable() -> None:
-    pods = [replica(f"r{number}", "n1", nodeSelector={HOSTNAME: "n1"}) for number in (1, 2)]
+    pods = [build_replica(f"r{number}", "n1", nodeSelector={HOSTNAME: "n1"}) for number in (1, 2)]
     scale = {"scale": {"kind": "Deployment", "namespace": "d", "name": "web", "replicas": 4}}
-    report = run(scale, DRAIN_N1, objects=[node("n1"), *pods, guard(2, 1, maxUnavailable=1)])
+    report = run(scale, DRAIN_N1, objects=[build_node("n1"), *pods, guard(2, 1, maxUnavailable=1)])
     assert (report.steps[1].displaced, len(report.steps[1].blocked)) == (1, 3)
 
 
@@ -561,7 +610,14 @@ def test_budget_in_failed_state_allows_nothing_in_later_steps() -> None:
     """It allows no disruption although 3 pods are healthy and 1 is desired."""
     failed = guard(3, 1, maxUnavailable=1)
     failed["status"]["disruptionsAllowed"] = 0
-    objects = [node("n1"), node("n2"), replica("r1", "n1"), replica("r2", "n2"), replica("waits"), failed]
+    objects = [
+        build_node("n1"),
+        build_node("n2"),
+        build_replica("r1", "n1"),
+        build_replica("r2", "n2"),
+        build_replica("waits"),
+        failed,
+    ]
     assert run({"cordon": {"nodes": ["n2"]}}, DRAIN_N1, objects=objects).steps[1].displaced == 0
 
 
@@ -571,8 +627,8 @@ HIGH_SPEC = {"priority": 10, "priorityClassName": "high", "preemptionPolicy": "P
 
 
 def test_new_pods_get_the_current_priority_of_their_class() -> None:
-    cheap = replica("cheap", "n2", priority=0)
-    objects = [HIGH, node("n1"), node("n2", cpu="1"), replica("r1", "n1", **HIGH_SPEC), cheap]
+    cheap = build_replica("cheap", "n2", priority=0)
+    objects = [HIGH, build_node("n1"), build_node("n2", cpu="1"), build_replica("r1", "n1", **HIGH_SPEC), cheap]
     assert {c.change for c in run(DRAIN_N1, objects=objects).changes} == {"Moved", "NewlyPending"}  # r1 preempts
     fail = {"fail": {"nodes": ["n1"]}}
     for step in (DRAIN_N1, fail):
@@ -620,12 +676,12 @@ def build_volume_objects(*names: str) -> list[Json]:
 
 def build_member_with_claim(name: str, node_name: str) -> Json:
     volume = {"name": "data", "persistentVolumeClaim": {"claimName": f"data-{name}"}}
-    return pod(name, node_name, "3", {"kind": "StatefulSet", "name": "db"}, volumes=[volume])
+    return build_pod(name, node_name, "3", {"kind": "StatefulSet", "name": "db"}, volumes=[volume])
 
 
 def test_new_pods_of_a_stateful_set_get_claims_of_their_own() -> None:
     members = [build_member_with_claim("db-0", "n1")]
-    objects = [node("n1", "a"), node("n2", "b"), *members, *build_volume_objects("db-0")]
+    objects = [build_node("n1", "a"), build_node("n2", "b"), *members, *build_volume_objects("db-0")]
     step = {"scale": {"kind": "StatefulSet", "namespace": "d", "name": "db", "replicas": 2}}
     report = run(step, objects=objects)
     assert changes(report) == {("db-1", "Created", "", "n2")}  # the volume of db-0 is in zone a, that of db-1 is not
@@ -641,15 +697,15 @@ def test_scaled_job_runs_no_more_pods_than_its_completions_allow() -> None:
     job["status"] = {"succeeded": 1, "active": 1}
     owner = {"kind": "Job", "name": "j", "apiVersion": "batch/v1"}
     step = {"scale": {"kind": "Job", "namespace": "d", "name": "j", "replicas": 9}}
-    report = run(step, objects=[node("n1"), job, pod("j-a", "n1", "100m", owner)])
+    report = run(step, objects=[build_node("n1"), job, build_pod("j-a", "n1", "100m", owner)])
     assert changes(report) == {("j-more-0", "Created", "", "n1")}  # 2 remain to complete, and 1 of them runs
     assert report.steps[0].notes == ("no more than 2 pods at a time: the Job's completions leave no more to complete",)
 
 
 def test_pods_that_wait_between_steps_are_named() -> None:
     """Only n1 has room for r1, so r1 waits while n1 is drained."""
-    member = pod("db-0", "n1", "100m", {"kind": "StatefulSet", "name": "db"}, nodeSelector={HOSTNAME: "n1"})
-    objects = [node("n1"), node("n2", cpu="1"), replica("r1", "n1", "3"), member]
+    member = build_pod("db-0", "n1", "100m", {"kind": "StatefulSet", "name": "db"}, nodeSelector={HOSTNAME: "n1"})
+    objects = [build_node("n1"), build_node("n2", cpu="1"), build_replica("r1", "n1", "3"), member]
     report = run(DRAIN_N1, UNCORDON_N1, objects=objects)
     assert changes(report) == {("r1", "Restarted", "n1", "n1"), ("db-0", "Restarted", "n1", "n1")}
     assert report.pending == (0, 0)
@@ -668,7 +724,7 @@ def test_pods_that_wait_between_steps_are_named() -> None:
 def test_steps_are_shown_with_their_objects() -> None:
     scale = {"scale": {"namespace": "d", "name": "web", "replicas": 3}}
     class_step = {"priorityClass": {"name": "high", "value": 5}}
-    apply = {"apply": {"manifests": [workload("Deployment", "db", {"replicas": 1})]}}
+    apply = {"apply": {"manifests": [build_workload("Deployment", "db", {"replicas": 1})]}}
     report = run(
         DRAIN_N1, {"uncordon": {"selector": "pool=p"}}, {"addNodes": {"like": "n1", "count": 2}},
         {"fail": {"zone": "b"}}, scale, class_step, apply,
@@ -683,10 +739,10 @@ def test_steps_are_shown_with_their_objects() -> None:
 
 def test_pods_that_pending_pods_evict_before_the_steps_are_named() -> None:
     job = {"kind": "Job", "metadata": {"name": "j", "namespace": "d"}, "spec": {"backoffLimit": 0}}
-    worker = pod("j-a", "n1", "3", {"kind": "Job", "name": "j", "apiVersion": "batch/v1"}, priority=-10)
-    other_worker = pod("j-b", "n2", "500m", {"kind": "Job", "name": "j", "apiVersion": "batch/v1"}, priority=-10)
-    waiting = pod("urgent", cpu="3", priority=10)
-    objects = [node("n1"), node("n2", cpu="1"), job, worker, other_worker, waiting]
+    worker = build_pod("j-a", "n1", "3", {"kind": "Job", "name": "j", "apiVersion": "batch/v1"}, priority=-10)
+    other_worker = build_pod("j-b", "n2", "500m", {"kind": "Job", "name": "j", "apiVersion": "batch/v1"}, priority=-10)
+    waiting = build_pod("urgent", cpu="3", priority=10)
+    objects = [build_node("n1"), build_node("n2", cpu="1"), job, worker, other_worker, waiting]
     report = run({"cordon": {"nodes": ["n2"]}}, objects=objects)
     assert changes(report) == set()
     assert [(evicted.pod, evicted.by, evicted.fate) for evicted in report.evicted_before] == [
@@ -701,10 +757,10 @@ def test_pods_that_pending_pods_evict_before_the_steps_are_named() -> None:
 
 def test_pods_that_wait_until_a_failed_node_is_deleted() -> None:
     """Until n3 is deleted, its zone counts as an empty domain, and StatefulSets do not replace its pods."""
-    member = pod("db-0", "n3", "100m", {"kind": "StatefulSet", "name": "db"})
-    agent = pod("agent-n3", "n3", "100m", {"kind": "DaemonSet", "name": "agent"})
-    replicas = [replica(f"r{i}", f"n{i}", **spread()) for i in (1, 2, 3)]
-    objects = [node("n1", "a"), node("n2", "b"), node("n3", "c"), *replicas, member, agent]
+    member = build_pod("db-0", "n3", "100m", {"kind": "StatefulSet", "name": "db"})
+    agent = build_pod("agent-n3", "n3", "100m", {"kind": "DaemonSet", "name": "agent"})
+    replicas = [build_replica(f"r{i}", f"n{i}", **build_spread()) for i in (1, 2, 3)]
+    objects = [build_node("n1", "a"), build_node("n2", "b"), build_node("n3", "c"), *replicas, member, agent]
     report = run({"fail": {"zone": "c"}}, objects=objects)
     worst = next(loss for loss in simulate_failures(Cluster.from_objects(objects)).failures if loss.name == "c")
     (step,) = report.steps

@@ -12,7 +12,7 @@ Json = dict[str, Any]
 DRIVER = "gpu.example.com"
 
 
-def device(name: str, **attributes: str) -> Json:
+def build_device(name: str, **attributes: str) -> Json:
     return {"name": name, "attributes": {key: {"string": value} for key, value in attributes.items()}}
 
 
@@ -59,8 +59,8 @@ def explain_rejection(
 
 
 NO = "cannot allocate all claims"
-TWO = [piece("s", device("a", n="a"), device("b", n="b"))]
-THREE = [piece("s", *(device(n, n=n) for n in "abc"))]
+TWO = [piece("s", build_device("a", n="a"), build_device("b", n="b"))]
+THREE = [piece("s", *(build_device(n, n=n) for n in "abc"))]
 
 
 @pytest.mark.parametrize(
@@ -108,15 +108,17 @@ def test_invalid_pool_before_a_usable_pool(version: str, want: str) -> None:
 
     1.32 fails only if it selects one.
     """
-    invalid = piece("s0", device("x", n="x"), device("x", n="y"), pool="p")
+    invalid = piece("s0", build_device("x", n="x"), build_device("x", n="y"), pool="p")
     assert (
-        explain_rejection(version, [invalid, piece("s1", device("a", n="a"), pool="q")], [request("r0", named("a"))])
+        explain_rejection(
+            version, [invalid, piece("s1", build_device("a", n="a"), pool="q")], [request("r0", named("a"))]
+        )
         == want
     )
 
 
 def test_request_that_selects_a_device_of_an_invalid_pool() -> None:
-    invalid = piece("s0", device("x", n="x"), device("x", n="y"), pool="p")
+    invalid = piece("s0", build_device("x", n="x"), build_device("x", n="y"), pool="p")
     assert explain_rejection("1.31", [invalid], [request("r0", named("x"))]) == ""
     assert (
         explain_rejection("1.32", [invalid], [request("r0", named("x"))])
@@ -129,13 +131,13 @@ def test_request_that_selects_a_device_of_an_invalid_pool() -> None:
 
 @pytest.mark.parametrize(("version", "want"), [("1.34", ""), ("1.35", NO)])
 def test_pool_with_a_missing_slice(version: str, want: str) -> None:
-    assert explain_rejection(version, [piece("s", device("a", n="a"), count=2)], [request("r0")]) == want
+    assert explain_rejection(version, [piece("s", build_device("a", n="a"), count=2)], [request("r0")]) == want
 
 
 @pytest.mark.parametrize(("version", "words"), [("1.31", "is currently being updated"), ("1.32", "")])
 def test_pool_with_a_slice_of_an_older_generation(version: str, words: str) -> None:
     """The pool consists of one slice, but the slice of the previous generation still exists. 1.31 counts both."""
-    slices = [piece("s1", device("a", n="a")), piece("s2", device("b", n="b"), generation=2)]
+    slices = [piece("s1", build_device("a", n="a")), piece("s2", build_device("b", n="b"), generation=2)]
     found = explain_rejection(version, slices, [request("r0", mode="All")])
     assert found.endswith(words)
     assert bool(found) == bool(words)
@@ -144,7 +146,7 @@ def test_pool_with_a_slice_of_an_older_generation(version: str, words: str) -> N
 @pytest.mark.parametrize(("version", "want"), [("1.34", ""), ("1.35", NO)])
 def test_distinct_attribute_of_devices_with_equal_values(version: str, want: str) -> None:
     """1.34 compares the addresses of values, so that two devices always differ."""
-    alike = [piece("s", device("a", model="m"), device("b", model="m"))]
+    alike = [piece("s", build_device("a", model="m"), build_device("b", model="m"))]
     distinct = [{"distinctAttribute": f"{DRIVER}/model"}]
     consumable = {"DRAConsumableCapacity": True}
     assert explain_rejection(version, alike, [request("r0"), request("r1")], distinct, gates=consumable) == want
@@ -156,7 +158,7 @@ def test_admin_request_for_two_devices_gets_one_device_twice(version: str, want:
 
     Before 1.34, a device allocated with adminAccess is not in use, even for the same request.
     """
-    one, gates = [piece("s", device("a", n="a"))], {"DynamicResourceAllocation": True}
+    one, gates = [piece("s", build_device("a", n="a"))], {"DynamicResourceAllocation": True}
     gates |= {"DRAAdminAccess": True} if version == "1.33" else {}
     assert explain_rejection(version, one, [request("r0", count=2, adminAccess=True)], gates=gates) == want
 
@@ -168,7 +170,7 @@ def test_mode_all_with_more_than_half_the_devices_of_a_claim(version: str, numbe
 
     Before the last of 17 devices, the sum is 16 + 17, which exceeds 32.
     """
-    slices = [piece("s", *(device(f"d{i}", n=f"d{i}") for i in range(number)))]
+    slices = [piece("s", *(build_device(f"d{i}", n=f"d{i}") for i in range(number)))]
     want = NO if (version, number) == ("1.33.0", 17) else ""
     assert explain_rejection(version, slices, [request("r0", mode="All")]) == want
 
@@ -179,7 +181,7 @@ def test_limit_of_devices_with_a_second_request(version: str, want: str) -> None
 
     For 17 devices, it exceeds 32.
     """
-    slices = [piece("s", *(device(f"d{i}", n=f"d{i}") for i in range(18)))]
+    slices = [piece("s", *(build_device(f"d{i}", n=f"d{i}") for i in range(18)))]
     others = [f"d{i}" for i in range(1, 18)]
     assert (
         explain_rejection(version, slices, [request("r0", named("d0")), request("r1", named(*others), "All")]) == want
@@ -194,7 +196,7 @@ TAKES = {"consumesCounters": [{"counterSet": "s", "counters": {"memory": {"value
 ONE_COUNTER = [{"name": "s", "counters": {"memory": {"value": "1"}}}]
 COUNTERS = piece("s0", count=2)
 COUNTERS["spec"] = COUNTERS["spec"] | {"devices": [], "sharedCounters": ONE_COUNTER}
-SHARED = device("a", n="a") | TAKES | {"allowMultipleAllocations": True}
+SHARED = build_device("a", n="a") | TAKES | {"allowMultipleAllocations": True}
 
 
 @pytest.mark.parametrize(("version", "want"), [("1.34", NO), ("1.35", ""), ("1.36", "")])
@@ -221,6 +223,6 @@ def test_counters_consumed_by_a_shared_device(version: str, want: str) -> None:
         "metadata": {"name": "other", "namespace": "d"},
         "status": {"allocation": {"devices": {"results": [share]}}},
     }
-    documents = [COUNTERS, piece("s1", SHARED, device("b", n="b") | TAKES, count=2), other]
+    documents = [COUNTERS, piece("s1", SHARED, build_device("b", n="b") | TAKES, count=2), other]
     assert explain_rejection(version, documents, [request("r0", named("b"))]) == want
     assert explain_rejection(version, documents[:2], [request("r0", named("b"))]) == ""

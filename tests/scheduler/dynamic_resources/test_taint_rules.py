@@ -20,7 +20,7 @@ def cel(*expressions: str) -> list[dict[str, Any]]:
     return [{"cel": {"expression": expression}} for expression in expressions]
 
 
-def documents(selector: dict[str, Any] | None, model: str = "slow") -> list[dict[str, Any]]:
+def build_documents(selector: dict[str, Any] | None, model: str = "slow") -> list[dict[str, Any]]:
     """Build a node with one device, a pod that claims it, and a rule that taints the selected devices."""
     device = {"name": "a", "attributes": {"model": {"string": model}}, "allowMultipleAllocations": True}
     pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
@@ -47,7 +47,7 @@ def documents(selector: dict[str, Any] | None, model: str = "slow") -> list[dict
 def feasible(version: str, gates: tuple[str, ...], *case: Any) -> bool:
     on = {"DynamicResourceAllocation": True} if version == "1.33" else {}
     on |= dict.fromkeys(gates, True)
-    cluster = Cluster.from_objects(documents(*case), feature_gates=on, kube_version=version)
+    cluster = Cluster.from_objects(build_documents(*case), feature_gates=on, kube_version=version)
     return bool(kschedctl.explain(cluster, "d/p").to_dict()["feasible"])
 
 
@@ -108,7 +108,7 @@ def test_taint_rule_selectors_are_ignored_since_1_35() -> None:
 
 @pytest.mark.parametrize(("selector", "unknown"), [({"deviceClassName": "slow"}, ["DeviceClass"]), ({}, [])])
 def test_unread_class_of_a_taint_rule_makes_the_answer_unknown(selector: dict[str, Any], unknown: list[str]) -> None:
-    read = [found for found in documents(selector) if found["metadata"]["name"] != "slow"]
+    read = [found for found in build_documents(selector) if found["metadata"]["name"] != "slow"]
     whole = Cluster.from_objects(read, feature_gates={TAINTS: True}, kube_version="1.34")
     found = kschedctl.explain(replace(whole, gaps={"DeviceClass": Gap("was not read")}), "d/p")
     assert [each["kind"] for each in found.to_dict()["unknown"]] == unknown

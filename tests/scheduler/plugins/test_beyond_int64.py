@@ -29,12 +29,12 @@ MOST = 2**63 - 1
 GPU = "example.com/gpu"
 
 
-def node(name: str, **allocatable: str) -> Json:
+def build_node(name: str, **allocatable: str) -> Json:
     status = {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "9", **allocatable}}
     return {"kind": "Node", "metadata": {"name": name}, "status": status}
 
 
-def pod(name: str, node_name: str = "", **requests: str) -> Json:
+def build_pod(name: str, node_name: str = "", **requests: str) -> Json:
     container = {"name": "c", "resources": {"requests": requests}}
     spec: Json = {"containers": [container]}
     if node_name:
@@ -58,33 +58,35 @@ def refusals(*objects: Json) -> Json:
     ],
 )
 def test_requests_up_to_and_beyond_int64(memory: str, refused: bool) -> None:
-    assert refusals(node("n"), pod("p", memory=memory)) == ({"n": ["Insufficient memory"]} if refused else {})
+    assert refusals(build_node("n"), build_pod("p", memory=memory)) == (
+        {"n": ["Insufficient memory"]} if refused else {}
+    )
 
 
 def test_free_amount_is_compared_without_overflow() -> None:
     """8 GiB - 9E does not overflow and is less than 9E. Adding first, 9E - (8 GiB - 9E), would overflow."""
-    objects = node("n"), pod("full", "n", memory="9E"), pod("p", memory="9E")
+    objects = build_node("n"), build_pod("full", "n", memory="9E"), build_pod("p", memory="9E")
     assert refusals(*objects) == {"n": ["Insufficient memory"]}
 
 
 def test_sums_of_requests_wrap_around() -> None:
     """9E + 9E = 18 * 10**18 - 2**64 = -446744073709551616, so the node seems to have more free than its allocatable."""
-    objects = node("n"), pod("a", "n", memory="9E"), pod("b", "n", memory="9E")
-    assert refusals(*objects, pod("p", memory="100Gi")) == {}
+    objects = build_node("n"), build_pod("a", "n", memory="9E"), build_pod("b", "n", memory="9E")
+    assert refusals(*objects, build_pod("p", memory="100Gi")) == {}
 
 
 def test_negative_requests_count_for_devices_only() -> None:
     """18446744073709551615 is -1 in 64 bits. That is too much of a device for a node with 4 - 9 = -5 of it free."""
     minus_one = "18446744073709551615"
-    over_full = node("n", memory="4", **{GPU: "4"}), pod("full", "n", memory="9", **{GPU: "9"})
-    assert refusals(*over_full, pod("p", memory=minus_one)) == {}
-    assert refusals(*over_full, pod("p", **{GPU: minus_one})) == {"n": [f"Insufficient {GPU}"]}
+    over_full = build_node("n", memory="4", **{GPU: "4"}), build_pod("full", "n", memory="9", **{GPU: "9"})
+    assert refusals(*over_full, build_pod("p", memory=minus_one)) == {}
+    assert refusals(*over_full, build_pod("p", **{GPU: minus_one})) == {"n": [f"Insufficient {GPU}"]}
 
 
 def test_cpu_beyond_int64_millicores_is_zero() -> None:
     """10P cores are 10**19 millicores, which is beyond int64 and becomes 0."""
-    assert refusals(node("n"), pod("p", cpu="10P")) == {}
-    assert refusals(node("n"), pod("p", cpu="9P")) == {"n": ["Insufficient cpu"]}
+    assert refusals(build_node("n"), build_pod("p", cpu="10P")) == {}
+    assert refusals(build_node("n"), build_pod("p", cpu="9P")) == {"n": ["Insufficient cpu"]}
 
 
 # -- scores, against a naive loop in Go's arithmetic ------------------------------------------------------------------

@@ -9,13 +9,13 @@ from small_clusters import (
     NAMESPACES,
     UNRESOLVABLE,
     UNSCHEDULABLE,
+    build_selector,
     check_filter,
     check_scores,
     clusters,
     labels_of,
     many,
     name_of,
-    selector,
     selects,
     some_of,
     topology_key,
@@ -96,9 +96,9 @@ def test_namespaces_of_a_term(case):
 
 def term(random):
     namespaces = random.sample(NAMESPACES, random.randint(0, 2))
-    optional = some_of(random, namespaces=namespaces, namespaceSelector=selector(random))
+    optional = some_of(random, namespaces=namespaces, namespaceSelector=build_selector(random))
     if random.random() < 0.9:
-        optional["labelSelector"] = selector(random)
+        optional["labelSelector"] = build_selector(random)
     return {"topologyKey": topology_key(random), **optional}
 
 

@@ -11,13 +11,13 @@ from small_clusters import (
     HOSTNAME,
     UNRESOLVABLE,
     UNSCHEDULABLE,
+    build_selector,
     check_filter,
     check_scores,
     clusters,
     labels_of,
     many,
     name_of,
-    selector,
     selects,
     some_of,
     tolerates,
@@ -121,7 +121,7 @@ TAINT = {"key": "k", "effect": "NoSchedule"}
 POLICIES = ["Honor", "Ignore"]
 
 
-def spreading(action, selectors=selector):
+def spreading(action, selectors=build_selector):
     """Draw pods with constraints of this action, and with zones and tolerations that matter to the policies."""
 
     def constraint(random):
@@ -151,7 +151,7 @@ def tainted(random):
 
 
 def selector_of_something(random):
-    found = selector(random)
+    found = build_selector(random)
     return found if any(found.values()) else {"matchLabels": {"app": "x"}}
 
 

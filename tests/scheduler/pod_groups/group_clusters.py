@@ -11,12 +11,12 @@ Json = dict[str, Any]
 GATES = {"GenericWorkload": True, "GangScheduling": True}
 
 
-def node(name: str, cpu: int = 4, **labels: str) -> Json:
+def build_node(name: str, cpu: int = 4, **labels: str) -> Json:
     allocatable = {"cpu": str(cpu), "memory": "64Gi", "pods": "110"}
     return {"kind": "Node", "metadata": {"name": name, "labels": labels}, "status": {"allocatable": allocatable}}
 
 
-def pod(name: str, group: str = "", cpu: int = 1, priority: int = 0, bound: str = "", **spec: Any) -> Json:
+def build_pod(name: str, group: str = "", cpu: int = 1, priority: int = 0, bound: str = "", **spec: Any) -> Json:
     """Build a pod that requests ``cpu`` CPUs, optionally in a group and bound to a node."""
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": str(cpu)}}}
     spec = {"containers": [container], "priority": priority, "nodeName": bound, **spec}
@@ -24,7 +24,7 @@ def pod(name: str, group: str = "", cpu: int = 1, priority: int = 0, bound: str 
     return {"kind": "Pod", "metadata": {"name": name, "namespace": "a", "uid": f"uid-{name}"}, "spec": spec}
 
 
-def gang(name: str, count: int, topology: str = "", **spec: Any) -> Json:
+def build_gang(name: str, count: int, topology: str = "", **spec: Any) -> Json:
     """Build a group of which ``count`` pods must fit."""
     spec = {"schedulingPolicy": {"gang": {"minCount": count}}, **spec}
     spec |= {"schedulingConstraints": {"topology": [{"key": topology}]}} if topology else {}
@@ -32,5 +32,5 @@ def gang(name: str, count: int, topology: str = "", **spec: Any) -> Json:
     return {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "metadata": metadata, "spec": spec}
 
 
-def cluster(objects: Iterable[Json], gates: Mapping[str, bool] = GATES) -> Cluster:
+def build_cluster(objects: Iterable[Json], gates: Mapping[str, bool] = GATES) -> Cluster:
     return Cluster.from_objects(objects, feature_gates=gates)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from group_clusters import GATES, node
+from group_clusters import GATES, build_node
 
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.one_pod import explain
@@ -44,12 +44,12 @@ def native(name: str, count: int, **meta: Any) -> Json:
     return {**kind, "metadata": metadata, "spec": {"schedulingPolicy": policy}}
 
 
-def gang(name: str, count: int) -> Json:
+def build_gang(name: str, count: int) -> Json:
     kind = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup"}
     return {**kind, "metadata": {"name": name, "namespace": "a"}, "spec": {"minMember": count}}
 
 
-def pod(name: str, group: str = "", of: str = "", *, app: str = "", beside: str = "", owner: str = "") -> Json:
+def build_pod(name: str, group: str = "", of: str = "", *, app: str = "", beside: str = "", owner: str = "") -> Json:
     """Build a pod of a PodGroup and of a gang of scheduler-plugins, with required affinity to pods of another app."""
     spec: Json = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}
     spec |= {"schedulingGroup": {"podGroupName": group}} if group else {}
@@ -67,8 +67,8 @@ def owned_by(name: str) -> Json:
     return {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": name, "controller": True}
 
 
-def cluster(*objects: Json, config: Json | None = COSCHEDULING) -> Cluster:
-    nodes = [node("n1", 4), node("n2", 4)]
+def build_cluster(*objects: Json, config: Json | None = COSCHEDULING) -> Cluster:
+    nodes = [build_node("n1", 4), build_node("n2", 4)]
     return Cluster.from_objects([*nodes, *objects], config=config, feature_gates=GATES, other_builds=True)
 
 
@@ -83,12 +83,12 @@ def get_bound_pods(found: Cluster) -> set[str]:
 CROSSED = [
     native("y", 2),
     native("w", 2),
-    gang("x", 2),
-    gang("z", 2),
-    pod("p1", "y", "x"),
-    pod("p2", "y", "z"),
-    pod("p3", "w", "z"),
-    pod("p4", "w", "x"),
+    build_gang("x", 2),
+    build_gang("z", 2),
+    build_pod("p1", "y", "x"),
+    build_pod("p2", "y", "z"),
+    build_pod("p3", "w", "z"),
+    build_pod("p4", "w", "x"),
 ]
 
 
@@ -97,7 +97,7 @@ def test_groups_that_wait_for_each_other_are_never_bound() -> None:
 
     Its pods wait for pods of the other group, and it gives up its nodes.
     """
-    found = cluster(*CROSSED)
+    found = build_cluster(*CROSSED)
     assert get_bound_pods(found) == set()
     report = explain(found, "a/p1").to_dict()
     assert (report["verdict"], report["message"]) == ("Unschedulable", WAITS)
@@ -110,9 +110,9 @@ def test_groups_that_wait_for_each_other_are_never_bound() -> None:
 
 def test_two_pod_groups_in_one_gang() -> None:
     """The gang needs four pods at once, but the scheduler never tries more than two of them together."""
-    objects = [native("y", 2), native("w", 2), gang("x", 4)]
-    objects += [pod(f"{group}{i}", group, "x") for group in "yw" for i in range(2)]
-    found = cluster(*objects)
+    objects = [native("y", 2), native("w", 2), build_gang("x", 4)]
+    objects += [build_pod(f"{group}{i}", group, "x") for group in "yw" for i in range(2)]
+    found = build_cluster(*objects)
     assert get_bound_pods(found) == set()
     told = explain(found, "a/w0").to_dict()["headline"]
     assert (
@@ -121,7 +121,7 @@ def test_two_pod_groups_in_one_gang() -> None:
 
 
 def test_wakes_names_the_groups_for_which_the_gang_waits() -> None:
-    scheduler = Scheduler(cluster(*CROSSED))
+    scheduler = Scheduler(build_cluster(*CROSSED))
     told = find_wake_ups(scheduler, scheduler.view.build_stored_pod(scheduler.cluster.pod("a", "p1"))).headline
     assert told == "its gang x fits, but waits at Permit for gangs a/y and a/w"
 
@@ -129,15 +129,24 @@ def test_wakes_names_the_groups_for_which_the_gang_waits() -> None:
 @pytest.mark.parametrize(
     ("objects", "waits"),
     [
-        ([native("y", 2), gang("x", 2), pod("p1", "y", "x"), pod("p2", "y", "x")], False),
-        ([native("y", 2), gang("x", 2), pod("p1", "y", "x"), pod("p2", "y"), pod("p3", of="x")], True),
-        ([native("y", 1), gang("x", 1), pod("p1", "y", "x")], False),
+        ([native("y", 2), build_gang("x", 2), build_pod("p1", "y", "x"), build_pod("p2", "y", "x")], False),
+        (
+            [
+                native("y", 2),
+                build_gang("x", 2),
+                build_pod("p1", "y", "x"),
+                build_pod("p2", "y"),
+                build_pod("p3", of="x"),
+            ],
+            True,
+        ),
+        ([native("y", 1), build_gang("x", 1), build_pod("p1", "y", "x")], False),
     ],
     ids=["the same pods", "one pod in common", "one pod"],
 )
 def test_groups_that_share_pods_without_a_cycle(objects: list[Json], waits: bool) -> None:
     """All pods are bound in the end. A pod that is only in the gang may have to wait at Permit first."""
-    found = cluster(*objects)
+    found = build_cluster(*objects)
     assert get_bound_pods(found) == {each.key for each in found.pods}
     report = explain(found, "a/p1").to_dict()
     assert (report["headline"] == "its gang y fits, but waits at Permit for gang a/x") == waits
@@ -149,8 +158,11 @@ def test_pods_with_mutual_affinity(grouped: bool) -> None:
     """No node has the pod that the other pod requires, so neither is placed, with or without groups."""
     groups = [native("left", 1), native("right", 1)] if grouped else []
     names = ("left", "right") if grouped else ("", "")
-    found = cluster(
-        *groups, pod("l", names[0], app="l", beside="r"), pod("r", names[1], app="r", beside="l"), config=None
+    found = build_cluster(
+        *groups,
+        build_pod("l", names[0], app="l", beside="r"),
+        build_pod("r", names[1], app="r", beside="l"),
+        config=None,
     )
     assert get_bound_pods(found) == set()
     report = explain(found, "a/l").to_dict()
@@ -161,14 +173,14 @@ def test_pods_with_mutual_affinity(grouped: bool) -> None:
 @pytest.mark.parametrize("owners", [("p1", "p2"), ("p2", "p1"), ("p1", "p1")])
 def test_pods_that_own_each_other_or_themselves(owners: tuple[str, str]) -> None:
     """The scheduler follows owner references only to the controller."""
-    pods = [pod(f"p{i + 1}", "y", owner=owner) for i, owner in enumerate(owners)]
-    found = cluster(native("y", 2, ownerReferences=[owned_by("p1")]), *pods, config=None)
+    pods = [build_pod(f"p{i + 1}", "y", owner=owner) for i, owner in enumerate(owners)]
+    found = build_cluster(native("y", 2, ownerReferences=[owned_by("p1")]), *pods, config=None)
     assert get_bound_pods(found) == {"a/p1", "a/p2"}
 
 
 @pytest.mark.parametrize("config", [None, COSCHEDULING], ids=["default", "Coscheduling"])
 def test_groups_without_pods(config: Json | None) -> None:
     """Groups without pods wait for no pod, and no pod waits for them."""
-    found = cluster(native("none", 3), gang("nobody", 3), pod("p"), config=config)
+    found = build_cluster(native("none", 3), build_gang("nobody", 3), build_pod("p"), config=config)
     assert get_bound_pods(found) == {"a/p"}
     assert explain(found, "a/p").to_dict()["podGroup"] is None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any, NamedTuple
 
-from group_clusters import GATES, Json, cluster, gang, node, pod
+from group_clusters import GATES, Json, build_cluster, build_gang, build_node, build_pod
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,7 +18,10 @@ from kschedctl.replay.run_queue import run_queue
 WORKLOAD_AWARE = {**GATES, "WorkloadAwarePreemption": True}
 PRIORITY = 5
 """Of the group that preempts. ``h`` goes as a whole, ``i`` pod by pod."""
-GROUPS = [gang("h", 1, priority=0, disruptionMode="PodGroup"), gang("i", 1, priority=20, disruptionMode="Pod")]
+GROUPS = [
+    build_gang("h", 1, priority=0, disruptionMode="PodGroup"),
+    build_gang("i", 1, priority=20, disruptionMode="Pod"),
+]
 running_pods = st.lists(
     st.tuples(
         st.integers(0, 1),  # node
@@ -60,7 +63,7 @@ class Naive(NamedTuple):
         for member in self.seq:
             alone = deepcopy(member)
             del alone["spec"]["schedulingGroup"]
-            report = explain(cluster([*self.nodes, *there, alone], {}), f"a/{member['metadata']['name']}")
+            report = explain(build_cluster([*self.nodes, *there, alone], {}), f"a/{member['metadata']['name']}")
             if report.feasible:
                 found[report.pod] = min(report.best) if len(report.feasible) > 1 else report.feasible[0]
                 there.append({**alone, "spec": {**alone["spec"], "nodeName": found[report.pod]}})
@@ -109,7 +112,7 @@ def breaks(unit: Unit, allowed: dict[str, int]) -> bool:
     return False
 
 
-def budget(app: str, allowed: int) -> Json:
+def build_budget(app: str, allowed: int) -> Json:
     spec = {"selector": {"matchLabels": {"app": app}}}
     meta = {"name": app, "namespace": "a"}
     status = {"disruptionsAllowed": allowed}
@@ -119,17 +122,17 @@ def budget(app: str, allowed: int) -> Json:
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 4), running_pods, waiting_pods, budgets)
 def test_victims_of_group_preemption(count: int, wanted: list, waiting: list, allowed: dict[str, int]) -> None:
-    nodes = [node("n0", 4), node("n1", 3)]
+    nodes = [build_node("n0", 4), build_node("n1", 3)]
     running: list[Json] = []
     for i, (on, cpu, group, priority, app) in enumerate(wanted):
-        found = pod(f"r{i}", group, cpu, priority, bound=f"n{on}")
+        found = build_pod(f"r{i}", group, cpu, priority, bound=f"n{on}")
         found["metadata"]["labels"] = {"app": app}
         running.append({**found, "status": {"startTime": f"2026-01-{20 - i:02d}T00:00:00Z"}})
-    members = {f"a/m{i}": pod(f"m{i}", "g", *each) for i, each in enumerate(waiting)}
+    members = {f"a/m{i}": build_pod(f"m{i}", "g", *each) for i, each in enumerate(waiting)}
     own = sum(each["spec"].get("schedulingGroup", {}).get("podGroupName") == "g" for each in running)
-    objects = [*nodes, *GROUPS, gang("g", count, priority=PRIORITY), *running, *members.values()]
-    objects += [budget(*each) for each in allowed.items()]
-    cycles = run_queue(cluster(objects, WORKLOAD_AWARE)).to_dict()["cycles"]
+    objects = [*nodes, *GROUPS, build_gang("g", count, priority=PRIORITY), *running, *members.values()]
+    objects += [build_budget(*each) for each in allowed.items()]
+    cycles = run_queue(build_cluster(objects, WORKLOAD_AWARE)).to_dict()["cycles"]
     if own + len(members) < count:
         assert not cycles
         return

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from fake_plugins import FakeFramework
 from golden_cases import Json
-from group_clusters import cluster, gang, node, pod
+from group_clusters import build_cluster, build_gang, build_node, build_pod
 from plugin_cases import cases, pod_info, snapshot
 
 from kschedctl.api.arrays import Position
@@ -126,7 +126,7 @@ def test_algorithm(case: Json, topology_aware: bool) -> None:
         {"kind": "Pod", "metadata": {"name": name, "namespace": "default", "uid": name}, "spec": spec}
         for name in case["filterStatus"]
     ]
-    view = snapshot({"nodes": [node("node1")], "objects": [group]}, ANYBODYS, more=members)
+    view = snapshot({"nodes": [build_node("node1")], "objects": [group]}, ANYBODYS, more=members)
     plugin = Scripted(case["filterStatus"], case["podGroupFeasibleStatuses"])
     framework = FakeFramework({"filter": [plugin], "preEnqueue": [plugin]}, release=KubeVersion(37))
     infos = {Position(i): pod_info({"pod": member}, view) for i, member in enumerate(members)}
@@ -141,7 +141,9 @@ def test_algorithm(case: Json, topology_aware: bool) -> None:
 
 def test_gang_is_given_up_once_it_cannot_be_complete() -> None:
     """All three pods need a node. After the first pod that fits nowhere, the other pods are not tried."""
-    (cycle,) = run_cycles(node("n", 4), gang("g", 3), pod("a", "g", 9), pod("b", "g"), pod("c", "g"))
+    (cycle,) = run_cycles(
+        build_node("n", 4), build_gang("g", 3), build_pod("a", "g", 9), build_pod("b", "g"), build_pod("c", "g")
+    )
     tried = [member["pod"] for member in cycle["pods"]]
     assert len(tried) <= 2
     assert "minCount (3) cannot be satisfied: " in cycle["status"]["message"]
@@ -151,7 +153,9 @@ def test_gang_is_given_up_once_it_cannot_be_complete() -> None:
 
 def test_members_are_bound_without_waiting_at_permit() -> None:
     """No pod waits at Permit. The remaining pod is tried again alone, in the next cycle."""
-    first, second = run_cycles(node("n", 2), gang("g", 2), pod("a", "g", 9), pod("b", "g"), pod("c", "g"))
+    first, second = run_cycles(
+        build_node("n", 2), build_gang("g", 2), build_pod("a", "g", 9), build_pod("b", "g"), build_pod("c", "g")
+    )
     assert (sorted(first["bound"]), sorted(first["failed"])) == (["a/b", "a/c"], ["a/a"])
     assert [member.get("permit", "") for member in first["pods"]] == ["", "", ""]
     assert (second["order"], sorted(second["failed"])) == (["a/a"], ["a/a"])
@@ -159,17 +163,19 @@ def test_members_are_bound_without_waiting_at_permit() -> None:
 
 
 def test_members_must_have_the_priority_of_their_group() -> None:
-    (cycle,) = run_cycles(node("n"), gang("g", 1, priority=5), pod("a", "g", priority=3))
+    (cycle,) = run_cycles(build_node("n"), build_gang("g", 1, priority=5), build_pod("a", "g", priority=3))
     said = "all pods in a single pod group should have the same priority as the pod group's priority, got 3 and 5"
     assert (cycle["failed"]["a/a"]["message"], cycle["condition"]["message"]) == (said, said)
     assert cycle["condition"]["reason"] == "SchedulerError"
-    bound = pod("b", "g", priority=4, bound="n")
-    (cycle,) = run_cycles(node("n"), gang("g", 1, priority=5), pod("a", "g", priority=5), bound)
+    bound = build_pod("b", "g", priority=4, bound="n")
+    (cycle,) = run_cycles(build_node("n"), build_gang("g", 1, priority=5), build_pod("a", "g", priority=5), bound)
     assert cycle["failed"]["a/a"]["message"] == said.replace("got 3", "got 4")
 
 
 def test_members_must_have_the_same_preemption_policy() -> None:
-    (cycle,) = run_cycles(node("n"), gang("g", 1), pod("a", "g"), pod("b", "g", preemptionPolicy="Never"))
+    (cycle,) = run_cycles(
+        build_node("n"), build_gang("g", 1), build_pod("a", "g"), build_pod("b", "g", preemptionPolicy="Never")
+    )
     start = "all pods in a single pod group should have the same preemption policy, got "
     assert cycle["failed"]["a/a"]["message"].startswith(start)
 
@@ -179,10 +185,10 @@ def build_preempting_group(topology: str = "") -> list[Json]:
 
     On n1 in rack r, a victim of 3 of the 4 CPUs makes room; n2 has too little room.
     """
-    low = [pod("low", cpu=3, priority=0, bound="n1"), pod("high", cpu=3, priority=50, bound="n2")]
-    members = [pod(name, "g", 2, priority=10) for name in ("a", "b")]
-    nodes = [node("n1", 4, rack="r"), node("n2", 4, rack="s")]
-    return [*nodes, *low, gang("g", 2, topology, priority=10), *members]
+    low = [build_pod("low", cpu=3, priority=0, bound="n1"), build_pod("high", cpu=3, priority=50, bound="n2")]
+    members = [build_pod(name, "g", 2, priority=10) for name in ("a", "b")]
+    nodes = [build_node("n1", 4, rack="r"), build_node("n2", 4, rack="s")]
+    return [*nodes, *low, build_gang("g", 2, topology, priority=10), *members]
 
 
 PREEMPTS = "pod group preemption: found a placement for podgroup, preempting 1 victims"
@@ -201,7 +207,7 @@ def test_group_with_topology_constraints_preempts() -> None:
     cycle = run_cycles(*objects, TopologyAwareWorkloadScheduling=True)[0]
     assert cycle["victims"] == ["a/low"]
     before = {"GenericWorkload": True, "GangScheduling": True, "WorkloadAwarePreemption": True}
-    of_1_36 = cluster(objects, {**before, "TopologyAwareWorkloadScheduling": True})
+    of_1_36 = build_cluster(objects, {**before, "TopologyAwareWorkloadScheduling": True})
     assert run_queue(of_1_36).to_dict()["cycles"][0].get("victims", []) == []
 
 
@@ -223,24 +229,31 @@ def test_members_keep_their_nodes_while_victims_are_put_back() -> None:
 
     In 1.36, a moves to n2 when n1's victim is put back.
     """
-    low = pod("low", cpu=2, priority=1, bound="n1")
-    other = pod("other", cpu=2, priority=0, bound="n2")
-    objects = [node("n1", 4), node("n2", 4), low, other, gang("g", 1, priority=10), pod("a", "g", 3, priority=10)]
+    low = build_pod("low", cpu=2, priority=1, bound="n1")
+    other = build_pod("other", cpu=2, priority=0, bound="n2")
+    objects = [
+        build_node("n1", 4),
+        build_node("n2", 4),
+        low,
+        other,
+        build_gang("g", 1, priority=10),
+        build_pod("a", "g", 3, priority=10),
+    ]
     cycle = run_cycles(*objects)[0]
     assert cycle["victims"] == ["a/low"]
     before = {"GenericWorkload": True, "GangScheduling": True, "WorkloadAwarePreemption": True}
-    assert run_queue(cluster(objects, before)).to_dict()["cycles"][0]["victims"] == ["a/other"]
+    assert run_queue(build_cluster(objects, before)).to_dict()["cycles"][0]["victims"] == ["a/other"]
 
 
 def test_message_of_a_group_that_may_not_preempt() -> None:
-    members = [pod("a", "g", 9, preemptionPolicy="Never")]
-    (cycle,) = run_cycles(node("n"), gang("g", 1), *members)
+    members = [build_pod("a", "g", 9, preemptionPolicy="Never")]
+    (cycle,) = run_cycles(build_node("n"), build_gang("g", 1), *members)
     assert cycle["condition"]["message"].endswith("pod group preemption: not eligible due to preemptionPolicy=Never.")
 
 
 @pytest.mark.parametrize(("size", "placed"), [(2, 2), (1, 0)])
 def test_simulation_places_as_many_pods_as_the_queue_binds(size: int, placed: int) -> None:
-    objects = [node("n", size), gang("g", 2), pod("a", "g"), pod("b", "g"), pod("c", "g")]
+    objects = [build_node("n", size), build_gang("g", 2), build_pod("a", "g"), build_pod("b", "g"), build_pod("c", "g")]
     simulation = Simulation(Scheduler(build_cluster_of_1_37(*objects)))
     outcomes = simulation.run(np.flatnonzero(simulation.view.node < 0).tolist())
     assert sum(outcome.verdict == "Scheduled" for outcome in outcomes) == placed
@@ -248,7 +261,10 @@ def test_simulation_places_as_many_pods_as_the_queue_binds(size: int, placed: in
 
 
 def test_explanation_of_a_member() -> None:
-    report = explain(build_cluster_of_1_37(node("n", 2), gang("g", 2), pod("a", "g", 2), pod("b", "g")), "a/a")
+    report = explain(
+        build_cluster_of_1_37(build_node("n", 2), build_gang("g", 2), build_pod("a", "g", 2), build_pod("b", "g")),
+        "a/a",
+    )
     assert (report.verdict, report.undecided) == ("Unschedulable", False)
     assert report.pod_group is not None
     assert "minCount (2) cannot be satisfied: " in report.pod_group.message
@@ -265,7 +281,7 @@ def test_explanation_of_a_member() -> None:
 )
 def test_preemption_policy_of_groups(of_group: str | None, of_pods: str | None, on: bool, said: str) -> None:
     """With gate PodGroupPreemptionPolicy, the group's policy decides, and its pods must have the same policy."""
-    member = pod("p", "g", 9, **({"preemptionPolicy": of_pods} if of_pods else {}))
-    group = gang("g", 1, **({"preemptionPolicy": of_group} if of_group else {}))
-    (cycle,) = run_cycles(node("n", 4), group, member, PodGroupPreemptionPolicy=on)
+    member = build_pod("p", "g", 9, **({"preemptionPolicy": of_pods} if of_pods else {}))
+    group = build_gang("g", 1, **({"preemptionPolicy": of_group} if of_group else {}))
+    (cycle,) = run_cycles(build_node("n", 4), group, member, PodGroupPreemptionPolicy=on)
     assert cycle["status"]["message"].endswith(said)

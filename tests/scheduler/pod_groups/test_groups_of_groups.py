@@ -11,7 +11,7 @@ from copy import deepcopy
 from typing import Any, NamedTuple
 
 import pytest
-from group_clusters import Json, gang, node, pod
+from group_clusters import Json, build_gang, build_node, build_pod
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from plugin_cases import cases
@@ -32,18 +32,18 @@ def composite(name: str, parent: str = "", least: int = 0, **spec: Any) -> Json:
     return {"apiVersion": "scheduling.k8s.io/v1alpha3", "kind": "CompositePodGroup", "metadata": meta, "spec": spec}
 
 
-def group(name: str, parent: str = "", least: int = 0, **spec: Any) -> Json:
-    made = gang(name, least, priority=PRIORITY, **spec)
+def build_group(name: str, parent: str = "", least: int = 0, **spec: Any) -> Json:
+    made = build_gang(name, least, priority=PRIORITY, **spec)
     above = {"parentCompositePodGroupName": parent} if parent else {}
     policy = {} if least else {"schedulingPolicy": {"basic": {}}}
     return {**made, "apiVersion": "scheduling.k8s.io/v1beta1", "spec": {**made["spec"], **above, **policy}}
 
 
-def pods(of: str, count: int, cpu: int = 1, **fields: Any) -> list[Json]:
-    return [pod(f"{of}-{i}", of, cpu, PRIORITY, **fields) for i in range(count)]
+def build_pods(of: str, count: int, cpu: int = 1, **fields: Any) -> list[Json]:
+    return [build_pod(f"{of}-{i}", of, cpu, PRIORITY, **fields) for i in range(count)]
 
 
-def cluster(*objects: Json | list[Json], **gates: bool) -> Cluster:
+def build_cluster(*objects: Json | list[Json], **gates: bool) -> Cluster:
     flat = [one for each in objects for one in (each if isinstance(each, list) else [each])]
     return Cluster.from_objects(flat, kube_version="1.37", feature_gates={**GATES, **gates}, assume_complete=True)
 
@@ -62,8 +62,11 @@ HIERARCHY = [
     composite("s2", "root"),
     composite("s3", "root", 2),
 ]
-HIERARCHY += [group(name, "s1", 3) for name in ("pg1", "pg2", "pg3")] + [group("pg4", "s2"), group("pg5", "s2", 3)]
-HIERARCHY += [group("pg6", "s3", 3), group("pg7", "s3", 3)]
+HIERARCHY += [build_group(name, "s1", 3) for name in ("pg1", "pg2", "pg3")] + [
+    build_group("pg4", "s2"),
+    build_group("pg5", "s2", 3),
+]
+HIERARCHY += [build_group("pg6", "s3", 3), build_group("pg7", "s3", 3)]
 TESTS: dict[str, tuple[list[Json], int, dict[str, tuple[int, int]], set[str]]] = {
     "TestCPGHierarchicalScheduling": (
         HIERARCHY,
@@ -72,31 +75,31 @@ TESTS: dict[str, tuple[list[Json], int, dict[str, tuple[int, int]], set[str]]] =
         {"pg1", "pg2", "pg4", "pg5"},
     ),
     "TestCPGMinGroupCount": (
-        [composite("root", least=2), *(group(name, "root", 3) for name in ("pg1", "pg2", "pg3"))],
+        [composite("root", least=2), *(build_group(name, "root", 3) for name in ("pg1", "pg2", "pg3"))],
         20,
         {"pg1": (3, 1), "pg2": (3, 1), "pg3": (3, 100)},
         {"pg1", "pg2"},
     ),
     "TestCPGBasicWithGangChildren": (
-        [composite("root"), group("pg1", "root", 3), group("pg2", "root", 3)],
+        [composite("root"), build_group("pg1", "root", 3), build_group("pg2", "root", 3)],
         20,
         {"pg1": (3, 1), "pg2": (3, 100)},
         {"pg1"},
     ),
     "TestCPGBasicWithBasicChildren": (
-        [composite("root"), group("pg1", "root"), group("pg2", "root")],
+        [composite("root"), build_group("pg1", "root"), build_group("pg2", "root")],
         20,
         {"pg1": (2, 1), "pg2": (2, 1)},
         {"pg1", "pg2"},
     ),
     "TestCPGGangWithBasicChildren": (
-        [composite("root", least=2), *(group(name, "root") for name in ("pg1", "pg2", "pg3"))],
+        [composite("root", least=2), *(build_group(name, "root") for name in ("pg1", "pg2", "pg3"))],
         8,
         {"pg1": (3, 1), "pg2": (3, 1), "pg3": (3, 10)},
         {"pg1", "pg2"},
     ),
     "TestCPGBasicWithUnschedulableBasicChildren": (
-        [composite("root"), group("pg1", "root"), group("pg2", "root")],
+        [composite("root"), build_group("pg1", "root"), build_group("pg2", "root")],
         20,
         {"pg1": (2, 50), "pg2": (2, 50)},
         set(),
@@ -107,8 +110,8 @@ TESTS: dict[str, tuple[list[Json], int, dict[str, tuple[int, int]], set[str]]] =
 @pytest.mark.parametrize("name", TESTS)
 def test_integration(name: str) -> None:
     groups, cpu, wanted, placed = TESTS[name]
-    waiting = [each for of, (count, cpus) in wanted.items() for each in pods(of, count, cpus)]
-    tried = cluster(groups, node("node1", cpu), waiting)
+    waiting = [each for of, (count, cpus) in wanted.items() for each in build_pods(of, count, cpus)]
+    tried = build_cluster(groups, build_node("node1", cpu), waiting)
     assert get_bound_groups(tried) == placed
     for of in wanted:
         report = explain(tried, f"a/{of}-0")
@@ -122,10 +125,10 @@ def test_groups_added_to_a_composite_group(subs: int, placed: bool) -> None:
 
     A composite group that lacks a child waits, although its siblings have nodes.
     """
-    there = [composite("root"), group("pg1", "root"), group("pg2", "root"), composite("sub", "root", 2)]
-    running = [*pods("pg1", 1, bound="n"), *pods("pg2", 1, bound="n")]
-    added = [each for i in range(subs) for each in (group(f"sub{i}", "sub"), *pods(f"sub{i}", 1))]
-    tried = cluster(there, node("n", 20), running, added)
+    there = [composite("root"), build_group("pg1", "root"), build_group("pg2", "root"), composite("sub", "root", 2)]
+    running = [*build_pods("pg1", 1, bound="n"), *build_pods("pg2", 1, bound="n")]
+    added = [each for i in range(subs) for each in (build_group(f"sub{i}", "sub"), *build_pods(f"sub{i}", 1))]
+    tried = build_cluster(there, build_node("n", 20), running, added)
     assert get_bound_groups(tried) == ({"sub0", "sub1"} if placed else set())
     report = explain(tried, "a/sub0-0")
     if not placed:
@@ -142,11 +145,12 @@ def test_all_groups_are_placed_in_one_domain() -> None:
     The workers by themselves would be placed in zone a.
     """
     there = [composite("root", least=2, schedulingConstraints={"topology": [{"key": "zone"}]})]
-    there += [group("driver", "root"), group("workers", "root", 2)]
+    there += [build_group("driver", "root"), build_group("workers", "root", 2)]
     nodes = [
-        {**node(name, cpu), "metadata": {"name": name, "labels": {"zone": name}}} for name, cpu in (("a", 2), ("b", 3))
+        {**build_node(name, cpu), "metadata": {"name": name, "labels": {"zone": name}}}
+        for name, cpu in (("a", 2), ("b", 3))
     ]
-    tried = cluster(there, nodes, pods("workers", 2), pods("driver", 1))
+    tried = build_cluster(there, nodes, build_pods("workers", 2), build_pods("driver", 1))
     (cycle,) = run_queue(tried).cycles
     assert set(cycle.bound.values()) == {"b"}
     assert (cycle.group, sorted(cycle.groups)) == ("a/root", ["a/driver", "a/workers"])
@@ -159,13 +163,13 @@ def test_child_group_is_placed_within_its_parents_domain() -> None:
     """
     there = [composite("root", least=2, schedulingConstraints={"topology": [{"key": "zone"}]})]
     rack = {"schedulingConstraints": {"topology": [{"key": "rack"}]}}
-    there += [group("x", "root", 2, **rack), group("y", "root", 2, **rack)]
+    there += [build_group("x", "root", 2, **rack), build_group("y", "root", 2, **rack)]
     shape = [("a", "a1", 2), ("a", "a2", 1), ("a", "a3", 1), ("b", "b1", 2), ("b", "b2", 2)]
     nodes = [
-        {**node(name, cpu), "metadata": {"name": name, "labels": {"zone": zone, "rack": name}}}
+        {**build_node(name, cpu), "metadata": {"name": name, "labels": {"zone": zone, "rack": name}}}
         for zone, name, cpu in shape
     ]
-    (cycle,) = run_queue(cluster(there, nodes, pods("x", 2), pods("y", 2))).cycles
+    (cycle,) = run_queue(build_cluster(there, nodes, build_pods("x", 2), build_pods("y", 2))).cycles
     assert sorted(cycle.bound.values()) == ["b1", "b1", "b2", "b2"]
 
 
@@ -174,8 +178,8 @@ def test_messages_if_the_root_does_not_fit() -> None:
 
     Both groups that share the status append their reason to it.
     """
-    there = [composite("root", least=2), group("x", "root", 1), group("y", "root", 2)]
-    (cycle,) = run_queue(cluster(there, node("n", 2), pods("x", 1), pods("y", 2))).cycles
+    there = [composite("root", least=2), build_group("x", "root", 1), build_group("y", "root", 2)]
+    (cycle,) = run_queue(build_cluster(there, build_node("n", 2), build_pods("x", 1), build_pods("y", 2))).cycles
     nowhere = "pod group is unschedulable, 0/1 placements are available, first placement status: "
     few = "minCount (2) cannot be satisfied: 1 scheduled, 0 remaining"
     none = ", pod group preemption: No preemption victims found for incoming preemptor"
@@ -191,17 +195,17 @@ def test_messages_if_the_root_does_not_fit() -> None:
 
 BROKEN: dict[str, tuple[list[Json], str]] = {
     "no group": ([], "pod group object not found in state for podgroup/a/g"),
-    "no parent": ([group("g", "c1")], "composite pod group object not found in state for compositepodgroup/a/c1"),
+    "no parent": ([build_group("g", "c1")], "composite pod group object not found in state for compositepodgroup/a/c1"),
     "a gap": (
-        [group("g", "c1"), composite("c1", "c2"), composite("c2", "c3")],
+        [build_group("g", "c1"), composite("c1", "c2"), composite("c2", "c3")],
         "composite pod group object not found in state for compositepodgroup/a/c3",
     ),
     "a circle": (
-        [group("g", "c1"), composite("c1", "c2"), composite("c2", "c1")],
+        [build_group("g", "c1"), composite("c1", "c2"), composite("c2", "c1")],
         "cycle detected in composite pod group hierarchy: compositepodgroup/a/c2",
     ),
     "too deep": (
-        [group("g", "c1"), *(composite(f"c{i}", f"c{i + 1}") for i in range(1, 5)), composite("c5")],
+        [build_group("g", "c1"), *(composite(f"c{i}", f"c{i + 1}") for i in range(1, 5)), composite("c5")],
         "composite pod group object not found in state for compositepodgroup/a/c1",
     ),
 }
@@ -210,30 +214,30 @@ BROKEN: dict[str, tuple[list[Json], str]] = {
 @pytest.mark.parametrize("name", BROKEN)
 def test_invalid_trees_are_rejected(name: str) -> None:
     objects, said = BROKEN[name]
-    report = explain(cluster(objects, node("n", 4), pods("g", 1)), "a/g-0")
+    report = explain(build_cluster(objects, build_node("n", 4), build_pods("g", 1)), "a/g-0")
     assert report.verdict == "Gated"
     assert report.headline == f"failed to build hierarchy snapshot: {said}"
 
 
 def test_pods_must_have_the_priority_of_the_root() -> None:
-    there = [composite("root", priority=7), group("g", "root")]
-    (cycle,) = run_queue(cluster(there, node("n", 4), pods("g", 1))).cycles
+    there = [composite("root", priority=7), build_group("g", "root")]
+    (cycle,) = run_queue(build_cluster(there, build_node("n", 4), build_pods("g", 1))).cycles
     said = "all pods in a single pod group should have the same priority as the pod group's priority, got 100 and 7"
     assert cycle.failed["a/g-0"].message == said
-    assert explain(cluster(there, node("n", 4), pods("g", 1)), "a/g-0").message == said
+    assert explain(build_cluster(there, build_node("n", 4), build_pods("g", 1)), "a/g-0").message == said
 
 
 def test_parent_is_ignored_without_the_feature_gate() -> None:
-    there = [group("g", "nowhere", 1)]
-    tried = cluster(there, node("n", 4), pods("g", 1), CompositePodGroup=False)
+    there = [build_group("g", "nowhere", 1)]
+    tried = build_cluster(there, build_node("n", 4), build_pods("g", 1), CompositePodGroup=False)
     assert explain(tried, "a/g-0").verdict == "Schedulable"
 
 
 @pytest.mark.parametrize(("least", "undecided"), [(1, True), (2, False)])
 def test_answer_is_undecided_if_the_order_of_groups_decides(least: int, undecided: bool) -> None:
     """One of the two groups fits. If both must have nodes, none fits in any order."""
-    there = [composite("root", least=least), group("x", "root", 2), group("y", "root", 2)]
-    tried = cluster(there, node("n", 3), pods("x", 2), pods("y", 2))
+    there = [composite("root", least=least), build_group("x", "root", 2), build_group("y", "root", 2)]
+    tried = build_cluster(there, build_node("n", 3), build_pods("x", 2), build_pods("y", 2))
     for of in ("x", "y"):
         report = explain(tried, f"a/{of}-0")
         assert report.undecided is undecided
@@ -244,8 +248,8 @@ def test_answer_is_undecided_if_the_order_of_groups_decides(least: int, undecide
 
 
 def test_answer_is_undecided_if_not_all_orders_are_tried() -> None:
-    there = [composite("root"), *(group(f"g{i}", "root") for i in range(5))]
-    report = explain(cluster(there, node("n", 9), *(pods(f"g{i}", 1) for i in range(5))), "a/g0-0")
+    there = [composite("root"), *(build_group(f"g{i}", "root") for i in range(5))]
+    report = explain(build_cluster(there, build_node("n", 9), *(build_pods(f"g{i}", 1) for i in range(5))), "a/g0-0")
     tree = report.pod_group and report.pod_group.tree
     assert tree is not None
     assert (tree.by_chance, tree.all_orders, report.undecided) == (False, False, True)
@@ -254,13 +258,13 @@ def test_answer_is_undecided_if_not_all_orders_are_tried() -> None:
 def test_simulations_with_composite_groups_are_undecided() -> None:
     import kschedctl  # noqa: PLC0415
 
-    there = [composite("root"), group("g", "root")]
-    assert kschedctl.whatif(cluster(there, node("n", 4), pods("g", 1)), None).undecided
+    there = [composite("root"), build_group("g", "root")]
+    assert kschedctl.whatif(build_cluster(there, build_node("n", 4), build_pods("g", 1)), None).undecided
 
 
 def test_headline_of_a_group_that_would_fit_by_itself() -> None:
-    there = [composite("root", least=2), group("x", "root", 1), group("y", "root", 2)]
-    tried = cluster(there, node("n", 2), pods("x", 1), pods("y", 2))
+    there = [composite("root", least=2), build_group("x", "root", 1), build_group("y", "root", 2)]
+    tried = build_cluster(there, build_node("n", 2), build_pods("x", 1), build_pods("y", 2))
     assert explain(tried, "a/x-0").headline == (
         "its CompositePodGroup root needs nodes for 2 groups at once, but fewer fit"
     )
@@ -272,13 +276,13 @@ def test_headline_of_a_group_that_would_fit_by_itself() -> None:
 
 def test_tree_preempts_as_a_whole() -> None:
     """There is room for one of the two groups. One victim makes room for the other, and both are nominated."""
-    there = [composite("root", least=2), group("x", "root"), group("y", "root")]
-    lower = [pod(f"low{i}", cpu=1, priority=0, bound="n") for i in range(2)]
-    (cycle,) = run_queue(cluster(there, node("n", 3), pods("x", 1), pods("y", 1), lower)).cycles
+    there = [composite("root", least=2), build_group("x", "root"), build_group("y", "root")]
+    lower = [build_pod(f"low{i}", cpu=1, priority=0, bound="n") for i in range(2)]
+    (cycle,) = run_queue(build_cluster(there, build_node("n", 3), build_pods("x", 1), build_pods("y", 1), lower)).cycles
     assert len(cycle.victims) == 1
     assert {failure.nominated for failure in cycle.failed.values()} == {"n"}
     assert cycle.waiting_on_preemption
-    report = explain(cluster(there, node("n", 3), pods("x", 1), pods("y", 1), lower), "a/x-0")
+    report = explain(build_cluster(there, build_node("n", 3), build_pods("x", 1), build_pods("y", 1), lower), "a/x-0")
     assert report.headline == "its CompositePodGroup root fits once 1 pod has made room for it"
 
 
@@ -299,18 +303,18 @@ def test_victims_that_are_evicted_as_a_whole(root: Json, sub: Json, gone: set[st
     """
     victims = [composite("v", priority=0, **({"disruptionMode": root} if root else {}))]
     victims += [composite("w", "v", priority=0, **({"disruptionMode": sub} if sub else {}))]
-    victims += [group("v1", "w"), group("v2", "w"), group("v3", "v")]
-    running = [pod(f"{of}-0", of, 1, 0, bound="n") for of in ("v1", "v2", "v3")]
-    tried = cluster(victims, group("g"), running, pods("g", 1, 2), node("n", 3))
+    victims += [build_group("v1", "w"), build_group("v2", "w"), build_group("v3", "v")]
+    running = [build_pod(f"{of}-0", of, 1, 0, bound="n") for of in ("v1", "v2", "v3")]
+    tried = build_cluster(victims, build_group("g"), running, build_pods("g", 1, 2), build_node("n", 3))
     (cycle,) = run_queue(tried).cycles
     assert {name.removeprefix("a/").removesuffix("-0") for name in cycle.victims} == gone
 
 
 def test_priority_of_the_root_protects_its_pods() -> None:
     """A pod of a lower priority than its tree is not evicted."""
-    there = [composite("v", priority=200), group("v1", "v"), group("g")]
-    running = [pod("v1-0", "v1", 1, 0, bound="n")]
-    (cycle,) = run_queue(cluster(there, running, pods("g", 1), node("n", 1))).cycles
+    there = [composite("v", priority=200), build_group("v1", "v"), build_group("g")]
+    running = [build_pod("v1-0", "v1", 1, 0, bound="n")]
+    (cycle,) = run_queue(build_cluster(there, running, build_pods("g", 1), build_node("n", 1))).cycles
     assert not cycle.victims
 
 
@@ -348,7 +352,7 @@ class Naive(NamedTuple):
             for member in self.waiting[name]:
                 alone = deepcopy(member)
                 del alone["spec"]["schedulingGroup"]
-                report = explain(cluster(self.nodes, there, alone), f"a/{alone['metadata']['name']}")
+                report = explain(build_cluster(self.nodes, there, alone), f"a/{alone['metadata']['name']}")
                 if report.feasible:
                     found[report.pod] = min(report.best) if len(report.feasible) > 1 else report.feasible[0]
                     there = [*there, {**alone, "spec": {**alone["spec"], "nodeName": found[report.pod]}}]
@@ -380,18 +384,18 @@ class Naive(NamedTuple):
 )
 def test_trees_are_placed_as_by_a_naive_cycle(cpus: list[int], leaves: list[Any], least: tuple[int, int, int]) -> None:
     """The root ``r`` has two composite groups, ``s`` and ``t``. Each PodGroup belongs to one of these three."""
-    nodes = [node(f"n{i}", cpu) for i, cpu in enumerate(cpus)]
+    nodes = [build_node(f"n{i}", cpu) for i, cpu in enumerate(cpus)]
     composites = [composite("r", least=least[0]), composite("s", "r", least[1]), composite("t", "r", least[2])]
-    groups = [group(f"g{i}", parent, count) for i, (parent, count, _) in enumerate(leaves)]
+    groups = [build_group(f"g{i}", parent, count) for i, (parent, count, _) in enumerate(leaves)]
     waiting = {
-        f"g{i}": [pod(f"g{i}-{k}", f"g{i}", cpu, PRIORITY) for k, cpu in enumerate(each[2])]
+        f"g{i}": [build_pod(f"g{i}-{k}", f"g{i}", cpu, PRIORITY) for k, cpu in enumerate(each[2])]
         for i, each in enumerate(leaves)
     }
     children = {name: [f"g{i}" for i, each in enumerate(leaves) if each[0] == name] for name in "rst"}
     children["r"] += ["s", "t"]
     needed = {f"g{i}": max(count, 1) for i, (_, count, _) in enumerate(leaves)}
     needed |= {name: max(count, 1) for name, count in zip("rst", least, strict=True)}
-    cycles = run_queue(cluster(nodes, composites, groups, *waiting.values())).cycles
+    cycles = run_queue(build_cluster(nodes, composites, groups, *waiting.values())).cycles
     if not cycles:
         assert not any(waiting.values()) or not ready("r", children, needed, waiting)
         return

@@ -6,7 +6,7 @@ from collections import Counter
 from itertools import chain
 
 import pytest
-from group_clusters import GATES, cluster, gang, node, pod
+from group_clusters import GATES, build_cluster, build_gang, build_node, build_pod
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,14 +21,17 @@ groups = st.lists(
 
 @given(groups, st.booleans(), st.booleans())
 def test_all_or_nothing(wanted: list, closed: bool, workload_aware: bool) -> None:
-    nodes = [node(f"n{i}", 4) for i in range(3)]
-    running = [pod(f"b{i}", cpu=3, priority=-5, bound=f"n{i}") for i in range(2)]
+    nodes = [build_node(f"n{i}", 4) for i in range(3)]
+    running = [build_pod(f"b{i}", cpu=3, priority=-5, bound=f"n{i}") for i in range(2)]
     gangs = (
-        [gang(f"g{i}", count, priority=10), *(pod(f"g{i}-{j}", f"g{i}", *each) for j, each in enumerate(pods))]
+        [
+            build_gang(f"g{i}", count, priority=10),
+            *(build_pod(f"g{i}-{j}", f"g{i}", *each) for j, each in enumerate(pods)),
+        ]
         for i, (count, pods) in enumerate(wanted)
     )
     gates = {**GATES, "WorkloadAwarePreemption": workload_aware}
-    found = run_queue(cluster([*nodes, *running, *chain(*gangs)], gates), closed_loop=closed).to_dict()
+    found = run_queue(build_cluster([*nodes, *running, *chain(*gangs)], gates), closed_loop=closed).to_dict()
     bound: Counter[str] = Counter()
     for cycle in found["cycles"]:
         bound.update(name[:4] for name in cycle.get("bound", ()))
@@ -42,8 +45,8 @@ def test_all_or_nothing(wanted: list, closed: bool, workload_aware: bool) -> Non
 
 def test_completing_pod_is_tried_first() -> None:
     """The pod that completes the gang is tried first, followed by the pods that waited for it."""
-    objects = [node("n", 8), gang("g", 3), *(pod(f"g-{i}", "g") for i in range(4))]
-    (cycle,) = run_queue(cluster(objects)).to_dict()["cycles"]
+    objects = [build_node("n", 8), build_gang("g", 3), *(build_pod(f"g-{i}", "g") for i in range(4))]
+    (cycle,) = run_queue(build_cluster(objects)).to_dict()["cycles"]
     assert (cycle["popped"], cycle["order"]) == ("a/g-0", ["a/g-2", "a/g-0", "a/g-1", "a/g-3"])
     assert [each["permit"] for each in cycle["pods"]] == ["Wait", "Wait", "Success", "Success"]
     assert cycle["condition"] == {"type": "PodGroupScheduled", "status": "True", "reason": "Scheduled", "message": ""}
@@ -51,16 +54,22 @@ def test_completing_pod_is_tried_first() -> None:
 
 def test_unchanged_condition_is_not_written_again() -> None:
     condition = {"type": "PodGroupScheduled", "status": "True", "reason": "Scheduled"}
-    group = {**gang("g", 1), "status": {"conditions": [condition]}}
+    group = {**build_gang("g", 1), "status": {"conditions": [condition]}}
     for size in (8, 0):
-        (cycle,) = run_queue(cluster([node("n", size), group, pod("g-0", "g")])).to_dict()["cycles"]
+        (cycle,) = run_queue(build_cluster([build_node("n", size), group, build_pod("g-0", "g")])).to_dict()["cycles"]
         assert ("condition" in cycle) is False, size
 
 
 def test_failed_member_is_activated_by_a_waiting_member() -> None:
     """g-0, the largest pod, is tried first and fits nowhere. Then g-1 waits at Permit, which activates g-0."""
-    objects = [node("n", 2), gang("g", 2), pod("g-0", "g", 9, 5), pod("g-1", "g"), pod("g-2", "g")]
-    first, second = run_queue(cluster(objects)).to_dict()["cycles"]
+    objects = [
+        build_node("n", 2),
+        build_gang("g", 2),
+        build_pod("g-0", "g", 9, 5),
+        build_pod("g-1", "g"),
+        build_pod("g-2", "g"),
+    ]
+    first, second = run_queue(build_cluster(objects)).to_dict()["cycles"]
     assert (sorted(first["bound"]), sorted(first["failed"])) == (["a/g-1", "a/g-2"], ["a/g-0"])
     assert (second["popped"], second["order"], sorted(second["failed"])) == ("a/g-0", ["a/g-0"], ["a/g-0"])
 
@@ -77,14 +86,14 @@ HOST = {"kubernetes.io/hostname": "n"}
 def test_anti_affinity_of_assumed_members_is_not_seen(grouped: bool, guarded: bool, bound: list[str]) -> None:
     """Upstream sees it only if a pod on the node had such a term before. See AssumePod in backend/cache/snapshot.go."""
     name = "g" if grouped else ""
-    wanted = pod("g-1", name)
+    wanted = build_pod("g-1", name)
     wanted["metadata"]["labels"] = {"app": "b"}
     elsewhere = {**AGAINST_B, "labelSelector": {"matchLabels": {"app": "nobody"}}}
     other = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [elsewhere]}}
-    guard = [pod("b", bound="n", affinity=other)] if guarded else []
-    group = {**gang("g", 1), "spec": {"schedulingPolicy": {"basic": {}}}}
-    objects = [node("n", 8, **HOST), group, *guard, pod("g-0", name, affinity=APART), wanted]
-    cycles = run_queue(cluster(objects)).to_dict()["cycles"]
+    guard = [build_pod("b", bound="n", affinity=other)] if guarded else []
+    group = {**build_gang("g", 1), "spec": {"schedulingPolicy": {"basic": {}}}}
+    objects = [build_node("n", 8, **HOST), group, *guard, build_pod("g-0", name, affinity=APART), wanted]
+    cycles = run_queue(build_cluster(objects)).to_dict()["cycles"]
     assert sorted(chain.from_iterable(cycle.get("bound", ()) for cycle in cycles)) == bound
 
 
@@ -92,8 +101,8 @@ def test_group_with_pods_of_several_schedulers_is_rejected() -> None:
     profiles = [{"schedulerName": "default-scheduler"}, {"schedulerName": "other"}]
     version = "kubescheduler.config.k8s.io/v1"
     config = {"apiVersion": version, "kind": "KubeSchedulerConfiguration", "profiles": profiles}
-    objects = [node("n"), gang("g", 2), pod("g-0", "g"), pod("g-1", "g", schedulerName="other")]
-    found = type(cluster([])).from_objects(objects, config=config, feature_gates=GATES)
+    objects = [build_node("n"), build_gang("g", 2), build_pod("g-0", "g"), build_pod("g-1", "g", schedulerName="other")]
+    found = type(build_cluster([])).from_objects(objects, config=config, feature_gates=GATES)
     (cycle,) = run_queue(found).to_dict()["cycles"]
     assert {each["code"] for each in cycle["failed"].values()} == {"Error"}
     assert "should have the same .spec.schedulerName set" in cycle["failed"]["a/g-0"]["message"]
@@ -106,10 +115,10 @@ def test_scheduler_name_of_a_terminating_member_counts() -> None:
     version = "kubescheduler.config.k8s.io/v1"
     config = {"apiVersion": version, "kind": "KubeSchedulerConfiguration", "profiles": profiles}
     for name, bound in (("other", []), ("default-scheduler", ["a/g-0", "a/g-1"])):
-        leaving = pod("g-2", "g", schedulerName=name)
+        leaving = build_pod("g-2", "g", schedulerName=name)
         leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-        objects = [node("n"), gang("g", 2), pod("g-0", "g"), pod("g-1", "g"), leaving]
-        found = run_queue(type(cluster([])).from_objects(objects, config=config, feature_gates=GATES)).to_dict()
+        objects = [build_node("n"), build_gang("g", 2), build_pod("g-0", "g"), build_pod("g-1", "g"), leaving]
+        found = run_queue(type(build_cluster([])).from_objects(objects, config=config, feature_gates=GATES)).to_dict()
         (cycle,) = found["cycles"]
         assert sorted(cycle.get("bound", ())) == bound
         assert sorted(found["queueAfter"]) == ([] if bound else ["a/g-0", "a/g-1", "a/g-2"])
@@ -122,11 +131,11 @@ def test_victims_of_the_own_group_count_for_its_minimum() -> None:
     group.
     """
     gates = {**GATES, "WorkloadAwarePreemption": True}
-    running, waiting = pod("g-0", "g", 3, -1, bound="n"), [pod(f"g-{i}", "g", 2, 10) for i in (1, 2)]
+    running, waiting = build_pod("g-0", "g", 3, -1, bound="n"), [build_pod(f"g-{i}", "g", 2, 10) for i in (1, 2)]
     for count, victims in ((3, ["a/g-0"]), (4, [])):
-        gated = [pod("g-3", "g", 4, 10)] if count == 4 else []  # which fits beside nobody
-        objects = [node("n"), gang("g", count, priority=10), running, *waiting, *gated]
-        (cycle,) = run_queue(cluster(objects, gates)).to_dict()["cycles"]
+        gated = [build_pod("g-3", "g", 4, 10)] if count == 4 else []  # which fits beside nobody
+        objects = [build_node("n"), build_gang("g", count, priority=10), running, *waiting, *gated]
+        (cycle,) = run_queue(build_cluster(objects, gates)).to_dict()["cycles"]
         assert (cycle.get("victims", []), cycle.get("waitingOnPreemption", False)) == (victims, bool(victims))
 
 
@@ -149,14 +158,14 @@ VOLUME = {
 def test_claims_of_assumed_members_are_not_seen(grouped: bool, bound: list[str]) -> None:
     """UpdateSnapshot builds the snapshot's usedPVCSet before the cycle (pkg/scheduler/backend/cache/cache.go)."""
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}]
-    members = [pod(f"g-{i}", "g" if grouped else "", volumes=volumes) for i in range(2)]
-    group = {**gang("g", 1), "spec": {"schedulingPolicy": {"basic": {}}}}
-    cycles = run_queue(cluster([node("n"), CLAIM, VOLUME, group, *members])).to_dict()["cycles"]
+    members = [build_pod(f"g-{i}", "g" if grouped else "", volumes=volumes) for i in range(2)]
+    group = {**build_gang("g", 1), "spec": {"schedulingPolicy": {"basic": {}}}}
+    cycles = run_queue(build_cluster([build_node("n"), CLAIM, VOLUME, group, *members])).to_dict()["cycles"]
     assert sorted(chain.from_iterable(cycle.get("bound", ()) for cycle in cycles)) == bound
 
 
 def test_group_without_pods_is_not_tried() -> None:
-    found = run_queue(cluster([node("n"), gang("empty", 2), pod("alone")])).to_dict()
+    found = run_queue(build_cluster([build_node("n"), build_gang("empty", 2), build_pod("alone")])).to_dict()
     assert [cycle["bound"] for cycle in found["cycles"]] == [{"a/alone": "n"}]
 
 
@@ -166,17 +175,23 @@ def test_parent_fields_of_unknown_versions_are_ignored(closed: bool) -> None:
 
     The API server drops such a field, so it has no effect.
     """
-    circle = [gang("g0", 1, parentPodGroupName="g1"), gang("g1", 1, parentPodGroupName="g0")]
-    objects = [node("n"), *circle, pod("g0-0", "g0"), pod("g1-0", "g1")]
-    plain = [node("n"), gang("g0", 1), gang("g1", 1), pod("g0-0", "g0"), pod("g1-0", "g1")]
-    found = run_queue(cluster(objects), closed_loop=closed).to_dict()
+    circle = [build_gang("g0", 1, parentPodGroupName="g1"), build_gang("g1", 1, parentPodGroupName="g0")]
+    objects = [build_node("n"), *circle, build_pod("g0-0", "g0"), build_pod("g1-0", "g1")]
+    plain = [
+        build_node("n"),
+        build_gang("g0", 1),
+        build_gang("g1", 1),
+        build_pod("g0-0", "g0"),
+        build_pod("g1-0", "g1"),
+    ]
+    found = run_queue(build_cluster(objects), closed_loop=closed).to_dict()
     assert [cycle["bound"] for cycle in found["cycles"]] == [{"a/g0-0": "n"}, {"a/g1-0": "n"}]
-    assert found == run_queue(cluster(plain), closed_loop=closed).to_dict()
+    assert found == run_queue(build_cluster(plain), closed_loop=closed).to_dict()
 
 
 def test_pod_whose_group_has_no_name_is_gated() -> None:
     """GangScheduling's PreEnqueue does not find such a group."""
-    nameless = pod("p", schedulingGroup={})
-    found = run_queue(cluster([node("n"), gang("g", 1), nameless])).to_dict()
+    nameless = build_pod("p", schedulingGroup={})
+    found = run_queue(build_cluster([build_node("n"), build_gang("g", 1), nameless])).to_dict()
     reason = 'waiting for pods\'s pod group "" to appear in scheduling queue'
     assert (found["cycles"], found["gated"]["a/p"]["reasons"]) == ([], [reason])

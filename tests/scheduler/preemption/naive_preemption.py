@@ -131,7 +131,7 @@ def dry_run_all_nodes(scheduler: Scheduler, pod: Pod) -> dict[str, Victims | str
     return found
 
 
-def node(name: str, zone: str | None, cpu: int) -> Json:
+def build_node(name: str, zone: str | None, cpu: int) -> Json:
     labels = {HOSTNAME: name} | ({ZONE: zone} if zone else {})
     allocatable = {"cpu": str(cpu), "memory": "8Gi", "pods": "110"}
     return {"kind": "Node", "metadata": {"name": name, "labels": labels}, "status": {"allocatable": allocatable}}

@@ -16,11 +16,11 @@ Json = dict[str, Any]
 WEB = "shop/web"
 
 
-def node(name: str) -> Json:
+def build_node(name: str) -> Json:
     return {"kind": "Node", "metadata": {"name": name}, "status": {"allocatable": {"cpu": "4", "pods": "10"}}}
 
 
-def pod(
+def build_pod(
     name: str, cpu: int, priority: int | None = None, node_name: str = "", nominated: str = "", **spec: Any
 ) -> Json:
     container = {"name": "c", "resources": {"requests": {"cpu": str(cpu)}}}
@@ -29,23 +29,23 @@ def pod(
     return {"kind": "Pod", "metadata": metadata, "spec": spec, "status": {"nominatedNodeName": nominated}}
 
 
-def priority_class(name: str, value: int, policy: str = "PreemptLowerPriority") -> Json:
+def build_priority_class(name: str, value: int, policy: str = "PreemptLowerPriority") -> Json:
     return {"kind": "PriorityClass", "metadata": {"name": name}, "value": value, "preemptionPolicy": policy}
 
 
-def cluster(*more: Json) -> Cluster:
+def build_cluster(*more: Json) -> Cluster:
     """Build two full nodes, and a pod `web` that requests two of the four cores of one of them."""
     return Cluster.from_objects(
         [
-            node("a"),
-            node("b"),
-            pod("a-low", 2, 0, "a"),
-            pod("a-high", 2, 100, "a"),
-            pod("b-low", 3, 50, "b"),
-            pod("b-high", 1, 500, "b"),
-            priority_class("gold", 200),
-            priority_class("quiet", 1000, "Never"),
-            *(more or [pod("web", 2)]),
+            build_node("a"),
+            build_node("b"),
+            build_pod("a-low", 2, 0, "a"),
+            build_pod("a-high", 2, 100, "a"),
+            build_pod("b-low", 3, 50, "b"),
+            build_pod("b-high", 1, 500, "b"),
+            build_priority_class("gold", 200),
+            build_priority_class("quiet", 1000, "Never"),
+            *(more or [build_pod("web", 2)]),
         ]
     )
 
@@ -77,14 +77,14 @@ def evicted(report: Explanation) -> dict[str, list[str]]:
     ids=str,
 )
 def test_victims_with_a_higher_priority(asked: Json, victims: dict[str, list[str]], chosen: str | None) -> None:
-    report = of_one_pod.explain(cluster(), WEB, **asked)
+    report = of_one_pod.explain(build_cluster(), WEB, **asked)
     assert evicted(report) == victims
     assert preemption(report).chosen == chosen
 
 
 def test_pod_that_needs_a_whole_node() -> None:
     """The pod needs 4 cores, so node a must be emptied. On node b, b-high has a higher priority than class gold."""
-    report = of_one_pod.explain(cluster(pod("web", 4)), WEB, as_if_priority_class="gold")
+    report = of_one_pod.explain(build_cluster(build_pod("web", 4)), WEB, as_if_priority_class="gold")
     assert evicted(report) == {"a": ["a-high", "a-low"]}
     assert preemption(report).decided_by == "the only candidate"
 
@@ -96,7 +96,7 @@ def test_node_without_budget_violations_is_preferred() -> None:
         "spec": {"selector": {"matchLabels": {"app": "a-low"}}},
         "status": {"disruptionsAllowed": 0},
     }
-    found = preemption(of_one_pod.explain(cluster(pod("web", 2), budget), WEB, as_if_priority=60))
+    found = preemption(of_one_pod.explain(build_cluster(build_pod("web", 2), budget), WEB, as_if_priority=60))
     assert found.chosen == "b"
     assert found.decided_by == "fewest PodDisruptionBudget violations"
     assert found.candidates["a"].pdb_violations == 1
@@ -104,46 +104,46 @@ def test_node_without_budget_violations_is_preferred() -> None:
 
 
 def test_class_that_never_preempts() -> None:
-    found = preemption(of_one_pod.explain(cluster(), WEB, as_if_priority_class="quiet"))
+    found = preemption(of_one_pod.explain(build_cluster(), WEB, as_if_priority_class="quiet"))
     assert (found.eligible, found.why) == (False, "not eligible due to preemptionPolicy=Never.")
 
 
 def test_class_replaces_the_preemption_policy_of_the_pod() -> None:
-    patient = cluster(pod("web", 2, preemptionPolicy="Never"))
+    patient = build_cluster(build_pod("web", 2, preemptionPolicy="Never"))
     assert not preemption(of_one_pod.explain(patient, WEB, as_if_priority=200)).eligible
     assert evicted(of_one_pod.explain(patient, WEB, as_if_priority_class="gold")) == {"a": ["a-low"], "b": ["b-low"]}
 
 
 def test_nominated_pods_of_lower_priority_are_ignored() -> None:
-    waiting = [pod("web", 2), node("c"), pod("promised", 4, 100, nominated="c")]
-    assert of_one_pod.explain(cluster(*waiting), WEB, as_if_priority=100).verdict == "Unschedulable"
-    assert of_one_pod.explain(cluster(*waiting), WEB, as_if_priority=101).feasible == ("c",)
+    waiting = [build_pod("web", 2), build_node("c"), build_pod("promised", 4, 100, nominated="c")]
+    assert of_one_pod.explain(build_cluster(*waiting), WEB, as_if_priority=100).verdict == "Unschedulable"
+    assert of_one_pod.explain(build_cluster(*waiting), WEB, as_if_priority=101).feasible == ("c",)
 
 
 def test_unknown_class_is_an_error() -> None:
     with pytest.raises(UsageError, match=r'no PriorityClass "platinum" \(available: gold, quiet\)'):
-        of_one_pod.explain(cluster(), WEB, as_if_priority_class="platinum")
+        of_one_pod.explain(build_cluster(), WEB, as_if_priority_class="platinum")
 
 
 def test_manifest_passes_admission_first() -> None:
-    gold = pod("web", 2, priorityClassName="gold")
+    gold = build_pod("web", 2, priorityClassName="gold")
     gold["spec"]["containers"][0]["image"] = "web"
-    assert evicted(of_one_pod.explain(cluster(node("c"), pod("c", 4, 900, "c")), gold)) == {
+    assert evicted(of_one_pod.explain(build_cluster(build_node("c"), build_pod("c", 4, 900, "c")), gold)) == {
         "a": ["a-low"],
         "b": ["b-low"],
     }
-    missing = pod("web", 2, priorityClassName="platinum")
+    missing = build_pod("web", 2, priorityClassName="platinum")
     missing["spec"]["containers"][0]["image"] = "web"
-    not_created = kschedctl.explain(cluster(), missing).not_created
+    not_created = kschedctl.explain(build_cluster(), missing).not_created
     assert not_created is not None
     assert "no PriorityClass with name platinum was found" in not_created.headline
-    assert evicted(of_one_pod.explain(cluster(missing), WEB)) == {}
+    assert evicted(of_one_pod.explain(build_cluster(missing), WEB)) == {}
 
 
 def test_manifest_of_an_existing_pod_skips_admission() -> None:
-    existing = pod("web", 2, 60, priorityClassName="since-deleted")
+    existing = build_pod("web", 2, 60, priorityClassName="since-deleted")
     existing["metadata"]["uid"] = "5f1c"
-    assert evicted(of_one_pod.explain(cluster(), existing)) == {"a": ["a-low"], "b": ["b-low"]}
+    assert evicted(of_one_pod.explain(build_cluster(), existing)) == {"a": ["a-low"], "b": ["b-low"]}
 
 
 def test_sum_of_priorities_counts_before_the_number_of_victims() -> None:
@@ -152,9 +152,9 @@ def test_sum_of_priorities_counts_before_the_number_of_victims() -> None:
     Victims at -5, -2**31 and -2**31 therefore cost less than victims at -5 and -6.
     """
     least = -(2**31)
-    of_a = [pod("a-high", 2, -5, "a"), pod("a-low", 1, least, "a"), pod("a-least", 1, least, "a")]
-    of_b = [pod("b-high", 2, -5, "b"), pod("b-low", 2, -6, "b")]
-    found = Cluster.from_objects([node("a"), node("b"), *of_a, *of_b, pod("web", 4, 0)])
+    of_a = [build_pod("a-high", 2, -5, "a"), build_pod("a-low", 1, least, "a"), build_pod("a-least", 1, least, "a")]
+    of_b = [build_pod("b-high", 2, -5, "b"), build_pod("b-low", 2, -6, "b")]
+    found = Cluster.from_objects([build_node("a"), build_node("b"), *of_a, *of_b, build_pod("web", 4, 0)])
     report = of_one_pod.explain(found, "shop/web")
     assert {name: len(victims) for name, victims in evicted(report).items()} == {"a": 3, "b": 2}
     assert preemption(report).chosen == "a"

@@ -13,8 +13,8 @@ from naive_preemption import (
     ZONE,
     Json,
     Victims,
+    build_node,
     dry_run_all_nodes,
-    node,
     priority_of,
     select_victims,
 )
@@ -111,7 +111,7 @@ def pending(draw: st.DrawFn) -> Json:
 
 @st.composite
 def clusters(draw: st.DrawFn) -> Cluster:
-    nodes = [node(f"n{i}", draw(st.sampled_from(["x", "y", None])), draw(st.integers(2, 5))) for i in range(3)]
+    nodes = [build_node(f"n{i}", draw(st.sampled_from(["x", "y", None])), draw(st.integers(2, 5))) for i in range(3)]
     waiting = draw(pending())
     objects = [*nodes, waiting, *repelling(waiting)]
     number = 0
@@ -126,7 +126,7 @@ def clusters(draw: st.DrawFn) -> Cluster:
                 held.append(port)
             objects.append(pod)
     objects += [draw(pods(f"promised{i}", None)) for i in range(draw(st.integers(0, 2)))]
-    objects += [budget(i, found) for i, found in enumerate(draw(st.lists(budgets, min_size=1, max_size=3)))]
+    objects += [build_budget(i, found) for i, found in enumerate(draw(st.lists(budgets, min_size=1, max_size=3)))]
     return Cluster.from_objects(objects)
 
 
@@ -137,10 +137,10 @@ def repelling(waiting: Json) -> list[Json]:
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     spec = {"nodeName": "guarded", "priority": 100, "affinity": affinity, "containers": [{"name": "c"}]}
     guard = {"kind": "Pod", "metadata": {"namespace": "default", "name": "guard"}, "spec": spec}
-    return [node("guarded", None, 4), guard]
+    return [build_node("guarded", None, 4), guard]
 
 
-def budget(number: int, found: Json) -> Json:
+def build_budget(number: int, found: Json) -> Json:
     labels = ({"app": found["app"]} if found["app"] else {}) | ({"tier": "t"} if found["tier"] else {})
     disrupted = {f"p{i}": "2026-01-02T00:00:00Z" for i in found["disrupted"]}
     return {

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.engine.dry_run_cache import VictimCache
+from kschedctl.scheduler.engine.preemption.budgets import get_budgets
 from kschedctl.scheduler.engine.preemption.candidates import choose_best_candidates
 from kschedctl.scheduler.engine.preemption.dry_run import dry_run
 from kschedctl.scheduler.engine.preemption.victims import LowerPriority
@@ -28,7 +29,7 @@ class OnAllNodes(LowerPriority):
     filters_decide = False
 
 
-def cluster(random: Random) -> list[Json]:
+def build_cluster(random: Random) -> list[Json]:
     nodes = [
         {
             "kind": "Node",
@@ -37,8 +38,10 @@ def cluster(random: Random) -> list[Json]:
         }
         for i in range(6)
     ]
-    running = [pod(random, f"r{i}", random.choice((0, 3, 5, 9)), nodeName=f"n{random.randrange(6)}") for i in range(22)]
-    waiting = [pod(random, f"w{i}", priority, "2") for i, priority in enumerate((5, 10, 20))]
+    running = [
+        build_pod(random, f"r{i}", random.choice((0, 3, 5, 9)), nodeName=f"n{random.randrange(6)}") for i in range(22)
+    ]
+    waiting = [build_pod(random, f"w{i}", priority, "2") for i, priority in enumerate((5, 10, 20))]
     budget = {
         "kind": "PodDisruptionBudget",
         "metadata": {"name": "b", "namespace": "d"},
@@ -48,7 +51,7 @@ def cluster(random: Random) -> list[Json]:
     return [*nodes, *running, *waiting, budget]
 
 
-def pod(random: Random, name: str, priority: int, cpu: str = "", **spec: Any) -> Json:
+def build_pod(random: Random, name: str, priority: int, cpu: str = "", **spec: Any) -> Json:
     ports = [{"containerPort": 80, "hostPort": 80}] if random.random() < 0.2 else []
     requests = {"cpu": cpu or random.choice(("500m", "1", "2"))}
     spec |= {"containers": [{"name": "c", "resources": {"requests": requests}, "ports": ports}], "priority": priority}
@@ -77,9 +80,13 @@ def list_candidates(cycle: Cycle, selection: LowerPriority) -> list[tuple[int, l
 
 
 def move_random_pod(random: Random, view: Fork, positions: list[int]) -> None:
-    """Add a pod to a node, remove it or nominate it to a node."""
+    """Add a pod to a node, remove it, nominate it to a node, or let its PDB allow one disruption more or less."""
     position, row = random.choice(positions), random.randrange(len(view.nodes))
-    if view.node[position] >= 0:
+    if random.random() < 0.2:
+        budgets = get_budgets(view)
+        record_change = random.choice((budgets.record_evicted_pods, budgets.record_running_pods))
+        record_change([position])  # type: ignore[list-item]
+    elif view.node[position] >= 0:
         view.forget(position)  # type: ignore[arg-type]
     elif random.random() < 0.5:
         view.assume(position, row)  # type: ignore[arg-type]
@@ -91,7 +98,7 @@ def move_random_pod(random: Random, view: Fork, positions: list[int]) -> None:
 def test_cached_results_equal_a_dry_run_on_all_nodes(seed: int, best_alone: float) -> None:
     """If only the best candidates are requested, they are the best of all candidates."""
     random, kept = Random(seed), VictimCache()
-    scheduler = Scheduler(Cluster.from_objects(cluster(random)))
+    scheduler = Scheduler(Cluster.from_objects(build_cluster(random)))
     framework, view = scheduler.find_framework("default-scheduler"), scheduler.view.fork()
     assert framework is not None
     askers = [view.pods.index[f"d/w{i}"] for i in range(3)]

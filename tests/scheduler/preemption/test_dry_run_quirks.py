@@ -17,8 +17,8 @@ from naive_preemption import (
     ZONE,
     Json,
     Victims,
+    build_node,
     dry_run_all_nodes,
-    node,
     priority_of,
     select_victims,
 )
@@ -62,7 +62,7 @@ def pods(draw: st.DrawFn, name: str, node_name: str | None) -> Json:
 @st.composite
 def clusters(draw: st.DrawFn) -> Cluster:
     zones = [draw(st.sampled_from(["x", "y", None])) for _ in NAMES]
-    nodes = [node(name, zone, draw(st.integers(2, 4))) for name, zone in zip(NAMES, zones, strict=True)]
+    nodes = [build_node(name, zone, draw(st.integers(2, 4))) for name, zone in zip(NAMES, zones, strict=True)]
     waiting = draw(pods("pending", None)) | {"status": {}}
     waiting["metadata"] = {"namespace": "default", "name": "pending", "labels": waiting["metadata"]["labels"]}
     waiting["spec"] |= {"priority": 5, "topologySpreadConstraints": draw(st.lists(constraints, max_size=2))}

@@ -14,11 +14,11 @@ import kschedctl
 Json = dict[str, Any]
 
 
-def node(name: str) -> Json:
+def build_node(name: str) -> Json:
     return {"kind": "Node", "metadata": {"name": name}, "status": {"allocatable": {"cpu": "1", "pods": "9"}}}
 
 
-def pod(name: str, priority: int, **spec: Any) -> Json:
+def build_pod(name: str, priority: int, **spec: Any) -> Json:
     container = {"name": "c", "resources": {"requests": {"cpu": "1"}}}
     return {
         "kind": "Pod",
@@ -36,8 +36,8 @@ def explain_pod(absolute: int, nodes: int) -> Json:
         "profiles": [{"pluginConfig": [{"name": "DefaultPreemption", "args": args}]}],
     }
     names = [f"n{i}" for i in range(nodes)]
-    running = [pod(f"on-{name}", 0, nodeName=name) for name in names]
-    cluster = kschedctl.Cluster.from_objects([*map(node, names), *running, pod("p", 10)], config=config)
+    running = [build_pod(f"on-{name}", 0, nodeName=name) for name in names]
+    cluster = kschedctl.Cluster.from_objects([*map(build_node, names), *running, build_pod("p", 10)], config=config)
     return kschedctl.explain(cluster, "d/p").to_dict()
 
 

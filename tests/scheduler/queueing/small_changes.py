@@ -9,13 +9,13 @@ import kschedctl
 Json = dict[str, Any]
 
 
-def node(name: str = "n1", labels: Json | None = None, cpu: str = "1", **spec: Any) -> Json:
+def build_node(name: str = "n1", labels: Json | None = None, cpu: str = "1", **spec: Any) -> Json:
     allocatable = {"cpu": cpu, "memory": "4Gi", "pods": "10"}
     metadata = {"name": name, "labels": {"kubernetes.io/hostname": name, **(labels or {})}}
     return {"kind": "Node", "metadata": metadata, "spec": spec, "status": {"allocatable": allocatable}}
 
 
-def pod(name: str = "p", labels: Json | None = None, cpu: str = "100m", **spec: Any) -> Json:
+def build_pod(name: str = "p", labels: Json | None = None, cpu: str = "100m", **spec: Any) -> Json:
     """Build a pod of the namespace ``d`` with one container."""
     containers = spec.pop("containers", [{"name": "c", "resources": {"requests": {"cpu": cpu}}}])
     metadata = {"name": name, "namespace": "d", "uid": name, "labels": labels or {}}
@@ -23,7 +23,7 @@ def pod(name: str = "p", labels: Json | None = None, cpu: str = "100m", **spec: 
     return {"kind": "Pod", "metadata": metadata, "spec": {"containers": containers, **spec}, "status": status}
 
 
-def anti_affinity(app: str, key: str = "zone") -> Json:
+def build_anti_affinity(app: str, key: str = "zone") -> Json:
     term = {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": key}
     return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
 

@@ -21,7 +21,7 @@ NO_DEFAULTS = {
 }
 
 
-def node(name: str, cpu: str) -> Json:
+def build_node(name: str, cpu: str) -> Json:
     return {
         "kind": "Node",
         "metadata": {"name": name},
@@ -29,7 +29,7 @@ def node(name: str, cpu: str) -> Json:
     }
 
 
-def pod(name: str, cpu: str = "1", labels: Json | None = None, **spec: Any) -> Json:
+def build_pod(name: str, cpu: str = "1", labels: Json | None = None, **spec: Any) -> Json:
     container = {"name": "c", "image": "web", "resources": {"requests": {"cpu": cpu}}}
     metadata = {"name": name, "namespace": "shop", "labels": labels or {"app": "web"}}
     return {"kind": "Pod", "metadata": metadata, "spec": {"containers": [container], **spec}}
@@ -95,7 +95,7 @@ def on(term: Json) -> Json:
     ],
 )
 def test_equal_pods_have_the_same_signature(left: Json, right: Json, alike: bool) -> None:
-    first, second = signatures(pod("a", **left), pod("b", **right))
+    first, second = signatures(build_pod("a", **left), build_pod("b", **right))
     assert first is not None
     assert (first == second) is alike
 
@@ -104,16 +104,16 @@ def test_equal_pods_have_the_same_signature(left: Json, right: Json, alike: bool
     "spec", [{"affinity": ANTI}, {"topologySpreadConstraints": SPREAD}, {"resourceClaims": CLAIMS}]
 )
 def test_incomparable_pods_have_no_signature(spec: Json) -> None:
-    assert signatures(pod("a", **spec)) == [None]
+    assert signatures(build_pod("a", **spec)) == [None]
 
 
 def test_no_pod_is_signed_with_default_constraints() -> None:
-    assert signatures(pod("a"), config=None) == [None]
+    assert signatures(build_pod("a"), config=None) == [None]
 
 
 def test_no_pod_is_signed_without_the_feature_gate() -> None:
-    assert signatures(pod("a"), kube_version="1.34") == [None]
-    assert signatures(pod("a"), feature_gates={"OpportunisticBatching": False}) == [None]
+    assert signatures(build_pod("a"), kube_version="1.34") == [None]
+    assert signatures(build_pod("a"), feature_gates={"OpportunisticBatching": False}) == [None]
 
 
 GPU = {"kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}}
@@ -140,13 +140,13 @@ def test_signatures_with_resources_that_devices_may_back(version: str, spec: Jso
     api = {**GPU, "apiVersion": "resource.k8s.io/v1"}
     config = {**NO_DEFAULTS, "profiles": [profile]}
     gates = {"DRAExtendedResource": True}
-    (found,) = signatures(api, pod("a", **spec), config=config, kube_version=version, feature_gates=gates)
+    (found,) = signatures(api, build_pod("a", **spec), config=config, kube_version=version, feature_gates=gates)
     assert (found is not None) == signed
 
 
 def test_no_pod_is_signed_with_extenders() -> None:
     extenders = [{"urlPrefix": "http://x", "filterVerb": "filter"}]
-    assert signatures(pod("a"), config={**NO_DEFAULTS, "extenders": extenders}) == [None]
+    assert signatures(build_pod("a"), config={**NO_DEFAULTS, "extenders": extenders}) == [None]
 
 
 def test_next_node_is_reused_once_a_node_is_full() -> None:
@@ -154,8 +154,10 @@ def test_next_node_is_reused_once_a_node_is_full() -> None:
 
     For the third pod, no node is left to reuse.
     """
-    nodes = [node("large", "1900m"), node("small", "1500m"), node("other", "1")]
-    cycles = run_queue(Cluster.from_objects([*nodes, pod("a"), pod("b"), pod("c")], NO_DEFAULTS)).cycles
+    nodes = [build_node("large", "1900m"), build_node("small", "1500m"), build_node("other", "1")]
+    cycles = run_queue(
+        Cluster.from_objects([*nodes, build_pod("a"), build_pod("b"), build_pod("c")], NO_DEFAULTS)
+    ).cycles
     assert [list(cycle.bound.values()) for cycle in cycles] == [["large"], ["small"], ["other"]]
     assert [(cycle.feasible, cycle.evaluated, cycle.batched) for cycle in cycles] == [
         (3, 3, False),
@@ -165,11 +167,13 @@ def test_next_node_is_reused_once_a_node_is_full() -> None:
 
 
 def test_node_with_remaining_room_is_scored_again() -> None:
-    cycles = run_queue(Cluster.from_objects([node("a", "4"), node("b", "4"), pod("a"), pod("b")], NO_DEFAULTS)).cycles
+    cycles = run_queue(
+        Cluster.from_objects([build_node("a", "4"), build_node("b", "4"), build_pod("a"), build_pod("b")], NO_DEFAULTS)
+    ).cycles
     assert [(cycle.feasible, cycle.batched) for cycle in cycles] == [(2, False), (2, False)]
 
 
 def test_pod_with_another_signature_ends_the_batch() -> None:
-    pods = [pod("a"), pod("b", labels={"app": "db"}), pod("c")]
-    nodes = [node("large", "1900m"), node("small", "1500m"), node("other", "1")]
+    pods = [build_pod("a"), build_pod("b", labels={"app": "db"}), build_pod("c")]
+    nodes = [build_node("large", "1900m"), build_node("small", "1500m"), build_node("other", "1")]
     assert not any(cycle.batched for cycle in run_queue(Cluster.from_objects([*nodes, *pods], NO_DEFAULTS)).cycles)

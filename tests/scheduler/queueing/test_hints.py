@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from small_changes import Json, added, anti_affinity, deleted, node, pod, updated, woken
+from small_changes import Json, added, build_anti_affinity, build_node, build_pod, deleted, updated, woken
 
 import kschedctl
 
@@ -16,8 +16,8 @@ def hints(event: Json, *objects: Json, version: str = "1.36") -> Json:
     return found["hints"]
 
 
-LARGE = pod(cpu="2")
-HATED = pod("hated", {"app": "db"}, nodeName="n1")
+LARGE = build_pod(cpu="2")
+HATED = build_pod("hated", {"app": "db"}, nodeName="n1")
 
 
 @pytest.mark.parametrize(
@@ -25,61 +25,61 @@ HATED = pod("hated", {"app": "db"}, nodeName="n1")
     [("1.36", "Queue"), ("1.35", "QueueSkip")],
 )
 def test_deletion_of_a_pod_with_anti_affinity_to_this_pod(version: str, hint: str) -> None:
-    hates = pod("hates", nodeName="n1", affinity=anti_affinity("web"))
-    waiting = pod(labels={"app": "web"})
-    found = hints(deleted(hates), node(labels={"zone": "a"}), hates, waiting, version=version)
+    hates = build_pod("hates", nodeName="n1", affinity=build_anti_affinity("web"))
+    waiting = build_pod(labels={"app": "web"})
+    found = hints(deleted(hates), build_node(labels={"zone": "a"}), hates, waiting, version=version)
     assert found == {"InterPodAffinity": hint}
 
 
 @pytest.mark.parametrize(("version", "hint"), [("1.36", "QueueSkip"), ("1.33", "QueueSkip"), ("1.32", "Queue")])
 def test_changed_label_that_no_term_names(version: str, hint: str) -> None:
-    before, after = node(labels={"zone": "a"}), node(labels={"zone": "a", "other": "x"})
-    waiting = pod(affinity=anti_affinity("db"))
+    before, after = build_node(labels={"zone": "a"}), build_node(labels={"zone": "a", "other": "x"})
+    waiting = build_pod(affinity=build_anti_affinity("db"))
     assert hints(updated(before, after), before, HATED, waiting, version=version) == {"InterPodAffinity": hint}
 
 
 @pytest.mark.parametrize(("version", "moved"), [("1.36", True), ("1.33", True), ("1.32", False)])
 def test_deleted_nominated_pod_wakes_the_pod(version: str, moved: bool) -> None:
-    promised = pod("promised", cpu="1", priority=10, status={"nominatedNodeName": "n1"})
-    found = woken(deleted(promised), node(), promised, pod(cpu="500m"), version=version)
+    promised = build_pod("promised", cpu="1", priority=10, status={"nominatedNodeName": "n1"})
+    found = woken(deleted(promised), build_node(), promised, build_pod(cpu="500m"), version=version)
     assert found["moved"] is moved
     assert [event["event"] for event in found["events"]] == ["AssignedPodDelete"] * moved
 
 
 def test_deleted_nominated_pod_of_lower_priority_does_not_wake() -> None:
-    promised = pod("promised", priority=-10, status={"nominatedNodeName": "n1"})
-    found = woken(deleted(promised), node(), promised, LARGE)
+    promised = build_pod("promised", priority=-10, status={"nominatedNodeName": "n1"})
+    found = woken(deleted(promised), build_node(), promised, LARGE)
     assert (found["events"][0]["hints"], found["moved"]) == ({"NodeResourcesFit": "Queue"}, False)
 
 
 @pytest.mark.parametrize(
     ("event", "hint"),
     [
-        (added(node("n2", cpu="2")), "Queue"),
-        (added(node("n2", cpu="1999m")), "QueueSkip"),
-        (updated(node(cpu="1"), node(cpu="2")), "Queue"),
-        (updated(node(cpu="3"), node(cpu="2")), "QueueSkip"),
-        (updated(pod("r", cpu="1", nodeName="n1"), pod("r", cpu="500m", nodeName="n1")), "Queue"),
-        (deleted(pod("r", nodeName="n1")), "Queue"),
+        (added(build_node("n2", cpu="2")), "Queue"),
+        (added(build_node("n2", cpu="1999m")), "QueueSkip"),
+        (updated(build_node(cpu="1"), build_node(cpu="2")), "Queue"),
+        (updated(build_node(cpu="3"), build_node(cpu="2")), "QueueSkip"),
+        (updated(build_pod("r", cpu="1", nodeName="n1"), build_pod("r", cpu="500m", nodeName="n1")), "Queue"),
+        (deleted(build_pod("r", nodeName="n1")), "Queue"),
     ],
     ids=["large enough", "too small", "grows", "shrinks", "resized", "a pod leaves"],
 )
 def test_hints_about_free_resources(event: Json, hint: str) -> None:
-    assert hints(event, node(), LARGE) == {"NodeResourcesFit": hint}
+    assert hints(event, build_node(), LARGE) == {"NodeResourcesFit": hint}
 
 
 def test_events_of_other_pending_pods_are_ignored() -> None:
-    other = pod("other", cpu="3")
-    for event in (updated(other, pod("other", cpu="1")), deleted(other), added(pod("new"))):
-        assert woken(event, node(), LARGE, other)["events"] == []
+    other = build_pod("other", cpu="3")
+    for event in (updated(other, build_pod("other", cpu="1")), deleted(other), added(build_pod("new"))):
+        assert woken(event, build_node(), LARGE, other)["events"] == []
 
 
 def test_binding_is_an_addition_and_termination_a_deletion() -> None:
-    other = pod("other", cpu="3")
-    bound = pod("other", cpu="3", nodeName="n1")
+    other = build_pod("other", cpu="3")
+    bound = build_pod("other", cpu="3", nodeName="n1")
     ended = {**bound, "status": {"phase": "Succeeded"}}
     for event, label in ((updated(other, bound), "AssignedPodAdd"), (updated(bound, ended), "AssignedPodDelete")):
-        (found,) = woken(event, node(), LARGE)["events"]
+        (found,) = woken(event, build_node(), LARGE)["events"]
         assert found["event"] == label
 
 
@@ -92,47 +92,51 @@ def test_binding_is_an_addition_and_termination_a_deletion() -> None:
     ids=["a time that scheduling does not read", "an empty value"],
 )
 def test_events_are_derived_from_the_documents(taints: list[Json], events: list[str]) -> None:
-    before, after = node(taints=[{"key": "a", "effect": "NoSchedule"}]), node(taints=taints)
-    assert [each["event"] for each in woken(updated(before, after), before, pod())["events"]] == events
+    before, after = build_node(taints=[{"key": "a", "effect": "NoSchedule"}]), build_node(taints=taints)
+    assert [each["event"] for each in woken(updated(before, after), before, build_pod())["events"]] == events
 
 
 def test_uncordoned_node_loses_its_taint_too() -> None:
     taint = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
-    before = node(unschedulable=True, taints=[taint])
-    found = woken(updated(before, node()), before, pod())
+    before = build_node(unschedulable=True, taints=[taint])
+    found = woken(updated(before, build_node()), before, build_pod())
     assert [each["event"] for each in found["events"]] == ["NodeUpdateNodeTaint"] * 2
     assert found["events"][0]["hints"] == {"NodeUnschedulable": "Queue"}
 
 
 def test_ungated_pod_may_be_gated_by_another_plugin() -> None:
     gates, claims = [{"name": "g"}], [{"name": "c", "resourceClaimName": "missing"}]
-    waiting = pod(schedulingGates=gates)
-    released = pod()
-    assert woken(updated(waiting, released), node(), waiting)["after"] == "active"
-    held = pod(schedulingGates=gates, resourceClaims=claims)
-    found = woken(updated(held, pod(resourceClaims=claims)), node(), held)
+    waiting = build_pod(schedulingGates=gates)
+    released = build_pod()
+    assert woken(updated(waiting, released), build_node(), waiting)["after"] == "active"
+    held = build_pod(schedulingGates=gates, resourceClaims=claims)
+    found = woken(updated(held, build_pod(resourceClaims=claims)), build_node(), held)
     assert (found["gatingPlugin"], found["moved"]) == ("DynamicResources", False)
 
 
-NODE_FOR_IT = node("n2", {"pool": "x"}, cpu="4")
+NODE_FOR_IT = build_node("n2", {"pool": "x"}, cpu="4")
 WITHOUT_HINTS = [
     ("it fits there", added(NODE_FOR_IT), True),
-    ("another pool", added(node("n2", {"pool": "y"}, cpu="4")), False),
-    ("too small", added(node("n2", {"pool": "x"}, cpu="1")), False),
-    ("a taint", added(node("n2", {"pool": "x"}, cpu="4", taints=[{"key": "a", "effect": "NoSchedule"}])), False),
-    ("no room left", updated(node(labels={"pool": "x"}, cpu="2"), node(labels={"pool": "x"}, cpu="2500m")), False),
-    ("a pod leaves", deleted(pod("r", nodeName="n1")), True),
-    ("a pod comes", added(pod("r", nodeName="n1")), False),
-    ("its labels", updated(pod(cpu="2", nodeSelector={"pool": "x"}), pod("p", {"a": "b"}, cpu="2")), True),
-    ("its status", updated(pod(cpu="2"), pod(cpu="2", status={"phase": "Pending"})), False),
+    ("another pool", added(build_node("n2", {"pool": "y"}, cpu="4")), False),
+    ("too small", added(build_node("n2", {"pool": "x"}, cpu="1")), False),
+    ("a taint", added(build_node("n2", {"pool": "x"}, cpu="4", taints=[{"key": "a", "effect": "NoSchedule"}])), False),
+    (
+        "no room left",
+        updated(build_node(labels={"pool": "x"}, cpu="2"), build_node(labels={"pool": "x"}, cpu="2500m")),
+        False,
+    ),
+    ("a pod leaves", deleted(build_pod("r", nodeName="n1")), True),
+    ("a pod comes", added(build_pod("r", nodeName="n1")), False),
+    ("its labels", updated(build_pod(cpu="2", nodeSelector={"pool": "x"}), build_pod("p", {"a": "b"}, cpu="2")), True),
+    ("its status", updated(build_pod(cpu="2"), build_pod(cpu="2", status={"phase": "Pending"})), False),
 ]
 """Name, event, and whether the pod moves. Before 1.32 every event that a rejector registered for counts."""
 
 
 @pytest.mark.parametrize(("event", "moved"), [case[1:] for case in WITHOUT_HINTS], ids=[c[0] for c in WITHOUT_HINTS])
 def test_without_hints(event: Json, moved: bool) -> None:
-    there = pod("there", cpu="1", nodeName="n1")
-    objects = node(labels={"pool": "x"}, cpu="2"), there, pod(cpu="2", nodeSelector={"pool": "x"})
+    there = build_pod("there", cpu="1", nodeName="n1")
+    objects = build_node(labels={"pool": "x"}, cpu="2"), there, build_pod(cpu="2", nodeSelector={"pool": "x"})
     found = woken(event, *objects, version="1.31")
     assert (found["moved"], found["undecided"]) == (moved, False)
     assert all(hint != "QueueSkip" for each in found["events"] for hint in each["hints"].values())
@@ -152,40 +156,45 @@ def test_resize_status_wakes_pods_in_1_30(version: str, resize: str, gate: bool,
 
     Nothing else of the pod changes.
     """
-    before = pod("r", cpu="1", nodeName="n1")
+    before = build_pod("r", cpu="1", nodeName="n1")
     event = updated(before, {**before, "status": {"resize": resize}})
     gates = {"InPlacePodVerticalScaling": gate}
-    found = woken(event, node(), LARGE, before, version=version, gates=gates)
+    found = woken(event, build_node(), LARGE, before, version=version, gates=gates)
     assert (found["moved"], found["undecided"]) == (moved, False)
 
 
 LABELS = [
-    ("a node comes", added(node("n2")), ["NodeAdd"], ["NodeAdd"]),
-    ("a node goes", deleted(node()), [], ["NodeDelete"]),
+    ("a node comes", added(build_node("n2")), ["NodeAdd"], ["NodeAdd"]),
+    ("a node goes", deleted(build_node()), [], ["NodeDelete"]),
     (
         "it is uncordoned",
-        updated(node(unschedulable=True), node()),
+        updated(build_node(unschedulable=True), build_node()),
         ["NodeSpecUnschedulableChange"],
         ["NodeUpdateNodeTaint"],
     ),
     (
         "taints",
-        updated(node(taints=[{"key": "a", "effect": "NoSchedule"}]), node()),
+        updated(build_node(taints=[{"key": "a", "effect": "NoSchedule"}]), build_node()),
         ["NodeTaintChange"],
         ["NodeUpdateNodeTaint"],
     ),
-    ("room", updated(node(cpu="1"), node(cpu="2")), ["NodeAllocatableChange"], ["NodeUpdateNodeAllocatable"]),
-    ("labels", updated(node(), node(labels={"a": "b"})), ["NodeLabelChange"], ["NodeUpdateNodeLabel"]),
-    ("a pod comes", added(pod("r", nodeName="n1")), ["AssignedPodAdd"], ["AssignedPodAdd"]),
+    (
+        "room",
+        updated(build_node(cpu="1"), build_node(cpu="2")),
+        ["NodeAllocatableChange"],
+        ["NodeUpdateNodeAllocatable"],
+    ),
+    ("labels", updated(build_node(), build_node(labels={"a": "b"})), ["NodeLabelChange"], ["NodeUpdateNodeLabel"]),
+    ("a pod comes", added(build_pod("r", nodeName="n1")), ["AssignedPodAdd"], ["AssignedPodAdd"]),
     (
         "a pod's labels",
-        updated(pod("r", nodeName="n1"), pod("r", {"a": "b"}, nodeName="n1")),
+        updated(build_pod("r", nodeName="n1"), build_pod("r", {"a": "b"}, nodeName="n1")),
         ["PodLabelChange"],
         ["AssignedPodUpdatePodLabel"],
     ),
     (
         "its own labels",
-        updated(pod(cpu="2"), pod("p", {"a": "b"}, cpu="2")),
+        updated(build_pod(cpu="2"), build_pod("p", {"a": "b"}, cpu="2")),
         ["PodUpdate"],
         ["UnschedulablePodUpdatePodLabel"],
     ),
@@ -203,13 +212,13 @@ LABELS = [
 @pytest.mark.parametrize(("event", "older", "newer"), [case[1:] for case in LABELS], ids=[c[0] for c in LABELS])
 def test_event_labels(event: Json, older: list[str], newer: list[str]) -> None:
     for version, labels in (("1.31", older), ("1.32", newer)):
-        found = woken(event, node(), pod(cpu="2"), version=version)
+        found = woken(event, build_node(), build_pod(cpu="2"), version=version)
         assert [each["event"] for each in found["events"]] == labels
 
 
 def test_pod_updates_have_one_label_before_1_31() -> None:
-    event = updated(pod("r", nodeName="n1"), pod("r", {"a": "b"}, nodeName="n1"))
-    found = woken(event, node(), pod(cpu="2"), version="1.30")
+    event = updated(build_pod("r", nodeName="n1"), build_pod("r", {"a": "b"}, nodeName="n1"))
+    found = woken(event, build_node(), build_pod(cpu="2"), version="1.30")
     assert [each["event"] for each in found["events"]] == ["AssignedPodUpdate"]
 
 
@@ -218,8 +227,8 @@ def test_added_pod_wakes_pods_with_spread_constraints(version: str, moved: bool)
     """In 1.30 an added pod wakes only pods whose affinity it matches."""
     spread = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
     spread["labelSelector"] = {"matchLabels": {"app": "p"}}
-    waiting = pod("p", {"app": "p"}, topologySpreadConstraints=[spread])
-    found = woken(added(pod("r", {"app": "p"}, nodeName="n1")), node(), waiting, version=version)
+    waiting = build_pod("p", {"app": "p"}, topologySpreadConstraints=[spread])
+    found = woken(added(build_pod("r", {"app": "p"}, nodeName="n1")), build_node(), waiting, version=version)
     assert found["unschedulablePlugins"] == ["PodTopologySpread"]
     assert found["moved"] == moved
 
@@ -230,32 +239,35 @@ def test_added_pod_wakes_pods_with_spread_constraints(version: str, moved: bool)
         (None, "event: expected an object with action, old and new"),
         ({"action": "Grow"}, "expected Add, Update or Delete"),
         ({"action": "Add", "old": NODE_FOR_IT}, "event, new: expected an object"),
-        ({"action": "Update", "old": node("a"), "new": node("b")}, "must be the same object"),
-        ({"action": "Update", "old": node("a"), "new": pod("a")}, "the same kind in old and new"),
+        ({"action": "Update", "old": build_node("a"), "new": build_node("b")}, "must be the same object"),
+        ({"action": "Update", "old": build_node("a"), "new": build_pod("a")}, "the same kind in old and new"),
         ({"action": "Add", "new": {"kind": "Node"}}, "event, Node, metadata.name: required"),
-        (added(node(cpu="much")), "Node n1, status.allocatable"),
-        (added(pod("q", cpu="-1", nodeName="n1")), "Pod d/q: resource cpu"),
+        (added(build_node(cpu="much")), "Node n1, status.allocatable"),
+        (added(build_pod("q", cpu="-1", nodeName="n1")), "Pod d/q: resource cpu"),
         ({"action": "Add", "new": {"kind": "Node", "metadata": []}}, "got `array`"),
     ],
 )
 def test_invalid_events_are_errors(event: Json, problem: str) -> None:
     with pytest.raises(kschedctl.KschedctlError, match=problem):
-        woken(event, node(), LARGE)
+        woken(event, build_node(), LARGE)
 
 
 def test_pods_that_nothing_can_wake() -> None:
     for waiting, problem in (
-        (pod(nodeName="n1"), "is not pending"),
-        (pod(status={"phase": "Failed"}), "is not pending"),
-        (pod(schedulerName="other"), "no scheduler profile handles"),
-        ({**pod(), "metadata": {**pod()["metadata"], "deletionTimestamp": "2024-01-01T00:00:00Z"}}, "is being deleted"),
+        (build_pod(nodeName="n1"), "is not pending"),
+        (build_pod(status={"phase": "Failed"}), "is not pending"),
+        (build_pod(schedulerName="other"), "no scheduler profile handles"),
+        (
+            {**build_pod(), "metadata": {**build_pod()["metadata"], "deletionTimestamp": "2024-01-01T00:00:00Z"}},
+            "is being deleted",
+        ),
     ):
         with pytest.raises(kschedctl.KschedctlError, match=problem):
-            woken(added(NODE_FOR_IT), node(), waiting)
+            woken(added(NODE_FOR_IT), build_node(), waiting)
 
 
 def test_unread_kinds_cause_no_event() -> None:
-    found = woken(added({"kind": "ConfigMap", "metadata": {"name": "c"}}), node(), LARGE)
+    found = woken(added({"kind": "ConfigMap", "metadata": {"name": "c"}}), build_node(), LARGE)
     assert (found["events"], found["moved"]) == ([], False)
 
 
@@ -274,20 +286,22 @@ def test_claim_with_an_empty_allocation_is_allocated(status: Json, hint: str) ->
         "spec": {"devices": {"requests": [request]}},
         "status": {},
     }
-    waiting = pod(resourceClaims=[{"name": "c", "resourceClaimName": "c"}])
+    waiting = build_pod(resourceClaims=[{"name": "c", "resourceClaimName": "c"}])
     gpu = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}}
-    assert hints(updated(claim, {**claim, "status": status}), node(), waiting, claim, gpu) == {"DynamicResources": hint}
+    assert hints(updated(claim, {**claim, "status": status}), build_node(), waiting, claim, gpu) == {
+        "DynamicResources": hint
+    }
 
 
 def grouped(name: str) -> Json:
-    return pod(name, schedulingGroup={"podGroupName": "g"})
+    return build_pod(name, schedulingGroup={"podGroupName": "g"})
 
 
 @pytest.mark.parametrize(
     ("least", "event", "after"),
     [
         (2, added(grouped("q")), "active"),
-        (2, added(pod("q")), "unschedulable"),
+        (2, added(build_pod("q")), "unschedulable"),
         (3, added(grouped("q")), "unschedulable"),
         (2, added({**grouped("q"), "metadata": {"name": "q", "namespace": "e"}}), "unschedulable"),
     ],
@@ -299,15 +313,15 @@ def test_pod_that_completes_a_gang_wakes_the_others(least: int, event: Json, aft
     group = {"kind": "PodGroup", "apiVersion": "scheduling.k8s.io/v1alpha2", "spec": gang}
     group["metadata"] = {"name": "g", "namespace": "d"}
     gates = {"GenericWorkload": True, "GangScheduling": True}
-    found = woken(event, node(), grouped("p"), group, gates=gates)
+    found = woken(event, build_node(), grouped("p"), group, gates=gates)
     assert (found["gatingPlugin"], found["before"], found["after"]) == ("GangScheduling", "unschedulable", after)
 
 
 def test_device_backed_requests_are_not_a_scale_down() -> None:
     """extractPodScaleDown ignores UseDRANodeAllocatableResourceClaimStatus (framework/events.go)."""
     given = {"nodeAllocatableResourceClaimStatuses": [{"resourceClaimName": "c", "resources": {"cpu": "1"}}]}
-    event = updated(pod("r", nodeName="n1", status=given), pod("r", nodeName="n1"))
-    found = woken(event, node(), LARGE, gates={"DRANodeAllocatableResources": True})
+    event = updated(build_pod("r", nodeName="n1", status=given), build_pod("r", nodeName="n1"))
+    found = woken(event, build_node(), LARGE, gates={"DRANodeAllocatableResources": True})
     assert [each["event"] for each in found["events"]] == ["AssignedPodUpdate"]
 
 
@@ -346,9 +360,9 @@ def test_device_taint_rule_is_an_update_of_resource_slices(event: Json, gate: bo
         spec = {"driver": "gpu", "pool": pool, "nodeName": "elsewhere", "devices": devices}
         piece = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": f"s{number}"}}
         slices.append({**piece, "spec": spec})
-    waiting = pod(resourceClaims=[{"name": "c", "resourceClaimName": "c"}])
+    waiting = build_pod(resourceClaims=[{"name": "c", "resourceClaimName": "c"}])
     gates = {"DRADeviceTaints": gate, "DRADeviceTaintRules": gate}
-    found = woken(event, node(), waiting, claim, gpu, *slices, gates=gates)
+    found = woken(event, build_node(), waiting, claim, gpu, *slices, gates=gates)
     heard = [(each["event"], each["hints"]) for each in found["events"]]
     assert heard == [("resource.k8s.io/ResourceSliceUpdate", {"DynamicResources": "Queue"})] * events
     assert found["moved"] == bool(events)
@@ -358,8 +372,8 @@ def test_device_taint_rule_is_an_update_of_resource_slices(event: Json, gate: bo
     ("event", "after"),
     [
         (deleted(LARGE), ""),
-        (updated(LARGE, pod(cpu="2", nodeName="n1")), ""),
-        (updated(LARGE, pod(cpu="2", status={"phase": "Failed"})), ""),
+        (updated(LARGE, build_pod(cpu="2", nodeName="n1")), ""),
+        (updated(LARGE, build_pod(cpu="2", status={"phase": "Failed"})), ""),
         (updated(LARGE, {**LARGE, "metadata": {**LARGE["metadata"], "finalizers": ["x"]}}), "unschedulable"),
         (deleted({**LARGE, "metadata": {**LARGE["metadata"], "uid": "earlier"}}), "unschedulable"),
     ],
@@ -367,5 +381,5 @@ def test_device_taint_rule_is_an_update_of_resource_slices(event: Json, gate: bo
 )
 def test_pod_that_is_no_longer_pending_leaves_the_queue(event: Json, after: str) -> None:
     """deletePodFromSchedulingQueue is called after all events of the change (eventhandlers.go)."""
-    found = woken(event, node(), LARGE)
+    found = woken(event, build_node(), LARGE)
     assert (found["before"], found["after"], found["moved"]) == ("unschedulable", after, not after)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import small_changes
-from small_changes import Json, added, anti_affinity, deleted, node, pod, updated
+from small_changes import Json, added, build_anti_affinity, build_node, build_pod, deleted, updated
 
 import kschedctl
 from kschedctl.scheduler.engine.diagnosis import Rejectors
@@ -26,15 +26,15 @@ def thing(kind: str, name: str = "x", **fields: Any) -> Json:
     return {"kind": kind, "metadata": {"name": name}, **fields}
 
 
-def claim(name: str, **fields: Any) -> Json:
+def build_claim(name: str, **fields: Any) -> Json:
     return {"kind": "PersistentVolumeClaim", "metadata": {"name": name, "namespace": "d"}, "spec": {}, **fields}
 
 
-def affinity(app: str) -> Json:
-    return {"podAffinity": anti_affinity(app)["podAntiAffinity"]}
+def build_affinity(app: str) -> Json:
+    return {"podAffinity": build_anti_affinity(app)["podAntiAffinity"]}
 
 
-def spread(app: str) -> Json:
+def build_spread(app: str) -> Json:
     selector = {"matchLabels": {"app": app}}
     return {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
 
@@ -49,17 +49,17 @@ def list_hints(found: Json) -> list[tuple[str, str]]:
     return [(each["event"], *each["hints"].values()) for each in found["events"]]
 
 
-def taint(key: str) -> Json:
+def build_taint(key: str) -> Json:
     return {"key": key, "effect": "NoSchedule"}
 
 
-LARGE = pod(cpu="2")
-PICKY = pod(nodeSelector={"disk": "ssd"})
+LARGE = build_pod(cpu="2")
+PICKY = build_pod(nodeSelector={"disk": "ssd"})
 SSD = {"disk": "ssd"}
-WITH_CLAIM = pod(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}])
-SPREADING = pod("p", {"app": "p"}, topologySpreadConstraints=[spread("p")])
-HATING = pod(affinity=anti_affinity("db"))
-DB = pod("db", {"app": "db"}, nodeName="n1")
+WITH_CLAIM = build_pod(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}])
+SPREADING = build_pod("p", {"app": "p"}, topologySpreadConstraints=[build_spread("p")])
+HATING = build_pod(affinity=build_anti_affinity("db"))
+DB = build_pod("db", {"app": "db"}, nodeName="n1")
 ZONE = {"zone": "a"}
 ANNOTATED = {"annotations": {"a": "b"}}
 
@@ -73,51 +73,69 @@ NODES: list[tuple[str, Json, tuple[Json, ...], list[tuple[str, str]], bool]] = [
     # any change of a node that matches counts, but only once the node would take the pod
     (
         "affinity",
-        updated(node(labels=SSD), annotated(node(labels=SSD))),
-        (node(), PICKY),
+        updated(build_node(labels=SSD), annotated(build_node(labels=SSD))),
+        (build_node(), PICKY),
         [("NodeAnnotationChange", QUEUE)],
         True,
     ),
     (
         "another label",
-        updated(node(), node(labels={"disk": "hdd"})),
-        (node(), PICKY),
+        updated(build_node(), build_node(labels={"disk": "hdd"})),
+        (build_node(), PICKY),
         [("NodeLabelChange", SKIP)],
         False,
     ),
-    ("affinity, no room", added(node("n2", SSD, cpu="10m")), (node(), PICKY), [("NodeAdd", QUEUE)], False),
-    ("affinity, tainted", added(node("n2", SSD, taints=[taint("a")])), (node(), PICKY), [("NodeAdd", QUEUE)], False),
+    ("affinity, no room", added(build_node("n2", SSD, cpu="10m")), (build_node(), PICKY), [("NodeAdd", QUEUE)], False),
+    (
+        "affinity, tainted",
+        added(build_node("n2", SSD, taints=[build_taint("a")])),
+        (build_node(), PICKY),
+        [("NodeAdd", QUEUE)],
+        False,
+    ),
     (
         "room",
-        updated(node(cpu="3"), annotated(node(cpu="3"))),
-        (node(), LARGE),
+        updated(build_node(cpu="3"), annotated(build_node(cpu="3"))),
+        (build_node(), LARGE),
         [("NodeAnnotationChange", QUEUE)],
         True,
     ),
-    ("less room", updated(node(cpu="3"), node(cpu="2500m")), (node(), LARGE), [("NodeAllocatableChange", QUEUE)], True),
-    ("no room", updated(node(cpu="500m"), node(cpu="1")), (node(), LARGE), [("NodeAllocatableChange", SKIP)], False),
+    (
+        "less room",
+        updated(build_node(cpu="3"), build_node(cpu="2500m")),
+        (build_node(), LARGE),
+        [("NodeAllocatableChange", QUEUE)],
+        True,
+    ),
+    (
+        "no room",
+        updated(build_node(cpu="500m"), build_node(cpu="1")),
+        (build_node(), LARGE),
+        [("NodeAllocatableChange", SKIP)],
+        False,
+    ),
     (
         "not cordoned",
-        updated(node("n2"), annotated(node("n2"))),
-        (node(unschedulable=True), pod()),
+        updated(build_node("n2"), annotated(build_node("n2"))),
+        (build_node(unschedulable=True), build_pod()),
         [("NodeAnnotationChange", QUEUE)],
         True,
     ),
     (
         "by name",
-        updated(node("n2"), annotated(node("n2"))),
-        (node(), pod(affinity={"nodeAffinity": {}}, nodeSelector=SSD)),
+        updated(build_node("n2"), annotated(build_node("n2"))),
+        (build_node(), build_pod(affinity={"nodeAffinity": {}}, nodeSelector=SSD)),
         [("NodeAnnotationChange", SKIP)],
         False,
     ),
     (
         "spread: the keys are there",
-        updated(node("n2", ZONE), node("n2", {**ZONE, "other": "x"})),
-        (node(), SPREADING),
+        updated(build_node("n2", ZONE), build_node("n2", {**ZONE, "other": "x"})),
+        (build_node(), SPREADING),
         [("NodeLabelChange", QUEUE)],
         True,
     ),
-    ("spread: no such keys", added(node("n2")), (node(), SPREADING), [("NodeAdd", SKIP)], False),
+    ("spread: no such keys", added(build_node("n2")), (build_node(), SPREADING), [("NodeAdd", SKIP)], False),
 ]
 """Name, event, objects, the events and hints of both versions, and whether the pod moved."""
 
@@ -132,24 +150,24 @@ def test_node_events(version: str, event: Json, objects: tuple[Json, ...], hints
 
 
 OWN_MORE = {"tolerations": [{"key": "a", "operator": "Exists"}]}
-TAINTED = node(taints=[taint("a")])
+TAINTED = build_node(taints=[build_taint("a")])
 DIFFER: list[tuple[str, Json, tuple[Json, ...], dict[str, tuple[list[tuple[str, str]], bool]]]] = [
     (
         "taints of a node that keeps the pod away",
         updated(TAINTED, annotated(TAINTED)),
-        (TAINTED, pod()),
+        (TAINTED, build_pod()),
         {"1.30": ([("NodeAnnotationChange", QUEUE)], False), "1.31": ([("NodeAnnotationChange", SKIP)], False)},
     ),
     (
         "a node without the taint",
-        updated(node("n2", taints=[taint("b")]), node("n2")),
-        (TAINTED, pod()),
+        updated(build_node("n2", taints=[build_taint("b")]), build_node("n2")),
+        (TAINTED, build_pod()),
         {"1.30": ([("NodeTaintChange", QUEUE)], True), "1.31": ([("NodeTaintChange", QUEUE)], True)},
     ),
     (
         "another toleration of its own",  # in 1.30 any update is worth a try
-        updated(pod(), pod(**OWN_MORE)),
-        (TAINTED, pod()),
+        updated(build_pod(), build_pod(**OWN_MORE)),
+        (TAINTED, build_pod()),
         {
             "1.30": ([("PodUpdate", NOT)], True),
             "1.31": ([("AssignedPodUpdate", QUEUE)], True),
@@ -158,8 +176,8 @@ DIFFER: list[tuple[str, Json, tuple[Json, ...], dict[str, tuple[list[tuple[str, 
     ),
     (
         "labels of its own, to taints",
-        updated(pod(), pod(labels={"a": "b"})),
-        (TAINTED, pod()),
+        updated(build_pod(), build_pod(labels={"a": "b"})),
+        (TAINTED, build_pod()),
         {
             "1.30": ([("PodUpdate", NOT)], True),
             "1.31": ([("PodLabelChange", SKIP)], False),
@@ -168,8 +186,8 @@ DIFFER: list[tuple[str, Json, tuple[Json, ...], dict[str, tuple[list[tuple[str, 
     ),
     (
         "labels of its own, to spreading",
-        updated(SPREADING, pod("p", {"app": "q"}, topologySpreadConstraints=[spread("p")])),
-        (node(), SPREADING),
+        updated(SPREADING, build_pod("p", {"app": "q"}, topologySpreadConstraints=[build_spread("p")])),
+        (build_node(), SPREADING),
         {
             "1.30": ([("PodUpdate", SKIP)], True),
             "1.31": ([("PodLabelChange", SKIP)], False),
@@ -178,8 +196,8 @@ DIFFER: list[tuple[str, Json, tuple[Json, ...], dict[str, tuple[list[tuple[str, 
     ),
     (
         "a toleration does not help with a cordon",
-        updated(pod(), pod(tolerations=[{"operator": "Exists"}])),
-        (node(unschedulable=True), pod()),
+        updated(build_pod(), build_pod(tolerations=[{"operator": "Exists"}])),
+        (build_node(unschedulable=True), build_pod()),
         {
             "1.31": ([("AssignedPodUpdate", NOT)], False),
             "1.32": ([("UnschedulablePodUpdatePodToleration", QUEUE)], True),
@@ -187,32 +205,32 @@ DIFFER: list[tuple[str, Json, tuple[Json, ...], dict[str, tuple[list[tuple[str, 
     ),
     (
         "its last gate",
-        updated(pod(schedulingGates=[{"name": "g"}]), pod()),
-        (node(), pod(schedulingGates=[{"name": "g"}])),
+        updated(build_pod(schedulingGates=[{"name": "g"}]), build_pod()),
+        (build_node(), build_pod(schedulingGates=[{"name": "g"}])),
         {"1.30": ([("PodUpdate", NOT)], True), "1.31": ([("AssignedPodUpdate", QUEUE)], True)},
     ),
     (
         "one of two gates",  # in 1.30 PreEnqueue refuses it again
-        updated(pod(schedulingGates=[{"name": "g"}, {"name": "h"}]), pod(schedulingGates=[{"name": "h"}])),
-        (node(), pod(schedulingGates=[{"name": "g"}, {"name": "h"}])),
+        updated(build_pod(schedulingGates=[{"name": "g"}, {"name": "h"}]), build_pod(schedulingGates=[{"name": "h"}])),
+        (build_node(), build_pod(schedulingGates=[{"name": "g"}, {"name": "h"}])),
         {"1.30": ([("PodUpdate", NOT)], False), "1.31": ([("AssignedPodUpdate", SKIP)], False)},
     ),
     (
         "a pod with labels that anti-affinity is not about",
-        deleted(pod("web", {"app": "web"}, nodeName="n1")),
-        (node(labels=ZONE), DB, pod("web", {"app": "web"}, nodeName="n1"), HATING),
+        deleted(build_pod("web", {"app": "web"}, nodeName="n1")),
+        (build_node(labels=ZONE), DB, build_pod("web", {"app": "web"}, nodeName="n1"), HATING),
         {"1.30": ([("AssignedPodDelete", QUEUE)], True), "1.31": ([("AssignedPodDelete", SKIP)], False)},
     ),
     (
         "a node in no topology of the terms",
-        added(node("n2")),
-        (node(labels=ZONE), DB, HATING),
+        added(build_node("n2")),
+        (build_node(labels=ZONE), DB, HATING),
         {"1.30": ([("NodeAdd", QUEUE)], True), "1.31": ([("NodeAdd", SKIP)], False)},
     ),
     (
         "taints of a node in one of them",
-        updated(node("n2", ZONE, taints=[taint("b")]), node("n2", ZONE)),
-        (node(labels=ZONE), DB, HATING),
+        updated(build_node("n2", ZONE, taints=[build_taint("b")]), build_node("n2", ZONE)),
+        (build_node(labels=ZONE), DB, HATING),
         {
             "1.30": ([("NodeTaintChange", QUEUE)], True),
             "1.31": ([("NodeTaintChange", QUEUE)], True),
@@ -220,8 +238,8 @@ DIFFER: list[tuple[str, Json, tuple[Json, ...], dict[str, tuple[list[tuple[str, 
     ),
     (
         "taints of a node in none of them",
-        updated(node("n2", taints=[taint("b")]), node("n2")),
-        (node(labels=ZONE), DB, HATING),
+        updated(build_node("n2", taints=[build_taint("b")]), build_node("n2")),
+        (build_node(labels=ZONE), DB, HATING),
         {
             "1.30": ([("NodeTaintChange", QUEUE)], True),
             "1.31": ([("NodeTaintChange", SKIP)], False),
@@ -230,14 +248,14 @@ DIFFER: list[tuple[str, Json, tuple[Json, ...], dict[str, tuple[list[tuple[str, 
     ),
     (
         "a pod comes that spreading counts",  # 1.30 tells only those whose affinity is about it
-        added(pod("r", {"app": "p"}, nodeName="n1")),
-        (node(), SPREADING),
+        added(build_pod("r", {"app": "p"}, nodeName="n1")),
+        (build_node(), SPREADING),
         {"1.30": ([("AssignedPodAdd", QUEUE)], False), "1.31": ([("AssignedPodAdd", QUEUE)], True)},
     ),
     (
         "a pod that is updated, no matter how",
         updated(DB, annotated(DB)),
-        (node(labels=ZONE), DB, HATING),
+        (build_node(labels=ZONE), DB, HATING),
         {
             "1.30": ([("AssignedPodUpdate", QUEUE)], False),
             "1.31": ([("AssignedPodUpdate", SKIP)], False),
@@ -246,32 +264,32 @@ DIFFER: list[tuple[str, Json, tuple[Json, ...], dict[str, tuple[list[tuple[str, 
     ),
     (
         "a pod that gives up the labels",
-        updated(DB, pod("db", {"app": "web"}, nodeName="n1")),
-        (node(labels=ZONE), DB, HATING),
+        updated(DB, build_pod("db", {"app": "web"}, nodeName="n1")),
+        (build_node(labels=ZONE), DB, HATING),
         {"1.30": ([("AssignedPodUpdate", QUEUE)], False), "1.31": ([("AssignedPodUpdate", QUEUE)], True)},
     ),
     (
         "the claim of another pod",
-        added(claim("other")),
-        (node(), WITH_CLAIM),
+        added(build_claim("other")),
+        (build_node(), WITH_CLAIM),
         {"1.30": ([("PvcAdd", QUEUE)], True), "1.31": ([("PvcAdd", SKIP)], False)},
     ),
     (
         "its own claim",
-        added(claim("c")),
-        (node(), WITH_CLAIM),
+        added(build_claim("c")),
+        (build_node(), WITH_CLAIM),
         {"1.30": ([("PvcAdd", QUEUE)], True), "1.31": ([("PvcAdd", QUEUE)], True)},
     ),
     (
         "a class that binds at once",
         added(thing("StorageClass", provisioner="x", volumeBindingMode="Immediate")),
-        (node(), WITH_CLAIM),
+        (build_node(), WITH_CLAIM),
         {"1.30": ([], False), "1.31": ([], False), "1.32": ([("storage.k8s.io/StorageClassAdd", NOT)], False)},
     ),
     (
         "a driver",  # VolumeBinding has no hint for drivers before 1.32
         updated(thing("CSIDriver", spec={}), thing("CSIDriver", spec={"storageCapacity": True})),
-        (node(), {**claim("c"), "spec": {"volumeName": "gone"}}, WITH_CLAIM),
+        (build_node(), {**build_claim("c"), "spec": {"volumeName": "gone"}}, WITH_CLAIM),
         {
             "1.30": ([("CSIDriverUpdate", QUEUE)], True),
             "1.31": ([("CSIDriverUpdate", QUEUE)], True),
@@ -294,7 +312,7 @@ def test_differences_between_1_30_and_1_31(
 
 
 def resized(name: str, before: str, after: str, **spec: Any) -> Json:
-    return updated(pod(name, cpu=before, **spec), pod(name, cpu=after, **spec))
+    return updated(build_pod(name, cpu=before, **spec), build_pod(name, cpu=after, **spec))
 
 
 @pytest.mark.parametrize(
@@ -303,7 +321,9 @@ def resized(name: str, before: str, after: str, **spec: Any) -> Json:
         (resized("r", "1", "500m", nodeName="n1"), {"1.30": False, "1.31": True, "1.32": True}),
         (resized("p", "2", "1500m"), {"1.30": True, "1.31": True, "1.32": True}),
         (
-            updated(pod(cpu="2"), pod(containers=[{"name": "c"}])),  # in 1.31 what it no longer asks for does not count
+            updated(
+                build_pod(cpu="2"), build_pod(containers=[{"name": "c"}])
+            ),  # in 1.31 what it no longer asks for does not count
             {"1.30": True, "1.31": False, "1.32": True},
         ),
     ],
@@ -311,17 +331,17 @@ def resized(name: str, before: str, after: str, **spec: Any) -> Json:
 )
 def test_resize_events(event: Json, moved: dict[str, bool]) -> None:
     gates = {"InPlacePodVerticalScaling": True}
-    objects = node(), pod("r", cpu="1", nodeName="n1"), LARGE
+    objects = build_node(), build_pod("r", cpu="1", nodeName="n1"), LARGE
     assert {v: woken(event, *objects, version=v, gates=gates)["moved"] for v in moved} == moved
 
 
 @pytest.mark.parametrize("hinted", [True, False])
 def test_without_hints_resizes_of_1_31_are_updates_of_any_kind(hinted: bool) -> None:
     """AssignedPodUpdated moves all pods by AssignedPodUpdate, an event of plugins that register for changed labels."""
-    before = pod("db", {"app": "db"}, cpu="200m", nodeName="n1")
-    event = updated(before, pod("db", {"app": "db"}, cpu="100m", nodeName="n1"))
+    before = build_pod("db", {"app": "db"}, cpu="200m", nodeName="n1")
+    event = updated(before, build_pod("db", {"app": "db"}, cpu="100m", nodeName="n1"))
     gates = {"InPlacePodVerticalScaling": True, "SchedulerQueueingHints": hinted}
-    found = woken(event, node(labels=ZONE), before, HATING, version="1.31", gates=gates)
+    found = woken(event, build_node(labels=ZONE), before, HATING, version="1.31", gates=gates)
     assert (list_hints(found), found["moved"]) == ([("AssignedPodUpdate", SKIP if hinted else QUEUE)], not hinted)
 
 
@@ -330,8 +350,8 @@ def test_rejection_of_all_nodes_has_no_rejector_before_1_31(version: str, reject
     """Before 1.31 no plugin is recorded as the rejector, so the pod is retried after its backoff."""
     field = {"key": "metadata.name", "operator": "In", "values": ["gone"]}
     terms = {"nodeSelectorTerms": [{"matchFields": [field]}]}
-    waiting = pod(affinity={"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}})
-    found = woken(added(node("n2")), node(), waiting, version=version)
+    waiting = build_pod(affinity={"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}})
+    found = woken(added(build_node("n2")), build_node(), waiting, version=version)
     before = "unschedulable" if rejectors else "backoff"
     assert (found["unschedulablePlugins"], found["before"]) == (rejectors, before)
 
@@ -389,11 +409,11 @@ def test_limits_of_in_tree_disks(plugin: str) -> None:
 @pytest.mark.parametrize(("version", "queue"), [("1.30", "unschedulable"), ("1.31", "backoff")])
 def test_hints_in_a_run_of_the_queue(version: str, queue: str) -> None:
     """A pod comes to the emptier zone. The waiting pod has no room there, but may then go to the other zone."""
-    nodes = node("n1", ZONE, cpu="2"), node("n2", {"zone": "b"}, cpu="500m")
-    there = pod("there", {"app": "p"}, nodeName="n1")
+    nodes = build_node("n1", ZONE, cpu="2"), build_node("n2", {"zone": "b"}, cpu="500m")
+    there = build_pod("there", {"app": "p"}, nodeName="n1")
     urgent = {"priority": 10, "preemptionPolicy": "Never"}
-    waiting = pod("p", {"app": "p"}, cpu="1", **urgent, topologySpreadConstraints=[spread("p")])
-    comes = pod("r", {"app": "p"}, nodeSelector={"zone": "b"})
+    waiting = build_pod("p", {"app": "p"}, cpu="1", **urgent, topologySpreadConstraints=[build_spread("p")])
+    comes = build_pod("r", {"app": "p"}, nodeSelector={"zone": "b"})
     cluster = kschedctl.Cluster.from_objects([*nodes, there, waiting, comes], feature_gates=ON, kube_version=version)
     found = kschedctl.run_queue(cluster, closed_loop=True).to_dict()
     rejectors = found["cycles"][0]["failed"]["d/p"]["rejectors"]
@@ -416,7 +436,7 @@ def test_events_for_gated_pods(version: str, rejectors: set[str], heard: bool) -
     Before 1.34 gated pods get all events, unless scheduling gates ever rejected the pod.
     """
     gates = {"DynamicResourceAllocation": True}
-    objects = [pod(), pod("gone", nodeName="n1")]
+    objects = [build_pod(), build_pod("gone", nodeName="n1")]
     scheduler = Scheduler(kschedctl.Cluster.from_objects(objects, kube_version=version, feature_gates=gates))
     info, gone = scheduler.view.pods.infos[0], scheduler.view.pods.objects[1]
     registrations = scheduler.get_registrations("default-scheduler")

@@ -42,11 +42,11 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "permitting", raising=False)
 
 
-def node(cpu: int = 2) -> Json:
+def build_node(cpu: int = 2) -> Json:
     return {"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": {"cpu": str(cpu), "pods": "9"}}}
 
 
-def pod(name: str, approved: str = "", cpu: int = 1, priority: int = 0) -> Json:
+def build_pod(name: str, approved: str = "", cpu: int = 1, priority: int = 0) -> Json:
     container = {"name": "c", "resources": {"requests": {"cpu": str(cpu)}}}
     labels = {"approved": approved} if approved else {}
     metadata = {"name": name, "namespace": "d", "uid": name, "labels": labels}
@@ -60,7 +60,7 @@ def run(*objects: Json, plugin: str = "Approval", closed: bool = False) -> Json:
 
 
 def test_waiting_pod_holds_its_node() -> None:
-    found = run(node(1), pod("a"), pod("b", "yes"))
+    found = run(build_node(1), build_pod("a"), build_pod("b", "yes"))
     first, second = found["cycles"]
     assert (first["waiting"], "bound" in first) == ({"d/a": "n"}, False)
     assert second["failed"]["d/b"]["message"].startswith("0/1 nodes are available: 1 Insufficient cpu.")
@@ -68,7 +68,7 @@ def test_waiting_pod_holds_its_node() -> None:
 
 
 def test_rejected_pod_leaves_its_node() -> None:
-    found = run(node(1), pod("a", "no"), pod("b", "yes"))
+    found = run(build_node(1), build_pod("a", "no"), build_pod("b", "yes"))
     first, second = found["cycles"]
     failure = {"code": "Unschedulable", "message": "0/1 nodes are available: 1 nobody pays for it.", "nominated": ""}
     assert first["failed"]["d/a"] == {**failure, "rejectors": ["Approval"]}
@@ -77,7 +77,7 @@ def test_rejected_pod_leaves_its_node() -> None:
 
 
 def test_pods_that_wait_for_each_other_are_bound_together() -> None:
-    first, second = run(node(), pod("a"), pod("b"), plugin="Pairs")["cycles"]
+    first, second = run(build_node(), build_pod("a"), build_pod("b"), plugin="Pairs")["cycles"]
     assert (first["waiting"], second["bound"]) == ({"d/a": "n"}, {"d/a": "n", "d/b": "n"})
 
 
@@ -86,7 +86,7 @@ def test_timed_out_pod_makes_room_for_others() -> None:
 
     The replay ends with a pod that timed out once and holds the node again, because it would go on forever.
     """
-    found = run(node(1), pod("a"), pod("b"), closed=True)
+    found = run(build_node(1), build_pod("a"), build_pod("b"), closed=True)
     told = [(cycle["popped"], *cycle.get("waiting", ()), *cycle.get("failed", ())) for cycle in found["cycles"]]
     assert told[:3] == [("d/a", "d/a"), ("d/b", "d/b"), ("d/a", "d/a")]
     reason = "rejected due to timeout after waiting 1m0s at plugin Approval"
@@ -99,13 +99,13 @@ def test_timed_out_pod_makes_room_for_others() -> None:
 def test_waiting_pod_is_preempted_without_being_deleted() -> None:
     """d/a needs d/b on its node, so d/c is tried before d/a is retried, and takes the remaining CPU."""
     term = {"labelSelector": {"matchLabels": {"app": "friend"}}, "topologyKey": "kubernetes.io/hostname"}
-    needy = pod("a", "yes", priority=9)
+    needy = build_pod("a", "yes", priority=9)
     needy["spec"]["affinity"] = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-    friend = pod("b", "yes", priority=9)
+    friend = build_pod("b", "yes", priority=9)
     friend["metadata"]["labels"]["app"] = "friend"
-    host = node()
+    host = build_node()
     host["metadata"]["labels"] = {"kubernetes.io/hostname": "n"}
-    found = run(host, needy, friend, pod("c"), closed=True)
+    found = run(host, needy, friend, build_pod("c"), closed=True)
     assert [cycle["popped"] for cycle in found["cycles"][:4]] == ["d/a", "d/b", "d/c", "d/a"]
     preempting = found["cycles"][3]
     assert (preempting["victims"], preempting["failed"]["d/a"]["nominated"]) == (["d/c"], "n")

@@ -28,12 +28,12 @@ MAX = "Pod a/web is rejected in PreFilter because ElasticQuota a is more than Ma
 MIN = "Pod a/web is rejected in PreFilter because total ElasticQuota used is more than min"
 
 
-def quota(namespace: str, least: Json | None, most: Json | None) -> Json:
+def build_quota(namespace: str, least: Json | None, most: Json | None) -> Json:
     spec = {key: value for key, value in (("min", least), ("max", most)) if value is not None}
     return {"kind": "ElasticQuota", "metadata": {"name": f"of-{namespace}", "namespace": namespace}, "spec": spec}
 
 
-def pod(key: str, node: str = "", priority: int = 0, nominated: str = "", **requests: str) -> Json:
+def build_pod(key: str, node: str = "", priority: int = 0, nominated: str = "", **requests: str) -> Json:
     namespace, name = key.split("/")
     amounts = {resource.replace("gpu", "example.com/gpu"): amount for resource, amount in requests.items()}
     container = {"name": "c", "image": "c", "resources": {"requests": amounts, "limits": amounts}}
@@ -54,7 +54,7 @@ def reasons(*objects: Json) -> list[str]:
     return found
 
 
-BOTH = quota("a", {"cpu": "4"}, {"cpu": "6"}), quota("b", {"cpu": "4"}, {"cpu": "8"})
+BOTH = build_quota("a", {"cpu": "4"}, {"cpu": "6"}), build_quota("b", {"cpu": "4"}, {"cpu": "8"})
 
 
 @pytest.mark.parametrize(
@@ -66,48 +66,55 @@ BOTH = quota("a", {"cpu": "4"}, {"cpu": "6"}), quota("b", {"cpu": "4"}, {"cpu": 
     ],
 )
 def test_within_max_and_all_mins(used: dict[str, str], wanted: str) -> None:
-    running = [pod(f"{namespace}/old", "n1", cpu=cpu) for namespace, cpu in used.items()]
-    assert reasons(*BOTH, *running, pod("a/web", cpu=wanted)) == []
+    running = [build_pod(f"{namespace}/old", "n1", cpu=cpu) for namespace, cpu in used.items()]
+    assert reasons(*BOTH, *running, build_pod("a/web", cpu=wanted)) == []
 
 
 def test_more_than_max() -> None:
-    assert reasons(*BOTH, pod("a/old", "n1", cpu="3"), pod("a/web", cpu="3001m")) == [MAX]
+    assert reasons(*BOTH, build_pod("a/old", "n1", cpu="3"), build_pod("a/web", cpu="3001m")) == [MAX]
 
 
 def test_more_than_all_mins_together() -> None:
-    assert reasons(*BOTH, pod("b/old", "n1", cpu="7"), pod("a/web", cpu="1001m")) == [MIN]
+    assert reasons(*BOTH, build_pod("b/old", "n1", cpu="7"), build_pod("a/web", cpu="1001m")) == [MIN]
 
 
 def test_namespace_without_a_quota_passes() -> None:
-    assert reasons(BOTH[1], pod("b/old", "n1", cpu="8"), pod("a/web", cpu="9")) == []
+    assert reasons(BOTH[1], build_pod("b/old", "n1", cpu="8"), build_pod("a/web", cpu="9")) == []
 
 
 def test_max_without_memory_allows_no_memory() -> None:
     """Upstream takes a missing amount as 0, but a missing extended resource as unlimited."""
-    assert reasons(quota("a", {"cpu": "9", "memory": "9Gi"}, {"cpu": "9"}), pod("a/web", cpu="1", memory="1")) == [MAX]
-    assert reasons(quota("a", {"cpu": "9", "example.com/gpu": "1"}, {"cpu": "9"}), pod("a/web", cpu="1", gpu="1")) == []
+    assert reasons(
+        build_quota("a", {"cpu": "9", "memory": "9Gi"}, {"cpu": "9"}), build_pod("a/web", cpu="1", memory="1")
+    ) == [MAX]
+    assert (
+        reasons(
+            build_quota("a", {"cpu": "9", "example.com/gpu": "1"}, {"cpu": "9"}), build_pod("a/web", cpu="1", gpu="1")
+        )
+        == []
+    )
 
 
 def test_no_min_guarantees_nothing() -> None:
-    assert reasons(quota("a", None, {"cpu": "9"}), pod("a/web", cpu="1")) == [MIN]
-    assert reasons(quota("a", {"cpu": "9"}, None), pod("a/web", cpu="1")) == []
+    assert reasons(build_quota("a", None, {"cpu": "9"}), build_pod("a/web", cpu="1")) == [MIN]
+    assert reasons(build_quota("a", {"cpu": "9"}, None), build_pod("a/web", cpu="1")) == []
 
 
 def test_nominated_pods_of_the_namespace_count() -> None:
-    waiting = [pod("a/first", priority=5, nominated="n1", cpu="4")]
-    assert reasons(*BOTH, *waiting, pod("a/web", priority=5, cpu="3")) == [MAX]
-    assert reasons(*BOTH, *waiting, pod("a/web", priority=6, cpu="3")) == []
+    waiting = [build_pod("a/first", priority=5, nominated="n1", cpu="4")]
+    assert reasons(*BOTH, *waiting, build_pod("a/web", priority=5, cpu="3")) == [MAX]
+    assert reasons(*BOTH, *waiting, build_pod("a/web", priority=6, cpu="3")) == []
 
 
 def test_nominated_pods_within_the_min_of_others_count() -> None:
     """b/first counts while b uses no more than its min of 4."""
-    waiting = pod("b/first", nominated="n1", cpu="3")
-    assert reasons(*BOTH, waiting, pod("a/web", cpu="6")) == [MIN]
-    assert reasons(*BOTH, waiting, pod("b/old", "n1", cpu="5"), pod("a/web", cpu="3")) == []
+    waiting = build_pod("b/first", nominated="n1", cpu="3")
+    assert reasons(*BOTH, waiting, build_pod("a/web", cpu="6")) == [MIN]
+    assert reasons(*BOTH, waiting, build_pod("b/old", "n1", cpu="5"), build_pod("a/web", cpu="3")) == []
 
 
 def test_sidecars_count_as_init_containers() -> None:
-    web = pod("a/web", cpu="4")
+    web = build_pod("a/web", cpu="4")
     sidecar = {"name": "s", "restartPolicy": "Always", "resources": {"requests": {"cpu": "3"}}}
     web["spec"]["initContainers"] = [sidecar]
     assert reasons(*BOTH, web) == []
@@ -115,8 +122,8 @@ def test_sidecars_count_as_init_containers() -> None:
 
 def test_placed_pods_use_up_the_quota() -> None:
     """Six pods of 1 CPU each are in a namespace with a max of 3 CPUs."""
-    pods = [pod(f"a/p{i}", cpu="1") for i in range(6)]
-    objects = [NODE, quota("a", {"cpu": "9"}, {"cpu": "3"}), *pods]
+    pods = [build_pod(f"a/p{i}", cpu="1") for i in range(6)]
+    objects = [NODE, build_quota("a", {"cpu": "9"}, {"cpu": "3"}), *pods]
     scheduler = Scheduler(Cluster.from_objects(objects, config=CONFIG, other_builds=True))
     simulation = Simulation(scheduler)
     simulation.schedule([simulation.view.pods.index[f"a/p{i}"] for i in range(6)])
@@ -125,5 +132,5 @@ def test_placed_pods_use_up_the_quota() -> None:
 
 def test_invalid_amount_names_the_quota() -> None:
     with pytest.raises(InputError) as error:
-        reasons(quota("a", {"cpu": "four"}, None), pod("a/web", cpu="1"))
+        reasons(build_quota("a", {"cpu": "four"}, None), build_pod("a/web", cpu="1"))
     assert error.value.where == "ElasticQuota a/of-a, spec.min"

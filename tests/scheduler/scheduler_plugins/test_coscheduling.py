@@ -37,19 +37,19 @@ def config(**args: int) -> Json:
     return {"apiVersion": version, "kind": "KubeSchedulerConfiguration", "profiles": [profile]}
 
 
-def node(name: str, cpu: str = "4", **more: str) -> Json:
+def build_node(name: str, cpu: str = "4", **more: str) -> Json:
     allocatable = {"cpu": cpu, "memory": "64Gi", "pods": "110", **more}
     return {"kind": "Node", "metadata": {"name": name}, "status": {"allocatable": allocatable}}
 
 
-def pod(name: str, group: str = "", cpu: str = "", on: str = "", namespace: str = "ns", **spec: Any) -> Json:
+def build_pod(name: str, group: str = "", cpu: str = "", on: str = "", namespace: str = "ns", **spec: Any) -> Json:
     meta = {"name": name, "namespace": namespace, "uid": name, "labels": {LABEL: group} if group else {}}
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu} if cpu else {}}}
     spec = {"containers": [container], **({"nodeName": on} if on else {}), **spec}
     return {"kind": "Pod", "metadata": meta, "spec": spec}
 
 
-def group(name: str, least: int, namespace: str = "ns", created: str = "", **spec: Any) -> Json:
+def build_group(name: str, least: int, namespace: str = "ns", created: str = "", **spec: Any) -> Json:
     meta = {"name": name, "namespace": namespace} | ({"creationTimestamp": created} if created else {})
     return {
         "apiVersion": "scheduling.x-k8s.io/v1alpha1",
@@ -64,7 +64,7 @@ def cluster_of(*objects: Json, **args: int) -> Cluster:
 
 
 GATED = {"schedulingGates": [{"name": "example-gate"}]}
-A, B, C = (pod(f"p1{letter}", "pg1") for letter in "abc")
+A, B, C = (build_pod(f"p1{letter}", "pg1") for letter in "abc")
 TOO_FEW = "pre-filter pod p1a cannot find enough sibling pods, current pods number: 1, minMember of group: 2"
 GATES = "pre-filter pod p1a cannot proceed due to gated pods in the same PodGroup"
 
@@ -72,27 +72,35 @@ GATES = "pre-filter pod p1a cannot proceed due to gated pods in the same PodGrou
 @pytest.mark.parametrize(
     ("objects", "refused"),
     [
-        pytest.param([pod("p1a"), B, group("pg1", 1)], "", id="no group"),
-        pytest.param([pod("p1a", "other"), group("pg1", 1)], "", id="a group that does not exist"),
-        pytest.param([A, pod("x", "pg2"), group("pg1", 2), group("pg2", 2)], TOO_FEW, id="fewer than minMember"),
-        pytest.param([A, pod("p1b", "pg1", namespace="other"), group("pg1", 2)], TOO_FEW, id="of another namespace"),
-        pytest.param([A, B, group("pg1", 2)], "", id="as many"),
-        pytest.param([A, B, C, group("pg1", 2)], "", id="more"),
-        pytest.param([A, B, pod("p1c", "pg1", **GATED), group("pg1", 2)], "", id="gated, and still enough"),
-        pytest.param([A, pod("p1b", "pg1", **GATED), C, group("pg1", 3)], GATES, id="gated, and too few"),
-        pytest.param([A, *(pod(f"x{i}", "pg1", **GATED) for i in "bc"), group("pg1", 2)], GATES, id="all others gated"),
-        pytest.param([A, B, group("pg1", 2, minResources={"cpu": "6"})], "", id="resources enough"),
-        pytest.param([A, group("pg1", 0)], "", id="none is needed"),
-        pytest.param([A, group("pg1", -3)], "", id="less than none"),
+        pytest.param([build_pod("p1a"), B, build_group("pg1", 1)], "", id="no group"),
+        pytest.param([build_pod("p1a", "other"), build_group("pg1", 1)], "", id="a group that does not exist"),
         pytest.param(
-            [A, B, group("pg1", 2, minResources={"cpu": "10"})],
+            [A, build_pod("x", "pg2"), build_group("pg1", 2), build_group("pg2", 2)], TOO_FEW, id="fewer than minMember"
+        ),
+        pytest.param(
+            [A, build_pod("p1b", "pg1", namespace="other"), build_group("pg1", 2)], TOO_FEW, id="of another namespace"
+        ),
+        pytest.param([A, B, build_group("pg1", 2)], "", id="as many"),
+        pytest.param([A, B, C, build_group("pg1", 2)], "", id="more"),
+        pytest.param([A, B, build_pod("p1c", "pg1", **GATED), build_group("pg1", 2)], "", id="gated, and still enough"),
+        pytest.param([A, build_pod("p1b", "pg1", **GATED), C, build_group("pg1", 3)], GATES, id="gated, and too few"),
+        pytest.param(
+            [A, *(build_pod(f"x{i}", "pg1", **GATED) for i in "bc"), build_group("pg1", 2)],
+            GATES,
+            id="all others gated",
+        ),
+        pytest.param([A, B, build_group("pg1", 2, minResources={"cpu": "6"})], "", id="resources enough"),
+        pytest.param([A, build_group("pg1", 0)], "", id="none is needed"),
+        pytest.param([A, build_group("pg1", -3)], "", id="less than none"),
+        pytest.param(
+            [A, B, build_group("pg1", 2, minResources={"cpu": "10"})],
             "resource gap: map[cpu:{{2000 -3} {<nil>}  DecimalSI}]",
             id="two nodes of 4 cpu are no 10",
         ),
     ],
 )
 def test_pre_filter(objects: list[Json], refused: str) -> None:
-    report = explain(cluster_of(node("node-a"), node("node-b"), *objects), "ns/p1a").to_dict()
+    report = explain(cluster_of(build_node("node-a"), build_node("node-b"), *objects), "ns/p1a").to_dict()
     found = report["preFilter"]["Coscheduling"]
     assert found["reasons"] == ([refused] if refused else [])
     assert found["code"] == ("UnschedulableAndUnresolvable" if refused else "Success")
@@ -101,9 +109,13 @@ def test_pre_filter(objects: list[Json], refused: str) -> None:
 @pytest.mark.parametrize(
     ("running", "wanted", "gap"),
     [
-        ([pod("p1", cpu="2", on="node-a")], {"cpu": "4"}, ""),
-        ([pod("p1", cpu="2", on="node-a"), pod("p2", cpu="1", on="node-b")], {"cpu": "4"}, "cpu:{{1000 -3}"),
-        ([pod("p1", "pg1", cpu="2", on="node-a"), pod("p2", cpu="1", on="node-b")], {"cpu": "4"}, ""),
+        ([build_pod("p1", cpu="2", on="node-a")], {"cpu": "4"}, ""),
+        (
+            [build_pod("p1", cpu="2", on="node-a"), build_pod("p2", cpu="1", on="node-b")],
+            {"cpu": "4"},
+            "cpu:{{1000 -3}",
+        ),
+        ([build_pod("p1", "pg1", cpu="2", on="node-a"), build_pod("p2", cpu="1", on="node-b")], {"cpu": "4"}, ""),
         ([], {"memory": "130Gi"}, "memory:{{2147483648 0} {<nil>}  BinarySI}"),
         ([], {"cpu": "1.5", "memory": "1"}, ""),
         ([], {"example.com/gpu": "3"}, "example.com/gpu:{{1 0} {<nil>}  DecimalSI}"),
@@ -114,8 +126,8 @@ def test_pre_filter(objects: list[Json], refused: str) -> None:
 )
 def test_cluster_resources(running: list[Json], wanted: Json, gap: str) -> None:
     """There are two nodes of 3 CPUs, where resources of the group's own pods count as free."""
-    nodes = [node("node-a", "3", **{"example.com/gpu": "2"}), node("node-b", "3")]
-    report = explain(cluster_of(*nodes, *running, A, B, group("pg1", 2, minResources=wanted)), "ns/p1a").to_dict()
+    nodes = [build_node("node-a", "3", **{"example.com/gpu": "2"}), build_node("node-b", "3")]
+    report = explain(cluster_of(*nodes, *running, A, B, build_group("pg1", 2, minResources=wanted)), "ns/p1a").to_dict()
     reasons = report["preFilter"]["Coscheduling"]["reasons"]
     assert len(reasons) == bool(gap)
     assert not gap or reasons[0].startswith(f"resource gap: map[{gap}")
@@ -125,25 +137,31 @@ def test_resources_stay_covered_once_found() -> None:
     """One node of 4 CPUs is free, and the other is overcommitted by 2, which counts only before the 4 wanted CPUs are
     found."""
     for overbooked, gap in (("node-b", []), ("node-a", ["resource gap: map[cpu:{{2000 -3} {<nil>}  DecimalSI}]"])):
-        pods = [pod(name, cpu="3", on=overbooked) for name in "xy"]
-        wanted = group("pg1", 2, minResources={"cpu": "4"})
-        report = explain(cluster_of(node("node-a"), node("node-b"), *pods, A, B, wanted), "ns/p1a").to_dict()
+        pods = [build_pod(name, cpu="3", on=overbooked) for name in "xy"]
+        wanted = build_group("pg1", 2, minResources={"cpu": "4"})
+        report = explain(
+            cluster_of(build_node("node-a"), build_node("node-b"), *pods, A, B, wanted), "ns/p1a"
+        ).to_dict()
         assert report["preFilter"]["Coscheduling"]["reasons"] == gap
 
 
 @pytest.mark.parametrize(
     ("objects", "code", "reasons"),
     [
-        ([pod("p"), group("pg1", 2)], Code.SUCCESS, ()),
-        ([pod("p", "none"), group("pg1", 2)], Code.UNSCHEDULABLE, ("PodGroup not found",)),
-        ([pod("p", "pg1"), group("pg1", 2)], Code.WAIT, None),
-        ([pod("p", "pg1"), pod("p1b", "pg1", on="node"), group("pg1", 2)], Code.SUCCESS, ()),
-        ([pod("p", "pg1"), pod("p1b", "pg1", on="a node that is gone"), group("pg1", 2)], Code.SUCCESS, ()),
-        ([pod("p", "pg1"), group("pg1", 1)], Code.SUCCESS, ()),
+        ([build_pod("p"), build_group("pg1", 2)], Code.SUCCESS, ()),
+        ([build_pod("p", "none"), build_group("pg1", 2)], Code.UNSCHEDULABLE, ("PodGroup not found",)),
+        ([build_pod("p", "pg1"), build_group("pg1", 2)], Code.WAIT, None),
+        ([build_pod("p", "pg1"), build_pod("p1b", "pg1", on="node"), build_group("pg1", 2)], Code.SUCCESS, ()),
+        (
+            [build_pod("p", "pg1"), build_pod("p1b", "pg1", on="a node that is gone"), build_group("pg1", 2)],
+            Code.SUCCESS,
+            (),
+        ),
+        ([build_pod("p", "pg1"), build_group("pg1", 1)], Code.SUCCESS, ()),
     ],
 )
 def test_permit(objects: list[Json], code: Code, reasons: tuple[str, ...] | None) -> None:
-    scheduler = Scheduler(cluster_of(node("node"), *objects))
+    scheduler = Scheduler(cluster_of(build_node("node"), *objects))
     position = scheduler.view.pods.index["ns/p"]
     info = PodInfo(scheduler.view.pods.objects[position], scheduler.view.settings.requests)
     framework = scheduler.find_framework("default-scheduler")
@@ -160,24 +178,43 @@ REJECTED = "PodGroup ns/pg1 gets rejected due to Pod p is unschedulable even aft
 @pytest.mark.parametrize(
     ("objects", "reasons"),
     [
-        ([pod("p", cpu="9")], ["can not find pod group"]),
-        ([pod("p", "none", cpu="9")], ["can not find pod group"]),
-        ([pod("p", "pg1", cpu="9"), pod("p1", "pg1", on="node"), group("pg1", 1)], []),
-        ([pod("p", "pg1", cpu="9"), pod("p1", "pg1", on="node"), group("pg1", 2)], [REJECTED]),
-        ([pod("p", "pg1", cpu="9"), *(pod(f"p{i}", "pg1", on="node") for i in range(9)), group("pg1", 10)], []),
-        ([pod("p", "pg1", cpu="9"), *(pod(f"p{i}", "pg1", on="node") for i in range(8)), group("pg1", 9)], [REJECTED]),
+        ([build_pod("p", cpu="9")], ["can not find pod group"]),
+        ([build_pod("p", "none", cpu="9")], ["can not find pod group"]),
+        ([build_pod("p", "pg1", cpu="9"), build_pod("p1", "pg1", on="node"), build_group("pg1", 1)], []),
+        ([build_pod("p", "pg1", cpu="9"), build_pod("p1", "pg1", on="node"), build_group("pg1", 2)], [REJECTED]),
+        (
+            [
+                build_pod("p", "pg1", cpu="9"),
+                *(build_pod(f"p{i}", "pg1", on="node") for i in range(9)),
+                build_group("pg1", 10),
+            ],
+            [],
+        ),
+        (
+            [
+                build_pod("p", "pg1", cpu="9"),
+                *(build_pod(f"p{i}", "pg1", on="node") for i in range(8)),
+                build_group("pg1", 9),
+            ],
+            [REJECTED],
+        ),
     ],
 )
 def test_post_filter(objects: list[Json], reasons: list[str]) -> None:
     """If a tenth of the pods is missing, the gap is small enough, but not with a ninth."""
-    report = explain(cluster_of(node("node"), *objects), "ns/p")
+    report = explain(cluster_of(build_node("node"), *objects), "ns/p")
     assert report.message is not None
     assert report.message.startswith("0/1 nodes are available: 1 Insufficient cpu.")
     assert [each for each in (REJECTED, "can not find pod group") if each in report.message] == reasons
 
 
 def test_percentage_determines_the_small_gap() -> None:
-    objects = [node("node"), pod("p", "pg1", cpu="9"), pod("p1", "pg1", on="node"), group("pg1", 2)]
+    objects = [
+        build_node("node"),
+        build_pod("p", "pg1", cpu="9"),
+        build_pod("p1", "pg1", on="node"),
+        build_group("pg1", 2),
+    ]
     for percentage, given_up in ((50, False), (49, True), (0, True), (100, False)):
         report = explain(cluster_of(*objects, podGroupRejectPercentage=percentage), "ns/p")
         assert (REJECTED in (report.message or "")) is given_up
@@ -193,36 +230,42 @@ def created(document: Json, when: str) -> Json:
 @pytest.mark.parametrize(
     ("pods", "groups", "order"),
     [
-        pytest.param([pod("a", priority=1), pod("b", priority=2)], [], "ba", id="priority"),
-        pytest.param([created(pod("a"), LATE), created(pod("b"), EARLY)], [], "ba", id="age"),
+        pytest.param([build_pod("a", priority=1), build_pod("b", priority=2)], [], "ba", id="priority"),
+        pytest.param([created(build_pod("a"), LATE), created(build_pod("b"), EARLY)], [], "ba", id="age"),
         pytest.param(
-            [pod("a", "pg1", priority=1), pod("b", priority=2)], [group("pg1", 1)], "ba", id="priority before groups"
+            [build_pod("a", "pg1", priority=1), build_pod("b", priority=2)],
+            [build_group("pg1", 1)],
+            "ba",
+            id="priority before groups",
         ),
         pytest.param(
-            [created(pod("a", "pg1"), EARLY), created(pod("b", "pg2"), LATE)],
-            [group("pg1", 1, created=LATE), group("pg2", 1, created=EARLY)],
+            [created(build_pod("a", "pg1"), EARLY), created(build_pod("b", "pg2"), LATE)],
+            [build_group("pg1", 1, created=LATE), build_group("pg2", 1, created=EARLY)],
             "ba",
             id="the age of the group, not of the pod",
         ),
         pytest.param(
-            [created(pod("a", "pg1"), EARLY), created(pod("b"), LATE)],
-            [group("pg1", 1, created="2026-01-01T00:00:03Z")],
+            [created(build_pod("a", "pg1"), EARLY), created(build_pod("b"), LATE)],
+            [build_group("pg1", 1, created="2026-01-01T00:00:03Z")],
             "ba",
             id="a pod older than the group",
         ),
         pytest.param(
-            [pod("a", "pg2"), pod("b", "pg1"), pod("c", "pg2")],
-            [group("pg1", 1, created=LATE), group("pg2", 1, created=EARLY)],
+            [build_pod("a", "pg2"), build_pod("b", "pg1"), build_pod("c", "pg2")],
+            [build_group("pg1", 1, created=LATE), build_group("pg2", 1, created=EARLY)],
             "acb",
             id="a group's pods one after the other",
         ),
         pytest.param(
-            [created(pod("a", "none"), LATE), created(pod("b"), EARLY)], [], "ba", id="a group that does not exist"
+            [created(build_pod("a", "none"), LATE), created(build_pod("b"), EARLY)],
+            [],
+            "ba",
+            id="a group that does not exist",
         ),
     ],
 )
 def test_queue_sort(pods: list[Json], groups: list[Json], order: str) -> None:
-    simulation = Simulation(Scheduler(cluster_of(node("node"), *pods, *groups)))
+    simulation = Simulation(Scheduler(cluster_of(build_node("node"), *pods, *groups)))
     objects = simulation.view.pods.objects
     found = simulation.sort_for_queue(simulation.view.pods.index.values())
     assert "".join(objects[position].metadata.name for position in found) == order
@@ -238,12 +281,12 @@ def test_queue_sort(pods: list[Json], groups: list[Json], order: str) -> None:
 )
 def test_arguments(args: dict[str, int], error: str) -> None:
     with pytest.raises(ConfigurationError, match=error):
-        Scheduler(cluster_of(node("node"), **args))
+        Scheduler(cluster_of(build_node("node"), **args))
 
 
 def test_invalid_amounts_are_errors() -> None:
     with pytest.raises(InputError, match=r"PodGroup ns/pg1, spec\.minResources"):
-        explain(cluster_of(node("node"), A, group("pg1", 1, minResources={"cpu": "lots"})), "ns/p1a")
+        explain(cluster_of(build_node("node"), A, build_group("pg1", 1, minResources={"cpu": "lots"})), "ns/p1a")
 
 
 # -- pods one after another -------------------------------------------------------------------------------------------
@@ -262,26 +305,26 @@ def place_pods(*objects: Json, **args: int) -> tuple[dict[str, str], dict[str, s
 
 
 def test_gang_is_placed_when_it_is_complete() -> None:
-    there, _ = place_pods(node("n"), *(pod(name, "pg1", cpu="1") for name in "abc"), group("pg1", 3))
+    there, _ = place_pods(build_node("n"), *(build_pod(name, "pg1", cpu="1") for name in "abc"), build_group("pg1", 3))
     assert there.keys() == set("abc")
 
 
 def test_gang_that_does_not_fit_leaves_its_room_to_others() -> None:
     """Three of its four pods would fit. The older gang is tried first, and the pod after it gets the room."""
-    gang = [pod(f"g{i}", "pg1", cpu="1.3") for i in range(4)]
-    there, messages = place_pods(node("n"), *gang, pod("z", cpu="4"), group("pg1", 4, created=EARLY))
+    gang = [build_pod(f"g{i}", "pg1", cpu="1.3") for i in range(4)]
+    there, messages = place_pods(build_node("n"), *gang, build_pod("z", cpu="4"), build_group("pg1", 4, created=EARLY))
     assert there == {"z": "n"}
     assert len(messages) == 4
     assert all(message.startswith("0/1 nodes are available: 1 Insufficient cpu.") for message in messages.values())
 
 
 def test_waiting_pods_get_the_reason_of_their_rejection() -> None:
-    gang = [pod(f"g{i}", "pg1", cpu="1.3") for i in range(4)]
-    _, messages = place_pods(node("n"), *gang, group("pg1", 4))
+    gang = [build_pod(f"g{i}", "pg1", cpu="1.3") for i in range(4)]
+    _, messages = place_pods(build_node("n"), *gang, build_group("pg1", 4))
     waited = "0/1 nodes are available: 1 optimistic rejection in PostFilter."
     assert [messages[f"g{i}"] for i in range(3)] == [waited] * 3
     assert "Insufficient cpu" in messages["g3"]
-    _, messages = place_pods(node("n"), *gang, group("pg1", 4), podGroupRejectPercentage=25)
+    _, messages = place_pods(build_node("n"), *gang, build_group("pg1", 4), podGroupRejectPercentage=25)
     late = "0/1 nodes are available: 1 rejected due to timeout after waiting 1m0s at plugin Coscheduling."
     with_it = "0/1 nodes are available: 1 rejection in Unreserve."
     assert [messages[f"g{i}"] for i in range(3)] == [late, with_it, with_it]
@@ -294,42 +337,44 @@ def test_waiting_pods_get_the_reason_of_their_rejection() -> None:
 def test_waiting_time_of_a_gang(own: int | None, args: int, seconds: str) -> None:
     """The group's own time comes first, then the argument, then a minute. The framework allows at most 15 minutes."""
     spec = {} if own is None else {"scheduleTimeoutSeconds": own}
-    gang = [pod("a", "pg1"), pod("b", "pg1", schedulerName="other")]
-    _, messages = place_pods(node("n"), *gang, group("pg1", 2, **spec), permitWaitingTimeSeconds=args)
+    gang = [build_pod("a", "pg1"), build_pod("b", "pg1", schedulerName="other")]
+    _, messages = place_pods(build_node("n"), *gang, build_group("pg1", 2, **spec), permitWaitingTimeSeconds=args)
     told = f"1 rejected due to timeout after waiting {seconds} at plugin Coscheduling."
     assert messages["a"] == f"0/1 nodes are available: {told}"
 
 
 def test_more_pods_than_needed_are_placed_as_they_fit() -> None:
-    there, messages = place_pods(node("n"), *(pod(f"g{i}", "pg1", cpu="1.3") for i in range(5)), group("pg1", 2))
+    there, messages = place_pods(
+        build_node("n"), *(build_pod(f"g{i}", "pg1", cpu="1.3") for i in range(5)), build_group("pg1", 2)
+    )
     assert (len(there), len(messages)) == (3, 2)
 
 
 def test_running_pods_count_for_the_gang() -> None:
-    running = pod("run", "pg1", cpu="1", on="n")
-    there, _ = place_pods(node("n"), running, pod("a", "pg1", cpu="3"), group("pg1", 2))
+    running = build_pod("run", "pg1", cpu="1", on="n")
+    there, _ = place_pods(build_node("n"), running, build_pod("a", "pg1", cpu="3"), build_group("pg1", 2))
     assert there == {"a": "n"}
 
 
 def test_missing_group() -> None:
-    there, messages = place_pods(node("n"), pod("a", "none"), pod("b"))
+    there, messages = place_pods(build_node("n"), build_pod("a", "none"), build_pod("b"))
     assert there == {"b": "n"}
     assert messages == {"a": "0/1 nodes are available: 1 PodGroup not found."}
 
 
 def test_gang_preempts_as_a_whole_or_not_at_all() -> None:
-    low = [pod(f"low{i}", cpu="2", on="n", priority=-1) for i in range(2)]
-    gang = [pod(f"g{i}", "pg1", cpu="2") for i in range(2)]
-    there, _ = place_pods(node("n"), *low, *gang, group("pg1", 2))
+    low = [build_pod(f"low{i}", cpu="2", on="n", priority=-1) for i in range(2)]
+    gang = [build_pod(f"g{i}", "pg1", cpu="2") for i in range(2)]
+    there, _ = place_pods(build_node("n"), *low, *gang, build_group("pg1", 2))
     assert there.keys() == {"g0", "g1"}
-    there, messages = place_pods(node("n"), *low, *gang, pod("g2", "pg1", cpu="2"), group("pg1", 3))
+    there, messages = place_pods(build_node("n"), *low, *gang, build_pod("g2", "pg1", cpu="2"), build_group("pg1", 3))
     assert (there, messages.keys()) == ({}, {"g0", "g1", "g2"})
 
 
 def test_members_of_another_scheduler_never_complete_the_gang() -> None:
     """The other scheduler does not know groups. Its pod is a sibling, but this scheduler cannot place it."""
-    gang = [pod("a", "pg1", cpu="1"), pod("b", "pg1", cpu="1", schedulerName="other")]
-    there, messages = place_pods(node("n"), *gang, group("pg1", 2))
+    gang = [build_pod("a", "pg1", cpu="1"), build_pod("b", "pg1", cpu="1", schedulerName="other")]
+    there, messages = place_pods(build_node("n"), *gang, build_group("pg1", 2))
     assert there == {}
     assert "timeout" in messages["a"]
     assert 'no scheduler profile is named "other"' in messages["b"]
@@ -347,14 +392,14 @@ def test_gang_is_never_placed_partially(
     sizes: list[tuple[int, int]], cpus: list[int], priorities: list[int], running: int, nodes: int
 ) -> None:
     """If no pod of a gang had a node before, either none has one afterwards, or at least as many as the gang needs."""
-    objects = [node(f"n{i}") for i in range(nodes)]
-    objects += [pod(f"run{i}", cpu="2", on="n0", priority=-1) for i in range(running)]
+    objects = [build_node(f"n{i}") for i in range(nodes)]
+    objects += [build_pod(f"run{i}", cpu="2", on="n0", priority=-1) for i in range(running)]
     numbers = iter(range(20))
     for index, (size, least) in enumerate(sizes):
-        objects.append(group(f"pg{index}", least))
+        objects.append(build_group(f"pg{index}", least))
         for number in (next(numbers) for _ in range(size)):
             cpu, priority = str(cpus[number]), priorities[number]
-            objects.append(pod(f"p{number:02d}", f"pg{index}", cpu=cpu, priority=priority))
+            objects.append(build_pod(f"p{number:02d}", f"pg{index}", cpu=cpu, priority=priority))
     simulation = Simulation(Scheduler(cluster_of(*objects)))
     view = simulation.view
     simulation.run([position for position in view.pods.index.values() if view.node[position] < 0])
@@ -379,16 +424,16 @@ def run_closed_queue(*objects: Json, **args: int) -> tuple[dict[str, str], list[
 
 
 def test_queue_binds_a_gang_when_it_is_complete() -> None:
-    gang = [pod(f"g{i}", "pg1", cpu="1") for i in range(3)]
-    assert run_closed_queue(node("n"), *gang, group("pg1", 3))[0] == {f"ns/g{i}": "n" for i in range(3)}
+    gang = [build_pod(f"g{i}", "pg1", cpu="1") for i in range(3)]
+    assert run_closed_queue(build_node("n"), *gang, build_group("pg1", 3))[0] == {f"ns/g{i}": "n" for i in range(3)}
 
 
 def test_queue_never_binds_a_part_of_a_gang() -> None:
-    gang = [pod(f"g{i}", "pg1", cpu="1.3") for i in range(4)]
-    bound, messages = run_closed_queue(node("n"), *gang, group("pg1", 4))
+    gang = [build_pod(f"g{i}", "pg1", cpu="1.3") for i in range(4)]
+    bound, messages = run_closed_queue(build_node("n"), *gang, build_group("pg1", 4))
     assert bound == {}
     assert "0/1 nodes are available: 1 optimistic rejection in PostFilter." in messages
-    bound, messages = run_closed_queue(node("n"), *gang, group("pg1", 4), podGroupRejectPercentage=100)
+    bound, messages = run_closed_queue(build_node("n"), *gang, build_group("pg1", 4), podGroupRejectPercentage=100)
     late = "0/1 nodes are available: 1 rejected due to timeout after waiting 1m0s at plugin Coscheduling."
     assert (bound, late in messages) == ({}, True)
     assert "0/1 nodes are available: 1 rejection in Unreserve." in messages

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_coscheduling import Json, cluster_of, config, group, node, pod
+from test_coscheduling import Json, build_group, build_node, build_pod, cluster_of, config
 
 from kschedctl.api.arrays import Position
 from kschedctl.cluster import Cluster
@@ -117,7 +117,7 @@ def format_time(seconds: int) -> str:
 
 def build_pod_at_start(each: TriedPod) -> Json:
     """Build the pod with its creation time."""
-    made = pod(each.name, each.group, namespace=each.namespace, priority=each.priority)
+    made = build_pod(each.name, each.group, namespace=each.namespace, priority=each.priority)
     return {**made, "metadata": {**made["metadata"], "creationTimestamp": format_time(each.initial)}}
 
 
@@ -134,8 +134,8 @@ def plugin_of(cluster: Cluster) -> tuple[Coscheduling, Fork]:
 def test_less(case: tuple[TriedPod, TriedPod, list[Created], bool]) -> None:
     """The first possible attempt of a waiting pod is at its creation."""
     one, two, groups, want = case
-    objects = [group(each.name, 1, each.namespace, created=format_time(each.seconds)) for each in groups]
-    plugin, view = plugin_of(cluster_of(node("node"), build_pod_at_start(one), build_pod_at_start(two), *objects))
+    objects = [build_group(each.name, 1, each.namespace, created=format_time(each.seconds)) for each in groups]
+    plugin, view = plugin_of(cluster_of(build_node("node"), build_pod_at_start(one), build_pod_at_start(two), *objects))
     came = sorted((one, two), key=lambda each: each.initial)
     positions = [view.pods.index[f"{each.namespace}/{each.name}"] for each in came]
     keys = dict(zip([each.name for each in came], plugin.sort_keys(view, positions), strict=True))
@@ -148,9 +148,9 @@ def test_less_after_schedule_failure(version: str, after_others: bool) -> None:
 
     After it failed the younger one is first, and once the failure is forgotten the older again.
     """
-    pods = [pod("p1", "pg1", priority=HIGH), pod("p2", "pg2", priority=HIGH)]
-    groups = [group("pg1", 3, created=format_time(0)), group("pg2", 3, created=format_time(5))]
-    objects = [node("node"), *pods, *groups]
+    pods = [build_pod("p1", "pg1", priority=HIGH), build_pod("p2", "pg2", priority=HIGH)]
+    groups = [build_group("pg1", 3, created=format_time(0)), build_group("pg2", 3, created=format_time(5))]
+    objects = [build_node("node"), *pods, *groups]
     cluster = Cluster.from_objects(objects, config=config(), other_builds=True, kube_version=version)
     plugin, view = plugin_of(cluster)
     view.gang_history = GangHistory(Clock())
@@ -171,29 +171,36 @@ def test_less_after_schedule_failure(version: str, after_others: bool) -> None:
 
 def test_pod_group_backoff_time() -> None:
     """The first pod waits and activates its siblings, the second fits nowhere, and the last is not tried at all."""
-    pods = [pod(f"pod{i}", "pg1", cpu="3") for i in (1, 2, 3)]
-    run = run_queue(cluster_of(node("node"), *pods, group("pg1", 3), podGroupBackoffSeconds=1))
+    pods = [build_pod(f"pod{i}", "pg1", cpu="3") for i in (1, 2, 3)]
+    run = run_queue(cluster_of(build_node("node"), *pods, build_group("pg1", 3), podGroupBackoffSeconds=1))
     assert [cycle.popped for cycle in run.cycles] == ["ns/pod1", "ns/pod2", "ns/pod3"]
     assert run.cycles[0].waiting == {"ns/pod1": "node"}
     refused = run.cycles[2].failed["ns/pod3"]
     assert refused.message.startswith("0/1 nodes are available: podGroup ns/pg1 failed recently.")
     assert refused.rejectors == ("Coscheduling",)
-    without = run_queue(cluster_of(node("node"), *pods, group("pg1", 3)))
+    without = run_queue(cluster_of(build_node("node"), *pods, build_group("pg1", 3)))
     assert "failed recently" not in str(without)
 
 
 def test_incomplete_group_gets_no_backoff() -> None:
-    pods = [pod(f"pod{i}", "pg1", cpu="9") for i in (1, 2)]
-    run = run_queue(cluster_of(node("node"), *pods, group("pg1", 3), podGroupBackoffSeconds=1))
+    pods = [build_pod(f"pod{i}", "pg1", cpu="9") for i in (1, 2)]
+    run = run_queue(cluster_of(build_node("node"), *pods, build_group("pg1", 3), podGroupBackoffSeconds=1))
     messages = [failed.message for cycle in run.cycles for failed in cycle.failed.values()]
     assert len(messages) == 2
     assert all("cannot find enough sibling pods" in message for message in messages)
 
 
 def test_first_permitted_pod_activates_its_siblings() -> None:
-    running = pod("r", "pg2", on="node")
-    objects = [pod("a", "pg1"), pod("b", "pg1"), pod("c", "pg1"), running, pod("s", "pg2"), pod("t", "pg2")]
-    plugin, view = plugin_of(cluster_of(node("node"), *objects, group("pg1", 3), group("pg2", 4)))
+    running = build_pod("r", "pg2", on="node")
+    objects = [
+        build_pod("a", "pg1"),
+        build_pod("b", "pg1"),
+        build_pod("c", "pg1"),
+        running,
+        build_pod("s", "pg2"),
+        build_pod("t", "pg2"),
+    ]
+    plugin, view = plugin_of(cluster_of(build_node("node"), *objects, build_group("pg1", 3), build_group("pg2", 4)))
 
     def woken(name: str, *, waits: bool = True) -> set[str]:
         position = view.pods.index[f"ns/{name}"]
@@ -217,9 +224,9 @@ def popped(run: QueueRun) -> list[str]:
 def test_failed_group_is_ordered_later(version: str, order: str) -> None:
     """The failure of the older group has no effect until pods are compared: its second pod is already at the top of the
     heap."""
-    pods = [pod(f"{name}{i}", f"pg-{name}", cpu=cpu) for name, cpu in (("a", "9"), ("b", "1")) for i in (1, 2, 3)]
-    groups = [group("pg-a", 3, created=format_time(0)), group("pg-b", 3, created=format_time(5))]
-    objects = [node("node"), *pods, *groups]
+    pods = [build_pod(f"{name}{i}", f"pg-{name}", cpu=cpu) for name, cpu in (("a", "9"), ("b", "1")) for i in (1, 2, 3)]
+    groups = [build_group("pg-a", 3, created=format_time(0)), build_group("pg-b", 3, created=format_time(5))]
+    objects = [build_node("node"), *pods, *groups]
     run = run_queue(Cluster.from_objects(objects, config=config(), other_builds=True, kube_version=version))
     assert popped(run) == order.split()
     assert run.cycles[order.split().index("b3")].bound.keys() == {"ns/b1", "ns/b2", "ns/b3"}
@@ -228,10 +235,17 @@ def test_failed_group_is_ordered_later(version: str, order: str) -> None:
 def test_order_of_the_queue() -> None:
     """Pods are ordered by priority, then groups by age, then pods by arrival. Nothing is reported as not replayed."""
     objects = [
-        *(pod("a", priority=1), pod("b"), pod("c", "young"), pod("d", "old"), pod("e", "young"), pod("f", "none")),
-        *(group("young", 1, created=format_time(5)), group("old", 1, created=format_time(0))),
+        *(
+            build_pod("a", priority=1),
+            build_pod("b"),
+            build_pod("c", "young"),
+            build_pod("d", "old"),
+            build_pod("e", "young"),
+            build_pod("f", "none"),
+        ),
+        *(build_group("young", 1, created=format_time(5)), build_group("old", 1, created=format_time(0))),
     ]
-    run = run_queue(cluster_of(node("node"), *objects))
+    run = run_queue(cluster_of(build_node("node"), *objects))
     assert popped(run) == ["a", "d", "c", "e", "b", "f"]
     assert run.not_replayed == ()
 
@@ -242,8 +256,14 @@ def test_granted_resources_are_not_checked_again() -> None:
     Then a pod of higher priority than the second takes them.
     """
     wanted = {"cpu": "3"}
-    pods = [pod("a", "pg1", cpu="1", priority=3), pod("b", cpu="3", priority=2), pod("c", "pg1", cpu="1", priority=1)]
-    run = run_queue(cluster_of(node("node"), *pods, group("pg1", 2, minResources=wanted), podGroupRejectPercentage=100))
+    pods = [
+        build_pod("a", "pg1", cpu="1", priority=3),
+        build_pod("b", cpu="3", priority=2),
+        build_pod("c", "pg1", cpu="1", priority=1),
+    ]
+    run = run_queue(
+        cluster_of(build_node("node"), *pods, build_group("pg1", 2, minResources=wanted), podGroupRejectPercentage=100)
+    )
     assert popped(run) == ["a", "b", "c"]
     assert "Insufficient cpu" in run.cycles[2].failed["ns/c"].message
     assert "resource gap" not in str(run)
@@ -281,5 +301,5 @@ def test_changed_keys_are_popped_as_by_go() -> None:
 def test_unsupported_order_is_reported() -> None:
     settings = config()
     settings["profiles"][0]["plugins"]["queueSort"]["enabled"] = [{"name": "QOSSort"}]
-    run = run_queue(Cluster.from_objects([node("node"), pod("a")], config=settings, other_builds=True))
+    run = run_queue(Cluster.from_objects([build_node("node"), build_pod("a")], config=settings, other_builds=True))
     assert run.not_replayed == ("plugin QOSSort at queueSort",)

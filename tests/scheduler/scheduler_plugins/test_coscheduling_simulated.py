@@ -7,7 +7,7 @@ simulations do what the queue does is in tests/scheduler/test_simulation_and_que
 from __future__ import annotations
 
 import pytest
-from test_coscheduling import Json, cluster_of, config, group, node, pod
+from test_coscheduling import Json, build_group, build_node, build_pod, cluster_of, config
 
 from kschedctl.cluster import Cluster
 from kschedctl.replay.run_queue import run_queue
@@ -25,7 +25,7 @@ def labelled(document: Json, **labels: str) -> Json:
     return {**document, "metadata": {**metadata, "labels": {**metadata.get("labels", {}), **labels}}}
 
 
-HERE = labelled(node("n"), **{"kubernetes.io/hostname": "n"})
+HERE = labelled(build_node("n"), **{"kubernetes.io/hostname": "n"})
 
 
 def run_simulation(cluster: Cluster) -> Simulation:
@@ -52,8 +52,13 @@ def test_backoff_of_a_gang(seconds: int, placed: set[str]) -> None:
 
     Then the third pod activates the first again, unless the backoff of the gang leaves the room to others.
     """
-    pods = [pod("a1", "pg", cpu="2"), pod("a2", "pg", cpu="9"), pod("a3", "pg", cpu="2"), pod("z", cpu="4")]
-    objects = [node("n"), *pods, group("pg", 2, created="2026-01-01T00:00:00Z")]
+    pods = [
+        build_pod("a1", "pg", cpu="2"),
+        build_pod("a2", "pg", cpu="9"),
+        build_pod("a3", "pg", cpu="2"),
+        build_pod("z", cpu="4"),
+    ]
+    objects = [build_node("n"), *pods, build_group("pg", 2, created="2026-01-01T00:00:00Z")]
     assert (
         get_placed_names(run_simulation(build_cluster_of_version("1.33", objects, podGroupBackoffSeconds=seconds)))
         == placed
@@ -65,16 +70,16 @@ def test_simulation_waits_for_the_backoff_of_a_gang() -> None:
 
     They get the event, but the backoff is longer than any other waiting time.
     """
-    gang = [pod(name, "pg", priority=1, **beside("x")) for name in "ab"]
-    objects = [HERE, *gang, labelled(pod("z"), app="x"), group("pg", 2)]
+    gang = [build_pod(name, "pg", priority=1, **beside("x")) for name in "ab"]
+    objects = [HERE, *gang, labelled(build_pod("z"), app="x"), build_group("pg", 2)]
     for seconds in (0, 20, 1000, 10**8):
         assert get_placed_names(run_simulation(cluster_of(*objects, podGroupBackoffSeconds=seconds))) == {"a", "b", "z"}
 
 
 def test_timed_out_gang_leaves_its_room_to_others() -> None:
     """One of two pods waits until it times out. Then the pod that found no room beside it gets the node."""
-    objects = [node("n"), pod("a", "pg", cpu="2"), pod("b", "pg", cpu="9"), pod("z", cpu="3")]
-    cluster = cluster_of(*objects, group("pg", 2, created="2026-01-01T00:00:00Z"), podGroupRejectPercentage=100)
+    objects = [build_node("n"), build_pod("a", "pg", cpu="2"), build_pod("b", "pg", cpu="9"), build_pod("z", cpu="3")]
+    cluster = cluster_of(*objects, build_group("pg", 2, created="2026-01-01T00:00:00Z"), podGroupRejectPercentage=100)
     assert get_placed_names(run_simulation(cluster)) == {"z"}
     run = run_queue(cluster, closed_loop=True)
     assert [cycle.bound for cycle in run.cycles if cycle.bound] == [{"ns/z": "n"}]
@@ -86,9 +91,9 @@ def test_members_of_a_gang_preempt_separately() -> None:
 
     The third finds no victims, so that both evictions were in vain.
     """
-    low = [pod(f"low{i}", cpu="2", on="n", priority=-1) for i in range(2)]
-    gang = [pod(f"g{i}", "pg", cpu="2") for i in range(3)]
-    simulation = run_simulation(cluster_of(node("n"), *low, *gang, group("pg", 3)))
+    low = [build_pod(f"low{i}", cpu="2", on="n", priority=-1) for i in range(2)]
+    gang = [build_pod(f"g{i}", "pg", cpu="2") for i in range(3)]
+    simulation = run_simulation(cluster_of(build_node("n"), *low, *gang, build_group("pg", 3)))
     objects = simulation.view.pods.objects
     assert {objects[position].metadata.name for position in simulation.gone} == {"low0", "low1"}
     assert get_placed_names(simulation) == set()
@@ -99,10 +104,10 @@ def test_waiting_pods_free_their_resources_once() -> None:
 
     Both are preempted together, and their resources are freed once, so that the last pod finds no room.
     """
-    gang = [*(pod(name, "pg", cpu="2", priority=1) for name in "ab"), pod("c", "pg", schedulerName="other")]
-    late = labelled(pod("e"), app="e"), labelled(pod("f", priority=9, **beside("e")), app="f")
-    urgent = pod("u", cpu="4", priority=9, **beside("f"))
-    cluster = cluster_of(HERE, *gang, *late, urgent, pod("z", cpu="2", priority=-1), group("pg", 3))
+    gang = [*(build_pod(name, "pg", cpu="2", priority=1) for name in "ab"), build_pod("c", "pg", schedulerName="other")]
+    late = labelled(build_pod("e"), app="e"), labelled(build_pod("f", priority=9, **beside("e")), app="f")
+    urgent = build_pod("u", cpu="4", priority=9, **beside("f"))
+    cluster = cluster_of(HERE, *gang, *late, urgent, build_pod("z", cpu="2", priority=-1), build_group("pg", 3))
     assert get_placed_names(run_simulation(cluster)) == {"e", "f", "u"}
     run = run_queue(cluster, closed_loop=True)
     assert {name for cycle in run.cycles for name in cycle.bound} == {"ns/e", "ns/f", "ns/u"}

@@ -24,7 +24,7 @@ Cell = tuple[int, Json, dict[int, int]]
 """A NUMA node: its number, its available amounts, and the distances of other nodes by their numbers."""
 
 
-def topology(name: str, cells: list[Cell], scope: str = "container", **attributes: str) -> Json:
+def build_topology(name: str, cells: list[Cell], scope: str = "container", **attributes: str) -> Json:
     named = {"topologyManagerPolicy": "best-effort", "topologyManagerScope": scope, **attributes}
     zones = [
         {
@@ -107,7 +107,7 @@ def asking(cpu: int, gpus: int = 0) -> dict[str, int]:
 def test_numa_nodes_required_table(
     cells: list[Cell], requests: dict[str, int], numbers: set[int], nearest: bool
 ) -> None:
-    numa = read(topology("n", cells))
+    numa = read(build_topology("n", cells))
     chosen = choose_numa_nodes(requests, numa.available, numa, np.ones(1, np.bool_))
     assert set(numa.numbers[chosen.places].tolist()) == numbers
     assert chosen.is_nearest.tolist() == [nearest]
@@ -171,14 +171,14 @@ def build_requests(cpu: str, gpus: str = "") -> Json:
     ],
 )
 def test_score_table(scope: str, cpus: list[str], expected: list[int]) -> None:
-    topologies = [topology(name, [(0, each, {}), (1, each, {})], scope) for name, each in THREE.items()]
+    topologies = [build_topology(name, [(0, each, {}), (1, each, {})], scope) for name, each in THREE.items()]
     assert scores(topologies, *map(build_requests, cpus)) == dict(zip(THREE, expected, strict=True))
 
 
 @pytest.mark.parametrize("scope", ["container", "pod"])
 def test_resources_of_no_numa_node_table(scope: str) -> None:
     """Upstream's pods of one such resource are Guaranteed. Here CPU and memory outside the NUMA nodes make them so."""
-    topologies = [topology(name, [(0, {GPU: "1"}, {}), (1, {GPU: "1"}, {})], scope) for name in THREE]
+    topologies = [build_topology(name, [(0, {GPU: "1"}, {}), (1, {GPU: "1"}, {})], scope) for name in THREE]
     other = {"cpu": "1", "memory": MI50, "non-numa.example.com/x": "1"}
     assert scores(topologies, other) == dict.fromkeys(THREE, 100)
 
@@ -192,7 +192,7 @@ def test_resources_of_no_numa_node_table(scope: str) -> None:
     ],
 )
 def test_score_table_of_devices(containers: list[Json], expected: Json) -> None:
-    assert scores([topology(name, cells) for name, cells in WITH_GPUS.items()], *containers) == expected
+    assert scores([build_topology(name, cells) for name, cells in WITH_GPUS.items()], *containers) == expected
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_normalize_score_table(count: int, nearest: int, expected: int) -> None:
     """
     far = dict.fromkeys(range(9), 10 if nearest else 20)
     cells: list[Cell] = [(i, {"cpu": 1}, far) for i in range(8)] + [(8, {"cpu": 0}, dict.fromkeys(range(9), 10))]
-    assert score_pod({"cpu": 1000 * count}, read(topology("n", cells))).tolist() == [expected]
+    assert score_pod({"cpu": 1000 * count}, read(build_topology("n", cells))).tolist() == [expected]
 
 
 def test_kubelet_option_limits_the_numa_nodes() -> None:
@@ -215,7 +215,7 @@ def test_kubelet_option_limits_the_numa_nodes() -> None:
     """
     cells: list[Cell] = [(0, {"cpu": 1}, {})]
     for said, expected in {"4": 87, "1": 94, "+4": 87, "four": 94, "5000": 100}.items():
-        numa = read(topology("n", cells, topologyManagerMaxNUMANodes=said))
+        numa = read(build_topology("n", cells, topologyManagerMaxNUMANodes=said))
         assert score_pod({"cpu": 1000}, numa).tolist() == [expected]
 
 
@@ -227,7 +227,7 @@ def test_nodes_without_a_topology_have_no_score() -> None:
 def test_too_many_combinations() -> None:
     cells: list[Cell] = [(i, {"cpu": 1}, {}) for i in range(40)]
     with pytest.raises(PluginError, match="too many NUMA nodes to try all combinations of 4"):
-        score_pod({"cpu": 9000}, read(topology("n", cells)))
+        score_pod({"cpu": 9000}, read(build_topology("n", cells)))
 
 
 # -- against a loop --------------------------------------------------------------------------------------------------
@@ -297,6 +297,6 @@ machines = st.lists(st.tuples(amounts, costs), min_size=1, max_size=4).flatmap(
 
 @given(st.lists(machines, min_size=1, max_size=3), st.lists(amounts, min_size=1, max_size=3))
 def test_scores_agree_with_a_loop(found: list[list[Cell]], containers: list[Json]) -> None:
-    numa = read(*(topology(f"n{i}", cells) for i, cells in enumerate(found)))
+    numa = read(*(build_topology(f"n{i}", cells) for i, cells in enumerate(found)))
     expected = [naive_score(cells, containers) for cells in found]
     assert score_containers(containers, numa).tolist() == expected

@@ -17,7 +17,7 @@ NAME = "NodeResourceTopologyMatch"
 CPU, GPU = "cpu", "example.com/gpu"
 
 
-def topology(node: str, *numa: Json, policy: str = "single-numa-node", scope: str = "container") -> Json:
+def build_topology(node: str, *numa: Json, policy: str = "single-numa-node", scope: str = "container") -> Json:
     attributes = [{"name": "topologyManagerPolicy", "value": policy}, {"name": "topologyManagerScope", "value": scope}]
     zones = [
         {"name": f"node-{i}", "type": "Node", "resources": [{"name": n, "available": a} for n, a in each.items()]}
@@ -26,12 +26,12 @@ def topology(node: str, *numa: Json, policy: str = "single-numa-node", scope: st
     return {"kind": "NodeResourceTopology", "metadata": {"name": node}, "zones": zones, "attributes": attributes}
 
 
-def node(name: str) -> Json:
+def build_node(name: str) -> Json:
     allocatable = {"cpu": "64", "memory": "64Gi", "pods": "50", GPU: "8"}
     return {"kind": "Node", "metadata": {"name": name}, "status": {"allocatable": allocatable}}
 
 
-def container(requests: Json, limits: Json | None = None) -> Json:
+def build_container(requests: Json, limits: Json | None = None) -> Json:
     return {
         "name": "c",
         "image": "c",
@@ -39,7 +39,7 @@ def container(requests: Json, limits: Json | None = None) -> Json:
     }
 
 
-def pod(*containers: Json, init: tuple[Json, ...] = ()) -> Json:
+def build_pod(*containers: Json, init: tuple[Json, ...] = ()) -> Json:
     spec = {"containers": list(containers), "initContainers": list(init)}
     return {"kind": "Pod", "metadata": {"name": "web"}, "spec": spec}
 
@@ -59,7 +59,7 @@ def report(*objects: Json, **args: Any) -> Json:
 
 
 def refusal(*objects: Json) -> str:
-    found = report(node("a"), *objects)["filter"].get("a", {}).get(NAME)
+    found = report(build_node("a"), *objects)["filter"].get("a", {}).get(NAME)
     return "" if found is None else f"{found['code']}: {', '.join(found['reasons'])}"
 
 
@@ -68,78 +68,95 @@ HALF = {"cpu": "4", "memory": "4Gi"}
 
 
 def test_container_needs_one_numa_node() -> None:
-    assert refusal(topology("a", HALF, HALF), pod(container(BIG))) == "Unschedulable: cannot align container"
-    assert refusal(topology("a", HALF, BIG), pod(container(BIG))) == ""
+    assert (
+        refusal(build_topology("a", HALF, HALF), build_pod(build_container(BIG)))
+        == "Unschedulable: cannot align container"
+    )
+    assert refusal(build_topology("a", HALF, BIG), build_pod(build_container(BIG))) == ""
 
 
 def test_containers_take_from_the_first_that_fits() -> None:
-    three = container({"cpu": "3", "memory": "1Gi"})
-    assert refusal(topology("a", HALF, HALF), pod(three, three)) == ""
-    assert refusal(topology("a", HALF, HALF), pod(three, three, three)) == "Unschedulable: cannot align container"
+    three = build_container({"cpu": "3", "memory": "1Gi"})
+    assert refusal(build_topology("a", HALF, HALF), build_pod(three, three)) == ""
+    assert (
+        refusal(build_topology("a", HALF, HALF), build_pod(three, three, three))
+        == "Unschedulable: cannot align container"
+    )
 
 
 def test_init_containers_run_one_by_one() -> None:
-    three = container({"cpu": "3", "memory": "1Gi"})
+    three = build_container({"cpu": "3", "memory": "1Gi"})
     init = tuple({**three, "name": f"i{i}"} for i in range(3))
-    assert refusal(topology("a", HALF), pod(three, init=init)) == ""
-    sidecar = {**container(BIG), "name": "s", "restartPolicy": "Always"}
-    assert refusal(topology("a", HALF), pod(three, init=(sidecar,))) == "Unschedulable: cannot align sidecar container"
-    first = {**container(BIG), "name": "s"}
-    assert refusal(topology("a", HALF), pod(three, init=(first,))) == "Unschedulable: cannot align init container"
+    assert refusal(build_topology("a", HALF), build_pod(three, init=init)) == ""
+    sidecar = {**build_container(BIG), "name": "s", "restartPolicy": "Always"}
+    assert (
+        refusal(build_topology("a", HALF), build_pod(three, init=(sidecar,)))
+        == "Unschedulable: cannot align sidecar container"
+    )
+    first = {**build_container(BIG), "name": "s"}
+    assert (
+        refusal(build_topology("a", HALF), build_pod(three, init=(first,)))
+        == "Unschedulable: cannot align init container"
+    )
 
 
 def test_pod_scope_adds_up_containers() -> None:
-    three = container({"cpu": "3", "memory": "1Gi"})
-    assert refusal(topology("a", HALF, HALF, scope="pod"), pod(three, three)) == "Unschedulable: cannot align pod"
-    assert refusal(topology("a", HALF, BIG, scope="pod"), pod(three, three)) == ""
+    three = build_container({"cpu": "3", "memory": "1Gi"})
+    assert (
+        refusal(build_topology("a", HALF, HALF, scope="pod"), build_pod(three, three))
+        == "Unschedulable: cannot align pod"
+    )
+    assert refusal(build_topology("a", HALF, BIG, scope="pod"), build_pod(three, three)) == ""
 
 
 @pytest.mark.parametrize("policy", ["none", "best-effort", "restricted", "unheard-of"])
 def test_other_policies_reject_nothing(policy: str) -> None:
-    assert refusal(topology("a", HALF, policy=policy), pod(container(BIG))) == ""
+    assert refusal(build_topology("a", HALF, policy=policy), build_pod(build_container(BIG))) == ""
 
 
 def test_legacy_policies_count_without_attributes() -> None:
-    former = {**topology("a", HALF), "attributes": [], "topologyPolicies": ["SingleNUMANodePodLevel"]}
-    assert refusal(former, pod(container(BIG))) == "Unschedulable: cannot align pod"
+    former = {**build_topology("a", HALF), "attributes": [], "topologyPolicies": ["SingleNUMANodePodLevel"]}
+    assert refusal(former, build_pod(build_container(BIG))) == "Unschedulable: cannot align pod"
 
 
 def test_cpu_of_pods_that_are_not_guaranteed_is_shared() -> None:
-    assert refusal(topology("a", HALF), pod(container(BIG, {}))) == ""
+    assert refusal(build_topology("a", HALF), build_pod(build_container(BIG, {}))) == ""
     gpus = {**BIG, GPU: "2"}
-    found = refusal(topology("a", {**HALF, GPU: "1"}), pod(container(gpus, {GPU: "2"})))
+    found = refusal(build_topology("a", {**HALF, GPU: "1"}), build_pod(build_container(gpus, {GPU: "2"})))
     assert found == "Unschedulable: cannot align container"
 
 
 def test_devices_may_be_outside_numa_nodes_but_cpu_may_not() -> None:
-    assert refusal(topology("a", HALF), pod(container({"cpu": "1", "memory": "1Gi", GPU: "1"}))) == ""
-    assert refusal(topology("a", {"memory": "4Gi"}), pod(container({"cpu": "1", "memory": "1Gi"}))) != ""
+    assert refusal(build_topology("a", HALF), build_pod(build_container({"cpu": "1", "memory": "1Gi", GPU: "1"}))) == ""
+    assert (
+        refusal(build_topology("a", {"memory": "4Gi"}), build_pod(build_container({"cpu": "1", "memory": "1Gi"}))) != ""
+    )
 
 
 def test_nodes_without_a_topology_pass() -> None:
-    assert refusal(pod(container(BIG))) == ""
+    assert refusal(build_pod(build_container(BIG))) == ""
 
 
 def test_scores_by_hand() -> None:
     """a: (4 - 1) of 4 CPUs and (4 - 1) of 4 Gi give 75. b: the lower of 75 and 50, as 2 of 4 are left. c has none."""
-    one = container({"cpu": "1", "memory": "1Gi"})
-    topologies = topology("a", HALF), topology("b", HALF, {"cpu": "2", "memory": "2Gi"})
-    nodes = [node(name) for name in "abc"]
-    assert report(*nodes, *topologies, pod(one))["score"][NAME] == {"a": 75, "b": 50, "c": 0}
-    most = report(*nodes, *topologies, pod(one), scoringStrategy={"type": "MostAllocated"})
+    one = build_container({"cpu": "1", "memory": "1Gi"})
+    topologies = build_topology("a", HALF), build_topology("b", HALF, {"cpu": "2", "memory": "2Gi"})
+    nodes = [build_node(name) for name in "abc"]
+    assert report(*nodes, *topologies, build_pod(one))["score"][NAME] == {"a": 75, "b": 50, "c": 0}
+    most = report(*nodes, *topologies, build_pod(one), scoringStrategy={"type": "MostAllocated"})
     assert most["score"][NAME] == {"a": 25, "b": 25, "c": 0}
 
 
 def test_pods_that_are_not_guaranteed_get_equal_scores() -> None:
-    nodes = node("a"), node("b"), topology("a", HALF)
-    assert report(*nodes, pod(container(BIG, {})))["score"][NAME] == {"a": 100, "b": 100}
+    nodes = build_node("a"), build_node("b"), build_topology("a", HALF)
+    assert report(*nodes, build_pod(build_container(BIG, {})))["score"][NAME] == {"a": 100, "b": 100}
 
 
 def test_bad_input() -> None:
     with pytest.raises(ConfigurationError, match="invalid ScoringStrategyType"):
-        report(node("a"), pod(container(BIG)), scoringStrategy={"type": "Most"})
+        report(build_node("a"), build_pod(build_container(BIG)), scoringStrategy={"type": "Most"})
     with pytest.raises(InputError) as error:
-        report(node("a"), topology("a", {"cpu": "many"}), pod(container(BIG)))
+        report(build_node("a"), build_topology("a", {"cpu": "many"}), build_pod(build_container(BIG)))
     assert error.value.where == "NodeResourceTopology a, zone node-0"
 
 
@@ -177,7 +194,7 @@ def test_filter_agrees_with_a_loop(numa: list[dict[str, int]], asked: list[dict[
     containers = [{CPU: 1, **each} for each in asked]
     memory = {"memory": "1Mi"}
     written = [
-        container(
+        build_container(
             {name: str(amount) for name, amount in each.items()} | memory,
             None if guaranteed else {name: str(amount) for name, amount in each.items() if name == GPU},
         )
@@ -186,4 +203,4 @@ def test_filter_agrees_with_a_loop(numa: list[dict[str, int]], asked: list[dict[
     zones = [{name: str(amount) for name, amount in each.items()} | {"memory": "1Gi"} for each in numa]
     positive = all(each[CPU] > 0 for each in containers)
     wanted = naive(numa, containers, guaranteed and positive)
-    assert (refusal(topology("a", *zones), pod(*written)) == "") == wanted
+    assert (refusal(build_topology("a", *zones), build_pod(*written)) == "") == wanted

@@ -17,7 +17,7 @@ NAME = "NodeResourcesAllocatable"
 GIB = 1 << 30
 
 
-def cluster(nodes: dict[str, dict[str, Any]], **args: Any) -> Cluster:
+def build_cluster(nodes: dict[str, dict[str, Any]], **args: Any) -> Cluster:
     """Build a cluster with a pending pod web, in which only this plugin scores."""
     profile = {
         "plugins": {"score": {"enabled": [{"name": NAME}], "disabled": [{"name": "*"}]}},
@@ -50,18 +50,18 @@ def test_smallest_node_is_best_by_default() -> None:
     weight = (1 << 20) + 1
     total = [-(cpu * (1 << 20) + memory) for cpu, memory in ((1000, GIB), (2000, GIB), (4000, 2 * GIB))]
     raw = [-(-each // weight) for each in total]
-    assert scores(cluster(nodes), "score") == dict(zip("abc", raw, strict=True))
-    assert scores(cluster(nodes)) == {"a": 100, "b": (raw[1] - raw[2]) * 100 // (raw[0] - raw[2]), "c": 0}
+    assert scores(build_cluster(nodes), "score") == dict(zip("abc", raw, strict=True))
+    assert scores(build_cluster(nodes)) == {"a": 100, "b": (raw[1] - raw[2]) * 100 // (raw[0] - raw[2]), "c": 0}
 
 
 def test_mode_most_with_one_resource() -> None:
     nodes = {name: {"cpu": "8", "example.com/fpga": str(n)} for name, n in zip("abc", (1, 2, 5), strict=True)}
     args = {"mode": "Most", "resources": [{"name": "example.com/fpga", "weight": 3}]}
-    assert scores(cluster(nodes, **args)) == {"a": 0, "b": 25, "c": 100}
+    assert scores(build_cluster(nodes, **args)) == {"a": 0, "b": 25, "c": 100}
 
 
 def test_equal_nodes_get_zero() -> None:
-    assert scores(cluster({"a": {"cpu": "1"}, "b": {"cpu": "1"}})) == {"a": 0, "b": 0}
+    assert scores(build_cluster({"a": {"cpu": "1"}, "b": {"cpu": "1"}})) == {"a": 0, "b": 0}
 
 
 @given(
@@ -79,7 +79,7 @@ def test_scores_equal_the_formula(amounts: list[tuple[int, int]], cpu: int, memo
         raw[f"n{i}"] = size if mode == "Most" else -size
     low, width = min(raw.values()), max(raw.values()) - min(raw.values())
     wanted = {name: (each - low) * 100 // width if width else 0 for name, each in raw.items()}
-    assert scores(cluster(nodes, **args)) == wanted
+    assert scores(build_cluster(nodes, **args)) == wanted
 
 
 @pytest.mark.parametrize(
@@ -95,11 +95,11 @@ def test_scores_equal_the_formula(amounts: list[tuple[int, int]], cpu: int, memo
 )
 def test_invalid_arguments_are_rejected(args: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigurationError) as error:
-        explain(cluster({"a": {"cpu": "1"}}, **args), "default/web")
+        explain(build_cluster({"a": {"cpu": "1"}}, **args), "default/web")
     assert said in error.value.what
 
 
 def test_released_kube_scheduler_does_not_have_the_plugin() -> None:
-    found = replace(cluster({"a": {"cpu": "1"}}), other_builds=False)
+    found = replace(build_cluster({"a": {"cpu": "1"}}), other_builds=False)
     with pytest.raises(ConfigurationError, match=f'ScorePlugin "{NAME}" does not exist'):
         explain(found, "default/web")

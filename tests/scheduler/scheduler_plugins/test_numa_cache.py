@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from test_node_resource_topology_match import GPU, HALF, NAME, container, node, topology
+from test_node_resource_topology_match import GPU, HALF, NAME, build_container, build_node, build_topology
 
 from kschedctl.api.objects import Pod
 from kschedctl.cluster import Cluster
@@ -32,9 +32,12 @@ CHANGED = "of a node do not match the pods that are there, and the scheduler's c
 OLDER = "may be older in the scheduler's cache"
 
 
-def pod(name: str, requests: Json, on: str = "", limits: Json | None = None, **more: Any) -> Json:
+def build_pod(name: str, requests: Json, on: str = "", limits: Json | None = None, **more: Any) -> Json:
     """Build a pod. ``more`` has its phase, scheduler and priority."""
-    spec = {"containers": [container(requests, limits)], "schedulerName": more.get("scheduler", "default-scheduler")}
+    spec = {
+        "containers": [build_container(requests, limits)],
+        "schedulerName": more.get("scheduler", "default-scheduler"),
+    }
     spec["priority"] = more.get("priority", 0)
     metadata = {"name": name, "namespace": "default"}
     status = {"phase": more.get("phase", "Running" if on else "Pending")}
@@ -43,7 +46,7 @@ def pod(name: str, requests: Json, on: str = "", limits: Json | None = None, **m
 
 def published(*names: str, method: str = "", scope: str = "container", numa: tuple[Json, ...] = (HALF, HALF)) -> Json:
     """Build the published topology of node a with the pods of these names."""
-    found = topology("a", *numa, scope=scope)
+    found = build_topology("a", *numa, scope=scope)
     sign = compute_fingerprint(("default", name) for name in names)
     found["attributes"].append({"name": "nodeTopologyPodsFingerprint", "value": sign})
     if method:
@@ -51,15 +54,17 @@ def published(*names: str, method: str = "", scope: str = "container", numa: tup
     return found
 
 
-def cluster(*objects: Json, points: tuple[str, ...] = ("filter", "score", "reserve"), **args: Any) -> Cluster:
+def build_cluster(*objects: Json, points: tuple[str, ...] = ("filter", "score", "reserve"), **args: Any) -> Cluster:
     plugins = {point: {"enabled": [{"name": NAME}]} for point in points}
     profile = {"plugins": plugins, "pluginConfig": [{"name": NAME, "args": args or OVER_RESERVE}]}
     config = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
-    return Cluster.from_objects([node("a"), *objects], config={**config, "profiles": [profile]}, other_builds=True)
+    return Cluster.from_objects(
+        [build_node("a"), *objects], config={**config, "profiles": [profile]}, other_builds=True
+    )
 
 
 def report(*objects: Json, **args: Any) -> Json:
-    found: Json = explain(cluster(*objects, **args), "default/web").to_dict()
+    found: Json = explain(build_cluster(*objects, **args), "default/web").to_dict()
     return found
 
 
@@ -69,7 +74,7 @@ def doubts(found: Json) -> list[tuple[str, str]]:
 
 def placed(*pods: Json, **args: Any) -> list[str]:
     """Return the pods that get node a with two NUMA nodes of 4 CPUs each."""
-    simulation = Simulation(Scheduler(cluster(published(), *pods, **args)))
+    simulation = Simulation(Scheduler(build_cluster(published(), *pods, **args)))
     index = simulation.view.pods.index
     simulation.schedule([index[f"default/{each['metadata']['name']}"] for each in pods])
     return [name for name, position in index.items() if simulation.view.node[position] >= 0]
@@ -83,7 +88,7 @@ def test_placed_pod_is_deducted_from_every_numa_node() -> None:
 
     Without a cache nothing is deducted.
     """
-    two = pod("p1", THREE), pod("p2", THREE)
+    two = build_pod("p1", THREE), build_pod("p2", THREE)
     assert placed(*two) == ["default/p1"]
     assert placed(*two, cacheResyncPeriodSeconds=0) == ["default/p1", "default/p2"]
     assert placed(*two, discardReservedNodes=True, cacheResyncPeriodSeconds=5) == ["default/p1", "default/p2"]
@@ -91,15 +96,18 @@ def test_placed_pod_is_deducted_from_every_numa_node() -> None:
 
 def test_shared_resources_are_deducted_too() -> None:
     """The first pod is Burstable, so the kubelet gives it no exclusive CPUs."""
-    assert placed(pod("p1", SHARED, limits={}), pod("p2", SHARED)) == ["default/p1"]
-    assert placed(pod("p1", SHARED, limits={}), pod("p2", SHARED, limits={})) == ["default/p1", "default/p2"]
+    assert placed(build_pod("p1", SHARED, limits={}), build_pod("p2", SHARED)) == ["default/p1"]
+    assert placed(build_pod("p1", SHARED, limits={}), build_pod("p2", SHARED, limits={})) == [
+        "default/p1",
+        "default/p2",
+    ]
 
 
 def test_deducted_amounts_are_never_negative() -> None:
     """Upstream's UpdateNRT leaves 0 of an amount that is too small. There is enough memory."""
     small = {"cpu": "6", "memory": "1Gi"}
-    shared = [pod(f"p{i}", small, limits={}) for i in range(3)]
-    assert placed(*shared, pod("p9", {"cpu": "1", "memory": "1Gi"})) == [f"default/p{i}" for i in range(3)]
+    shared = [build_pod(f"p{i}", small, limits={}) for i in range(3)]
+    assert placed(*shared, build_pod("p9", {"cpu": "1", "memory": "1Gi"})) == [f"default/p{i}" for i in range(3)]
 
 
 NIC = "vendor.com/nic"
@@ -123,10 +131,10 @@ NIC = "vendor.com/nic"
 )
 def test_upstreams_tables_of_reserved_pods(numa: tuple[Json, ...], containers: tuple[Json, ...], left: Json) -> None:
     """The tables are store_test.go and overreserve_test.go. -1 means that a NUMA node lacks the resource."""
-    reserved = pod("web", containers[0])
-    reserved["spec"]["containers"] = [container(each) for each in containers]
+    reserved = build_pod("web", containers[0])
+    reserved["spec"]["containers"] = [build_container(each) for each in containers]
     machine = {"kind": "Node", "metadata": {"name": "b"}, "status": {"allocatable": dict.fromkeys(numa[1], "1000Gi")}}
-    found = cluster(topology("b", *numa), {**machine, "spec": {}}, reserved)
+    found = build_cluster(build_topology("b", *numa), {**machine, "spec": {}}, reserved)
     view = Scheduler(found).view.fork()
     view.assume(view.pods.index["default/web"], view.nodes.index["b"])
     columns = build_numa_list(found.node_resource_topologies, view.nodes.index)
@@ -139,14 +147,14 @@ def test_upstreams_tables_of_reserved_pods(numa: tuple[Json, ...], containers: t
 
 def test_topology_of_the_current_pods() -> None:
     """The verdict is certain, but the best node may depend on older topologies."""
-    there = pod("old", THREE, "a"), pod("done", THREE, "a", phase="Succeeded")
-    found = report(published("old", "done"), *there, pod("web", THREE))
+    there = build_pod("old", THREE, "a"), build_pod("done", THREE, "a", phase="Succeeded")
+    found = report(published("old", "done"), *there, build_pod("web", THREE))
     assert (found["verdict"], doubts(found), found["undecided"]) == ("Schedulable", [(OLDER, "scores")], False)
 
 
 @pytest.mark.parametrize("numa", [(HALF,), ({"cpu": "1", "memory": "4Gi"},)])
 def test_topology_of_other_pods(numa: tuple[Json, ...]) -> None:
-    found = report(published("gone", numa=numa), pod("old", THREE, "a"), pod("web", THREE))
+    found = report(published("gone", numa=numa), build_pod("old", THREE, "a"), build_pod("web", THREE))
     assert doubts(found) == [(CHANGED, "verdict")]
     assert found["undecided"]
 
@@ -155,8 +163,12 @@ def test_topologies_are_compared_with_the_pods_of_their_node() -> None:
     """b has two pods, one with exclusive devices, and only b publishes these. c has no pods, d no topology, and the pod
     that e published is gone."""
     device = {GPU: "1"}
-    shared = pod("shared", {"cpu": "1"}, "b", {}), pod("device", device, "b"), pod("device-d", device, "d")
-    there = (pod("one", THREE, "a"), *shared, pod("other", THREE, "e", scheduler="another"))
+    shared = (
+        build_pod("shared", {"cpu": "1"}, "b", {}),
+        build_pod("device", device, "b"),
+        build_pod("device-d", device, "d"),
+    )
+    there = (build_pod("one", THREE, "a"), *shared, build_pod("other", THREE, "e", scheduler="another"))
 
     def about(name: str, *names: str, numa: Json = HALF) -> Json:
         method = "with-exclusive-resources"
@@ -164,7 +176,7 @@ def test_topologies_are_compared_with_the_pods_of_their_node() -> None:
         return {**found, "metadata": {"name": name}}
 
     topologies = [about("a", "one"), about("b", "device", numa={**HALF, **device}), about("c"), about("e", "gone")]
-    found = cluster(*(node(name) for name in "bcde"), *there, *topologies)
+    found = build_cluster(*(build_node(name) for name in "bcde"), *there, *topologies)
     view = Scheduler(found).view
     differ, foreign = OverReserve(NAME, NumaCacheArgs()).compare_published_pods(view)
     rows = [view.nodes.index[name] for name in "abcde"]
@@ -172,11 +184,11 @@ def test_topologies_are_compared_with_the_pods_of_their_node() -> None:
 
 
 def test_topology_without_a_fingerprint() -> None:
-    assert doubts(report(topology("a", HALF), pod("web", THREE))) == [(CHANGED, "verdict")]
+    assert doubts(report(build_topology("a", HALF), build_pod("web", THREE))) == [(CHANGED, "verdict")]
 
 
 def test_pods_without_requests_are_certain() -> None:
-    assert doubts(report(topology("a", HALF), pod("web", {}))) == []
+    assert doubts(report(build_topology("a", HALF), build_pod("web", {}))) == []
 
 
 @pytest.mark.parametrize(
@@ -190,8 +202,8 @@ def test_pods_without_requests_are_certain() -> None:
     ],
 )
 def test_informer_mode_determines_the_known_pods(mode: str, phase: str, same: bool) -> None:
-    there = pod("old", THREE, "a", phase=phase)
-    found = report(published("old"), there, pod("web", THREE), cache={"informerMode": mode}, **OVER_RESERVE)
+    there = build_pod("old", THREE, "a", phase=phase)
+    found = report(published("old"), there, build_pod("web", THREE), cache={"informerMode": mode}, **OVER_RESERVE)
     assert doubts(found) == [(OLDER, "scores") if same else (CHANGED, "verdict")]
 
 
@@ -201,13 +213,13 @@ def test_informer_mode_determines_the_known_pods(mode: str, phase: str, same: bo
 )
 def test_fingerprints_of_pods_with_exclusive_resources(requests: Json, limits: Json | None, exclusive: bool) -> None:
     """Whole CPUs and memory are exclusive to a Guaranteed pod. The method is published, or configured."""
-    there = pod("old", requests, "a", limits)
+    there = build_pod("old", requests, "a", limits)
     about = ["old"] if exclusive else []
-    detected = report(published(*about, method="with-exclusive-resources"), there, pod("web", THREE))
+    detected = report(published(*about, method="with-exclusive-resources"), there, build_pod("web", THREE))
     settings = {"resyncMethod": "OnlyExclusiveResources"}
-    configured = report(published(*about), there, pod("web", THREE), cache=settings, **OVER_RESERVE)
+    configured = report(published(*about), there, build_pod("web", THREE), cache=settings, **OVER_RESERVE)
     assert doubts(detected) == doubts(configured) == [(OLDER, "scores")]
-    other = report(published(*about), there, pod("web", THREE), cache={"resyncMethod": "All"}, **OVER_RESERVE)
+    other = report(published(*about), there, build_pod("web", THREE), cache={"resyncMethod": "All"}, **OVER_RESERVE)
     assert doubts(other) == [(OLDER, "scores") if exclusive else (CHANGED, "verdict")]
 
 
@@ -236,7 +248,7 @@ def test_exclusive_table(kind: str, resources: Json, published_devices: set[str]
 
     Limits equal requests, and without memory no pod is Guaranteed.
     """
-    found = pod("web", resources)
+    found = build_pod("web", resources)
     spec = found["spec"]
     only = spec.pop("containers")
     if kind != "none":
@@ -247,11 +259,11 @@ def test_exclusive_table(kind: str, resources: Json, published_devices: set[str]
 
 
 def test_pods_of_other_schedulers_exclude_their_node() -> None:
-    foreign = pod("old", THREE, "a", scheduler="another")
-    found = report(published("gone"), foreign, pod("web", THREE))
+    foreign = build_pod("old", THREE, "a", scheduler="another")
+    found = report(published("gone"), foreign, build_pod("web", THREE))
     assert found["filter"]["a"][NAME]["reasons"] == ["invalid node topology data"]
     assert found["filter"]["a"][NAME]["code"] == "Unschedulable"
-    assert report(published("old"), foreign, pod("web", THREE))["verdict"] == "Schedulable"
+    assert report(published("old"), foreign, build_pod("web", THREE))["verdict"] == "Schedulable"
 
 
 @pytest.mark.parametrize(
@@ -264,18 +276,18 @@ def test_pods_of_other_schedulers_exclude_their_node() -> None:
     ],
 )
 def test_detection_mode_determines_foreign_pods(mode: str, requests: Json, refused: bool) -> None:
-    foreign = pod("old", requests, "a", {} if requests != THREE else None, scheduler="another")
+    foreign = build_pod("old", requests, "a", {} if requests != THREE else None, scheduler="another")
     settings = {"foreignPodsDetect": mode}
-    found = report(published("gone"), foreign, pod("web", THREE), cache=settings, **OVER_RESERVE)
+    found = report(published("gone"), foreign, build_pod("web", THREE), cache=settings, **OVER_RESERVE)
     assert (NAME in found["filter"].get("a", {})) == refused
 
 
 def test_pending_gangs_are_uncertain_with_discarded_nodes() -> None:
-    member = pod("member", THREE)
+    member = build_pod("member", THREE)
     member["metadata"]["labels"] = {"scheduling.x-k8s.io/pod-group": "gang"}
     discard = {"discardReservedNodes": True}
-    assert doubts(report(topology("a", HALF), pod("web", THREE), **discard)) == []
-    found = doubts(report(topology("a", HALF), pod("web", THREE), member, **discard))
+    assert doubts(report(build_topology("a", HALF), build_pod("web", THREE), **discard)) == []
+    found = doubts(report(build_topology("a", HALF), build_pod("web", THREE), member, **discard))
     assert found == [(DISCARDED, "verdict")]
 
 
@@ -301,8 +313,8 @@ def test_freed_resources_are_uncertain_if_placements_are_published(args: Json, p
         "name": "topology.node.k8s.io/numaplacement-metadata",
         "value": "npv0v001::ve=leb89::cc=1::nn=2::bn=0",
     }
-    about, there = published("old"), pod("old", THREE, "a")
-    big = pod("web", {"cpu": "5", "memory": "1Gi"}, priority=priority)
+    about, there = published("old"), build_pod("old", THREE, "a")
+    big = build_pod("web", {"cpu": "5", "memory": "1Gi"}, priority=priority)
     untold = report(about, there, big, **args)
     assert (FREED, "verdict") not in doubts(untold)
     told = report({**about, "attributes": [*about["attributes"], placements]}, there, big, **args)

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_node_resource_topology_match import GPU, node
-from test_numa_cache import CHANGED, OLDER, OVER_RESERVE, SHARED, THREE, doubts, pod, published, report
+from test_node_resource_topology_match import GPU, build_node
+from test_numa_cache import CHANGED, OLDER, OVER_RESERVE, SHARED, THREE, build_pod, doubts, published, report
 
 Json = dict[str, Any]
 DEVICE = {"cpu": "1", "memory": "1Gi", GPU: "1"}
@@ -39,7 +39,7 @@ def of_policy(topology: Json, policy: str) -> Json:
 def test_doubts_by_requests(requests: Json, limits: Json | None, about: str, told: Any) -> None:
     """Burstable pods share CPU and memory, but not devices."""
     topology = published(about, numa=(WITH_DEVICES, WITH_DEVICES))
-    assert doubts(report(topology, pod("old", THREE, "a"), pod("web", requests, limits=limits))) == told
+    assert doubts(report(topology, build_pod("old", THREE, "a"), build_pod("web", requests, limits=limits))) == told
 
 
 @pytest.mark.parametrize(
@@ -55,13 +55,13 @@ def test_doubts_about_best_effort_nodes(strategy: str, about: str, told: Any) ->
     """Such nodes reject no pod, and only LeastNUMANodes scores them."""
     topology = of_policy(published(about), "best-effort")
     args = {"scoringStrategy": {"type": strategy}, **OVER_RESERVE}
-    assert doubts(report(topology, pod("old", THREE, "a"), pod("web", THREE), **args)) == told
+    assert doubts(report(topology, build_pod("old", THREE, "a"), build_pod("web", THREE), **args)) == told
 
 
 def test_doubts_about_nodes_with_foreign_pods() -> None:
     """The node rejects every pod until the topology with the foreign pods is published."""
-    foreign = pod("old", THREE, "a", scheduler="another")
-    assert doubts(report(published("gone"), foreign, pod("web", SHARED, limits={}))) == [(CHANGED, "verdict")]
+    foreign = build_pod("old", THREE, "a", scheduler="another")
+    assert doubts(report(published("gone"), foreign, build_pod("web", SHARED, limits={}))) == [(CHANGED, "verdict")]
 
 
 devices = st.sampled_from(("0", "2"))
@@ -94,7 +94,7 @@ def test_certain_answers_do_not_depend_on_amounts(
     now = [each for each, _, _ in zones]
     older = [{**each, "cpu": cpu, GPU: gpu} for each, cpu, gpu in zones]
     limits = {name: asked[name] for name in asked if guaranteed or name == GPU}
-    objects = node("b"), pod("old", THREE, "a"), pod("web", asked, limits=limits)
+    objects = build_node("b"), build_pod("old", THREE, "a"), build_pod("web", asked, limits=limits)
 
     def answer(amounts: list[Json], period: int) -> Json:
         topology = of_policy(published(about, numa=tuple(amounts), scope=scope), policy)

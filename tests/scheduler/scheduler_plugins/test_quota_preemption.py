@@ -56,12 +56,12 @@ CONFIG: Json = {
 }
 
 
-def node(name: str, **allocatable: int) -> Json:
+def build_node(name: str, **allocatable: int) -> Json:
     amounts = {key.replace("gpu", SCALAR): str(amount) for key, amount in allocatable.items()}
     return {"kind": "Node", "metadata": {"name": name}, "status": {"allocatable": {"pods": "50", **amounts}}}
 
 
-def pod(key: str, requests: Amounts, priority: int = MID, on: str = "", **more: Any) -> Json:
+def build_pod(key: str, requests: Amounts, priority: int = MID, on: str = "", **more: Any) -> Json:
     """Build a pod. ``more`` has nominated, started, labels, terminating, and fields of its spec."""
     namespace, name = key.split("/")
     metadata: Json = {"namespace": namespace, "name": name, "labels": more.pop("labels", {})}
@@ -81,13 +81,13 @@ def pod(key: str, requests: Amounts, priority: int = MID, on: str = "", **more: 
     }
 
 
-def quota(namespace: str, least: Amounts | None, most: Amounts | None) -> Json:
+def build_quota(namespace: str, least: Amounts | None, most: Amounts | None) -> Json:
     amounts = {"min": least, "max": most}
     spec = {key: {r: str(a) for r, a in found.items()} for key, found in amounts.items() if found is not None}
     return {"kind": "ElasticQuota", "metadata": {"name": "q", "namespace": namespace}, "spec": spec}
 
 
-def budget(namespace: str, allowed: int, **labels: str) -> Json:
+def build_budget(namespace: str, allowed: int, **labels: str) -> Json:
     spec = {"selector": {"matchLabels": labels}}
     status = {"disruptionsAllowed": allowed}
     return {"kind": "PodDisruptionBudget", "metadata": {"name": "b", "namespace": namespace}, "spec": spec} | {
@@ -124,24 +124,24 @@ def candidates(result: PostFilterResult, cycle: Cycle) -> dict[str, list[str]]:
 
 M50 = {MEMORY: 50}
 THREE = [
-    pod("ns1/t1-p1", M50, MID, "node-a"),
-    pod("ns2/t1-p2", M50, MID, "node-a"),
-    pod("ns2/t1-p3", M50, MID, "node-a"),
+    build_pod("ns1/t1-p1", M50, MID, "node-a"),
+    build_pod("ns2/t1-p2", M50, MID, "node-a"),
+    build_pod("ns2/t1-p3", M50, MID, "node-a"),
 ]
-IN_NAMESPACE = [quota("ns1", {MEMORY: 50}, {MEMORY: 200}), quota("ns2", {MEMORY: 200}, {MEMORY: 200})]
-ACROSS = [quota("ns1", {MEMORY: 150}, {MEMORY: 200}), quota("ns2", {MEMORY: 50}, {MEMORY: 200})]
+IN_NAMESPACE = [build_quota("ns1", {MEMORY: 50}, {MEMORY: 200}), build_quota("ns2", {MEMORY: 200}, {MEMORY: 200})]
+ACROSS = [build_quota("ns1", {MEMORY: 150}, {MEMORY: 200}), build_quota("ns2", {MEMORY: 50}, {MEMORY: 200})]
 
 
 @pytest.mark.parametrize(
     ("quotas", "pods", "expected"),
     [
         (IN_NAMESPACE, THREE, ["t1-p1"]),
-        (ACROSS, [THREE[0], pod("ns2/t1-p2", M50, HIGH, "node-a"), THREE[2]], ["t1-p3"]),
+        (ACROSS, [THREE[0], build_pod("ns2/t1-p2", M50, HIGH, "node-a"), THREE[2]], ["t1-p3"]),
     ],
     ids=["in-namespace preemption", "cross-namespace preemption"],
 )
 def test_dry_run_table(quotas: list[Json], pods: list[Json], expected: list[str]) -> None:
-    cycle = cycle_of("ns1/t1-p", node("node-a", memory=150), *quotas, *pods, pod("ns1/t1-p", M50, HIGH))
+    cycle = cycle_of("ns1/t1-p", build_node("node-a", memory=150), *quotas, *pods, build_pod("ns1/t1-p", M50, HIGH))
     assert candidates(run_post_filter(cycle), cycle) == {"node-a": expected}
 
 
@@ -152,25 +152,25 @@ def test_dry_run_table(quotas: list[Json], pods: list[Json], expected: list[str]
 )
 def test_post_filter_table(quotas: list[Json]) -> None:
     result = run_post_filter(
-        cycle_of("ns1/t1-p", node("node-a", memory=150), *quotas, *THREE, pod("ns1/t1-p", M50, HIGH))
+        cycle_of("ns1/t1-p", build_node("node-a", memory=150), *quotas, *THREE, build_pod("ns1/t1-p", M50, HIGH))
     )
     assert (result.nominated_node, result.status.code) == ("node-a", Code.SUCCESS)
 
 
-OF_NS1, OF_NS2 = (quota(each, {MEMORY: 50}, {MEMORY: 150}) for each in ("ns1", "ns2"))
-USES_100 = pod("ns2/elsewhere", {MEMORY: 100}, MID, "node-b")
-TAINTED = node("node-a", memory=150) | {"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}}
+OF_NS1, OF_NS2 = (build_quota(each, {MEMORY: 50}, {MEMORY: 150}) for each in ("ns1", "ns2"))
+USES_100 = build_pod("ns2/elsewhere", {MEMORY: 100}, MID, "node-b")
+TAINTED = build_node("node-a", memory=150) | {"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}}
 
 
 @pytest.mark.parametrize(
     ("node_a", "quotas", "here", "policy", "eligible"),
     [
-        (TAINTED, [OF_NS1], pod("ns1/t1-p0", M50, MID, "node-a"), "Never", False),
-        (TAINTED, [OF_NS1], pod("ns1/t1-p0", M50, MID, "node-a"), None, True),
-        (None, [OF_NS1], pod("ns1/t1-p0", {}, MID, "node-a", terminating=True), None, False),
-        (None, [OF_NS1, OF_NS2], pod("ns2/t1-p0", {}, MID, "node-a", terminating=True), None, False),
-        (None, [], pod("ns2/t1-p0", {}, MID, "node-a", terminating=True), None, False),
-        (None, [OF_NS2], pod("ns2/t1-p0", {}, MID, "node-a", terminating=True), None, True),
+        (TAINTED, [OF_NS1], build_pod("ns1/t1-p0", M50, MID, "node-a"), "Never", False),
+        (TAINTED, [OF_NS1], build_pod("ns1/t1-p0", M50, MID, "node-a"), None, True),
+        (None, [OF_NS1], build_pod("ns1/t1-p0", {}, MID, "node-a", terminating=True), None, False),
+        (None, [OF_NS1, OF_NS2], build_pod("ns2/t1-p0", {}, MID, "node-a", terminating=True), None, False),
+        (None, [], build_pod("ns2/t1-p0", {}, MID, "node-a", terminating=True), None, False),
+        (None, [OF_NS2], build_pod("ns2/t1-p0", {}, MID, "node-a", terminating=True), None, True),
     ],
     ids=[
         "Pod with PreemptNever preemption policy",
@@ -185,8 +185,8 @@ def test_eligible_table(
     node_a: Json | None, quotas: list[Json], here: Json, policy: str | None, eligible: bool
 ) -> None:
     """The table's usage besides the terminating pod is that of another pod on another node."""
-    asking = pod("ns1/t1-p1", {}, HIGH, nominated="node-a", preemptionPolicy=policy)
-    nodes = [node_a or node("node-a", memory=150), node("node-b", memory=100)]
+    asking = build_pod("ns1/t1-p1", {}, HIGH, nominated="node-a", preemptionPolicy=policy)
+    nodes = [node_a or build_node("node-a", memory=150), build_node("node-b", memory=100)]
     result = run_post_filter(cycle_of("ns1/t1-p1", *nodes, *quotas, here, USES_100, asking))
     why = NEVER if policy else TERMINATING
     assert (result.report.eligible, result.report.why) == (eligible, "" if eligible else why)
@@ -232,7 +232,7 @@ def as_pod(found: NaivePod, on: str = "", nominated: str = "") -> Json:
     started = None if found.started is None else f"2026-01-01T00:00:0{found.started}Z"
     labels = {"app": "protected"} if found.protected else {"app": "free"}
     key = f"{found.namespace}/{found.name}"
-    return pod(key, found.amounts, found.priority, on, nominated=nominated, started=started, labels=labels)
+    return build_pod(key, found.amounts, found.priority, on, nominated=nominated, started=started, labels=labels)
 
 
 @given(clusters)
@@ -250,12 +250,12 @@ def test_victims_agree_with_plain_loops(cluster: Json) -> None:
     asking = named(cluster["asking"], "asking")
     quotas = used_up(cluster["quotas"], [each for pods in there.values() for each in pods])
     objects = [
-        *(node(name, cpu=CAPACITY["cpu"], gpu=CAPACITY[SCALAR]) for name in names),
-        *(quota(namespace, each.least, each.most) for namespace, each in quotas.items()),
+        *(build_node(name, cpu=CAPACITY["cpu"], gpu=CAPACITY[SCALAR]) for name in names),
+        *(build_quota(namespace, each.least, each.most) for namespace, each in quotas.items()),
         *(as_pod(each, name) for name, pods in there.items() for each in pods),
         *(as_pod(each, nominated=name) for name, each in nominated),
         as_pod(asking),
-        budget(PROTECTED_IN, cluster["allowed"], app="protected"),
+        build_budget(PROTECTED_IN, cluster["allowed"], app="protected"),
     ]
     cycle = cycle_of(f"{asking.namespace}/asking", *objects)
     claim = claim_of(asking, quotas, [each for _, each in nominated])
@@ -314,9 +314,9 @@ def dry_run_all_nodes(cycle: Cycle) -> dict[str, NaiveVictims | str]:
 
 def test_each_node_without_victims_is_named() -> None:
     """Upstream's Preempt has nothing before the message, and every node has its own reason."""
-    quotas = [quota("a", {"cpu": 9}, None)]
-    full = [pod(f"other/{name}", {"cpu": 2}, 1, name) for name in ("n1", "n2")]
-    objects = [node("n1", cpu=2), node("n2", cpu=2), *quotas, *full, pod("a/web", {"cpu": 2})]
+    quotas = [build_quota("a", {"cpu": 9}, None)]
+    full = [build_pod(f"other/{name}", {"cpu": 2}, 1, name) for name in ("n1", "n2")]
+    objects = [build_node("n1", cpu=2), build_node("n2", cpu=2), *quotas, *full, build_pod("a/web", {"cpu": 2})]
     status = run_post_filter(cycle_of("a/web", *objects)).status
     told = [f"1 No victims found on node {name} for preemptor pod web" for name in ("n1", "n2")]
     assert status.reasons == (f"0/2 nodes are available: {', '.join(told)}.",)
@@ -325,13 +325,13 @@ def test_each_node_without_victims_is_named() -> None:
 def test_max_that_evictions_cannot_satisfy() -> None:
     """The pod needs 3 of a max of 4, of which a more important pod on the other node uses 2."""
     objects = [
-        node("n1", cpu=4),
-        node("n2", cpu=4),
-        quota("a", {"cpu": 1}, {"cpu": 4}),
-        quota("b", {"cpu": 9}, None),
-        pod("a/less", {"cpu": 1}, 1, "n1"),
-        pod("a/more", {"cpu": 2}, 9, "n2"),
-        pod("a/web", {"cpu": 3}, 5),
+        build_node("n1", cpu=4),
+        build_node("n2", cpu=4),
+        build_quota("a", {"cpu": 1}, {"cpu": 4}),
+        build_quota("b", {"cpu": 9}, None),
+        build_pod("a/less", {"cpu": 1}, 1, "n1"),
+        build_pod("a/more", {"cpu": 2}, 9, "n2"),
+        build_pod("a/web", {"cpu": 3}, 5),
     ]
     status = run_post_filter(cycle_of("a/web", *objects)).status
     told = "1 No victims found on node n2 for preemptor pod web, 1 global quota max exceeded"
@@ -341,13 +341,13 @@ def test_max_that_evictions_cannot_satisfy() -> None:
 def test_evicting_twice_fails() -> None:
     """The nominated pod first/a leaves no quota, so the victim that still does not fit would be removed twice."""
     objects = [
-        node("n1", cpu=2),
-        node("n2", cpu=9),
-        quota("a", {"cpu": 1}, {"cpu": 4}),
-        quota("b", {"cpu": 99}, None),
-        pod("a/less", {"cpu": 1}, 1, "n1"),
-        pod("a/first", {"cpu": 3}, 5, nominated="n2"),
-        pod("a/web", {"cpu": 2}, 5, nodeSelector={"kubernetes.io/hostname": "n1"}),
+        build_node("n1", cpu=2),
+        build_node("n2", cpu=9),
+        build_quota("a", {"cpu": 1}, {"cpu": 4}),
+        build_quota("b", {"cpu": 99}, None),
+        build_pod("a/less", {"cpu": 1}, 1, "n1"),
+        build_pod("a/first", {"cpu": 3}, 5, nominated="n2"),
+        build_pod("a/web", {"cpu": 2}, 5, nodeSelector={"kubernetes.io/hostname": "n1"}),
     ]
     objects[0]["metadata"]["labels"] = {"kubernetes.io/hostname": "n1"}
     status = run_post_filter(cycle_of("a/web", *objects)).status
@@ -356,7 +356,7 @@ def test_evicting_twice_fails() -> None:
 
 def test_preemption_needs_the_pre_filter_state() -> None:
     plugins = {"postFilter": {"enabled": [{"name": NAME}], "disabled": [{"name": "*"}]}}
-    objects = [node("n1", cpu=1), pod("a/less", {"cpu": 1}, 1, "n1"), pod("a/web", {"cpu": 1}, 5)]
+    objects = [build_node("n1", cpu=1), build_pod("a/less", {"cpu": 1}, 1, "n1"), build_pod("a/web", {"cpu": 1}, 5)]
     cycle = cycle_of("a/web", *objects, config={**CONFIG, "profiles": [{"plugins": plugins}]})
     assert run_post_filter(cycle).status.reasons == (NOT_PRE_FILTERED,)
 
@@ -367,11 +367,11 @@ def test_victims_are_sorted_by_importance_since_1_31() -> None:
     Both pods must be evicted.
     """
     objects = [
-        node("n1", cpu=2),
-        pod("b/low", {"cpu": 1}, 1, "n1", labels={"app": "x"}),
-        pod("b/mid", {"cpu": 1}, 2, "n1"),
-        pod("b/web", {"cpu": 2}, 5),
-        budget("b", 0, app="x"),
+        build_node("n1", cpu=2),
+        build_pod("b/low", {"cpu": 1}, 1, "n1", labels={"app": "x"}),
+        build_pod("b/mid", {"cpu": 1}, 2, "n1"),
+        build_pod("b/web", {"cpu": 2}, 5),
+        build_budget("b", 0, app="x"),
     ]
     for version, expected in {"1.30": ["low", "mid"], "1.31": ["mid", "low"]}.items():
         cluster = Cluster.from_objects(objects, config=CONFIG, other_builds=True, kube_version=version)
@@ -382,11 +382,11 @@ def test_victims_are_sorted_by_importance_since_1_31() -> None:
 
 # -- while pods are placed -------------------------------------------------------------------------------------------
 
-TWO = [quota("a", {"cpu": 4}, {"cpu": 8}), quota("b", {"cpu": 4}, {"cpu": 8})]
+TWO = [build_quota("a", {"cpu": 4}, {"cpu": 8}), build_quota("b", {"cpu": 4}, {"cpu": 8})]
 
 
-BORROWED = [pod(f"b/p{i}", {"cpu": 2}, HIGH + i, "n1") for i in range(3)]
-LENT = [node("n1", cpu=6), *TWO, pod("a/web", {"cpu": 2}, -5)]
+BORROWED = [build_pod(f"b/p{i}", {"cpu": 2}, HIGH + i, "n1") for i in range(3)]
+LENT = [build_node("n1", cpu=6), *TWO, build_pod("a/web", {"cpu": 2}, -5)]
 
 
 def owned(document: Json) -> Json:
@@ -411,7 +411,7 @@ def test_borrowed_quota_is_reclaimed_at_any_priority() -> None:
 
 def test_preempted_pod_may_not_borrow_again() -> None:
     """The recreated b/p0 would make b use 6 CPUs again, while a uses no more than its min."""
-    lent = [*LENT[:-1], pod("a/web", {"cpu": 2}, 2 * HIGH)]
+    lent = [*LENT[:-1], build_pod("a/web", {"cpu": 2}, 2 * HIGH)]
     cluster = Cluster.from_objects([*lent, *map(owned, BORROWED)], config=CONFIG, other_builds=True)
     found = settle(cluster)
     assert (found.placed, found.evicted, set(found.waiting)) == (1, ("b/p0",), {"b/p0"})

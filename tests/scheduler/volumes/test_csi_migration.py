@@ -21,7 +21,7 @@ BETA_REGION, REGION = "failure-domain.beta.kubernetes.io/region", "topology.kube
 EBS = "topology.ebs.csi.aws.com/zone"
 
 
-def persistent_volume(source, labels=None, terms=None) -> PersistentVolume:
+def build_persistent_volume(source, labels=None, terms=None) -> PersistentVolume:
     spec = dict(source)
     if terms is not None:
         expressions = [[{"key": k, "operator": "In", "values": v} for k, v in term.items()] for term in terms]
@@ -51,7 +51,7 @@ def persistent_volume(source, labels=None, terms=None) -> PersistentVolume:
     ],
 )
 def test_handles(source, labels, handle):
-    volume = persistent_volume(source, labels)
+    volume = build_persistent_volume(source, labels)
     plugin = find_in_tree_plugin(volume.spec)
     assert plugin is not None
     assert translate_volume_handle(volume, plugin) == handle
@@ -79,7 +79,7 @@ def test_handles(source, labels, handle):
     ],
 )
 def test_volumes_without_an_equivalent(source, labels, problem):
-    volume = persistent_volume(source, labels)
+    volume = build_persistent_volume(source, labels)
     plugin = find_in_tree_plugin(volume.spec)
     assert plugin is not None
     with pytest.raises(TranslationError) as error:
@@ -101,7 +101,7 @@ def test_volumes_without_an_equivalent(source, labels, problem):
     ],
 )
 def test_topology(labels, terms, want):
-    volume = persistent_volume({"awsElasticBlockStore": {"volumeID": "vol-1"}}, labels, terms)
+    volume = build_persistent_volume({"awsElasticBlockStore": {"volumeID": "vol-1"}}, labels, terms)
     found = translate_affinity(volume, BY_NAME["kubernetes.io/aws-ebs"])
     got = None
     if found is not None and found.required is not None:
@@ -110,7 +110,7 @@ def test_topology(labels, terms, want):
 
 
 def test_azure_disks_keep_their_topology():
-    volume = persistent_volume({"azureDisk": {"diskURI": "d"}}, {GA: "a"}, [{GA: ["a"]}])
+    volume = build_persistent_volume({"azureDisk": {"diskURI": "d"}}, {GA: "a"}, [{GA: ["a"]}])
     assert translate_affinity(volume, BY_NAME["kubernetes.io/azure-disk"]) == volume.spec.node_affinity
 
 
@@ -127,7 +127,7 @@ def test_sources_in_pods():
         None,
         None,
     ]
-    assert translate_handle(persistent_volume({"cinder": {"volumeID": "v"}}).spec.cinder) == "v"
+    assert translate_handle(build_persistent_volume({"cinder": {"volumeID": "v"}}).spec.cinder) == "v"
 
 
 def test_migrated_plugins():

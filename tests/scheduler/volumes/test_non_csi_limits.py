@@ -169,5 +169,5 @@ def test_facts_of_a_rejection():
     info = pod_info(case, view)
     _, state = pre_filter(EBSLimits(), info, view)
     (rejection,) = EBSLimits().filter(info, view, state, NO_CHANGE)
-    text = "driver kubernetes.io/aws-ebs has 1 of at most 1 volume attached to the node, and the pod needs 2 more"
+    text = "the pod needs 2 more volumes of driver kubernetes.io/aws-ebs, but the node has 1 attached and a limit of 1"
     assert describe_fact(rejection.fact(0)) == text

@@ -161,7 +161,7 @@ def test_limits_count_each_volume_once():
     case = {"objects": objects, "pods": pods, "pod": pod("incoming", uses("c"))}
     assert list_rejections(NodeVolumeLimits(), case) == {"n0": [FULL]}
     assert facts(NodeVolumeLimits(), case) == {
-        "n0": ["driver csi has 2 of at most 2 volumes attached to the node, and the pod needs 1 more"]
+        "n0": ["the pod needs 1 more volume of driver csi, but the node has 2 attached and a limit of 2"]
     }
     assert list_rejections(NodeVolumeLimits(), case, ("n0", "p0", -1)) == {"n0": [FULL]}
     assert list_rejections(NodeVolumeLimits(), case, ("n0", "p1", -1)) == {}

@@ -24,11 +24,11 @@ SYSTEM = "/api/v1/namespaces/kube-system"
 KEPT = ReadingOptions(cache=True)
 
 
-def node(name: str) -> Json:
+def build_node(name: str) -> Json:
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "uid": name}}
 
 
-def pod(name: str, **spec: Any) -> Json:
+def build_pod(name: str, **spec: Any) -> Json:
     containers = [{"name": "c", "image": "web", "resources": {"requests": {"cpu": "1"}}}]
     metadata = {"name": name, "namespace": "default", "uid": name}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": containers, **spec}}
@@ -73,10 +73,10 @@ def read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., tuple
 
 
 Read = Callable[..., tuple[Cluster, ApiServer]]
-OBJECTS = [node("n1"), node("n2"), pod("web"), pod("db", nodeName="n1")]
+OBJECTS = [build_node("n1"), build_node("n2"), build_pod("web"), build_pod("db", nodeName="n1")]
 
 
-def objects(cluster: Cluster) -> dict[str, list[object]]:
+def build_objects(cluster: Cluster) -> dict[str, list[object]]:
     return {kind: list(getattr(cluster, field)) for kind, field in FIELDS.items()}
 
 
@@ -88,7 +88,7 @@ def kept_file(tmp_path: Path) -> Path:
 def test_second_reading_only_watches(read: Read) -> None:
     first, before = read(system(), listing(OBJECTS))
     second, after = read(system(), listing(OBJECTS))
-    assert objects(first) == objects(second)
+    assert build_objects(first) == build_objects(second)
     assert first.gaps == second.gaps
     assert {PODS, NODES} <= {*before.paths()}
     assert not {PODS, NODES} & {*after.paths()}
@@ -98,17 +98,17 @@ def test_second_reading_only_watches(read: Read) -> None:
 
 def test_changes_since_the_first_reading_are_applied(read: Read) -> None:
     read(system(), listing(OBJECTS))
-    bound = pod("web", nodeName="n2")
+    bound = build_pod("web", nodeName="n2")
     bound["metadata"]["resourceVersion"] = "7"
     events = {
         PODS: [{"type": "MODIFIED", "object": bound}, {"type": "DELETED", "object": OBJECTS[3]}],
-        NODES: [{"type": "ADDED", "object": node("n3")}],
+        NODES: [{"type": "ADDED", "object": build_node("n3")}],
     }
     changed, _ = read(system(), answer_watches(events), listing(OBJECTS))
-    whole, _ = read(system(), listing([*OBJECTS[:2], node("n3"), bound]), criteria=ReadingOptions())
-    assert objects(changed) == objects(whole)
+    whole, _ = read(system(), listing([*OBJECTS[:2], build_node("n3"), bound]), criteria=ReadingOptions())
+    assert build_objects(changed) == build_objects(whole)
     third, after = read(system(), listing([]))  # the changes were kept, too
-    assert objects(third) == objects(whole)
+    assert build_objects(third) == build_objects(whole)
     assert any(
         f"{PODS}?watch=1&allowWatchBookmarks=true&resourceVersion=7" in target for _, target, _ in after.requests
     )
@@ -130,7 +130,7 @@ def test_kind_whose_watch_fails_is_listed_again(fault: Response, read: Read) -> 
     def pods(path: str, query: dict[str, str]) -> Response | None:
         return fault if path == PODS and "watch" in query else None
 
-    again, after = read(system(), pods, listing([*OBJECTS, pod("late")]))
+    again, after = read(system(), pods, listing([*OBJECTS, build_pod("late")]))
     assert {pod.metadata.name for pod in again.pods} == {"web", "db", "late"}
     assert PODS in after.paths()
     assert NODES not in after.paths()
@@ -138,7 +138,7 @@ def test_kind_whose_watch_fails_is_listed_again(fault: Response, read: Read) -> 
 
 def test_cache_of_another_cluster_is_not_used(read: Read) -> None:
     read(system("one"), listing(OBJECTS))
-    other, _ = read(system("another"), listing([node("other")]))
+    other, _ = read(system("another"), listing([build_node("other")]))
     assert [each.metadata.name for each in other.nodes] == ["other"]
 
 
@@ -163,7 +163,7 @@ def test_forbidden_kinds_are_requested_again(read: Read) -> None:
 def test_unusable_cache_files_are_ignored(
     damage: str, read: Read, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read(system(), listing([node("stale")]))
+    read(system(), listing([build_node("stale")]))
     file = kept_file(tmp_path)
     now = file.stat().st_mtime
     match damage:

@@ -31,7 +31,7 @@ PODS = "/api/v1/pods"
 PATIENCE_SECONDS = 120.0
 
 
-def node(name: str, cpu: str) -> Json:
+def build_node(name: str, cpu: str) -> Json:
     allocatable = {"cpu": cpu, "memory": "64Gi", "pods": "110"}
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": {"allocatable": allocatable}}
 
@@ -155,7 +155,7 @@ def value(text: str, name: str) -> float:
 
 
 def test_metrics_follow_the_cluster(start: Start) -> None:
-    watch = start(node("n1", "4"))
+    watch = start(build_node("n1", "4"))
     pending = lambda: value(watch.scraped(), "kschedctl_pending_pods")  # noqa: E731
     wait_until(lambda: watch.rounds() > 0)
     assert pending() == 0
@@ -171,7 +171,7 @@ def test_metrics_follow_the_cluster(start: Start) -> None:
 
 @pytest.mark.skipif(shutil.which("prometheus") is None, reason="Prometheus is not installed")
 def test_prometheus_scrapes_it_and_evaluates_the_alerts(start: Start, tmp_path: Path) -> None:
-    watch = start(node("n1", "4"))
+    watch = start(build_node("n1", "4"))
     watch.feed.put(event("ADDED", "big", 10, cpu="9"))
     wait_until(lambda: value(watch.scraped(), "kschedctl_pending_pods") == 1)
     rules = Path(monitoring.__file__).with_name("rules.yaml")
@@ -222,7 +222,7 @@ def test_metrics_are_absent_before_the_first_answer(start: Start) -> None:
             slow.wait(PATIENCE_SECONDS)
         return None
 
-    watch = start(node("n1", "4"), answers=(nodes,))
+    watch = start(build_node("n1", "4"), answers=(nodes,))
     text = watch.scraped()
     slow.set()
     assert (value(text, "kschedctl_build_info"), value(text, "kschedctl_answers_total")) == (1, 0)
@@ -239,14 +239,14 @@ def test_lost_cluster_ends_the_command(start: Start, monkeypatch: pytest.MonkeyP
     def refused(path: str, query: dict[str, str]) -> Response | None:
         return status(401, "Unauthorized", "Unauthorized") if "watch" in query else None
 
-    watch = start(node("n1", "4"), answers=(refused,))
+    watch = start(build_node("n1", "4"), answers=(refused,))
     wait_until(lambda: bool(watch.codes))
     assert watch.codes == [3]
 
 
 def test_memory_is_constant_over_hours_of_changes(start: Start) -> None:
     """Pods come and go, with one change every 90 s for three hours. A report takes a few KB."""
-    watch = start(*(node(f"n{number}", "4") for number in range(3)))
+    watch = start(*(build_node(f"n{number}", "4") for number in range(3)))
 
     def hour(name: str) -> int:
         for number in range(40):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 from api_server import Answer, Response, for_path, kubeconfig, replayed, serving, status
-from failed_creations import case, objects
+from failed_creations import build_objects, case
 from live_fixtures import nobody  # noqa: F401 - a fixture
 
 from kschedctl.api.events import FAILURE_SOURCES
@@ -34,7 +34,7 @@ def answer_with_list(kind: str, items: list[Json]) -> Answer:
 
 def cluster(**others: Answer) -> list[Answer]:
     """Answer like the recorded cluster, with these kinds taken from the case."""
-    documents = objects(QUOTA, replicas=3)
+    documents = build_objects(QUOTA, replicas=3)
     own = {kind: [each for each in documents if each["kind"] == kind] for kind in (*FAILURE_SOURCES, *LIMITS)}
     return [*others.values(), *(answer_with_list(kind, items) for kind, items in own.items())]
 

@@ -33,26 +33,28 @@ SPECS: dict[str, Json] = {
 FIELDS = {OWN: "pod_groups", COSCHEDULING: "coscheduling_pod_groups", VOLCANO: "volcano_pod_groups"}
 
 
-def group(version: str, **changes: Any) -> Json:
+def build_group(version: str, **changes: Any) -> Json:
     meta = {"name": "train", "namespace": "ml"}
     return {"apiVersion": version, "kind": "PodGroup", "metadata": meta, "spec": SPECS[version], **changes}
 
 
-def pod(name: str, labels: Json | None = None, annotations: Json | None = None) -> Json:
+def build_pod(name: str, labels: Json | None = None, annotations: Json | None = None) -> Json:
     meta = {"name": name, "namespace": "ml", "uid": name, "labels": labels or {}, "annotations": annotations or {}}
     spec = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
 
 
-GROUPS = [group(version) for version in SPECS]
+GROUPS = [build_group(version) for version in SPECS]
 PODS = [
-    pod("a", {"scheduling.x-k8s.io/pod-group": "train"}),
-    pod("b", annotations={"scheduling.k8s.io/group-name": "train", "volcano.sh/task-spec": "worker", "other": "x"}),
-    pod("c", {"kueue.x-k8s.io/pod-group-name": "train"}, {"kueue.x-k8s.io/pod-group-total-count": "5"}),
-    pod("d"),
+    build_pod("a", {"scheduling.x-k8s.io/pod-group": "train"}),
+    build_pod(
+        "b", annotations={"scheduling.k8s.io/group-name": "train", "volcano.sh/task-spec": "worker", "other": "x"}
+    ),
+    build_pod("c", {"kueue.x-k8s.io/pod-group-name": "train"}, {"kueue.x-k8s.io/pod-group-total-count": "5"}),
+    build_pod("d"),
 ]
 WANTED = {"a": GangProject.COSCHEDULING, "b": GangProject.VOLCANO, "c": GangProject.KUEUE}
-MANY = [pod(f"p{number:05d}", annotations={"padding": "x" * 600}) for number in range(400)]
+MANY = [build_pod(f"p{number:05d}", annotations={"padding": "x" * 600}) for number in range(400)]
 """A length beyond which lists are read in pieces."""
 
 
@@ -81,7 +83,7 @@ def test_pod_groups_in_files(tmp_path: Path, as_lists: bool, padding: list[Json]
     objects = [*padding, *PODS, *GROUPS]
     typed = [
         build_list("PodList", "v1", [*padding, *PODS]),
-        *(build_list("PodGroupList", v, [group(v)]) for v in SPECS),
+        *(build_list("PodGroupList", v, [build_group(v)]) for v in SPECS),
     ]
     for number, document in enumerate(typed if as_lists else [build_list("List", "v1", objects)]):
         (tmp_path / f"{number}.json").write_text(json.dumps(document))
@@ -93,7 +95,7 @@ def test_pod_groups_in_files(tmp_path: Path, as_lists: bool, padding: list[Json]
 
 
 def test_typed_list_items_without_a_kind(tmp_path: Path) -> None:
-    bare = {key: value for key, value in group(VOLCANO).items() if key not in ("kind", "apiVersion")}
+    bare = {key: value for key, value in build_group(VOLCANO).items() if key not in ("kind", "apiVersion")}
     (tmp_path / "g.json").write_text(json.dumps(build_list("PodGroupList", VOLCANO, [bare])))
     assert list(read_paths([str(tmp_path)]).objects) == ["VolcanoPodGroup"]
 
@@ -101,13 +103,13 @@ def test_typed_list_items_without_a_kind(tmp_path: Path) -> None:
 def test_pod_groups_in_objects() -> None:
     cluster = Cluster.from_objects([*GROUPS, *PODS], assume_complete=False)
     check(cluster)
-    part = Cluster.from_objects([build_list("PodGroupList", VOLCANO, [group(VOLCANO)])], assume_complete=False)
+    part = Cluster.from_objects([build_list("PodGroupList", VOLCANO, [build_group(VOLCANO)])], assume_complete=False)
     assert part.find_gap("VolcanoPodGroup") is None
     assert part.find_gap("PodGroup") is not None
 
 
 def test_other_versions_are_ignored(tmp_path: Path) -> None:
-    (tmp_path / "g.json").write_text(json.dumps(group(VOLCANO, apiVersion="scheduling.volcano.sh/v1alpha1")))
+    (tmp_path / "g.json").write_text(json.dumps(build_group(VOLCANO, apiVersion="scheduling.volcano.sh/v1alpha1")))
     found = read_paths([str(tmp_path)])
     assert (dict(found.objects), found.skipped) == ({}, {"PodGroup": 1})
 
@@ -141,7 +143,7 @@ def test_pseudonyms_of_groups_and_references_agree() -> None:
     ],
 )
 def test_bad_input_is_a_one_line_error(tmp_path: Path, spec: Json, error: str) -> None:
-    (tmp_path / "g.json").write_text(json.dumps(group(COSCHEDULING, spec=spec)))
+    (tmp_path / "g.json").write_text(json.dumps(build_group(COSCHEDULING, spec=spec)))
     with pytest.raises(InputError, match=error.replace(".", r"\.")):
         read_paths([str(tmp_path)])
 
@@ -155,7 +157,7 @@ def test_live_cluster_reads_the_groups_that_pods_name(server_at: Any) -> None:
             cluster = read_live_cluster(Connection(server_at(api.url), "here", "ml"), ReadingOptions()).build_cluster()
             return cluster, {path for path in api.paths() if path.endswith("podgroups")}
 
-    document = build_list("PodGroupList", COSCHEDULING, [group(COSCHEDULING)]) | {
+    document = build_list("PodGroupList", COSCHEDULING, [build_group(COSCHEDULING)]) | {
         "metadata": {"resourceVersion": "1429"}
     }
     served = for_path(paths[COSCHEDULING], Response(body=json.dumps(document).encode()))

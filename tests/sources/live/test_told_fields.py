@@ -24,18 +24,18 @@ Json = dict[str, Any]
 TOLD = "which this version of kschedctl does not know (reported once)"
 
 
-def group(name: str, **spec: object) -> Json:
+def build_group(name: str, **spec: object) -> Json:
     policy = {"schedulingPolicy": {"basic": {}}}
     metadata = {"name": name, "namespace": "a"}
     return {"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "metadata": metadata, "spec": policy | spec}
 
 
-def pod(name: str, **spec: object) -> Json:
+def build_pod(name: str, **spec: object) -> Json:
     metadata = {"name": name, "namespace": "a", "uid": f"uid-{name}"}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [{"name": "c"}], **spec}}
 
 
-GROUPS = [group("g1"), group("g2", shiny=[{"at": 1}]), group("g3", shiny=[])]
+GROUPS = [build_group("g1"), build_group("g2", shiny=[{"at": 1}]), build_group("g3", shiny=[])]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -63,7 +63,7 @@ def test_unknown_field_of_a_group_is_reported_once(tmp_path: Path, form: str) ->
 
 
 def test_unknown_field_of_a_list_is_reported_once(server_at: ServerAt) -> None:
-    pods = [pod("p1"), pod("p2", shiny=True), pod("p3", shiny=False)]
+    pods = [build_pod("p1"), build_pod("p2", shiny=True), build_pod("p3", shiny=False)]
     items = {"Pod": pods, "PodGroup": GROUPS}
 
     def answer(path: str, query: dict[str, str]) -> Response:
@@ -82,7 +82,7 @@ def test_unknown_field_of_a_list_is_reported_once(server_at: ServerAt) -> None:
 @pytest.mark.parametrize("kind", ["ReplicaSet", "Workflow", "Node"])
 def test_one_pod_per_template_is_checked(tmp_path: Path, kind: str) -> None:
     owner = {"apiVersion": "v1", "kind": kind, "name": "o", "uid": "u", "controller": True}
-    pods = [pod("p1"), pod("p2", shiny=True)]
+    pods = [build_pod("p1"), build_pod("p2", shiny=True)]
     for each in pods:
         each["metadata"]["ownerReferences"] = [owner]
     told = [f'unknown field "spec.shiny", {TOLD}'] if kind != "ReplicaSet" else []
@@ -94,7 +94,7 @@ def test_one_pod_per_template_is_checked(tmp_path: Path, kind: str) -> None:
 def test_flags_are_found_in_all_static_pods(tmp_path: Path) -> None:
     """All static pods of a node have the same owner, their Node."""
     owner = {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u", "controller": True}
-    pods = [pod("etcd-n"), pod("kube-apiserver-n")]
+    pods = [build_pod("etcd-n"), build_pod("kube-apiserver-n")]
     pods[1]["metadata"]["namespace"] = "kube-system"
     command = ["kube-apiserver", "--enable-admission-plugins=PodNodeSelector"]
     pods[1]["spec"]["containers"] = [{"name": "kube-apiserver", "command": command}]

@@ -239,7 +239,7 @@ def _describe_removable_nodes(emptying: EmptyingResult, workers: int, condition:
         parts.append(empty_part)
     if emptying.tried:
         noun = agreeing(emptying.tried, "other", "others") if empty_count else _choose_node_noun(emptying.tried)
-        tried_part = f"{len(emptying.emptied):,} of {emptying.tried:,} {noun} tried can be removed"
+        tried_part = f"{len(emptying.emptied):,} of {emptying.tried:,} {noun} checked can be removed"
         not_tried = emptying.candidates - emptying.tried
         if not_tried:
             tried_part += f" ({not_tried:,} not tried)"

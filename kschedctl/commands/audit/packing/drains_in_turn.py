@@ -30,7 +30,7 @@ from kschedctl.scheduler.engine.cycle import Cycle, PreFilterOutcome, run_pre_fi
 from kschedctl.scheduler.engine.diagnosis import build_fit_error, format_pre_filter_rejection
 from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.engine.reserve import uses_claims
-from kschedctl.scheduler.framework import PluginError, Reads, cordon_affects_only_its_node, get_reads
+from kschedctl.scheduler.framework import PluginError, Reads, does_cordon_affect_only_its_node, get_reads
 from kschedctl.scheduler.framework.dependencies import Dependency
 from kschedctl.scheduler.registry.in_tree import IN_TREE
 from kschedctl.scheduler.scheduler import Scheduler
@@ -617,4 +617,4 @@ class DrainsInTurn:
         if not framework.plugins.keys() <= IN_TREE.keys():
             return False
         filters, scorers = framework.plugins_at("filter"), framework.plugins_at("score")
-        return cordon_affects_only_its_node(filters, scorers, simulation.get_shared_incoming_info(position))
+        return does_cordon_affect_only_its_node(filters, scorers, simulation.get_shared_incoming_info(position))

@@ -7,7 +7,7 @@ and so are the pods of nodes that are not ready. Nominated nodes are not tried, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from kschedctl.api.arrays import Position, Row, Rows, find_positions
 from kschedctl.api.node_health import NodeHealth, get_node_health
 from kschedctl.api.objects import Pod
-from kschedctl.api.ownership import Owner, find_owner
+from kschedctl.api.ownership import find_owner
 from kschedctl.api.resource_names import CPU, MEMORY, PODS
 from kschedctl.commands.audit.packing.drains_in_turn import DrainsInTurn, NodeTrial
 from kschedctl.commands.audit.packing.report import EmptiedNode, KeptNode
@@ -23,7 +23,6 @@ from kschedctl.replay.edits import is_recreated_elsewhere
 from kschedctl.replay.node_drain import (
     KINDS_NOT_EVICTED,
     PodHomes,
-    count_running_pods,
     find_eviction_harms,
     iter_pod_homes,
 )
@@ -99,9 +98,7 @@ class EmptyingOrder(NamedTuple):
         return tuple(home.pod for home in self.homes if home.are_lost_without(is_removed))
 
 
-def _build_emptied_node(
-    view: Fork, pools: Pools, row: Row, trial: NodeTrial, running_counts: Mapping[Owner, int]
-) -> EmptiedNode:
+def _build_emptied_node(view: Fork, pools: Pools, row: Row, trial: NodeTrial) -> EmptiedNode:
     """Build the report about a node that can be removed, with what its removal saves and what its pods lose."""
     moved_pods = [view.pods.get_pod(move.pod) for move in trial.moved]
     return EmptiedNode(
@@ -109,7 +106,7 @@ def _build_emptied_node(
         pools.get_name(row),
         trial.evictable,
         saves=select_reported_amounts(view, view.allocatable[row]),
-        **find_eviction_harms(view.cluster, moved_pods, running_counts)._asdict(),
+        **find_eviction_harms(view.cluster, moved_pods)._asdict(),
     )
 
 
@@ -126,7 +123,6 @@ def find_removable_nodes(
     candidates = order_removal_candidates(scheduler, pools, pending)  # places the pending pods first
     view = candidates.view
     drains = DrainsInTurn(scheduler, view)
-    running_counts = count_running_pods(scheduler.view.cluster)
     empty, kept_nodes = _split_empty_nodes(candidates, pools)
     kept_empty_count = len(kept_nodes)
     drains.remove_empty_nodes(empty)
@@ -154,7 +150,7 @@ def find_removable_nodes(
                 kept_nodes.append(KeptNode(name, pool, trial.why, trial.lets_run, trial.pod, trial.message, closed))
             else:
                 removed.append(row)
-                emptied.append(_build_emptied_node(view, pools, row, trial, running_counts))
+                emptied.append(_build_emptied_node(view, pools, row, trial))
             done(1)
     except KeyboardInterrupt:
         interrupted = True

@@ -135,9 +135,9 @@ def describe_condition(uncounted: Sequence[str]) -> str:
     """Return the condition that the answer depends on, as a clause that follows the answer, or "".
 
     >>> describe_condition(("PodGroup ml/small",))
-    ' (but PodGroup ml/small was not simulated and may need the capacity)'
+    ', unless PodGroup ml/small, which was not simulated, needs the capacity'
     """
     if not uncounted:
         return ""
-    were = agreeing(len(uncounted), "was", "were")
-    return f" (but {first_few(uncounted)} {were} not simulated and may need the capacity)"
+    were, need = agreeing(len(uncounted), "was", "were"), agreeing(len(uncounted), "needs", "need")
+    return f", unless {first_few(uncounted)}, which {were} not simulated, {need} the capacity"

@@ -144,8 +144,8 @@ OVERTAKEN = AuditRule(
     NOTE,
     "Pods of the lowest tier wait long",
     "Pods of higher tiers always go first, so without capacity of its own the lowest tier may never run.",
-    "Give the tier its own capacity, or give higher tiers their own pool or a quota; run remedies to see what helps "
-    "now",
+    "Give the tier its own capacity, or give higher tiers their own pool or a quota; run remedies to see "
+    "what helps now",
 )
 PREEMPTED = AuditRule(
     "audit-priorities-preempted",
@@ -412,4 +412,4 @@ def _describe_tier_growth(tier: GrownTier, evicted_count: int) -> str:
         return outcome
     of_asked = f" of the {tier.asked:,}" if tier.asked > 1 else ""
     finders = f"{tier.placed or 'none'}{of_asked} {agreeing(tier.placed or 1, 'finds', 'find')} a node"
-    return f"{outcome}{'; ' if evicted_count else ': '}{finders}"
+    return f"{outcome}{', and ' if evicted_count else ': '}{finders}"

@@ -90,7 +90,8 @@ UNPLACED = AuditRule(
     WARNING,
     "Pods of an admitted Workload stay without a node",
     "The Workload holds quota that its pods cannot use: the nodes of its flavors have no room for them.",
-    "Run explain for the pods; lower the nominal quota to what the nodes have, or enable waitForPodsReady in Kueue",
+    "Lower the nominal quota to what the nodes have, or enable waitForPodsReady in Kueue (explain says why the pods "
+    "do not fit)",
     "https://kueue.sigs.k8s.io/docs/tasks/manage/setup_wait_for_pods_ready/",
 )
 RULES = (INACTIVE, WAITING, STARVING, UNPLACED, STOPPED, UNUSED)

@@ -136,14 +136,14 @@ def _build_headline(races: Races | None, rivals: tuple[str, ...], shared: int, v
     without_expiry = _find_result_with_expiry(races, NEVER)
     setting_text = f"{counted(without_expiry.nodes, 'node')} and {without_expiry.pods_per_second:.3g} pods/s"
     if not races.assumptions.measured:
-        setting_text += " (latencies assumed)"
+        setting_text += " and assumed latencies"
     if rivals:
         schedulers_text = f"{len(rivals) + 1} schedulers share {counted(shared, 'node')}"
         return f"{schedulers_text}: {format_percent(without_expiry.share)} of pods double-booked at {setting_text}"
     share = format_percent(_find_result_with_expiry(races, SIMULATED_EXPIRY).share)
     return (
-        f"no pods can be double-booked, since kube-scheduler {version} never expires assumed pods; with an expiry of "
-        f"{SIMULATED_EXPIRY}, {share} of pods would be, at {setting_text}"
+        f"no pods can be double-booked, since kube-scheduler {version} never expires assumed pods (with an expiry of "
+        f"{SIMULATED_EXPIRY}, {share} of pods would be double-booked at {setting_text})"
     )
 
 

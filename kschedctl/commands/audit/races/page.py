@@ -25,7 +25,7 @@ def build_races_page(report: Races, style: Style) -> Page:
         *build_interruption_line(report.interrupted, "the simulations so far"),
         paragraph(Marked(report.headline, Tone.BAD if has_double_booked else Tone.GOOD)),
         paragraph(report.recommendation),
-        *section("Double-booked pods", *build_race_tables(report.results, style)),
+        *section("Double-booked pods, by when assumed pods expire", *build_race_tables(report.results, style)),
         *section("Simulated", *build_assumption_lines(report.assumptions)),
     )
 

@@ -15,7 +15,7 @@ class RaceResult(Document, frozen=True, kw_only=True):
 
     nodes: Annotated[int, Column()]
     pods_per_second: Annotated[float, Column("pods per s", form=".3g")]
-    expiry: Annotated[str, Column(keep=True)]
+    expiry: Annotated[str, Column("expire after", csv="expiry", keep=True)]
     ttl_seconds: Annotated[float | None, Column("seconds", csv_only=True)]
     """The expiry in seconds, None if assumed pods never expire."""
     pods: Annotated[int, Column()]
@@ -26,7 +26,7 @@ class RaceResult(Document, frozen=True, kw_only=True):
     """The number of expired pods that the distribution of the informer lag predicts."""
     double_booked: Annotated[int, Column("double-booked")]
     """The number of pods that were rejected by a full node."""
-    share: Annotated[float, Column("of all pods")]
+    share: Annotated[float, Column("double-booked %", csv="of all pods")]
     """The share of double-booked pods."""
     least_share: float
     """The smallest share of a single run."""

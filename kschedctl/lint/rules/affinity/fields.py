@@ -252,7 +252,9 @@ def find_too_many_anti_affine_replicas(context: LintContext) -> Iterator[Problem
                 continue
             if term.selects_itself and workload.highest_replicas > usual_max:
                 domains = format_domain_noun(term.key)
-                message = f"{workload.replica_range} replicas need as many {domains}, but most clusters have fewer"
+                message = (
+                    f"{workload.replica_range} replicas need the same number of {domains}, but most clusters have fewer"
+                )
                 yield workload.build_problem((*term.path, "topologyKey"), message)
 
 

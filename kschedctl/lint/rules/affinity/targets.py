@@ -319,7 +319,7 @@ def find_more_replicas_than_hosts(context: LintContext) -> Iterator[Problem]:
             message = f"the port is in use on {all_nodes}, so a rollout has no room for its first new pod"
         else:
             message = (
-                f"{workload.highest_replicas_text}, but only {nodes} with room for one each: at least {excess} "
+                f"{workload.highest_replicas_text}, but only {nodes} with room for one replica each: at least {excess} "
                 f"{agreeing(excess, 'stays', 'stay')} Pending"
             )
         yield workload.build_problem(path, message)

@@ -101,7 +101,7 @@ API_REFUSED = Rule(
     ERROR,
     find_invalid_fields,
     summary="A pod, pod template, PodDisruptionBudget, class or claim that the API server rejects",
-    why="The object is not created. simulate, explain and capacity report the same error.",
+    why="The API server does not create the object. The commands simulate, explain and capacity report the same error.",
     fix="Correct the field that the message names",
     source=f"{doc.VALIDATION}; pkg/apis/{{apps,batch,policy,scheduling,storage,autoscaling}}/validation (v1.36)",
     safe_fix=_build_value_correction,
@@ -223,8 +223,8 @@ API_UNKNOWN_FIELD = Rule(
     "api-unknown-field",
     ERROR,
     find_unrecognized_fields,
-    summary="A field that the kind does not have: misspelled or in the wrong place",
-    why="kubectl apply rejects the object; without strict validation, the field is silently dropped.",
+    summary="A field that is misspelled or in the wrong place, so that its kind does not have it",
+    why="kubectl apply rejects the object. Without strict validation, the API server silently drops the field.",
     fix="Correct the field's name or place, or remove the field",
     source="https://kubernetes.io/docs/reference/using-api/api-concepts/#setting-the-field-validation-level",
     safe_fix=_build_field_rename,
@@ -253,7 +253,7 @@ API_NEEDS_VERSION = Rule(
     find_too_new_fields_and_versions,
     summary="A field or API version that this version of Kubernetes does not have",
     why="kubectl rejects a field or kind that the API server does not know. The API server silently drops a field "
-    "whose feature gate is off. The version is that of the cluster, of --kube-version or of the settings.",
+    "whose feature gate is off. The version is taken from the cluster, --kube-version or the settings.",
     fix="Remove the field, use another API version, or upgrade Kubernetes first",
     source=f"{doc.FEATURE_GATES}; {doc.API_REMOVALS}",
 )
@@ -267,7 +267,7 @@ def _describe_why_not_served(version: ApiVersion, kind: str, context: LintContex
     minor = context.gates.minor
     if minor < version.since:
         default_clause = "" if version.is_served_by_default else ", where it is off by default"
-        return f"needs 1.{version.since}{default_clause}"
+        return f"needs Kubernetes 1.{version.since}{default_clause}"
     if version.is_served_by_default or version.describe_lifecycle(minor):
         return ""
     if context.gates.overrides and context.gates.overrides.get(version.gate):

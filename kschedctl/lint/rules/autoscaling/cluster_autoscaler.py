@@ -75,7 +75,8 @@ CA_PRIORITIES_UNMATCHED = Rule(
     WARNING,
     find_unmatched_expander_priorities,
     summary="A priority pattern that matches no node group, or a group without a priority",
-    why="The pattern has no effect, and a group without a priority is not used while another group would do.",
+    why="The pattern has no effect, and a group without a priority is not used as long as another group "
+    "can take the pods.",
     fix="Match the names of the groups as the Cluster Autoscaler writes them",
     source=EXPANDERS,
     needs_cluster=True,

@@ -170,7 +170,7 @@ def find_alternative_affinity_terms(context: LintContext) -> Iterator[Problem]:
         affinity = workload.spec.affinity.node_affinity if workload.spec.affinity else None
         if term_count > 1 and affinity and affinity.preferred_during_scheduling_ignored_during_execution:
             message = (
-                f"Karpenter tries only the first of {term_count} required terms, and drops that before any preference"
+                f"Karpenter tries the first of {term_count} required terms, and drops it before it drops any preference"
             )
             yield workload.build_problem(("affinity", "nodeAffinity"), message)
 
@@ -179,10 +179,10 @@ KP_SEVERAL_TERMS = Rule(
     "kp-several-terms",
     NOTE,
     find_alternative_affinity_terms,
-    summary="Several nodeSelectorTerms, of which Karpenter gives up all but the last before any preference",
+    summary="Several nodeSelectorTerms together with preferences, in a cluster with Karpenter",
     why="kube-scheduler accepts a node that meets any of the terms. Karpenter tries one term at a time, in the order "
-    "written, and gives up all terms but the last before it gives up a preference: the pod may get a node that its "
-    "preferences would not choose.",
+    "written, and drops all but the last before it drops a preference, so the pod may get a node that its preferences "
+    "would not choose.",
     fix="Write the preferred term first, or use one term",
     source=SCHEDULING,
 )
@@ -222,7 +222,7 @@ KP_NO_TYPE = Rule(
     summary="A NodePool with requirements that no instance type meets",
     why="The NodePool launches nothing. The types in --instance-types FILE are checked. Without the file, only EC2 "
     "types "
-    "are checked, as far as their names tell (m7g is arm64).",
+    "are checked, by what their names reveal (m7g is arm64).",
     fix="Name other instance types, or correct the requirements",
     source="https://docs.aws.amazon.com/ec2/latest/instancetypes/instance-type-names.html",
 )
@@ -287,7 +287,7 @@ def find_limits_below_one_node(context: LintContext) -> Iterator[Problem]:
                 types = context.pool_types.find_pool_types(subject.name, pool)
                 smallest = max(smallest, types.get_smallest_capacity(name))
             if amount < smallest:
-                message = f"the {name} limit of {limit} is below the {smallest} of the smallest node"
+                message = f"the {name} limit is {limit}, but the smallest node has {smallest}"
                 yield subject.build_problem(("spec", "limits", name), message)
 
 

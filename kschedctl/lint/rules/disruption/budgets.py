@@ -43,7 +43,7 @@ PDB_ZERO_DISRUPTIONS = Rule(
     WARNING,
     find_zero_disruption_budgets,
     summary="PodDisruptionBudget that never allows an eviction",
-    why="A drain of a node with one of the selected pods never ends, so upgrades and scale-downs of nodes hang.",
+    why="Draining a node that runs one of the PDB's pods never finishes, so node upgrades and scale-downs hang.",
     fix="Allow at least one eviction, for example with maxUnavailable: 1",
     source=doc.BUDGETS,
 )

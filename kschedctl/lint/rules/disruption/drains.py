@@ -89,8 +89,8 @@ DRAIN_ORDER_DEADLOCK = Rule(
     WARNING,
     find_budgets_blocking_each_other,
     summary="Two PodDisruptionBudgets that allow no evictions cover pods on the same nodes",
-    why="Each PodDisruptionBudget allows an eviction only once pods are ready that the other one blocks, so no order "
-    "of drains works.",
+    why="A drain of such a node has to evict pods of both PodDisruptionBudgets, and neither allows it, so the nodes "
+    "cannot be drained in any order.",
     fix="Let at least one of the two PodDisruptionBudgets allow an eviction",
     source=doc.DISRUPTIONS,
     needs_cluster=True,

@@ -171,7 +171,7 @@ NA_PREFERRED_DEAD = Rule(
     NOTE,
     find_preferences_without_nodes,
     summary="Preferred node affinity that no node matches",
-    why="The preference has no effect; usually a label is misspelled.",
+    why="The preference has no effect. The usual cause is a misspelled label.",
     fix="Correct the label, or remove the preference",
     source=doc.AFFINITY,
     needs_cluster=True,

@@ -118,7 +118,7 @@ LB_DEPRECATED = Rule(
     WARNING,
     find_deprecated_node_labels,
     summary="A deprecated node label in a selector, a topologyKey or a PersistentVolume",
-    why="New nodes may lack the label, so that nothing matches and the pods stay Pending.",
+    why="New nodes may lack the label. Then no node matches, and the pods stay Pending.",
     fix="Use the label that replaces the deprecated one",
     source=doc.LABELS,
     safe_fix=build_label_replacement,

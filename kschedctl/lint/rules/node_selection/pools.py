@@ -148,7 +148,8 @@ ND_NOT_READY = Rule(
     WARNING,
     find_unhealthy_nodes,
     summary="Nodes that are not ready or under pressure",
-    why="These nodes accept no new pods, and their pods may be evicted, so there is less room than it seems.",
+    why="These nodes accept no new pods, and their pods may be evicted, so the cluster has less room than it "
+    "seems to have.",
     fix="Repair the nodes, or remove them",
     source=f"{doc.TAINTS}#taint-nodes-by-condition",
     needs_cluster=True,

@@ -85,7 +85,8 @@ def find_several_global_defaults(context: LintContext) -> Iterator[Problem]:
         if len(names) > 1:
             lowest = min(coexisting_defaults, key=lambda c: c.value).metadata.name
             message = (
-                f"{len(names)} classes are the global default ({', '.join(names)}); {lowest}, the lowest, would apply"
+                f"{len(names)} classes are the global default ({', '.join(names)}): {lowest}, which has the lowest "
+                "value, applies"
             )
             yield subject.build_problem(("globalDefault",), message)
 
@@ -94,7 +95,7 @@ PC_MULTIPLE_GLOBAL_DEFAULT = Rule(
     "pc-multiple-global-default",
     ERROR,
     find_several_global_defaults,
-    summary="More than one PriorityClass is the global default",
+    summary="More than one PriorityClass with globalDefault: true",
     why="The API server rejects the second class. If both got in through a race, the class with the lower value "
     "silently wins.",
     fix="Set globalDefault: true on one class only",
@@ -180,7 +181,7 @@ def find_classes_without_description(context: LintContext) -> Iterator[Problem]:
         return
     for subject, priority_class in classes:
         if not priority_class.description and not priority_class.metadata.name.startswith(RESERVED_PREFIX):
-            yield subject.build_problem((), "it has no description of which pods should use it")
+            yield subject.build_problem((), "no description says which pods should use this class")
 
 
 PC_NO_DESCRIPTION = Rule(
@@ -245,8 +246,8 @@ PC_MISSING = Rule(
     ERROR,
     find_missing_priority_classes,
     summary="priorityClassName of a class that does not exist",
-    why="The API server denies the pods: the controller keeps retrying, and no pod starts. Checked only if the cluster "
-    "or the manifests have some PriorityClass.",
+    why="The API server rejects the pods: the controller keeps retrying, and no pod starts. Checked only if the "
+    "cluster or the manifests have some PriorityClass.",
     fix="Create the PriorityClass, or correct the name",
     source=doc.PRIORITY,
 )
@@ -344,8 +345,8 @@ def find_deleted_classes_in_use(context: LintContext) -> Iterator[Problem]:
         pod = first_pods[name]
         subject = Subject("Pod", pod.metadata.name, pod.metadata.namespace)
         message = (
-            f'PriorityClass "{name}" does not exist any more, but {counted(count, "running pod")} '
-            f"{agreeing(count, 'uses', 'use')} it; replacements will be denied"
+            f'PriorityClass "{name}" no longer exists, but {counted(count, "running pod")} '
+            f"{agreeing(count, 'uses', 'use')} it: the API server will reject replacements"
         )
         yield subject.build_problem(("spec", "priorityClassName"), message)
 
@@ -355,7 +356,7 @@ PC_DELETED_IN_USE = Rule(
     ERROR,
     find_deleted_classes_in_use,
     summary="Running pods of a PriorityClass that was deleted",
-    why="Running pods keep their priority, but the API server denies every new pod of the class, so lost pods are not "
+    why="Running pods keep their priority, but the API server rejects every new pod of the class, so lost pods are not "
     "replaced.",
     fix="Create the class again, or move the workloads to another class",
     source=doc.PRIORITY,
@@ -403,7 +404,7 @@ def find_unused_priority_classes(context: LintContext) -> Iterator[Problem]:
     for subject, priority_class in context.list_linted_objects(PriorityClass):
         name = priority_class.metadata.name
         if name not in used_names and not priority_class.global_default and not name.startswith(RESERVED_PREFIX):
-            yield subject.build_problem((), "no pod and no workload uses it")
+            yield subject.build_problem((), "no pod or workload uses this class")
 
 
 PC_UNUSED = Rule(

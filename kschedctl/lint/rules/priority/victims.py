@@ -32,7 +32,7 @@ def find_affinity_to_lower_priority(context: LintContext) -> Iterator[Problem]:
             priority = context.get_priority(workload)
             if len(priorities) and not term.selects_itself and priorities.max() < priority:
                 message = (
-                    f"the pods that it has to run with have priority {priorities.max():,} at most, below its own "
+                    f"the pods that it has to run with have a priority of at most {priorities.max():,}, below its own "
                     f"{priority:,}"
                 )
                 yield workload.build_problem(term.path, message)
@@ -43,7 +43,7 @@ PC_AFFINITY_TO_LOWER = Rule(
     WARNING,
     find_affinity_to_lower_priority,
     summary="Required pod affinity to pods of lower priority",
-    why="Preemption would have to evict the very pods that the affinity requires, so it rejects their nodes.",
+    why="Preemption would have to evict the very pods that the affinity requires, so it skips their nodes.",
     fix="Give both workloads the same priority",
     source=f"{doc.PRIORITY}#inter-pod-affinity-on-lower-priority-pods",
     needs_cluster=True,
@@ -80,10 +80,10 @@ PC_CROSS_NODE_PREEMPTION = Rule(
     "pc-cross-node-preemption",
     WARNING,
     find_anti_affinity_across_nodes,
-    summary="Required anti-affinity, wider than a node, against pods of lower priority",
-    why="Preemption evicts only pods on the node where it makes room. Pods that the anti-affinity excludes on other "
-    "nodes of the zone stay, and the new pod stays Pending despite its priority. Reported only if the replay finds no "
-    "node now.",
+    summary="Required zone-wide or region-wide anti-affinity to pods of lower priority",
+    why="Preemption evicts pods only from the node that it picks. Conflicting pods on other nodes of the zone are not "
+    "evicted, so the new pod stays Pending despite its priority. Reported only if no node fits in a "
+    "replay.",
     fix="Use the topologyKey kubernetes.io/hostname, or keep the two workloads in different zones with node affinity",
     source=f"{doc.PRIORITY}#cross-node-preemption",
     needs_cluster=True,
@@ -173,7 +173,7 @@ PC_DAEMONSET_LOW = Rule(
     "pc-daemonset-low",
     NOTE,
     find_low_priority_daemon_sets,
-    summary="DaemonSet without its own PriorityClass and below other pods",
+    summary="DaemonSet without its own PriorityClass and with a lower priority than other pods",
     why="A preempted DaemonSet pod cannot move to another node, so its node stays without the DaemonSet.",
     fix="Give the DaemonSet a class above that of ordinary workloads, such as system-node-critical",
     source="https://github.com/kubernetes/kubernetes/issues/141227",

@@ -54,7 +54,7 @@ RQ_APPLY_REFUSED = Rule(
     ERROR,
     find_denied_pods,
     summary="Pods that the cluster's API server would not create",
-    why="The API server denies the pods because of a ResourceQuota, a LimitRange, Pod Security or a missing "
+    why="The API server rejects the pods because of a ResourceQuota, a LimitRange, Pod Security or a missing "
     "ServiceAccount or RuntimeClass: the controller keeps retrying, and no pod starts. Checked only with a cluster.",
     fix="Change the pod template, or the limits of the namespace",
     source="pkg/kubeapiserver/options/plugins.go (v1.36)",

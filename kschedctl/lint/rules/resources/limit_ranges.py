@@ -54,7 +54,7 @@ def find_contradictory_limit_ranges(context: LintContext) -> Iterator[Problem]:
                 noun, _ = DEFAULT_FIELDS.get(required.field, ("minimum", ""))
                 message = f"{noun} {required.name} per {item.type} is {required.amount}, {bound}"
                 if required.field in DEFAULT_FIELDS:
-                    message += ": pods that get the default may be denied"
+                    message += ": pods that get the default may be rejected"
                 yield subject.build_problem(("spec", "limits", i, required.field, required.name), message)
 
 
@@ -63,7 +63,7 @@ RQ_LIMIT_RANGE_CONTRADICTS = Rule(
     ERROR,
     find_contradictory_limit_ranges,
     summary="A LimitRange with a minimum or default above a maximum or quota in its namespace",
-    why="Nothing satisfies both limits: the API server denies every pod or claim that uses the resource or gets the "
+    why="Nothing satisfies both limits: the API server rejects every pod or claim that uses the resource or gets the "
     "default.",
     fix="Lower the minimum or default, or raise the maximum or the quota",
     source="plugin/pkg/admission/limitranger/admission.go (v1.36)",
@@ -109,9 +109,9 @@ def _describe_lower_maximum(context: LintContext, required: _RequiredAmount) -> 
                 continue
             maximum = parse_valid_quantities(limit.max).get(required.name)
             if maximum is not None and maximum < required.amount:
-                holder = "its own maximum" if other is subject else f"the maximum of LimitRange {other.name}"
                 per_type = f" per {limit.type}" if limit.type != item.type else ""
-                return f"above {holder}{per_type} of {maximum}"
+                of_other = "" if other is subject else f" in LimitRange {other.name}"
+                return f"above the maximum{per_type} of {maximum}{of_other}"
     return ""
 
 

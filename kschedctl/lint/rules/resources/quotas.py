@@ -49,7 +49,9 @@ def find_amounts_missing_for_quota(context: LintContext) -> Iterator[Problem]:
             for path, usage in _iter_container_usage(context, workload):
                 missing_resources = [name for name in required_resources if name not in usage]
                 if missing_resources:
-                    message = f"must specify {', '.join(missing_resources)}: quota {subject.name} denies the pods"
+                    message = (
+                        f"must specify {', '.join(missing_resources)}, which ResourceQuota {subject.name} requires"
+                    )
                     yield workload.build_problem(path, message)
 
 
@@ -58,7 +60,7 @@ RQ_QUOTA = Rule(
     WARNING,
     find_amounts_missing_for_quota,
     summary="Containers without a request or limit that a ResourceQuota of their namespace requires",
-    why="The API server denies pods that have a container without that request or limit: the controller keeps "
+    why="The API server rejects pods that have a container without that request or limit: the controller keeps "
     "retrying, and no pod starts. Checked only if ResourceQuotas are among the manifests.",
     fix="Set the request or limit, or give the namespace a LimitRange with defaults",
     source=f"{doc.QUOTAS}; pkg/quota/v1/evaluator/core/pods.go (v1.36)",
@@ -130,7 +132,7 @@ RQ_QUOTA_EXCEEDED = Rule(
     WARNING,
     find_exceeded_quotas,
     summary="A ResourceQuota smaller than the requests of the workloads in its namespace",
-    why="The API server denies pods that would exceed the quota: the controller keeps retrying, and replicas are "
+    why="The API server rejects pods that would exceed the quota: the controller keeps retrying, and replicas are "
     "missing.",
     fix="Raise the quota, or lower replicas or requests",
     source=f"{doc.QUOTAS}; pkg/quota/v1/evaluator/core/pods.go (v1.36)",
@@ -286,7 +288,7 @@ RQ_LIMIT_RANGE = Rule(
     ERROR,
     find_amounts_outside_limit_range,
     summary="Requests, limits or claims outside the LimitRange of their namespace",
-    why="The API server denies the pods: the controller keeps retrying, and no pod starts.",
+    why="The API server rejects the pods: the controller keeps retrying, and no pod starts.",
     fix="Change the request, limit or claim, or the LimitRange",
     source="plugin/pkg/admission/limitranger/admission.go (v1.36)",
 )
@@ -316,7 +318,7 @@ def _find_limit_range_breaches_of_containers(workload: Workload, items: _LimitRa
                 path: Path = container_path
                 if breach.name in getattr(authored_container.resources, breach.part):
                     path = (*container_path, "resources", breach.part, breach.name)
-                yield workload.build_problem(path, f"{breach.message}: LimitRange {limit_range.name} denies the pods")
+                yield workload.build_problem(path, f"LimitRange {limit_range.name} rejects the pods: {breach.message}")
 
 
 def _find_limit_range_breaches_of_pods(workload: Workload, items: _LimitRangeItems) -> Iterator[Problem]:
@@ -331,7 +333,7 @@ def _find_limit_range_breaches_of_pods(workload: Workload, items: _LimitRangeIte
         if item.type != "Pod":
             continue
         for breach in iter_limit_range_breaches(item, compute_pod_requests(pod), pod_limits):
-            message = f"{breach.message}: LimitRange {limit_range.name} denies the pods"
+            message = f"LimitRange {limit_range.name} rejects the pods: {breach.message}"
             yield workload.build_problem(("containers",), message)
 
 

@@ -270,7 +270,7 @@ RQ_NO_ROOM_NOW = Rule(
     "rq-no-room-now",
     WARNING,
     find_replicas_without_room,
-    summary="A workload of which not all replicas fit",
+    summary="A workload whose replicas do not all fit",
     why="The surplus replicas stay Pending or preempt other pods. Not reported if a Cluster Autoscaler or Karpenter "
     "seems to run. Verified by replay.",
     fix="Lower replicas or requests, or add nodes",

@@ -60,8 +60,8 @@ def find_empty_spread_selectors(context: LintContext) -> Iterator[Problem]:
         selector = compile_selector(constraint.label_selector)
         if selector is not None and selector.selects_everything and not constraint.match_label_keys:
             message = (
-                "an empty labelSelector counts no pods, but from 1.38 on all pods: pods that are scheduled today may "
-                "stay Pending then"
+                "an empty labelSelector counts no pods up to 1.37, but all pods from 1.38 on: pods that are scheduled "
+                "today may stay Pending then"
             )
             yield workload.build_problem((*path, "labelSelector"), message)
 
@@ -182,7 +182,7 @@ TS_WRONG_HOSTNAME_KEY = Rule(
     "ts-wrong-hostname-key",
     ERROR,
     for_each_workload(find_wrong_topology_keys),
-    summary="topologyKey that looks like a node label but is not one",
+    summary="topologyKey that is probably a misspelled kubernetes.io/hostname or topology.kubernetes.io/zone",
     why="No node has a label with this key. Constraints with DoNotSchedule and required affinity terms leave pods "
     "Pending; other constraints and terms have no effect.",
     fix="Write kubernetes.io/hostname or topology.kubernetes.io/zone",
@@ -255,7 +255,7 @@ TS_ZONE_SOFT_ONLY = Rule(
     "ts-zone-soft-only",
     NOTE,
     for_each_workload(find_soft_zone_spread),
-    summary="Spread across zones only with ScheduleAnyway",
+    summary="Zone spread that is only a preference (ScheduleAnyway)",
     why="ScheduleAnyway only affects scores: if room is short, all replicas may run in one zone and fail with it.",
     fix="Set whenUnsatisfiable: DoNotSchedule if the workload must survive the loss of a zone",
     source=doc.SPREAD,
@@ -281,7 +281,7 @@ TS_MLK_WITHOUT_SELECTOR = Rule(
     ERROR,
     find_invalid_match_label_keys,
     summary="matchLabelKeys without labelSelector, with a key that is also in labelSelector, or with an invalid key",
-    why="The API server rejects the pods. If a key is in both fields, it accepts the pod template nevertheless.",
+    why="The API server rejects the pods. If a key is in both fields, it still accepts the workload, but not its pods.",
     fix="Add a labelSelector without the keys in matchLabelKeys",
     source=f"{doc.SPREAD}; {doc.VALIDATION}: ValidateMatchLabelKeysAndMismatchLabelKeys (v1.36)",
 )

@@ -260,8 +260,8 @@ def _find_unusable_domain_problem(
         return None
     unusable_domains = facts.format_unusable_domains(spread.key, spread.counted, usable)
     message = (
-        f"{message_start} {domain_count - usable_count} of {domain_count} domains ({unusable_domains}), which "
-        f"count as empty: at most {max_placeable} of {workload.highest_replicas_text} are scheduled"
+        f"{message_start} {domain_count - usable_count} of {domain_count} domains ({unusable_domains}), but these "
+        f"still count as empty domains: at most {max_placeable} of {workload.highest_replicas_text} are scheduled"
     )
     return workload.build_problem((*spread.path, field), message)
 

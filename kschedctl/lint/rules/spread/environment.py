@@ -47,8 +47,8 @@ TS_BUILTIN_DEFAULT_INEFFECTIVE = Rule(
     NOTE,
     find_nodes_without_default_spread,
     summary="Nodes without the labels of the default spread constraints",
-    why="Pods without constraints are spread by kubernetes.io/hostname and topology.kubernetes.io/zone. Nodes that "
-    "lack one of these labels get no score for it.",
+    why="Pods without constraints of their own are spread by kubernetes.io/hostname and topology.kubernetes.io/zone. "
+    "This spreading does not affect the scores of nodes that have neither label.",
     fix="Add the labels to the nodes",
     source=f"{doc.SPREAD}#internal-default-constraints",
     needs_cluster=True,

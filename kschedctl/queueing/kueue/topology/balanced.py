@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kschedctl.queueing.kueue.feature_gates import FeatureGates
 from kschedctl.queueing.kueue.topology.domain_search import DomainSearch, PlacementRequest
-from kschedctl.queueing.kueue.topology.tree import DomainCapacities
+from kschedctl.queueing.kueue.topology.tree import DomainCapacities, LevelCapacities
 
 
 class _GreedyChoice(NamedTuple):
@@ -55,7 +55,7 @@ def place_slices_evenly(
     The domains are siblings at the requested level or, if slices share a domain of a lower level, children of such
     siblings. Each of them gets at least as many slices as the threshold of the best siblings.
     """
-    best = _find_best_siblings(counts, request, gates)
+    best = _find_best_sibling_domains(counts, request, gates)
     if best is None:
         return None
     search = DomainSearch(best.counts, request, gates)
@@ -70,7 +70,9 @@ def place_slices_evenly(
     return None if chosen is None else EvenPlacement(best.counts, level, chosen)
 
 
-def _find_best_siblings(counts: DomainCapacities, request: PlacementRequest, gates: FeatureGates) -> _Candidate | None:
+def _find_best_sibling_domains(
+    counts: DomainCapacities, request: PlacementRequest, gates: FeatureGates
+) -> _Candidate | None:
     """Return the best group of sibling domains at the requested level, or None if no group holds all pods.
 
     The best group has the highest threshold and, among equal thresholds, needs the fewest domains.
@@ -248,18 +250,33 @@ def _choose_fewest_domains(
     if by_entropy:
         ordered.sort(key=cmp_to_key(partial(_compare_domains, search.counts, level)))
 
-    # Dynamic programming over the domains: combinations[number] has the first combination of `number` domains for each
-    # pair of leaders and pods that it leaves to be placed. Negative numbers are room to spare
-    combinations: list[dict[tuple[int, int], list[int]]] = [{} for _ in range(greedy.number + 1)]
+    # Of the combinations with room for all leaders and pods, choose the one with the least room to spare
+    combinations = _combine_domains(search.counts.at_level(level), ordered, greedy.number, request)
+    sufficient = [
+        (pods_left, combination)
+        for (leaders_left, pods_left), combination in combinations.items()
+        if leaders_left == 0 and pods_left <= 0
+    ]
+    return max(sufficient)[1] if sufficient else None
+
+
+def _combine_domains(
+    room: LevelCapacities, domains: Sequence[int], count: int, request: PlacementRequest
+) -> dict[tuple[int, int], list[int]]:
+    """Return combinations of ``count`` domains, by the leaders and the pods that each leaves to be placed.
+
+    A negative number of pods is room to spare. Of combinations that leave the same numbers, the first is returned.
+    """
+    # Dynamic programming over the domains: combinations[number] has the combinations of `number` domains
+    combinations: list[dict[tuple[int, int], list[int]]] = [{} for _ in range(count + 1)]
     combinations[0][request.leaders, request.slices * request.slice_size] = []
-    room = search.counts.at_level(level)
-    for domain in ordered:
+    for domain in domains:
         leaders = int(room.leaders[domain])
         pods = int(room.pods[domain])
         pods_with_leader = int(room.pods_with_leader[domain])
 
         # From the largest number down, so that no combination contains the domain twice
-        for number in range(greedy.number, 0, -1):
+        for number in range(count, 0, -1):
             larger = combinations[number]
             for (leaders_left, pods_left), combination in sorted(combinations[number - 1].items()):
                 if leaders_left <= 0 and pods_left <= 0:
@@ -269,14 +286,7 @@ def _choose_fewest_domains(
                     larger.setdefault((leaders_left - leaders, pods_left - pods_with_leader), extended)
                 if room.slices[domain] > 0:
                     larger.setdefault((leaders_left, pods_left - pods), extended)
-
-    # Of the combinations with room for all leaders and pods, choose the one with the least room to spare
-    sufficient = [
-        (pods_left, combination)
-        for (leaders_left, pods_left), combination in combinations[greedy.number].items()
-        if leaders_left == 0 and pods_left <= 0
-    ]
-    return max(sufficient)[1] if sufficient else None
+    return combinations[count]
 
 
 def _compare_domains(counts: DomainCapacities, level: int, a: int, b: int) -> int:

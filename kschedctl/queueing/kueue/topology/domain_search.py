@@ -42,7 +42,7 @@ class PlacementRequest:
 
     @property
     def slices(self) -> int:
-        """Return the number of slices."""
+        """The number of slices."""
         return self.count // self.slice_size
 
 
@@ -125,13 +125,13 @@ class DomainSearch:
         return level, self._choose_several_domains(level, domains.tolist())
 
     def _find_tightest_domain(self, level: int, domains: Indexes) -> int | None:
-        """Return a single domain that holds all slices and leaders, or None if there is none to choose.
+        """Return a single domain that holds all slices and leaders, or None if several domains have to be chosen.
 
         ``domains`` is sorted as by ``sort_domains_for_leader``. If the domains with the least free capacity come first,
-        the first domain that is large enough is chosen. Otherwise, the first domain has the most room, and nothing is
-        chosen if it is too small. If it is large enough, the domain with the least sufficient room is chosen. If
-        affinity counts, only domains with the affinity score of the first large enough domain are considered. If the
-        level is also required, they are considered even if the first domain is too small.
+        the first domain that is large enough is chosen. Otherwise, the first domain has the most room, and must be
+        large enough. The domain with the least sufficient room is then chosen. If affinity counts, only domains with
+        the affinity score of the first large enough domain are considered. If the level is also required, the first
+        domain may be too small.
         """
         room, request = self.counts.at_level(level), self.request
         has_room_for_slices = room.slices_with_leader[domains] >= request.slices

@@ -43,7 +43,7 @@ class PodSetPlacementRequest:
 
     @property
     def group(self) -> str | None:
-        """Return the name shared by the pod sets that are placed together, or None."""
+        """The name shared by the pod sets that are placed together, or None."""
         request = self.pod_set.topology_request
         return None if request is None else request.pod_set_group_name
 

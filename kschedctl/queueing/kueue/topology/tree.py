@@ -68,7 +68,7 @@ class TopologyTree(NamedTuple):
 
     @property
     def has_node_level(self) -> bool:
-        """Return whether the domains of the lowest level are nodes."""
+        """True if the domains of the lowest level are nodes."""
         return bool(self.keys) and self.keys[-1] == HOSTNAME
 
     def find_level(self, key: str | None) -> int | None:
@@ -117,7 +117,7 @@ def build_topology_tree(
     return TopologyTree(
         name=topology.metadata.name,
         keys=keys,
-        levels=_build_levels(leaves, len(keys)),
+        levels=_build_topology_levels(leaves, len(keys)),
         # Placements name nodes by hostname alone
         leaf_indexes={(leaf[-1:] if has_node_level else leaf): index for index, leaf in enumerate(leaves)},
         leaf_of_node={node.metadata.name: index for index, leaf in enumerate(leaves) for node in members[leaf]},
@@ -153,7 +153,7 @@ def _belongs_to_flavor(labels: Mapping[str, str], node_labels: Mapping[str, str]
     return all(labels.get(key) == value for key, value in node_labels.items()) and all(key in labels for key in keys)
 
 
-def _build_levels(leaves: Sequence[tuple[str, ...]], depth: int) -> tuple[Level, ...]:
+def _build_topology_levels(leaves: Sequence[tuple[str, ...]], depth: int) -> tuple[Level, ...]:
     """Build the ``depth`` levels of the tree from the sorted domains of the lowest level, the widest level first."""
     # A domain of a level is identified by the labels of the levels down to this one, a parent by all but the last
     values_by_level: list[list[tuple[str, ...]]] = []
@@ -312,12 +312,12 @@ class DomainCapacities:
         lowest = len(self.tree.levels) - 1
         for level in range(lowest, top_level - 1, -1):
             if level < lowest:
-                self._sum_children(level, inner_sizes.get(level + 1), needs_leader=needs_leader)
+                self._sum_counts_of_children(level, inner_sizes.get(level + 1), needs_leader=needs_leader)
             if level == slice_level:
                 self.slices[level] = self.pods[level] // slice_size
                 self.slices_with_leader[level] = self.pods_with_leader[level] // slice_size
 
-    def _sum_children(self, level: int, inner_size: int | None, *, needs_leader: bool) -> None:
+    def _sum_counts_of_children(self, level: int, inner_size: int | None, *, needs_leader: bool) -> None:
         """Compute the counts of a level by adding up the counts of the level below.
 
         With ``inner_size``, only whole slices of this size count in the level below. If a leader is needed, it is

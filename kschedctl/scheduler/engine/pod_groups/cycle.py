@@ -154,8 +154,8 @@ class PodGroupCycle:
     def run(self, view: Fork | None = None, post_filter: bool = True) -> GroupResult:
         """Try to place the group in `view`, or in the cycle's own view, and return the result.
 
-        A topology-aware cycle tries each placement. It does not if the group's object is missing because not all
-        PodGroups were read. Without `post_filter`, pods do not preempt. If no pod is placed, the group does not fit.
+        A topology-aware cycle tries each placement, unless the group's object is missing because not all PodGroups were
+        read. Without `post_filter`, pods do not preempt. If no pod is placed, the group does not fit.
         """
         view = self.view if view is None else view
         if self.topology_aware and not may_be_unread(view, self.key):
@@ -261,9 +261,9 @@ class PodGroupCycle:
             member, assumed = self._try_member(assumed, position, post_filter=post_filter)
             results.append(member)
             has_node = member.placed or member.requires_preemption
-            if not has_node and member.status.rejected:
-                continue
-            if not has_node:  # an error
+            if not has_node:
+                if member.status.rejected:
+                    continue
                 status = _build_group_error(member)
                 waits_on_preemption = False
                 break

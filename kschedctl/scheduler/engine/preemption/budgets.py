@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
@@ -17,17 +16,9 @@ from msgspec.structs import replace
 from kschedctl.api.arrays import Bools, Position, Rows
 from kschedctl.api.labels import NOTHING, Selector, SelectorError, selector_from_api
 from kschedctl.api.objects import PodDisruptionBudget, PodDisruptionBudgetSpec
+from kschedctl.scheduler.engine.dry_run_cache import BudgetStatuses
 from kschedctl.scheduler.engine.preemption.candidates import Positions, rank_within_runs
 from kschedctl.snapshot.fork import Fork
-
-
-class _BudgetStatuses(NamedTuple):
-    """The statuses of B PDBs."""
-
-    allowed: Rows
-    """(B,): the disruptions that each PDB allows."""
-    recorded_pods: dict[int, list[str]]
-    """PDB -> the keys of the pods whose disruption the API server has already recorded, for PDBs with such pods."""
 
 
 class Budgets:
@@ -47,7 +38,7 @@ class Budgets:
             self._names_by_namespace.setdefault(pdb.metadata.namespace, []).append(name)
         self._protecting_by_info: dict[int, tuple[str, ...]] = {}
         self._selecting_by_info: dict[int, tuple[str, ...]] = {}
-        self._cached_statuses: _BudgetStatuses | None = None
+        self._cached_statuses: BudgetStatuses | None = None
 
     @property
     def has_budgets(self) -> bool:
@@ -131,7 +122,7 @@ class Budgets:
 
         # Number the pods of each PDB on each node. A pod whose number reaches the allowed disruptions is a violation.
         numbers = rank_within_runs(budget_and_node[order])
-        exceeds = numbers >= self._statuses.allowed[budget_indexes[order]]
+        exceeds = numbers >= self.statuses.allowed[budget_indexes[order]]
         violating[pod_indexes[order][exceeds]] = True
         return violating
 
@@ -208,20 +199,21 @@ class Budgets:
         budget_indexes = budgets[np.repeat(first_places, budget_counts) + repetitions]
 
         # Leave out the pairs whose disruption is recorded.
-        if not self._statuses.recorded_pods:
+        if not self.statuses.recorded_pods:
             return pod_indexes, budget_indexes
         is_recorded = np.zeros(len(pod_indexes), np.bool_)
-        for budget_index, keys in self._statuses.recorded_pods.items():
+        for budget_index, keys in self.statuses.recorded_pods.items():
             recorded = [self.view.pods.index[key] for key in keys if key in self.view.pods.index]
             is_recorded |= (budget_indexes == budget_index) & np.isin(pods[pod_indexes], recorded)
         return pod_indexes[~is_recorded], budget_indexes[~is_recorded]
 
     @property
-    def _statuses(self) -> _BudgetStatuses:
+    def statuses(self) -> BudgetStatuses:
         """The statuses of all PDBs. They are cached until a PDB is replaced."""
         if self._cached_statuses is None:
             budgets = self._budgets.values()
-            self._cached_statuses = _BudgetStatuses(
+            self._cached_statuses = BudgetStatuses(
+                tuple(self._budgets),
                 np.array([pdb.status.disruptions_allowed for pdb in budgets], np.int64),
                 {
                     index: [f"{pdb.metadata.namespace}/{pod}" for pod in pdb.status.disrupted_pods]
@@ -230,6 +222,18 @@ class Budgets:
                 },
             )
         return self._cached_statuses
+
+    def find_infos_with_changed_budgets(self, earlier: BudgetStatuses) -> Bools:
+        """Return a mask over the distinct PodInfos whose pods a PDB protects that had another status earlier."""
+        starts, budgets = self._budgets_by_info
+        current = self.statuses
+        if current is earlier:
+            return np.zeros(len(starts) - 1, np.bool_)
+        if current.names != earlier.names or current.recorded_pods != earlier.recorded_pods:
+            return np.ones(len(starts) - 1, np.bool_)
+        is_changed = current.allowed != earlier.allowed
+        changed_before = np.append(0, np.cumsum(is_changed[budgets]))  # the changed ones among the first n of `budgets`
+        return np.diff(changed_before[starts]) > 0
 
     @property
     def protected_infos(self) -> Bools:

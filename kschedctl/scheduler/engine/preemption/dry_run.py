@@ -18,6 +18,7 @@ import numpy as np
 
 from kschedctl.api.arrays import Bools
 from kschedctl.scheduler.engine.cycle import Cycle, Filtering, FilterOutcome
+from kschedctl.scheduler.engine.dry_run_cache import DryRunState
 from kschedctl.scheduler.engine.preemption.budgets import get_budgets
 from kschedctl.scheduler.engine.preemption.candidates import Candidates
 from kschedctl.scheduler.engine.preemption.dry_run_per_node import dry_run_changed_nodes, is_decided_per_node
@@ -30,6 +31,8 @@ from kschedctl.scheduler.engine.preemption.victims import (
     compute_put_back_order,
 )
 from kschedctl.scheduler.framework import Code
+from kschedctl.snapshot.delta import find_run_starts
+from kschedctl.snapshot.fork import Fork
 
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
 
@@ -177,12 +180,13 @@ def _dry_run_per_node(cycle: Cycle, filtering: Filtering, potential: Bools, sele
     promising = tried & has_victims & state.fits & ~rejected
 
     # Build the candidates from their pods that have to go.
-    promising_state = state.restrict_to(promising)
+    candidate_nodes = _find_best_nodes(cycle.view, state, promising) if cycle.only_best_candidates else promising
+    promising_state = state.restrict_to(candidate_nodes)
     order = compute_put_back_order(cycle.view, promising_state.pods, promising_state.violating)
     victims = Victims.from_pods(cycle, promising_state.pods[order], promising_state.violating[order])
     victims.removed = promising_state.must_go[order]
     by_importance = selection.sorts_by_importance(cycle.framework.release)
-    candidates = victims.build_candidates(np.flatnonzero(promising), by_importance=by_importance)
+    candidates = victims.build_candidates(np.flatnonzero(candidate_nodes), by_importance=by_importance)
 
     def filter_without_victims() -> FilterOutcome:
         """Run the filters on all nodes without their evictable pods."""
@@ -197,3 +201,23 @@ def _dry_run_per_node(cycle: Cycle, filtering: Filtering, potential: Bools, sele
         filter_without_victims=filter_without_victims,
         failed={},
     )
+
+
+def _find_best_nodes(view: Fork, state: DryRunState, nodes: Bools) -> Bools:
+    """Return a mask (N,) of the nodes whose candidates are the best by the first two criteria.
+
+    Of the nodes in the mask `nodes` (N,), these are the ones with the fewest PDB violations whose most important victim
+    has the lowest priority. Nodes without victims are no candidates. If all nodes are without victims, return `nodes`.
+    """
+    is_victim = state.must_go & nodes[state.rows]
+    rows = state.rows[is_victim]
+    if not len(rows):
+        return nodes
+    starts = find_run_starts(rows)  # the index of each node's first victim
+    violations = np.add.reduceat(state.violating[is_victim], starts, dtype=np.int64)
+    priorities = np.maximum.reduceat(view.pods.get_priorities(state.pods[is_victim]), starts)
+    fewest_violations = violations == violations.min()
+    is_best = fewest_violations & (priorities == priorities[fewest_violations].min())
+    best_nodes = np.zeros(len(nodes), np.bool_)
+    best_nodes[rows[starts[is_best]]] = True
+    return best_nodes

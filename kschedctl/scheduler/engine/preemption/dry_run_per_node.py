@@ -54,10 +54,11 @@ def dry_run_changed_nodes(
     if cache is not None and pod_class is not None:
         cache_key = (cycle.framework.profile.scheduler_name, pod_class)
         cached = cache.find(cache_key)
-    state = build_empty_dry_run(view, nominated) if cached is None else _select_valid_results(cached, view, nominated)
-
-    # Try the other nodes, or only as many as the best candidates need.
     trial = _Trial(filtering, nominated, selection)
+    state = trial.build_empty_dry_run() if cached is None else _select_valid_results(cached, view, nominated)
+
+    # Try the other nodes, or only as many as the best candidates need. These are found by evicting more and more pods,
+    # which must never make a plugin reject a node.
     if cache and cycle.only_best_candidates and filtering.can_evictions_only_help():
         rejected = filtering.find_rejected_regardless_of_pods(cycle.filter.verdicts)
         state = _try_until_best(state, trial, potential, rejected, cache)
@@ -70,13 +71,24 @@ def dry_run_changed_nodes(
 
 def _select_valid_results(cached: DryRunState, view: Fork, nominated: Delta) -> DryRunState:
     """Return the cached results of nodes whose pods, nominations and PDB violations have not changed."""
-    state = cached.restrict_to_unchanged_nodes(view, nominated)
-    differs = get_budgets(view).find_violating_pods(state.pods) != state.violating
-    if not differs.any():
+    budgets = get_budgets(view)
+    state = replace(cached.restrict_to_unchanged_nodes(view, nominated), budgets=budgets.statuses)
+
+    # Find the nodes with a pod whose PDBs have other statuses now.
+    has_changed_budget = budgets.find_infos_with_changed_budgets(cached.budgets)
+    if not has_changed_budget.any():
         return state
+    rows = view.node[has_changed_budget[view.pods.info]]
+    is_concerned = np.zeros(len(view.nodes), np.bool_)
+    is_concerned[rows[rows >= 0]] = True
+
+    # Drop the results of those nodes whose violations differ.
+    to_check = is_concerned[state.rows]
+    differs = budgets.find_violating_pods(state.pods[to_check]) != state.violating[to_check]
     unchanged = state.tried.copy()
-    unchanged[state.rows[differs]] = False
-    return state.restrict_to(unchanged)
+    unchanged[state.rows[to_check][differs]] = False
+    state = replace(state, violates_nothing=state.violates_nothing & ~is_concerned)
+    return state.restrict_to(unchanged) if differs.any() else state
 
 
 def _try_until_best(
@@ -90,7 +102,9 @@ def _try_until_best(
     violates a PDB are tried. Raises PluginError if a plugin fails.
     """
     # Nodes whose pods violate PDBs are few, and are tried in any case.
-    with_violations = trial.find_nodes_with_violations(potential & ~state.tried)
+    to_check = potential & ~state.tried & ~state.violates_nothing
+    with_violations = trial.find_nodes_with_violations(to_check)
+    state = replace(state, violates_nothing=state.violates_nothing | (to_check & ~with_violations))
     state = state.merge(trial.dry_run_nodes(with_violations))
     remaining = potential & ~state.tried & ~rejected
 
@@ -146,13 +160,17 @@ class _Trial:
         """The fork in which the nodes are judged."""
         return self.filtering.view
 
+    def build_empty_dry_run(self) -> DryRunState:
+        """Build a dry-run result that covers no nodes."""
+        return build_empty_dry_run(self.view, self.nominated, get_budgets(self.view).statuses)
+
     def dry_run_nodes(self, nodes: Bools) -> DryRunState:
         """Dry-run preemption on the nodes of a mask (N,), and return their results.
 
         Raises PluginError if a plugin fails.
         """
         if not nodes.any():
-            return build_empty_dry_run(self.view, self.nominated)
+            return self.build_empty_dry_run()
 
         # Find the nodes on which the pod fits without the evictable pods.
         pods = self.selection.find_potential_victims(nodes)
@@ -166,7 +184,7 @@ class _Trial:
         to_put_back = order[is_put_back[order]]
         must_go = np.ones(len(pods), np.bool_)
         must_go[to_put_back] = _find_required_victims(self.filtering, self.nominated, pods[to_put_back])
-        state = build_empty_dry_run(self.view, self.nominated)
+        state = self.build_empty_dry_run()
         return replace(state, tried=nodes, fits=fits, pods=pods, rows=rows, violating=violating, must_go=must_go)
 
     def find_nodes_with_violations(self, nodes: Bools) -> Bools:
@@ -244,27 +262,27 @@ def _find_required_victims(filtering: Filtering, nominated: Delta, pods: Positio
     shrink to the unfinished nodes. Raises PluginError if a plugin fails.
     """
     is_required = np.ones(len(pods), np.bool_)
-    remaining = np.arange(len(pods))
+    pod_indexes = np.arange(len(pods))  # of the pods on unfinished nodes
     step = 0  # the rank of the pods that are put back next, one per node
-    while len(remaining):
-        pods_per_node = _PodsPerNode(filtering, nominated, pods[remaining])
-        removed = is_required[remaining]
+    while len(pod_indexes):
+        pods_per_node = _PodsPerNode(filtering, nominated, pods[pod_indexes])
+        is_removed = is_required[pod_indexes]
 
         # Put back one pod on each node, and remove it again where the node is then rejected.
         is_unfinished = pods_per_node.sizes > step
         while 2 * np.count_nonzero(is_unfinished) > len(is_unfinished):
             put_back = np.flatnonzero(pods_per_node.rank == step)
-            removed[put_back] = False
-            rejected_nodes = pods_per_node.find_rejected_nodes(removed)
+            is_removed[put_back] = False
+            rejected_nodes = pods_per_node.find_rejected_nodes(is_removed)
             is_in_the_way = rejected_nodes[pods_per_node.node_indexes[put_back]]
-            removed[put_back[is_in_the_way]] = True
+            is_removed[put_back[is_in_the_way]] = True
             step += 1
             is_unfinished = pods_per_node.sizes > step
 
         # Go on with the pods of the unfinished nodes only.
-        is_required[remaining] = removed
-        is_remaining = is_unfinished[pods_per_node.node_indexes]
-        remaining = remaining[is_remaining]
+        is_required[pod_indexes] = is_removed
+        is_on_unfinished_node = is_unfinished[pods_per_node.node_indexes]
+        pod_indexes = pod_indexes[is_on_unfinished_node]
     return is_required
 
 

@@ -142,8 +142,8 @@ class PreemptionPlugin(DeclaredPlugin[FilterState, ScoreState], ABC):
         """Dry-run preemption and nominate the best node, without calling extenders.
 
         The result is a rejection if the pod may not preempt. If no node can be nominated, the result is an error if the
-        dry run of some node failed. Otherwise, it is a rejection that counts the nodes by reason. If the cycle does not
-        explain failed preemption, it is a rejection without a reason in both cases. The report has the details.
+        dry run of some node failed, and otherwise a rejection that counts the nodes by reason. In a cycle that does not
+        explain failed preemption, both are replaced by a rejection without a reason. The report has the details.
         """
         if ineligible := self.find_ineligibility(cycle):
             report = Preemption(eligible=False, why=ineligible.why, leaving=ineligible.leaving)
@@ -242,7 +242,7 @@ def find_potential_nodes(cycle: Cycle) -> Bools:
 def clears_nomination(outcome: PostFilterOutcome) -> bool:
     """Return whether PostFilter clears the pod's nomination.
 
-    It does if preemption was tried without success or if no PostFilter plugin ran.
+    The nomination is cleared if preemption was tried without success or if no PostFilter plugin ran.
     """
     reports = [result.report for result in outcome.results.values()]
     tried = any(isinstance(report, Preemption) and report.eligible for report in reports)

@@ -525,7 +525,7 @@ class Search:
     def _can_take_again(self, position: SearchPosition, device: PooledDevice) -> bool:
         """Return whether the request can get the same device a second time.
 
-        It can if the device is shareable, and in older versions also if the request has adminAccess.
+        The device must be shareable or, in older versions, the request may have adminAccess instead.
         """
         if self.is_shareable(device):
             return True
@@ -691,10 +691,10 @@ class Search:
         return self._get_request(position).find_untolerated_taint(device.device) is not None
 
     def _try_add_to_constraints(self, position: SearchPosition, device: PooledDevice) -> bool:
-        """Add the device to all constraints of the claim, and return True, or change nothing and return False.
+        """Add the device to all constraints of the claim, and return whether it violates none of them.
 
-        Nothing changes if the device violates a constraint: it is removed from the constraints to which it was already
-        added. For a request with mode All, AllocationError is raised instead.
+        If it violates one, it is removed from the constraints to which it was already added. For a request with mode
+        All, AllocationError is raised instead.
         """
         request = self._get_request(position)
         constraints = self.constraints[position.claim]

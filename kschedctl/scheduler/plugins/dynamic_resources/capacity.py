@@ -69,7 +69,7 @@ def compute_consumption(
     """Return the amount that a request consumes of each capacity of a device, rounded up by the capacities' policies.
 
     A capacity that is not requested is consumed by the default of its policy or, without a default, as a whole. Raises
-    AllocationError if an amount is negative or cannot be represented, and `arithmetic` rejects such amounts.
+    AllocationError if `arithmetic` rejects an amount because it is negative or cannot be represented.
     """
     amounts = {}
     for name, device_capacity in capacity.items():

@@ -42,7 +42,7 @@ SLICES_NEED_CLAIMS = ByVersion(
 def events_to_register(gates: FeatureGates, features: Features) -> Iterator[ClusterEventWithHint]:
     """Yield the events that DynamicResources registers, with their hints.
 
-    Nothing is yielded if its feature gate is off.
+    Nothing is yielded if the plugin's feature gate is off. Older versions register fewer events.
     """
     if not gates.enabled("DynamicResourceAllocation"):
         return

@@ -296,9 +296,9 @@ class VisibleDevices:
     def find_available_nodes(self, name: str | None, everywhere: bool | None, selector: NodeSelector | None) -> Bools:
         """Return a mask (N,) of the nodes on which a slice or device with these three fields is available.
 
-        If `name` is not empty, only the node with that name counts. Otherwise, all nodes count if `everywhere` is True.
-        Otherwise, the nodes that the selector matches count, and no node without a selector. Raises AllocationError for
-        an invalid selector.
+        If `name` is not empty, only the node with that name counts. Without a name, all nodes count if `everywhere` is
+        True. If neither is set, the nodes that the selector matches count, or no node without a selector. Raises
+        AllocationError for an invalid selector.
         """
         if name:
             mask = np.zeros(len(self.nodes), np.bool_)
@@ -405,7 +405,7 @@ class VisibleDevices:
 
     @cached_property
     def _shared_slices(self) -> tuple[list[tuple[int, ...]], npt.NDArray[np.intp]]:
-        """The distinct sets of slices that several nodes share, and each node's index of its set.
+        """The distinct sets of shared slices that nodes see, and for each node the index of its set.
 
         Each set is a tuple of slice indices. If there are no shared slices, the only set is empty.
         """

@@ -137,8 +137,8 @@ INCOMPLETE = ByVersion(
 )
 
 NEWER_SLICES = ByVersion(
-    "surplus ResourceSlices counted for a pool when a newer generation replaces an older one",
-    (("", 1), ("1.32", 0)),
+    "one ResourceSlice too many is counted for a pool that still has slices of an older generation",
+    (("", True), ("1.32", False)),
 )
 CHECKS_NAMES = ByVersion("a pool with two devices of the same name is invalid", (("", False), ("1.32", True)))
 
@@ -201,8 +201,7 @@ def _build_pool_before_1_35(visible_slices: Sequence[IndexedSlice], features: Fe
     # Upstream before 1.32 counts one slice too many if it meets an older generation first.
     slice_count = len(newest)
     if visible_slices[0].slice.spec.pool.generation < pool_spec.generation:
-        surplus = NEWER_SLICES.at(features.release)  # 1 before 1.32, 0 since
-        slice_count += surplus
+        slice_count += NEWER_SLICES.at(features.release)
     incomplete = slice_count != pool_spec.resource_slice_count
 
     slices = _sort_by_name(newest)

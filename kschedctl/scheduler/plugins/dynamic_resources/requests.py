@@ -314,8 +314,8 @@ def build_allocation_result(
 def reject_combined_node_selectors(claims: Iterable[ResourceClaim], allocation: Allocation) -> None:
     """Raise AllocationError if an allocated device has a node selector with several terms.
 
-    Upstream cannot combine such selectors. It stops checking a claim at its first device that is usable on a single
-    node only, and so does this function.
+    Upstream cannot combine selectors with several terms. Like upstream, this function stops checking a claim at its
+    first device that is usable on a single node only.
     """
     for claim, results in zip(claims, allocation, strict=True):
         for result in results:

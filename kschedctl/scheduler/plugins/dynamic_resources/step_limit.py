@@ -63,7 +63,7 @@ class StepLimit:
             raise SearchTimeoutError(upstream=False)
 
     def can_skip_search(self, devices: int, *, all_tried: bool) -> bool:
-        """Return whether a search can be skipped that is known to fail, since it needs more than `devices` devices.
+        """Return whether to skip a search that is known to fail, since it needs more than `devices` devices.
 
         Upstream tries sequences of devices until it has tried all of them, finds a reason to stop, or runs out of
         steps. If ``all_tried`` is true, upstream has no reason to stop early, so all sequences are added to the count

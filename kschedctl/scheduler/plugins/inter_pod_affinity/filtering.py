@@ -164,8 +164,8 @@ class AffinityVerdicts(msgspec.Struct, frozen=True):
         if not is_first_of_its_group:
             for counts in self.affinity.iter_counts(rows):
                 rejected |= counts <= 0
-        rejected |= self.anti_affinity.find_rows_in_matched_domains(rows)
-        rejected |= self.existing_anti_affinity.find_rows_in_matched_domains(rows)
+        rejected |= self.anti_affinity.mask_rows_in_matched_domains(rows)
+        rejected |= self.existing_anti_affinity.mask_rows_in_matched_domains(rows)
         return rejected
 
 

@@ -176,7 +176,7 @@ class RunningCounts:
             missing |= ~column.present[rows]
         return missing
 
-    def find_rows_in_matched_domains(self, rows: Rows) -> Bools:
+    def mask_rows_in_matched_domains(self, rows: Rows) -> Bools:
         """Return a mask over `rows` of the nodes in whose topology domain any term matches a pod."""
         has_match = np.zeros(len(rows), np.bool_)
         for counts in self.iter_counts(rows):

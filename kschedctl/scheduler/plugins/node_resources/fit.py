@@ -183,10 +183,10 @@ class Insufficient(Fact, frozen=True):
     def describe_cause_with_full_node(
         self, node: str, scope: str, full_node: str = "", full: Insufficient | None = None
     ) -> str:
-        """Describe the requested amount and the largest free amount, without counting a node that is full of pods.
+        """Describe the requested amount and the largest free amount, disregarding a node that is full of pods.
 
-        The amount is free on `node`. `full_node` has more of the resource free but cannot run one more pod, and `full`
-        is the same shortage on `full_node`. Without `full`, no full node is mentioned. `scope` is a phrase such as
+        The amount is free on `node`. On `full_node`, more of the resource is free, but no pod can be added. `full` is
+        the same shortage on `full_node`. Without `full`, no full node is mentioned. `scope` is a phrase such as
         " in the zone", which is appended.
 
         >>> full = Insufficient("cpu", 3500, 2200, 3900, 3900)
@@ -245,7 +245,7 @@ class TooManyPods(Fact, frozen=True):
         """Describe the pods of the node, which is named if no other node is eligible, and the nodes concerned.
 
         >>> TooManyPods(5, 5).describe_cause(CauseScope("w2", "", "", is_only_eligible_node=True))
-        'the only eligible node, w2, already runs its maximum of 5 pods'
+        'the only candidate node, w2, already runs its maximum of 5 pods'
         """
         if scope.is_only_node or scope.is_only_eligible_node:
             return self._describe_pods(scope.describe_node())
@@ -405,7 +405,10 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
                 )
 
     def can_evictions_only_help(self, view: Fork) -> bool:
-        """Return whether evicting pods can never make Filter reject a node. It can only if requests overflow int64."""
+        """Return whether evicting pods can never make Filter reject a node.
+
+        Evictions can have this effect only if requests overflow int64.
+        """
         return view.memo((NodeResourcesFit, "sums"), lambda: _is_overflow_impossible(view))
 
     def pre_score(self, info: PodInfo, view: NodeView, rows: Rows) -> PreScoreResult[DemandedAmounts]:
@@ -557,7 +560,7 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
             yield WakeTrigger(NODE, ADD | UPDATE, f"a node that offers {demand} is added or changes")
         else:
             yield WakeTrigger(NODE, ADD, f"a node that offers {demand} is added")
-            more_offered = f"a node's allocatable {resources} grows to at least {demand} in total"
+            more_offered = f"a node's allocatable {resources} grows to {demand} or more"
             yield WakeTrigger(NODE, ActionType.UPDATE_NODE_ALLOCATABLE, more_offered)
 
         extended_resources = [name for name in requests if is_dra_extended(name)]

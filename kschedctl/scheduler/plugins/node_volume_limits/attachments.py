@@ -463,10 +463,10 @@ class TooManyVolumes(Fact, frozen=True):
         """Describe each driver's attached volumes, its limit, and the volumes that the pod adds.
 
         >>> TooManyVolumes((DriverLimit("csi", attached=2, limit=2, more=1),)).describe()
-        'driver csi has 2 of at most 2 volumes attached to the node, and the pod needs 1 more'
+        'the pod needs 1 more volume of driver csi, but the node has 2 attached and a limit of 2'
         """
         return "; ".join(
-            f"driver {d.driver} has {d.attached} of at most {counted(d.limit, 'volume')} attached to the node, "
-            f"and the pod needs {d.more} more"
+            f"the pod needs {counted(d.more, 'more volume')} of driver {d.driver}, but the node has {d.attached} "
+            f"attached and a limit of {d.limit}"
             for d in self.drivers
         )

@@ -170,7 +170,7 @@ class NonCSILimits(DeclaredPlugin):
     def _may_need_disk(self, info: PodInfo) -> bool:
         """Return whether any volume of the pod may be a disk of this kind.
 
-        A volume may be such a disk if it uses a claim or names such a disk.
+        A volume may be such a disk if it uses a claim, or if it names a disk of this kind.
         """
         return any(
             volume.persistent_volume_claim is not None
@@ -242,9 +242,9 @@ class EBSLimits(NonCSILimits):
     disk_kind = EBS
 
     def find_default_limits(self, view: Fork) -> Counts:
-        """Return the limit that follows from each node's instance type. Instances of the Nitro system have their own.
+        """Return the default limit for each node's instance type, which is different for instances of the Nitro system.
 
-        It applies to nodes that do not declare a limit. If a node has both labels for the instance type, the stable
+        The limit applies to nodes that do not declare one. If a node has both labels for the instance type, the stable
         label is used.
         """
         limits = super().find_default_limits(view)

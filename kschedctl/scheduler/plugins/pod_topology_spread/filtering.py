@@ -50,27 +50,27 @@ class EmptiestDomain(Detail, frozen=True):
         """Describe the domain and its number of matching pods. If the pod cannot go there, say why the domain counts.
 
         >>> EmptiestDomain("b").describe(0), EmptiestDomain("b", equally_empty=2).describe(0)
-        ('the emptiest domain, b, has 0', 'the emptiest domains, b and 2 more, have 0')
+        ('the emptiest domain, b, has 0', 'the emptiest domains, b and 2 others, have 0')
         >>> EmptiestDomain("cp1", 0, "nodeTaintsPolicy", "cp1", "master:NoSchedule").describe(0)
         'cp1 (taint master:NoSchedule) counts as empty because nodeTaintsPolicy is Ignore'
         >>> EmptiestDomain("c", 1, "nodeTaintsPolicy", "n3", "sick:NoExecute").describe(2)
-        'c (taint sick:NoExecute of node n3) and 1 more count with 2 pods because nodeTaintsPolicy is Ignore'
+        'c (taint sick:NoExecute of node n3) and 1 other domain count with 2 pods because nodeTaintsPolicy is Ignore'
         >>> EmptiestDomain("c", 0, "nodeAffinityPolicy", "n3").describe(0)
         'c (the pod does not select node n3) counts as empty because nodeAffinityPolicy is Ignore'
         """
         others = self.equally_empty
         if not self.policy:
             if others:
-                return f"the emptiest domains, {self.domain} and {others} more, have {fewest}"
+                return f"the emptiest domains, {self.domain} and {counted(others, 'other')}, have {fewest}"
             return f"the emptiest domain, {self.domain}, has {fewest}"
 
         domain = f"{self.domain} ({self._explain_first_node_rejection()})"
-        count = f"{domain} and {others} more count" if others else f"{domain} counts"
+        count = f"{domain} and {counted(others, 'other domain')} count" if others else f"{domain} counts"
         role = f"with {counted(fewest, 'pod')}" if fewest else "as empty"
         return f"{count} {role} because {self.policy} is Ignore"
 
     def _explain_first_node_rejection(self) -> str:
-        """Explain which taint, or which lack of selection, keeps the pod off the domain's first node."""
+        """Explain which taint keeps the pod off the domain's first node, or that the pod does not select this node."""
         if not self.taint:
             return f"the pod does not select node {self.node}"
         if self.node == self.domain:

@@ -391,8 +391,9 @@ def is_schedulable_after_pod_change(
     """Return whether a pod change may make the waiting pod schedulable.
 
     This is the case if the changed pod starts or stops matching a constraint, or if the waiting pod's tolerations
-    change. Tolerations matter only if a constraint excludes nodes with untolerated taints. `counts_nominated` says
-    whether nominated pods count, and `counts_itself` whether changes of the waiting pod itself do.
+    change. Tolerations matter only if a constraint excludes nodes with untolerated taints. Only pods of the same
+    namespace that have a node count. `counts_nominated` says whether nominated pods count as well, and `counts_itself`
+    whether the waiting pod itself does.
     """
     old, new = change.old, change.new
     for pod in (old, new):
@@ -440,8 +441,8 @@ def _has_all_topology_keys(labels: Mapping[str, str], constraints: Sequence[Spre
 def _counts_for_pod(pod: Pod, waiting: Pod, *, counts_nominated: bool, counts_itself: bool) -> bool:
     """Return whether the changed pod counts for the constraints of the waiting pod.
 
-    It does if it has a node, or with `counts_nominated` a nominated node, and is in the same namespace. With
-    `counts_itself`, the waiting pod itself counts as well.
+    The changed pod counts if it has a node and is in the same namespace. With `counts_nominated`, a nominated node is
+    enough. With `counts_itself`, the waiting pod itself counts as well.
     """
     if counts_itself and is_same_pod(pod, waiting):
         return True

@@ -87,7 +87,7 @@ def normalize_scores(scores: Scores, ignored: Bools | None) -> Scores:
     """Scale the raw scores to 0..100, so that nodes whose domains have fewer matching pods score higher.
 
     If no node has a raw score above 0, all get 100. Nodes in the mask `ignored` get 0 and do not influence the scale.
-    If it is None, no node is ignored.
+    If `ignored` is None, no node is ignored.
     """
     counted_scores = scores if ignored is None else scores[~ignored]
     if len(counted_scores) == 0:

@@ -274,9 +274,9 @@ class PodVolumes:
     def _record_unprovisionable_claims(self, being_provisioned: list[int]) -> None:
         """Record, for each node, the index of the first claim that gets no volume there and cannot be provisioned.
 
-        The index is recorded in `bind_conflict` or `not_enough_space`, depending on the reason. Every claim that has to
-        be provisioned on some nodes is appended to `provisions`. The claims with the indices in `being_provisioned`
-        come first.
+        The index is recorded in `bind_conflict` or `not_enough_space`, depending on the reason. Every unbound claim is
+        appended to `provisions`, with a mask (N,) of the nodes on which it gets no volume. The claims with the indices
+        in `being_provisioned` come first.
         """
         all_nodes = np.ones(len(self._active), np.bool_)
         nodes_without_volume = [(i, all_nodes) for i in being_provisioned]

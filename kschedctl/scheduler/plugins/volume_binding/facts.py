@@ -98,10 +98,17 @@ class VolumeOutOfReach(Fact, frozen=True):
     def describe_cause(self, scope: CauseScope) -> str:
         """Describe the requirements of the volume, what the named node has instead, and how many nodes do not match.
 
-        >>> scope = CauseScope("w3", "", " (rules out all 12 nodes)", is_example=True)
-        >>> VolumeOutOfReach("pv1", "shop/data", (Wanted("zone", "In", ("a",), "b"),)).describe_cause(scope)
-        'PersistentVolume pv1 of claim shop/data needs zone=a, but w3, for example, has zone=b (rules out all 12 nodes)'
+        >>> scope = CauseScope("w3", "", " (rules out all 12 nodes)", is_example=True, nodes="all 12 nodes")
+        >>> VolumeOutOfReach("pv1", "d/data", (Wanted("zone", "In", ("a",), "b"),)).describe_cause(scope)
+        'PersistentVolume pv1 of claim d/data needs zone=a, which rules out all 12 nodes (w3, for example, has zone=b)'
         """
+        if scope.is_example and scope.nodes and len(self.wanted) == 1:
+            requirement = self.wanted[0]
+            labels = f"{scope.describe_node()} has {requirement.describe_label()}"
+            return (
+                f"PersistentVolume {self.volume} of claim {self.claim} needs {requirement.describe_need()}, "
+                f"which rules out {scope.nodes} ({labels})"
+            )
         return f"{self._describe_need(scope.describe_node())}{scope.share}"
 
     def _describe_need(self, node: str) -> str:

@@ -55,10 +55,10 @@ def choose_volume_per_node(
 ) -> Binding:
     """Choose the volume that the claim would get on each node, independently of the other nodes.
 
-    A volume that is reserved for the claim is preferred. Otherwise, the smallest available volume that is large enough
-    and reachable is chosen. Volumes that `earlier` bindings chose on a node are not available there. `attributes_class`
-    is the gate VolumeAttributesClass. Raises MatchingError if volumes cannot be searched, and InputError for an invalid
-    quantity.
+    Only volumes that are large enough, reachable and usable for the claim are considered. A volume that is reserved for
+    the claim is preferred. Otherwise, the smallest available volume is chosen. Volumes that `earlier` bindings chose on
+    a node are not available there. `attributes_class` is the gate VolumeAttributesClass. Raises MatchingError if
+    volumes cannot be searched, and InputError for an invalid quantity.
     """
     selector = _parse_volume_selector(claim, attributes_class=attributes_class)
     class_volumes = listers.volumes_of_class.get(get_claim_class(claim), ClassVolumes())
