@@ -400,7 +400,9 @@ class PreemptionReport(Document, frozen=True):
 
         It says how many of the pods get no other node, if this was replayed, and which Jobs fail.
         """
-        return self._build_preemption_clause(self.chosen if len(self.tied) < 2 else f"one of {len(self.tied):,} nodes")
+        return self._build_preemption_clause(
+            f"one of {len(self.tied):,} nodes" if len(self.tied) > 1 else str(self.chosen)
+        )
 
     @property
     def preemption_clause_with_names(self) -> str:
