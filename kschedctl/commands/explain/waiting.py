@@ -543,6 +543,8 @@ def _find_waiting_advice(waiting: WaitingPod, replayed_cluster: ReplayedCluster)
             f"It fits now, but has not been tried for {seconds / 60:.0f} min, although rejected pods are retried "
             "after 5 min"
         )
+        if not replayed_cluster.cluster.provenance:
+            text += f" (as of {replayed_cluster.now[:10]}; the files do not say when the cluster was read)"
         return Advice("CheckScheduler", f"{text}. {LOOK_AT_SCHEDULER}")
     age = format_age(waiting.pod.metadata.creation_timestamp, replayed_cluster.now)
     if waiting.cause == "stuck" and seconds is None and age:

@@ -31,10 +31,12 @@ from kschedctl.descheduling.policy import DEFAULT_POLICY, PROFILE_NAME, Deschedu
 from kschedctl.descheduling.seen_pods import SeenPods
 from kschedctl.replay import kubectl
 from kschedctl.replay.controllers.job_failures import find_job_name
+from kschedctl.replay.node_drain import find_eviction_harms
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.replay.pools import compare_pools
 from kschedctl.replay.shared_cluster import build_cluster_basis
 from kschedctl.replay.unknown import find_simulation_unknowns
+from kschedctl.reports.summary import EvictionHarms, merge_eviction_harms
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import Fork
@@ -224,8 +226,21 @@ class _DeschedulerReplay:
             fitting=int(np.count_nonzero(~self.replay.view_at_start.mask_placed() & self.view_before.mask_placed())),
             pools=compare_pools(self.replay.view_at_start, self.replay.simulation.view) if self.replay.played else (),
             interrupted=self.interrupted,
+            **self._find_eviction_harms(scheduler.cluster)._asdict(),
             **basis,
         )
+
+    def _find_eviction_harms(self, cluster: Cluster) -> EvictionHarms:
+        """Return the harm of all evictions.
+
+        A workload has an outage if one round evicts all of its pods, since the descheduler does not wait for
+        replacements within a round. A pod that is evicted several times is named once.
+        """
+        pods = self.replay.simulation.view.pods.objects
+        pods_by_round: dict[int, list[Pod]] = {}
+        for step in self.replay.played:
+            pods_by_round.setdefault(step.round, []).append(pods[step.position])
+        return merge_eviction_harms(find_eviction_harms(cluster, evicted) for evicted in pods_by_round.values())
 
     def _iter_round_summaries(self) -> Iterator[DeschedulerRound]:
         """Yield a summary of each round: how many pods were evicted or deleted, and how many evictions were denied."""

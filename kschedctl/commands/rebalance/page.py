@@ -19,6 +19,7 @@ def build_page(report: Rebalancing, style: Style) -> Page:
         paragraph(Marked(verdict, _choose_verdict_tone(report)), details),
         paragraph(f"Policy: {report.policy} ({', '.join(report.plugins)})"),
         *_build_policy_warning(report),
+        *(paragraph(Marked("The descheduler", Tone.WARNING), f"{harm}.") for harm in report.list_harms()),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *build_struct_table(
             report.steps,

@@ -12,7 +12,7 @@ from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.document import Document
 from kschedctl.reports.placements import PoolChange
 from kschedctl.reports.report import Report
-from kschedctl.reports.summary import ShortPods, Summary
+from kschedctl.reports.summary import ShortPods, Summary, list_eviction_costs
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
 from kschedctl.text.counts import counted, first_few
 
@@ -108,6 +108,16 @@ class Rebalancing(Report, frozen=True):
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
     interrupted: bool = False
+    loses_data: tuple[str, ...] = ()
+    """The evicted pods whose emptyDir volumes are deleted (`namespace/name`)."""
+    ask_to_stay: tuple[str, ...] = ()
+    """The evicted pods whose annotations ask autoscalers not to evict them (`namespace/name`)."""
+    outages: tuple[str, ...] = ()
+    """The workloads that have no running pod until replacements run, since one round evicts all their pods."""
+    starting_over: tuple[str, ...] = ()
+    """The pods of Jobs, whose replacements start from the beginning (`namespace/name`)."""
+    slow_pods: dict[str, int] = {}
+    """The pods with a long grace period, each with the seconds that it may take to end."""
     kind: str = "Rebalancing"
 
     @property
@@ -153,6 +163,10 @@ class Rebalancing(Report, frozen=True):
             return f"{evicted}, and none after that"
         return f"{evicted}, and no end yet"
 
+    def list_harms(self) -> tuple[str, ...]:
+        """Return texts on the data that evictions delete, and on the workloads that they interrupt."""
+        return tuple(cost.text for cost in list_eviction_costs(self))
+
     def _iter_further_doubts(self) -> Iterator[str]:
         """Also yield the parts of the policy that the descheduler does not read."""
         yield from super()._iter_further_doubts()
@@ -162,7 +176,7 @@ class Rebalancing(Report, frozen=True):
     def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with the verdict, the evicted pods, and the held-back pods with their reasons.
 
-        A warning names the evicted pods, and figures count the evictions.
+        Warnings name the evicted pods and the harm of the evictions, and figures count the evictions.
         """
         if self.loops:
             verdict = "Loops"
@@ -177,6 +191,6 @@ class Rebalancing(Report, frozen=True):
             verdict=verdict,
             pods=tuple(ShortPods(group.pods, group.names[0], group.plugin, group.why) for group in self.held),
             victims=evicted_pods,
-            warnings=(f"evicts {first_few(evicted_pods)}",) if evicted_pods else (),
+            warnings=(f"evicts {first_few(evicted_pods)}", *self.list_harms()) if evicted_pods else (),
             figures={"evictions": len(self.steps), "again": self.again, "unsafe": self.unsafe},
         )

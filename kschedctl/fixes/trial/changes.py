@@ -94,6 +94,8 @@ class Fix:
     """The number of replicas that the workload keeps, if the fix scales it down."""
     deletes_claims: bool | None = False
     """True if the claims of the replicas that the fix removes are deleted with them; None if this is not known."""
+    deletes_data_of: tuple[str, ...] = ()
+    """The pods that scaling down removes and whose emptyDir volumes are deleted (`namespace/name`)."""
     check_first: str = ""
     """A clause about what to find out before running the commands; empty if there is nothing."""
     needs_values: tuple[str, ...] = ()

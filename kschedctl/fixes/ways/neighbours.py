@@ -271,7 +271,7 @@ def _describe_move_loss(cluster: Cluster, pod: Pod) -> tuple[str, Price | None]:
     if any(volume.host_path is not None for volume in volumes):
         clauses.append("which leaves the files of its hostPath volumes behind")
         price = Price.LOSS
-    elif any(volume.empty_dir is not None and volume.empty_dir.medium != "Memory" for volume in volumes):
+    elif _has_scratch_data(pod):
         clauses.append("which loses the data in its emptyDir volumes")
         price = Price.GUARANTEE
     elif find_owner(pod).kind == "StatefulSet":
@@ -335,6 +335,7 @@ def iter_scale_down_fixes(trial_node: TrialNode, position: Position) -> Iterator
         return
     deletes_claims = owner.kind == "StatefulSet" and _deletes_claims_of_removed_replicas(trial_node, owner)
     lost_replica = "one replica" if remaining_count else "its last replica"
+    pods_with_data = (pod.key,) if _has_scratch_data(pod) else ()
     loses_data_or_service = not remaining_count or owner.kind == "StatefulSet"
     price = Price.LOSS if loses_data_or_service else None
     yield Fix(
@@ -344,13 +345,17 @@ def iter_scale_down_fixes(trial_node: TrialNode, position: Position) -> Iterator
         by=choose_maker(trial_node, owner.namespace),
         edits=build_deletion_edits(trial_node.cycle.view, pod),
         cost=FEWER,
-        weakens=f"{owner} loses {lost_replica}{_describe_claim_loss(deletes_claims, 'that replica')}",
+        weakens=(
+            f"{owner} loses {lost_replica}{_describe_claim_loss(deletes_claims, 'that replica')}"
+            f"{_describe_scratch_data_loss(pods_with_data)}"
+        ),
         price=price,
         commands=kubectl.render_scale_down(pod, owner, remaining_count),
         variant_of=owner,
         where=pod.key,
         remaining_replicas=remaining_count,
         deletes_claims=deletes_claims,
+        deletes_data_of=pods_with_data,
     )
 
 
@@ -378,6 +383,16 @@ def _describe_claim_loss(deletes_claims: bool | None, replicas: str) -> str:
         return ""
     verb = "deletes" if deletes_claims else "may delete"
     return f"; its persistentVolumeClaimRetentionPolicy {verb} the claims of {replicas}"
+
+
+def _has_scratch_data(pod: Pod) -> bool:
+    """Return whether the pod has emptyDir volumes on disk, whose data is deleted with it."""
+    return any(volume.empty_dir is not None and volume.empty_dir.medium != "Memory" for volume in pod.spec.volumes)
+
+
+def _describe_scratch_data_loss(pods: Sequence[str]) -> str:
+    """Return a clause on the emptyDir data that is deleted with these pods, or "" if there are none."""
+    return f"; the emptyDir data of {first_few(pods)} is deleted" if pods else ""
 
 
 def merge_scale_downs(fixes: Sequence[Fix]) -> list[Fix]:
@@ -408,6 +423,7 @@ def _merge_scale_downs_of_workload(fixes: Sequence[Fix]) -> Fix:
     names = ", ".join(fix.where.rpartition("/")[2] for fix in fixes)
     lost = f"{len(fixes)} of its {len(fixes) + remaining} replicas" if remaining else f"all {len(fixes)} replicas"
     claims = _describe_claim_loss(first.deletes_claims, "these replicas")
+    pods_with_data = tuple(pod for fix in fixes for pod in fix.deletes_data_of)
     *_, scale = last.commands
     # The deletion costs choose the pods, unless all are removed.
     deletion_costs = [command for fix in fixes for command in fix.commands[:-1]] if remaining else []
@@ -415,10 +431,11 @@ def _merge_scale_downs_of_workload(fixes: Sequence[Fix]) -> Fix:
         first,
         text=f"scale {first.variant_of} down to {remaining}: {names}",
         edits=tuple(edit for fix in fixes for edit in fix.edits),
-        weakens=f"{first.variant_of} loses {lost}{claims}",
+        weakens=f"{first.variant_of} loses {lost}{claims}{_describe_scratch_data_loss(pods_with_data)}",
         price=max(fix.effective_price for fix in fixes),
         commands=(*deletion_costs, scale),
         remaining_replicas=remaining,
+        deletes_data_of=pods_with_data,
     )
 
 

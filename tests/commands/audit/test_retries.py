@@ -31,6 +31,7 @@ def test_overdue_pod_is_not_said_to_be_retried(last_refusal: str, overdue: bool)
     waits = refused(created(build_pod("fits")), LONG_AGO)
     (text,) = advice(build_node("n1"), waits, build_event("fits", last_refusal))
     assert ("has not been tried for 7 min" in text) == overdue
+    assert ("(as of 2026-05-06; the files do not say when the cluster was read)" in text) == overdue
     assert ("retries the pod within" in text) == (not overdue)
 
 

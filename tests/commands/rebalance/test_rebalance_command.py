@@ -55,6 +55,27 @@ def test_pod_leaves_a_tainted_node(run: Run, write: Write, tmp_path) -> None:
     assert "/namespaces/default/pods/a/eviction" in answer["commands"][0]
 
 
+@pytest.mark.parametrize("form", [(), ("--brief",), ("-o", "markdown")])
+def test_harm_of_the_evictions_is_named(run: Run, write: Write, tmp_path, form: tuple[str, ...]) -> None:
+    """The only pod of its workload has scratch data. A second replica would go on running."""
+    scratch = owned("a", "n1")
+    scratch["spec"]["volumes"] = [{"name": "v", "emptyDir": {}}]
+    scratch["metadata"]["annotations"] = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
+    evictor = {"name": "DefaultEvictor", "args": {"evictLocalStoragePods": True}}
+    policy = build_policy(TAINTS, evictor)
+    objects = [tainted("n1", "4"), build_node("n2", "4"), scratch]
+    answer = run_rebalance(run, write, tmp_path, objects, policy)
+    assert (answer["losesData"], answer["askToStay"]) == (["default/a"], ["default/a"])
+    assert answer["outages"] == ["ReplicaSet default/web"]
+    assert run_rebalance(run, write, tmp_path, [*objects, owned("b", "n2")], policy)["outages"] == []
+
+    file = tmp_path / "policy.json"
+    text = " ".join(run("rebalance", "--policy", str(file), "-f", write(*objects), *form).out.replace("*", "").split())
+    assert "deletes the emptyDir data of default/a" in text
+    assert "leaves ReplicaSet default/web without a running pod until its replacement runs" in text
+    assert "evicts default/a, whose annotations ask not to be evicted" in text
+
+
 def test_interruption_shows_the_evictions_before_it(
     run: Run, write: Write, tmp_path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -300,6 +300,20 @@ def test_commands_wait_for_the_grace_period() -> None:
     assert first.commands == ("kubectl wait -n d --for=delete pod/leaves --timeout=7260s",)
 
 
+def test_scratch_data_of_removed_replicas_is_named() -> None:
+    """Each of the two replicas on the only node has data on disk, which is deleted with the replica."""
+    owner = {"kind": "ReplicaSet", "name": "other"}
+    scratch = [{"name": "v", "emptyDir": {}}]
+    running = [build_pod(f"o{number}", "n1", "2", owner=owner, volumes=scratch) for number in (1, 2)]
+    for cpu, weakens in (
+        ("2", "ReplicaSet d/other loses one replica; the emptyDir data of d/o1 is deleted"),
+        ("4", "ReplicaSet d/other loses all 2 replicas; the emptyDir data of d/o1, d/o2 is deleted"),
+    ):
+        criteria = RemedyCriteria(2, only=frozenset({"ScaleDown"}))
+        cluster = Cluster.from_objects([build_node("n1"), *running, build_pod("p", cpu=cpu)])
+        assert remedies(cluster, "d/p", criteria).remedies[0].weakens == weakens
+
+
 def test_last_replica_is_not_removed() -> None:
     owner = {"kind": "ReplicaSet", "name": "other"}
     running = [build_pod(f"o{i}", f"n{i}", "4", owner=owner) for i in (1, 2)]

@@ -6,7 +6,7 @@ pkg/volume/util/attach_limit.go (v1.31).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -41,6 +41,7 @@ from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.nodes import NodeColumns
 from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.snapshot.pod_infos import DistinctInfos
 from kschedctl.text.counts import counted
 
 Keys = npt.NDArray[np.int64]
@@ -208,7 +209,7 @@ class AttachedVolumes:
 
         Volumes of new PodInfos are looked up first.
         """
-        self._add_volumes_of_new_infos(view.pods.infos)
+        self._add_volumes_of_new_infos(view.pods.distinct.infos)
 
         # The bound pods that have volumes, followed by the hypothetical changes of pods, whose sign is 1 or -1
         bound = np.flatnonzero((view.node >= 0) & (self._counts[view.pods.info] > 0))
@@ -268,17 +269,17 @@ class AttachedVolumes:
         inputs = (self, view.nodes.names)  # the cached arrays are valid while these stay the same objects
         return view.objects.index((AttachedVolumes, "rows"), locate, of=inputs)
 
-    def _add_volumes_of_new_infos(self, infos: Sequence[PodInfo]) -> None:
+    def _add_volumes_of_new_infos(self, infos: DistinctInfos) -> None:
         """Look up and number the volumes of the pod infos that were added since the last call.
 
-        `infos` holds all pod infos, including those of earlier calls. If the volumes of an info cannot be determined,
-        the message is recorded in `errors`, and the info gets no volumes.
+        `infos` holds all pod infos, including those of earlier calls. Only infos with volumes are built. If the volumes
+        of an info cannot be determined, the message is recorded in `errors`, and the info gets no volumes.
         """
         numbers_by_info: list[list[int]] = []
         num_known_infos = len(self._counts)
         for info_number in range(num_known_infos, len(infos)):
             volumes: list[AttachedVolume] = []
-            if infos[info_number].spec.volumes:
+            if infos.templates[info_number].spec.volumes:
                 try:
                     volumes = self._find_volumes(infos[info_number], self.listers)
                 except PluginError as error:
