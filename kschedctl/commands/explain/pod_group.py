@@ -228,8 +228,8 @@ def _build_policy_fields(group: PodGroup | None, state: PodGroupState, topology_
     gang = group.spec.scheduling_policy.gang
     if gang is None:
         return {"policy": "basic", "topology": topology}
-    missing = max(gang.min_count - state.size, 0)
-    return {"policy": "gang", "min_count": gang.min_count, "missing": missing, "topology": topology}
+    missing_count = max(gang.min_count - state.size, 0)
+    return {"policy": "gang", "min_count": gang.min_count, "missing": missing_count, "topology": topology}
 
 
 def get_group_verdict(result: GroupResult | None) -> str:
