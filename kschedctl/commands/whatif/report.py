@@ -268,8 +268,8 @@ class WhatIf(Report, frozen=True):
         if self.incomplete_steps:
             verdict = f"{self._name_incomplete_steps()} cannot be completed:"
             return (verdict, f"{self._describe_incomplete_steps(counts)}{doubt}")
-        stuck = "".join(f"; {text}" for text in describe_down_nodes(self.down_nodes))
-        doubt = f"{stuck}{doubt}"
+        down_nodes_text = "".join(f"; {text}" for text in describe_down_nodes(self.down_nodes))
+        doubt = f"{down_nodes_text}{doubt}"
         if self.not_created:
             failures = describe_not_created(self.not_created)
             if counts:
@@ -277,11 +277,11 @@ class WhatIf(Report, frozen=True):
             return ("Not created:", f"{failures}{doubt}")
         if lost_pods:
             nobody = f"(no controller recreates {agreeing(len(lost_pods), 'it', 'them')})"
-            others = f"; {counts}" if counts else ""
+            other_counts = f"; {counts}" if counts else ""
             verdict = counted(len(lost_pods), "pod is lost for good:", "pods are lost for good:")
             return (
                 verdict,
-                f"{first_few(lost_pods)} {nobody}{others}{doubt}",
+                f"{first_few(lost_pods)} {nobody}{other_counts}{doubt}",
             )
         if not counts:
             # Without steps, a comparison of schedulers places only the pending pods.
