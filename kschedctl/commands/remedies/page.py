@@ -154,8 +154,8 @@ def _build_still_waiting_table(helpless_pods: Sequence[HelplessPods], style: Sty
 def _build_waiting_row(pods: HelplessPods, style: Style) -> Row:
     """Build the table row for similar pods that still wait: number, workload, kube-scheduler's message, and own fix."""
     workload = Marked(pods.workload, Tone.STRONG)
-    taken = ", but other waiting pods take its room first" if pods.alone_is_taken else ""
-    own_fix = (f"Needs its own fix: {pods.alone}{taken}",) if pods.alone else ()
+    taken_text = ", but other waiting pods take its room first" if pods.alone_is_taken else ""
+    own_fix = (f"Needs its own fix: {pods.alone}{taken_text}",) if pods.alone else ()
     return (f"{len(pods.pods):,}", Stack((workload, *describe_message(pods.message, style, len(pods.pods)), *own_fix)))
 
 
