@@ -235,7 +235,7 @@ class _AdmissionRun:
     def _drop_unknown_fields(self) -> None:
         """Remove the object's unknown fields in place, and add a warning about each."""
         obj: Any = self.request.obj
-        for field in list(unknown_fields.find_unknown_fields(obj)):
+        for field in list(unknown_fields.iter_unknown_fields(obj)):
             self.warnings.append(str(field))
             *parent_path, name = field.path
             parent = obj

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from kschedctl.api.arrays import Ints
-from kschedctl.api.columns import InternedTexts, TextColumn
+from kschedctl.api.columns import InternedTexts, TextColumn, TimeColumn
 from kschedctl.api.container_states import without_container_states
 from kschedctl.api.gangs import GangKey, find_gangs
 from kschedctl.api.objects import Condition, Pod, PodMeta, PodSpec, PodStatus, Volume
@@ -33,6 +33,8 @@ Key = tuple[str, str]
 """Namespace and name."""
 TemplateKey = tuple[bytes, bytes, bytes, bytes]
 """Digests of a template's metadata, spec, volumes and status, limited to what pods share."""
+TemplateNumbers = dict[str, dict[TemplateKey, int]]
+"""Namespace -> the number of each of its templates by key."""
 PodTextLists = list[list[str]]
 """One list for each field of PodTexts."""
 
@@ -51,14 +53,14 @@ class PodTable(Sequence[Pod]):
         template: Ints,
         names: Sequence[str],
         columns: PodTextColumns,
-        template_numbers: dict[TemplateKey, int] | None = None,
+        template_numbers: TemplateNumbers | None = None,
     ) -> None:
-        """Store the columns. `template_numbers` has the number of each template by its key, if it was computed."""
+        """Store the columns. `template_numbers` are those that were computed for a table with the same templates."""
         self.templates = templates
         self.template = template
         self.names = names
         self.columns = columns
-        self._known_template_numbers = template_numbers
+        self._template_numbers = {} if template_numbers is None else template_numbers
         self._built_pods: dict[int, Pod] = {}
 
     @property
@@ -149,8 +151,7 @@ class PodTable(Sequence[Pod]):
     def take(self, rows: npt.NDArray[np.int64]) -> PodTable:
         """Return the table of some rows, which have to be in ascending order. Unused templates are kept."""
         names = list(map(self.names.__getitem__, rows.tolist()))
-        columns = self.columns.take(rows)
-        return PodTable(self.templates, self.template[rows], names, columns, self._known_template_numbers)
+        return PodTable(self.templates, self.template[rows], names, self.columns.take(rows), self._template_numbers)
 
     def filter_by_template(self, predicate: Callable[[Pod], bool]) -> PodTable:
         """Return the table of the pods whose template satisfies the predicate."""
@@ -200,11 +201,10 @@ class PodTable(Sequence[Pod]):
         if is_used.all():
             return self
         new_numbers = (np.cumsum(is_used) - 1).astype(np.int32)  # of used templates, by old number
-        template_numbers = self._known_template_numbers
-        if template_numbers is not None:
-            template_numbers = {
-                key: int(new_numbers[number]) for key, number in template_numbers.items() if is_used[number]
-            }
+        template_numbers = {
+            namespace: {key: int(new_numbers[number]) for key, number in numbers.items() if is_used[number]}
+            for namespace, numbers in self._template_numbers.items()
+        }
         return PodTable(
             tuple(compress(self.templates, is_used.tolist())),
             new_numbers[self.template],
@@ -228,11 +228,14 @@ class PodTable(Sequence[Pod]):
         """Return a table with the rows of this table and then of another one, without sorting them."""
         # Number the other table's templates as in the result, where equal templates are shared.
         template_numbers = dict(self._template_numbers)
+        for namespace in {template.metadata.namespace for template in other.templates}:
+            template_numbers[namespace] = dict(self._number_templates(namespace))
         added_templates: list[Pod] = []
         new_number_of_template: list[int] = []
-        for key, template in zip(other._template_numbers, other.templates, strict=True):
+        for template in other.templates:
             next_number = len(self.templates) + len(added_templates)
-            number = template_numbers.setdefault(key, next_number)
+            numbers = template_numbers[template.metadata.namespace]
+            number = numbers.setdefault(_build_template_key(template), next_number)
             if number == next_number:
                 added_templates.append(template)
             new_number_of_template.append(number)
@@ -259,6 +262,20 @@ class PodTable(Sequence[Pod]):
         return running_counts
 
     @cached_property
+    def pods_by_owner(self) -> Mapping[Owner, PodSelection]:
+        """The pods of each workload, without terminated pods."""
+        owners = [None if template.terminated else find_owner(template) for template in self.templates]
+        rows_by_owner: dict[Owner, list[int]] = {}
+        for row, number in enumerate(self.template.tolist()):
+            owner = owners[number]
+            if owner is None:
+                continue
+            if owner.kind == "Pod":  # the template of a bare pod has no name
+                owner = owner._replace(name=self.names[row])
+            rows_by_owner.setdefault(owner, []).append(row)
+        return {owner: PodSelection(self, rows) for owner, rows in rows_by_owner.items()}
+
+    @cached_property
     def templates_by_gang(self) -> Mapping[GangKey, list[int]]:
         """The numbers of the templates of each gang, in ascending order."""
         templates_by_gang: dict[GangKey, list[int]] = {}
@@ -267,14 +284,18 @@ class PodTable(Sequence[Pod]):
                 templates_by_gang.setdefault(key, []).append(number)
         return templates_by_gang
 
-    @property
-    def _template_numbers(self) -> dict[TemplateKey, int]:
-        """The number of each template by its key. It is computed once, also for tables derived from this one."""
-        if self._known_template_numbers is None:
-            self._known_template_numbers = {
-                _build_template_key(template): number for number, template in enumerate(self.templates)
+    def _number_templates(self, namespace: str) -> dict[TemplateKey, int]:
+        """Return the number of each template of a namespace by its key, computing it once.
+
+        Tables that are derived from this one get the numbers, too.
+        """
+        if namespace not in self._template_numbers:
+            self._template_numbers[namespace] = {
+                _build_template_key(template): number
+                for number, template in enumerate(self.templates)
+                if template.metadata.namespace == namespace
             }
-        return self._known_template_numbers
+        return self._template_numbers[namespace]
 
     @cached_property
     def _row_range_by_namespace(self) -> dict[str, tuple[int, int]]:
@@ -323,6 +344,44 @@ class PodTable(Sequence[Pod]):
         )
         spec = replace(pod.spec, node_name=texts.node) if texts.node else pod.spec
         return Pod(pod_meta, spec, restore_pod_status(pod.status, texts))
+
+
+class PodSelection(Sequence[Pod]):
+    """Some pods of a table, in its order. A Pod is built only on its first access."""
+
+    def __init__(self, table: PodTable, rows: Sequence[int]) -> None:
+        self._table = table
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, index: int) -> Pod: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Pod, ...]: ...
+    def __getitem__(self, index: int | slice) -> Pod | tuple[Pod, ...]:
+        if isinstance(index, slice):
+            return tuple(self._table[row] for row in self._rows[index])
+        return self._table[self._rows[index]]
+
+    def select(self, predicate: Callable[[Pod], bool]) -> PodSelection:
+        """Return the pods whose template satisfies the predicate. No pod is built."""
+        return PodSelection(self._table, [row for row in self._rows if predicate(self._table.get_template(row))])
+
+    def list_distinct_templates(self) -> list[Pod]:
+        """Return the distinct templates of the pods. No pod is built."""
+        return list({id(template): template for template in map(self._table.get_template, self._rows)}.values())
+
+    def list_node_names(self) -> list[str]:
+        """Return the name of each pod's node, "" for an unbound pod. No pod is built."""
+        return [self._table.node.text_of(row) for row in self._rows]
+
+    def find_newest(self) -> Pod:
+        """Return the pod that was created last, the first of several. No other pod is built."""
+        created = self._table.created
+        get_time = created.seconds.__getitem__ if isinstance(created, TimeColumn) else created.text_of
+        return self._table[max(self._rows, key=get_time)]
 
 
 class PodRows(NamedTuple):

@@ -335,7 +335,7 @@ def get_cost_size(value: Value) -> int:
     """Return the size of a value for the computation of costs.
 
     Texts, bytes, lists and maps have their length as size. An address or network prefix has its number of bytes, and an
-    optional has the size of its value. All other values have the size 1.
+    optional with a value has the size of that value. All other values have the size 1.
     """
     if isinstance(value, str | bytes | list | Map):
         return len(value)

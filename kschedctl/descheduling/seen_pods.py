@@ -198,8 +198,8 @@ def find_pods_in_states(
 ) -> Bools:
     """Return a (P,) mask of the pods whose phase is among the states or whose containers satisfy ``has_state``.
 
-    With ``include_reasons``, pods whose reason is among the states are included. Pods that earlier rounds moved count
-    as running.
+    With ``include_reasons``, pods whose reason is among the states are included as well. Pods that earlier rounds moved
+    count as running.
     """
     has_pod_state = seen.select_infos(
         lambda pod: pod.status.phase in states or (include_reasons and pod.status.reason in states)

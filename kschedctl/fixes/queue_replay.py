@@ -29,7 +29,7 @@ from kschedctl.replay.settling import enable_pod_recreation, find_pods_still_pen
 from kschedctl.scheduler.engine.cycle import Filtering, run_pre_filter
 from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.engine.reserve import uses_claims
-from kschedctl.scheduler.framework import PluginError
+from kschedctl.scheduler.framework import PluginError, Reads, get_reads
 from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
 from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
@@ -362,17 +362,16 @@ def find_affected_pods(
         return list(waiting)  # a nominated pod that gets another node leaves room on its nominated node
     room = RoomOnNodes(view, changes.nodes, changes.gone)
     claim_users = Counter(claim for position in waiting for claim in _iter_shared_claims(view.pods.objects[position]))
-    pods_per_info = Counter(view.pods.get_info_number(position) for position in waiting)
     departing_claim_user = any(uses_claims(info, view) for info in changes.departing)
-    may_get_node_by_info: dict[int, bool] = {}
 
-    def may_depend_on_other_pods(number: int) -> bool:
-        """Return whether the places of edited pods or of other waiting pods may matter to the pods of this info."""
-        others = (view.pods.infos[other].pod for other in pods_per_info if other != number or pods_per_info[other] > 1)
-        return _may_depend_on_places(view.pods.infos[number], (*changes.pods, *others), edits_nodes=changes.edits_nodes)
+    def shares_claim(position: Position) -> bool:
+        """Return whether the pod shares a claim with another waiting pod."""
+        return any(claim_users[claim] > 1 for claim in _iter_shared_claims(view.pods.objects[position]))
 
     def may_get_node(position: Position, info: PodInfo) -> bool:
         """Return whether the fix may make a node feasible for the pod if no other pod comes to a node."""
+        if _may_depend_on_places(info, changes.pods, may_leave=True, edits_nodes=changes.edits_nodes):
+            return True
         if departing_claim_user and uses_claims(info, view):
             return True
         if changes.kinds and not changes.kinds <= scheduler.find_irrelevant_kinds([info.spec]).keys():
@@ -381,17 +380,22 @@ def find_affected_pods(
             return True
         return room.may_fit(simulation.find_framework(position), info)
 
-    def is_affected(position: Position) -> bool:
-        """Return whether the pod shares a claim with a waiting pod, depends on other pods, or may get a node."""
-        if any(claim_users[claim] > 1 for claim in _iter_shared_claims(view.pods.objects[position])):
-            return True
-        number = view.pods.get_info_number(position)  # pods that are alike share an info
-        if number not in may_get_node_by_info:
-            is_helped = may_depend_on_other_pods(number) or may_get_node(position, view.pods.infos[number])
-            may_get_node_by_info[number] = is_helped
-        return may_get_node_by_info[number]
+    # Find the pods that the fix itself may help. Pods that are alike share an info.
+    included = {position for position in waiting if position in always or shares_claim(position)}
+    examples = {view.pods.get_info_number(position): position for position in waiting if position not in included}
+    affected = {number for number, position in examples.items() if may_get_node(position, view.pods.infos[number])}
 
-    return [position for position in waiting if position in always or is_affected(position)]
+    # Add those that depend on the places of affected pods, until there are no more.
+    latest = affected.union(map(view.pods.get_info_number, included))
+    while latest:
+        coming_pods = [view.pods.infos[number].pod for number in latest]
+        latest = {
+            number
+            for number in examples.keys() - affected
+            if _may_depend_on_places(view.pods.infos[number], coming_pods, may_leave=False, edits_nodes=False)
+        }
+        affected |= latest
+    return [position for position in waiting if position in included or view.pods.get_info_number(position) in affected]
 
 
 def _may_repel(running: PodInfo, info: PodInfo) -> bool:
@@ -455,16 +459,20 @@ class RoomOnNodes:
     def _passes_filters(self, framework: FrameworkLike, info: PodInfo) -> bool:
         """Return whether a node passes the profile's filters once its pods of lower priority and gone pods have left.
 
-        The result is True if PreFilter rejects the pod or a plugin fails.
+        If PreFilter rejects the pod, the result tells whether pods on nodes may be the reason. It is True if a plugin
+        fails.
         """
         view = self._view
         leaves = (view.pods.get_priorities(self._pods) < info.priority) | np.isin(self._pods, self._gone)
         leaving = self._pods[leaves]
         removal = Delta.from_changes(view.node[leaving], view.pods.info[leaving], np.full(len(leaving), -1))
         try:
-            pre_filter = run_pre_filter(framework.plugins_at("preFilter"), info, view)
+            plugins = framework.plugins_at("preFilter")
+            pre_filter = run_pre_filter(plugins, info, view)
             if pre_filter.status.rejected:
-                return True
+                rejecting = next((plugin for plugin in plugins if plugin.name == pre_filter.plugin), None)
+                result = pre_filter.results.get(pre_filter.plugin)
+                return rejecting is None or get_reads(rejecting, result) is not Reads.NODES
             outcome = Filtering.from_framework(framework, pre_filter, info, view).run_filters(removal)
         except PluginError:
             return True
@@ -517,12 +525,12 @@ def _reserve_on_first_fit(nodes: Iterable[Ints], requests: Ints) -> bool:
     return True
 
 
-def _may_depend_on_places(info: PodInfo, pods: Iterable[Pod], *, edits_nodes: bool) -> bool:
+def _may_depend_on_places(info: PodInfo, pods: Sequence[Pod], *, may_leave: bool, edits_nodes: bool) -> bool:
     """Return whether a change of the places of `pods` may make a node feasible for the pod.
 
     This may hold for a pod in a group, for a pod whose required terms or hard spread constraints select one of the
-    `pods`, and for a pod with hard spread constraints if nodes are edited, since they may add domains. It is assumed to
-    hold for a pod with invalid terms or selectors.
+    `pods`, and for a pod with hard spread constraints if nodes are edited, since they may add domains. Anti-affinity
+    matters only if the pods `may_leave` nodes. It is assumed to hold for a pod with invalid terms or selectors.
     """
     if find_groups(info.pod) or info.affinity_errors:
         return True
@@ -537,7 +545,7 @@ def _may_depend_on_places(info: PodInfo, pods: Iterable[Pod], *, edits_nodes: bo
         spread_selectors = [selector_from_api(constraint.label_selector) for constraint in constraints]
     except SelectorError:
         return True
-    terms = (*info.required_affinity, *info.required_anti_affinity)
+    terms = (*info.required_affinity, *(info.required_anti_affinity if may_leave else ()))
     if not spread_selectors and not terms:
         return False
 

@@ -204,6 +204,12 @@ class _Competitors:
         self._view, self._kinds = view, kinds
 
     @cached_property
+    def anti_affinity_terms(self) -> dict[int, tuple[AffinityTerm, ...]]:
+        """The required anti-affinity terms of the pods that have some, by the number of their PodInfo."""
+        terms_by_number = {number: kind.info.required_anti_affinity for number, kind in self._kinds.items()}
+        return {number: terms for number, terms in terms_by_number.items() if terms}
+
+    @cached_property
     def _groups(self) -> _CompetitorGroups:
         """The groups of pods with equal requests and equal masks of nodes."""
         first_number_by_group: dict[tuple[bytes, int], int] = {}
@@ -277,9 +283,7 @@ class FitProver:
 
     def find_possible_row(self, position: Position) -> Row:
         """Return the first row of the simulation on which a pod that surely fits might fit."""
-        fits = self.get_kind(position).fits
-        assert fits is not None
-        return Row(int((fits[self._rows] & self._is_remaining_row).argmax()))
+        return Row(int(self._find_nodes_in_view(self.get_kind(position)).argmax()))
 
     def build_stop_rule(self, order: Sequence[Position], rejected: Collection[Position] = ()) -> StopRule:
         """Build a rule that ends a replay once the untried pods surely fit.
@@ -312,8 +316,11 @@ class FitProver:
             kinds[number] = kind
         competitors = _Competitors(self.view, kinds, numbers, counts)
 
-        # Try the kind first that was the obstacle the last time.
-        for number in sorted(kinds, key=lambda number: number != self._obstacle):
+        # Try the kind first that was the obstacle the last time, and then the kinds that need room in each domain.
+        def get_rank(number: int) -> tuple[bool, bool]:
+            return number != self._obstacle, kinds[number].domain_constraint is None
+
+        for number in sorted(kinds, key=get_rank):
             if not self._does_fit(kinds[number], number, competitors):
                 self._obstacle = number
                 return False
@@ -372,10 +379,7 @@ class FitProver:
 
         Spread constraints whose domains have several nodes are left out. Raises PluginError if a plugin fails.
         """
-        assert kind.fits is not None
-        mask = self._masks_in_view.get(id(kind.fits))  # kinds with equal masks share them
-        if mask is None:
-            mask = self._masks_in_view[id(kind.fits)] = kind.fits[self._rows] & self._is_remaining_row
+        mask = self._find_nodes_in_view(kind)
         if len(self.view.trail) == self._trail_length:
             fits = mask.copy()
         elif kind.needs is None:  # other plugins may count the pods that have come
@@ -389,6 +393,14 @@ class FitProver:
             counts = tally_matching_pods(constraint, kind.info, self.view).bring_up_to_date(self.view.trail)
             fits &= (counts == 0) & self.view.nodes.label(constraint.topology_key).present
         return fits
+
+    def _find_nodes_in_view(self, kind: PodKind) -> Bools:
+        """Return a mask (N,) of the remaining nodes of the simulation on which the kind fitted before the loss."""
+        assert kind.fits is not None
+        mask = self._masks_in_view.get(id(kind.fits))  # kinds with equal masks share them
+        if mask is None:
+            mask = self._masks_in_view[id(kind.fits)] = kind.fits[self._rows] & self._is_remaining_row
+        return mask
 
     def _find_nodes_with_lasting_affinity(self, plugin: RejectingPlugin, info: PodInfo) -> Bools:
         """Return a mask (N,) of the nodes that required affinity and anti-affinity allow until a pod comes to the node.
@@ -525,8 +537,7 @@ class FitProver:
             is_blocking |= pods.match_infos(constraint.selector, frozenset((kind.info.namespace,)))
         for term in kind.info.required_anti_affinity:
             is_blocking |= self._find_matching_infos(term)
-        for other in competitors.numbers.tolist():
-            terms = pods.infos[other].required_anti_affinity
+        for other, terms in competitors.anti_affinity_terms.items():
             is_blocking[other] |= any(self._find_matching_infos(term)[number] for term in terms)
         return int(competitors.counts[is_blocking[competitors.numbers]].sum())
 

@@ -278,6 +278,27 @@ class EvictionHarms(NamedTuple):
     """The pods with a long grace period, each with the seconds that it may take to end."""
 
 
+def merge_eviction_harms(harms: Iterable[EvictionHarms]) -> EvictionHarms:
+    """Merge the harms of evictions one after the other. A pod or workload that occurs several times is named once.
+
+    >>> merge_eviction_harms([EvictionHarms(outages=("Job d/a",)), EvictionHarms(("d/p",), outages=("Job d/a",))])
+    EvictionHarms(loses_data=('d/p',), ask_to_stay=(), outages=('Job d/a',), starting_over=(), slow_pods={})
+    """
+    all_harms = list(harms)
+
+    def join_distinct(lists: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+        """Return the distinct names of the lists, in order."""
+        return tuple(dict.fromkeys(name for names in lists for name in names))
+
+    return EvictionHarms(
+        loses_data=join_distinct(each.loses_data for each in all_harms),
+        ask_to_stay=join_distinct(each.ask_to_stay for each in all_harms),
+        outages=join_distinct(each.outages for each in all_harms),
+        starting_over=join_distinct(each.starting_over for each in all_harms),
+        slow_pods={pod: seconds for each in all_harms for pod, seconds in each.slow_pods.items()},
+    )
+
+
 class EvictingReport(Protocol):
     """A report with the fields of EvictionHarms."""
 

@@ -23,7 +23,7 @@ from kschedctl.api.kinds import (
 )
 from kschedctl.api.operator_resources import build_custom_resource, may_create_pods
 from kschedctl.api.pod_table import PodRows, PodTableBuilder
-from kschedctl.api.validation.unknown_fields import KARPENTER_KINDS, POD_HOLDERS, find_unknown_fields
+from kschedctl.api.validation.unknown_fields import KARPENTER_KINDS, POD_HOLDERS, iter_unknown_fields
 from kschedctl.api.validation.written import AROUND_PODS
 from kschedctl.api.versions_read import check_api_version, describe_accepted_version, is_newer_version
 from kschedctl.cluster import (
@@ -392,7 +392,7 @@ class Collector:
 
         At most MAX_REPORTED_FIELDS of them are named.
         """
-        unknown = list(find_unknown_fields(document))
+        unknown = list(iter_unknown_fields(document))
         self.warnings += [f"{place}: {field}" for field in unknown[:MAX_REPORTED_FIELDS]]
         if len(unknown) > MAX_REPORTED_FIELDS:
             self.warnings.append(f"{place}: {counted(len(unknown) - MAX_REPORTED_FIELDS, 'more unknown field')}")

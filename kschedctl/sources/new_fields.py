@@ -14,7 +14,7 @@ from kschedctl.api.decoding import get_json_decoder
 from kschedctl.api.field_errors import format_path
 from kschedctl.api.json_values import JsonObject, drop_nulls
 from kschedctl.api.objects import Pod
-from kschedctl.api.validation.unknown_fields import find_unknown_fields, get_fields_by_type
+from kschedctl.api.validation.unknown_fields import get_fields_by_type, iter_unknown_fields
 from kschedctl.api.versions_read import iter_unread_relevant_paths
 
 _REVISION_LABEL = b"controller-revision-hash"
@@ -45,7 +45,7 @@ class NewFieldWarnings:
 
     def iter_pod_warnings(self, pod: JsonObject, place: object) -> Iterator[str]:
         """Yield warnings about unknown fields in the spec of a pod that were not reported before."""
-        for field in find_unknown_fields({"kind": "Pod", "spec": pod.get("spec")}):
+        for field in iter_unknown_fields({"kind": "Pod", "spec": pod.get("spec")}):
             if self._mark_as_reported("Pod", format_path(field.path)):
                 yield _format_warning(place, str(field))
 

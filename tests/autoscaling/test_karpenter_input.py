@@ -8,7 +8,7 @@ import pytest
 from golden_cases import Json
 
 import kschedctl
-from kschedctl.api.validation.unknown_fields import find_unknown_fields
+from kschedctl.api.validation.unknown_fields import iter_unknown_fields
 
 NOW = "2026-06-01T12:00:00Z"
 TYPE: Json = {"name": "a.large", "resources": {"cpu": "2", "memory": "4Gi"}}
@@ -104,4 +104,4 @@ def test_v1beta1_with_a_policy_of_v1() -> None:
     ],
 )
 def test_unknown_fields_are_named(document: Json, expected: list[str]) -> None:
-    assert [str(field) for field in find_unknown_fields(document)] == expected
+    assert [str(field) for field in iter_unknown_fields(document)] == expected

@@ -10,6 +10,7 @@ from kschedctl.commands.consolidate import find_removable_nodes
 from kschedctl.commands.drain import drain_nodes
 from kschedctl.commands.make_room import make_room
 from kschedctl.commands.remedies import remedies
+from kschedctl.commands.whatif import whatif
 from kschedctl.fixes.search import RemedyCriteria
 from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
@@ -155,3 +156,18 @@ def test_move_names_lost_work_and_the_wish_to_stay() -> None:
         Cluster.from_objects([*objects, big]), "d/big", RemedyCriteria(only=frozenset({"MovePod"}))
     ).remedies
     assert "whose annotations ask not to be evicted" in fix.costs[0].text
+
+
+def test_what_if_names_what_its_drains_harm() -> None:
+    """The drain of n2 interrupts the workload that the drain of n1 moved there once more, which is named once."""
+    scratch = build_replica("r1", "n1", volumes=[{"name": "v", "emptyDir": {}}])
+    cluster = Cluster.from_objects([build_node("n1"), build_node("n2"), build_node("n3", cpu="1"), scratch])
+    steps = [{"drain": {"nodes": [name]}} for name in ("n1", "n2")]
+    report = whatif(cluster, {"steps": steps})
+    assert (report.loses_data, report.outages) == (("d/r1",), ("Deployment d/web",))
+    for form in ("table", "brief", "markdown"):
+        text = " ".join(RENDERERS[form](report, Style(width=300)).replace("*", "").split())
+        assert "Draining leaves Deployment d/web without a running pod until its replacement runs" in text
+        assert "Draining deletes the emptyDir data of d/r1" in text
+    harmless = whatif(Cluster.from_objects([build_node("n1"), build_node("n2")]), {"steps": steps[:1]})
+    assert harmless.describe_eviction_harms() == ()

@@ -77,7 +77,7 @@ class UnknownField(NamedTuple):
     def advice(self) -> str:
         """Advice on what to do about the field, or "" if there is no guess.
 
-        >>> fields = find_unknown_fields({"kind": "Deployment", "spec": {"tolerations": [], "replica": 3}})
+        >>> fields = iter_unknown_fields({"kind": "Deployment", "spec": {"tolerations": [], "replica": 3}})
         >>> [field.advice for field in fields]
         ['move it to spec.template.spec', 'did you mean "replicas"?']
         """
@@ -92,12 +92,12 @@ class UnknownField(NamedTuple):
         return names_by_lowercase[matches[0]] if matches else ""
 
 
-def find_unknown_fields(document: JsonObject) -> Iterator[UnknownField]:
+def iter_unknown_fields(document: JsonObject) -> Iterator[UnknownField]:
     """Yield the fields that the API does not know, in the order of the document.
 
     A document of a kind without a known schema yields nothing.
 
-    >>> found = find_unknown_fields({"kind": "Pod", "spec": {"containers": [{"name": "web", "imagee": "nginx"}]}})
+    >>> found = iter_unknown_fields({"kind": "Pod", "spec": {"containers": [{"name": "web", "imagee": "nginx"}]}})
     >>> [str(field) for field in found]
     ['unknown field "spec.containers[0].imagee"']
     """

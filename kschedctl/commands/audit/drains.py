@@ -161,12 +161,12 @@ def _build_blocked_drains_finding(drains: BlockedDrains, strict_budgets: set[str
     """Build the finding about the budgets that keep nodes from being drained.
 
     Its rule depends on whether several budgets select the same pods, the budget never allows an eviction, or the budget
-    allows none now.
+    allows none now. `strict_budgets` are the budgets that never allow an eviction.
     """
-    budget, *others = drains.budgets
-    if others:
+    budget, *other_budgets = drains.budgets
+    if other_budgets:
         rule = OVERLAP
-        reason = f"selects pods that {first_few(others)} also selects, which the eviction API does not support"
+        reason = f"selects pods that {first_few(other_budgets)} also selects, which the eviction API does not support"
     else:
         rule = NEVER if budget in strict_budgets else NOW
         reason = drains.reason
@@ -178,7 +178,7 @@ def _build_blocked_drains_finding(drains: BlockedDrains, strict_budgets: set[str
 def _build_headline(
     unready: Sequence[UnreadyNode], blocked: Sequence[BlockedDrains], budget_count: int, node_count: int
 ) -> str:
-    """Name the nodes that are not ready, and say how many nodes cannot be drained, and because of how many budgets."""
+    """Name the nodes that are not ready, and describe how many nodes cannot be drained because of how many budgets."""
     drains = _describe_blocked_drains(blocked, budget_count, node_count)
     if not unready:
         return drains
@@ -188,7 +188,10 @@ def _build_headline(
 
 
 def _describe_blocked_drains(blocked: Sequence[BlockedDrains], budget_count: int, node_count: int) -> str:
-    """Say how many nodes cannot be drained now, and because of how many budgets."""
+    """Describe how many nodes cannot be drained now, and because of how many budgets.
+
+    If the cluster has no budgets, or if they block no drain, the text says so.
+    """
     if not budget_count:
         return "there are no PodDisruptionBudgets"
     if not blocked:

@@ -77,7 +77,7 @@ class AuditedQueuePod(NamedTuple):
 
     @property
     def rejected_by(self) -> tuple[str, ...]:
-        """The plugins that reject the pod."""
+        """The plugins that reject the pod, or () if the pod was not rejected."""
         return tuple(sorted(self.rejected.attempt.rejectors.all)) if self.rejected else ()
 
     @property
@@ -256,10 +256,10 @@ def _iter_stuck_pods_with_wake_ups(
 
     A stuck pod was rejected at the earlier time and fits now, but has neither been tried nor placed since.
     """
-    stuck = _find_stuck_pods(audited)
+    stuck_pods = _find_stuck_pods(audited)
     for pod in between.pods:
-        if pod.pod in stuck and (pod.missed or pod.woken_by):
-            yield pod, stuck[pod.pod]
+        if pod.pod in stuck_pods and (pod.missed or pod.woken_by):
+            yield pod, stuck_pods[pod.pod]
 
 
 def _find_stuck_pods(audited: AuditedCluster) -> dict[str, WaitingPod]:

@@ -76,7 +76,7 @@ def lay_out_listing(session: BrowseSession, pod_listing: PodListing) -> Layout:
             is_hit = hits is None or pod in hits.pods
             if is_hit and pod.startswith(namespace_prefix):
                 pods[pod] = member
-    missing = [
+    missing_workloads = [
         Openable(NOT_CREATED, name)
         for name, failure in session.missing_workloads.items()
         if _does_listing_include(pod_listing, name, failure.headline)
@@ -93,7 +93,7 @@ def lay_out_listing(session: BrowseSession, pod_listing: PodListing) -> Layout:
             listed = _list_pod_lines_by_cause(session.pods_by_cause, pods, width)
         else:
             listed = _list_sorted_pod_lines(pods, pod_listing.order, width)
-        listed += _build_section(TITLE_OF_MISSING, missing, 0, width)
+        listed += _build_section(TITLE_OF_MISSING, missing_workloads, 0, width)
         listed += _build_section(TITLE_OF_HELD_BACK, held_back, 0, width)
         if hits is not None:
             nodes = [Openable(NODE, name) for name in hits.nodes]
@@ -125,11 +125,11 @@ def describe_session(session: BrowseSession) -> str:
     pods = count(len(session.pending_pods), "pending pod")
     nodes = count(len(session.cluster.nodes), "node")
     server = session.cluster.provenance.server if session.cluster.provenance else ""
-    missing = count(len(session.missing_workloads), "workload lacks pods", "workloads lack pods")
+    missing_text = count(len(session.missing_workloads), "workload lacks pods", "workloads lack pods")
     held_back = count(len(session.held_back), "object waits elsewhere", "objects wait elsewhere")
     parts = (
         pods,
-        missing if session.missing_workloads else "",
+        missing_text if session.missing_workloads else "",
         held_back if session.held_back else "",
         session.pods_by_cause.scope,
         nodes,

@@ -205,8 +205,8 @@ def _build_capacity_report(
 
 def _has_denied_pods(shared: PodShapes) -> bool:
     """Return whether the API server denies some of the requested pods."""
-    needed = shared.limit or 1
-    return any(admitted.number is not None and admitted.number < needed for admitted in shared.admitted)
+    requested_count = shared.limit or 1
+    return any(admitted.number is not None and admitted.number < requested_count for admitted in shared.admitted)
 
 
 def _combine_runs(capacities: Sequence[ShapeCapacity]) -> ShapeCapacity:
@@ -222,14 +222,14 @@ def _combine_runs(capacities: Sequence[ShapeCapacity]) -> ShapeCapacity:
 def prepare_shapes(
     cluster: Cluster,
     manifests: Iterable[JsonObject | Struct],
-    most: int | None,
+    max_pods: int | None,
     sampling: SampledFrom | None,
     written: Mapping[Owner, JsonObject] = MappingProxyType({}),
 ) -> PodShapes:
     """Build a cluster that also has one pod of each shape, or many if each pod needs claims of its own.
 
-    `most` is the maximum number of pods to try, or None for no limit. DaemonSets are not counted. Raises UsageError if
-    there is no other workload.
+    `max_pods` is the maximum number of pods to try, or None for no limit. DaemonSets are not counted. Raises UsageError
+    if there is no other workload.
     """
     # The workloads, which are the shapes
     sorted_manifests = sort_manifests(manifests)
@@ -256,10 +256,12 @@ def prepare_shapes(
     validate_new_manifests(sorted_manifests, cluster, admission=False, validated=written)
     cluster = create_new_claims_and_groups(cluster).cluster
     queued_workloads = workloads if has_queues(cluster) else []
-    creation, has_own_claims = _create_pods_to_try(cluster, workloads, most)
+    creation, has_own_claims = _create_pods_to_try(cluster, workloads, max_pods)
     documents = {**written, **sorted_manifests.documents}
     trials = zip(workloads, creation.pods.values(), strict=True)
-    admitted = [_count_admitted_pods(Admissions(cluster, documents), workload, pods, most) for workload, pods in trials]
+    admitted = [
+        _count_admitted_pods(Admissions(cluster, documents), workload, pods, max_pods) for workload, pods in trials
+    ]
 
     # The pods to try, in the flavors of their queue
     pods_by_shape = {
@@ -281,7 +283,7 @@ def prepare_shapes(
         shapes=list(pods_by_shape),
         pods=keys,
         repeated=repeated,
-        limit=most,
+        limit=max_pods,
         admitted=admitted,
         replayed_by_namespace=Admissions(cluster, documents).check_full_replay_by_namespace(workloads),
         workloads=queued_workloads,
@@ -290,11 +292,13 @@ def prepare_shapes(
     )
 
 
-def _create_pods_to_try(cluster: Cluster, workloads: Sequence[Struct], most: int | None) -> tuple[Creation, list[bool]]:
+def _create_pods_to_try(
+    cluster: Cluster, workloads: Sequence[Struct], max_pods: int | None
+) -> tuple[Creation, list[bool]]:
     """Create the pods of each workload: one to clone or, if each pod needs claims of its own, as many as are tried.
 
-    If `most` is None, CLAIMING_PODS pods with claims are created. Return the created objects and, for each workload,
-    whether its pods need claims of their own.
+    If `max_pods` is None, CLAIMING_PODS pods with claims are created. Return the created objects and, for each
+    workload, whether its pods need claims of their own.
     """
     creation = create_workload_objects(
         cluster, [with_replicas(workload, 1) for workload in workloads], include_denied=True
@@ -305,7 +309,7 @@ def _create_pods_to_try(cluster: Cluster, workloads: Sequence[Struct], most: int
         has_own_claims.append(needs_claims)
         if not needs_claims:
             continue
-        replicated = with_replicas(workload, most or CLAIMING_PODS)
+        replicated = with_replicas(workload, max_pods or CLAIMING_PODS)
         large_creation = create_workload_objects(cluster, [replicated], include_denied=True)
         create_allowed_claims(cluster, large_creation, large_creation.pods)
         creation.pods[name] = large_creation.pods[name]
@@ -315,16 +319,15 @@ def _create_pods_to_try(cluster: Cluster, workloads: Sequence[Struct], most: int
 
 
 def _count_admitted_pods(
-    admissions: Admissions, workload: Struct, pods: Sequence[Pod], most: int | None
+    admissions: Admissions, workload: Struct, pods: Sequence[Pod], max_pods: int | None
 ) -> AdmittedPods:
     """Count how many pods of a shape the API server creates. The number is None if it denies none of them.
 
-    At most `most` pods are requested. If `most` is None, MAX_PODS are requested, or just `pods` if each has claims of
-    its own.
+    `max_pods` pods are requested. If it is None, MAX_PODS are requested, or just `pods` if each has claims of its own.
     """
     if not pods:
         return AdmittedPods(None, ())
-    wanted = most or (MAX_PODS if len(pods) == 1 else len(pods))
+    wanted = max_pods or (MAX_PODS if len(pods) == 1 else len(pods))
     number, messages, _ = admissions.admit_up_to(workload, pods, wanted)
     return AdmittedPods(number if messages else None, messages)
 
@@ -457,8 +460,8 @@ def _iter_curve_points(feasible_counts: Sequence[int], ended: bool) -> Iterator[
     # The numbers of placed pods at which the number of nodes changes, starting with 0
     changes = [i for i, nodes in enumerate(feasible_counts) if i == 0 or nodes != feasible_counts[i - 1]]
     step = len(changes) // MAX_CURVE_POINTS + 1
-    for i in changes[::step]:
-        yield RoomLeft(i, feasible_counts[i])
+    for placed in changes[::step]:
+        yield RoomLeft(placed, feasible_counts[placed])
     if ended:
         yield RoomLeft(len(feasible_counts), 0)
 

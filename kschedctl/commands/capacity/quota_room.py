@@ -29,8 +29,8 @@ def add_flavors_of_queue(cluster: Cluster, workload: Struct, pods: list[Pod]) ->
     return pods if outlook is None else [add_expected_flavors(pod, outlook, cluster) for pod in pods]
 
 
-def find_quota_room(cluster: Cluster, workload: Struct, most: int) -> QuotaRoom | None:
-    """Count how many new pods of a workload Kueue would admit without preemption, out of at most ``most``.
+def find_quota_room(cluster: Cluster, workload: Struct, max_pods: int) -> QuotaRoom | None:
+    """Count how many new pods of a workload Kueue would admit without preemption, up to `max_pods`.
 
     The new pods join the queue behind all Workloads that wait. The pods of one Job are admitted together. Return None
     if Kueue does not manage the workload, or if its admission is not replayed.
@@ -43,17 +43,17 @@ def find_quota_room(cluster: Cluster, workload: Struct, most: int) -> QuotaRoom 
         return None
     if not _count_admitted_pods(first):
         return QuotaRoom(0, "", first.reason or first.report.headline)
-    return _find_largest_admitted_number(cluster, workload, most, first)
+    return _find_largest_admitted_number(cluster, workload, max_pods, first)
 
 
-def _find_largest_admitted_number(cluster: Cluster, workload: Struct, most: int, first: JobOutlook) -> QuotaRoom:
-    """Find the largest number of pods, up to `most`, that Kueue admits, and why it does not admit one more.
+def _find_largest_admitted_number(cluster: Cluster, workload: Struct, max_pods: int, first: JobOutlook) -> QuotaRoom:
+    """Find the largest number of pods, up to `max_pods`, that Kueue admits, and why it does not admit one more.
 
     `first` is the outlook of a single pod, which Kueue admits.
     """
     # Try all pods, then search by bisection
-    most_admitted, fewest_refused = _count_admitted_pods(first), most + 1
-    tried = most
+    most_admitted, fewest_refused = _count_admitted_pods(first), max_pods + 1
+    tried = max_pods
     while most_admitted < tried:
         outlook = _predict_outlook_of_pods(cluster, workload, tried) or first  # never None, as Kueue manages them
         admitted = _count_admitted_pods(outlook)
@@ -64,8 +64,8 @@ def _find_largest_admitted_number(cluster: Cluster, workload: Struct, most: int,
         else:
             fewest_refused = tried
         tried = (most_admitted + fewest_refused) // 2
-    if fewest_refused > most:
-        return QuotaRoom(most, first.flavors, "")
+    if fewest_refused > max_pods:
+        return QuotaRoom(max_pods, first.flavors, "")
     refusing_outlook = _predict_outlook_of_pods(cluster, workload, fewest_refused) or first
     return QuotaRoom(most_admitted, first.flavors, refusing_outlook.reason)
 

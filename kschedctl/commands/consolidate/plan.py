@@ -459,7 +459,7 @@ class ConsolidationRun:
         """
         removed_rows = list(removed)
         removable = []
-        needed = []
+        needed_nodes = []
         for row in map(Row, cordoned):
             if not self._is_node_empty(row):
                 continue
@@ -467,11 +467,11 @@ class ConsolidationRun:
             trial = NodeTrial.kept_for(self.candidates.find_stranded_pods([*removed_rows, row]))
             if trial.lets_run:
                 pool = self.pools.get_name(row)
-                needed.append(StayingNode(name, pool, trial.why, lets_run=trial.lets_run))
+                needed_nodes.append(StayingNode(name, pool, trial.why, lets_run=trial.lets_run))
             else:
                 removed_rows.append(row)
                 removable.append(name)
-        return removable, needed
+        return removable, needed_nodes
 
     def _is_node_empty(self, row: Row) -> bool:
         """Return whether the node has only pods of DaemonSets and static pods."""

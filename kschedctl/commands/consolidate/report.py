@@ -180,8 +180,8 @@ class NodeConsolidation(Report, frozen=True):
     def _describe_removable_count(self) -> str:
         """Describe how many nodes could be removed, or how many were tried if none could be."""
         if self.has_unread_pods:
-            which = f"which of {self.nodes:,} nodes" if self.nodes > 1 else "whether the only node"
-            return f"Not known {which} can be removed"
+            unknown_nodes = f"which of {self.nodes:,} nodes" if self.nodes > 1 else "whether the only node"
+            return f"Not known {unknown_nodes} can be removed"
         if self.removable:
             return f"{len(self.removable):,} of {counted(self.nodes, 'node')} can be removed"
         if not self.nodes:

@@ -312,8 +312,8 @@ def _build_commands(nodes: Sequence[str], node_drain: NodeDrain, pods: Sequence[
         options.append("--delete-emptydir-data")
     if any(find_controller(pod.metadata) is None for pod in pods):
         options.append("--force")
-    later = {delayed.node for delayed in node_drain.report_delayed_pods()}
-    return (render_command("drain", *sorted(nodes, key=lambda name: name in later), *options),)
+    later_nodes = {delayed.node for delayed in node_drain.report_delayed_pods()}
+    return (render_command("drain", *sorted(nodes, key=lambda name: name in later_nodes), *options),)
 
 
 def _choose_budget_fixes(shared: _CordonedNodes, blocked_pods: Sequence[str]) -> tuple[str, ...]:

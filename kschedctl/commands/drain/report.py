@@ -312,7 +312,7 @@ class Drain(Report, frozen=True):
         return [text]
 
     def _describe_terminating_pods(self) -> list[str]:
-        """Describe the pods that the drain waits for because they are terminating, in at most one text."""
+        """Describe the terminating pods for which the drain waits, in a list that is empty if there are none."""
         if not self.terminating:
             return []
         verb = agreeing(len(self.terminating), "pod is", "pods are")
@@ -325,8 +325,8 @@ class Drain(Report, frozen=True):
         """
         if not self.blocked:
             return ""
-        first, *others = self.blocked
-        more = f" and {counted(len(others), 'more pod')}" if others else ""
+        first, *other_blocked = self.blocked
+        more = f" and {counted(len(other_blocked), 'more pod')}" if other_blocked else ""
         return "; ".join([*describe_down_nodes(self.down_nodes), f"{first.why} ({first.pod}{more})"])
 
     def describe_blocked_kubectl_drain(self) -> tuple[str, ...]:
@@ -357,8 +357,8 @@ class Drain(Report, frozen=True):
     @property
     def pods_of_failed_indexes(self) -> tuple[str, ...]:
         """The lost pods whose Job goes on without their index."""
-        others = {*self.without_controller, *(pod for job in self.failed_jobs for pod in job.pods)}
-        return tuple(pod for pod in self.lost if pod not in others)
+        pods_lost_otherwise = {*self.without_controller, *(pod for job in self.failed_jobs for pod in job.pods)}
+        return tuple(pod for pod in self.lost if pod not in pods_lost_otherwise)
 
     def _describe_lost_pods(self) -> tuple[str, ...]:
         """Return a clause on each kind of lost pods, starting with those of failed Jobs.

@@ -395,7 +395,7 @@ def _log_caveats(report: Explanation | Explanations | PendingPods) -> None:
 
 
 def _list_creation_failures(report: Explanation | Explanations | PendingPods) -> Sequence[NotCreated]:
-    """Return the workloads that currently fail to create pods. Failures in the past are left out."""
+    """Return the workloads that currently fail to create pods, or () if none does."""
     match report:
         case Explanation():
             return (report.not_created,) if report.not_created and not report.not_created.past else ()

@@ -134,8 +134,8 @@ def _find_missing_class(report: Explanation, pod: Pod, scheduler: Scheduler) -> 
     facts = (cause.fact_data for cause in report.causes)
     if any(isinstance(fact, ClaimsUnbound) and fact.names_missing_class for fact in facts):
         return ""
-    missing = MissingStorageClasses(scheduler.cluster).find_missing_class(pod)
-    return "" if missing is None else missing.name
+    missing_class = MissingStorageClasses(scheduler.cluster).find_missing_class(pod)
+    return "" if missing_class is None else missing_class.name
 
 
 def build_full_headline(report: Explanation, pod: Pod, scheduler: Scheduler) -> str:

@@ -482,7 +482,10 @@ COMMAND_BY_KIND = {
 
 
 def build_advice_section(advice: Sequence[Advice], pod: str) -> Page:
-    """Build the list of advice, each item followed by its command if there is one. `pod` is `namespace/name`."""
+    """Build the list of advice, each item followed by its command if there is one. Return () without advice.
+
+    `pod` is `namespace/name`.
+    """
     blocks: list[Block] = []
     for suggestion in advice:
         template = TEXT_BY_KIND.get(suggestion.kind, "{text}")
@@ -505,9 +508,10 @@ MAX_HEADLINE_LINES = 2
 
 
 def iter_verdict_blocks(report: Explanation, style: Style) -> Iterator[Block]:
-    """Yield the verdict and the headline. If unread objects could change the verdict, say so first.
+    """Yield the verdict and the headline.
 
-    For a pod that cannot be created, only yield a line about the verdict that it would get once created.
+    If unread objects could change the verdict, the line with the verdict says so. For a pod that cannot be created,
+    only yield a line about the verdict that it would get once created.
     """
     if report.verdict == NOT_CREATED:
         yield from _build_once_created_line(report)

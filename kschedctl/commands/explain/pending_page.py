@@ -88,9 +88,9 @@ def _build_nothing_pending_page(report: PendingPods, style: Style) -> Page:
         tone = Tone.WARNING
     else:
         tone = Tone.GOOD
-    nothing, where = report.build_first_line()
+    nothing, scope_text = report.build_first_line()
     return (
-        paragraph(Marked(nothing, tone), where),
+        paragraph(Marked(nothing, tone), scope_text),
         *build_not_created_section(report.not_created, style),
         *build_unread_lines(report.unknown),
         *(build_held_back_section(report.waiting_elsewhere, style) if report.waiting_elsewhere else ()),

@@ -132,13 +132,13 @@ class PendingPods(Report, frozen=True):
         doubt = describe_doubt(self.unknown)
         if not pods and waiting:
             return (f"{waiting}:", f"no pod is pending {negate_scope(self.scope)}{doubt}")
-        missing = self._describe_missing_pods()
-        if not pods and missing:
-            return (f"{capitalize(missing)};", f"no other pod is pending {negate_scope(self.scope)}{doubt}")
+        missing_text = self._describe_missing_pods()
+        if not pods and missing_text:
+            return (f"{capitalize(missing_text)};", f"no other pod is pending {negate_scope(self.scope)}{doubt}")
         if not pods:
             return ("Nothing is pending", f"{negate_scope(self.scope)}{doubt}")
         causes = counted(len(self.groups), "cause")
-        also_waiting = "".join(f"; {text}" for text in (missing, waiting) if text)
+        also_waiting = "".join(f"; {text}" for text in (missing_text, waiting) if text)
         unready = ""
         if self.unready_nodes:
             are = counted(len(self.unready_nodes), "node is", "nodes are")
@@ -209,10 +209,10 @@ class PendingPods(Report, frozen=True):
 
     def build_csv_table(self) -> CsvTable:
         """Build a table with a row for each creation failure, pending pod, and object that waits elsewhere."""
-        missing = [(workload.workload, NOT_CREATED, workload.headline) for workload in self.not_created]
-        waiting = [(pod, group.verdict, group.cause) for group in self.groups for pod in group.pods]
-        elsewhere = [(entry.resource, entry.state.value, entry.headline) for entry in self.waiting_elsewhere]
-        return CsvTable(("pod", "verdict", "cause"), [*missing, *waiting, *elsewhere])
+        failure_rows = [(workload.workload, NOT_CREATED, workload.headline) for workload in self.not_created]
+        pod_rows = [(pod, group.verdict, group.cause) for group in self.groups for pod in group.pods]
+        object_rows = [(entry.resource, entry.state.value, entry.headline) for entry in self.waiting_elsewhere]
+        return CsvTable(("pod", "verdict", "cause"), [*failure_rows, *pod_rows, *object_rows])
 
     def list_pod_names(self) -> tuple[str, ...]:
         """Return the names of the pending pods."""

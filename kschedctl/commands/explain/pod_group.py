@@ -228,8 +228,8 @@ def _build_policy_fields(group: PodGroup | None, state: PodGroupState, topology_
     gang = group.spec.scheduling_policy.gang
     if gang is None:
         return {"policy": "basic", "topology": topology}
-    missing = max(gang.min_count - state.size, 0)
-    return {"policy": "gang", "min_count": gang.min_count, "missing": missing, "topology": topology}
+    missing_count = max(gang.min_count - state.size, 0)
+    return {"policy": "gang", "min_count": gang.min_count, "missing": missing_count, "topology": topology}
 
 
 def get_group_verdict(result: GroupResult | None) -> str:
@@ -392,7 +392,7 @@ class _TreeTrial:
             return {}
         if error := find_validation_error(self.tree.group, tried, self.scheduler.view, self.scheduler.gates.release):
             status = Status(Code.ERROR, (error,))
-            return {node.key: GroupResult(status, nominated_rows={}) for node in self.tree.nodes}
+            return {subtree.key: GroupResult(status, nominated_rows={}) for subtree in self.tree.subtrees}
         workload_aware = self.scheduler.gates.enabled("WorkloadAwarePreemption")
         return run_tree_cycle(self._build_cycle(self.tree), workload_aware=workload_aware)
 
@@ -411,7 +411,7 @@ class _TreeTrial:
         return GroupTreeReport(
             name=f"{self.tree.key.namespace}/{self.tree.key.name}",
             verdict=get_group_verdict(root),
-            groups=tuple(_report_tree_group(node, self.results.get(node.key)) for node in self.tree.nodes),
+            groups=tuple(_report_tree_group(subtree, self.results.get(subtree.key)) for subtree in self.tree.subtrees),
             victims=tuple(iter_pod_keys(self.scheduler.view, root.victims)) if root else (),
             by_chance=len(outcomes) > 1,
             all_orders=len(orders) <= MAX_ORDERS,

@@ -266,16 +266,16 @@ def _describe_gang_shortage(group: PodGroupReport) -> str:
     most_fitting = max((placement.pods for placement in group.placements), default=_count_fitting_members(group))
     fitting = most_fitting + group.scheduled
     nodes = "a node" if group.min_count == 1 else "nodes"
-    needed = f"{nodes} for {counted(group.min_count, 'pod')} at once{domain}"
+    needed_nodes = f"{nodes} for {counted(group.min_count, 'pod')} at once{domain}"
     fits = f"only {fitting:,} {agreeing(fitting, 'fits', 'fit')}" if fitting else "none fits"
-    return f"its gang {group.short_name} needs {needed}, but {fits}"
+    return f"its gang {group.short_name} needs {needed_nodes}, but {fits}"
 
 
 def _describe_incomplete_gang(group: PodGroupReport) -> str:
     """Describe how many of the gang's pods are still missing."""
-    needed = counted(group.min_count, "pod")
+    needed_pods = counted(group.min_count, "pod")
     return (
-        f"its gang {group.short_name} has {group.pods:,} of the {needed} that it needs; until they exist, no pod "
+        f"its gang {group.short_name} has {group.pods:,} of the {needed_pods} that it needs; until they exist, no pod "
         "is tried"
     )
 

@@ -285,14 +285,14 @@ class NoLowerPriority(Document, frozen=True):
         >>> NoLowerPriority(0, 10, 1000, 1, "w2").sentence
         'preemption cannot help: every pod on w2 has a higher priority (10 or more) than this pod (0)'
         """
-        where = self.such_as if self.nodes == 1 else f"the {self.nodes:,} nodes considered"
+        nodes_text = self.such_as if self.nodes == 1 else f"the {self.nodes:,} nodes considered"
         this_pod = f"this pod ({self.priority:,})"
         if self.lowest > self.priority:
-            comparison = f"every pod on {where} has a higher priority ({self.lowest:,} or more) than {this_pod}"
+            comparison = f"every pod on {nodes_text} has a higher priority ({self.lowest:,} or more) than {this_pod}"
         elif self.highest > self.priority:
-            comparison = f"no pod on {where} has a lower priority than {this_pod}"
+            comparison = f"no pod on {nodes_text} has a lower priority than {this_pod}"
         else:
-            comparison = f"every pod on {where} has the same priority as {this_pod}"
+            comparison = f"every pod on {nodes_text} has the same priority as {this_pod}"
         return f"preemption cannot help: {comparison}"
 
 
@@ -350,11 +350,13 @@ class PreemptionReport(Document, frozen=True):
 
     @property
     def victims_on_tied_nodes(self) -> tuple[str, ...]:
-        """The victims on the other nodes that the scheduler may choose by chance, if it preempts pods here."""
+        """The victims on the other nodes that the scheduler may choose by chance, or () if it preempts no pods here."""
         if not self.chosen_by_scheduler:
             return ()
-        others = (self.candidates[node] for node in self.tied if node != self.chosen and node in self.candidates)
-        return tuple(dict.fromkeys(victim for candidate in others for victim in candidate.victims))
+        other_candidates = (
+            self.candidates[node] for node in self.tied if node != self.chosen and node in self.candidates
+        )
+        return tuple(dict.fromkeys(victim for candidate in other_candidates for victim in candidate.victims))
 
     @property
     def lack_of_lower_priority(self) -> str:
@@ -410,13 +412,13 @@ class PreemptionReport(Document, frozen=True):
             return self._build_preemption_clause(f"one of {len(self.tied):,} nodes (such as {names} on {self.chosen})")
         return self._build_preemption_clause(f"{self.chosen} ({names})")
 
-    def _build_preemption_clause(self, where: str) -> str:
-        """Build the clause about the pods that are preempted on the nodes described by `where`, or return ""."""
+    def _build_preemption_clause(self, nodes_text: str) -> str:
+        """Build the clause about the pods that are preempted on the nodes that `nodes_text` describes, or return ""."""
         if not self.chosen_victims:
             return ""
         fate = f"{self._fate_clause}," if self._fate_clause else ""
         failure = f", so that {describe_failing_jobs(self.failed_jobs)}" if self.failed_jobs else ""
-        return f", would preempt {counted(len(self.chosen_victims), 'pod')}{fate} on {where}{failure}"
+        return f", would preempt {counted(len(self.chosen_victims), 'pod')}{fate} on {nodes_text}{failure}"
 
 
 def describe_rivals(rivals: Sequence[str]) -> str:
@@ -798,7 +800,7 @@ class Explanation(_ExtenderPart, frozen=True):
 
     @property
     def _creation_fixes(self) -> tuple[CreationFix, ...]:
-        """The changes with which the workload can create its pods now, if it cannot."""
+        """The changes with which the workload can create its pods now, or () if it does not fail to create them."""
         failure = self.not_created
         return () if failure is None or failure.past else failure.fixes
 

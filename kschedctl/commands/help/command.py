@@ -133,16 +133,16 @@ def _fold_paragraph(text: str, width: int) -> list[str]:
     return _fold_text(text, width, " " * len(item[1]) if item else "")
 
 
-def _fold_text(text: str, width: int, further: str, first: str = "") -> list[str]:
+def _fold_text(text: str, width: int, indent: str, first_indent: str = "") -> list[str]:
     """Fold the text to the width, and return its lines.
 
-    `first` is the indent of the first line, and `further` that of the other lines.
+    `first_indent` is the indent of the first line, and `indent` that of the other lines.
     """
     return textwrap.wrap(
         text,
         width,
-        initial_indent=first,
-        subsequent_indent=further,
+        initial_indent=first_indent,
+        subsequent_indent=indent,
         break_long_words=False,
         break_on_hyphens=False,
     )

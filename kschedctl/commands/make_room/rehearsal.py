@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from kschedctl.api.arrays import Position, Row
 from kschedctl.api.objects import Node
-from kschedctl.commands.make_room.waiting import WaitingPods
+from kschedctl.commands.make_room.waiting import WaitingPodsOfPlan
 from kschedctl.replay.controllers.eviction import (
     Evictions,
     ObjectNames,
@@ -67,7 +67,7 @@ class Rehearsal:
     """True if waiting pods are tried before the replacement."""
     lingering: Mapping[Position, Position] = field(default_factory=dict)
     """Pods that terminate slowly -> the position that each has while it terminates."""
-    waiting_pods: WaitingPods | None = None
+    waiting_pods: WaitingPodsOfPlan | None = None
     """Tells which waiting pods need not be tried while nodes are cordoned, if it is known."""
 
     def with_cordoned(self, rows: frozenset[Row]) -> Rehearsal:
@@ -238,7 +238,7 @@ class PlanReplays:
     """Replays of plans from one stage. Plans that begin with the same moves share the replay of these moves."""
 
     def __init__(self, stage: Rehearsal) -> None:
-        waiting_pods = WaitingPods(stage.fork().build_simulation(), stage.cordoned) if stage.waiting else None
+        waiting_pods = WaitingPodsOfPlan(stage.fork().build_simulation(), stage.cordoned) if stage.waiting else None
         self._stage = replace(stage, waiting_pods=waiting_pods)
         self._max_stages = max(MAX_CACHED_PODS // max(len(stage.view.pods), 1), MIN_CACHED_STAGES)
         self._beginnings: dict[tuple[tuple[MovesFromNode, ...], frozenset[Row]], PlayedPlan | None] = {}

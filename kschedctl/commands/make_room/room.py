@@ -128,7 +128,11 @@ class DraftTask(NamedTuple):
 
 @dataclass
 class RoomMaking:
-    """The search for room, with the plans that were adopted so far."""
+    """The search for room, with the plans that were adopted so far.
+
+    A plan consists of moves and of the nodes that it empties. The methods get these nodes as `emptied`, a set of rows.
+    They stay cordoned while pods move, and are uncordoned afterwards.
+    """
 
     stage: Rehearsal
     """The cluster with all other pods that fit, and after the adopted plans."""
@@ -180,8 +184,8 @@ class RoomMaking:
 
         # Schedule all other pods.
         simulation = Simulation(scheduler, seed=seed)
-        others = [position for position in find_pods_still_pending(simulation) if position not in wanted]
-        outcomes = schedule_victims(simulation, simulation.schedule(others))
+        other_positions = [position for position in find_pods_still_pending(simulation) if position not in wanted]
+        outcomes = schedule_victims(simulation, simulation.schedule(other_positions))
         if simulation.interrupted:
             raise KeyboardInterrupt
         failed = dict.fromkeys(outcome.position for outcome in outcomes if not outcome.is_placed)
@@ -197,7 +201,7 @@ class RoomMaking:
             simulation,
             wanted=wanted,
             unplaced=unplaced,
-            placed_first=[position for position in others if simulation.view.has_node(position)],
+            placed_first=[position for position in other_positions if simulation.view.has_node(position)],
             nodes=nodes,
             keep=keep,
             criteria=criteria,
@@ -278,15 +282,15 @@ class RoomMaking:
         and `held` is set to the numbers of pods that may not move, by reason.
         """
         siblings = self._find_sibling_pods(members[-1])
-        not_where_they_run = self._find_pods_placed_by_replay(stage)
-        spared = {*self.wanted, *plan, *siblings, *not_where_they_run}
+        placed_by_replay = self._find_pods_placed_by_replay(stage)
+        spared = {*self.wanted, *plan, *siblings, *placed_by_replay}
         movable = find_movable_pods(stage.build_simulation(), self.nodes, self.keep, spared)
         rows = stage.view.node[siblings]
         sibling_count = int(np.count_nonzero((rows >= 0) & self.nodes[rows]))
         self.held = dict(movable.held)
         if sibling_count:
             self.held[SAME_WORKLOAD] = sibling_count
-        other_count = len(set(not_where_they_run) - {*self.wanted, *plan, *siblings})
+        other_count = len(set(placed_by_replay) - {*self.wanted, *plan, *siblings})
         if other_count:
             self.held[WAITING] = other_count
         is_whole_unit = members[-1:] == self._get_last_pod_of_unit(members)

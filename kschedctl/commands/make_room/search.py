@@ -189,7 +189,7 @@ class PlanSearch:
     def _judge_plans(self, plans: Iterator[Plan], batch_size: int) -> Iterator[tuple[Plan, bool]]:
         """Yield each plan that may beat the best one so far, with a flag that says if it works.
 
-        The first plan often works, so it is judged alone. The other plans are judged in batches. Raises
+        The first plan often works, so it is judged alone. The other plans are judged in batches of `batch_size`. Raises
         SearchLimitError if the limit is reached.
         """
         size = 1

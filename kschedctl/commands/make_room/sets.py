@@ -61,17 +61,17 @@ class ReleasableHoldings:
     def __bool__(self) -> bool:
         return bool(self.plugins)
 
-    def find_fitting_nodes(self, leaving_pods: Rows, delta: Delta, among: Bools) -> Bools:
-        """Return the mask (N,) of nodes in the mask `among` where the incoming pod fits once `leaving_pods` have left.
+    def find_fitting_nodes(self, leaving_pods: Rows, delta: Delta, nodes: Bools) -> Bools:
+        """Return the mask (N,) of nodes in the mask `nodes` where the incoming pod fits once `leaving_pods` have left.
 
         `delta` takes the pods off their nodes. What they hold in other objects is released while the filters run. No
         node is in the result if a plugin fails.
         """
         original_objects = self._release_holdings(leaving_pods)
         try:
-            return self._build_filtering_for_view().run_filters(delta, self._other_verdicts, among).passing
+            return self._build_filtering_for_view().run_filters(delta, self._other_verdicts, nodes).passing
         except PluginError:
-            return np.zeros(len(among), np.bool_)
+            return np.zeros(len(nodes), np.bool_)
         finally:
             self.view.objects.replace_objects(original_objects)
 
@@ -151,7 +151,7 @@ class SetsOnNodes:
     truncated = False
     """True if some node has too many pods to look at all sets."""
 
-    def __init__(self, cycle: Cycle, movable: MovablePods, pods: Rows, among: Bools) -> None:
+    def __init__(self, cycle: Cycle, movable: MovablePods, pods: Rows, nodes: Bools) -> None:
         self.cycle, self.movable, self.view = cycle, movable, cycle.view
         self.filtering = Filtering.from_framework(cycle.framework, cycle.pre_filter, cycle.info, cycle.view)
         self.holdings = ReleasableHoldings(cycle)
@@ -162,17 +162,17 @@ class SetsOnNodes:
         order = np.lexsort((pods, *costs[::-1], self.view.node[pods]))
         self.pods = pods[order]
 
-        self.promising = self._find_promising(among & cycle.considered & ~cycle.filter.passing)
+        self.promising = self._find_promising(nodes & cycle.considered & ~cycle.filter.passing)
         """The mask (N,) of nodes where the pod fits without any movable pods."""
         self.held_elsewhere = self._find_holders_elsewhere()
         """The mask (T,) of PodInfos with pods that hold what a promising node lacks."""
         self.pods = self.pods[self._find_useful_pods()]
 
-    def _find_promising(self, among: Bools) -> Bools:
+    def _find_promising(self, nodes: Bools) -> Bools:
         """Return the mask (N,) of nodes where the pod fits without any movable pods."""
-        if not among.any() or not len(self.pods):
-            return np.zeros(len(among), np.bool_)
-        return among & self._find_fitting_nodes(self.pods, among)
+        if not nodes.any() or not len(self.pods):
+            return np.zeros(len(nodes), np.bool_)
+        return nodes & self._find_fitting_nodes(self.pods, nodes)
 
     def _find_useful_pods(self) -> Bools:
         """Return the mask (M,) of the pods on promising nodes whose removal may help.
@@ -202,15 +202,15 @@ class SetsOnNodes:
         lacks_holders = self.promising & ~has_holders
         return self.holdings.holders & bool(lacks_holders.any())
 
-    def _find_fitting_nodes(self, leaving_pods: Rows, among: Bools) -> Bools:
-        """Return the mask (N,) of nodes in the mask `among` where the pod fits once `leaving_pods` have left."""
+    def _find_fitting_nodes(self, leaving_pods: Rows, nodes: Bools) -> Bools:
+        """Return the mask (N,) of nodes in the mask `nodes` where the pod fits once `leaving_pods` have left."""
         info = self.view.pods.info[leaving_pods]
         to_no_node = np.full(len(leaving_pods), -1, np.int64)
         delta = Delta.from_changes(self.view.node[leaving_pods], info, to_no_node)
         # If the pods hold devices or claims, these have to be released as well
         if self.holdings:
-            return self.holdings.find_fitting_nodes(leaving_pods, delta, among)
-        return self.filtering.run_filters(delta, self.cycle.filter.verdicts, among).passing
+            return self.holdings.find_fitting_nodes(leaving_pods, delta, nodes)
+        return self.filtering.run_filters(delta, self.cycle.filter.verdicts, nodes).passing
 
     def _compute_set_costs(self, sets: Sets) -> tuple[Rows, Rows, Amounts]:
         """Return the costs of each set, the most important cost first.

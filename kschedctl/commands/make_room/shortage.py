@@ -83,8 +83,8 @@ def find_shortages(room: RoomMaking) -> tuple[ResourceShortage, ...]:
     simulation = room.before.build_simulation()
     possible_nodes = PossibleNodes(simulation)
     wanted = [position for position in room.wanted if possible_nodes.find_usable_nodes(position).any()]
-    missing = [position for position in wanted if position not in room.rows]
-    node_sets = {nodes.tobytes(): nodes for nodes in map(possible_nodes.find_usable_nodes, missing)}
+    missing_positions = [position for position in wanted if position not in room.rows]
+    node_sets = {nodes.tobytes(): nodes for nodes in map(possible_nodes.find_usable_nodes, missing_positions)}
 
     shortages: list[ResourceShortage] = []
     for nodes in islice(node_sets.values(), MAX_NODE_SETS):
@@ -230,8 +230,8 @@ def _may_run_on_new_node(cluster: Cluster, shortage: ResourceShortage) -> bool:
 def _add_nodes(cluster: Cluster, new_nodes: ProposedNodes) -> Cluster:
     """Return the cluster with the new nodes."""
     for model in new_nodes.like:
-        part = AddNodes(like=model, count=new_nodes.count, name=f"{model}-more")
-        cluster = add_nodes(part, cluster, reject_file).resulting_cluster
+        step = AddNodes(like=model, count=new_nodes.count, name=f"{model}-more")
+        cluster = add_nodes(step, cluster, reject_file).resulting_cluster
     return cluster
 
 

@@ -38,7 +38,7 @@ class _Rejections(NamedTuple):
     """(N,): the nodes that reject the pod before the plan, and after it unless pods leave them."""
 
 
-class WaitingPods:
+class WaitingPodsOfPlan:
     """The waiting pods of a plan, with the nodes that reject them before the plan.
 
     This state is that of a simulation, which must not change. The plan may uncordon the nodes in `cordoned` later.

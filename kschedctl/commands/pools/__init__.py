@@ -184,7 +184,10 @@ class PoolGroups:
         self._loop = AutoscalerLoop.from_cluster(cluster, self._groups, flags, now, node_groups.active_scale_ups)
 
     def assign_pools(self, by_label: Pools, view: Fork) -> Pools:
-        """Move the nodes of each group to a pool with the group's name. Pools that lose all nodes are removed."""
+        """Move the nodes of each group to a pool with the group's name, and return the pools that have nodes.
+
+        `by_label` are the pools according to the labels of nodes.
+        """
         names = {name: index for index, name in enumerate(by_label.names)}
         code = by_label.code.copy()
         for node, group in self._groups.of_node.items():

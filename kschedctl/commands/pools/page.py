@@ -32,5 +32,7 @@ def build_pools_page(report: NodePools, style: Style) -> Page:
 
 def _stack_shapes(shapes: Sequence[str]) -> Stack:
     """Return the SHAPES_SHOWN most frequent node shapes, one beneath the other, and the number of other shapes."""
-    others = shapes[SHAPES_SHOWN:]
-    return Stack((*shapes[:SHAPES_SHOWN], *([f"and {counted(len(others), 'other shape')}"] if others else ())))
+    other_shapes = shapes[SHAPES_SHOWN:]
+    return Stack(
+        (*shapes[:SHAPES_SHOWN], *([f"and {counted(len(other_shapes), 'other shape')}"] if other_shapes else ()))
+    )

@@ -55,12 +55,12 @@ class PoolReport(Document, frozen=True):
     @property
     def free_text(self) -> str:
         """A phrase about the free CPU and memory on the pool's nodes."""
-        cpu, most = (describe_amount(CPU, amount) for amount in (self.free_cpu, self.most_free_cpu))
+        cpu, most_cpu = (describe_amount(CPU, amount) for amount in (self.free_cpu, self.most_free_cpu))
         cordoned = f", {self.cordoned:,} cordoned" if self.cordoned else ""
         unready = f", {self.unready:,} not ready" if self.unready else ""
         nodes = f"{counted(self.nodes, 'node')}{cordoned}{unready}"
         memory = describe_amount(MEMORY, self.free_memory)
-        return f"pool {self.pool} ({nodes}): {cpu} free, at most {most} on a node; {memory} free"
+        return f"pool {self.pool} ({nodes}): {cpu} free, at most {most_cpu} on a node; {memory} free"
 
 
 class NodePools(Report, frozen=True):

@@ -36,7 +36,7 @@ from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.replay.pools import compare_pools
 from kschedctl.replay.shared_cluster import build_cluster_basis
 from kschedctl.replay.unknown import find_simulation_unknowns
-from kschedctl.reports.summary import EvictionHarms
+from kschedctl.reports.summary import EvictionHarms, merge_eviction_harms
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import Fork
@@ -240,12 +240,7 @@ class _DeschedulerReplay:
         pods_by_round: dict[int, list[Pod]] = {}
         for step in self.replay.played:
             pods_by_round.setdefault(step.round, []).append(pods[step.position])
-        outages: dict[str, None] = {}
-        for evicted_pods in pods_by_round.values():
-            outages |= dict.fromkeys(find_eviction_harms(cluster, evicted_pods).outages)
-        all_evicted = {pod.key: pod for evicted_pods in pods_by_round.values() for pod in evicted_pods}
-        harms = find_eviction_harms(cluster, list(all_evicted.values()))
-        return harms._replace(outages=tuple(outages))
+        return merge_eviction_harms(find_eviction_harms(cluster, evicted) for evicted in pods_by_round.values())
 
     def _iter_round_summaries(self) -> Iterator[DeschedulerRound]:
         """Yield a summary of each round: how many pods were evicted or deleted, and how many evictions were denied."""

@@ -157,8 +157,8 @@ def _build_waiting_row(pods: HelplessPods, style: Style) -> Row:
     If these pods need a fix of their own, the row names it.
     """
     workload = Marked(pods.workload, Tone.STRONG)
-    taken = ", but other waiting pods take its room first" if pods.alone_is_taken else ""
-    own_fix = (f"Needs its own fix: {pods.alone}{taken}",) if pods.alone else ()
+    taken_text = ", but other waiting pods take its room first" if pods.alone_is_taken else ""
+    own_fix = (f"Needs its own fix: {pods.alone}{taken_text}",) if pods.alone else ()
     return (f"{len(pods.pods):,}", Stack((workload, *describe_message(pods.message, style, len(pods.pods)), *own_fix)))
 
 

@@ -275,7 +275,7 @@ class SimulationReport(Report, frozen=True):
     def _describe_growth(self, growth: NodeGrowth) -> tuple[str, ...]:
         """Return the verdict and a sentence: how many pods get a node now, and how many once new nodes have come."""
         now = f"{counted(self.placed, 'pod')} now{self._side_effects_text}"
-        later = f"{len(growth.placements):,} with {growth.sentence}" if growth.nodes else growth.sentence
+        later_text = f"{len(growth.placements):,} with {growth.sentence}" if growth.nodes else growth.sentence
         verdict = "All scheduled:"
         still_waiting = growth.unplaced_count - self.most_unplaced
         if self.most_unplaced:
@@ -283,8 +283,8 @@ class SimulationReport(Report, frozen=True):
         elif still_waiting:
             verdict = "All pods of the manifests scheduled:"
         if still_waiting:
-            later += f"; {counted(still_waiting, 'waiting pod')} never scheduled"
-        return (verdict, f"{now}, {later}{self._conditions_text}{describe_doubt(self.unknown)}")
+            later_text += f"; {counted(still_waiting, 'waiting pod')} never scheduled"
+        return (verdict, f"{now}, {later_text}{self._conditions_text}{describe_doubt(self.unknown)}")
 
     @property
     def _conditions_text(self) -> str:
@@ -305,8 +305,8 @@ class SimulationReport(Report, frozen=True):
         if fitting is None or fitting == self.left_out == 1:
             return f" and may take the room first ({include})"
         if not fitting:
-            which = agreeing(self.left_out, "it fits on no node", "none of them fits")
-            return f": {which} ({include})"
+            fit_text = agreeing(self.left_out, "it fits on no node", "none of them fits")
+            return f": {fit_text} ({include})"
         fit = agreeing(fitting, "fits", "fit")
         return f", but {fitting:,} of them {fit} and may take the room first ({include})"
 
@@ -350,9 +350,9 @@ class SimulationReport(Report, frozen=True):
         removed = sum(workload.removed for workload in self.workloads if workload.created and not workload.rollout)
         if removed:
             text += f" after {counted(removed, 'old pod is', 'old pods are')} removed"
-        stuck = sum(workload.rollout.startswith("stuck") for workload in self.workloads)
-        if stuck:
-            text += f", {counted(stuck, 'rollout')} stuck"
+        stuck_count = sum(workload.rollout.startswith("stuck") for workload in self.workloads)
+        if stuck_count:
+            text += f", {counted(stuck_count, 'rollout')} stuck"
         delayed = self._count_delayed_pods() if any(workload.rollout for workload in self.workloads) else 0
         if delayed:
             text += f", up to {counted(delayed, 'pod')} placed only after five minutes"
@@ -388,7 +388,7 @@ class SimulationReport(Report, frozen=True):
         return tuple(workload.workload for workload in self.workloads if workload.may_be_unchanged)
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Add the verdict, the victims, and the pods that are not created, placed or admitted to the summary."""
+        """Add the verdict, the victims, warnings, figures, and the pods that are not created, placed or admitted."""
         return replace(
             summary,
             verdict=self._summary_verdict,

@@ -105,17 +105,17 @@ def _drop_later_attachments(cluster: Cluster, placements: Sequence[RealPlacement
     if not placements:
         return cluster, ()
     first_second = placements[0].nanoseconds // SECOND * SECOND
-    earlier = tuple(
+    earlier_attachments = tuple(
         attachment
         for attachment in cluster.volume_attachments
         if _parse_creation_time(attachment.metadata.creation_timestamp) < first_second
     )
-    dropped_count = len(cluster.volume_attachments) - len(earlier)
+    dropped_count = len(cluster.volume_attachments) - len(earlier_attachments)
     if not dropped_count:
         return cluster, ()
     left_out = f"VolumeAttachments that are not older than the events are ignored: {dropped_count:,}"
     note = f"{left_out}; volumes are counted with their pods"
-    return replace(cluster, volume_attachments=earlier), (note,)
+    return replace(cluster, volume_attachments=earlier_attachments), (note,)
 
 
 def _parse_creation_time(timestamp: str | None) -> int:
@@ -225,18 +225,18 @@ class _RolloutReplay:
         if not placements:
             return []
         first = placements[0].nanoseconds
-        later = []
+        later_pods = []
         for number in np.flatnonzero(self.view.mask_placed()).tolist():
             position = Position(number)
             created = _parse_creation_time(self.view.pods.objects[position].metadata.creation_timestamp)
             if position not in named and created > first:
-                later.append(_TimedPod(created, position, Row(int(self.view.node[position]))))
-        if later:
+                later_pods.append(_TimedPod(created, position, Row(int(self.view.node[position]))))
+        if later_pods:
             self.notes.append(
-                f"{counted(len(later), 'running pod')} without an event "
-                f"{agreeing(len(later), 'counts from its', 'count from their')} creation on"
+                f"{counted(len(later_pods), 'running pod')} without an event "
+                f"{agreeing(len(later_pods), 'counts from its', 'count from their')} creation on"
             )
-        return sorted(later, reverse=True)
+        return sorted(later_pods, reverse=True)
 
     def _find_nominations_created_later(self, placements: Sequence[RealPlacement]) -> list[_TimedPod]:
         """Return the nominations of pods that were created after the first placement, latest first."""
@@ -251,10 +251,10 @@ class _RolloutReplay:
 
     def iter_steps(self) -> Iterator[FollowedPlacement]:
         """Try each pod, compare the replay with the real placement, and put the pod on its real node."""
-        for number, placement in enumerate(self.placements):
-            yield self._follow_placement(number, placement)
+        for placement_index, placement in enumerate(self.placements):
+            yield self._follow_placement(placement_index, placement)
 
-    def _follow_placement(self, number: int, placement: RealPlacement) -> FollowedPlacement:
+    def _follow_placement(self, placement_index: int, placement: RealPlacement) -> FollowedPlacement:
         """Try a pod at the time of its real placement, compare the results, and put it on its real node.
 
         Pods and nominations that were created in the meantime arrive first. If the results differ, the order of nearby
@@ -277,14 +277,14 @@ class _RolloutReplay:
         tried = self.following.attempt_pod(position)
         comparison = _compare_placement(placement, tried, row, self.following)
         if comparison.outcome in (NOT_BEST, NOT_FEASIBLE):
-            comparison = self._explain_by_reordering(number, position, row, comparison)
+            comparison = self._explain_by_reordering(placement_index, position, row, comparison)
         if row != NO_ROW:
             self._put_pod_on_real_node(tried, row)
             self._placed.append(_TimedPod(placement.nanoseconds, position, row))
         return comparison
 
     def _explain_by_reordering(
-        self, number: int, position: Position, row: Row, placement: FollowedPlacement
+        self, placement_index: int, position: Position, row: Row, placement: FollowedPlacement
     ) -> FollowedPlacement:
         """Explain by the order of nearby placements why the pod went to a node that the replay did not choose.
 
@@ -292,11 +292,11 @@ class _RolloutReplay:
         return the comparison in this order. Otherwise return `placement` with the overlapping bindings that explain it.
         After MAX_UNEXPLAINED placements without an explanation, overlapping bindings are no longer searched.
         """
-        nearby = self._find_nearby_placements(number, position)
+        nearby = self._find_nearby_placements(placement_index, position)
 
         def compare_reordered(moved: Sequence[NearbyPlacement]) -> FollowedPlacement:
             """Compare the real placement with a replay in another order."""
-            return self._compare_reordered(number, position, row, moved)
+            return self._compare_reordered(placement_index, position, row, moved)
 
         # Placements so close in time that events do not tell their order
         for moved in iter_reorderings(nearby):
@@ -320,32 +320,31 @@ class _RolloutReplay:
                 )
         return replace(placement, overlapping=tuple(map(self._build_overlapping_binding, moved)))
 
-    def _find_nearby_placements(self, number: int, position: Position) -> list[NearbyPlacement]:
+    def _find_nearby_placements(self, placement_index: int, position: Position) -> list[NearbyPlacement]:
         """Return the placements of other pods less than `NEARBY_NANOSECONDS` before or after a placement.
 
         Earlier placements count if the pod is still on its node, and are returned first, in order of time. Later
         placements count if the pod has no node yet, and only the last placement of each pod is returned. At most `2 *
-        MAX_NEARBY` placements in each direction are examined. `number` is the index of the placement, and `position` is
-        the position of its pod.
+        MAX_NEARBY` placements in each direction are examined. `position` is the position of the placement's pod.
         """
-        now = self.placements[number].nanoseconds
+        now = self.placements[placement_index].nanoseconds
         nearby = [
             NearbyPlacement(placed.position, placed.row, placed.nanoseconds - now)
             for placed in self._placed[-2 * MAX_NEARBY :]
             if self.view.node[placed.position] == placed.row
         ]
-        nearby += self._list_later_placements(number)
+        nearby += self._list_later_placements(placement_index)
         return [other for other in nearby if other.position != position and abs(other.nanoseconds) < NEARBY_NANOSECONDS]
 
-    def _list_later_placements(self, number: int) -> list[NearbyPlacement]:
-        """Return the last of the placements after the one at index `number` for each pod that has no node yet.
+    def _list_later_placements(self, placement_index: int) -> list[NearbyPlacement]:
+        """Return the last of the placements after the one at `placement_index` for each pod that has no node yet.
 
         At most `2 * MAX_NEARBY` placements are examined.
         """
-        now = self.placements[number].nanoseconds
+        now = self.placements[placement_index].nanoseconds
         pod_index, node_index = self.view.pods.index, self.view.nodes.index
         later_by_pod: dict[Position, NearbyPlacement] = {}
-        for placement in self.placements[number + 1 : number + 1 + 2 * MAX_NEARBY]:
+        for placement in self.placements[placement_index + 1 : placement_index + 1 + 2 * MAX_NEARBY]:
             if placement.pod in pod_index and placement.node in node_index:
                 later_pod = pod_index[placement.pod]
                 delay = max(placement.nanoseconds - now, 1)  # only a positive delay means "after"
@@ -353,7 +352,7 @@ class _RolloutReplay:
         return [later for later in later_by_pod.values() if not self.view.has_node(later.position)]
 
     def _compare_reordered(
-        self, number: int, position: Position, row: Row, moved: Sequence[NearbyPlacement]
+        self, placement_index: int, position: Position, row: Row, moved: Sequence[NearbyPlacement]
     ) -> FollowedPlacement:
         """Compare the placement with a replay in which the `moved` placements happen on its other side in time.
 
@@ -367,7 +366,7 @@ class _RolloutReplay:
             self._set_on_node(nearby, present=nearby.nanoseconds > 0)
         try:
             return _compare_placement(
-                self.placements[number], self.following.attempt_pod(position), row, self.following
+                self.placements[placement_index], self.following.attempt_pod(position), row, self.following
             )
         finally:
             for nearby in reversed(moved):
@@ -598,10 +597,12 @@ def find_overlapping_placements(
     """
     earlier_on_row = [placement for placement in nearby if placement.nanoseconds <= 0 and placement.row == row]
     later_on_best = [placement for placement in nearby if placement.nanoseconds > 0 and placement.row in best_rows]
-    likely = sorted((*earlier_on_row, *later_on_best), key=_get_absolute_delay)
-    unlikely = sorted((placement for placement in nearby if placement not in likely), key=_get_absolute_delay)
-    single_moves = [[placement] for placement in (*likely, *unlikely)[:MAX_NEARBY]]
-    groups = (earlier_on_row[::-1], later_on_best, likely)
+    likely_placements = sorted((*earlier_on_row, *later_on_best), key=_get_absolute_delay)
+    unlikely_placements = sorted(
+        (placement for placement in nearby if placement not in likely_placements), key=_get_absolute_delay
+    )
+    single_moves = [[placement] for placement in (*likely_placements, *unlikely_placements)[:MAX_NEARBY]]
+    groups = (earlier_on_row[::-1], later_on_best, likely_placements)
     group_moves = [placements[:MAX_NEARBY] for placements in groups if len(placements) > 1]
     return next((moves for moves in (*single_moves, *group_moves) if agrees(moves)), ())
 

@@ -170,29 +170,29 @@ def apply_steps(
     names the step if a step cannot be carried out.
     """
     run = ScenarioRun(SettledCluster(cluster, {}), files.__getitem__, where, 0, None)
-    for number, (name, part) in enumerate(map(get_step_name_and_parameters, scenario.steps), 1):
+    for number, (name, step) in enumerate(map(get_step_name_and_parameters, scenario.steps), 1):
         try:
-            run.settled = SettledCluster(_apply_step(run, name, part), {})
+            run.settled = SettledCluster(_apply_step(run, name, step), {})
         except KschedctlError as error:
             raise add_step_to_error(error, number, name, where) from None
     return run.settled.cluster, run.not_created
 
 
-def _apply_step(run: ScenarioRun, name: str, part: parts.Part) -> Cluster:
-    """Apply a step, given by its name and its content `part`, to the run's cluster, and return the changed cluster.
+def _apply_step(run: ScenarioRun, name: str, step: parts.Part) -> Cluster:
+    """Apply a step, given by its name and its content `step`, to the run's cluster, and return the changed cluster.
 
     Drained nodes are only cordoned, since all pods are placed again afterwards. Workloads whose pods are denied are
     added to the run's `not_created`. Raises UsageError for a step that launches nodes.
     """
     cluster = run.settled.cluster
-    match part:
+    match step:
         case parts.ApplyManifests():
-            manifests = [manifest for _, manifest in iter_manifests(part, run.read)]
+            manifests = [manifest for _, manifest in iter_manifests(step, run.read)]
             prepared = prepare_simulation(cluster, manifests, documents={})
             run.not_created += prepared.not_created
             return prepared.cluster
         case parts.InstanceTypes():
             raise UsageError("size replaces all nodes, so no nodes can be launched before", hint="leave the step out")
         case parts.SomeNodes() if name == "drain":  # other steps with this content are built as usual
-            return cordon_nodes(cluster, find_step_nodes(cluster, part))
-    return run.build_edit(name, part).resulting_cluster
+            return cordon_nodes(cluster, find_step_nodes(cluster, step))
+    return run.build_edit(name, step).resulting_cluster

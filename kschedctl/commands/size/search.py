@@ -248,8 +248,8 @@ class _Growth:
             self._filling = search.find_cheapest_fill_levels(self.counts, waiting)
         else:
             measured = search.measure_fill_levels(self.counts, waiting)
-            later = next((levels for levels in measured if levels.needed == self._filling.needed), self._filling)
-            self._filling = self._filling.update_from(later)
+            later_levels = next((levels for levels in measured if levels.needed == self._filling.needed), self._filling)
+            self._filling = self._filling.update_from(later_levels)
         if self._filling is None:
             return False
 

@@ -140,7 +140,7 @@ def _index_pod_fingerprints(table: PodTable, template_numbers: dict[bytes, int])
     ]
     namespaces = [pod.metadata.namespace for pod in table.templates]
     columns = zip(table.template.tolist(), table.names, table.node.texts(), table.uids.texts(), strict=True)
-    return {(namespaces[t], name): (numbers[t], node, uid) for t, name, node, uid in columns}
+    return {(namespaces[template], name): (numbers[template], node, uid) for template, name, node, uid in columns}
 
 
 def _build_change(difference: _Difference) -> ObjectChange:
@@ -189,12 +189,12 @@ def _strip_unread_parts(obj: Any) -> Any:
 
 def _strip_pod_status(status: PodStatus) -> PodStatus:
     """Return the status without times, reason and message, and with only the conditions about resizing."""
-    resize = tuple(
+    resize_conditions = tuple(
         replace(condition, message="", last_transition_time=None)
         for condition in status.conditions
         if "Resize" in condition.type
     )
-    return replace(status, start_time=None, reason="", message="", conditions=resize)
+    return replace(status, start_time=None, reason="", message="", conditions=resize_conditions)
 
 
 def _iter_field_changes(path: str, old: Json, new: Json) -> Iterator[FieldChange]:

@@ -98,10 +98,8 @@ def build_diff_page(report: SnapshotDiff, style: Style) -> Page:
 
 def _build_count_table(changes: tuple[ObjectChange, ...]) -> Page:
     """Build the table that counts the changes by kind."""
-    counted = Counter((change.kind, change.change) for change in changes)
-    rows = [
-        (kind, Marked(what, TONES.get(what, Tone.PLAIN)), f"{number:,}") for (kind, what), number in counted.items()
-    ]
+    counts = Counter((change.kind, change.change) for change in changes)
+    rows = [(kind, Marked(what, TONES.get(what, Tone.PLAIN)), f"{number:,}") for (kind, what), number in counts.items()]
     return build_table(
         rows, (Column("kind"), Column("what"), *number_columns("objects")), keep_row, limit=None, title="By kind"
     )

@@ -108,8 +108,8 @@ class SnapshotDiff(Report, frozen=True):
 
     def _select_other_changes(self) -> list[ObjectChange]:
         """Return the changes of objects other than nodes and pods. ReplicaSets, which follow Deployments, come last."""
-        others = [change for change in self.changes if change.kind not in ("Node", "Pod")]
-        return sorted(others, key=lambda change: change.kind == "ReplicaSet")
+        other_changes = [change for change in self.changes if change.kind not in ("Node", "Pod")]
+        return sorted(other_changes, key=lambda change: change.kind == "ReplicaSet")
 
     def describe_unread_kinds(self) -> tuple[str, ...]:
         """Return a sentence, as a tuple, on the kinds that were not compared, or () if all were."""
@@ -123,14 +123,14 @@ def _describe_node_changes(changes: Sequence[ObjectChange]) -> Iterator[str]:
     names_by_change: dict[str, list[str]] = {}
     for change in changes:
         values = {field.field: field.after for field in change.fields}
-        what = change.change
+        change_text = change.change
         if "spec.unschedulable" in values:
-            what = "cordoned" if values["spec.unschedulable"] == "true" else "uncordoned"
+            change_text = "cordoned" if values["spec.unschedulable"] == "true" else "uncordoned"
         elif change.fields:
-            what = f"{change.change} ({first_few(list(values))})"
-        names_by_change.setdefault(what, []).append(change.name)
-    for what, names in names_by_change.items():
-        yield f"{counted(len(names), 'node')} {what}: {first_few(names)}"
+            change_text = f"{change.change} ({first_few(list(values))})"
+        names_by_change.setdefault(change_text, []).append(change.name)
+    for change_text, names in names_by_change.items():
+        yield f"{counted(len(names), 'node')} {change_text}: {first_few(names)}"
 
 
 def _describe_pod_changes(changes: Sequence[ObjectChange]) -> Iterator[str]:
@@ -147,9 +147,9 @@ def _describe_pod_changes(changes: Sequence[ObjectChange]) -> Iterator[str]:
             without_node.append(change.name)
         else:
             names_by_change.setdefault("with a node now", []).append(change.name)
-    for what, names in names_by_change.items():
+    for change_text, names in names_by_change.items():
         if names:
-            yield f"{counted(len(names), 'pod')} {what}: {first_few(names)}"
+            yield f"{counted(len(names), 'pod')} {change_text}: {first_few(names)}"
 
 
 def _describe_other_changes(changes: Iterable[ObjectChange]) -> Iterator[str]:
@@ -161,8 +161,8 @@ def _describe_other_changes(changes: Iterable[ObjectChange]) -> Iterator[str]:
             yield f"{change.kind} {change.name}: {fields}"
         else:
             names_by_change.setdefault((change.kind, change.change), []).append(change.name)
-    for (kind, what), names in names_by_change.items():
-        yield f"{kind} {what}: {first_few(names)}"
+    for (kind, change_text), names in names_by_change.items():
+        yield f"{kind} {change_text}: {first_few(names)}"
 
 
 def _describe_field_change(change: FieldChange) -> str:

@@ -91,8 +91,10 @@ def list_all_changes() -> VersionChanges:
                 change = _build_version_change(aspect, since, before, after)
                 *_, newest_release = change.since
                 minor = KubeVersion.parse(newest_release).minor
-                earlier = KubeVersion.parse(f"1.{max(minor - 1, OLDEST_MINOR)}")
-                changes.append(_add_release_switching_default(change, aspect, earlier, KubeVersion.parse(f"1.{minor}")))
+                earlier_version = KubeVersion.parse(f"1.{max(minor - 1, OLDEST_MINOR)}")
+                changes.append(
+                    _add_release_switching_default(change, aspect, earlier_version, KubeVersion.parse(f"1.{minor}"))
+                )
     return VersionChanges(tuple(f"1.{minor}" for minor in MINORS), compared=False, changes=_sort_newest_first(changes))
 
 

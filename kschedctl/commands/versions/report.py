@@ -74,10 +74,10 @@ class VersionChanges(Report, frozen=True):
             parts.append(f"{counted(len(turned_on), 'feature')} newly on by default")
         if turned_off:
             parts.append(f"{len(turned_off):,} newly off")
-        others = len(self.changes) - len(turned_on) - len(turned_off)
-        if others:
+        other_count = len(self.changes) - len(turned_on) - len(turned_off)
+        if other_count:
             other = "other " if parts else ""
-            parts.append(counted(others, f"{other}difference"))
+            parts.append(counted(other_count, f"{other}difference"))
         return (f"{', '.join(parts) or 'No replayed differences'} {versions}",)
 
     @property

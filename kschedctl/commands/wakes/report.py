@@ -118,7 +118,7 @@ class WakeUpsOfMany(Report, frozen=True):
     kind: str = "WakeUpsOfMany"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the number of pods that wait for an event and, if any, of pods that are not created."""
+        """Return how many pods wait for an event, and how many could not be created, or that nothing is pending."""
         if not self.pods:
             return ("Nothing is pending", negate_scope(self.scope) + describe_doubt(self.unknown))
         waiting = sum(pod.queue == UNSCHEDULABLE for pod in self.pods)

@@ -46,10 +46,10 @@ def to_openmetrics(document: Document) -> str:
 
 def iter_metric_families(report: ClusterMetrics) -> Iterator[Metric]:
     """Yield a family for each metric that has values. All values of a metric must have the same label names."""
-    for name, help in FAMILIES.items():
+    for name, help_text in FAMILIES.items():
         metrics = [metric for metric in report.metrics if metric.metric == name]
         if metrics:
-            family = GaugeMetricFamily(name, help, labels=tuple(metrics[0].labels))
+            family = GaugeMetricFamily(name, help_text, labels=tuple(metrics[0].labels))
             for metric in metrics:
                 family.add_metric([printable(text) for text in metric.labels.values()], metric.value)
             yield family

@@ -44,7 +44,7 @@ from kschedctl.replay.controllers.job_failures import JobFailures
 from kschedctl.replay.controllers.manifests import build_error_names, locate_errors
 from kschedctl.replay.controllers.workload_change import WorkloadChange
 from kschedctl.replay.edits import find_pods_on_nodes, select_pods
-from kschedctl.replay.node_drain import NodeDrain
+from kschedctl.replay.node_drain import NodeDrain, find_eviction_harms
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, compute_spreads, run_seeds
 from kschedctl.replay.placements import report_evictions
 from kschedctl.replay.scenarios import (
@@ -76,6 +76,7 @@ from kschedctl.replay.volumes import explain_confining_volume, find_pinned_volum
 from kschedctl.reports import scenario as parts
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.placements import BlockedPod, DownNode, EvictedPod, PinnedVolume, describe_down_nodes
+from kschedctl.reports.summary import EvictionHarms, merge_eviction_harms
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
@@ -145,6 +146,8 @@ class ScenarioRun:
     unknown: tuple[UnknownKind, ...] = ()
     not_created: list[NotCreated] = field(default_factory=list)
     """Workloads with pods that admission denies."""
+    eviction_harms: list[EvictionHarms] = field(default_factory=list)
+    """The harm that each drain does to pods that are recreated."""
     down_nodes: list[DownNode] = field(default_factory=list)
     """The drained nodes whose pods stay Terminating."""
     pinned_volumes: list[PinnedVolume] = field(default_factory=list)
@@ -385,6 +388,8 @@ class ScenarioRun:
         self.admitted |= {pods[position].key for position in (*drain.outcomes, *drain.denied)}
 
         evicted_pods = [pods[position] for position in evictable if position not in drain.evictable]
+        lost_keys = [pods[position].key for position in drain.lost]
+        self.eviction_harms.append(find_eviction_harms(self.settled.cluster, evicted_pods, lost_keys))
 
         # Schedule the pods that are pending after the drain. After an interruption, pods that waited before still do.
         later_outcomes = (
@@ -816,6 +821,7 @@ def _build_what_if_report(question: Question, seed: int, before: SettledCluster,
         interrupted=after.interrupted,
         not_created=tuple(created.not_created),
         down_nodes=tuple(run.down_nodes),
+        **merge_eviction_harms(run.eviction_harms)._asdict(),
         pinned_volumes=tuple(run.pinned_volumes),
         **build_cluster_basis(
             merge_unknown_kinds((before.unknown, run.unknown)),

@@ -100,15 +100,15 @@ def group_message_changes(
     yield from sorted(message_changes, key=lambda change: -len(change.pods))
 
 
-def collect_outcomes(settled: SettledCluster, coarsely: Container[str] = ()) -> dict[str, PodOutcome]:
+def collect_outcomes(settled: SettledCluster, compared_by_verdict: Container[str] = ()) -> dict[str, PodOutcome]:
     """Map the key of each pod to its outcome: its node, and the scheduler's message if it has no node.
 
-    For the pods in `coarsely`, the outcome is only whether they have a node.
+    For the pods in `compared_by_verdict`, the outcome is only whether they have a node.
     """
     outcomes: dict[str, PodOutcome] = {}
     for pod, node in _map_pods_to_nodes(settled.cluster).items():
         message = "" if node else settled.waiting.get(pod, "")
-        outcomes[pod] = bool(node) if pod in coarsely else (node, message)
+        outcomes[pod] = bool(node) if pod in compared_by_verdict else (node, message)
     return outcomes
 
 

@@ -95,7 +95,8 @@ def _find_sufficient_copies(
     """Find how many copies of a single model node the step needs, and return a scenario that adds them first.
 
     One copy of each model node is tried, then as many as the step takes nodes away, then one more. The first sufficient
-    number is lowered by bisection. Return None if no number is enough within MAX_TRIES attempts.
+    number is lowered by bisection. Return None if no number is enough within MAX_TRIES attempts. The other arguments
+    are as for `find_sufficient_nodes`.
     """
     counts = dict.fromkeys((1, len(taken_nodes), len(taken_nodes) + 1))  # without duplicates
     insufficient_by_model = dict.fromkeys(model_nodes, 0)
@@ -122,12 +123,12 @@ def _choose_model_mix(accepted_by_model: Mapping[str, frozenset[int]], groups: i
     `accepted_by_model` has the accepted groups of each node in order of preference.
     """
     chosen: list[str] = []
-    missing = set(range(groups))
+    unaccepted_groups = set(range(groups))
     for model, accepted in accepted_by_model.items():
-        if missing & accepted:
+        if unaccepted_groups & accepted:
             chosen.append(model)
-            missing -= accepted
-    return [] if missing else chosen
+            unaccepted_groups -= accepted
+    return [] if unaccepted_groups else chosen
 
 
 def _find_sufficient_mix(
@@ -141,8 +142,9 @@ def _find_sufficient_mix(
 ) -> JsonObject | None:
     """Find how many nodes like each of the model nodes the step needs, and return a scenario that adds them first.
 
-    One node of each is tried, then as many as the step takes from the model's pool and zone, then one more of each. If
-    these are more than one, each number is then lowered by bisection. Return None if they are not enough.
+    One node of each is tried, then as many as the step takes from the model's pool and zone, then one more of each. The
+    sufficient numbers are then lowered one after the other by bisection. Return None if they are not enough. The other
+    arguments are as for `find_sufficient_nodes`.
     """
     if not model_nodes:
         return None
@@ -226,7 +228,7 @@ def leaves_no_pod_pending(report: WhatIf) -> bool:
 
 
 def is_harmless(report: WhatIf) -> bool:
-    """Return whether the report's pods are all created, and in no run a pod becomes pending or is lost for good.
+    """Return whether all pods are created, and no run leaves a pod pending or loses one for good.
 
     All drains must be completed in every run. No pod may stay Terminating because its node is unreachable or not ready,
     and none may wait until failed nodes are deleted.

@@ -91,7 +91,7 @@ def _iter_summary_lines(report: WhatIf) -> Iterator[Paragraph]:
     has_harmed_pods = any(change.outcome in ("NewlyPending", LOST) for change in report.changes)
     if report.incomplete_steps or report.not_created or has_harmed_pods or report.pods_waiting_until_deleted:
         tone = Tone.BAD
-    elif report.undecided or report.messages or report.down_nodes or report.waits_between_steps:
+    elif report.undecided or report.messages or report.down_nodes or report.waits_between_steps or report.outages:
         tone = Tone.WARNING
     else:
         tone = Tone.GOOD
@@ -101,6 +101,8 @@ def _iter_summary_lines(report: WhatIf) -> Iterator[Paragraph]:
         yield paragraph(Marked("Before the steps:", Tone.WARNING), f"{text}.")
     for text in report.describe_waits_between_steps():
         yield paragraph(Marked("Between the steps:", Tone.WARNING), f"{text}.")
+    for text in report.describe_eviction_harms():
+        yield paragraph(Marked(f"{text}.", Tone.WARNING))
     for text in report.describe_time_before_deletion():
         yield paragraph(Marked("Before the deletion:", Tone.WARNING), f"{text}.")
     if report.compared:

@@ -28,7 +28,7 @@ from kschedctl.reports.placements import (
 )
 from kschedctl.reports.plugin_answers import SearchStart
 from kschedctl.reports.report import GateProblem, Report
-from kschedctl.reports.summary import ShortPods, Summary
+from kschedctl.reports.summary import ShortPods, Summary, list_eviction_costs
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
 from kschedctl.text.counts import agreeing, counted, first_few, join_words
 
@@ -234,7 +234,21 @@ class WhatIf(Report, frozen=True):
     """The pods of Jobs that fail before the first step because one of their pods is preempted."""
     waits_between_steps: tuple[WaitBetweenSteps, ...] = ()
     """The pods that have no node after some steps, although they have one or are gone in the end."""
+    loses_data: tuple[str, ...] = ()
+    """The pods that drains evict and whose emptyDir volumes are deleted (`namespace/name`)."""
+    ask_to_stay: tuple[str, ...] = ()
+    """The pods that drains evict although their annotations ask autoscalers not to (`namespace/name`)."""
+    outages: tuple[str, ...] = ()
+    """The workloads that have no running pod until replacements run, since a drain evicts all their pods."""
+    starting_over: tuple[str, ...] = ()
+    """The pods of Jobs that drains evict, whose replacements start from the beginning (`namespace/name`)."""
+    slow_pods: dict[str, int] = {}
+    """The drained pods with a long grace period, each with the seconds that it may take to end."""
     kind: str = "WhatIf"
+
+    def describe_eviction_harms(self) -> tuple[str, ...]:
+        """Return sentences on the data that drains delete, and on the workloads that they interrupt."""
+        return tuple(f"Draining {cost.text}" for cost in list_eviction_costs(self))
 
     def build_first_line(self) -> tuple[str, ...]:
         """Return the verdict and the numbers of affected pods by change.
@@ -254,8 +268,8 @@ class WhatIf(Report, frozen=True):
         if self.incomplete_steps:
             verdict = f"{self._name_incomplete_steps()} cannot be completed:"
             return (verdict, f"{self._describe_incomplete_steps(counts)}{doubt}")
-        stuck = "".join(f"; {text}" for text in describe_down_nodes(self.down_nodes))
-        doubt = f"{stuck}{doubt}"
+        down_nodes_text = "".join(f"; {text}" for text in describe_down_nodes(self.down_nodes))
+        doubt = f"{down_nodes_text}{doubt}"
         if self.not_created:
             failures = describe_not_created(self.not_created)
             if counts:
@@ -263,11 +277,11 @@ class WhatIf(Report, frozen=True):
             return ("Not created:", f"{failures}{doubt}")
         if lost_pods:
             nobody = f"(no controller recreates {agreeing(len(lost_pods), 'it', 'them')})"
-            others = f"; {counts}" if counts else ""
+            other_counts = f"; {counts}" if counts else ""
             verdict = counted(len(lost_pods), "pod is lost for good:", "pods are lost for good:")
             return (
                 verdict,
-                f"{first_few(lost_pods)} {nobody}{others}{doubt}",
+                f"{first_few(lost_pods)} {nobody}{other_counts}{doubt}",
             )
         if not counts:
             # Without steps, a comparison of schedulers places only the pending pods.
@@ -438,6 +452,7 @@ class WhatIf(Report, frozen=True):
                 ),
                 *(f"before the steps, {text}" for text in self.describe_evictions_before()),
                 *self.describe_waits_between_steps(),
+                *self.describe_eviction_harms(),
                 *self._describe_restarted_pods(),
                 *self.describe_time_before_deletion(),
                 *describe_data_on_nodes(self.pinned_volumes),

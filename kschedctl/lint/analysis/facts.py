@@ -16,11 +16,10 @@ from kschedctl.api.arrays import Amounts, Bools, Position, Row, Rows
 from kschedctl.api.node_selector import compile_required_node_affinity
 from kschedctl.api.objects import ObjectMeta, Pod, PodMeta, PodResourceClaim, PodSpec, ResourceClaim, ResourceClaimSpec
 from kschedctl.api.ownership import ADDED_LABELS, Owner, find_owner
-from kschedctl.api.pod_table import NO_PODS
+from kschedctl.api.pod_table import NO_PODS, PodSelection
 from kschedctl.api.resource_names import is_counted
 from kschedctl.api.tolerations import UNSCHEDULABLE_TAINT, is_tolerated
 from kschedctl.cluster import Cluster
-from kschedctl.lint.objects.owners import group_pods_by_owner
 from kschedctl.lint.objects.subject import join_names
 from kschedctl.lint.objects.workload import Workload
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
@@ -59,6 +58,7 @@ class ClusterFacts:
         self.cluster = cluster
         self._masks: dict[bytes, Bools] = {}
         self._requests: dict[Workload, Amounts] = {}
+        self._node_rows_by_owner: dict[Owner, list[Row]] = {}
         self._unoffered: dict[Workload, list[str]] = {}
 
     @cached_property
@@ -145,19 +145,27 @@ class ClusterFacts:
     # -- room ----------------------------------------------------------------------------------------------------
 
     @cached_property
-    def pods_by_owner(self) -> dict[Owner, list[Pod]]:
+    def pods_by_owner(self) -> Mapping[Owner, PodSelection]:
         """The pods of each controller, without terminated pods."""
-        return group_pods_by_owner(self.cluster)
+        return self.cluster.pods.pods_by_owner
 
     def list_node_rows_of_pods(self, workload: Workload) -> list[Row]:
         """Return the row of the node of each bound pod of the workload.
 
-        Pods that are being deleted, or whose node is unknown, are left out.
+        Pods that are being deleted, or whose node is unknown, are left out. The result is cached.
         """
+        if workload.owner not in self._node_rows_by_owner:
+            self._node_rows_by_owner[workload.owner] = self._find_node_rows_of_pods(workload.owner)
+        return self._node_rows_by_owner[workload.owner]
+
+    def _find_node_rows_of_pods(self, owner: Owner) -> list[Row]:
+        """Find the row of the node of each bound pod of an owner, without pods that are being deleted."""
+        pods = self.pods_by_owner.get(owner)
+        if pods is None:
+            return []
         row_by_name = self.view.nodes.index
-        pods = self.pods_by_owner.get(workload.owner, ())
-        node_names = (pod.spec.node_name for pod in pods if pod.metadata.deletion_timestamp is None)
-        return [row_by_name[name] for name in node_names if name in row_by_name]
+        staying_pods = pods.select(lambda template: template.metadata.deletion_timestamp is None)
+        return [row_by_name[name] for name in staying_pods.list_node_names() if name in row_by_name]
 
     @cached_property
     def offered_resources(self) -> frozenset[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from functools import cached_property
 
-from kschedctl.api import objects as api
 from kschedctl.api.objects import ObjectMeta
 from kschedctl.api.ownership import ADDED_LABELS, Owner, find_controller, find_owner
 from kschedctl.api.workloads import POD_TEMPLATE_PATHS
@@ -21,13 +20,13 @@ def iter_cluster_workloads(cluster: Cluster, owners: Container[Owner] | None = N
     If ``owners`` is given, only their workloads are yielded. The template of a workload is its newest pod, without the
     fields that the API server and the controller added. Static pods and pods that are being deleted are left out.
     """
-    for (kind, namespace, name), pods in group_pods_by_owner(cluster).items():
-        staying_pods = [pod for pod in pods if pod.metadata.deletion_timestamp is None]
+    for (kind, namespace, name), pods in cluster.pods.pods_by_owner.items():
+        staying_pods = pods.select(lambda template: template.metadata.deletion_timestamp is None)
         if kind == "Node" or not staying_pods:  # a Node owns its static pods
             continue
         if owners is not None and Owner(kind, namespace, name) not in owners:
             continue
-        newest = max(staying_pods, key=lambda pod: pod.metadata.creation_timestamp or "")
+        newest = staying_pods.find_newest()
         labels = {k: v for k, v in newest.metadata.labels.items() if k not in ADDED_LABELS.get(kind, ())}
         spec = to_written_spec(newest)
         replicas: int | None = len(staying_pods)
@@ -39,15 +38,6 @@ def iter_cluster_workloads(cluster: Cluster, owners: Container[Owner] | None = N
         yield Workload(
             Subject(kind, name, namespace), labels, spec, replicas, template_path=POD_TEMPLATE_PATHS.get(kind, ())
         )
-
-
-def group_pods_by_owner(cluster: Cluster) -> dict[Owner, list[api.Pod]]:
-    """Group the pods that have not terminated by owner. Pods of a ReplicaSet belong to its Deployment, if any."""
-    by_owner: dict[Owner, list[api.Pod]] = {}
-    for pod in cluster.pods:
-        if not pod.terminated:
-            by_owner.setdefault(find_owner(pod), []).append(pod)
-    return by_owner
 
 
 OWNABLE_KINDS = ("ReplicaSet", "StatefulSet", "ReplicationController", "PodDisruptionBudget")
@@ -73,13 +63,19 @@ class TopmostOwners:
         current = Owner(subject.kind, subject.namespace, subject.name)
         topmost = ""
         for _ in range(MAX_OWNER_DEPTH):
-            owners = self._workloads_of_pods if current.kind == "Pod" else self._controller_by_object
-            owner = owners.get(current)
+            owner = self._find_direct_owner(current)
             if owner is None or owner == current:
                 break
             current = owner
             topmost = str(owner)
         return topmost
+
+    def _find_direct_owner(self, owned: Owner) -> Owner | None:
+        """Return the workload that owns a pod or the controller of another object, or None if it is unknown."""
+        if owned.kind != "Pod":
+            return self._controller_by_object.get(owned)
+        pod = self._cluster.pods.find(owned.namespace, owned.name)
+        return None if pod is None else find_owner(pod)
 
     @cached_property
     def _controller_by_object(self) -> dict[Owner, Owner]:
@@ -97,9 +93,3 @@ class TopmostOwners:
         for kind in OWNABLE_KINDS:
             for owned in getattr(self._cluster, FIELDS[kind]):
                 yield kind, owned.metadata
-
-    @cached_property
-    def _workloads_of_pods(self) -> dict[Owner, Owner]:
-        """The workload that owns each pod."""
-        pods = self._cluster.pods
-        return {Owner("Pod", pod.metadata.namespace, pod.metadata.name): find_owner(pod) for pod in pods}

@@ -201,7 +201,7 @@ class _GroupAttempt:
 
     def _list_keys(self) -> list[EntityKey]:
         """Return the keys of the whole tree, including its CompositePodGroups, or of the single group."""
-        return [node.key for node in self.tree.nodes] if self.tree else [build_pod_group_key(self.key)]
+        return [subtree.key for subtree in self.tree.subtrees] if self.tree else [build_pod_group_key(self.key)]
 
     def _build_group_record(self, key: GroupKey, result: GroupResult, *, writes_condition: bool) -> GroupRecord:
         """Build the record of one group's result, including the condition if `writes_condition`."""

@@ -38,18 +38,20 @@ class CopyRanking:
         """Build the ranking, or return None if copies cannot be ranked in this way.
 
         Copies on other nodes must not change any filter's verdict. They must change the scores of exactly one plugin,
-        which must be able to group nodes. The local scores must be up to date. Raises PluginError if a plugin fails.
+        which must run PreScore and be able to group the nodes. The local scores must be up to date. Raises PluginError
+        if a plugin fails.
         """
         if consulted.filters or len(consulted.scorers) != 1:
             return None
         [scorer] = consulted.scorers
-        prepared = {plugin.name for plugin in consulted.framework.plugins_at("preScore")}
-        if scorer.name not in prepared or not offers(scorer, NodeGroupingScore):
+        runs_pre_score = any(plugin.name == scorer.name for plugin in consulted.framework.plugins_at("preScore"))
+        if not runs_pre_score or not offers(scorer, NodeGroupingScore):
             return None
-        lasting = _sum_lasting_scores(consulted)
-        groups = scorer.group_nodes(consulted.info, consulted.local.view, consulted.local.scores + lasting >= 0)
+        lasting_scores = _sum_lasting_scores(consulted)
+        is_feasible = consulted.local.scores + lasting_scores >= 0
+        groups = scorer.group_nodes(consulted.info, consulted.local.view, is_feasible)
         weight = consulted.framework.profile.weights[scorer.name]
-        return None if groups is None else cls(consulted, lasting, groups, weight)
+        return None if groups is None else cls(consulted, lasting_scores, groups, weight)
 
     def find_best_rows(self) -> tuple[Rows, int] | None:
         """Return, in ascending order, the rows that share the highest score, and the number of feasible rows.

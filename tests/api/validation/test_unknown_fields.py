@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kschedctl.api.validation.unknown_fields import POD_HOLDERS, find_unknown_fields, get_fields_by_type
+from kschedctl.api.validation.unknown_fields import POD_HOLDERS, get_fields_by_type, iter_unknown_fields
 from kschedctl.sources.read import read_paths
 
 POD: dict[str, Any] = {
@@ -26,7 +26,7 @@ POD: dict[str, Any] = {
 
 def list_unknown_fields(document: dict[str, Any]) -> list[str]:
     """Return the unknown fields of a document."""
-    return [str(field) for field in find_unknown_fields(document)]
+    return [str(field) for field in iter_unknown_fields(document)]
 
 
 def test_correct_pod() -> None:
@@ -96,7 +96,7 @@ def test_number_of_reported_unknown_fields_is_limited() -> None:
     ],
 )
 def test_intended_field_is_suggested(kind: str, spec: dict[str, Any], advice: str) -> None:
-    assert [field.advice for field in find_unknown_fields({"kind": kind, "spec": spec})] == [advice]
+    assert [field.advice for field in iter_unknown_fields({"kind": kind, "spec": spec})] == [advice]
 
 
 def test_patch_directives_are_not_unknown_fields() -> None:
@@ -110,5 +110,5 @@ def test_unknown_kinds_are_not_checked() -> None:
 
 
 def test_long_field_name_is_truncated() -> None:
-    (field,) = find_unknown_fields({"kind": "Pod", "spec": {"x" * 5000: 1}})
+    (field,) = iter_unknown_fields({"kind": "Pod", "spec": {"x" * 5000: 1}})
     assert str(field) == f'unknown field "spec.{"x" * 200}…"'

@@ -18,7 +18,7 @@ from kschedctl.commands.audit.sampling.report import (
     SamplingSetting,
 )
 from kschedctl.commands.audit.sampling.sampled_searches import (
-    PodKind,
+    RecreatedPodKind,
     SamplingLimits,
     build_sampling_advice,
     build_sampling_headline,
@@ -184,7 +184,7 @@ def test_nothing_is_measured_without_a_choice(found: Scheduler, headline: str) -
 
 def test_nothing_is_measured_without_nodes() -> None:
     found = scheduler(0, 0, build_pod("web"))
-    asked = PodKind(found, found.view.build_stored_pod(found.cluster.pods[0]), "Pod shop/web")
+    asked = RecreatedPodKind(found, found.view.build_stored_pod(found.cluster.pods[0]), "Pod shop/web")
     [profile] = compute_sampling_costs(found, [asked], "named").profiles
     assert (profile.kinds[0].unmeasured, profile.curve) == ("no nodes available to schedule pods", ())
 
@@ -200,7 +200,7 @@ def test_extenders_that_score_need_as_many_nodes() -> None:
 
 def test_pod_that_no_scheduler_serves() -> None:
     found = scheduler(10, 1, build_pod("web", schedulerName="volcano"))
-    asked = PodKind(found, found.view.build_stored_pod(found.cluster.pods[0]), "Pod shop/web")
+    asked = RecreatedPodKind(found, found.view.build_stored_pod(found.cluster.pods[0]), "Pod shop/web")
     with pytest.raises(UsageError, match='no scheduler profile is named "volcano"'):
         compute_sampling_costs(found, [asked], "named")
 

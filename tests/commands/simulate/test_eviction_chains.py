@@ -182,7 +182,7 @@ def test_fix_by_a_class_names_the_victims_fate() -> None:
     assert (fix.chain.moved, fix.chain.pending, fix.chain.evicted_in_turn) == (1, 1, ("d/low",))
     assert fix.weakens == (
         "the pod may preempt pods of lower priority; evicts d/mid, d/low: 1 gets another node, 1 stays Pending, and"
-        " 1 replacement evicts d/low in turn"
+        " 1 replacement evicts d/low in turn; pod d/waiting is deleted and recreated"
     )
 
 
@@ -195,7 +195,7 @@ def test_one_of_two_equal_victims_is_named_with_the_other() -> None:
     (fix,) = another_class(*objects, build_pod("waiting", cpu="2")).remedies
     assert fix.weakens == (
         "the pod may preempt pods of lower priority; "
-        f"evicts one of {evicted.pod}, {evicted.tied[0]}, which stays Pending"
+        f"evicts one of {evicted.pod}, {evicted.tied[0]}, which stays Pending; pod d/waiting is deleted and recreated"
     )
 
 

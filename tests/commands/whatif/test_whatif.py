@@ -206,7 +206,8 @@ def test_pods_without_a_controller_are_lost() -> None:
     brief = report.summary()
     assert brief.figures["lost"] == 1
     assert brief.headline.startswith("1 pod is lost for good: d/alone (no controller recreates it); ")
-    assert brief.warnings == ()  # the headline names the pod already
+    # The headline names the lost pod already
+    assert brief.warnings == ("Draining leaves Deployment d/web without a running pod until its replacement runs",)
     assert RENDERERS["brief"](report, Style(width=200)).count("d/alone") == 1
     assert run(step, objects=objects, runs=2).over_runs["Lost"] == Spread(1, 1)
 

@@ -309,7 +309,7 @@ def _judge_attempt_results(measured: MetricsReading, limits: LatencyLimits) -> I
     """Judge whether attempts end in errors, and whether most of them find no node.
 
     If there are errors, the only verdict is about them. Its severity is error if they are more than one in a hundred
-    attempts.
+    attempts. Attempts without a node are a finding only if there are at least as many as `limits.waiting`.
     """
     by_result: dict[str, float] = {}
     for (result, _), count in measured.numbers.get(RESULTS, {}).items():

@@ -209,8 +209,8 @@ def _build_headline(
     if not workers:
         return f"no worker node is ready: {left_out}" if unready else "no worker nodes are known"
     if view.cluster.find_gap("Pod"):
-        which = f"which of {workers:,} nodes" if workers > 1 else "whether the only node"
-        return f"unknown {which} can be removed"
+        unknown_nodes = f"which of {workers:,} nodes" if workers > 1 else "whether the only node"
+        return f"unknown {unknown_nodes} can be removed"
 
     is_some_empty_node_removable = len(emptying.empty) > (1 if emptying.last else 0)
     is_removable = is_some_empty_node_removable or bool(emptying.emptied)
@@ -243,9 +243,9 @@ def _describe_removable_nodes(emptying: EmptyingResult, workers: int, condition:
         not_tried = emptying.candidates - emptying.tried
         if not_tried:
             tried_part += f" ({not_tried:,} not tried)"
-        needed = [kept.node for kept in emptying.kept if kept.lets_run]
-        if needed:
-            tried_part += f" (pending pods need {first_few(needed)})"
+        needed_nodes = [kept.node for kept in emptying.kept if kept.lets_run]
+        if needed_nodes:
+            tried_part += f" (pending pods need {first_few(needed_nodes)})"
         parts.append(f"{tried_part}{condition}")
     return parts
 
@@ -355,15 +355,15 @@ def _build_stranded_room_finding(
     """
     free = _describe_stranded_shares({room.resource: room.stranded / room.free for room in stranded_resources})
     verb = agreeing(len(stranded_resources), "is", "are")
-    where = f"{node_count:,} of {counted(pool.nodes, 'node')}" if pool.nodes > 1 else "its only node"
+    nodes_text = f"{node_count:,} of {counted(pool.nodes, 'node')}" if pool.nodes > 1 else "its only node"
     lacks_resources = not reasons or any(reason.startswith(("Insufficient ", "Too many pods")) for reason in reasons)
     if lacks_resources:
         no_pod_fits = f"no pod that is pending or usually runs there fits ({', '.join(reasons)})"
-        message = f"{free} {verb} stranded on {where}: {no_pod_fits}"
+        message = f"{free} {verb} stranded on {nodes_text}: {no_pod_fits}"
         fix = _advise_on_short_resources(reasons)
     else:
         no_pod_may_go = f"no pod that is pending or usually runs there may go ({', '.join(reasons)})"
-        message = f"{free} {verb} on {where}, where {no_pod_may_go}"
+        message = f"{free} {verb} on {nodes_text}, where {no_pod_may_go}"
         fix = FIX_OTHER_REASON + (OR_REMOVE if pool.pool in facts.removable_if_stranded else "")
     return STRANDED.build_finding(_format_pool_object(pool.pool), message, fix, severity=severity)
 

@@ -123,8 +123,8 @@ def find_removable_nodes(
     candidates = order_removal_candidates(scheduler, pools, pending)  # places the pending pods first
     view = candidates.view
     drains = DrainsInTurn(scheduler, view)
-    empty, kept = _split_empty_nodes(candidates, pools)
-    kept_empty_count = len(kept)
+    empty, kept_nodes = _split_empty_nodes(candidates, pools)
+    kept_empty_count = len(kept_nodes)
     drains.remove_empty_nodes(empty)
     tried_rows = list(_iter_rows_within_limits(limits, candidates.order, candidates.movable))
     ready_count = int((pools.workers & ~find_unready_nodes(view)).sum())
@@ -147,7 +147,7 @@ def find_removable_nodes(
             if trial.why:
                 name, pool = view.nodes.names[row], pools.get_name(row)
                 closed = len(removed) + 1 if trial.message else 0
-                kept.append(KeptNode(name, pool, trial.why, trial.lets_run, trial.pod, trial.message, closed))
+                kept_nodes.append(KeptNode(name, pool, trial.why, trial.lets_run, trial.pod, trial.message, closed))
             else:
                 removed.append(row)
                 emptied.append(_build_emptied_node(view, pools, row, trial))
@@ -156,7 +156,7 @@ def find_removable_nodes(
         interrupted = True
     return EmptyingResult(
         emptied=tuple(emptied),
-        kept=tuple(kept),
+        kept=tuple(kept_nodes),
         empty=np.array(empty, np.int64),
         candidates=len(candidates.order) + kept_empty_count,
         unknown=merge_unknown_kinds([candidates.unknown, drains.unknown]),
@@ -168,15 +168,15 @@ def find_removable_nodes(
 def _split_empty_nodes(candidates: EmptyingOrder, pools: Pools) -> tuple[list[Row], list[KeptNode]]:
     """Return the empty nodes that can be removed, and those without which a pending pod could run nowhere."""
     removable: list[Row] = []
-    kept = []
+    kept_nodes = []
     for row in map(Row, candidates.empty.tolist()):
         stranded = candidates.find_stranded_pods([*removable, row])
         if stranded:
             name, pool = candidates.view.nodes.names[row], pools.get_name(row)
-            kept.append(KeptNode(name, pool, NodeTrial.kept_for(stranded).why, stranded))
+            kept_nodes.append(KeptNode(name, pool, NodeTrial.kept_for(stranded).why, stranded))
         else:
             removable.append(row)
-    return removable, kept
+    return removable, kept_nodes
 
 
 def order_removal_candidates(scheduler: Scheduler, pools: Pools, pending: Sequence[Position]) -> EmptyingOrder:

@@ -101,7 +101,8 @@ def find_stranded_capacity(scheduler: Scheduler, pools: Pools, pending: Sequence
 def _iter_typical_pods(view: Fork, pools: Pools, request_numbers: Rows) -> Iterator[TypicalPod]:
     """Yield the typical pods of the largest pools, which are the pods with the most frequent requests in their pool.
 
-    Pods that never leave their node, such as DaemonSet pods, are left out.
+    Pods that never leave their node, such as DaemonSet pods, are left out. `request_numbers` (T,) has equal numbers for
+    PodInfos with equal requests.
     """
     is_staying_info = view.pods.where(lambda info: find_owner(info.pod).kind in STAYING_KINDS)
     is_staying = is_staying_info[view.pods.info]  # one entry per pod instead of one per pod info

@@ -306,13 +306,17 @@ def _build_overcommitted_finding(node: OvercommittedNode) -> Finding:
 
 def _build_deferred_resize_finding(node: OvercommittedNode) -> Finding:
     """Build the finding about a node whose requests exceed it only because of deferred resizes."""
-    first, *others = node.deferred_resizes
+    first, *other_resizes = node.deferred_resizes
     more_than_running = sum(resize.reserved - resize.running for resize in node.deferred_resizes)
     amounts = (first.reserved, first.running, node.requested, node.requested - more_than_running, node.allocatable)
     formatted = format_for_sentence(node.resource, *amounts)
     (reserved, running, requested, in_use, allocatable), unit = formatted
     suffix = formatted.unit_suffix
-    others_text = f" (as {agreeing(len(others), 'does', 'do')} {counted(len(others), 'more pod')})" if others else ""
+    others_text = (
+        f" (as {agreeing(len(other_resizes), 'does', 'do')} {counted(len(other_resizes), 'more pod')})"
+        if other_resizes
+        else ""
+    )
     message = (
         f"{first.pod} reserves {reserved} {unit} for a deferred resize but runs with {running}{suffix}{others_text}: "
         f"the scheduler counts {requested} of {allocatable}{suffix} as requested, but the kubelet has allocated "

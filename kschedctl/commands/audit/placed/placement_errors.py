@@ -225,14 +225,15 @@ def _iter_arrivals_around_overcommit(view: Fork, ordered: Sequence[_NodePod], fi
 
 
 def _compute_gap_before_excess(ordered: Sequence[_NodePod], first_beyond: int) -> float | None:
-    """Return the seconds between the first pod that exceeded the node and the pod before it.
+    """Return the seconds between the first pod for which the node had no room and the pod before it.
 
-    Return None if there is no pod before it or if one of the times is unknown.
+    `first_beyond` is the index of this pod in `ordered`, the node's pods in order of arrival. Return None if there is
+    no pod before it or if one of the times is unknown.
     """
     if not first_beyond:
         return None
-    later = ordered[first_beyond].nanoseconds
-    earlier = ordered[first_beyond - 1].nanoseconds
-    if later is None or earlier is None:
+    later_time = ordered[first_beyond].nanoseconds
+    earlier_time = ordered[first_beyond - 1].nanoseconds
+    if later_time is None or earlier_time is None:
         return None
-    return (later - earlier) / 10**9
+    return (later_time - earlier_time) / 10**9

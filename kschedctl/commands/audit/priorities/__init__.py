@@ -234,11 +234,13 @@ def _iter_starving_findings(starving_pods: Sequence[StarvingPods]) -> Iterator[F
         oldest = reports[0]
         if oldest.lower_pods:
             rule = STARVING
-            others = _describe_lower_pods(oldest.lower_pods, oldest.lower_started)
+            other_pods_text = _describe_lower_pods(oldest.lower_pods, oldest.lower_started)
         else:
             rule = OVERTAKEN
-            others = f"{counted(oldest.higher_started, 'higher-tier pod')} started since then"
-        message = f"{oldest.why}. Preemption: {oldest.preemption}. {_describe_starving_pods(reports)}, and {others}"
+            other_pods_text = f"{counted(oldest.higher_started, 'higher-tier pod')} started since then"
+        message = (
+            f"{oldest.why}. Preemption: {oldest.preemption}. {_describe_starving_pods(reports)}, and {other_pods_text}"
+        )
         yield _build_object_finding(rule, oldest.workload, message)
 
 
@@ -251,8 +253,8 @@ def _describe_starving_pods(reports: Sequence[StarvingPods]) -> str:
     pods = f"{counted(pod_count, 'pod')} {_describe_tier(reports[0].tier)}"
     has_been = "has been pending" if pod_count == 1 else "are pending, the oldest"
     waiting = f"{pods} {has_been} for {spell_age(reports[0].age)}"
-    others = [starving.workload for starving in reports[1:]]
-    return f"{waiting} (also {first_few(others)})" if others else waiting
+    other_workloads = [starving.workload for starving in reports[1:]]
+    return f"{waiting} (also {first_few(other_workloads)})" if other_workloads else waiting
 
 
 def _describe_tier(name: str) -> str:
@@ -393,15 +395,21 @@ def _build_headline(
     if starving_count:
         parts.append(f"{counted(starving_count, 'pod')} starving")
     if tier is not None:
-        evicted = sum(len(victim.pods) for victim in victims)
-        evicted_text = counted(evicted, "pod") if evicted else "no pod"
-        added_text = f"{counted(tier.asked, 'more pod')} of {_format_tier_name(tier.tier)}"
-        outcome = f"{added_text} would preempt {evicted_text}"
-        if tier.placed < tier.asked:
-            of_asked = f" of the {tier.asked:,}" if tier.asked > 1 else ""
-            finders = f"{tier.placed or 'none'}{of_asked} {agreeing(tier.placed or 1, 'finds', 'find')} a node"
-            outcome += f"{', and ' if evicted else ': '}{finders}"
-        parts.append(outcome)
+        parts.append(_describe_tier_growth(tier, evicted_count=sum(len(victim.pods) for victim in victims)))
     if exposed:
         parts.append(f"{counted(sum(workload.pods for workload in exposed), 'pod')} behind Services may be evicted")
     return "; ".join(parts)
+
+
+def _describe_tier_growth(tier: GrownTier, evicted_count: int) -> str:
+    """Describe how many pods the additional pods of a tier would preempt, and how many of them find a node.
+
+    If all of them find a node, only the preempted pods are mentioned.
+    """
+    evicted_text = counted(evicted_count, "pod") if evicted_count else "no pod"
+    outcome = f"{counted(tier.asked, 'more pod')} of {_format_tier_name(tier.tier)} would preempt {evicted_text}"
+    if tier.placed >= tier.asked:
+        return outcome
+    of_asked = f" of the {tier.asked:,}" if tier.asked > 1 else ""
+    finders = f"{tier.placed or 'none'}{of_asked} {agreeing(tier.placed or 1, 'finds', 'find')} a node"
+    return f"{outcome}{', and ' if evicted_count else ': '}{finders}"

@@ -144,8 +144,8 @@ def _render_expiry_advice(results: Sequence[RaceResult], instances: int) -> str:
     worst = _find_worst_result(results)
     if not worst.double_booked:
         expiries = sorted({result.expiry for result in results}, key=_get_expiry_sort_key)
-        where = "any expiry tried" if len(expiries) > 1 else "the expiry tried"
-        return f"No room is double-booked at {where}: {', '.join(expiries)}"
+        tried_expiries = "any expiry tried" if len(expiries) > 1 else "the expiry tried"
+        return f"No room is double-booked at {tried_expiries}: {', '.join(expiries)}"
 
     best_expiry, remaining = _choose_best_expiry(results)
     if instances > 1 and remaining:

@@ -288,7 +288,7 @@ class RaceSimulation:
         if fits:
             self._call_later(lag, instance.add_pod, node)
         else:
-            self._call_later(lag, instance.wake)
+            self._call_later(lag, instance.wake)  # the pod was dropped already, but its rejection is an event
 
     def _end_pod(self, node: int, lags: Sequence[float]) -> None:
         """End a pod. Each instance sees the end after its lag."""

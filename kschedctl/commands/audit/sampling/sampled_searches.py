@@ -46,7 +46,9 @@ DIGITS = 4
 """The number of decimals in reports."""
 
 
-def measure_sampling_costs(kind: PodKind, framework: Framework, percentages: Sequence[int], done: Done) -> SampledKind:
+def measure_sampling_costs(
+    kind: RecreatedPodKind, framework: Framework, percentages: Sequence[int], done: Done
+) -> SampledKind:
     """Measure what each of the `percentages` of nodes to score costs when one more pod of this kind is placed.
 
     A search may start at any node, so all starts are tried. If an error or PreFilter prevents the comparison, the
@@ -153,7 +155,7 @@ PINNED_KINDS = frozenset({"DaemonSet", "Node"})
 """Owner kinds whose pods are bound to nodes one by one."""
 
 
-class PodKind(NamedTuple):
+class RecreatedPodKind(NamedTuple):
     """A pod as its controller would create it again."""
 
     scheduler: Scheduler
@@ -163,14 +165,16 @@ class PodKind(NamedTuple):
     """The number of pods of the workload."""
 
 
-def build_named_kinds(targets: Iterable[TargetPod]) -> list[PodKind]:
+def build_named_kinds(targets: Iterable[TargetPod]) -> list[RecreatedPodKind]:
     """Return a kind for each pod that was named."""
-    return [PodKind(target.scheduler, recreate_pod(target.pod), str(find_owner(target.pod))) for target in targets]
+    return [
+        RecreatedPodKind(target.scheduler, recreate_pod(target.pod), str(find_owner(target.pod))) for target in targets
+    ]
 
 
 def iter_default_pod_kinds(
     scheduler: Scheduler, max_kinds: int, namespace: str | None = None
-) -> Iterator[tuple[str, list[PodKind]]]:
+) -> Iterator[tuple[str, list[RecreatedPodKind]]]:
     """Yield "pending" with kinds of pending pods, then "running" with kinds of running pods.
 
     There is one kind for each of the `max_kinds` largest workloads. If `namespace` is given, only its pods count. Pods
@@ -208,7 +212,9 @@ def _iter_distinct_running_pods(scheduler: Scheduler) -> Iterator[tuple[Pod, int
             yield pods.objects[position], count
 
 
-def _choose_largest_workloads(scheduler: Scheduler, pods: Iterable[tuple[Pod, int]], max_kinds: int) -> list[PodKind]:
+def _choose_largest_workloads(
+    scheduler: Scheduler, pods: Iterable[tuple[Pod, int]], max_kinds: int
+) -> list[RecreatedPodKind]:
     """Return a kind for each of the `max_kinds` workloads with the most pods. The workload's first pod represents it.
 
     `pods` are pairs of a pod and the number of equal pods. A pod is left out if no profile serves it, or if its
@@ -225,7 +231,9 @@ def _choose_largest_workloads(scheduler: Scheduler, pods: Iterable[tuple[Pod, in
             first_pods.setdefault(owner, stored_pod)
             counts[owner] += count
     largest = sorted(first_pods, key=lambda owner: (-counts[owner], owner))[:max_kinds]
-    return [PodKind(scheduler, recreate_pod(first_pods[owner]), str(owner), counts[owner]) for owner in largest]
+    return [
+        RecreatedPodKind(scheduler, recreate_pod(first_pods[owner]), str(owner), counts[owner]) for owner in largest
+    ]
 
 
 VERDICTS_BY_URGENCY = ("raise", "lower", "keep", "idle", "none")
@@ -290,7 +298,7 @@ def compute_sampling_costs_of_targets(
 
 def compute_sampling_costs(
     scheduler: Scheduler,
-    kinds: Sequence[PodKind],
+    kinds: Sequence[RecreatedPodKind],
     source: str,
     *,
     limits: SamplingLimits = DEFAULT_LIMITS,

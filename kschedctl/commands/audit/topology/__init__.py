@@ -420,7 +420,10 @@ def _format_restart_command(owner: Owner) -> str:
 
 
 def _build_headline(workloads: int, constraints: int, findings: Sequence[Finding]) -> str:
-    """Summarize how many workloads are in a single domain, and how many constraints do not hold."""
+    """Summarize how many workloads are in a single domain, and how many constraints do not hold.
+
+    If no workload has two or more pods on nodes, the headline only says so.
+    """
     if not workloads:
         return "No workload has two or more pods on nodes"
     single_domain_rules = {rule.id for rule in (ONE_NODE, ONE_ZONE, ONE_DOMAIN)}

@@ -12,7 +12,7 @@ from kschedctl.api.field_errors import FieldError, not_supported, required
 from kschedctl.api.json_values import JsonObject, drop_nulls, field_at, object_at
 from kschedctl.api.kinds import LIFECYCLES, list_expiring_versions
 from kschedctl.api.validation import around_pods, manifests
-from kschedctl.api.validation.unknown_fields import KARPENTER_KINDS, find_unknown_fields
+from kschedctl.api.validation.unknown_fields import KARPENTER_KINDS, iter_unknown_fields
 from kschedctl.api.workloads import POD_TEMPLATE_PATHS
 from kschedctl.lint import documentation as doc
 from kschedctl.lint.context import LintContext
@@ -200,7 +200,7 @@ def is_user_authored(subject: Subject) -> bool:
 def find_unrecognized_fields(context: LintContext) -> Iterator[Problem]:
     """Find fields of user-authored manifests that the API does not have."""
     for subject in filter(is_user_authored, context.subjects):
-        for field in find_unknown_fields(subject.document):
+        for field in iter_unknown_fields(subject.document):
             fix = capitalize(field.advice)
             yield subject.build_problem(field.path, str(field), fix, field.suggested_name)
 

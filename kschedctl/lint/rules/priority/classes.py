@@ -12,7 +12,6 @@ from kschedctl.lint import documentation as doc
 from kschedctl.lint.analysis.near_names import find_similar_name
 from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.manifests import TypedObject
-from kschedctl.lint.objects.owners import group_pods_by_owner
 from kschedctl.lint.objects.subject import Problem, Subject
 from kschedctl.lint.objects.workload import SERVING_KINDS, Workload
 from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule, RuleProfile, for_each_workload
@@ -336,9 +335,12 @@ def find_deleted_classes_in_use(context: LintContext) -> Iterator[Problem]:
         return
     pod_counts: Counter[str] = Counter()
     first_pods: dict[str, Pod] = {}
-    for pod in context.cluster.pods:
+    pods = context.cluster.pods
+    existing_or_none = {"", *context.priority_classes}
+    rows = pods.find_rows(lambda template: template.spec.priority_class_name not in existing_or_none)
+    for pod in map(pods.__getitem__, rows.tolist()):
         name = pod.spec.priority_class_name
-        if pod.spec.node_name and name and name not in context.priority_classes:
+        if pod.spec.node_name:
             pod_counts[name] += 1
             first_pods.setdefault(name, pod)
     for name, count in pod_counts.items():
@@ -370,8 +372,8 @@ def find_owners_with_mixed_priorities(context: LintContext) -> Iterator[Problem]
     Pods without a priority do not count.
     """
     assert context.cluster is not None
-    for (kind, namespace, name), pods in group_pods_by_owner(context.cluster).items():
-        priorities = {pod.spec.priority for pod in pods if pod.spec.priority is not None}
+    for (kind, namespace, name), pods in context.cluster.pods.pods_by_owner.items():
+        priorities = {pod.spec.priority for pod in pods.list_distinct_templates() if pod.spec.priority is not None}
         if len(priorities) > 1:
             values = ", ".join(f"{value:,}" for value in sorted(priorities))
             message = f"its pods have different priorities: {values}"
@@ -399,7 +401,7 @@ def find_unused_priority_classes(context: LintContext) -> Iterator[Problem]:
     assert context.cluster is not None
     if not context.are_all_read("Pod"):
         return
-    used_names = {pod.spec.priority_class_name for pod in context.cluster.pods}
+    used_names = {template.spec.priority_class_name for template in context.cluster.pods.templates}
     used_names |= {workload.spec.priority_class_name for workload in context.workloads}
     for subject, priority_class in context.list_linted_objects(PriorityClass):
         name = priority_class.metadata.name

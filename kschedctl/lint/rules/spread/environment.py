@@ -61,7 +61,7 @@ def find_hard_defaults_with_autoscaler(context: LintContext) -> Iterator[Problem
     The autoscaler is recognized by the names of its pods. Finds nothing without such a pod.
     """
     assert context.cluster is not None
-    if not any("cluster-autoscaler" in pod.metadata.name for pod in context.cluster.pods):
+    if not any("cluster-autoscaler" in name for name in context.cluster.pods.names):
         return
     for i, profile in enumerate(objects_at(context.cluster.configuration, "profiles")):
         for j, config in enumerate(objects_at(profile, "pluginConfig")):

@@ -71,11 +71,11 @@ class GroupTree:
             yield from child.leaves
 
     @property
-    def nodes(self) -> Iterator[GroupTree]:
-        """The group and all groups below it."""
+    def subtrees(self) -> Iterator[GroupTree]:
+        """The tree itself and the trees of all groups below it."""
         yield self
         for child in self.children:
-            yield from child.nodes
+            yield from child.subtrees
 
     @property
     def min_count(self) -> int:

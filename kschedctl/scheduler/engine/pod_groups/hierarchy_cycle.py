@@ -291,13 +291,13 @@ def complete_results(tree: GroupTree, results: Mapping[EntityKey, GroupResult]) 
     """
     completed: GroupResults = {}
     parent_results: dict[EntityKey, GroupResult] = {}
-    for node in tree.nodes:
-        result, parent = results.get(node.key), parent_results.get(node.key)
+    for subtree in tree.subtrees:
+        result, parent = results.get(subtree.key), parent_results.get(subtree.key)
         if parent is not None:
             fits_without_parent = result is not None and result.placed and not parent.placed
             if result is None or fits_without_parent:
                 result = GroupResult(parent.status, nominated_rows={})
         assert result is not None  # the root was tried
-        completed[node.key] = result
-        parent_results |= {child.key: result for child in node.children}
+        completed[subtree.key] = result
+        parent_results |= {child.key: result for child in subtree.children}
     return completed

@@ -225,7 +225,7 @@ class Victims:
         `selection` evict is removed twice, which is an error on this node, as in upstream. Raises PluginError if a
         plugin fails.
         """
-        failed: dict[int, str] = {}
+        errors_by_row: dict[int, str] = {}
         for step in range(int(self.rank.max(initial=-1)) + 1):
             # Evict a restored pod again if a filter then rejects its node.
             step_victims = np.flatnonzero(self.rank == step)
@@ -240,11 +240,11 @@ class Victims:
                 continue
             is_demanded = demanding_nodes[rows]
             for victim in step_victims[is_rejected & is_demanded].tolist():
-                failed.setdefault(int(self.rows[victim]), self._format_gone_twice(victim))
+                errors_by_row.setdefault(int(self.rows[victim]), self._format_gone_twice(victim))
             demanded_victims = step_victims[is_demanded]
             self._remove(demanded_victims)
             self.uncounted[demanded_victims] = True
-        return failed
+        return errors_by_row
 
     def build_delta(self) -> Delta:
         """Build the hypothetical change in which the removed pods are gone.

@@ -209,7 +209,7 @@ class AttachedVolumes:
 
         Volumes of new PodInfos are looked up first.
         """
-        self._add_volumes_of_new_infos(view.pods.infos)
+        self._add_volumes_of_new_infos(view.pods.distinct.infos)
 
         # The bound pods that have volumes, followed by the hypothetical changes of pods, whose sign is 1 or -1
         bound = np.flatnonzero((view.node >= 0) & (self._counts[view.pods.info] > 0))

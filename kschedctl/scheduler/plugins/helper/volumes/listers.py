@@ -102,8 +102,8 @@ class StoragePool(NamedTuple):
     def from_capacity(cls, capacity: CSIStorageCapacity, topology: VolumeReachability) -> Self:
         """Build the pool from a CSIStorageCapacity and find the nodes in its topology.
 
-        No node can use a pool whose topology is missing or invalid. The limit is the free capacity if no maximum volume
-        size is published. Raises InputError for an invalid size.
+        No node can use a pool whose topology is missing or invalid. The limit is the maximum volume size or, if none is
+        published, the free capacity. Raises InputError for an invalid size.
         """
         name = f"{capacity.metadata.namespace}/{capacity.metadata.name}"
         free = largest = None
