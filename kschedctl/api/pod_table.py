@@ -436,7 +436,10 @@ class PodTableBuilder:
         return number
 
     def add_rows(self, rows: PodRows) -> None:
-        """Add rows for pods whose templates already have numbers."""
+        """Add rows for pods whose templates already have numbers.
+
+        Once a batch of rows is full, the rows are converted to columns.
+        """
         self._namespaces += rows.namespaces
         self._names += rows.names
         self._rows.template.extend(rows.template)

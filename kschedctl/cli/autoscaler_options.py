@@ -143,7 +143,7 @@ class NodeGroupInput:
 
     @property
     def is_given(self) -> bool:
-        """Return whether the options name node groups."""
+        """True if the options name node groups."""
         return bool(self.node_groups or self.pool_label)
 
     def to_cli_options(self) -> list[str]:

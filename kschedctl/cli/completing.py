@@ -302,7 +302,7 @@ class SourceWords:
 
     @property
     def offline(self) -> bool:
-        """Return whether the names come from files or a snapshot."""
+        """True if the names come from files or a snapshot."""
         return bool(self.files or self.demo or self.snapshots)
 
     @property

@@ -253,16 +253,18 @@ def _is_part_of_cluster(manifest: Manifest, files_with_nodes: Collection[str]) -
 
 
 def _decode_workload(manifest: Manifest, namespace: str | None) -> _Workload:
-    """Decode a manifest, and fill in a missing namespace and name. A missing name becomes the generateName.
+    """Decode a manifest, and fill in a missing namespace and name.
 
-    Raises InputError if the manifest is malformed.
+    A missing namespace becomes `namespace`, or "default" if that is missing as well. A missing name becomes the
+    generateName. Raises InputError if the manifest is malformed.
     """
-    struct: Any = with_namespace(decode_manifest(manifest), namespace)
-    meta = struct.metadata
-    struct = msgspec.structs.replace(
-        struct, metadata=msgspec.structs.replace(meta, name=meta.name or meta.generate_name)
-    )
-    return _Workload(fill_namespace(struct), manifest.place)
+    struct: Any = decode_manifest(manifest)
+    struct = fill_namespace(with_namespace(struct, namespace))  # `namespace` comes before "default"
+    metadata = struct.metadata
+    if not metadata.name:
+        metadata = msgspec.structs.replace(metadata, name=metadata.generate_name)
+        struct = msgspec.structs.replace(struct, metadata=metadata)
+    return _Workload(struct, manifest.place)
 
 
 def _identify_owner(manifest: Manifest, namespace: str | None) -> Owner:

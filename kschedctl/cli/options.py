@@ -216,7 +216,7 @@ class Source(Builds):
 
     @property
     def live(self) -> bool:
-        """Return whether the cluster is a live one, because no other source is named."""
+        """True if the cluster is a live one, because no other source is named."""
         return not (self.filename or self.demo or self.snapshot)
 
     def builds(self, files: Sequence[str]) -> list[Build]:

@@ -110,19 +110,20 @@ def build_remedy(
 def _merge_claim_recreations(fixes: Sequence[Fix], trial: RemedyTrial) -> tuple[Fix, ...]:
     """Merge fixes that recreate the same claim into the first of them, so that the claim is recreated once.
 
-    The command gives the claim all changes of these fixes.
+    The command gives the claim all changes of these fixes. Fixes whose changes cannot be joined with "and" are not
+    merged.
     """
     fixes_by_claim: dict[ObjectKey, list[Fix]] = {}
     for fix in fixes:
-        if fix.recreation is not None and fix.recreation.changes.startswith(" "):  # no subordinate clause
+        if fix.recreation is not None and fix.recreation.can_be_joined:
             fixes_by_claim.setdefault(fix.recreation.key, []).append(fix)
     merged: list[Fix] = []
     for fix in fixes:
-        same_claim = fixes_by_claim.get(fix.recreation.key, []) if fix.recreation is not None else []
-        if fix not in same_claim or len(same_claim) < 2:
+        fixes_of_claim = fixes_by_claim.get(fix.recreation.key, []) if fix.recreation is not None else []
+        if fix not in fixes_of_claim or len(fixes_of_claim) < 2:
             merged.append(fix)
-        elif fix is same_claim[0]:
-            merged.append(_merge_recreations_of_claim(same_claim, trial))
+        elif fix is fixes_of_claim[0]:
+            merged.append(_merge_recreations_of_claim(fixes_of_claim, trial))
     return tuple(merged)
 
 

@@ -53,9 +53,9 @@ def predict_new_node(
 
     def build_unlimited_autoscaler() -> Autoscaler:
         """Return the autoscaler without its size limits."""
-        return choose_autoscaler(cluster, now, user_groups, types, settings, limited=False)
+        return build_autoscaler(cluster, now, user_groups, types, settings, limited=False)
 
-    autoscaler = choose_autoscaler(cluster, now, user_groups, types, settings)
+    autoscaler = build_autoscaler(cluster, now, user_groups, types, settings)
     return with_competing_pods(answer, cluster, target_pod.pod, autoscaler, build_unlimited_autoscaler)
 
 
@@ -126,7 +126,7 @@ def find_autoscaler_fixes(
     return find_node_pool_fixes(cluster, target_pod.pod, current_answer, replay_pools, types)
 
 
-def choose_autoscaler(
+def build_autoscaler(
     cluster: Cluster,
     now: str,
     user_groups: UserGroups = NO_USER_GROUPS,
@@ -166,7 +166,7 @@ def simulate_node_growth(
     if not (cluster.karpenter_node_pools or has_any_node_groups(cluster, user_groups)):
         return None
 
-    return simulate_growth(cluster, choose_autoscaler(cluster, now, user_groups, types, settings), explains=True)
+    return simulate_growth(cluster, build_autoscaler(cluster, now, user_groups, types, settings), explains=True)
 
 
 def has_any_node_groups(cluster: Cluster, user_groups: UserGroups) -> bool:

@@ -11,6 +11,7 @@ from importlib import import_module
 from itertools import islice, zip_longest
 
 import numpy as np
+import numpy.typing as npt
 
 from kschedctl.api.arrays import Bools, Ints, Row
 from kschedctl.fixes import ways
@@ -118,8 +119,8 @@ def iter_nodes_to_try(trial: RemedyTrial) -> Iterator[TrialNode]:
 def _group_equivalent_nodes(cycle: Cycle) -> list[Ints]:
     """Return the rows of each group of nodes that are equivalent for the pod. Rows are ascending within a group.
 
-    Nodes are equivalent if they have the same rejections and taints, and the same labels, volumes and devices as far as
-    these matter to the pod. The result is empty if there are no nodes.
+    Nodes are equivalent if they have the same rejections and taints, and the same values of the labels, volumes and
+    devices that matter to the pod. The result is empty if there are no nodes.
     """
     nodes, outcome = cycle.view.nodes, cycle.filter
     _, taint_set_numbers = nodes.taint_sets
@@ -130,17 +131,25 @@ def _group_equivalent_nodes(cycle: Cycle) -> list[Ints]:
             rejections += outcome.with_nominated[plugin].rejections
         columns += [rejection.mask for rejection in rejections if rejection.mask.any()]
 
-    # Start with a single group, and split the groups by the values of each column.
     group_numbers = np.zeros(len(nodes), np.int64)
     for column in columns:
-        digits = column + 1  # a missing label has the code -1
-        # The digits range from 0 to the largest code + 1
-        combined_codes = group_numbers * (int(column.max(initial=0)) + 2) + digits
-        _, group_numbers = np.unique(combined_codes, return_inverse=True)
+        group_numbers = _split_groups(group_numbers, column)
 
     order = np.argsort(group_numbers, kind="stable")
     starts = np.flatnonzero(np.diff(group_numbers[order], prepend=-1))
     return np.split(order, starts[1:]) if len(order) else []
+
+
+def _split_groups(group_numbers: npt.NDArray[np.int64], column: Ints | Bools) -> npt.NDArray[np.int64]:
+    """Return new group numbers (N,), with groups split into the nodes that have the same value in the column (N,).
+
+    Values are at least -1, which stands for a missing label.
+    """
+    digits = column + 1
+    base = int(column.max(initial=0)) + 2  # digits range from 0 to base - 1
+    split_numbers: npt.NDArray[np.int64]
+    _, split_numbers = np.unique(group_numbers * base + digits, return_inverse=True)
+    return split_numbers
 
 
 def _iter_plugin_columns(cycle: Cycle) -> Iterator[Ints]:
@@ -162,10 +171,10 @@ def _iter_label_columns(cycle: Cycle) -> Iterator[Ints]:
 
 
 def _rank_rows_by_free_room(cycle: Cycle, rows: Ints) -> list[int]:
-    """Return about MOST_NODES_OF_TRIAL of the rows (K,), the nodes that are nearest to having room first.
+    """Return roughly MOST_NODES_OF_TRIAL of the rows (K,) of a group, the nodes nearest to having room first.
 
-    The node with the largest free amount of each requested resource comes before all others, and then the first row, so
-    that there may be a few more. If the pod requests nothing, the order is unchanged.
+    The first rows are those with the largest free amount of each requested resource, and the group's first row. The
+    MOST_NODES_OF_TRIAL nearest rows follow. If the pod requests nothing, the order is unchanged.
     """
     view = cycle.view
     amounts_by_column = {

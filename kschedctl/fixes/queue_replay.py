@@ -457,7 +457,7 @@ class RoomOnNodes:
         return self._free_by_priority[priority]
 
     def _passes_filters(self, framework: FrameworkLike, info: PodInfo) -> bool:
-        """Return whether a node passes the profile's filters once its pods of lower priority are gone, too.
+        """Return whether a node passes the profile's filters once its pods of lower priority and gone pods have left.
 
         If PreFilter rejects the pod, the result tells whether pods on nodes may be the reason. It is True if a plugin
         fails.
@@ -530,7 +530,7 @@ def _may_depend_on_places(info: PodInfo, pods: Sequence[Pod], *, may_leave: bool
 
     This may hold for a pod in a group, for a pod whose required terms or hard spread constraints select one of the
     `pods`, and for a pod with hard spread constraints if nodes are edited, since they may add domains. Anti-affinity
-    matters only if the pods `may_leave` nodes.
+    matters only if the pods `may_leave` nodes. It is assumed to hold for a pod with invalid terms or selectors.
     """
     if find_groups(info.pod) or info.affinity_errors:
         return True
@@ -573,8 +573,8 @@ def _iter_shared_claims(pod: Pod) -> Iterator[tuple[str, str, str]]:
 def _may_accept(framework: FrameworkLike | None, info: PodInfo, view: Fork, rows: Ints, free: Amounts) -> bool:
     """Return whether one of the nodes in these rows (K,) might accept the pod if it had these amounts (K, R) free.
 
-    Only pod affinity, node affinity, taints and requests are checked, as far as the pod's profile has the filters that
-    check them.
+    Only pod affinity, node affinity, taints and requests are checked, each only if the pod's profile has the filter for
+    it. The result is True if no profile serves the pod.
     """
     if framework is None:
         return True

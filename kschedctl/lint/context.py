@@ -40,7 +40,7 @@ from kschedctl.lint.objects.manifests import (
     may_create_pods,
     may_own_pods_in,
 )
-from kschedctl.lint.objects.owners import TopmostOwners, find_cluster_workloads
+from kschedctl.lint.objects.owners import TopmostOwners, iter_cluster_workloads
 from kschedctl.lint.objects.subject import Location, Path, Problem, Subject
 from kschedctl.lint.objects.variants import NO_SETS, AppliedSet, AppliedSets, Variants
 from kschedctl.lint.objects.workload import Workload, compile_selector, with_replica_limits
@@ -150,7 +150,7 @@ class LintContext:
         pools = tuple(
             TypedObject(_to_typed_object(pool).subject, to_written_pool(pool)) for pool in cluster.karpenter_node_pools
         )
-        workloads = tuple(find_cluster_workloads(cluster))
+        workloads = tuple(iter_cluster_workloads(cluster))
         return cls(workloads, {**items, WrittenNodePool: pools}, cluster, gates=_get_gates(cluster))
 
     def iter_applied_set_contexts(self, subject: Subject) -> Iterator[LintContext]:
@@ -186,7 +186,7 @@ class LintContext:
 
     @cached_property
     def _objects_by_set(self) -> Mapping[AppliedSet, ManifestObjects]:
-        """Return the linted objects of each set of objects that are applied together."""
+        """The linted objects of each set of objects that are applied together."""
         members: dict[AppliedSet, ManifestObjects] = defaultdict(ManifestObjects)
         for subject, sets in self.applied_sets.items():
             for applied in sets:
@@ -210,12 +210,12 @@ class LintContext:
 
     @cached_property
     def validation_options(self) -> ValidationOptions:
-        """Return the options of the API server's validation in the linted version."""
+        """The options of the API server's validation in the linted version."""
         return build_validation_options(self.gates)
 
     @cached_property
     def facts(self) -> ClusterFacts:
-        """Return facts about the cluster's nodes and pods, with the linted PriorityClasses.
+        """Facts about the cluster's nodes and pods, with the linted PriorityClasses.
 
         The context of an applied set shares the facts of its enclosing context. Requires a cluster.
         """
@@ -227,7 +227,7 @@ class LintContext:
 
     @cached_property
     def pool_types(self) -> PoolTypeCatalog | None:
-        """Return the instance types that NodePools may launch, or None if no instance types were given.
+        """The instance types that NodePools may launch, or None if no instance types were given.
 
         If none were given, ``gaps`` records that they are missing. The context of an applied set shares the instance
         types of its enclosing context.
@@ -243,7 +243,7 @@ class LintContext:
 
     @cached_property
     def autoscaler_by_scaled_workload(self) -> Mapping[Workload, Subject]:
-        """Return the linted autoscalers that scale workloads of the cluster, by workload.
+        """The linted autoscalers that scale workloads of the cluster, by workload.
 
         The workloads have the replica limits of their autoscalers. Workloads that are linted themselves are left out.
         """
@@ -258,7 +258,7 @@ class LintContext:
                 target = Owner(limits.kind, subject.namespace or "default", limits.name)
                 scaler_by_target.setdefault(target, (subject, limits))
         scaler_by_workload = {}
-        for workload in find_cluster_workloads(self.cluster, scaler_by_target.keys() - linted_owners):
+        for workload in iter_cluster_workloads(self.cluster, scaler_by_target.keys() - linted_owners):
             subject, limits = scaler_by_target[workload.owner]
             scaled = with_replica_limits(workload, limits.min_replicas, limits.max_replicas)
             scaler_by_workload[scaled] = subject
@@ -314,7 +314,7 @@ class LintContext:
 
     @cached_property
     def _pod_creators(self) -> list[Subject]:
-        """Return the custom resources among the manifests that may create pods."""
+        """The custom resources among the manifests that may create pods."""
         return [subject for subject in self.subjects if may_create_pods(subject)]
 
     def find_creator(self, subject: Subject) -> str:
@@ -323,12 +323,12 @@ class LintContext:
 
     @cached_property
     def _topmost_owners(self) -> TopmostOwners | None:
-        """Return the topmost controllers of the cluster's objects, or None without a cluster."""
+        """The topmost controllers of the cluster's objects, or None without a cluster."""
         return TopmostOwners(self.cluster) if self.cluster else None
 
     @cached_property
     def priority_classes(self) -> dict[str, api.PriorityClass]:
-        """Return the PriorityClasses by name, including the system's classes."""
+        """The PriorityClasses by name, including the system's classes."""
         return {
             system_class.metadata.name: system_class
             for system_class in (*SYSTEM_CLASSES, *self.list_all_objects(api.PriorityClass))
@@ -348,7 +348,7 @@ class LintContext:
 
     @cached_property
     def default_priority(self) -> int:
-        """Return the priority of new pods without a class: that of the global default class, or 0 if there is none.
+        """The priority of new pods without a class: that of the global default class, or 0 if there is none.
 
         If there are several global default classes, the lowest priority counts.
         """
@@ -363,7 +363,7 @@ class LintContext:
 
     @cached_property
     def workloads_by_namespace(self) -> dict[str, list[Workload]]:
-        """Return the linted workloads of each namespace."""
+        """The linted workloads of each namespace."""
         return _group_values_by_key((workload.namespace, workload) for workload in self.workloads)
 
     def select_workloads(self, namespace: str, selector: Selector) -> list[Workload]:
@@ -416,7 +416,7 @@ class LintContext:
             return {}
         if self.enclosing is not None:
             return self.enclosing._cluster_workloads_by_namespace
-        return _group_values_by_key((workload.namespace, workload) for workload in find_cluster_workloads(self.cluster))
+        return _group_values_by_key((workload.namespace, workload) for workload in iter_cluster_workloads(self.cluster))
 
     def can_share_namespace(self, first: Subject, second: Subject) -> bool:
         """Return whether two objects can be in the same namespace of one cluster.
@@ -481,7 +481,7 @@ class LintContext:
 
     @cached_property
     def _subjects_by_kind(self) -> dict[tuple[str, str], list[Subject]]:
-        """Return the manifests by kind and namespace. The namespace is "" for cluster-scoped kinds."""
+        """The manifests by kind and namespace. The namespace is "" for cluster-scoped kinds."""
         return _group_values_by_key(
             ((subject.kind, "" if subject.kind in UNSCOPED else subject.namespace or "default"), subject)
             for subject in self.subjects
@@ -503,7 +503,7 @@ class LintContext:
 
     @cached_property
     def _workloads_by_label(self) -> dict[tuple[str, str, str], list[Workload]]:
-        """Return the workloads by namespace, label and value."""
+        """The workloads by namespace, label and value."""
         return _group_values_by_key(
             ((workload.namespace, key, value), workload)
             for workload in self.workloads
@@ -526,7 +526,7 @@ class LintContext:
 
     @cached_property
     def _linted_claims(self) -> dict[tuple[str, str], list[TypedObject[api.PersistentVolumeClaim]]]:
-        """Return the linted claims by namespace and name."""
+        """The linted claims by namespace and name."""
         claims = self.list_linted_objects(api.PersistentVolumeClaim)
         return _group_values_by_key(
             ((claim.subject.namespace or "default", claim.subject.name), claim) for claim in claims
@@ -534,7 +534,7 @@ class LintContext:
 
     @cached_property
     def _cluster_claims(self) -> dict[tuple[str, str], api.PersistentVolumeClaim]:
-        """Return the claims of the cluster by namespace and name."""
+        """The claims of the cluster by namespace and name."""
         claims = self.cluster.persistent_volume_claims if self.cluster else ()
         return {(claim.metadata.namespace or "default", claim.metadata.name): claim for claim in claims}
 

@@ -165,9 +165,10 @@ def _lengthen_cut_parts(
 ) -> None:
     """Give cut parts the lines that they need, the most important parts first. Changes `wrapped` and `shown`.
 
-    If too few lines are free, later parts of lists are left out from the end, since a line says how many are left out.
-    First entries and first warnings always stay. Later entries displace nothing, and only parts that belong to no list
-    displace warnings. A part that still needs more lines gets those that are free.
+    If too few lines are free, entries and warnings at the end of their lists are left out, because a line says how many
+    are missing. The first entry and the first warning always stay. No warning is left out for an entry or another
+    warning, and nothing is left out for an entry after the first. A part that still needs more lines gets those that
+    are free.
     """
     for index in sorted(shown, key=lambda index: (parts[index].rank, index)):
         part = parts[index]
@@ -193,9 +194,9 @@ def _add_left_out_count(
 ) -> None:
     """Append a line such as "and 3 more" to the last shown entry or, with `warnings`, to the last shown warning.
 
-    `total` is the number of all entries or warnings. No line is added if all are shown, or none. If there is no room
-    for the line, one shown part is hidden, but never the only one of the counted kind; the last entry goes first.
-    Changes `wrapped` and `shown`.
+    `total` is the number of all entries or warnings. No line is added if all of them are shown, or none. If there is no
+    room for the line, the last shown entry makes room or, if no entry is shown, the last shown warning. The only entry
+    or warning of the counted kind always stays. Changes `wrapped` and `shown`.
     """
     shown_entries = [index for index, part in enumerate(parts) if part.is_entry and index in shown]
     shown_warnings = [index for index, part in enumerate(parts) if part.is_warning and index in shown]
@@ -350,9 +351,9 @@ def _iter_more_parts(summary: Summary, full_command: str) -> Iterator[BriefText]
     fix_commands = _get_short_commands(summary)
     has_further_fixes = _count_further_fixes(summary) > 0
     if summary.next:
-        if summary.fixes and not fix_commands:
-            rank = 0  # without this line, nobody could find the commands of the fix, which are not shown
-        elif not fix_commands or has_further_fixes:
+        if summary.fixes and (not fix_commands or has_further_fixes):
+            rank = 0  # without this line, nobody could find the commands or fixes that are not shown
+        elif not fix_commands:
             rank = 1
         else:
             rank = 4

@@ -236,6 +236,7 @@ def _stack_columns(table: Table, positions: Sequence[int]) -> Table:
     remaining = [i for i in range(len(table.columns)) if i not in positions[1:]]
 
     def stack_row(row: tuple[Cell | Stack, ...]) -> tuple[Cell | Stack, ...]:
+        """Return the row with the cells at the positions stacked in the first of them."""
         merged_cell = _stack_cells([row[position] for position in positions], columns)
         return tuple(merged_cell if i == first else row[i] for i in remaining)
 

@@ -143,12 +143,12 @@ class Style(msgspec.Struct, frozen=True):
 
     @property
     def lists_all_nodes(self) -> bool:
-        """Return whether tables of nodes have all rows."""
+        """True if tables of nodes have all rows."""
         return self.wide or self.all_nodes
 
     @property
     def narrow(self) -> bool:
-        """Return whether there is too little room for all columns."""
+        """True if there is too little room for all columns."""
         return self.width < 110
 
 

@@ -123,9 +123,9 @@ def build_unread_lines(unknown: Sequence[UnknownKind]) -> Page:
         kinds = [kind for kind in unknown if kind.affects == affects]
         if kinds:
             lines.append(f"{describe_unread_kinds(kinds)}, so {consequence}")
-    beside_verdict = [kind for kind in unknown if kind.affects in consequences]
+    kinds_with_consequence = [kind for kind in unknown if kind.affects in consequences]
     if lines and not any(kind.affects == VERDICT for kind in unknown):
-        lines[-1] += advise_reading(beside_verdict)
+        lines[-1] += advise_reading(kinds_with_consequence)
     return tuple(paragraph(Marked("Incomplete:", Tone.WARNING), line) for line in lines)
 
 
@@ -435,13 +435,13 @@ def build_pools_before_and_after(pools: Sequence[PoolChange], style: Style, fitt
     if not pools:
         return ()
     fitting_pods = counted(fitting, "pending pod that fits", "pending pods that fit")
-    note = f"The after values also include {fitting_pods} without these changes."
-    changes: dict[str, dict[str, float]] = {
+    fitting_note = f"The after values also include {fitting_pods} without these changes."
+    node_counts: dict[str, dict[str, float]] = {
         pool.pool or NO_POOL[""]: {"before": pool.nodes_before, "after": pool.nodes_after}
         for pool in pools
         if pool.nodes_before != pool.nodes_after
     }
-    requested: dict[str, dict[str, float]] = {
+    cpu_percentages: dict[str, dict[str, float]] = {
         pool.pool or NO_POOL[""]: {"before": round(pool.cpu_before or 0, 1), "after": round(pool.cpu_after or 0, 1)}
         for pool in pools
     }
@@ -459,10 +459,13 @@ def build_pools_before_and_after(pools: Sequence[PoolChange], style: Style, fitt
     return (
         *build_table(pools, columns, _build_pool_row, limit=None, title="Pools, before → after"),
         *([paragraph(Marked(cordoned_note, Tone.FAINT))] if cordoned else ()),
-        *([paragraph(Marked(note, Tone.FAINT))] if fitting else ()),
-        *build_bar_plot("Nodes by pool, before and after", ("pool", "nodes"), changes, len(changes)),
+        *([paragraph(Marked(fitting_note, Tone.FAINT))] if fitting else ()),
+        *build_bar_plot("Nodes by pool, before and after", ("pool", "nodes"), node_counts, len(node_counts)),
         *build_bar_plot(
-            "Requested cpu by pool, before and after", ("pool", "% of allocatable"), requested, len(requested)
+            "Requested cpu by pool, before and after",
+            ("pool", "% of allocatable"),
+            cpu_percentages,
+            len(cpu_percentages),
         ),
     )
 

@@ -92,8 +92,8 @@ def build_struct_table(
     if not rows:
         return ()
     declared = {name: column for name, column in list_columns(type(rows[0])).items() if not column.csv_only}
-    beside = {name: column for name, column in declared.items() if not (column.narrow and style.narrow)}
-    beneath = {name: column for name, column in declared.items() if name not in beside}
+    columns_below = {name: column for name, column in declared.items() if column.narrow and style.narrow}
+    table_columns = {name: column for name, column in declared.items() if name not in columns_below}
 
     def build_cell(struct: Struct, name: str) -> Cell | Stack:
         """Build the cell of a field, by its override if there is one."""
@@ -104,13 +104,15 @@ def build_struct_table(
     def build_row(numbered_row: tuple[int, Struct]) -> Row:
         """Build a row, with the columns that a narrow style stacks below the first cell."""
         number, struct = numbered_row
-        first, *others = (build_cell(struct, name) for name in beside)
-        if beneath:
-            lines_below = (_build_line_below(build_cell(struct, name), column) for name, column in beneath.items())
+        first, *others = (build_cell(struct, name) for name in table_columns)
+        if columns_below:
+            lines_below = (
+                _build_line_below(build_cell(struct, name), column) for name, column in columns_below.items()
+            )
             first = Stack((*list_lines(first), *lines_below))
         return (f"{number}", first, *others) if numbered else (first, *others)
 
-    columns = list(beside.values())
+    columns = list(table_columns.values())
     if numbered:
         columns.insert(0, Column(numbered, right=True))
     numbered_rows = list(enumerate(rows, 1))

@@ -17,6 +17,7 @@ Nothing is evicted, since no pod that might preempt is left without a node.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple, cast
@@ -178,6 +179,17 @@ class PodKinds:
         return self._simulation.view.nodes.label(constraint.topology_key).separates_nodes
 
 
+class _CompetitorGroups(NamedTuple):
+    """Groups of pods with equal requests that fit on the same nodes."""
+
+    requests: Amounts
+    """The amounts that a pod of each group requests, (G, R)."""
+    counts: Counts
+    """The number of pods of each group, (G,)."""
+    masks: list[Bools]
+    """The nodes (N,) of the whole cluster on which the pods of each group fit. Groups may share a mask."""
+
+
 class _Competitors:
     """The pods that may take room, grouped by their requests and by the nodes on which they fit."""
 
@@ -198,19 +210,21 @@ class _Competitors:
         return {number: terms for number, terms in terms_by_number.items() if terms}
 
     @cached_property
-    def _groups(self) -> tuple[Amounts, Counts, list[Bools]]:
-        """The requests (G, R), the number of pods (G,) and the mask of nodes of each group."""
-        counts: dict[tuple[bytes, int], int] = {}
-        masks = []
+    def _groups(self) -> _CompetitorGroups:
+        """The groups of pods with equal requests and equal masks of nodes."""
+        first_number_by_group: dict[tuple[bytes, int], int] = {}
+        mask_by_group: dict[tuple[bytes, int], Bools] = {}
+        count_by_group: Counter[tuple[bytes, int]] = Counter()
         for number, count in zip(self.numbers.tolist(), self.counts.tolist(), strict=True):
             mask = self._kinds[number].fits
-            assert mask is not None
-            key = (self._view.requests[number].tobytes(), id(mask))  # kinds with equal masks share them
-            if key not in counts:
-                masks.append(mask)
-            counts[key] = counts.get(key, 0) + count
-        requests = np.array([np.frombuffer(amounts, np.int64) for amounts, _ in counts])
-        return requests, np.array(list(counts.values()), np.int64), masks
+            assert mask is not None  # kinds that may fit nowhere do not compete
+            group = (self._view.requests[number].tobytes(), id(mask))  # equal masks are one object
+            first_number_by_group.setdefault(group, number)
+            mask_by_group.setdefault(group, mask)
+            count_by_group[group] += count
+        requests = self._view.requests[list(first_number_by_group.values())]
+        counts = np.array(list(count_by_group.values()), np.int64)
+        return _CompetitorGroups(requests, counts, list(mask_by_group.values()))
 
     def sum_sizes(self, nodes: Bools, columns: Bools, scale: Floats) -> float:
         """Return the sum of the sizes of the pods that fit on any of the nodes in the mask (N,) of the whole cluster.

@@ -138,17 +138,18 @@ def _report_child_group(record: GroupRecord) -> GroupOutcome:
 
 
 def _build_tried_member(loop: QueueReplay, member: MemberResult) -> TriedMember:
-    """Build the report on one pod of a group that was tried.
+    """Build the report on one tried pod of a group.
 
     Like upstream, a Permit result is reported only for pods that are placed and for pods that are told to wait.
     """
+    view = loop.view
     permit_code = ""
     if member.permit is not None and (member.placed or member.permit.code is Code.WAIT):
         permit_code = member.permit.code
     return TriedMember(
-        pod=_build_key_getter(loop)(member.position),
+        pod=view.pods.objects[member.position].key,
         code=member.status.code,
-        node=loop.view.nodes.names[member.row] if member.row != NO_ROW else "",
+        node=view.nodes.names[member.row] if member.row != NO_ROW else "",
         feasible=member.feasible,
         evaluated=member.evaluated,
         message=", ".join(member.status.reasons),

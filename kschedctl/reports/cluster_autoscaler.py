@@ -199,7 +199,7 @@ class ScaleUp(Report, frozen=True):
 
     @property
     def are_all_placed(self) -> bool:
-        """Return whether every pod gets a node once the groups have grown."""
+        """True if every pod gets a node once the groups have grown."""
         return not (self.remaining or self.still_pending or self.ignored)
 
     @property
@@ -211,7 +211,8 @@ class ScaleUp(Report, frozen=True):
     def build_first_line(self) -> tuple[str, ...]:
         """Return two texts: which groups grow, and how many of the unschedulable pods get a node.
 
-        If no group grows, the texts say so and name the number of unschedulable pods.
+        The second text also counts the pods that trigger no scale-up, would still wait, fit already, or come later. If
+        no group grows, the texts say so and name the number of unschedulable pods.
         """
         pods = counted(len(self.unschedulable), "unschedulable pod")
         if not self.increases:

@@ -31,8 +31,8 @@ class RunReport(Protocol):
 
     @property
     def interrupted(self) -> bool:
-        """Return whether the user interrupted the run, so that the report is partial."""
+        """True if the user interrupted the run, so that the report is partial."""
 
     @property
     def undecided(self) -> bool:
-        """Return whether the answer depends on something that was not read."""
+        """True if the answer depends on something that was not read."""

@@ -134,7 +134,11 @@ class Findings(Report, frozen=True):
     kind: str = "Findings"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the number of findings by severity, the number of objects, and the number of omitted findings."""
+        """Return texts with the number of findings by severity, of linted objects and rules, and of omitted findings.
+
+        The last text is left out if no finding was omitted. If there is neither an object nor a finding, the texts say
+        so.
+        """
         if not self.checked and not self.findings:
             return ("Nothing was linted", "(no object was found)")
         counts = [counted(self.count(level), level) for level in SEVERITIES_BY_GRAVITY if self.count(level)]

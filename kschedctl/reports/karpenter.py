@@ -191,7 +191,7 @@ class Provisioning(Report, frozen=True):
 
     @property
     def are_all_placed(self) -> bool:
-        """Return whether every pending pod gets a node."""
+        """True if every pending pod gets a node."""
         refused = self.pod_errors or self.rejected or self.scheduler_error
         return not (refused or self.limits_exceeded or self.still_pending)
 

@@ -80,12 +80,12 @@ class NewNode(Document, frozen=True):
 
     @property
     def would_launch(self) -> bool:
-        """Return whether the autoscaler would launch a node if only this pod waited."""
+        """True if the autoscaler would launch a node if only this pod waited."""
         return not self.existing_node and any(pool.takes for pool in self.pools)
 
     @property
     def gets_node(self) -> bool:
-        """Return whether the pod gets a new node, also if other waiting pods compete for the new nodes."""
+        """True if the pod gets a new node, also if other waiting pods compete for the new nodes."""
         return self.would_launch and (self.queue is None or self.queue.placed) and not self.ignored_because
 
     @property

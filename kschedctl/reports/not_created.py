@@ -51,7 +51,7 @@ class CreationFix(Document, frozen=True):
 
     @property
     def gets_pod_scheduled(self) -> bool:
-        """Return whether a node takes one of the created pods."""
+        """True if a node takes one of the created pods."""
         return not self.then
 
     @property

@@ -125,7 +125,7 @@ class PendingLeftOut(Document, frozen=True):
 
     @property
     def may_take_room(self) -> bool:
-        """Return whether some of the pods may take the room of other pods."""
+        """True if some of the pods may take the room of other pods."""
         return bool(self.pods) and self.fitting != ()
 
 
@@ -153,7 +153,7 @@ class EvictedPod(Document, frozen=True):
 
     @property
     def was_terminating(self) -> bool:
-        """Return whether the pod was being deleted anyway, so that the preemptor only waits until it is gone."""
+        """True if the pod was being deleted anyway, so that the preemptor only waits until it is gone."""
         return self.fate == EvictionFate.DELETED
 
     @property
@@ -474,7 +474,7 @@ class EvictionChain(Document, frozen=True):
 
     @property
     def goes_on(self) -> bool:
-        """Return whether replacements evict pods in turn, preemptors keep waiting, or pods return to their nodes."""
+        """True if replacements evict pods in turn, preemptors keep waiting, or pods return to their nodes."""
         return bool(self.evicted_in_turn or self.outrun or self.returned)
 
 

@@ -58,12 +58,12 @@ class PlainReport(Document, frozen=True):
 
     @property
     def headline_lists_causes(self) -> bool:
-        """Return whether the headline only lists the causes, so that a page with the causes may leave it out."""
+        """True if the headline only lists the causes, so that a page with the causes may leave it out."""
         return False
 
     @property
     def headline_names_unread(self) -> bool:
-        """Return whether the headline of the summary names the unread kinds that could change the verdict."""
+        """True if the headline of the summary names the unread kinds that could change the verdict."""
         return False
 
     @property
@@ -209,12 +209,12 @@ class Answers(Report, frozen=True):
 
     @property
     def undecided(self) -> bool:
-        """Return whether an answer depends on something that was not read."""
+        """True if an answer depends on something that was not read."""
         return any(answer.document.undecided for answer in self.answers)
 
     @property
     def good(self) -> bool:
-        """Return whether all answers are good and no answer is missing."""
+        """True if all answers are good and no answer is missing."""
         return not self.interrupted and all(answer.good for answer in self.answers)
 
     def build_first_line(self) -> tuple[str, ...]:

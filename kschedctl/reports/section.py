@@ -55,7 +55,7 @@ class Section(Report, frozen=True, kw_only=True, tag_field="name"):
 
     @property
     def is_not_judged(self) -> bool:
-        """Return whether the section is sound only because there was nothing to judge."""
+        """True if the section is sound only because there was nothing to judge."""
         return self.nothing_judged and self.state == SOUND
 
     def extend_summary(self, summary: Summary) -> Summary:

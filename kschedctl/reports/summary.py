@@ -304,23 +304,23 @@ class EvictingReport(Protocol):
 
     @property
     def loses_data(self) -> tuple[str, ...]:
-        """Return the pods whose emptyDir volumes are deleted."""
+        """The pods whose emptyDir volumes are deleted."""
 
     @property
     def ask_to_stay(self) -> tuple[str, ...]:
-        """Return the pods whose annotations ask autoscalers not to evict them."""
+        """The pods whose annotations ask autoscalers not to evict them."""
 
     @property
     def outages(self) -> tuple[str, ...]:
-        """Return the workloads that have no running pod until replacements run."""
+        """The workloads that have no running pod until replacements run."""
 
     @property
     def starting_over(self) -> tuple[str, ...]:
-        """Return the pods of Jobs, whose replacements start from the beginning."""
+        """The pods of Jobs, whose replacements start from the beginning."""
 
     @property
     def slow_pods(self) -> dict[str, int]:
-        """Return the pods with a long grace period, each with the seconds that it may take to end."""
+        """The pods with a long grace period, each with the seconds that it may take to end."""
 
 
 def list_eviction_costs(harms: EvictingReport) -> tuple[FixCost, ...]:

@@ -40,7 +40,7 @@ class Delta(msgspec.Struct, frozen=True):
         """
         total = np.zeros((nodes, *values.shape[1:]), np.int64)
         if self:
-            self._add_changes(values, total)
+            self._add_to_totals(values, total)
         return total
 
     def apply_to_sums(self, sums: npt.NDArray[np.int64], values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -50,17 +50,17 @@ class Delta(msgspec.Struct, frozen=True):
         """
         total = sums.copy()
         if self:
-            self._add_changes(values, total)
+            self._add_to_totals(values, total)
         return total
 
-    def _add_changes(self, values: npt.NDArray[np.int64], total: npt.NDArray[np.int64]) -> None:
-        """Add the changes to `total`, the nodes' sums of values, in place. There must be a change.
+    def _add_to_totals(self, values: npt.NDArray[np.int64], total: npt.NDArray[np.int64]) -> None:
+        """Add the values of the added pods to `total` (nodes, …) in place, and subtract those of the removed pods.
 
-        `values` has one entry per PodInfo.
+        `values` has one entry per PodInfo. There must be at least one change.
         """
         changes = values.take(self.info, axis=0)
         changes *= self.sign.reshape(-1, *[1] * (values.ndim - 1))
-        starts = find_run_starts(self.node)
+        starts = find_run_starts(self.node)  # changes are sorted by node, so each node's changes are one run
         total[self.node[starts]] += np.add.reduceat(changes, starts, axis=0)
 
     def count_changes(self, selected: npt.NDArray[np.bool_], nodes: int) -> npt.NDArray[np.int64]:

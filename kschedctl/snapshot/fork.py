@@ -208,7 +208,7 @@ class Fork:
     @cached_property
     def resources(self) -> dict[str, int]:
         """The column of each resource, by name."""
-        return self.snapshot.demands.resources
+        return self.snapshot.demands.column_by_resource
 
     @cached_property
     def allocatable(self) -> Amounts:

@@ -454,9 +454,8 @@ class DistinctInfos(Sequence[PodInfo]):
         for number, template in enumerate(self.templates):
             if template.spec.resource_claims:
                 pod = self._pods[int(self.rows[number])]
-                first_equivalents[number] = first_by_digest.setdefault(
-                    build_value_key(_list_scheduling_fields(pod)), number
-                )
+                digest = build_value_key(_list_scheduling_fields(pod))  # claim names are not among these fields
+                first_equivalents[number] = first_by_digest.setdefault(digest, number)
         return first_equivalents
 
 

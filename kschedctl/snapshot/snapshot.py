@@ -43,7 +43,7 @@ class Demands:
         self._nodes, self._pods = nodes, pods
 
     @cached_property
-    def resources(self) -> dict[str, int]:
+    def column_by_resource(self) -> dict[str, int]:
         """The column of each resource, by name. Native resources come first, then all resources of nodes and pods."""
         resource_names = dict.fromkeys((names.CPU, names.MEMORY, names.EPHEMERAL_STORAGE, names.PODS))
         for offer in self._offers:
@@ -61,7 +61,7 @@ class Demands:
     def requests(self) -> Amounts:
         """A matrix (distinct pods, resources) of the requests, with 1 in the column of pods."""
         matrix = self.build_matrix([info.requests for info in self._distinct])
-        matrix[:, self.resources[names.PODS]] = 1
+        matrix[:, self.column_by_resource[names.PODS]] = 1
         return matrix[self._pods.distinct.demand]
 
     @cached_property
@@ -74,10 +74,10 @@ class Demands:
 
         Raises KeyError for a resource that the snapshot does not have.
         """
-        matrix = np.zeros((len(rows), len(self.resources)), np.int64)
+        matrix = np.zeros((len(rows), len(self.column_by_resource)), np.int64)
         for index, row in enumerate(rows):
             for name, amount in row.items():
-                matrix[index, self.resources[name]] = amount
+                matrix[index, self.column_by_resource[name]] = amount
         return matrix
 
     def build_offer_matrix(self, nodes: Sequence[Node]) -> Amounts:
@@ -88,7 +88,7 @@ class Demands:
         rows = []
         for node in nodes:
             offer = compute_offered_amounts(node)
-            rows.append({name: amount for name, amount in offer.items() if name in self.resources})
+            rows.append({name: amount for name, amount in offer.items() if name in self.column_by_resource})
         return self.build_matrix(rows)
 
     @property
@@ -240,7 +240,7 @@ class Snapshot:
     def with_changes(
         self, cluster: Cluster, node: Ints, nodes: Mapping[Row, Node], added: Sequence[tuple[Row, Node]]
     ) -> Self:
-        """Return the snapshot of another cluster with changed and added nodes.
+        """Return this snapshot with the objects of `cluster`, in which some nodes are changed or added.
 
         `node` has the row of each pod's node. `nodes` has the changed nodes by row. `added` has new nodes, each with
         the row of an existing node that it resembles. The order of nodes stays as it is, even if zones change.
@@ -248,6 +248,7 @@ class Snapshot:
         if not nodes and not added:
             return dataclasses.replace(self, cluster=cluster, node=node)
         rows = np.arange(len(self.nodes)) if self.demand_rows is None else self.demand_rows
+        # `demands` is kept. An added node shares the row there of its similar node, and `resized` lists the exceptions.
         return dataclasses.replace(
             self,
             cluster=cluster,

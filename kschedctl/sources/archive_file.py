@@ -300,7 +300,10 @@ def _load_objects(header: Header, members: Archive) -> dict[str, object]:
 
 
 def _build_cluster(header: Header, objects: JsonDict) -> Cluster:
-    """Build a cluster from a snapshot's header and its objects, which are keyed by their field of Cluster."""
+    """Build a cluster from a snapshot's header and its objects.
+
+    `objects` maps field names of Cluster to their values.
+    """
     return Cluster(
         configuration=header.configuration,
         feature_gates=header.feature_gates,

@@ -57,6 +57,10 @@ _scan = json.JSONDecoder(parse_int=str, parse_float=str).raw_decode
 _UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, OverflowError)
 
 
+class _DocumentNeededError(Exception):
+    """Raised for an item whose struct lacks the fields that decide how it is read. Its document has them."""
+
+
 class ListReader:
     """A reader of one list, which passes the items to a collector."""
 
@@ -200,10 +204,11 @@ class ListReader:
             place = self._place.item(self._index)
             try:
                 self._collect_item(item, place)
-            except _UNDECODABLE:
+            except (*_UNDECODABLE, _DocumentNeededError):
                 document = self._parse_json_strictly(item, place)
-                defaults = {"kind": self._kind, "apiVersion": self._version} if self._kind else {}
-                self._collector.add_document(defaults | document if isinstance(document, dict) else document, place)
+                if isinstance(document, dict) and self._kind:  # items of typed lists have no kind of their own
+                    document = {"kind": self._kind, "apiVersion": self._version} | document
+                self._collector.add_document(document, place)
             self._index += 1
 
     def _parse_json_strictly(self, data: bytes, place: Place) -> Any:
@@ -216,19 +221,20 @@ class ListReader:
     def _collect_item(self, data: bytes, place: Place) -> None:
         """Collect the JSON of one item as a struct, or count it as skipped if its kind is not read.
 
-        Raises one of _UNDECODABLE if the item has to be parsed as a document, and InputError if it is invalid.
+        Raises one of _UNDECODABLE or _DocumentNeededError if the item has to be parsed as a document, and InputError if
+        it is invalid.
         """
         meta = _type_meta.decode(data)
         version = meta.api_version or self._version
         kind = get_unique_kind_name(meta.kind or self._kind, version)
         if not self._collector.accepts_kind_and_version(kind, version, place):
             if is_custom_group(get_group(version)):
-                raise msgspec.ValidationError(version)  # the fields of the document show whether it creates pods
+                raise _DocumentNeededError  # its fields show whether it creates pods
             self._collector.skipped[kind] += 1
             return
         self._collected_kinds.add(kind)
         if is_newer_version(kind, version):
-            raise msgspec.ValidationError(version)  # the fields of the document show whether it can be read
+            raise _DocumentNeededError  # its fields show whether it can be read
         objects = self._collector.prepare_items(kind, [get_item_decoder(kind).decode(data)], lambda _: place)
         self._collector.add_objects(kind, objects, place.origin)
 

@@ -271,10 +271,8 @@ class PodItems:
         """Return the pod spec of an item, building it only once per key.
 
         ``common_spec`` holds the fields that are decoded already. The volumes and the remaining fields come from
-        ``item``.
-
-        When a spec is built and ``get_place`` is given, its quantities are validated. Raises InputError for an invalid
-        quantity, and msgspec.ValidationError for any other invalid field.
+        ``item``. When a spec is built and ``get_place`` is given, its quantities are validated. Raises InputError for
+        an invalid quantity, and msgspec.ValidationError for any other invalid field.
         """
         if key not in self._specs:
             pod_spec = replace(

@@ -97,7 +97,7 @@ class Repository(NamedTuple):
 
     @property
     def is_complete(self) -> bool:
-        """Return whether no object of the files is missing: no file is broken, and no template was skipped."""
+        """True if no object of the files is missing: no file is broken, and no template was skipped."""
         return not self.broken and self.passed_over.keys().isdisjoint((SkipReason.TEMPLATE, SkipReason.CHART))
 
 

@@ -11,7 +11,7 @@ import kschedctl
 from kschedctl.autoscaling.cluster_autoscaler.scale_down import scale_down
 from kschedctl.autoscaling.node_groups.discovery import UserGroups
 from kschedctl.commands.explain.pending_pods import add_node_growth
-from kschedctl.fixes.new_node import choose_autoscaler, simulate_node_growth
+from kschedctl.fixes.new_node import build_autoscaler, simulate_node_growth
 from kschedctl.reports.new_node import NodeGrowth
 
 Json = dict[str, Any]
@@ -49,7 +49,7 @@ def simulate_growth(
         [*nodes, *(build_filling_pod(f"n-{zone}") for zone in zones)], assume_complete=True
     )
     groups = [{"id": f"g-{zone}", "min": 0, "max": most, "target": 1, "nodes": [f"n-{zone}"]} for zone in zones]
-    report = kschedctl.simulate(cluster, [manifest], autoscaler=choose_autoscaler(cluster, NOW, UserGroups(groups)))
+    report = kschedctl.simulate(cluster, [manifest], autoscaler=build_autoscaler(cluster, NOW, UserGroups(groups)))
     assert report.growth is not None
     return report, report.growth
 
@@ -95,14 +95,14 @@ def test_groups_of_several_zones_grow_until_pods_are_spread() -> None:
 def test_no_group_grows_if_all_pods_fit() -> None:
     cluster = kschedctl.Cluster.from_objects([build_node("n-a", "a")], assume_complete=True)
     groups = [{"id": "g", "min": 0, "max": 3, "target": 1, "nodes": ["n-a"]}]
-    report = kschedctl.simulate(cluster, [build_web(2)], autoscaler=choose_autoscaler(cluster, NOW, UserGroups(groups)))
+    report = kschedctl.simulate(cluster, [build_web(2)], autoscaler=build_autoscaler(cluster, NOW, UserGroups(groups)))
     assert (report.growth, report.good) == (None, True)
 
 
 def test_groups_without_limits_make_growth_uncertain() -> None:
     cluster = kschedctl.Cluster.from_objects([build_node("n-a", "a"), build_filling_pod("n-a")], assume_complete=True)
     report = kschedctl.simulate(
-        cluster, [build_web(1)], autoscaler=choose_autoscaler(cluster, NOW, UserGroups(label="pool"))
+        cluster, [build_web(1)], autoscaler=build_autoscaler(cluster, NOW, UserGroups(label="pool"))
     )
     assert report.undecided
     assert report.growth is not None
@@ -111,7 +111,7 @@ def test_groups_without_limits_make_growth_uncertain() -> None:
 
 def test_missing_autoscaler_is_an_error() -> None:
     with pytest.raises(kschedctl.KschedctlError, match="no node groups are known"):
-        choose_autoscaler(kschedctl.Cluster.from_objects([]), NOW)
+        build_autoscaler(kschedctl.Cluster.from_objects([]), NOW)
 
 
 def test_unfinished_growth_is_uncertain(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,7 +79,10 @@ def _validate_node_selector_term(term: NodeSelectorTerm, path: Path, *, check_va
 
 
 def _validate_node_requirement(requirement: SelectorRequirement, path: Path, check_values: bool) -> ValidationErrors:
-    """Validate a requirement on a node label. Its values are checked only if ``check_values`` is true."""
+    """Validate the key and the number of values of a requirement on a node label.
+
+    If ``check_values`` is true, each value also has to be a valid label value.
+    """
     values = requirement.values or ()
     yield from _validate_value_count(requirement.operator, values, path)
     yield from names.validate_syntax((*path, "key"), requirement.key, names.validate_qualified_name)

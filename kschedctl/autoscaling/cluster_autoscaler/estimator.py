@@ -140,7 +140,10 @@ class Estimator:
         return mask
 
     def _add_template_copy(self) -> None:
-        """Add a copy of the template node, with copies of its pods, and count it against the maximum."""
+        """Add a copy of the template node, with copies of its pods.
+
+        The number of nodes that may still be added decreases, unless it is unlimited.
+        """
         if not self._spare_rows:  # rows are created in batches, which is faster
             count = max(ROWS_AT_ONCE, len(self.added))
             suffixes = [f"e-{self._created_count + number}" for number in range(count)]

@@ -78,7 +78,8 @@ class GrowingGroups:
     def add_nodes(self, run: ScaleUpRun, cluster: Cluster) -> NewNodes:
         """Create the nodes that a run adds to its groups, and keep them for later loops.
 
-        The nodes of earlier scale-ups are assumed to exist from now on. The result contains no reasons.
+        The nodes of earlier scale-ups are assumed to exist from now on. The result does not say why other pods get no
+        node.
         """
         self._active = {}  # the nodes of earlier scale-ups are assumed to exist by now
         nodes: dict[str, tuple[Node, ...]] = {}

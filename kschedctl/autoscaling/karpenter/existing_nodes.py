@@ -267,7 +267,7 @@ class RunNode:
     def add_pod(self, data: PodData, requirements: Requirements, topology: RunTopology) -> None:
         """Add the pod, and account for its requests, topology, ports and volumes.
 
-        ``requirements`` are the node's requirements with the pod.
+        ``requirements`` are the requirements of the node, combined with those of the pod.
         """
         self.pods.append(data.pod)
         for name, amount in data.amounts.items():

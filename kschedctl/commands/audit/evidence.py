@@ -84,7 +84,10 @@ def _build_differences_table(settings: Sequence[DifferentSetting], style: Style)
 
 
 def build_queue_evidence(report: QueueSection, style: Style) -> Page:
-    """Build a table of the pods in each queue, with the changes that would wake the first of them."""
+    """Build a table of the pods in the queues, with a row for each group of similar pods.
+
+    The row names the pods of the group and the changes that would wake them.
+    """
     columns = (
         Column("pods", right=True),
         Column("age"),

@@ -285,7 +285,7 @@ def prepare_shapes(
         repeated=repeated,
         limit=max_pods,
         admitted=admitted,
-        replayed_by_namespace=Admissions(cluster, documents).map_namespaces_to_full_replay(workloads),
+        replayed_by_namespace=Admissions(cluster, documents).check_full_replay_by_namespace(workloads),
         workloads=queued_workloads,
         autoscaled=[entry.note for entry in autoscaled if entry.note],
         not_counted=[str(get_identity(daemon_set)) for daemon_set in daemon_sets],

@@ -97,10 +97,10 @@ def _advise_on_gang(group: PodGroupReport) -> Iterator[Advice]:
 
 
 def _advise_on_gated_pod(report: Explanation, pod: Pod) -> Iterator[Advice]:
-    """Yield advice for a gated pod: how to get its gates removed, and whether it fits once they are gone.
+    """Yield advice for a gated pod: how to get its gates removed, and whether it would fit without them.
 
-    There is also advice on devices if they hold the pod back. If no node would fit for a reason that already gates the
-    pod, the advice does not repeat it.
+    Devices that hold the pod back get advice of their own. If the pod would fit on no node, the advice names the
+    causes. It is omitted if one of the causes already gates the pod.
     """
     gates = join_words([gate.name for gate in pod.spec.scheduling_gates])
     if gates:
@@ -297,7 +297,10 @@ _DOMAIN_NOUNS = {HOSTNAME: "node", ZONE: "zone", REGION: "region"}
 
 
 def _advise_on_anti_affinity(fact: PodInTheWay) -> Advice:
-    """Return the advice to keep pods apart in smaller domains, or in more of them.
+    """Return the advice to add a node in another domain, to reduce replicas, or to relax the anti-affinity.
+
+    The advice names the existing pod if the anti-affinity belongs to it, and otherwise the pods that the selector
+    matches.
 
     >>> advice = _advise_on_anti_affinity(PodInTheWay("d/p", 0, "zone", "a", "app=web"))
     >>> print(*advice.text.split(": "), sep="\\n")

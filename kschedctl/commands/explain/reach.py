@@ -119,9 +119,9 @@ def _find_rejection_fact(cycle: Cycle, plugin: str, row: int) -> AnyFact | None:
 
 
 def _iter_filter_obstacles(cycle: Cycle) -> Iterator[Obstacle]:
-    """Yield an obstacle for each rejection by a Filter plugin.
+    """Yield an obstacle for each rejection by a Filter plugin, whether with or without the nominated pods.
 
-    If only nominated pods make a node infeasible, the obstacle is the rejection in the run with nominated pods.
+    A node that has room only without the nominated pods gets its obstacles from the filter run that counts these pods.
     """
     for position, plugin in enumerate(cycle.filter.verdicts):
         # `first` has, per node, the position of the first plugin that rejects it

@@ -153,9 +153,9 @@ def _build_summary_cells(report: Findings) -> list[Cell]:
 
 
 def build_rule_list_page(report: RuleList, style: Style) -> Page:
-    """Build the page of all rules, a table per family.
+    """Build the page of all rules, with one table per family.
 
-    ★ marks rules that need a cluster, ◦ rules that the default profile leaves out.
+    ★ marks the rules that need a cluster, and ◦ marks the rules that the default profile leaves out.
     """
     blocks: list[Block] = []
     for family in report.families:

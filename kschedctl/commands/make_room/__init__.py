@@ -105,10 +105,10 @@ def make_room_for_manifests(
     progress: Progress = NO_PROGRESS,
     written: Mapping[Owner, JsonObject] | None = None,
 ) -> MakeRoom:
-    """Make room for all pods that the manifests create.
+    """Find out what has to move so that all pods that the manifests create fit.
 
-    `written` maps workloads to their manifests as written, as for `simulate`. The other arguments and the errors are
-    those of `find_room`. UsageError is also raised if the manifests create no pod.
+    `written` has the manifest of each workload as its author wrote it, as for `simulate`. The other arguments and the
+    errors are those of `find_room`. UsageError is also raised if the manifests create no pod.
     """
     prepared = prepare_simulation(cluster, manifests, documents=dict(written or {}))
     if not prepared.workload_by_pod:

@@ -51,7 +51,7 @@ def build_page(report: MakeRoom, style: Style) -> Page:
         *placed,
         *build_struct_table(report.also_placed, style, title="Other waiting pods that get a node"),
         *build_pools_before_and_after(report.pools, style),
-        *_build_missing_section(report),
+        *_build_unplaced_pods_section(report),
         *_build_search_section(report, style),
         *_build_commands_section(report),
         *partial,
@@ -129,8 +129,8 @@ def _describe_fragmentation(fragmented: FragmentedResource, placed_first: Sequen
     return f"the pod needs {requested} {unit}, and {stock}{after}"
 
 
-def _build_missing_section(report: MakeRoom) -> Page:
-    """Build the section on the pods that do not fit, with kube-scheduler's message for the first pod and its cause.
+def _build_unplaced_pods_section(report: MakeRoom) -> Page:
+    """Build the section on the pods that get no node, with kube-scheduler's message for the first pod and its cause.
 
     Return () if all pods fit or if there is no message.
     """

@@ -152,7 +152,10 @@ def _build_still_waiting_table(helpless_pods: Sequence[HelplessPods], style: Sty
 
 
 def _build_waiting_row(pods: HelplessPods, style: Style) -> Row:
-    """Build the table row for similar pods that still wait: number, workload, kube-scheduler's message, and own fix."""
+    """Build the table row for similar pods that still wait: their number, workload and message from kube-scheduler.
+
+    If these pods need a fix of their own, the row names it.
+    """
     workload = Marked(pods.workload, Tone.STRONG)
     taken_text = ", but other waiting pods take its room first" if pods.alone_is_taken else ""
     own_fix = (f"Needs its own fix: {pods.alone}{taken_text}",) if pods.alone else ()

@@ -38,7 +38,7 @@ from kschedctl.commands.simulate.following_report import FollowedRollout
 from kschedctl.commands.simulate.report import SimulationReport
 from kschedctl.commands.simulate.stepwise import follow_rollout
 from kschedctl.errors import UsageError
-from kschedctl.fixes.new_node import choose_autoscaler
+from kschedctl.fixes.new_node import build_autoscaler
 from kschedctl.replay.controllers.manifests import locate_errors
 from kschedctl.replay.parallel import Progress, Workers
 from kschedctl.replay.waiting_elsewhere import find_objects_waiting_elsewhere
@@ -179,7 +179,7 @@ class SimulateOptions:
         if not self.autoscale:
             return None
         now = get_cluster_time(cluster, source)
-        return choose_autoscaler(
+        return build_autoscaler(
             cluster, now, node_groups.read_groups(), karpenter.read_types(), karpenter.parse_settings()
         )
 

@@ -15,6 +15,9 @@ from kschedctl.render.unseen_pods import build_not_created_section
 from kschedctl.reports.columns import Tone
 from kschedctl.text.counts import counted, format_price
 
+ROUNDING_ERROR = 1e-9
+"""The share by which two bounds may differ only because of rounding."""
+
 
 def build_page(report: NodeSizing, style: Style) -> Page:
     """Build the page: the best set, caveats, its nodes, alternative sets, pods without a node, and the pools."""
@@ -81,15 +84,16 @@ def _describe_lower_bound(report: NodeSizing) -> str:
     text = "the lower bound ignores spreading, affinity, zones, and how kube-scheduler places pods"
     if not report.solver:
         text += "; install kschedctl[solver] for a better bound"
-    return text + _describe_proven_bound(report)
+    return text + _build_replay_bound_clause(report)
 
 
-def _describe_proven_bound(report: NodeSizing) -> str:
-    """Describe the cost below which replays exclude all sets.
+def _build_replay_bound_clause(report: NodeSizing) -> str:
+    """Return the clause that replays exclude all sets below a cost, starting with ";".
 
-    The text is empty if all cheaper sets were replayed, or if this cost is not above the lower bound.
+    Return "" if all cheaper sets were replayed, or if this cost is not above the lower bound, which is already shown.
     """
-    if report.cheapest or report.proven <= report.bound * (1 + 1e-9):
+    is_higher = report.proven > report.bound * (1 + ROUNDING_ERROR)
+    if report.cheapest or not is_higher:  # `cheapest` means that replays exclude all cheaper sets
         return ""
     limit = (
         f"of fewer than {report.proven:,.0f}"

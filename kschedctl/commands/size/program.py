@@ -31,7 +31,7 @@ ROUNDING_ERROR = 1e-9
 LEAST_COST = 1e-9
 """The cost that replaces 0, because costs are divisors."""
 MAX_FILL_STEPS = 4
-"""The largest number of pods per node for which fill steps are built, see `PackingProgram.measures`."""
+"""The largest number of pods per node for which fill steps are built, see `PackingProgram.fill_measures`."""
 PER_POD_LABELS = (
     "statefulset.kubernetes.io/pod-name",
     "apps.kubernetes.io/pod-index",
@@ -167,11 +167,12 @@ class PackingProgram:
         return is_undominated
 
     @cached_property
-    def measures(self) -> list[Table]:
+    def fill_measures(self) -> list[Table]:
         """The measures of how much of a node one pod fills, by group and shape, (G, S) each.
 
-        In every measure, the sum over pods that fit on one node together is at most 1. There is a measure for the
-        requested share of each resource, and measures for how many pods fit on a node.
+        In every measure, the sum over pods that fit on one node together is at most 1. For each resource, the first
+        measure is the requested share. Further measures count more than this share for pods of which only few fit on a
+        node. At most MAX_FILL_STEPS of them follow, and only if they differ.
         """
         measures = []
         for resource in np.flatnonzero(self.requested.any(axis=0)).tolist():
@@ -199,7 +200,7 @@ class PackingProgram:
         minimum = np.zeros(len(self.names))
 
         # Each measure says how much of a node one pod fills, so its sum over all pods is a bound.
-        for measure in self.measures:
+        for measure in self.fill_measures:
             minimum = np.maximum(minimum, (measure * pods_on_shape).sum(axis=0))
 
         # Pods of a group that may not share a node need a node each. Pods of other groups may join them.

@@ -284,7 +284,7 @@ class _MixedProgram:
             self.group, len(self.groups), np.ones(len(self.group)), node_coefficient=0
         )
         yield self._build_constraint(placed_pods, pods, pods)
-        for measure in self.program.measures:
+        for measure in self.program.fill_measures:
             # The nodes that the pods of each shape fill, minus the nodes of the shape, are at most 0.
             shares = measure[np.ix_(self.groups, self.shapes)][self.group, self.shape]
             filled_minus_nodes = self._build_coefficient_matrix(

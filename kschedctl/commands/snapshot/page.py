@@ -58,7 +58,11 @@ def _summarize_kind_names(names: Sequence[str], style: Style) -> str:
 
 
 def _describe_cluster_and_scheduler(report: SnapshotReport) -> Iterator[str]:
-    """Yield facts about the cluster and its scheduler."""
+    """Yield the facts about the cluster and its scheduler, one per line.
+
+    The facts are the server and its version, the replayed version, the configuration, the feature gates, the objects
+    that changed while they were read, and the anonymization. Facts that do not apply are left out.
+    """
     if report.server:
         context = f" (context {report.context})" if report.context else ""
         yield f"{report.server}{context}, read at {report.read_at}"

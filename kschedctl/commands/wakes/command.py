@@ -155,7 +155,10 @@ def _report_wake_ups(inquiry: Inquiry, targets: Sequence[TargetPod] | None, scop
 def _report_effects_of_changes(
     inquiry: Inquiry, targets: Sequence[TargetPod] | None, scope: Scope, file: str
 ) -> WakesOfMany:
-    """Report whether the changes in `file` wake the target pods, or all pending pods if `targets` is None."""
+    """Report which of the target pods the changes in `file` wake.
+
+    If `targets` is None, report this for all pending pods in `scope`.
+    """
     documents, path = read_documents(file), format_file_path(file)
     if targets is not None:
         return library.replay_changes_for_targets(targets, documents, where=path)

@@ -169,11 +169,15 @@ def _read_shapes(names: Sequence[str]) -> list[JsonObject]:
 
 
 def _read_monitoring_file(file_name: MonitoringFile) -> str:
-    """Return the text of a file that sets up monitoring. The Deployment comes after the RBAC rules that it needs."""
+    """Return the text of a file that sets up monitoring.
+
+    The text of the Deployment starts with the RBAC rules that it needs.
+    """
     folder = files("kschedctl.commands.watch")
     text = next(file.read_text("utf-8") for file in folder.iterdir() if file.name.partition(".")[0] == file_name)
     if file_name is not MonitoringFile.DEPLOYMENT:
         return text
+    # The rules are the first YAML block of the help topic on rights.
     _, _, from_first_block = read_topics()["rights"].partition("```yaml\n")
     rbac_rules, _, _ = from_first_block.partition("```")
     return f"{rbac_rules}---\n{text}"

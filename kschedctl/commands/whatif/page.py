@@ -252,13 +252,13 @@ def _build_moves_plot(changes: Sequence[PodChange]) -> tuple[Plot, ...]:
 
 
 def build_pending_pod_matrices(report: WhatIf) -> list[HtmlSection]:
-    """Build the HTML matrices of nodes and plugins for newly pending pods.
+    """Build the HTML matrices of nodes and plugins for the newly pending pods that are explained, and count the others.
 
     The report has them because `kschedctl explain` cannot be run for pods of a hypothetical cluster.
     """
     from kschedctl.commands.explain.html_widgets import build_matrices_of_explained  # noqa: PLC0415 - only for HTML
 
-    newly_pending = sum(change.change == "NewlyPending" for change in report.changes)
-    return build_matrices_of_explained(
-        report.explained, newly_pending, title="Nodes and plugins of each newly pending pod", elsewhere=""
-    )
+    pod_count = sum(change.change == "NewlyPending" for change in report.changes)
+    title = "Nodes and plugins of each newly pending pod"
+    # There is no other command that shows the matrices of the pods that are not explained.
+    return build_matrices_of_explained(report.explained, pod_count, title=title, elsewhere="")

@@ -52,6 +52,11 @@ class ClaimRecreation(NamedTuple):
     changes: str
     """The changes as words that follow "recreate claim …"."""
 
+    @property
+    def can_be_joined(self) -> bool:
+        """True if `changes` can be joined with others by "and", which is not the case for a clause after a comma."""
+        return self.changes.startswith(" ")
+
 
 @dataclass(frozen=True, eq=False)
 class Fix:

@@ -207,9 +207,7 @@ def _add_victims_to_trial(trial: RemedyTrial, view: Fork, node: str, preemption:
 
 
 def _describe_eviction_harm(cluster: Cluster, victims: Sequence[Pod], violations: int) -> str:
-    """Describe the harm of evicting the victims: lost pods, which no controller recreates, and violations of PDBs.
-
-    Pods of Jobs that fail are lost, too.
+    """Describe the harm of evicting the victims: pods that nothing recreates, failing Jobs, and violations of PDBs.
 
     The text is empty if there is no harm. Pods that are already being deleted are not counted as lost.
     """

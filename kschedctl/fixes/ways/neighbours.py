@@ -396,9 +396,9 @@ def _describe_scratch_data_loss(pods: Sequence[str]) -> str:
 
 
 def merge_scale_downs(fixes: Sequence[Fix]) -> list[Fix]:
-    """Return the fixes with those that scale down the same workload merged into the first of them.
+    """Return the fixes, with all fixes that scale down one workload merged into the first of them.
 
-    The merged fix has one command that scales the workload, and its text and its loss are those of all its pods.
+    The merged fix has one command that scales the workload. Its text and its loss name the pods of all merged fixes.
     """
     scale_downs: dict[object, list[Fix]] = {}
     for fix in fixes:
@@ -406,9 +406,9 @@ def merge_scale_downs(fixes: Sequence[Fix]) -> list[Fix]:
             scale_downs.setdefault(fix.variant_of, []).append(fix)
     merged = []
     for fix in fixes:
-        same_workload = scale_downs.get(fix.variant_of, [fix]) if fix.kind == FixKind.SCALE_DOWN else [fix]
-        if fix is same_workload[0]:
-            merged.append(fix if len(same_workload) == 1 else _merge_scale_downs_of_workload(same_workload))
+        fixes_to_merge = scale_downs.get(fix.variant_of, [fix]) if fix.kind == FixKind.SCALE_DOWN else [fix]
+        if fix is fixes_to_merge[0]:
+            merged.append(fix if len(fixes_to_merge) == 1 else _merge_scale_downs_of_workload(fixes_to_merge))
     return merged
 
 

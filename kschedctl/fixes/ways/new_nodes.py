@@ -237,7 +237,7 @@ def _find_amounts_of_larger_node(trial_node: TrialNode, node: Node, other_pods: 
 def _describe_added_nodes(model: Node, count: int, sizes_text: str, *, is_offered: bool, has_rare_devices: bool) -> str:
     """Describe the addition of `count` nodes like a model.
 
-    `sizes_text` says by what they are larger than the model, or is empty. If no node offers these amounts (`is_offered`
+    `sizes_text` names the amounts that exceed the model's, or is empty. If no node offers these resources (`is_offered`
     is False), the model is not named. `has_rare_devices` says that most nodes of the model's pool lack the model's
     devices.
     """

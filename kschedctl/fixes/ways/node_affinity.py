@@ -227,7 +227,8 @@ def _find_misspelled_value(trial_node: TrialNode, unmet: Wanted, node_value: str
 def _compute_allowed_values(unmet: Wanted, node_value: str, misspelled_value: str) -> tuple[str, ...]:
     """Return the requirement's values, changed so that it accepts the node, or () if this is impossible.
 
-    The value of the node, `node_value`, is added or removed, or it replaces the misspelled value if there is one.
+    For In and NotIn, the node's value is added or removed, or it replaces the misspelled value if there is one. For Gt
+    and Lt, the bound is moved to the number next to the node's value.
     """
     values = unmet.values
     is_number = node_value.lstrip("-").isdigit()

@@ -364,8 +364,8 @@ def _iter_immediate_claim_fixes(trial_node: TrialNode, claim: PersistentVolumeCl
     """Yield fixes for an unbound claim with immediate binding.
 
     If the claim names a volume that is free or reserved for it, the fix binds the two. If its class is missing, the
-    class is created or corrected. If its class provisions volumes, the user waits for the provisioner or lets the class
-    delay binding.
+    class is created or corrected. If its class provisions volumes, one fix waits for the provisioner, and another makes
+    the class delay binding.
     """
     name = get_claim_class(claim)
     volume = get_listers(trial_node.cycle.view).volumes.get(claim.spec.volume_name)

@@ -63,18 +63,18 @@ class ClusterFacts:
 
     @cached_property
     def scheduler(self) -> Scheduler:
-        """Return a scheduler on the cluster with all its pods."""
+        """A scheduler on the cluster with all its pods."""
         return Scheduler(self.cluster)
 
     @cached_property
     def scheduler_with_fixed_pods(self) -> Scheduler:
-        """Return a scheduler on the cluster with only the pods that cannot move: DaemonSet and static pods."""
+        """A scheduler on the cluster with only the pods that cannot move: DaemonSet and static pods."""
         fixed = self.cluster.pods.filter_by_template(lambda pod: find_owner(pod).kind in ("DaemonSet", "Node"))
         return Scheduler(replace(self.cluster, pods=fixed))
 
     @property
     def view(self) -> Fork:
-        """Return the cluster's nodes and pods."""
+        """The cluster's nodes and pods."""
         return self.scheduler.view
 
     def __len__(self) -> int:
@@ -146,7 +146,7 @@ class ClusterFacts:
 
     @cached_property
     def pods_by_owner(self) -> Mapping[Owner, PodSelection]:
-        """Return the pods of each controller, without terminated pods."""
+        """The pods of each controller, without terminated pods."""
         return self.cluster.pods.pods_by_owner
 
     def list_node_rows_of_pods(self, workload: Workload) -> list[Row]:
@@ -169,13 +169,13 @@ class ClusterFacts:
 
     @cached_property
     def offered_resources(self) -> frozenset[str]:
-        """Return the resources of which some node has any."""
+        """The resources of which some node has any."""
         view = self.view
         return frozenset(name for name, column in view.resources.items() if view.allocatable[:, column].any())
 
     @cached_property
     def free_amounts(self) -> Amounts:
-        """Return the free amounts on each node, (N, R)."""
+        """The free amounts on each node, (N, R)."""
         free: Amounts = self.view.allocatable - self.view.requested
         return free
 

@@ -54,7 +54,7 @@ class AllowedValues:
 
     @property
     def is_possible(self) -> bool:
-        """Return whether some value, or the absence of the label, is allowed."""
+        """True if some value, or the absence of the label, is allowed."""
         if self.present is False:
             return not self.requires_label
         if self.allowed is not None:
@@ -65,7 +65,7 @@ class AllowedValues:
 
     @property
     def requires_label(self) -> bool:
-        """Return whether a node without the label does not meet the conditions on its value."""
+        """True if a node without the label does not meet the conditions on its value."""
         return self.allowed is not None or self.above is not None or self.below is not None
 
     def is_in_bounds(self, value: str) -> bool:
@@ -137,7 +137,7 @@ class Conditions:
 
     @property
     def conflicts(self) -> list[str]:
-        """Return the labels for which no value is possible."""
+        """The labels for which no value is possible."""
         return [key for key, values in self.by_key.items() if not values.is_possible]
 
 

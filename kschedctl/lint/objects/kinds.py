@@ -43,7 +43,7 @@ class Scaler(Struct, frozen=True):
 
     @property
     def limits(self) -> ScalingLimits | None:
-        """Return the scaled workload and its bounds, or None if the API server would refuse the autoscaler."""
+        """The scaled workload and its bounds, or None if the API server would refuse the autoscaler."""
         raise NotImplementedError
 
 
@@ -54,7 +54,7 @@ class HorizontalPodAutoscaler(Scaler, frozen=True):
 
     @property
     def limits(self) -> ScalingLimits | None:
-        """Return the scaled workload and its replica bounds, or None if the required maxReplicas is missing."""
+        """The scaled workload and its replica bounds, or None if the required maxReplicas is missing."""
         spec = self.spec
         if spec.max_replicas is None:
             return None
@@ -81,7 +81,7 @@ class ScaledObject(Scaler, frozen=True):
 
     @property
     def limits(self) -> ScalingLimits:
-        """Return the scaled workload, a Deployment by default, and its bounds. The lower bound is at least 1."""
+        """The scaled workload, a Deployment by default, and its bounds. The lower bound is at least 1."""
         spec = self.spec
         kind = spec.scale_target_ref.kind or "Deployment"
         return ScalingLimits(kind, spec.scale_target_ref.name, max(spec.min_replica_count, 1), spec.max_replica_count)
@@ -152,12 +152,12 @@ class WrittenNodePool(Struct, frozen=True):
 
     @property
     def labels(self) -> dict[str, str]:
-        """Return the labels of the pool's nodes, with their values as strings."""
+        """The labels of the pool's nodes, with their values as strings."""
         return {key: str(value) for key, value in self.spec.template.metadata.labels.items()}
 
     @property
     def requirements(self) -> list[SelectorRequirement]:
-        """Return the requirements on the nodes' labels, without incomplete ones that lack an operator."""
+        """The requirements on the nodes' labels, without incomplete ones that lack an operator."""
         declared = self.spec.template.spec.requirements
         return [
             SelectorRequirement(requirement.key, requirement.operator, tuple(map(str, requirement.values)))

@@ -14,13 +14,11 @@ from kschedctl.lint.objects.subject import Subject
 from kschedctl.lint.objects.workload import Workload
 
 
-def find_cluster_workloads(cluster: Cluster, owners: Container[Owner] | None = None) -> Iterator[Workload]:
+def iter_cluster_workloads(cluster: Cluster, owners: Container[Owner] | None = None) -> Iterator[Workload]:
     """Yield a workload for each controller of running or pending pods and for each pod without a controller.
 
-    ``owners`` limits the result to these workloads.
-
-    The template of the workload is its newest pod, without the fields that the API server and the controller added.
-    Static pods and pods that are being deleted are left out.
+    If ``owners`` is given, only their workloads are yielded. The template of a workload is its newest pod, without the
+    fields that the API server and the controller added. Static pods and pods that are being deleted are left out.
     """
     for (kind, namespace, name), pods in cluster.pods.pods_by_owner.items():
         staying_pods = pods.select(lambda template: template.metadata.deletion_timestamp is None)

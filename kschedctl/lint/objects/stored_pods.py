@@ -12,9 +12,8 @@ from kschedctl.api import objects as api
 def to_written_spec(pod: api.Pod) -> api.PodSpec:
     """Return the pod's spec without its node and without the selectors that the API server added at creation.
 
-    The API server adds selectors for matchLabelKeys and mismatchLabelKeys.
-
-    Upstream: mutatePodAffinity and mutateTopologySpreadConstraints in pkg/registry/core/pod/strategy.go (v1.36).
+    The API server adds selectors for matchLabelKeys and mismatchLabelKeys. Upstream: mutatePodAffinity and
+    mutateTopologySpreadConstraints in pkg/registry/core/pod/strategy.go (v1.36).
     """
     spec, labels = pod.spec, pod.metadata.labels
     constraints = tuple(

@@ -49,7 +49,7 @@ class NameReference(NamedTuple):
 
     @property
     def target_namespace(self) -> str:
-        """Return the namespace of the named object, or "" for cluster-scoped kinds."""
+        """The namespace of the named object, or "" for cluster-scoped kinds."""
         if self.kind in CLUSTER_SCOPED:
             return ""
         return self.namespace or self.subject.namespace or "default"

@@ -279,7 +279,7 @@ class _QueueOrder:
     def _drop_idle_children(self, cohort: CohortNode) -> None:
         """Drop the child cohorts and queues that borrow nothing, and the queues that have no more candidates.
 
-        The preemptor's queue and the cohorts above it may borrow nothing without being dropped.
+        The preemptor's queue and the cohorts above it are kept even if they borrow nothing.
         """
         for node in cohort.queues:
             if node.name in self._dropped:

@@ -584,24 +584,27 @@ class FlavorAssigner:
             pod_set.reasons.append(results[failed].failure)
             assignment.set_mode(AssignmentMode.PREEMPT, [pod_set])
         if assignment.mode == AssignmentMode.PREEMPT:
-            self._check_placement_in_empty_topology(assignment, requests)
+            self._set_mode_for_empty_topology(assignment, requests)
 
-    def _check_placement_in_empty_topology(self, assignment: Assignment, requests: PlacementRequests) -> None:
-        """Set the mode PREEMPT if the pods fit into an empty topology, where preemption helps, and otherwise NO_FIT."""
+    def _set_mode_for_empty_topology(self, assignment: Assignment, requests: PlacementRequests) -> None:
+        """Set the mode PREEMPT if the pods would fit into an empty topology, and otherwise NO_FIT.
+
+        The mode PREEMPT means that preemption may help.
+        """
         results = find_placements(self.queue, requests, self.gates, assume_empty=True)
         failed = find_failed_pod_set(results)
         if failed is None:
             flavor_requests = chain.from_iterable(requests.values())
             placed = [assignment.get_pod_set(request.pod_set.name) for request in flavor_requests]
-            if placed:
-                assignment.set_mode(AssignmentMode.PREEMPT, placed)
+            assignment.set_mode(AssignmentMode.PREEMPT, placed)
             return
 
         pod_set = assignment.get_pod_set(failed)
-        for attempt in pod_set.attempts:
-            if attempt.flavor == results[failed].flavor and Gate.UNADMITTED_OBSERVABILITY in self.gates:
-                attempt.mode = AssignmentMode.NO_FIT
-                attempt.no_fit_reason = NoFitReason.TOPOLOGY_PLACEMENT_FAILED
+        if Gate.UNADMITTED_OBSERVABILITY in self.gates:  # with this gate, Kueue reports why each flavor failed
+            for attempt in pod_set.attempts:
+                if attempt.flavor == results[failed].flavor:
+                    attempt.mode = AssignmentMode.NO_FIT
+                    attempt.no_fit_reason = NoFitReason.TOPOLOGY_PLACEMENT_FAILED
         assignment.set_mode(AssignmentMode.NO_FIT, [pod_set])
 
     def collect_placement_requests(self, assignment: Assignment) -> PlacementRequests:

@@ -62,7 +62,7 @@ class Plot(msgspec.Struct, frozen=True):
 
     @property
     def has_bars(self) -> bool:
-        """Return whether it is a bar plot."""
+        """True if it is a bar plot."""
         return self.kind in (PlotKind.BARS, PlotKind.STACKS)
 
 

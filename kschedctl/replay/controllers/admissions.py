@@ -421,15 +421,16 @@ class Admissions:
             denied += [(pod, messages) for pod in pods[admitted:]]
         return denied
 
-    def map_namespaces_to_full_replay(self, workloads: Iterable[Struct]) -> dict[str, bool]:
-        """Map each namespace of the workloads to whether admission is replayed in full there.
+    def check_full_replay_by_namespace(self, workloads: Iterable[Struct]) -> dict[str, bool]:
+        """Return, for each namespace of the workloads, whether admission is replayed in full there.
 
         A full replay requires the manifests of all workloads in the namespace.
         """
-        in_full: dict[str, bool] = {}
+        is_replayed_in_full: dict[str, bool] = {}
         for owner in map(get_identity, workloads):
-            in_full[owner.namespace] = in_full.get(owner.namespace, True) and owner in self._written
-        return in_full
+            has_only_known_manifests = is_replayed_in_full.get(owner.namespace, True)
+            is_replayed_in_full[owner.namespace] = has_only_known_manifests and owner in self._written
+        return is_replayed_in_full
 
     def with_current_quotas(self, cluster: Cluster) -> Cluster:
         """Return the cluster with the current quotas, or the same cluster if no quota was used."""

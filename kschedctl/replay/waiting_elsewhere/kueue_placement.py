@@ -127,7 +127,9 @@ def find_workload_pods(cluster: Cluster, workload: KueueWorkload, job: Owner | N
     owner_names = [reference.name for reference in workload.metadata.owner_references if reference.kind == "Pod"]
     candidates = (cluster.pod(workload.metadata.namespace, name) for name in owner_names)
     owners = [pod for pod in candidates if pod is not None]
-    return owners if owners or job is None else find_pods_of_owner(cluster, job)
+    if owners:
+        return owners
+    return find_pods_of_owner(cluster, job) if job is not None else []
 
 
 def _is_gated(pod: Pod) -> bool:

@@ -384,9 +384,9 @@ class HTTPExtender:
     def filter(self, pod: JsonObject, offered: OfferedNodes, nodes: NodeColumns) -> FilterAnswer:
         """Ask the extender which of the offered nodes pass its filter, and which fail and why.
 
-        Names in the answer count only if the extender caches nodes. If the answer has neither names that count nor
-        nodes, no node remains. Raises UnknownAnswerError if the extender is not called, and ExtenderError if the call
-        fails or the answer is invalid.
+        If `nodeCacheCapable` is set, the extender may answer with the names of the nodes that pass, and otherwise only
+        with Node objects. If it answers with neither, no node remains. Raises UnknownAnswerError if extenders are not
+        to be called, and ExtenderError if the call fails or the answer is invalid.
         """
         body = self._call_verb(self.settings.filter_verb, self._build_extender_args(pod, offered, nodes))
         result = parse_filter_result(body)

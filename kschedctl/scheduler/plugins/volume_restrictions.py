@@ -284,7 +284,7 @@ def _has_exclusive_disk(volume: Volume) -> bool:
 
 
 def _find_infos_with_conflicting_disk(info: PodInfo, view: Fork) -> Bools:
-    """Return a mask over the pod infos of those with an inline disk that conflicts with one of the pod's disks."""
+    """Return a mask of the pod infos that have an inline disk which conflicts with one of the pod's disks."""
     has_exclusive_disk = any(_has_exclusive_disk(volume) for volume in info.spec.volumes)
     if not has_exclusive_disk:
         return np.zeros(len(view.pods.infos), np.bool_)

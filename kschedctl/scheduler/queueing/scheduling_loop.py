@@ -201,7 +201,7 @@ class SchedulingLoop(ABC):
 
         With `gang`, only its pods are considered.
         """
-        for waiting, outcome in self.waiting.iter_ended_waits(gang):
+        for waiting, outcome in self.waiting.rerun_permit(gang):
             self.end_wait(waiting, outcome)
 
     def time_out(self) -> list[Position]:

@@ -82,11 +82,11 @@ class PermitWaits:
         """The number of times that each pod preempted waiting pods of each gang."""
         self.pods: dict[Position, PermitWait] = {}
 
-    def iter_ended_waits(self, gang: GangKey | None = None) -> Iterator[tuple[PermitWait, PermitOutcome]]:
-        """Run Permit again for all waiting pods, and remove and yield the waits that end now.
+    def rerun_permit(self, gang: GangKey | None = None) -> Iterator[tuple[PermitWait, PermitOutcome]]:
+        """Run Permit again for all waiting pods. Remove and yield the waits that end now, each with its outcome.
 
-        Only plugins that have not allowed a pod yet run. Each wait comes with its outcome: Success, a rejection or an
-        error. If `gang` is given, only its pods are considered.
+        Only plugins that have not allowed a pod yet run. The outcome is Success, a rejection or an error. If `gang` is
+        given, Permit runs only for its pods.
         """
         for position, waiting in list(self.pods.items()):
             if gang is not None and waiting.gang != gang:

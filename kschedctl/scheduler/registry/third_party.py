@@ -141,7 +141,10 @@ def find_entry_points(paths: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, .
 
 
 def _get_modification_time(path: str) -> int:
-    """Return the time in ns at which the entries of a folder last changed, or 0 if there is no such folder."""
+    """Return the time in ns at which the entries of a folder last changed, or 0 if the folder cannot be read.
+
+    An empty path is the current folder.
+    """
     try:
         return os.stat(path or ".").st_mtime_ns
     except OSError:

@@ -304,8 +304,8 @@ def has_exclusive_resources(pod: Pod, published_names: frozenset[str]) -> bool:
 def _is_exclusive(name: str, amount: int, *, is_guaranteed: bool, published_names: frozenset[str]) -> bool:
     """Return whether a container gets the requested resource exclusively.
 
-    A native resource is exclusive in a Guaranteed pod, CPU only in whole cores. Any other resource is exclusive if the
-    topology publishes it.
+    In a Guaranteed pod, these are CPU in whole cores, memory and huge pages. Other native resources are never
+    exclusive. Any other resource is exclusive if the topology publishes it.
     """
     if not is_native(name):
         return name in published_names

@@ -422,17 +422,17 @@ class AlikePods:
         """Return a mask (N,) of the nodes that plugins reject no matter which pods run there.
 
         These are the nodes that PreFilter excludes for good, and the nodes rejected by a filter whose verdict never
-        changes.
+        changes. `pre_filter` has the results of all PreFilter plugins, including those that other pods may change.
         """
         rejected = ~self.allowed_nodes
+        # Filters that PreFilter skips do not run.
         filtering = Filtering.from_framework(self.framework, self.lasting_pre_filter, self.info, self.view)
-        filter_names = {plugin.name for plugin in filtering.plugins}
+        running_filters = {plugin.name for plugin in filtering.plugins}
         for plugin in self._iter_constant_filters(pre_filter):
-            if plugin.name in filter_names:
+            if plugin.name in running_filters:
                 result = self.lasting_pre_filter.results.get(plugin.name)
-                rejected |= find_nodes_rejected_by_filter(
-                    plugin, self.info, self.view, result.state if result else None
-                )
+                state = result.state if result else None
+                rejected |= find_nodes_rejected_by_filter(plugin, self.info, self.view, state)
         return rejected
 
     # -- scores --------------------------------------------------------------------------------------------------

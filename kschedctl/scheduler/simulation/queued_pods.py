@@ -481,9 +481,9 @@ class _SharedQueuePlugins(QueuePlugins):
         return id(occurrence)
 
     def _may_wake(self, number: int, occurrence: Occurrence) -> bool:
-        """Return whether the event may put pods of this PodInfo back into the queue.
+        """Return whether the event may put pods back into the queue whose PodInfo has this number.
 
-        Return False if the event reaches only pods of a lower priority.
+        It may not if it reaches only pods of a lower priority.
         """
         info = self._view.pods.infos[number]
         if not _reaches_priority(occurrence, info.priority):

@@ -73,10 +73,13 @@ class AppliedSets:
     def get_applied_sets(self, place: Location) -> frozenset[AppliedSet]:
         """Return the sets in which the object at a place is applied.
 
-        A built object is in the set of its build. The sets of any other object are those declared by the user for its
-        file or, without any, the sets found for the file. Without either, a file of a declarative test is a set of its
-        own, because it is one step of the test. Each folder of other tests or of examples is a set. All remaining
-        objects are in the set of undeclared files and in all clusters declared by the user.
+        The first of these rules that applies decides:
+
+        - A built object is in the set of its build.
+        - A file is in the sets that the user declares for it or, if there are none, in the sets found for it.
+        - A file of a declarative test is a set of its own, because it is one step of the test.
+        - Each folder of other tests or of examples is a set.
+        - All remaining objects are in the set of undeclared files and in all clusters declared by the user.
         """
         if place.build:
             return frozenset({AppliedSet(f"build {place.build}")})

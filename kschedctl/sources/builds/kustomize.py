@@ -359,7 +359,11 @@ def _iter_unsafe_chart_fields(settings: JsonObject, file: str, top: str) -> Iter
 
 
 def _explain_unsafe_chart_field(key: str, text: str, file: str, top: str) -> str:
-    """Return why a chart field's value is unsafe, or "" if it is safe. ``key`` is the field's name in lower case."""
+    """Return why a chart field's value is unsafe, or "" if it is safe.
+
+    ``key`` is the field's name in lower case. ``file`` is the kustomization file, to which paths are relative. ``top``
+    is the repository's top folder, which no path may leave.
+    """
     if not text:
         return ""
     if key == "charthome":

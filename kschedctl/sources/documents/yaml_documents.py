@@ -133,8 +133,7 @@ class _DocumentBuilder:
         return self.root
 
     def _add_scalar(self, event: ScalarEvent) -> None:
-        """Add a scalar's value, which depends on its quoting style and tag, and remember the value under the scalar's
-        anchor.
+        """Add a scalar's value, which depends on its quoting style and tag, and remember it under the scalar's anchor.
 
         Raises InputError if the tag does not fit the value.
         """

@@ -399,9 +399,7 @@ def _list_kind_if_permitted(server: Server, kind: str, namespace: str, fields: s
 
     A kind that is not installed gives neither a list nor a gap. Any other kind that is denied or not served gives a
     gap, unless it is essential. Observed kinds and kinds about pod creation give a gap after every other failure as
-    well.
-
-    Raises LeftOutError if an object has unknown fields. Raises ClusterError if an essential kind is denied, or if
+    well. Raises LeftOutError if an object has unknown fields. Raises ClusterError if an essential kind is denied, or if
     another kind cannot be read.
     """
     try:

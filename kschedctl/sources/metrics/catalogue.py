@@ -186,13 +186,13 @@ class MetricsReading:
 
     @property
     def is_leader(self) -> bool | None:
-        """Return whether this scheduler is the leader, or None if that is unknown. Only the leader schedules pods."""
+        """True if this scheduler is the leader, or None if that is unknown. Only the leader schedules pods."""
         status = self.numbers.get(LEADS)
         return any(status.values()) if status else None
 
     @property
     def is_empty(self) -> bool:
-        """Return whether the reading lacks all metrics that only kube-scheduler has."""
+        """True if the reading lacks all metrics that only kube-scheduler has."""
         scheduler_keys = {metric.key for metric in METRICS if not metric.shared}
         return not any(self.histograms.get(key) or self.numbers.get(key) for key in scheduler_keys)
 

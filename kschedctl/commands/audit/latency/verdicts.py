@@ -472,9 +472,9 @@ def format_quantiles(histogram: Histogram) -> str:
     A quantile in the last bucket is shown as "at least", a quantile in the first bucket as "under", and an undetermined
     quantile as "not known". If even the 99th percentile is in the first bucket, the text is just `99% under 1 ms`.
     """
-    lowest_bound = histogram.find_upper_limit(0.99)
-    if lowest_bound is not None:
-        return f"99% under {format_seconds(lowest_bound)}"
+    first_bucket_limit = histogram.find_upper_limit(0.99)
+    if first_bucket_limit is not None:
+        return f"99% under {format_seconds(first_bucket_limit)}"
     parts = []
     for name, q in (("P50", 0.5), ("P90", 0.9), ("P99", 0.99)):
         limit = histogram.find_upper_limit(q)

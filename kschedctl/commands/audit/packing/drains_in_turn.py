@@ -113,7 +113,10 @@ class EmptyingDrain(NodeDrain):
                 yield Blocker(pod.key, f"{pod.key} would be lost: no controller recreates it")
 
     def _try_to_place(self, position: Position) -> Outcome:
-        """Try to place an evicted pod elsewhere. Raises _NodeBlockedError if the pod returns to the node."""
+        """Try to place an evicted pod elsewhere.
+
+        Raises _NodeBlockedError if the pod returns to one of the nodes to drain.
+        """
         outcome = self._attempt_with_preemption_last(position)
         if outcome.is_placed and self.simulation.view.nodes.names[outcome.row] in self.nodes:
             key = self._get_pod_key(position)

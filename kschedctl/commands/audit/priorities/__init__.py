@@ -298,7 +298,7 @@ def _iter_growth_findings(growth: Growth) -> Iterator[Finding]:
     cause = f"{counted(tier.asked, 'more pod')} {_describe_tier(tier.tier)}, like {tier.like},"
     for victim in growth.victims:
         if victim.services:
-            homeless = _format_homeless_pods([victim])
+            homeless = _format_unplaced_pods([victim])
             evicted = f"{counted(len(victim.pods), 'pod')} behind Service {', '.join(victim.services)}{homeless}"
             message = f"{cause} would preempt {evicted}{_format_violated_budgets(victim)}"
             yield _build_object_finding(VICTIMS, victim.workload, message, severity=WARNING)
@@ -309,19 +309,19 @@ def _iter_growth_findings(growth: Growth) -> Iterator[Finding]:
         workloads = several if len(other_victims) > 1 else first_workload
         further = "also " if len(other_victims) < len(growth.victims) else ""
         evicted = f"{counted(sum(len(victim.pods) for victim in other_victims), 'pod')} of {workloads}"
-        message = f"{cause} would {further}preempt {evicted}{_format_homeless_pods(other_victims)}"
+        message = f"{cause} would {further}preempt {evicted}{_format_unplaced_pods(other_victims)}"
         yield _build_object_finding(VICTIMS, _format_tier_object(tier.tier), message)
 
 
-def _format_homeless_pods(workloads: Sequence[EvictedWorkload]) -> str:
-    """Return how many of the evicted pods find no other node as a parenthesis, or "" if all find one."""
+def _format_unplaced_pods(workloads: Sequence[EvictedWorkload]) -> str:
+    """Return, in parentheses, how many of the evicted pods fit on no other node, or "" if all fit elsewhere."""
     pods = [pod for workload in workloads for pod in workload.pods]
-    homeless = sum(pod.fate in (EvictionFate.PENDING, EvictionFate.LOST) for pod in pods)
-    if not homeless:
+    unplaced_count = sum(pod.fate in (EvictionFate.PENDING, EvictionFate.LOST) for pod in pods)
+    if not unplaced_count:
         return ""
-    if homeless == len(pods):
-        return f" ({agreeing(homeless, 'which fits nowhere else', 'none of which fits elsewhere')})"
-    return f" ({homeless:,} of which {agreeing(homeless, 'fits', 'fit')} nowhere else)"
+    if unplaced_count == len(pods):
+        return f" ({agreeing(unplaced_count, 'which fits nowhere else', 'none of which fits elsewhere')})"
+    return f" ({unplaced_count:,} of which {agreeing(unplaced_count, 'fits', 'fit')} nowhere else)"
 
 
 def _format_violated_budgets(evicted_workload: EvictedWorkload) -> str:

@@ -112,33 +112,33 @@ class _DeployedObjects:
 
     @property
     def documents(self) -> Mapping[Owner, JsonObject]:
-        """Return the manifests of the cluster's workloads in its files."""
+        """The manifests of the cluster's workloads in its files."""
         return self.context.stored_manifests
 
     @property
     def cluster(self) -> Cluster:
-        """Return the cluster that the manifests are applied to."""
+        """The cluster that the manifests are applied to."""
         assert self.context.cluster is not None
         return self.context.cluster
 
     @cached_property
     def priority_classes(self) -> dict[tuple[str, str], api.PriorityClass]:
-        """Return the PriorityClasses by namespace, which is "", and name."""
+        """The PriorityClasses by namespace, which is "", and name."""
         return _index_by_name(self.cluster.priority_classes)
 
     @cached_property
     def storage_classes(self) -> dict[tuple[str, str], api.StorageClass]:
-        """Return the StorageClasses by namespace, which is "", and name."""
+        """The StorageClasses by namespace, which is "", and name."""
         return _index_by_name(self.cluster.storage_classes)
 
     @cached_property
     def claims(self) -> dict[tuple[str, str], api.PersistentVolumeClaim]:
-        """Return the PersistentVolumeClaims by namespace and name."""
+        """The PersistentVolumeClaims by namespace and name."""
         return _index_by_name(self.cluster.persistent_volume_claims)
 
     @cached_property
     def stateful_sets(self) -> dict[tuple[str, str], api.StoredWorkload]:
-        """Return the StatefulSets by namespace and name."""
+        """The StatefulSets by namespace and name."""
         return _index_by_name(self.cluster.stateful_sets)
 
     def validate_selector(self, owner: Owner, selector: api.LabelSelector) -> ValidationErrors:
@@ -204,7 +204,7 @@ class _DeployedObjects:
 
     @cached_property
     def _deployed_selectors(self) -> dict[Owner, Selector]:
-        """Return the selectors of the deployed workloads. Selectors in the cluster's files take precedence.
+        """The selectors of the deployed workloads, by owner. Selectors in the cluster's files take precedence.
 
         A Deployment gets the selector of its ReplicaSets without pod-template-hash.
         """
@@ -226,7 +226,7 @@ class _DeployedObjects:
 
     @property
     def _manifest_selectors_by_owner(self) -> dict[Owner, Selector]:
-        """Return the selectors of the cluster's workloads that are known from their manifests as written.
+        """The selectors of the cluster's workloads that are known from their manifests as written.
 
         These manifests are in the files that the cluster was read from. Only kinds in SELECTOR_KINDS are included.
         Invalid manifests, and selectors that are missing or invalid, are left out.

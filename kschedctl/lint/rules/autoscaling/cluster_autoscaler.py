@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from kschedctl.api.json_values import object_at
 from kschedctl.api.kinds import PRIORITY_MAP
@@ -44,30 +44,41 @@ def find_unmatched_expander_priorities(context: LintContext) -> Iterator[Problem
 
     Finds nothing unless all node groups of the cluster are known.
     """
-    from kschedctl.autoscaling.cluster_autoscaler.expanders import matches_any_pattern, read_priorities  # noqa: PLC0415
-    from kschedctl.autoscaling.node_groups.discovery import discover_node_groups  # noqa: PLC0415
+    from kschedctl.autoscaling.cluster_autoscaler.expanders import read_priorities  # noqa: PLC0415 - few have a map
+    from kschedctl.autoscaling.node_groups.discovery import discover_node_groups  # noqa: PLC0415 - few have a map
 
     assert context.cluster is not None
-    for subject, config_map in _iter_priority_config_maps(context):
-        node_groups = discover_node_groups(context.cluster)
-        if not node_groups.are_certain or not node_groups.groups:
-            continue
+    config_maps = list(_iter_priority_config_maps(context))
+    if not config_maps:
+        return
+    node_groups = discover_node_groups(context.cluster)
+    if not node_groups.are_certain or not node_groups.groups:
+        return
+    for subject, config_map in config_maps:
         try:
             priorities = read_priorities(config_map)
         except ValueError:  # find_unreadable_expander_priorities reports it
             continue
-
-        for priority, patterns in priorities.items():
-            for pattern in patterns:
-                if not any(matches_any_pattern((pattern,), name) for name in node_groups.ids):
-                    message = f"pattern {pattern} of priority {priority} matches no node group"
-                    yield subject.build_problem(PRIORITIES_PATH, message)
-
-        all_patterns = tuple(pattern for patterns in priorities.values() for pattern in patterns)
-        unmatched_groups = [name for name in node_groups.ids if not matches_any_pattern(all_patterns, name)]
-        for name in unmatched_groups:
-            message = f"node group {name} has no priority: it is used only if no group with a priority helps"
+        for message in _iter_priority_mismatches(priorities, node_groups.ids):
             yield subject.build_problem(PRIORITIES_PATH, message)
+
+
+def _iter_priority_mismatches(priorities: Mapping[int, Sequence[str]], group_names: Sequence[str]) -> Iterator[str]:
+    """Yield a message for each pattern that matches no node group, then for each node group that no pattern matches.
+
+    `priorities` maps each priority to its patterns.
+    """
+    from kschedctl.autoscaling.cluster_autoscaler.expanders import matches_any_pattern  # noqa: PLC0415 - few have a map
+
+    for priority, patterns in priorities.items():
+        for pattern in patterns:
+            if not any(matches_any_pattern((pattern,), name) for name in group_names):
+                yield f"pattern {pattern} of priority {priority} matches no node group"
+
+    all_patterns = tuple(pattern for patterns in priorities.values() for pattern in patterns)
+    for name in group_names:
+        if not matches_any_pattern(all_patterns, name):
+            yield f"node group {name} has no priority: it is used only if no group with a priority helps"
 
 
 CA_PRIORITIES_UNMATCHED = Rule(

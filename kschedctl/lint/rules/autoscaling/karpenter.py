@@ -381,7 +381,7 @@ def _takes_all_pods_of(heavier_pool: WrittenNodePool, pool: WrittenNodePool) -> 
 
 
 def find_untolerated_startup_taints(context: LintContext) -> Iterator[Problem]:
-    """Find startup taints that no DaemonSet tolerates. Such a taint cannot be removed by a DaemonSet's pod.
+    """Find startup taints that no DaemonSet tolerates, so that no DaemonSet's pod can remove them.
 
     Finds nothing without a cluster, or if not all DaemonSets are known.
     """

@@ -127,7 +127,14 @@ def _iter_annotation_flaws(workload: Workload) -> Iterator[tuple[Path, _Flaw]]:
     Labels that should be annotations are included. For bare pods and custom resources, only the pods' metadata is
     checked.
     """
-    # Annotations and labels of the pods
+    yield from _iter_flaws_of_pod_metadata(workload)
+    is_bare_pod = not workload.template_path
+    if not is_bare_pod and not workload.custom_kind:
+        yield from _iter_flaws_of_workload_annotations(workload)
+
+
+def _iter_flaws_of_pod_metadata(workload: Workload) -> Iterator[tuple[Path, _Flaw]]:
+    """Yield the path and flaw of each ineffective annotation of the pods, and of each label that should be one."""
     metadata_path = (*workload.template_path, "metadata")
     pod_annotations = _select_string_values(workload.annotations)
     for key, value in pod_annotations.items():
@@ -140,13 +147,17 @@ def _iter_annotation_flaws(workload: Workload) -> Iterator[tuple[Path, _Flaw]]:
             message = f"{key} is read only as an annotation, not as a label"
             yield (*metadata_path, "labels", key), _Flaw(message, "Move it to the annotations of the pods")
 
-    # Annotations of the workload itself, which are ineffective unless its pods have them, too
-    is_bare_pod = not workload.template_path
-    if is_bare_pod or workload.custom_kind:
-        return
+
+def _iter_flaws_of_workload_annotations(workload: Workload) -> Iterator[tuple[Path, _Flaw]]:
+    """Yield the path and flaw of each annotation of the workload itself that is read only on pods.
+
+    An annotation is no flaw if the pods have it as well, possibly under its present name.
+    """
+    pod_annotations = _select_string_values(workload.annotations)
     for key in _select_string_values(object_at(workload.subject.document, "metadata", "annotations")):
+        present_key = _RENAMED.get(key, key)
         belongs_on_pods = key in _POD_ANNOTATIONS or key in _RENAMED
-        if belongs_on_pods and _RENAMED.get(key, key) not in pod_annotations:
+        if belongs_on_pods and present_key not in pod_annotations:
             message = f"{key} is read only on pods, not on a {workload.subject.kind}"
             yield ("metadata", "annotations", key), _Flaw(message, "Move it to the metadata of the pod template")
 

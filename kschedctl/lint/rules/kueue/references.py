@@ -45,8 +45,8 @@ class KueueReference(NamedTuple):
 def find_references_to_missing_objects(context: LintContext, references: Iterable[KueueReference]) -> Iterator[Problem]:
     """Yield a problem for each reference to an object that does not exist.
 
-    If not all objects of the kind are known, only names that look misspelled are reported. Names are not compared with
-    more than `_MAX_COMPARED` known names. Empty names are ignored.
+    If not all objects of the kind are known, only names that look misspelled are reported. No name is called misspelled
+    if there are more than `_MAX_COMPARED` known names. Empty names are ignored.
     """
     for subject, path, kind, name, namespace in references:
         known_names = context.list_coexisting_names(subject, kind, namespace)

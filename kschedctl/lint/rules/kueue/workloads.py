@@ -100,6 +100,7 @@ def find_misspelled_kueue_labels(context: LintContext) -> Iterator[Problem]:
         for key in labels:
             kueue_label = _find_similar_kueue_label(key)
             if kueue_label:
+                # A label that is already there must not be overwritten, so that there is no automatic fix.
                 replacement = "" if kueue_label in labels else kueue_label
                 message = f"Kueue has no label {key}"
                 yield subject.build_problem((*path, key), message, f"Write {kueue_label}", replacement)

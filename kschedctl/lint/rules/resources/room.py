@@ -327,9 +327,9 @@ def _iter_workloads_without_room(
 ) -> Iterator[tuple[Workload, int, PlacementResult]]:
     """Yield each workload without room for all the replicas that ``get_replicas`` returns.
 
-    Workloads of the cluster that a linted autoscaler scales are included.
-    It comes with its number of running pods and the result of placing the additional pods. Workloads that lack room for
-    other reasons than their requests are left out.
+    A workload comes with its number of running pods and the result of placing the additional pods. Workloads of the
+    cluster that a linted autoscaler scales are included. Workloads that lack room for other reasons than their requests
+    are left out.
     """
     facts = context.facts
     running_counts: dict[Workload, int] = {}

@@ -37,7 +37,7 @@ class HardSpread(NamedTuple):
 
     @property
     def key(self) -> str:
-        """Return the constraint's topologyKey."""
+        """The constraint's topologyKey."""
         return self.constraint.topology_key
 
 

@@ -411,23 +411,16 @@ def _build_failed_member_result(cycle: Cycle, position: Position, outcome: PostF
     if not cycle.view.nodes_in_placement:
         return MemberResult(position, Status(Code.UNRESOLVABLE, (build_fit_error(cycle),)), nominated="")
 
-    # A PostFilter plugin may have found victims that make room.
     outcome = outcome or PostFilterOutcome()
     status = Status(Code.UNSCHEDULABLE, (build_fit_error(cycle, outcome.message),))
-    rejectors = find_rejectors(cycle)
+    failure = MemberResult(position, status, rejectors=find_rejectors(cycle))
     for result in outcome.results.values():
-        if result.status.code is Code.SUCCESS and result.nominated_node and isinstance(result.report, Preemption):
-            row = cycle.view.nodes.index[result.nominated_node]
-            return MemberResult(
-                position,
-                status,
-                Row(row),
-                nominated=result.nominated_node,
-                requires_preemption=True,
-                victims=_get_victims_on_row(result.report, row),
-                rejectors=rejectors,
-            )
-    return MemberResult(position, status, nominated=_find_nomination_after_post_filter(outcome), rejectors=rejectors)
+        node = result.nominated_node
+        if result.status.code is Code.SUCCESS and node and isinstance(result.report, Preemption):
+            row = Row(cycle.view.nodes.index[node])
+            victims = _get_victims_on_row(result.report, row)
+            return replace(failure, row=row, nominated=node, requires_preemption=True, victims=victims)
+    return replace(failure, nominated=_find_nomination_after_post_filter(outcome))
 
 
 def _build_rejected_member_result(position: Position, outcome: PermitOutcome) -> MemberResult:
