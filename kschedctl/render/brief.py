@@ -351,9 +351,9 @@ def _iter_more_parts(summary: Summary, full_command: str) -> Iterator[BriefText]
     fix_commands = _get_short_commands(summary)
     has_further_fixes = _count_further_fixes(summary) > 0
     if summary.next:
-        if summary.fixes and not fix_commands:
-            rank = 0  # without this line, nobody could find the commands of the fix, which are not shown
-        elif not fix_commands or has_further_fixes:
+        if summary.fixes and (not fix_commands or has_further_fixes):
+            rank = 0  # without this line, nobody could find the commands or fixes that are not shown
+        elif not fix_commands:
             rank = 1
         else:
             rank = 4
