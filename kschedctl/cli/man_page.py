@@ -27,7 +27,10 @@ def build_man_page() -> str:
 
 
 def _iter_man_page_lines() -> Iterator[str]:
-    """Yield the lines of the man page."""
+    """Yield the lines of the man page in troff: commands with their options, exit codes, topics and examples.
+
+    Options that many commands share are described once, in a section of their own.
+    """
     topics = {file.name.removesuffix(".md"): file for file in files("kschedctl.cli").joinpath("topics").iterdir()}
     topic_texts = {name: file.read_text("utf-8") for name, file in sorted(topics.items()) if file.name.endswith(".md")}
     outlines = [(name, outline) for command in COMMANDS for name, outline in _iter_outlines(command)]

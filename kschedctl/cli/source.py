@@ -245,7 +245,11 @@ def with_context_namespace(scope: Scope, source: Source, cluster: Cluster) -> Sc
 
 
 def log_cluster(cluster: Cluster) -> None:
-    """Log a cluster's warnings, API server, scheduler version, configuration source and resource versions."""
+    """Log a cluster's warnings and facts about it: its API server, scheduler, configuration and resource versions.
+
+    Only warnings, and objects that changed while they were read, are logged as warnings. Most facts are known only for
+    a cluster with a provenance.
+    """
     for warning in cluster.warnings:
         log.warning("warning: %s", warning)
     if cluster.api_server.description:

@@ -70,7 +70,7 @@ def build_remedy(
         patch = _build_trial_owner_patch(trial, edits or trial.edits, pod_key, workload)
     owner = str(patch.owner) if patch else ""
     manifest_edits: tuple[str, ...] = ()
-    if patch and workload is not None and not _is_in_cluster(workload, trial.scheduler.cluster):
+    if patch and workload is not None and not _is_workload_in_cluster(workload, trial.scheduler.cluster):
         manifest_edits = tuple(_iter_manifest_edits(changes, get_identity(workload)))
     if patch is not None and not manifest_edits:
         costs += _iter_deletion_costs(trial, patch)
@@ -128,7 +128,10 @@ def _merge_claim_recreations(fixes: Sequence[Fix], trial: RemedyTrial) -> tuple[
 
 
 def _merge_recreations_of_claim(fixes: Sequence[Fix], trial: RemedyTrial) -> Fix:
-    """Merge several fixes that recreate one claim into one fix."""
+    """Merge several fixes that recreate one claim into the first of them.
+
+    Its text lists the changes of all fixes, one command makes all of them, and its loss is the sum of their losses.
+    """
     first, *others = fixes
     assert first.recreation is not None
     claim = trial.edits[first.recreation.key].before
@@ -185,7 +188,7 @@ def find_author(pod: Pod, workload: Struct | None) -> Owner:
     return get_identity(workload) if isinstance(workload, CronJob) else find_owner(pod)
 
 
-def _is_in_cluster(workload: Struct, cluster: Cluster) -> bool:
+def _is_workload_in_cluster(workload: Struct, cluster: Cluster) -> bool:
     """Return whether the cluster has the workload or pods of it, so that a command can change it.
 
     An object of this name that has neither a UID nor a creation time does not count. It is the manifest itself, which

@@ -61,7 +61,7 @@ def find_node_group_fixes(
     verdicts = {pool.pool: pool for pool in current_answer.pools}
     fixes = [_GroupFix(group, change) for group in groups for change in _iter_group_changes(group, pod, verdicts)]
     # Prefer groups that need no guess or that look as if they were meant for the pod.
-    matching_fixes = [fix for fix in fixes if fix.change.maximum or resembles_pod_request(pod, fix.group)]
+    matching_fixes = [fix for fix in fixes if fix.change.maximum or does_group_resemble_pod_request(pod, fix.group)]
     tried_fixes = (matching_fixes or fixes)[:MOST_TRIED]
     return tuple(fix.build_remedy(cluster) for fix in tried_fixes if fix.helps(groups, replay))
 
@@ -233,7 +233,7 @@ def _find_missing_extended_resources(
     return missing if has_hint_for_each else None
 
 
-def resembles_pod_request(pod: Pod, group: JsonObject) -> bool:
+def does_group_resemble_pod_request(pod: Pod, group: JsonObject) -> bool:
     """Return whether the group's id, labels or taints resemble the labels and devices that the pod needs.
 
     They resemble each other if a word of the group contains a word of the pod, or the other way round.

@@ -146,7 +146,7 @@ def replay_queue_with_fix(trial: RemedyTrial) -> QueueResult:
         pod_before = trial.edits[target_key].before
         assert isinstance(pod_before, Pod)
         cluster = change_pods(cluster, build_changed_replicas(cluster, pod_before, trial.authored_pod))
-    if target_key in trial.edits or not _is_in_cluster(trial):
+    if target_key in trial.edits or not _is_pod_in_cluster(trial):
         cluster = add_pods(cluster, [trial.authored_pod if trial.created else trial.pod])
     simulation, outcomes = _schedule_affected_pods(Scheduler(cluster, trial.scheduler.call_extender), trial, target_key)
 
@@ -199,7 +199,7 @@ def _schedule_affected_pods(
     The affected pods are then scheduled anew together with these, and all waiting pods after `MOST_PARTIAL_RUNS` runs.
     """
     without_fix = replay_queue_without_fix(trial.scheduler)
-    changes = None if without_fix.evicts_pods else FixedParts.of(trial, target_key)
+    changes = None if without_fix.evicts_pods else FixedParts.from_trial(trial, target_key)
     simulation = enable_pod_recreation(Simulation(scheduler))
     position = simulation.view.pods.find_position(trial.authored_pod.key)
     assert position is not None, trial.authored_pod.key
@@ -260,7 +260,7 @@ def _is_waiting_without_fix(scheduler: Scheduler, key: str) -> bool:
     return isinstance(pod, Pod) and is_pending(pod)
 
 
-def _is_in_cluster(trial: RemedyTrial) -> bool:
+def _is_pod_in_cluster(trial: RemedyTrial) -> bool:
     """Return whether the cluster has the target pod. A UID does not prove this, as a manifest may contain one."""
     return (
         trial.scheduler.cluster.pod(trial.authored_pod.metadata.namespace, trial.authored_pod.metadata.name) is not None
@@ -270,7 +270,7 @@ def _is_in_cluster(trial: RemedyTrial) -> bool:
 def _enters_queue_last(trial: RemedyTrial, target_key: ObjectKey) -> bool:
     """Return whether the fix creates or recreates the target pod. The pod is then the last one in the queue."""
     edit = trial.edits.get(target_key)
-    return not _is_in_cluster(trial) or (edit is not None and not is_valid_update(edit.before, edit.after))
+    return not _is_pod_in_cluster(trial) or (edit is not None and not is_valid_update(edit.before, edit.after))
 
 
 SINGLE_NODE_KINDS = frozenset({"Node", "CSINode", "Pod"})
@@ -294,7 +294,7 @@ class FixedParts(NamedTuple):
     """True if any object other than a pod is edited or added."""
 
     @classmethod
-    def of(cls, trial: RemedyTrial, target_key: ObjectKey) -> FixedParts | None:
+    def from_trial(cls, trial: RemedyTrial, target_key: ObjectKey) -> FixedParts | None:
         """Return the parts that the trial's fix changes, or None if these cannot be limited."""
         names = find_nodes_with_new_room(trial, target_key)
         if names is None:
@@ -433,21 +433,24 @@ class RoomOnNodes:
     def may_fit(self, framework: FrameworkLike | None, info: PodInfo) -> bool:
         """Return whether one of the nodes might accept the pod once all pods that it may preempt are gone.
 
-        The rules of `_may_accept` are checked first. The profile's filters are then run, if all of them are in-tree
-        plugins and pods are preempted only by priority.
+        The rules of `_may_any_node_accept` are checked first. The profile's filters are then run, if all of them are
+        in-tree plugins and pods are preempted only by priority.
         """
         if framework is None or not len(self._rows):
             return framework is None
         if not preempts_only_lower_priority(framework):
-            return _may_accept(framework, info, self._view, self._rows, self._view.allocatable[self._rows])
+            return _may_any_node_accept(framework, info, self._view, self._rows, self._view.allocatable[self._rows])
         free = self._compute_free_amounts(info.priority)
-        if not _may_accept(framework, info, self._view, self._rows, free):
+        if not _may_any_node_accept(framework, info, self._view, self._rows, free):
             return False
         has_other_filters = any(plugin.name not in IN_TREE for plugin in framework.plugins_at("filter"))
-        return has_other_filters or self._passes_filters(framework, info)
+        return has_other_filters or self._does_any_node_pass_filters(framework, info)
 
     def _compute_free_amounts(self, priority: int) -> Amounts:
-        """Return what each node (K, R) offers beside its pods of at least this priority, from a cache if possible."""
+        """Return what each node offers minus the requests of its remaining pods of at least this priority, (K, R).
+
+        Gone pods do not remain. The amounts are cached by priority.
+        """
         if priority not in self._free_by_priority:
             view = self._view
             staying = np.setdiff1d(self._pods[view.pods.get_priorities(self._pods) >= priority], self._gone)
@@ -456,7 +459,7 @@ class RoomOnNodes:
             self._free_by_priority[priority] = free
         return self._free_by_priority[priority]
 
-    def _passes_filters(self, framework: FrameworkLike, info: PodInfo) -> bool:
+    def _does_any_node_pass_filters(self, framework: FrameworkLike, info: PodInfo) -> bool:
         """Return whether a node passes the profile's filters once its pods of lower priority and gone pods have left.
 
         If PreFilter rejects the pod, the result tells whether pods on nodes may be the reason. It is True if a plugin
@@ -505,7 +508,7 @@ def estimate_nodes_needed(trial: RemedyTrial) -> int:
         number = int(view.pods.info[position])
         info = view.pods.infos[number]
         framework = simulation.find_framework(position)
-        if not _may_accept(framework, info, view, added_rows, view.allocatable[added_rows]):
+        if not _may_any_node_accept(framework, info, view, added_rows, view.allocatable[added_rows]):
             continue
         if not _reserve_on_first_fit(nodes, view.requests[number]):
             nodes.append(free_on_new_node - view.requests[number])
@@ -570,7 +573,7 @@ def _iter_shared_claims(pod: Pod) -> Iterator[tuple[str, str, str]]:
             yield "ResourceClaim", namespace, claim.resource_claim_name
 
 
-def _may_accept(framework: FrameworkLike | None, info: PodInfo, view: Fork, rows: Ints, free: Amounts) -> bool:
+def _may_any_node_accept(framework: FrameworkLike | None, info: PodInfo, view: Fork, rows: Ints, free: Amounts) -> bool:
     """Return whether one of the nodes in these rows (K,) might accept the pod if it had these amounts (K, R) free.
 
     Only pod affinity, node affinity, taints and requests are checked, each only if the pod's profile has the filter for

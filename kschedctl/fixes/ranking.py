@@ -114,8 +114,8 @@ def move_holding_fixes_forward(ranked_fixes: Iterable[CheckedFix]) -> list[Check
 def _overtakes_failing_fix(fix: CheckedFix, better_ranked: CheckedFix) -> bool:
     """Return whether a fix moves before a better ranked fix that fails in the queue.
 
-    The fix has to hold in the queue and harm no other pods. In addition, its price has to be at most `Price.ROOM`, or
-    at most one step higher than that of the better ranked fix. In the latter case it must not have more changes.
+    The fix has to hold in the queue and harm no other pods. A price of at most `Price.ROOM` is then enough. With a
+    higher price, the fix may cost at most one step more than the better ranked fix, and may not have more changes.
     """
     holds = fix.result is not None and fix.result.holds
     if not better_ranked.fails or not holds or not harms_nobody(fix.ranked.trial):

@@ -168,10 +168,10 @@ class RemedySearch:
     def _try_changes(self, trial_node: TrialNode, remaining_changes: int) -> None:
         """Try each change that is proposed at the node. If a change alone is not enough, recurse for the next change.
 
-        `remaining_changes` is how many more changes a set may have, including the one tried here. Changes that cannot
-        help any more are not replayed. Neither are sets that contain a set that helps. Sets of changes that help are
-        added to `self.working_trials`. Nothing is done if the node was already tried with the same changes. The search
-        returns early when it reaches its limits.
+        `remaining_changes` is how many more changes a set may have, including the one tried here. A change is not
+        replayed if it cannot help any more, or if its set contains a set that helps. Sets that help are added to
+        `self.working_trials`. Nothing is done if the node was already tried with the same changes, or once the search
+        has reached its limits.
         """
         place = frozenset(trial_node.trial.changes), trial_node.row
         if place in self._tried_places:

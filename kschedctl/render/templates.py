@@ -106,7 +106,10 @@ def _normalize_path(path: str) -> str:
 
 
 def _parse_template(template: str) -> tuple[Action, ...]:
-    """Parse a template into pieces. Raises UsageError if it is invalid."""
+    """Parse a template into its actions: texts, paths, and ranges with the actions that they repeat.
+
+    Raises UsageError if the template is invalid.
+    """
     stack: list[list[Action]] = [[]]  # the pieces outside, then those of each open {range}
     ranges: list[str] = []  # the path of each open {range}
     # Split the template into texts and {…}, which may contain braces within quotes.

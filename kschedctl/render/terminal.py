@@ -100,7 +100,7 @@ def _strip_blanks_at_line_end(line: str) -> str:
 
 
 def _render_without_folding(block: Block, style: Style) -> Iterator[str]:
-    """Yield the lines of a block, however long they are."""
+    """Yield the lines of a block, however long they are. A table gets one line per row, and its note a line below."""
     match block:
         case Heading(text):
             yield _colorize_cell(Marked(text, Tone.STRONG), style)

@@ -479,7 +479,10 @@ class ScaleDown(Report, frozen=True):
     kind: str = "ScaleDown"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return which nodes are removed, if any, and the number of unneeded nodes."""
+        """Return a text that says which nodes are removed and when, and how many nodes are unneeded.
+
+        If no node is removed, the text says whether unneeded nodes have to stay.
+        """
         removed_nodes = (*self.deleted_now.empty, *self.deleted_now.drain)
         if not removed_nodes:
             if not self.unneeded:

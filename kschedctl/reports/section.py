@@ -143,7 +143,7 @@ def collect_findings(sections: Iterable[Section], checked: int) -> Findings:
 
 
 def _build_unknown_finding(section: Section) -> Finding:
-    """Build the finding for a section whose data is missing."""
+    """Build the note that some findings of a section may be missing, because kinds were not read."""
     rule = f"audit-{section.name}-not-known"
     missing = [unknown for unknown in section.unknown if unknown.affects == VERDICT]
     return Finding(

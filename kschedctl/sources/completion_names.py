@@ -123,7 +123,8 @@ _PARTS_OF_TEMPLATE = 5
 
 def _iter_pod_names(pods: _PodRecord) -> Iterator[ObjectName]:
     """Yield the name of each pod in a snapshot, and whether the pod is pending."""
-    # The columns are int32 arrays, as archive_sections.py encodes them
+    # The columns are int32 arrays, as archive_sections.py encodes them. Each template has a row of indexes of its
+    # parts, of which the first is the metadata and the last the status.
     template_parts = array("i", pods.templates)
     template_of_pod = array("i", pods.template)
     node_of_pod = array("i", pods.node.data)

@@ -123,7 +123,7 @@ class AdmissionTrials:
         return place_admitted_pods(trial.cluster, outlook, self._jobs).get(self.key)
 
     def compute_harm(self, trial: AdmissionTrial) -> Harm:
-        """Return which Workloads the trial preempts or leaves waiting in contrast to the baseline.
+        """Return the Workloads that the trial preempts or leaves waiting, but the baseline does not.
 
         The result also has the number of pods of the preempted Workloads.
         """

@@ -201,9 +201,10 @@ def iter_claim_recreation_fixes(
 ) -> Iterator[Fix]:
     """Yield the fix that deletes a claim and creates it again with the change, unless a running pod uses the claim.
 
-    Nothing is yielded if the change affects the spec of a StatefulSet's claim, because the StatefulSet would create the
-    claim without the change. For a claim of an ephemeral volume, the pod's template is changed as well. `text`
-    continues the sentence "recreate claim …". If `where` is not empty, fixes of the same claim count as variants.
+    The spec of a StatefulSet's claim cannot be changed, because the StatefulSet creates the claim from its template. If
+    the claim belongs to an ephemeral volume, the pod's template is changed as well.
+
+    `text` continues the sentence "recreate claim …". With `where`, fixes of the same claim count as variants.
     `volume_to_find` is the volume that the text names and that the fix leaves to the scheduler.
     """
     pod = trial_node.trial.pod

@@ -63,8 +63,8 @@ def iter_volume_creation_fixes(trial_node: TrialNode, claim: PersistentVolumeCla
     """Yield the fix that creates a volume that the claim can use on the tried node. The user completes the manifest.
 
     The volume gets the name that the claim requests, if any. If a volume of that name exists, the new volume gets
-    another name, and the claim is recreated for it. In this case, there is no fix if the claim's class provisions
-    volumes. There is no fix either for a claim that the trial already changes.
+    another name, and the claim is recreated for it, unless the claim's class provisions volumes. A claim that the trial
+    already changes gets no fix.
     """
     key = ObjectKey.of(claim)
     if key in trial_node.trial.edits:

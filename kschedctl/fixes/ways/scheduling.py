@@ -50,8 +50,8 @@ def _build_scheduler_name_change(scheduler_name: str) -> Callable[[Pod], Pod]:
 def iter_priority_class_fixes(trial_node: TrialNode) -> Iterator[Fix]:
     """Yield fixes that let the pod preempt by giving it another PriorityClass, one per class, the lowest class first.
 
-    The class must have a higher priority than the pod. If the pod never preempts, a class of the same priority is
-    enough. Classes that never preempt and classes whose names start with "system-" are left out.
+    The class must have a higher priority than the pod or, if the pod never preempts, at least the same priority.
+    Classes that never preempt and classes whose names start with "system-" are left out.
 
     The fixes for a DaemonSet's pod are cheap, because such a pod should take precedence over pods that can run on any
     node. If no class would help it, a fix that creates the class `node-agents` is yielded, unless that class exists or

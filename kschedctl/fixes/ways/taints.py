@@ -319,7 +319,7 @@ def _format_toleration(toleration: Toleration) -> str:
 
 
 def _build_taint_removal_fix(node: Node, taint: Taint) -> Fix:
-    """Build the fix that removes the taint from the node."""
+    """Build the fix that removes the taint from the node, by key and effect."""
     name = node.metadata.name
 
     def change(current: Node) -> Node:

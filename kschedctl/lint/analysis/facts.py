@@ -486,34 +486,34 @@ def _build_placement_result(
 def _describe_resource_shortage(cycle: Cycle, eligible: Bools) -> str:
     """Describe why the eligible nodes do not take the pod, as in ``of 7 usable nodes, 4 lack CPU, 3 are full of pods``.
 
-    Nodes that lack nothing but resources come first. Each remaining node is counted once, for the first plugin that
-    rejects it. Returns "" if no node lacks only resources, because more room would not help then. Also returns "" if
+    Nodes that lack only resources come first. Each remaining node is counted once, for the first plugin that rejects
+    it. Returns "" if no node lacks only resources, because more room would not help then. Also returns "" if
     NodeResourcesFit does not run, or if PreFilter rejects the pod.
     """
     outcome = cycle.filter
     if NodeResourcesFit.name not in outcome.verdicts or cycle.pre_filter.status.rejected:
         return ""
-    rejected_by_fit = outcome.verdicts[NodeResourcesFit.name].rejected
-    lacks_resources = rejected_by_fit & cycle.considered
-    others = {name: verdict for name, verdict in outcome.verdicts.items() if name != NodeResourcesFit.name}
-    for verdict in others.values():
-        lacks_resources &= ~verdict.rejected
-    groups = _group_by_reasons(outcome.verdicts[NodeResourcesFit.name], lacks_resources)
+    fit_verdict = outcome.verdicts[NodeResourcesFit.name]
+    other_verdicts = [verdict for name, verdict in outcome.verdicts.items() if name != NodeResourcesFit.name]
+    rejected_by_others = np.zeros(len(eligible), np.bool_)
+    for verdict in other_verdicts:
+        rejected_by_others |= verdict.rejected
+    lacks_only_resources = cycle.considered & fit_verdict.rejected & ~rejected_by_others
+    groups = _group_by_reasons(fit_verdict, lacks_only_resources)
 
     # Other nodes would take the pod if no room was reserved for nominated pods
-    reserved = eligible & cycle.considered & outcome.by_nominated & ~rejected_by_fit
-    for verdict in others.values():
-        reserved &= ~verdict.rejected
+    has_room = cycle.considered & ~fit_verdict.rejected & ~rejected_by_others
+    has_only_reserved_room = eligible & has_room & outcome.by_nominated
     reserved_groups = {
-        name: _group_by_reasons(verdict, reserved & (outcome.first == outcome.order.index(name)))
+        name: _group_by_reasons(verdict, has_only_reserved_room & (outcome.first == outcome.order.index(name)))
         for name, verdict in outcome.with_nominated.items()
     }
     groups = _merge_equal_reasons([*groups, *reserved_groups.pop(NodeResourcesFit.name, ())])
     if not groups:
         return ""
 
-    unexplained = eligible & cycle.considered & ~lacks_resources & ~reserved
-    for verdict in others.values():
+    unexplained = eligible & cycle.considered & ~lacks_only_resources & ~has_only_reserved_room
+    for verdict in other_verdicts:
         groups += _group_by_reasons(verdict, unexplained)
         unexplained = unexplained & ~verdict.rejected
     all_groups = _merge_equal_reasons(chain(groups, *reserved_groups.values()))

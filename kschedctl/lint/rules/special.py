@@ -130,7 +130,7 @@ def _count_unlinted_gang_members(context: LintContext, namespace: str, name: str
 def find_claims_without_devices(context: LintContext) -> Iterator[Problem]:
     """Find resource claims that do not exist, and claims for devices that no node has even if all devices are free.
 
-    A replay confirms the latter. Finds nothing unless all claims, classes and devices of the cluster are known.
+    A replay confirms that no node has the devices. Finds nothing unless all claims, classes and devices are known.
     """
     assert context.cluster is not None
     if not any(workload.spec.resource_claims for workload in context.workloads):

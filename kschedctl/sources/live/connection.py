@@ -81,7 +81,7 @@ def connect(access: Access) -> Connection:
     # Let the client read the address and the credentials
     files = _find_kubeconfig_files(access)
     configuration: Configuration = import_module("kubernetes.client").Configuration()
-    if not files and _is_in_cluster(access):
+    if not files and _uses_service_account(access):
         account = _load_service_account(configuration)
     else:
         account = _load_kubeconfig(configuration, access, files)
@@ -133,8 +133,8 @@ def _find_kubeconfig_files(access: Access) -> list[str]:
     return [path for path in paths if os.path.isfile(path)]
 
 
-def _is_in_cluster(access: Access) -> bool:
-    """Return whether kschedctl runs in a pod and no context, cluster or user was chosen."""
+def _uses_service_account(access: Access) -> bool:
+    """Return whether to use a pod's service account: in a pod, if no context, cluster or user was chosen."""
     has_choice = bool(access.context or access.cluster or access.user)
     return bool(os.environ.get("KUBERNETES_SERVICE_HOST")) and not has_choice
 

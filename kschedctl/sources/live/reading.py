@@ -278,10 +278,7 @@ def _iter_version_warnings(listings: Mapping[str, Listing]) -> Iterator[str]:
 
 
 def read_served_groups(server: Server) -> frozenset[str] | None:
-    """Return the server's API groups besides the core group, or None if they cannot be listed.
-
-    If a group is missing, objects of its kinds cannot exist.
-    """
+    """Return the server's API groups except the core group, or None if they cannot be listed."""
     try:
         groups = server.get_decoded_body("/apis", None, get_json_decoder(_ServedGroups).decode).groups
     except (RefusedError, ClusterError) as error:

@@ -281,7 +281,7 @@ NO_SCHEDULER_METRIC = "contains no metrics of kube-scheduler"
 
 
 def read_metrics(places: Sequence[str], access: MetricsAccess, window: int | None = None) -> MetricsReading:
-    """Read metrics from one place, or from two places. In the latter case, the first is the older reading.
+    """Read metrics from one place, or from an older and a newer reading in two places.
 
     ``window`` is the number of seconds between two readings, or to wait for a second reading from a URL. Raises
     InputError if the text is malformed, ClusterError if the URL cannot be read, and UsageError if an option does not
