@@ -446,11 +446,11 @@ def build_pools_before_and_after(pools: Sequence[PoolChange], style: Style, fitt
         for pool in pools
     }
     columns = [Column("pool", keep=True), *number_columns("nodes", "pods", "cpu %", "memory %")]
-    cordoned = [
-        f"{counted(pool.cordoned, 'cordoned node')} in {f'pool {pool.pool}' if pool.pool else NO_POOL['']}"
-        for pool in pools
-        if pool.cordoned
-    ]
+    cordoned = []
+    for pool in pools:
+        if pool.cordoned:
+            name = f"pool {pool.pool}" if pool.pool else NO_POOL[""]
+            cordoned.append(f"{counted(pool.cordoned, 'cordoned node')} in {name}")
     number = sum(pool.cordoned for pool in pools)
     cordoned_note = (
         f"Not counted: {join_words(cordoned)}, with {agreeing(number, 'its', 'their')} pods. A pod that moves off "

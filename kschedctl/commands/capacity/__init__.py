@@ -193,8 +193,8 @@ def _build_capacity_report(
     if _has_denied_pods(shared) and not has_mutating_hooks(shared.cluster):
         basis["undecided"] = False  # the answer is no, however much room there is
     return Capacity(
-        seed,
-        tuple(shapes),
+        seed=seed,
+        shapes=tuple(shapes),
         interrupted=interrupted,
         search_start=start,
         autoscaled=tuple(shared.autoscaled),

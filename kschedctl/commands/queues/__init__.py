@@ -172,17 +172,22 @@ def _iter_quotas(replay: KueueReplay, queue_names: Sequence[str]) -> Iterator[Qu
         queue = cached[name]
         for key in queue.settings.quotas:
             free = _render_free_amount(queue.node, key) if replay.cache.is_queue_active(name) else ""
-            used = queue.node.get_usage(key), queue.admitted_usage.get(key, 0)
-            yield _build_quota_usage(name, queue.node, key, *used, free=free)
+            reserved, admitted = queue.node.get_usage(key), queue.admitted_usage.get(key, 0)
+            yield _build_quota_usage(name, queue.node, key, reserved, admitted, free=free)
     for cohort in _list_cohorts(replay, queue_names):
         nodes = list(cohort.iter_queues())
-        reserved = _sum_usage(node.usage for node in nodes)
-        admitted = _sum_usage(cached[node.name].admitted_usage for node in nodes)
+        reserved_by_key = _sum_usage(node.usage for node in nodes)
+        admitted_by_key = _sum_usage(cached[node.name].admitted_usage for node in nodes)
         for key in sorted(cohort.subtree_quota):
-            lent = format_amount(key.resource, _sum_borrowed_amounts(cohort, key))
-            used = reserved.get(key, 0), admitted.get(key, 0)
-            title = f"Cohort {cohort.name}"
-            yield _build_quota_usage(title, cohort, key, *used, free=_render_free_amount(cohort, key), lent=lent)
+            yield _build_quota_usage(
+                f"Cohort {cohort.name}",
+                cohort,
+                key,
+                reserved=reserved_by_key.get(key, 0),
+                admitted=admitted_by_key.get(key, 0),
+                free=_render_free_amount(cohort, key),
+                lent=format_amount(key.resource, _sum_borrowed_amounts(cohort, key)),
+            )
 
 
 def _sum_usage(usages: Iterable[Usage]) -> Usage:

@@ -804,14 +804,14 @@ def _build_what_if_report(question: Question, seed: int, before: SettledCluster,
     changes = tuple(_add_volume_cause(change, scheduler_after.view) for change in changes)
     newly_pending = (change.pod for change in changes if change.change == "NewlyPending")
     explained_kinds = 0 if after.interrupted else question.in_full.get(seed, 0)
-
+    waiting_before_run = [
+        pod for pod in question.cluster.unbound_pods() if not pod.terminated and pod.metadata.deletion_timestamp is None
+    ]
     return WhatIf(
         name=question.scenario.name,
         seed=seed,
         pending=(len(before.waiting), len(after.waiting)),
-        waiting=sum(
-            not pod.terminated and pod.metadata.deletion_timestamp is None for pod in question.cluster.unbound_pods()
-        ),
+        waiting=len(waiting_before_run),
         steps=tuple(run.steps),
         changes=changes,
         balance=tuple(compare_zones(before.cluster, after.cluster)),
