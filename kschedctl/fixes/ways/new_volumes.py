@@ -383,8 +383,8 @@ def _build_storage_pool_enlargement_fix(class_name: str, pool: StoragePool, size
         text += f", since the claim needs {size}"
     else:
         published = capacity.capacity if capacity.maximum_volume_size is None else capacity.maximum_volume_size
-        but = "but the pool publishes " + ("no capacity" if published is None else f"only {published}")
-        text = f"add storage to pool {pool_text}: the claim needs {size}, {but}"
+        published_text = "no capacity" if published is None else f"only {published}"
+        text = f"add storage to pool {pool_text}: the claim needs {size}, but the pool publishes {published_text}"
     return Fix(
         FixKind.RAISE_CAPACITY,
         (key, size),
