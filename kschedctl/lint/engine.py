@@ -54,12 +54,12 @@ def find_all_problems(context: LintContext, rules: Sequence[Rule]) -> list[tuple
 def find_problems_within_applied_sets(rule: Rule, context: LintContext) -> Iterator[Problem]:
     """Yield the problems of a rule that exist both among all linted objects and within one applied set.
 
-    The objects of an applied set are applied together. A problem between objects of different sets, such as two budgets
-    that select one pod, is left out, because no cluster has both objects. A problem that only one set by itself has,
-    such as a missing name, is left out, because another set may have the name.
+    An applied set is a set of objects that are applied together. A problem between objects of different sets, such as
+    two budgets that select one pod, is left out, because no cluster has both objects. A problem that only one set by
+    itself has, such as a missing name, is left out, because another set may have the name. Each field is reported for
+    only one set.
 
-    Each field is reported by only one set. All problems are yielded for objects in no set, and for all objects if they
-    have the same sets.
+    Objects in no set keep all their problems, and so do all objects if they have the same sets.
     """
     problems = list(rule.check(context))
     if len(set(context.applied_sets.values())) < 2:

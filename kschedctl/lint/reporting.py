@@ -303,9 +303,9 @@ ALL_OBJECTS = LintScope()
 
 
 def _collect_labels_by_object(context: LintContext) -> Mapping[Subject, Mapping[str, str]]:
-    """Collect the pod labels of each workload and the labels of each other object of the cluster.
+    """Collect, by object, the pod labels of each workload and the labels of each other object of the cluster.
 
-    The labels are keyed by object. Other objects from manifests have no labels in the result.
+    Other objects from manifests have no labels in the result.
     """
     labels: dict[Subject, Mapping[str, str]] = defaultdict(dict)
     for items in context.items.values():

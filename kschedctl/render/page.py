@@ -171,15 +171,15 @@ def build_subsection(title: str, page: Page) -> Page:
 def iter_sections(page: Page) -> Iterator[tuple[str, Page]]:
     """Yield each heading of a page with the blocks below it. Blocks before the first heading come with a "" heading."""
     title = ""
-    under = list[Block]()
+    blocks_below = list[Block]()
     for block in page:
         if isinstance(block, Heading):
-            yield title, tuple(under)
+            yield title, tuple(blocks_below)
             title = block.text
-            under = []
+            blocks_below = []
         else:
-            under.append(block)
-    yield title, tuple(under)
+            blocks_below.append(block)
+    yield title, tuple(blocks_below)
 
 
 def without_plots(page: Page) -> tuple[Worded, ...]:

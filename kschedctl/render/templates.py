@@ -47,15 +47,15 @@ class Action(NamedTuple):
     path: str = ""
     """The path to print, or to repeat over."""
     repeated: tuple[Action, ...] | None = None
-    """The pieces that a {range} repeats."""
+    """The actions that a {range} repeats."""
 
 
 def render_jsonpath(document: JsonObject, template: str) -> str:
     """Fill in a template of `-o jsonpath`, leaving out missing values. Raises UsageError for an invalid template."""
-    pieces = _parse_template(template)
-    if not any(piece.path for piece in pieces):
+    actions = _parse_template(template)
+    if not any(action.path for action in actions):
         raise _build_template_error(template, "it has no {path}", "as in -o jsonpath='{.kind}'")
-    return "".join(_iter_filled_in_texts(pieces, document, document))
+    return "".join(_iter_filled_in_texts(actions, document, document))
 
 
 def render_custom_columns(document: JsonObject, template: str) -> str:
@@ -110,7 +110,7 @@ def _parse_template(template: str) -> tuple[Action, ...]:
 
     Raises UsageError if the template is invalid.
     """
-    stack: list[list[Action]] = [[]]  # the pieces outside, then those of each open {range}
+    stack: list[list[Action]] = [[]]  # the actions outside, then those of each open {range}
     ranges: list[str] = []  # the path of each open {range}
     # Split the template into texts and {…}, which may contain braces within quotes.
     for text in re.split(r"(\{(?:\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|[^{}\"'])*\})", template):
@@ -144,9 +144,9 @@ def _unquote(text: str, template: str) -> str:
         raise _build_template_error(template, f"{text} is not a string", 'write {"\\n"}') from None
 
 
-def _iter_filled_in_texts(pieces: Sequence[Action], root: Json, item: Json) -> Iterator[str]:
-    """Yield the texts of the template's pieces, filled in for an item."""
-    for text, path, repeated in pieces:
+def _iter_filled_in_texts(actions: Sequence[Action], root: Json, item: Json) -> Iterator[str]:
+    """Yield the texts of the template's actions, filled in for an item."""
+    for text, path, repeated in actions:
         if not path:
             yield text
         elif repeated is None:

@@ -259,9 +259,7 @@ class ScaleUp(Report, frozen=True):
         return f"{wait} for a later loop: {first_few(self.later_pods)}{of_groups}"
 
     def describe_ignored_pods(self) -> str:
-        """Describe the pods that the autoscaler ignores because of their low priority, or return "" if there are
-        none.
-        """
+        """Describe the pods that are ignored because of their low priority, or return "" if there are none."""
         if not self.ignored:
             return ""
         pods = list(self.ignored)
@@ -270,7 +268,7 @@ class ScaleUp(Report, frozen=True):
         return f"ignores {first_few(pods)}: {of_priority} below the autoscaler's cutoff of {self.priority_cutoff:,}"
 
     def group_pods_by_reasons(self) -> dict[tuple[tuple[str, str], ...], list[str]]:
-        """Return the pods for which no node group grows, keyed by the reasons of all groups.
+        """Group the pods for which no node group grows by the reasons of all groups.
 
         A key has a pair of group and short reason for each group, sorted by group.
         """
@@ -560,7 +558,7 @@ class ScaleDown(Report, frozen=True):
         return _add_code(f"{NODE_REASONS[code]}{of_threshold}", code)
 
     def group_staying_nodes(self) -> dict[str, list[str]]:
-        """Return the nodes that stay, keyed by the reason in words, the most frequent reason first.
+        """Group the nodes that stay by the reason in words, the most frequent reason first.
 
         An unneeded node without a reason, which only waits to be removed, is listed under "".
         """

@@ -287,11 +287,9 @@ def _decode_header(members: Archive) -> Header:
 
 
 def _load_objects(header: Header, members: Archive) -> dict[str, object]:
-    """Read the objects of all known kinds, and return them keyed by their field of Cluster."""
+    """Read the objects of all known kinds, and return them by field name of Cluster."""
     count_by_kind = {kind: count for kind, count in header.objects.items() if kind in FIELDS}
-    with ThreadPoolExecutor(
-        _UNPACKING_THREADS
-    ) as threads:  # members are unpacked in parallel, since zlib releases the GIL
+    with ThreadPoolExecutor(_UNPACKING_THREADS) as threads:  # zlib releases the GIL
         futures = {kind: threads.submit(members.read_member, _get_member_name(kind)) for kind in count_by_kind}
         return {
             FIELDS[kind]: decode_objects(kind, futures.pop(kind).result(), count)

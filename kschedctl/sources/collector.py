@@ -148,11 +148,10 @@ class Collector:
         return objects
 
     def add_document(self, document: object, place: Place) -> None:
-        """Add a parsed document or list item as an object of the cluster, as a manifest, or both, or count it as
-        skipped.
+        """Add a parsed document or list item to the cluster's objects, to the manifests, or to both.
 
-        The flags in a pod of the Cluster Autoscaler or kube-apiserver are recorded as well. Raises InputError if the
-        document is invalid.
+        A document that is neither is counted as skipped. The flags in a pod of the Cluster Autoscaler or kube-apiserver
+        are recorded as well. Raises InputError if the document is invalid.
         """
         if not isinstance(document, dict):
             raise place.error(f"expected an object, got {type_name(document)}")

@@ -160,7 +160,7 @@ class PodItems:
         self._specs: dict[tuple[bytes, bytes, bytes], PodSpec] = {}
 
     def build_table(self) -> PodTable:
-        """Build the table of all rows, and clear the caches. No rows can be added afterwards."""
+        """Build the table of all rows, and clear the caches. Afterwards, no rows can be added."""
         self._templates = {}
         self._facts = {}
         self._texts = {}

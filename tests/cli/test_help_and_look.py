@@ -1,4 +1,4 @@
-"""Help, version, the demo, colours and widths."""
+"""Help, version, colours and widths."""
 
 from __future__ import annotations
 
@@ -15,10 +15,8 @@ from typing import Any
 
 import pytest
 from command_line import Run, Write, build_node, build_pod
-from demo_cluster import as_json
 
 import kschedctl
-from kschedctl import demo
 from kschedctl.cli.completing import find_completions
 from kschedctl.cli.main import COMMANDS, RARE, get_program_name, load_command
 
@@ -72,20 +70,6 @@ def test_program_name_is_the_called_name(monkeypatch: pytest.MonkeyPatch) -> Non
     assert get_program_name() == "kubectl ksched"
     monkeypatch.setattr(sys, "argv", ["/usr/local/bin/kschedctl"])
     assert get_program_name() == "kschedctl"
-
-
-def test_demo_shows_what_is_pending_and_three_commands(run: Run) -> None:
-    code, out, err = run("demo")
-    assert (code, err) == (0, "")
-    commands = re.findall(r"^  kschedctl (explain .*)$", out, re.MULTILINE)
-    assert len(commands) == 3
-    for command in commands:
-        assert run(*command.split()).code in (0, 1)
-
-
-def test_demo_cluster_equals_its_yaml_source() -> None:
-    (file,) = demo.list_files()
-    assert file.read_text() == as_json(), "run python tests/demo_cluster.py"
 
 
 def in_pipe(command: list[str], environment: dict[str, str]) -> bytes:

@@ -1,4 +1,4 @@
-"""Check versions, node names, exit codes in the help, and the validation of configurations."""
+"""Check node names, exit codes in the help, and errors about kubeconfigs, namespaces and other input."""
 
 from __future__ import annotations
 
@@ -8,36 +8,13 @@ from pathlib import Path
 import pytest
 from command_line import Run, Write, build_node, build_pod
 
-import kschedctl
 from kschedctl.cli.main import COMMANDS
 from kschedctl.reports.command import EXIT_CODES
 
 
-def nobody(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
-    monkeypatch.setenv("HOME", str(home))
-    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
-        monkeypatch.delenv(name, raising=False)
-
-
-def test_version_without_a_cluster(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    nobody(monkeypatch, tmp_path)
-    code, out, err = run("version")
-    assert (code, out.splitlines()[0]) == (0, f"Client Version: {kschedctl.__version__}")
-    assert err.startswith("note: the cluster's version is unknown: no kubeconfig was found (")
-    code, out, err = run("version", "--context", "prod")
-    assert (code, out) == (3, "")
-
-
-def test_version_of_a_snapshot(run: Run, write: Write, tmp_path: Path) -> None:
-    saved = str(tmp_path / "x.ksnap")
-    run("snapshot", "save", "-f", write(build_node("n1")), "--kube-version", "1.34", "-o", saved)
-    document = json.loads(run("version", "--snapshot", saved, "-o", "json").out)
-    assert document["replays"][0] == "1.30"
-    assert document["cluster"] == {"source": saved, "serverVersion": "", "kubeVersion": "1.34"}
-
-
 def test_error_names_a_missing_kubeconfig(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    nobody(monkeypatch, tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     monkeypatch.setenv("KUBECONFIG", "/nope/config")
     code, _, err = run("explain", "-A")
     assert code == 3
@@ -65,65 +42,6 @@ def test_help_shows_the_exit_codes_of_the_command(run: Run, name: str) -> None:
     findings = name in ("lint", "config", "audit", "latency", "priorities", "packing", "topology")
     assert ("0 no findings at or above --fail-on, 1 findings" in text) == findings
     assert ("1 does not schedule" in text) == (COMMANDS[name].exit_codes == EXIT_CODES)
-
-
-FAULTS = """\
-apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-parallelism: 0
-paralelism: 3
-percentageOfNodesToScore: fifty
-profiles:
-- schedulerName: a
-  percentageOfNodesToScore: 101
-  plugins:
-    filter:
-      disabled: x
-  pluginConfig:
-  - name: NodeResourcesFit
-    args: {scoringStrategies: {}}
-  - name: InterPodAffinity
-    args: {hardPodAffinityWeight: 1000}
-- schedulerName: a
-"""
-
-
-def test_each_configuration_error_is_located_at_its_line(run: Run, tmp_path: Path) -> None:
-    file = tmp_path / "c.yaml"
-    file.write_text(FAULTS)
-    code, out, _ = run("config", "check", str(file), "-o", "json")
-    assert code == 1
-    found = {finding["line"]: finding["message"] for finding in json.loads(out)["findings"]}
-    assert {line: message.split(":")[0] for line, message in found.items()} == {
-        3: "parallelism",
-        4: "strict decoding error",
-        5: "percentageOfNodesToScore",
-        8: "profiles[0].percentageOfNodesToScore",
-        11: "profiles[0].plugins.filter.disabled",
-        14: "strict decoding error",
-        16: "profiles[0].pluginConfig[1].args.hardPodAffinityWeight",
-        17: "profiles[1].schedulerName",
-    }
-
-
-def test_every_invalid_profile_is_reported(run: Run, tmp_path: Path) -> None:
-    twice = "{plugins: {filter: {enabled: [{name: NodeName}, {name: NodeName}]}}, schedulerName: %s}"
-    file = tmp_path / "c.yaml"
-    head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n"
-    file.write_text(head + f"- {twice % 'a'}\n- schedulerName: b\n- {twice % 'c'}\n")
-    findings = json.loads(run("config", "check", str(file), "-o", "json").out)["findings"]
-    assert [finding["line"] for finding in findings] == [4, 6]
-
-
-def test_check_without_a_file_says_so(run: Run) -> None:
-    """The message must not say that "check" is an unknown action."""
-    assert run("config", "check").err.startswith("error: check needs a FILE")
-    assert run("config", "chekc").err.startswith('error: unknown action "chekc"')
-
-
-def test_view_accepts_only_one_configuration(run: Run, tmp_path: Path) -> None:
-    for arguments in (["check", "c.yaml", "--live"], ["view", "c.yaml", "--live"], ["check", "--live"]):
-        assert run("config", *arguments).code == 2
 
 
 @pytest.mark.parametrize("command", ["explain", "remedies", "wakes"])

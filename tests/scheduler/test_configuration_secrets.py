@@ -12,7 +12,6 @@ import yaml
 
 import kschedctl
 from kschedctl.cli.main import main
-from kschedctl.errors import InputError
 from kschedctl.scheduler.configuration.secrets import REDACTED, redact_secrets
 from kschedctl.sources.archive_file import read_archive, write_archive
 
@@ -139,11 +138,6 @@ def test_no_command_prints_a_secret(
     out, err = capfdbinary.readouterr()
     assert out or err
     assert SECRET.encode() not in out + err
-
-
-def test_errors_contain_no_passwords() -> None:
-    error = InputError("https://me:hunter2@a/b: no", where="http://hunter2@c", hint="https://d?x=y@z")
-    assert str(error) == "http://c: https://a/b: no (https://z)"
 
 
 BROKEN_KUBECONFIGS = {

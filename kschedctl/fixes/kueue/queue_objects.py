@@ -33,7 +33,7 @@ def search_queue_corrections(trials: AdmissionTrials) -> Iterator[tuple[Admissio
 
     Only the first missing object is corrected: the LocalQueue, the ClusterQueue, or flavors. If both queues exist,
     stopped queues are resumed as well. A correction is yielded only if the Workload is then admitted. Advice that needs
-    values has no trial and is always yielded. Nothing is yielded if the Workload names no queue.
+    values from the user is always yielded, without a trial.
     """
     if not trials.workload.spec.queue_name:
         return

@@ -210,8 +210,9 @@ class FixKind(StrEnum):
 
 
 class PoolFixKind(StrEnum):
-    """The kinds of changes that fixes make to an autoscaler's groups or pools. They are not combined with other
-    fixes.
+    """The kinds of changes that fixes make to an autoscaler's groups or pools.
+
+    They are not combined with other fixes.
     """
 
     CHANGE_NODE_GROUP = "ChangeNodeGroup"

@@ -69,10 +69,7 @@ class AllowedValues:
         return self.allowed is not None or self.above is not None or self.below is not None
 
     def is_in_bounds(self, value: str) -> bool:
-        """Return whether a value is within the bounds of Gt and Lt.
-
-        Every value is if there are no bounds. Otherwise only integers can be.
-        """
+        """Return whether a value is within the bounds of Gt and Lt. With a bound, only an integer can be."""
         if self.above is None and self.below is None:
             return True
         number = parse_int64(value)

@@ -178,9 +178,8 @@ class Workload:
     def compute_surge_and_unavailable(self) -> tuple[int, int]:
         """Return maxSurge and maxUnavailable as pod counts, (0, 1) unless this is a Deployment with rolling updates.
 
-        maxSurge is rounded up, maxUnavailable down. If both are 0, one pod may be unavailable.
-
-        Upstream: ResolveFenceposts in pkg/controller/deployment/util (v1.36).
+        maxSurge is rounded up, and maxUnavailable is rounded down. If both are 0, one pod may be unavailable. Upstream:
+        ResolveFenceposts in pkg/controller/deployment/util (v1.36).
         """
         if self.kind != "Deployment" or self.strategy.type == "Recreate":
             return 0, 1

@@ -141,8 +141,8 @@ def split_into_sections(page: Page) -> list[HtmlSection]:
     top = [HtmlSection("")]
     for block in page:
         if isinstance(block, Heading):
-            under = top if block.level == 1 else top[-1].parts
-            under.append(HtmlSection(truncate(printable(block.text)), [], block.level))
+            siblings = top if block.level == 1 else top[-1].parts
+            siblings.append(HtmlSection(truncate(printable(block.text)), [], block.level))
         else:
             _find_innermost_section(top[-1]).blocks.append(_convert_block(block))
     return [html for html in top if html.blocks or html.parts]

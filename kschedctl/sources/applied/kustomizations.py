@@ -48,9 +48,7 @@ class Kustomizations:
             self._record_base_changes(folder)
 
     def _read_kustomization_folder(self, folder: str) -> None:
-        """Store the documents and bases of a folder's kustomization, and its files that are not resources, such as
-        patches.
-        """
+        """Store the documents and bases of a folder's kustomization, and its other files, such as patches."""
         documents = read_kustomization(folder)
         self._documents[folder] = documents
         self._bases[folder] = tuple(_iter_bases(folder, documents))

@@ -144,11 +144,10 @@ def _iter_validation_errors(
 
 
 def _find_ignored_paths(subject: Subject, errors: Iterable[FieldError], undecodable_paths: Iterable[Path]) -> set[Path]:
-    """Return the paths at which errors are consequences of a default or of another error.
+    """Return the paths at which errors are consequences of a default or of another error, possibly none.
 
-    If the API version sets a default selector, these are the selector and the template's labels. They are the same if a
-    part of either could not be decoded. If the selector has an error, only the labels are returned. Otherwise, the set
-    is empty.
+    The selector and the template's labels are ignored if the API version sets a default selector, or if a part of
+    either could not be decoded. Only the labels are ignored if the selector has an error.
     """
     if subject.api_version in _VERSIONS_WITH_DEFAULT_SELECTOR:
         return {_SELECTOR, _LABELS}

@@ -366,8 +366,8 @@ def _find_coexisting_budget_names(
 ) -> set[str]:
     """Return the names of budgets that can all be in one cluster together with the workload.
 
-    Without variants of manifests, all budgets can. Otherwise, only the first ``_MAX_COMPARED`` budgets that can coexist
-    with the workload are compared. The result is a large group of them, but not always the largest one.
+    Without variants of manifests, these are all budgets. Otherwise, only the first ``_MAX_COMPARED`` budgets that can
+    coexist with the workload are compared. The result is a large group of them, but not always the largest one.
     """
     if not context.variants:
         return {budget.subject.name for budget in budgets}

@@ -414,7 +414,7 @@ def _count_replicas_with_room(context: LintContext, spread: HardSpread, capaciti
     """Return how many of the replicas the domains of one constraint have room for.
 
     `capacities` (N,) are the numbers of pods for which the nodes have room. No domain gets more than maxSkew replicas
-    above the domain with the least room. With fewer domains than minDomains, that minimum is 0.
+    above the domain with the least room. With fewer domains than minDomains, the least room counts as 0.
     """
     labels = context.facts.view.nodes.label(spread.key)
     domains = np.unique(labels.codes[spread.counted])

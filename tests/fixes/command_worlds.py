@@ -35,7 +35,7 @@ from claim_documents import (
 from kschedctl import demo
 
 Json = dict[str, Any]
-RECORDING = Path(__file__).parents[2] / "recordings" / "pending.json.xz"
+RECORDING = Path(__file__).parents[1] / "recordings" / "pending.json.xz"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 

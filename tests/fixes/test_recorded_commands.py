@@ -22,7 +22,7 @@ from kschedctl.commands.remedies.report import Remedies
 from kschedctl.reports.remedy import Remedy
 
 Json = dict[str, Any]
-RECORDING = Path(__file__).parents[2] / "field" / "queue" / "waiting-73.json.gz"
+RECORDING = Path(__file__).parents[1] / "field" / "queue" / "waiting-73.json.gz"
 ITEMS: list[Json] = json.loads(gzip.decompress(RECORDING.read_bytes()))["items"]
 LIKE_TINY_3 = ("sim/tiny-4", "sim/tiny-5", "sim/tiny-6", "sim/tiny-7")
 

@@ -15,7 +15,7 @@ import yaml
 from kschedctl.errors import InputError
 from kschedctl.lint.engine import build_settings_schema, parse_settings
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 BAD = """\
 kind: Pod
 metadata: {name: a}
