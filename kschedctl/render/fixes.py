@@ -34,6 +34,8 @@ REMEDIES_SHOWN = 7
 ALTERNATIVES_SHOWN = 3
 MODEL_PREFIX = "like "
 """The start of an alternative that is another node to model a new node on."""
+TOPOLOGY_PREFIXES = ("topology.", "kubernetes.io/hostname=")
+"""The starts of alternatives that are topology labels of nodes."""
 
 
 def build_best_fix(remedies: Sequence[Remedy], style: Style) -> Page:
@@ -164,7 +166,9 @@ def build_fix_lines(
     """
     lines: list[Cell] = [*facts] if facts else [Marked(f"result: {describe_fix_effect(remedy)}", Tone.FAINT)]
     if remedy.alternatives:
-        lines.append(Marked(f"also works with: {describe_alternatives(remedy.alternatives)}", Tone.FAINT))
+        are_places = all(text.startswith(TOPOLOGY_PREFIXES) for text in remedy.alternatives)
+        works = "also works in" if are_places else "also works with"
+        lines.append(Marked(f"{works}: {describe_alternatives(remedy.alternatives)}", Tone.FAINT))
     lines += _iter_gain_and_drawbacks(remedy)
     if not facts:
         lines.append(Marked(f"who: {TEAMS[remedy.by]} team", Tone.FAINT))
