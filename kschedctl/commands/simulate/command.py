@@ -20,7 +20,6 @@ from kschedctl.cli.autoscaler_options import (
 from kschedctl.cli.extender_options import Extending
 from kschedctl.cli.kueue_options import KueueInput
 from kschedctl.cli.manifests import Application, Namespace, read_manifests
-from kschedctl.cli.next_commands import STDIN, build_command
 from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.output_options import Answer, Drawn, FailOn
 from kschedctl.cli.run_options import RunChoices, RunOptions, answer_about_subjects
@@ -44,6 +43,7 @@ from kschedctl.replay.parallel import Progress, Workers
 from kschedctl.replay.waiting_elsewhere import find_objects_waiting_elsewhere
 from kschedctl.reports.waiting_elsewhere import has_unadmitted
 from kschedctl.scheduler.engine.extenders import CallExtender
+from kschedctl.sources.documents.files import STDIN
 from kschedctl.sources.read import read_documents
 
 EXAMPLES = (
@@ -359,7 +359,7 @@ def _suggest_commands(
     has_manifests = bool(report.workloads or report.not_created)
     if report.new_pending_pods or report.not_created:
         scope = [] if has_manifests else ["-A"]  # without manifests, all waiting pods were simulated
-        yield from build_command(source, "remedies", *scope, options=options)
+        yield from source.build_command("remedies", *scope, options=options)
     elif report.still_waiting:
         yield from _suggest_explaining_waiting_pods(report.still_waiting, source, extending)
 
@@ -373,7 +373,7 @@ def _suggest_commands(
             further_options.append("--pending")
         if replaces_at_once or settings["rollout"]:
             further_options.append("--rollout")
-        yield from build_command(source, "simulate", options=[*options, *further_options])
+        yield from source.build_command("simulate", options=[*options, *further_options])
 
 
 def _suggest_explaining_waiting_pods(
@@ -386,5 +386,5 @@ def _suggest_explaining_waiting_pods(
     """
     extender_options = extending.to_cli_options()
     if source.demo or source.snapshot:
-        return build_command(replace_options(source, filename=[]), "explain", "-A", options=extender_options)
-    return build_command(source, "explain", still_waiting[0], options=extender_options)
+        return replace_options(source, filename=[]).build_command("explain", "-A", options=extender_options)
+    return source.build_command("explain", still_waiting[0], options=extender_options)
