@@ -82,7 +82,7 @@ class ManifestObjects:
         try:
             self._read_and_store_object(subject)
         except InvalidFieldError as error:
-            self.invalid.append(subject.build_problem(error.path, str(error), error.fix))
+            self.invalid.append(subject.build_problem(error.path, str(error), error.fix, error.replacement))
             self._add_masked_problems(subject, error.path)
 
     def _add_masked_problems(self, subject: Subject, faulty_path: Path) -> None:

@@ -428,7 +428,8 @@ class WaitingQueues:
             return
         if outlook.position is not None:
             position = outlook.position
-            yield f"It is number {position.place} of {position.length} in ClusterQueue {position.cluster_queue}"
+            place = f"{position.place} of {position.length}"
+            yield f"This Workload is number {place} in ClusterQueue {position.cluster_queue}"
         if outlook.message:
             yield f"Kueue's message at the first attempt: {outlook.message}"
         if outlook.victims:
