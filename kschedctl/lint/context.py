@@ -167,19 +167,22 @@ class LintContext:
     def _build_applied_set_context(self, applied: AppliedSet) -> LintContext:
         """Build the context for linting only the objects that are applied together as this set.
 
-        The objects of a closed set can all be in one cluster. The objects of another set may be alternatives of each
-        other.
+        The objects of a closed set are no alternatives of each other. The objects of another set may be. In a loose
+        set, which is only a guess, objects in different folders may also be in different clusters.
         """
         members = self._objects_by_set[applied]
-        # In a closed set, no object is an alternative of another one. A loose set is a guess, which Variants checks.
-        subjects_with_alternatives = () if applied.closed else members.subjects
-        guessed_sets = dict.fromkeys(members.subjects, frozenset({applied})) if applied.loose else NO_SETS
+        if applied.closed:
+            variants = Variants(subjects=())
+        elif applied.loose:
+            variants = Variants(members.subjects, sets=dict.fromkeys(members.subjects, frozenset({applied})))
+        else:
+            variants = Variants(members.subjects)
         return replace(
             self,
             workloads=tuple(members.workloads),
             items=members.by_kind,
             subjects=tuple(members.subjects),
-            variants=Variants(subjects_with_alternatives, guessed_sets),
+            variants=variants,
             applied_sets=NO_SETS,
             enclosing=self,
         )

@@ -229,23 +229,29 @@ def simulate(
         name: application._replace(cluster=kueue.apply_to(application.cluster))
         for name, application in manner.read_applications(source, run, namespace).items()
     }
-    settings = manner.build_snapshot_settings(run.options(), result.max_matrices)
+    # All clusters get the same manifests, so any application has the places of these in the files.
+    places = next(iter(applications.values())).places
 
     def build_autoscaler(cluster: Cluster) -> Autoscaler | None:
         """Build the autoscaler of --autoscale for a cluster."""
         return manner.build_autoscaler(cluster, source, node_groups, karpenter)
 
-    ask = _build_simulation_question(settings, build_autoscaler)
-
-    def suggest_commands(application: Application, report: SimulationReport) -> Sequence[str]:
-        """Return the commands to run next."""
-        return tuple(_suggest_commands(report, application.source, namespace, extending, settings))
-
-    places = next(iter(applications.values())).places
+    run_choices = run.options()
     with extending.open_caller() as call_extender:
-        settings["call_extender"] = call_extender  # `ask` reads the settings only when it is called
+        settings = manner.build_snapshot_settings({**run_choices, "call_extender": call_extender}, result.max_matrices)
+
+        def suggest_commands(application: Application, report: SimulationReport) -> Sequence[str]:
+            """Return the commands to run next."""
+            return tuple(_suggest_commands(report, application.source, namespace, extending, settings))
+
         return answer_about_subjects(
-            run, result, applications, ask, manner.is_acceptable, suggest_commands=suggest_commands, places=places
+            run,
+            result,
+            applications,
+            ask=_build_simulation_question(settings, build_autoscaler),
+            is_good=manner.is_acceptable,
+            suggest_commands=suggest_commands,
+            places=places,
         )
 
 

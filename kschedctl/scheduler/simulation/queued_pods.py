@@ -481,7 +481,8 @@ class _SharedQueuePlugins(QueuePlugins):
     def _may_wake(self, number: int, occurrence: Occurrence) -> bool:
         """Return whether the event may put pods back into the queue whose PodInfo has this number.
 
-        It may not if it reaches only pods of a lower priority.
+        It may if a plugin has registered for the event and its queueing hint may queue the pods. It may not if the
+        event reaches only pods of a lower priority.
         """
         info = self._view.pods.infos[number]
         if not _reaches_priority(occurrence, info.priority):
