@@ -45,7 +45,7 @@ from kschedctl.replay.placements import (
 from kschedctl.replay.settling import find_pods_still_pending, schedule_victims
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
-from kschedctl.replay.volumes import describe_exceeded_storage
+from kschedctl.replay.volumes import describe_exceeded_storage, describe_volumes_on_several_nodes
 from kschedctl.replay.waiting_elsewhere.suspended_jobs import has_queues
 from kschedctl.reports.placements import Headroom
 from kschedctl.scheduler.engine.cycle import Cycle
@@ -399,6 +399,7 @@ def run_trial(shared: PodShapes, trial: Trial, advance: Callable[[int], None] = 
         refused=tuple(shared.admitted[trial.shape].messages),
         ahead=ahead,
         exceeded_storage=describe_exceeded_storage(view, placed_positions),
+        volumes_on_several_nodes=describe_volumes_on_several_nodes(view, placed_positions),
         requests_nothing=not any(amount > ZERO for amount in compute_pod_requests(first_pod).values()),
     )
     if failed_cycle is None:

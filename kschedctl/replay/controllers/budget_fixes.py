@@ -45,7 +45,7 @@ def choose_budget_fix(evictions: Evictions, positions: Sequence[Position], budge
     lower = f"{healing}, or lower" if healing else "Lower"
     return (
         f"{lower} the minAvailable of the budget{scale_down} for the time of the drain. "
-        f"One more replica does not help: no node other than {nodes} has room for it"
+        f"One more replica does not help: no node other than {nodes} can take it"
     )
 
 
