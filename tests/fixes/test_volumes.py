@@ -58,11 +58,11 @@ OTHER_VOLUME = "Recreate claim d/data, so that it matches free volumes such as v
 CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
     "no volume is there": (
         [build_node("n1"), LOCAL, build_claim()],
-        {"CreateVolume": "Create PersistentVolume data-volume of 10Gi for claim d/data"},
+        {"CreateVolume": "Create PersistentVolume data-volume (10Gi) for claim d/data"},
     ),
     "the others of the class are reached by a label": (
         [build_node("n1"), LOCAL, build_claim(), build_volume("v", on={HOSTNAME: ["n2"]})],
-        {"CreateVolume": "Create PersistentVolume data-volume of 10Gi reachable from kubernetes.io/hostname=n1 for"},
+        {"CreateVolume": "Create PersistentVolume data-volume (10Gi, for nodes with kubernetes.io/hostname=n1) for"},
     ),
     "the volume is too small": (
         [build_node("n1"), LOCAL, build_claim(size="500Gi"), build_volume("v", on=ON_N1)],
@@ -110,7 +110,8 @@ CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
         [build_node("n1"), CSI, DRIVER_WITH_POOLS, build_pool("p", "4Gi", "a"), build_claim(of="csi")],
         {
             "RaiseCapacity": (
-                "Add storage to pool kube-system/p of class csi: the claim needs 10Gi, but the pool publishes only 4Gi"
+                "Add storage behind CSIStorageCapacity kube-system/p of class csi: the claim needs 10Gi, but only "
+                "4Gi is published"
             ),
             "SmallerClaim": "Recreate claim d/data with 4Gi instead of 10Gi",
         },
@@ -163,7 +164,7 @@ CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
     "the volume is not there": (
         [build_node("n1"), CSI, build_claim(of="csi", volume="gone")],
         {
-            "CreateVolume": "Create PersistentVolume gone of 10Gi for claim d/data",
+            "CreateVolume": "Create PersistentVolume gone (10Gi) for claim d/data",
             "RemakeClaim": "Recreate claim d/data",
         },
     ),

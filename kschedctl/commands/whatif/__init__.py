@@ -23,7 +23,12 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.pending_pods import explain_pods_by_node
-from kschedctl.commands.simulate import carry_out_changes, list_denied_workloads, prepare_simulation
+from kschedctl.commands.simulate import (
+    CarriedOutChanges,
+    carry_out_changes,
+    list_denied_workloads,
+    prepare_simulation,
+)
 from kschedctl.commands.versions.report import VersionChange, VersionChanges
 from kschedctl.commands.whatif.causes import CauseSearch, Names, OutcomeLookup, TwoVersions, find_causes_by_pod
 from kschedctl.commands.whatif.comparison import (
@@ -361,19 +366,12 @@ class ScenarioRun:
             )
         self.admitted_namespaces.update(shared.admitted_namespaces)
         shared.call_extender = self.call_extender
-        simulation, rollouts, outcomes = carry_out_changes(shared, self.seed)
-        self.not_created += list_denied_workloads(shared, rollouts, self.seed)
+        changes = carry_out_changes(shared, self.seed)
+        self.not_created += list_denied_workloads(shared, changes.rollouts, self.seed)
+        self.settled = _settle_changes(changes, cluster_before=self.settled.cluster)
 
-        # The cluster after the step, with the healthy pods of budgets, and with what the new pods use of their quotas.
-        settled = build_settled_cluster(simulation, explain_with_victims(simulation, outcomes))
-        cluster = with_current_budget_statuses(settled.cluster, self.settled.cluster, is_scaled=True)
-        self.settled = replace(settled, cluster=cluster)
-        if rollouts and rollouts[0].creation:
-            admissions = rollouts[0].creation.admissions
-            self.settled = replace(self.settled, cluster=admissions.with_current_quotas(self.settled.cluster))
-
-        notes = (f"{rollout.change.workload}: {rollout.status}" for rollout in rollouts if rollout.status)
-        displaced = sum(len(rollout.change.removed) - len(rollout.old) for rollout in rollouts)
+        notes = (f"{rollout.change.workload}: {rollout.status}" for rollout in changes.rollouts if rollout.status)
+        displaced = sum(len(rollout.change.removed) - len(rollout.old) for rollout in changes.rollouts)
         return StepEffect(displaced, [*shared.assumptions, *notes])
 
     def _drain_nodes(self, step: parts.SomeNodes) -> StepEffect:
@@ -439,6 +437,20 @@ class ScenarioRun:
             returned=returned,
             not_drained=[name for name in node_names if name in occupied_nodes],
         )
+
+
+def _settle_changes(changes: CarriedOutChanges, cluster_before: Cluster) -> SettledCluster:
+    """Build the settled cluster after changes to workloads, with the new statuses of PodDisruptionBudgets and quotas.
+
+    `cluster_before` has the PodDisruptionBudgets' statuses before the changes.
+    """
+    settled = build_settled_cluster(changes.simulation, explain_with_victims(changes.simulation, changes.outcomes))
+    cluster = with_current_budget_statuses(settled.cluster, cluster_before, is_scaled=True)
+    # All rollouts share the admissions, which count what the new pods use of their quotas.
+    creation = changes.rollouts[0].creation if changes.rollouts else None
+    if creation is not None:
+        cluster = creation.admissions.with_current_quotas(cluster)
+    return replace(settled, cluster=cluster)
 
 
 def _add_volume_cause(change: PodChange, view: Fork) -> PodChange:

@@ -156,7 +156,9 @@ def _compute_shortages(queue: CachedQueue, flavor: str, requests: Mapping[str, i
     for resource, amount in requests.items():
         key = FlavorResource(flavor, resource)
         shortage = subtract_amounts(amount, queue.node.compute_available_quota(key))
-        if 0 < shortage < UNLIMITED:
+        # An unlimited shortage, as of a request beyond int64, cannot be covered by any amount of quota.
+        can_be_covered = shortage < UNLIMITED
+        if shortage > 0 and can_be_covered:
             shortages[key] = shortage
     return shortages
 

@@ -193,6 +193,7 @@ def iter_claim_recreation_fixes(
     change: ClaimChange,
     *,
     text: str,
+    can_be_joined: bool = True,
     cost: int,
     target: Hashable = "",
     extra_edits: Sequence[ObjectEdit] = (),
@@ -204,7 +205,8 @@ def iter_claim_recreation_fixes(
     The spec of a StatefulSet's claim cannot be changed, because the StatefulSet creates the claim from its template. If
     the claim belongs to an ephemeral volume, the pod's template is changed as well.
 
-    `text` continues the sentence "recreate claim …". With `where`, fixes of the same claim count as variants.
+    `text` continues the sentence "recreate claim …". `can_be_joined` is False for a clause after a comma, which cannot
+    be joined with other changes by "and". With `where`, fixes of the same claim count as variants.
     `volume_to_find` is the volume that the text names and that the fix leaves to the scheduler.
     """
     pod = trial_node.trial.pod
@@ -228,7 +230,7 @@ def iter_claim_recreation_fixes(
         commands = deletion.commands  # a controller creates the claim again
     else:
         commands = (*deletion.preparation, render_volume_claim_recreation(claim, build_claim_to_apply(new_claim)))
-        recreation = ClaimRecreation(ObjectKey.of(claim), deletion.preparation, text)
+        recreation = ClaimRecreation(ObjectKey.of(claim), deletion.preparation, text, can_be_joined)
 
     name = format_claim_key(claim)
     yield Fix(

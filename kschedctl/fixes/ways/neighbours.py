@@ -467,14 +467,16 @@ def _count_removed_replicas(trial_node: TrialNode, owner: Owner) -> int:
 
 def _has_pending_pod(trial_node: TrialNode, owner: Owner) -> bool:
     """Return whether a pod of the workload has no node in the unchanged cluster."""
-    view = trial_node.trial.scheduler.view
+    unchanged_view = trial_node.trial.scheduler.view
 
     def collect_workloads_with_pending_pods() -> frozenset[Owner]:
         """Return the workloads that have a pod without a node."""
-        pods = (view.pods.objects[position] for position in find_positions(~view.mask_placed()))
+        off_known_nodes = find_positions(~unchanged_view.mask_placed())
+        pods = (unchanged_view.pods.objects[position] for position in off_known_nodes)
+        # A pod that is bound to a node outside of the view is not placed there, but does not wait either.
         return frozenset(find_owner(pod) for pod in pods if not pod.spec.node_name)
 
-    return owner in view.memo("workloads of pods that wait", collect_workloads_with_pending_pods)
+    return owner in unchanged_view.memo("workloads of pods that wait", collect_workloads_with_pending_pods)
 
 
 def count_replicas(trial_node: TrialNode, owner: Owner) -> int:

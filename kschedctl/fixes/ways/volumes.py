@@ -107,7 +107,7 @@ def iter_other_storage_fixes(trial_node: TrialNode, claim: PersistentVolumeClaim
     if claim.spec.volume_name and has_delayed_binding(get_claim_class(claim), get_listers(trial_node.cycle.view)):
         text = ", so that its volume is found or provisioned where the pod can run"
         yield from iter_claim_recreation_fixes(
-            trial_node, FixKind.REMAKE_CLAIM, claim, reset_claim, text=text, cost=OTHER_VOLUME
+            trial_node, FixKind.REMAKE_CLAIM, claim, reset_claim, text=text, can_be_joined=False, cost=OTHER_VOLUME
         )
     yield from _iter_other_volume_fixes(trial_node, claim)
     yield from _iter_other_class_fixes(trial_node, claim)
@@ -215,6 +215,7 @@ def _iter_volume_use_fixes(
         claim,
         change,
         text=text,
+        can_be_joined=bind is not None,
         cost=cost,
         target=name,
         extra_edits=extra_edits,

@@ -390,17 +390,17 @@ class AdmissionScheduler:
         """Build the sort key for entries without fair sharing.
 
         Workloads that already have quota come first. With the gate PrioritizePreemptorWorkloads, Workloads that wait
-        for their own preemptions come next. The other Workloads are sorted by less borrowing, then higher priority,
-        then longer wait.
+        for their own preemptions come next. The other Workloads are sorted by less borrowing, then longer wait. With
+        the gate PrioritySortingWithinCohort, a higher priority counts before a longer wait.
         """
         assert entry.assignment is not None
-        by_priority = Gate.PRIORITY_SORTING_WITHIN_COHORT in self._gates
         prefers_preemptors = Gate.PRIORITIZE_PREEMPTOR_WORKLOADS in self._gates
+        sorts_by_priority = Gate.PRIORITY_SORTING_WITHIN_COHORT in self._gates
         return (
             not entry.workload.has_quota,
             prefers_preemptors and not entry.is_preemptor,
             entry.assignment.borrowing,
-            -entry.workload.priority if by_priority else 0,
+            -entry.workload.priority if sorts_by_priority else 0,
             get_queue_order_time(entry.workload, self._gates),
         )
 

@@ -35,16 +35,16 @@ def choose_budget_fix(evictions: Evictions, positions: Sequence[Position], budge
         return ALLOW_ONE
     if budget not in _find_budgets_with_minimum(evictions):
         healing = _describe_healing(evictions, positions)
-        return f"{healing or REPAIR_PODS}, or raise the maxUnavailable of the budget for the time of the drain"
+        return f"{healing or REPAIR_PODS}, or raise the budget's maxUnavailable during the drain"
     if _can_add_replica_of_each_pod(evictions, positions):
         return RUN_ONE_MORE
     pods = [evictions.simulation.view.pods.objects[position] for position in positions]
     nodes = first_few(sorted({pod.spec.node_name for pod in pods}))
-    scale_down = ", or scale its workload to 0," if _count_selected_pods(evictions, budget) == 1 else ""
+    scale_down = ", or scale the workload to 0," if _count_selected_pods(evictions, budget) == 1 else ""
     healing = _describe_healing(evictions, positions)
     lower = f"{healing}, or lower" if healing else "Lower"
     return (
-        f"{lower} the minAvailable of the budget{scale_down} for the time of the drain. "
+        f"{lower} the budget's minAvailable{scale_down} during the drain. "
         f"One more replica does not help: no node other than {nodes} has room for it"
     )
 

@@ -11,7 +11,7 @@ from kschedctl.api.kinds import KINDS, is_operated
 from kschedctl.api.objects import ObjectMeta, PodTemplateSpec
 from kschedctl.api.quantity import QuantityError
 from kschedctl.api.queueing import QUEUE_LABEL, KueuePodSet, KueueWorkload, LocalQueue
-from kschedctl.api.workloads import POD_TEMPLATE_PATHS
+from kschedctl.api.workloads import JOB_TEMPLATE_PATH, POD_TEMPLATE_PATHS
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.lint.analysis.near_names import find_similar_name
 from kschedctl.lint.context import LintContext
@@ -375,7 +375,7 @@ def _list_label_paths(subject: Subject) -> list[Path]:
         return []
     paths: list[Path] = [_WORKLOAD_LABELS]
     if subject.kind == "CronJob":
-        paths.append(("spec", "jobTemplate", *_WORKLOAD_LABELS))
+        paths.append((*JOB_TEMPLATE_PATH, *_WORKLOAD_LABELS))
     if template_path:  # a Pod is its own template
         paths.append((*template_path, *_WORKLOAD_LABELS))
     return paths
