@@ -195,7 +195,7 @@ def _build_queue_proposal(
     """Build the proposal to patch a ClusterQueue with operations that raise the field of its quotas."""
     patch = ObjectPatch(Owner("ClusterQueue", "", queue.metadata.name), tuple(operations))
     edits = (("ClusterQueue", apply_operations(queue, operations)),)
-    return AdmissionProposal(summary, field.kind, field.price, "operator", (patch,), edits)
+    return AdmissionProposal(summary, field.kind, field.price, by="operator", patches=(patch,), edits=edits)
 
 
 def _find_quota_path(queue: ClusterQueue, key: FlavorResource) -> str:
