@@ -132,13 +132,15 @@ class LintContext:
         if get_sets is not None:
             applied_sets = {subject: get_sets(subject.location) for subject in subjects if subject.location}
         variants = Variants(subjects, applied_sets)
+        if cluster:
+            gates = _get_gates(cluster)
         return cls(
             objects.apply_autoscalers(variants),
             objects.by_kind,
             cluster,
-            tuple(objects.invalid),
-            subjects,
-            _get_gates(cluster) if cluster else gates or FeatureGates(),
+            invalid=tuple(objects.invalid),
+            subjects=subjects,
+            gates=gates or FeatureGates(),
             variants=variants,
             applied_sets=applied_sets,
         )

@@ -509,8 +509,8 @@ def _build_allowed_topology_fix(trial_node: TrialNode, class_: StorageClass) -> 
         FixKind.ALLOW_TOPOLOGY,
         class_,
         text,
-        lambda storage_class: replace(storage_class, allowed_topologies=terms),
-        TOPOLOGY,
+        change=lambda storage_class: replace(storage_class, allowed_topologies=terms),
+        cost=TOPOLOGY,
     )
 
 
