@@ -112,9 +112,10 @@ def build_fixes_section(
     numbered_remedies = enumerate(shown, 1)
     page: list[Block] = []
     for heading, group in remedies_by_title.items():
-        with_commands = heading not in (TITLE_OF_INSUFFICIENT, TITLE_OF_LOSING) or with_manifests or style.patches
         lines: list[Block] = []
         for number, remedy in islice(numbered_remedies, len(group)):
+            is_advised = remedy.needs_values or not (remedy.costs_more_pods_than_it_places or remedy.holds is False)
+            with_commands = bool(is_advised or with_manifests or style.patches)
             lines += build_fix_lines(number, remedy, style, with_manifests, with_commands=with_commands)
         if lines:
             page += section(heading, *lines)
