@@ -199,7 +199,10 @@ def _build_queue_proposal(
 
 
 def _find_quota_path(queue: ClusterQueue, key: FlavorResource) -> str:
-    """Return the JSON pointer of the quota for a flavor and resource, or "" if the ClusterQueue has no such quota."""
+    """Return the JSON pointer of the entry that has a ClusterQueue's quota for a flavor and resource.
+
+    The entry also has the limits of borrowing and lending. Return "" if the ClusterQueue has no quota for the pair.
+    """
     for group_index, group in enumerate(queue.spec.resource_groups):
         for flavor_index, flavor in enumerate(group.flavors):
             for index, resource in enumerate(flavor.resources):

@@ -281,7 +281,11 @@ def build_new_workloads(
 
 
 def _select_new_jobs(cluster: Cluster, manifests: Iterable[Struct]) -> dict[Owner, Struct]:
-    """Return the manifests of objects that do not exist, by identity and without suspended CronJobs."""
+    """Return the manifests of jobs that the cluster does not have yet, keyed by identity.
+
+    A manifest is left out if the cluster has its object or pods that the object controls, or if it is a suspended
+    CronJob.
+    """
     new_jobs: dict[Owner, Struct] = {}
     for manifest in manifests:
         owner = get_identity(manifest)

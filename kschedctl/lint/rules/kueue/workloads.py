@@ -365,9 +365,10 @@ def _iter_labels_read_by_kueue(context: LintContext) -> Iterator[_LabelSet]:
 def _list_label_paths(subject: Subject) -> list[Path]:
     """Return the paths of the labels in a manifest that Kueue reads, or [] if the object creates no pods.
 
-    They are the object's own labels, the labels of a CronJob's Job template, and the labels of the pod template.
+    They are the object's own labels, the labels of a CronJob's Job template, and the labels of the pod template. Only
+    the own labels are listed for a custom resource whose controller may create pods.
     """
-    if may_create_pods(subject):
+    if may_create_pods(subject):  # where the custom resource has pod templates, if any, is unknown
         return [_WORKLOAD_LABELS]
     template_path = POD_TEMPLATE_PATHS.get(subject.kind)
     if template_path is None or not has_built_in_group(subject):
