@@ -15,10 +15,11 @@ import typer
 from kschedctl.api.workloads import get_identity, get_pod_template
 from kschedctl.cli.inquiry import Inquiry
 from kschedctl.cli.options import Source
-from kschedctl.cli.source import connect_to_cluster, get_origin_file
+from kschedctl.cli.source import connect_to_cluster
 from kschedctl.errors import KschedctlError, UsageError
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.scheduler.engine.extenders import CallExtender
+from kschedctl.sources.documents.place import get_origin_file
 from kschedctl.sources.output_file import validate_output_files
 from kschedctl.sources.read import read_documents
 

@@ -321,23 +321,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _describe_error(error: Exception) -> str:
-    """Describe an error. For a usage error, add a hint at the correct use if there is one."""
+    """Describe an error. For a usage error, add a hint about correct usage if there is one."""
     if not isinstance(error, typer.TyperException):
         return str(error)
+    # Typer does not export the classes of its usage errors, so they are told apart by their attributes and messages.
     message = error.format_message()
     context = getattr(error, "ctx", None)
-    option = getattr(error, "option_name", "")
     if context is None:
         return message
+    option = getattr(error, "option_name", "")
     is_unknown_option = hasattr(error, "possibilities")
-    if option and context.parent is None:
+    is_unexpected_argument = message.startswith("Got unexpected extra argument")
+
+    is_before_command = context.parent is None
+    if option and is_before_command:
         problem = f"unknown option {option}" if is_unknown_option else message
         return f"{problem} (options follow the command: {get_program_name()} COMMAND {option})"
     if is_unknown_option:
         candidates = getattr(error, "possibilities", None) or ()
         return f"unknown option {option} ({_suggest_options(option, candidates, context.command_path)})"
     takes_files = any("-f" in parameter.opts for parameter in context.command.params)
-    if message.startswith("Got unexpected extra argument") and takes_files:
+    if is_unexpected_argument and takes_files:
         return f"{message} ({context.command_path} takes no names; files are given with -f)"
     return message
 

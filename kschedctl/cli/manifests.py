@@ -115,8 +115,6 @@ def validate_and_load_surroundings(
     cannot be read or an object is invalid.
     """
     if reading.around:
-        from kschedctl.cli.manifest_validation import validate_other_objects  # noqa: PLC0415 - only for new objects
-
         validate_other_objects(reading.around)
     describe_themselves = bool(reading.objects.get("Node")) or source.assume_complete
     has_other_cluster = source.demo or bool(source.snapshot)
@@ -180,8 +178,6 @@ def _prepare_application(source: Source, reading: ReadResult, namespace: str | N
     # Validate the manifests of applied objects.
     applied_manifests = [entry.manifest for entry in decoded if not is_existing_pod(entry.workload)]
     if applied_manifests:
-        from kschedctl.cli.manifest_validation import validate_manifests  # noqa: PLC0415 - only for new objects
-
         validate_manifests(applied_manifests, cluster, namespace)
 
     # Record where each object is in the files, and its document.
@@ -473,3 +469,40 @@ def with_namespace(obj: Any, namespace: str | None) -> Any:
     if obj.metadata.namespace or not namespace:
         return obj
     return msgspec.structs.replace(obj, metadata=msgspec.structs.replace(obj.metadata, namespace=namespace))
+
+
+def validate_manifests(manifests: Iterable[Manifest], cluster: Cluster, namespace: str | None = None) -> None:
+    """Raise InputError if the API server would reject any of these pods and workloads.
+
+    The error lists all problems of all manifests. `namespace` applies to manifests that name none. Do not pass objects
+    that have a UID, because they exist already.
+    """
+    from kschedctl.api.validation.manifests import KINDS as MANIFEST_KINDS  # noqa: PLC0415 - only for new objects
+    from kschedctl.replay.denials import find_creation_denials, raise_errors  # noqa: PLC0415 - only for new objects
+    from kschedctl.sources.documents.positions import locate_field  # noqa: PLC0415 - only for new objects
+
+    errors = []
+    for document, place in manifests:
+        decoded = decode_document(document, MANIFEST_KINDS[str(document["kind"])], place)
+        for refusal in find_creation_denials(document, decoded, cluster, namespace or "", admission=False):
+            errors.append(locate_field(place, refusal.path).error(refusal.message, hint=refusal.hint))
+    raise_errors(errors)
+
+
+def validate_other_objects(manifests: Iterable[Manifest]) -> None:
+    """Raise InputError if the API server would reject one of these PDBs, classes, claims or autoscalers.
+
+    The error lists all problems of all objects.
+    """
+    from kschedctl.api.validation import around_pods  # noqa: PLC0415 - only for new objects
+    from kschedctl.replay.denials import find_validation_errors, raise_errors  # noqa: PLC0415 - only for new objects
+    from kschedctl.sources.documents.positions import locate_field  # noqa: PLC0415 - only for new objects
+
+    errors = []
+    for document, place in manifests:
+        decoded = decode_document(document, around_pods.KINDS[str(document["kind"])], place)
+        errors += [
+            locate_field(place, denial.path).error(denial.message)
+            for denial in find_validation_errors(document, decoded)
+        ]
+    raise_errors(errors)

@@ -6,8 +6,9 @@ A metavar also tells shell completion what a value is: `FILE` for files, `a|b|c`
 from __future__ import annotations
 
 import inspect
+import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from enum import StrEnum
 from functools import wraps
@@ -16,7 +17,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast, get_args, get_t
 import typer
 
 from kschedctl.api.copying import replace
+from kschedctl.api.json_values import JsonObject
 from kschedctl.api.kube_version import KUBE_VERSION, NEWEST_MINOR, OLDEST_MINOR, KubeVersion
+from kschedctl.cli.main import build_command_line
 from kschedctl.cli.output_options import Answer
 from kschedctl.errors import UsageError
 from kschedctl.scheduler.framework.feature_gates import BOOLEANS
@@ -228,6 +231,18 @@ class Source(Builds):
         """The name of the cluster for people: of the context, the snapshots or the files."""
         names = [*self.snapshot, *("standard input" if name == "-" else name for name in self.filename)]
         return "demo" if self.demo else ", ".join(names) or self.context or self.cluster or "current context"
+
+    def build_command(
+        self, command: str, *arguments: str | Iterable[str], options: Iterable[str] = ()
+    ) -> tuple[str, ...]:
+        """Build a command about the same cluster, or () if a part of the cluster came from standard input."""
+        if "-" in (*self.filename, *self.snapshot, self.config):
+            return ()
+        return (build_command_line(command, *arguments, self.to_cli_options(), options),)
+
+    def build_whatif_command(self, scenario: JsonObject, options: Iterable[str]) -> tuple[str, ...]:
+        """Build the `whatif` command for a scenario, or () if a part of the cluster came from standard input."""
+        return self.build_command("whatif", json.dumps(scenario, ensure_ascii=False), options)
 
     def to_cli_options(self) -> list[str]:
         """Return the command-line options that select this cluster and scheduler."""

@@ -10,6 +10,7 @@ from kschedctl.api.copying import replace
 from kschedctl.api.kinds import KINDS, pluralize_kind
 from kschedctl.api.objects import Pod
 from kschedctl.api.operator_resources import OperatorResource
+from kschedctl.api.ownership import Owner
 from kschedctl.cli.options import DEFAULT_NAMESPACE, Scope
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
@@ -183,3 +184,9 @@ def assume_scheduler_name(cluster: Cluster, scheduler_name: str | None) -> Clust
         replace(pod, spec=replace(pod.spec, scheduler_name=scheduler_name)) for pod in cluster.unbound_pods()
     )
     return add_pods(cluster, changed_pods)
+
+
+def build_workload_arguments(title: str) -> tuple[str, ...]:
+    """Build the arguments that name a workload, from a title such as `Deployment shop/web`."""
+    workload = Owner.parse(title)
+    return (f"{workload.kind.lower()}/{workload.name}", "-n", workload.namespace)

@@ -115,6 +115,17 @@ class RunOptions(WorkOptions, Sampled):
             raise UsageError(f"--runs {self.runs}: must be 1 or more")
         return {"seed": self.seed, "runs": self.runs, "sampling": self.sampled_from, "call_extender": None}
 
+    def to_cli_options(self) -> list[str]:
+        """Return the command-line options with which another command replays like this run."""
+        options = []
+        if self.seed:
+            options += ["--seed", str(self.seed)]
+        if self.sampling:
+            options.append("--sampling")
+        if self.start_index is not None:
+            options += ["--start-index", str(self.start_index)]
+        return options
+
 
 def choose_exit_code(good: bool, interrupted: bool, undecided: bool = False) -> int:
     """Return the exit code for an answer. Interrupted and undecided answers have their own exit codes."""

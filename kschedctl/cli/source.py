@@ -17,6 +17,7 @@ from kschedctl.cli.options import Scope, Source, parse_feature_gates
 from kschedctl.cluster import CREATION_KINDS, LIMITS, OBSERVED, QUEUE_KINDS, Cluster, Gap
 from kschedctl.errors import UsageError
 from kschedctl.sources.cluster import get_read_time
+from kschedctl.sources.documents.place import get_origin_file
 from kschedctl.sources.read import ReadResult, load_configuration_file, read_paths
 
 if TYPE_CHECKING:
@@ -292,11 +293,6 @@ def find_lone_pod(cluster: Cluster) -> Pod | None:
     lone_pods = [cluster.pod(*keys[0]) for keys in keys_by_file.values() if len(keys) == 1]
     unbound = [pod for pod in lone_pods if pod is not None and not pod.spec.node_name]
     return unbound[0] if len(unbound) == 1 else None
-
-
-def get_origin_file(origin: str) -> str:
-    """Return the file of an origin such as `pod.yaml, document 3`."""
-    return origin.rpartition(", document ")[0] or origin
 
 
 def get_cluster_time(cluster: Cluster, source: Source) -> str:

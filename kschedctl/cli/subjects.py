@@ -128,7 +128,7 @@ def _build_manifest_targets(inquiry: Inquiry, manifests: Sequence[Owner]) -> dic
     If the cluster has queues, a target also tells how Kueue would treat its job. Raises KschedctlError if a manifest is
     invalid.
     """
-    from kschedctl.cli.manifest_validation import validate_manifests  # noqa: PLC0415 - only for manifests
+    from kschedctl.cli.manifests import validate_manifests  # noqa: PLC0415 - only for manifests
     from kschedctl.replay.controllers.target_creation import create_targets  # noqa: PLC0415 - only for manifests
 
     # Workloads of the cluster that a new autoscaler scales have no document, and need no validation

@@ -80,7 +80,7 @@ class QueueChecks:
             variant_result = self.check_in_queue(trial)
             if variant_result is not None and variant_result.holds:
                 remaining_variants = (other for other in candidate.variants if other is not trial)
-                holding_variants = tuple(self._iter_holding_trials(remaining_variants))
+                holding_variants = tuple(self._iter_trials_that_hold(remaining_variants))
                 return CheckedFix(RankedFix(trial, holding_variants), variant_result)
         return (
             self._find_fix_with_fewest_nodes(candidate.trial)
@@ -88,7 +88,7 @@ class QueueChecks:
             or CheckedFix(RankedFix(candidate.trial), result)
         )
 
-    def _iter_holding_trials(self, trials: Iterator[RemedyTrial]) -> Iterator[RemedyTrial]:
+    def _iter_trials_that_hold(self, trials: Iterator[RemedyTrial]) -> Iterator[RemedyTrial]:
         """Yield the trials that hold in the queue, among the first `MOST_VARIANTS` of them."""
         for trial in islice(trials, MOST_VARIANTS):
             result = self.check_in_queue(trial)

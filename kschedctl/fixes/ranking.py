@@ -167,27 +167,35 @@ def is_manifest_correction(fix: Fix) -> bool:
 def move_smallest_fix_first(fixes: Sequence[CheckedFix]) -> list[CheckedFix]:
     """Return the fixes with the fix that `explain` shows moved to the front.
 
-    `explain` searches only for the smallest sets of changes: up to the smallest size at which a set harms nobody. If
-    none of these sets leaves the workload unchanged, `explain` also considers larger sets that correct the manifest.
-    The order is unchanged if no set is harmless, or if the first fix of these sets does not hold in the queue or was
-    not tried there.
+    `explain` shows the best ranked of the few fixes that it considers, see `_find_fixes_for_explain`. The order is
+    unchanged if it considers none, or if this fix does not hold in the queue or was not tried there.
+    """
+    shown = next(iter(_find_fixes_for_explain(fixes)), None)
+    if shown is None or shown.result is None or not shown.result.holds:
+        return list(fixes)
+    return [shown, *(fix for fix in fixes if fix is not shown)]
+
+
+def _find_fixes_for_explain(fixes: Sequence[CheckedFix]) -> list[CheckedFix]:
+    """Return the fixes that `explain` considers, in the same order, or none if each fix harms other pods.
+
+    These are the fixes with no more changes than the smallest fix that harms nobody. If all of them make the workload
+    give up something, larger fixes that correct a mistake in the manifest are considered as well.
     """
     harmless_sizes = [len(fix.ranked.trial.changes) for fix in fixes if harms_nobody(fix.ranked.trial)]
     if not harmless_sizes:
-        return list(fixes)
-    searched_size = min(harmless_sizes)
-    small_fixes = [fix for fix in fixes if len(fix.ranked.trial.changes) <= searched_size]
-    searches_corrections = not any(keeps_workload(fix.ranked.trial) for fix in small_fixes)
+        return []
+    max_size = min(harmless_sizes)
+    small_fixes = [fix for fix in fixes if len(fix.ranked.trial.changes) <= max_size]
+    if any(keeps_workload(fix.ranked.trial) for fix in small_fixes):
+        return small_fixes
 
-    def is_searched(fix: CheckedFix) -> bool:
-        """Return whether `explain` considers the fix."""
+    def is_considered(fix: CheckedFix) -> bool:
+        """Return whether the fix is small or corrects a mistake in the manifest."""
         changes = fix.ranked.trial.changes
-        return len(changes) <= searched_size or (searches_corrections and any(map(is_manifest_correction, changes)))
+        return len(changes) <= max_size or any(map(is_manifest_correction, changes))
 
-    first = next(filter(is_searched, fixes))
-    if first.result is None or not first.result.holds:
-        return list(fixes)
-    return [first, *(fix for fix in fixes if fix is not first)]
+    return list(filter(is_considered, fixes))
 
 
 def build_cost_key(changes: Iterable[Fix]) -> tuple[tuple[Price, ...], float]:

@@ -10,7 +10,6 @@ from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
 
-from kschedctl.api.json_values import field_at
 from kschedctl.lint import rules
 from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.subject import Problem
@@ -56,11 +55,8 @@ RULES: tuple[Rule, ...] = tuple(rule for family_rules in FAMILIES.values() for r
 
 
 def _build_unquoting_edit(problem: Problem) -> FieldEdit | None:
-    """Return the edit that removes the quotes around a number, or None if an integer would not be valid there."""
-    value = field_at(problem.subject.document, *problem.path)
-    if isinstance(value, str) and is_pod_count(value) and ": expected an integer" in problem.message:
-        return SetField(problem.path, int(value))
-    return None
+    """Return the edit that removes the quotes around a number of pods, or None if the problem is another one."""
+    return SetField(problem.path, int(problem.replacement)) if is_pod_count(problem.replacement) else None
 
 
 INVALID = Rule(

@@ -43,20 +43,18 @@ def _escape_for_github(text: str, is_property: bool = False) -> str:
 def to_junit(report: Findings) -> str:
     """Render findings as JUnit XML, with one suite for each file.
 
-    Notes become passed tests with output. If there are no findings, a suite has a single passed test.
+    Notes become passed tests with output. If there are no findings, the only suite has a single passed test.
     """
-    tests = report.findings or (None,)
-    named = {"name": f"kschedctl {report.command}"}
-    root = ElementTree.Element("testsuites", _count_tests(tests) | named)
+    root_attributes = _build_suite_attributes(f"kschedctl {report.command}", report.findings)
+    root = ElementTree.Element("testsuites", root_attributes)
     for file in dict.fromkeys(finding.file for finding in report.findings):
         findings = [finding for finding in report.findings if finding.file == file]
-        suite = ElementTree.SubElement(
-            root, "testsuite", _count_tests(findings) | {"name": printable(file) or "cluster"}
-        )
+        suite_attributes = _build_suite_attributes(printable(file) or "cluster", findings)
+        suite = ElementTree.SubElement(root, "testsuite", suite_attributes)
         for finding in findings:
             _add_test_case(suite, finding)
     if not report.findings:
-        suite = ElementTree.SubElement(root, "testsuite", _count_tests(tests) | named)
+        suite = ElementTree.SubElement(root, "testsuite", root_attributes)
         passed = {"classname": f"kschedctl.{report.command}", "name": "nothing found", "time": "0"}
         ElementTree.SubElement(suite, "testcase", passed)
     ElementTree.indent(root, " ")
@@ -80,13 +78,14 @@ def _add_test_case(suite: ElementTree.Element, finding: Finding) -> None:
         ElementTree.SubElement(element, "failure", failure).text = _make_lines_printable(text)
 
 
-def _count_tests(tests: Sequence[Finding | None]) -> dict[str, str]:
-    """Return the counts of a test suite.
+def _build_suite_attributes(name: str, findings: Sequence[Finding]) -> dict[str, str]:
+    """Return the attributes of the test suite of some findings: the counts of its tests, and its name.
 
-    None stands for a passed test, and a finding that is not a note for a failed one.
+    A finding that is not a note is a failed test. A suite without findings has a single passed test.
     """
-    failed = sum(finding is not None and finding.severity != "note" for finding in tests)
-    return {"tests": str(len(tests)), "failures": str(failed), "errors": "0"}
+    test_count = len(findings) or 1
+    failure_count = sum(finding.severity != "note" for finding in findings)
+    return {"tests": str(test_count), "failures": str(failure_count), "errors": "0", "name": name}
 
 
 def _make_lines_printable(text: str) -> str:

@@ -34,6 +34,8 @@ REMEDIES_SHOWN = 7
 ALTERNATIVES_SHOWN = 3
 MODEL_PREFIX = "like "
 """The start of an alternative that is another node to model a new node on."""
+TOPOLOGY_PREFIXES = ("topology.", "kubernetes.io/hostname=")
+"""The starts of alternatives that are topology labels of nodes."""
 
 
 def build_best_fix(remedies: Sequence[Remedy], style: Style) -> Page:
@@ -110,9 +112,10 @@ def build_fixes_section(
     numbered_remedies = enumerate(shown, 1)  # an iterator: each section takes its remedies, until none is left
     page: list[Block] = []
     for heading, group in remedies_by_title.items():
-        with_commands = heading not in (TITLE_OF_INSUFFICIENT, TITLE_OF_LOSING) or with_manifests or style.patches
         lines: list[Block] = []
         for number, remedy in islice(numbered_remedies, len(group)):
+            is_advised = remedy.needs_values or not (remedy.costs_more_pods_than_it_places or remedy.holds is False)
+            with_commands = bool(is_advised or with_manifests or style.patches)
             lines += build_fix_lines(number, remedy, style, with_manifests, with_commands=with_commands)
         if lines:
             page += section(heading, *lines)
@@ -163,7 +166,9 @@ def build_fix_lines(
     """
     lines: list[Cell] = [*facts] if facts else [Marked(f"result: {describe_fix_effect(remedy)}", Tone.FAINT)]
     if remedy.alternatives:
-        lines.append(Marked(f"also works with: {describe_alternatives(remedy.alternatives)}", Tone.FAINT))
+        are_places = all(text.startswith(TOPOLOGY_PREFIXES) for text in remedy.alternatives)
+        works = "also works in" if are_places else "also works with"
+        lines.append(Marked(f"{works}: {describe_alternatives(remedy.alternatives)}", Tone.FAINT))
     lines += _iter_gain_and_drawbacks(remedy)
     if not facts:
         lines.append(Marked(f"who: {TEAMS[remedy.by]} team", Tone.FAINT))

@@ -114,7 +114,7 @@ def build_unread_lines(unknown: Sequence[UnknownKind]) -> Page:
         "message": "kube-scheduler's message and the pods that it preempts could differ",
         "scores": "the scores could differ",
         "victims": "the preempted pods could differ",
-        "remedies": "other fixes could work",
+        "remedies": "better fixes may be missing",
         "replacement": "the best nodes for running pods could differ",
         "creation": "this answer may miss pods that could not be created",
     }
@@ -445,15 +445,15 @@ def build_pools_before_and_after(pools: Sequence[PoolChange], style: Style, fitt
         pool.pool or NO_POOL[""]: {"before": round(pool.cpu_before or 0, 1), "after": round(pool.cpu_after or 0, 1)}
         for pool in pools
     }
-    columns = [Column("pool", keep=True), *number_columns("nodes", "pods", "cpu %", "memory %")]
-    cordoned = []
-    for pool in pools:
-        if pool.cordoned:
-            name = f"pool {pool.pool}" if pool.pool else NO_POOL[""]
-            cordoned.append(f"{counted(pool.cordoned, 'cordoned node')} in {name}")
+    columns = [Column("pool", keep=True), *number_columns("nodes", "pods", "cpu requested", "memory requested")]
+    cordoned = [
+        f"{counted(pool.cordoned, 'cordoned node')} in {f'pool {pool.pool}' if pool.pool else NO_POOL['']}"
+        for pool in pools
+        if pool.cordoned
+    ]
     number = sum(pool.cordoned for pool in pools)
     cordoned_note = (
-        f"Not counted: {join_words(cordoned)}, with {agreeing(number, 'its', 'their')} pods. A pod that moves off "
+        f"Not counted: {join_words(cordoned)} and {agreeing(number, 'its', 'their')} pods. A pod that moves off "
         f"{agreeing(number, 'that node', 'these nodes')} is counted on its new node."
     )
     return (
@@ -483,7 +483,7 @@ def _build_pool_row(pool: PoolChange) -> Row:
 
 def _format_share(percentage: float | None) -> str:
     """Format a percentage with one decimal, or return "-" if the pool has none of the resource."""
-    return "-" if percentage is None else f"{percentage:.1f}"
+    return "-" if percentage is None else f"{percentage:.1f}%"
 
 
 def _format_change(before: str, after: str) -> str:

@@ -340,15 +340,18 @@ def summarize_evictions(simulation: Simulation, evicted: Sequence[EvictedPod]) -
     """
     if not evicted or simulation.interrupted:
         return None
-    # A later entry for a pod overwrites an earlier one
-    first_evictions = {pod.pod: pod for pod in reversed(evicted)}
-    last_evictions = {pod.pod: pod for pod in evicted}
-    returned = 0
-    for name, last in last_evictions.items():
-        if last.target and last.target == first_evictions[name].node:
-            returned += 1
-    fates = Counter(pod.fate for pod in last_evictions.values())
-    later_rounds = [pod for pod in evicted if pod.round > 1]
+    # A pod may be evicted several times. A later entry for a pod overwrites an earlier one.
+    first_node_by_pod = {eviction.pod: eviction.node for eviction in reversed(evicted)}
+    last_evictions = {eviction.pod: eviction for eviction in evicted}
+
+    # Pods that run again on the node from which they were evicted first are not counted as moved.
+    fates = Counter(last.fate for last in last_evictions.values())
+    returned = sum(bool(last.target) and last.target == first_node_by_pod[pod] for pod, last in last_evictions.items())
+
+    # In later rounds, the replacements of evicted pods preempt other pods.
+    by_replacements = [eviction for eviction in evicted if eviction.round > 1]
+
+    # The node of a futile preemptor is taken again and again by its own victims.
     futile_preemptors = sorted(simulation.search.preemptors.futile)
     return EvictionChain(
         evicted=len(last_evictions) - fates[EvictionFate.DELETED],
@@ -357,10 +360,10 @@ def summarize_evictions(simulation: Simulation, evicted: Sequence[EvictedPod]) -
         pending=fates[EvictionFate.PENDING],
         lost=fates[EvictionFate.LOST],
         deleted=fates[EvictionFate.DELETED],
-        rounds=max(pod.round for pod in evicted),
-        preempting=tuple(dict.fromkeys(pod.by for pod in later_rounds)),
-        evicted_in_turn=tuple(dict.fromkeys(pod.pod for pod in later_rounds)),
-        tied={pod.pod: pod.tied for pod in evicted if pod.tied},
+        rounds=max(eviction.round for eviction in evicted),
+        preempting=tuple(dict.fromkeys(eviction.by for eviction in by_replacements)),
+        evicted_in_turn=tuple(dict.fromkeys(eviction.pod for eviction in by_replacements)),
+        tied={eviction.pod: eviction.tied for eviction in evicted if eviction.tied},
         outrun=tuple(simulation.view.pods.objects[position].key for position in futile_preemptors),
     )
 
@@ -379,9 +382,10 @@ def compute_headroom(
     ``reserved`` on the nodes (N, R) for nominated pods does not count as free. Resources that no node offers are left
     out, and the number of pods comes last.
     """
-    is_every_node = np.ones(len(view.nodes), np.bool_)
-    remains = is_every_node if drained is None else ~drained
-    is_candidate = (is_every_node if among is None else among)[remains]  # over the remaining nodes
+    every_node = np.ones(len(view.nodes), np.bool_)
+    remains = every_node if drained is None else ~drained
+    candidates = every_node if among is None else among
+    is_candidate = candidates[remains]  # over the remaining nodes
     headrooms = []
     for name, column in view.resources.items():
         allocatable = view.allocatable[remains, column]
@@ -395,11 +399,11 @@ def compute_headroom(
         headrooms.append(
             Headroom(
                 name,
-                int(allocatable.sum()),
-                int(requested_before.sum()),
-                int(requested_now.sum()),
-                int(free_before.max(initial=0)),
-                int(free_now.max(initial=0)),
+                allocatable=int(allocatable.sum()),
+                requested_before=int(requested_before.sum()),
+                requested_after=int(requested_now.sum()),
+                largest_free_before=int(free_before.max(initial=0)),
+                largest_free_after=int(free_now.max(initial=0)),
             )
         )
     # False sorts before True, so the number of pods comes last

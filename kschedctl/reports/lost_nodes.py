@@ -35,7 +35,7 @@ class WaitingRule(StrEnum):
         match self:
             case WaitingRule.SPREAD:
                 return (
-                    "unreachable nodes count as empty domains for spread constraints (unless nodeTaintsPolicy is Honor)"
+                    "spread constraints count domains of unreachable nodes as empty (unless nodeTaintsPolicy is Honor)"
                 )
             case WaitingRule.LATE_PODS:
                 return (

@@ -22,8 +22,8 @@ PLURALS: Mapping[str, str] = {
 }
 """Plurals of names that are no kinds of objects."""
 READ_THEM: Mapping[str, str] = {
-    "were not among the files": "add them, or specify --assume-complete if there are none",
-    "were not among the objects": "add them, or pass assume_complete=True if there are none",
+    "were not among the files": "add these objects, or specify --assume-complete if there are none",
+    "were not among the objects": "add these objects, or pass assume_complete=True if there are none",
     "are not in snapshots of that version": "save a new snapshot",
     "were not called": "specify --call-extenders",
 }

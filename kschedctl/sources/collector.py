@@ -38,7 +38,7 @@ from kschedctl.cluster import (
 )
 from kschedctl.errors import InputError
 from kschedctl.sources.decoding import RESOURCE_FIELDS, decode_document, validate_names, validate_quantities
-from kschedctl.sources.documents.place import Place
+from kschedctl.sources.documents.place import Place, get_origin_file
 from kschedctl.sources.list_items import NodeItems, PodItems, to_plain_struct
 from kschedctl.sources.new_fields import FULLY_KNOWN_KINDS, NewFieldWarnings
 from kschedctl.text.counts import counted
@@ -90,11 +90,11 @@ class Origins(Mapping[tuple[str, str, str], str]):
     def get_files(self, kind: str) -> set[str]:
         """Return the names of the files that contain objects of a kind, without the numbers of the documents."""
         origins = {batch.origin for batch in self._batches if batch.kind == kind and batch.names}
-        return {_get_file_of_origin(origin) for origin in origins}
+        return {get_origin_file(origin) for origin in origins}
 
     def get_file(self, kind: str, namespace: str, name: str) -> str:
         """Return the name of the file that contains an object, without the number of the document."""
-        return _get_file_of_origin(self._origin_by_key[_build_object_key(kind, namespace, name)])
+        return get_origin_file(self._origin_by_key[_build_object_key(kind, namespace, name)])
 
     def __getitem__(self, key: tuple[str, str, str]) -> str:
         return self._origin_by_key[key]
@@ -402,11 +402,6 @@ def _validate_object(kind: str, obj: Any, get_place: Callable[[], Place]) -> Non
     validate_names(obj.metadata, get_place, may_be_generated=kind == "Pod")
     if kind in RESOURCE_FIELDS:
         validate_quantities(RESOURCE_FIELDS[kind](obj), get_place)
-
-
-def _get_file_of_origin(origin: str) -> str:
-    """Return the file of an origin such as ``file, document 3``."""
-    return origin.rpartition(", document ")[0] or origin
 
 
 def _build_object_key(kind: str, namespace: str, name: str) -> tuple[str, str, str]:

@@ -101,7 +101,7 @@ def iter_names_in_files(paths: Sequence[str], kind: str, recursive: bool = False
 
 
 def list_names_in_snapshot(path: str, kind: str) -> list[ObjectName]:
-    """Return the names of objects of a kind in a snapshot, or [] if there are too many to be read fast.
+    """Return the names of objects of a kind in a snapshot, or [] if there are too many to read quickly.
 
     Raises OSError, ValueError or KeyError if the file is not a readable snapshot with objects of this kind.
     """

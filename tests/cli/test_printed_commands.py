@@ -19,7 +19,6 @@ from sources.live.api_server import kubeconfig, listing, serving
 import kschedctl
 from kschedctl.cli import source as cli_source
 from kschedctl.cli.main import COMMANDS
-from kschedctl.cli.next_commands import build_command
 from kschedctl.cli.options import Scope, Source
 from kschedctl.commands.audit.next_commands import CLUSTER_WIDE_COMMANDS, COMMAND_BY_RULE
 from kschedctl.commands.browse.session import BrowseSession
@@ -350,7 +349,7 @@ def test_commands_in_the_help_of_lint_rules_run(where: Where, runs: Runs) -> Non
     question = ["audit", *where.options]
     for command, *arguments in COMMAND_BY_RULE.values():
         object_ = () if arguments or command in CLUSTER_WIDE_COMMANDS else (node if command == "drain" else pod,)
-        for told in build_command(source_of(question), command, *object_, arguments):
+        for told in source_of(question).build_command(command, *object_, arguments):
             runs.check(Line(told, question))
     assert not runs.faults, "\n".join(runs.faults)
 

@@ -42,7 +42,7 @@ def test_suspended_job_is_reported_with_its_workload() -> None:
 def test_workload_is_found_by_name(words: str, file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", words, "-n", "ai", "-f", str(FOLDER / file)]) == 1
     out = " ".join(capsys.readouterr().out.split())
-    assert f"{HEADLINE} {HOLDER} It is number 1 of 1 in ClusterQueue cq" in out
+    assert f"{HEADLINE} {HOLDER} This Workload is number 1 of 1 in ClusterQueue cq" in out
     assert "To admit it, Kueue would preempt ai/low" in out
     assert "Kueue admits it in flavors multi (pod set master), single (pod set worker)" in out
     assert "kube-scheduler would then place 3 pods" in out

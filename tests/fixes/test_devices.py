@@ -60,7 +60,7 @@ CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
             allocated(build_resource_claim("have", request()), "n1", "gpu-0", users=("user",)),
             build_pod("user", "n1", **build_claims(g="have")),
         ],
-        {"StopPod": "Delete pod d/user"},
+        {"StopPod": "Evict pod d/user"},
     ),
     "the device is on the second node": (
         [
@@ -71,7 +71,7 @@ CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
             allocated(build_resource_claim("have", request()), "n2", "gpu-0", users=("user",)),
             build_pod("user", "n2", **build_claims(g="have")),
         ],
-        {"StopPod": "Delete pod d/user"},
+        {"StopPod": "Evict pod d/user"},
     ),
     "the class selects others": (
         [*N1, BIG, devices("n1", SMALL), build_resource_claim("want", request(of="big"))],

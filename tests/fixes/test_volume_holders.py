@@ -40,7 +40,7 @@ def build_node_at_limit(*others: Json, limit: int = 1) -> list[Json]:
 
 def test_pod_that_holds_the_disk_is_stopped() -> None:
     (remedy,) = (each for each in found(build_held_disk()).remedies if each.kinds == ("StopPod",))
-    assert remedy.summary == "Delete pod d/holder"
+    assert remedy.summary == "Evict pod d/holder"
     assert remedy.weakens == "pod d/holder is not recreated, since it has no controller"
     (command,) = remedy.commands
     assert command.endswith(" | kubectl create --raw /api/v1/namespaces/d/pods/holder/eviction -f -")
@@ -72,7 +72,7 @@ def test_claim_for_one_pod_is_waited_for_or_given_up() -> None:
     """It is not deleted while a pod uses it, since it would stay Terminating and vanish with that pod."""
     documents = [build_node("n1"), CSI, EXCLUSIVE, FOR_ONE, build_pod("user", "n1", **mounts("data")), ASKED]
     (stop,) = found(documents).remedies
-    assert (stop.kinds, stop.summary) == (("StopPod",), "Delete pod d/user")
+    assert (stop.kinds, stop.summary) == (("StopPod",), "Evict pod d/user")
     documents[-2]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     (wait,) = (each for each in found(documents).remedies if each.kinds == ("Wait",))
     assert wait.summary == "Wait until 1 terminating pod leaves n1: d/user"
@@ -85,7 +85,7 @@ def test_limit_is_raised_or_a_pod_stopped() -> None:
     assert set(by_kind) == {"RaiseVolumeLimit", "StopPod", "AddNode"}
     raised = by_kind["RaiseVolumeLimit"]
     assert raised.summary == "Let driver csi.example.com attach 2 volumes to node n1 instead of 1"
-    assert by_kind["StopPod"].summary == "Delete pod d/user"
+    assert by_kind["StopPod"].summary == "Evict pod d/user"
 
 
 def test_volume_of_a_stopped_pod_is_detached() -> None:

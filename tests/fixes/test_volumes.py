@@ -58,11 +58,11 @@ OTHER_VOLUME = "Recreate claim d/data, so that it matches free volumes such as v
 CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
     "no volume is there": (
         [build_node("n1"), LOCAL, build_claim()],
-        {"CreateVolume": "Create PersistentVolume data-volume of 10Gi for claim d/data"},
+        {"CreateVolume": "Create PersistentVolume data-volume (10Gi) for claim d/data"},
     ),
     "the others of the class are reached by a label": (
         [build_node("n1"), LOCAL, build_claim(), build_volume("v", on={HOSTNAME: ["n2"]})],
-        {"CreateVolume": "Create PersistentVolume data-volume of 10Gi reachable from kubernetes.io/hostname=n1 for"},
+        {"CreateVolume": "Create PersistentVolume data-volume (10Gi, for nodes with kubernetes.io/hostname=n1) for"},
     ),
     "the volume is too small": (
         [build_node("n1"), LOCAL, build_claim(size="500Gi"), build_volume("v", on=ON_N1)],
@@ -110,7 +110,8 @@ CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
         [build_node("n1"), CSI, DRIVER_WITH_POOLS, build_pool("p", "4Gi", "a"), build_claim(of="csi")],
         {
             "RaiseCapacity": (
-                "Add storage to pool kube-system/p of class csi: the claim needs 10Gi, but the pool publishes only 4Gi"
+                "Add storage behind CSIStorageCapacity kube-system/p of class csi: the claim needs 10Gi, but only "
+                "4Gi is published"
             ),
             "SmallerClaim": "Recreate claim d/data with 4Gi instead of 10Gi",
         },
@@ -163,7 +164,7 @@ CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
     "the volume is not there": (
         [build_node("n1"), CSI, build_claim(of="csi", volume="gone")],
         {
-            "CreateVolume": "Create PersistentVolume gone of 10Gi for claim d/data",
+            "CreateVolume": "Create PersistentVolume gone (10Gi) for claim d/data",
             "RemakeClaim": "Recreate claim d/data",
         },
     ),
@@ -206,6 +207,20 @@ def test_fix_removes_the_cause(name: str) -> None:
     by_kind = summaries([*documents, ASKED])
     for kind, begin in wanted.items():
         assert by_kind[kind].summary.startswith(begin)
+
+
+@pytest.mark.parametrize("is_placed", [False, True])
+def test_node_of_another_pod_that_uses_the_claim_stays_selected(*, is_placed: bool) -> None:
+    selected = build_claim(of="csi")
+    selected["metadata"]["annotations"] = {"volume.kubernetes.io/selected-node": "n1"}
+    first = build_pod("first", "n1" if is_placed else "", **mounts("data"))
+    asked = build_pod(**mounts("data"), nodeSelector={HOSTNAME: "n2"})
+    kinds = {
+        kind
+        for fix in found([build_node("n1"), build_node("n2"), CSI, selected, first, asked]).remedies
+        for kind in fix.kinds
+    }
+    assert ("ForgetSelectedNode" in kinds) is not is_placed
 
 
 def test_claim_for_a_free_volume() -> None:

@@ -11,7 +11,7 @@ def test_unread_kind_could_change_the_message_and_the_victims() -> None:
     """The pod does not fit anyway, but the plugin might also reject a node on which preemption would make room."""
     (line,) = build_unread_lines([UnknownKind("PersistentVolumeClaim", "were not among the files", "message")])
     said = " ".join(with_tone(part).text for part in line.parts)  # type: ignore[union-attr]
-    add = ". Add them, or specify --assume-complete if there are none"
+    add = ". Add these objects, or specify --assume-complete if there are none"
     why = "the files contain no list of PersistentVolumeClaims"
     assert said == f"Incomplete: {why}, so kube-scheduler's message and the pods that it preempts could differ{add}"
 

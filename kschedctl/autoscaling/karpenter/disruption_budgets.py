@@ -199,7 +199,7 @@ def _parse_cron_field(text: str, low: int, high: int, names: Sequence[str]) -> f
 
 
 def _parse_cron_value(text: str, low: int, names: Sequence[str]) -> int:
-    """Parse a number or name in a cron field. Names begin with the value ``low``.
+    """Parse a number or name in a cron field. The first name has the value ``low``.
 
     Raises InputError for any other text.
     """

@@ -66,7 +66,7 @@ class LaunchingPools:
         A pool without obstacles has no text. Pods beyond the number that provisioning explains have no entry. Raises
         InputError if the cluster has a malformed object.
         """
-        report = provision(self._mark_waiting_pods_unschedulable(cluster), self._types, self._settings, now=self._now)
+        report = provision(self._prepare_for_provisioning(cluster), self._types, self._settings, now=self._now)
         return {
             pod: tuple(f"NodePool {pool}: {'; '.join(obstacles)}" for pool, obstacles in pools.items() if obstacles)
             for pod, pools in report.missing.items()
@@ -78,28 +78,27 @@ class LaunchingPools:
         Pools that already exceed their limits launch no nodes.
         """
         report = provision(
-            self._mark_waiting_pods_unschedulable(cluster), self._types, self._settings, now=self._now, explains=False
+            self._prepare_for_provisioning(cluster), self._types, self._settings, now=self._now, explains=False
         )
         reasons = {key: error.error for key, error in report.pod_errors.items()}
         reasons |= {event.name: event.message for event in report.rejected}
         claims = [claim for claim in report.new_node_claims if claim.node_pool not in report.limits_exceeded]
         return build_launched_nodes(cluster, claims, self._catalog)._replace(reasons=reasons)
 
-    def _mark_waiting_pods_unschedulable(self, cluster: Cluster) -> Cluster:
-        """Return the cluster with all waiting pods marked as unschedulable.
+    def _prepare_for_provisioning(self, cluster: Cluster) -> Cluster:
+        """Return the cluster with all waiting pods marked as unschedulable, so that Karpenter considers them.
 
         If NodePool limits are ignored, the pools in the result have no limits.
         """
-        waiting = {
+        marked_pods = {
             (pod.metadata.namespace, pod.metadata.name): _mark_pod_provisionable(pod)
             for pod in cluster.unbound_pods()
             if not pod.terminated
         }
-        marked = replace(cluster, pods=cluster.pods.apply_changes(waiting))
+        pools = cluster.karpenter_node_pools
         if not self._limited:
-            pools = tuple(replace(pool, spec=replace(pool.spec, limits=None)) for pool in cluster.karpenter_node_pools)
-            marked = replace(marked, karpenter_node_pools=pools)
-        return marked
+            pools = tuple(replace(pool, spec=replace(pool.spec, limits=None)) for pool in pools)
+        return replace(cluster, pods=cluster.pods.apply_changes(marked_pods), karpenter_node_pools=pools)
 
 
 def _mark_pod_provisionable(pod: Pod) -> Pod:
@@ -158,7 +157,7 @@ def _build_claim_node(claim: LaunchedClaim, name: str, types: dict[str, Instance
     capacity: Resources = {resource: str(amount) for resource, amount in instance_type.capacity.items()}
     allocatable: Resources = {resource: str(amount) for resource, amount in instance_type.allocatable.items()}
     spec = NodeSpec(taints=taints, provider_id=f"{NEW_PROVIDER}{name}")
-    status = NodeStatus(allocatable, capacity, (), (READY,))
+    status = NodeStatus(allocatable, capacity, conditions=(READY,))
     return Node(ObjectMeta(name, labels=labels), spec, status)
 
 

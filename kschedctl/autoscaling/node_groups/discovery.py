@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 NO_LIMIT = 1_000_000
 UNKNOWN = "templateUnknown"
-BY_LABELS = "node groups: labels of nodes"
 DIGITALOCEAN_ID = "doks.digitalocean.com/node-pool-id"
 OWNER_NAME = "cluster.x-k8s.io/owner-name"
 _SCALE_SET = re.compile(r"/virtualMachineScaleSets/([^/]+)/", re.IGNORECASE)
@@ -86,13 +85,13 @@ def discover_node_groups(cluster: Cluster, user_groups: UserGroups = UserGroups(
     """Find the node groups in all sources and merge them, the user's groups first. There may be none."""
     flags = parse_autoscaler_flags(cluster.autoscaler)
     merger = _GroupMerger(cluster, user_groups, flags)
-    groups, sources = merger.merge_groups()
+    groups, sources, limits_known = merger.merge_groups()
     return NodeGroups(
         tuple(groups),
         {**flags.options, **user_groups.options},
         merger.active,
         sources=(*sources, *_iter_flag_sources(cluster.autoscaler, user_groups)),
-        limits_known=sources != (BY_LABELS,),
+        limits_known=limits_known,
         doubts=tuple(merger.doubts),
         faults=(*merger.faults, *flags.faults),
         waits=flags.waits,
@@ -122,6 +121,8 @@ class _SourcedGroups(NamedTuple):
 
     groups: list[JsonObject]
     sources: tuple[str, ...]
+    limits_known: bool = True
+    """False if the groups are known only from node labels."""
 
 
 class _GroupMerger:
@@ -150,7 +151,7 @@ class _GroupMerger:
         user_ids = {str(group.get("id")) for group in user_documents}
         other_groups = [group for group_id, group in cluster_group_by_id.items() if group_id not in user_ids]
         source = f"node groups: {self._user_groups.where}"
-        if not other_groups or cluster_groups.sources == (BY_LABELS,):
+        if not other_groups or not cluster_groups.limits_known:
             return _SourcedGroups(user_groups, (source,))
         return _SourcedGroups([*user_groups, *other_groups], (source, *cluster_groups.sources))
 
@@ -176,7 +177,11 @@ class _GroupMerger:
         if self._flags.groups and self._cluster.autoscaler:
             groups = self._add_nodes_to_groups(self._flags.groups, registered_counts={})
             return _SourcedGroups(groups, (f"node groups: --nodes of {self._cluster.autoscaler.where}",))
-        return _SourcedGroups(_build_groups_by_label(self._cluster, self._user_groups.label), (BY_LABELS,))
+        return _SourcedGroups(
+            _build_groups_by_label(self._cluster, self._user_groups.label),
+            ("node groups: labels of nodes",),
+            limits_known=False,
+        )
 
     def _read_autoscaler_statuses(self) -> list[AutoscalerStatus]:
         """Read the status ConfigMaps of all Cluster Autoscalers, and record their faults, also as doubts."""

@@ -258,7 +258,7 @@ def build_priorities_evidence(report: PrioritiesSection, style: Style) -> Page:
     The highest tier comes first. Exposed pods are behind Services and may be preempted by higher tiers. Pods that wait
     too long have a table only in wide output, since findings already report these pods.
     """
-    exposed_title = "Pods behind Services that higher tiers may preempt"
+    exposed_title = "Service pods that higher tiers can preempt"
     exposed = build_struct_table(report.exposed, style, title=exposed_title, limit=ROWS_SHOWN // 2)
     started_note = "started: pods that started after the oldest waiting pod was created"
     starving = build_struct_table(report.starving, style, title="Waiting too long", note=started_note)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kschedctl.cli.next_commands import build_command, build_workload_arguments
 from kschedctl.cli.options import Source
+from kschedctl.cli.references import build_workload_arguments
 from kschedctl.commands.audit import REQUIRED_INPUTS
 from kschedctl.commands.audit.packing.report import PackingSection
 from kschedctl.commands.audit.placed.report import PlacedSection
@@ -73,18 +73,18 @@ def build_next_commands(source: Source, *sections: Section) -> Commands:
             continue
         command, *arguments = COMMAND_BY_RULE[finding.rule]
         if arguments or command in CLUSTER_WIDE_COMMANDS:
-            commands[finding.fingerprint] = build_command(source, command, *arguments)
+            commands[finding.fingerprint] = source.build_command(command, *arguments)
         elif object_arguments := _find_object_arguments(finding, section_by_finding[finding.fingerprint]):
-            commands[finding.fingerprint] = build_command(source, command, *object_arguments)
+            commands[finding.fingerprint] = source.build_command(command, *object_arguments)
     for section in sections:
         if isinstance(section, PackingSection) and section.tried < section.candidates:
-            commands[section.name] = build_command(source, "packing", "--nodes", "0")
+            commands[section.name] = source.build_command("packing", "--nodes", "0")
 
     # Without a command for the first finding, put a command for its section first. The section may have one already.
     if findings and findings[0].fingerprint not in commands:
         first_section = section_by_finding[findings[0].fingerprint].name
         if first_section not in REQUIRED_INPUTS:
-            show_section = build_command(source, "audit", "--section", first_section)
+            show_section = source.build_command("audit", "--section", first_section)
             commands = {first_section: commands.get(first_section, show_section)} | commands
     return commands
 

@@ -209,13 +209,13 @@ class MetricsOptions:
         typer.Option(
             "--metrics-ca-file",
             metavar="FILE",
-            help="File with the CA certificate of the server of --metrics or --prometheus.",
+            help="File with the CA certificate for the --metrics and --prometheus servers.",
         ),
     ] = None
     metrics_insecure: Annotated[
         bool,
         typer.Option(
-            "--metrics-insecure", help="Do not verify the TLS certificate of the server of --metrics or --prometheus."
+            "--metrics-insecure", help="Skip TLS certificate verification for the --metrics and --prometheus servers."
         ),
     ] = False
 

@@ -21,6 +21,7 @@ from kschedctl.commands.browse.lines import (
     wrap_text,
 )
 from kschedctl.commands.browse.report import ChangedAnswer
+from kschedctl.commands.explain.feasible_nodes_page import build_scores_section
 from kschedctl.commands.explain.html_widgets import FITS, OTHERS, LegendEntry, NodeMap, build_node_map
 from kschedctl.commands.explain.page import build_explanation_page, iter_verdict_blocks
 from kschedctl.commands.explain.report import Explanation, NodeReport
@@ -52,8 +53,6 @@ TABS = (WHY, NODES, SCORES, REMEDIES, MAP)
 BY_ANSWER, BY_NAME, BY_POOL = "answer", "name", "pool"
 NODE_ORDERS = (BY_ANSWER, BY_NAME, BY_POOL)
 """The orders of the node list. BY_ANSWER puts the best nodes first, then the closest ones."""
-SCORES_HEADING_PREFIX = "Scores of "
-"""The beginning of the heading above the scores."""
 NO_NODES = "no node was evaluated: see 1 Why"
 LEAST_WIDTH = 30
 """The number of columns for which texts are laid out at least."""
@@ -155,9 +154,10 @@ def build_tab_pages(answered: AnsweredQuestion, style: Style, in_full: bool) -> 
 
     # Distribute the sections of the page of `explain`, without the verdict, which is shown above the tabs.
     verdict_blocks = tuple(iter_verdict_blocks(report, style))
+    scores_section = build_scores_section(report, style)
     remaining_page = tuple(block for block in build_explanation_page(report, style) if block not in verdict_blocks)
     for title, blocks in iter_sections(remaining_page):
-        tab = scores if title.startswith(SCORES_HEADING_PREFIX) else why
+        tab = scores if Heading(title) in scores_section else why
         if title:
             tab.append(Heading(title))
         tab += blocks

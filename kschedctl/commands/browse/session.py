@@ -10,7 +10,6 @@ from typing import NamedTuple
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.cli import references as found_pods
-from kschedctl.cli.next_commands import build_command
 from kschedctl.cli.options import Scope, Source
 from kschedctl.cluster import Cluster
 from kschedctl.commands.browse.contents import build_node_report, build_workload_pods_report
@@ -188,7 +187,7 @@ class BrowseSession:
         Return an empty string if the cluster came from standard input.
         """
         as_if = [part for word in assumptions.split() for part in ("--as-if", word)]
-        return "".join(build_command(self.source, command, key, as_if, self.scope.to_cli_options()))
+        return "".join(self.source.build_command(command, key, as_if, self.scope.to_cli_options()))
 
 
 def format_fix_commands(remedy: Remedy) -> str:

@@ -83,7 +83,7 @@ def _build_shape_part(shape: ShapeCapacity, style: Style, *, named: bool, condit
         *(admission_line if shape.limit_sentence else ()),
         *quota_line,
         *message_line,
-        *(paragraph(Marked(text, Tone.WARNING)) for text in shape.exceeded_storage),
+        *(paragraph(Marked(text, Tone.WARNING)) for text in (*shape.exceeded_storage, *shape.volumes_on_several_nodes)),
         *((paragraph(Marked(NO_REQUESTS_SENTENCE, Tone.WARNING)),) if shape.requests_nothing else ()),
         *((paragraph(shape.eviction_sentence),) if shape.evicts else ()),
         *build_eliminations_table(shape.eliminations, style),

@@ -132,7 +132,7 @@ class DrainWorkOptions(WorkOptions):
             "--jobs",
             metavar="NUMBER",
             help="Number of processes to run in parallel. 0 means one per core. More than one helps only if most "
-            "nodes have to stay.",
+            "nodes cannot be removed.",
         ),
     ] = 1
 

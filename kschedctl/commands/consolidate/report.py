@@ -157,9 +157,9 @@ class NodeConsolidation(Report, frozen=True):
             text += describe_condition(self.waiting_workloads)
         needed_nodes = [node.node for node in self.staying if node.lets_run]
         if needed_nodes:
-            number = counted(len(needed_nodes), "node")
-            are = agreeing(len(needed_nodes), "is", "are")
-            text += f"; {number} ({first_few(needed_nodes)}) {are} needed by pending pods"
+            number = len(needed_nodes)
+            needed = counted(number, "other node") if self.removable else f"{number:,} of them"
+            text += f"; pending pods need {needed} ({first_few(needed_nodes)})"
         text += self._describe_need_for_nodes()
         if self.cordoned_empty and not self.has_unread_pods:
             names = first_few(self.cordoned_empty)

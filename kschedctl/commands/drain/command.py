@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from kschedctl.cli.extender_options import Extending
-from kschedctl.cli.next_commands import build_command, build_replay_options, build_whatif_command
 from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.output_options import Answer, Drawn
 from kschedctl.cli.references import parse_kind
@@ -65,7 +64,7 @@ def drain(
         return library.drain(loaded.cluster, names, selector=selector, workers=workers, progress=progress, **options)
 
     with extending.open_caller() as options["call_extender"]:
-        replay_options = build_replay_options(run, extending.to_cli_options())
+        replay_options = [*run.to_cli_options(), *extending.to_cli_options()]
 
         def suggest_commands(loaded: LoadedSource, report: Drain) -> tuple[str, ...]:
             """Return the command with which to go on.
@@ -77,14 +76,14 @@ def drain(
             """
             if report.drain_first:
                 order = (*report.drain_first, *report.nodes)
-                return build_command(loaded.source, "drain", order, options=replay_options)
+                return loaded.source.build_command("drain", order, options=replay_options)
             if report.waiting_in_budgets:
                 pod = report.waiting_in_budgets[0]
-                return build_command(loaded.source, "remedies", pod, options=extending.to_cli_options())
+                return loaded.source.build_command("remedies", pod, options=extending.to_cli_options())
             scenario = report.remedy
             if scenario is None and report.pending_left_out.may_take_room:
                 scenario = {"steps": [{"drain": {"nodes": list(report.nodes)}}]}
-            return () if scenario is None else build_whatif_command(loaded.source, scenario, replay_options)
+            return () if scenario is None else loaded.source.build_whatif_command(scenario, replay_options)
 
         return answer_about_subjects(
             run,

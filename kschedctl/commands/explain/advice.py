@@ -63,7 +63,7 @@ def iter_advice(report: Explanation, pod: Pod, scheduler: Scheduler, framework: 
         case "NotResponsible" if framework is None:
             yield Advice(
                 "CheckScheduler",
-                f"If {pod.spec.scheduler_name} is a scheduler of its own, check that it is running (kube-scheduler "
+                f"If {pod.spec.scheduler_name} is a separate scheduler, check that it is running (kube-scheduler "
                 "records no events for its pods)",
             )
             yield Advice(

@@ -16,10 +16,9 @@ from kschedctl.cli.autoscaler_options import Autoscalers, KarpenterInput, NodeGr
 from kschedctl.cli.extender_options import Extending, collect_pod_extras
 from kschedctl.cli.inquiry import Inquiry, read_inquiry
 from kschedctl.cli.kueue_options import KueueInput
-from kschedctl.cli.next_commands import build_command, build_workload_arguments
 from kschedctl.cli.options import PodsArgument, Scope, Source, with_options
 from kschedctl.cli.output_options import Answer, DrawnView, Places, View
-from kschedctl.cli.references import are_all_pods
+from kschedctl.cli.references import are_all_pods, build_workload_arguments
 from kschedctl.cli.run_options import Sampled, choose_exit_code
 from kschedctl.cli.source import (
     CREATION_FAILURE_KINDS,
@@ -331,9 +330,9 @@ class _Question(msgspec.Struct, frozen=True):
             if command == "remedies":
                 options += [*node_groups, *self.autoscalers.karpenter.to_cli_options()]
             if explanations[0].rivals:  # only room for all waiting pods helps
-                return {explanations[0].pod: build_command(self.source, command, "-A", options=options)}
+                return {explanations[0].pod: self.source.build_command(command, "-A", options=options)}
             namespace = self.scope.to_namespace_arguments()
-            return {explanations[0].pod: build_command(self.source, command, self.pods, namespace, options)}
+            return {explanations[0].pod: self.source.build_command(command, self.pods, namespace, options)}
 
         # Pods with a node need no command, and pods of manifests are not in the cluster
         commands = {}
@@ -341,7 +340,7 @@ class _Question(msgspec.Struct, frozen=True):
             command = _choose_next_command(explanation)
             is_in_cluster = cluster.pod(*explanation.pod.split("/", 1)) is not None
             if command and is_in_cluster:
-                commands[explanation.pod] = build_command(self.source, command, explanation.pod, options)
+                commands[explanation.pod] = self.source.build_command(command, explanation.pod, options)
         return commands
 
 
@@ -365,15 +364,15 @@ def build_commands_for_pending_pods(source: Source, report: PendingPods, options
     """
     options = list(options)
     workloads = {
-        not_created.workload: build_command(
-            source, "explain", *build_workload_arguments(not_created.workload), options=options
+        not_created.workload: source.build_command(
+            "explain", *build_workload_arguments(not_created.workload), options=options
         )
         for not_created in report.not_created
     }
-    groups = {group.pods[0]: build_command(source, "explain", group.pods[0], options) for group in report.groups}
+    groups = {group.pods[0]: source.build_command("explain", group.pods[0], options) for group in report.groups}
     if groups:
         return {"": next(iter(groups.values())), **groups, **workloads}
-    return {"": build_command(source, "explain", "-A") if report.elsewhere else (), **workloads}
+    return {"": source.build_command("explain", "-A") if report.elsewhere else (), **workloads}
 
 
 def _build_answer(

@@ -160,12 +160,12 @@ def _describe_destination(report: Explanation) -> str:
     return f"on any of {len(report.best):,} equally good nodes ({shown}){among}"
 
 
-def describe_obstacle_to_room(preemption: PreemptionReport) -> str:
+def describe_rivals_for_node(preemption: PreemptionReport) -> str:
     """Describe which waiting pods take the nominated node first, or return "" if no such pod is known."""
     rivals = preemption.rivals
-    return (
-        f"{first_few(rivals)} {agreeing(len(rivals), 'takes', 'take')} {preemption.nominated} first" if rivals else ""
-    )
+    if not rivals:
+        return ""
+    return f"{first_few(rivals)} {agreeing(len(rivals), 'takes', 'take')} {preemption.nominated} first"
 
 
 def describe_preemption_under_way(preemption: PreemptionReport) -> str:
@@ -176,10 +176,10 @@ def describe_preemption_under_way(preemption: PreemptionReport) -> str:
 def _describe_awaited_victims(preemption: PreemptionReport) -> str:
     """Describe for which victims the pod waits, and the pods that take its nominated node first."""
     pods = f"{counted(len(preemption.terminating), 'pod')} ({_join_first_names(preemption.terminating)})"
-    obstacle = describe_obstacle_to_room(preemption)
-    but = f", but {obstacle}" if obstacle else ""
     overdue = f", overdue by {preemption.overdue}" if preemption.overdue else ""
-    return f"the pod waits for {pods} to terminate on {preemption.nominated}{overdue}{but}"
+    rivals = describe_rivals_for_node(preemption)
+    rivals_clause = f", but {rivals}" if rivals else ""
+    return f"the pod waits for {pods} to terminate on {preemption.nominated}{overdue}{rivals_clause}"
 
 
 def _join_first_names(names: tuple[str, ...]) -> str:

@@ -235,7 +235,10 @@ def build_matrices(
 
 
 def _describe_pods_without_matrix(pods: int, elsewhere: str) -> str:
-    """Return a note about how many pods have no matrix in this file, or an empty string if all have one."""
+    """Return a note about how many pods have no matrix in this file, or an empty string if all have one.
+
+    `elsewhere` is a note on where to find the matrices of these pods. It may be empty.
+    """
     if not pods:
         return ""
     more = count(pods, "more pod")

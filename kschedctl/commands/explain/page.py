@@ -252,7 +252,7 @@ def _plot_rejections(report: Explanation, style: Style) -> tuple[Plot, ...]:
 def build_eliminations_table(eliminations: tuple[Elimination, ...], style: Style, nearest: bool = True) -> Page:
     """Build the table of reasons for rejection, with the closest node of each unless `nearest` is False."""
     is_stacked = style.narrow and nearest
-    columns = [*number_columns("nodes", "only for this")]
+    columns = [*number_columns("nodes", "sole reason")]
     if is_stacked:
         columns.append(Column("reason"))
     else:
@@ -461,7 +461,7 @@ def _build_pod_row(explanation: Explanation) -> Row:
 
 TEXT_BY_KIND = {
     "MakeRoom": "{text} (whatif shows the outcome first)",
-    "CorrectProfile": "If that scheduler is a profile of your kube-scheduler, pass its configuration with --config; "
+    "CorrectProfile": "If it is a profile of your kube-scheduler, pass its configuration with --config; "
     "otherwise correct the pod's spec.schedulerName",
 }
 """Kind of advice -> the text for readers at a command line, if it differs from the advice's own."""

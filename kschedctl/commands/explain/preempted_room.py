@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.objects import Pod
 from kschedctl.commands.explain.cycle_report import build_full_headline
-from kschedctl.commands.explain.headline import describe_obstacle_to_room
+from kschedctl.commands.explain.headline import describe_rivals_for_node
 from kschedctl.commands.explain.report import Explanation
 from kschedctl.fixes.queue_replay import replay_queue_without_fix, replay_queue_without_pods
 from kschedctl.scheduler.scheduler import Scheduler
@@ -92,7 +92,7 @@ def _add_rivals(scheduler: Scheduler, pod: Pod, report: Explanation, rivals: tup
     assert report.preemption is not None
     preemption = replace(report.preemption, rivals=rivals)
     with_rivals = replace(report, preemption=preemption)
-    text = f"Waiting for the victims does not help: {describe_obstacle_to_room(preemption)}"
+    text = f"Waiting for the victims does not help: {describe_rivals_for_node(preemption)}"
     return replace(
         with_rivals,
         headline=build_full_headline(with_rivals, pod, scheduler),

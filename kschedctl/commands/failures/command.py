@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from kschedctl.cli.extender_options import Extending
-from kschedctl.cli.next_commands import build_replay_options, build_whatif_command
 from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.output_options import Answer, Drawn
 from kschedctl.cli.run_options import RunOptions, answer_about_subjects
@@ -67,14 +66,14 @@ def failures(
         return library.failures(loaded.cluster, unit, pairs=pairs, workers=workers, progress=progress, **options)
 
     with extending.open_caller() as options["call_extender"]:
-        replay_options = build_replay_options(run, extending.to_cli_options())
+        replay_options = [*run.to_cli_options(), *extending.to_cli_options()]
 
         def suggest_commands(loaded: LoadedSource, report: Failures) -> tuple[str, ...]:
             """Return a `whatif` command that adds enough nodes for the worst failure or, failing that, repeats it."""
             if report.remedy is None and (not report.failures or report.failures[0].safe):
                 return ()
             scenario = report.remedy or {"steps": [library.build_worst_step(report)]}
-            return build_whatif_command(loaded.source, scenario, replay_options)
+            return loaded.source.build_whatif_command(scenario, replay_options)
 
         return answer_about_subjects(
             run, result, load_clusters(source), ask, lambda report: report.safe, suggest_commands=suggest_commands

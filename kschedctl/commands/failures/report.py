@@ -176,11 +176,11 @@ def _describe_pods_waiting_for_deletion(rule: WaitingRule, groups: Mapping[str, 
     `groups` maps the name of each failure to the pods that then wait because of `rule`. Only the first LOSSES_NAMED
     failures are named, and the others are counted.
     """
-    losses = [f"{first_few(group.pods)} if {name} is lost" for name, group in groups.items()]
+    losses = [f"if {name} is lost: {first_few(group.pods)}" for name, group in groups.items()]
     further = len(losses) - LOSSES_NAMED
     if further > 0:
         losses[LOSSES_NAMED:] = [counted(further, "more loss has the same effect", "more losses have the same effect")]
-    return f"Until the lost nodes are deleted, pods stay Pending, since {rule.reason}: {'; '.join(losses)}"
+    return f"Until the lost nodes are deleted, pods stay Pending, since {rule.reason}. {capitalize('; '.join(losses))}"
 
 
 LOSSES_NAMED = 3

@@ -129,8 +129,8 @@ class RuleOptions(LintFilters):
         typer.Option(
             "--profile",
             metavar="|".join(RuleProfile),
-            help="Set of rules to run: strict adds rules that many clusters do not follow; all also lists repeated "
-            "findings one by one.  [default: default]",
+            help="Set of rules to run. strict adds rules that many clusters do not follow. all runs every rule and "
+            "lists repeated findings one by one.  [default: default]",
         ),
     ] = None
     select: Annotated[

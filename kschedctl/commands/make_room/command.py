@@ -11,7 +11,6 @@ from kschedctl.cli import subjects
 from kschedctl.cli.extender_options import Extending
 from kschedctl.cli.inquiry import read_inquiry
 from kschedctl.cli.manifests import read_manifests
-from kschedctl.cli.next_commands import build_command, build_whatif_command
 from kschedctl.cli.options import PodArgument, Scope, Source, with_options
 from kschedctl.cli.output_options import Answer, DrawnUntabled
 from kschedctl.cli.progress import show_progress
@@ -121,8 +120,8 @@ def _suggest_commands(report: MakeRoom, source: Source, options: Sequence[str]) 
         return ()
     if report.new_nodes is not None:
         steps = [{"addNodes": {"like": model, "count": report.new_nodes.count}} for model in report.new_nodes.like]
-        return build_whatif_command(source, {"steps": steps}, ())
-    return build_command(source, "remedies", report.missing[0], options)
+        return source.build_whatif_command({"steps": steps}, ())
+    return source.build_command("remedies", report.missing[0], options)
 
 
 def _read_targets(source: Source, scope: Scope, words: tuple[str, ...]) -> list[TargetPod]:
@@ -143,7 +142,7 @@ def _make_room_for_manifests(
     Raises UsageError if there are no manifests or several clusters, and KschedctlError if the manifests are invalid.
     """
     if not source.filename:
-        raise UsageError("no pod to make room for", hint="name one, or give manifests with -f")
+        raise UsageError("no pod is named to make room for", hint="name one, or give manifests with -f")
     if len(source.snapshot) > 1:
         raise UsageError("make-room takes one cluster", hint="pass only one --snapshot")
     (application,) = read_manifests(source, scope.namespace, EVICTION_KINDS).values()

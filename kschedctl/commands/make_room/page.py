@@ -144,8 +144,8 @@ def _build_unplaced_pods_section(report: MakeRoom) -> Page:
 def _describe_search_limit(searched: SearchedPlans) -> str:
     """Say which limit ended the search, and how to search longer."""
     if searched.seconds is None:
-        return "the search ended at its default limit of replays (to search longer, set --search-seconds)"
-    return "the search ended at its time limit (to search longer, raise --search-seconds)"
+        return "the search stopped at its default limit of replays (to search longer, set --search-seconds)"
+    return "the search stopped at its time limit (to search longer, raise --search-seconds)"
 
 
 def _build_search_section(report: MakeRoom, style: Style) -> Page:
@@ -160,8 +160,8 @@ def _build_search_section(report: MakeRoom, style: Style) -> Page:
     if report.ended_at_limit:
         facts.append(_describe_search_limit(searched))
     facts += [
-        f"{counted(searched.movable, 'pod')} may be moved",
-        f"with all of these pods gone, the pod that was tried last would fit on {counted(searched.nodes, 'node')}",
+        f"{counted(searched.movable, 'pod')} can be moved; if all of them were gone, the pod that the search tried "
+        f"last would fit on {counted(searched.nodes, 'node')}",
         f"{counted(searched.plans, 'plan')} of up to {counted(searched.max_moves, 'move')} were replayed",
     ]
     return (

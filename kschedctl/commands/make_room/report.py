@@ -28,7 +28,7 @@ class PodMove(Document, frozen=True):
     others: Annotated[tuple[str, ...], Column("or to")] = ()
     """The nodes of the replacement in other replays."""
     priority: Annotated[int, Column("priority", right=True)] = 0
-    budgets: Annotated[tuple[str, ...], Column("budgets")] = ()
+    budgets: Annotated[tuple[str, ...], Column("PDBs")] = ()
     """PodDisruptionBudgets that select the pod and allow its eviction at this step."""
     loses: Annotated[str, Column("loses")] = ""
     """The data that is lost when the pod moves."""

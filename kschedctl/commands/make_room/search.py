@@ -170,7 +170,9 @@ class PlanSearch:
         Once a plan was found, only cheaper plans are considered, for a limited number of replays. The search ends at a
         plan that cannot be beaten. Raises SearchLimitError if the limit is reached.
         """
-        promising_plans = self._iter_promising_plans(self.stage, self.wanted, moves, (), frozenset())
+        promising_plans = self._iter_promising_plans(
+            self.stage, self.wanted, moves, moved_before=(), spared=frozenset()
+        )
         likely_plans = self._judge_plans(promising_plans, self.workers)
         all_plans = self._judge_plans(self._iter_all_sequences(moves), self.workers * SEQUENCES_PER_TASK)
         for plan, is_accepted in chain(likely_plans, all_plans):
@@ -179,9 +181,7 @@ class PlanSearch:
             self.tried += 1
             if is_accepted:
                 self.best = plan
-                nodes = len(self.stage.view.nodes)
-                affordable_replays = count_affordable_replays(IMPROVEMENT_BUDGET, nodes)
-                self.max_replays = min(self.max_replays, self.replays + affordable_replays)
+                self._limit_further_replays()
             self.advance(1)
             if is_accepted and self._compute_cost(plan) == self._least_cost:
                 return
@@ -211,12 +211,15 @@ class PlanSearch:
         """The cost that no plan can beat."""
         return min(self._compute_cost((Position(position),)) for position in self.movable.pods.tolist())
 
+    def _limit_further_replays(self) -> None:
+        """Limit the replays that are spent on finding a plan that is cheaper than the best one."""
+        affordable_replays = count_affordable_replays(IMPROVEMENT_BUDGET, nodes=len(self.stage.view.nodes))
+        self.max_replays = min(self.max_replays, self.replays + affordable_replays)
+
     def _is_no_better(self, plan: Plan) -> bool:
         """Return whether the plan is not cheaper than the best plan.
 
-        This also rules out every plan that begins with it.
-
-        Return False if there is no best plan yet.
+        If so, no plan that begins with it is cheaper either. Return False if there is no best plan yet.
         """
         if self.best is None or not plan:
             return False

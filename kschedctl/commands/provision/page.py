@@ -32,7 +32,7 @@ def build_provisioning_page(report: Provisioning, style: Style) -> Page:
     return (
         *_build_unread_note(report.unknown),
         _build_headline(report.build_first_line(), Tone.GOOD if report.are_all_placed else Tone.BAD),
-        *_build_seen_types_note(report.seen_types),
+        *_build_note_on_existing_types(report.seen_types),
         *([paragraph(f"No pool can be used: {report.scheduler_error}")] if report.scheduler_error else []),
         *_build_node_class_fault_lines(report),
         *_build_new_nodes_table(report.new_node_claims, style),
@@ -99,14 +99,14 @@ def _build_unread_note(unknown: Sequence[UnknownKind]) -> Page:
     return (paragraph(Marked("Not certain:", Tone.WARNING), describe_unread_kinds(unknown)),) if unknown else ()
 
 
-def _build_seen_types_note(seen_types: int | None) -> Page:
+def _build_note_on_existing_types(type_count: int | None) -> Page:
     """Build a note that only the instance types of existing nodes are known, without prices.
 
-    `seen_types` is the number of these types. It is None if instance types were given, and then there is no note.
+    `type_count` is the number of these types. It is None if instance types were given, and then there is no note.
     """
-    if seen_types is None:
+    if type_count is None:
         return ()
-    known = f"only the {counted(seen_types, 'instance type')} of existing nodes, without prices"
+    known = f"only the {counted(type_count, 'instance type')} of existing nodes, without prices"
     return (
         paragraph(Marked("Known:", Tone.WARNING), f"{known}. Specify others and prices with --instance-types FILE"),
     )

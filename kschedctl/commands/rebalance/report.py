@@ -27,7 +27,7 @@ class RebalancingStep(Document, frozen=True):
     source: Annotated[str, Column("from", keep=True, beneath="from")]
     target: Annotated[str, Column("to", keep=True, beneath="to")]
     tied: Annotated[int, Column("equally good", show_above=1, form="")] = 1
-    budgets: Annotated[tuple[str, ...], Column("budgets")] = ()
+    budgets: Annotated[tuple[str, ...], Column("PDBs")] = ()
     """The PDBs that select the pod and allow its eviction at this step."""
     again: bool = False
     """True if an earlier step had brought the pod to `source`."""
@@ -160,8 +160,8 @@ class Rebalancing(Report, frozen=True):
         if self.loops:
             return f"Never settles: after {evicted} an earlier placement recurs"
         if self.quiet:
-            return f"{evicted}, and none after that"
-        return f"{evicted}, and no end yet"
+            return f"Settles after {evicted}"
+        return f"Not settled after {evicted}"
 
     def list_harms(self) -> tuple[str, ...]:
         """Return texts on the data that evictions delete, and on the workloads that they interrupt."""

@@ -14,7 +14,6 @@ from kschedctl.cli import subjects
 from kschedctl.cli.autoscaler_options import Autoscalers, KarpenterInput, NodeGroupInput
 from kschedctl.cli.extender_options import Extending, collect_pod_extras
 from kschedctl.cli.inquiry import Inquiry, read_inquiry
-from kschedctl.cli.next_commands import build_command
 from kschedctl.cli.options import PodArgument, Scope, Source, with_options
 from kschedctl.cli.output_options import (
     SCHEDULES,
@@ -179,7 +178,7 @@ def remedies(
                 next_command = "explain"
             if not next_command:
                 return view.build_answer(pod_report, code)
-            suggestion = build_command(source, next_command, *pod_arguments, _list_scope_options(scope))
+            suggestion = source.build_command(next_command, *pod_arguments, _list_scope_options(scope))
             return view.build_answer(pod_report, code, {"": suggestion})
         if pod_arguments:
             hint = "name one of them, or none for all of them"
@@ -194,9 +193,9 @@ def remedies(
         report, code = _build_pending_report_and_exit_code(inquiry, searched_scope, criteria)
         next_commands = {}
         if report.elsewhere:
-            next_commands[""] = build_command(source, "remedies", "-A")
+            next_commands[""] = source.build_command("remedies", "-A")
         elif report.waiting and not report.chosen and criteria.is_restricted:
-            next_commands[""] = build_command(source, "remedies", _list_scope_options(scope))
+            next_commands[""] = source.build_command("remedies", _list_scope_options(scope))
         return view.build_answer(report, code, next_commands)
 
 

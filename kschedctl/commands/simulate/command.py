@@ -20,7 +20,6 @@ from kschedctl.cli.autoscaler_options import (
 from kschedctl.cli.extender_options import Extending
 from kschedctl.cli.kueue_options import KueueInput
 from kschedctl.cli.manifests import Application, Namespace, read_manifests
-from kschedctl.cli.next_commands import STDIN, build_command
 from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.output_options import Answer, Drawn, FailOn
 from kschedctl.cli.run_options import RunChoices, RunOptions, answer_about_subjects
@@ -44,6 +43,7 @@ from kschedctl.replay.parallel import Progress, Workers
 from kschedctl.replay.waiting_elsewhere import find_objects_waiting_elsewhere
 from kschedctl.reports.waiting_elsewhere import has_unadmitted
 from kschedctl.scheduler.engine.extenders import CallExtender
+from kschedctl.sources.documents.files import STDIN
 from kschedctl.sources.read import read_documents
 
 EXAMPLES = (
@@ -156,15 +156,15 @@ class SimulateOptions:
         --autoscale is combined with --runs, or if there is nothing to apply. Raises KschedctlError if an input cannot
         be read.
         """
-        without_files = self.pending or self.autoscale
+        manifests_optional = self.pending or self.autoscale
         if self.autoscale and run.runs != 1:
             raise UsageError("--autoscale shows one possible run, so --runs has no effect: leave it out")
         live_kinds = AUTOSCALER_STATUS_KINDS.union(KARPENTER_KINDS) if self.autoscale else NOTHING_MORE
         live_kinds = live_kinds.union(HELD_BACK_KINDS).union(AUTOSCALED_KINDS)
         applications = _read_manifests_and_clusters(
-            source, namespace, without_files=without_files, live_kinds=live_kinds
+            source, namespace, manifests_optional=manifests_optional, live_kinds=live_kinds
         )
-        if not without_files and not all(map(_has_something_to_apply, applications.values())):
+        if not manifests_optional and not all(map(_has_something_to_apply, applications.values())):
             hint = "objects with a UID or a node count as part of the cluster: remove metadata.uid to apply them"
             raise UsageError("no workload among the manifests", where=", ".join(source.filename), hint=hint)
         return applications
@@ -229,23 +229,29 @@ def simulate(
         name: application._replace(cluster=kueue.apply_to(application.cluster))
         for name, application in manner.read_applications(source, run, namespace).items()
     }
-    settings = manner.build_snapshot_settings(run.options(), result.max_matrices)
+    # All clusters get the same manifests, so any application has the places of these in the files.
+    places = next(iter(applications.values())).places
 
     def build_autoscaler(cluster: Cluster) -> Autoscaler | None:
         """Build the autoscaler of --autoscale for a cluster."""
         return manner.build_autoscaler(cluster, source, node_groups, karpenter)
 
-    ask = _build_simulation_question(settings, build_autoscaler)
-
-    def suggest_commands(application: Application, report: SimulationReport) -> Sequence[str]:
-        """Return the commands to run next."""
-        return tuple(_suggest_commands(report, application.source, namespace, extending, settings))
-
-    places = next(iter(applications.values())).places
+    run_choices = run.options()
     with extending.open_caller() as call_extender:
-        settings["call_extender"] = call_extender  # `ask` reads the settings only when it is called
+        settings = manner.build_snapshot_settings({**run_choices, "call_extender": call_extender}, result.max_matrices)
+
+        def suggest_commands(application: Application, report: SimulationReport) -> Sequence[str]:
+            """Return the commands to run next."""
+            return tuple(_suggest_commands(report, application.source, namespace, extending, settings))
+
         return answer_about_subjects(
-            run, result, applications, ask, manner.is_acceptable, suggest_commands=suggest_commands, places=places
+            run,
+            result,
+            applications,
+            ask=_build_simulation_question(settings, build_autoscaler),
+            is_good=manner.is_acceptable,
+            suggest_commands=suggest_commands,
+            places=places,
         )
 
 
@@ -276,14 +282,14 @@ def _build_simulation_question(
 
 
 def _read_manifests_and_clusters(
-    source: Source, namespace: str | None, without_files: bool, live_kinds: LiveKinds = NOTHING_MORE
+    source: Source, namespace: str | None, manifests_optional: bool, live_kinds: LiveKinds = NOTHING_MORE
 ) -> dict[str, Application]:
     """Read the manifests and the clusters to apply them to, keyed by cluster name.
 
-    With `without_files`, the manifests may be missing and only the clusters are read. Raises UsageError if a namespace
+    If there are no files and `manifests_optional` is True, only the clusters are read. Raises UsageError if a namespace
     is given without manifests, and KschedctlError if an input cannot be read.
     """
-    if source.filename or not without_files:
+    if source.filename or not manifests_optional:
         return read_manifests(source, namespace, live_kinds)
     if namespace:
         raise UsageError(
@@ -317,7 +323,7 @@ def _prepare_following(
     if events == STDIN and STDIN in source.filename:
         raise UsageError("standard input cannot be both the manifests and the events")
     documents = read_documents(events)
-    applications = _read_manifests_and_clusters(source, namespace, without_files=True)
+    applications = _read_manifests_and_clusters(source, namespace, manifests_optional=True)
 
     def ask(application: Application, workers: Workers, progress: Progress) -> FollowedRollout:
         """Follow the rollout in the cluster of an application."""
@@ -353,21 +359,18 @@ def _suggest_commands(
     has_manifests = bool(report.workloads or report.not_created)
     if report.new_pending_pods or report.not_created:
         scope = [] if has_manifests else ["-A"]  # without manifests, all waiting pods were simulated
-        yield from build_command(source, "remedies", *scope, options=options)
+        yield from source.build_command("remedies", *scope, options=options)
     elif report.still_waiting:
         yield from _suggest_explaining_waiting_pods(report.still_waiting, source, extending)
 
-    replaces_at_once = any(
-        workload.removed and workload.created and not workload.rollout for workload in report.workloads
-    )
     waiting_pods_may_come_first = report.left_out and report.placed + report.unplaced
-    if waiting_pods_may_come_first or replaces_at_once:
+    if waiting_pods_may_come_first or report.replaces_at_once:
         further_options = []
         if report.left_out or settings["pending"]:
             further_options.append("--pending")
-        if replaces_at_once or settings["rollout"]:
+        if report.replaces_at_once or settings["rollout"]:
             further_options.append("--rollout")
-        yield from build_command(source, "simulate", options=[*options, *further_options])
+        yield from source.build_command("simulate", options=[*options, *further_options])
 
 
 def _suggest_explaining_waiting_pods(
@@ -380,5 +383,5 @@ def _suggest_explaining_waiting_pods(
     """
     extender_options = extending.to_cli_options()
     if source.demo or source.snapshot:
-        return build_command(replace_options(source, filename=[]), "explain", "-A", options=extender_options)
-    return build_command(source, "explain", still_waiting[0], options=extender_options)
+        return replace_options(source, filename=[]).build_command("explain", "-A", options=extender_options)
+    return source.build_command("explain", still_waiting[0], options=extender_options)

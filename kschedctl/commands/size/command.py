@@ -58,7 +58,7 @@ class SizeOptions:
         False
     )
     keep_zone_loss: Annotated[
-        bool, typer.Option("--keep-zone-loss", help="Require room for all pods even if any one zone is lost.")
+        bool, typer.Option("--keep-zone-loss", help="Choose nodes so that all pods still fit if any one zone is lost.")
     ] = False
     pool_label: Annotated[
         str,

@@ -229,14 +229,14 @@ class NodeSizing(Report, frozen=True):
         if nodes * 2 <= self.nodes:
             return ""
         share = f"{nodes:,} of {self.nodes:,} nodes are in zone {zone}"
-        return f"{share}, so losing it may leave pods without a node (--keep-zone-loss prevents this)"
+        return f"{share}, so losing it may leave pods without a node (to rule this out, use --keep-zone-loss)"
 
     @property
     def choice_warning(self) -> str:
         """The sentence that says that another choice of kube-scheduler may leave a pod without a node."""
         return (
-            "each set of nodes was replayed once: if kube-scheduler chooses differently among equally good nodes, a "
-            "pod may get no node"
+            "each set of nodes was replayed once: if kube-scheduler chooses differently among nodes with equal scores, "
+            "a pod may stay Pending"
         )
 
     def extend_summary(self, summary: Summary) -> Summary:

@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from math import ceil
 from typing import Any, NamedTuple
 
@@ -153,8 +153,8 @@ GAP = 0.002
 """The relative distance from the optimum that a solution may have."""
 SLACK = 1e-6
 """The share of a bound that may be rounding."""
-MAX_LIMITED_KINDS = 6
-"""Sets with more shapes than this are only searched without a limit on shapes."""
+MAX_LIMITED_SHAPES = 6
+"""The highest limit on the number of shapes for which a set is searched."""
 MAX_LIMITED_SETS = 2
 """The number of proposed sets with a limited number of shapes."""
 MAX_COST_RATIO = 1.15
@@ -187,21 +187,32 @@ class SolvedPacking:
         if unlimited is None:
             return plain_starts
 
-        limited_sets: list[Counts] = []
-        for max_shapes in range(1, min(len(unlimited.counts), MAX_LIMITED_KINDS + 1)):
-            if len(limited_sets) == MAX_LIMITED_SETS:
-                break
-            limited = self._solve_packing(program, max_shapes=max_shapes, cuts=cuts)
-            if limited is not None:
-                limited_sets.append(limited.counts)
-
-        # Mix solved and plain sets, cheap sets of few shapes first, and leave out duplicates.
+        # The sets of the solver: cheap sets of few shapes first, then expensive ones, then the unlimited set.
+        limited_sets = list(islice(self._iter_sets_of_few_shapes(program, unlimited.counts, cuts), MAX_LIMITED_SETS))
         max_cost = MAX_COST_RATIO * program.compute_cost(unlimited.counts)
-        limited_sets.sort(key=lambda counts: program.compute_cost(counts) > max_cost)
-        solved_sets = [*limited_sets, unlimited.counts]
+
+        def is_expensive(counts: Counts) -> bool:
+            """Return whether the set costs much more than the set without a limit on shapes."""
+            return program.compute_cost(counts) > max_cost
+
+        solved_sets = [*sorted(limited_sets, key=is_expensive), unlimited.counts]
+
+        # Mix solved and plain sets, and leave out duplicates.
         pairs = zip_longest(solved_sets, plain_starts.sets)
         sets = {format_counts(proposed): proposed for pair in pairs for proposed in pair if proposed}
         return StartingSets(list(sets.values()), max(unlimited.bound, plain_starts.bound), (*plain_starts.cuts, *cuts))
+
+    def _iter_sets_of_few_shapes(
+        self, program: PackingProgram, unlimited: Counts, cuts: Sequence[Cut]
+    ) -> Iterator[Counts]:
+        """Yield the cheapest set of one shape, of up to two shapes, and so on, with fewer shapes than `unlimited`.
+
+        `unlimited` is the cheapest set without a limit on shapes. Limits for which the solver finds no set are skipped.
+        """
+        for max_shapes in range(1, min(len(unlimited), MAX_LIMITED_SHAPES + 1)):
+            limited = self._solve_packing(program, max_shapes=max_shapes, cuts=cuts)
+            if limited is not None:
+                yield limited.counts
 
     def pack(self, program: PackingProgram, preferred: Iterable[str]) -> Counts:
         """Return the cheapest set for the program's pods. Pods that fit on a preferred shape get preferred shapes.

@@ -191,7 +191,7 @@ def _build_pod_answer(rejected: RejectedPod, pod: Pod, moments: Moments, max_wak
             if waking_count <= MAX_KEPT_CHANGES:
                 woken_by.append(waking_change)
 
-    later_state = LaterState.find(pod, ended, moments.after)
+    later_state = LaterState.determine(pod, ended, moments.after)
     report = PodBetween(
         pod=pod.key,
         headline=_describe_wakes(rejected, waking_count, woken_by, later_state, len(changes)),
@@ -203,7 +203,7 @@ def _build_pod_answer(rejected: RejectedPod, pod: Pod, moments: Moments, max_wak
         missed=bool(later_state.fits) and is_unschedulable and not woken_by,
         ended=ended,
     )
-    return AnsweredPod(report, later_state.tried)
+    return AnsweredPod(report, later_state.attempt)
 
 
 def _is_about_pod(change: ChangedObject, pod: Pod) -> bool:
@@ -232,34 +232,37 @@ class LaterState(NamedTuple):
 
     ended: str
     """The reason why the pod no longer waits, or an empty string."""
-    tried: RejectedPod | None = None
-    """The attempt to schedule the pod if it still waits."""
+    attempt: RejectedPod | None = None
+    """The attempt to schedule the pod if it still waits, otherwise None."""
     fits: tuple[str, ...] = ()
     """The nodes on which the pod fits."""
 
     @classmethod
-    def find(cls, pod: Pod, ended: str, after: Scheduler) -> LaterState:
-        """Find the state of the pod at the second moment, and schedule it if it still waits.
+    def determine(cls, pod: Pod, ended: str, after: Scheduler) -> LaterState:
+        """Determine the state of the pod at the second moment, by an attempt to schedule it if it still waits.
 
-        `ended` says why the pod no longer waits, and is empty if it still does.
+        `ended` says why the pod no longer waits, as `_describe_end_of_wait` does, and is empty if it still waits. If
+        the pod no longer waits, the result has no attempt and no nodes.
         """
-        later_pod = None if ended else _find_pod_after_changes(pod, after)
-        if later_pod is None:
+        if ended:
             return cls(ended)
-        tried = try_pod(after, after.view.build_stored_pod(later_pod))
-        cycle = tried.attempt.cycle
-        if cycle is None or not tried.fits:
-            return cls(ended, tried)
+        later_pod = _find_pod_after_changes(pod, after)
+        assert later_pod is not None  # a pod that is gone has ended its wait
+        attempt = try_pod(after, after.view.build_stored_pod(later_pod))
+        cycle = attempt.attempt.cycle
+        if cycle is None or not attempt.fits:
+            return cls(ended, attempt)
         node_names = after.view.nodes.names
-        return cls(ended, tried, tuple(node_names[row] for row in cycle.feasible.tolist()))
+        return cls(ended, attempt, fits=tuple(node_names[row] for row in cycle.feasible.tolist()))
 
     @property
     def description(self) -> str:
         """The state as a clause that follows "it", such as "fits on w1 or w2"."""
-        if self.tried is None:
+        if self.attempt is None:
             return self.ended
-        if self.tried.attempt.gating_plugin:
-            return f"is held back by {self.tried.attempt.gating_plugin}"
+        gating_plugin = self.attempt.attempt.gating_plugin
+        if gating_plugin:
+            return f"is held back by {gating_plugin}"
         if not self.fits:
             return "fits nowhere"
         further = len(self.fits) - MAX_SHOWN_NODES

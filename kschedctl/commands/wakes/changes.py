@@ -173,13 +173,23 @@ def apply_object_defaults(kind: str, obj: Any, view: Fork) -> Any:
     if kind not in CLUSTER_SCOPED:
         obj = fill_namespace(obj)
     if isinstance(obj, api.Pod):
-        pod = view.build_stored_pod(obj)
-        PodInfo(pod, view.settings.requests).requests  # noqa: B018 - raises an error for malformed quantities
-        return pod
-    if isinstance(obj, api.Node):
+        obj = view.build_stored_pod(obj)
+        _check_pod_quantities(obj, view)
+    elif isinstance(obj, api.Node):
         obj = apply_node_defaults(obj)
-        compute_offered_amounts(obj)  # raises an error for malformed quantities
+        _check_node_quantities(obj)
     return obj
+
+
+def _check_pod_quantities(pod: api.Pod, view: Fork) -> None:
+    """Raise InputError if a quantity among the pod's requests is malformed."""
+    info = PodInfo(pod, view.settings.requests)
+    info.compute_amounts(info.options)
+
+
+def _check_node_quantities(node: api.Node) -> None:
+    """Raise InputError if a quantity among the amounts that the node offers is malformed."""
+    compute_offered_amounts(node)
 
 
 def apply_change_to_view(view: Fork, change: ChangedObject) -> Fork:

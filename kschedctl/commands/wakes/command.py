@@ -11,7 +11,6 @@ from kschedctl.api.copying import replace
 from kschedctl.cli import references as found_pods
 from kschedctl.cli import subjects
 from kschedctl.cli.inquiry import Inquiry, read_inquiry
-from kschedctl.cli.next_commands import build_command
 from kschedctl.cli.options import PodsArgument, Scope, Source, with_options
 from kschedctl.cli.output_options import Answer, Untabled
 from kschedctl.cli.progress import show_progress
@@ -111,7 +110,7 @@ def _suggest_commands(
     stored = next((pod for pod in pods if cluster.pod(*pod.split("/", 1)) is not None), None)
     if stored is None:
         return {}
-    return {"": build_command(source, command, stored, options=scope.to_cli_options())}
+    return {"": source.build_command(command, stored, options=scope.to_cli_options())}
 
 
 def _is_command_successful(report: WakeUps | WakeUpsOfMany | WakesOfMany) -> bool:

@@ -23,7 +23,12 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.pending_pods import explain_pods_by_node
-from kschedctl.commands.simulate import carry_out_changes, list_denied_workloads, prepare_simulation
+from kschedctl.commands.simulate import (
+    CarriedOutChanges,
+    carry_out_changes,
+    list_denied_workloads,
+    prepare_simulation,
+)
 from kschedctl.commands.versions.report import VersionChange, VersionChanges
 from kschedctl.commands.whatif.causes import CauseSearch, Names, OutcomeLookup, TwoVersions, find_causes_by_pod
 from kschedctl.commands.whatif.comparison import (
@@ -232,11 +237,10 @@ class ScenarioRun:
                 return self._drain_nodes(step)
         cluster_before = self.settled.cluster
         edit = self.build_edit(name, step)
-        self.pinned_volumes += _find_volumes_on_deleted_nodes(self.settled.cluster, edit.cluster)
-        is_scaled = isinstance(step, parts.ScaleWorkload)
-        cluster = with_current_budget_statuses(edit.resulting_cluster, self.settled.cluster, is_scaled=is_scaled)
-        settled = settle(cluster, self.seed, self.sampling, self.call_extender)
-        self.settled = replace(settled, cluster=with_current_budget_statuses(settled.cluster, cluster))
+        self.pinned_volumes += _find_volumes_on_deleted_nodes(cluster_before, edit.cluster)
+        self._settle_edited_cluster(edit, is_scaled=isinstance(step, parts.ScaleWorkload))
+
+        # Pods of failed nodes are recreated only once the nodes are deleted
         before_deletion = PodsBeforeDeletion()
         recreated = [pod for pod in edit.displaced if edit.changed_pods[pod.metadata.namespace, pod.metadata.name]]
         if isinstance(step, parts.LostNodes) and recreated and self.replays_time_before_deletion:
@@ -248,6 +252,16 @@ class ScenarioRun:
             ending=edit.ending_count,
             before_deletion=before_deletion,
         )
+
+    def _settle_edited_cluster(self, edit: StepResult, *, is_scaled: bool) -> None:
+        """Schedule the pending pods of the edited cluster, and keep the settled cluster.
+
+        `is_scaled` says whether the edit changes how many pods a workload wants.
+        """
+        # Preemption needs the statuses of PDBs after the edit, and the next step those after all pods got their nodes
+        cluster = with_current_budget_statuses(edit.resulting_cluster, self.settled.cluster, is_scaled=is_scaled)
+        settled = settle(cluster, self.seed, self.sampling, self.call_extender)
+        self.settled = replace(settled, cluster=with_current_budget_statuses(settled.cluster, cluster))
 
     def _replay_time_before_deletion(
         self, before: Cluster, without_nodes: Cluster, recreated: Sequence[Pod]
@@ -352,19 +366,12 @@ class ScenarioRun:
             )
         self.admitted_namespaces.update(shared.admitted_namespaces)
         shared.call_extender = self.call_extender
-        simulation, rollouts, outcomes = carry_out_changes(shared, self.seed)
-        self.not_created += list_denied_workloads(shared, rollouts, self.seed)
+        changes = carry_out_changes(shared, self.seed)
+        self.not_created += list_denied_workloads(shared, changes.rollouts, self.seed)
+        self.settled = _settle_changes(changes, cluster_before=self.settled.cluster)
 
-        # The cluster after the step, with the healthy pods of budgets, and with what the new pods use of their quotas.
-        settled = build_settled_cluster(simulation, explain_with_victims(simulation, outcomes))
-        cluster = with_current_budget_statuses(settled.cluster, self.settled.cluster, is_scaled=True)
-        self.settled = replace(settled, cluster=cluster)
-        if rollouts and rollouts[0].creation:
-            admissions = rollouts[0].creation.admissions
-            self.settled = replace(self.settled, cluster=admissions.with_current_quotas(self.settled.cluster))
-
-        notes = (f"{rollout.change.workload}: {rollout.status}" for rollout in rollouts if rollout.status)
-        displaced = sum(len(rollout.change.removed) - len(rollout.old) for rollout in rollouts)
+        notes = (f"{rollout.change.workload}: {rollout.status}" for rollout in changes.rollouts if rollout.status)
+        displaced = sum(len(rollout.change.removed) - len(rollout.old) for rollout in changes.rollouts)
         return StepEffect(displaced, [*shared.assumptions, *notes])
 
     def _drain_nodes(self, step: parts.SomeNodes) -> StepEffect:
@@ -430,6 +437,20 @@ class ScenarioRun:
             returned=returned,
             not_drained=[name for name in node_names if name in occupied_nodes],
         )
+
+
+def _settle_changes(changes: CarriedOutChanges, cluster_before: Cluster) -> SettledCluster:
+    """Build the settled cluster after changes to workloads, with the new statuses of PodDisruptionBudgets and quotas.
+
+    `cluster_before` has the PodDisruptionBudgets' statuses before the changes.
+    """
+    settled = build_settled_cluster(changes.simulation, explain_with_victims(changes.simulation, changes.outcomes))
+    cluster = with_current_budget_statuses(settled.cluster, cluster_before, is_scaled=True)
+    # All rollouts share the admissions, which count what the new pods use of their quotas.
+    creation = changes.rollouts[0].creation if changes.rollouts else None
+    if creation is not None:
+        cluster = creation.admissions.with_current_quotas(cluster)
+    return replace(settled, cluster=cluster)
 
 
 def _add_volume_cause(change: PodChange, view: Fork) -> PodChange:

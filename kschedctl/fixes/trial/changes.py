@@ -51,11 +51,8 @@ class ClaimRecreation(NamedTuple):
     """The commands that come before the recreation."""
     changes: str
     """The changes as words that follow "recreate claim …"."""
-
-    @property
-    def can_be_joined(self) -> bool:
-        """True if `changes` can be joined with others by "and", which is not the case for a clause after a comma."""
-        return self.changes.startswith(" ")
+    can_be_joined: bool
+    """True if `changes` can be joined with others by "and", which is not the case for a clause after a comma."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -193,6 +193,7 @@ def iter_claim_recreation_fixes(
     change: ClaimChange,
     *,
     text: str,
+    can_be_joined: bool = True,
     cost: int,
     target: Hashable = "",
     extra_edits: Sequence[ObjectEdit] = (),
@@ -204,7 +205,8 @@ def iter_claim_recreation_fixes(
     The spec of a StatefulSet's claim cannot be changed, because the StatefulSet creates the claim from its template. If
     the claim belongs to an ephemeral volume, the pod's template is changed as well.
 
-    `text` continues the sentence "recreate claim …". With `where`, fixes of the same claim count as variants.
+    `text` continues the sentence "recreate claim …". `can_be_joined` is False for a clause after a comma, which cannot
+    be joined with other changes by "and". With `where`, fixes of the same claim count as variants.
     `volume_to_find` is the volume that the text names and that the fix leaves to the scheduler.
     """
     pod = trial_node.trial.pod
@@ -228,7 +230,7 @@ def iter_claim_recreation_fixes(
         commands = deletion.commands  # a controller creates the claim again
     else:
         commands = (*deletion.preparation, render_volume_claim_recreation(claim, build_claim_to_apply(new_claim)))
-        recreation = ClaimRecreation(ObjectKey.of(claim), deletion.preparation, text)
+        recreation = ClaimRecreation(ObjectKey.of(claim), deletion.preparation, text, can_be_joined)
 
     name = format_claim_key(claim)
     yield Fix(
@@ -366,7 +368,7 @@ def plan_claim_deletion(trial_node: TrialNode, claim: PersistentVolumeClaim) -> 
     volume = get_listers(trial_node.cycle.view).volumes.get(name)
     if volume is None:
         loss = f"no record remains that the data of claim {format_claim_key(claim)} are on volume {name}"
-        return Deletion((delete_command,), (), loss, Price.LOSS)
+        return Deletion((delete_command,), weakens=loss, price=Price.LOSS)
     commands, edits = plan_volume_retention(volume)
     loss = f"the pod starts without the data of claim {format_claim_key(claim)}, which stays on volume {name}"
     policy = volume.spec.persistent_volume_reclaim_policy
@@ -374,7 +376,7 @@ def plan_claim_deletion(trial_node: TrialNode, claim: PersistentVolumeClaim) -> 
         policy_text = f"reclaim policy {RETAIN}"
     else:
         policy_text = f"reclaim policy {policy or 'unknown'}, so set it to {RETAIN} first"
-    return Deletion((*commands, delete_command), edits, f"{loss} ({policy_text})", Price.LOSS)
+    return Deletion((*commands, delete_command), edits, weakens=f"{loss} ({policy_text})", price=Price.LOSS)
 
 
 def plan_volume_retention(volume: PersistentVolume) -> tuple[tuple[str, ...], tuple[ObjectEdit, ...]]:

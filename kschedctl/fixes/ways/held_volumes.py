@@ -149,7 +149,7 @@ def iter_pod_stop_fixes(trial_node: TrialNode, position: Position) -> Iterator[F
     if find_owner(pod).kind != "Pod":
         yield from iter_scale_down_fixes(trial_node, position)
         return
-    text = f"delete pod {pod.key}"
+    text = f"evict pod {pod.key}"
     command = kubectl.render_eviction(pod)
     weakens = f"pod {pod.key} is not recreated, since it has no controller"
     yield Fix(

@@ -232,7 +232,7 @@ def _iter_lost_or_deleted_claim_fixes(trial_node: TrialNode, claim: PersistentVo
     yield from iter_deleted_claim_fixes(trial_node, claim, REMAKE)
     reason = "whose volume is gone" if is_lost else "which is being deleted"
     yield from iter_claim_recreation_fixes(
-        trial_node, FixKind.REMAKE_CLAIM, claim, reset_claim, text=f", {reason}", cost=REMAKE
+        trial_node, FixKind.REMAKE_CLAIM, claim, reset_claim, text=f", {reason}", can_be_joined=False, cost=REMAKE
     )
 
 

@@ -14,7 +14,7 @@ from kschedctl.api.arrays import Bools
 from kschedctl.api.node_pools import find_node_pool_name
 from kschedctl.api.objects import CSINode, Node, NodeSpec, ObjectMeta, Pod, Resources, ResourceSlice
 from kschedctl.api.ownership import find_owner
-from kschedctl.api.resource_names import CPU, EPHEMERAL_STORAGE, is_extended, is_pod_level
+from kschedctl.api.resource_names import CPU, EPHEMERAL_STORAGE, HUGE_PAGES_PREFIX, MEMORY, is_extended
 from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE_TAINT, find_untolerated_taint
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit
 from kschedctl.fixes.trial.fix_kinds import FixKind
@@ -227,8 +227,10 @@ def _find_amounts_of_larger_node(trial_node: TrialNode, node: Node, other_pods: 
     amounts = {}
     for name, requested in requests.items():
         column = view.resources.get(name)
-        used = int(daemon_requests[column]) if column is not None else 0
-        offered = int(view.allocatable[row, column]) if column is not None else 0
+        if column is None:  # no node offers the resource
+            used = offered = 0
+        else:
+            used, offered = int(daemon_requests[column]), int(view.allocatable[row, column])
         if requested and used + requested > offered:
             amounts[name] = used + requested
     return amounts
@@ -346,7 +348,8 @@ def _format_amount_rounded_up(resource: str, amount: int) -> str:
     """Format an amount as a quantity in whole CPUs, Gi or Mi, rounded up. Other resources stay exact."""
     if resource == CPU:
         return str(-(-amount // 1000))
-    if is_pod_level(resource) or resource == EPHEMERAL_STORAGE:
+    is_in_bytes = resource in (MEMORY, EPHEMERAL_STORAGE) or resource.startswith(HUGE_PAGES_PREFIX)
+    if is_in_bytes:
         return f"{-(-amount // 2**30)}Gi" if amount > 2**30 else f"{-(-amount // 2**20)}Mi"
     return str(amount)
 

@@ -151,8 +151,8 @@ def _build_volume_creation_fix(
     key_text = format_claim_key(claim)
     size = str(claim.spec.resources.requests.get("storage", "any size"))
     where = _describe_labels_required_by_volume(volume)
-    reach = f" reachable from {where}" if where else ""
-    text = f"create PersistentVolume {name} of {size}{reach} for claim {key_text}"
+    nodes = f", for nodes with {where}" if where else ""
+    text = f"create PersistentVolume {name} ({size}{nodes}) for claim {key_text}"
 
     # The manifest reserves the volume for the claim and leaves its source to the user.
     claim_ref = {"claimRef": {"namespace": claim.metadata.namespace, "name": claim.metadata.name}}
@@ -383,8 +383,10 @@ def _build_storage_pool_enlargement_fix(class_name: str, pool: StoragePool, size
         text += f", since the claim needs {size}"
     else:
         published = capacity.capacity if capacity.maximum_volume_size is None else capacity.maximum_volume_size
-        but = "but the pool publishes " + ("no capacity" if published is None else f"only {published}")
-        text = f"add storage to pool {pool_text}: the claim needs {size}, {but}"
+        available = "no capacity" if published is None else f"only {published}"
+        text = (
+            f"add storage behind CSIStorageCapacity {pool_text}: the claim needs {size}, but {available} is published"
+        )
     return Fix(
         FixKind.RAISE_CAPACITY,
         (key, size),

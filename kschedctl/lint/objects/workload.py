@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
 
@@ -277,11 +277,13 @@ def _read_owners(subject: Subject) -> tuple[api.OwnerReference, ...]:
 class InvalidFieldError(Exception):
     """A field of a manifest has the wrong type."""
 
-    def __init__(self, path: Path, what: str, fix: str = "") -> None:
+    def __init__(self, path: Path, what: str, fix: str = "", replacement: str = "") -> None:
         super().__init__(f"{format_path(path)}: {what}" if path else what)
         self.path, self.what = path, what
         self.fix = fix
         """The correction of the field; empty if only the message says it."""
+        self.replacement = replacement
+        """The integer to write; empty unless the field has it in quotes."""
 
 
 def convert_field(base_path: Path, value: object, into: type[T]) -> T:
@@ -294,8 +296,8 @@ def convert_field(base_path: Path, value: object, into: type[T]) -> T:
     except msgspec.ValidationError as error:
         mismatch = locate_mismatch(value, error)
         message = describe_type_mismatch(mismatch.message)
-        fix = _advise_on_quotes(message, field_at(value, *mismatch.path))
-        raise InvalidFieldError((*base_path, *mismatch.path), message, fix) from None
+        fix, replacement = _advise_on_quotes(message, field_at(value, *mismatch.path))
+        raise InvalidFieldError((*base_path, *mismatch.path), message, fix, replacement) from None
 
 
 def describe_type_mismatch(message: str) -> str:
@@ -316,26 +318,23 @@ def _translate_type_names(types: re.Match[str]) -> str:
     return " or ".join(_TYPE_WORDS.get(name, name) for name in types[1].split(" | "))
 
 
-def _advise_on_quotes(message: str, value: object) -> str:
-    """Return advice to remove or add the quotes around a value of the wrong type, or "" if quotes are not at fault.
+def _advise_on_quotes(message: str, value: object) -> tuple[str, str]:
+    """Return advice to remove or add the quotes around a value of the wrong type, and the integer to write instead.
+
+    Each is "" if it does not apply.
 
     >>> _advise_on_quotes("expected an integer, got a string", "3")
-    'Write 3, without quotes'
+    ('Write 3, without quotes', '3')
     >>> _advise_on_quotes("expected a string, got a boolean", True)
-    'Write "true", with quotes'
+    ('Write "true", with quotes', '')
     """
     if message.startswith("expected an integer") and isinstance(value, str) and re.fullmatch(r"-?\d+", value):
-        return f"Write {value}, without quotes"
+        return f"Write {value}, without quotes", value
     if message.startswith("expected a boolean") and value in ("true", "false"):
-        return f"Write {value}, without quotes"
+        return f"Write {value}, without quotes", ""
     if message.startswith("expected a string") and isinstance(value, bool | int | float):
-        return f'Write "{str(value).lower()}", with quotes'
-    return ""
-
-
-def with_replica_limits(workload: Workload, min_replicas: int, max_replicas: int) -> Workload:
-    """Return the workload with the minimum and maximum number of replicas of an autoscaler."""
-    return replace(workload, min_replicas=min_replicas, max_replicas=max_replicas)
+        return f'Write "{str(value).lower()}", with quotes', ""
+    return "", ""
 
 
 def compile_selector(selector: api.LabelSelector | None) -> Selector | None:

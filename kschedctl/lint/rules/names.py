@@ -260,7 +260,7 @@ GG_MISSPELT = Rule(
     WARNING,
     find_misspelled_group_names,
     summary="A PodGroup name that looks misspelled",
-    why="The pods stay gated until the PodGroup is created.",
+    why="The pods stay gated until a PodGroup of that name exists.",
     fix=_CORRECT_NAME,
     source=f"{doc.PLUGINS}: gangscheduling",
 )

@@ -21,7 +21,7 @@ from kschedctl.text.counts import counted
 
 
 def find_unknown_schedulers(context: LintContext) -> Iterator[Problem]:
-    """Find workloads whose schedulerName no profile and no bound pod has.
+    """Find workloads whose schedulerName is neither that of a profile nor that of any bound pod.
 
     Finds nothing unless all pods are known.
     """
@@ -51,7 +51,7 @@ SC_UNKNOWN_SCHEDULER = Rule(
 
 
 def find_scheduling_gates(workload: Workload) -> Iterator[Problem]:
-    """Find scheduling gates in manifests."""
+    """Report each scheduling gate of a workload's pods, which wait until a controller removes it."""
     for i, gate in enumerate(workload.spec.scheduling_gates):
         subject = "the pod waits" if workload.kind == "Pod" else "its pods wait"
         message = f"{subject} until a controller removes the gate {gate.name}"

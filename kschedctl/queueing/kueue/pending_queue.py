@@ -217,9 +217,12 @@ class PendingQueue:
 
     def remove_workload(self, key: str) -> None:
         """Remove a Workload from the queue, whether it is active, inadmissible or being tried."""
-        self._failures_changed.add(key)
         self.inadmissible.pop(key, None)
         self.active.pop(key, None)
+        # The reason of a failed shape is only found for an inadmissible Workload, which this one no longer is.
+        self._failures_changed.add(key)
+
+        # A Workload that comes back later is neither being tried nor waiting for preemptions.
         if self.popped == key:
             self.popped = ""
         if self.preemptor == key:

@@ -211,8 +211,8 @@ class CohortNode(QuotaNode):
         It is computed once, so nothing may be added to the tree afterwards.
         """
         if self._height is None:
-            height = 1 if self.cohorts or self.queues else 0
-            self._height = max([height, *(cohort.height + 1 for cohort in self.cohorts)])
+            height_without_cohorts = 1 if self.queues else 0
+            self._height = max((cohort.height + 1 for cohort in self.cohorts), default=height_without_cohorts)
         return self._height
 
     def iter_queues(self) -> Iterator[QuotaNode]:

@@ -32,7 +32,7 @@ from kschedctl.api.objects import PersistentVolumeClaim, Pod, PodGroup, Resource
 from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.api.workloads import StatefulSet, get_identity
 from kschedctl.cluster import FIELDS, Cluster
-from kschedctl.replay.controllers.creation_failures import build_denied_pods_report, report_denied_pods
+from kschedctl.replay.controllers.creation_failures import build_denied_pods_report, build_report_from_messages_by_pod
 from kschedctl.replay.controllers.creation_fix_steps import DeniedPod, FixStep, suggest_pod_security_steps_from_message
 from kschedctl.replay.controllers.creation_fixes import (
     CreationAttempt,
@@ -377,7 +377,7 @@ class Admissions:
             messages = () if any(admission.allowed for admission in outcomes) else _collect_denial_messages(outcomes)
             # Keeping these objects alive ensures that their ids are not reused
             cache[key] = messages, (pod.spec.containers, quotas_before)
-        self._quotas.charged[namespace] = quotas_before
+            self._quotas.charged[namespace] = quotas_before  # undo the release
         denials, _ = cache[key]
         return denials
 
@@ -401,7 +401,8 @@ class Admissions:
         for pod, messages in denied:
             messages_by_owner.setdefault(find_owner(pod), []).append(messages)
         return [
-            report_denied_pods(owner, messages, wanted_counts[owner]) for owner, messages in messages_by_owner.items()
+            build_report_from_messages_by_pod(owner, messages, wanted_counts[owner])
+            for owner, messages in messages_by_owner.items()
         ]
 
     def replace_pods(self, old_pods: Iterable[Pod], new_pods: Iterable[Pod]) -> list[tuple[Pod, Sequence[str]]]:

@@ -283,32 +283,49 @@ def build_denied_pods_report(
 ) -> NotCreated:
     """Build the report on a workload of which ``denied`` out of ``wanted`` pods are denied.
 
-    Another ``creatable`` pods do not exist yet, but can be created. The API server returns any one of the messages by
-    chance. ``defaults`` are the requests and limits that LimitRanges set.
+    ``messages`` are alternatives for each of the denied pods: the API server returns one of them at random. The report
+    gives the first as the reason. Another ``creatable`` pods do not exist yet, but can be created. ``defaults`` are the
+    requests and limits that LimitRanges set.
     """
     failures = tuple(
         CreationFailure(message, BY_CHANCE if index else REPLAYED) for index, message in enumerate(messages)
     )
-    existing = wanted - denied - creatable
-    report = NotCreated(str(owner), "", wanted, there=existing, missing=denied, failures=failures, creatable=creatable)
-    return add_headline_and_reason(replace(report, defaults=defaults))
+    return add_headline_and_reason(
+        NotCreated(
+            workload=str(owner),
+            headline="",  # added once the other fields are known
+            wanted=wanted,
+            there=wanted - denied - creatable,
+            missing=denied,
+            failures=failures,
+            creatable=creatable,
+            defaults=defaults,
+        )
+    )
 
 
-def report_denied_pods(owner: Owner, messages_by_pod: Sequence[Sequence[str]], wanted: int) -> NotCreated:
+def build_report_from_messages_by_pod(
+    owner: Owner, messages_by_pod: Sequence[Sequence[str]], wanted: int
+) -> NotCreated:
     """Build the report on the denied pods of a workload, given the possible messages for each pod.
 
-    ``wanted`` is the number of pods that the workload wants. If every pod can get every message, only one message is
-    reported as the reason, because the API server picks one by chance. Otherwise, each message is reported as a reason
-    of its own.
+    ``wanted`` is the number of pods that the workload wants. If every pod can get every message, the messages are
+    alternatives, and only one is the reason. Otherwise, the pods differ, and each message is a reason of its own.
     """
     denied = len(messages_by_pod)
     all_messages = dict.fromkeys(message for messages in messages_by_pod for message in messages)
-    can_get_every_message = all(set(messages) == all_messages.keys() for messages in messages_by_pod)
-    if can_get_every_message:
+    are_alternatives = all(set(messages) == all_messages.keys() for messages in messages_by_pod)
+    if are_alternatives:
         return build_denied_pods_report(owner, all_messages, wanted, denied)
-    failures = tuple(CreationFailure(message, REPLAYED) for message in all_messages)
     return add_headline_and_reason(
-        NotCreated(str(owner), "", wanted, there=wanted - denied, missing=denied, failures=failures)
+        NotCreated(
+            workload=str(owner),
+            headline="",  # added once the other fields are known
+            wanted=wanted,
+            there=wanted - denied,
+            missing=denied,
+            failures=tuple(CreationFailure(message, REPLAYED) for message in all_messages),
+        )
     )
 
 

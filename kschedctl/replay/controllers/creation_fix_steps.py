@@ -50,7 +50,6 @@ _ONLY_SETTINGS = re.compile(rf"(?:{_SETTING})(?:, (?:{_SETTING}))*")
 """Matches what level restricted says of a pod that lacks only settings. Upstream: pod-security-admission/policy."""
 SERVICE_ACCOUNT_MISSING = "error looking up service account"
 POD_SECURITY_VIOLATED = "violates PodSecurity"
-SECCOMP_CLAUSE = " and seccompProfile.type=RuntimeDefault"
 NAME_SIMILARITY = 0.75
 """The minimum similarity (0 to 1) at which one name is taken for another."""
 _MAX_REDUCTION_FACTOR = 4
@@ -391,11 +390,7 @@ def suggest_pod_security_steps_from_message(denied: DeniedPod) -> Iterator[FixSt
     if not _ONLY_SETTINGS.fullmatch(missing_settings):
         return
 
-    step = _build_security_step(denied)
-    if "seccompProfile" not in missing_settings:
-        summary = step.summary.replace(SECCOMP_CLAUSE, "")
-        step = step._replace(summary=summary, edit=_set_restricted_context_without_seccomp)
-    yield step
+    yield _build_security_step(denied, with_seccomp="seccompProfile" in missing_settings)
 
     namespace = _find_namespace(denied)
     if namespace is not None and level.startswith("restricted"):
@@ -403,18 +398,19 @@ def suggest_pod_security_steps_from_message(denied: DeniedPod) -> Iterator[FixSt
         yield _build_weaker_level_step(namespace, "restricted", "baseline")
 
 
-def _build_security_step(denied: DeniedPod) -> FixStep:
-    """Build the step that sets the security context of level restricted.
+def _build_security_step(denied: DeniedPod, *, with_seccomp: bool = True) -> FixStep:
+    """Build the step that sets the security context of level restricted, or all of it but the seccomp profile.
 
     Its text says that the image must support it.
     """
     names = ", ".join(str(container.get("name", "")) for container in _list_containers(denied.spec))
     container_settings = f"allowPrivilegeEscalation=false and capabilities.drop=[ALL] of {names}"
-    summary = f"set securityContext: runAsNonRoot=true{SECCOMP_CLAUSE} of the pod, {container_settings}"
+    seccomp = " and seccompProfile.type=RuntimeDefault" if with_seccomp else ""
+    summary = f"set securityContext: runAsNonRoot=true{seccomp} of the pod, {container_settings}"
     return FixStep(
         StepKind.SET_SECURITY_CONTEXT,
         f"{summary} (the image has to run as a user other than root)",
-        _set_restricted_context,
+        _set_restricted_context if with_seccomp else _set_restricted_context_without_seccomp,
     )
 
 

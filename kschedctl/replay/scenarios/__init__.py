@@ -159,21 +159,24 @@ def _describe_schema_error(error: Any, is_step: bool) -> str:
 def _add_step_and_field_to_message(message: str, path: list[str | int], document: JsonObject) -> str:
     """Prefix the message with its step and field, as in ``step 2 (drain), nodes[0]: 5 is not of type 'string'``.
 
-    ``path`` leads to the fault: "steps", the number of the step, its name, and the field. An error outside of the steps
+    ``path`` leads to the fault: "steps", the index of the step, its name, and the field. An error outside of the steps
     gets only its path.
     """
     if len(path) < 2:
         return f"{'.'.join(map(str, path))}: {message}" if path else message
-    _, number, *step_path = path
-    name = next(iter(object_at(document, "steps", int(number))), "")
-    step = f"step {int(number) + 1}"
-    if name:
-        step += f" ({name})"
-    field = ""
-    for part in step_path[1:]:
-        field += f"[{part}]" if isinstance(part, int) else f".{part}"
-    field = field.lstrip(".")
+    _, index, *path_in_step = path
+    step = f"step {int(index) + 1}"
+    step_names = list(object_at(document, "steps", int(index)))  # a valid step is an object with its name as only key
+    if step_names:
+        step += f" ({step_names[0]})"
+    field = _format_field(path_in_step[1:])  # without the step's name
     return f"{step}, {field}: {message}" if field else f"{step}: {message}"
+
+
+def _format_field(path: Iterable[str | int]) -> str:
+    """Format the path to a field, as in ``nodes[0].name``, or return "" for an empty path."""
+    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+    return "".join(parts).lstrip(".")
 
 
 def get_step_name_and_parameters(step: Step) -> tuple[str, Part]:

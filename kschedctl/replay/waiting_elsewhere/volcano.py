@@ -7,7 +7,7 @@ pkg/scheduler/plugins/proportion (enqueueable) of volcano-sh/volcano.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from kschedctl.api.gangs import GangKey, GangProject, find_gangs
 from kschedctl.api.objects import Pod, VolcanoPodGroup
 from kschedctl.api.ownership import Owner
 from kschedctl.api.pod_requests import Quantities, compute_pod_requests
-from kschedctl.api.quantity import QuantityError
+from kschedctl.api.quantity import Quantity, QuantityError
 from kschedctl.api.queueing import VolcanoJob, VolcanoQueue
 from kschedctl.cluster import Cluster
 from kschedctl.replay.waiting_elsewhere.entries import (
@@ -215,34 +215,56 @@ def _explain_quota_wait(group: VolcanoPodGroup, queue: VolcanoQueue, queues: _Qu
     If no resource is short, the reason is the last message of the group's conditions. Raises QuantityError for a
     malformed amount.
     """
-    name, capability = queue.metadata.name, parse_amounts(queue.spec.capability)
+    headline = f"waits for {VOLCANO}'s queue {queue.metadata.name}"
+    admitted_groups = queues.admitted.get(queue.metadata.name, [])
+    shortages = _find_shortages(group, queue, admitted_groups)
+    if not shortages:
+        return _WaitReason(f"{headline}{_format_last_message(group)}")
 
-    # The resources of which the admitted PodGroups leave too little
-    admitted = queues.admitted.get(name, [])
-    held: Quantities = {}
-    for other in admitted:
-        add_amounts(held, parse_amounts(other.spec.min_resources))
-    short_requests = {
-        resource: amount
-        for resource, amount in parse_amounts(group.spec.min_resources).items()
-        if resource in capability and held.get(resource, NOTHING).add(amount) > capability[resource]
-    }
-    if not short_requests:
-        return _WaitReason(f"waits for {VOLCANO}'s queue {name}{_format_last_message(group)}")
-
-    shortages = "; ".join(
-        f"it needs {render_amount(amount)} {resource}, and {render_amount(held.get(resource, NOTHING))} of the queue's "
-        f"{render_amount(capability[resource])} are in use"
-        for resource, amount in short_requests.items()
+    headline += ": " + "; ".join(
+        f"it needs {render_amount(shortage.request)} {resource}, and {render_amount(shortage.held)} of the queue's "
+        f"{render_amount(shortage.capability)} are in use"
+        for resource, shortage in shortages.items()
     )
-    holders = list(_iter_quota_holders(admitted, short_requests, queues))
-    names_holder = len(holders) == 1
-    holder_clause = f" by {holders[0]}" if names_holder else ""
-    return _WaitReason(f"waits for {VOLCANO}'s queue {name}: {shortages}{holder_clause}", holders, names_holder)
+    holders = list(_iter_quota_holders(admitted_groups, shortages, queues))
+    if len(holders) == 1:
+        return _WaitReason(f"{headline} by {holders[0]}", holders, names_holder=True)
+    return _WaitReason(headline, holders)
+
+
+class _Shortage(NamedTuple):
+    """A resource of which a Queue has too little left for a PodGroup."""
+
+    request: Quantity
+    """The amount that the PodGroup needs."""
+    held: Quantity
+    """The amount that the admitted PodGroups of the Queue hold."""
+    capability: Quantity
+    """The amount that the Queue has in total."""
+
+
+def _find_shortages(
+    group: VolcanoPodGroup, queue: VolcanoQueue, admitted_groups: Sequence[VolcanoPodGroup]
+) -> dict[str, _Shortage]:
+    """Return, by resource, what the Queue has too little of for a PodGroup beside its admitted PodGroups.
+
+    Raises QuantityError for a malformed amount.
+    """
+    capability = parse_amounts(queue.spec.capability)
+    held_amounts: Quantities = {}
+    for admitted_group in admitted_groups:
+        add_amounts(held_amounts, parse_amounts(admitted_group.spec.min_resources))
+
+    shortages = {}
+    for resource, request in parse_amounts(group.spec.min_resources).items():
+        held = held_amounts.get(resource, NOTHING)
+        if resource in capability and held.add(request) > capability[resource]:
+            shortages[resource] = _Shortage(request, held, capability[resource])
+    return shortages
 
 
 def _iter_quota_holders(
-    groups: Sequence[VolcanoPodGroup], short_requests: Quantities, queues: _Queues
+    groups: Sequence[VolcanoPodGroup], short_resources: Iterable[str], queues: _Queues
 ) -> Iterator[str]:
     """Yield a description of each PodGroup that holds short resources, with the amounts.
 
@@ -252,7 +274,7 @@ def _iter_quota_holders(
         group_amounts = parse_amounts(group.spec.min_resources)
         amounts = {
             resource: group_amounts[resource]
-            for resource in short_requests
+            for resource in short_resources
             if group_amounts.get(resource, NOTHING) > NOTHING
         }
         if amounts:

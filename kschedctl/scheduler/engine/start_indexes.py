@@ -390,20 +390,35 @@ def find_best_per_window(scores: Scores, columns: npt.NDArray[np.int64], width: 
     shared_sums = (columns[:, shared] * (shared_scores == top)).sum(axis=1)
     parts = [Best(np.full(window_count, top), np.repeat(shared_sums[:, None], window_count, axis=1))]
 
-    # Each window's places before the shared ones, from which the last window has none, and after them, from which the
-    # first window has none. The places before are taken backwards, so that the places of a window are a prefix.
+    # Each window's places before and after the shared ones.
     if window_count > 1:
-        nothing = np.zeros((len(columns), 1), np.int64)
-        backwards = slice(window_count - 2, None, -1)
-        tops, sums = _find_best_per_prefix(scores[backwards], columns[:, backwards])
-        parts.append(Best(np.append(tops[::-1], LOWEST), np.hstack((sums[:, ::-1], nothing))))
-        tops, sums = _find_best_per_prefix(scores[width:], columns[:, width:])
-        parts.append(Best(np.insert(tops, 0, LOWEST), np.hstack((nothing, sums))))
+        before, after = slice(window_count - 1), slice(width, None)
+        parts.append(_find_best_per_suffix_or_nothing(scores[before], columns[:, before]))
+        parts.append(_find_best_per_prefix_or_nothing(scores[after], columns[:, after]))
 
     # Combine the parts of each window.
     tops = np.max([part.top for part in parts], axis=0)
     sums = np.sum([part.sums * (part.top == tops) for part in parts], axis=0)
     return Best(tops, sums)
+
+
+def _find_best_per_suffix_or_nothing(scores: Scores, columns: npt.NDArray[np.int64]) -> Best:
+    """Find the best of all L scores, of the last L - 1, and so on down to no score, for L + 1 windows.
+
+    The window without scores has the score LOWEST and sums of 0.
+    """
+    tops, sums = _find_best_per_prefix_or_nothing(scores[::-1], columns[:, ::-1])
+    return Best(tops[::-1], sums[:, ::-1])
+
+
+def _find_best_per_prefix_or_nothing(scores: Scores, columns: npt.NDArray[np.int64]) -> Best:
+    """Find the best of no score, of the first score, and so on up to all L scores, for L + 1 windows.
+
+    The window without scores has the score LOWEST and sums of 0.
+    """
+    tops, sums = _find_best_per_prefix(scores, columns)
+    sums_of_nothing = np.zeros((len(columns), 1), np.int64)
+    return Best(np.insert(tops, 0, LOWEST), np.hstack((sums_of_nothing, sums)))
 
 
 def _find_best_per_prefix(scores: Scores, columns: npt.NDArray[np.int64]) -> Best:

@@ -15,7 +15,7 @@ KIND = "Nomination"
 SEEN = "only pods that changed since kube-scheduler started"
 ALL_COUNT = "all"
 COUNTED = ByVersion(
-    "gated pods whose nomination counts",
+    "gated pods whose nominatedNodeName reserves room on the node",
     (("", SEEN), ("1.37", ALL_COUNT)),
     "#139057",
 )

@@ -16,7 +16,7 @@ from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.queueing.queue_order import BY_PRIORITY, ChangingHeap, QueueOrder
 
 COUNTS_ATTEMPTS = ByVersion(
-    "every earlier attempt lengthens a pod's backoff, even if it ended with an error before the latest rejection",
+    "a rejected pod's backoff also grows with earlier attempts that ended with an error",
     (("", True), ("1.34", False)),
 )
 ORDERING_WINDOW = NANOSECONDS

@@ -149,7 +149,7 @@ class SchedulingLoop(ABC):
         info = self.search.build_info(position)
         outcome = run_permit(framework, info, self.view, choice.row)
         if outcome.status.code not in (Code.SUCCESS, Code.WAIT):
-            self._leave_node(position, framework, info.pod)
+            self._take_pod_off_node(position, framework, info.pod)
             if not outcome.status.rejected:
                 raise PluginError(outcome.message)
             self.put_back(position, _build_permit_failure(outcome))
@@ -185,7 +185,7 @@ class SchedulingLoop(ABC):
             self.record_bound_pod(position, waiting.choice)
             return
         self.prepare_moves((), (position,))
-        self._leave_node(position, waiting.framework, waiting.info.pod)
+        self._take_pod_off_node(position, waiting.framework, waiting.info.pod)
         events = self.build_deletion_events(waiting)
         if outcome.status.rejected:
             self.put_back(position, _build_permit_failure(outcome))
@@ -245,7 +245,7 @@ class SchedulingLoop(ABC):
         if effect.row != NO_ROW:
             self.preempt(position, effect.victims, effect.row)
 
-    def _leave_node(self, position: Position, framework: Framework, pod: Pod) -> None:
+    def _take_pod_off_node(self, position: Position, framework: Framework, pod: Pod) -> None:
         """Take a pod off its node.
 
         If the pod belongs to a gang, record the gang's failure and end the waits of its other pods at Permit.

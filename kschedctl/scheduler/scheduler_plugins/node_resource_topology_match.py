@@ -197,7 +197,7 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
             numa = _get_cached_numa_nodes(view)
             depends_on_amounts = numa.single & _depends_on_available_amounts(info, numa)
             scored_by_amounts = self._find_nodes_scored_by_amounts(info, view)
-            if unknown := self.cache.find_contents_unknown(view, depends_on_amounts, scored_by_amounts):
+            if unknown := self.cache.find_unknown_cache_contents(view, depends_on_amounts, scored_by_amounts):
                 yield unknown
             if self.frees_victims and (unknown := self.cache.find_preemption_unknown(info, view, depends_on_amounts)):
                 yield unknown

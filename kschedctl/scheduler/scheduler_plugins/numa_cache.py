@@ -90,27 +90,34 @@ class OverReserve:
     def __init__(self, plugin: str, settings: NumaCacheArgs) -> None:
         self.plugin, self.settings = plugin, settings
 
-    def find_contents_unknown(self, view: Fork, decided: Bools, scored: Bools) -> Unknown | None:
-        """Return the unknown that the plugin's cache may hold other topologies than the published ones.
-
-        Return None if the difference cannot matter.
+    def find_unknown_cache_contents(self, view: Fork, decided: Bools, scored: Bools) -> Unknown | None:
+        """Return an unknown if the plugin's cache may hold topologies that differ from the published ones.
 
         The cache may hold any topology of a node whose published topology does not match its pods, and an older
-        topology of a node that has not rejected a pod since. `decided` and `scored` are masks (N,) of the nodes where
-        available amounts decide the pod's fit or its score. If both are unknown, the unknown is about the fit.
+        topology of a node that has not rejected a pod since. Return None if this cannot change where the pod goes.
+
+        `decided` and `scored` are masks (N,) of the nodes where available amounts decide whether the pod fits, or its
+        score. If both may change, the unknown is only about whether the pod fits.
         """
         published = self.compare_published_pods(view)
-        doubtful = published.nodes_with_foreign_pods | (published.differing_nodes & decided)
-        effect = Effect.EITHER
-        if not doubtful.any():
-            doubtful = published.differing_nodes & scored
-            effect = Effect.SCORES
-        if count := int(doubtful.sum()):
-            node_count = "a node" if count == 1 else f"{count:,} nodes"
-            return Unknown(Dependency(KIND, effect), Gap(OTHERS.format(node_count)), self.plugin)
+
+        # A node with pods of another scheduler is left out by the plugin, even if no available amounts decide there.
+        unsure_fits = published.nodes_with_foreign_pods | (published.differing_nodes & decided)
+        if unsure_fits.any():
+            return self._build_mismatch_unknown(unsure_fits, Effect.EITHER)
+
+        unsure_scores = published.differing_nodes & scored
+        if unsure_scores.any():
+            return self._build_mismatch_unknown(unsure_scores, Effect.SCORES)
         if scored.any():
             return Unknown(Dependency(KIND, Effect.SCORES), Gap(OLDER), self.plugin)
         return None
+
+    def _build_mismatch_unknown(self, nodes: Bools, effect: Effect) -> Unknown:
+        """Build the unknown that the published topologies of `nodes`, a mask (N,), do not match their pods."""
+        count = int(nodes.sum())
+        node_count = "a node" if count == 1 else f"{count:,} nodes"
+        return Unknown(Dependency(KIND, effect), Gap(OTHERS.format(node_count)), self.plugin)
 
     def find_preemption_unknown(self, info: PodInfo, view: Fork, decided: Bools) -> Unknown | None:
         """Return the unknown that evictions may free amounts on NUMA nodes, or None if they cannot help the pod.

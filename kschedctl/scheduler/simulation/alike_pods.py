@@ -231,9 +231,10 @@ class AlikePods:
         return RowAnswers.from_plugins(self._consulted_plugins)
 
     def score_feasible_rows(self, info: PodInfo) -> tuple[Rows, Scores]:
-        """Return the feasible rows and the pod's scores there, without scores that are equal on all rows.
+        """Return the feasible rows and the pod's total scores there.
 
-        Both arrays are empty if no node is feasible. Raises PluginError if a plugin fails.
+        Plugins that score all rows equally are left out of the totals, because they do not change the order. Both
+        arrays are empty if no node is feasible. Raises PluginError if a plugin fails.
         """
         if self.hopeless:
             return NO_ROWS, np.zeros(0, np.int64)

@@ -203,10 +203,10 @@ class Placements(IncomingPods):
         return np.asarray(local.scores >= 0)
 
     def score_feasible_rows(self, framework: FrameworkLike, position: Position) -> tuple[Rows, Scores] | None:
-        """Return the feasible rows and the pod's scores there, without scores that are equal on all nodes.
+        """Return the feasible rows and the pod's total scores there.
 
-        Return None if the pod is or was nominated, or if an extender is called for it. Raises PluginError if a plugin
-        fails.
+        Plugins that score all nodes equally are left out of the totals, because they do not change the order. Return
+        None if the pod is or was nominated, or if an extender is called for it. Raises PluginError if a plugin fails.
         """
         info = self.build_arriving_info(position)
         was_nominated = position in self._nominated_before

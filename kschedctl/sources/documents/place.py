@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 from kschedctl.errors import InputError
 
+_DOCUMENT_SEPARATOR = ", document "
+
 
 class ParsedDocument(NamedTuple):
     """A document of a file."""
@@ -34,7 +36,7 @@ class Place(NamedTuple):
     @property
     def origin(self) -> str:
         """The file, followed by ``document 3`` unless the document is the first one."""
-        return self.file if self.document == 1 else f"{self.file}, document {self.document}"
+        return self.file if self.document == 1 else f"{self.file}{_DOCUMENT_SEPARATOR}{self.document}"
 
     def __str__(self) -> str:
         line = f" (line {self.line})" if self.line > 1 else ""
@@ -44,3 +46,8 @@ class Place(NamedTuple):
         """Build an InputError about this place, or about a field such as ``spec.nodeName`` of its object."""
         path = self.path + field if field.startswith("[") else f"{self.path}.{field}".strip(".")
         return InputError(message, where=str(self._replace(path=path)), hint=hint, line=self.line)
+
+
+def get_origin_file(origin: str) -> str:
+    """Return the file of an origin such as ``file, document 3``."""
+    return origin.rpartition(_DOCUMENT_SEPARATOR)[0] or origin

@@ -65,15 +65,15 @@ def test_one_more_replica_is_proposed_only_if_another_node_has_room_for_it(selec
     running["spec"]["nodeSelector"] = selected
     section = build_section(running, build_budget("web", "web", minAvailable=1))
     (finding,) = section.findings
-    assert finding.fix.startswith("Run one more replica" if helps else "Lower the minAvailable of the budget, or scale")
-    assert finding.fix.endswith("no node other than n1 has room for it") is not helps
+    assert finding.fix.startswith("Run one more replica" if helps else "Lower the budget's minAvailable, or scale")
+    assert finding.fix.endswith("no node other than n1 can take it") is not helps
     assert section.blocked[0].fix == finding.fix
 
 
 def test_one_more_replica_is_no_advice_for_a_budget_that_counts_unavailable_pods() -> None:
     pods = [build_running_pod("web-1", "n1", "web"), build_running_pod("web-2", "n2", "web", ready="False")]
     (finding,) = build_section(*pods, build_budget("web", "web", maxUnavailable=1)).findings
-    assert finding.fix.startswith("Repair the pods that are not Ready, or raise the maxUnavailable")
+    assert finding.fix.startswith("Repair the pods that are not Ready, or raise the budget's maxUnavailable")
 
 
 def test_two_budgets_for_the_same_pod() -> None:
@@ -163,4 +163,4 @@ def test_one_more_replica_with_a_claim_needs_a_node_besides_those_of_the_other_r
     budget = build_budget("db", "db", minAvailable=2)
     (section,) = kschedctl.audit(kschedctl.Cluster.from_objects([*nodes, *pods, *storage, budget]), ["drains"]).sections
     (finding,) = section.findings
-    assert finding.fix.startswith("Run one more replica" if helps else "Lower the minAvailable of the budget for")
+    assert finding.fix.startswith("Run one more replica" if helps else "Lower the budget's minAvailable during")

@@ -397,7 +397,7 @@ def test_blocked_drain_says_what_kubectl_does_and_what_to_change() -> None:
 
     bound = build_replica("r1", "n1", nodeSelector={"kubernetes.io/hostname": "n1"})
     (fix,) = drained([build_node("n1"), build_node("n2"), bound, minimum], "n1").budget_fixes
-    assert fix.startswith("PodDisruptionBudget d/b: Lower the minAvailable of the budget, or scale its workload to 0")
+    assert fix.startswith("PodDisruptionBudget d/b: Lower the budget's minAvailable, or scale the workload to 0")
 
 
 def test_drain_of_a_pod_with_two_budgets_ends_with_an_error() -> None:
@@ -771,7 +771,7 @@ def test_advice_on_a_used_up_budget_begins_with_its_pending_pod() -> None:
     report = drained([build_node("n1"), build_node("n2"), bound, waiting, minimum], "n1")
     assert report.waiting_in_budgets == ("d/r2",)
     (fix,) = report.budget_fixes
-    assert fix.startswith("PodDisruptionBudget d/b: Get d/r2 a node, or lower the minAvailable of the budget for the ")
+    assert fix.startswith("PodDisruptionBudget d/b: Get d/r2 a node, or lower the budget's minAvailable during the ")
 
 
 def test_brief_form_names_lost_pods_first() -> None:

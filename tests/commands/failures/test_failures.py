@@ -334,7 +334,7 @@ def test_domains_of_nodes_that_are_not_deleted_yet_count_for_spreading(policy: s
     assert not report.safe
     answer = "No zone can be lost without disruption. Worst is a: 2 pods wait until the lost node is deleted"
     assert str(report) == answer == report.summary().headline
-    text = "since unreachable nodes count as empty domains for spread constraints"
+    text = "since spread constraints count domains of unreachable nodes as empty"
     assert any(text in warning for warning in report.summary().warnings)
     assert text in RENDERERS["table"](report, Style(width=500))
     assert [problem.object for problem in report.find_ci_gate_problems()] == ["Zone a", "Zone b"]
@@ -445,4 +445,4 @@ def test_waiting_pods_are_those_of_the_worst_loss() -> None:
     (text,) = report.describe_waiting_pods()
     assert text.startswith("Until the lost nodes are deleted, pods stay Pending, since ")
     for failure in (worst, *others):
-        assert f"{', '.join(failure.waiting_until_deleted)} if {failure.name} is lost" in text
+        assert f"f {failure.name} is lost: {', '.join(failure.waiting_until_deleted)}" in text

@@ -115,7 +115,7 @@ def test_pending_pod_gets_the_room_of_an_eviction(run: Run, write: Write, tmp_pa
 def test_page(run: Run, write: Write) -> None:
     code, out, _ = run("rebalance", "-f", write(tainted("n1", "4"), build_node("n2", "4"), owned("a", "n1")))
     assert code == 0
-    assert out.startswith("1 eviction in 1 round, and none after that")
+    assert out.startswith("Settles after 1 eviction in 1 round")
     assert "n2" in out
     assert "no gain" not in out
 
@@ -137,7 +137,7 @@ def test_first_line_is_one_sentence(run: Run, write: Write, tmp_path) -> None:
     file.write_text(json.dumps(build_policy(TAINTS, unheardOf=1)))
     objects = write(tainted("n1", "4"), build_node("n2", "4"), *pods, budget)
     out = run("rebalance", "--policy", str(file), "--rounds", "1", "-f", objects).out.splitlines()
-    assert out[0] == "1 eviction in 1 round, and no end yet; 1 pod may not be evicted"
+    assert out[0] == "Not settled after 1 eviction in 1 round; 1 pod may not be evicted"
     assert 'ignored: the descheduler does not read unknown field "unheardOf" of the policy' in out
     assert next(line for line in out if "STEP" in line).split()[:2] == ["STEP", "EVICT"]
 

@@ -44,7 +44,7 @@ def test_job_without_quota_certainly_waits() -> None:
 def test_job_waits_behind_the_workloads_of_the_queue() -> None:
     outlook = _predict(build_manifest(2, 4), build_workload("old", 8))
     assert not outlook.admitted
-    assert "It is number 2 of 2 in ClusterQueue cq" in outlook.report.details
+    assert "This Workload is number 2 of 2 in ClusterQueue cq" in outlook.report.details
 
 
 def test_job_of_a_missing_queue() -> None:

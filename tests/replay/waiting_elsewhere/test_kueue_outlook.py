@@ -22,7 +22,7 @@ def test_workload_with_enough_quota_is_next_and_its_pods_are_placed() -> None:
     )
     assert entry.headline == "is next in ClusterQueue cq: there is enough quota for it"
     assert entry.details == (
-        "It is number 1 of 1 in ClusterQueue cq",
+        "This Workload is number 1 of 1 in ClusterQueue cq",
         "If nothing else changes, Kueue admits it in flavor gpu",
         "kube-scheduler would then place 1 pod",
     )
@@ -41,7 +41,7 @@ def test_workload_waits_for_the_workloads_ahead() -> None:
     workloads = [build_workload("old", 8, created="2026-01-01"), build_workload("new", 4)]
     entry = _find("new", build_flavor("gpu"), build_queue(), build_local_queue(), *workloads)
     assert entry.headline.startswith("waits in ClusterQueue cq: couldn't assign flavors to pod set main")
-    assert "It is number 2 of 2 in ClusterQueue cq" in entry.details
+    assert "This Workload is number 2 of 2 in ClusterQueue cq" in entry.details
 
 
 def test_quota_lent_by_a_cohort_is_free() -> None:

@@ -108,7 +108,7 @@ class ExposedWorkload(Document, frozen=True, kw_only=True):
     jobs_above: int
     """The number of these pods that belong to Jobs."""
     budgets: Annotated[
-        tuple[str, ...], Column(beneath="budgets", show_all=True, words={"": "none"}, tones={"": Tone.WARNING})
+        tuple[str, ...], Column("PDBs", beneath="budgets", show_all=True, words={"": "none"}, tones={"": Tone.WARNING})
     ] = ()
     """The PDBs of the pods, which preemption violates only if nothing else helps."""
 

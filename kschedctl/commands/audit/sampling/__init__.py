@@ -68,13 +68,16 @@ def _build_headline(report: SamplingCosts) -> str:
 
 
 def _iter_findings(profile: SampledProfile, audited: AuditedCluster) -> Iterator[Finding]:
-    """Yield the finding that pods of a profile lose too much, or that evaluating fewer nodes would be enough.
+    """Yield a finding if pods of a profile lose too much, or if evaluating fewer nodes would be enough.
 
     Yield nothing if all nodes are evaluated at any percentage, or if no pod could be measured.
     """
     advice = profile.advice
+    evaluates_all_nodes = advice.verdict == "idle"
+    is_lower_enough = advice.verdict == "lower"
+    # The costs under the current and the advised percentage, which are None if no pod could be measured.
     current, advised = advice.now, advice.then
-    if current is None or advised is None or advice.verdict == "idle":
+    if evaluates_all_nodes or current is None or advised is None:
         return
     object_ = f"KubeSchedulerConfiguration {profile.scheduler_name}"
     fix = FIX.format(advised.percentage)
@@ -83,7 +86,7 @@ def _iter_findings(profile: SampledProfile, audited: AuditedCluster) -> Iterator
         nodes = f"{current.examined:,.0f} of {counted(profile.setting.nodes, 'node')} are evaluated"
         loss = f"pods lose {current.loss:.1f} score points on average, above the limit of {max_loss:g}"
         yield LOSES.build_finding(object_, f"at {current.percentage}%, {nodes}, and {loss}", fix)
-    elif advice.verdict == "lower":
+    elif is_lower_enough:
         now_text = f"at {current.percentage}%, {current.examined:,.0f} nodes are evaluated for each pod"
         then_text = (
             f"at {advised.percentage}%, {advised.examined:,.0f} are enough and cost {advised.loss:.1f} score points"

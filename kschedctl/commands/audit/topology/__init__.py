@@ -394,10 +394,12 @@ def _build_down_domain_finding(constraints: Sequence[WorkloadConstraint], worklo
     worst_loss, worst_constraint = max(affected, key=lambda pair: pair[0].stranded_while_down)
     owner, constraint = workloads.owners[worst_constraint.workload], worst_constraint.report
     stranded = worst_loss.stranded_while_down
-    lost_pods = f"{stranded:,} of {counted(worst_loss.lost, 'pod')} {agreeing(stranded, 'stays', 'stay')} Pending"
+    lost_pods = (
+        f"{stranded:,} of the {counted(worst_loss.lost, 'pod')} there {agreeing(stranded, 'stays', 'stay')} Pending"
+    )
     message = (
         f"if {worst_loss.domain} goes down, {lost_pods}: the spread constraint over {constraint.key} (maxSkew "
-        f"{constraint.max_skew}) still counts {worst_loss.domain}, as a domain with 0 pods"
+        f"{constraint.max_skew}) still counts {worst_loss.domain} as a domain, with 0 pods"
     )
     further_count = len(affected) - 1
     if further_count:

@@ -309,7 +309,7 @@ def find_system_classes_in_user_namespaces(workload: Workload) -> Iterator[Probl
         return
     is_system_namespace = "system" in namespace or namespace.startswith(SYSTEM_NAMESPACE_PREFIXES)
     if name.startswith(RESERVED_PREFIX) and not is_system_namespace:
-        message = f"with {name} in namespace {namespace}, its pods preempt all others"
+        message = f"with {name} in namespace {namespace}, its pods can preempt all others"
         yield workload.build_problem(("priorityClassName",), message)
 
 
@@ -318,7 +318,7 @@ PC_SYSTEM_CRITICAL_IN_USER_NS = Rule(
     NOTE,
     for_each_workload(find_system_classes_in_user_namespaces),
     summary="A system-*-critical class outside system namespaces",
-    why="With a priority of 2,000,000,000 or more, the pods preempt all other pods, including ingress and monitoring.",
+    why="With a priority of 2,000,000,000 or more, the pods can preempt all others, including ingress and monitoring.",
     fix="Use a class of your own with a value of at most 1000000000",
     source=doc.PRIORITY,
     once_per_namespace=True,

@@ -305,9 +305,9 @@ TS_MLK_MISSING = Rule(
     "ts-mlk-missing",
     NOTE,
     find_constraints_without_template_hash,
-    summary="DoNotSchedule spread of a Deployment without matchLabelKeys: [pod-template-hash]",
+    summary="DoNotSchedule spread constraint of a Deployment without matchLabelKeys: [pod-template-hash]",
     why="During a rollout, the constraint also counts the pods of the old ReplicaSet. Once the old pods are gone, "
-    "the new pods are spread unevenly.",
+    "the new pods may be spread unevenly.",
     fix="Add matchLabelKeys: [pod-template-hash]",
     advised_field=SPREAD_LABEL_KEYS,
     source="https://github.com/kubernetes/enhancements/tree/master/keps/sig-scheduling/3243-respect-pod-topology-spread-after-rolling-upgrades",

@@ -54,7 +54,7 @@ CONSTRAINED_PREEMPT = ByVersion(
     "pod groups with scheduling constraints can preempt", (("", False), ("1.37", True)), "#140683"
 )
 NOMINATES_MEMBERS = ByVersion(
-    "the pods of a preempting group are nominated for the nodes on which the group preempts",
+    "when a pod group preempts, its pods get a nominatedNodeName",
     (("", False), ("1.37", True)),
     "#138967, #140590",
 )

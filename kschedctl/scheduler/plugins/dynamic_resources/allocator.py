@@ -26,7 +26,9 @@ from kschedctl.scheduler.plugins.dynamic_resources.requests import (
 )
 from kschedctl.scheduler.plugins.dynamic_resources.step_limit import FILTER_SECONDS, StepLimit
 
-NONE_IS_ALL = ByVersion("a request for all devices succeeds if no device matches", (("", True), ("1.33", False)))
+NONE_IS_ALL = ByVersion(
+    "a request with allocationMode: All succeeds if no device matches", (("", True), ("1.33", False))
+)
 
 
 class UnavailableOfAll(StrEnum):
@@ -39,7 +41,7 @@ class UnavailableOfAll(StrEnum):
 
 
 UNAVAILABLE_OF_ALL = ByVersion(
-    "outcome of a request for all devices if one of them cannot be allocated",
+    "outcome of a request with allocationMode: All if one of its devices cannot be allocated",
     (
         ("", UnavailableOfAll.SKIP_DEVICE),
         ("1.32", UnavailableOfAll.END_SEARCH),
@@ -48,7 +50,7 @@ UNAVAILABLE_OF_ALL = ByVersion(
     ),
 )
 ALL_OF_CLASS = ByVersion(
-    "the selectors of the device class apply to a request for all devices", (("", False), ("1.32", True))
+    "the DeviceClass's selectors apply to a request with allocationMode: All", (("", False), ("1.32", True))
 )
 ADMIN_TWICE = ByVersion(
     "a request with adminAccess can get the same device several times", (("", True), ("1.34", False)), "#131299"
@@ -82,7 +84,7 @@ class SelectorsOfSecond(StrEnum):
 
 
 SELECTORS_OF_SECOND = ByVersion(
-    "alternative whose selectors apply to a request's second alternative if the first two both ask for all devices",
+    "firstAvailable: alternative whose selectors apply to the second one if the first two have allocationMode: All",
     (("", SelectorsOfSecond.FIRST), ("1.36", SelectorsOfSecond.SECOND)),
 )
 
@@ -91,11 +93,11 @@ class NextAlternative(StrEnum):
     """The alternative with which the search continues after an alternative that wants all devices."""
 
     FIRST = "the request's first alternative (a bug)"
-    SAME = "the current alternative"
+    SAME = "the alternative itself"
 
 
 NEXT_ALTERNATIVE = ByVersion(
-    "alternative that the search continues with after it allocated the first device of a request for all devices",
+    "firstAvailable: alternative by which an alternative with allocationMode: All gets its second and later devices",
     (("", NextAlternative.FIRST), ("1.36", NextAlternative.SAME)),
 )
 COUNTER_CONSUMERS = ByVersion(
@@ -103,7 +105,7 @@ COUNTER_CONSUMERS = ByVersion(
     (("", Allocatability.ALLOCATABLE), ("1.34", Allocatability.UNALLOCATABLE)),
 )
 EACH_SHARE = ByVersion(
-    "shares of a device that consume counters of the device's pool",
+    "shares of a device (allowMultipleAllocations) that consume its pool's shared counters",
     (("", True), ("1.35", False)),
     bool_texts=("only the first share", "every share"),
 )

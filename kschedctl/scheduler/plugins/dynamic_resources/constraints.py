@@ -32,12 +32,12 @@ class Constraint(Protocol):
 class DistinctBetween(StrEnum):
     """The devices whose values of a distinctAttribute count as distinct."""
 
-    DEVICES = "different devices"
-    VALUES = "devices with different values"
+    DEVICES = "different devices, even with equal values"
+    VALUES = "devices with different values of the attribute"
 
 
 DISTINCT_BETWEEN = ByVersion(
-    "devices that satisfy a distinctAttribute",
+    "devices that satisfy a distinctAttribute constraint",
     (("", DistinctBetween.DEVICES), ("1.35", DistinctBetween.VALUES)),
 )
 

@@ -137,7 +137,7 @@ INCOMPLETE = ByVersion(
 )
 
 NEWER_SLICES = ByVersion(
-    "one ResourceSlice too many is counted for a pool that still has slices of an older generation",
+    "a pool that still has ResourceSlices of an older generation is counted as having one slice too many",
     (("", True), ("1.32", False)),
 )
 CHECKS_NAMES = ByVersion("a pool with two devices of the same name is invalid", (("", False), ("1.32", True)))
@@ -280,7 +280,7 @@ def _build_complete_pool(
 
 
 COUNTS_SHARES = ByVersion(
-    "a device with shares in use consumes the counters of its pool",
+    "a device of which shares are already in use (allowMultipleAllocations) consumes its pool's shared counters",
     (("", False), ("1.36.2", True)),
     "#139040, structured/internal/incubating/allocator_incubating.go",
 )

@@ -18,7 +18,7 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
 EXTENDED_RESOURCES_SIGNED = ByVersion(
-    "pods can have a signature (so that results are reused for equal pods) while the gate DRAExtendedResource is on",
+    "results are reused for identical pods (pod signatures) even if the gate DRAExtendedResource is on",
     (("", False), ("1.36", True)),
     "plugins/noderesources",
 )

@@ -215,7 +215,7 @@ def _find_running_pods_term(info: PodInfo, view: Fork, key: str, info_number: in
 def _find_nodes_in_matched_domains(counts: TopologyCounts, view: Fork, delta: Delta) -> Bools:
     """Return a mask (N,) of the nodes in whose topology domain any term matches a pod.
 
-    The hypothetical changes on a node count for that node only.
+    `delta` holds hypothetical changes of the pods on nodes. A change counts only for its own node.
     """
     has_match = np.zeros(len(view.nodes), np.bool_)
     for key in counts.counts:

@@ -37,7 +37,7 @@ CHECKS_BOTH_WAYS = ByVersion(
     (("", False), ("1.36", True)),
 )
 ONE_TERM_SUFFICES = ByVersion(
-    "number of anti-affinity terms that a pod has to match for the queueing hint to treat it as a conflict",
+    "anti-affinity terms of the rejected pod that another pod must match for the queueing hint to see a conflict",
     (("", False), ("1.37", True)),
     "#139161",
     bool_texts=("all terms", "one term"),

@@ -87,7 +87,7 @@ class ExcludingSelectorScope(StrEnum):
 
 
 EXCLUDING_SELECTOR_SCOPE = ByVersion(
-    "namespaces in which the pod's own affinity terms look for pods if the namespaceSelector only excludes",
+    "namespaces that the pod's own affinity terms select by a namespaceSelector with only NotIn or DoesNotExist",
     (
         ("", ExcludingSelectorScope.SELECTED_NAMESPACES),
         ("1.34", ExcludingSelectorScope.EVERY_NAMESPACE),

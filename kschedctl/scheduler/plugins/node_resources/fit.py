@@ -560,7 +560,7 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
             yield WakeTrigger(NODE, ADD | UPDATE, f"a node that offers {demand} is added or changes")
         else:
             yield WakeTrigger(NODE, ADD, f"a node that offers {demand} is added")
-            more_offered = f"a node's allocatable {resources} grows to {demand} or more"
+            more_offered = f"a node's allocatable resources grow to at least {demand}"
             yield WakeTrigger(NODE, ActionType.UPDATE_NODE_ALLOCATABLE, more_offered)
 
         extended_resources = [name for name in requests if is_dra_extended(name)]

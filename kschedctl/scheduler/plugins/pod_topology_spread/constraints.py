@@ -233,10 +233,14 @@ def tally_matching_pods(
         selected = view.pods.match_infos(constraint.selector, frozenset((info.namespace,)))
         return (selected & ~view.pods.terminating).astype(np.int8)
 
-    name = (NAME, constraint.selector, info.namespace)
+    tally_by_node_key = (NAME, constraint.selector, info.namespace)
     if key is None:
-        return view.get_or_build_tally(name, compute_weights, domains)
-    return view.get_or_build_tally((*name, key), compute_weights, domains, info, by_node=name)
+        return view.get_or_build_tally(tally_by_node_key, compute_weights, domains)
+    # The domains depend on the pod, but its matches per node do not, so a cached tally of these can be summed up.
+    tally_by_domain_key = (*tally_by_node_key, key)
+    return view.get_or_build_tally(
+        tally_by_domain_key, weights=compute_weights, domains=domains, info=info, by_node=tally_by_node_key
+    )
 
 
 def find_nodes_with_all_keys(constraints: Sequence[SpreadConstraint], view: Fork) -> Bools:
