@@ -94,7 +94,9 @@ class _ObstacleSearch:
     data: PodData = field(init=False)
 
     def __post_init__(self) -> None:
-        self.data = build_pod_data(self.pod, (), {}, ignores_preferences=self.setting.options.ignores_preferences)
+        self.data = build_pod_data(
+            self.pod, volumes=(), claims_by_driver={}, ignores_preferences=self.setting.options.ignores_preferences
+        )
 
     def iter_obstacles(self) -> Iterator[str]:
         """Yield descriptions of obstacles, removing each from the pool, until the pool takes the pod.
@@ -108,7 +110,9 @@ class _ObstacleSearch:
                 or self._find_label_obstacle()
                 or self._find_empty_label_value_obstacle(refusal)
                 or self._find_limit_obstacle()
-                or _Obstacle(self._describe_missing_subnet(refusal) or self._describe_refusal(refusal), None)
+                or _Obstacle(
+                    self._describe_missing_subnet(refusal) or self._describe_refusal(refusal), edited_pool=None
+                )
             )
             if obstacle.description:
                 yield obstacle.description
@@ -180,7 +184,7 @@ class _ObstacleSearch:
         if not unmet:
             return None
         if {conflict.key for conflict in conflicts} & self._fixed_labels:
-            return _Obstacle("; ".join(mismatches), None)
+            return _Obstacle("; ".join(mismatches), edited_pool=None)
         pool = self.template.pool
         for requirement in unmet:
             pool = _replace_requirement(pool, requirement)
@@ -272,7 +276,7 @@ class _ObstacleSearch:
         pod are stored in ``sufficient_limits``.
         """
         pool = self.template.pool
-        remaining = self.setting.compute_remaining_limits((), [pool]).get(pool.metadata.name)
+        remaining = self.setting.compute_remaining_limits(without=(), pools=[pool]).get(pool.metadata.name)
         if remaining is None:
             return None
         unlimited = replace(pool, spec=replace(pool.spec, limits=None))

@@ -175,7 +175,7 @@ class AdmissionScheduler:
         self._cycle = 0
         self._now = 0
         self._result = CycleResult()
-        self._snapshot = CycleSnapshot({}, frozenset(), {}, self._gates)
+        self._snapshot = CycleSnapshot(queues={}, inactive=frozenset(), flavors={}, gates=self._gates)
         self._preemptor = Preemptor(self._snapshot, 0, None)
 
     def run_cycle(self, topologies: Mapping[str, TopologySnapshot], now: int) -> CycleResult | None:
@@ -308,12 +308,12 @@ class AdmissionScheduler:
             partial = self._find_partial_assignment(assigner)
             if partial is not None:
                 return partial
-        return _AssignmentOutcome(full_assignment, [])
+        return _AssignmentOutcome(full_assignment, targets=[])
 
     def _find_fitting_outcome(self, assigner: FlavorAssigner, assignment: Assignment) -> _AssignmentOutcome | None:
         """Return the assignment with its targets if it fits now or after preemptions, otherwise None."""
         if assignment.mode == AssignmentMode.FIT:
-            return _AssignmentOutcome(assignment, [])
+            return _AssignmentOutcome(assignment, targets=[])
         if assignment.mode == AssignmentMode.PREEMPT:
             targets = self._find_preemption_targets(assigner, assignment)
             if targets:
@@ -516,7 +516,7 @@ class AdmissionScheduler:
                 # The new assignment fits only once the victims of the previous entries are gone
                 entry.assignment.set_mode(AssignmentMode.DEFERRED_FIT)
         elif lacks_topology_only and Gate.TAS_RECOMPUTE_ASSIGNMENT in self._gates:
-            self._assign_flavors_again(entry, queue, ())
+            self._assign_flavors_again(entry, queue, victims=())
         else:
             return usage, all(fit)
 

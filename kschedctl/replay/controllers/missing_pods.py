@@ -219,7 +219,7 @@ def find_fixes_for_report(
     if change is None or template is None:
         return ()
     change.denied = len(change.new)
-    return Admissions(cluster, {}).find_fixes_by_message(get_identity(template), template, change, message)
+    return Admissions(cluster, written={}).find_fixes_by_message(get_identity(template), template, change, message)
 
 
 def _find_service_account_fix(cluster: Cluster, message: str, namespace: str) -> tuple[CreationFix, ...]:
@@ -231,5 +231,5 @@ def _find_service_account_fix(cluster: Cluster, message: str, namespace: str) ->
     if SERVICE_ACCOUNT_MISSING not in message or cluster.find_gap("ServiceAccount", namespace) is not None:
         return ()
     existing = {account.metadata.name for account in cluster.list_in_namespace("service_accounts", namespace)}
-    steps = suggest_steps(DeniedPod(cluster, namespace, {}, message))
+    steps = suggest_steps(DeniedPod(cluster, namespace, manifest={}, message=message))
     return tuple(build_object_fix(step) for step in steps if step.objects[0].name not in existing)
