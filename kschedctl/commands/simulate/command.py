@@ -363,15 +363,12 @@ def _suggest_commands(
     elif report.still_waiting:
         yield from _suggest_explaining_waiting_pods(report.still_waiting, source, extending)
 
-    replaces_at_once = any(
-        workload.removed and workload.created and not workload.rollout for workload in report.workloads
-    )
     waiting_pods_may_come_first = report.left_out and report.placed + report.unplaced
-    if waiting_pods_may_come_first or replaces_at_once:
+    if waiting_pods_may_come_first or report.replaces_at_once:
         further_options = []
         if report.left_out or settings["pending"]:
             further_options.append("--pending")
-        if replaces_at_once or settings["rollout"]:
+        if report.replaces_at_once or settings["rollout"]:
             further_options.append("--rollout")
         yield from source.build_command("simulate", options=[*options, *further_options])
 

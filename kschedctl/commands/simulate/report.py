@@ -174,6 +174,11 @@ class SimulationReport(Report, frozen=True):
         return bool(self.placed + self.unplaced or self.not_created or self._describe_waiting_objects())
 
     @property
+    def replaces_at_once(self) -> bool:
+        """True if the old pods of a workload are removed before its new pods are created."""
+        return any(workload.removed and workload.created and not workload.rollout for workload in self.workloads)
+
+    @property
     def new_pending_pods(self) -> tuple[str, ...]:
         """The pods without a node, apart from those that waited before the manifests were applied.
 
