@@ -337,7 +337,8 @@ def find_waiting_pods(
         return ()
 
     # Without Terminating pods, it may be certain which pods wait
-    need_stand_ins = not rules <= {WaitingRule.SPREAD, WaitingRule.LATE_PODS} or _affect_scores(shared, lost)
+    concerns_only_spreading = rules <= {WaitingRule.SPREAD, WaitingRule.LATE_PODS}
+    need_stand_ins = not concerns_only_spreading or _affect_scores(shared, lost)
     if not need_stand_ins:
         waiting = _find_pods_kept_out_by_spreading(shared, lost, recreated, outcomes, seed)
         if waiting is not None and (WaitingRule.SPREAD in rules or not waiting):
