@@ -231,7 +231,11 @@ def find_ended_pods(simulation: Simulation) -> list[Position]:
 
 
 def build_settled_cluster(simulation: Simulation, outcomes: list[Outcome]) -> SettledCluster:
-    """Build the settled cluster from a simulation and its outcomes, whose messages are filled in."""
+    """Build the settled cluster that results from a simulation.
+
+    `outcomes` has the outcomes of all pods that were tried. A waiting pod's reason is its outcome's message, or the
+    verdict if the message is empty.
+    """
     from kschedctl.replay.controllers.job_failures import JobFailures  # noqa: PLC0415 - only after evictions
 
     view = simulation.view

@@ -64,9 +64,9 @@ def list_placed_and_unschedulable_pods(pods: PodTable, rows: Iterable[int], opti
     lists = PodLists([], [])
     for row in rows:
         facts = template_facts[template_indexes[row]]
-        node_name = node_names[node_codes[row]]
-        if facts is None:
+        if facts is None:  # the pods of this template have ended
             continue
+        node_name = node_names[node_codes[row]]
         if node_name:
             lists.placed.append(CountedPod(row, node_name, bound=True, counts=facts.counts))
         elif facts.is_being_deleted:

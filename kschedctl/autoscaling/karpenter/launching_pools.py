@@ -157,7 +157,7 @@ def _build_claim_node(claim: LaunchedClaim, name: str, types: dict[str, Instance
     capacity: Resources = {resource: str(amount) for resource, amount in instance_type.capacity.items()}
     allocatable: Resources = {resource: str(amount) for resource, amount in instance_type.allocatable.items()}
     spec = NodeSpec(taints=taints, provider_id=f"{NEW_PROVIDER}{name}")
-    status = NodeStatus(allocatable, capacity, (), (READY,))
+    status = NodeStatus(allocatable, capacity, conditions=(READY,))
     return Node(ObjectMeta(name, labels=labels), spec, status)
 
 

@@ -46,7 +46,7 @@ def queues(
     time and defaults to the current time. `installation` is the Kueue to replay and defaults to the cluster's. Raises
     InputError if a name is unknown or ``now`` is invalid.
 
-    >>> str(queues(Cluster.from_objects([]), now="2026-01-01T00:00:00Z"))
+    >>> str(queues(Cluster.from_objects([], assume_complete=True), now="2026-01-01T00:00:00Z"))
     'No ClusterQueues'
     """
     installation = installation or detect_installation(cluster)
@@ -77,10 +77,15 @@ def queues(
 
 
 def _list_unread_kueue_kinds(cluster: Cluster) -> tuple[UnknownKind, ...]:
-    """Return the kinds that Kueue reads but that could not be read from the cluster."""
+    """Return the kinds that Kueue reads but that could not be read from the cluster.
+
+    Kinds that were not requested count as absent, except for ClusterQueues if there are none to report on.
+    """
     gaps = ((kind, cluster.find_gap(kind)) for kind in NEEDED_KINDS)
     return tuple(
-        UnknownKind(kind, gap.why, VERDICT) for kind, gap in gaps if gap is not None and not gap.is_unrequested
+        UnknownKind(kind, gap.why, VERDICT)
+        for kind, gap in gaps
+        if gap is not None and (not gap.is_unrequested or (kind == "ClusterQueue" and not cluster.cluster_queues))
     )
 
 

@@ -237,11 +237,10 @@ class ScenarioRun:
                 return self._drain_nodes(step)
         cluster_before = self.settled.cluster
         edit = self.build_edit(name, step)
-        self.pinned_volumes += _find_volumes_on_deleted_nodes(self.settled.cluster, edit.cluster)
-        is_scaled = isinstance(step, parts.ScaleWorkload)
-        cluster = with_current_budget_statuses(edit.resulting_cluster, self.settled.cluster, is_scaled=is_scaled)
-        settled = settle(cluster, self.seed, self.sampling, self.call_extender)
-        self.settled = replace(settled, cluster=with_current_budget_statuses(settled.cluster, cluster))
+        self.pinned_volumes += _find_volumes_on_deleted_nodes(cluster_before, edit.cluster)
+        self._settle_edited_cluster(edit, is_scaled=isinstance(step, parts.ScaleWorkload))
+
+        # Pods of failed nodes are recreated only once the nodes are deleted
         before_deletion = PodsBeforeDeletion()
         recreated = [pod for pod in edit.displaced if edit.changed_pods[pod.metadata.namespace, pod.metadata.name]]
         if isinstance(step, parts.LostNodes) and recreated and self.replays_time_before_deletion:
@@ -253,6 +252,16 @@ class ScenarioRun:
             ending=edit.ending_count,
             before_deletion=before_deletion,
         )
+
+    def _settle_edited_cluster(self, edit: StepResult, *, is_scaled: bool) -> None:
+        """Schedule the pending pods of the edited cluster, and keep the settled cluster.
+
+        `is_scaled` says whether the edit changes how many pods a workload wants.
+        """
+        # Preemption needs the statuses of PDBs after the edit, and the next step those after all pods got their nodes
+        cluster = with_current_budget_statuses(edit.resulting_cluster, self.settled.cluster, is_scaled=is_scaled)
+        settled = settle(cluster, self.seed, self.sampling, self.call_extender)
+        self.settled = replace(settled, cluster=with_current_budget_statuses(settled.cluster, cluster))
 
     def _replay_time_before_deletion(
         self, before: Cluster, without_nodes: Cluster, recreated: Sequence[Pod]

@@ -227,8 +227,10 @@ def _find_amounts_of_larger_node(trial_node: TrialNode, node: Node, other_pods: 
     amounts = {}
     for name, requested in requests.items():
         column = view.resources.get(name)
-        used = int(daemon_requests[column]) if column is not None else 0
-        offered = int(view.allocatable[row, column]) if column is not None else 0
+        if column is None:  # no node offers the resource
+            used = offered = 0
+        else:
+            used, offered = int(daemon_requests[column]), int(view.allocatable[row, column])
         if requested and used + requested > offered:
             amounts[name] = used + requested
     return amounts

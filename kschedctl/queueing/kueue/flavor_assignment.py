@@ -628,9 +628,11 @@ class FlavorAssigner:
                 assignment.set_error(assigned, "workload requires Topology, but there is no TAS cache information")
                 continue
             flavors = sorted(self._find_topology_flavors(assigned))
-            if len(flavors) != 1:
-                several = f"more than one TAS flavor assigned: {', '.join(flavors)}"
-                assignment.set_error(assigned, several if flavors else "no TAS flavor assigned")
+            if not flavors:
+                assignment.set_error(assigned, "no TAS flavor assigned")
+                continue
+            if len(flavors) > 1:
+                assignment.set_error(assigned, f"more than one TAS flavor assigned: {', '.join(flavors)}")
                 continue
 
             flavor = flavors[0]

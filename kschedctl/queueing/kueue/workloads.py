@@ -520,7 +520,8 @@ def _compute_admitted_requests(
         # Reduce the quota to that of the remaining pods
         remaining = counts.get(assigned.name, 0)
         if remaining < count:
-            requests, count = scale_requests(divide_requests(requests, count), remaining), remaining
+            requests_per_pod = divide_requests(requests, count)
+            requests, count = scale_requests(requests_per_pod, remaining), remaining
         pod_sets.append(
             PodSetRequests(
                 assigned.name, requests, count, flavors=assigned.flavors, domains=domains, delayed_topology=delayed

@@ -379,7 +379,7 @@ class Admissions:
             messages = () if any(admission.allowed for admission in outcomes) else _collect_denial_messages(outcomes)
             # Keeping these objects alive ensures that their ids are not reused
             cache[key] = messages, (pod.spec.containers, quotas_before)
-        self._quotas.charged[namespace] = quotas_before
+            self._quotas.charged[namespace] = quotas_before  # undo the release
         denials, _ = cache[key]
         return denials
 

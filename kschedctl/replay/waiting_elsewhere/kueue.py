@@ -220,7 +220,7 @@ def _find_wait_reason_in_queue(workload: KueueWorkload, local_queue: LocalQueue,
     ClusterQueue is inactive, or the Workload waits for quota.
     """
     cluster, name = queues.cluster, local_queue.spec.cluster_queue
-    cluster_queue = queues.find_cluster_queue(name)
+    cluster_queue = queues.cluster_queues.get(name)
     if cluster_queue is None:
         if cluster.find_gap("ClusterQueue"):
             return WaitReason(_build_status_headline(workload))
@@ -333,7 +333,7 @@ class WaitingQueues:
         self._local_queues: dict[str, dict[str, LocalQueue]] = {}
         """The LocalQueues by name, for each namespace that was looked at."""
         # Files may repeat a name, and then the first object counts
-        self._cluster_queues = {queue.metadata.name: queue for queue in reversed(cluster.cluster_queues)}
+        self.cluster_queues = {queue.metadata.name: queue for queue in reversed(cluster.cluster_queues)}
 
     def find_local_queue(self, namespace: str, name: str) -> LocalQueue | None:
         """Return the LocalQueue of that name, or None."""
@@ -344,10 +344,6 @@ class WaitingQueues:
             by_name = {queue.metadata.name: queue for queue in reversed(queues)}
             self._local_queues[namespace] = by_name
         return by_name.get(name)
-
-    def find_cluster_queue(self, name: str) -> ClusterQueue | None:
-        """Return the ClusterQueue of that name, or None."""
-        return self._cluster_queues.get(name)
 
     def find_inactive_reason(self, name: str) -> str:
         """Return why the ClusterQueue admits nothing, or an empty string if it is active."""
