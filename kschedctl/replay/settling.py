@@ -90,10 +90,10 @@ def find_pending_pods_left_out(scheduler: Scheduler) -> PendingLeftOut:
     simulation = enable_pod_recreation(Simulation(scheduler))
     pending = find_pods_still_pending(simulation)
     if not pending or scheduler.extenders:
-        return PendingLeftOut(len(pending), None)
+        return PendingLeftOut(len(pending), fitting=None)
     schedule_victims(simulation, simulation.schedule(pending))
     if simulation.interrupted:
-        return PendingLeftOut(len(pending), None)
+        return PendingLeftOut(len(pending), fitting=None)
     view = simulation.view
     return PendingLeftOut(
         len(pending), tuple(view.pods.objects[position].key for position in pending if view.node[position] >= 0)

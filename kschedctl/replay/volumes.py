@@ -126,7 +126,8 @@ def describe_volumes_on_several_nodes(view: Fork, placed: Iterable[Position]) ->
     claims = {key for key in keys if key in listers.claims and _is_attached_to_one_node(listers, listers.claims[key])}
     if not claims:
         return ()
-    may_use_claims = view.pods.where(lambda info: any(namespace == info.namespace for namespace, _ in claims))
+    namespaces = {namespace for namespace, _ in claims}
+    may_use_claims = view.pods.where(lambda info: info.namespace in namespaces)
     nodes_by_claim: dict[tuple[str, str], set[str]] = {}
     for position in map(Position, np.flatnonzero(may_use_claims[view.pods.info]).tolist()):
         if not view.has_node(position):

@@ -146,7 +146,7 @@ def is_old_enough_for_scale_up(pod: Pod, options: AutoscalerOptions, now: int) -
     """
     delay = parse_go_duration(options.new_pod_scale_up_delay, "options.newPodScaleUpDelay")
     with suppress(InputError):  # as upstream, which only logs an invalid annotation
-        delay = max(delay, parse_go_duration(pod.metadata.annotations.scale_up_delay or "0s", ""))
+        delay = max(delay, parse_go_duration(pod.metadata.annotations.scale_up_delay or "0s", where=""))
     age_in_nanoseconds = (now - _get_creation_time(pod)) * 1000
     return age_in_nanoseconds > delay
 

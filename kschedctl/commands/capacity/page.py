@@ -49,8 +49,8 @@ def build_page(report: Capacity, style: Style) -> Page:
     return (
         *build_interruption_line(report.interrupted),
         *([doubt_line] if report.undecided else []),
-        *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *shapes[:1],
+        *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *map(paragraph, report.notes),
         *shapes[1:],
         *build_search_start_line(report.search_start),

@@ -38,7 +38,7 @@ from kschedctl.commands.consolidate.safety import (
 )
 from kschedctl.fixes.search import count_affordable_replays
 from kschedctl.replay import kubectl
-from kschedctl.replay.node_drain import KINDS_NOT_EVICTED, find_eviction_harms
+from kschedctl.replay.node_drain import KINDS_NOT_EVICTED, find_eviction_harms, list_pods_with_local_data
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, WorkerPool, Workers, open_worker_pool
 from kschedctl.replay.pools import (
     Pools,
@@ -72,7 +72,6 @@ MAX_BATCH_PER_WORKER = 8
 STATE_LOCK = Lock()
 """Serializes the threads of a worker, which share state."""
 KEEPS_ZONE_LOSS = "--keep-zone-loss: losing a zone would leave more pods without a node than it does now"
-DRAIN_OPTIONS = ("--ignore-daemonsets", "--delete-emptydir-data")
 
 
 @dataclass(frozen=True)
@@ -418,7 +417,7 @@ class ConsolidationRun:
             zones=tuple(self.zones),
             pools=self._compare_pools(rows) if rows else (),
             autoscaler=verdicts.summarize([node.node for node in self.removable]),
-            commands=tuple(kubectl.render_command("drain", node.node, *DRAIN_OPTIONS) for node in self.removable),
+            commands=tuple(self._build_drain_command(node) for node in self.removable),
             **self._find_eviction_harms()._asdict(),
             pool=self.criteria.pool,
             pods_of_unready_nodes=tuple(view.pods.objects[position].key for position in self.candidates.displaced),
@@ -426,6 +425,23 @@ class ConsolidationRun:
             interrupted=self.interrupted,
             **build_cluster_basis(unknown, self.scheduler),
         )
+
+    def _build_drain_command(self, node: RemovableNode) -> str:
+        """Build the command that drains the node, with the options without which kubectl would refuse.
+
+        The node also has the pods that earlier drains moved to it. Upstream:
+        staging/src/k8s.io/kubectl/pkg/drain/filters.go (v1.36).
+        """
+        before = self.scheduler.view
+        pods_there = [before.pods.objects[position] for position in before.pods_on(before.nodes.index[node.node])]
+        moved_pods = [self.candidates.view.pods.get_pod(move.pod) for move in node.moves]
+        evicted = [pod for pod in (*pods_there, *moved_pods) if find_owner(pod).kind not in KINDS_NOT_EVICTED]
+        options = []
+        if any(find_owner(pod).kind == "DaemonSet" for pod in pods_there):
+            options.append("--ignore-daemonsets")
+        if list_pods_with_local_data(evicted):
+            options.append("--delete-emptydir-data")
+        return kubectl.render_command("drain", node.node, *options)
 
     def _find_eviction_harms(self) -> EvictionHarms:
         """Return what is lost when the nodes are drained one after the other.

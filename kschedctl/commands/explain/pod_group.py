@@ -379,7 +379,7 @@ class _TreeTrial:
                 Position(position) for position in find_group_state(scheduler.view, leaf.pod_group).unscheduled.tolist()
             ]
             infos = {position: build_pod_info(scheduler.view, position, pod) for position in waiting}
-            self.members[leaf.key] = order_members(framework, scheduler.view, infos, None)
+            self.members[leaf.key] = order_members(framework, scheduler.view, infos, completing_pod=None)
             self.infos |= infos
 
     @cached_property

@@ -120,7 +120,7 @@ def _suggest_commands(report: MakeRoom, source: Source, options: Sequence[str]) 
         return ()
     if report.new_nodes is not None:
         steps = [{"addNodes": {"like": model, "count": report.new_nodes.count}} for model in report.new_nodes.like]
-        return source.build_whatif_command({"steps": steps}, ())
+        return source.build_whatif_command({"steps": steps}, options=())
     return source.build_command("remedies", report.missing[0], options)
 
 

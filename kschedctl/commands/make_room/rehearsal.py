@@ -265,7 +265,7 @@ class PlanReplays:
         Plans often begin with the same moves, so the result of each beginning is cached.
         """
         if not moves:
-            return PlayedPlan(self._stage.with_cordoned(emptied), [])
+            return PlayedPlan(self._stage.with_cordoned(emptied), moves=[])
         *earlier_moves, last_moves = moves
         beginning = tuple(earlier_moves), emptied
         if beginning not in self._beginnings:

@@ -217,7 +217,7 @@ class RoomMaking:
         seconds = self.criteria.seconds
         deadline = math.inf if seconds is None else time.monotonic() + seconds
         for unit in self._list_unplaced_units():
-            self._adopt_plan_if_it_works(unit, (), NO_NODES)
+            self._adopt_plan_if_it_works(unit, plan=(), emptied=NO_NODES)
         hopeless_infos: set[int] = set()
         for unit in self._list_unplaced_units():
             infos = {int(self.before.view.pods.info[position]) for position in unit}
@@ -244,7 +244,7 @@ class RoomMaking:
         The plan is adopted if it works. No moves are searched if kube-scheduler does not try one of the pods at all,
         for example because it is gated.
         """
-        if self._adopt_plan_if_it_works(unit, (), NO_NODES):
+        if self._adopt_plan_if_it_works(unit, plan=(), emptied=NO_NODES):
             return True
         if any(find_reason_not_tried(self.stage.build_simulation(), position) for position in unit):
             return False

@@ -47,7 +47,7 @@ def try_set(search: SetSearch, task: SearchTask) -> TriedSet:
     """
     search.sets.reset_replay_count()
     if search.has_reached_limit(task.limit):
-        return TriedSet(task.counts, None)
+        return TriedSet(task.counts, takes_all=None)
     return TriedSet(task.counts, search.sets.takes_all(task.counts, task.homeless))
 
 

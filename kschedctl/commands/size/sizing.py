@@ -456,7 +456,7 @@ class _Sizing:
         The messages of pods without a node are taken from new replays on that set.
         """
         sets = self._list_best_sets()
-        best = sets[0] if sets else NodeSet({}, 0.0)
+        best = sets[0] if sets else NodeSet(counts={}, cost=0.0)
         self._explain_pods_without_node(best)
         doubts = (*doubts, *iter_limit_warnings(self.cluster.karpenter_node_pools, self.shapes, best.counts))
         return NodeSizing(

@@ -384,7 +384,7 @@ def render_claim_recreation(claim: ResourceClaim) -> str:
     key = ObjectKey.of(claim)
     if find_controller(claim.metadata):
         return kubectl.render_delete(key)
-    return kubectl.render_recreate_with_patch(key, {})
+    return kubectl.render_recreate_with_patch(key, change={})
 
 
 def _find_claim_template_name(pod: Pod, claim: ResourceClaim) -> str | None:

@@ -74,7 +74,7 @@ def _iter_larger_node_fixes(trial_node: TrialNode, models: Sequence[Node]) -> It
         amounts = larger_amounts[node.metadata.name]
         if any(is_extended(name) and _find_largest_allocatable(view, name) >= amounts[name] for name in amounts):
             continue
-        larger_node_fix = _build_larger_node_fix(trial_node, node, ())
+        larger_node_fix = _build_larger_node_fix(trial_node, node, other_pods=())
         if larger_node_fix is not None:
             yield larger_node_fix
 

@@ -455,7 +455,7 @@ def build_workload_info(workload: WorkloadState, settings: ResourceSettings, gat
         pod_sets = _compute_admitted_requests(workload, workload.admission, gates)
         info = WorkloadInfo(workload, pod_sets, workload.admission.cluster_queue)
     else:
-        info = WorkloadInfo(workload, _compute_pod_set_requests(workload, settings, gates), "")
+        info = WorkloadInfo(workload, _compute_pod_set_requests(workload, settings, gates), cluster_queue="")
     if Gate.SCHEDULING_EQUIVALENCE_HASHING in gates:
         info.shape = build_shape_key(workload, info.pod_sets)
     return info

@@ -107,7 +107,7 @@ def replay_queues(cluster: Cluster, now: str) -> WaitingQueues:
     gaps = {kind: gap for kind in NEEDED_KINDS if (gap := cluster.find_gap(kind)) is not None}
     unread = find_kinds_preventing_replay(cluster)
     if unread:
-        return WaitingQueues(cluster, None, f"{', '.join(unread)} were not read")
+        return WaitingQueues(cluster, outlook=None, not_replayed=f"{', '.join(unread)} were not read")
     assumptions = [_OPTIONAL_KINDS[kind] for kind in gaps if kind in _OPTIONAL_KINDS]
     incomplete_kinds = [pluralize_kind(kind) for kind in gaps if kind not in _OPTIONAL_KINDS]
     if incomplete_kinds:
@@ -119,7 +119,7 @@ def replay_queues(cluster: Cluster, now: str) -> WaitingQueues:
     try:
         outlook = predict_outlook(start_replay(cluster, parse_time(now), installation))
     except InputError as error:
-        return WaitingQueues(cluster, None, error.what)
+        return WaitingQueues(cluster, outlook=None, not_replayed=error.what)
     return WaitingQueues(cluster, outlook, assumptions=assumptions)
 
 
@@ -525,7 +525,7 @@ def _iter_resource_shortages(
         for name in requests.keys() - covered - {PODS}:
             queue_name = queue.metadata.name
             description = f"pod set {pod_set.name} requests {name}, for which ClusterQueue {queue_name} has no quota"
-            yield _Shortage(description, name, ())
+            yield _Shortage(description, name, flavors=())
         for group in queue.spec.resource_groups:
             group_requests = {name: amount for name, amount in requests.items() if name in group.covered_resources}
             if not _take_from_first_fitting_flavor(group_requests, group, remaining):

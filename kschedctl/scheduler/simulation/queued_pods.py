@@ -404,14 +404,18 @@ class _SharedQueuePlugins(QueuePlugins):
         """Return the event that a pod like this one was placed on a node. Identical pods share the event."""
         number = self._view.pods.get_info_number(position)
         if number not in self._arrivals:
-            self._arrivals[number] = Occurrence(ADDED, ChangedObject(POD, None, self._build_placed_pod(position)))
+            self._arrivals[number] = Occurrence(
+                ADDED, ChangedObject(POD, old=None, new=self._build_placed_pod(position))
+            )
         return self._arrivals[number]
 
     def build_departure_event(self, position: Position) -> Occurrence:
         """Return the event that a pod like this one was deleted from a node. Identical pods share the event."""
         number = self._view.pods.get_info_number(position)
         if number not in self._departures:
-            self._departures[number] = Occurrence(DELETED, ChangedObject(POD, self._build_placed_pod(position), None))
+            self._departures[number] = Occurrence(
+                DELETED, ChangedObject(POD, self._build_placed_pod(position), new=None)
+            )
         return self._departures[number]
 
     def find_nomination_loss_event(self, position: Position) -> Occurrence | None:
@@ -423,7 +427,7 @@ class _SharedQueuePlugins(QueuePlugins):
         if number not in self._nomination_losses:
             pod = self._info(position).pod
             waiting = replace(pod, status=replace(pod.status, nominated_node_name=self._view.nodes.names[0]))
-            occurrences = self._scheduler.event_handlers.list_occurrences(ChangedObject(POD, waiting, None))
+            occurrences = self._scheduler.event_handlers.list_occurrences(ChangedObject(POD, waiting, new=None))
             self._nomination_losses[number] = next(iter(occurrences), None)
         return self._nomination_losses[number]
 

@@ -384,6 +384,22 @@ def test_drain_that_a_budget_blocks_is_not_printed() -> None:
         kubectl.run(control_plane(objects, "d/web-5f-0"), "kubectl drain n1 --ignore-daemonsets --delete-emptydir-data")
 
 
+@pytest.mark.parametrize(
+    ("has_daemon", "spec", "options"),
+    [
+        (False, {}, ""),
+        (True, {}, " --ignore-daemonsets"),
+        (False, {"volumes": [{"name": "v", "emptyDir": {}}]}, " --delete-emptydir-data"),
+        (True, {"volumes": [{"name": "v", "emptyDir": {}}]}, " --ignore-daemonsets --delete-emptydir-data"),
+    ],
+)
+def test_drain_has_only_the_options_that_kubectl_needs(*, has_daemon: bool, spec: Json, options: str) -> None:
+    daemon = build_pod("agent", "n1", "100m", owner={"kind": "DaemonSet", "name": "agent"})
+    objects = [build_node("n1"), build_node("n2"), build_replica("web-5f-0", "n1", "1", **spec)]
+    objects += [build_replica("web-5f-1", "n2", "2"), *([daemon] if has_daemon else [])]
+    assert consolidated(objects).commands == (f"kubectl drain n1{options}",)
+
+
 def test_pools_before_and_after() -> None:
     """Two nodes of 4 CPUs and 8Gi have 1 CPU requested each. One is removed, and the other gets both pods."""
     objects = [

@@ -63,7 +63,7 @@ def compute_raw_scores(
     if labelled is not None:
         return RawScores(round_half_away(np.where(labelled, score, 0.0)[rows]), ~labelled[rows])
     scores_all_nodes = rows is view.nodes.rows
-    return RawScores(round_half_away(score if scores_all_nodes else score.take(rows)), None)
+    return RawScores(round_half_away(score if scores_all_nodes else score.take(rows)), ignored=None)
 
 
 def find_labelled_nodes(
@@ -162,7 +162,7 @@ def build_scored_domains(
     """
     column = view.nodes.label(constraint.topology_key)
     if constraint.topology_key == HOSTNAME:
-        return ScoredDomains(column, None, tally_matching_pods(constraint, info, view))
+        return ScoredDomains(column, domains=None, tally=tally_matching_pods(constraint, info, view))
 
     def build_domains() -> tuple[Domains, Domains]:
         """Build the domains of all nodes, and the domains of the nodes that count."""
