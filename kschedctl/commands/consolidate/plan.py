@@ -37,8 +37,7 @@ from kschedctl.commands.consolidate.safety import (
     simulate_zone_losses,
 )
 from kschedctl.fixes.search import count_affordable_replays
-from kschedctl.replay import kubectl
-from kschedctl.replay.node_drain import KINDS_NOT_EVICTED, find_eviction_harms
+from kschedctl.replay.node_drain import KINDS_NOT_EVICTED, find_eviction_harms, render_drain
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, WorkerPool, Workers, open_worker_pool
 from kschedctl.replay.pools import (
     Pools,
@@ -72,7 +71,6 @@ MAX_BATCH_PER_WORKER = 8
 STATE_LOCK = Lock()
 """Serializes the threads of a worker, which share state."""
 KEEPS_ZONE_LOSS = "--keep-zone-loss: losing a zone would leave more pods without a node than it does now"
-DRAIN_OPTIONS = ("--ignore-daemonsets", "--delete-emptydir-data")
 
 
 @dataclass(frozen=True)
@@ -416,7 +414,7 @@ class ConsolidationRun:
             zones=tuple(self.zones),
             pools=self._compare_pools(rows) if rows else (),
             autoscaler=verdicts.summarize([node.node for node in self.removable]),
-            commands=tuple(kubectl.render_command("drain", node.node, *DRAIN_OPTIONS) for node in self.removable),
+            commands=tuple(map(self._render_drain, self.removable)),
             **self._find_eviction_harms()._asdict(),
             pool=self.criteria.pool,
             pods_of_unready_nodes=tuple(view.pods.objects[position].key for position in self.candidates.displaced),
@@ -424,6 +422,13 @@ class ConsolidationRun:
             interrupted=self.interrupted,
             **build_cluster_basis(unknown, self.scheduler),
         )
+
+    def _render_drain(self, node: RemovableNode) -> str:
+        """Return the command that drains the node, which may have pods of nodes that were removed before."""
+        view = self.candidates.view
+        positions = dict.fromkeys(view.pods_on(view.nodes.index[node.node]))
+        positions |= dict.fromkeys(Position(view.pods.index[move.pod]) for move in node.moves)
+        return render_drain([node.node], map(view.pods.objects.__getitem__, positions))
 
     def _find_eviction_harms(self) -> EvictionHarms:
         """Return what is lost when the nodes are drained one after the other.

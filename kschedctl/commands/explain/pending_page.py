@@ -157,9 +157,15 @@ def _build_pod_rows_of_group(group: PendingGroup, style: Style, *, shows_priorit
         yield (pods, *priority, member.age, member.pod, member.workload, *answer)
 
 
+def _format_priorities(group: PendingGroup) -> str:
+    """Return the priority of the group's pods, or their lowest and highest one."""
+    lowest = min((member.priority for member in group.members), default=group.priority)
+    return f"{lowest:,}" if lowest == group.priority else f"{lowest:,} to {group.priority:,}"
+
+
 def _build_cause_row(group: PendingGroup, style: Style, *, shows_priority: bool) -> Row:
     """Build the row of a group: its workloads, and the answers for its pods below."""
-    priority = (f"{group.priority:,}",) if shows_priority else ()
+    priority = (_format_priorities(group),) if shows_priority else ()
     workloads = Marked(names(group.workloads, WORKLOADS_SHOWN), Tone.STRONG)
     return (f"{len(group.pods):,}", *priority, group.age, Stack((workloads, *_build_headline_lines(group, style))))
 

@@ -78,6 +78,7 @@ def test_pods_of_higher_priority_come_first() -> None:
         (20, ("shop/selecting",)),
         (10, ("shop/young", "shop/youngest", "shop/old")),
     ]
+    assert " 0 to 10 " in RENDERERS["table"](report, Style(width=120))
 
 
 def test_pods_that_would_preempt_are_listed_apart() -> None:
