@@ -144,7 +144,7 @@ def iter_undecidable_plugins(cluster: Cluster, namespace: str) -> Iterator[str]:
 def iter_undecidable_plugins_for_pod(cluster: Cluster, namespace: str, spec: JsonObject) -> Iterator[str]:
     """Yield the plugins that cannot decide because the pod names an object that was not read.
 
-    ServiceAccount also cannot decide if the pod uses the default account of a namespace that was not read.
+    ServiceAccount is yielded only if the pod uses the default account of a namespace that was not read from a cluster.
     """
     priority_class = str(spec.get("priorityClassName") or "")
     if cluster.find_gap("PriorityClass") and find_priority_class(priority_class, cluster.priority_classes) is None:

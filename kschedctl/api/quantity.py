@@ -143,9 +143,9 @@ class Quantity:
         return _multiply_by_power_of_ten(self.mantissa, self.scale)
 
     def _scale_to_int64(self, scale: int) -> int:
-        """Return ``amount / 10**scale`` rounded like upstream's ScaledValue.
+        """Return ``amount / 10**scale`` as an int64, rounded away from zero, like upstream's ScaledValue.
 
-        Amounts beyond int64 overflow in the same way as in Go.
+        As in upstream, a result beyond int64 is wrapped around or replaced by 0.
         """
         shift = self.scale - scale
         if self.big:
@@ -155,7 +155,9 @@ class Quantity:
         scaled = _multiply_by_power_of_ten(self.mantissa, shift)
         if _is_int64(scaled):
             return scaled
-        return _wrap_int64(scaled) if shift in _SINGLE_STEP_SHIFTS else 0
+        # Upstream ignores an overflow if it multiplies at once, and returns 0 if it multiplies by ten repeatedly
+        multiplies_at_once = shift in _SINGLE_STEP_SHIFTS
+        return _wrap_int64(scaled) if multiplies_at_once else 0
 
     def _shift_big_to_int64(self, shift: int) -> int:
         """Return ``mantissa * 10**shift`` of a decimal of any length, rounded and overflowing as in upstream."""

@@ -426,13 +426,15 @@ SCALED_KINDS = frozenset({"Deployment", "StatefulSet", "ReplicaSet", "Replicatio
 """Kinds of workloads that have a number of replicas, which HorizontalPodAutoscalers may change."""
 USUAL_TEMPLATE_PATH: tuple[str, ...] = ("spec", "template")
 """The path of the pod template in most kinds of workloads."""
+JOB_TEMPLATE_PATH: tuple[str, ...] = ("spec", "jobTemplate")
+"""The path of a CronJob's Job template."""
 POD_TEMPLATE_PATHS: Mapping[str, tuple[str, ...]] = {
     "Pod": (),
     "PodTemplate": ("template",),
     **dict.fromkeys(
         ("ReplicationController", "ReplicaSet", "Deployment", "StatefulSet", "DaemonSet", "Job"), USUAL_TEMPLATE_PATH
     ),
-    "CronJob": ("spec", "jobTemplate", *USUAL_TEMPLATE_PATH),
+    "CronJob": (*JOB_TEMPLATE_PATH, *USUAL_TEMPLATE_PATH),
 }
 """Kind -> path of its pod template. A pod counts as its own template."""
 

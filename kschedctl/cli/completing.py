@@ -106,7 +106,8 @@ def _list_completions(typed: Sequence[str]) -> Completions:
     # Until a subcommand is typed, the options of all subcommands are offered
     command = read_outline(command_name)
     subcommand = next((command.subcommands[word] for word in earlier if word in command.subcommands), None)
-    outlines = [subcommand] if subcommand else [*command.subcommands.values()] or [command]
+    all_outlines = list(command.subcommands.values()) or [command]
+    outlines = [subcommand] if subcommand else all_outlines
     options = list(chain.from_iterable(outline.options for outline in outlines))
     previous = earlier[-1]
 

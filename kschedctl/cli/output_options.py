@@ -167,10 +167,10 @@ class Output:
         """
         wide = self.output.name == "wide"
         style = Style(
-            get_output_width(wide),
-            self._is_colored(),
-            wide,
-            self._shows_all_nodes(),
+            width=get_output_width(wide),
+            color=self._is_colored(),
+            wide=wide,
+            all_nodes=self._shows_all_nodes(),
             template=self.output.template,
             plots=self._draws_plots(),
             ascii_only=not supports_unicode(),

@@ -216,9 +216,9 @@ def read_policy(document: JsonObject, where: str = "policy") -> DeschedulerPolic
     )
     unknown_paths = (path for path, _ in iter_unknown_fields(cleaned, _Document, NEWEST_MINOR))
     limits = PolicyEvictionLimits(
-        decoded.max_no_of_pods_to_evict_per_node,
-        decoded.max_no_of_pods_to_evict_per_namespace,
-        decoded.max_no_of_pods_to_evict_total,
+        per_node=decoded.max_no_of_pods_to_evict_per_node,
+        per_namespace=decoded.max_no_of_pods_to_evict_per_namespace,
+        total=decoded.max_no_of_pods_to_evict_total,
     )
     return DeschedulerPolicy(
         profiles,

@@ -242,7 +242,7 @@ def _build_waiting_siblings_cost(
     if not waiting:
         return None
     pods = f"{counted(waiting, 'other pod')} of {owner}"
-    return FixCost(CostKind.PARTIAL, f"{pods} still {agreeing(waiting, 'waits', 'wait')}")
+    return FixCost(CostKind.PARTIAL, f"{pods} {agreeing(waiting, 'stays', 'stay')} Pending")
 
 
 def _build_eviction_cost(trial: RemedyTrial, victims: Sequence[str], rollout: RolloutResult | None) -> FixCost:

@@ -246,7 +246,7 @@ def replay_queue_with_new_nodes(
     settled = settle(add_new_nodes(cluster, new))
     still_pending = {key: settled.waiting[key] for key in sorted(helped_pods) if key in settled.waiting}
     if not still_pending:
-        return QueueAfterGrowth({}, (), None)
+        return QueueAfterGrowth(still_pending={}, rivals=(), enough=None)
 
     # Find the other waiting pods that took the new nodes.
     other_waiting_pods = {pod.key for pod in cluster.unbound_pods()}.difference(helped_pods)

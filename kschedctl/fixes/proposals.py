@@ -106,7 +106,7 @@ def iter_nodes_to_try(trial: RemedyTrial) -> Iterator[TrialNode]:
     cycle = trial.cycle
     is_rejected_by_pre_filter = cycle is not None and cycle.pre_filter.status.rejected and cycle.pre_filter.plugin
     if cycle is None or is_rejected_by_pre_filter:
-        yield TrialNode(trial, None)
+        yield TrialNode(trial, row=None)
         return
     groups = [_rank_rows_by_free_room(cycle, rows) for rows in _group_equivalent_nodes(cycle)]
     # The best node of each group, then the second best of each group, and so on.

@@ -218,7 +218,8 @@ def _schedule_affected_pods(
         if not departures:
             return simulation, outcomes
         changes = changes.with_departures(simulation, departures)
-        affected_before, affected = affected, find_affected_pods(simulation, waiting, changes, {*affected})
+        affected_before = affected
+        affected = find_affected_pods(simulation, waiting, changes, set(affected_before))
         if affected == affected_before:
             return simulation, outcomes
         simulation = enable_pod_recreation(Simulation(scheduler))
@@ -503,17 +504,18 @@ def estimate_nodes_needed(trial: RemedyTrial) -> int:
     added_row = len(trial.scheduler.view.nodes)  # added nodes come after the existing ones
     added_rows = np.array([added_row], np.int32)
     free_on_new_node = view.allocatable[added_row] - view.requested[added_row]
-    nodes = [free_on_new_node.copy()]
+    free_on_copies = [free_on_new_node.copy()]  # reduced in place with each reserved pod
     for position in pods_ahead:
         number = int(view.pods.info[position])
         info = view.pods.infos[number]
         framework = simulation.find_framework(position)
         if not _may_any_node_accept(framework, info, view, added_rows, view.allocatable[added_rows]):
             continue
-        if not _reserve_on_first_fit(nodes, view.requests[number]):
-            nodes.append(free_on_new_node - view.requests[number])
+        if not _reserve_on_first_fit(free_on_copies, view.requests[number]):
+            free_on_copies.append(free_on_new_node - view.requests[number])
     (target_requests,) = view.build_matrix([trial.cycle.info.incoming_requests])
-    return len(nodes) if _reserve_on_first_fit(nodes, target_requests) else len(nodes) + 1
+    has_room_for_target = _reserve_on_first_fit(free_on_copies, target_requests)
+    return len(free_on_copies) if has_room_for_target else len(free_on_copies) + 1
 
 
 def _reserve_on_first_fit(nodes: Iterable[Ints], requests: Ints) -> bool:

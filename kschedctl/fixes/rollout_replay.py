@@ -312,7 +312,7 @@ def _run_rollout(
     simulation = Simulation(scheduler)
     view = simulation.view
     own_positions = [_get_position(view, pod) for pod in (*change.kept, *rename_replaced_pods(change), *change.new)]
-    creation = RolloutCreation(Admissions(scheduler.cluster, {}), owner, None, change)
+    creation = RolloutCreation(Admissions(scheduler.cluster, written={}), owner, workload=None, change=change)
     creation.release(deleted)
     rollout = Rollout(change, simulation, lambda pod: _get_position(view, pod), creation)
     enable_pod_recreation(simulation, frozenset(rollout.old))

@@ -141,7 +141,7 @@ class RemedySearch:
         no longer exhaustive.
         """
         if remaining_changes == 1:
-            yield TrialNode(trial, None)
+            yield TrialNode(trial, row=None)
         if trial.cycle is not None:
             clearable_nodes = (
                 trial_node
@@ -153,7 +153,7 @@ class RemedySearch:
             if has_more_nodes:
                 self.is_exhaustive = False
         if remaining_changes > 1:
-            yield TrialNode(trial, None)
+            yield TrialNode(trial, row=None)
 
     def _get_nodes_to_try(self, trial: RemedyTrial) -> tuple[TrialNode, ...]:
         """Return the nodes on which to try further changes on top of the trial's changes.

@@ -76,9 +76,8 @@ def check_configuration(
     try:
         configuration = load_with_registered_plugins(document, gates)
     except ConfigurationError as error:
-        for path, message in find_configuration_errors(document, gates) or [
-            (parse_error_path(str(error)), format_error(error))
-        ]:
+        first_error = (parse_error_path(str(error)), format_error(error))
+        for path, message in find_configuration_errors(document, gates) or [first_error]:
             yield INVALID, subject.build_problem(*_refine_error_by_version(path, message, mismatches))
         return
 
@@ -94,7 +93,13 @@ def check_configuration(
     )
     for i, (profile, profile_document) in enumerate(zip(configuration.profiles.values(), profiles, strict=False)):
         checked = _CheckedProfile(
-            subject, ("profiles", i), profile, object_at(profile_document), gates, mismatches, len(profiles) > 1
+            subject,
+            path=("profiles", i),
+            profile=profile,
+            document=object_at(profile_document),
+            gates=gates,
+            mismatches=mismatches,
+            has_siblings=len(profiles) > 1,
         )
         for rule, find_problems in profile_checks:
             for problem in find_problems(checked):

@@ -43,7 +43,7 @@ from kschedctl.lint.objects.manifests import (
 from kschedctl.lint.objects.owners import TopmostOwners, iter_cluster_workloads
 from kschedctl.lint.objects.subject import Location, Path, Problem, Subject
 from kschedctl.lint.objects.variants import NO_SETS, AppliedSet, AppliedSets, Variants
-from kschedctl.lint.objects.workload import Workload, compile_selector, with_replica_limits
+from kschedctl.lint.objects.workload import Workload, compile_selector
 from kschedctl.reports.findings import PassedOver
 from kschedctl.reports.unknown import INSTANCE_TYPES
 from kschedctl.scheduler.configuration.version_fields import build_validation_options
@@ -132,13 +132,15 @@ class LintContext:
         if get_sets is not None:
             applied_sets = {subject: get_sets(subject.location) for subject in subjects if subject.location}
         variants = Variants(subjects, applied_sets)
+        if cluster:
+            gates = _get_gates(cluster)
         return cls(
             objects.apply_autoscalers(variants),
             objects.by_kind,
             cluster,
-            tuple(objects.invalid),
-            subjects,
-            _get_gates(cluster) if cluster else gates or FeatureGates(),
+            invalid=tuple(objects.invalid),
+            subjects=subjects,
+            gates=gates or FeatureGates(),
             variants=variants,
             applied_sets=applied_sets,
         )
@@ -263,7 +265,7 @@ class LintContext:
         scaler_by_workload = {}
         for workload in iter_cluster_workloads(self.cluster, scaler_by_target.keys() - linted_owners):
             subject, limits = scaler_by_target[workload.owner]
-            scaled = with_replica_limits(workload, limits.min_replicas, limits.max_replicas)
+            scaled = replace(workload, min_replicas=limits.min_replicas, max_replicas=limits.max_replicas)
             scaler_by_workload[scaled] = subject
         return scaler_by_workload
 

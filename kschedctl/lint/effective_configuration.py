@@ -107,11 +107,11 @@ def build_effective_configuration(document: JsonObject | None, gates: FeatureGat
         for profile, written_profile in zip(configuration.profiles.values(), written_profiles, strict=True)
     )
     return EffectiveConfiguration(
-        tuple(profiles),
-        configuration.parallelism,
-        configuration.pod_initial_backoff_seconds,
-        configuration.pod_max_backoff_seconds,
-        tuple(strip_url(extender.url_prefix) for extender in configuration.extenders),
+        profiles=tuple(profiles),
+        parallelism=configuration.parallelism,
+        pod_initial_backoff_seconds=configuration.pod_initial_backoff_seconds,
+        pod_max_backoff_seconds=configuration.pod_max_backoff_seconds,
+        extenders=tuple(strip_url(extender.url_prefix) for extender in configuration.extenders),
         kube_version=gates.version,
         ignored=tuple(
             f"{format_path(mismatch.path)}: {mismatch}" for mismatch in list_unknown_to_version(document, gates)

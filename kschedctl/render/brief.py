@@ -179,9 +179,10 @@ def _lengthen_cut_parts(
 
         entries = sorted(other for other in shown if parts[other].is_entry)
         warnings = sorted(other for other in shown if parts[other].is_warning)
-        replaceable = [] if index in entries[1:] else entries[1:]
+        is_later_entry = index in entries[1:]
+        replaceable = [] if is_later_entry else entries[1:]
         if index == 0:
-            replaceable = warnings[1:] + replaceable
+            replaceable = warnings[1:] + replaceable  # from the end: entries are left out before warnings
         while replaceable and len(full_lines) > len(wrapped[index]) + count_free_lines():
             shown.remove(replaceable.pop())
         lines = len(wrapped[index]) + max(count_free_lines(), 0)

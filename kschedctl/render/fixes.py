@@ -109,7 +109,7 @@ def build_fixes_section(
 
     all_remedies = list(chain.from_iterable(remedies_by_title.values()))
     shown, note = limit_rows_by_style(all_remedies, style, REMEDIES_SHOWN)
-    numbered_remedies = enumerate(shown, 1)
+    numbered_remedies = enumerate(shown, 1)  # an iterator: each section takes its remedies, until none is left
     page: list[Block] = []
     for heading, group in remedies_by_title.items():
         lines: list[Block] = []

@@ -445,7 +445,7 @@ def build_pools_before_and_after(pools: Sequence[PoolChange], style: Style, fitt
         pool.pool or NO_POOL[""]: {"before": round(pool.cpu_before or 0, 1), "after": round(pool.cpu_after or 0, 1)}
         for pool in pools
     }
-    columns = [Column("pool", keep=True), *number_columns("nodes", "pods", "cpu requested %", "memory requested %")]
+    columns = [Column("pool", keep=True), *number_columns("nodes", "pods", "cpu requested", "memory requested")]
     cordoned = [
         f"{counted(pool.cordoned, 'cordoned node')} in {f'pool {pool.pool}' if pool.pool else NO_POOL['']}"
         for pool in pools
@@ -483,7 +483,7 @@ def _build_pool_row(pool: PoolChange) -> Row:
 
 def _format_share(percentage: float | None) -> str:
     """Format a percentage with one decimal, or return "-" if the pool has none of the resource."""
-    return "-" if percentage is None else f"{percentage:.1f}"
+    return "-" if percentage is None else f"{percentage:.1f}%"
 
 
 def _format_change(before: str, after: str) -> str:

@@ -337,7 +337,8 @@ def find_waiting_pods(
         return ()
 
     # Without Terminating pods, it may be certain which pods wait
-    need_stand_ins = not rules <= {WaitingRule.SPREAD, WaitingRule.LATE_PODS} or _affect_scores(shared, lost)
+    concerns_only_spreading = rules <= {WaitingRule.SPREAD, WaitingRule.LATE_PODS}
+    need_stand_ins = not concerns_only_spreading or _affect_scores(shared, lost)
     if not need_stand_ins:
         waiting = _find_pods_kept_out_by_spreading(shared, lost, recreated, outcomes, seed)
         if waiting is not None and (WaitingRule.SPREAD in rules or not waiting):
@@ -461,20 +462,22 @@ def _find_pod_demands(view: Fork, info: PodInfo) -> _Demands:
         if constraint.when_unsatisfiable == "DoNotSchedule"
     ]
     return _Demands(
-        frozenset(constraint.topology_key for constraint in constraints if constraint.node_taints_policy != "Honor"),
-        tuple(selector_from_api(constraint.label_selector) for constraint in constraints),
-        info.namespace,
-        info.required_affinity,
-        do_terms_select_pod(info.required_affinity, info),
-        frozenset(term.topology_key for term in info.required_anti_affinity),
-        (
+        spread_keys=frozenset(
+            constraint.topology_key for constraint in constraints if constraint.node_taints_policy != "Honor"
+        ),
+        spread_selectors=tuple(selector_from_api(constraint.label_selector) for constraint in constraints),
+        namespace=info.namespace,
+        affinity=info.required_affinity,
+        selects_itself=do_terms_select_pod(info.required_affinity, info),
+        anti_affinity_keys=frozenset(term.topology_key for term in info.required_anti_affinity),
+        terms=(
             *info.required_affinity,
             *info.required_anti_affinity,
             *info.preferred_affinity,
             *info.preferred_anti_affinity,
         ),
-        any(claim is not None and READ_WRITE_ONCE_POD in claim.spec.access_modes for claim in claims),
-        _uses_shared_device_claim(info),
+        exclusive_claim=any(claim is not None and READ_WRITE_ONCE_POD in claim.spec.access_modes for claim in claims),
+        shared_device_claim=_uses_shared_device_claim(info),
     )
 
 
@@ -685,7 +688,8 @@ def _start_simulation_before_deletion(
         row_by_pod = {position: Row(int(view.node[position])) for position in lingering}
         _put_stand_ins(view, stage.lingering, row_by_pod)
 
-    # Devices of claims that replacements use as well stay allocated
+    # Take the deleted pods off the nodes. Devices of claims that replacements use as well stay allocated: `forget` does
+    # not free them, unlike `remove`.
     simulation = Simulation(scheduler, view, seed=seed, sampling=shared.sampling)
     kinds = shared.get_cached(_classify_pod_infos)
     keeps_devices = kinds.keeps_devices[shared.scheduler.view.pods.info[lost.deleted]]

@@ -307,14 +307,10 @@ class FitProver:
 
     def do_all_fit(self, positions: Sequence[Position]) -> bool:
         """Return whether all of these pods surely get a node if they are tried one after another."""
-        first_indexes, numbers, counts = self._group_by_info(positions)
-        kinds = {}
-        for index, number in zip(first_indexes.tolist(), numbers.tolist(), strict=True):
-            kind = self._kinds.find_kind(positions[index], number)
-            if kind is None or kind.fits is None:
-                return False
-            kinds[number] = kind
-        competitors = _Competitors(self.view, kinds, numbers, counts)
+        kinds_and_competitors = self._find_kinds_and_competitors(positions)
+        if kinds_and_competitors is None:
+            return False
+        kinds, competitors = kinds_and_competitors
 
         # Try the kind first that was the obstacle the last time, and then the kinds that need room in each domain.
         def get_rank(number: int) -> tuple[bool, bool]:
@@ -325,6 +321,22 @@ class FitProver:
                 self._obstacle = number
                 return False
         return True
+
+    def _find_kinds_and_competitors(
+        self, positions: Sequence[Position]
+    ) -> tuple[dict[int, PodKind], _Competitors] | None:
+        """Return the kinds of these pods by the number of their PodInfo, and the pods as competitors.
+
+        Return None if a kind cannot be judged or may fit nowhere.
+        """
+        first_indexes, numbers, counts = self._group_by_info(positions)
+        kinds = {}
+        for index, number in zip(first_indexes.tolist(), numbers.tolist(), strict=True):
+            kind = self._kinds.find_kind(positions[index], number)
+            if kind is None or kind.fits is None:
+                return None
+            kinds[number] = kind
+        return kinds, _Competitors(self.view, kinds, numbers, counts)
 
     def _group_by_info(self, positions: Sequence[Position]) -> tuple[Counts, Counts, Counts]:
         """Return the index of the first pod, the number and the count of each distinct PodInfo, (K,) each."""
@@ -457,14 +469,10 @@ class FitProver:
         first pods of a kind in the order of the queue get these places. Return None if it is uncertain which pods are
         kept out. Further proofs assume that the returned pods are not tried.
         """
-        first_indexes, numbers, counts = self._group_by_info(positions)
-        kinds = {}
-        for index, number in zip(first_indexes.tolist(), numbers.tolist(), strict=True):
-            kind = self._kinds.find_kind(positions[index], number)
-            if kind is None or kind.fits is None:
-                return None
-            kinds[number] = kind
-        competitors = _Competitors(self.view, kinds, numbers, counts)
+        kinds_and_competitors = self._find_kinds_and_competitors(positions)
+        if kinds_and_competitors is None:
+            return None
+        kinds, competitors = kinds_and_competitors
 
         # Count the places of each kind that a lost domain limits.
         places_by_number = {}

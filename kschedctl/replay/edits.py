@@ -177,13 +177,15 @@ def cordon_nodes(cluster: Cluster, names: Collection[str]) -> Cluster:
 
 def cordon_node(node: Node) -> Node:
     """Return the node cordoned, with the taint that marks a cordon."""
-    return _change_taints(_set_schedulable(node, schedulable=False), [UNSCHEDULABLE_TAINT], [])
+    return _change_taints(_set_schedulable(node, schedulable=False), [UNSCHEDULABLE_TAINT], removed=[])
 
 
 def uncordon_nodes(cluster: Cluster, names: Collection[str]) -> Cluster:
     """Return the cluster with these nodes uncordoned."""
     return change_named_nodes(
-        cluster, names, lambda node: _change_taints(_set_schedulable(node, schedulable=True), [], [UNSCHEDULABLE_TAINT])
+        cluster,
+        names,
+        lambda node: _change_taints(_set_schedulable(node, schedulable=True), added=[], removed=[UNSCHEDULABLE_TAINT]),
     )
 
 

@@ -347,10 +347,15 @@ SLOW_SECONDS = 300
 def find_eviction_harms(cluster: Cluster, evicted_pods: Collection[Pod], lost: Collection[str] = ()) -> EvictionHarms:
     """Return the harm of evicting these pods together: lost data, outages, restarts and slow ends.
 
-    The pods with keys in ``lost`` are not recreated, so they cause no outages or restarts here. A workload has an
-    outage if all of its pods with a node are evicted, unless a PodDisruptionBudget keeps one of them running.
+    The pods with keys in ``lost`` are not recreated, so they cause no outages or restarts here. Nor do pods that are
+    terminating already. A workload has an outage if all of its pods with a node are evicted, unless a
+    PodDisruptionBudget keeps one of them running.
     """
-    recreated_pods = [pod for pod in evicted_pods if pod.spec.node_name and pod.key not in lost]
+    recreated_pods = [
+        pod
+        for pod in evicted_pods
+        if pod.spec.node_name and pod.key not in lost and pod.metadata.deletion_timestamp is None
+    ]
     pods_by_owner: dict[Owner, list[Pod]] = {}
     for pod in recreated_pods:
         pods_by_owner.setdefault(find_owner(pod), []).append(pod)

@@ -382,9 +382,10 @@ def compute_headroom(
     ``reserved`` on the nodes (N, R) for nominated pods does not count as free. Resources that no node offers are left
     out, and the number of pods comes last.
     """
-    is_every_node = np.ones(len(view.nodes), np.bool_)
-    remains = is_every_node if drained is None else ~drained
-    is_candidate = (is_every_node if among is None else among)[remains]  # over the remaining nodes
+    every_node = np.ones(len(view.nodes), np.bool_)
+    remains = every_node if drained is None else ~drained
+    candidates = every_node if among is None else among
+    is_candidate = candidates[remains]  # over the remaining nodes
     headrooms = []
     for name, column in view.resources.items():
         allocatable = view.allocatable[remains, column]
@@ -398,11 +399,11 @@ def compute_headroom(
         headrooms.append(
             Headroom(
                 name,
-                int(allocatable.sum()),
-                int(requested_before.sum()),
-                int(requested_now.sum()),
-                int(free_before.max(initial=0)),
-                int(free_now.max(initial=0)),
+                allocatable=int(allocatable.sum()),
+                requested_before=int(requested_before.sum()),
+                requested_after=int(requested_now.sum()),
+                largest_free_before=int(free_before.max(initial=0)),
+                largest_free_after=int(free_now.max(initial=0)),
             )
         )
     # False sorts before True, so the number of pods comes last

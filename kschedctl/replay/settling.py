@@ -91,10 +91,10 @@ def find_pending_pods_left_out(scheduler: Scheduler) -> PendingLeftOut:
     simulation = enable_pod_recreation(Simulation(scheduler))
     pending = find_pods_still_pending(simulation)
     if not pending or scheduler.extenders:
-        return PendingLeftOut(len(pending), None)
+        return PendingLeftOut(len(pending), fitting=None)
     schedule_victims(simulation, simulation.schedule(pending))
     if simulation.interrupted:
-        return PendingLeftOut(len(pending), None)
+        return PendingLeftOut(len(pending), fitting=None)
     view = simulation.view
     fitting = [position for position in pending if view.node[position] >= 0]
     is_open = dict(zip(view.nodes.names, ~view.nodes.unschedulable, strict=True))
@@ -241,7 +241,11 @@ def find_ended_pods(simulation: Simulation) -> list[Position]:
 
 
 def build_settled_cluster(simulation: Simulation, outcomes: list[Outcome]) -> SettledCluster:
-    """Build the settled cluster from a simulation and its outcomes, whose messages are filled in."""
+    """Build the settled cluster that results from a simulation.
+
+    `outcomes` has the outcomes of all pods that were tried. A waiting pod's reason is its outcome's message, or the
+    verdict if the message is empty.
+    """
     from kschedctl.replay.controllers.job_failures import JobFailures  # noqa: PLC0415 - only after evictions
 
     view = simulation.view

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+import numpy as np
+
 from kschedctl.api.arrays import Position, Rows
 from kschedctl.api.objects import PersistentVolume, PersistentVolumeClaim, Pod, VolumeNodeAffinity
 from kschedctl.api.resource_names import EPHEMERAL_STORAGE, format_amount
@@ -106,6 +108,61 @@ def _describe_volume_domain(affinity: VolumeNodeAffinity | None) -> str:
         return ""
     label = agreeing(len(values), "zone", "zones") if key.endswith("/zone") else key
     return f"{label} {first_few(values)}"
+
+
+def describe_volumes_on_several_nodes(view: Fork, placed: Iterable[Position]) -> tuple[str, ...]:
+    """Return a sentence for each claim of the placed pods that is used on several nodes but attached to only one.
+
+    kube-scheduler does not check this: the attach-detach controller refuses to attach the volume to a second node.
+    Upstream: isMultiAttachForbidden in pkg/controller/volume/attachdetach/util/util.go (v1.36).
+    """
+    listers = get_listers(view)
+    pods = view.pods.objects
+    keys = {
+        (pods[position].metadata.namespace, volume.claim_name)
+        for position in placed
+        for volume in iter_claim_volumes(pods[position])
+    }
+    claims = {key for key in keys if key in listers.claims and _is_attached_to_one_node(listers, listers.claims[key])}
+    if not claims:
+        return ()
+    namespaces = {namespace for namespace, _ in claims}
+    may_use_claims = view.pods.where(lambda info: info.namespace in namespaces)
+    nodes_by_claim: dict[tuple[str, str], set[str]] = {}
+    for position in map(Position, np.flatnonzero(may_use_claims[view.pods.info]).tolist()):
+        if not view.has_node(position):
+            continue
+        pod = pods[position]
+        for volume in iter_claim_volumes(pod):
+            key = (pod.metadata.namespace, volume.claim_name)
+            if key in claims:
+                nodes_by_claim.setdefault(key, set()).add(view.nodes.names[view.node[position]])
+    return tuple(
+        f"PersistentVolumeClaim {namespace}/{name} can be attached to only one node at a time, but its pods are on "
+        f"{first_few(sorted(nodes))}: only the pods on one of these nodes can start"
+        for (namespace, name), nodes in sorted(nodes_by_claim.items())
+        if len(nodes) > 1
+    )
+
+
+def _is_attached_to_one_node(listers: Listers, claim: PersistentVolumeClaim) -> bool:
+    """Return whether the volume of the claim is attached to nodes, and to only one at a time.
+
+    For a claim without a volume, the driver of its class has to be known.
+    """
+    volume = listers.volumes.get(claim.spec.volume_name)
+    if volume is None:
+        storage_class = listers.classes.get(get_claim_class(claim))
+        driver = listers.drivers.get(storage_class.provisioner) if storage_class else None
+        modes, is_attached = claim.spec.access_modes, driver is not None and driver.spec.attach_required is not False
+    else:
+        spec = volume.spec
+        driver = listers.drivers.get(spec.csi.driver) if spec.csi else None
+        is_attached_by_csi = spec.csi is not None and (driver is None or driver.spec.attach_required is not False)
+        disks = (spec.gce_persistent_disk, spec.aws_elastic_block_store, spec.azure_disk, spec.cinder)
+        is_attached = is_attached_by_csi or any(disk is not None for disk in (*disks, spec.vsphere_volume))
+        modes = spec.access_modes
+    return is_attached and bool(modes) and not {"ReadWriteMany", "ReadOnlyMany"}.intersection(modes)
 
 
 def describe_exceeded_storage(view: Fork, placed: Iterable[Position]) -> tuple[str, ...]:

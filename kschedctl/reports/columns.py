@@ -98,11 +98,15 @@ def list_columns(struct: type[Document]) -> dict[str, Column]:
 
 
 def _complete_column(field: str, field_type: object, column: Column) -> Column:
-    """Return the column with its name, aligned to the right if the field holds numbers."""
+    """Return the column with its name and alignment.
+
+    A column without a name gets the field's name, with blanks for underscores. It is aligned to the right if it already
+    is, if the field holds numbers, or if it shows a count.
+    """
     alternatives = get_args(field_type) if isinstance(field_type, UnionType) else ()
-    is_number = column.show_count or any(member in NUMBERS for member in (field_type, *alternatives))
+    holds_numbers = any(member in NUMBERS for member in (field_type, *alternatives))
     name = column.name.strip() if column.name else field.replace("_", " ")
-    return replace(column, name=name, right=column.right or is_number)
+    return replace(column, name=name, right=column.right or holds_numbers or column.show_count)
 
 
 def _to_csv_cell(value: object, column: Column) -> object:

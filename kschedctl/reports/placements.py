@@ -404,7 +404,7 @@ def describe_victims(victims: Iterable[str], tied: Mapping[str, Sequence[str]]) 
     no alternatives.
 
     >>> describe_victims(["d/a"], {}), describe_victims(["d/a", "d/b", "d/x"], {"d/a": ["d/c"], "d/b": ["d/c"]})
-    (['d/a'], ['d/x', '2 of d/a, d/b, d/c'])
+    (['d/a'], ['d/x', 'any 2 of d/a, d/b, d/c'])
     >>> describe_victims(["d/a", "d/b"], {"d/a": ["d/b"]})
     ['d/a', 'd/b']
     """
@@ -420,7 +420,7 @@ def describe_victims(victims: Iterable[str], tied: Mapping[str, Sequence[str]]) 
 
     shared_texts = []
     for alternatives, group in victims_by_alternatives.items():
-        number = "one" if len(group) == 1 else len(group)
+        number = "one" if len(group) == 1 else f"any {len(group)}"
         shared_texts.append(f"{number} of {first_few([*group, *alternatives])}")
     return [*singles, *shared_texts]
 

@@ -85,15 +85,11 @@ class Remedy(Document, frozen=True):
             costs = (FixCost(CostKind.NET_LOSS, text, self._homeless_pods), *costs)
         if self.rivals:
             text = f"{first_few(self.rivals)} would be scheduled first, and this pod would still wait"
-            return (FixCost(CostKind.STILL_WAITS, text), *costs)
-        if self.holds is False and all(cost.kind is not CostKind.STILL_WAITS for cost in costs):
-            return (
-                FixCost(
-                    CostKind.STILL_WAITS, "this pod would still wait after the scheduler has tried all waiting pods"
-                ),
-                *costs,
-            )
-        return costs
+        elif self.holds is False and all(cost.kind is not CostKind.STILL_WAITS for cost in costs):
+            text = "this pod would still wait after the scheduler has tried all waiting pods"
+        else:
+            return costs
+        return (FixCost(CostKind.STILL_WAITS, text), *costs)
 
     @property
     def drawbacks(self) -> tuple[str, ...]:

@@ -206,7 +206,7 @@ class EventHandlers:
             for action in self.list_pod_actions(change):
                 yield Occurrence(self._build_placed_update(action), change)
         elif new.spec.node_name:
-            if addition := self._build_pod_addition_event(ChangedObject(POD, None, new), new):
+            if addition := self._build_pod_addition_event(ChangedObject(POD, old=None, new=new), new):
                 yield addition
         elif self._is_responsible_for(old):
             name = OWN_UPDATE if UNSCHEDULABLE_POD in self.pre_checked else ""
@@ -214,7 +214,9 @@ class EventHandlers:
                 yield Occurrence(self._build_event(UNSCHEDULABLE_POD, action, name), change, itself=True)
             nominated_node = old.status.nominated_node_name
             loses_nomination = bool(nominated_node) and nominated_node != new.status.nominated_node_name
-            deletion = self._build_pod_deletion_event(ChangedObject(POD, old, None), old) if loses_nomination else None
+            deletion = (
+                self._build_pod_deletion_event(ChangedObject(POD, old, new=None), old) if loses_nomination else None
+            )
             if deletion:
                 yield deletion
 

@@ -247,14 +247,17 @@ class Snapshot:
         """
         if not nodes and not added:
             return dataclasses.replace(self, cluster=cluster, node=node)
-        rows = np.arange(len(self.nodes)) if self.demand_rows is None else self.demand_rows
-        # `demands` is kept. An added node shares the row there of its similar node, and `resized` lists the exceptions.
+        similar_rows = [similar_row for similar_row, _ in added]
+        added_nodes = [node_to_add for _, node_to_add in added]
+
+        # `demands` stays as it is. An added node uses the row there of its similar node, unless it is in `resized`.
+        demand_rows = np.arange(len(self.nodes)) if self.demand_rows is None else self.demand_rows
         return dataclasses.replace(
             self,
             cluster=cluster,
-            nodes=ChangedNodes(self.nodes, nodes, [node_to_add for _, node_to_add in added]),
+            nodes=ChangedNodes(self.nodes, nodes, added_nodes),
             node=node,
-            demand_rows=np.append(rows, rows[[similar_row for similar_row, _ in added]]),
+            demand_rows=np.append(demand_rows, demand_rows[similar_rows]),
             resized={**self.resized, **dict(self._iter_resized_nodes(nodes, added))},
         )
 

@@ -133,7 +133,8 @@ class ListReader:
             checked_pods = self._check_new_fields(array, items)
             only_pods = len(set(map(type, items))) == 1 and get_item_kind(items[0]) == "Pod"
             # Pods of one template have the same flags, so one of them is enough.
-            self._record_component_flags(b"[" + b",".join(checked_pods) + b"]" if only_pods else array)
+            array_with_flags = b"[" + b",".join(checked_pods) + b"]" if only_pods else array
+            self._record_component_flags(array_with_flags)
             self._index += len(items)
         except (msgspec.ValidationError, UnicodeDecodeError, OverflowError):
             self._record_component_flags(array)

@@ -75,9 +75,10 @@ def _resolve_target(path: str) -> tuple[str, os.stat_result | None]:
         raise _build_write_error(path, error) from None
     target = os.path.realpath(path)
     folder = os.path.dirname(target)
-    problem = (
-        _explain_uncreatable_file(path, folder) if status is None else _explain_why_not_replaceable(status, target)
-    )
+    if status is None:
+        problem = _explain_uncreatable_file(path, folder)
+    else:
+        problem = _explain_why_not_replaceable(status, target)
     if not problem and not os.access(folder, os.W_OK | os.X_OK):
         problem = "permission denied in its folder"
     if problem:

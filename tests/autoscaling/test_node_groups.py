@@ -217,6 +217,23 @@ def test_openshift() -> None:
     assert template["status"]["allocatable"] == {"cpu": "4", "memory": "16384Mi", "pods": "110"}
 
 
+def test_annotations_of_cluster_api_precede_openshift() -> None:
+    """OpenShift's cluster-autoscaler-operator copies its own annotations only to missing ones of Cluster API."""
+    annotations = {
+        **build_limits("1", "4", "machine.openshift.io"),
+        "machine.openshift.io/vCPU": "4",
+        f"{CAPACITY}/cpu": "8",
+        "machine.openshift.io/memoryMb": "16384",
+        f"{CAPACITY}/memory": "32Gi",
+        "machine.openshift.io/maxPods": "250",
+        f"{CAPACITY}/maxPods": "500",
+    }
+    machine_set = build_machines("MachineSet", "worker-a", annotations, {"replicas": 0})
+    (group,) = find_groups({**machine_set, "apiVersion": "machine.openshift.io/v1beta1"}).groups
+    template: Any = group["template"]
+    assert template["status"]["capacity"] == {"cpu": "8", "memory": "32Gi", "pods": "500"}
+
+
 @pytest.mark.parametrize(
     ("annotations", "said"),
     [

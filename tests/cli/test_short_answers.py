@@ -226,7 +226,7 @@ def test_a_fix_that_is_cut_keeps_its_costs(run: Run, monkeypatch: pytest.MonkeyP
     file = "tests/field/06-ds-equal-priority/in.yaml"
     printed = " ".join(run("explain", "ops/agent-x2", "-f", file, "--brief").out.split())
     assert "…" in printed
-    assert "fix, but the pod may preempt pods of lower priority; evicts one of" in printed
+    assert "fix, but the pod can then preempt any pod of lower priority; evicts one of" in printed
     assert "restarts 1 running pod of DaemonSet ops/agent" in printed
 
 

@@ -209,6 +209,20 @@ def test_fix_removes_the_cause(name: str) -> None:
         assert by_kind[kind].summary.startswith(begin)
 
 
+@pytest.mark.parametrize("is_placed", [False, True])
+def test_node_of_another_pod_that_uses_the_claim_stays_selected(*, is_placed: bool) -> None:
+    selected = build_claim(of="csi")
+    selected["metadata"]["annotations"] = {"volume.kubernetes.io/selected-node": "n1"}
+    first = build_pod("first", "n1" if is_placed else "", **mounts("data"))
+    asked = build_pod(**mounts("data"), nodeSelector={HOSTNAME: "n2"})
+    kinds = {
+        kind
+        for fix in found([build_node("n1"), build_node("n2"), CSI, selected, first, asked]).remedies
+        for kind in fix.kinds
+    }
+    assert ("ForgetSelectedNode" in kinds) is not is_placed
+
+
 def test_claim_for_a_free_volume() -> None:
     documents = [build_node("n1"), LOCAL, build_volume("v", size="3Gi"), ASKED]
     (remedy,) = found(documents).remedies

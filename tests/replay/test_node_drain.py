@@ -171,3 +171,14 @@ def test_what_if_names_what_its_drains_harm() -> None:
         assert "Draining deletes the emptyDir data of d/r1" in text
     harmless = whatif(Cluster.from_objects([build_node("n1"), build_node("n2")]), {"steps": steps[:1]})
     assert harmless.describe_eviction_harms() == ()
+
+
+def test_pods_that_are_already_terminating_cause_no_outage() -> None:
+    """Their replacement is pending already, and the drain changes nothing about it."""
+    ending = build_replica("r1", "n1")
+    ending["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    job_pod = build_pod("run-1", "n1", owner=JOB_OWNER)
+    job_pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    objects = [build_node("n1"), build_node("n2"), JOB, ending, job_pod, build_replica("r2")]
+    report = drain_nodes(Cluster.from_objects(objects), ["n1"])
+    assert (report.outages, report.starting_over) == ((), ())

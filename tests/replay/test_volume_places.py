@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from small import ZONE, Json, build_node, build_pod
 
 from kschedctl.cluster import Cluster
+from kschedctl.commands.capacity import capacity
 from kschedctl.commands.drain import drain
 from kschedctl.commands.simulate import simulate
 from kschedctl.commands.whatif import whatif
@@ -79,3 +81,49 @@ def test_brief_form_says_how_to_see_all() -> None:
     for report in (drain(cluster, ["n2"]), whatif(cluster, {"steps": [{"drain": {"nodes": ["n2"]}}]})):
         brief = RENDERERS["brief"](report, Style(width=80, full_command="the same --all"))
         assert brief.splitlines()[-1] == "more: the same --all"
+
+
+@pytest.mark.parametrize(
+    ("source", "modes", "attach_required", "running", "is_shared"),
+    [
+        ({"csi": {"driver": "d.io", "volumeHandle": "h"}}, ["ReadWriteOnce"], None, "n1", True),
+        ({"csi": {"driver": "d.io", "volumeHandle": "h"}}, ["ReadWriteOnce"], True, "n1", True),
+        ({"csi": {"driver": "d.io", "volumeHandle": "h"}}, ["ReadWriteOnce"], False, "n1", False),
+        ({"csi": {"driver": "d.io", "volumeHandle": "h"}}, ["ReadWriteOnce"], True, "n2", False),
+        ({"csi": {"driver": "d.io", "volumeHandle": "h"}}, ["ReadWriteOnce", "ReadWriteMany"], True, "n1", False),
+        ({"csi": {"driver": "d.io", "volumeHandle": "h"}}, ["ReadOnlyMany"], True, "n1", False),
+        ({"hostPath": {"path": "/data"}}, ["ReadWriteOnce"], True, "n1", False),
+    ],
+)
+def test_volume_attached_to_one_node_but_used_on_two(
+    source: Json, modes: list[str], attach_required: bool | None, running: str, is_shared: bool
+) -> None:
+    """The new pod fits only on n2. kube-scheduler lets it go there, but the volume cannot follow to a second node."""
+    volume = {
+        "kind": "PersistentVolume",
+        "metadata": {"name": "v"},
+        "spec": {"accessModes": modes, "claimRef": {"namespace": "d", "name": "c"}, **source},
+        "status": {"phase": "Bound"},
+    }
+    claim = {
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "c", "namespace": "d", "annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
+        "spec": {"accessModes": modes, "volumeName": "v"},
+        "status": {"phase": "Bound"},
+    }
+    driver = {"kind": "CSIDriver", "metadata": {"name": "d.io"}, "spec": {"attachRequired": attach_required}}
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}]
+    user = build_pod("user", running, "1", volumes=volumes)
+    new = build_pod("new", cpu="3", volumes=volumes, nodeSelector={"kubernetes.io/hostname": "n2"})
+    cluster = Cluster.from_objects([build_node("n1"), build_node("n2"), volume, claim, driver, user])
+    sentence = (
+        "PersistentVolumeClaim d/c can be attached to only one node at a time, but its pods are on n1, n2: "
+        "only the pods on one of these nodes can start"
+    )
+    report = simulate(cluster, [new])
+    assert (report.placed, report.volumes_on_several_nodes) == (1, (sentence,) if is_shared else ())
+    fits = capacity(cluster, [new])
+    assert fits.shapes[0].volumes_on_several_nodes == report.volumes_on_several_nodes
+    for answer in (report, fits):
+        for form in ("table", "brief"):
+            assert (sentence in " ".join(RENDERERS[form](answer, Style(width=400)).split())) is is_shared

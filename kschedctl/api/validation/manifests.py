@@ -106,7 +106,7 @@ def validate_daemon_set(workload: Workload, options: ValidationOptions) -> Valid
     yield from _validate_selector_matches(spec)
     if spec.selector is not None and _is_empty(spec.selector):
         yield invalid((*SPEC, "selector"), spec.selector, "empty selector is invalid for daemonset")
-    yield from validate_template(spec.template, (*SPEC, "template"), options)
+    yield from validate_template(spec.template, USUAL_TEMPLATE_PATH, options)
     yield from _validate_restart_policy(spec.template)
 
 
@@ -123,11 +123,11 @@ def validate_replication_controller(controller: ReplicationController, options: 
         yield required((*SPEC, "selector"))
     yield from _validate_not_negative(spec.replicas, (*SPEC, "replicas"))
     if spec.template is None:
-        yield required((*SPEC, "template"))
+        yield required(USUAL_TEMPLATE_PATH)
         return
     if not selector.items() <= labels.items():
-        yield invalid((*SPEC, "template", "metadata", "labels"), labels, NOT_MATCHING)
-    yield from validate_template(spec.template, (*SPEC, "template"), options)
+        yield invalid((*USUAL_TEMPLATE_PATH, "metadata", "labels"), labels, NOT_MATCHING)
+    yield from validate_template(spec.template, USUAL_TEMPLATE_PATH, options)
     yield from _validate_restart_policy(spec.template)
 
 
@@ -226,7 +226,7 @@ def _validate_selected_template(spec: WorkloadSpec, options: ValidationOptions, 
         return
     if spec.selector is None or not _is_empty(spec.selector):
         yield from _validate_selector_matches(spec)
-    yield from validate_template(spec.template, (*SPEC, "template"), options)
+    yield from validate_template(spec.template, USUAL_TEMPLATE_PATH, options)
 
 
 def _validate_selector_matches(spec: WorkloadSpec) -> ValidationErrors:
@@ -240,7 +240,7 @@ def _validate_selector_matches(spec: WorkloadSpec) -> ValidationErrors:
     except SelectorError:
         return
     if not matches:
-        yield invalid((*SPEC, "template", "metadata", "labels"), labels or None, NOT_MATCHING)
+        yield invalid((*USUAL_TEMPLATE_PATH, "metadata", "labels"), labels or None, NOT_MATCHING)
 
 
 def _is_empty(selector: LabelSelector) -> bool:
@@ -251,7 +251,7 @@ def _is_empty(selector: LabelSelector) -> bool:
 def _validate_restart_policy(pods: Template) -> ValidationErrors:
     """Validate that the pods of a controller are always restarted."""
     if pods.spec.restart_policy not in ("", "Always"):
-        field_path = (*SPEC, "template", "spec", "restartPolicy")
+        field_path = (*USUAL_TEMPLATE_PATH, "spec", "restartPolicy")
         yield not_supported(field_path, TypedString(pods.spec.restart_policy), ("Always",))
 
 

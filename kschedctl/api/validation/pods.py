@@ -259,7 +259,8 @@ def _validate_container_ports(ports: Sequence[Port], path: Path) -> ValidationEr
     seen = set()
     for i, port in enumerate(ports):
         field_path = (*path, i)
-        if problems := names.validate_port_name(port.name) if port.name else []:
+        problems = names.validate_port_name(port.name) if port.name else []
+        if problems:
             yield from (invalid((*field_path, "name"), port.name, problem) for problem in problems)
         elif port.name in seen:
             yield duplicate((*field_path, "name"), port.name)

@@ -14,6 +14,7 @@ from kschedctl.api import objects as api
 from kschedctl.api.field_errors import FieldError, Path, ValidationErrors, forbidden, invalid
 from kschedctl.api.labels import Selector, SelectorError, selector_from_api
 from kschedctl.api.quantity import QuantityError, parse_quantity
+from kschedctl.api.workloads import USUAL_TEMPLATE_PATH
 
 IMMUTABLE = "field is immutable"
 STATEFUL_SET_RULE = (
@@ -113,9 +114,9 @@ def validate_job_update(new: Document, old: Document) -> ValidationErrors:
             yield invalid((*SPEC, field), new[field], IMMUTABLE)
     if old.get("suspend"):
         return
-    difference = find_first_difference(new.get("template") or {}, old.get("template"), (*SPEC, "template"))
+    difference = find_first_difference(new.get("template") or {}, old.get("template"), USUAL_TEMPLATE_PATH)
     if difference is not None:
-        yield invalid((*SPEC, "template"), "…", IMMUTABLE).located_at(difference)
+        yield invalid(USUAL_TEMPLATE_PATH, "…", IMMUTABLE).located_at(difference)
 
 
 def find_first_difference(new: object, old: object, location: Path) -> Path | None:

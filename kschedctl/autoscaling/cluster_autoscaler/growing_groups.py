@@ -91,7 +91,7 @@ class GrowingGroups:
             nodes[group] = tuple(new_node.node for new_node in new_nodes)
             daemons += [pod for new_node in new_nodes for pod in new_node.pods]
             self._record_growth(group, increase.new_size, nodes[group])
-        return NewNodes(nodes, tuple(daemons), {})
+        return NewNodes(nodes, tuple(daemons), reasons={})
 
     def _record_growth(self, group: str, target: int, nodes: tuple[Node, ...]) -> None:
         """Set the group's target size to ``target`` and add the nodes to its list of nodes."""

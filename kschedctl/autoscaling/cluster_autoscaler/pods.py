@@ -64,9 +64,9 @@ def list_placed_and_unschedulable_pods(pods: PodTable, rows: Iterable[int], opti
     lists = PodLists([], [])
     for row in rows:
         facts = template_facts[template_indexes[row]]
-        node_name = node_names[node_codes[row]]
-        if facts is None:
+        if facts is None:  # the pods of this template have ended
             continue
+        node_name = node_names[node_codes[row]]
         if node_name:
             lists.placed.append(CountedPod(row, node_name, bound=True, counts=facts.counts))
         elif facts.is_being_deleted:
@@ -146,7 +146,7 @@ def is_old_enough_for_scale_up(pod: Pod, options: AutoscalerOptions, now: int) -
     """
     delay = parse_go_duration(options.new_pod_scale_up_delay, "options.newPodScaleUpDelay")
     with suppress(InputError):  # as upstream, which only logs an invalid annotation
-        delay = max(delay, parse_go_duration(pod.metadata.annotations.scale_up_delay or "0s", ""))
+        delay = max(delay, parse_go_duration(pod.metadata.annotations.scale_up_delay or "0s", where=""))
     age_in_nanoseconds = (now - _get_creation_time(pod)) * 1000
     return age_in_nanoseconds > delay
 

@@ -289,9 +289,7 @@ class ScaleDownPlan:
 
         # The risky nodes of both kinds come last only now, because reservations do not depend on the risk.
         allowed.sort(key=lambda node: (node.metadata.name in drained, node.metadata.name in self.risky))
-        removable = [
-            node.metadata.name for node in self._move_atomic_groups_last(allowed) if not self._must_wait_for_pods(node)
-        ]
+        removable = self._drop_nodes_waiting_for_pods(self._move_atomic_groups_last(allowed))
         empty = tuple(name for name in removable if name not in drained)
         return RemovedNodes(empty, tuple(name for name in removable if name in drained))
 
@@ -367,12 +365,19 @@ class ScaleDownPlan:
         groups = (self.find_group(node) for node in self.loop.nodes)
         return sum(1 for node_group in groups if node_group and node_group.id == group)
 
-    def _must_wait_for_pods(self, node: Node) -> bool:
-        """Return whether the node can only be removed once some of its pods have ended. If so, record the reason."""
-        waits = bool(self.removals[node.metadata.name].moves.awaited)
-        if waits:
-            self.reasons[node.metadata.name] = "BlockedByOnCompletionPod"
-        return waits
+    def _drop_nodes_waiting_for_pods(self, nodes: Iterable[Node]) -> list[str]:
+        """Return the names of the nodes that can be removed before any of their pods have ended.
+
+        For each of the other nodes, the reason is recorded.
+        """
+        removable = []
+        for node in nodes:
+            name = node.metadata.name
+            if self.removals[name].moves.awaited:
+                self.reasons[name] = "BlockedByOnCompletionPod"
+            else:
+                removable.append(name)
+        return removable
 
     def _choose_nodes_to_delete_now(self) -> RemovedNodes:
         """Return the nodes to remove now, as many as may be removed and drained in parallel, atomic groups first.

@@ -544,7 +544,7 @@ class ScaleUpRun:
         rejected = {name: GroupRefusal(*rejection) for name, rejection in pods.rejections.items()}
         is_certain = all(reasons != (UNKNOWN_TEMPLATE,) for reasons in skipped.values())
         if not writes_event or not is_certain:
-            return RemainingPod(rejected, skipped, None)
+            return RemainingPod(rejected, skipped, message=None)
 
         # The message counts each reason, in alphabetical order of these counts
         reason_counts: Counter[str] = Counter()

@@ -276,7 +276,7 @@ def describe_unmet_min_values(too_few: Mapping[str, int]) -> str:
 
 
 def _add_amounts(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:
-    """Return the sum of two resource lists in thousandths."""
+    """Return the sum of two resource lists. A resource that only one of them has keeps its amount."""
     total = dict(left)
     for name, amount in right.items():
         total[name] = total.get(name, 0) + amount

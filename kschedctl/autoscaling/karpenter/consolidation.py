@@ -245,7 +245,7 @@ class Consolidation:
 
     def simulate_empty_removal(self) -> RemovalOutcome:
         """Return the outcome of removing nodes without pods, for which no pod has to be rescheduled."""
-        return RemovalOutcome(self.setting.run_scheduler([], self.all_columns), [], "")
+        return RemovalOutcome(self.setting.run_scheduler(pods=[], existing=self.all_columns), claims=[], fault="")
 
     def plan_consolidation(
         self, candidates: Sequence[NodeCandidate], log: EventLog, softened: Container[str] = ()

@@ -262,7 +262,9 @@ class DisruptionReplay:
     def _plan_empty_node_deletion(self, method_round: MethodRound) -> PlannedRemoval | None:
         """Plan to delete as many empty candidates as the budgets allow, or return None if there is none."""
         deletable = method_round.take_candidates_within_budgets(_sort_by_savings_ratio(method_round.candidates))
-        return PlannedRemoval(deletable, self.simulator.simulate_empty_removal(), []) if deletable else None
+        return (
+            PlannedRemoval(deletable, self.simulator.simulate_empty_removal(), replacements=[]) if deletable else None
+        )
 
     def _plan_drifted_node_replacement(self, method_round: MethodRound) -> PlannedRemoval | None:
         """Plan to replace the first drifted candidate whose pods can be rescheduled, at any price.

@@ -126,7 +126,7 @@ def build_launched_nodes(cluster: Cluster, claims: Iterable[LaunchedClaim], cata
     daemons: list[Pod] = []
     for node in chain.from_iterable(nodes_by_pool.values()):
         daemons += _iter_daemonset_pods(cluster, node)
-    return NewNodes({pool: tuple(nodes) for pool, nodes in nodes_by_pool.items()}, tuple(daemons), {})
+    return NewNodes({pool: tuple(nodes) for pool, nodes in nodes_by_pool.items()}, tuple(daemons), reasons={})
 
 
 def _iter_node_names(pool: str) -> Iterator[str]:
@@ -157,12 +157,12 @@ def _build_claim_node(claim: LaunchedClaim, name: str, types: dict[str, Instance
     capacity: Resources = {resource: str(amount) for resource, amount in instance_type.capacity.items()}
     allocatable: Resources = {resource: str(amount) for resource, amount in instance_type.allocatable.items()}
     spec = NodeSpec(taints=taints, provider_id=f"{NEW_PROVIDER}{name}")
-    status = NodeStatus(allocatable, capacity, (), (READY,))
+    status = NodeStatus(allocatable, capacity, conditions=(READY,))
     return Node(ObjectMeta(name, labels=labels), spec, status)
 
 
 def _iter_daemonset_pods(cluster: Cluster, node: Node) -> Iterator[Pod]:
     """Yield a pod of each DaemonSet that should run on the node, bound to the node."""
-    for pod in Daemons(get_daemonset_pods(cluster)).find_expected_pods(StateNode(node, None)):
+    for pod in Daemons(get_daemonset_pods(cluster)).find_expected_pods(StateNode(node, claim=None)):
         meta = replace(pod.metadata, name=f"{pod.metadata.name}-{node.metadata.name}", uid="")
         yield replace(pod, metadata=meta, spec=replace(pod.spec, node_name=node.metadata.name))

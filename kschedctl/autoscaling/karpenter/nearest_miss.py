@@ -103,27 +103,36 @@ class _ObstacleSearch:
         says which instance type would come closest if subnets did not matter.
         """
         while refusal := self.find_pod_refusal():
-            obstacle = (
-                self._find_taint_obstacle()
-                or self._find_label_obstacle()
-                or self._find_empty_label_value_obstacle(refusal)
-                or self._find_limit_obstacle()
-                or _Obstacle(self._describe_missing_subnet(refusal) or self._describe_refusal(refusal), None)
-            )
+            missing_subnet = self._describe_missing_subnet(refusal)
+            obstacle = self._find_obstacle_in_pool(refusal)
+            if obstacle is None:
+                obstacle = _Obstacle(missing_subnet or self._describe_refusal(refusal), edited_pool=None)
             if obstacle.description:
                 yield obstacle.description
             if obstacle.edited_pool is None:
-                # A missing subnet hides what else the instance types lack.
-                if refusal.requirements is not None and self._describe_missing_subnet(refusal):
+                # A missing subnet hides what else the instance types lack
+                if missing_subnet and refusal.requirements is not None:
                     closest_type = self._describe_closest_type_regardless_of_subnets(refusal.requirements)
                     if closest_type:
                         yield closest_type
                 return
             self.replace_pool(obstacle.edited_pool)
 
+    def _find_obstacle_in_pool(self, refusal: ClaimRefusal) -> _Obstacle | None:
+        """Return the first obstacle that follows from the pool's own fields, or None if there is none.
+
+        ``refusal`` is the pool's refusal of the pod, which names a topology label with an empty value.
+        """
+        return (
+            self._find_taint_obstacle()
+            or self._find_label_obstacle()
+            or self._find_empty_label_value_obstacle(refusal)
+            or self._find_limit_obstacle()
+        )
+
     def replace_pool(self, pool: NodePool) -> None:
         """Replace the pool, and its template, with an edited form of the pool."""
-        self.pools = self.setting.pools.with_edited_pool(pool, self.setting)
+        self.pools = self.setting.pools.narrow_to_edited_pool(pool, self.setting)
         (self.template,) = self.pools.all_templates
 
     def find_pod_refusal(self) -> ClaimRefusal | None:

@@ -120,7 +120,7 @@ class AppliedOverlays:
                 return OverlayResult(CONFLICT, CONFLICT_MESSAGE)
         for pool_type, offerings in affected.items():
             self._record_type_change(pool_type, offerings, price, capacity, weight)
-        return OverlayResult(SUCCEEDED, "")
+        return OverlayResult(SUCCEEDED, message="")
 
     def _conflicts_with_applied_overlay(
         self, pool_type: _PoolType, offerings: Sequence[Offering], price: str | None, capacity: Quantities, weight: int

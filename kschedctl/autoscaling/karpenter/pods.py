@@ -88,7 +88,7 @@ def parse_protection_duration(annotation: str) -> int:
     if annotation == "true":
         return INT64_MAX
     try:
-        return max(parse_go_duration(annotation, ""), 0)
+        return max(parse_go_duration(annotation, where=""), 0)
     except InputError:
         return 0
 

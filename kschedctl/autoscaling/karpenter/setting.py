@@ -134,8 +134,11 @@ class UsablePools:
             domains=build_topology_domains(pools_with_types, columns),
         )
 
-    def with_edited_pool(self, pool: NodePool, setting: KarpenterSetting) -> UsablePools:
-        """Return usable pools that consist of only the edited pool, with the topology domains of all pools."""
+    def narrow_to_edited_pool(self, pool: NodePool, setting: KarpenterSetting) -> UsablePools:
+        """Return usable pools that consist of only `pool`, with the topology domains of all pools.
+
+        `pool` is an edited form of one of these pools, and replaces this pool in the domains.
+        """
         edited_only = UsablePools.from_pools([pool], setting)
         pools = [pool if stored.metadata.name == pool.metadata.name else stored for stored in self.pools]
         pools_with_types = [other for other in pools if len(self.columns[other.metadata.name])]

@@ -188,10 +188,10 @@ def build_state_nodes(cluster: Cluster) -> list[StateNode]:
     by_provider: dict[str, StateNode] = {}
     for node in cluster.nodes:
         if provider_id := _get_provider_id(node):
-            by_provider[provider_id] = StateNode(node, None)
+            by_provider[provider_id] = StateNode(node, claim=None)
     for claim in cluster.node_claims:
         if provider_id := claim.status.provider_id:
-            by_provider.setdefault(provider_id, StateNode(None, None)).claim = claim
+            by_provider.setdefault(provider_id, StateNode(node=None, claim=None)).claim = claim
 
     by_name = {state.node.metadata.name: state for state in by_provider.values() if state.node is not None}
     for pod in cluster.pods:

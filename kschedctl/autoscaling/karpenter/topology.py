@@ -116,7 +116,7 @@ class RunTopology:
         for group in self.groups.values():
             group.owners.discard(pod.key)
         # Without node labels, because the pod has no node yet
-        self._record_anti_affinity(pod, {})
+        self._record_anti_affinity(pod, labels={})
 
         constraints = tuple(
             self._expand_match_label_keys(constraint, pod) if self._is_constraint_enforced(constraint) else constraint
@@ -294,7 +294,7 @@ class RunTopology:
 
         If the rule honors taints, only domains of pools whose taints the pod tolerates are added.
         """
-        group = TopologyGroup(rule, {})
+        group = TopologyGroup(rule, domains={})
         for domain, taints_by_pool in self.domains.get(rule.key, {}).items():
             ignores_taints = rule.nodes.taints_policy == IGNORE
             if ignores_taints or any(_tolerates_all_taints(pod, taints) for taints in taints_by_pool):

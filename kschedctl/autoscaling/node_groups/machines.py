@@ -64,7 +64,10 @@ def build_machine_groups(cluster: Cluster) -> MachineGroups:
 
 
 def _iter_scalable_objects(cluster: Cluster) -> Iterator[tuple[str, str, Owner]]:
-    """Yield each possible node group as its kind, the API group of its annotations, and the object."""
+    """Yield each possible node group as its kind, the API group of its annotations, and the object.
+
+    The MachineSets of a MachineDeployment are left out, since the MachineDeployment itself is the node group.
+    """
     yield from (("MachineDeployment", CLUSTER_API, deployment) for deployment in cluster.machine_deployments)
     for api_group, machine_sets in ((CLUSTER_API, cluster.machine_sets), (OPENSHIFT, cluster.openshift_machine_sets)):
         yield from (
@@ -205,22 +208,23 @@ def _build_template_node(owner: Owner) -> JsonObject | None:
 
 
 def _iter_annotated_capacity(annotations: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield each resource in the annotations with its amount.
+    """Yield each resource in the annotations with its amount, once.
 
-    An annotation of Cluster API takes precedence over OpenShift's annotation for the same resource. Without an
-    annotation, the maximum number of pods is DEFAULT_MAX_PODS. Raises ValueError if an annotation is malformed.
+    An annotation of Cluster API takes precedence over OpenShift's annotation for the same resource, as in OpenShift's
+    cluster-autoscaler-operator, which copies its own annotations only to missing ones (checkScaleFromZeroAnnotations).
+    Without an annotation, the maximum number of pods is DEFAULT_MAX_PODS. Raises ValueError if an annotation is
+    malformed.
     """
 
     def find_value(*keys: str) -> str:
         """Return the value of the first of these annotations that is not empty, or "" if there is none."""
         return next((annotations[key] for key in keys if annotations.get(key)), "")
 
-    memory = annotations.get(f"{CAPACITY}/memory", "")
-    openshift_megabytes = annotations.get(f"{OPENSHIFT}/memoryMb", "")
+    openshift_mebibytes = annotations.get(f"{OPENSHIFT}/memoryMb", "")
+    openshift_memory = f"{openshift_mebibytes}Mi" if openshift_mebibytes else ""
     for resource, value in (
         ("cpu", find_value(f"{CAPACITY}/cpu", f"{OPENSHIFT}/vCPU")),
-        ("memory", memory),
-        ("memory", f"{openshift_megabytes}Mi" if openshift_megabytes else ""),
+        ("memory", find_value(f"{CAPACITY}/memory") or openshift_memory),
         ("ephemeral-storage", annotations.get(f"{CAPACITY}/ephemeral-disk", "")),
     ):
         if value:

@@ -124,9 +124,9 @@ def _parse_yaml_status(where: str, text: str) -> AutoscalerStatus:
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         line = f" in line {min(mark.line + 1, len(text.splitlines()))}" if mark else ""
-        return AutoscalerStatus(where, "", (), (f"{where}: invalid YAML{line}, perhaps truncated",))
+        return AutoscalerStatus(where, time="", groups=(), faults=(f"{where}: invalid YAML{line}, perhaps truncated",))
     if not isinstance(document, Mapping):
-        return AutoscalerStatus(where, "", (), (f"{where}: not what the Cluster Autoscaler writes",))
+        return AutoscalerStatus(where, time="", groups=(), faults=(f"{where}: not what the Cluster Autoscaler writes",))
 
     time = str(document.get("time") or "")
     documents = document.get("nodeGroups") or ()
@@ -134,7 +134,7 @@ def _parse_yaml_status(where: str, text: str) -> AutoscalerStatus:
     if not documents:
         faults.append(f"{where}: {NO_GROUPS}")
     if not isinstance(documents, list):
-        return AutoscalerStatus(where, time, (), (*faults, f"{where}: nodeGroups: expected array"))
+        return AutoscalerStatus(where, time, groups=(), faults=(*faults, f"{where}: nodeGroups: expected array"))
 
     groups: list[NodeGroupStatus] = []
     for index, group in enumerate(documents):

@@ -284,15 +284,16 @@ class Checker:
             return self._check_logical_operator(node, argument_types, overloads)
         matching: list[Overload] = []
         results: list[Type] = []
+        is_member_call = target is not None
         for overload in overloads:
-            if overload.member is not (target is not None):
+            if overload.member is not is_member_call:
                 continue
             result = self._find_overload_result(overload, argument_types)
             if result is not None:
                 matching.append(overload)
                 results.append(result)
         if not results:
-            return self._add_unmatched_call_error(node, name, argument_types, member=target is not None)
+            return self._add_unmatched_call_error(node, name, argument_types, member=is_member_call)
         self.calls[node] = Resolution(name, tuple(matching), target)
         first, *others = results
         are_all_equal = all(other == first for other in others)

@@ -62,24 +62,19 @@ def _compute_join_cost(parts: list[Value], separator: str = "") -> int:
     return ceil(length * 2 * _TRAVERSAL)
 
 
-def _compute_shorter_cost(left: Value, right: Value) -> int:
+def compute_shorter_cost(left: Value, right: Value) -> int:
     """Return the cost of traversing the shorter of two values."""
     return ceil(min(get_cost_size(left), get_cost_size(right)) * _TRAVERSAL)
 
 
 def compute_equality_cost(left: Value, right: Value) -> int:
     """Return the cost of ``==``."""
-    return 1 if isinstance(left, Opaque) else _compute_shorter_cost(left, right)
-
-
-def compute_inequality_cost(left: Value, right: Value) -> int:
-    """Return the cost of ``!=``."""
-    return _compute_shorter_cost(left, right)
+    return 1 if isinstance(left, Opaque) else compute_shorter_cost(left, right)
 
 
 def _compute_ordering_cost(left: Value, right: Value) -> int:
     """Return the cost of an order comparison."""
-    return _compute_shorter_cost(left, right) if isinstance(left, str | bytes) else 1
+    return compute_shorter_cost(left, right) if isinstance(left, str | bytes) else 1
 
 
 def _compute_addition_cost(left: Value, right: Value) -> int:

@@ -331,7 +331,7 @@ class Planner:
         """Plan ``==`` or ``!=``. For incomparable values, ``!=`` is true and ``==`` raises CelError."""
         left, right = (self.plan(arg).run for arg in node.args)
         negative = node.function == "_!=_"
-        cost = costs.compute_inequality_cost if negative else costs.compute_equality_cost
+        cost = costs.compute_shorter_cost if negative else costs.compute_equality_cost
 
         def run(frame: Frame) -> Value:
             """Evaluate both operands and compare them."""

@@ -277,8 +277,9 @@ class _Translation:
         least, comma, most = repetition.groups()
         if least is None or (comma and not most):
             return _TranslatedPart(text, 1, 1)
-        lengths = int(most or least) - int(least) + 1
-        if lengths < 1 or int(most or least) > MAX_REPETITIONS:
+        maximum = int(most or least)  # {3} stands for {3,3}
+        lengths = maximum - int(least) + 1
+        if lengths < 1 or maximum > MAX_REPETITIONS:
             raise NotSimpleError(self.pattern)
         return _TranslatedPart(text, lengths)
 

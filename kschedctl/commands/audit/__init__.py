@@ -209,7 +209,10 @@ def _build_headline(sections: Sequence[AnySection], interrupted: bool) -> str:
 
 
 def _summarize_sound_sections(sections: Sequence[AnySection]) -> str:
-    """Return text such as ``3 sections, 2 notes``, or the headline if there is only one section."""
+    """Return text such as ``3 sections, 2 notes; not judged: kueue``, or the headline of the only section.
+
+    The number of sections leaves out those that are not judged. Without notes, the text says ``nothing found``.
+    """
     if len(sections) == 1:
         return sections[0].headline
     notes = sum(_count_findings(section, NOTE) for section in sections)

@@ -80,11 +80,12 @@ def build_next_commands(source: Source, *sections: Section) -> Commands:
         if isinstance(section, PackingSection) and section.tried < section.candidates:
             commands[section.name] = source.build_command("packing", "--nodes", "0")
 
+    # Without a command for the first finding, put a command for its section first. The section may have one already.
     if findings and findings[0].fingerprint not in commands:
         first_section = section_by_finding[findings[0].fingerprint].name
         if first_section not in REQUIRED_INPUTS:
-            first_command = source.build_command("audit", "--section", first_section)
-            commands = {first_section: commands.get(first_section, first_command)} | commands
+            show_section = source.build_command("audit", "--section", first_section)
+            commands = {first_section: commands.get(first_section, show_section)} | commands
     return commands
 
 

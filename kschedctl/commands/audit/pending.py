@@ -216,7 +216,7 @@ def build_pending_section(audited: AuditedCluster) -> PendingSection:
     """Build the section about pending pods and about workloads that are held back before scheduling."""
     waiting = audited.compute_once(list_waiting_pods)
     groups = _group_waiting_pods(waiting)
-    elsewhere = find_objects_waiting_elsewhere(audited.cluster, None, audited.ages_end)
+    elsewhere = find_objects_waiting_elsewhere(audited.cluster, namespace=None, now=audited.ages_end)
 
     findings = [finding for group in groups for finding in _iter_findings(group, audited)]
     pending_pod_groups = _find_pod_groups_of_pending_pods(audited)

@@ -45,7 +45,7 @@ from kschedctl.replay.placements import (
 from kschedctl.replay.settling import find_pods_still_pending, schedule_victims
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
-from kschedctl.replay.volumes import describe_exceeded_storage
+from kschedctl.replay.volumes import describe_exceeded_storage, describe_volumes_on_several_nodes
 from kschedctl.replay.waiting_elsewhere.suspended_jobs import has_queues
 from kschedctl.reports.placements import Headroom
 from kschedctl.scheduler.engine.cycle import Cycle
@@ -193,8 +193,8 @@ def _build_capacity_report(
     if _has_denied_pods(shared) and not has_mutating_hooks(shared.cluster):
         basis["undecided"] = False  # the answer is no, however much room there is
     return Capacity(
-        seed,
-        tuple(shapes),
+        seed=seed,
+        shapes=tuple(shapes),
         interrupted=interrupted,
         search_start=start,
         autoscaled=tuple(shared.autoscaled),
@@ -399,6 +399,7 @@ def run_trial(shared: PodShapes, trial: Trial, advance: Callable[[int], None] = 
         refused=tuple(shared.admitted[trial.shape].messages),
         ahead=ahead,
         exceeded_storage=describe_exceeded_storage(view, placed_positions),
+        volumes_on_several_nodes=describe_volumes_on_several_nodes(view, placed_positions),
         requests_nothing=not any(amount > ZERO for amount in compute_pod_requests(first_pod).values()),
     )
     if failed_cycle is None:
@@ -417,14 +418,18 @@ def run_trial(shared: PodShapes, trial: Trial, advance: Callable[[int], None] = 
 def _compute_eligible_headroom(view: Fork, before: Amounts, failed_cycle: Cycle | None) -> tuple[Headroom, ...]:
     """Return the headroom of each resource, with the largest free amounts on the nodes that the pods may use.
 
-    These are the nodes that would take the rejected pod of ``failed_cycle`` if there were room, or else all nodes. Room
-    that is reserved for the nominated pods ahead of this pod is not free.
+    These are the nodes that would take the rejected pod of ``failed_cycle`` if there were room. Room that is reserved
+    for the nominated pods ahead of this pod is not free. If ``failed_cycle`` is None, all nodes are eligible and no
+    room is reserved.
     """
     if failed_cycle is None:
         return compute_headroom(view, before)
-    closeness = measure_node_closeness(find_obstacles(failed_cycle), len(view.nodes))
-    reserved = view.build_nominated_delta_against(failed_cycle.info).sum_changes(view.requests, len(view.nodes))
-    return compute_headroom(view, before, closeness.level == NEAR, reserved=reserved)
+    node_count = len(view.nodes)
+    closeness = measure_node_closeness(find_obstacles(failed_cycle), node_count)
+    would_fit_with_room = closeness.level == NEAR
+    pods_ahead = view.build_nominated_delta_against(failed_cycle.info)
+    reserved = pods_ahead.sum_changes(view.requests, node_count)
+    return compute_headroom(view, before, would_fit_with_room, reserved=reserved)
 
 
 def _place_pods_ahead(shared: PodShapes, trial: Trial) -> tuple[Fork, tuple[str, ...]]:

@@ -49,8 +49,8 @@ def build_page(report: Capacity, style: Style) -> Page:
     return (
         *build_interruption_line(report.interrupted),
         *([doubt_line] if report.undecided else []),
-        *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *shapes[:1],
+        *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *map(paragraph, report.notes),
         *shapes[1:],
         *build_search_start_line(report.search_start),
@@ -83,7 +83,7 @@ def _build_shape_part(shape: ShapeCapacity, style: Style, *, named: bool, condit
         *(admission_line if shape.limit_sentence else ()),
         *quota_line,
         *message_line,
-        *(paragraph(Marked(text, Tone.WARNING)) for text in shape.exceeded_storage),
+        *(paragraph(Marked(text, Tone.WARNING)) for text in (*shape.exceeded_storage, *shape.volumes_on_several_nodes)),
         *((paragraph(Marked(NO_REQUESTS_SENTENCE, Tone.WARNING)),) if shape.requests_nothing else ()),
         *((paragraph(shape.eviction_sentence),) if shape.evicts else ()),
         *build_eliminations_table(shape.eliminations, style),

@@ -86,6 +86,8 @@ class ShapeCapacity(Document, frozen=True):
     """The cause behind `message`, such as a missing StorageClass; empty if the message says it."""
     exceeded_storage: tuple[str, ...] = ()
     """Sentences about storage of which the pods that fit need more in total than its driver published."""
+    volumes_on_several_nodes: tuple[str, ...] = ()
+    """Sentences about volumes that are attached to one node at a time but that the pods that fit use on several."""
     requests_nothing: bool = False
     """True if a pod requests neither CPU nor memory nor any other resource."""
 
@@ -264,7 +266,7 @@ class Capacity(Report, frozen=True):
             subject = f"{shape.shape}: " if len(self.shapes) > 1 else ""
             if shape.binding_limit is CapacityLimit.NODES and (shape.most < shape.fits or shape.limited):
                 yield from (f"{subject}{text}" for text in (shape.limit_sentence, shape.quota_sentence) if text)
-            yield from (f"{subject}{text}" for text in shape.exceeded_storage)
+            yield from (f"{subject}{text}" for text in (*shape.exceeded_storage, *shape.volumes_on_several_nodes))
             if shape.requests_nothing:
                 yield f"{subject}{NO_REQUESTS}"
             if shape.ahead:

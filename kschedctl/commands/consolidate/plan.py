@@ -321,21 +321,23 @@ class ConsolidationRun:
         """Add the node to the removable nodes or, if the trial has a reason, to the staying nodes."""
         name = self.view.nodes.names[row]
         pool = self.pools.get_name(row)
-        if trial.why:
-            self.staying.append(
-                StayingNode(
-                    name,
-                    pool,
-                    trial.why,
-                    trial.pod,
-                    lets_run=trial.lets_run,
-                    message=trial.message,
-                    cordoned_in_replay=len(self.removable) + 1 if trial.message else 0,
-                )
-            )
+        if not trial.why:
+            offers = select_reported_amounts(self.view, self.view.allocatable[row])
+            self.removable.append(RemovableNode(name, pool, len(trial.moved), offers, moves=trial.moved))
             return
-        offers = select_reported_amounts(self.view, self.view.allocatable[row])
-        self.removable.append(RemovableNode(name, pool, len(trial.moved), offers, moves=trial.moved))
+        # kube-scheduler's message counts the nodes removed so far, and this node, as cordoned.
+        cordoned_in_replay = len(self.removable) + 1 if trial.message else 0
+        self.staying.append(
+            StayingNode(
+                name,
+                pool,
+                trial.why,
+                pod=trial.pod,
+                lets_run=trial.lets_run,
+                message=trial.message,
+                cordoned_in_replay=cordoned_in_replay,
+            )
+        )
 
     def keep_nodes_for_zone_losses(self, workers: Workers) -> None:
         """Keep some of the removed nodes if a zone loss would otherwise leave more pods without a node than now.

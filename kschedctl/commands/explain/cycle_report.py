@@ -220,7 +220,7 @@ def _report_unhandled_pod(
     if framework is None and verdict == "NotResponsible" and not info.terminating and _names_group(pod):
         from kschedctl.commands.explain.gang import report_gang  # noqa: PLC0415 - few pods belong to a gang
 
-        report = replace(report, pod_group=report_gang(scheduler, None, pod))
+        report = replace(report, pod_group=report_gang(scheduler, framework=None, pod=pod))
     return report
 
 
@@ -539,7 +539,7 @@ def _build_diagnosis(cycle: Cycle) -> dict[str, FirstFailReport]:
     """
     diagnosis = _report_first_rejections(cycle, cycle.considered)
     for name, status in cycle.consultation.statuses.items():
-        diagnosis[name] = FirstFailReport("", status.code, status.reasons)
+        diagnosis[name] = FirstFailReport(plugin="", code=status.code, reasons=status.reasons)
     return diagnosis
 
 

@@ -54,7 +54,7 @@ def check_fixes_in_queue(
         if has_enough and count is not None:
             break
         if has_enough:
-            fixes.append(CheckedFix(ranked_fix, None))  # unchecked
+            fixes.append(CheckedFix(ranked_fix, result=None))  # unchecked
             continue
         fix = checks.find_best_variant(ranked_fix)
         on_checked(1)

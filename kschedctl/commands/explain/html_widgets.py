@@ -221,7 +221,9 @@ def build_matrices(
                 left_out += len(pods)
                 continue
             size += len(packed)
-            shared_by_key[key] = _SharedMatrix([], report, Grid(matrix.columns, ()), packed)
+            shared_by_key[key] = _SharedMatrix(
+                pods=[], report=report, frame=Grid(matrix.columns, rows=()), packed=packed
+            )
         shared_by_key[key].pods.extend(pods)
     if not shared_by_key:
         return []

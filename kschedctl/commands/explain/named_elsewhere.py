@@ -31,7 +31,7 @@ def build_waiting_objects_report(
     Workloads. Raises UsageError if an object does not exist, or if the words mix such objects with pods and workloads.
     """
     default_namespace = with_context_namespace(scope, source, inquiry.cluster).namespace or DEFAULT_NAMESPACE
-    waiting = find_objects_waiting_elsewhere(inquiry.cluster, None, now)
+    waiting = find_objects_waiting_elsewhere(inquiry.cluster, namespace=None, now=now)
     targets = [
         _find_waiting_object(inquiry.cluster, reference, scope, default_namespace, waiting)
         for reference in parse_references(words)
@@ -74,7 +74,9 @@ def search_admission_fixes(
 
 def find_new_resources(cluster: Cluster, now: str) -> tuple[WaitingElsewhere, ...]:
     """Find the objects of the manifests, not in the cluster yet, that wait before kube-scheduler sees their pods."""
-    return tuple(entry for entry in find_objects_waiting_elsewhere(cluster, None, now) if not entry.exists)
+    return tuple(
+        entry for entry in find_objects_waiting_elsewhere(cluster, namespace=None, now=now) if not entry.exists
+    )
 
 
 def report_new_resources(

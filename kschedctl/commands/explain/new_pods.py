@@ -134,7 +134,7 @@ def choose_replica(target: TargetPod) -> ChosenReplica:
     can_be_created = target.not_created is None or target.not_created.past
     result = place_replicas(target) if can_be_created and target.is_known else None
     if target.workload is None or result is None:
-        return ChosenReplica(target, None)
+        return ChosenReplica(target, counts=None)
     counts = ReplicaCount(
         format_title(target.workload),
         result.placed,

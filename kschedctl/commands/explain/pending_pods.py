@@ -95,7 +95,7 @@ def report_pending_pods(
     if not selector:
         report = add_objects_waiting_elsewhere(report, cluster, namespace, now)
         report = replace(report, unknown=merge_unknown_kinds((report.unknown, find_unread_kinds(cluster))))
-    pending_elsewhere = 0 if pods else len(find_pending_pods(cluster, None))
+    pending_elsewhere = 0 if pods else len(find_pending_pods(cluster, namespace=None))
     view = scheduler.view
     unready_nodes = tuple(view.nodes.names[row] for row in np.flatnonzero(find_unready_nodes(view)).tolist())
     return replace(report, elsewhere=pending_elsewhere, unready_nodes=unready_nodes)

@@ -282,11 +282,12 @@ def _iter_placement_reports(view: Fork, result: GroupResult) -> Iterator[Placeme
 
     If plugins scored the domains, the report on a domain in which the group fits has the sum of their scores.
     """
-    # Each plugin has an array with one score per fitting domain
-    total_scores = map(sum, zip(*(scores.tolist() for scores in result.scores.values()), strict=True))
+    # Each plugin has an array with one score per fitting domain, in the order of `result.tried`
+    scores_by_plugin = [scores.tolist() for scores in result.scores.values()]
+    total_scores = (sum(scores_of_domain) for scores_of_domain in zip(*scores_by_plugin, strict=True))
     for tried in result.tried:
         fits = tried.placed or tried.waiting_on_preemption
-        score = next(total_scores, None) if fits else None
+        score = next(total_scores, None) if fits else None  # None if no plugin scored the domains
         placement = tried.placement
         if placement is None or not placement.name:
             continue
@@ -378,7 +379,7 @@ class _TreeTrial:
                 Position(position) for position in find_group_state(scheduler.view, leaf.pod_group).unscheduled.tolist()
             ]
             infos = {position: build_pod_info(scheduler.view, position, pod) for position in waiting}
-            self.members[leaf.key] = order_members(framework, scheduler.view, infos, None)
+            self.members[leaf.key] = order_members(framework, scheduler.view, infos, completing_pod=None)
             self.infos |= infos
 
     @cached_property

@@ -47,6 +47,7 @@ def report_preemption(outcome: PostFilterOutcome, cycle: Cycle, cluster: Cluster
     terminating = tuple(pod.key for pod in leaving)
     choice = preemption.choice
     tied = tuple(names[row] for row in choice.tied.row.tolist()) if choice else ()
+    chosen = min(tied) if choice and preemption.wanted else None
     return PreemptionReport(
         asked=bool(called_plugins),
         plugin=plugin.name,
@@ -57,7 +58,7 @@ def report_preemption(outcome: PostFilterOutcome, cycle: Cycle, cluster: Cluster
             for candidate in preemption.candidates
         },
         tied=tied,
-        chosen=min(tied) if choice and preemption.wanted else None,
+        chosen=chosen,
         decided_by=choice.decided_by if choice else "",
         unhelpful=dict(preemption.nodes_by_reason),
         limit=preemption.wanted,
@@ -65,7 +66,7 @@ def report_preemption(outcome: PostFilterOutcome, cycle: Cycle, cluster: Cluster
         terminating=terminating,
         overdue=describe_overdue_time(cluster, leaving),
         no_lower_priority=_report_lack_of_lower_priorities(plugin, preemption, cycle),
-        failed_jobs=_find_failing_jobs(min(tied), preemption, cycle) if choice and preemption.wanted else (),
+        failed_jobs=_find_failing_jobs(chosen, preemption, cycle) if chosen is not None else (),
     )
 
 

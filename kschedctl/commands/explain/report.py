@@ -79,7 +79,7 @@ class Elimination(Document, frozen=True):
     @property
     def short_form(self) -> ShortCause:
         """The elimination as it appears in a summary."""
-        closest = self.nearest or NearestMiss("", "")
+        closest = self.nearest or NearestMiss(node="", fact="")
         return ShortCause(self.reason, self.nodes, self.plugin, closest=closest.node, fact=closest.fact)
 
 
@@ -178,7 +178,7 @@ class Cause(Document, frozen=True):
         ' (rules out all 9 candidate nodes; closest to fitting: w4)'
         """
         if not self.nearest:
-            return CauseScope("", "", "")
+            return CauseScope(node="", text="", share="")
         share = describe_node_share(self.nodes, self.within, nodes)
         if nodes == 1:  # a single node is named instead of counted
             text = f"rules out the only node, {self.nearest}"

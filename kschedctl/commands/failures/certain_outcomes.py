@@ -64,10 +64,11 @@ def schedule_until_certain(
         simulation.find_framework(position)  # records what is unknown about the profile, as a replay does
         if position not in rejected:
             placed.append(Outcome(position, SCHEDULED, row=prover.find_possible_row(position)))
-            spread_keys.add(prover.get_kind(position).spread_key)
+            if key := prover.get_kind(position).spread_key:
+                spread_keys.add(key)
     report_parts(len(untried))
     outcomes = placed + schedule_with_victims(simulation, [position for position in order if position in rejected])
-    holds = len(untried) == len(order) and _has_every_domain(shared.scheduler.view, is_lost_node, spread_keys - {""})
+    holds = len(untried) == len(order) and _has_every_domain(shared.scheduler.view, is_lost_node, spread_keys)
     return LossOutcomes(outcomes, has_all_places=False, hold_before_deletion=holds)
 
 

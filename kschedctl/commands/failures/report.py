@@ -280,7 +280,8 @@ class Failures(Report, frozen=True):
         unsafe = sum(not failure.safe for failure in self.failures)
         tried = len(self.failures)
         units = f"pairs of {self.single_unit}s" if self.pairs else f"{self.unit}s"
-        if unsafe == tried == self.scenarios and tried:
+        all_unsafe = tried > 0 and unsafe == tried == self.scenarios
+        if all_unsafe:
             answer = f"No {self.unit} can be lost without disruption"
         elif unsafe:
             number = f"{unsafe:,} of {tried:,} {units if tried > 1 else self.unit}"

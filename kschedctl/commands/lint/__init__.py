@@ -181,8 +181,9 @@ def _build_cluster_from_manifests(
 ) -> DescribedCluster:
     """Build the cluster from the manifests, if they contain its nodes.
 
-    The result contains no cluster if there are no nodes, if a node cannot be read, or if the nodes may be of only some
-    of the manifests. In the last case, a warning is logged.
+    The result contains no cluster if there are no nodes, if a node cannot be read, or if the nodes may belong to only
+    some of the manifests. In the last case, a warning is logged. `named_files` has the files that were given by name.
+    Their nodes are taken to belong to all manifests.
     """
     known_manifests = [
         manifest

@@ -158,7 +158,8 @@ def _iter_fixed_texts(report: Findings, problems: Problems) -> Iterator[FixedTex
     }
     corrections: dict[Text, dict[Correction, Finding]] = defaultdict(dict)
     for rule, problem in problems:
-        place, edit = problem.subject.location, rule.find_edit(problem)
+        place = problem.subject.location
+        edit = rule.find_edit(problem)
         if edit is None or not isinstance(place, LocatedObject) or place.source:
             continue
         location = rule.id, str(problem.subject), format_path(problem.path), place.file, *place.locate(problem.path)

@@ -120,7 +120,7 @@ def _suggest_commands(report: MakeRoom, source: Source, options: Sequence[str]) 
         return ()
     if report.new_nodes is not None:
         steps = [{"addNodes": {"like": model, "count": report.new_nodes.count}} for model in report.new_nodes.like]
-        return source.build_whatif_command({"steps": steps}, ())
+        return source.build_whatif_command({"steps": steps}, options=())
     return source.build_command("remedies", report.missing[0], options)
 
 
@@ -142,7 +142,7 @@ def _make_room_for_manifests(
     Raises UsageError if there are no manifests or several clusters, and KschedctlError if the manifests are invalid.
     """
     if not source.filename:
-        raise UsageError("no pod to make room for", hint="name one, or give manifests with -f")
+        raise UsageError("no pod is named to make room for", hint="name one, or give manifests with -f")
     if len(source.snapshot) > 1:
         raise UsageError("make-room takes one cluster", hint="pass only one --snapshot")
     (application,) = read_manifests(source, scope.namespace, EVICTION_KINDS).values()

@@ -75,7 +75,8 @@ def find_movable_pods(
     unheld_pods = np.flatnonzero(is_candidate & ~is_held)
     budgeted = _find_budgeted_infos(simulation)
     is_denied = _find_denied_by_budgets(simulation, unheld_pods, budgeted, counts)
-    return MovablePods(unheld_pods[~is_denied], dict(counts), *_compute_moving_costs(view, budgeted))
+    reluctance, priority, size = _compute_moving_costs(view, budgeted)
+    return MovablePods(unheld_pods[~is_denied], held=dict(counts), reluctance=reluctance, priority=priority, size=size)
 
 
 def find_reasons_against_moving(view: Fork, keep: Selector | None) -> list[str]:

@@ -265,7 +265,7 @@ class PlanReplays:
         Plans often begin with the same moves, so the result of each beginning is cached.
         """
         if not moves:
-            return PlayedPlan(self._stage.with_cordoned(emptied), [])
+            return PlayedPlan(self._stage.with_cordoned(emptied), moves=[])
         *earlier_moves, last_moves = moves
         beginning = tuple(earlier_moves), emptied
         if beginning not in self._beginnings:
@@ -331,8 +331,9 @@ def add_terminating_pods(course: PlanCourse) -> PlanCourse | None:
         """Return the positions of the pods in the new cluster."""
         return tuple(index[view.pods.objects[position].key] for position in positions)
 
-    new_positions = map_positions(list(terminating))
-    terminating_positions = dict(zip(new_positions, (index[pod.key] for pod in terminating.values()), strict=True))
+    terminating_positions = {
+        index[view.pods.objects[position].key]: index[pod.key] for position, pod in terminating.items()
+    }
     later_stage = Rehearsal(
         scheduler, later_view, later_view.nodes.objects, seed=stage.seed, lingering=terminating_positions
     )

@@ -262,13 +262,13 @@ class MakeRoom(Report, frozen=True):
         """Return the verdict of a search without a plan, and a sentence on why there is none."""
         if self.searched and not self.searched.complete and (self._is_hopeless or not self.shortages):
             return ("No room found so far:", self._describe_incomplete_search(self.searched))
-        if self.shortages and not self._is_hopeless:
+        if self._is_hopeless:
+            why = "no node takes it, whichever pods move"
+        elif self.shortages:
             scarcest = self.shortages[0]
             why = scarcest.describe(len(self.pods))
             if self.new_nodes:
                 why += f"; {self.new_nodes.describe(len(self.pods))}"
-        elif self._is_hopeless:
-            why = "no node takes it, whichever pods move"
         elif self.searched is None:
             why = f"no move makes room for {self._unplaced_pods_text}"
         elif self.searched.max_moves == 1:

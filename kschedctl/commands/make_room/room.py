@@ -217,7 +217,7 @@ class RoomMaking:
         seconds = self.criteria.seconds
         deadline = math.inf if seconds is None else time.monotonic() + seconds
         for unit in self._list_unplaced_units():
-            self._adopt_plan_if_it_works(unit, (), NO_NODES)
+            self._adopt_plan_if_it_works(unit, plan=(), emptied=NO_NODES)
         hopeless_infos: set[int] = set()
         for unit in self._list_unplaced_units():
             infos = {int(self.before.view.pods.info[position]) for position in unit}
@@ -244,7 +244,7 @@ class RoomMaking:
         The plan is adopted if it works. No moves are searched if kube-scheduler does not try one of the pods at all,
         for example because it is gated.
         """
-        if self._adopt_plan_if_it_works(unit, (), NO_NODES):
+        if self._adopt_plan_if_it_works(unit, plan=(), emptied=NO_NODES):
             return True
         if any(find_reason_not_tried(self.stage.build_simulation(), position) for position in unit):
             return False
@@ -456,17 +456,27 @@ class RoomMaking:
         replays = self._get_replays_of_all_outcomes(unit, plan, emptied)
         if not replays:
             return False
-        self.stage, moved, rows = replays[0]
-        self.plan_replays = {}
+        self.adopted.append(AdoptedPlan(unit, plan, emptied))
+        self.stage = replays[0].stage
+        self.plan_replays = {}  # they start from the previous stage
+
+        rows = replays[0].rows
         self.rows |= {position: rows[position] for position in unit}
         self.also_placed |= {position: rows[position] for position in self.unplaced if rows[position] >= 0}
         self.unplaced = [position for position in self.unplaced if rows[position] < 0]
-        self.adopted.append(AdoptedPlan(unit, plan, emptied))
         if plan:
-            moves_by_step = zip(*(replay.moved for replay in replays), strict=True)
-            targets = [{move.target for move in moves} for moves in moves_by_step]
-            self.parts.append(PlanPart(moved, emptied, targets))
+            self.parts.append(_build_plan_part(replays, emptied))
         return True
+
+
+def _build_plan_part(replays: Sequence[ReplayedPlan], emptied: frozenset[Row]) -> PlanPart:
+    """Build the part of an adopted plan, with the moves of the first replay and their targets in all replays.
+
+    `emptied` has the nodes that stay cordoned until the moves are done.
+    """
+    replays_of_each_move = zip(*(replay.moved for replay in replays), strict=True)
+    targets = [{move.target for move in moves} for moves in replays_of_each_move]
+    return PlanPart(replays[0].moved, emptied, targets)
 
 
 def _judge_drafts_in_pool(

@@ -200,18 +200,20 @@ def find_sufficient_new_nodes(room: RoomMaking, shortage: ResourceShortage) -> P
     settled_cluster = settle(scheduler.cluster, seed).cluster  # DaemonSets have pods here, which new nodes get as well
     wanted = [room.before.view.pods.objects[position].key for position in room.wanted]
     missing_amount = shortage.needed - shortage.obtainable
-    for models in dict.fromkeys((shortage.largest_nodes[:1], shortage.largest_nodes)):
+    largest_node = shortage.largest_nodes[:1]
+    for models in dict.fromkeys((largest_node, shortage.largest_nodes)):  # once if there is a single zone
         fewest = _divide_rounding_up(missing_amount, shortage.on_largest_node * len(models))
         if (fewest + MAX_TRIED_COUNTS) * len(models) > MAX_NEW_NODES:
             continue
-        for new_nodes in (ProposedNodes(models, count) for count in range(fewest, fewest + MAX_TRIED_COUNTS)):
+        for count in range(fewest, fewest + MAX_TRIED_COUNTS):
+            new_nodes = ProposedNodes(models, count)
             larger_clusters = (_add_nodes(cluster, new_nodes) for cluster in (scheduler.cluster, settled_cluster))
             if all(_fit_after_other_pods(cluster, wanted, seed) for cluster in larger_clusters):
                 return new_nodes
     if not _may_run_on_new_node(scheduler.cluster, shortage):
         return None
     fewest = _divide_rounding_up(missing_amount, shortage.on_largest_node)
-    return ProposedNodes(shortage.largest_nodes[:1], fewest, enough=False)
+    return ProposedNodes(largest_node, fewest, enough=False)
 
 
 def _divide_rounding_up(amount: int, divisor: int) -> int:

@@ -68,11 +68,11 @@ class WaitingPodsOfPlan:
         pods_that_may_fit = []
         for position in positions:
             rejections = self._find_rejections(position)
-            if (
-                rejections is None
-                or bool((is_open & ~rejections.before).any())
-                or _is_any_row_accepting(rejections, view, np.flatnonzero(is_open & may_have_room & ~rejections.always))
-            ):
+            if rejections is None or (is_open & ~rejections.before).any():
+                pods_that_may_fit.append(position)
+                continue
+            rows_with_room = np.flatnonzero(is_open & may_have_room & ~rejections.always)
+            if _is_any_row_accepting(rejections, view, rows_with_room):
                 pods_that_may_fit.append(position)
         return pods_that_may_fit
 

@@ -82,7 +82,8 @@ def report_pools(scheduler: Scheduler, now: str, groups: PoolGroups | None = Non
         name: _build_pool_report(name, np.flatnonzero(division.code == code), view)
         for code, name in enumerate(division.names)
     }
-    reports = groups.complete_pool_reports(reports) if groups else reports
+    if groups:
+        reports = groups.complete_pool_reports(reports)
 
     # Karpenter's NodePools, with or without nodes
     states = build_state_nodes(cluster) if cluster.karpenter_node_pools else []

@@ -46,7 +46,7 @@ def queues(
     time and defaults to the current time. `installation` is the Kueue to replay and defaults to the cluster's. Raises
     InputError if a name is unknown or ``now`` is invalid.
 
-    >>> str(queues(Cluster.from_objects([]), now="2026-01-01T00:00:00Z"))
+    >>> str(queues(Cluster.from_objects([], assume_complete=True), now="2026-01-01T00:00:00Z"))
     'No ClusterQueues'
     """
     installation = installation or detect_installation(cluster)
@@ -77,10 +77,15 @@ def queues(
 
 
 def _list_unread_kueue_kinds(cluster: Cluster) -> tuple[UnknownKind, ...]:
-    """Return the kinds that Kueue reads but that could not be read from the cluster."""
+    """Return the kinds that Kueue reads but that could not be read from the cluster.
+
+    Kinds that were not requested count as absent, except for ClusterQueues if there are none to report on.
+    """
     gaps = ((kind, cluster.find_gap(kind)) for kind in NEEDED_KINDS)
     return tuple(
-        UnknownKind(kind, gap.why, VERDICT) for kind, gap in gaps if gap is not None and not gap.is_unrequested
+        UnknownKind(kind, gap.why, VERDICT)
+        for kind, gap in gaps
+        if gap is not None and (not gap.is_unrequested or (kind == "ClusterQueue" and not cluster.cluster_queues))
     )
 
 
@@ -172,17 +177,22 @@ def _iter_quotas(replay: KueueReplay, queue_names: Sequence[str]) -> Iterator[Qu
         queue = cached[name]
         for key in queue.settings.quotas:
             free = _render_free_amount(queue.node, key) if replay.cache.is_queue_active(name) else ""
-            used = queue.node.get_usage(key), queue.admitted_usage.get(key, 0)
-            yield _build_quota_usage(name, queue.node, key, *used, free=free)
+            reserved, admitted = queue.node.get_usage(key), queue.admitted_usage.get(key, 0)
+            yield _build_quota_usage(name, queue.node, key, reserved, admitted, free=free)
     for cohort in _list_cohorts(replay, queue_names):
         nodes = list(cohort.iter_queues())
-        reserved = _sum_usage(node.usage for node in nodes)
-        admitted = _sum_usage(cached[node.name].admitted_usage for node in nodes)
+        reserved_by_key = _sum_usage(node.usage for node in nodes)
+        admitted_by_key = _sum_usage(cached[node.name].admitted_usage for node in nodes)
         for key in sorted(cohort.subtree_quota):
-            lent = format_amount(key.resource, _sum_borrowed_amounts(cohort, key))
-            used = reserved.get(key, 0), admitted.get(key, 0)
-            title = f"Cohort {cohort.name}"
-            yield _build_quota_usage(title, cohort, key, *used, free=_render_free_amount(cohort, key), lent=lent)
+            yield _build_quota_usage(
+                f"Cohort {cohort.name}",
+                cohort,
+                key,
+                reserved=reserved_by_key.get(key, 0),
+                admitted=admitted_by_key.get(key, 0),
+                free=_render_free_amount(cohort, key),
+                lent=format_amount(key.resource, _sum_borrowed_amounts(cohort, key)),
+            )
 
 
 def _sum_usage(usages: Iterable[Usage]) -> Usage:

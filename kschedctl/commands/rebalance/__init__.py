@@ -209,6 +209,7 @@ class _DeschedulerReplay:
         basis["undecided"] = basis["undecided"] or bool(unreplayed)
 
         held_back = [*self._iter_held_back_groups(), *self.terminated.iter_held_back_groups()]
+        is_newly_placed = ~self.replay.view_at_start.mask_placed() & self.view_before.mask_placed()
         return Rebalancing(
             policy=name,
             policy_ignored=self.policy.ignored,
@@ -223,7 +224,7 @@ class _DeschedulerReplay:
             kept=tuple(HeldPods(reason, count) for reason, count in Counter(self.protected).most_common()),
             placed=tuple(self._iter_placed_pods()),
             commands=tuple(self._iter_first_round_commands()),
-            fitting=int(np.count_nonzero(~self.replay.view_at_start.mask_placed() & self.view_before.mask_placed())),
+            fitting=int(np.count_nonzero(is_newly_placed)),
             pools=compare_pools(self.replay.view_at_start, self.replay.simulation.view) if self.replay.played else (),
             interrupted=self.interrupted,
             **self._find_eviction_harms(scheduler.cluster)._asdict(),

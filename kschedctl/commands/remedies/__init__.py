@@ -124,7 +124,7 @@ def pending_remedies(
             report, not_created=failures.report_current_failures(namespace or None), unknown=unknown
         )
     if namespace and not keys:
-        pods_elsewhere = sum(pod.metadata.namespace != namespace for pod in find_pending_pods(cluster, None))
+        pods_elsewhere = sum(pod.metadata.namespace != namespace for pod in find_pending_pods(cluster, namespace=None))
         report = structs.replace(report, elsewhere=pods_elsewhere)
     return report
 

@@ -426,7 +426,7 @@ def find_remedies_of_many(
     initial = settle(cluster, call_extender=call_extender)
     scheduler = Scheduler(initial.cluster, call_extender)
     waiting = [key for key in initial.waiting if key in keys]
-    pending_keys = {pod.key for pod in find_pending_pods(cluster, None)}.intersection(keys)
+    pending_keys = {pod.key for pod in find_pending_pods(cluster, namespace=None)}.intersection(keys)
 
     # Find the fixes of each group, as far as the replays suffice.
     groups = [] if initial.interrupted else _group_similar_pods(scheduler, waiting)

@@ -120,7 +120,7 @@ def _build_remedies_document(
 
     # Check the found fixes against rollouts and against the other waiting pods, unless the user interrupts.
     rollouts = Rollouts(target.workload)
-    checked_fixes = [CheckedFix(fix, None) for fix in ranking]
+    checked_fixes = [CheckedFix(fix, result=None) for fix in ranking]
     rollout_results: list[RolloutResult | None] = [None] * len(ranking)
     if not interrupted:
         on_checked = progress.begin("checking remedies", min(len(ranking), CHECKED))

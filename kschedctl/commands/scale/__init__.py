@@ -106,13 +106,16 @@ def scale_down(
     named_pods = [cluster.pod(*key.split("/", 1)) for key in sorted(keys)]
     protected_pods = [pod for pod in named_pods if pod is not None]
     causes = explain_used_up_budgets(protected_pods, cluster.pod_disruption_budgets, cluster.pods)
-    report = replace(report, budget_causes=causes)
 
-    ignored_pods = _find_ignored_pods(cluster, node_groups, report.unneeded)
-    undecided = not node_groups.are_certain or bool(report.faults)
-    faults, waits = (*node_groups.faults, *report.faults), dict(node_groups.waits)
-    report = replace(report, undecided=undecided, faults=faults, waits=waits, ignored_pods=ignored_pods)
-    return replace(report, **_build_groups_basis(node_groups))
+    return replace(
+        report,
+        budget_causes=causes,
+        ignored_pods=_find_ignored_pods(cluster, node_groups, report.unneeded),
+        undecided=not node_groups.are_certain or bool(report.faults),
+        faults=(*node_groups.faults, *report.faults),
+        waits=dict(node_groups.waits),
+        **_build_groups_basis(node_groups),
+    )
 
 
 def _find_ignored_pods(

@@ -67,7 +67,7 @@ from kschedctl.replay.settling import (
 )
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.unknown import build_unknown_fields, find_simulation_unknowns, merge_unknown_kinds
-from kschedctl.replay.volumes import describe_exceeded_storage
+from kschedctl.replay.volumes import describe_exceeded_storage, describe_volumes_on_several_nodes
 from kschedctl.replay.waiting_elsewhere import find_objects_waiting_elsewhere
 from kschedctl.replay.waiting_elsewhere.suspended_jobs import has_queues
 from kschedctl.reports.not_created import CreationFix, NotCreated
@@ -279,6 +279,9 @@ def run_once(
         not_created=tuple(not_created),
         chain=summarize_evictions(simulation, evicted),
         exceeded_storage=describe_exceeded_storage(view, [outcome.position for outcome in placed.values()]),
+        volumes_on_several_nodes=describe_volumes_on_several_nodes(
+            view, [outcome.position for outcome in placed.values()]
+        ),
         violated_budgets=_find_violated_budgets(shared.cluster, evicted),
         outages=() if simulation.interrupted else tuple(_iter_workload_outages(simulation, evicted)),
         failed_jobs=JobFailures.of(view.objects).report_failed_jobs(view.cluster),

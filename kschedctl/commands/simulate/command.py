@@ -156,15 +156,15 @@ class SimulateOptions:
         --autoscale is combined with --runs, or if there is nothing to apply. Raises KschedctlError if an input cannot
         be read.
         """
-        without_files = self.pending or self.autoscale
+        manifests_optional = self.pending or self.autoscale
         if self.autoscale and run.runs != 1:
             raise UsageError("--autoscale shows one possible run, so --runs has no effect: leave it out")
         live_kinds = AUTOSCALER_STATUS_KINDS.union(KARPENTER_KINDS) if self.autoscale else NOTHING_MORE
         live_kinds = live_kinds.union(HELD_BACK_KINDS).union(AUTOSCALED_KINDS)
         applications = _read_manifests_and_clusters(
-            source, namespace, without_files=without_files, live_kinds=live_kinds
+            source, namespace, manifests_optional=manifests_optional, live_kinds=live_kinds
         )
-        if not without_files and not all(map(_has_something_to_apply, applications.values())):
+        if not manifests_optional and not all(map(_has_something_to_apply, applications.values())):
             hint = "objects with a UID or a node count as part of the cluster: remove metadata.uid to apply them"
             raise UsageError("no workload among the manifests", where=", ".join(source.filename), hint=hint)
         return applications
@@ -282,14 +282,14 @@ def _build_simulation_question(
 
 
 def _read_manifests_and_clusters(
-    source: Source, namespace: str | None, without_files: bool, live_kinds: LiveKinds = NOTHING_MORE
+    source: Source, namespace: str | None, manifests_optional: bool, live_kinds: LiveKinds = NOTHING_MORE
 ) -> dict[str, Application]:
     """Read the manifests and the clusters to apply them to, keyed by cluster name.
 
-    With `without_files`, the manifests may be missing and only the clusters are read. Raises UsageError if a namespace
+    If there are no files and `manifests_optional` is True, only the clusters are read. Raises UsageError if a namespace
     is given without manifests, and KschedctlError if an input cannot be read.
     """
-    if source.filename or not without_files:
+    if source.filename or not manifests_optional:
         return read_manifests(source, namespace, live_kinds)
     if namespace:
         raise UsageError(
@@ -323,7 +323,7 @@ def _prepare_following(
     if events == STDIN and STDIN in source.filename:
         raise UsageError("standard input cannot be both the manifests and the events")
     documents = read_documents(events)
-    applications = _read_manifests_and_clusters(source, namespace, without_files=True)
+    applications = _read_manifests_and_clusters(source, namespace, manifests_optional=True)
 
     def ask(application: Application, workers: Workers, progress: Progress) -> FollowedRollout:
         """Follow the rollout in the cluster of an application."""
@@ -363,15 +363,12 @@ def _suggest_commands(
     elif report.still_waiting:
         yield from _suggest_explaining_waiting_pods(report.still_waiting, source, extending)
 
-    replaces_at_once = any(
-        workload.removed and workload.created and not workload.rollout for workload in report.workloads
-    )
     waiting_pods_may_come_first = report.left_out and report.placed + report.unplaced
-    if waiting_pods_may_come_first or replaces_at_once:
+    if waiting_pods_may_come_first or report.replaces_at_once:
         further_options = []
         if report.left_out or settings["pending"]:
             further_options.append("--pending")
-        if replaces_at_once or settings["rollout"]:
+        if report.replaces_at_once or settings["rollout"]:
             further_options.append("--rollout")
         yield from source.build_command("simulate", options=[*options, *further_options])
 

@@ -51,7 +51,7 @@ from kschedctl.render.sections import (
 from kschedctl.render.tables import build_struct_table, build_table
 from kschedctl.render.unseen_pods import build_held_back_section, build_not_created_section
 from kschedctl.reports.columns import Column, Tone
-from kschedctl.text.counts import agreeing, counted
+from kschedctl.text.counts import agreeing, counted, join_words
 
 if TYPE_CHECKING:
     from kschedctl.render.html.sections import HtmlSection
@@ -99,8 +99,23 @@ def build_simulation_page(report: SimulationReport, style: Style) -> Page:
         *build_pods_before_and_after(report.zones, report.nodes_changed),
         *build_variation_section(report.variation),
         *(section("Notes", Bullets(report.assumed)) if report.assumed else ()),
-        *build_next_section(style),
+        *build_next_section(style, _choose_next_title(report)),
     )
+
+
+def _choose_next_title(report: SimulationReport) -> str:
+    """Return the title above the next commands, which says what a repetition of the simulation would add.
+
+    Other commands, which come first, need no explanation.
+    """
+    if report.new_pending_pods or report.not_created or report.still_waiting:
+        return "Next"
+    additions = []
+    if report.left_out:
+        additions.append("with the pending pods")
+    if report.replaces_at_once:
+        additions.append("as a rollout")
+    return f"Next (the simulation {join_words(additions)})" if additions else "Next"
 
 
 def _build_verdict_lines(report: SimulationReport) -> Page:

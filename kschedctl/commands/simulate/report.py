@@ -123,6 +123,8 @@ class SimulationReport(Report, frozen=True):
     """The workloads of which preemption evicts pods, and of which no pod has a node in the end."""
     exceeded_storage: tuple[str, ...] = ()
     """Sentences about storage of which the placed pods need more in total than its driver published."""
+    volumes_on_several_nodes: tuple[str, ...] = ()
+    """Sentences about volumes that are attached to one node at a time but that the placed pods use on several."""
     failed_jobs: tuple[FailedJob, ...] = ()
     """The Jobs that fail because preemption evicts their pods."""
     left_out: int = 0
@@ -170,6 +172,11 @@ class SimulationReport(Report, frozen=True):
     def headline_names_unread(self) -> bool:
         """Return whether the first line names the unread kinds: not if there is nothing to schedule."""
         return bool(self.placed + self.unplaced or self.not_created or self._describe_waiting_objects())
+
+    @property
+    def replaces_at_once(self) -> bool:
+        """True if the old pods of a workload are removed before its new pods are created."""
+        return any(workload.removed and workload.created and not workload.rollout for workload in self.workloads)
 
     @property
     def new_pending_pods(self) -> tuple[str, ...]:
@@ -429,8 +436,8 @@ class SimulationReport(Report, frozen=True):
     def iter_harm_warnings(self) -> Iterator[str]:
         """Yield warnings about the harm that the changes do.
 
-        They are about violated PodDisruptionBudgets, workloads without a running pod, Jobs that fail, and storage that
-        is not enough.
+        They are about violated PodDisruptionBudgets, workloads without a running pod, Jobs that fail, storage that is
+        not enough, and volumes that pods on several nodes cannot share.
         """
         for name, allowed in self.violated_budgets.items():
             evicted = len(list_displaced_pods(pod for pod in self.evicted if name in pod.budgets))
@@ -442,6 +449,7 @@ class SimulationReport(Report, frozen=True):
             yield f"leaves {first_few(self.outages)} without a running pod"
         yield from (job.describe() for job in self.failed_jobs)
         yield from self.exceeded_storage
+        yield from self.volumes_on_several_nodes
 
     @property
     def _summary_verdict(self) -> str:

@@ -302,23 +302,24 @@ class _RolloutReplay:
         for moved in iter_reorderings(nearby):
             reordered = compare_reordered(moved)
             if reordered.outcome == AS_REPLAYED:
-                pod_was_tried_later = moved[0].nanoseconds > 0  # the moved placements come first
+                # If placements after the pod's move before it, the pod was really tried that much later.
+                pod_was_tried_later = moved[0].nanoseconds > 0
                 return replace(reordered, order=len(moved) if pod_was_tried_later else -len(moved))
         if self._unexplained_count == MAX_UNEXPLAINED:
             return placement
 
         # Bindings that may have overlapped
         best = {Row(self.view.nodes.index[name]) for name in placement.best}
-        moved = find_overlapping_placements(
+        overlapping = find_overlapping_placements(
             nearby, row, best, lambda moved: compare_reordered(moved).outcome == AS_REPLAYED
         )
-        if nearby and not moved:
+        if nearby and not overlapping:
             self._unexplained_count += 1
             if self._unexplained_count == MAX_UNEXPLAINED:
                 self.notes.append(
                     f"the search for overlapping bindings ended after {MAX_UNEXPLAINED:,} placements that none explains"
                 )
-        return replace(placement, overlapping=tuple(map(self._build_overlapping_binding, moved)))
+        return replace(placement, overlapping=tuple(map(self._build_overlapping_binding, overlapping)))
 
     def _find_nearby_placements(self, placement_index: int, position: Position) -> list[NearbyPlacement]:
         """Return the placements of other pods less than `NEARBY_NANOSECONDS` before or after a placement.

@@ -169,10 +169,10 @@ def apply_steps(
     Nothing is scheduled between the steps, because all pods are placed anew afterwards. Raises a KschedctlError that
     names the step if a step cannot be carried out.
     """
-    run = ScenarioRun(SettledCluster(cluster, {}), files.__getitem__, where, 0, None)
+    run = ScenarioRun(SettledCluster(cluster, waiting={}), files.__getitem__, where, 0, sampling=None)
     for number, (name, step) in enumerate(map(get_step_name_and_parameters, scenario.steps), 1):
         try:
-            run.settled = SettledCluster(_apply_step(run, name, step), {})
+            run.settled = SettledCluster(_apply_step(run, name, step), waiting={})
         except KschedctlError as error:
             raise add_step_to_error(error, number, name, where) from None
     return run.settled.cluster, run.not_created

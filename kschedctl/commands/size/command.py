@@ -151,7 +151,7 @@ def _read_input(source: Source) -> Application:
     Raises UsageError if several snapshots are named, and KschedctlError if the input cannot be read.
     """
     if not source.filename:
-        return Application(source, load_cluster(source, live=SIZING_KINDS), [], {})
+        return Application(source, load_cluster(source, live=SIZING_KINDS), manifests=[], places={})
     if len(source.snapshot) > 1:
         raise UsageError("only one cluster can be sized", hint="pass only one --snapshot")
     try:

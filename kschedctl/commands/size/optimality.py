@@ -47,7 +47,7 @@ def try_set(search: SetSearch, task: SearchTask) -> TriedSet:
     """
     search.sets.reset_replay_count()
     if search.has_reached_limit(task.limit):
-        return TriedSet(task.counts, None)
+        return TriedSet(task.counts, takes_all=None)
     return TriedSet(task.counts, search.sets.takes_all(task.counts, task.homeless))
 
 
@@ -136,8 +136,8 @@ def enumerate_cheaper_sets(
         if choices.sum() > MAX_SETS_BEFORE_CUTS:
             return None
         sets = np.repeat(sets, choices, axis=0)
-        starts = np.repeat(np.cumsum(choices) - choices, choices)
-        sets[:, shape] = np.arange(len(sets)) - starts
+        first_copy = np.repeat(np.cumsum(choices) - choices, choices)  # the row of each set's copy with 0 nodes
+        sets[:, shape] = np.arange(len(sets)) - first_copy
 
         # Drop sets that cannot reach the bound or satisfy the cuts with the shapes that follow.
         remaining_budget = np.where(index < len(order) - 1, cost_limit - sets @ program.costs, 0.0)

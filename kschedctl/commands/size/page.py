@@ -13,7 +13,7 @@ from kschedctl.render.sections import (
 from kschedctl.render.tables import build_struct_table
 from kschedctl.render.unseen_pods import build_not_created_section
 from kschedctl.reports.columns import Tone
-from kschedctl.text.counts import counted, format_price
+from kschedctl.text.counts import capitalize, counted, format_price
 
 ROUNDING_ERROR = 1e-9
 """The share by which two bounds may differ only because of rounding."""
@@ -32,8 +32,8 @@ def build_page(report: NodeSizing, style: Style) -> Page:
     if report.shapes:
         remarks = (
             *(paragraph(Marked(line, Tone.WARNING)) for line in (report.zone_warning,) if line),
-            paragraph(Marked(report.choice_warning, Tone.FAINT)),
-            paragraph(Marked(_describe_lower_bound(report), Tone.FAINT)),
+            paragraph(Marked(capitalize(report.choice_warning), Tone.FAINT)),
+            paragraph(Marked(capitalize(_describe_lower_bound(report)), Tone.FAINT)),
         )
     return (
         *build_interruption_line(report.interrupted, "the best shapes found so far"),

@@ -129,7 +129,7 @@ class NodeSets:
         otherwise the result is empty. Raises KeyboardInterrupt if the user interrupts.
         """
         if freeze_counts(counts) not in self._pools and replay_if_needed:
-            self._replay_and_record(counts, "")
+            self._replay_and_record(counts, lost_zone="")
         return self._pools.get(freeze_counts(counts), {})
 
     def takes_all(self, counts: Counts, homeless: Set[str]) -> bool:
@@ -156,7 +156,7 @@ class NodeSets:
         Raises KeyboardInterrupt if the user interrupts.
         """
         self._count_replays(counts)
-        simulation, outcomes = self._schedule_on_nodes(counts, "")
+        simulation, outcomes = self._schedule_on_nodes(counts, lost_zone="")
         index = simulation.view.nodes.index
         rows = {
             name: np.array([index[node] for node in map(self.shapes[name].get_node_name, range(number))], np.int64)

@@ -329,12 +329,13 @@ class _Sizing:
         These sets are added to `self.sets`, and the pods that they leave out to `homeless`. The search from the first
         start has no limit, and the others share half of the replays or of the time.
         """
+        first_start, other_starts = starts[:1], starts[1:]
         half_time = self._deadline - (self.criteria.seconds or 0) / 2
         max_replays, limited_count = _share_replays(self._remaining_replays / 2, len(starts) - 1)
         limit = SearchLimit(max_replays, half_time)
         tasks = [
-            *(SearchTask(counts) for counts in starts[:1]),
-            *(SearchTask(counts, limit) for counts in starts[1:][:limited_count]),
+            *(SearchTask(counts) for counts in first_start),
+            *(SearchTask(counts, limit) for counts in other_starts[:limited_count]),
         ]
         results = run_tasks(grow_and_trim_set, search, tasks, self.workers, done, parts=[UNKNOWN_PARTS] * len(tasks))
         self.interrupted = results.interrupted
@@ -369,14 +370,12 @@ class _Sizing:
             self.unknown += [result.unknown for result in results.completed]
             self.tried += sum(result.complete for result in results.completed)
             self._remaining_replays -= sum(result.replays for result in results.completed)
-            unfinished = [
-                *(
-                    task._replace(counts=result.counts)
-                    for task, result in zip(tasks, results.by_task, strict=True)
-                    if result is not None and not result.complete
-                ),
-                *unfinished[count:],
+            to_continue = [
+                task._replace(counts=result.counts)
+                for task, result in zip(tasks, results.by_task, strict=True)
+                if result is not None and not result.complete
             ]
+            unfinished = to_continue + unfinished[count:]
 
     def _check_cheaper_sets(self, search: SetSearch, cuts: Sequence[Cut], progress: Progress) -> None:
         """Replay all sets that might cost less than the best set and satisfy the cuts, until the limit is reached.
@@ -457,7 +456,7 @@ class _Sizing:
         The messages of pods without a node are taken from new replays on that set.
         """
         sets = self._list_best_sets()
-        best = sets[0] if sets else NodeSet({}, 0.0)
+        best = sets[0] if sets else NodeSet(counts={}, cost=0.0)
         self._explain_pods_without_node(best)
         doubts = (*doubts, *iter_limit_warnings(self.cluster.karpenter_node_pools, self.shapes, best.counts))
         return NodeSizing(

@@ -238,7 +238,7 @@ class SolvedPacking:
         """
         groups = np.flatnonzero((program.pods > 0) & program.takes.any(axis=1))
         if not len(groups):
-            return Solution({}, 0.0)
+            return Solution(counts={}, bound=0.0)
         if takes is None:
             takes = program.takes
         is_undominated = program.find_undominated_shapes(takes[groups])

@@ -149,8 +149,10 @@ def _build_change(difference: _Difference) -> ObjectChange:
     name = "/".join(part for part in key if part)
     if old is None or new is None:
         return ObjectChange(kind, name, "added" if old is None else "removed")
-    fields = _iter_field_changes("", *(_to_builtins_with_zeros(_strip_unread_parts(obj)) for obj in (old, new)))
-    return ObjectChange(kind, name, "recreated" if difference.is_recreated else "changed", tuple(fields))
+    old_document = _to_builtins_with_zeros(_strip_unread_parts(old))
+    new_document = _to_builtins_with_zeros(_strip_unread_parts(new))
+    fields = tuple(_iter_field_changes("", old_document, new_document))
+    return ObjectChange(kind, name, "recreated" if difference.is_recreated else "changed", fields)
 
 
 def _to_builtins_with_zeros(obj: Struct) -> dict[str, Any]:

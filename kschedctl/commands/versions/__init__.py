@@ -239,15 +239,18 @@ def iter_versioned_aspects() -> Iterator[VersionedAspect]:
         for rule in rules:
             yield VersionedAspect("rule", subject, _describe_bools(rule))
     for plugin in IN_TREE.values():
-        defaults = (_describe_default(plugin, minor) for minor in MINORS)
-        args = (_list_argument_names(plugin.restrict_to_minor(minor), minor) for minor in MINORS)
-        aspects: dict[str, Iterator[object]] = {AVAILABILITY: defaults}
+        plugin_by_minor = {minor: plugin.restrict_to_minor(minor) for minor in MINORS}
+        values_by_property: dict[str, list[object]] = {
+            AVAILABILITY: [_describe_default(plugin, minor) for minor in MINORS]
+        }
         for point in EXTENSION_POINTS:
-            aspect = f"implements the {point[0].upper()}{point[1:]} extension point"
-            aspects[aspect] = iter([_implements(plugin.restrict_to_minor(minor), point) for minor in MINORS])
-        aspects["arguments"] = args
-        for aspect, values in aspects.items():
-            yield VersionedAspect("plugin", plugin.name, ByVersion(aspect, _build_value_changes(values)))
+            implements_point = f"implements the {point[0].upper()}{point[1:]} extension point"
+            values_by_property[implements_point] = [_implements(version, point) for version in plugin_by_minor.values()]
+        values_by_property["arguments"] = [
+            _list_argument_names(version, minor) for minor, version in plugin_by_minor.items()
+        ]
+        for name, values in values_by_property.items():
+            yield VersionedAspect("plugin", plugin.name, ByVersion(name, _build_value_changes(values)))
     for gate in GATE_STAGES:
         stages = (_describe_gate_stage(gate, minor) for minor in MINORS)
         yield VersionedAspect("gate", gate, ByVersion("stage", _build_value_changes(stages)))
@@ -315,7 +318,7 @@ def _describe_message_template(template: str) -> str:
     return text
 
 
-def _build_value_changes(values: Iterator[object]) -> tuple[tuple[str, object], ...]:
+def _build_value_changes(values: Iterable[object]) -> tuple[tuple[str, object], ...]:
     """Collapse the values of all minor versions into pairs of a version and its value, one for each change.
 
     The version of the first pair is "". The value None means that the aspect does not exist in a version, and does not

@@ -101,10 +101,10 @@ def _build_changes_table(changes: Sequence[VersionChange], title: str, report: V
         """Build the row of a change, with the states before and after in their own columns."""
         if has_between_column:
             return (Stack(change.since), change.where, change.before, Stack(change.between), change.after)
-        after = Stack((*change.between, change.after)) if change.between else change.after
+        later_states = Stack((*change.between, change.after)) if change.between else change.after
         if for_gates:
-            return (Stack(change.since), change.where, change.before, after)
-        return (Stack(change.since), change.where, change.what, change.before, after, _describe_basis(change))
+            return (Stack(change.since), change.where, change.before, later_states)
+        return (Stack(change.since), change.where, change.what, change.before, later_states, _describe_basis(change))
 
     def build_narrow_row(change: VersionChange) -> Row:
         """Build the row of a change, with its states in one cell. Changes of rules also have everything else there."""

@@ -99,8 +99,8 @@ def iter_changes(before: Fork, after: Fork) -> Iterator[ChangedObject]:
         old = None if difference.old is None else apply_object_defaults(difference.kind, difference.old, before)
         new = None if difference.new is None else apply_object_defaults(difference.kind, difference.new, after)
         if difference.is_recreated:
-            yield ChangedObject(difference.kind, old, None)
-            yield ChangedObject(difference.kind, None, new)
+            yield ChangedObject(difference.kind, old, new=None)
+            yield ChangedObject(difference.kind, old=None, new=new)
         else:
             yield ChangedObject(difference.kind, old, new)
 

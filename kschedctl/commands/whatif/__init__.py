@@ -237,11 +237,10 @@ class ScenarioRun:
                 return self._drain_nodes(step)
         cluster_before = self.settled.cluster
         edit = self.build_edit(name, step)
-        self.pinned_volumes += _find_volumes_on_deleted_nodes(self.settled.cluster, edit.cluster)
-        is_scaled = isinstance(step, parts.ScaleWorkload)
-        cluster = with_current_budget_statuses(edit.resulting_cluster, self.settled.cluster, is_scaled=is_scaled)
-        settled = settle(cluster, self.seed, self.sampling, self.call_extender)
-        self.settled = replace(settled, cluster=with_current_budget_statuses(settled.cluster, cluster))
+        self.pinned_volumes += _find_volumes_on_deleted_nodes(cluster_before, edit.cluster)
+        self._settle_edited_cluster(edit, is_scaled=isinstance(step, parts.ScaleWorkload))
+
+        # Pods of failed nodes are recreated only once the nodes are deleted
         before_deletion = PodsBeforeDeletion()
         recreated = [pod for pod in edit.displaced if edit.changed_pods[pod.metadata.namespace, pod.metadata.name]]
         if isinstance(step, parts.LostNodes) and recreated and self.replays_time_before_deletion:
@@ -253,6 +252,16 @@ class ScenarioRun:
             ending=edit.ending_count,
             before_deletion=before_deletion,
         )
+
+    def _settle_edited_cluster(self, edit: StepResult, *, is_scaled: bool) -> None:
+        """Schedule the pending pods of the edited cluster, and keep the settled cluster.
+
+        `is_scaled` says whether the edit changes how many pods a workload wants.
+        """
+        # Preemption needs the statuses of PDBs after the edit, and the next step those after all pods got their nodes
+        cluster = with_current_budget_statuses(edit.resulting_cluster, self.settled.cluster, is_scaled=is_scaled)
+        settled = settle(cluster, self.seed, self.sampling, self.call_extender)
+        self.settled = replace(settled, cluster=with_current_budget_statuses(settled.cluster, cluster))
 
     def _replay_time_before_deletion(
         self, before: Cluster, without_nodes: Cluster, recreated: Sequence[Pod]
@@ -297,7 +306,7 @@ class ScenarioRun:
         """
         leaving_pods = edit.find_leaving_pods(self.settled.cluster)
         arriving_pods = edit.find_arriving_pods(self.settled.cluster)
-        admissions = Admissions(self.settled.cluster, {})
+        admissions = Admissions(self.settled.cluster, written={})
         denied_pods = admissions.replace_pods(leaving_pods, arriving_pods)
         for pod, _ in denied_pods:
             edit.change_pod(pod, None)
@@ -321,7 +330,7 @@ class ScenarioRun:
         change = WorkloadChange(str(owner), kept=kept_pods, removed=removed_pods, new=list(new_pods.values()))
 
         # Admission shortens `change.new` to the pods before the first denied one.
-        admissions = Admissions(cluster, {})
+        admissions = Admissions(cluster, written={})
         if edit.workload is None:
             creation_failure = admissions.admit_more_pods(owner, change)
         else:
@@ -376,8 +385,8 @@ class ScenarioRun:
         cordoned_cluster = node_edits.cordon_nodes(self.settled.cluster, node_names)
         scheduler = Scheduler(node_edits.with_current_priorities(cordoned_cluster, node_names), self.call_extender)
         simulation = Simulation(scheduler, seed=self.seed, sampling=self.sampling)
-        admissions = Admissions(self.settled.cluster, {})
-        drain = NodeDrain(simulation, node_names, None, admissions)
+        admissions = Admissions(self.settled.cluster, written={})
+        drain = NodeDrain(simulation, node_names, random=None, admissions=admissions)
         evictable = list(drain.evictable)
         drain.run()
 
@@ -790,7 +799,7 @@ def _collect_created_pods(
         unchecked_pods += [pod for pod in recreated_pods if pod.key not in run.admitted]
     keys += [_get_workload_key(failure) for failure in run.not_created]
 
-    denied_now = Admissions(run.settled.cluster, {}).report_denied_replacements(unchecked_pods)
+    denied_now = Admissions(run.settled.cluster, written={}).report_denied_replacements(unchecked_pods)
     namespaces = {key.partition("/")[0] for key in (*run.admitted, *(pod.key for pod in recreated_pods))}
     admitted_namespaces = {**dict.fromkeys(namespaces, False), **run.admitted_namespaces}
     return _CreatedPods(keys, [*run.not_created, *denied_now], admitted_namespaces)
@@ -816,14 +825,14 @@ def _build_what_if_report(question: Question, seed: int, before: SettledCluster,
     changes = tuple(_add_volume_cause(change, scheduler_after.view) for change in changes)
     newly_pending = (change.pod for change in changes if change.change == "NewlyPending")
     explained_kinds = 0 if after.interrupted else question.in_full.get(seed, 0)
-
+    waiting_before_run = [
+        pod for pod in question.cluster.unbound_pods() if not pod.terminated and pod.metadata.deletion_timestamp is None
+    ]
     return WhatIf(
         name=question.scenario.name,
         seed=seed,
         pending=(len(before.waiting), len(after.waiting)),
-        waiting=sum(
-            not pod.terminated and pod.metadata.deletion_timestamp is None for pod in question.cluster.unbound_pods()
-        ),
+        waiting=len(waiting_before_run),
         steps=tuple(run.steps),
         changes=changes,
         balance=tuple(compare_zones(before.cluster, after.cluster)),

@@ -160,14 +160,14 @@ def _find_sufficient_mix(
     counts = next((counts for counts in tries if is_sufficient(counts)), None)
     if counts is None:
         return None
+
+    def is_enough(model: str, other_counts: Mapping[str, int], count: int) -> bool:
+        """Return whether this many copies of the model are enough beside the copies of the other models."""
+        return is_sufficient({**other_counts, model: count})
+
     for model in model_nodes:
-        other_counts = counts
-
-        def is_enough(count: int, model: str = model, other_counts: Mapping[str, int] = other_counts) -> bool:
-            """Return whether this many copies of the model are enough beside the copies of the other models."""
-            return is_sufficient({**other_counts, model: count})
-
-        counts = {**counts, model: _find_smallest_number(is_enough, 0, counts[model])}
+        fewest = _find_smallest_number(partial(is_enough, model, counts), too_few=0, enough=counts[model])
+        counts = {**counts, model: fewest}
     return _build_scenario(step, counts)
 
 

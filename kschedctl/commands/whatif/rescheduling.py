@@ -272,7 +272,7 @@ class _SchedulerProbe:
     def __init__(self, shared: SharedCluster) -> None:
         self.scheduler = shared.scheduler
         self.view = self.scheduler.view.fork()
-        self.placements = Placements(self.view, 0, None)
+        self.placements = Placements(self.view, 0, sampling=None)
 
     def find_best_nodes(self, position: Position, unknown: set[Unknown]) -> Nodes | None:
         """Return the names of the equally good best nodes for the pod, sorted.

@@ -42,7 +42,9 @@ class ObjectPatch(NamedTuple):
         scope = ("-n", namespace) if namespace else ()
         words = ("patch", _RESOURCES.get(kind, kind.lower()), *scope, name)
         if all(str(operation["path"]).startswith("/metadata/") for operation in self.operations):
-            return render_command(*words, "--type=merge", "-p", json.dumps(_set_document_fields({}, self.operations)))
+            return render_command(
+                *words, "--type=merge", "-p", json.dumps(_set_document_fields(document={}, operations=self.operations))
+            )
         words = (*words, "--type=json", "-p", json.dumps(self.operations))
         if not self.anew:
             return render_command(*words)

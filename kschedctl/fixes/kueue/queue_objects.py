@@ -132,7 +132,9 @@ def _propose_local_queue_correction(
     else:
         patch = build_metadata_patch(job, "labels", QUEUE_LABEL, near)
     summary = f"use LocalQueue {namespace}/{near} instead of {name}, which does not exist"
-    yield AdmissionProposal(summary, "queue-name", Price.CORRECTION, "author", (patch,), ((WORKLOAD, edited),))
+    yield AdmissionProposal(
+        summary, "queue-name", Price.CORRECTION, by="author", patches=(patch,), edits=((WORKLOAD, edited),)
+    )
 
 
 def _propose_cluster_queue_correction(local_queue: LocalQueue, existing: Iterable[str]) -> Iterator[AdmissionProposal]:
@@ -161,7 +163,7 @@ def _propose_cluster_queue_correction(local_queue: LocalQueue, existing: Iterabl
     summary = f"recreate {queue_text} for ClusterQueue {near} instead of {name}, which does not exist"
     edits = (("LocalQueue", apply_operations(local_queue, operations)),)
     patch = ObjectPatch(target, operations, anew=True)
-    yield AdmissionProposal(summary, "queue-name", Price.CORRECTION, "operator", (patch,), edits)
+    yield AdmissionProposal(summary, "queue-name", Price.CORRECTION, by="operator", patches=(patch,), edits=edits)
 
 
 def _propose_flavor_correction(queue: ClusterQueue, existing: list[str]) -> Iterator[AdmissionProposal]:
@@ -194,7 +196,7 @@ def _propose_flavor_correction(queue: ClusterQueue, existing: list[str]) -> Iter
         patch = ObjectPatch(Owner("ClusterQueue", "", name), tuple(operations))
         summary = f"let ClusterQueue {name} name {' and '.join(corrections)}"
         edits = (("ClusterQueue", apply_operations(queue, operations)),)
-        yield AdmissionProposal(summary, "flavor-name", Price.CORRECTION, "operator", (patch,), edits)
+        yield AdmissionProposal(summary, "flavor-name", Price.CORRECTION, by="operator", patches=(patch,), edits=edits)
 
 
 def _build_flavor_creation_proposal(queue_name: str, flavor_names: Sequence[str]) -> AdmissionProposal:

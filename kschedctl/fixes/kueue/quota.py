@@ -195,11 +195,14 @@ def _build_queue_proposal(
     """Build the proposal to patch a ClusterQueue with operations that raise the field of its quotas."""
     patch = ObjectPatch(Owner("ClusterQueue", "", queue.metadata.name), tuple(operations))
     edits = (("ClusterQueue", apply_operations(queue, operations)),)
-    return AdmissionProposal(summary, field.kind, field.price, "operator", (patch,), edits)
+    return AdmissionProposal(summary, field.kind, field.price, by="operator", patches=(patch,), edits=edits)
 
 
 def _find_quota_path(queue: ClusterQueue, key: FlavorResource) -> str:
-    """Return the JSON pointer of the quota for a flavor and resource, or "" if the ClusterQueue has no such quota."""
+    """Return the JSON pointer of the entry that has a ClusterQueue's quota for a flavor and resource.
+
+    The entry also has the limits of borrowing and lending. Return "" if the ClusterQueue has no quota for the pair.
+    """
     for group_index, group in enumerate(queue.spec.resource_groups):
         for flavor_index, flavor in enumerate(group.flavors):
             for index, resource in enumerate(flavor.resources):

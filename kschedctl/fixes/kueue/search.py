@@ -59,17 +59,19 @@ def add_admission_fixes(
         new_workloads = build_new_workloads(cluster, manifests, now)
     except InputError:
         new_workloads = {}
+    all_new_workloads: list[KueueWorkload] = []
     for job_title, workloads_of_job in new_workloads.items():
         workloads.setdefault(job_title, workloads_of_job[-1])  # of several Workloads, the last one gets quota last
-    all_new_workloads = [workload for of_job in new_workloads.values() for workload in of_job]
+        all_new_workloads += workloads_of_job
     cluster = cluster.with_objects({WORKLOAD: all_new_workloads})
 
     waiting = [
         entry.resource for entry in entries if entry.resource in workloads and entry.state is WaitingState.NOT_ADMITTED
     ]
+    searched = waiting[:MOST_WORKLOADS]
     return tuple(
         replace(entry, fixes=find_admission_fixes(cluster, workloads[entry.resource], now))
-        if entry.resource in waiting[:MOST_WORKLOADS]
+        if entry.resource in searched
         else entry
         for entry in entries
     )
@@ -282,7 +284,16 @@ def _build_fewer_pods_proposal(workload: KueueWorkload, job: Owner | None, index
         costs.append(FixCost(CostKind.CHECK_FIRST, f"only you know whether {check}"))
         needs_values = (str(patch.operations[0]["path"]),)
     edits = ((WORKLOAD, apply_operations(workload, (operation,))),)
-    return AdmissionProposal(summary, "fewer-pods", Price.WISH, "author", (patch,), edits, tuple(costs), needs_values)
+    return AdmissionProposal(
+        summary,
+        "fewer-pods",
+        Price.WISH,
+        by="author",
+        patches=(patch,),
+        edits=edits,
+        costs=tuple(costs),
+        needs_values=needs_values,
+    )
 
 
 def search_higher_priority_classes(trials: AdmissionTrials) -> Iterator[tuple[AdmissionProposal, AdmissionTrial]]:
@@ -334,4 +345,4 @@ def _build_priority_proposal(
         patch = ObjectPatch(build_workload_target(workload), operations)
     summary = f"give {job or 'the Workload'} the WorkloadPriorityClass {name} (priority {value:,})"
     edits = ((WORKLOAD, replace(workload, spec=spec)),)
-    return AdmissionProposal(summary, "priority", Price.WISH, "author", (patch,), edits)
+    return AdmissionProposal(summary, "priority", Price.WISH, by="author", patches=(patch,), edits=edits)

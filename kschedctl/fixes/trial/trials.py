@@ -280,12 +280,17 @@ def _fork_with_resized_pods(view: Fork, resized: Mapping[ObjectKey, EditedObject
     if not resized:
         return view
 
+    resized_pods = {
+        (key.namespace, key.name): edit.after for key, edit in resized.items() if isinstance(edit.after, Pod)
+    }
+
     def build() -> Fork:
         """Build the fork from a cluster with the changed pods."""
-        changed = change_pods(view.cluster, {(key.namespace, key.name): edit.after for key, edit in resized.items()})  # type: ignore[misc]
-        return Fork.from_cluster(changed, view.settings)
+        return Fork.from_cluster(change_pods(view.cluster, resized_pods), view.settings)
 
-    return _restore_placements(view.memo(("resized pods", frozenset(resized)), build).fork(), view)
+    # A pod may be resized to different amounts in different trials
+    new_specs = frozenset((name, repr(pod.spec)) for name, pod in resized_pods.items())
+    return _restore_placements(view.memo(("resized pods", new_specs), build).fork(), view)
 
 
 def _restore_placements(fork: Fork, view: Fork) -> Fork:

@@ -368,7 +368,7 @@ def plan_claim_deletion(trial_node: TrialNode, claim: PersistentVolumeClaim) -> 
     volume = get_listers(trial_node.cycle.view).volumes.get(name)
     if volume is None:
         loss = f"no record remains that the data of claim {format_claim_key(claim)} are on volume {name}"
-        return Deletion((delete_command,), (), loss, Price.LOSS)
+        return Deletion((delete_command,), weakens=loss, price=Price.LOSS)
     commands, edits = plan_volume_retention(volume)
     loss = f"the pod starts without the data of claim {format_claim_key(claim)}, which stays on volume {name}"
     policy = volume.spec.persistent_volume_reclaim_policy
@@ -376,7 +376,7 @@ def plan_claim_deletion(trial_node: TrialNode, claim: PersistentVolumeClaim) -> 
         policy_text = f"reclaim policy {RETAIN}"
     else:
         policy_text = f"reclaim policy {policy or 'unknown'}, so set it to {RETAIN} first"
-    return Deletion((*commands, delete_command), edits, f"{loss} ({policy_text})", Price.LOSS)
+    return Deletion((*commands, delete_command), edits, weakens=f"{loss} ({policy_text})", price=Price.LOSS)
 
 
 def plan_volume_retention(volume: PersistentVolume) -> tuple[tuple[str, ...], tuple[ObjectEdit, ...]]:

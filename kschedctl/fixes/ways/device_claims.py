@@ -80,7 +80,7 @@ def _iter_claim_reference_fixes(trial_node: TrialNode, reference: PodResourceCla
         name_text = f"ResourceClaim {_format_claim_key(claim)}"
         text = f"delete {name_text}, which the pod does not own, so that the pod's own claim is created"
         yield from _iter_resource_claim_recreation_fixes(
-            trial_node, claim, text, lambda current: _reset_claim(current, pod), Price.LOSS
+            trial_node, claim, text, lambda current: _reset_claim(current, pod), price=Price.LOSS
         )
 
 
@@ -384,7 +384,7 @@ def render_claim_recreation(claim: ResourceClaim) -> str:
     key = ObjectKey.of(claim)
     if find_controller(claim.metadata):
         return kubectl.render_delete(key)
-    return kubectl.render_recreate_with_patch(key, {})
+    return kubectl.render_recreate_with_patch(key, change={})
 
 
 def _find_claim_template_name(pod: Pod, claim: ResourceClaim) -> str | None:

@@ -88,7 +88,9 @@ def _iter_fewer_devices_fixes(
     fix if no device would remain or the count would stay the same.
     """
     old_count = request.wanted  # None for all devices
-    count = old_count - 1 if conflicting and old_count is not None else request.free
+    count = request.free
+    if conflicting and old_count is not None:
+        count = old_count - 1
     if count <= 0 or count == old_count:
         return
 

@@ -108,6 +108,7 @@ def _iter_claim_release_fixes(trial_node: TrialNode, claim: ResourceClaim) -> It
             variant_of="claim",
             where=name,
         )
+        return
     pods = trial_node.cycle.view.pods.index
     for user in users[:MOST_HOLDERS]:
         position = pods.get(f"{claim.metadata.namespace}/{user.name}")

@@ -424,16 +424,18 @@ def _merge_scale_downs_of_workload(fixes: Sequence[Fix]) -> Fix:
     lost = f"{len(fixes)} of its {len(fixes) + remaining} replicas" if remaining else f"all {len(fixes)} replicas"
     claims = _describe_claim_loss(first.deletes_claims, "these replicas")
     pods_with_data = tuple(pod for fix in fixes for pod in fix.deletes_data_of)
-    *_, scale = last.commands
-    # The deletion costs choose the pods, unless all are removed.
-    deletion_costs = [command for fix in fixes for command in fix.commands[:-1]] if remaining else []
+    # Each fix first sets the deletion cost by which the controller chooses the pod, if needed, and then scales down.
+    *_, scale_command = last.commands
+    deletion_cost_commands = [command for fix in fixes for command in fix.commands[:-1]]
+    if not remaining:
+        deletion_cost_commands = []  # the controller has no choice if it removes all pods
     return dataclasses.replace(
         first,
         text=f"scale {first.variant_of} down to {remaining}: {names}",
         edits=tuple(edit for fix in fixes for edit in fix.edits),
         weakens=f"{first.variant_of} loses {lost}{claims}{_describe_scratch_data_loss(pods_with_data)}",
         price=max(fix.effective_price for fix in fixes),
-        commands=(*deletion_costs, scale),
+        commands=(*deletion_cost_commands, scale_command),
         remaining_replicas=remaining,
         deletes_data_of=pods_with_data,
     )

@@ -74,7 +74,7 @@ def _iter_larger_node_fixes(trial_node: TrialNode, models: Sequence[Node]) -> It
         amounts = larger_amounts[node.metadata.name]
         if any(is_extended(name) and _find_largest_allocatable(view, name) >= amounts[name] for name in amounts):
             continue
-        larger_node_fix = _build_larger_node_fix(trial_node, node, ())
+        larger_node_fix = _build_larger_node_fix(trial_node, node, other_pods=())
         if larger_node_fix is not None:
             yield larger_node_fix
 
@@ -227,8 +227,10 @@ def _find_amounts_of_larger_node(trial_node: TrialNode, node: Node, other_pods: 
     amounts = {}
     for name, requested in requests.items():
         column = view.resources.get(name)
-        used = int(daemon_requests[column]) if column is not None else 0
-        offered = int(view.allocatable[row, column]) if column is not None else 0
+        if column is None:  # no node offers the resource
+            used = offered = 0
+        else:
+            used, offered = int(daemon_requests[column]), int(view.allocatable[row, column])
         if requested and used + requested > offered:
             amounts[name] = used + requested
     return amounts

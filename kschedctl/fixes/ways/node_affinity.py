@@ -266,7 +266,7 @@ def _price_requirement_loss(requirement: SelectorRequirement) -> tuple[str, Pric
 
 def _build_requirement_removal_fix(trial_node: TrialNode, located: LocatedRequirement) -> Fix:
     """Build the fix that drops the requirement from its term of the pod's required node affinity."""
-    edits = build_pod_edits(trial_node.trial.pod, _build_requirement_change(located, None))
+    edits = build_pod_edits(trial_node.trial.pod, _build_requirement_change(located, new_requirement=None))
     text = f"remove {located.text} from the required node affinity"
     target = (
         located.term,
@@ -291,7 +291,7 @@ def _build_preferred_terms_fix(trial_node: TrialNode) -> Fix:
             for term in find_required_terms(pod)
             if not term.match_fields
         ]
-        return _set_affinity_terms(pod, (), preferred_terms)
+        return _set_affinity_terms(pod, terms=(), preferred=preferred_terms)
 
     # The first requirement whose loss has a price of its own decides the price.
     weakens: str = ANYWHERE
@@ -335,7 +335,7 @@ def _build_requirement_change(
 
         changed_term = replace(terms[located.term], **{field_name: tuple(requirements)})
         if not changed_term.match_expressions and not changed_term.match_fields:
-            return _set_affinity_terms(pod, ())
+            return _set_affinity_terms(pod, terms=())
         terms[located.term] = changed_term
         return _set_affinity_terms(pod, tuple(terms))
 

@@ -88,7 +88,15 @@ def _list_pod_requests(trial_node: TrialNode, resource: str) -> list[PodRequest]
     pod, pod_resources = trial_node.trial.pod, trial_node.trial.pod.spec.resources
     pod_level_counts = trial_node.cycle.view.settings.requests.pod_level and is_pod_level(resource)
     if pod_level_counts and pod_resources is not None and resource in pod_resources.requests:
-        return [PodRequest("", 0, "", pod_resources, _parse_amount(pod_resources.requests[resource], resource))]
+        return [
+            PodRequest(
+                field="",
+                position=0,
+                container_name="",
+                resources=pod_resources,
+                amount=_parse_amount(pod_resources.requests[resource], resource),
+            )
+        ]
     pod_requests = []
     for field in ("containers", "init_containers"):
         for index, container in enumerate(getattr(pod.spec, field)):

@@ -20,7 +20,7 @@ OTHER_SCHEDULER, RAISE_OF_AGENT, RAISE = 15, 20, 80
 """The costs of another scheduler name, and of a higher PriorityClass for a DaemonSet and for other workloads."""
 AGENT_CLASS_NAME, AGENT_CLASS_VALUE = "node-agents", 1_000_000
 """The PriorityClass that is created for a DaemonSet if no class is above its own."""
-OUTRANKS = "the pod may preempt pods of lower priority"
+OUTRANKS = "the pod can then preempt any pod of lower priority"
 """The disadvantage of a higher PriorityClass."""
 SYSTEM_PREFIX = "system-"
 COST_PER_RANK = 5

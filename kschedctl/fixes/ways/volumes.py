@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from msgspec.structs import replace
 
-from kschedctl.api.arrays import Ints
+from kschedctl.api.arrays import Ints, Position
 from kschedctl.api.copying import replace as copy_with
 from kschedctl.api.objects import (
     PersistentVolume,
@@ -45,6 +45,7 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
     get_claim_class,
     get_listers,
     get_volume_class,
+    iter_claim_volumes,
     parse_volume_storage,
     to_billionths,
 )
@@ -415,11 +416,13 @@ def _iter_provisioning_fixes(
     """Yield fixes for a claim whose volume cannot be provisioned for the node.
 
     Another node may have been selected for the claim, its class may not allow the node's topology, or the driver's
-    storage capacity may not be enough. There are no fixes for other rejections.
+    storage capacity may not be enough. There are no fixes for other rejections. The selected node stays selected if the
+    volume is provisioned for another pod that has a node.
     """
     match rejection.fact:
         case ProvisionedElsewhere(node=node):
-            yield _build_selected_node_removal_fix(claim, node)
+            if not _has_placed_user(trial_node, claim):
+                yield _build_selected_node_removal_fix(claim, node)
         case NoVolume(provisions=True):
             class_ = get_listers(trial_node.cycle.view).classes.get(get_claim_class(claim))
             if class_ is not None:
@@ -439,6 +442,19 @@ def _iter_provisioning_fixes(
                     cost=OTHER_VOLUME,
                     target=size,
                 )
+
+
+def _has_placed_user(trial_node: TrialNode, claim: PersistentVolumeClaim) -> bool:
+    """Return whether a pod that has a node in the replay uses the claim."""
+    view = trial_node.cycle.view
+    name, namespace = claim.metadata.name, claim.metadata.namespace
+    may_use_claim = view.pods.where(lambda info: info.namespace == namespace)[view.pods.info]
+    users = (
+        position
+        for position in map(Position, np.flatnonzero(may_use_claim).tolist())
+        if any(used == name for _, used, _ in iter_claim_volumes(view.pods.objects[position]))
+    )
+    return any(view.has_node(position) for position in users)
 
 
 def _build_size_change(size: str) -> ClaimChange:
@@ -493,8 +509,8 @@ def _build_allowed_topology_fix(trial_node: TrialNode, class_: StorageClass) -> 
         FixKind.ALLOW_TOPOLOGY,
         class_,
         text,
-        lambda storage_class: replace(storage_class, allowed_topologies=terms),
-        TOPOLOGY,
+        change=lambda storage_class: replace(storage_class, allowed_topologies=terms),
+        cost=TOPOLOGY,
     )
 
 

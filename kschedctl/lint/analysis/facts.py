@@ -292,9 +292,8 @@ class ClusterFacts:
         spec = PodSpec(resource_claims=references, scheduler_name=workload.spec.scheduler_name)
         pod = Pod(PodMeta(workload.pod.metadata.name, namespace), spec)
 
-        cycle = run_cycle(
-            framework, PodInfo(view.merge_label_keys(view.build_stored_pod(pod)), view.settings.requests), view
-        )
+        stored_pod = view.merge_label_keys(view.build_stored_pod(pod))
+        cycle = run_cycle(framework, PodInfo(stored_pod, view.settings.requests), view)
         verdict = cycle.filter.verdicts.get(DynamicResources.name)
         return cycle.error is None and verdict is not None and bool(verdict.rejected.all())
 

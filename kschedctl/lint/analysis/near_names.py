@@ -69,14 +69,25 @@ def _count_typing_slips(written: str, known_name: str, min_length: int) -> int |
         return None
 
     ((word, known_word),) = differing_pairs
-    shorter = min(len(word), len(known_word))
-    is_common_word = word in _WORDS and (known_word in _WORDS or len(word) <= _SHORT_WORD)
-    is_other_code = len(word) == len(known_word) < _SHORT_WORD and set(word) != set(known_word)  # such as rwo and rwx
-    if is_common_word or is_other_code or shorter < min_length:
+    shorter_length = min(len(word), len(known_word))
+    if shorter_length < min_length or _is_meant_common_word(word, known_word) or _are_other_codes(word, known_word):
         return None
     slips = count_edits(word, known_word)
-    allowed_slips = 2 if shorter >= _LONG_WORD else 1
+    allowed_slips = _MAX_SLIPS if shorter_length >= _LONG_WORD else 1
     return slips if slips <= allowed_slips else None
+
+
+def _is_meant_common_word(word: str, known_word: str) -> bool:
+    """Return whether a word is a common one that is no misspelling of the known word.
+
+    A long common word may be a misspelling of a word that is not common.
+    """
+    return word in _WORDS and (known_word in _WORDS or len(word) <= _SHORT_WORD)
+
+
+def _are_other_codes(word: str, known_word: str) -> bool:
+    """Return whether two words are short codes of the same length with different letters, such as rwo and rwx."""
+    return len(word) == len(known_word) < _SHORT_WORD and set(word) != set(known_word)
 
 
 def _extract_digits(name: str) -> str:

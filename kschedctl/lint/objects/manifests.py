@@ -25,7 +25,6 @@ from kschedctl.lint.objects.workload import (
     find_invalid_storage,
     has_negative_quantity,
     read_workload,
-    with_replica_limits,
 )
 
 TYPED: dict[str, type[api.Struct]] = {
@@ -204,7 +203,7 @@ def _iter_autoscaled_workloads(
         candidates = limits_by_target.get((workload.namespace, workload.kind, workload.subject.name), ())
         for scaler, limits in candidates:
             if variants.can_coexist(scaler, workload.subject):
-                yield with_replica_limits(workload, limits.min_replicas, limits.max_replicas)
+                yield replace(workload, min_replicas=limits.min_replicas, max_replicas=limits.max_replicas)
                 break
         else:
             yield workload

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
 
@@ -335,11 +335,6 @@ def _advise_on_quotes(message: str, value: object) -> tuple[str, str]:
     if message.startswith("expected a string") and isinstance(value, bool | int | float):
         return f'Write "{str(value).lower()}", with quotes', ""
     return "", ""
-
-
-def with_replica_limits(workload: Workload, min_replicas: int, max_replicas: int) -> Workload:
-    """Return the workload with the minimum and maximum number of replicas of an autoscaler."""
-    return replace(workload, min_replicas=min_replicas, max_replicas=max_replicas)
 
 
 def compile_selector(selector: api.LabelSelector | None) -> Selector | None:

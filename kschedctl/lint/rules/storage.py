@@ -349,9 +349,9 @@ def _find_claims_without_default_class_in_cluster(context: LintContext) -> Itera
         return
     classes = context.list_all_objects(StorageClass)
     volumes = context.list_all_objects(PersistentVolume)
-    if any(map(_is_default_class, classes)) or any(
-        not (v.spec.storage_class_name or v.spec.claim_ref) for v in volumes
-    ):
+    has_default_class = any(map(_is_default_class, classes))
+    has_free_volume = any(not (volume.spec.storage_class_name or volume.spec.claim_ref) for volume in volumes)
+    if has_default_class or has_free_volume:
         return
     names = join_names(sorted(storage_class.metadata.name for storage_class in classes))
     cluster_has = f"no StorageClass is the default: {names}" if classes else "the cluster has no StorageClass"

@@ -529,7 +529,7 @@ def _add_cohorts(cache: QueueCache, cohorts: Iterable[Cohort], queue_cohort_name
             cache.problems.append(f"Cohort {name}: cohort has a cycle")
     for name in (*parents.values(), *queue_cohort_names):
         if name and name not in cache.cohorts:
-            cache.cohorts[name] = CohortNode(name, {})
+            cache.cohorts[name] = CohortNode(name, quotas={})
     cache.cohorts_with_cyclic_parents = frozenset(name for name in cache.cohorts if has_cyclic_parents(name, parents))
     for name, parent in sorted(parents.items()):
         child, parent_node = cache.cohorts[name], cache.cohorts[parent]

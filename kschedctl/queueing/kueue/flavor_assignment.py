@@ -138,7 +138,9 @@ class FlavorAssigner:
         ``counts`` gives a reduced number of pods for each pod set, for partial admission. None means that all pods are
         needed. The search stops at the first group of pod sets without a flavor.
         """
-        progress = ScanProgress([], self.queue.generation, self.cycle, self.info.shape)
+        progress = ScanProgress(
+            tried_flavors=[], generation=self.queue.generation, cycle=self.cycle, shape=self.info.shape
+        )
         assignment = Assignment(progress)
         for group in self._group_pod_sets(counts):
             if not self._assign_pod_set_group(assignment, group):
@@ -269,7 +271,7 @@ class FlavorAssigner:
         """
         group = self.queue.settings.find_resource_group(resource)
         if group is None:
-            return _FlavorSearch({}, [f"resource {resource} unavailable in ClusterQueue"], [])
+            return _FlavorSearch(choices={}, reasons=[f"resource {resource} unavailable in ClusterQueue"], attempts=[])
         covered = {name: amount for name, amount in requests.items() if name in group.resources}
         pod_sets = [self.info.workload.adjusted_pod_sets[index] for index in indexes]
         is_fungible = Gate.FLAVOR_FUNGIBILITY in self.gates
@@ -292,7 +294,7 @@ class FlavorAssigner:
             try:
                 mismatch = self._find_flavor_mismatch(flavor, pod_sets, group)
             except NodeSelectorError as error:
-                return _FlavorSearch({}, reasons, attempts, str(error))
+                return _FlavorSearch(choices={}, reasons=reasons, attempts=attempts, error=str(error))
             if mismatch:
                 reasons.append(mismatch)
                 no_fit = self._get_observed_reason(NoFitReason.NO_MATCHING_FLAVOR)
@@ -308,7 +310,7 @@ class FlavorAssigner:
                 if trial.mode.preemption > best_mode.preemption:
                     best, best_mode = trial.choices, trial.mode
                     if best_mode.preemption == PreemptionMode.FIT:
-                        return _FlavorSearch(best, [], attempts)
+                        return _FlavorSearch(best, reasons=[], attempts=attempts)
                 continue
             if not _should_try_next_flavor(trial.mode, fungibility):
                 best, best_mode = trial.choices, trial.mode
@@ -322,7 +324,7 @@ class FlavorAssigner:
             for choice in best.values():
                 choice.tried_index = ALL_FLAVORS_TRIED if is_last else index
             if best_mode.preemption == PreemptionMode.FIT:
-                return _FlavorSearch(best, [], attempts)
+                return _FlavorSearch(best, reasons=[], attempts=attempts)
         return _FlavorSearch(best, reasons, attempts)
 
     def _get_first_flavor_index(self, pod_set: int, resource: str) -> int:
@@ -626,9 +628,11 @@ class FlavorAssigner:
                 assignment.set_error(assigned, "workload requires Topology, but there is no TAS cache information")
                 continue
             flavors = sorted(self._find_topology_flavors(assigned))
-            if len(flavors) != 1:
-                several = f"more than one TAS flavor assigned: {', '.join(flavors)}"
-                assignment.set_error(assigned, several if flavors else "no TAS flavor assigned")
+            if not flavors:
+                assignment.set_error(assigned, "no TAS flavor assigned")
+                continue
+            if len(flavors) > 1:
+                assignment.set_error(assigned, f"more than one TAS flavor assigned: {', '.join(flavors)}")
                 continue
 
             flavor = flavors[0]

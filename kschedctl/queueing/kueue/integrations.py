@@ -275,7 +275,9 @@ def build_pod_set(
         request = _build_topology_request(template.metadata.annotations, gates)
     if request == TopologyRequest() and not has_indexes:
         request = None
-    return KueuePodSet(_MAIN, count, None, template=PodTemplateSpec(spec=template.spec), topology_request=request)
+    return KueuePodSet(
+        _MAIN, count, min_count=None, template=PodTemplateSpec(spec=template.spec), topology_request=request
+    )
 
 
 def _build_topology_request(annotations: PodAnnotations, gates: FeatureGates) -> TopologyRequest:

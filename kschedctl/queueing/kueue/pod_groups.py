@@ -42,9 +42,9 @@ def get_group_name(pod: Pod) -> str:
 def build_group_workload(pods: Sequence[Pod], queue: str, builder: WorkloadBuilder) -> KueueWorkload:
     """Build the Workload that Kueue creates for a pod group in the LocalQueue ``queue``.
 
-    Pods with the same role, which means the same relevant spec, form a pod set. With fast admission, all pods are
-    assumed to have the role of the first pod. Raises InputError if Kueue would not create a Workload: if pods are still
-    missing, or if the pods disagree on the queue or the group's size.
+    Pods with the same role, which means the same relevant spec, form a pod set. Pods beyond the group's total count are
+    left out. With fast admission, all pods are assumed to have the role of the first pod. Raises InputError if Kueue
+    would not create a Workload: if pods are still missing, or if the pods disagree on the queue or the group's size.
     """
     first = pods[0].metadata
     name = get_group_name(pods[0])

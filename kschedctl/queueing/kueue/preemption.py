@@ -54,7 +54,7 @@ class Preemptor(PreemptionSearch):
         whether Workloads of this queue, only Workloads of other queues, or no Workloads would be preempted. Upstream:
         SimulatePreemption.
         """
-        usage = WorkloadUsage({key: amount}, {})
+        usage = WorkloadUsage({key: amount}, topology={})
         targets = self.find_preemption_targets(
             PreemptionRequest(info, queue, frozenset({key}), usage=usage, placements={})
         )

@@ -106,7 +106,7 @@ class PreemptionSearch:
         Workloads with equal candidate keys share a rank. The Workloads with rank 0 are preempted first.
         """
         sorted_workloads = sorted(
-            (self.build_candidate_key(info, ""), info.workload.key)
+            (self.build_candidate_key(info, queue=""), info.workload.key)
             for queue in self.snapshot.queues.values()
             for info in queue.initial_workloads
         )

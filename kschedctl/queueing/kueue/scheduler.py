@@ -496,8 +496,9 @@ class AdmissionScheduler:
         """Assign flavors again if previous entries took the entry's targets or its domains of the topology.
 
         Return the assignment's usage, and whether it fits once all preempted Workloads and the entry's targets are
-        gone. The assignment stays unchanged if the feature gates for this are off. It is not updated either, and does
-        not fit, if it needs preemption but has neither targets nor a topology assignment. Upstream:
+        gone. An assignment that needs preemption, but has neither targets nor a topology assignment, does not fit and
+        stays unchanged. RecomputeAssignmentUponPreemptionTargetsOverlap is the gate for an update because of the
+        targets, and TASRecomputeAssignmentWithinSchedulingCycle for an update because of the topology. Upstream:
         updateAssignmentIfNeeded.
         """
         usage = self.compute_usage(entry)
@@ -507,21 +508,22 @@ class AdmissionScheduler:
             return usage, False
 
         fit = self._check_usage_fit(queue, usage, preempted, entry.targets)
+        has_preempted_targets = any(target.info.workload.key in preempted for target in entry.targets)
         lacks_topology_only = fit.fits_quota and not fit.fits_topology
-        has_overlap = any(target.info.workload.key in preempted for target in entry.targets)
-        if has_overlap and Gate.RECOMPUTE_UPON_TARGETS_OVERLAP in self._gates:
+        if Gate.RECOMPUTE_UPON_TARGETS_OVERLAP in self._gates and has_preempted_targets:
             victims = list(preempted.values())
             self._assign_flavors_again(entry, queue, victims)
             if entry.assignment is not None and entry.assignment.mode == AssignmentMode.FIT:
                 # The new assignment fits only once the victims of the previous entries are gone
                 entry.assignment.set_mode(AssignmentMode.DEFERRED_FIT)
-        elif lacks_topology_only and Gate.TAS_RECOMPUTE_ASSIGNMENT in self._gates:
+        elif Gate.TAS_RECOMPUTE_ASSIGNMENT in self._gates and lacks_topology_only:
             self._assign_flavors_again(entry, queue, ())
         else:
-            return usage, all(fit)
+            return usage, fit.fits_quota and fit.fits_topology
 
         usage = self.compute_usage(entry)
-        return usage, all(self._check_usage_fit(queue, usage, preempted, entry.targets))
+        new_fit = self._check_usage_fit(queue, usage, preempted, entry.targets)
+        return usage, new_fit.fits_quota and new_fit.fits_topology
 
     def _assign_flavors_again(self, entry: _Entry, queue: QueueSnapshot, victims: Sequence[WorkloadInfo]) -> None:
         """Replace an entry's assignment by a new one with the same flavors, as if ``victims`` were gone.

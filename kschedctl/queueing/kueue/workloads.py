@@ -455,7 +455,7 @@ def build_workload_info(workload: WorkloadState, settings: ResourceSettings, gat
         pod_sets = _compute_admitted_requests(workload, workload.admission, gates)
         info = WorkloadInfo(workload, pod_sets, workload.admission.cluster_queue)
     else:
-        info = WorkloadInfo(workload, _compute_pod_set_requests(workload, settings, gates), "")
+        info = WorkloadInfo(workload, _compute_pod_set_requests(workload, settings, gates), cluster_queue="")
     if Gate.SCHEDULING_EQUIVALENCE_HASHING in gates:
         info.shape = build_shape_key(workload, info.pod_sets)
     return info
@@ -520,7 +520,8 @@ def _compute_admitted_requests(
         # Reduce the quota to that of the remaining pods
         remaining = counts.get(assigned.name, 0)
         if remaining < count:
-            requests, count = scale_requests(divide_requests(requests, count), remaining), remaining
+            requests_per_pod = divide_requests(requests, count)
+            requests, count = scale_requests(requests_per_pod, remaining), remaining
         pod_sets.append(
             PodSetRequests(
                 assigned.name, requests, count, flavors=assigned.flavors, domains=domains, delayed_topology=delayed

@@ -104,11 +104,12 @@ def _build_title(document: Document) -> str:
 
 def _format_report_kind(document: Document) -> str:
     """Return the kind of report in words, as the page's heading. The heading of an audit section names the section."""
-    if get_document_kind(document) == "AuditSection":
+    kind = get_document_kind(document)
+    if kind == "AuditSection":
         return f"Audit: {getattr(document, 'title', '')}"
-    if get_document_kind(document) in HEADINGS:
-        return HEADINGS[get_document_kind(document)]
-    first, *other_words = split_camel_case(get_document_kind(document))
+    if kind in HEADINGS:
+        return HEADINGS[kind]
+    first, *other_words = split_camel_case(kind)
     return " ".join((first, *map(str.lower, other_words)))
 
 

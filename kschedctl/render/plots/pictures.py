@@ -277,7 +277,7 @@ def _draw_bar_plot(plot: Plot, axes: Axes) -> list[Any]:
 
     names = _list_left_labels(plot)
     axes.set_yticks(range(len(names)), names)
-    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.set_ylim(len(names) - 0.4, -0.6)  # from bottom to top, so that the first place is at the top
     axes.tick_params("y", length=0)
     all_amounts = [amount for series in plot.series for _, amount in series.points]
     amount_scale = build_scale(plot.y, [0.0, *ends_of_stacks, *all_amounts])

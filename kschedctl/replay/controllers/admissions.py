@@ -170,10 +170,12 @@ class Admissions:
         Return a report on the denied pods with fixes, or None if all pods are admitted.
         """
         example = next(iter(change.new), None)
-        denied = self._admit_change(owner, None, change)
+        denied = self._admit_change(owner, workload=None, change=change)
         if denied is None or example is None:
             return denied
-        return msgspec.structs.replace(denied, fixes=self._find_creation_fixes(owner, None, [change], example))
+        return msgspec.structs.replace(
+            denied, fixes=self._find_creation_fixes(owner, workload=None, changes=[change], example=example)
+        )
 
     def _admit_change(self, owner: Owner, workload: Struct | None, change: WorkloadChange) -> NotCreated | None:
         """Admit a workload and the new pods of its change, and report denied pods. Return None if all are admitted.
@@ -294,7 +296,7 @@ class Admissions:
         without_quotas = self._find_admission_outcomes(create_request, quotas=())
         stored = next((admission.object for admission in without_quotas if admission.object is not None), None)
         if stored is None:
-            return CreationAttempt(_collect_denial_messages(without_quotas), None)
+            return CreationAttempt(_collect_denial_messages(without_quotas), stored=None)
         request = dataclasses.replace(
             self._quotas.build_request("Pod", stored, create_request.namespace),
             quotas=self._list_replayable_quotas(create_request),
@@ -377,7 +379,7 @@ class Admissions:
             messages = () if any(admission.allowed for admission in outcomes) else _collect_denial_messages(outcomes)
             # Keeping these objects alive ensures that their ids are not reused
             cache[key] = messages, (pod.spec.containers, quotas_before)
-        self._quotas.charged[namespace] = quotas_before
+            self._quotas.charged[namespace] = quotas_before  # undo the release
         denials, _ = cache[key]
         return denials
 
@@ -646,7 +648,7 @@ def create_new_claims_and_groups(cluster: Cluster) -> ClusterWithNewObjects:
     Return the cluster and a report on each denied object. The cluster lacks the objects that quotas or limits deny, and
     its quotas include the other new objects.
     """
-    admissions = Admissions(cluster, {})
+    admissions = Admissions(cluster, written={})
     denied: dict[Owner, NotCreated] = {}
     admitted_by_field: dict[str, Any] = {}
     for kind in NEW_OBJECT_VERSIONS:

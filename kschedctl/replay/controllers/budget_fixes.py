@@ -36,7 +36,7 @@ def choose_budget_fix(evictions: Evictions, positions: Sequence[Position], budge
     if budget not in _find_budgets_with_minimum(evictions):
         healing = _describe_healing(evictions, positions)
         return f"{healing or REPAIR_PODS}, or raise the budget's maxUnavailable during the drain"
-    if _can_run_one_more(evictions, positions):
+    if _can_add_replica_of_each_pod(evictions, positions):
         return RUN_ONE_MORE
     pods = [evictions.simulation.view.pods.objects[position] for position in positions]
     nodes = first_few(sorted({pod.spec.node_name for pod in pods}))
@@ -45,7 +45,7 @@ def choose_budget_fix(evictions: Evictions, positions: Sequence[Position], budge
     lower = f"{healing}, or lower" if healing else "Lower"
     return (
         f"{lower} the budget's minAvailable{scale_down} during the drain. "
-        f"One more replica does not help: no node other than {nodes} has room for it"
+        f"One more replica does not help: no node other than {nodes} can take it"
     )
 
 
@@ -87,7 +87,7 @@ def _find_budgets_with_minimum(evictions: Evictions) -> set[str]:
     return {get_budget_key(budget) for budget in budgets if budget.spec.min_available is not None}
 
 
-def _can_run_one_more(evictions: Evictions, positions: Sequence[Position]) -> bool:
+def _can_add_replica_of_each_pod(evictions: Evictions, positions: Sequence[Position]) -> bool:
     """Return whether each pod has another node with room for one more replica, while the pod keeps running."""
     view = evictions.simulation.view
     node_mask_by_info: dict[int, Bools] = {}

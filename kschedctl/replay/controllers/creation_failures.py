@@ -139,7 +139,7 @@ class CreationFailures:
         recent = [event for event in events if not _is_in_earlier_second(get_last_time(event), newest)]
         are_all_pods_there = uncreated_kind == "Pod" and self._pod_counts.count_pods(owner).missing == 0
         past = not recent or are_all_pods_there
-        failures = tuple(self._iter_failures(owner, None, events if past else recent))
+        failures = tuple(self._iter_failures(owner, condition=None, events=events if past else recent))
         return _FailedCreator(owner, uncreated_kind, failures, past)
 
     def _determine_uncreated_kind(self, owner: Owner, signs: _FailureSigns) -> str:
@@ -224,7 +224,7 @@ def _collect_creation_failure_signs(cluster: Cluster) -> Mapping[Owner, _Failure
             signs[owner] = _FailureSigns(condition, own_events)
     for owner, own_events in events_by_owner.items():
         if owner not in creators and _may_exist_unread(owner, cluster):
-            signs[owner] = _FailureSigns(None, own_events)
+            signs[owner] = _FailureSigns(condition=None, events=own_events)
     return signs
 
 

@@ -152,7 +152,7 @@ def _build_creation_step(created: Any, remark: str = "", extra_fields: Mapping[s
     return FixStep(
         StepKind(f"Create{type(created).__name__}"),
         f"create {ObjectKey.of(created)}{remark}",
-        objects=(FixObjectChange(None, created, extra_fields),),
+        objects=(FixObjectChange(before=None, after=created, extra_fields=extra_fields),),
     )
 
 
@@ -267,7 +267,7 @@ def _suggest_node_selector_of_namespace(denied: DeniedPod) -> Iterator[FixStep]:
 
     The namespace's node selector is an annotation that the admission plugin PodNodeSelector reads.
     """
-    request = AdmissionRequest(denied.cluster, "Pod", {}, denied.namespace)
+    request = AdmissionRequest(denied.cluster, "Pod", obj={}, namespace=denied.namespace)
     pod_selector: Any = denied.spec.get("nodeSelector") or {}
     namespace_selector = parse_node_selector_of_namespace(request)
     conflicting = {key: value for key, value in namespace_selector.items() if pod_selector.get(key, value) != value}

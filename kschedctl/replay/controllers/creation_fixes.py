@@ -220,11 +220,10 @@ class MissingPods:
             steps = suggest_steps(denied_pod)
         else:  # only quotas deny the pods
             sets_all_resources = not resource_quota.find_unset_resources(attempt.stored)
-            smaller_state = (
-                self._find_state_with_smaller_requests(state, attempt.stored, replay) if sets_all_resources else None
-            )
-            if smaller_state:
-                yield smaller_state
+            if sets_all_resources:
+                smaller_state = self._find_state_with_smaller_requests(state, attempt.stored, replay)
+                if smaller_state:
+                    yield smaller_state
             steps = _suggest_quota_steps(attempt.stored, self.count)
         for step in steps:
             next_state = state.apply_step(step)

@@ -209,8 +209,9 @@ def find_fixes_for_report(
 ) -> tuple[CreationFix, ...]:
     """Return fixes for a denial that events report: a missing ServiceAccount or a violation of Pod Security.
 
-    Return () for any other denial, or if no pods are missing. The denial cannot be replayed, since the pods were not
-    read in full.
+    The fixes are derived from the denial's message, for denials that replaying admission with the fields that were read
+    does not show. Return () for any other denial. For a violation of Pod Security, return () as well if no pods are
+    missing or ``template``, the manifest that creates the workload's pods, is None.
     """
     message = report.failures[0].message if report.failures else ""
     if POD_SECURITY_VIOLATED not in message:
@@ -218,8 +219,9 @@ def find_fixes_for_report(
     change = _build_change_for_missing_pods(cluster, owner, template)
     if change is None or template is None:
         return ()
-    change.denied = len(change.new)
-    return Admissions(cluster, {}).find_fixes_by_message(get_identity(template), template, change, message)
+    change.denied = len(change.new)  # the events say so, without a replay
+    admissions = Admissions(cluster, written={})
+    return admissions.find_fixes_by_message(get_identity(template), template, change, message)
 
 
 def _find_service_account_fix(cluster: Cluster, message: str, namespace: str) -> tuple[CreationFix, ...]:

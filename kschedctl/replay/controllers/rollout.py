@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import takewhile
 from typing import Protocol
 
 from msgspec.structs import replace
@@ -223,9 +224,8 @@ class Rollout:
 
         # Old pods without a node may be replaced beyond the limits. Their successors come first in `coming`.
         limit = max(self.change.surge, self.change.unavailable) - len(self.waiting)
-        has_old_pod_node = (not self._has_no_node(self.replaces[new]) for new in self.coming)
-        unbound_count = next((index for index, has_node in enumerate(has_old_pod_node) if has_node), len(self.coming))
-        count = max(limit, unbound_count)
+        successors_of_unbound = takewhile(lambda new: self._has_no_node(self.replaces[new]), self.coming)
+        count = max(limit, len(list(successors_of_unbound)))
         if not self.change.surge:  # without surge, an old pod leaves before its successor is created
             self._remove_old_pods([self.replaces[new] for new in self.coming[:count] if new in self.replaces])
         return self._create_next_pods(count)

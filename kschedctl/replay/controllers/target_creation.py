@@ -58,7 +58,7 @@ def find_group_workload(existing: ExistingPods, workload: Struct) -> Struct | No
         return None
     if isinstance(workload, Job | CronJob):
         workload = replace(workload, spec=replace(workload.spec, suspend=False))
-    pods = create_pods(workload, ()).pods
+    pods = create_pods(workload, nodes=()).pods
     return workload if len(pods) > 1 and find_groups(pods[0]) else None
 
 
@@ -117,7 +117,7 @@ def create_targets(
         elif denied_pod is None or isinstance(workload, StatefulSet | DaemonSet):
             reduced = _reduce_workload_to_one_pod(existing, workload, denied_pod)
         else:
-            reduced = _ReducedWorkload(denied_pod, controller=create_pods(workload, ()).owner)
+            reduced = _ReducedWorkload(denied_pod, controller=create_pods(workload, nodes=()).owner)
         reduced_workloads.append(reduced)
     creation = create_workload_objects(
         scheduler.cluster, [reduced.workload for reduced in reduced_workloads], include_denied=True
@@ -232,7 +232,7 @@ def _reduce_workload_to_one_pod(existing: ExistingPods, workload: Struct, first_
     single = replace(workload, spec=_limit_to_one_pod(workload.spec))  # type: ignore[attr-defined]
     deployment_pods = existing.find_workload_pods(kind, namespace, name) if isinstance(workload, Deployment) else []
     if deployment_pods:
-        (pod,) = create_pods(single, ()).pods
+        (pod,) = create_pods(single, nodes=()).pods
         if looks_same_to_scheduler(pod, deployment_pods[0]):
             return _ReducedWorkload(_copy_labels_and_owner(pod, deployment_pods[0]))
     return _ReducedWorkload(single)

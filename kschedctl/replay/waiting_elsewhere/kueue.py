@@ -107,7 +107,7 @@ def replay_queues(cluster: Cluster, now: str) -> WaitingQueues:
     gaps = {kind: gap for kind in NEEDED_KINDS if (gap := cluster.find_gap(kind)) is not None}
     unread = find_kinds_preventing_replay(cluster)
     if unread:
-        return WaitingQueues(cluster, None, f"{', '.join(unread)} were not read")
+        return WaitingQueues(cluster, outlook=None, not_replayed=f"{', '.join(unread)} were not read")
     assumptions = [_OPTIONAL_KINDS[kind] for kind in gaps if kind in _OPTIONAL_KINDS]
     incomplete_kinds = [pluralize_kind(kind) for kind in gaps if kind not in _OPTIONAL_KINDS]
     if incomplete_kinds:
@@ -119,7 +119,7 @@ def replay_queues(cluster: Cluster, now: str) -> WaitingQueues:
     try:
         outlook = predict_outlook(start_replay(cluster, parse_time(now), installation))
     except InputError as error:
-        return WaitingQueues(cluster, None, error.what)
+        return WaitingQueues(cluster, outlook=None, not_replayed=error.what)
     return WaitingQueues(cluster, outlook, assumptions=assumptions)
 
 
@@ -220,7 +220,7 @@ def _find_wait_reason_in_queue(workload: KueueWorkload, local_queue: LocalQueue,
     ClusterQueue is inactive, or the Workload waits for quota.
     """
     cluster, name = queues.cluster, local_queue.spec.cluster_queue
-    cluster_queue = queues.find_cluster_queue(name)
+    cluster_queue = queues.cluster_queues.get(name)
     if cluster_queue is None:
         if cluster.find_gap("ClusterQueue"):
             return WaitReason(_build_status_headline(workload))
@@ -333,7 +333,7 @@ class WaitingQueues:
         self._local_queues: dict[str, dict[str, LocalQueue]] = {}
         """The LocalQueues by name, for each namespace that was looked at."""
         # Files may repeat a name, and then the first object counts
-        self._cluster_queues = {queue.metadata.name: queue for queue in reversed(cluster.cluster_queues)}
+        self.cluster_queues = {queue.metadata.name: queue for queue in reversed(cluster.cluster_queues)}
 
     def find_local_queue(self, namespace: str, name: str) -> LocalQueue | None:
         """Return the LocalQueue of that name, or None."""
@@ -344,10 +344,6 @@ class WaitingQueues:
             by_name = {queue.metadata.name: queue for queue in reversed(queues)}
             self._local_queues[namespace] = by_name
         return by_name.get(name)
-
-    def find_cluster_queue(self, name: str) -> ClusterQueue | None:
-        """Return the ClusterQueue of that name, or None."""
-        return self._cluster_queues.get(name)
 
     def find_inactive_reason(self, name: str) -> str:
         """Return why the ClusterQueue admits nothing, or an empty string if it is active."""
@@ -529,7 +525,7 @@ def _iter_resource_shortages(
         for name in requests.keys() - covered - {PODS}:
             queue_name = queue.metadata.name
             description = f"pod set {pod_set.name} requests {name}, for which ClusterQueue {queue_name} has no quota"
-            yield _Shortage(description, name, ())
+            yield _Shortage(description, name, flavors=())
         for group in queue.spec.resource_groups:
             group_requests = {name: amount for name, amount in requests.items() if name in group.covered_resources}
             if not _take_from_first_fitting_flavor(group_requests, group, remaining):

@@ -245,7 +245,9 @@ def forecast_queues(
     reports = []
     owners = {format_key(workload): find_quota_owner(workload, cluster) for workload in cluster.kueue_workloads}
     waiting = list(filter(is_waiting, cluster.kueue_workloads)) if include_waiting else []
-    queues = replayed.queues or replay_queues(cluster, now) if waiting else None
+    queues = replayed.queues
+    if waiting and queues is None:  # Kueue was not replayed with new jobs
+        queues = replay_queues(cluster, now)
     for workload in waiting:
         assert queues is not None
         report = build_workload_report(workload, queues, now)
@@ -258,10 +260,10 @@ def forecast_queues(
         reports.append(report)
 
     return QueueForecast(
-        tuple(replayed.outlooks),
-        tuple(reports),
-        flavors,
-        tuple(started),
+        jobs=tuple(replayed.outlooks),
+        workloads=tuple(reports),
+        flavors=flavors,
+        started=tuple(started),
         victims=frozenset(find_victim_pods(cluster, admitted, owners)),
     )
 
@@ -279,7 +281,11 @@ def build_new_workloads(
 
 
 def _select_new_jobs(cluster: Cluster, manifests: Iterable[Struct]) -> dict[Owner, Struct]:
-    """Return the manifests of objects that do not exist, by identity and without suspended CronJobs."""
+    """Return the manifests of jobs that the cluster does not have yet, keyed by identity.
+
+    A manifest is left out if the cluster has its object or pods that the object controls, or if it is a suspended
+    CronJob.
+    """
     new_jobs: dict[Owner, Struct] = {}
     for manifest in manifests:
         owner = get_identity(manifest)

@@ -209,5 +209,5 @@ def _schedule_workload_pods(
         results = [outcome_by_position[index[pod.key]] for pod in workload_pods]
         unplaced = [outcome for outcome in results if not outcome.is_placed]
         message = simulation.explain(unplaced[:1])[0].message if unplaced else ""
-        placements[key] = PodPlacement(len(results) - len(unplaced), len(results), message)
+        placements[key] = PodPlacement(placed=len(results) - len(unplaced), pods=len(results), message=message)
     return placements

@@ -348,7 +348,11 @@ def run_cycle(framework: FrameworkLike, info: PodInfo, view: Fork, sampling: Sam
 
     # A cycle that ends early has these empty results.
     outcome = FilterOutcome(
-        (), {}, {}, first=np.full(len(view.nodes), -1), by_nominated=np.zeros(len(view.nodes), np.bool_)
+        order=(),
+        verdicts={},
+        with_nominated={},
+        first=np.full(len(view.nodes), -1),
+        by_nominated=np.zeros(len(view.nodes), np.bool_),
     )
     considered = np.zeros(len(view.nodes), np.bool_)
     nominated_row = _find_nominated_row(info, view)

@@ -317,7 +317,7 @@ class OfferedNodes(NamedTuple):
         return cls(tuple(map(nodes.names.__getitem__, rows.tolist())), rows)
 
 
-NOTHING_OFFERED = OfferedNodes((), np.empty(0, np.int64))
+NOTHING_OFFERED = OfferedNodes(names=(), rows=np.empty(0, np.int64))
 
 
 class SentVictims(NamedTuple):

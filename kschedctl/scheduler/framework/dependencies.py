@@ -89,7 +89,7 @@ def find_unknowns(plugins: Iterable[Plugin], info: PodInfo, view: Fork) -> tuple
     unknowns: list[Unknown] = []
 
     # Dependencies of every answer.
-    for dependency in (*ALWAYS_NEEDED, *_iter_manifest_dependencies(info.pod, view)):
+    for dependency in (*ALWAYS_NEEDED, *_iter_defaulting_dependencies(info.pod, view)):
         gap = objects.find_gap(dependency.kind)
         if gap:
             unknowns.append(Unknown(dependency, gap))
@@ -112,7 +112,7 @@ def find_plugins_to_skip(unknowns: Iterable[Unknown]) -> frozenset[str]:
     )
 
 
-def _iter_manifest_dependencies(pod: Pod, view: Fork) -> Iterator[Dependency]:
+def _iter_defaulting_dependencies(pod: Pod, view: Fork) -> Iterator[Dependency]:
     """Yield a dependency on each kind from which the API server would fill in missing fields of the pod.
 
     A pod without a priority depends on PriorityClass. A pod that is not created yet depends on RuntimeClass if its

@@ -248,7 +248,7 @@ def adapt_node_hint(hint: HintFunction, gates: FeatureGates) -> HintFunction:
 def _call_hint_as_if_added(hint: HintFunction, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
     """Call the hint for an updated object as if the object had been added. Deletions are passed on as they are."""
     if change.new is not None:
-        change = ChangedObject(change.kind, None, change.new)
+        change = ChangedObject(change.kind, old=None, new=change.new)
     return hint(info, change, view)
 
 

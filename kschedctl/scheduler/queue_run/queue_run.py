@@ -129,7 +129,9 @@ class QueueReplay(SchedulingLoop):
                 pod = self._queued[position] = QueuedPod(position, info.priority, signature=self._sign_pod(info))
                 self.queue.add(pod)
             if has_gang_scheduling and self.queue.unschedulable:
-                for occurrence in self.scheduler.event_handlers.list_occurrences(ChangedObject(POD, None, info.pod)):
+                for occurrence in self.scheduler.event_handlers.list_occurrences(
+                    ChangedObject(POD, old=None, new=info.pod)
+                ):
                     self.queue.move(occurrence)
 
     def replay_open_loop(self) -> Iterator[CycleRecord]:
@@ -272,7 +274,7 @@ class QueueReplay(SchedulingLoop):
         """Build the events of a pod that leaves the node on which it waited at Permit."""
         pod = self.exact.get_pod(waiting.pod.position)
         pod = replace(pod, spec=replace(pod.spec, node_name=self.view.nodes.names[waiting.choice.row]))
-        return list(self.scheduler.event_handlers.list_occurrences(ChangedObject(POD, pod, None)))
+        return list(self.scheduler.event_handlers.list_occurrences(ChangedObject(POD, pod, new=None)))
 
     # -- what comes back ------------------------------------------------------------------------------------------
 

@@ -296,7 +296,9 @@ class CapacityScheduling(PlacedIsReserved, PreemptionPlugin[_QuotaClaim, None]):
         # Check the sum of the mins, which all namespaces share.
         used_by_all = use.sum_all_requests()
         total_min = add_requests(*(quota.min_amounts for quota in use.quotas.values()))
-        if resource := find_exceeded_resource(add_requests(used_by_all, claim.all_quotas), {}, total_min, 0):
+        if resource := find_exceeded_resource(
+            add_requests(used_by_all, claim.all_quotas), used={}, limits=total_min, default_limit=0
+        ):
             limit_name = "the sum of the mins of all quotas"
             fact = _describe_excess(resource, used_by_all, claim.all_quotas, limit_name, total_min)
             return _build_rejection(info, claim, "total ElasticQuota used is more than min", fact)

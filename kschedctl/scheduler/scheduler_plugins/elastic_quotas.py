@@ -48,7 +48,7 @@ class Quota:
 
     def is_over_min(self, used: Requests) -> bool:
         """Return whether the namespace uses more than its min and so borrows from other quotas."""
-        return bool(find_exceeded_resource(used, {}, self.min_amounts, 0))
+        return bool(find_exceeded_resource(used, used={}, limits=self.min_amounts, default_limit=0))
 
     def would_be_over_min(self, used: Requests, requests: Requests) -> bool:
         """Return whether the namespace would use more than its min with additional requests."""

@@ -161,7 +161,7 @@ class Attempts(PodsOnNodes):
         self.evict_victims(candidate.victims, position)
         self.log_evictions(position, candidate.victims)
         self.bind(position, candidate.row)
-        return Outcome(position, SCHEDULED, candidate.row, victims=candidate.victims)
+        return Outcome(position, SCHEDULED, row=candidate.row, victims=candidate.victims)
 
     def try_group(self, members: Sequence[Position], *, queued: bool) -> tuple[list[Outcome], GangAttempt]:
         """Try the waiting pods of one group together, and return the outcomes and the attempt.

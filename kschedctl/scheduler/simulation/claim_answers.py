@@ -190,7 +190,7 @@ class RejectingPlugin(NamedTuple):
 def list_rejecting_plugins(pre_filters: Iterable[Plugin], filters: Iterable[Plugin]) -> list[RejectingPlugin]:
     """Combine PreFilter and Filter plugins into one list, in which each plugin occurs once.
 
-    Each entry says at which of the two points the plugin runs.
+    Each entry says whether the plugin runs at PreFilter, at Filter, or at both.
     """
     with_pre_filter = {plugin.name: plugin for plugin in pre_filters if offers(plugin, PreFilterPlugin)}
     with_filter = {plugin.name: plugin for plugin in filters if offers(plugin, FilterPlugin)}

@@ -226,7 +226,7 @@ class Gangs:
         if result.victims:  # victims of the group as a whole count as victims of its first member
             victims[members[0]] = (*victims.get(members[0], ()), *result.victims)
         failed = self._find_member_failures(framework, key, members, result)
-        return GangAttempt({}, _assign_victims_once(victims), rows, failed)
+        return GangAttempt(placed={}, victims=_assign_victims_once(victims), nominated_rows=rows, failed=failed)
 
     def find_victims_and_placement(
         self, framework: Framework, key: AnyGroupKey, members: Sequence[Position]

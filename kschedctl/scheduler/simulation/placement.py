@@ -124,7 +124,7 @@ class Placements(IncomingPods):
                 )
             except PluginError:
                 return None
-            return self._pick_node(info, tied, feasible, {})
+            return self._pick_node(info, tied, feasible, pre_filter_results={})
 
         return choose_node_of_copy
 

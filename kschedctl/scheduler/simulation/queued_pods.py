@@ -61,7 +61,9 @@ class QueuedPods:
         self._new = [] if queued else attempts.sort_for_queue(positions)[::-1]
         """Pods that were not tried yet, the next one last. They were created before all pods that come back."""
         self._untried = (
-            {position: QueuedPod(position, self._get_priority(position)) for position in positions} if queued else {}
+            {position: QueuedPod(position, self.view.pods.get_priority(position)) for position in positions}
+            if queued
+            else {}
         )
         """Untried pods that are in the scheduling queue like all others, because retried pods may precede them."""
         for pod in self._untried.values():
@@ -121,7 +123,7 @@ class QueuedPods:
         """Add a pod that is created while other pods are waiting. It replaces any earlier pod at its position."""
         self.tried.pop(position, None)
         self._judged.pop(position, None)
-        pod = self._untried[position] = QueuedPod(position, self._get_priority(position))
+        pod = self._untried[position] = QueuedPod(position, self.view.pods.get_priority(position))
         self.scheduling_queue.add(pod)
 
     def done(self, position: Position) -> None:
@@ -233,7 +235,7 @@ class QueuedPods:
         This must be called before the pod loses its nomination. The nomination takes up room only for pods of at most
         its priority, so their rejectors may change afterwards.
         """
-        priority = self._get_priority(position)
+        priority = self.view.pods.get_priority(position)
         for pod in chain.from_iterable(self._unjudged.values()):
             if pod.priority <= priority and not self._judged[pod.position]:
                 self._judged[pod.position] = self._rejectors(pod.position)
@@ -279,18 +281,14 @@ class QueuedPods:
     def _has_retry_of_higher_priority(self) -> bool:
         """Return whether a pod that came back is ready and has a higher priority than the next untried pod."""
         first = self.scheduling_queue.active.peek() if len(self.scheduling_queue.active) else None
-        return first is not None and first.priority > self._get_priority(self._new[-1])
+        return first is not None and first.priority > self.view.pods.get_priority(self._new[-1])
 
     def get_queued_pod(self, position: Position) -> QueuedPod:
         """Return the queue entry of a pod, creating it if needed, and record the pod as tried."""
         if position not in self.tried:
-            pod = self._untried.get(position) or QueuedPod(position, self._get_priority(position), attempts=1)
+            pod = self._untried.get(position) or QueuedPod(position, self.view.pods.get_priority(position), attempts=1)
             self.tried[position] = pod
         return self.tried[position]
-
-    def _get_priority(self, position: Position) -> int:
-        """Return the pod's priority."""
-        return self.view.pods.get_priority(position)
 
     def _deliver_event(self, occurrence: Occurrence) -> None:
         """Move waiting pods in the scheduling queue after an event.
@@ -406,14 +404,18 @@ class _SharedQueuePlugins(QueuePlugins):
         """Return the event that a pod like this one was placed on a node. Identical pods share the event."""
         number = self._view.pods.get_info_number(position)
         if number not in self._arrivals:
-            self._arrivals[number] = Occurrence(ADDED, ChangedObject(POD, None, self._build_placed_pod(position)))
+            self._arrivals[number] = Occurrence(
+                ADDED, ChangedObject(POD, old=None, new=self._build_placed_pod(position))
+            )
         return self._arrivals[number]
 
     def build_departure_event(self, position: Position) -> Occurrence:
         """Return the event that a pod like this one was deleted from a node. Identical pods share the event."""
         number = self._view.pods.get_info_number(position)
         if number not in self._departures:
-            self._departures[number] = Occurrence(DELETED, ChangedObject(POD, self._build_placed_pod(position), None))
+            self._departures[number] = Occurrence(
+                DELETED, ChangedObject(POD, self._build_placed_pod(position), new=None)
+            )
         return self._departures[number]
 
     def find_nomination_loss_event(self, position: Position) -> Occurrence | None:
@@ -425,7 +427,7 @@ class _SharedQueuePlugins(QueuePlugins):
         if number not in self._nomination_losses:
             pod = self._info(position).pod
             waiting = replace(pod, status=replace(pod.status, nominated_node_name=self._view.nodes.names[0]))
-            occurrences = self._scheduler.event_handlers.list_occurrences(ChangedObject(POD, waiting, None))
+            occurrences = self._scheduler.event_handlers.list_occurrences(ChangedObject(POD, waiting, new=None))
             self._nomination_losses[number] = next(iter(occurrences), None)
         return self._nomination_losses[number]
 

@@ -282,13 +282,13 @@ class SettlingLoop(SchedulingLoop):
         Pods that keep waiting are put back into the queue after the next move.
         """
         members = self.queued_pods.take_group_members(key)
-        self.queued_pods.determine_rejectors_before_moves(members, ())
+        self.queued_pods.determine_rejectors_before_moves(members, leaving=())
         outcomes, attempt = self.attempts.try_group(members, queued=True)
 
         # Evict the victims, and nominate the members.
         victims: Sequence[Position] = tuple(chain(*attempt.victims.values()))
         if victims:
-            self.queued_pods.determine_rejectors_before_moves((), victims)
+            self.queued_pods.determine_rejectors_before_moves(arriving=(), leaving=victims)
             victims = self._evict_victims(victims, members[0])
         nominated = {position: failure.nominated for position, failure in attempt.failed.items()}
         self.pods.nominations.nominate_group(nominated, attempt.nominated_rows)

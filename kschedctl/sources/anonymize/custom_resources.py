@@ -122,8 +122,9 @@ def anonymize_kueue_configuration(config_map: ConfigMap, rewriter: Rewriter) -> 
     """
     import yaml  # noqa: PLC0415 - few clusters have such a ConfigMap
 
-    # Kueue's ConfigMap has a single key
-    ((key, text),) = config_map.data.items() if len(config_map.data) == 1 else (("", ""),)
+    key = text = ""
+    if len(config_map.data) == 1:  # as Kueue's ConfigMap has
+        ((key, text),) = config_map.data.items()
     try:
         configuration = yaml.safe_load(text)
     except yaml.YAMLError:

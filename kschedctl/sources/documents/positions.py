@@ -215,7 +215,8 @@ def _iter_field_offsets(text: str, value_start: int) -> Iterator[tuple[Key, tupl
         yield key, (start, position)
 
         # To the next field or item, or to the end
-        position = skip_space(text, _skip_value(text, position)[1])
+        _, value_end = _skip_value(text, position)
+        position = skip_space(text, value_end)
         if text[position] == ",":
             position = skip_space(text, position + 1)
         index += 1

@@ -92,7 +92,9 @@ def read_prometheus(access: MetricsAccess, url: str, window: int, matchers: str 
 
     histograms = {key: value for key, value in histograms.items() if value}
     numbers = {key: value for key, value in numbers.items() if value}
-    reading = MetricsReading(strip_url(url), Period.WINDOW, histograms, numbers, float(window), unusable=unusable)
+    reading = MetricsReading(
+        strip_url(url), Period.WINDOW, histograms, numbers, seconds=float(window), unusable=unusable
+    )
     if reading.is_empty:
         hint = "check that it scrapes kube-scheduler; see also --prometheus-labels and --window"
         raise InputError("serves no metrics of kube-scheduler", where=strip_url(url), hint=hint)

@@ -66,7 +66,7 @@ def test_one_more_replica_is_proposed_only_if_another_node_has_room_for_it(selec
     section = build_section(running, build_budget("web", "web", minAvailable=1))
     (finding,) = section.findings
     assert finding.fix.startswith("Run one more replica" if helps else "Lower the budget's minAvailable, or scale")
-    assert finding.fix.endswith("no node other than n1 has room for it") is not helps
+    assert finding.fix.endswith("no node other than n1 can take it") is not helps
     assert section.blocked[0].fix == finding.fix
 
 

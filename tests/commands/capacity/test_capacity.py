@@ -22,6 +22,8 @@ from kschedctl.commands.capacity import capacity
 from kschedctl.commands.capacity.report import ShapeCapacity
 from kschedctl.commands.simulate import simulate
 from kschedctl.errors import UsageError
+from kschedctl.render.page import Style
+from kschedctl.render.renderers import RENDERERS
 from kschedctl.replay.parallel import Workers
 
 NODES = [build_node("n1", "a"), build_node("n2", "b"), build_replica("r1", "n1", "3")]
@@ -350,3 +352,10 @@ def test_largest_free_amount_of_nodes_that_anti_affinity_excludes() -> None:
     )
     cpu = next(resource for resource in shape.headroom if resource.resource == "cpu")
     assert (shape.fits, cpu.largest_free_after) == (1, 3000)
+
+
+def test_answer_comes_before_what_was_not_replayed() -> None:
+    report = capacity(Cluster.from_objects(NODES, assume_complete=False), [build_pod("p", cpu="500m")])
+    assert report.not_replayed
+    text = RENDERERS["table"](report, Style(width=200))
+    assert text.index("10 more fit") < text.index("not replayed:")

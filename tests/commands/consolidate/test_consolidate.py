@@ -347,23 +347,6 @@ def test_aborted_drain_gives_the_verdict_of_a_complete_one(share: int) -> None:
     assert min(emptied, kept) > 30
 
 
-def test_commands_have_only_the_options_that_kubectl_requires() -> None:
-    """The pod with a cache moves from n1, which has nothing else, to n2 and from there to n3."""
-    caching = build_replica("web-5f-0", "n1", "100m", volumes=[{"name": "cache", "emptyDir": {}}])
-    others = [build_replica(f"web-5f-{number}", "n2", "100m") for number in (1, 2)]
-    full = [build_replica(f"web-5f-{number}", "n3", "100m") for number in (3, 4, 5)]
-    agent = build_pod("agent", "n2", "100m", {"kind": "DaemonSet", "name": "agent"})
-    nodes = [build_node(name) for name in ("n1", "n2", "n3")]
-    report = consolidated([*nodes, caching, *others, *full, agent])
-    assert names(report) == ["n1", "n2"]
-    (move,) = report.removable[0].moves
-    moved_with_n2 = [each.pod for each in report.removable[1].moves]
-    options = " --ignore-daemonsets" + (" --delete-emptydir-data" if move.pod in moved_with_n2 else "")
-    assert report.commands == ("kubectl drain n1 --delete-emptydir-data", f"kubectl drain n2{options}")
-    report = consolidated([*nodes[:2], build_replica("web-5f-0", "n1"), build_replica("web-5f-1", "n2")])
-    assert report.commands == ("kubectl drain n1",)
-
-
 def test_drains_with_a_budget_on_a_control_plane() -> None:
     """The printed commands run one after the other. Budgets hold, and every pod gets the planned node."""
     replicas = [build_replica(f"web-5f-{i}", f"n{1 + i // 2}", "1") for i in range(4)]
@@ -399,6 +382,22 @@ def test_drain_that_a_budget_blocks_is_not_printed() -> None:
     assert consolidated(objects).commands == ()
     with pytest.raises(Exception, match="waits for as long as a budget allows no eviction"):
         kubectl.run(control_plane(objects, "d/web-5f-0"), "kubectl drain n1 --ignore-daemonsets --delete-emptydir-data")
+
+
+@pytest.mark.parametrize(
+    ("has_daemon", "spec", "options"),
+    [
+        (False, {}, ""),
+        (True, {}, " --ignore-daemonsets"),
+        (False, {"volumes": [{"name": "v", "emptyDir": {}}]}, " --delete-emptydir-data"),
+        (True, {"volumes": [{"name": "v", "emptyDir": {}}]}, " --ignore-daemonsets --delete-emptydir-data"),
+    ],
+)
+def test_drain_has_only_the_options_that_kubectl_needs(*, has_daemon: bool, spec: Json, options: str) -> None:
+    daemon = build_pod("agent", "n1", "100m", owner={"kind": "DaemonSet", "name": "agent"})
+    objects = [build_node("n1"), build_node("n2"), build_replica("web-5f-0", "n1", "1", **spec)]
+    objects += [build_replica("web-5f-1", "n2", "2"), *([daemon] if has_daemon else [])]
+    assert consolidated(objects).commands == (f"kubectl drain n1{options}",)
 
 
 def test_pools_before_and_after() -> None:

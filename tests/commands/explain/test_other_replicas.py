@@ -236,7 +236,7 @@ def test_a_fix_for_one_pod_says_how_many_still_wait(run: Run, write: Write, work
     command = ("remedies", f"{workload['kind'].lower()}/web", "-f", path, "--assume-complete")
     fixes = json.loads(run(*command, "-o", "json").out)["remedies"]
     (fix,) = (fix for fix in fixes if fix["summary"].startswith("Request 4 CPUs"))
-    warning = f"3 other pods of {name} still wait"
+    warning = f"3 other pods of {name} stay Pending"
     assert {"kind": "Partial", "text": warning} == {key: fix["costs"][0][key] for key in ("kind", "text")}
     assert "is deleted and recreated" not in fix["weakens"]  # the workload does not exist yet
     assert "none of which has a node yet" not in fix["weakens"]  # its pods do not exist

@@ -76,7 +76,7 @@ def _run_out_of_time(search: PlanSearch) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("make-room", "--demo"), "no pod to make room for"),
+        (("make-room", "--demo"), "no pod is named to make room for"),
         (("make-room", "nobody", "--demo"), 'pod "default/nobody" not found'),
         (("make-room", "default/a"), "default/a already has a node: n1"),
         (("make-room", "default/new", "--pool", "x"), 'pool "x" not found'),

@@ -261,3 +261,14 @@ def test_features_that_are_not_replayed_make_the_answer_uncertain() -> None:
         "the replacement of failed nodes is not replayed (Workload ai/b)",
         "the replacement of Workload slices is not replayed (Workload ai/c)",
     )
+
+
+def test_files_without_a_list_of_cluster_queues_leave_the_answer_open(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster = tmp_path / "cluster.yaml"
+    cluster.write_text(yaml.safe_dump(build_node("n1", 8)))
+    assert main(["queues", "-f", str(cluster)]) == 5
+    assert "Not certain: the files contain no list of ClusterQueues" in capsys.readouterr().out
+    assert main(["queues", "-f", str(cluster), "--assume-complete"]) == 0
+    assert capsys.readouterr().out == "No ClusterQueues\n"

@@ -136,7 +136,7 @@ def test_fix_by_a_higher_class_names_its_victims() -> None:
     (found,) = remedies(Cluster.from_objects(documents), "d/p", BY_CLASS).remedies
     assert (found.opens, found.victims) == (("n1",), ("d/equal",))
     assert found.weakens == (
-        "the pod may preempt pods of lower priority; evicts d/equal (no controller recreates d/equal); "
+        "the pod can then preempt any pod of lower priority; evicts d/equal (no controller recreates d/equal); "
         "pod d/p is deleted and recreated"
     )
     after = explain(Cluster.from_objects(apply(found, documents)), "d/p")
@@ -155,7 +155,7 @@ def test_violated_budget_is_named() -> None:
     documents = [build_node("n1", cpu="2"), owned, build_pod("p", cpu="2", priority=10), HIGH, budget]
     (found,) = remedies(Cluster.from_objects(documents), "d/p", BY_CLASS).remedies
     assert found.weakens == (
-        "the pod may preempt pods of lower priority; "
+        "the pod can then preempt any pod of lower priority; "
         "evicts d/equal (1 eviction violates a PodDisruptionBudget), which stays Pending; "
         "pod d/p is deleted and recreated"
     )

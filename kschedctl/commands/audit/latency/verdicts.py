@@ -252,7 +252,7 @@ def _judge_binding(measured: MetricsReading, limits: LatencyLimits) -> Iterable[
     figures = f"the slowest is {slowest_step}: {format_quantiles(histogram)}"
     is_above = _is_p99_above(histogram, limits.target)
     if not is_above:
-        return (_build_good_verdict(Aspect.BINDING, figures, is_above),)
+        return (_build_good_verdict(Aspect.BINDING, figures, is_above),)  # within the target, or undecided if None
     posts = measured.get_histograms(REQUESTS).get(("POST",))
     explanation = f"POST requests themselves: {format_quantiles(posts)}" if posts and posts.count > 0 else ""
     extension_point = PERMIT_WAIT if slowest_step in permit_waits else slowest_step

@@ -426,9 +426,11 @@ def _iter_spare_findings(
         if emptied_nodes:
             moved = counted(sum(emptied.moved for emptied in emptied_nodes), "pod")
             emptied_names = first_few([emptied.node for emptied in emptied_nodes])
-            emptied_text = f"{counted(len(emptied_nodes), 'node')} can be emptied by moving {moved}: {emptied_names}"
             if len(emptied_nodes) == 1:
                 emptied_text = f"node {emptied_names} can be emptied by moving {moved}"
+            else:
+                number = counted(len(emptied_nodes), "node")
+                emptied_text = f"{number} can be emptied by moving {moved}: {emptied_names}"
             parts.append(f"{emptied_text}{_describe_drain_costs(emptied_nodes)}")
             removal = "Drain and remove them one after the other" if pool.nodes > 1 else "Drain and remove it"
             fix = f"{removal}{condition}"

@@ -190,7 +190,7 @@ def order_removal_candidates(scheduler: Scheduler, pools: Pools, pending: Sequen
     simulation = Simulation(scheduler, preemption=False)
     displaced = find_pods_to_recreate(simulation.view)
     simulation.remove(displaced)
-    simulation.gone.difference_update(displaced)
+    simulation.gone.difference_update(displaced)  # they are placed again
     simulation.schedule_or_raise_interrupt([*pending, *displaced])
     view = simulation.view
     waiting = [position for position in (*pending, *displaced) if not view.has_node(position)]

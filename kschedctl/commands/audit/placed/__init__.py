@@ -307,9 +307,11 @@ def _build_overcommitted_finding(node: OvercommittedNode) -> Finding:
 def _build_deferred_resize_finding(node: OvercommittedNode) -> Finding:
     """Build the finding about a node whose requests exceed it only because of deferred resizes."""
     first, *other_resizes = node.deferred_resizes
-    more_than_running = sum(resize.reserved - resize.running for resize in node.deferred_resizes)
-    amounts = (first.reserved, first.running, node.requested, node.requested - more_than_running, node.allocatable)
-    formatted = format_for_sentence(node.resource, *amounts)
+    not_in_use = sum(resize.reserved - resize.running for resize in node.deferred_resizes)
+    amount_in_use = node.requested - not_in_use
+    formatted = format_for_sentence(
+        node.resource, first.reserved, first.running, node.requested, amount_in_use, node.allocatable
+    )
     (reserved, running, requested, in_use, allocatable), unit = formatted
     suffix = formatted.unit_suffix
     others_text = (

@@ -263,7 +263,7 @@ def list_waiting_workloads(audited: AuditedCluster, report: KueueQueues) -> list
     reservation, if any, and its status.
     """
     replayed = {workload.workload: workload for workload in report.waiting}
-    without_replay = WaitingQueues(audited.cluster, None)
+    without_replay = WaitingQueues(audited.cluster, outlook=None)
     waiting = []
     for workload in audited.cluster.kueue_workloads:
         if not is_waiting(workload) or workload.spec.active is False:

@@ -458,12 +458,11 @@ def _describe_advice(profile: SampledProfile) -> str:
     current, advised = advice.now, advice.then
     if not setting.scores:
         return "kube-scheduler takes the first node that fits: no plugin scores nodes"
-    if advice.verdict == "idle" or setting.nodes < LEAST_NODES:
-        if setting.nodes < LEAST_NODES:
-            reason = f"percentageOfNodesToScore has no effect below {LEAST_NODES} nodes"
-        else:
-            reason = "so few nodes fit that percentageOfNodesToScore has no effect"
-        return f"All nodes are evaluated: {reason}"
+    is_small_cluster = setting.nodes < LEAST_NODES
+    if is_small_cluster or advice.verdict == "idle":
+        in_small_clusters = f"percentageOfNodesToScore has no effect below {LEAST_NODES} nodes"
+        if_few_fit = "so few nodes fit that percentageOfNodesToScore has no effect"
+        return f"All nodes are evaluated: {in_small_clusters if is_small_cluster else if_few_fit}"
     if current is None or advised is None:
         percentage = _format_current_percentage(setting)
         return f"percentageOfNodesToScore is {percentage}; its cost cannot be measured because no pod fits"

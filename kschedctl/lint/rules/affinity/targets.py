@@ -107,12 +107,10 @@ def find_misspelled_affinity_labels(context: LintContext) -> Iterator[Problem]:
             if (workload.subject, workload.get_path(*selector_path)) in reported:
                 continue
             # A term for other namespaces is compared with the labels in all namespaces
+            compared_labels = labels_by_namespace
             selects_own_namespace = not term.namespaces and term.namespace_selector is None
-            compared_labels = (
-                {workload.namespace: labels_by_namespace[workload.namespace]}
-                if selects_own_namespace
-                else labels_by_namespace
-            )
+            if selects_own_namespace:
+                compared_labels = {workload.namespace: labels_by_namespace[workload.namespace]}
             for misspelled in _iter_misspelled_labels(context, workload, term, compared_labels):
                 yield _build_misspelling_problem(workload, selector_path, misspelled)
 

@@ -328,7 +328,7 @@ def find_shadowed_pools(context: LintContext) -> Iterator[Problem]:
     for subject, pool in pools:
         for other_subject, other_pool in pools:
             has_higher_weight = (other_pool.spec.weight or 0) > (pool.spec.weight or 0)
-            if has_higher_weight and _does_pool_take_all_pods_of(other_pool, pool):
+            if has_higher_weight and _does_pool_cover(other_pool, pool):
                 message = (
                     f"NodePool {other_subject.name} has a higher weight and takes every pod that does not select this "
                     "pool by name"
@@ -350,10 +350,11 @@ KP_SHADOWED = Rule(
 )
 
 
-def _does_pool_take_all_pods_of(heavier_pool: WrittenNodePool, pool: WrittenNodePool) -> bool:
+def _does_pool_cover(heavier_pool: WrittenNodePool, pool: WrittenNodePool) -> bool:
     """Return whether the heavier pool can launch a node for every pod for which the other pool can launch one.
 
     It must have no limits, the same node class, no additional taints or requirements, and all labels of the other pool.
+    It must also have a requirement for each custom label for which the other pool has one.
     """
     spec, heavier_spec = pool.spec.template.spec, heavier_pool.spec.template.spec
     if heavier_pool.spec.limits is not None or spec.node_class_ref != heavier_spec.node_class_ref:

@@ -11,7 +11,7 @@ from kschedctl.api.kinds import KINDS, is_operated
 from kschedctl.api.objects import ObjectMeta, PodTemplateSpec
 from kschedctl.api.quantity import QuantityError
 from kschedctl.api.queueing import QUEUE_LABEL, KueuePodSet, KueueWorkload, LocalQueue
-from kschedctl.api.workloads import POD_TEMPLATE_PATHS
+from kschedctl.api.workloads import JOB_TEMPLATE_PATH, POD_TEMPLATE_PATHS
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.lint.analysis.near_names import find_similar_name
 from kschedctl.lint.context import LintContext
@@ -365,16 +365,17 @@ def _iter_labels_read_by_kueue(context: LintContext) -> Iterator[_LabelSet]:
 def _list_label_paths(subject: Subject) -> list[Path]:
     """Return the paths of the labels in a manifest that Kueue reads, or [] if the object creates no pods.
 
-    They are the object's own labels, the labels of a CronJob's Job template, and the labels of the pod template.
+    They are the object's own labels, the labels of a CronJob's Job template, and the labels of the pod template. Only
+    the own labels are listed for a custom resource whose controller may create pods.
     """
-    if may_create_pods(subject):
+    if may_create_pods(subject):  # where the custom resource has pod templates, if any, is unknown
         return [_WORKLOAD_LABELS]
     template_path = POD_TEMPLATE_PATHS.get(subject.kind)
     if template_path is None or not has_built_in_group(subject):
         return []
     paths: list[Path] = [_WORKLOAD_LABELS]
     if subject.kind == "CronJob":
-        paths.append(("spec", "jobTemplate", *_WORKLOAD_LABELS))
+        paths.append((*JOB_TEMPLATE_PATH, *_WORKLOAD_LABELS))
     if template_path:  # a Pod is its own template
         paths.append((*template_path, *_WORKLOAD_LABELS))
     return paths

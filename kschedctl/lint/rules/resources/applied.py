@@ -120,7 +120,9 @@ class _AdmissionReplay:
         namespace = workload.subject.namespace or DEFAULT_NAMESPACE
         pod_count = workload.lowest_replicas
         active_quotas = tuple(quota for quota in quotas if quota.status.hard)
-        request = AdmissionRequest(self.cluster, "Pod", dict(created_pod), namespace, (), active_quotas)
+        request = AdmissionRequest(
+            self.cluster, "Pod", dict(created_pod), namespace, limit_ranges=(), quotas=active_quotas
+        )
         admitted_count = resource_quota.count_admissible_objects(request, pod_count)
         self.remaining_quotas[namespace] = resource_quota.charge_quotas(request, admitted_count)
         if admitted_count == pod_count:

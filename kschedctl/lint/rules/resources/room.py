@@ -134,26 +134,31 @@ def _explain_misfit(context: LintContext, requests: Amounts, eligible: Bools) ->
 def find_workloads_without_contiguous_room(context: LintContext) -> Iterator[Problem]:
     """Find workloads that lack pods although enough is free on their nodes in total, but on no single node.
 
-    A replay confirms each case.
+    Workloads that would fit on none of their nodes even if it was empty are left out. A replay confirms that the
+    scheduler rejects every eligible node for lack of resources.
     """
     facts = context.facts
     for workload in context.workloads:
         eligible = facts.get_eligible_nodes(workload)
         lacks_pods = len(facts.list_node_rows_of_pods(workload)) < workload.lowest_replicas
-        if not lacks_pods or not eligible.any() or (eligible & facts.get_nodes_with_room(workload)).any():
+        has_node_with_room = (eligible & facts.get_nodes_with_room(workload)).any()
+        if not lacks_pods or not eligible.any() or has_node_with_room:
             continue
+
+        # Moving other pods must be able to help: enough is free in total, and an empty node is large enough
         requests = facts.get_requests(workload)
         free = np.maximum(facts.free_amounts[eligible], 0)  # an overcommitted node has nothing free
-        if facts.list_unoffered_resources(workload) or (free.sum(axis=0) < requests).any():
+        is_free_in_total = (free.sum(axis=0) >= requests).all()
+        is_a_node_large_enough = find_rows_with_room(facts.view.allocatable[eligible], requests).any()
+        if facts.list_unoffered_resources(workload) or not is_free_in_total or not is_a_node_large_enough:
             continue
-        if not find_rows_with_room(facts.view.allocatable[eligible], requests).any():
+
+        is_rejected_in_replay = facts.find_nodes_rejected_by(workload, NodeResourcesFit)
+        if not is_rejected_in_replay[eligible].all():
             continue
-        if facts.find_nodes_rejected_by(workload, NodeResourcesFit)[eligible].all():
-            short_resources = [name for name, c in facts.view.resources.items() if requests[c] > free[:, c].max()]
-            names = " and ".join(short_resources) or "of everything it requests"
-            yield workload.build_problem(
-                ("containers",), f"enough {names} is free in total, but not on any single node"
-            )
+        short_resources = [name for name, c in facts.view.resources.items() if requests[c] > free[:, c].max()]
+        names = " and ".join(short_resources) or "of everything it requests"
+        yield workload.build_problem(("containers",), f"enough {names} is free in total, but not on any single node")
 
 
 RQ_FRAGMENTED = Rule(

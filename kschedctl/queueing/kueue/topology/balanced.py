@@ -257,7 +257,10 @@ def _choose_fewest_domains(
         for (leaders_left, pods_left), combination in combinations.items()
         if leaders_left == 0 and pods_left <= 0
     ]
-    return max(sufficient)[1] if sufficient else None
+    if not sufficient:
+        return None
+    _, combination = max(sufficient)  # the numbers of pods left are not positive, so the largest spares the least room
+    return combination
 
 
 def _combine_domains(

@@ -171,8 +171,10 @@ def _get_kueue_minimum(view: Fork, key: GangKey) -> GangMinimum:
             None, problem=f"its pods have both {min(counts)} and {max(counts)} in annotation {KUEUE_TOTAL_COUNT}"
         )
     (total,) = counts
-    is_admitted_early = any(annotation.pod_group_fast_admission == "true" for annotation in annotations)
-    return GangMinimum(min(total, len(positions)) if is_admitted_early else total)
+    has_fast_admission = any(annotation.pod_group_fast_admission == "true" for annotation in annotations)
+    if has_fast_admission:
+        return GangMinimum(min(total, len(positions)))
+    return GangMinimum(total)
 
 
 def _parse_go_int(text: str) -> int | None:

@@ -154,8 +154,9 @@ def find_interchangeable_pods(view: Fork, victim: Position, preemptor_priority: 
     may_violate, must_violate = budgets.find_possible_violations(on_node, importance.reshape(-1))
     is_victim = on_node == victim
     # Two pods may be of the same kind if both may violate a PDB, or if neither has to.
-    may_be_same_kind = may_violate & may_violate[is_victim] | ~must_violate & ~must_violate[is_victim]
-    interchangeable: Positions = on_node[is_equal & may_be_same_kind]
+    may_both_violate = may_violate & may_violate[is_victim]
+    may_both_be_spared = ~must_violate & ~must_violate[is_victim]
+    interchangeable: Positions = on_node[is_equal & (may_both_violate | may_both_be_spared)]
     return interchangeable
 
 

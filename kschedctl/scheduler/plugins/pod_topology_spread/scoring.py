@@ -63,7 +63,7 @@ def compute_raw_scores(
     if labelled is not None:
         return RawScores(round_half_away(np.where(labelled, score, 0.0)[rows]), ~labelled[rows])
     scores_all_nodes = rows is view.nodes.rows
-    return RawScores(round_half_away(score if scores_all_nodes else score.take(rows)), None)
+    return RawScores(round_half_away(score if scores_all_nodes else score.take(rows)), ignored=None)
 
 
 def find_labelled_nodes(
@@ -162,7 +162,7 @@ def build_scored_domains(
     """
     column = view.nodes.label(constraint.topology_key)
     if constraint.topology_key == HOSTNAME:
-        return ScoredDomains(column, None, tally_matching_pods(constraint, info, view))
+        return ScoredDomains(column, domains=None, tally=tally_matching_pods(constraint, info, view))
 
     def build_domains() -> tuple[Domains, Domains]:
         """Build the domains of all nodes, and the domains of the nodes that count."""
@@ -265,7 +265,7 @@ class SpreadRowScores:
         for place, scored_domains in enumerate(self._scored_domains):
             size = self._distinct_codes[place]
             if size is None:
-                size = _count_domains_by_rows(scored_domains, rows, counts)
+                size = _count_domains_of_rows(scored_domains, rows, counts)
             sizes.append(size)
         return sizes
 
@@ -314,12 +314,13 @@ def build_domain_per_node(view: Fork) -> Domains:
     return view.memo((NAME, "each"), lambda: Domains(np.arange(nodes, dtype=np.int32), nodes))
 
 
-def _count_domains_by_rows(scored_domains: ScoredDomains, rows: Rows, counts: Counts) -> int:
+def _count_domains_of_rows(scored_domains: ScoredDomains, rows: Rows, counts: Counts) -> int:
     """Return the number of domains that contain the nodes in `rows`, each representing `counts` equal nodes.
 
-    Every node must be in a domain of its own, apart from nodes without the label, which share one domain.
+    Every node must be in a domain of its own. Nodes without the label share one domain, except for the topology key
+    hostname.
     """
-    if scored_domains.domains is None:
+    if scored_domains.domains is None:  # the key is hostname, so even a node without the label is a domain
         return int(counts.sum())
     is_labelled = scored_domains.column.present[rows]
     unlabelled_domains = 0 if is_labelled.all() else 1  # unlabelled nodes share a domain

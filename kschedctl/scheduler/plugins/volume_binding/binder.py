@@ -283,21 +283,22 @@ class PodVolumes:
         for i, binding in zip(self._matched, self.bindings, strict=True):
             nodes_without_volume.append((i, binding.chosen == NO_MATCH))
 
-        undecided = self._active.copy()
+        undecided = self._active.copy()  # the nodes for which no index is recorded yet
         for i, lacks_volume in nodes_without_volume:
             claim = self.claims[i]
             class_ = self.listers.classes[get_claim_class(claim)]
-            pools, capacity = self._find_first_fitting_pools(claim, class_)
+            pools, pool_indices = self._find_first_fitting_pools(claim, class_)
 
-            not_provisionable = lacks_volume & ~self._find_provisionable_nodes(class_)
-            self.bind_conflict[undecided & not_provisionable] = i
-            undecided &= ~not_provisionable
+            has_wrong_topology = lacks_volume & ~self._find_provisionable_nodes(class_)
+            self.bind_conflict[undecided & has_wrong_topology] = i
+            undecided &= ~has_wrong_topology
 
             if pools is not None:
-                lacks_space = lacks_volume & (capacity == NO_MATCH)
+                has_no_fitting_pool = pool_indices == NO_MATCH
+                lacks_space = lacks_volume & has_no_fitting_pool
                 self.not_enough_space[undecided & lacks_space] = i
                 undecided &= ~lacks_space
-            self.provisions.append(Provision(claim, lacks_volume, pools or (), capacity))
+            self.provisions.append(Provision(claim, lacks_volume, pools or (), pool_indices))
 
     def _find_provisionable_nodes(self, class_: StorageClass) -> Bools:
         """Return a mask (N,) of the nodes in the class's allowed topologies, all False without a provisioner."""
