@@ -180,10 +180,11 @@ def _build_headline_lines(group: PendingGroup, style: Style) -> tuple[Cell, ...]
     if len(distinct_members) == 1:
         return (Marked(f"{verdict}{group.members[0].headline}", tone),)
     shown, note = limit_rows_by_style(list(distinct_members.values()), style, ANSWERS_SHOWN)
-    lines = (_build_pod_line(member) for member in shown)
+    lines = (_build_pod_line(member, group.cause) for member in shown)
     return (Marked(f"{verdict}{put_reason_in_plain_words(group.cause)}", tone), *lines, Marked(note, Tone.FAINT))
 
 
-def _build_pod_line(member: PendingPod) -> Marked:
-    """Return the pod and its headline, without the shared cause if the headline begins with it."""
-    return Marked(f"{member.pod}{member.details or f': {member.headline}'}", Tone.FAINT)
+def _build_pod_line(member: PendingPod, shared_cause: str) -> Marked:
+    """Return the pod and its headline, without the shared cause if the headline begins or ends with it."""
+    details = member.details or f": {member.headline}".removesuffix(f" ({shared_cause})")
+    return Marked(f"{member.pod}{details}", Tone.FAINT)
