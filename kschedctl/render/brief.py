@@ -166,9 +166,8 @@ def _lengthen_cut_parts(
     """Give cut parts the lines that they need, the most important parts first. Changes `wrapped` and `shown`.
 
     If too few lines are free, entries and warnings at the end of their lists are left out, because a line says how many
-    are missing. The first entry and the first warning always stay. No warning is left out for an entry or another
-    warning, and nothing is left out for an entry after the first. A part that still needs more lines gets those that
-    are free.
+    are missing. The first entry and the first warning always stay. Warnings are left out only for the first part, and
+    nothing is left out for an entry after the first. A part that still needs more lines gets those that are free.
     """
     for index in sorted(shown, key=lambda index: (parts[index].rank, index)):
         part = parts[index]
@@ -182,7 +181,7 @@ def _lengthen_cut_parts(
         warnings = sorted(other for other in shown if parts[other].is_warning)
         is_later_entry = index in entries[1:]
         replaceable = [] if is_later_entry else entries[1:]
-        if not part.is_entry and not part.is_warning:
+        if index == 0:
             replaceable = warnings[1:] + replaceable  # from the end: entries are left out before warnings
         while replaceable and len(full_lines) > len(wrapped[index]) + count_free_lines():
             shown.remove(replaceable.pop())

@@ -34,7 +34,8 @@ REMEDIES_SHOWN = 7
 ALTERNATIVES_SHOWN = 3
 MODEL_PREFIX = "like "
 """The start of an alternative that is another node to model a new node on."""
-TOPOLOGY_PREFIXES = ("topology.", "kubernetes.io/hostname=")
+HOSTNAME_PREFIX = "kubernetes.io/hostname="
+TOPOLOGY_PREFIXES = ("topology.", HOSTNAME_PREFIX)
 """The starts of alternatives that are topology labels of nodes."""
 
 
@@ -217,9 +218,12 @@ def _drop_repeated_places(alternative: str) -> str:
 
     >>> _drop_repeated_places("w1 and w1"), _drop_repeated_places("high and w2")
     ('w1', 'high with w2')
+    >>> _drop_repeated_places("w1 and kubernetes.io/hostname=w1")
+    'w1'
     """
     places = dict.fromkeys(alternative.split(" and "))
-    return " with ".join(places)
+    labels_of_named_nodes = {HOSTNAME_PREFIX + place for place in places}
+    return " with ".join(place for place in places if place not in labels_of_named_nodes)
 
 
 def describe_fix_effect(remedy: Remedy) -> str:

@@ -16,12 +16,12 @@ import numpy as np
 
 from kschedctl.api.arrays import Bools, Position
 from kschedctl.api.objects import Pod
-from kschedctl.api.ownership import Owner, find_owner
+from kschedctl.api.ownership import Owner, find_controller, find_owner
 from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE_TAINT, find_untolerated_taint
 from kschedctl.cluster import Cluster
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.controllers.eviction import Evictions
-from kschedctl.replay.kubectl import get_longest_grace_seconds
+from kschedctl.replay.kubectl import get_longest_grace_seconds, render_command
 from kschedctl.replay.parallel import compute_spreads
 from kschedctl.replay.settling import recreate_gone_pods, remove_pods_of_failed_jobs
 from kschedctl.reports.not_created import NotCreated
@@ -69,8 +69,6 @@ class NodeDrain:
     """Evicted pods that no controller recreates."""
     staying_count: int = 0
     """The number of DaemonSet and static pods that stay."""
-    daemon_count: int = 0
-    """The number of staying pods that belong to DaemonSets."""
     outcomes: dict[Position, Outcome] = field(default_factory=dict)
     """Outcomes of the successors, also of pods that preemption displaced."""
     preemptions: list[Outcome] = field(default_factory=list)
@@ -86,10 +84,8 @@ class NodeDrain:
         self._evictions = self.evictions or Evictions(self.simulation)
         for name in self.nodes:
             for position in view.pods_on(view.nodes.index[name]):
-                kind = find_owner(view.pods.objects[position]).kind
-                if kind in KINDS_NOT_EVICTED:
+                if find_owner(view.pods.objects[position]).kind in KINDS_NOT_EVICTED:
                     self.staying_count += 1
-                    self.daemon_count += kind == "DaemonSet"
                 else:
                     self.evictable[position] = None
 
@@ -390,6 +386,25 @@ def _is_kept_running(cluster: Cluster, pod: Pod) -> bool:
 def list_pods_with_local_data(pods: Iterable[Pod]) -> tuple[str, ...]:
     """Return the keys of the pods whose emptyDir volumes are deleted with them."""
     return tuple(pod.key for pod in pods if any(volume.empty_dir is not None for volume in pod.spec.volumes))
+
+
+def render_drain(nodes: Sequence[str], pods: Iterable[Pod]) -> str:
+    """Return the command that drains the nodes, with no option but those without which kubectl would refuse.
+
+    `pods` are all pods on the nodes, including those that are terminating already.
+
+    Upstream: staging/src/k8s.io/kubectl/pkg/drain/filters.go (v1.36).
+    """
+    kinds_and_pods = [(find_owner(pod).kind, pod) for pod in pods]
+    leaving_pods = [pod for kind, pod in kinds_and_pods if kind not in KINDS_NOT_EVICTED]
+    options = []
+    if any(kind == "DaemonSet" for kind, _ in kinds_and_pods):
+        options.append("--ignore-daemonsets")
+    if list_pods_with_local_data(leaving_pods):
+        options.append("--delete-emptydir-data")
+    if any(find_controller(pod.metadata) is None for pod in leaving_pods):
+        options.append("--force")
+    return render_command("drain", *nodes, *options)
 
 
 def list_pods_asking_to_stay(pods: Iterable[Pod]) -> tuple[str, ...]:

@@ -85,7 +85,8 @@ def settle_simulation(simulation: Simulation) -> SettledCluster:
 def find_pending_pods_left_out(scheduler: Scheduler) -> PendingLeftOut:
     """Count the pending pods of a scheduler's cluster, and list those that get a node there if nothing else changes.
 
-    The list is None if extenders would have to be called for all of these pods, or if the user interrupts.
+    Others that are nominated for a node without cordon are listed apart. The list of those that get a node is None if
+    extenders would have to be called for all of these pods, or if the user interrupts.
     """
     simulation = enable_pod_recreation(Simulation(scheduler))
     pending = find_pods_still_pending(simulation)
@@ -95,8 +96,17 @@ def find_pending_pods_left_out(scheduler: Scheduler) -> PendingLeftOut:
     if simulation.interrupted:
         return PendingLeftOut(len(pending), fitting=None)
     view = simulation.view
+    fitting = [position for position in pending if view.node[position] >= 0]
+    is_open = dict(zip(view.nodes.names, ~view.nodes.unschedulable, strict=True))
+    nominated = [
+        position
+        for position in pending
+        if view.node[position] < 0 and is_open.get(view.pods.objects[position].status.nominated_node_name, False)
+    ]
     return PendingLeftOut(
-        len(pending), tuple(view.pods.objects[position].key for position in pending if view.node[position] >= 0)
+        len(pending),
+        fitting=tuple(view.pods.objects[position].key for position in fitting),
+        nominated=tuple(view.pods.objects[position].key for position in nominated),
     )
 
 

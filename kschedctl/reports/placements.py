@@ -103,9 +103,17 @@ class PendingLeftOut(Document, frozen=True):
     """The number of pods."""
     fitting: tuple[str, ...] | None = ()
     """The pods that get a node without the replayed change, possibly by preemption. None if they are not known."""
+    nominated: tuple[str, ...] = ()
+    """The other pods for which preemption reserved a node. They fit there once its terminating pods are gone."""
 
     def describe(self) -> tuple[str, ...]:
-        """Return a text that says how many pods were left out, and which of them fit. Return () if there are none."""
+        """Return a text that says how many pods were left out, and which of them may take room.
+
+        Return () if there are none.
+
+        >>> PendingLeftOut(9, nominated=("d/p",)).describe()[0].partition(": ")[2]
+        'none of them fits even now, but 1 of them has a nominated node and may take the room there first (d/p)'
+        """
         if not self.pods:
             return ()
         left_out = counted(
@@ -113,20 +121,33 @@ class PendingLeftOut(Document, frozen=True):
         )
         if self.fitting is None:
             return (f"{left_out} and may take the room first",)
+        nomination = self._describe_nominated_pods()
         if not self.fitting:
-            return (f"{left_out}: {'it does not fit' if self.pods == 1 else 'none of them fits'} even now",)
+            no_fit = "it does not fit" if self.pods == 1 else "none of them fits"
+            return (f"{left_out}: {no_fit} even now{nomination}",)
         if self.pods == 1:
             return (f"{left_out}, but it fits now and may take the room first ({self.fitting[0]})",)
         fit = agreeing(len(self.fitting), "fits", "fit")
         return (
             f"{left_out}, but {len(self.fitting):,} of them {fit} now and may take the room first "
-            f"({first_few(self.fitting)})",
+            f"({first_few(self.fitting)}){nomination}",
         )
+
+    def _describe_nominated_pods(self) -> str:
+        """Return a clause on the pods with a nominated node, which follows another clause, or "" without such pods."""
+        if not self.nominated:
+            return ""
+        if self.pods == 1:
+            return f", but it has a nominated node and may take the room there first ({self.nominated[0]})"
+        have = agreeing(len(self.nominated), "has a nominated node", "have nominated nodes")
+        of_them = f"{len(self.nominated):,} of them"
+        link = ", and" if self.fitting else ", but"
+        return f"{link} {of_them} {have} and may take the room there first ({first_few(self.nominated)})"
 
     @property
     def may_take_room(self) -> bool:
         """True if some of the pods may take the room of other pods."""
-        return bool(self.pods) and self.fitting != ()
+        return bool(self.pods) and (self.fitting != () or bool(self.nominated))
 
 
 class EvictedPod(Document, frozen=True):

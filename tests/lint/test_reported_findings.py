@@ -142,9 +142,11 @@ def test_counts_by_rule_end_the_page(run: Run) -> None:
     assert "By rule" not in run("a.yaml")[1]
 
 
-def test_fixes_are_shown_on_request(run: Run) -> None:
+def test_fixes_are_shown_on_request(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "FIX" not in run("z.yaml")[1]
     assert "FIX" in run("z.yaml", "--show-fixes")[1]
+    monkeypatch.setenv("COLUMNS", "45")  # the fix stands beneath the problem
+    assert "→ " in run("z.yaml", "--show-fixes")[1]
 
 
 @pytest.mark.parametrize(

@@ -37,8 +37,7 @@ from kschedctl.commands.consolidate.safety import (
     simulate_zone_losses,
 )
 from kschedctl.fixes.search import count_affordable_replays
-from kschedctl.replay import kubectl
-from kschedctl.replay.node_drain import KINDS_NOT_EVICTED, find_eviction_harms, list_pods_with_local_data
+from kschedctl.replay.node_drain import KINDS_NOT_EVICTED, find_eviction_harms, render_drain
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, WorkerPool, Workers, open_worker_pool
 from kschedctl.replay.pools import (
     Pools,
@@ -417,7 +416,7 @@ class ConsolidationRun:
             zones=tuple(self.zones),
             pools=self._compare_pools(rows) if rows else (),
             autoscaler=verdicts.summarize([node.node for node in self.removable]),
-            commands=tuple(self._build_drain_command(node) for node in self.removable),
+            commands=tuple(map(self._render_drain, self.removable)),
             **self._find_eviction_harms()._asdict(),
             pool=self.criteria.pool,
             pods_of_unready_nodes=tuple(view.pods.objects[position].key for position in self.candidates.displaced),
@@ -426,22 +425,12 @@ class ConsolidationRun:
             **build_cluster_basis(unknown, self.scheduler),
         )
 
-    def _build_drain_command(self, node: RemovableNode) -> str:
-        """Build the command that drains the node, with the options without which kubectl would refuse.
-
-        The node also has the pods that earlier drains moved to it. Upstream:
-        staging/src/k8s.io/kubectl/pkg/drain/filters.go (v1.36).
-        """
-        before = self.scheduler.view
-        pods_there = [before.pods.objects[position] for position in before.pods_on(before.nodes.index[node.node])]
-        moved_pods = [self.candidates.view.pods.get_pod(move.pod) for move in node.moves]
-        evicted = [pod for pod in (*pods_there, *moved_pods) if find_owner(pod).kind not in KINDS_NOT_EVICTED]
-        options = []
-        if any(find_owner(pod).kind == "DaemonSet" for pod in pods_there):
-            options.append("--ignore-daemonsets")
-        if list_pods_with_local_data(evicted):
-            options.append("--delete-emptydir-data")
-        return kubectl.render_command("drain", node.node, *options)
+    def _render_drain(self, node: RemovableNode) -> str:
+        """Return the command that drains the node, which may have pods of nodes that were removed before."""
+        view = self.candidates.view
+        positions = dict.fromkeys(view.pods_on(view.nodes.index[node.node]))
+        positions |= dict.fromkeys(Position(view.pods.index[move.pod]) for move in node.moves)
+        return render_drain([node.node], map(view.pods.objects.__getitem__, positions))
 
     def _find_eviction_harms(self) -> EvictionHarms:
         """Return what is lost when the nodes are drained one after the other.

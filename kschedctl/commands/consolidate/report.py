@@ -158,7 +158,7 @@ class NodeConsolidation(Report, frozen=True):
         needed_nodes = [node.node for node in self.staying if node.lets_run]
         if needed_nodes:
             number = len(needed_nodes)
-            needed = counted(number, "other node") if self.removable else f"{number:,} of them"
+            needed = counted(number, "other node" if self.removable else "node")  # cordoned nodes are not checked
             text += f"; pending pods need {needed} ({first_few(needed_nodes)})"
         text += self._describe_need_for_nodes()
         if self.cordoned_empty and not self.has_unread_pods:

@@ -24,7 +24,7 @@ from kschedctl.api.arrays import Position
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.node_health import NodeHealth
 from kschedctl.api.objects import Pod
-from kschedctl.api.ownership import find_controller, find_owner
+from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.commands.drain.report import DisplacedWorkload, Drain, QuotaOutcome
 from kschedctl.commands.whatif.one_more_node import find_sufficient_nodes
@@ -33,7 +33,6 @@ from kschedctl.replay.controllers.budget_fixes import choose_budget_fix, find_po
 from kschedctl.replay.controllers.eviction import Evictions
 from kschedctl.replay.controllers.job_failures import JobFailures
 from kschedctl.replay.edits import cordon_nodes, find_node_names, with_current_priorities
-from kschedctl.replay.kubectl import render_command
 from kschedctl.replay.node_drain import (
     NodeDrain,
     compute_unplaced_spreads,
@@ -41,8 +40,8 @@ from kschedctl.replay.node_drain import (
     find_eviction_harms,
     iter_moved_pods,
     iter_pod_homes,
-    list_pods_with_local_data,
     merge_proven_unplaced_counts,
+    render_drain,
 )
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, compute_spreads, run_seeds
 from kschedctl.replay.pending_pods import is_pending
@@ -294,26 +293,20 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
             shared.scheduler.view, dict.fromkeys(key for pod in blocked for key in pod.unhealthy)
         ),
         budget_fixes=_choose_budget_fixes(shared, [pod.pod for pod in blocked]) if blocked else (),
-        commands=_build_commands(shared.nodes, node_drain, evictable_pods) if is_drained else (),
+        commands=_build_commands(shared, node_drain) if is_drained else (),
     )
 
 
-def _build_commands(nodes: Sequence[str], node_drain: NodeDrain, pods: Sequence[Pod]) -> tuple[str, ...]:
-    """Build the command that drains the nodes, with the options without which kubectl would refuse.
+def _build_commands(shared: _CordonedNodes, node_drain: NodeDrain) -> tuple[str, ...]:
+    """Build the command that drains the nodes.
 
-    `pods` are the pods to evict, including those that are terminating already. Nodes with pods that can be evicted only
-    once replacements of others run come last, since kubectl finishes one node before it begins the next one. Upstream:
-    staging/src/k8s.io/kubectl/pkg/drain/filters.go (v1.36).
+    Nodes with pods that can be evicted only once replacements of others run come last, since kubectl finishes one node
+    before it begins the next one.
     """
-    options = []
-    if node_drain.daemon_count:
-        options.append("--ignore-daemonsets")
-    if list_pods_with_local_data(pods):
-        options.append("--delete-emptydir-data")
-    if any(find_controller(pod.metadata) is None for pod in pods):
-        options.append("--force")
+    view = shared.scheduler.view
+    pods = [view.pods.objects[position] for name in shared.nodes for position in view.pods_on(view.nodes.index[name])]
     later_nodes = {delayed.node for delayed in node_drain.report_delayed_pods()}
-    return (render_command("drain", *sorted(nodes, key=lambda name: name in later_nodes), *options),)
+    return (render_drain(sorted(shared.nodes, key=lambda name: name in later_nodes), pods),)
 
 
 def _choose_budget_fixes(shared: _CordonedNodes, blocked_pods: Sequence[str]) -> tuple[str, ...]:

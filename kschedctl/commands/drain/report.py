@@ -507,11 +507,11 @@ class Drain(Report, frozen=True):
             advice=self.budget_fixes,
             warnings=(
                 *((outcomes,) if self.blocked else ()),
+                *describe_data_on_nodes(self.pinned_volumes),
                 *self._describe_lost_pods(),
                 *self.describe_blocked_kubectl_drain(),
                 *self._describe_drain_order(),
                 *self.describe_safe_order(),
-                *describe_data_on_nodes(self.pinned_volumes),
                 *self.list_harms(),
                 *(self.pending_left_out.describe() if self.pending_left_out.may_take_room else ()),
                 *describe_evictions(self.evicted),

@@ -371,7 +371,8 @@ def _describe_cause_by_best_node(
     usable_fact = find_fact(obstacles_of_reason, usable_row)
     if not isinstance(usable_fact, Insufficient) or usable_fact.free == best_fact.free:
         return (usable_fact or best_fact).describe_cause(scope._replace(node=names[usable_row]))
-    return usable_fact.describe_cause_with_full_node(names[usable_row], scope.share, names[best_row], best_fact)
+    usable_scope = scope._replace(node=names[usable_row])
+    return usable_fact.describe_cause_with_full_node(usable_scope, names[best_row], best_fact)
 
 
 def _mark_requirements_for_absent_nodes(fact: AnyFact | None, cycle: Cycle) -> AnyFact | None:

@@ -157,9 +157,15 @@ def _build_pod_rows_of_group(group: PendingGroup, style: Style, *, shows_priorit
         yield (pods, *priority, member.age, member.pod, member.workload, *answer)
 
 
+def _format_priorities(group: PendingGroup) -> str:
+    """Return the priority of the group's pods, or their lowest and highest one."""
+    lowest = min((member.priority for member in group.members), default=group.priority)
+    return f"{lowest:,}" if lowest == group.priority else f"{lowest:,} to {group.priority:,}"
+
+
 def _build_cause_row(group: PendingGroup, style: Style, *, shows_priority: bool) -> Row:
     """Build the row of a group: its workloads, and the answers for its pods below."""
-    priority = (f"{group.priority:,}",) if shows_priority else ()
+    priority = (_format_priorities(group),) if shows_priority else ()
     workloads = Marked(names(group.workloads, WORKLOADS_SHOWN), Tone.STRONG)
     return (f"{len(group.pods):,}", *priority, group.age, Stack((workloads, *_build_headline_lines(group, style))))
 
@@ -174,10 +180,11 @@ def _build_headline_lines(group: PendingGroup, style: Style) -> tuple[Cell, ...]
     if len(distinct_members) == 1:
         return (Marked(f"{verdict}{group.members[0].headline}", tone),)
     shown, note = limit_rows_by_style(list(distinct_members.values()), style, ANSWERS_SHOWN)
-    lines = (_build_pod_line(member) for member in shown)
+    lines = (_build_pod_line(member, group.cause) for member in shown)
     return (Marked(f"{verdict}{put_reason_in_plain_words(group.cause)}", tone), *lines, Marked(note, Tone.FAINT))
 
 
-def _build_pod_line(member: PendingPod) -> Marked:
-    """Return the pod and its headline, without the shared cause if the headline begins with it."""
-    return Marked(f"{member.pod}{member.details or f': {member.headline}'}", Tone.FAINT)
+def _build_pod_line(member: PendingPod, shared_cause: str) -> Marked:
+    """Return the pod and its headline, without the shared cause if the headline begins or ends with it."""
+    details = member.details or f": {member.headline}".removesuffix(f" ({shared_cause})")
+    return Marked(f"{member.pod}{details}", Tone.FAINT)

@@ -200,6 +200,7 @@ class Cause(Document, frozen=True):
             is_only_eligible_node=is_only_eligible_node,
             nodes=share,
             is_single=self.nodes == 1,
+            is_partial=self.nodes < (self.within or nodes),
         )
 
 

@@ -38,7 +38,10 @@ from kschedctl.text.counts import agreeing
 FAILURES_SHOWN = 20
 MAX_COSTS_IN_SENTENCE = 2
 """The number of kinds of costs up to which the worst failure is described in a sentence rather than a list."""
-ENDING = "DaemonSet pods and static pods are lost with their node and do not count as displaced."
+ENDING = (
+    "DaemonSet pods and static pods are lost with their node. Like terminating pods and pods that no controller "
+    "recreates, they do not count as displaced."
+)
 
 
 def build_page(report: Failures, style: Style) -> Page:
@@ -68,7 +71,7 @@ def build_page(report: Failures, style: Style) -> Page:
         *_build_ranking_table(report, style),
         *_build_waiting_note(report),
         *(_build_worst_failure_sections(report.failures[0], report, style) if report.failures else ()),
-        *build_next_section(style, REPLAYED if report.remedy else "Next (the worst loss, pod by pod)"),
+        *build_next_section(style, _choose_next_title(report)),
     )
 
 
@@ -90,6 +93,14 @@ def _build_worst_failure_sections(worst: Failure, report: Failures, style: Style
         *build_pods_before_and_after(worst.zones, worst.nodes_changed, f" the loss of {worst.name}"),
         *build_tried_orders_section(report.runs, worst.unplaced_over_runs, worst.in_no_order),
     )
+
+
+def _choose_next_title(report: Failures) -> str:
+    """Return the title of the section with the `whatif` command, which includes pending pods, unlike this report."""
+    if report.remedy:
+        return REPLAYED
+    pending = ", with the pending pods" if report.pending_left_out.pods else ""
+    return f"Next (the worst loss, pod by pod{pending})"
 
 
 def _build_outside_note(report: Failures) -> Page:
@@ -133,7 +144,11 @@ def _build_ranking_table(report: Failures, style: Style) -> Page:
         limit=FAILURES_SHOWN,
         full=False,
     )
-    note = [paragraph(Marked(ENDING, Tone.FAINT))] if any(failure.ending for failure in report.failures) else []
+    note = (
+        [paragraph(Marked(ENDING, Tone.FAINT))]
+        if any(failure.ending or failure.lost for failure in report.failures)
+        else []
+    )
     return (*table, *note, *_plot_pods_lost_by_failure(report, style)) if table else ()
 
 

@@ -328,8 +328,8 @@ class Failures(Report, frozen=True):
             },
             victims=list_displaced_pods(worst.evicted_pods),
             warnings=(
-                *_describe_lost_pods(worst),
                 *describe_data_on_nodes(worst.pinned_volumes),
+                *_describe_lost_pods(worst),
                 *describe_evictions(worst.evicted_pods),
                 *(self.pending_left_out.describe() if self.pending_left_out.may_take_room else ()),
                 *self.describe_waiting_pods(),

@@ -62,7 +62,7 @@ def _build_ignored_table(report: Findings) -> Page:
 def _list_finding_columns(style: Style) -> tuple[Column, ...]:
     """Return the columns of the table of findings."""
     columns = (Column("line", right=True), Column("severity", keep=True), Column("rule", keep=True), Column("object"))
-    return (*columns, Column("problem"), *_select_field_and_fix(Column("field"), Column("fix"), style))
+    return (*columns, Column("problem"), *_select_field_and_fix(Column("field"), Column("fix", beneath="→"), style))
 
 
 def _select_field_and_fix(field: Shown, fix: Shown, style: Style) -> tuple[Shown, ...]:

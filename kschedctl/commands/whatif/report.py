@@ -445,6 +445,7 @@ class WhatIf(Report, frozen=True):
             summary,
             verdict=BLOCKED if self.incomplete_steps else "",
             warnings=(
+                *describe_data_on_nodes(self.pinned_volumes),
                 *(
                     (f"lost for good, since no controller recreates them: {first_few(lost)}",)
                     if lost and (self.incomplete_steps or self.not_created)  # otherwise, the first line names them
@@ -455,7 +456,6 @@ class WhatIf(Report, frozen=True):
                 *self.describe_eviction_harms(),
                 *self._describe_restarted_pods(),
                 *self.describe_time_before_deletion(),
-                *describe_data_on_nodes(self.pinned_volumes),
                 *((f"{counted(evictions, 'pod')} preempted in the steps",) if evictions else ()),
                 *describe_differing_runs(self.runs, self.over_runs, NUMBERS_OVER_RUNS),
             ),

@@ -43,6 +43,8 @@ class CauseScope(NamedTuple):
     """The share of the nodes without parenthesis, such as "2 of 9 candidate nodes", or "" for the only node."""
     is_single: bool = False
     """True if the cause applies to a single node."""
+    is_partial: bool = False
+    """True if the cause applies only to some of the nodes that its share counts, so that the others pass its check."""
 
     def describe_node(self) -> str:
         """Return the node as the subject of a clause.

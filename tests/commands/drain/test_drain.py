@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from small import Json, build_budget, build_node, build_pod, build_replica, build_spread
 
 from kschedctl.api.node_health import NodeHealth
@@ -221,6 +222,11 @@ def test_pod_with_a_local_volume_can_run_only_on_its_node() -> None:
     lost_data = "the data of local volume v (d/db) is lost if n1 is deleted"
     assert report.summary().warnings[0] == lost_data
     assert lost_data in " ".join(RENDERERS["table"](report, Style()).split())
+    for width in (45, 80):  # the headline and the caveats have to be cut
+        doubtful = replace(
+            report, not_replayed=("x " * 99,), delayed=(), lost=("d/a", "d/b"), without_controller=("d/a",)
+        )
+        assert lost_data in " ".join(RENDERERS["brief"](doubtful, Style(width=width)).split())
 
 
 def test_drained_node_takes_no_pod_back() -> None:

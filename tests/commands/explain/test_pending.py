@@ -78,6 +78,23 @@ def test_pods_of_higher_priority_come_first() -> None:
         (20, ("shop/selecting",)),
         (10, ("shop/young", "shop/youngest", "shop/old")),
     ]
+    assert " 0 to 10 " in RENDERERS["table"](report, Style(width=120))
+
+
+def test_shared_cause_is_not_repeated_for_each_pod() -> None:
+    """Two claims are not bound, for different reasons."""
+    objects: list[Any] = [
+        NODE,
+        {"kind": "StorageClass", "metadata": {"name": "by-hand"}, "provisioner": "kubernetes.io/no-provisioner"},
+    ]
+    for name, class_name in (("a", "by-hand"), ("b", "missing")):
+        spec = {"storageClassName": class_name, "accessModes": ["ReadWriteOnce"]}
+        objects.append({"kind": "PersistentVolumeClaim", "metadata": {"name": name, "namespace": "d"}, "spec": spec})
+        mounted = [{"name": "v", "persistentVolumeClaim": {"claimName": name}}]
+        objects.append(small.build_pod(name, cpu="100m", volumes=mounted))
+    report = kschedctl.pending(kschedctl.Cluster.from_objects(objects))
+    assert [group.pods for group in report.groups] == [("d/a", "d/b")]
+    assert RENDERERS["table"](report, Style(width=300)).count("pod has unbound immediate PersistentVolumeClaims") == 1
 
 
 def test_pods_that_would_preempt_are_listed_apart() -> None:

@@ -126,6 +126,19 @@ def test_largest_free_amount_counts_full_nodes_if_all_are_full() -> None:
     assert "but the most free is 3, on n1" in report.headline
 
 
+def test_largest_free_amount_names_its_nodes_if_another_node_has_more() -> None:
+    """A port is taken on n3, which has 7 CPUs free. The other nodes have less than the pod needs."""
+    busy, small, smaller = build_node("n3", cpu="8"), build_node("n2", cpu="2"), build_node("n1", cpu="1")
+    pods = [build_pod("port", "n3"), build_pod("p", cpu="3")]
+    for pod in pods:
+        pod["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 80}]
+    several = explain_pod(busy, small, smaller, *pods)
+    assert "needs 3 CPUs, but 2 of 3 nodes have at most 2 free (n2)" in several.headline
+    single = explain_pod(busy, small, *pods)
+    assert "needs 3 CPUs, but n2 has 2 of 2 free (rules out 1 of 2 nodes)" in [cause.plain for cause in single.causes]
+    assert not any("the most free" in cause.plain for report in (several, single) for cause in report.causes)
+
+
 def test_missing_nodes_and_labels_are_said_not_to_exist() -> None:
     def named(name: str) -> Json:
         return build_affinity({"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]})

@@ -18,7 +18,7 @@ from kschedctl.render.renderers import RENDERERS
 from kschedctl.replay.edits import is_recreated_elsewhere
 from kschedctl.replay.parallel import Workers
 from kschedctl.replay.shared_cluster import SharedCluster
-from kschedctl.reports.placements import PodCount, Spread
+from kschedctl.reports.placements import PendingLeftOut, PodCount, Spread
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 
@@ -418,6 +418,25 @@ def test_pending_pods_that_may_take_the_room_first_are_named() -> None:
     for output in ("table", "brief", "markdown", "html"):
         assert text in RENDERERS[output](report, Style(width=200))
     assert failures(Cluster.from_objects(zones(3))).pending_left_out.describe() == ()
+
+
+def test_pending_pods_with_a_nominated_node_may_take_the_room() -> None:
+    """The room is free once the terminating pod is gone. A cordoned node or one that does not exist promises none."""
+    nominated, hopeless, gone = build_pod("q", cpu="3"), build_pod("w", cpu="3"), build_pod("x", cpu="3")
+    for pod, node in ((nominated, "n0"), (hopeless, "n9"), (gone, "n8")):
+        pod["status"] = {"nominatedNodeName": node}
+    ending = [build_pod(f"end-{number}", f"n{number}", "3") for number in range(3)]
+    for pod in ending:
+        pod["metadata"]["deletionTimestamp"] = "2026-05-06T09:12:00Z"
+    closed = build_node("n9", unschedulable=True)
+    report = failures(Cluster.from_objects([*zones(3), closed, *ending, nominated, hopeless, gone]))
+    assert report.pending_left_out == PendingLeftOut(3, (), ("d/q",))
+    text = (
+        "3 pending pods were left out of the simulation: none of them fits even now, but 1 of them has a nominated "
+        "node and may take the room there first (d/q)"
+    )
+    for output in ("table", "brief", "markdown", "html"):
+        assert text in RENDERERS[output](report, Style(width=240))
 
 
 def test_answer_without_displaced_pods_is_not_safe() -> None:

@@ -178,20 +178,25 @@ class Insufficient(Fact, frozen=True):
         """
         if scope.is_only_node or (scope.is_only_eligible_node and not self.exceeds_every_node):
             return self._describe_need(scope.describe_node())
-        return self.describe_cause_with_full_node(scope.node, scope.share)
+        if scope.is_partial and scope.is_single and not self.exceeds_every_node:
+            return f"{self._describe_need(scope.node)}{scope.share}"
+        return self.describe_cause_with_full_node(scope)
 
     def describe_cause_with_full_node(
-        self, node: str, scope: str, full_node: str = "", full: Insufficient | None = None
+        self, scope: CauseScope, full_node: str = "", full: Insufficient | None = None
     ) -> str:
         """Describe the requested amount and the largest free amount, disregarding a node that is full of pods.
 
-        The amount is free on `node`. On `full_node`, more of the resource is free, but no pod can be added. `full` is
-        the same shortage on `full_node`. Without `full`, no full node is mentioned. `scope` is a phrase such as
-        " in the zone", which is appended.
+        The amount is free on the node of `scope`. On `full_node`, more of the resource is free, but no pod can be
+        added. `full` is the same shortage on `full_node`. Without `full`, no full node is mentioned. If other nodes
+        have enough, the text says which nodes the amount is about.
 
         >>> full = Insufficient("cpu", 3500, 2200, 3900, 3900)
-        >>> print(Insufficient("cpu", 3500, 600, 3900, 3900).describe_cause_with_full_node("a4", "", "a6", full))
+        >>> fact, scope = Insufficient("cpu", 3500, 600, 3900, 3900), CauseScope("a4", "", "")
+        >>> print(fact.describe_cause_with_full_node(scope, "a6", full))
         needs 3.5 CPUs, but the most free is 0.6, on a4, not counting a6 (2.2 free), which is full of pods
+        >>> print(fact.describe_cause(scope._replace(nodes="6 of 7 candidate nodes", is_partial=True)))
+        needs 3.5 CPUs, but 6 of 7 candidate nodes have at most 0.6 free (a4)
         """
         full_node_amount = full.free if full else 0
         amounts = names.format_for_sentence(self.resource, self.requested, self.free, full_node_amount, self.largest)
@@ -201,10 +206,14 @@ class Insufficient(Fact, frozen=True):
             return f"needs {requested} {unit}, which no node offers"
         need = f"needs {requested} {unit}, but"
         if self.exceeds_every_node:
-            return f"{need} the largest node has only {largest}{suffix}{scope}"
-        uncounted = f", not counting {full_node} ({free_on_full}{suffix} free), which is full of pods" if full else ""
-        most_free = f"the most free{self._describe_nominations()} is {free}{suffix}, on {node}"
-        return f"{need} {most_free}{uncounted}{self._describe_resizes()}{scope}"
+            return f"{need} the largest node has only {largest}{suffix}{scope.share}"
+        after = self._describe_nominations()
+        details = f", not counting {full_node} ({free_on_full}{suffix} free), which is full of pods" if full else ""
+        details += self._describe_resizes()
+        if scope.is_partial:
+            at_most = f"at most {free}{suffix}" if self.free else "none"
+            return f"{need} {scope.nodes} have {at_most} free{after} ({scope.node}){details}"
+        return f"{need} the most free{after} is {free}{suffix}, on {scope.node}{details}{scope.share}"
 
     def _describe_nominations(self) -> str:
         """Return a phrase that says that nominated pods were counted, or "" if there are none."""
