@@ -25,6 +25,8 @@ from kschedctl.errors import InputError
 from kschedctl.sources.archive_file import MAX_FILE_SIZE, read_archive, read_header, write_archive
 from kschedctl.sources.read import read_paths
 
+NOW = "2026-06-01T12:00:00Z"
+
 RECORDED = json.loads(lzma.decompress((Path(__file__).parents[1] / "recordings" / "pending.json.xz").read_bytes()))
 
 UNVERIFIED = (
@@ -93,12 +95,12 @@ def test_golden_clusters_are_restored(family: str, tmp_path: Path) -> None:
         cluster = kschedctl.Cluster.from_objects(case["objects"], **settings)
         again = through_a_file(cluster, tmp_path)
         try:
-            expected = kschedctl.explain(cluster, case["pod"]).to_dict()
+            expected = kschedctl.explain(cluster, case["pod"], now=NOW).to_dict()
         except kschedctl.KschedctlError as error:
             with pytest.raises(type(error)):
-                kschedctl.explain(again, case["pod"])
+                kschedctl.explain(again, case["pod"], now=NOW)
             continue
-        assert kschedctl.explain(again, case["pod"]).to_dict() == expected, case["id"]
+        assert kschedctl.explain(again, case["pod"], now=NOW).to_dict() == expected, case["id"]
 
 
 def test_settings_are_restored(tmp_path: Path) -> None:

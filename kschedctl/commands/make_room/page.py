@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Iterator, Sequence
 
 from kschedctl.api.resource_names import format_for_sentence
 from kschedctl.commands.make_room.report import FragmentedResource, MakeRoom, PlacedPod, SearchedPlans
@@ -53,7 +54,7 @@ def build_page(report: MakeRoom, style: Style) -> Page:
         *build_pools_before_and_after(report.pools, style),
         *_build_unplaced_pods_section(report),
         *_build_search_section(report, style),
-        *_build_commands_section(report),
+        *_build_commands_section(report, style),
         *partial,
         *build_next_section(style),
     )
@@ -63,7 +64,7 @@ def build_moves_sections(report: MakeRoom, style: Style) -> Page:
     """Build the sections that offer the moves as an alternative to the pod's other fixes."""
     return (
         *_build_moves_table(report, style, f"Or move {counted(len(report.moves), 'pod')}"),
-        *_build_commands_section(report),
+        *_build_commands_section(report, style),
     )
 
 
@@ -72,7 +73,7 @@ def _build_moves_table(report: MakeRoom, style: Style, title: str) -> Page:
     return build_struct_table(report.moves, style, numbered="step", title=title, full=False)
 
 
-def _build_commands_section(report: MakeRoom) -> Page:
+def _build_commands_section(report: MakeRoom, style: Style) -> Page:
     """Build the section with the commands that carry out the moves or wait for terminating pods.
 
     Comments above the commands say what each move does. Return () if there are no commands.
@@ -86,8 +87,13 @@ def _build_commands_section(report: MakeRoom) -> Page:
     if must_wait:
         title += "; run them in parts, up to each comment that says to wait"
     # Between commands joined by &&, a comment would end the chain in an interactive zsh
-    comments = (f"# {number}. {move.describe()}" for number, move in enumerate(report.moves, 1))
-    return section(title, *map(Command, (*comments, *chain_commands(report.commands))))
+    return section(title, *map(Command, (*_iter_comments(report, style.width - 2), *chain_commands(report.commands))))
+
+
+def _iter_comments(report: MakeRoom, width: int) -> Iterator[str]:
+    """Yield the lines of the shell comments that say what each move does, wrapped at `width` characters."""
+    for number, move in enumerate(report.moves, 1):
+        yield from textwrap.wrap(f"# {number}. {move.describe()}", width, subsequent_indent="#    ")
 
 
 def _build_preemption_warning(report: MakeRoom) -> Page:
