@@ -175,6 +175,8 @@ RESOURCES = tuple(
 )
 HUGE_PAGES = ("requests.hugepages-", "limits.hugepages-")
 SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
+_OLD_NODE_NAME_FIELD = "spec.host"
+"""The former name of spec.nodeName, which kube-apiserver still accepts."""
 SUBSCRIPTED = re.compile(r"(metadata\.(?:annotations|labels))\['([^']*)'\]")
 LEADING_ZEROS = re.compile(r"\b0+(?=\d)")
 
@@ -280,12 +282,14 @@ def _validate_variable_source(kind: str, source: Writable, path: Path) -> Valida
 
 
 def _validate_field_path(field_path: str, path: Path) -> ValidationErrors:
-    """Validate that the path of a fieldRef is a field of pods that is offered to containers."""
+    """Validate that a fieldRef names a pod field that containers can refer to."""
     if not field_path:
         yield required((*path, "fieldPath"))
     elif match := SUBSCRIPTED.fullmatch(field_path):
-        text = match[2].lower() if match[1].endswith("annotations") else match[2]
-        yield from names.validate_syntax(path, text, names.validate_qualified_name)
-    elif field_path not in FIELDS and field_path != "spec.host":
+        field, key = match.groups()
+        if field == "metadata.annotations":
+            key = key.lower()  # unlike keys of labels, keys of annotations are validated regardless of case
+        yield from names.validate_syntax(path, key, names.validate_qualified_name)
+    elif field_path not in FIELDS and field_path != _OLD_NODE_NAME_FIELD:
         message = f"error converting fieldPath: field label not supported: {field_path}"
         yield invalid((*path, "fieldPath"), field_path, message)

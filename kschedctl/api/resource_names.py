@@ -118,11 +118,11 @@ def format_for_sentence(name: str, request: int, *compared: int) -> ComparableAm
     """
     amounts = (request, *compared)
     if name == CPU:
-        return ComparableAmounts(_format_distinguishable(amounts, 1000), "CPU" if request == 1000 else "CPUs")
+        return ComparableAmounts(_format_amounts_distinguishably(amounts, 1000), "CPU" if request == 1000 else "CPUs")
     if is_in_bytes(name):
         units = ((40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB"))
         shift, unit = next((pair for pair in units if request >= 1 << pair[0]), (0, "bytes"))
-        return ComparableAmounts(_format_distinguishable(amounts, 1 << shift), f"{unit} of {name}")
+        return ComparableAmounts(_format_amounts_distinguishably(amounts, 1 << shift), f"{unit} of {name}")
     return ComparableAmounts(tuple(f"{amount:,}" for amount in amounts), name)
 
 
@@ -136,7 +136,7 @@ def describe_amount(name: str, amount: int) -> str:
     return f"{number} {unit}"
 
 
-def _format_distinguishable(amounts: tuple[int, ...], scale: int) -> tuple[str, ...]:
+def _format_amounts_distinguishably(amounts: tuple[int, ...], scale: int) -> tuple[str, ...]:
     """Divide the amounts by ``scale``, and round them to as few digits as distinguish them, but at least three."""
     numbers: tuple[str, ...] = ()
     for digits in range(3, 19):  # 18 digits are more than a float has

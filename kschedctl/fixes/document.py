@@ -93,7 +93,7 @@ def build_remedy(
         victims=victims,
         restarts=restarts,
         chain=rollout.chain if rollout else None,
-        alternatives=ranked.alternatives,
+        alternatives=ranked.alternative_places,
         owner=owner,
         owner_patch=dict(patch.patch) if patch else {},
         step=get_trial_price(trial).name.lower(),

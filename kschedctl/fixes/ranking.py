@@ -30,8 +30,11 @@ class RankedFix(NamedTuple):
     """Trials that do the same at other nodes or pods, or to a larger degree."""
 
     @property
-    def alternatives(self) -> tuple[str, ...]:
-        """The other nodes or pods at which the variants make the same changes, without duplicates."""
+    def alternative_places(self) -> tuple[str, ...]:
+        """The other nodes or pods at which the variants make the same changes, without duplicates.
+
+        If a variant makes changes at several places, these are joined by "and".
+        """
         own_places = {fix.where for fix in self.trial.changes}
         # The same places in another order are no alternative to each other
         other_places: dict[frozenset[str], str] = {}

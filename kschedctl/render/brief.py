@@ -479,7 +479,8 @@ def _count_further_fixes(summary: Summary) -> int:
 def _describe_further_fixes(summary: Summary) -> str:
     """Describe how many more fixes there are, and how many changes are not enough or not worth it.
 
-    Return "" if there are none.
+    An explanation has only the smallest changes that help. If none of the further ones is a fix, the text says that
+    `remedies` tries larger ones. Return "" if there are no more fixes.
     """
     not_enough = sum(fix.rival_count > 0 for fix in summary.fixes[1:])
     not_worth_it = sum(fix.costs_more_pods for fix in summary.fixes[1:])
@@ -491,7 +492,10 @@ def _describe_further_fixes(summary: Summary) -> str:
         parts.append(counted(not_enough, "change that is not enough", "changes that are not enough"))
     if not_worth_it:
         parts.append(counted(not_worth_it, "change that is not worth it", "changes that are not worth it"))
-    return " and ".join(parts)
+    text = " and ".join(parts)
+    if text and enough <= 0 and summary.summarizes == "Explanation":
+        text += "; remedies also tries larger changes"
+    return text
 
 
 def _get_short_commands(summary: Summary) -> tuple[str, ...]:

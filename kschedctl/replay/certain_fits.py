@@ -402,7 +402,7 @@ class FitProver:
             fits &= self._find_nodes_with_lasting_affinity(kind.affinity, kind.info)
         # A node is never rejected for a constraint by node as long as it has no matching pod.
         for constraint in kind.node_constraints:
-            counts = tally_matching_pods(constraint, kind.info, self.view).bring_up_to_date(self.view.trail)
+            counts = tally_matching_pods(constraint, kind.info, self.view).compute_current_sums(self.view.trail)
             fits &= (counts == 0) & self.view.nodes.label(constraint.topology_key).present
         return fits
 

@@ -294,7 +294,7 @@ class Fork:
         computed once per distinct pod, and their sums are kept up to date as pods move. The sums are read-only and
         valid until the next move.
         """
-        return self.get_or_build_tally(key, weights, domains, info).bring_up_to_date(self.trail)
+        return self.get_or_build_tally(key, weights, domains, info).compute_current_sums(self.trail)
 
     def get_or_build_tally(
         self,
@@ -345,7 +345,7 @@ class Fork:
         # Compact tallies, which are used while nodes are closed, have no array of weights.
         if tally_by_node is not None and domains is not None and type(tally_by_node) is Tally:
             weight_by_pod = tally_by_node.weights
-            sums = tally_by_node.bring_up_to_date(self.trail)
+            sums = tally_by_node.compute_current_sums(self.trail)
         else:
             weight_by_pod = weights()
             sums = self.sum_by_node(weight_by_pod)

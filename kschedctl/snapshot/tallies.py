@@ -42,7 +42,7 @@ class Tally:
         copied.sums = self.sums.copy()
         return copied
 
-    def bring_up_to_date(self, trail: Trail) -> Counts:
+    def compute_current_sums(self, trail: Trail) -> Counts:
         """Apply the trail's new moves and return the sums, which are valid until the next move."""
         new_moves = len(trail) - self.seen
         if new_moves == 1:
@@ -90,7 +90,7 @@ class SparseTally(Tally):
         copied._sums = dict(self._sums)
         return copied
 
-    def bring_up_to_date(self, trail: Trail) -> Counts:
+    def compute_current_sums(self, trail: Trail) -> Counts:
         """Apply the trail's new moves and return the sums as a new array."""
         if self.seen != len(trail):
             for move in trail.iter_moves_of_infos(self._weights, self.seen):
@@ -163,7 +163,7 @@ class PartTally(Tally):
         """Return the tally itself, whose weights take little memory."""
         return self
 
-    def bring_up_to_date(self, trail: Trail) -> Counts:
+    def compute_current_sums(self, trail: Trail) -> Counts:
         """Apply the trail's new moves and return the sums, which are valid until the next move."""
         new_moves = len(trail) - self.seen
         if new_moves == 1:

@@ -45,10 +45,10 @@ def test_compact_tallies_follow_moves(seed: int, by_domain: bool, largest: int) 
             small, before = small.copy(), small
             other, elsewhere = trail.copy(), list(places)
             _move(other, elsewhere, random, infos)
-            assert before.bring_up_to_date(other).tolist() == count_weights(elsewhere, weights, codes, size)
+            assert before.compute_current_sums(other).tolist() == count_weights(elsewhere, weights, codes, size)
         if random.random() < 0.7:
-            assert small.bring_up_to_date(trail).tolist() == count_weights(places, weights, codes, size)
-    assert small.bring_up_to_date(trail).tolist() == count_weights(places, weights, codes, size)
+            assert small.compute_current_sums(trail).tolist() == count_weights(places, weights, codes, size)
+    assert small.compute_current_sums(trail).tolist() == count_weights(places, weights, codes, size)
 
 
 @given(st.integers(0, 2**32 - 1), st.booleans())
@@ -70,15 +70,18 @@ def test_tallies_of_a_part_follow_moves(seed: int, by_domain: bool) -> None:
     for moves in (0, 1, 1, 5, 2):
         for _ in range(moves):
             _move(trail, places_in_part, random, 5)
-        assert tally.bring_up_to_date(trail).tolist() == count_weights(places_in_part, weights, codes, size)
+        assert tally.compute_current_sums(trail).tolist() == count_weights(places_in_part, weights, codes, size)
 
 
 def test_part_without_nodes_counts_no_pods() -> None:
     shared_sums = SharedSums(np.array([1]), np.array([3]))
     no_domains = Domains(np.zeros(0, np.int32), 2)
     everything_left_out = np.array([-1], np.int32)
-    assert shared_sums.restrict_to_part(everything_left_out, 0, None).bring_up_to_date(Trail()).tolist() == []
-    assert shared_sums.restrict_to_part(everything_left_out, 0, no_domains).bring_up_to_date(Trail()).tolist() == [0, 0]
+    assert shared_sums.restrict_to_part(everything_left_out, 0, None).compute_current_sums(Trail()).tolist() == []
+    assert shared_sums.restrict_to_part(everything_left_out, 0, no_domains).compute_current_sums(Trail()).tolist() == [
+        0,
+        0,
+    ]
 
 
 def _move(trail: Trail, places: list[tuple[int, int]], random: Random, infos: int) -> None:

@@ -16,7 +16,7 @@ from kschedctl.api import resource_names
 from kschedctl.cluster import Cluster
 from kschedctl.errors import ConfigurationError
 from kschedctl.sources.anonymize.cluster import anonymize_cluster
-from kschedctl.sources.anonymize.expressions import Expressions, computes_with_texts
+from kschedctl.sources.anonymize.expressions import Expressions, computes_with_strings
 from kschedctl.sources.anonymize.kept_texts import is_well_known_key
 from kschedctl.sources.anonymize.pseudonyms import Numbers, Pseudonyms
 from kschedctl.sources.anonymize.rewriter import Rewriter
@@ -367,7 +367,7 @@ def test_texts_that_expressions_compute_with_stay(expression: str) -> None:
     (made, plain, other), values, originals = selected(
         [expression, f"{D}.model == 'A100' || {D}.kind == 'k'", f"{D}.other == 'B'"], model="A100", kind="k", other="B"
     )
-    assert computes_with_texts(expression)
+    assert computes_with_strings(expression)
     assert made == expression.replace("gpu.acme.com", pseudonym_of("gpu.acme.com", originals))
     assert (values["model"], values["kind"]) == ("A100", "k")
     assert "'A100'" in plain

@@ -495,7 +495,10 @@ def _find_short_resources(instance_type: InstanceType, need: Quantities) -> list
 def _iter_shortfalls(
     columns: TypeColumns, type_index: int, need: Quantities, requirements: Requirements
 ) -> Iterator[str]:
-    """Yield a description of each resource, label and offering that an instance type lacks."""
+    """Yield a description of each resource of which the instance type has too little, and of each label that conflicts.
+
+    A missing offering is described as well, unless a conflicting zone or capacity type explains it.
+    """
     instance_type = columns.types[type_index]
     for name in _find_short_resources(instance_type, need):
         amount = instance_type.allocatable.get(name, ZERO)

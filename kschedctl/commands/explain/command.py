@@ -254,7 +254,7 @@ class _Question(msgspec.Struct, frozen=True):
         collect_pod_extras(self.call_extender, targets, inquiry, self.source)
         reports = []
         for target in targets:
-            report = one_pod.explain_with_fixes(
+            report = one_pod.explain_in_cluster(
                 self.supposed.apply_to(target),
                 self.autoscalers.predict_new_node,
                 self.autoscalers.find_fixes,

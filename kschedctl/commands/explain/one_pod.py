@@ -72,7 +72,7 @@ def explain(
     target = find_or_create_target(cluster, pod, call_extender)
     target = target._replace(pod=change_priority(target, as_if_priority, as_if_priority_class))
     now = now or get_read_time(cluster)
-    report = explain_with_fixes(
+    report = explain_in_cluster(
         target,
         lambda target: predict_new_node(target, now),
         lambda target, launched_node: find_autoscaler_fixes(target, launched_node, now),
@@ -83,7 +83,7 @@ def explain(
     return drop_unwritten_message(report) if as_written else report
 
 
-def explain_with_fixes(
+def explain_in_cluster(
     target: TargetPod,
     find_new_node: Callable[[TargetPod], NewNode | None],
     find_autoscaler_fixes: Callable[[TargetPod, NewNode], tuple[Remedy, ...]],

@@ -72,12 +72,12 @@ def report_preemption(outcome: PostFilterOutcome, cycle: Cycle, cluster: Cluster
 
 def _find_failing_jobs(node: str, preemption: Preemption, cycle: Cycle) -> tuple[FailedJob, ...]:
     """Return the Jobs that fail because preemption evicts the victims on the node."""
-    from kschedctl.replay.controllers.job_failures import find_jobs_failing_by  # noqa: PLC0415 - only for preempting pods
+    from kschedctl.replay.controllers.job_failures import find_jobs_failed_by_evictions  # noqa: PLC0415 - only for preempting pods
 
     view = cycle.view
     row = view.nodes.index[node]
     (candidate,) = (candidate for candidate in preemption.candidates if candidate.row == row)
-    return find_jobs_failing_by(view.cluster, [view.pods.objects[position] for position in candidate.victims])
+    return find_jobs_failed_by_evictions(view.cluster, [view.pods.objects[position] for position in candidate.victims])
 
 
 def _report_lack_of_lower_priorities(

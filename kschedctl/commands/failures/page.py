@@ -68,7 +68,7 @@ def build_page(report: Failures, style: Style) -> Page:
         *(paragraph(Marked(f"{text}.", Tone.WARNING)) for text in report.describe_unready_nodes()),
         *build_pending_left_out_line(report.pending_left_out),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
-        *_build_ranking_table(report, style),
+        *_build_failure_ranking(report, style),
         *_build_waiting_note(report),
         *(_build_worst_failure_sections(report.failures[0], report, style) if report.failures else ()),
         *build_next_section(style, _choose_next_title(report)),
@@ -123,7 +123,7 @@ def _build_waiting_note(report: Failures) -> Page:
     return tuple(paragraph(Marked(f"{text}.", Tone.WARNING)) for text in texts)
 
 
-def _build_ranking_table(report: Failures, style: Style) -> Page:
+def _build_failure_ranking(report: Failures, style: Style) -> Page:
     """Build a table and a plot of the failures, the worst first. Return () if there are no failures.
 
     The number of nodes is left out if it is the same for all failures.

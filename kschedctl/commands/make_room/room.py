@@ -335,7 +335,7 @@ class RoomMaking:
         members of a gang is replayed only once.
         """
         if draft.whole:
-            return bool(self._get_replays_of_all_outcomes(draft.members, draft.moves, draft.emptied))
+            return bool(self._replay_sampled_outcomes(draft.members, draft.moves, draft.emptied))
         return self._place_gang_after_plan(draft.members, draft.moves, draft.emptied) is not None
 
     def adopt_all(self, plans: Sequence[AdoptedPlan]) -> None:
@@ -387,8 +387,8 @@ class RoomMaking:
         uncordoned_nodes = stage.view.nodes.objects  # what a further plan restores after its cordons
         return PlacedMembers(replace(stage, nodes=uncordoned_nodes), row)
 
-    def _get_replays_of_all_outcomes(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> list[ReplayedPlan]:
-        """Return the replays of a plan for a gang or single pod, with several outcomes of random choices.
+    def _replay_sampled_outcomes(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> list[ReplayedPlan]:
+        """Replay the plan for a gang or single pod with several outcomes of random choices, and return the replays.
 
         The list is empty if the plan fails in one of the replays: a move is not safe, or a pod of the gang does not
         fit. The replays in which evicted pods linger come last. The latest result is cached.
@@ -453,7 +453,7 @@ class RoomMaking:
 
         The first replay decides the nodes of the pods, including other waiting pods that now fit.
         """
-        replays = self._get_replays_of_all_outcomes(unit, plan, emptied)
+        replays = self._replay_sampled_outcomes(unit, plan, emptied)
         if not replays:
             return False
         self.adopted.append(AdoptedPlan(unit, plan, emptied))

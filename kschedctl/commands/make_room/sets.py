@@ -286,11 +286,10 @@ class SetsOnNodes:
         return self.view.get_requests(pods)[:, columns]
 
     def _select_pods_freeing_enough(self, size: int, columns: list[int], shortages: Amounts) -> Rows:
-        """Return the pods that may belong to a sufficient set of `size` pods.
+        """Return the pods that can belong to a set of `size` pods that frees enough of each resource.
 
-        The other pods of the set are assumed to be as large as the node's largest pod. A pod is selected if it then
-        frees enough of each resource together with them. `columns` are the resources, and `shortages` (N, C) are the
-        amounts of them that each node lacks.
+        Each of the other `size` - 1 pods is assumed to be as large as the largest pod on the node. `columns` are the
+        resources, and `shortages` (N, C) are the amounts of them that each node lacks.
         """
         node = self.view.node[self.pods]
         requests = self._get_requests(self.pods, columns)

@@ -153,18 +153,20 @@ class SimulateOptions:
         """Read the manifests and the clusters to apply them to, keyed by cluster name.
 
         With --pending or --autoscale, there may be no files. Then only the clusters are read. Raises UsageError if
-        --autoscale is combined with --runs, or if there is nothing to apply. Raises KschedctlError if an input cannot
-        be read.
+        --autoscale is combined with --runs, or if there is nothing to apply to one of the clusters. Raises
+        KschedctlError if an input cannot be read.
         """
         manifests_optional = self.pending or self.autoscale
         if self.autoscale and run.runs != 1:
             raise UsageError("--autoscale shows one possible run, so --runs has no effect: leave it out")
-        live_kinds = AUTOSCALER_STATUS_KINDS.union(KARPENTER_KINDS) if self.autoscale else NOTHING_MORE
-        live_kinds = live_kinds.union(HELD_BACK_KINDS).union(AUTOSCALED_KINDS)
         applications = _read_manifests_and_clusters(
-            source, namespace, manifests_optional=manifests_optional, live_kinds=live_kinds
+            source,
+            namespace,
+            manifests_optional=manifests_optional,
+            live_kinds=_list_live_kinds(autoscale=self.autoscale),
         )
-        if not manifests_optional and not all(map(_has_something_to_apply, applications.values())):
+        has_nothing_to_apply = any(not _has_something_to_apply(application) for application in applications.values())
+        if has_nothing_to_apply and not manifests_optional:
             hint = "objects with a UID or a node count as part of the cluster: remove metadata.uid to apply them"
             raise UsageError("no workload among the manifests", where=", ".join(source.filename), hint=hint)
         return applications
@@ -188,6 +190,16 @@ class SimulateOptions:
         if self.rollout or self.pending or self.autoscale or run.runs != 1:
             excluded_options = "--rollout, --pending, --autoscale and --runs"
             raise UsageError(f"--follow repeats a real rollout: leave out {excluded_options}")
+
+
+def _list_live_kinds(*, autoscale: bool) -> LiveKinds:
+    """Return the kinds to read from a live cluster in addition to those that the scheduler needs.
+
+    They hold pods back or change the number of replicas. With `autoscale`, those that describe node groups and node
+    pools are added.
+    """
+    kinds = HELD_BACK_KINDS.union(AUTOSCALED_KINDS)
+    return kinds.union(AUTOSCALER_STATUS_KINDS).union(KARPENTER_KINDS) if autoscale else kinds
 
 
 def _has_something_to_apply(application: Application) -> bool:

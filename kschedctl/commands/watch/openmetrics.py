@@ -35,7 +35,7 @@ class FamilyCollector(Collector):
 
 
 def to_openmetrics(document: Document) -> str:
-    """Render the metrics as OpenMetrics text. Raises UsageError if the report has no metrics."""
+    """Render the metrics as OpenMetrics text. Raises UsageError for any document other than ClusterMetrics."""
     if not isinstance(document, ClusterMetrics):
         raise UsageError("-o openmetrics works only for metrics", hint="-o json has everything")
     registry = CollectorRegistry(auto_describe=False)

@@ -24,7 +24,7 @@ from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.errors import InputError
 from kschedctl.fixes.trial.changes import EditedObject, Fix, apply_fixes, build_object_reader, is_valid_update
 from kschedctl.fixes.trial.fix_kinds import FixKind
-from kschedctl.replay.controllers.job_failures import find_jobs_failing_by
+from kschedctl.replay.controllers.job_failures import find_jobs_failed_by_evictions
 from kschedctl.replay.edits import ObjectKey, change_pods, select_pods
 from kschedctl.reports.placements import describe_failing_jobs
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
@@ -217,7 +217,7 @@ def _describe_eviction_harm(cluster: Cluster, victims: Sequence[Pod], violations
     harms = []
     if uncontrolled_pods:
         harms.append(f"no controller recreates {', '.join(uncontrolled_pods)}")
-    if failure := describe_failing_jobs(find_jobs_failing_by(cluster, living_victims)):
+    if failure := describe_failing_jobs(find_jobs_failed_by_evictions(cluster, living_victims)):
         harms.append(failure)
     if violations:
         verb = "eviction violates" if violations == 1 else "evictions violate"

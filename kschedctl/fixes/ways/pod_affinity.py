@@ -350,11 +350,13 @@ class _SimilarSelector(NamedTuple):
 
 def _iter_similar_selectors(selector: LabelSelector, label_values: _LabelValues) -> Iterator[_SimilarSelector]:
     """Yield copies of the selector with one key or value replaced by a similar one that occurs in `label_values`."""
-    yield from _iter_similar_match_labels(selector, label_values)
-    yield from _iter_similar_match_expressions(selector, label_values)
+    yield from _iter_selectors_with_similar_label(selector, label_values)
+    yield from _iter_selectors_with_similar_expression(selector, label_values)
 
 
-def _iter_similar_match_labels(selector: LabelSelector, label_values: _LabelValues) -> Iterator[_SimilarSelector]:
+def _iter_selectors_with_similar_label(
+    selector: LabelSelector, label_values: _LabelValues
+) -> Iterator[_SimilarSelector]:
     """Yield copies of the selector in which one matchLabels entry has a similar key, a similar value or both.
 
     Only keys and values that occur in `label_values` are used.
@@ -375,7 +377,9 @@ def _iter_similar_match_labels(selector: LabelSelector, label_values: _LabelValu
             yield _SimilarSelector(f"{key}={value}", f"{new_key}={new_value}", corrected)
 
 
-def _iter_similar_match_expressions(selector: LabelSelector, label_values: _LabelValues) -> Iterator[_SimilarSelector]:
+def _iter_selectors_with_similar_expression(
+    selector: LabelSelector, label_values: _LabelValues
+) -> Iterator[_SimilarSelector]:
     """Yield copies of the selector in which one value of an In requirement is replaced by a similar existing value."""
     for index, requirement in enumerate(selector.match_expressions):
         if requirement.operator != "In" or not requirement.values:

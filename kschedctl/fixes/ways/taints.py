@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from enum import Enum
 from functools import partial
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
@@ -94,11 +95,11 @@ def _iter_tolerable_taint_fixes(trial_node: TrialNode, node: Node, taint: Taint)
     yield from corrections
     if taint.key in CONTROL_PLANE_TAINTS and not _may_run_on_control_planes(trial_node):
         return
-    requests_devices = _requests_tainted_devices(trial_node, node, taint)  # None if the taint is not for devices
+    device_taint = _classify_device_taint(trial_node, node, taint)
     selects_nodes = _selects_nodes(trial_node.trial.pod)
-    if requests_devices is not False or selects_nodes:
-        yield _build_toleration_fix(trial_node, _drop_effect_if_repeated(trial_node, taint), requests_devices)
-    if requests_devices is None and not corrections and not selects_nodes:
+    if device_taint is not _DeviceTaint.UNREQUESTED or selects_nodes:
+        yield _build_toleration_fix(trial_node, _drop_effect_if_repeated(trial_node, taint), device_taint)
+    if device_taint is _DeviceTaint.NONE and not corrections and not selects_nodes:
         yield _build_taint_removal_fix(node, taint)
 
 
@@ -138,17 +139,30 @@ def _has_same_key_and_value(first: Taint, second: Taint) -> bool:
     return (first.key, first.value) == (second.key, second.value)
 
 
-def _requests_tainted_devices(trial_node: TrialNode, node: Node, taint: Taint) -> bool | None:
-    """Return whether the taint reserves the node for devices that the pod requests.
+class _DeviceTaint(Enum):
+    """The relation of a pod to the devices for which a taint reserves the node."""
 
-    The result is None if neither the node's extended resources nor a word in the taint suggest that it is for devices.
+    NONE = 0
+    """The taint is not for devices."""
+    REQUESTED = 1
+    """The pod requests the devices."""
+    UNREQUESTED = 2
+    """The pod does not request the devices."""
+
+
+def _classify_device_taint(trial_node: TrialNode, node: Node, taint: Taint) -> _DeviceTaint:
+    """Classify the taint by whether it is for devices and whether the pod requests these.
+
+    A taint is for devices if its key is an extended resource of the node, or if a word in it suggests so. A pod with
+    resource claims counts as requesting the devices.
     """
     offered_devices = {name for name in node.status.allocatable if is_extended(name)}
     if taint.key not in offered_devices and not DEVICE_WORD.search(f"{taint.key}={taint.value}"):
-        return None
-    if trial_node.trial.pod.spec.resource_claims:
-        return True
-    return not offered_devices.isdisjoint(trial_node.cycle.info.incoming_requests)
+        return _DeviceTaint.NONE
+    requests_extended_resource = not offered_devices.isdisjoint(trial_node.cycle.info.incoming_requests)
+    if trial_node.trial.pod.spec.resource_claims or requests_extended_resource:
+        return _DeviceTaint.REQUESTED
+    return _DeviceTaint.UNREQUESTED
 
 
 def _selects_nodes(pod: Pod) -> bool:
@@ -170,12 +184,8 @@ def _drop_effect_if_repeated(trial_node: TrialNode, taint: Taint) -> Taint:
     return replace(taint, effect="") if same_count > 1 else taint
 
 
-def _build_toleration_fix(trial_node: TrialNode, taint: Taint, requests_devices: bool | None) -> Fix:
-    """Build the fix that adds a toleration of the taint, or of all effects if the taint has no effect.
-
-    `requests_devices` says whether the pod requests the devices for which the node is reserved. It is None if the node
-    is not reserved for devices.
-    """
+def _build_toleration_fix(trial_node: TrialNode, taint: Taint, device_taint: _DeviceTaint) -> Fix:
+    """Build the fix that adds a toleration of the taint, or of all effects if the taint has no effect."""
     operator = "Equal" if taint.value else "Exists"
     toleration = Toleration(taint.key, operator, taint.value, taint.effect)
 
@@ -183,27 +193,41 @@ def _build_toleration_fix(trial_node: TrialNode, taint: Taint, requests_devices:
         """Return the pod with the toleration."""
         return replace(pod, spec=replace(pod.spec, tolerations=(*pod.spec.tolerations, toleration)))
 
-    text = f"tolerate the taint {str(taint).removesuffix(':')}"
-    weakens = ""
-    price: Price | None
-    if requests_devices is False:
-        weakens, price = "the pod takes capacity from pods that need the devices of the tainted nodes", Price.LOSS
-    elif taint.key in CONTROL_PLANE_TAINTS:
-        weakens, price = "the pod may run on control-plane nodes", Price.LOSS
-    elif requests_devices or _selects_only_tainted_nodes(trial_node, taint):
-        price = Price.CORRECTION
-    else:
-        weakens, price = "the pod may run on nodes that a taint reserves for other pods", None  # the usual price
+    downside = _assess_toleration(trial_node, taint, device_taint)
     return Fix(
-        FixKind.TOLERATE,
-        taint,
-        text,
+        kind=FixKind.TOLERATE,
+        target=taint,
+        text=f"tolerate the taint {str(taint).removesuffix(':')}",
         by="author",
         edits=build_pod_edits(trial_node.trial.pod, change),
         cost=TOLERATE,
-        weakens=weakens,
-        price=price,
+        weakens=downside.weakens,
+        price=downside.price,
     )
+
+
+class _Downside(NamedTuple):
+    """The harm that a toleration may do, and its price as a fix."""
+
+    weakens: str
+    """The consequence that the author may not want, as a clause; empty if there is none."""
+    price: Price | None
+    """None is the usual price of a fix that weakens a protection."""
+
+
+def _assess_toleration(trial_node: TrialNode, taint: Taint, device_taint: _DeviceTaint) -> _Downside:
+    """Assess the harm that may be done if the pod tolerates the taint, and the price of the fix.
+
+    The toleration is a mere correction if the pod requests the devices of the tainted nodes, or selects only nodes with
+    the taint.
+    """
+    if device_taint is _DeviceTaint.UNREQUESTED:
+        return _Downside("the pod takes capacity from pods that need the devices of the tainted nodes", Price.LOSS)
+    if taint.key in CONTROL_PLANE_TAINTS:
+        return _Downside("the pod may run on control-plane nodes", Price.LOSS)
+    if device_taint is _DeviceTaint.REQUESTED or _selects_only_tainted_nodes(trial_node, taint):
+        return _Downside(weakens="", price=Price.CORRECTION)
+    return _Downside("the pod may run on nodes that a taint reserves for other pods", price=None)
 
 
 def _iter_toleration_corrections(trial_node: TrialNode, taint: Taint) -> Iterator[Fix]:

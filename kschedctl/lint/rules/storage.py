@@ -244,8 +244,9 @@ def _find_problem_with_static_class(
     """
     class_name = claim.spec.storage_class_name
     available = [v for v in volumes if v.spec.storage_class_name == class_name and _is_volume_available(v)]
-    mismatches = [_find_claim_volume_mismatch(claim, volume) for volume in available]
-    if not mismatches or mismatches[0] is None or not all(mismatches):
+    mismatches = list(filter(None, (_find_claim_volume_mismatch(claim, volume) for volume in available)))
+    has_matching_volume = len(mismatches) < len(available)
+    if not available or has_matching_volume:
         return
     if _is_static_class(context, subject, class_name):
         path, reason = mismatches[0]

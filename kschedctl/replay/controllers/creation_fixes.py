@@ -360,7 +360,7 @@ def _render_change_command(change: FixObjectChange) -> str:
     return kubectl.render_patch(key, kubectl.build_merge_patch(change.before, change.after))
 
 
-def build_object_fix(step: FixStep) -> CreationFix:
+def build_object_change_fix(step: FixStep) -> CreationFix:
     """Build the fix for a step that changes objects but no pod spec."""
     return CreationFix(
         what=step.summary,

@@ -187,7 +187,7 @@ class JobFailures:
         return changed_jobs
 
 
-def find_jobs_failing_by(cluster: Cluster, evicted_pods: Iterable[Pod]) -> tuple[FailedJob, ...]:
+def find_jobs_failed_by_evictions(cluster: Cluster, evicted_pods: Iterable[Pod]) -> tuple[FailedJob, ...]:
     """Return the Jobs that fail if these pods are evicted, with the pods that end with them."""
     job_failures = JobFailures.of_cluster(cluster)
     for pod in evicted_pods:

@@ -23,7 +23,7 @@ from kschedctl.replay.controllers.creation_fix_steps import (
     DeniedPod,
     suggest_steps,
 )
-from kschedctl.replay.controllers.creation_fixes import build_object_fix
+from kschedctl.replay.controllers.creation_fixes import build_object_change_fix
 from kschedctl.replay.controllers.job_failures import DEFAULT_BACKOFF_LIMIT
 from kschedctl.replay.controllers.workload_change import WorkloadChange
 from kschedctl.replay.controllers.workload_pod_counts import WorkloadPodCounts
@@ -234,4 +234,4 @@ def _find_service_account_fix(cluster: Cluster, message: str, namespace: str) ->
         return ()
     existing = {account.metadata.name for account in cluster.list_in_namespace("service_accounts", namespace)}
     steps = suggest_steps(DeniedPod(cluster, namespace, {}, message))
-    return tuple(build_object_fix(step) for step in steps if step.objects[0].name not in existing)
+    return tuple(build_object_change_fix(step) for step in steps if step.objects[0].name not in existing)

@@ -208,7 +208,7 @@ def _choose_pods_to_replace(
     if outdated_without_force:
         return outdated
     if _changes_replicas(existing, workload, len(created), len(current)):
-        change.note = change.note or _describe_scaling_only(change.workload, len(outdated))
+        change.note = change.note or _describe_pure_scaling(change.workload, len(outdated))
         return []
     change.may_be_unchanged = True
     change.note = change.note or _describe_needless_rollout(change.workload, len(outdated))
@@ -249,10 +249,11 @@ def _changes_replicas(existing: ExistingPods, workload: Struct, wanted: int, pod
     return wanted != present
 
 
-def _describe_scaling_only(name: str, pods: int) -> str:
-    """Return a note that the manifest changes only the number of pods, so that none of the ``pods`` is replaced.
+def _describe_pure_scaling(name: str, pods: int) -> str:
+    """Return a note that the manifest changes only the number of pods, so that no existing pod is replaced.
 
-    The note adds that a template with other changes would replace all of them. ``name`` is the workload's title.
+    The note adds that a template with other changes would replace all existing pods. ``name`` is the workload's title,
+    and ``pods`` is the number of its existing pods.
     """
     pods_are = agreeing(pods, "its pod is", f"its {pods:,} pods are")
     return (

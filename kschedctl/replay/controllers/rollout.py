@@ -19,7 +19,7 @@ from kschedctl.api.ownership import Owner
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.controllers.creation_failures import build_denied_pods_report
 from kschedctl.replay.controllers.creation_fix_steps import FixStep
-from kschedctl.replay.controllers.creation_fixes import build_object_fix
+from kschedctl.replay.controllers.creation_fixes import build_object_change_fix
 from kschedctl.replay.controllers.workload_change import Pace, WorkloadChange, get_slot
 from kschedctl.reports.not_created import CreationFix, NotCreated
 from kschedctl.scheduler.simulation.outcome import NOT_TRIED, SCHEDULED, Outcome, Progress
@@ -375,7 +375,7 @@ def iter_rollout_fixes(
 
     for step in _iter_quota_raises(stuck):
         if completes(changes, admissions.with_raised_quotas(step)):
-            yield build_object_fix(step)
+            yield build_object_change_fix(step)
             return
 
 

@@ -192,7 +192,7 @@ def _copy_node(model: Node, name: str, labels: Mapping[str, str]) -> Node:
 
 
 def _copy_daemon_pod(pod: Pod, source: str, node: str) -> Pod:
-    """Return a copy of a DaemonSet's pod on the node ``source`` that runs on another node."""
+    """Return a copy, for ``node``, of a DaemonSet's pod that runs on the node ``source``."""
     copy = recreate_pod(pod)
     meta = replace(copy.metadata, name=f"{pod.metadata.name}-{node}", uid="")
     spec = replace(copy.spec, node_name=node, affinity=_repin_affinity(copy.spec.affinity, source, node))

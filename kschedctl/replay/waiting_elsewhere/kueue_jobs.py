@@ -45,7 +45,7 @@ from kschedctl.replay.waiting_elsewhere.kueue_placement import (
     StartedPods,
     add_flavors,
     build_started_pods,
-    find_victim_pods,
+    find_victim_pod_keys,
 )
 from kschedctl.replay.waiting_elsewhere.suspended_jobs import KUEUE, has_ended, has_queues
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState
@@ -264,7 +264,7 @@ def forecast_queues(
         workloads=tuple(reports),
         flavors=flavors,
         started=tuple(started),
-        victims=frozenset(find_victim_pods(cluster, admitted, owners)),
+        victims=frozenset(find_victim_pod_keys(cluster, admitted, owners)),
     )
 
 

@@ -56,7 +56,7 @@ def place_admitted_pods(
         pods[key] = list(_iter_new_workload_pods(stored[key], outlook.workloads[key], flavors))
     if not pods:
         return {}
-    leaving = find_victim_pods(cluster, [outlook.workloads[key] for key in pods], jobs)
+    leaving = find_victim_pod_keys(cluster, [outlook.workloads[key] for key in pods], jobs)
     return _schedule_workload_pods(cluster, pods, leaving)
 
 
@@ -166,7 +166,7 @@ def _list_assigned_hosts(assigned: PodSetAdmission) -> list[str]:
     return [domain.values[-1] for domain in topology.domains for _ in range(domain.count)]
 
 
-def find_victim_pods(
+def find_victim_pod_keys(
     cluster: Cluster, outlooks: Iterable[WorkloadOutlook], jobs: Mapping[str, Owner | None]
 ) -> set[tuple[str, str]]:
     """Return the namespace and name of each pod of the preempted Workloads.

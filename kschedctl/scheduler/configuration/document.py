@@ -87,7 +87,8 @@ class KubeSchedulerConfiguration(Struct, frozen=True):
 def parse_document(document: JsonObject, minor: int = NEWEST_MINOR) -> KubeSchedulerConfiguration:
     """Parse a document, including the plugins' arguments, as version 1.`minor` of kube-scheduler does.
 
-    Raises ConfigurationError for another kind or API version, a value of the wrong type, or unknown fields.
+    Defaults are not filled in. Raises ConfigurationError for another kind or API version, a value of the wrong type, or
+    unknown fields.
     """
     _validate_kind(document)
     body = {key: value for key, value in document.items() if key not in _TYPE_META}

@@ -72,7 +72,7 @@ class Expressions:
             selector.cel.expression for selector in _iter_selectors(cluster) if selector.cel and selector.cel.expression
         }
         attributes = frozenset(get_local_name(key) for key in _iter_qualified_names(cluster))
-        kept_expressions = {expression for expression in expressions if computes_with_texts(expression)}
+        kept_expressions = {expression for expression in expressions if computes_with_strings(expression)}
         kept_attributes = _find_mentioned_names(kept_expressions, attributes)
 
         # Expressions that mention a kept attribute also keep their strings, and so the other attributes in them
@@ -166,15 +166,15 @@ class Expressions:
         )
 
 
-def computes_with_texts(text: str) -> bool:
+def computes_with_strings(text: str) -> bool:
     """Return whether an expression does anything with strings other than compare them.
 
     This is also assumed of expressions that cannot be analyzed, because they are too long or have raw or escaped
     strings.
 
-    >>> computes_with_texts("device.attributes['a'].model == 'A100'")
+    >>> computes_with_strings("device.attributes['a'].model == 'A100'")
     False
-    >>> computes_with_texts("device.attributes['a'].model.startsWith('A')")
+    >>> computes_with_strings("device.attributes['a'].model.startsWith('A')")
     True
     """
     if len(text) > MAX_EXPRESSION_LENGTH:

@@ -307,13 +307,16 @@ def _iter_patches(folder: str, kustomization: JsonObject) -> Iterator[object]:
 def _iter_non_resource_files(documents: Iterable[JsonObject]) -> Iterator[str]:
     """Yield the files, relative to the folder, that a kustomization uses other than as resources."""
     for document in documents:
-        for entry in _iter_non_resource_entries(document):
+        for entry in _iter_non_resource_paths(document):
             if isinstance(entry, str) and "\n" not in entry and "\0" not in entry:  # not an inline document
                 yield entry
 
 
-def _iter_non_resource_entries(kustomization: JsonObject) -> Iterator[object]:
-    """Yield the entries of all fields that may name files other than resources. Entries may be of any type."""
+def _iter_non_resource_paths(kustomization: JsonObject) -> Iterator[object]:
+    """Yield the paths in all fields that may name files other than resources.
+
+    Malformed values, which are not strings, are yielded as well.
+    """
     for key in _FILE_ENTRY_FIELDS:
         yield from map(_get_entry_path, get_list(kustomization, key))
     for key in _FILE_FIELDS:

@@ -172,7 +172,11 @@ class _DocumentBuilder:
         self.open.append(_Container(value, event.anchor))
 
     def _close_container(self, event: Event) -> None:
-        """Finish the innermost mapping or list, including merged mappings, and add it."""
+        """Finish the innermost mapping or list, and add it to the enclosing container.
+
+        The values of merged mappings are added for keys that are not set. If the container has an anchor, it is
+        recorded.
+        """
         container = self.open.pop()
         if container.merged and isinstance(container.value, dict):
             for mapping in container.merged:

@@ -94,7 +94,8 @@ def test_shared_cause_is_not_repeated_for_each_pod() -> None:
         objects.append(small.build_pod(name, cpu="100m", volumes=mounted))
     report = kschedctl.pending(kschedctl.Cluster.from_objects(objects))
     assert [group.pods for group in report.groups] == [("d/a", "d/b")]
-    assert RENDERERS["table"](report, Style(width=300)).count("pod has unbound immediate PersistentVolumeClaims") == 1
+    text = str(RENDERERS["table"](report, Style(width=300)))
+    assert text.count("pod has unbound immediate PersistentVolumeClaims") == 1
 
 
 def test_pods_that_would_preempt_are_listed_apart() -> None:

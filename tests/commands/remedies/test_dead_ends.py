@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from command_line import Run, Write, build_node, build_pod
 
+from kschedctl.commands.explain.report import Explanation
 from kschedctl.commands.remedies.report import Remedies, SearchReport
 from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
@@ -44,6 +45,9 @@ def test_changes_that_cost_more_pods_than_they_place_are_no_fixes() -> None:
     assert "2 Use PriorityClass high" in losing
     assert "caveat: it places 1 pod, and 2 evicted pods stay without a node" in losing
     assert "and 1 change that is not worth it" in RENDERERS["brief"](report, Style(width=160))
+    explanation = Explanation("d/p", "Unschedulable", "needs 2 CPUs", remedies=remedies)
+    larger = "and 1 change that is not worth it; remedies also tries larger changes"
+    assert larger in RENDERERS["brief"](explanation, Style(width=160))
     alone = Remedies("d/p", "Unschedulable", "needs 2 CPUs", (evicting,), searched=searched)
     brief = RENDERERS["brief"](alone, Style(width=160))
     assert "not worth it: Use PriorityClass high, but it places 1 pod, and 2 evicted pods stay without a node" in brief

@@ -16,7 +16,7 @@ from waiting_73 import NOW, explained
 from kschedctl import demo
 from kschedctl.autoscaling.node_groups.discovery import UserGroups
 from kschedctl.cluster import Cluster
-from kschedctl.commands.explain.one_pod import explain_with_fixes, resolve_pod
+from kschedctl.commands.explain.one_pod import explain_in_cluster, resolve_pod
 from kschedctl.fixes.new_node import find_autoscaler_fixes, predict_new_node
 from kschedctl.fixes.search import MOST_TRIALS, RemedySearch
 from kschedctl.replay.controllers.target_pod import TargetPod
@@ -80,7 +80,7 @@ def offered(source: str, name: str) -> tuple[Remedy, ...]:
     if pod == NO_POD:
         assert not any(not pod.spec.node_name for pod in scheduler.cluster.pods)
         return ()
-    return explain_with_fixes(
+    return explain_in_cluster(
         TargetPod(scheduler, resolve_pod(scheduler, pod)),
         lambda asked: predict_new_node(asked, NOW, given),
         lambda asked, told: find_autoscaler_fixes(asked, told, NOW, given),

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kschedctl.cluster import Cluster
-from kschedctl.commands.explain.one_pod import explain_with_fixes, resolve_pod
+from kschedctl.commands.explain.one_pod import explain_in_cluster, resolve_pod
 from kschedctl.commands.explain.report import Explanation
 from kschedctl.fixes.new_node import find_autoscaler_fixes, predict_new_node
 from kschedctl.fixes.search import MOST_TRIALS, RemedySearch
@@ -44,7 +44,7 @@ def explained(pod: str) -> Explanation:
     """Return what ``explain`` answers about a waiting pod. The search for fixes has no time limit."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RemedySearch, "_has_reached_limit", lambda search: search.trials.replayed > MOST_TRIALS)
-        return explain_with_fixes(
+        return explain_in_cluster(
             TargetPod(scheduler(), resolve_pod(scheduler(), pod)),
             lambda target: predict_new_node(target, NOW),
             lambda target, launched_node: find_autoscaler_fixes(target, launched_node, NOW),

@@ -197,7 +197,7 @@ def _format_age_suffix(lease: SchedulerLease) -> str:
 
 
 def _build_election_finding(lease: SchedulerLease, audited: AuditedCluster) -> Finding | None:
-    """Build the finding that the leader changes often, or return None unless events or the earlier snapshot show it."""
+    """Return a finding if events or the earlier snapshot show that the leader changes often, otherwise None."""
     if lease.elections >= MANY_ELECTIONS:
         message = f"{counted(lease.elections, 'election')} in the events, which are kept for an hour"
         return _build_lease_finding(FREQUENT, lease, message)

@@ -611,7 +611,8 @@ class DrainsInTurn:
     def _cordon_affects_only_its_node(self, position: Position) -> bool:
         """Return whether a cordon certainly does nothing to the pod but keep it off the cordoned node.
 
-        Return False for pods that no profile serves, pods of gangs, and profiles with extenders or third-party plugins.
+        The filter and score plugins of the pod's profile decide. The result is False for pods that no profile serves,
+        pods of gangs, and profiles with extenders or third-party plugins.
         """
         simulation = self.simulation
         framework = simulation.find_framework(position)

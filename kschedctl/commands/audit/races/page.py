@@ -25,7 +25,7 @@ def build_races_page(report: Races, style: Style) -> Page:
         *build_interruption_line(report.interrupted, "the simulations so far"),
         paragraph(Marked(report.headline, Tone.BAD if has_double_booked else Tone.GOOD)),
         paragraph(report.recommendation),
-        *section("Double-booked pods, by when assumed pods expire", *build_race_tables(report.results, style)),
+        *section("Double-booked pods, by when assumed pods expire", *build_race_comparison(report.results, style)),
         *section("Simulated", *build_assumption_lines(report.assumptions)),
     )
 
@@ -34,10 +34,10 @@ def build_races_evidence(races: RacesSection, style: Style) -> Page:
     """Build the results and assumptions of the audit's simulation. Return () if nothing was simulated."""
     if races.races is None:
         return ()
-    return (*build_race_tables(races.races.results, style), *build_assumption_lines(races.races.assumptions))
+    return (*build_race_comparison(races.races.results, style), *build_assumption_lines(races.races.assumptions))
 
 
-def build_race_tables(results: Sequence[RaceResult], style: Style) -> Page:
+def build_race_comparison(results: Sequence[RaceResult], style: Style) -> Page:
     """Build a table of the results and a plot over cluster sizes.
 
     In wide output, or if there is a single size and rate, each expiry has rows of its own. Otherwise the expiries are

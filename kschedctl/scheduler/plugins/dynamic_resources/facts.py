@@ -100,7 +100,10 @@ class DevicesUnfit(Fact, frozen=True):
 
     @property
     def lacks_only_free_devices(self) -> bool:
-        """True if some request finds no free device, and all devices that would fit such a request are allocated."""
+        """True if all devices that match the requests without a free device are allocated.
+
+        Each of these requests must match at least one device. False if every request has a free device.
+        """
         requests_without_device = [request for request in self.requests if not request.free]
         allowed_reasons = {"Allocated", *_MISMATCHES}
         for request in requests_without_device:

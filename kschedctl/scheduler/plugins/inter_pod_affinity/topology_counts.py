@@ -77,7 +77,7 @@ class TopologyCounts(msgspec.Struct, frozen=True):
         counts = {}
         for key in sparse_weights:
             tally = _get_tally(purpose, key, sparse_weights, info, view)
-            counts[key] = np.concatenate((tally.bring_up_to_date(view.trail), COUNT_WITHOUT_LABEL))
+            counts[key] = np.concatenate((tally.compute_current_sums(view.trail), COUNT_WITHOUT_LABEL))
         return cls(sparse_weights, counts)
 
     def without_pods_overlooked_upstream(
@@ -163,7 +163,9 @@ class RunningCounts:
     @property
     def distinctions(self) -> list[Distinction]:
         """The topology domains and current counts by which nodes are distinguished, for each topology key."""
-        return [Distinction(column, partial(tally.bring_up_to_date, self._trail)) for column, tally in self._tallies]
+        return [
+            Distinction(column, partial(tally.compute_current_sums, self._trail)) for column, tally in self._tallies
+        ]
 
     def iter_counts(self, rows: Rows) -> Iterator[Counts]:
         """Yield, for each topology key, the count in the domain of each node in `rows`, 0 without the label."""
@@ -186,7 +188,7 @@ class RunningCounts:
     @property
     def is_empty(self) -> bool:
         """True if no term is matched anywhere."""
-        return not any(tally.bring_up_to_date(self._trail).any() for _, tally in self._tallies)
+        return not any(tally.compute_current_sums(self._trail).any() for _, tally in self._tallies)
 
 
 def _get_cached_weights(

@@ -45,7 +45,7 @@ class EquallySpreadNodes:
     ) -> None:
         self._constraints, self._scored_domains, self._trail = constraints, scored_domains, trail
         columns = [
-            domains.tally.bring_up_to_date(trail) if domains.domains is None else domains.domains.codes
+            domains.tally.compute_current_sums(trail) if domains.domains is None else domains.domains.codes
             for domains in scored_domains
         ]
         keys, group = np.unique(np.stack(columns), axis=1, return_inverse=True)
@@ -83,7 +83,7 @@ class EquallySpreadNodes:
         key = self._keys[old_group].tolist()
         for place, domains in enumerate(self._scored_domains):
             if domains.domains is None:
-                key[place] = int(domains.tally.bring_up_to_date(self._trail)[row])
+                key[place] = int(domains.tally.compute_current_sums(self._trail)[row])
         group = self._find_or_add_group(tuple(key))
         self.group[row] = group
         self._change_group_size(old_group, -1)
@@ -134,7 +134,7 @@ class EquallySpreadNodes:
         """Yield the scores of the feasible groups for each constraint before rounding."""
         for constraint, domains, part in zip(self._constraints, self._scored_domains, self._parts, strict=True):
             if isinstance(part, _GroupDomains):  # not for hostnames: each copy changes the counts of the domains
-                counts = domains.tally.bring_up_to_date(self._trail)
+                counts = domains.tally.compute_current_sums(self._trail)
                 yield score_counts(counts.take(part.codes), part.domain_count, constraint)
             else:
                 yield part

@@ -191,7 +191,7 @@ def count_pods_per_domain(
     """
     column = view.nodes.label(constraint.topology_key)
     counting = _prepare_counting(constraint, constraints, settings, info, view)
-    counts = counting.tally.bring_up_to_date(view.trail).copy()
+    counts = counting.tally.compute_current_sums(view.trail).copy()
     return DomainCounts(constraint, column, counting.eligible, exists=counting.exists, counts=counts)
 
 
@@ -270,7 +270,7 @@ class SpreadVerdicts:
     def distinctions(self) -> list[Distinction]:
         """The topology domains that distinguish nodes, with their current counts, for each hard constraint."""
         return [
-            Distinction(counted.column, partial(counted.tally.bring_up_to_date, self._trail))
+            Distinction(counted.column, partial(counted.tally.compute_current_sums, self._trail))
             for counted in self._tallies
         ]
 
@@ -281,7 +281,7 @@ class SpreadVerdicts:
         """
         rejected = np.zeros(len(rows), np.bool_)
         for constraint in self._tallies:
-            counts = constraint.tally.bring_up_to_date(self._trail)
+            counts = constraint.tally.compute_current_sums(self._trail)
             codes = constraint.column.codes[rows]
             if not len(counts):  # no node has the label
                 return np.ones(len(rows), np.bool_)

@@ -117,7 +117,7 @@ def _score_constraint(
     with all required labels, or None if all nodes count. Nodes without the constraint's label get 0.
     """
     column, domains, tally = build_scored_domains(constraint, settings, info, view, labelled)
-    counts = tally.bring_up_to_date(view.trail)
+    counts = tally.compute_current_sums(view.trail)
     if domains is None:  # each node is a domain
         score = score_counts(counts, len(scored), constraint)
     else:
@@ -243,7 +243,7 @@ class SpreadRowScores:
         with it.
         """
         column = scored_domains.column
-        values = partial(scored_domains.tally.bring_up_to_date, self.view.trail)
+        values = partial(scored_domains.tally.compute_current_sums, self.view.trail)
         if scored_domains.domains is not None:
             yield Distinction(column, values)
             return
@@ -293,7 +293,7 @@ class SpreadRowScores:
         for constraint, scored_domains, size, codes in zip(
             self.constraints, self._scored_domains, sizes, self._codes, strict=True
         ):
-            domain_counts = scored_domains.tally.bring_up_to_date(self.view.trail)
+            domain_counts = scored_domains.tally.compute_current_sums(self.view.trail)
             constraint_score = score_counts(domain_counts.take(codes), size, constraint)
             if not scored_domains.column.complete:
                 constraint_score = np.where(scored_domains.column.present[rows], constraint_score, 0.0)
