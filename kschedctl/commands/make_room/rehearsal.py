@@ -158,8 +158,8 @@ class Rehearsal:
     def _schedule_waiting_pods(self, simulation: Simulation) -> None:
         """Schedule the waiting pods that have no node yet, without preemption if it is off in the simulation.
 
-        Pods that certainly fit nowhere are not tried.
-        Whether waiting pods would preempt is checked at the end of the plan.
+        Pods that certainly fit nowhere are not tried. Whether waiting pods would preempt is checked at the end of the
+        plan.
         """
         pods_to_try = self._select_pods_that_may_fit(self._unplaced)
         if pods_to_try:
@@ -232,8 +232,7 @@ class StageBeforeMoves(NamedTuple):
 MAX_CACHED_PODS = 4_000_000
 """The maximum number of pods in all cached stages together, which limits memory."""
 MIN_CACHED_STAGES = 8
-
-
+"""The minimum number of cached stages, however many pods each has."""
 _Beginning = tuple[tuple[MovesFromNode, ...], frozenset[Row]]
 """The moves with which a plan begins, and the nodes that are cordoned from the start."""
 

@@ -107,10 +107,10 @@ def _replay_policy(
     view_with_terminated = Fork.from_cluster(cluster, scheduler.view.settings._replace(ended=True))
     rebalancing = _DeschedulerReplay(
         replay,
-        replay.simulation.view.fork(),
-        _TerminatedPods.start(view_with_terminated),
-        policy,
-        parse_microseconds(now),
+        view_before=replay.simulation.view.fork(),
+        terminated=_TerminatedPods.start(view_with_terminated),
+        policy=policy,
+        now=parse_microseconds(now),
     )
     rebalancing.run_rounds(rounds, progress)
     return rebalancing.build_report(name, scheduler)

@@ -82,8 +82,8 @@ class ClaimAnswers:
     def __init__(self, framework: FrameworkLike, info: PodInfo, view: Fork) -> None:
         self.framework, self.view = framework, view
         rejecting = list_rejecting_plugins(
-            [p for p in framework.plugins_at("preFilter") if reads_claims(p, info)],
-            [p for p in framework.plugins_at("filter") if reads_claims(p, info)],
+            pre_filters=[plugin for plugin in framework.plugins_at("preFilter") if reads_claims(plugin, info)],
+            filters=[plugin for plugin in framework.plugins_at("filter") if reads_claims(plugin, info)],
         )
         self._lasting = [asking for asking in rejecting if get_reads(asking.plugin) is Reads.NODES]
         self._changing = [asking for asking in rejecting if get_reads(asking.plugin) is not Reads.NODES]
@@ -198,14 +198,18 @@ def list_rejecting_plugins(pre_filters: Iterable[Plugin], filters: Iterable[Plug
     with_pre_filter = {plugin.name: plugin for plugin in pre_filters if offers(plugin, PreFilterPlugin)}
     with_filter = {plugin.name: plugin for plugin in filters if offers(plugin, FilterPlugin)}
     return [
-        RejectingPlugin(plugin, name in with_pre_filter, name in with_filter)
+        RejectingPlugin(plugin, runs_pre_filter=name in with_pre_filter, runs_filter=name in with_filter)
         for name, plugin in {**with_pre_filter, **with_filter}.items()
     ]
 
 
 def _map_claim_readers(framework: FrameworkLike, point_name: str, point: type[P], info: PodInfo) -> dict[str, P]:
     """Return the plugins of an extension point whose answers may change with claims, by name."""
-    return {p.name: p for p in framework.plugins_at(point_name) if offers(p, point) and reads_claims(p, info)}
+    return {
+        plugin.name: plugin
+        for plugin in framework.plugins_at(point_name)
+        if offers(plugin, point) and reads_claims(plugin, info)
+    }
 
 
 def find_rejected_nodes(
