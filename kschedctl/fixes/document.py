@@ -83,7 +83,7 @@ def build_remedy(
         summary=_join_to_sentence(fix.text for fix in fixes) + _describe_nodes_taken_by_pods_ahead(fixes, result),
         by="operator" if any(fix.by == "operator" for fix in fixes) else "author",
         weakens="; ".join(list_clauses(costs)) or None,
-        opens=trial.opened_nodes,
+        opens=trial.feasible_or_nominated_nodes,
         commands=(
             *_join_commands(_sort_other_pods_edits_first(fixes, pod_key)),
             *(patch.commands if patch and not manifest_edits else ()),

@@ -65,10 +65,10 @@ def _compute_run_without_fix(scheduler: Scheduler) -> RunWithoutFix:
     simulation = enable_pod_recreation(Simulation(scheduler))
     waiting = find_pods_still_pending(simulation)
     _schedule_until_stable(simulation, waiting)
-    return RunWithoutFix(_find_node_by_pod(simulation, waiting), evicts_pods=bool(simulation.evictions))
+    return RunWithoutFix(_map_pods_to_nodes(simulation, waiting), evicts_pods=bool(simulation.evictions))
 
 
-def _find_node_by_pod(simulation: Simulation, positions: Iterable[Position]) -> dict[str, str]:
+def _map_pods_to_nodes(simulation: Simulation, positions: Iterable[Position]) -> dict[str, str]:
     """Return the names of the pods' nodes by the pods' keys, in the order of `positions`. Waiting pods are left out."""
     view = simulation.view
     return {
@@ -108,7 +108,7 @@ def replay_queue_without_pods(scheduler: Scheduler, gone_pods: frozenset[str], p
         outcomes = _schedule_until_stable(simulation, find_pods_still_pending(simulation))
         pods = simulation.view.pods.objects
         return RunWithoutPods(
-            _find_node_by_pod(simulation, (outcome.position for outcome in outcomes)),
+            _map_pods_to_nodes(simulation, (outcome.position for outcome in outcomes)),
             frozenset(pods[eviction.preemptor].key for eviction in simulation.evictions),
         )
 
@@ -151,7 +151,7 @@ def replay_queue_with_fix(trial: RemedyTrial) -> QueueResult:
     simulation, outcomes = _schedule_affected_pods(Scheduler(cluster, trial.scheduler.call_extender), trial, target_key)
 
     # The placed pods in the order in which they got their nodes.
-    node_by_pod = _find_node_by_pod(simulation, (outcome.position for outcome in outcomes))
+    node_by_pod = _map_pods_to_nodes(simulation, (outcome.position for outcome in outcomes))
 
     # Find the pods that gain from the fix, and the pods that take the room it makes.
     placed_without_fix = replay_queue_without_fix(trial.scheduler).node_by_pod.keys()
@@ -159,7 +159,7 @@ def replay_queue_with_fix(trial: RemedyTrial) -> QueueResult:
     gaining_pods = tuple(
         key for key in other_pods if key not in placed_without_fix and _is_waiting_without_fix(trial.scheduler, key)
     )
-    nodes_with_room = frozenset(trial.opened_nodes)
+    nodes_with_room = frozenset(trial.feasible_or_nominated_nodes)
     pods_in_new_room = [key for key in other_pods if node_by_pod[key] in nodes_with_room]
 
     if trial.authored_pod.key not in node_by_pod:

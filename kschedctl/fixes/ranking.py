@@ -247,7 +247,7 @@ def _build_rank_key(trial: RemedyTrial) -> _RankKey:
         prices=(Price.LOSS, *prices) if trial.harm else prices,
         cost=cost + len(trial.victims),
         needs_operator=any(fix.by == "operator" for fix in fixes),
-        fewer_nodes=-len(trial.opened_nodes),
+        fewer_nodes=-len(trial.feasible_or_nominated_nodes),
         text=" ".join(fix.text for fix in fixes),
     )
 

@@ -380,7 +380,7 @@ def _can_reach_named_volumes(trial: RemedyTrial) -> bool:
     if trial.cycle is None or not volumes:
         return True
     index = trial.cycle.view.nodes.index
-    rows = {index[name] for name in trial.opened_nodes if name in index}
+    rows = {index[name] for name in trial.feasible_or_nominated_nodes if name in index}
     topology = get_listers(trial.cycle.view).topology
     return all(not rows.isdisjoint(topology.find_reachable_rows(volume.spec.node_affinity)) for volume in volumes)
 

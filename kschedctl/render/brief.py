@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Callable, Iterator
+from enum import IntEnum
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -43,13 +44,28 @@ MORE = "more: "
 """The beginning of the line with the command that says more."""
 
 
+class Rank(IntEnum):
+    """The importance of a part of the brief form. Parts with the lowest rank get lines first."""
+
+    ESSENTIAL = 0
+    """The verdict, the first cause, and what nobody would otherwise notice."""
+    FIX = 1
+    """The first fix with its commands, or the fixes of a plan."""
+    FURTHER = 2
+    """Further warnings, and the number of further fixes."""
+    DETAIL = 3
+    """Entries of a list, further causes and advice."""
+    OPTIONAL = 4
+    """A line that repeats what the user can guess."""
+
+
 class BriefText(NamedTuple):
     """A part of the brief form."""
 
     text: str
     lines: int
     """The maximum number of lines of the part, or 0 if the part is never cut."""
-    rank: int = 0
+    rank: Rank = Rank.ESSENTIAL
     """Parts with the lowest rank get lines first."""
     indent: str = "  "
     more: tuple[str, ...] = ()
@@ -336,27 +352,28 @@ def _iter_brief_parts(
     yield from _iter_fix_parts(summary)
     max_entries = MAX_LINES if summary.summarizes in SUMMARIES_THAT_ARE_LISTS else MAX_ENTRIES
     for entry in entries[:max_entries]:
-        yield BriefText(entry, lines=2, rank=3, is_entry=True)
+        yield BriefText(entry, lines=2, rank=Rank.DETAIL, is_entry=True)
     can_have_fixes = _is_about_pod(summary) or summary.summarizes == "Drain"
     if can_have_fixes and not summary.fixes and summary.advice:
-        yield BriefText(f"next: {summary.advice[0]}", lines=2, rank=3)
-    yield from _iter_more_parts(summary, full_command)
+        yield BriefText(f"next: {summary.advice[0]}", lines=2, rank=Rank.DETAIL)
+    yield from _iter_more_line(summary, full_command)
 
 
-def _iter_more_parts(summary: Summary, full_command: str) -> Iterator[BriefText]:
+def _iter_more_line(summary: Summary, full_command: str) -> Iterator[BriefText]:
     """Yield the line on how to see more: the summary's next command, or the same command without `--brief`.
 
-    The latter is left out if the brief form lacks nothing.
+    The latter is left out if the brief form lacks nothing. The rank of the line depends on how much the brief form
+    lacks: the line is essential if it is the only way to fixes or commands that are not shown.
     """
     fix_commands = _get_short_commands(summary)
     has_further_fixes = _count_further_fixes(summary) > 0
     if summary.next:
         if summary.fixes and (not fix_commands or has_further_fixes):
-            rank = 0  # without this line, nobody could find the commands or fixes that are not shown
+            rank = Rank.ESSENTIAL  # without this line, nobody could find the commands or fixes that are not shown
         elif not fix_commands:
-            rank = 1
+            rank = Rank.FIX  # the next command stands in for a fix
         else:
-            rank = 4
+            rank = Rank.OPTIONAL
         yield BriefText("", lines=0, rank=rank, more=(f"{MORE}{summary.next[0]}",))
         return
     lacks_first_fix = bool(summary.fixes) and not fix_commands and not summary.fixes[0].edits
@@ -364,7 +381,7 @@ def _iter_more_parts(summary: Summary, full_command: str) -> Iterator[BriefText]
     has_further_tables = summary.summarizes in SUMMARIES_WITH_FURTHER_TABLES
     if not (has_further_fixes or summary.left_out or lacks_first_fix or explains_several or has_further_tables):
         return
-    rank = 2 if has_further_tables else 4
+    rank = Rank.FURTHER if has_further_tables else Rank.OPTIONAL
     if full_command:
         yield BriefText("", lines=0, rank=rank, more=(f"{MORE}{full_command}",))
     else:
@@ -392,9 +409,11 @@ def _iter_warning_parts(summary: Summary, doubts: tuple[str, ...]) -> Iterator[B
     if _is_about_pod(summary):
         warnings = [warning for warning in warnings if warning != summary.replicas]  # shown first
     for number, warning in enumerate(warnings):
-        yield BriefText(warning, lines=2, rank=0 if number < WARNINGS_BEFORE_FIX else 2, is_warning=True)
+        yield BriefText(
+            warning, lines=2, rank=Rank.ESSENTIAL if number < WARNINGS_BEFORE_FIX else Rank.FURTHER, is_warning=True
+        )
     if summary.preemption:
-        yield BriefText(summary.preemption, lines=2, rank=3)
+        yield BriefText(summary.preemption, lines=2, rank=Rank.DETAIL)
 
 
 def _iter_fix_parts(summary: Summary) -> Iterator[BriefText]:
@@ -419,19 +438,19 @@ def _iter_fix_parts(summary: Summary) -> Iterator[BriefText]:
     text = f"{label}: {fix.summary}, but {costs}" if costs else f"{label}: {fix.summary}"
     # The costs come first in a text that may be cut, since no command is shown without them
     text_to_cut = f"{label}, but {costs}: {fix.summary}" if costs else text
-    yield BriefText(text, lines=0, rank=1, text_to_cut=text_to_cut)
+    yield BriefText(text, lines=0, rank=Rank.FIX, text_to_cut=text_to_cut)
     if fix.edits:
         text = f"  in the manifest: {'; '.join(fix.edits)}"
-        yield BriefText(text, lines=0, rank=1, indent="    ", needs_previous=True)
+        yield BriefText(text, lines=0, rank=Rank.FIX, indent="    ", needs_previous=True)
     if commands:
         command_lines = tuple(f"  {command}" for command in chain_commands(commands))
-        yield BriefText("", lines=0, rank=1, more=command_lines, needs_previous=True)
+        yield BriefText("", lines=0, rank=Rank.FIX, more=command_lines, needs_previous=True)
     elif fix.commands:
         text = f"  {counted(len(fix.commands), 'command')} not shown here"
-        yield BriefText(text, lines=1, rank=1, needs_previous=True)
+        yield BriefText(text, lines=1, rank=Rank.FIX, needs_previous=True)
     further_text = _describe_further_fixes(summary)
     if further_text:
-        yield BriefText(f"  and {further_text}", lines=1, rank=2, needs_previous=True)
+        yield BriefText(f"  and {further_text}", lines=1, rank=Rank.FURTHER, needs_previous=True)
 
 
 def _build_plan_fix_part(label: str, fix: ShortFix) -> BriefText:
@@ -442,7 +461,7 @@ def _build_plan_fix_part(label: str, fix: ShortFix) -> BriefText:
     costs = _describe_costs(fix)
     drawbacks = f", but {costs}" if costs else ""
     text = f"{label}: {fix.summary}, for {counted(fix.clears, 'pod')}{drawbacks}"
-    return BriefText(text, lines=0, rank=1, text_to_cut=f"{label}{drawbacks}: {fix.summary}")
+    return BriefText(text, lines=0, rank=Rank.FIX, text_to_cut=f"{label}{drawbacks}: {fix.summary}")
 
 
 def _is_plan(summary: Summary) -> bool:
@@ -555,7 +574,7 @@ def _iter_cause_parts(summary: Summary, headline: str, *, headline_lists_causes:
     if introduction:
         yield BriefText(introduction, lines=3)
     for number, cause in enumerate(summary.causes[:2]):
-        rank = 0 if number == 0 and not introduction else 3
+        rank = Rank.ESSENTIAL if number == 0 and not introduction else Rank.DETAIL
         yield BriefText(cause.plain or cause.reason, lines=3, rank=rank)
 
 

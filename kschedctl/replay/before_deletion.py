@@ -454,18 +454,23 @@ class _Demands(NamedTuple):
 
 def _find_pod_demands(view: Fork, info: PodInfo) -> _Demands:
     """Return what pods like `info` demand that can matter as long as lost nodes exist: affinity, spreading, claims."""
-    storage = get_listers(view)
-    claims = (storage.claims.get((info.namespace, source.claim_name)) for source in iter_claim_volumes(info.pod))
-    constraints = [
+    hard_constraints = [
         constraint
         for constraint in info.spec.topology_spread_constraints
         if constraint.when_unsatisfiable == "DoNotSchedule"
     ]
+    # Lost nodes are tainted as unreachable, so constraints that honor taints do not count their domains
+    keys_counting_lost_nodes = frozenset(
+        constraint.topology_key for constraint in hard_constraints if constraint.node_taints_policy != "Honor"
+    )
+
+    # A Terminating pod on a lost node still uses its claims, which keeps a ReadWriteOncePod claim from its replacement
+    storage = get_listers(view)
+    claims = [storage.claims.get((info.namespace, source.claim_name)) for source in iter_claim_volumes(info.pod)]
+    has_exclusive_claim = any(claim is not None and READ_WRITE_ONCE_POD in claim.spec.access_modes for claim in claims)
     return _Demands(
-        spread_keys=frozenset(
-            constraint.topology_key for constraint in constraints if constraint.node_taints_policy != "Honor"
-        ),
-        spread_selectors=tuple(selector_from_api(constraint.label_selector) for constraint in constraints),
+        spread_keys=keys_counting_lost_nodes,
+        spread_selectors=tuple(selector_from_api(constraint.label_selector) for constraint in hard_constraints),
         namespace=info.namespace,
         affinity=info.required_affinity,
         selects_itself=do_terms_select_pod(info.required_affinity, info),
@@ -476,7 +481,7 @@ def _find_pod_demands(view: Fork, info: PodInfo) -> _Demands:
             *info.preferred_affinity,
             *info.preferred_anti_affinity,
         ),
-        exclusive_claim=any(claim is not None and READ_WRITE_ONCE_POD in claim.spec.access_modes for claim in claims),
+        exclusive_claim=has_exclusive_claim,
         shared_device_claim=_uses_shared_device_claim(info),
     )
 

@@ -103,7 +103,7 @@ def assert_helps(world: World, trial: RemedyTrial) -> None:
     what = [change.text for change in trial.changes]
     if trial.fits:
         assert answer.verdict == "Schedulable", what
-        assert sorted(answer.feasible) == list(trial.opened_nodes), what
+        assert sorted(answer.feasible) == list(trial.feasible_or_nominated_nodes), what
     else:
         assert answer.preemption is not None, what
         assert answer.preemption.chosen == trial.nominated, what
@@ -137,7 +137,10 @@ def moved_fit(world: World, trial: RemedyTrial) -> bool:
     """Return whether each moved pod fits where it goes, once the target pod is on a node that takes it."""
     documents = changed(world.documents, iter_object_changes(trial.edits))
     moves = [change.target for change in trial.changes if change.kind == "MovePod"]
-    return all(any(node in taking(world, documents, pod, on) for on in trial.opened_nodes) for pod, node in moves)
+    return all(
+        any(node in taking(world, documents, pod, on) for on in trial.feasible_or_nominated_nodes)
+        for pod, node in moves
+    )
 
 
 def taking(world: World, documents: list[Json], pod: str, asked_on: str) -> tuple[str, ...]:

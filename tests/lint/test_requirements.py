@@ -37,3 +37,14 @@ def test_contradictory_requirements_are_met_by_no_node(
     nodes = ({k: v for k, v in zip("ab", pair, strict=True) if v is not None} for pair in product(VALUES, repeat=2))
     possible = any(wanted.match(labels, "n") for labels in nodes)
     assert possible == any(not way.conditions.conflicts for way in list_node_condition_alternatives(spec))
+
+
+def test_exclusion_leaves_other_spellings_of_the_only_integer_between_two_bounds() -> None:
+    between = [SelectorRequirement("a", "Gt", ("3",)), SelectorRequirement("a", "Lt", ("5",))]
+    term = NodeSelectorTerm((*between, SelectorRequirement("a", "NotIn", ("4",))))
+    spec = PodSpec(affinity=Affinity(NodeAffinity(NodeSelector((term,)))))
+    (way,) = list_node_condition_alternatives(spec)
+    assert not way.conditions.conflicts
+    node_affinity = compile_required_node_affinity(spec)
+    assert node_affinity.match({"a": "04"}, "n")
+    assert not node_affinity.match({"a": "4"}, "n")

@@ -252,7 +252,7 @@ def _collect_unknowns(
     if any(waiting_pod.cause == "unserved" for waiting_pod in waiting):
         unknown += _find_unread_scheduler_kinds(audited)
     unknown += find_unread_waiting_kinds(audited.cluster)
-    if unchecked_resources := _build_unchecked_resources_unknown(elsewhere):
+    if unchecked_resources := _report_unchecked_resources(elsewhere):
         unknown.append(unchecked_resources)
     return unknown
 
@@ -274,10 +274,10 @@ def _build_elsewhere_finding(entry: WaitingElsewhere, rule: AuditRule) -> Findin
     return rule.build_finding(entry.resource, "; ".join(parts), namespace=get_namespace(entry))
 
 
-def _build_unchecked_resources_unknown(elsewhere: Sequence[WaitingElsewhere]) -> UnknownKind | None:
-    """Build the unknown about custom resources that were not checked, or return None if there are none.
+def _report_unchecked_resources(elsewhere: Sequence[WaitingElsewhere]) -> UnknownKind | None:
+    """Return an entry for the custom resources that were not checked, or None if all were checked.
 
-    Such resources request pods that do not exist yet.
+    These are resources that request pods which do not exist yet.
     """
     headlines = [entry.headline for entry in elsewhere if entry.state is WaitingState.NOT_CHECKED]
     if not headlines:

@@ -86,7 +86,7 @@ def _choose_next_title(report: Drain) -> str:
 def _build_verdict_lines(report: Drain) -> Page:
     """Build the lines with the nodes, the verdict, and the number of pods with each outcome.
 
-    More than MAX_OUTCOMES_IN_SENTENCE outcomes become a list.
+    More than MAX_OUTCOMES_IN_SENTENCE outcomes become a list, unless some of the nodes are down.
     """
     nodes, verdict, sentence = report.build_first_line()
     tone = Tone.BAD if report.blocked or not report.interrupted else Tone.WARNING

@@ -366,19 +366,23 @@ class PreemptionReport(Document, frozen=True):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Sentences about the chosen victims, the budgets that their eviction violates, and equally good choices.
+        """Sentences about the harm that preemption does, empty unless the scheduler would preempt pods.
 
-        There are none unless the scheduler preempts pods here.
+        They name the victims and say what becomes of them, and name the pods that are evicted in turn and get no other
+        node, the Jobs that fail, the PodDisruptionBudgets that are violated, and nodes that are equally good choices.
         """
         if not self.chosen_victims:
             return ()
         candidate = self.candidates[self.chosen_by_scheduler]
-        instead = ", or others of the same priority and start time" if candidate.ties else ""
-        lines = [f"evicts {first_few(candidate.victims)}{self._fate_clause}{instead}"]
-        in_turn = [pod for pod in self.victims_without_node or () if pod not in self.chosen_victims]
-        if in_turn:
-            have = agreeing(len(in_turn), "is evicted in turn and gets", "are evicted in turn and get")
-            lines.append(f"{first_few(in_turn)} {have} no other node")
+        alternatives = ", or others of the same priority and start time" if candidate.ties else ""
+        lines = [f"evicts {first_few(candidate.victims)}{self._fate_clause}{alternatives}"]
+
+        # Recreated victims may preempt further pods
+        later_victims = [pod for pod in self.victims_without_node or () if pod not in self.chosen_victims]
+        if later_victims:
+            predicate = agreeing(len(later_victims), "is evicted in turn and gets", "are evicted in turn and get")
+            lines.append(f"{first_few(later_victims)} {predicate} no other node")
+
         lines += [job.describe() for job in self.failed_jobs]
         budgets = tuple(dict.fromkeys(budget for victim in candidate.details for budget in victim.budgets))
         if budgets:

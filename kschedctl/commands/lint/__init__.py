@@ -193,7 +193,7 @@ def _build_cluster_from_manifests(
     nodes = [manifest for manifest in known_manifests if manifest.value["kind"] == "Node"]
     if not nodes:
         return DescribedCluster(None, is_self_described=True)
-    if not _is_cluster_of_all_manifests(nodes, manifests, named_files):
+    if not _do_nodes_cover_all_manifests(nodes, manifests, named_files):
         log.warning(
             "note: the nodes in %s are not used as the cluster of all manifests; name their files with --with-cluster "
             "if they are",
@@ -203,7 +203,7 @@ def _build_cluster_from_manifests(
     return _build_described_cluster(known_manifests, gates)
 
 
-def _is_cluster_of_all_manifests(
+def _do_nodes_cover_all_manifests(
     nodes: Sequence[Read], manifests: Sequence[Read], named_files: Collection[str]
 ) -> bool:
     """Return whether the files with nodes describe the cluster of all manifests.

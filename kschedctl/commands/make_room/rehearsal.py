@@ -234,6 +234,10 @@ MAX_CACHED_PODS = 4_000_000
 MIN_CACHED_STAGES = 8
 
 
+_Beginning = tuple[tuple[MovesFromNode, ...], frozenset[Row]]
+"""The moves with which a plan begins, and the nodes that are cordoned from the start."""
+
+
 class PlanReplays:
     """Replays of plans from one stage. Plans that begin with the same moves share the replay of these moves."""
 
@@ -241,7 +245,7 @@ class PlanReplays:
         waiting_pods = WaitingPodsOfPlan(stage.fork().build_simulation(), stage.cordoned) if stage.waiting else None
         self._stage = replace(stage, waiting_pods=waiting_pods)
         self._max_stages = max(MAX_CACHED_PODS // max(len(stage.view.pods), 1), MIN_CACHED_STAGES)
-        self._beginnings: dict[tuple[tuple[MovesFromNode, ...], frozenset[Row]], PlayedPlan | None] = {}
+        self._beginnings: dict[_Beginning, PlayedPlan | None] = {}
         """Moves with which plans begin and the emptied nodes -> the replay, or None if a step is not safe."""
         self._stages_before_moves: dict[tuple[object, frozenset[Row]], StageBeforeMoves] = {}
         """Beginning and the nodes that are then cordoned -> the stage in which the next pod is evicted."""
@@ -260,34 +264,43 @@ class PlanReplays:
         return played and played._replace(stage=played.stage.with_cordoned(emptied))
 
     def _replay_moves(self, moves: tuple[MovesFromNode, ...], emptied: frozenset[Row]) -> PlayedPlan | None:
-        """Replay these moves, or return None if one is not safe. The node of the last moves remains cordoned.
+        """Replay these moves, or return None if some pod cannot be moved safely.
 
-        Plans often begin with the same moves, so the result of each beginning is cached.
+        A move is not safe if the eviction is denied, or if the replacement gets no node without preemption. The nodes
+        in `emptied` are cordoned from the start. The node of the last moves remains cordoned.
         """
         if not moves:
             return PlayedPlan(self._stage.with_cordoned(emptied), moves=[])
         *earlier_moves, last_moves = moves
         beginning = tuple(earlier_moves), emptied
-        if beginning not in self._beginnings:
-            drop_oldest_if_full(self._beginnings, self._max_stages)
-            self._beginnings[beginning] = self._replay_moves(*beginning)
-        before = self._beginnings[beginning]
+        before = self._replay_beginning(beginning)
         if before is None:
             return None
 
-        # Without earlier moves, the stage depends only on the nodes that are cordoned.
-        cordoned = emptied | {last_moves.source}
-        key = (beginning if earlier_moves else None), cordoned
-        if key not in self._stages_before_moves:
-            drop_oldest_if_full(self._stages_before_moves, self._max_stages)
-            stage = before.stage.with_cordoned(cordoned)
-            self._stages_before_moves[key] = StageBeforeMoves(stage, stage.fits_no_waiting_pod())
-        stage, no_waiting_pod_fits = self._stages_before_moves[key]
+        stage, no_waiting_pod_fits = self._prepare_stage(before, beginning, cordoned=emptied | {last_moves.source})
         after = stage.fork()
         moved = after.move_pods(last_moves.positions, no_waiting_pod_fits=no_waiting_pod_fits)
         if len(moved) < len(last_moves.positions):
             return None
         return PlayedPlan(after, before.moves + moved)
+
+    def _replay_beginning(self, beginning: _Beginning) -> PlayedPlan | None:
+        """Replay the beginning of a plan. The result is cached, since plans often begin with the same moves."""
+        if beginning not in self._beginnings:
+            drop_oldest_if_full(self._beginnings, self._max_stages)
+            self._beginnings[beginning] = self._replay_moves(*beginning)
+        return self._beginnings[beginning]
+
+    def _prepare_stage(self, before: PlayedPlan, beginning: _Beginning, cordoned: frozenset[Row]) -> StageBeforeMoves:
+        """Return the cached stage after the replay `before` of a beginning, with the `cordoned` nodes cordoned."""
+        # Without earlier moves, the stage depends only on the nodes that are cordoned
+        earlier_moves, _ = beginning
+        key = (beginning if earlier_moves else None), cordoned
+        if key not in self._stages_before_moves:
+            drop_oldest_if_full(self._stages_before_moves, self._max_stages)
+            stage = before.stage.with_cordoned(cordoned)
+            self._stages_before_moves[key] = StageBeforeMoves(stage, stage.fits_no_waiting_pod())
+        return self._stages_before_moves[key]
 
 
 class PlanCourse(NamedTuple):

@@ -216,7 +216,7 @@ class _DeschedulerReplay:
             plugins=tuple(dict.fromkeys(run.name for _, run in self.policy.iter_runs())),
             steps=tuple(self._iter_eviction_steps()),
             rounds=tuple(self._iter_round_summaries()),
-            removed=tuple(self.terminated.iter_reports(self.replay.simulation.view.nodes.names)),
+            removed=tuple(self.terminated.iter_reports()),
             held=tuple(held_back),
             quiet=self.is_quiet,
             loops=self.has_recurred,
@@ -367,13 +367,17 @@ class _TerminatedPods:
             if deletion.round == round_number:
                 yield self.view.pods.objects[deletion.position]
 
-    def iter_reports(self, node_names: Sequence[str]) -> Iterator[RemovedPod]:
-        """Yield a report about each deleted pod. `node_names` has the name of each node by its row."""
+    def iter_reports(self) -> Iterator[RemovedPod]:
+        """Yield a report about each deleted pod, in the order of deletion."""
         for round_number, plugin, position in self.deletions:
             pod = self.view.pods.objects[position]
-            node = self.view.get_node_name(position)
             yield RemovedPod(
-                pod.key, str(find_owner(pod)), phase=pod.status.phase, plugin=plugin, node=node, round=round_number
+                pod.key,
+                str(find_owner(pod)),
+                phase=pod.status.phase,
+                plugin=plugin,
+                node=self.view.get_node_name(position),
+                round=round_number,
             )
 
     def iter_held_back_groups(self) -> Iterator[HeldBack]:

@@ -339,7 +339,7 @@ class GreedyChoice:
         """Return how many pods the proposal cleared when it was last tried, or a guess from the number of nodes."""
         if proposal in self.cleared:
             return self.cleared[proposal]
-        guess = GUESSED_PODS_PER_NODE * len(proposal.fix.trial.opened_nodes)
+        guess = GUESSED_PODS_PER_NODE * len(proposal.fix.trial.feasible_or_nominated_nodes)
         return min(self._count_waiting_pods_to_help(proposal), guess)
 
     def _collect_edits(self, next_proposal: Proposal) -> dict[ObjectKey, EditedObject]:

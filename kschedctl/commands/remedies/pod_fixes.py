@@ -67,7 +67,11 @@ def find_pod_remedies(
 
 
 def _explain_created_pod(target: TargetPod) -> tuple[TargetPod, Explanation]:
-    """Choose the replica that stands for the workload, and explain it, with the pods that would get its room first."""
+    """Choose the replica that stands for the workload, and explain it.
+
+    The explanation also mentions the waiting pods that would take its room before it. If the replica fits, they are
+    mentioned only if it is a pod of the cluster.
+    """
     target, replicas = choose_replica(target)
     report = replace(explain_pod(target.scheduler, target.pod), replicas=replicas)
     report = mention_rivals(target.scheduler, target.pod, report)

@@ -92,8 +92,8 @@ class RemedyTrial:
         return self.fits or bool(self.nominated)
 
     @cached_property
-    def opened_nodes(self) -> tuple[str, ...]:
-        """The names of the feasible nodes, sorted, or the nominated node if no node is feasible. May be empty."""
+    def feasible_or_nominated_nodes(self) -> tuple[str, ...]:
+        """The sorted names of the feasible nodes. If there are none, the nominated node, if any."""
         if self.cycle is None or not self.fits:
             return (self.nominated,) if self.nominated else ()
         names = self.cycle.view.nodes.names

@@ -56,12 +56,16 @@ class AllowedValues:
     def is_possible(self) -> bool:
         """True if some value, or the absence of the label, is allowed."""
         if self.present is False:
+            # In, Gt and Lt need a value. NotIn does not: a node without the label meets it.
             return not self.requires_label
         if self.allowed is not None:
             return any(map(self.is_in_bounds, self.allowed - self.excluded))
-        above = -1 if self.above is None else max(self.above, -1)  # no label begins with a minus sign
-        # An integer has to fit between the two bounds, which are excluded
-        return self.below is None or self.below - above > 1
+
+        # Exclusions do not matter here. They are texts, but bounds compare integers: without "4", "04" is still a 4.
+        if self.below is None:
+            return True
+        lowest = 0 if self.above is None else max(self.above + 1, 0)  # no label begins with a minus sign
+        return lowest < self.below
 
     @property
     def requires_label(self) -> bool:

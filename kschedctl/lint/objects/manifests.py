@@ -103,8 +103,9 @@ class ManifestObjects:
     def _read_and_store_object(self, subject: Subject) -> None:
         """Read an object as a workload, a typed object or a custom resource, and store the result.
 
-        Faulty quantities are recorded as problems. Workloads with faulty quantities, and workloads that a controller
-        owns, are not stored. Raises InvalidFieldError if a field has the wrong type.
+        Faulty quantities are recorded as problems. A workload is not stored if it has faulty quantities, if a
+        controller owns it, or if its total requests cannot be computed. Raises InvalidFieldError if a field has the
+        wrong type.
         """
         workload = read_workload(subject)
         if workload is not None:

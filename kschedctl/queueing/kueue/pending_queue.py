@@ -141,10 +141,6 @@ class PendingQueue:
         Workload that waits for its preemptions is remembered as the queue's preemptor. Upstream: RequeueIfNotPresent.
         """
         key = info.workload.key
-        if self.settings.is_strict:
-            is_retried_at_once = reason != RequeueReason.NAMESPACE_MISMATCH
-        else:
-            is_retried_at_once = reason in _RETRIED_AT_ONCE
         if reason == RequeueReason.PENDING_PREEMPTION:
             self.preemptor = key
         if self.popped == key:
@@ -153,7 +149,7 @@ class PendingQueue:
         # The Workload is active if its reason allows an immediate retry, or if something changed for it
         has_flavors_left = info.last_assignment is not None and info.last_assignment.has_flavors_left
         moved_meanwhile = self._moved_in_cycle >= self._pop_cycle
-        may_fit_now = is_retried_at_once or moved_meanwhile or has_flavors_left
+        may_fit_now = self._is_retried_at_once(reason) or moved_meanwhile or has_flavors_left
         if may_fit_now and not _waits_for_backoff(info.workload):
             if key in self.inadmissible:
                 return self._move_to_active(key)
@@ -162,12 +158,21 @@ class PendingQueue:
         # Otherwise it is inadmissible, and so are all Workloads of its shape if it did not fit
         if key in self.inadmissible or key in self.active:
             return False
-        self._failures_changed.add(key)
+        self._failures_changed.add(key)  # a failed shape explains only Workloads that are inadmissible
         self.inadmissible[key] = info
         is_failed = reason in (RequeueReason.NO_FIT, RequeueReason.PREEMPTION_NO_CANDIDATES)
         if Gate.SCHEDULING_EQUIVALENCE_HASHING in self.gates and is_failed and not self.settings.is_strict:
             self._mark_shape_as_failed(info.shape, quota_reason or _PENDING_EVALUATION)
         return True
+
+    def _is_retried_at_once(self, reason: RequeueReason) -> bool:
+        """Return whether a Workload that comes back for this reason is tried again without waiting for a change.
+
+        A strict queue retries its first Workload until it is admitted, unless its namespace does not match.
+        """
+        if self.settings.is_strict:
+            return reason != RequeueReason.NAMESPACE_MISMATCH
+        return reason in _RETRIED_AT_ONCE
 
     def _move_to_active(self, key: str) -> bool:
         """Move an inadmissible Workload to the active Workloads. Return False if it is already active."""

@@ -355,39 +355,56 @@ class WorkloadController:
                 return None
             _, message = blocker
             return WorkloadCondition(status=False, reason=_INADMISSIBLE, message=message, since=self._now)
-        reason, message = self._find_missing_quota_reason(workload, blocker, name, cluster_queue)
+        reason, message = self._find_missing_quota_reason(
+            workload, blocker, queue_name=name if cluster_queue is not None else None
+        )
         return WorkloadCondition(status=False, reason=reason, message=message, since=self._now) if reason else None
 
-    def _find_missing_quota_reason(  # noqa: PLR0911 - one for each reason
-        self, workload: WorkloadState, blocker: tuple[str, str] | None, name: str, cluster_queue: ClusterQueue | None
+    def _find_missing_quota_reason(
+        self, workload: WorkloadState, blocker: tuple[str, str] | None, queue_name: str | None
     ) -> tuple[str, str]:
         """Return the reason and the message that explain why a Workload has no quota.
 
-        ``blocker`` contains the reason and the message for queues that admit nothing. Return two empty strings to leave
-        the condition unset. Upstream: resolveGranularUnadmittedQuotaReservedCondition.
+        ``blocker`` contains the reason and the message for queues that admit nothing. ``queue_name`` is the name of
+        the ClusterQueue, or None if it does not exist. Return two empty strings to leave the condition unset. Upstream:
+        resolveGranularUnadmittedQuotaReservedCondition.
         """
         current = workload.conditions.get(ConditionType.QUOTA_RESERVED)
         if not workload.active:
             return _DEACTIVATED, "The workload is deactivated"
         if workload.is_on_hold and current is not None:
             return current.reason, current.message
-        if blocker is not None:
-            return blocker
-        if cluster_queue is not None:
-            selector = self._queues.pending[name].settings.namespace_selector
-            info = self._queues.get_workload_info(workload)
-            error = self._queues.find_admissibility_error(info, selector, is_adjusted=False)
-            if error:
-                return _MISCONFIGURED, error
-        if cluster_queue is not None and self._may_be_replaced_by_failure(current):
-            failure = self._queues.pending[name].find_failed_shape_reason(workload.key)
-            if failure is not None:
-                return failure, "Bypassed scheduling evaluation because an equivalent workload recently failed"
+        queue_reason = blocker
+        if queue_reason is None and queue_name is not None:
+            queue_reason = self._find_reason_in_queue(workload, current, queue_name)
+        if queue_reason is not None:
+            return queue_reason
+
+        # The scheduler explained its last attempt. That holds until the next attempt.
         if current is not None and current.reason in _SET_BY_SCHEDULER:
             return current.reason, current.message
         if current is None and Gate.UNADMITTED_EXPLICIT_STATUS not in self._gates:
             return "", ""
         return _PENDING_EVALUATION, "Workload is pending evaluation in the scheduling queue"
+
+    def _find_reason_in_queue(
+        self, workload: WorkloadState, current: WorkloadCondition | None, queue_name: str
+    ) -> tuple[str, str] | None:
+        """Return the reason and the message if the scheduler does not try a Workload in its queue, or None if it does.
+
+        It does not try a Workload that can never be admitted, nor one of the same shape as a Workload that recently
+        failed. ``current`` is the Workload's condition QuotaReserved.
+        """
+        queue = self._queues.pending[queue_name]
+        info = self._queues.get_workload_info(workload)
+        error = self._queues.find_admissibility_error(info, queue.settings.namespace_selector, is_adjusted=False)
+        if error:
+            return _MISCONFIGURED, error
+        if self._may_be_replaced_by_failure(current):
+            failure = queue.find_failed_shape_reason(workload.key)
+            if failure is not None:
+                return failure, "Bypassed scheduling evaluation because an equivalent workload recently failed"
+        return None
 
     def _may_be_replaced_by_failure(self, current: WorkloadCondition | None) -> bool:
         """Return whether the failure of an equivalent Workload may replace the current condition QuotaReserved.

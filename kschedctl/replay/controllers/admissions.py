@@ -371,15 +371,14 @@ class Admissions:
         quotas_before = self._quotas.get_quotas(namespace)
         key = namespace, id(pod.spec.containers), id(quotas_before)
         if key not in cache:
-            # Try the replacement without its pod, which is gone by then
-            self.release([pod])
-            outcomes = self._find_admission_outcomes(
-                self._build_pod_create_request(find_owner(pod), strip_node_and_admission_fields(pod))
-            )
-            messages = () if any(admission.allowed for admission in outcomes) else _collect_denial_messages(outcomes)
-            # Keeping these objects alive ensures that their ids are not reused
+            with self._quotas.try_release(pod):  # the pod is gone when it is replaced
+                outcomes = self._find_admission_outcomes(
+                    self._build_pod_create_request(find_owner(pod), strip_node_and_admission_fields(pod))
+                )
+            is_admitted = any(admission.allowed for admission in outcomes)
+            messages = () if is_admitted else _collect_denial_messages(outcomes)
+            # The key has ids. Keeping these objects alive ensures that no other objects get the same ids.
             cache[key] = messages, (pod.spec.containers, quotas_before)
-            self._quotas.charged[namespace] = quotas_before  # undo the release
         denials, _ = cache[key]
         return denials
 

@@ -6,7 +6,8 @@ templates may be denied by quotas. Upstream: pkg/controller/resourceclaim/contro
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import msgspec
@@ -66,6 +67,17 @@ class RemainingQuotas:
             if self.get_quotas(namespace):
                 request = self.build_request("Pod", msgspec.to_builtins(group[0]), namespace)
                 self.charge(request, -len(group))
+
+    @contextmanager
+    def try_release(self, pod: Pod) -> Iterator[None]:
+        """Release the resources of a pod within a `with` block. All charges to its namespace are undone at the end."""
+        namespace = pod.metadata.namespace
+        quotas_before = self.get_quotas(namespace)
+        self.release([pod])
+        try:
+            yield
+        finally:
+            self.charged[namespace] = quotas_before
 
     def apply_to(self, cluster: Cluster) -> Cluster:
         """Return the cluster with the current quotas, or the same cluster if no namespace with quotas was used."""

@@ -246,7 +246,7 @@ class _Shortage(NamedTuple):
 def _find_shortages(
     group: VolcanoPodGroup, queue: VolcanoQueue, admitted_groups: Sequence[VolcanoPodGroup]
 ) -> dict[str, _Shortage]:
-    """Return, by resource, what the Queue has too little of for a PodGroup beside its admitted PodGroups.
+    """Return, by resource, the amounts that the Queue lacks to admit a PodGroup on top of those already admitted.
 
     Raises QuantityError for a malformed amount.
     """

@@ -350,7 +350,8 @@ def compute_fingerprint(pods: Iterable[tuple[str, str]]) -> str:
     pods = list(pods)
     namespace_hashes = hash_texts(namespace for namespace, _ in pods)
     hashes = hash_texts((name for _, name in pods), namespace_hashes)
-    (digest,) = compute_pod_digests(hashes, np.zeros(len(hashes), np.int64), 1)
+    only_row = np.zeros(len(hashes), np.int64)  # as if all pods were on one node
+    (digest,) = compute_pod_digests(hashes, rows=only_row, count=1)
     return format_fingerprint(digest)
 
 

@@ -45,14 +45,17 @@ def reads_claims(plugin: Plugin, info: PodInfo) -> bool:
     """Return whether a plugin's answer about a pod may change when claims are bound or allocated.
 
     A plugin that does not declare the kinds that it reads is assumed to read all kinds. A plugin that reads only a
-    node's own row never reads claims.
+    node's own row never reads claims. A plugin may also declare that its kinds matter only to pods with some trait.
     """
     if get_reads(plugin) is Reads.OWN_ROW:
         return False
-    if RESERVED_KINDS.isdisjoint(_get_reserved_kinds_read(plugin)):
+
+    # Binding and allocation happen at Reserve, and change claims and volumes only
+    reads_claims_of_some_pods = not RESERVED_KINDS.isdisjoint(_get_reserved_kinds_read(plugin))
+    if not reads_claims_of_some_pods:
         return False
-    trait: PodTrait | None = getattr(plugin, "kinds_matter_to", None)
-    return trait is None or trait.has_trait(info.spec)
+    relevant_trait: PodTrait | None = getattr(plugin, "kinds_matter_to", None)
+    return relevant_trait is None or relevant_trait.has_trait(info.spec)
 
 
 def _get_reserved_kinds_read(plugin: Plugin) -> Collection[str]:

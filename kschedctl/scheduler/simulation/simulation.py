@@ -95,11 +95,7 @@ class Simulation(Attempts):
         finally:
             loop.close()
 
-        # The pods without a final outcome come last. A pod that was placed, evicted and not placed again is not done.
-        still_evicted = {position for position in loop.recreated if self.view.node[position] < 0}
-        done = {outcome.position for outcome in outcomes if outcome.row < 0 or outcome.position not in still_evicted}
         all_pods = dict.fromkeys((*waiting, *loop.recreated))
-        unplaced = [position for position in self.sort_for_queue(all_pods) if position not in done]
         untried = loop.queued_pods.untried
         return outcomes + [
             Outcome(
@@ -107,8 +103,21 @@ class Simulation(Attempts):
                 NOT_TRIED if position in untried else unplaced_verdict,
                 victims=self.victims.get(position, ()),
             )
-            for position in unplaced
+            for position in self._list_pods_without_final_outcome(all_pods, outcomes, loop.recreated)
         ]
+
+    def _list_pods_without_final_outcome(
+        self, positions: Iterable[Position], outcomes: Sequence[Outcome], recreated: Iterable[Position]
+    ) -> list[Position]:
+        """Return the pods without a final outcome, in the order of the queue.
+
+        Every outcome is final, except for a placement of a pod that was then evicted, `recreated` and not placed again.
+        """
+        evicted_again = {position for position in recreated if not self.view.has_node(position)}
+        with_final_outcome = {
+            outcome.position for outcome in outcomes if outcome.row < 0 or outcome.position not in evicted_again
+        }
+        return [position for position in self.sort_for_queue(positions) if position not in with_final_outcome]
 
     def schedule_or_raise_interrupt(
         self, positions: Iterable[Position], progress: Progress | None = None

@@ -179,11 +179,11 @@ class _Trial:
         order = compute_put_back_order(self.view, pods, violating)
         fits = self._find_fitting_nodes_without(pods)
 
-        # On these nodes, put the pods back one by one, in order. On all other nodes, all of them must go.
-        is_put_back = fits[rows]
-        to_put_back = order[is_put_back[order]]
+        # On these nodes, put the pods back one by one, in order. Pods on all other nodes must go.
+        is_on_fitting_node = fits[rows]  # by pod
+        put_back_indexes = order[is_on_fitting_node[order]]
         must_go = np.ones(len(pods), np.bool_)
-        must_go[to_put_back] = _find_required_victims(self.filtering, self.nominated, pods[to_put_back])
+        must_go[put_back_indexes] = _find_required_victims(self.filtering, self.nominated, pods[put_back_indexes])
         state = self.build_empty_dry_run()
         return replace(state, tried=nodes, fits=fits, pods=pods, rows=rows, violating=violating, must_go=must_go)
 

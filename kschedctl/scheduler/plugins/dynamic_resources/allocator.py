@@ -658,9 +658,9 @@ class Search:
             self.counters.give_back_counters(pool, device)
 
     def _is_device_available(self, position: SearchPosition, device: PooledDevice) -> bool:
-        """Return whether the request may take the device, judged by other claims and by the feature gates for counters.
+        """Return whether the device's counters can be consumed and no other use keeps the request from the device.
 
-        A shareable device is available to every request with adminAccess.
+        A shareable device may be in use if the request has adminAccess.
         """
         if not self._can_consume_counters(device):
             return False

@@ -99,10 +99,12 @@ def _list_resource_rejections(demand: Quantities, usage: Usage) -> Rejections:
     """Return the rejections of the nodes that lack a demanded resource, two for each resource.
 
     A node that would lack the amount even if it were empty is Unresolvable. A node that would have it if it were empty
-    is Unschedulable. Extended resources, and resources of which nothing is demanded, are left out.
+    is Unschedulable. Extended resources are left out. A demand of zero is left out as well, except for huge pages.
+    Upstream: nodeFitsResources.
     """
     rejections: Rejections = []
     for name, amount in convert_to_amounts(demand).items():
+        # As in upstream, a demand of no huge pages is rejected by nodes whose huge pages are overcommitted
         is_huge_pages = name.startswith(names.HUGE_PAGES_PREFIX)
         is_native_demand = amount > 0 and not names.is_scalar(name)
         if not is_huge_pages and not is_native_demand:
