@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, Literal, NamedTuple
 
 from msgspec.structs import asdict, replace
@@ -55,6 +56,14 @@ class ClaimRecreation(NamedTuple):
     """True if `changes` can be joined with others by "and", which is not the case for a clause after a comma."""
 
 
+class ClaimFate(Enum):
+    """The fate of the PersistentVolumeClaims of removed replicas."""
+
+    RETAINED = 0
+    DELETED = 1
+    UNKNOWN = 2
+
+
 @dataclass(frozen=True, eq=False)
 class Fix:
     """A single change that may help a pod, with its costs and commands. Fixes of the same kind and target are equal."""
@@ -94,8 +103,8 @@ class Fix:
     """
     remaining_replicas: int | None = None
     """The number of replicas that the workload keeps, if the fix scales it down."""
-    deletes_claims: bool | None = False
-    """True if the claims of the replicas that the fix removes are deleted with them; None if this is not known."""
+    claim_fate: ClaimFate = ClaimFate.RETAINED
+    """What becomes of the claims of the replicas that the fix removes."""
     deletes_data_of: tuple[str, ...] = ()
     """The pods that scaling down removes and whose emptyDir volumes are deleted (`namespace/name`)."""
     check_first: str = ""

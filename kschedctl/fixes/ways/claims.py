@@ -234,9 +234,9 @@ def iter_claim_recreation_fixes(
 
     name = format_claim_key(claim)
     yield Fix(
-        kind,
-        (name, target),
-        f"recreate claim {name}{text}",
+        kind=kind,
+        target=(name, target),
+        text=f"recreate claim {name}{text}",
         by="author",
         edits=edits,
         cost=cost,
@@ -292,9 +292,9 @@ def iter_deleted_claim_fixes(trial_node: TrialNode, claim: PersistentVolumeClaim
     commands = (*deletion.preparation, recreate_command, clear_reservation)
     text = f"recreate claim {format_claim_key(claim)}, which is being deleted, for volume {name}, which holds its data"
     yield Fix(
-        FixKind.REMAKE_CLAIM,
-        (key, name),
-        text,
+        kind=FixKind.REMAKE_CLAIM,
+        target=(key, name),
+        text=text,
         by="author",
         edits=edits,
         cost=cost,

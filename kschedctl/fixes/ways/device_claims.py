@@ -133,7 +133,9 @@ def _iter_missing_claim_fixes(trial_node: TrialNode, reference: PodResourceClaim
     for similar_name in get_close_matches(name, names, n=2, cutoff=NAME_CUTOFF):
         text = f"use ResourceClaim {similar_name} instead of {name}, which does not exist"
         edits = build_pod_edits(pod, _build_claim_reference_change(reference.name, similar_name))
-        yield Fix(FixKind.CORRECT_CLAIM, (name, similar_name), text, by="author", edits=edits, cost=CORRECT)
+        yield Fix(
+            kind=FixKind.CORRECT_CLAIM, target=(name, similar_name), text=text, by="author", edits=edits, cost=CORRECT
+        )
     for rank, class_ in enumerate(cluster.device_classes[:MOST_CLASSES]):
         new_claim = ResourceClaim(ObjectMeta(name, namespace), _build_single_device_spec(class_.metadata.name))
         key = ObjectKey.of(new_claim)
@@ -158,9 +160,9 @@ def _build_claim_creation_fix(
     kind = CREATION_KINDS[key.kind]
     where = f"class {device_class}"
     return Fix(
-        kind,
-        (key, device_class),
-        text,
+        kind=kind,
+        target=(key, device_class),
+        text=text,
         by="author",
         edits=edits,
         cost=cost,
@@ -207,9 +209,9 @@ def _iter_claim_generation_fixes(
     if template_name in templates:
         controller = "the resourceclaim controller of kube-controller-manager"
         yield Fix(
-            FixKind.GENERATE_RESOURCE_CLAIM,
-            (template_name, reference.name),
-            f"let {controller} create the claim from template {template_name}",
+            kind=FixKind.GENERATE_RESOURCE_CLAIM,
+            target=(template_name, reference.name),
+            text=f"let {controller} create the claim from template {template_name}",
             by="operator",
             edits=_build_claim_creation_edits(pod, reference, templates[template_name].spec.spec),
             cost=GENERATE,
@@ -219,7 +221,14 @@ def _iter_claim_generation_fixes(
     for similar_name in get_close_matches(template_name, templates, n=2, cutoff=NAME_CUTOFF):
         text = f"use ResourceClaimTemplate {similar_name} instead of {template_name}, which does not exist"
         edits = _build_claim_creation_edits(pod, reference, templates[similar_name].spec.spec, similar_name)
-        yield Fix(FixKind.CORRECT_CLAIM, (template_name, similar_name), text, by="author", edits=edits, cost=CORRECT)
+        yield Fix(
+            kind=FixKind.CORRECT_CLAIM,
+            target=(template_name, similar_name),
+            text=text,
+            by="author",
+            edits=edits,
+            cost=CORRECT,
+        )
     for rank, class_ in enumerate(cluster.device_classes[:MOST_CLASSES]):
         spec = _build_single_device_spec(class_.metadata.name)
         new_template = ResourceClaimTemplate(ObjectMeta(template_name, namespace), ResourceClaimTemplateSpec(spec=spec))
@@ -292,9 +301,9 @@ def _iter_resource_claim_recreation_fixes(
     commands = (kubectl.render_delete(key), *creation_commands)
     weakens = f"ResourceClaim {_format_claim_key(claim)} loses its devices" if claim.status.allocation else ""
     yield Fix(
-        FixKind.REMAKE_RESOURCE_CLAIM,
-        key,
-        text,
+        kind=FixKind.REMAKE_RESOURCE_CLAIM,
+        target=key,
+        text=text,
         by="operator",
         edits=edits,
         cost=REMAKE,
@@ -362,9 +371,9 @@ def build_spec_change_fix(
         text = f"create {template_key} and recreate the pod's claim{text_end}"
 
     return Fix(
-        kind,
-        (key, target),
-        text,
+        kind=kind,
+        target=(key, target),
+        text=text,
         by="author",
         edits=edits,
         cost=cost,

@@ -364,9 +364,9 @@ def _iter_device_class_replacement_fixes(
         target = (missing, driver)
         cost = CREATE_CLASS + rank
         yield Fix(
-            FixKind.CREATE_DEVICE_CLASS,
-            target,
-            text,
+            kind=FixKind.CREATE_DEVICE_CLASS,
+            target=target,
+            text=text,
             by="operator",
             edits=(_build_class_creation_edit(new_class),),
             cost=cost,

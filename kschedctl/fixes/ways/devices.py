@@ -97,9 +97,9 @@ def _iter_claim_release_fixes(trial_node: TrialNode, claim: ResourceClaim) -> It
         commands = (device_claims.render_claim_recreation(claim),)
         weakens = f"ResourceClaim {name} loses its devices"
         yield Fix(
-            FixKind.FREE_DEVICES,
-            key,
-            text,
+            kind=FixKind.FREE_DEVICES,
+            target=key,
+            text=text,
             by="operator",
             edits=edits,
             cost=FREE,
@@ -141,9 +141,9 @@ def _iter_reallocation_fixes(trial_node: TrialNode, key: str) -> Iterator[Fix]:
         edits = (ObjectEdit(object_key, _without_allocation_and_users),)
         commands = (device_claims.render_claim_recreation(claim),)
         yield Fix(
-            FixKind.FREE_DEVICES,
-            object_key,
-            text,
+            kind=FixKind.FREE_DEVICES,
+            target=object_key,
+            text=text,
             by="author",
             edits=edits,
             cost=FREE,
@@ -176,9 +176,9 @@ def _iter_device_taint_removal_fixes(trial_node: TrialNode, taint_text: str) -> 
             edits = (ObjectEdit(key, _delete_rule),)
             commands = (kubectl.render_delete(key),)
             yield Fix(
-                FixKind.DELETE_DEVICE_TAINT_RULE,
-                key,
-                text,
+                kind=FixKind.DELETE_DEVICE_TAINT_RULE,
+                target=key,
+                text=text,
                 by="operator",
                 edits=edits,
                 cost=UNTAINT,
@@ -197,9 +197,9 @@ def _iter_device_taint_removal_fixes(trial_node: TrialNode, taint_text: str) -> 
             text = f"have driver {spec.driver} remove the taint {taint_text} from {devices_text}"
             edits = (ObjectEdit(key, _build_device_untainting(taint_text)),)
             yield Fix(
-                FixKind.UNTAINT_DEVICES,
-                (key, taint_text),
-                text,
+                kind=FixKind.UNTAINT_DEVICES,
+                target=(key, taint_text),
+                text=text,
                 by="operator",
                 edits=edits,
                 cost=UNTAINT,

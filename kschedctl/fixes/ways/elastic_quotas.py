@@ -74,9 +74,9 @@ def _build_quota_raise_fix(quota: Quota, field: QuotaField, new_amounts: Request
         f"{name} {amounts[name]} instead of {_format_exactly(name, old_amounts.get(name, 0))}" for name in amounts
     )
     return Fix(
-        FixKind.RAISE_QUOTA_MAX if field == "max" else FixKind.RAISE_QUOTA_MIN,
-        (key, *sorted(amounts.items())),
-        f"raise the {field} of ElasticQuota {quota.namespace}/{quota.name}: {changes_text}",
+        kind=FixKind.RAISE_QUOTA_MAX if field == "max" else FixKind.RAISE_QUOTA_MIN,
+        target=(key, *sorted(amounts.items())),
+        text=f"raise the {field} of ElasticQuota {quota.namespace}/{quota.name}: {changes_text}",
         by="operator",
         edits=(ObjectEdit(key, change),),
         cost=RAISE_MAX if field == "max" else RAISE_MIN,

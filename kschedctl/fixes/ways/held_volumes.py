@@ -72,9 +72,9 @@ def _iter_limit_raise_fixes(trial_node: TrialNode, limit: DriverLimit) -> Iterat
     text = f"let driver {limit.driver} attach {counted(count, 'volume')} to node {name} instead of {limit.limit}"
     edits = (ObjectEdit(ObjectKey.of(csi_node), change),)
     yield Fix(
-        FixKind.RAISE_VOLUME_LIMIT,
-        (name, limit.driver, count),
-        text,
+        kind=FixKind.RAISE_VOLUME_LIMIT,
+        target=(name, limit.driver, count),
+        text=text,
         by="operator",
         edits=edits,
         cost=RAISE,
@@ -114,9 +114,9 @@ def _iter_volume_detach_fixes(trial_node: TrialNode, limit: DriverLimit) -> Iter
         weakens = "if the node still has the volume mounted, the data may be damaged"
         name = volume.metadata.name
         yield Fix(
-            FixKind.DETACH_VOLUME,
-            key,
-            text,
+            kind=FixKind.DETACH_VOLUME,
+            target=key,
+            text=text,
             by="operator",
             edits=edits,
             cost=DETACH,
@@ -153,9 +153,9 @@ def iter_pod_stop_fixes(trial_node: TrialNode, position: Position) -> Iterator[F
     command = kubectl.render_eviction(pod)
     weakens = f"pod {pod.key} is not recreated, since it has no controller"
     yield Fix(
-        FixKind.STOP_POD,
-        pod.key,
-        text,
+        kind=FixKind.STOP_POD,
+        target=pod.key,
+        text=text,
         by=choose_maker(trial_node, pod.metadata.namespace),
         edits=build_deletion_edits(view, pod),
         cost=STOP,

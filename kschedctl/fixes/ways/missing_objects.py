@@ -93,7 +93,12 @@ def _iter_missing_claim_fixes(trial_node: TrialNode, pod_claim: PodClaim) -> Ite
         text = f"use claim {similar_name} instead of {pod_claim.claim_name}, which does not exist"
         edits = build_pod_edits(trial_node.trial.pod, _build_claim_name_change(pod_claim.claim_name, similar_name))
         yield Fix(
-            FixKind.CORRECT_CLAIM, (pod_claim.claim_name, similar_name), text, by="author", edits=edits, cost=CORRECT
+            kind=FixKind.CORRECT_CLAIM,
+            target=(pod_claim.claim_name, similar_name),
+            text=text,
+            by="author",
+            edits=edits,
+            cost=CORRECT,
         )
     meta = ObjectMeta(pod_claim.claim_name, trial_node.trial.pod.metadata.namespace)
     spec = PersistentVolumeClaimSpec(("ReadWriteOnce",), resources=_build_storage_request(UNKNOWN_SIZE))
@@ -158,9 +163,9 @@ def _iter_claim_creation_fixes_by_class(trial_node: TrialNode, claim: Persistent
         commands = (kubectl.render_apply(kubectl.build_manifest(key, new_claim)),)
         edits = (_build_claim_creation_edit(new_claim),)
         yield Fix(
-            FixKind.CREATE_CLAIM,
-            (key, name),
-            text,
+            kind=FixKind.CREATE_CLAIM,
+            target=(key, name),
+            text=text,
             by="author",
             edits=edits,
             cost=CREATE + rank,
@@ -199,9 +204,9 @@ def _iter_claim_creation_fixes_by_volume(trial_node: TrialNode, claim: Persisten
         else:
             edits = (_build_claim_creation_edit(bind(new_claim)), volume_edit)
         yield Fix(
-            FixKind.CREATE_CLAIM,
-            (key, name),
-            text,
+            kind=FixKind.CREATE_CLAIM,
+            target=(key, name),
+            text=text,
             by="author",
             edits=edits,
             cost=CREATE + MOST_PROPOSED + rank,
@@ -264,9 +269,9 @@ def _iter_ephemeral_claim_fixes(trial_node: TrialNode, pod_claim: PodClaim) -> I
     )
     text = f"let the ephemeral volume controller of kube-controller-manager create claim {format_claim_key(new_claim)}"
     yield Fix(
-        FixKind.CREATE_CLAIM,
-        ObjectKey.of(new_claim),
-        text,
+        kind=FixKind.CREATE_CLAIM,
+        target=ObjectKey.of(new_claim),
+        text=text,
         by="operator",
         edits=(_build_claim_creation_edit(new_claim),),
         cost=CREATE,
@@ -297,9 +302,9 @@ def _iter_foreign_claim_fixes(
     weakens = deletion.weakens or f"claim {format_claim_key(claim)} is deleted"
     edits = (*deletion.edits, ObjectEdit(key, change))
     yield Fix(
-        FixKind.REMAKE_CLAIM,
-        key,
-        text,
+        kind=FixKind.REMAKE_CLAIM,
+        target=key,
+        text=text,
         by="operator",
         edits=edits,
         cost=REMAKE,
@@ -363,9 +368,9 @@ def _build_storage_class_copy_fix(model: StorageClass, name: str) -> Fix:
     commands = (kubectl.render_copy(ObjectKey.of(model), name),)
     edits = (ObjectEdit(key, lambda _: new_class),)
     return Fix(
-        FixKind.CREATE_STORAGE_CLASS,
-        (name, model_name),
-        text,
+        kind=FixKind.CREATE_STORAGE_CLASS,
+        target=(name, model_name),
+        text=text,
         by="operator",
         edits=edits,
         cost=CREATE_CLASS,

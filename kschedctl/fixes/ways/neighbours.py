@@ -14,7 +14,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.api.times import format_age_of_seconds
 from kschedctl.cluster import Cluster
-from kschedctl.fixes.trial.changes import By, Fix, ObjectEdit
+from kschedctl.fixes.trial.changes import By, ClaimFate, Fix, ObjectEdit
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.trial_node import NodeRejection, TrialNode
 from kschedctl.fixes.trial.trials import is_resized
@@ -236,9 +236,9 @@ def _iter_move_fixes(trial_node: TrialNode, position: Position, allowed_nodes: B
     old_node = view.get_node_name(position)
     weakens, price = _describe_move_loss(view.cluster, pod)
     yield Fix(
-        FixKind.MOVE_POD,
-        (pod.key, new_node),
-        f"move {pod.key} from {old_node} to {new_node}",
+        kind=FixKind.MOVE_POD,
+        target=(pod.key, new_node),
+        text=f"move {pod.key} from {old_node} to {new_node}",
         by="operator",
         edits=(ObjectEdit(ObjectKey.of(pod), _build_node_change(new_node)), *iter_detach_edits(view, pod)),
         cost=MOVE,
@@ -333,20 +333,20 @@ def iter_scale_down_fixes(trial_node: TrialNode, position: Position) -> Iterator
     remaining_count = _count_replicas_after_removal(trial_node, pod, owner)
     if remaining_count is None or owner == find_owner(trial_node.trial.pod):
         return
-    deletes_claims = owner.kind == "StatefulSet" and _deletes_claims_of_removed_replicas(trial_node, owner)
+    claim_fate = _find_fate_of_claims(trial_node, owner)
     lost_replica = "one replica" if remaining_count else "its last replica"
     pods_with_data = (pod.key,) if _has_scratch_data(pod) else ()
     loses_data_or_service = not remaining_count or owner.kind == "StatefulSet"
     price = Price.LOSS if loses_data_or_service else None
     yield Fix(
-        FixKind.SCALE_DOWN,
-        pod.key,
-        f"scale {owner} down by one, which removes {pod.metadata.name}",
+        kind=FixKind.SCALE_DOWN,
+        target=pod.key,
+        text=f"scale {owner} down by one, which removes {pod.metadata.name}",
         by=choose_maker(trial_node, owner.namespace),
         edits=build_deletion_edits(trial_node.cycle.view, pod),
         cost=FEWER,
         weakens=(
-            f"{owner} loses {lost_replica}{_describe_claim_loss(deletes_claims, 'that replica')}"
+            f"{owner} loses {lost_replica}{_describe_claim_loss(claim_fate, 'that replica')}"
             f"{_describe_scratch_data_loss(pods_with_data)}"
         ),
         price=price,
@@ -354,7 +354,7 @@ def iter_scale_down_fixes(trial_node: TrialNode, position: Position) -> Iterator
         variant_of=owner,
         where=pod.key,
         remaining_replicas=remaining_count,
-        deletes_claims=deletes_claims,
+        claim_fate=claim_fate,
         deletes_data_of=pods_with_data,
     )
 
@@ -364,24 +364,26 @@ def choose_maker(trial_node: TrialNode, namespace: str) -> By:
     return "author" if namespace == trial_node.trial.pod.metadata.namespace else "operator"
 
 
-def _deletes_claims_of_removed_replicas(trial_node: TrialNode, owner: Owner) -> bool | None:
-    """Return whether the claims of a StatefulSet's replica are deleted when the StatefulSet is scaled down.
+def _find_fate_of_claims(trial_node: TrialNode, owner: Owner) -> ClaimFate:
+    """Return what becomes of the claims of a removed replica when its owner is scaled down.
 
-    Return None if the StatefulSet was not read.
+    Only StatefulSets have claims for each replica. The fate is unknown if the StatefulSet was not read.
     """
+    if owner.kind != "StatefulSet":
+        return ClaimFate.RETAINED
     stored_sets = trial_node.cycle.view.cluster.list_in_namespace("stateful_sets", owner.namespace)
     stored = next((stored for stored in stored_sets if stored.metadata.name == owner.name), None)
-    return None if stored is None else stored.spec.persistent_volume_claim_retention_policy.when_scaled == "Delete"
+    if stored is None:
+        return ClaimFate.UNKNOWN
+    policy = stored.spec.persistent_volume_claim_retention_policy
+    return ClaimFate.DELETED if policy.when_scaled == "Delete" else ClaimFate.RETAINED
 
 
-def _describe_claim_loss(deletes_claims: bool | None, replicas: str) -> str:
-    """Return a clause on the claims that are deleted with these replicas, or "" if they are retained.
-
-    If `deletes_claims` is None, the clause says that claims may be deleted.
-    """
-    if deletes_claims is False:
+def _describe_claim_loss(claim_fate: ClaimFate, replicas: str) -> str:
+    """Return a clause on the claims that are or may be deleted with these replicas, or "" if they are retained."""
+    if claim_fate is ClaimFate.RETAINED:
         return ""
-    verb = "deletes" if deletes_claims else "may delete"
+    verb = "deletes" if claim_fate is ClaimFate.DELETED else "may delete"
     return f"; its persistentVolumeClaimRetentionPolicy {verb} the claims of {replicas}"
 
 
@@ -422,7 +424,7 @@ def _merge_scale_downs_of_workload(fixes: Sequence[Fix]) -> Fix:
     remaining = last.remaining_replicas or 0
     names = ", ".join(fix.where.rpartition("/")[2] for fix in fixes)
     lost = f"{len(fixes)} of its {len(fixes) + remaining} replicas" if remaining else f"all {len(fixes)} replicas"
-    claims = _describe_claim_loss(first.deletes_claims, "these replicas")
+    claims = _describe_claim_loss(first.claim_fate, "these replicas")
     pods_with_data = tuple(pod for fix in fixes for pod in fix.deletes_data_of)
     # Each fix first sets the deletion cost by which the controller chooses the pod, if needed, and then scales down.
     *_, scale_command = last.commands

@@ -307,9 +307,9 @@ def build_added_nodes_fix(
     if not unoffered_resources:
         text += also_for
     return Fix(
-        FixKind.ADD_NODE,
-        (name, count, sizes_text),
-        text,
+        kind=FixKind.ADD_NODE,
+        target=(name, count, sizes_text),
+        text=text,
         by="operator",
         edits=tuple(edits),
         cost=count * (OF_ANOTHER_SHAPE if sizes else ADD_NODE),

@@ -123,7 +123,9 @@ def build_provisioner_wait_fix(trial_node: TrialNode, claim: PersistentVolumeCla
     edits = (ObjectEdit(key, bind), volume_edit) if bind else (volume_edit,)
     text = f"wait until {provisioner} has provisioned a volume for claim {format_claim_key(claim)} (see its events)"
     command = kubectl.render_command("describe", *kubectl.build_object_arguments(key))
-    return Fix(FixKind.WAIT, key, text, by="operator", edits=edits, cost=PROVISIONED, commands=(command,))
+    return Fix(
+        kind=FixKind.WAIT, target=key, text=text, by="operator", edits=edits, cost=PROVISIONED, commands=(command,)
+    )
 
 
 def _mark_claim_bound(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
@@ -175,9 +177,9 @@ def _build_volume_creation_fix(
     if _has_provisioner(claim, get_listers(trial_node.cycle.view)):
         cost += PROVISIONER_SURCHARGE
     return Fix(
-        FixKind.CREATE_VOLUME,
-        (key_text, where),
-        text,
+        kind=FixKind.CREATE_VOLUME,
+        target=(key_text, where),
+        text=text,
         by="operator",
         edits=edits,
         cost=cost,
@@ -334,9 +336,9 @@ def iter_ignored_capacity_fixes(trial_node: TrialNode, fact: NotEnoughStorage) -
     published = "publishes a capacity of 0" if fact.largest == 0 else "publishes no capacity"
     text = f"set storageCapacity: false in CSIDriver {fact.driver}, which {published} for class {fact.storage_class}"
     yield Fix(
-        FixKind.IGNORE_STORAGE_CAPACITY,
-        fact.driver,
-        text,
+        kind=FixKind.IGNORE_STORAGE_CAPACITY,
+        target=fact.driver,
+        text=text,
         by="operator",
         edits=(ObjectEdit(key, _disable_storage_capacity),),
         cost=IGNORE,
@@ -388,9 +390,9 @@ def _build_storage_pool_enlargement_fix(class_name: str, pool: StoragePool, size
             f"add storage behind CSIStorageCapacity {pool_text}: the claim needs {size}, but {available} is published"
         )
     return Fix(
-        FixKind.RAISE_CAPACITY,
-        (key, size),
-        text,
+        kind=FixKind.RAISE_CAPACITY,
+        target=(key, size),
+        text=text,
         by="operator",
         edits=(ObjectEdit(key, change),),
         cost=ENLARGE,
@@ -426,9 +428,9 @@ def _build_new_storage_pool_fix(
     )
     edits = (ObjectEdit(ObjectKey.of(new_pool), lambda _: new_pool),)
     return Fix(
-        FixKind.RAISE_CAPACITY,
-        (ObjectKey.of(new_pool), size),
-        text,
+        kind=FixKind.RAISE_CAPACITY,
+        target=(ObjectKey.of(new_pool), size),
+        text=text,
         by="operator",
         edits=edits,
         cost=PUBLISH,

@@ -155,9 +155,9 @@ def _iter_label_mismatch_fixes(trial_node: TrialNode, located: LocatedRequiremen
             trial_node.trial.pod, _build_requirement_change(located, replace(located.requirement, key=similar_key))
         )
         yield Fix(
-            FixKind.CORRECT_NODE_AFFINITY,
-            (located.term, unmet.key, similar_key),
-            text,
+            kind=FixKind.CORRECT_NODE_AFFINITY,
+            target=(located.term, unmet.key, similar_key),
+            text=text,
             by="author",
             edits=edits,
             cost=CORRECT,
@@ -190,7 +190,7 @@ def _iter_allowed_value_fixes(
     target = (located.term, unmet.key, unmet.operator, allowed)
     if misspelled_value:
         text = f"require {corrected.text} instead of {located.text}"
-        yield Fix(FixKind.CORRECT_NODE_AFFINITY, target, text, by="author", edits=edits, cost=CORRECT)
+        yield Fix(kind=FixKind.CORRECT_NODE_AFFINITY, target=target, text=text, by="author", edits=edits, cost=CORRECT)
         return
 
     match unmet.operator:
@@ -202,9 +202,9 @@ def _iter_allowed_value_fixes(
             text = f"require {corrected.text} instead of {located.text}"
     weakens, price = _price_requirement_loss(located.requirement)
     yield Fix(
-        FixKind.WIDEN_NODE_AFFINITY,
-        target,
-        text,
+        kind=FixKind.WIDEN_NODE_AFFINITY,
+        target=target,
+        text=text,
         by="author",
         edits=edits,
         cost=OTHER_HOST if unmet.key in (HOSTNAME, NODE_NAME_FIELD) else WIDEN,
@@ -277,7 +277,14 @@ def _build_requirement_removal_fix(trial_node: TrialNode, located: LocatedRequir
     )
     weakens, price = _price_requirement_loss(located.requirement)
     return Fix(
-        FixKind.DROP_NODE_AFFINITY, target, text, by="author", edits=edits, cost=DROP, weakens=weakens, price=price
+        kind=FixKind.DROP_NODE_AFFINITY,
+        target=target,
+        text=text,
+        by="author",
+        edits=edits,
+        cost=DROP,
+        weakens=weakens,
+        price=price,
     )
 
 
@@ -303,7 +310,14 @@ def _build_preferred_terms_fix(trial_node: TrialNode) -> Fix:
     text = "make the pod's required node affinity a preference"
     edits = build_pod_edits(trial_node.trial.pod, change)
     return Fix(
-        FixKind.SOFTEN_NODE_AFFINITY, "all", text, by="author", edits=edits, cost=SOFTEN, weakens=weakens, price=price
+        kind=FixKind.SOFTEN_NODE_AFFINITY,
+        target="all",
+        text=text,
+        by="author",
+        edits=edits,
+        cost=SOFTEN,
+        weakens=weakens,
+        price=price,
     )
 
 

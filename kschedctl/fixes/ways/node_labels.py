@@ -59,9 +59,9 @@ def iter_selector_fixes(trial_node: TrialNode, unmet: Wanted) -> Iterator[Fix]:
         text = f"use the label {similar_key} instead of {key} in nodeSelector"
         change = _build_selector_change(_build_key_change(key, similar_key))
         yield Fix(
-            FixKind.CORRECT_SELECTOR,
-            (key, similar_key),
-            text,
+            kind=FixKind.CORRECT_SELECTOR,
+            target=(key, similar_key),
+            text=text,
             by="author",
             edits=build_pod_edits(pod, change),
             cost=CORRECT,
@@ -76,9 +76,9 @@ def iter_selector_fixes(trial_node: TrialNode, unmet: Wanted) -> Iterator[Fix]:
     change = _build_selector_change(lambda selector: {k: v for k, v in selector.items() if k != key})
     text = f"remove nodeSelector {key}={value}"
     yield Fix(
-        FixKind.DROP_SELECTOR,
-        key,
-        text,
+        kind=FixKind.DROP_SELECTOR,
+        target=key,
+        text=text,
         by="author",
         edits=build_pod_edits(pod, change),
         cost=DROP,
@@ -97,12 +97,12 @@ def _build_fix_adopting_node_value(trial_node: TrialNode, key: str, value: str, 
     target = (key, node_value)
     edits = build_pod_edits(trial_node.trial.pod, change)
     if is_misspelled(key, value, node_value, trial_node.cycle.view.nodes.label(key).values):
-        return Fix(FixKind.CORRECT_SELECTOR, target, text, by="author", edits=edits, cost=CORRECT)
+        return Fix(kind=FixKind.CORRECT_SELECTOR, target=target, text=text, by="author", edits=edits, cost=CORRECT)
     weakens, price = describe_label_loss(key, value)
     return Fix(
-        FixKind.OTHER_SELECTOR,
-        target,
-        text,
+        kind=FixKind.OTHER_SELECTOR,
+        target=target,
+        text=text,
         by="author",
         edits=edits,
         cost=OTHER_HOST if key == HOSTNAME else OTHER,
@@ -271,9 +271,9 @@ def iter_role_label_fixes(trial_node: TrialNode, key: str, value: str) -> Iterat
         return
     name = node.metadata.name
     yield Fix(
-        FixKind.LABEL_NODE,
-        (name, key, value),
-        f"label node {name} with {key}={value}",
+        kind=FixKind.LABEL_NODE,
+        target=(name, key, value),
+        text=f"label node {name} with {key}={value}",
         by="operator",
         edits=build_node_edits(node, lambda obj: _set_labels(obj, {**obj.metadata.labels, key: value})),
         cost=LABEL,
@@ -295,9 +295,9 @@ def build_role_label_removal_fix(trial_node: TrialNode, key: str) -> Fix | None:
     if not marks_role:
         return None
     return Fix(
-        FixKind.UNLABEL_NODE,
-        (name, key),
-        f"remove the label {key}={value} from node {name}",
+        kind=FixKind.UNLABEL_NODE,
+        target=(name, key),
+        text=f"remove the label {key}={value} from node {name}",
         by="operator",
         edits=build_node_edits(
             node, lambda obj: _set_labels(obj, {k: v for k, v in obj.metadata.labels.items() if k != key})
@@ -366,9 +366,9 @@ def _build_runtime_class_selector_fix(pod: Pod, runtime_class: RuntimeClass, lab
     key = ObjectKey.of(runtime_class)
     command = kubectl.render_patch(key, {"scheduling": {"nodeSelector": labels}})
     return Fix(
-        FixKind.CORRECT_RUNTIME_CLASS,
-        (name, tuple(labels.items())),
-        f"let RuntimeClass {name} select nodes with {selector_text}",
+        kind=FixKind.CORRECT_RUNTIME_CLASS,
+        target=(name, tuple(labels.items())),
+        text=f"let RuntimeClass {name} select nodes with {selector_text}",
         by="operator",
         edits=(ObjectEdit(key, change), *build_pod_edits(pod, _build_merged_selector_change(labels))),
         cost=CORRECT_CLASS,
@@ -402,9 +402,9 @@ def _build_runtime_class_replacement_fix(pod: Pod, old_class: RuntimeClass, new_
         )
 
     return Fix(
-        FixKind.OTHER_RUNTIME_CLASS,
-        (old_name, new_name),
-        f"use RuntimeClass {new_name} instead of {old_name}",
+        kind=FixKind.OTHER_RUNTIME_CLASS,
+        target=(old_name, new_name),
+        text=f"use RuntimeClass {new_name} instead of {old_name}",
         by="author",
         edits=build_pod_edits(pod, change),
         cost=OTHER_CLASS,

@@ -65,9 +65,9 @@ def iter_device_plugin_fixes(trial_node: TrialNode, rejection: NodeRejection) ->
     edits = build_node_edits(node, change)
     target = (name, resource)
     yield Fix(
-        FixKind.PUBLISH_RESOURCE,
-        target,
-        text,
+        kind=FixKind.PUBLISH_RESOURCE,
+        target=target,
+        text=text,
         by="operator",
         edits=edits,
         cost=PUBLISH,
@@ -99,7 +99,14 @@ def iter_fewer_devices_fixes(trial_node: TrialNode, fact: DevicesUnfit) -> Itera
         count = str(request.free)
         text = f"request {count} {name} instead of {request.wanted} in container {container.name}"
         edits = build_pod_edits(trial_node.trial.pod, _build_container_request_change(field, index, name, count))
-        yield Fix(FixKind.LOWER_REQUEST, (field, index, name, count), text, by="author", edits=edits, cost=LOWER)
+        yield Fix(
+            kind=FixKind.LOWER_REQUEST,
+            target=(field, index, name, count),
+            text=text,
+            by="author",
+            edits=edits,
+            cost=LOWER,
+        )
 
 
 def _build_container_request_change(field: str, index: int, name: str, count: str) -> Callable[[Pod], Pod]:
@@ -141,9 +148,9 @@ def iter_device_class_fixes(trial_node: TrialNode, rejection: NodeRejection) -> 
         edits = (ObjectEdit(key, _build_resource_name_change(fact.resource)),)
         target = (name, fact.resource)
         yield Fix(
-            FixKind.BACK_RESOURCE,
-            target,
-            text,
+            kind=FixKind.BACK_RESOURCE,
+            target=target,
+            text=text,
             by="operator",
             edits=edits,
             cost=BACK,
@@ -181,9 +188,9 @@ def iter_max_pods_fixes(trial_node: TrialNode, rejection: NodeRejection) -> Iter
         )
 
     yield Fix(
-        FixKind.RAISE_MAX_PODS,
-        (name, limit),
-        f"set maxPods of the kubelet on node {name} to {limit} instead of {fact.limit}, and restart the kubelet",
+        kind=FixKind.RAISE_MAX_PODS,
+        target=(name, limit),
+        text=f"set maxPods of the kubelet on node {name} to {limit} instead of {fact.limit}, and restart the kubelet",
         by="operator",
         edits=build_node_edits(node, change),
         cost=RAISE,
@@ -217,9 +224,9 @@ def iter_resize_revert_fixes(trial_node: TrialNode, rejection: NodeRejection) ->
         (reserved, running), unit = resource_names.format_for_sentence(resource, resize.reserved, resize.running)
         text = f"revert the deferred resize of {resize.pod} from {reserved} to {running} {unit}"
         yield Fix(
-            FixKind.REVERT_RESIZE,
-            resize.pod,
-            text,
+            kind=FixKind.REVERT_RESIZE,
+            target=resize.pod,
+            text=text,
             by="operator",
             edits=build_pod_edits(pod, revert_pending_resize),
             cost=REVERT,

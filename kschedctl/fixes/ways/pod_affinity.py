@@ -113,9 +113,9 @@ def _iter_topology_key_fixes(trial_node: TrialNode, field: str, index: int, term
             trial_node.trial.pod, _build_term_change(field, index, replace(term, topology_key=new_key))
         )
         yield Fix(
-            FixKind.CORRECT_TOPOLOGY_KEY,
-            (field, index, new_key),
-            text,
+            kind=FixKind.CORRECT_TOPOLOGY_KEY,
+            target=(field, index, new_key),
+            text=text,
             by="author",
             edits=edits,
             cost=CORRECT,
@@ -129,7 +129,9 @@ def _iter_selector_fixes(trial_node: TrialNode, index: int, term: PodAffinityTer
     for correction in _iter_term_corrections(trial_node, index, term):
         edits = build_pod_edits(pod, _build_term_change("pod_affinity", index, correction.term))
         target = (index, *correction.target)
-        yield Fix(correction.kind, target, correction.text, by="author", edits=edits, cost=correction.cost)
+        yield Fix(
+            kind=correction.kind, target=target, text=correction.text, by="author", edits=edits, cost=correction.cost
+        )
 
 
 def _describe_selected_pods(term: PodAffinityTerm) -> str:
@@ -152,7 +154,7 @@ def _build_term_softening_fix(pod: Pod, field: str, index: int, term: PodAffinit
     weakens = weakens_template.format(domain=domain, in_a_domain=in_a_domain, selected=selected)
     text = f"make {name} term {index + 1} ({term.topology_key}) preferred instead of required"
     edits = build_pod_edits(pod, _build_softening_change(field, term))
-    return Fix(kind, (field, str(term)), text, by="author", edits=edits, cost=SOFTEN, weakens=weakens)
+    return Fix(kind=kind, target=(field, str(term)), text=text, by="author", edits=edits, cost=SOFTEN, weakens=weakens)
 
 
 def _iter_own_revision_fixes(trial_node: TrialNode, index: int, term: PodAffinityTerm) -> Iterator[Fix]:
@@ -175,7 +177,14 @@ def _iter_own_revision_fixes(trial_node: TrialNode, index: int, term: PodAffinit
         limited_term = replace(limited_term, label_selector=replace(term.label_selector, match_expressions=expressions))
     text = f"keep the pod away only from pods of its own revision (matchLabelKeys: {TEMPLATE_HASH}, term {index + 1})"
     edits = build_pod_edits(pod, _build_term_change("pod_anti_affinity", index, limited_term))
-    yield Fix(FixKind.MATCH_LABEL_KEYS, ("pod_anti_affinity", index), text, by="author", edits=edits, cost=ROLLOUT)
+    yield Fix(
+        kind=FixKind.MATCH_LABEL_KEYS,
+        target=("pod_anti_affinity", index),
+        text=text,
+        by="author",
+        edits=edits,
+        cost=ROLLOUT,
+    )
 
 
 def _build_term_change(field: str, index: int, term: PodAffinityTerm) -> Callable[[Pod], Pod]:
@@ -452,9 +461,9 @@ def _build_namespace_label_fix(namespace: Namespace, new_labels: dict[str, str])
     labels = [f"{key}={value}" for key, value in sorted(new_labels.items())]
     pairs = " ".join(labels)
     return Fix(
-        FixKind.LABEL_NAMESPACE,
-        (name, pairs),
-        f"label namespace {name} with {pairs}",
+        kind=FixKind.LABEL_NAMESPACE,
+        target=(name, pairs),
+        text=f"label namespace {name} with {pairs}",
         by="operator",
         edits=(ObjectEdit(ObjectKey.of(namespace), change),),
         cost=_LABEL,

@@ -84,11 +84,11 @@ def _build_host_port_fix(trial_node: TrialNode, port: HostPort, new_port: int) -
     target = (port, new_port)
     if new_port == NO_HOST_PORT:
         text = f"drop host port {port.port}"
-        return Fix(FixKind.DROP_HOST_PORT, target, text, by="author", edits=edits, cost=NO_PORT)
+        return Fix(kind=FixKind.DROP_HOST_PORT, target=target, text=text, by="author", edits=edits, cost=NO_PORT)
     text = f"use host port {new_port} instead of {port.port}"
     if host_network:
         text += ", and make the program listen on it"
-    return Fix(FixKind.OTHER_HOST_PORT, target, text, by="author", edits=edits, cost=OTHER_PORT)
+    return Fix(kind=FixKind.OTHER_HOST_PORT, target=target, text=text, by="author", edits=edits, cost=OTHER_PORT)
 
 
 def _uses_host_port(container_port: ContainerPort, port: HostPort, host_network: bool) -> bool:

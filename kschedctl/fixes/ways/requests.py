@@ -244,9 +244,9 @@ def _build_request_lowering_fix(trial_node: TrialNode, request: PodRequest, reso
         subject = "the container" if request.field else "the pod"
         weakens = f"{subject} keeps only {_format_percentage(remaining_share)} of its {resource_word} request"
     return Fix(
-        FixKind.LOWER_REQUEST,
-        target,
-        f"request {amounts_text}{place_text}",
+        kind=FixKind.LOWER_REQUEST,
+        target=target,
+        text=f"request {amounts_text}{place_text}",
         by="author",
         edits=edits,
         cost=cost,
@@ -316,9 +316,9 @@ def _build_request_removal_fix(trial_node: TrialNode, fact: Insufficient) -> Fix
     text = f"drop the request for {resource}{scarcity}"
     weakens = f"the pod runs without {resource}"
     return Fix(
-        FixKind.DROP_REQUEST,
-        resource,
-        text,
+        kind=FixKind.DROP_REQUEST,
+        target=resource,
+        text=text,
         by="author",
         edits=build_pod_edits(trial_node.trial.pod, change),
         cost=WITHOUT,

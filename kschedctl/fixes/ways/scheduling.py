@@ -39,7 +39,7 @@ def iter_scheduler_name_fixes(trial_node: TrialNode) -> Iterator[Fix]:
     for name in trial.scheduler.configuration.profiles:
         edits = build_pod_edits(trial.pod, _build_scheduler_name_change(name))
         text = f"set schedulerName to {name} instead of {old_name}"
-        yield Fix(FixKind.OTHER_SCHEDULER, name, text, by="author", edits=edits, cost=OTHER_SCHEDULER)
+        yield Fix(kind=FixKind.OTHER_SCHEDULER, target=name, text=text, by="author", edits=edits, cost=OTHER_SCHEDULER)
 
 
 def _build_scheduler_name_change(scheduler_name: str) -> Callable[[Pod], Pod]:
@@ -69,9 +69,9 @@ def iter_priority_class_fixes(trial_node: TrialNode) -> Iterator[Fix]:
         text = f"use PriorityClass {name} ({priority_class.value:,} instead of {own_priority:,})"
         cost = first_cost + COST_PER_RANK * rank
         yield Fix(
-            FixKind.USE_PRIORITY_CLASS,
-            name,
-            text,
+            kind=FixKind.USE_PRIORITY_CLASS,
+            target=name,
+            text=text,
             by="author",
             edits=build_pod_edits(pod, partial(set_priority_class, name=name, cluster=cluster)),
             cost=cost,
@@ -121,9 +121,9 @@ def _build_agent_priority_class_fix(pod: Pod, cluster: Cluster) -> Fix:
         text += ", or use an existing class (the PriorityClasses were not read)"
     commands = (kubectl.render_apply(kubectl.build_manifest(key, new_class)),)
     return Fix(
-        FixKind.USE_PRIORITY_CLASS,
-        AGENT_CLASS_NAME,
-        text,
+        kind=FixKind.USE_PRIORITY_CLASS,
+        target=AGENT_CLASS_NAME,
+        text=text,
         by="operator",
         edits=edits,
         cost=RAISE_OF_AGENT,

@@ -232,9 +232,9 @@ def _build_constraint_field_fix(
 
     target = (index, *fields.items())
     return Fix(
-        kind,
-        target,
-        text,
+        kind=kind,
+        target=target,
+        text=text,
         by="author",
         edits=build_pod_edits(trial_node.trial.pod, change),
         cost=cost,

@@ -44,9 +44,9 @@ def iter_uncordon_fixes(trial_node: TrialNode, rejection: NodeRejection) -> Iter
     node = trial_node.cycle.view.nodes.objects[trial_node.known_row]
     name = node.metadata.name
     yield Fix(
-        FixKind.UNCORDON,
-        name,
-        f"find out why node {name} is cordoned, then uncordon it",
+        kind=FixKind.UNCORDON,
+        target=name,
+        text=f"find out why node {name} is cordoned, then uncordon it",
         by="operator",
         edits=build_node_edits(node, _remove_cordon),
         cost=UNCORDON,
@@ -264,7 +264,15 @@ def _iter_toleration_corrections(trial_node: TrialNode, taint: Taint) -> Iterato
             change_text = f"{_format_toleration(toleration)} to {_format_toleration(corrected)}"
         text = f"correct the toleration from {change_text}, the node's taint"
         edits = build_pod_edits(trial_node.trial.pod, partial(_replace_toleration, wrong=toleration, right=corrected))
-        yield Fix(FixKind.TOLERATE, (index, taint), text, by="author", edits=edits, cost=TYPO, price=Price.CORRECTION)
+        yield Fix(
+            kind=FixKind.TOLERATE,
+            target=(index, taint),
+            text=text,
+            by="author",
+            edits=edits,
+            cost=TYPO,
+            price=Price.CORRECTION,
+        )
 
 
 def _replace_toleration(pod: Pod, wrong: Toleration, right: Toleration) -> Pod:
@@ -354,9 +362,9 @@ def _build_taint_removal_fix(node: Node, taint: Taint) -> Fix:
         return replace(current, spec=replace(current.spec, taints=remaining_taints))
 
     return Fix(
-        FixKind.REMOVE_TAINT,
-        (name, taint),
-        f"remove the taint {taint} from node {name}",
+        kind=FixKind.REMOVE_TAINT,
+        target=(name, taint),
+        text=f"remove the taint {taint} from node {name}",
         by="operator",
         edits=build_node_edits(node, change),
         cost=UNTAINT,
@@ -400,9 +408,9 @@ def build_node_repair_fix(trial_node: TrialNode, node: Node) -> Fix:
         kind, cost = FixKind.REPAIR_NODE, REPAIR
         instruction = f"make node {name} ready again"
     return Fix(
-        kind,
-        name,
-        f"{instruction} ({', '.join(states)})",
+        kind=kind,
+        target=name,
+        text=f"{instruction} ({', '.join(states)})",
         by="operator",
         edits=build_node_edits(node, remove_condition_taints),
         cost=cost,
@@ -437,7 +445,15 @@ def build_initialization_fix(nodes: NodeColumns) -> Fix:
             nodes_have = f"all {len(nodes):,} nodes still have"
     text = f"start the cloud controller manager: {nodes_have} the taint {UNINITIALIZED}, which it removes"
     commands = (kubectl.render_command("describe", "node", nodes.names[0]),)
-    return Fix(FixKind.START_CLOUD_CONTROLLER, "", text, by="operator", edits=edits, cost=INITIALIZE, commands=commands)
+    return Fix(
+        kind=FixKind.START_CLOUD_CONTROLLER,
+        target="",
+        text=text,
+        by="operator",
+        edits=edits,
+        cost=INITIALIZE,
+        commands=commands,
+    )
 
 
 REMEDIES = {

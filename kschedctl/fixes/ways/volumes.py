@@ -243,9 +243,9 @@ def _build_volume_binding_fix(
     commands = (kubectl.render_patch(ObjectKey.of(volume), reference),)
     text = f"bind volume {name} to claim {format_claim_key(claim)}"
     return Fix(
-        FixKind.BIND_VOLUME,
-        (name, format_claim_key(claim)),
-        text,
+        kind=FixKind.BIND_VOLUME,
+        target=(name, format_claim_key(claim)),
+        text=text,
         by="operator",
         edits=edits,
         cost=RELEASE,
@@ -292,9 +292,9 @@ def _build_volume_reservation_fix(trial_node: TrialNode, claim: PersistentVolume
         weakens = f"the data of claim {old_claim_key} on volume {name} are handed over and may be overwritten"
         price = None  # that of the kind of fix
     return Fix(
-        FixKind.RELEASE_VOLUME,
-        (name, claim_key_text),
-        text,
+        kind=FixKind.RELEASE_VOLUME,
+        target=(name, claim_key_text),
+        text=text,
         by="operator",
         edits=edits,
         cost=RELEASE,
@@ -397,9 +397,9 @@ def _build_class_recreation_fix(
     key = ObjectKey.of(class_)
     commands = (kubectl.render_recreate(key, class_, change(class_)),)
     return Fix(
-        kind,
-        class_.metadata.name,
-        text,
+        kind=kind,
+        target=class_.metadata.name,
+        text=text,
         by="operator",
         edits=(ObjectEdit(key, change),),
         cost=cost,
@@ -474,9 +474,9 @@ def _build_selected_node_removal_fix(claim: PersistentVolumeClaim, node: str) ->
     text = f"do not provision the volume of claim {format_claim_key(claim)} for node {node}"
     commands = (kubectl.render_annotate(key, f"{SELECTED_NODE}-"),)
     return Fix(
-        FixKind.FORGET_SELECTED_NODE,
-        key,
-        text,
+        kind=FixKind.FORGET_SELECTED_NODE,
+        target=key,
+        text=text,
         by="operator",
         edits=(ObjectEdit(key, change),),
         cost=FORGET_NODE,

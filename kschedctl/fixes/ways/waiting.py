@@ -58,9 +58,9 @@ def iter_termination_wait_fixes(trial_node: TrialNode, rejection: NodeRejection)
         text = f"wait until {pods_text} {node}{_describe_long_wait(pods)}"
         commands = tuple(kubectl.render_wait_until_gone(*group) for group in groups)
     yield Fix(
-        FixKind.WAIT,
-        keys,
-        f"{text}: {first_few(keys, MOST_NAMED)}",
+        kind=FixKind.WAIT,
+        target=keys,
+        text=f"{text}: {first_few(keys, MOST_NAMED)}",
         by="operator",
         edits=edits,
         cost=LEAVES,

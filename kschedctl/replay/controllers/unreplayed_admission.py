@@ -112,7 +112,11 @@ def describe_unreplayed_limits(
     sorted_namespaces = sorted(set(namespaces))
     limits_by_namespace = {}
     for name in sorted_namespaces:
-        limits = list(_iter_unreplayed_limits(cluster, name, replayed.get(name)))
+        limits = list(
+            _iter_unreplayed_limits(
+                cluster, name, limits_are_replayed=name in replayed, all_is_replayed=replayed.get(name, False)
+            )
+        )
         if limits:
             limits_by_namespace[name] = limits
     clauses = list(_iter_limit_clauses(limits_by_namespace))
@@ -163,18 +167,22 @@ def _find_admission_gaps(cluster: Cluster, namespaces: Sequence[str]) -> dict[st
     return gap_by_name
 
 
-def _iter_unreplayed_limits(cluster: Cluster, namespace: str, replayed: bool | None) -> Iterator[str]:
+def _iter_unreplayed_limits(
+    cluster: Cluster, namespace: str, *, limits_are_replayed: bool, all_is_replayed: bool
+) -> Iterator[str]:
     """Yield the unreplayed limits of a namespace, such as ``ResourceQuota gold``.
 
-    `replayed` is whether all of admission is replayed there, or None if nothing is.
+    `limits_are_replayed` says whether the namespace's quotas and LimitRanges are replayed, and `all_is_replayed`
+    whether the rest of its admission is replayed as well. Quotas with scopes about deadlines are replayed only in
+    the latter case.
     """
     for quota in cluster.list_in_namespace("resource_quotas", namespace):
-        if replayed is None or not is_replayable(quota, in_full=replayed):
+        if not limits_are_replayed or not is_replayable(quota, in_full=all_is_replayed):
             yield f"ResourceQuota {quota.metadata.name}"
-    if replayed is None:
+    if not limits_are_replayed:
         for limit_range in cluster.list_in_namespace("limit_ranges", namespace):
             yield f"LimitRange {limit_range.metadata.name}"
-    if not replayed:
+    if not all_is_replayed:
         for candidate in cluster.namespaces:
             level = candidate.metadata.labels.get(ENFORCE, PRIVILEGED_LEVEL)
             if candidate.metadata.name == namespace and level != PRIVILEGED_LEVEL:

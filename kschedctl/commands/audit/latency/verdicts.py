@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum, StrEnum
 
 from kschedctl.commands.audit.audited_cluster import LatencyLimits
 from kschedctl.commands.audit.latency import rules
@@ -191,9 +191,9 @@ def _judge_attempt_histogram(
     severity is error if even the median is above the target.
     """
     quantiles = format_quantiles(histogram)
-    is_above = _is_p99_above(histogram, limits.target)
-    if not is_above:
-        return _build_good_verdict(Aspect.ATTEMPTS, quantiles, is_above, result_and_profile)
+    comparison = _compare_p99(histogram, limits.target)
+    if comparison is not _Comparison.ABOVE:
+        return _build_good_verdict(Aspect.ATTEMPTS, quantiles, comparison, part=result_and_profile)
     is_median_above = histogram.estimate_quantile(0.5) > limits.target
     parts = split_attempt_time(measured)
     return Verdict(
@@ -250,9 +250,9 @@ def _judge_binding(measured: MetricsReading, limits: LatencyLimits) -> Iterable[
     slowest_step = _find_slowest(observed_steps)
     histogram = observed_steps[slowest_step]
     figures = f"the slowest is {slowest_step}: {format_quantiles(histogram)}"
-    is_above = _is_p99_above(histogram, limits.target)
-    if not is_above:
-        return (_build_good_verdict(Aspect.BINDING, figures, is_above),)  # within the target, or undecided if None
+    comparison = _compare_p99(histogram, limits.target)
+    if comparison is not _Comparison.ABOVE:
+        return (_build_good_verdict(Aspect.BINDING, figures, comparison),)
     posts = measured.get_histograms(REQUESTS).get(("POST",))
     explanation = f"POST requests themselves: {format_quantiles(posts)}" if posts and posts.count > 0 else ""
     extension_point = PERMIT_WAIT if slowest_step in permit_waits else slowest_step
@@ -275,7 +275,7 @@ def _judge_client_throttling(measured: MetricsReading, limits: LatencyLimits) ->
         return ()
     slowest_verb = _find_slowest(by_verb)
     quantiles = format_quantiles(by_verb[slowest_verb])
-    if not _is_p99_above(by_verb[slowest_verb], limits.target):
+    if _compare_p99(by_verb[slowest_verb], limits.target) is not _Comparison.ABOVE:
         return (Verdict(Aspect.CLIENT, f"the client's rate limit hardly delays {slowest_verb} requests: {quantiles}"),)
     figures = f"the client's rate limit delays {slowest_verb} requests: {quantiles}"
     return (Verdict(Aspect.CLIENT, figures, rules.CLIENT, rules.CLIENT.fix),)
@@ -299,10 +299,10 @@ def _judge_pod_scheduling_sli(measured: MetricsReading, limits: LatencyLimits) -
     if first_attempt is None:
         return (Verdict(aspect, f"none was scheduled at the first attempt{retried_text}"),)
     figures = f"at the first attempt {format_quantiles(first_attempt)}{retried_text}"
-    is_above = _is_p99_above(first_attempt, limits.sli)
-    if is_above:
+    comparison = _compare_p99(first_attempt, limits.sli)
+    if comparison is _Comparison.ABOVE:
         return (Verdict(aspect, figures, rules.SLI, rules.SLI.fix),)
-    return (_build_good_verdict(aspect, figures, is_above),)  # within the limit, or undecided if None
+    return (_build_good_verdict(aspect, figures, comparison),)
 
 
 def _judge_attempt_results(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
@@ -487,17 +487,32 @@ def format_quantiles(histogram: Histogram) -> str:
     return ", ".join(parts)
 
 
-def _build_good_verdict(aspect: Aspect, figures: str, is_above: bool | None, part: str = "") -> Verdict:
-    """Build the verdict that an aspect is within its limit, or undecided if `is_above` is None."""
-    return Verdict(aspect, figures, has_data=is_above is not None, is_undecided=is_above is None, part=part)
+class _Comparison(Enum):
+    """The result of comparing a 99th percentile with a limit."""
+
+    WITHIN = 0
+    ABOVE = 1
+    UNDECIDED = 2
+    """The histogram has no data, or its buckets end too low to decide."""
 
 
-def _is_p99_above(histogram: Histogram, limit: float) -> bool | None:
-    """Return whether the 99th percentile is above the limit, or None if the buckets end too low to decide."""
+def _compare_p99(histogram: Histogram, limit: float) -> _Comparison:
+    """Compare the 99th percentile with the limit."""
     p99 = histogram.estimate_quantile(0.99)
-    if math.isnan(p99) or (p99 <= limit and histogram.is_lower_limit(0.99)):
-        return None
-    return p99 > limit
+    if math.isnan(p99):
+        return _Comparison.UNDECIDED
+    if p99 > limit:
+        return _Comparison.ABOVE
+    return _Comparison.UNDECIDED if histogram.is_lower_limit(0.99) else _Comparison.WITHIN
+
+
+def _build_good_verdict(aspect: Aspect, figures: str, comparison: _Comparison, *, part: str = "") -> Verdict:
+    """Build the verdict that an aspect is within its limit, or that it is undecided.
+
+    `part` names the part of the aspect that was judged.
+    """
+    is_undecided = comparison is _Comparison.UNDECIDED
+    return Verdict(aspect, figures, has_data=not is_undecided, is_undecided=is_undecided, part=part)
 
 
 def _replace_nan_by_zero(value: float) -> float:
