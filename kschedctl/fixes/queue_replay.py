@@ -448,7 +448,8 @@ class RoomOnNodes:
         return has_other_filters or self._does_any_node_pass_filters(framework, info)
 
     def _compute_free_amounts(self, priority: int) -> Amounts:
-        """Return what each node offers minus the requests of its remaining pods of at least this priority, (K, R).
+        """Return, as an array (K, R), what each node offers minus the requests of its remaining pods of at least this
+        priority.
 
         Gone pods do not remain. The amounts are cached by priority.
         """

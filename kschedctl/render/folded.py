@@ -129,8 +129,8 @@ def _build_rich_table(table: Table, widths: Sequence[int]) -> Layout:
 def _build_cards(table: Table, max_width: int) -> Layout:
     """Build one card per row: its first text, and indented below it the other texts and a line with the numbers.
 
-    Numbers are the cells of right-aligned columns. The name of its column precedes each number, and each text except
-    for the first. Cells without text are left out.
+    Numbers are the cells of right-aligned columns. Each number, and each text but the first, follows the name of its
+    column. Cells without text are left out.
     """
     cards = Layout.grid()
     cards.add_column(overflow="fold")

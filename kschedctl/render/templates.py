@@ -183,8 +183,8 @@ def _find_path_values(path: str, root: Json, item: Json) -> list[Json]:
 def _translate_path(path: str, text: str) -> str:
     r"""Translate kubectl's path to RFC 9535, with all names quoted. The path "." of the whole document becomes "".
 
-    ``text`` is the path without a leading `$` or `@`, and ``path`` is the whole path. Raises UsageError if it is
-    invalid.
+    ``text`` is the path without a leading `$` or `@`. ``path`` is the path as the user wrote it, for error messages.
+    Raises UsageError if ``text`` is invalid.
 
     >>> _translate_path("", ".metadata.labels.app\\.kubernetes\\.io/name"), _translate_path("", "..name")
     ("['metadata']['labels']['app.kubernetes.io/name']", "..['name']")

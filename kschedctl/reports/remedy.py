@@ -71,9 +71,10 @@ class Remedy(Document, frozen=True):
 
     @property
     def all_costs(self) -> tuple[FixCost, ...]:
-        """All costs of the fix. If the pod would still wait after the fix, this is the first cost.
+        """All costs of the fix: first that the pod would still wait, then a net loss of pods, then the costs of the
+        changes.
 
-        If no costs are given, the guarantee that the fix gives up is the only other cost.
+        If no costs of the changes are given, the guarantee that the fix gives up takes their place.
         """
         costs = self.costs
         if not costs and self.weakens:

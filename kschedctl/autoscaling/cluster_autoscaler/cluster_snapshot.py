@@ -98,7 +98,8 @@ class ClusterSnapshot:
     def from_cluster(cls, cluster: Cluster, existing: Iterable[str]) -> ClusterSnapshot:
         """Build the snapshot of a cluster in which only the nodes in ``existing`` exist, in the order of these names.
 
-        The cluster may contain further nodes, which can be added later. Pods are filtered by the default profile.
+        The cluster may contain further nodes, which can be added later. All pods are checked by the Filter plugins of
+        the default scheduler profile.
         """
         # Without a configuration, the scheduler has only the default profile
         scheduler = Scheduler(replace(cluster, configuration=None))

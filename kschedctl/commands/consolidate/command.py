@@ -109,7 +109,7 @@ class ConsolidationOptions:
         return ConsolidationCriteria(self.keep_zone_loss, self.parse_headroom(), pool=self.pool, seconds=self.seconds)
 
     def read_manifests(self) -> list[JsonObject]:
-        """Read the workload manifests whose pods must still fit, none if no file was named.
+        """Read the workload manifests whose pods must still fit. The list is empty if no file was named.
 
         Raises UsageError if the file has no workload, and InputError if it cannot be read.
         """

@@ -145,9 +145,10 @@ def _report_candidate(candidate: Candidate, view: Fork, preemptor_priority: int)
 
 
 def _iter_victim_ties(candidate: Candidate, view: Fork, preemptor_priority: int) -> Iterator[tuple[str, ...]]:
-    """Yield groups of pods on the node among which the order of the dry run is arbitrary and that include a victim.
+    """Yield the groups of interchangeable pods on the node that contain a victim.
 
-    Any pod of such a group might be evicted instead of a victim. Victims come first in each group.
+    The dry run chooses among the pods of a group arbitrarily, so that any of them might be evicted instead. Victims
+    come first in each group.
     """
     victims = frozenset(candidate.victims)
     named_pods: set[Position] = set()

@@ -209,8 +209,8 @@ def _do_nodes_cover_all_manifests(
     """Return whether the files with nodes describe the cluster of all manifests.
 
     They do if all of these files were given by name. Otherwise, node names must be unique, and every manifest must be
-    in the common folder of these files or below it. Nodes in the examples and tests of a repository are not its
-    cluster.
+    in the common folder of these files or below it, because nodes in a repository's folder of examples or tests say
+    nothing about its other manifests.
     """
     files = {manifest.file for manifest in nodes}
     if files <= set(named_files):

@@ -224,7 +224,7 @@ def _iter_plan_commands(room: RoomMaking, part: PlanPart) -> Iterator[str]:
 
 
 def _render_wait_for_replacement(pod: Pod) -> str:
-    """Render the command that waits until the pod's replacement runs, or a comment that says so if kubectl has none."""
+    """Render the command that waits until the pod's replacement runs, or a comment if kubectl has no such command."""
     owner = find_owner(pod)
     if owner.kind in KINDS_WITH_ROLLOUT_STATUS:
         target = f"{owner.kind.lower()}/{owner.name}"

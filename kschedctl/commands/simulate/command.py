@@ -270,7 +270,7 @@ def simulate(
 def _build_simulation_question(
     options: SimulateSettings, build_autoscaler: Callable[[Cluster], Autoscaler | None]
 ) -> Callable[[Application, Workers, Progress], SimulationReport]:
-    """Build the function that answers the question for one cluster, by running the simulation with the options."""
+    """Return a function that simulates the application of manifests to one cluster with these options."""
 
     def ask(application: Application, workers: Workers, progress: Progress) -> SimulationReport:
         """Simulate applying the manifests of an application to its cluster."""

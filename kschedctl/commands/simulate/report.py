@@ -434,10 +434,10 @@ class SimulationReport(Report, frozen=True):
         return f"{number:,} of the pods with a node {agreeing(number, 'waits', 'wait')} at Permit: {reasons}"
 
     def iter_harm_warnings(self) -> Iterator[str]:
-        """Yield warnings about the harm that the changes do.
+        """Yield warnings about the harm that the changes cause.
 
-        They are about violated PodDisruptionBudgets, workloads without a running pod, Jobs that fail, storage that is
-        not enough, and volumes that pods on several nodes cannot share.
+        They are about violated PodDisruptionBudgets, workloads without a running pod, Jobs that fail, insufficient
+        storage, and volumes that pods on several nodes cannot share.
         """
         for name, allowed in self.violated_budgets.items():
             evicted = len(list_displaced_pods(pod for pod in self.evicted if name in pod.budgets))

@@ -99,7 +99,7 @@ class OptimalityCheck:
             has_found_cheaper_set = self._end < previous_end
 
     def _replay_sets_at(self, positions: Sequence[int]) -> bool:
-        """Replay the sets at these positions, in ascending order, and record the results.
+        """Replay the sets at these positions, which must be ascending, and record the results.
 
         Return whether all of them were replayed.
         """

@@ -158,8 +158,8 @@ def to_requirements(labels: dict[str, str]) -> Iterator[SelectorRequirement]:
 def list_node_condition_alternatives(spec: PodSpec) -> list[Alternative]:
     """Return the alternative ways to meet a pod's nodeSelector and required node affinity.
 
-    Each way combines nodeSelector with one affinity term. Empty terms match no node and are left out. Without required
-    node affinity, nodeSelector is the only way.
+    Each way combines nodeSelector with the matchExpressions of one affinity term. Empty terms match no node and are
+    left out. Without required node affinity, nodeSelector is the only way.
     """
     affinity = spec.affinity.node_affinity if spec.affinity else None
     required = affinity.required_during_scheduling_ignored_during_execution if affinity else None

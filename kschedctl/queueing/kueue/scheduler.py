@@ -526,9 +526,11 @@ class AdmissionScheduler:
         return usage, new_fit.fits_quota and new_fit.fits_topology
 
     def _assign_flavors_again(self, entry: _Entry, queue: QueueSnapshot, victims: Sequence[WorkloadInfo]) -> None:
-        """Replace an entry's assignment by a new one with the same flavors, as if ``victims`` were gone.
+        """Replace an entry's assignment by a new one that is limited to the flavors assigned before, as if `victims`
+        were gone.
 
-        The victims are those of other entries. The search for flavors starts over. The snapshot is restored afterwards.
+        The victims are those of other entries. The search begins with the first of these flavors again. The snapshot is
+        restored afterwards.
         """
         assert entry.assignment is not None
         for victim in victims:

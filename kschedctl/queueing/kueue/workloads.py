@@ -477,7 +477,7 @@ def _count_remaining_pods(workload: WorkloadState, gates: FeatureGates) -> dict[
 def _compute_pod_set_requests(
     workload: WorkloadState, settings: ResourceSettings, gates: FeatureGates
 ) -> list[PodSetRequests]:
-    """Compute the requests of each pod set of a Workload without an admission.
+    """Compute the requests of each pod set of a Workload that has not been admitted.
 
     Raises QuantityError if a request is malformed.
     """

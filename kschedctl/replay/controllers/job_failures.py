@@ -167,7 +167,8 @@ class JobFailures:
         )
 
     def list_changed_jobs(self) -> list[StoredJob]:
-        """Return the Jobs as their controllers update them: with more failed pods, and with a condition if they failed.
+        """Return the Jobs as their controllers update them: with more failed pods and indexes, and with a condition if
+        they failed.
 
         The order is that of the first evictions from each Job.
         """

@@ -535,8 +535,8 @@ def _find_nominated_row(info: PodInfo, view: Fork) -> int | None:
 def _mask_examined_nodes(pre_filter: PreFilterOutcome, nominated_row: int | None, view: Fork) -> Bools:
     """Return a mask (N,) of the nodes that upstream would examine if it did not sample nodes.
 
-    These are the nodes in the view's placement that PreFilter allows, and the nominated node in any case. If PreFilter
-    rejects the pod, upstream examines no node.
+    These are the nodes in the view's placement that PreFilter allows, and the nominated node even if PreFilter excludes
+    it. If PreFilter rejects the pod, upstream examines no node.
     """
     if pre_filter.status.rejected:
         return np.zeros(len(view.nodes), np.bool_)

@@ -362,7 +362,7 @@ def get_key(obj: Struct) -> Key:
 
 
 def _describe_object(kind: str, document: JsonObject) -> str:
-    """Return kind, namespace and name of an object for a warning."""
+    """Return the kind, namespace and name of an object, as warnings show them."""
     meta = object_at(document, "metadata")
     namespace = meta.get("namespace")
     name = meta.get("name")

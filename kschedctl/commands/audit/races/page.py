@@ -60,7 +60,9 @@ def _format_expiry(result: RaceResult) -> str:
 
 
 def _build_expiry_table(results: Sequence[RaceResult]) -> Table:
-    """Build a table of the double-booked shares, with a row for each size and rate and a column for each expiry."""
+    """Build a table of the double-booked shares, with a row for each node count and pod rate and a column for each
+    expiry.
+    """
     expiries = tuple(dict.fromkeys(result.expiry for result in results))
     columns = (
         Column("nodes", right=True),
