@@ -417,7 +417,7 @@ def is_device_claim_resource(name: str, request: AdmissionRequest) -> bool:
 
 
 def _count_devices_by_class(device_request: DeviceRequest) -> Counter[str]:
-    """Return the maximum number of devices that a request may get of each device class.
+    """Return, by device class, the maximum number of devices that a request may be allocated.
 
     Only one of the alternatives of a request is allocated, so their numbers are not added up.
     """

@@ -262,7 +262,9 @@ def read_repository(
 
 
 def _classify_template(file: str) -> SkipReason:
-    """Return CHART if a file with placeholders is a template of a chart, or else TEMPLATE."""
+    """Return why a file with placeholders is skipped: CHART if it is in a chart's `templates` folder, otherwise
+    TEMPLATE.
+    """
     for folder in iter_parents(os.path.abspath(file)):
         if os.path.basename(folder) == "templates" and os.path.isfile(os.path.join(os.path.dirname(folder), CHART)):
             return SkipReason.CHART

@@ -80,7 +80,10 @@ def _drop_empty_columns(page: Page) -> Page:
 
 
 def _describe_lower_bound(report: NodeSizing) -> str:
-    """Describe what the lower bound ignores and how to get a better one, and the bound that replays prove, if any."""
+    """Describe what the lower bound ignores, and advise to install the solver if it is missing.
+
+    If replays prove a higher bound, this bound follows.
+    """
     text = "the lower bound ignores spreading, affinity, zones, and how kube-scheduler places pods"
     if not report.solver:
         text += "; install kschedctl[solver] for a better bound"

@@ -423,9 +423,9 @@ class _Sizing:
         return results.completed
 
     def _remove_pods_from_cluster(self, keys: Collection[str], messages: Mapping[str, str]) -> None:
-        """Remove the pods with these keys, which no shape takes, from the cluster and from `takers`.
+        """Remove the pods with these keys, which fit on no node shape, from `cluster` and `takers`.
 
-        They are added to `homeless` with kube-scheduler's messages.
+        Those with a message from kube-scheduler are added to `homeless`.
         """
         self.homeless |= {key: messages[key] for key in messages if key in keys}
         remaining_pods = (pod for pod in self.cluster.pods if pod.key not in keys)

@@ -72,7 +72,9 @@ def find_wakes_between(
     *,
     include_ended: bool = False,
 ) -> WakesBetween:
-    """Find what woke the pods that were pending both before and after. Pods that nothing woke in time come first.
+    """Find which changes woke the pods that were pending both before and after.
+
+    Missed pods come first: they fit after the changes although none of these woke them.
 
     `keys` (`namespace/name`) limits the pods, and `names` are the names of the two states in the report. Once
     `max_waking_changes` changes wake a pod, no further changes are tried. `include_ended` includes pods that no longer

@@ -237,7 +237,7 @@ def _find_wait_reason_in_queue(workload: KueueWorkload, local_queue: LocalQueue,
 
 
 def _build_status_headline(workload: KueueWorkload) -> str:
-    """Build the headline for a Workload if only its status is known.
+    """Build the headline about a waiting Workload from its status alone, without evaluating its quota.
 
     It gives the message or the reason of the condition QuotaReserved, if there is one.
     """

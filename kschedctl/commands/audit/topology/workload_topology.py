@@ -300,7 +300,7 @@ def _iter_new_constraints(
 def _build_constraint_report(
     workload: str, when_unsatisfiable: str, domain_counts: DomainCounts, info: PodInfo
 ) -> SpreadPromise:
-    """Build the report about a constraint of a workload from the number of pods in each domain.
+    """Build the report on how a workload's pods are spread over the domains of one of its spread constraints.
 
     The names of the fullest and the emptiest domain are empty if there are no domains.
     """
