@@ -166,8 +166,9 @@ def _collect_plugin_args(
 ) -> dict[str, Any]:
     """Return the arguments of the profile's plugins by name. NodeResourcesFit ignores the resources in `ignored`.
 
-    The arguments of NodeResourcesFit are validated, but only if it is enabled. Raises ConfigurationError, with
-    `location` as the place of the error, if they are invalid. Raises it as well if they are missing and needed.
+    The arguments of NodeResourcesFit are validated if the plugin is enabled. Raises ConfigurationError, with `location`
+    as the place of the error, if they are invalid. Also raises ConfigurationError if `ignored` is not empty and the
+    profile has no arguments for NodeResourcesFit.
     """
     args = {config.name: config.args for config in profile.plugin_config}
     if ignored:

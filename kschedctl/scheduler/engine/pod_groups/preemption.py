@@ -151,8 +151,9 @@ def _has_default_preemption(cycle: AnyCycle) -> bool:
 def _try_preemption(cycle: AnyCycle) -> GroupPreemption:
     """Select the victims of a group, or return a status with the reason why none are selected.
 
-    The status is an error if the group does not exist. It is Success without victims if earlier victims are still
-    leaving. Otherwise, the group must not preempt or has no potential victims.
+    The status is an error if the group does not exist, and Success without victims if earlier victims are still
+    leaving. Otherwise, it says that the group must not preempt, has no potential victims, or would not fit without
+    them.
     """
     # The group has to exist and to be allowed to preempt.
     release, group = cycle.framework.release, cycle.preemptor
@@ -206,11 +207,11 @@ def _select_victims(cycle: AnyCycle, potential: list[Victim]) -> GroupPreemption
     # Put the victims back one by one. Before v1.37, the group may move to other nodes meanwhile.
     keeps_nodes = KEEPS_ITS_NODES.at(cycle.framework.release)
     members_on_nodes = placed_members if keeps_nodes else None
-    evicted = [
-        victim
-        for victim in _sort_for_reprieve(cycle, potential)
-        if not _try_reprieve(cycle, view, victim, members_on_nodes)
-    ]
+    evicted = []
+    for victim in _sort_for_reprieve(cycle, potential):
+        is_put_back = _try_reprieve(cycle, view, victim, members_on_nodes)
+        if not is_put_back:
+            evicted.append(victim)
 
     victims = tuple(_iter_pods(sorted(evicted, key=lambda victim: victim.importance)))
     reasons = (FOUND.format(len(victims)),) if keeps_nodes else ()

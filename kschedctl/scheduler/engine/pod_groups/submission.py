@@ -146,9 +146,9 @@ def find_new_condition(result: GroupResult, group: PodGroup | None, release: Kub
     old = next((existing for existing in group.status.conditions if existing.type == condition.type), None)
     if old is None:
         return condition
-    is_same = (old.status, old.reason, old.message) == (condition.status, condition.reason, condition.message)
-    was_scheduled = old.status == "True" and condition.status != "True"
-    return None if is_same or was_scheduled else condition
+    is_unchanged = (old.status, old.reason, old.message) == (condition.status, condition.reason, condition.message)
+    is_only_old_scheduled = old.status == "True" and condition.status != "True"
+    return None if is_unchanged or is_only_old_scheduled else condition
 
 
 def build_group_condition(result: GroupResult, type_: str) -> PodGroupCondition:

@@ -158,16 +158,16 @@ class TakenCounters:
         if key not in self._available:
             self._available[key] = self._compute_available(pool)
         available = self._available[key]
-        self._charge(key, device, 1)
+        self._charge(key, device, sign=1)
         taken = self._taken[key]
-        if all(taken.get(counter, 0) <= amount for counter, amount in available.items()):
-            return True
-        self._charge(key, device, -1)
-        return False
+        is_enough = all(taken.get(counter, 0) <= amount for counter, amount in available.items())
+        if not is_enough:
+            self._charge(key, device, sign=-1)
+        return is_enough
 
     def give_back_counters(self, pool: Pool, device: PooledDevice) -> None:
         """Give the device's counters back to its pool."""
-        self._charge(self._build_counter_key(pool), device, -1)
+        self._charge(self._build_counter_key(pool), device, sign=-1)
 
     def _build_counter_key(self, pool: Pool) -> PoolId:
         """Return the key under which the pool's counters are kept: its ID, with an empty driver before 1.37.
@@ -177,8 +177,8 @@ class TakenCounters:
         _, pool_name = pool.id
         return pool.id if self._by_driver else ("", pool_name)
 
-    def _charge(self, key: PoolId, device: PooledDevice, sign: int) -> None:
-        """Add the device's counters to the taken counters, or subtract them if `sign` is -1."""
+    def _charge(self, key: PoolId, device: PooledDevice, *, sign: int) -> None:
+        """Add the device's counters to the counters taken from the pool, or subtract them if `sign` is -1."""
         taken = self._taken.setdefault(key, {})
         for counter, amount in device.consumes.items():
             taken[counter] = taken.get(counter, 0) + sign * amount
@@ -725,8 +725,10 @@ class Search:
         if result.charged and (self.undoes_all or not result.shared):
             self.counters.give_back_counters(pool, device)
 
-        # Give back the capacity of a share, and forget the device with its last share.
-        if not result.shared or not (self.undoes_all or result.consumed):
+        # Give back the capacity of a share, and forget the device with its last share. Upstream before 1.37 never
+        # forgets a share that consumes no capacity.
+        is_share_forgotten = result.shared and (self.undoes_all or bool(result.consumed))
+        if not is_share_forgotten:
             return
         taken = self.taken[device.id]
         for name, amount in result.consumed.items():

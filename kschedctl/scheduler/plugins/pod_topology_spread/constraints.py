@@ -236,7 +236,7 @@ def tally_matching_pods(
     tally_by_node_key = (NAME, constraint.selector, info.namespace)
     if key is None:
         return view.get_or_build_tally(tally_by_node_key, compute_weights, domains)
-    # The domains depend on the pod, but its matches per node do not, so a cached tally of these can be summed up.
+    # Unlike the domains, the matches per node are the same for many pods. Their cached tally is summed up by domain.
     tally_by_domain_key = (*tally_by_node_key, key)
     return view.get_or_build_tally(
         tally_by_domain_key, weights=compute_weights, domains=domains, info=info, by_node=tally_by_node_key

@@ -405,7 +405,7 @@ def find_emptiest_domain(
 
     Taints or the node selection may keep the pod out of all domains with `fewest` pods. In this case, return the first
     of these domains with the reason, because the skew would be smaller if they did not count. Return None if no domain
-    has `fewest` pods.
+    has `fewest` pods. `comparison_operators` says whether tolerations can have comparison operators.
     """
     is_emptiest = spread.exists & (spread.counts == fewest)
     if not is_emptiest.any():
