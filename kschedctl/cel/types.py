@@ -36,9 +36,8 @@ def build_type(kind: str, name: str = "", *parameters: Type) -> Type:
     size = 1 + sum(parameter.size for parameter in parameters)
     if size > _MAX_SIZE:
         raise CompileError("compilation failed: the type of a part of the expression is too large")
-    return Type(
-        kind, name, parameters, is_open=kind == "param" or any(parameter.is_open for parameter in parameters), size=size
-    )
+    is_open = kind == "param" or any(parameter.is_open for parameter in parameters)
+    return Type(kind, name, parameters, is_open=is_open, size=size)
 
 
 DYN, ANY, ERROR, NULL, BOOL = map(build_type, ["dyn", "any", "error", "null", "bool"])

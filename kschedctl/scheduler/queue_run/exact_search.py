@@ -93,7 +93,7 @@ class ExactSearch:
         nominated_name = info.pod.status.nominated_node_name
         first_row = self.view.nodes.index.get(nominated_name) if nominated_name else hint
         if first_row is not None and cycle.filter.passing[first_row]:
-            batch.record_placement(signature, cycle_number, hint, first_row, deque())
+            batch.record_placement(signature, cycle_number, hinted=hint, chosen=first_row, remaining_rows=deque())
             return _build_untied_choice(info, first_row, feasible=1, evaluated=1, batched=first_row == hint)
 
         # Search for feasible nodes, and take the one with the highest score.
@@ -102,7 +102,7 @@ class ExactSearch:
             return None
         remaining_rows = self._sort_by_score(cycle, rows)
         row = remaining_rows.popleft()
-        batch.record_placement(signature, cycle_number, hint, row, remaining_rows)
+        batch.record_placement(signature, cycle_number, hinted=hint, chosen=row, remaining_rows=remaining_rows)
         return _build_untied_choice(info, row, feasible=len(rows), evaluated=evaluated, batched=row == hint)
 
     def run_post_filter(self, position: Position, framework: Framework) -> PostFilterEffect:

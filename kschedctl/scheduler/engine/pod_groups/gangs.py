@@ -198,8 +198,7 @@ def find_gang_object(view: Fork, key: GangKey) -> GangObject | None:
     if kind is None:
         return None
     gangs_by_name: Mapping[tuple[str, str], GangObject] = view.objects.index(("gangs", kind), _index_by_name, kind)
-    _, namespace, name = key
-    return gangs_by_name.get((namespace, name))
+    return gangs_by_name.get((key.namespace, key.name))
 
 
 def _index_by_name(groups: Iterable[GangObject]) -> dict[tuple[str, str], GangObject]:

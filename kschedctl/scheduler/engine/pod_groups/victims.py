@@ -56,6 +56,9 @@ class PreemptionRole(NamedTuple):
     """The group that is evicted as a whole with these pods; None if pods are evicted one by one."""
 
 
+ROLE_OF_SINGLE_PODS = PreemptionRole(priority=None, evicted_unit=None)
+
+
 def find_potential_victims(view: Fork, priority: int, release: KubeVersion) -> list[Victim]:
     """Return what a preemptor with this priority may evict: single pods, and groups that are evicted as a whole.
 
@@ -109,7 +112,7 @@ def find_preemption_role(view: Fork, key: GroupKey, *, as_groups: bool) -> Preem
     ancestors = list(iter_ancestors(view, key))
     disrupted_together = [key_above for key_above, group in ancestors if group.spec.is_disrupted_together]
     if not ancestors or not (as_groups or disrupted_together):
-        return PreemptionRole(None, None)
+        return ROLE_OF_SINGLE_PODS
     _, root_group = ancestors[-1]
     highest_together = disrupted_together[-1] if disrupted_together else None
     return PreemptionRole(get_group_priority(root_group, view), highest_together)
@@ -117,7 +120,7 @@ def find_preemption_role(view: Fork, key: GroupKey, *, as_groups: bool) -> Preem
 
 def _get_role(key: GroupKey | None, roles: Mapping[GroupKey, PreemptionRole]) -> PreemptionRole:
     """Return the role of a pod's group. A pod without a group (None) has its own priority and is evicted alone."""
-    return PreemptionRole(priority=None, evicted_unit=None) if key is None else roles[key]
+    return ROLE_OF_SINGLE_PODS if key is None else roles[key]
 
 
 def _get_rank(key: GroupKey | None, role: PreemptionRole) -> int:

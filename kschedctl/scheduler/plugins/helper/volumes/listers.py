@@ -435,7 +435,8 @@ class VolumeReachability:
         alternatives = []
         for term in terms:
             requirements = [Requirement(r.key, IN, r.values) for r in term.match_label_expressions]
-            if requirements and not any(validate_requirement(r.key, r.operator, r.values) for r in requirements):
+            has_error = any(validate_requirement(r.key, r.operator, r.values) for r in requirements)
+            if requirements and not has_error:
                 alternatives.append(build_selector(requirements))
         return self._find_nodes_selected_by_any(alternatives)
 
