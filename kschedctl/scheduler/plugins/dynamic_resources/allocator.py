@@ -149,7 +149,7 @@ class TakenCounters:
         self._available: dict[PoolId, Counters] = {}
         self._taken: dict[PoolId, Counters] = {}
 
-    def take_counters(self, pool: Pool, device: PooledDevice) -> bool:
+    def try_take_counters(self, pool: Pool, device: PooledDevice) -> bool:
         """Charge the counters that the device consumes to its pool, and return True.
 
         If the pool has too few counters left, charge nothing and return False.
@@ -448,7 +448,7 @@ class Search:
         """
         self.limit.count_step()
         wants_all = position in self.all_devices
-        if not self._allocate_device(position, pool, device):
+        if not self._try_allocate_device(position, pool, device):
             if wants_all and self.unavailable_of_all is UnavailableOfAll.END_SEARCH:
                 raise _SearchEndedError
             if wants_all and self.unavailable_of_all is UnavailableOfAll.SKIP_DEVICE:
@@ -598,7 +598,7 @@ class Search:
         """Return whether the device can be allocated several times."""
         return self.features.consumable_capacity and bool(device.device.allow_multiple_allocations)
 
-    def _allocate_device(self, position: SearchPosition, pool: Pool, device: PooledDevice) -> bool:
+    def _try_allocate_device(self, position: SearchPosition, pool: Pool, device: PooledDevice) -> bool:
         """Allocate a device that the request selects, and return True.
 
         Return False if the device is taken or tainted, has too little capacity or too few counters left, or violates a
@@ -611,7 +611,7 @@ class Search:
 
         # Charge the counters.
         charged = bool(device.consumes) and not self._is_already_charged(device)
-        if charged and not self.counters.take_counters(pool, device):
+        if charged and not self.counters.try_take_counters(pool, device):
             return False
 
         # Check the taints, and add the device to the constraints.
