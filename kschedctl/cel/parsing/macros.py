@@ -127,7 +127,7 @@ def _expand_all(call: Call) -> SyntaxNode:
     step = _build_call(call, "_&&_", _build_accumulator(call), call.args[-1])
     condition = _build_call(call, "@not_strictly_false", _build_accumulator(call))
     loop = _Loop(initial=_build_constant(call, True), step=step, condition=condition)
-    return _build_comprehension(call, len(call.args) - 1, loop)
+    return _build_comprehension(call, count=len(call.args) - 1, loop=loop)
 
 
 def _expand_exists(call: Call) -> SyntaxNode:
@@ -135,7 +135,7 @@ def _expand_exists(call: Call) -> SyntaxNode:
     step = _build_call(call, "_||_", _build_accumulator(call), call.args[-1])
     condition = _build_call(call, "@not_strictly_false", _build_call(call, "!_", _build_accumulator(call)))
     loop = _Loop(initial=_build_constant(call, False), step=step, condition=condition)
-    return _build_comprehension(call, len(call.args) - 1, loop)
+    return _build_comprehension(call, count=len(call.args) - 1, loop=loop)
 
 
 def _expand_exists_one(call: Call) -> SyntaxNode:
@@ -144,13 +144,13 @@ def _expand_exists_one(call: Call) -> SyntaxNode:
     step = _build_call(call, "_?_:_", call.args[-1], incremented, _build_accumulator(call))
     result = _build_call(call, "_==_", _build_accumulator(call), _build_constant(call, 1))
     loop = _Loop(initial=_build_constant(call, 0), step=step, result=result)
-    return _build_comprehension(call, len(call.args) - 1, loop)
+    return _build_comprehension(call, count=len(call.args) - 1, loop=loop)
 
 
 def _expand_map(call: Call) -> SyntaxNode:
     """Expand ``list.map(x, item)`` or ``list.map(x, condition, item)`` into a loop that builds a list."""
     step = _build_append_step(call, item=call.args[-1])
-    return _build_collecting_fold(call, 1, initial=_build_empty_list(call), step=step)
+    return _build_collecting_fold(call, count=1, initial=_build_empty_list(call), step=step)
 
 
 def _expand_filter(call: Call) -> SyntaxNode:
@@ -158,7 +158,7 @@ def _expand_filter(call: Call) -> SyntaxNode:
     element, condition = call.args
     appended = _build_append_step(call, item=element)
     step = _build_call(call, "_?_:_", condition, appended, _build_accumulator(call))
-    return _build_comprehension(call, 1, _Loop(_build_empty_list(call), step))
+    return _build_comprehension(call, count=1, loop=_Loop(_build_empty_list(call), step))
 
 
 def _expand_transform_list(call: Call) -> SyntaxNode:
@@ -167,7 +167,7 @@ def _expand_transform_list(call: Call) -> SyntaxNode:
     A condition may precede the item.
     """
     step = _build_append_step(call, item=call.args[-1])
-    return _build_collecting_fold(call, 2, initial=_build_empty_list(call), step=step)
+    return _build_collecting_fold(call, count=2, initial=_build_empty_list(call), step=step)
 
 
 def _expand_transform_map(call: Call) -> SyntaxNode:
@@ -176,7 +176,7 @@ def _expand_transform_map(call: Call) -> SyntaxNode:
     A condition may precede the value.
     """
     step = _build_call(call, "cel.@mapInsert", _build_accumulator(call), call.args[0], call.args[-1])
-    return _build_collecting_fold(call, 2, initial=_build_empty_map(call), step=step)
+    return _build_collecting_fold(call, count=2, initial=_build_empty_map(call), step=step)
 
 
 def _expand_transform_map_entry(call: Call) -> SyntaxNode:
@@ -185,7 +185,7 @@ def _expand_transform_map_entry(call: Call) -> SyntaxNode:
     Each entry is itself a map, and all its entries are inserted. A condition may precede the entry.
     """
     step = _build_call(call, "cel.@mapInsert", _build_accumulator(call), call.args[-1])
-    return _build_collecting_fold(call, 2, initial=_build_empty_map(call), step=step)
+    return _build_collecting_fold(call, count=2, initial=_build_empty_map(call), step=step)
 
 
 def _build_append_step(call: Call, item: SyntaxNode) -> SyntaxNode:

@@ -428,9 +428,9 @@ def parse_literal(token: Token, negative: bool = False) -> Value:
     sign = "-" if negative else ""
     match token.kind:
         case "int":
-            return _parse_number(sign + token.text, INT_MIN, INT_MAX, "invalid int literal")
+            return _parse_number(sign + token.text, low=INT_MIN, high=INT_MAX, fault="invalid int literal")
         case "uint":
-            return Uint(_parse_number(token.text[:-1], 0, UINT_MAX, "invalid uint literal"))
+            return Uint(_parse_number(token.text[:-1], low=0, high=UINT_MAX, fault="invalid uint literal"))
         case "double":
             value = float(sign + token.text)
             if value in (float("inf"), float("-inf")):

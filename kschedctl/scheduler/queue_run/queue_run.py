@@ -300,7 +300,7 @@ class QueueReplay(SchedulingLoop):
                 self.end_wait(ended_waits[position], PREEMPTED)
             elif position in evicted:  # other victims left during the cycle, together with their gang
                 self.pods.remove([position])
-                self._apply_change(position, None)
+                self._apply_change(position, new=None)
 
         # Stop gangs whose pods preempt each other in a loop.
         for position in self.waiting.stop_looping_gangs(self.queue, self.end_wait):

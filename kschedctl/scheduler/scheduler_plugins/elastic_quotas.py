@@ -52,7 +52,7 @@ class Quota:
 
     def would_be_over_min(self, used: Requests, requests: Requests) -> bool:
         """Return whether the namespace would use more than its min with additional requests."""
-        return bool(find_exceeded_resource(requests, used, self.min_amounts, 0))
+        return bool(find_exceeded_resource(requests, used, self.min_amounts, default_limit=0))
 
 
 def index_quotas(quotas: Iterable[ElasticQuota]) -> dict[str, Quota]:

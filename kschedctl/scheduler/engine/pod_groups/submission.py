@@ -78,7 +78,7 @@ def _build_failure_before_1_37(
     if result.status.code is Code.ERROR:
         return _build_error_failure(result, member)
     if member is None:
-        return MemberFailure(result.status, None)
+        return MemberFailure(result.status, nominated=None)
     if member.placed and result.waiting_on_preemption:
         return MemberFailure(result.status, member.row)
     if member.permit is not None and not result.waiting_on_preemption:  # it fits, but too few others do

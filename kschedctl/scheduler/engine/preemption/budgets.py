@@ -279,11 +279,11 @@ class Budgets:
 
     def record_evicted_pods(self, positions: Iterable[Position]) -> None:
         """Record that pods were evicted, so that their PDBs allow fewer disruptions."""
-        self._change_headroom(positions, -1)
+        self._change_headroom(positions, change=-1)
 
     def record_running_pods(self, positions: Iterable[Position]) -> None:
         """Record that pods run again, so that their PDBs allow more disruptions."""
-        self._change_headroom(positions, 1)
+        self._change_headroom(positions, change=1)
 
     def _change_headroom(self, positions: Iterable[Position], change: int) -> None:
         """Add `change` to the disruption headroom of the PDBs that protect these pods, once for each pod and PDB.

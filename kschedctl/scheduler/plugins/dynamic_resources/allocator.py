@@ -256,7 +256,7 @@ class Search:
             # The search recurses through at most four methods per allocated device.
             with allow_deep_recursion(1000 + 4 * MAX_RESULTS * len(self.claims)):
                 # Not _search_from_claim(0), because too many devices for the first claim are an error in upstream.
-                found_all = not self.claims or self._search_from_request(0, 0)
+                found_all = not self.claims or self._search_from_request(claim_index=0, request_index=0)
         except _TooManyResultsError:
             raise AllocationError("allocation max size exceeded") from None
         except _SearchEndedError:
@@ -336,7 +336,7 @@ class Search:
         if claim_index == len(self.claims):
             return True
         try:
-            return self._search_from_request(claim_index, 0)
+            return self._search_from_request(claim_index, request_index=0)
         except _TooManyResultsError:
             return False
 
