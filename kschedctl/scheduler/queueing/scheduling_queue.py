@@ -75,10 +75,16 @@ class QueueRules(NamedTuple):
     def from_configuration(
         cls, configuration: SchedulerConfiguration, gates: FeatureGates, in_groups: Container[Position]
     ) -> QueueRules:
-        """Read the settings of the queue from a configuration."""
-        by_hints = gates.enabled("SchedulerQueueingHints")
-        lasts = ACTIVATION_LASTS.at(gates.release)
-        return cls(Backoff.from_configuration(configuration, gates), by_hints, in_groups, lasts)
+        """Read the settings of the queue from a configuration and the feature gates.
+
+        `in_groups` are the pods that are tried with their pod group.
+        """
+        return cls(
+            Backoff.from_configuration(configuration, gates),
+            by_hints=gates.enabled("SchedulerQueueingHints"),
+            in_groups=in_groups,
+            activation_lasts=ACTIVATION_LASTS.at(gates.release),
+        )
 
 
 class UnschedulablePods:

@@ -161,7 +161,9 @@ def _build_allocated_claim(claim: ResourceClaim, inventory: Inventory, timeout: 
     """
     unselected = _find_nodes_outside_allocation(claim, inventory)
     failure = find_binding_failure(claim, timeout, datetime.now(UTC)) if inventory.features.binding_conditions else ""
-    return AllocatedClaim(unselected, unselected | bool(failure), UnusableClaim(format_claim_key(claim), failure))
+    return AllocatedClaim(
+        unselected, unavailable=unselected | bool(failure), why=UnusableClaim(format_claim_key(claim), failure)
+    )
 
 
 def _check_classes(claim: ResourceClaim, inventory: Inventory) -> None:
