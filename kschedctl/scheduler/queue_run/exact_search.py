@@ -251,8 +251,8 @@ class OpportunisticBatch:
     ) -> None:
         """Record that a pod was placed on `chosen`. `remaining_rows` has the other feasible nodes, best first.
 
-        If the pod went to the `hinted` node, the batch continues with its own remaining rows. Otherwise, a new batch
-        begins, or none if the pod has no signature.
+        If the pod went to the `hinted` node, the batch continues with its own remaining rows. Otherwise, the pod begins
+        a new batch if it has a signature and there are other feasible nodes, and ends the batch if not.
         """
         self.last_cycle = cycle_number
         self.last_row = chosen

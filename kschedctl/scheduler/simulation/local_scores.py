@@ -260,7 +260,7 @@ class LocalScores:
     def _use_precomputed_score(self, row: int) -> bool:
         """Set the score of a row to the precomputed score, after a pod with these requests joined the row.
 
-        Return whether a score was precomputed. If not, nothing changes.
+        Return False and change nothing if no score was precomputed, otherwise return True.
         """
         step = self.step[row]  # the place in `ahead` of the next score
         if step == LOOKAHEAD:  # no score is left

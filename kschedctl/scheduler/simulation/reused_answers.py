@@ -297,7 +297,7 @@ class ReusedAnswers:
     def find_preemption_candidate(
         self, position: Position, framework: Framework
     ) -> tuple[Candidate | None, PostFilterOutcome | None]:
-        """Return the preemption candidate and the outcome of PostFilter. Each is None if there is none.
+        """Return the preemption candidate, if there is one, and the outcome of PostFilter, if it was run.
 
         PostFilter is not run if an identical pod is known to fit nowhere, if preemption is off, or if the pod's
         preemptionPolicy is Never. It is not run either if the pod may not preempt now or can find no victim. In that

@@ -109,7 +109,7 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
         return results
 
     def assume_member(self, view: Fork, cycle: Cycle, member: MemberResult) -> tuple[MemberResult, Fork]:
-        """Assume a pod on its node and reserve for it, in the same way for all groups.
+        """Assume a pod on its node and reserve its objects, as in the cycle of a single PodGroup.
 
         Return the pod's result and the fork to continue with.
         """

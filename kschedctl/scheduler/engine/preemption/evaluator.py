@@ -90,7 +90,7 @@ class Preemption:
 
 
 def get_tied_candidates(result: PostFilterResult) -> Candidates:
-    """Return the equally good candidates in a PostFilter result, or none if the plugin does not preempt."""
+    """Return the equally good candidates in a PostFilter result. There are none if the plugin does not preempt."""
     report = result.report
     return report.allowed.tied if isinstance(report, Preemption) and report.allowed is not None else NO_CANDIDATES
 

@@ -133,10 +133,12 @@ def find_pods_never_started(view: Fork, pods: Positions) -> Bools:
 def find_interchangeable_pods(view: Fork, victim: Position, preemptor_priority: int) -> Positions:
     """Return the pods of the victim's node, the victim included, whose order in the dry run is arbitrary.
 
-    The pods have the victim's priority and start time, which upstream sorts with an unstable sort (MoreImportantPod in
-    pkg/scheduler/util/utils.go). A pod whose eviction violates a PDB is always put back before a pod whose eviction
-    violates none (SelectVictimsOnNode in pkg/scheduler/framework/plugins/defaultpreemption), so the order is arbitrary
-    only among pods that may be of the same kind.
+    These pods have the victim's priority and start time, by which upstream sorts with an unstable sort. Pods whose
+    eviction violates a PDB are always put back before pods whose eviction violates none. Therefore, the order is
+    arbitrary only among pods that may be of the same kind.
+
+    Upstream: MoreImportantPod in pkg/scheduler/util/utils.go, and SelectVictimsOnNode in
+    pkg/scheduler/framework/plugins/defaultpreemption.
     """
     pods = view.pods
     on_node = np.array(view.pods_on(Row(int(view.node[victim]))), np.int64)
