@@ -14,7 +14,11 @@ from typing import NamedTuple, TypeAlias
 from kschedctl.api.arrays import Position, Row
 from kschedctl.scheduler.engine.cycle import run_cycle
 from kschedctl.scheduler.engine.pod_groups.cycle import GroupResult, MemberResult, PodGroupCycle
-from kschedctl.scheduler.engine.pod_groups.hierarchy_cycle import GroupResults, HierarchyCycle, complete_results
+from kschedctl.scheduler.engine.pod_groups.hierarchy_cycle import (
+    GroupResults,
+    HierarchyCycle,
+    derive_results_of_all_groups,
+)
 from kschedctl.scheduler.engine.pod_groups.since_1_37 import (
     CONSTRAINED_PREEMPT,
     KEEPS_ITS_NODES,
@@ -94,7 +98,7 @@ def run_tree_cycle(cycle: HierarchyCycle, *, workload_aware: bool) -> GroupResul
     With `workload_aware`, preemption is tried for a tree that does not fit.
     """
     results = cycle.run_groups()
-    completed = complete_results(cycle.tree, results)
+    completed = derive_results_of_all_groups(cycle.tree, results)
     unplaced = results[cycle.tree.key].status.code is Code.UNSCHEDULABLE
     return _preempt_for_tree(cycle, completed) if workload_aware and unplaced else completed
 

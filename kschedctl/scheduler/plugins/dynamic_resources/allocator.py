@@ -158,16 +158,16 @@ class TakenCounters:
         if key not in self._available:
             self._available[key] = self._compute_available(pool)
         available = self._available[key]
-        self._charge(key, device, sign=1)
+        self._charge_counters(key, device, sign=1)
         taken = self._taken[key]
         is_enough = all(taken.get(counter, 0) <= amount for counter, amount in available.items())
         if not is_enough:
-            self._charge(key, device, sign=-1)
+            self._charge_counters(key, device, sign=-1)
         return is_enough
 
     def give_back_counters(self, pool: Pool, device: PooledDevice) -> None:
         """Give the device's counters back to its pool."""
-        self._charge(self._build_counter_key(pool), device, sign=-1)
+        self._charge_counters(self._build_counter_key(pool), device, sign=-1)
 
     def _build_counter_key(self, pool: Pool) -> PoolId:
         """Return the key under which the pool's counters are kept: its ID, with an empty driver before 1.37.
@@ -177,7 +177,7 @@ class TakenCounters:
         _, pool_name = pool.id
         return pool.id if self._by_driver else ("", pool_name)
 
-    def _charge(self, key: PoolId, device: PooledDevice, *, sign: int) -> None:
+    def _charge_counters(self, key: PoolId, device: PooledDevice, *, sign: int) -> None:
         """Add the device's counters to the counters taken from the pool, or subtract them if `sign` is -1."""
         taken = self._taken.setdefault(key, {})
         for counter, amount in device.consumes.items():

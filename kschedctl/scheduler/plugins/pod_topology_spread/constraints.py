@@ -74,9 +74,11 @@ class SpreadSettings(msgspec.Struct, frozen=True):
 
         The result is cached for identical pods. Raises SelectorError if a selector is invalid.
         """
-        return view.memo_of_pods((NAME, action), lambda: self._resolve_constraints(info, view, action), info)
+        return view.memo_of_pods(
+            (NAME, action), lambda: self._list_own_or_default_constraints(info, view, action), info
+        )
 
-    def _resolve_constraints(self, info: PodInfo, view: Fork, action: str) -> list[SpreadConstraint]:
+    def _list_own_or_default_constraints(self, info: PodInfo, view: Fork, action: str) -> list[SpreadConstraint]:
         """Return the pod's constraints with this action, or the profile's defaults if the pod has none at all.
 
         Default constraints select pods by the combined selector of the pod's Services and controller, and do not apply
