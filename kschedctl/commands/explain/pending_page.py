@@ -133,7 +133,7 @@ def _build_cause_table(groups: tuple[PendingGroup, ...], style: Style) -> Page:
         rows = [
             row
             for group in groups
-            for row in _build_pod_rows_of_group(group, style, shows_priority=bool(priority_column))
+            for row in _iter_pod_rows_of_group(group, style, shows_priority=bool(priority_column))
         ]
         return build_table(rows, columns, keep_row, limit=None, full=False)
     columns = [*number_columns("pods"), *priority_column, Column("age"), Column("workload and cause")]
@@ -141,7 +141,7 @@ def _build_cause_table(groups: tuple[PendingGroup, ...], style: Style) -> Page:
     return build_table(groups, columns, row, style, limit=GROUPS_SHOWN, full=False)
 
 
-def _build_pod_rows_of_group(group: PendingGroup, style: Style, *, shows_priority: bool) -> Iterator[Row]:
+def _iter_pod_rows_of_group(group: PendingGroup, style: Style, *, shows_priority: bool) -> Iterator[Row]:
     """Yield a row for each pod of the group. Only the first row has the number of pods and the next command.
 
     The command is left out of pages with limited width, which would wrap it.

@@ -447,6 +447,8 @@ PASSED = ("Success", "Skip")
 FINE = ("Schedulable", "Bound", "Finished")
 """The verdicts on pods that have a node or would get one."""
 NODE_HEADER = ("pod", "verdict", "node", "zone", "pool", "score", "plugin", "reason", "fact")
+_NO_NODE_CELLS = ("",) * 4
+"""The cells node, zone, pool and score of a row that is not about a node."""
 WORKLOAD_NAME = re.compile(r"\b[A-Z]\w+ [a-z0-9.-]+/[a-z0-9.-]+")
 """A kind with namespace and name, such as "Deployment shop/web"."""
 
@@ -820,7 +822,7 @@ class Explanation(_ExtenderPart, frozen=True):
         """
         failure = self.not_created
         if failure is not None and not failure.past:
-            yield failure.workload, NOT_CREATED, "", "", "", "", "", failure.headline, ""
+            yield failure.workload, NOT_CREATED, *_NO_NODE_CELLS, "", failure.headline, ""
         for node in self.nodes:
             total = "" if node.total is None else node.total
             node_cells = (self.pod, self.verdict, node.name, node.zone, node.pool, total)
@@ -829,7 +831,7 @@ class Explanation(_ExtenderPart, frozen=True):
             if not node.refusals:
                 yield *node_cells, "", "", ""
         if not self.nodes:
-            yield self.pod, self.verdict, "", "", "", "", "", self.message or self.headline, ""
+            yield self.pod, self.verdict, *_NO_NODE_CELLS, "", self.message or self.headline, ""
 
     def list_pod_names(self) -> tuple[str, ...]:
         """Return the pod."""

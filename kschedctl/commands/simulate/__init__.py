@@ -228,8 +228,9 @@ def _simulate_with_seeds(
     results = run_seeds(run_once, shared, seeds, workers, progress)
     simulations = results.completed
     if not simulations:
-        sampled = shared.sampling is not None
-        return reports.SimulationReport(seeds.start, sampled, placed=0, unplaced=0, interrupted=True)
+        return reports.SimulationReport(
+            seed=seeds.start, sampling=shared.sampling is not None, placed=0, unplaced=0, interrupted=True
+        )
     unknown = merge_unknown_kinds(report.unknown for report in simulations)
     return replace(
         simulations[0],

@@ -160,13 +160,13 @@ class SimulationReport(Report, frozen=True):
         sentence += describe_doubt(self.unknown)
         if self.not_created:
             return ("Not created:", f"{describe_not_created(self.not_created)}; {sentence}")
-        unplaced = str(self.variation.new_pending) if self.variation else f"{len(self.new_pending_pods):,}"
-        if unplaced == "0" and self.new_homeless_pods:
+        if not self.most_unplaced and self.new_homeless_pods:
             pods = counted(self.new_homeless_pods, "running pod loses its node", "running pods lose their nodes")
             return (f"{pods}:", sentence)
-        if unplaced == "0":
+        if not self.most_unplaced:
             return ("Scheduled:" if waiting or self.unplaced else "All scheduled:", sentence)
-        return (f"{unplaced} pod{'' if unplaced == '1' else 's'} not scheduled:", sentence)
+        unplaced = str(self.variation.new_pending) if self.variation else f"{len(self.new_pending_pods):,}"
+        return (f"{unplaced} {'pod' if unplaced == '1' else 'pods'} not scheduled:", sentence)
 
     @property
     def headline_names_unread(self) -> bool:

@@ -31,7 +31,7 @@ def build_page(report: NodeSizing, style: Style) -> Page:
     remarks: Page = ()
     if report.shapes:
         remarks = (
-            *(paragraph(Marked(line, Tone.WARNING)) for line in (report.zone_warning,) if line),
+            *((paragraph(Marked(report.zone_warning, Tone.WARNING)),) if report.zone_warning else ()),
             paragraph(Marked(capitalize(report.choice_warning), Tone.FAINT)),
             paragraph(Marked(capitalize(_describe_lower_bound(report)), Tone.FAINT)),
         )

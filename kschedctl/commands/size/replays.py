@@ -238,7 +238,8 @@ class NodeSets:
             nodes = islice(shape.iter_nodes(number + len(shape.zones)), number, None)
             for index, node in enumerate(nodes, number):
                 zone = shape.get_zone(index)
-                has_part_for_zone = index > number and (name, zone) in self._zones_with_part
+                is_next = index == number  # only the very next node stays with the shape in any case
+                has_part_for_zone = not is_next and (name, zone) in self._zones_with_part
                 is_lost = bool(lost_zone) and zone == lost_zone
                 if not has_part_for_zone and not is_lost:
                     yield name, node

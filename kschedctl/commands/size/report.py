@@ -247,10 +247,12 @@ class NodeSizing(Report, frozen=True):
         """
         homeless_pods = tuple(ShortPods(len(group.pods), group.pods[0], "", group.message) for group in self.never)
         uncreated_workloads = tuple(workload.short_form for workload in self.not_created)
-        warnings = filter(None, (self.zone_warning, self.choice_warning)) if self.shapes else ()
+        warnings = [self.keep_warning, *self.hints]
+        if self.shapes:
+            warnings += [self.zone_warning, self.choice_warning]
         return replace(
             summary,
-            warnings=(*filter(None, (self.keep_warning,)), *self.hints, *warnings),
+            warnings=tuple(filter(None, warnings)),
             pods=(*uncreated_workloads, *homeless_pods),
             figures={"nodes": self.nodes, "pods": self.pods},
         )

@@ -303,8 +303,8 @@ def _write_amounts(axes: Axes, ends: Sequence[float], positions: Sequence[float]
     for end, y, amount in zip(ends, positions, amounts, strict=True):
         axes.annotate(
             format_number(amount),
-            (end, y),
-            (4, 0),
+            xy=(end, y),
+            xytext=(4, 0),
             textcoords="offset points",
             va="center",
             fontsize=8,
