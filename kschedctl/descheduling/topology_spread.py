@@ -178,8 +178,7 @@ class _Balancing:
         counts as moved.
         """
         requires_fit = self.plugin.arguments.topology_balance_node_fit
-        small = 0
-        large = len(self.domains) - 1
+        small, large = 0, len(self.domains) - 1  # indexes into `domains`, which were sorted by size
         while small < large:
             # A domain at the average gives no more pods away
             if len(self.domains[large]) <= self.ideal:

@@ -304,5 +304,5 @@ class QueueRun(Report, frozen=True):
                     last_messages[pod] = failure.message
         figures = {"bound": sum(len(cycle.bound) for cycle in self.cycles), "waiting": len(self.queue_after)}
         victims = tuple(victim for cycle in self.cycles for victim in cycle.victims)
-        pods = tuple(ShortPods(1, pod, "", message) for pod, message in last_messages.items())
+        pods = tuple(ShortPods(pods=1, such_as=pod, workload="", why=message) for pod, message in last_messages.items())
         return replace(summary, pods=pods, victims=victims, figures=figures)

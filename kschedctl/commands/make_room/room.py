@@ -488,7 +488,7 @@ def _judge_drafts_in_pool(
     same nodes, because they share replays.
     """
     order = sorted(range(len(drafts)), key=lambda index: sorted(drafts[index].emptied))
-    drafts_per_task = -(-len(drafts) // pool.size)
+    drafts_per_task = math.ceil(len(drafts) / pool.size)
     chunks = [order[start : start + drafts_per_task] for start in range(0, len(order), drafts_per_task)]
     answers: dict[int, bool] = {}
     tasks = [DraftTask(adopted, tuple(drafts[index] for index in chunk)) for chunk in chunks]

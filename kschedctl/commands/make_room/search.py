@@ -393,6 +393,7 @@ class PlanSearch:
         pods = self.movable.pods[may_block_pod]
         is_still_placed = ~np.isin(pods, moved_before) & (view.node[pods] >= 0)
         pods = pods[is_still_placed]
+        # lexsort compares the last key first: by the costs in their order, and then by position
         order = np.lexsort((pods, *(cost[pods] for cost in self._costs[::-1])))
         return [Position(position) for position in pods[order].tolist()]
 

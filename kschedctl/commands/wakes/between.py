@@ -226,7 +226,9 @@ def _find_waking_change(rejected: RejectedPod, watched: WatchedChange, moments: 
     if queue == UNSCHEDULABLE:
         return None
     queued = {plugin for event in events for plugin, hint in event.hints.items() if hint == QueueingHint.QUEUE}
-    return WakingChange(describe_change(watched.change), tuple(event.event for event in events), tuple(sorted(queued)))
+    return WakingChange(
+        describe_change(watched.change), events=tuple(event.event for event in events), by=tuple(sorted(queued))
+    )
 
 
 class LaterState(NamedTuple):
