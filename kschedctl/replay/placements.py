@@ -145,9 +145,9 @@ def group_unplaced_pods(
         unplaced.append(
             UnplacedPods(
                 workload,
-                verdict,
-                message,
-                keys,
+                verdict=verdict,
+                message=message,
+                pods=keys,
                 queue=place.queue,
                 rejectors=place.rejectors,
                 cause=cause,
@@ -244,7 +244,15 @@ def group_retried_pods(
     retried = []
     for (workload, waiting), pods in pods_by_group.items():
         event_counts = dict(event_counts_by_group[workload, waiting])
-        retried.append(RetriedPods(workload, tuple(pods), event_counts, waiting.queue, waiting.rejectors))
+        retried.append(
+            RetriedPods(
+                workload,
+                pods=tuple(pods),
+                after=event_counts,
+                queue=waiting.queue,
+                rejectors=waiting.rejectors,
+            )
+        )
     return tuple(retried)
 
 

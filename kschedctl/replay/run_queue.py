@@ -162,7 +162,7 @@ def _build_failed_pod(failure: Failed, nodes: Sequence[str]) -> FailedPod:
     """Build the report on a pod that was not placed. ``nodes`` are the names of all nodes."""
     nominated = "" if failure.nominated is None or failure.nominated == NO_ROW else nodes[failure.nominated]
     rejectors = failure.rejectors or NO_REJECTORS
-    return FailedPod(failure.code, failure.message, nominated, tuple(sorted(rejectors.all)))
+    return FailedPod(failure.code, message=failure.message, nominated=nominated, rejectors=tuple(sorted(rejectors.all)))
 
 
 def _build_key_getter(loop: QueueReplay) -> Callable[[Position], str]:

@@ -477,8 +477,8 @@ class EvictionChain(Document, frozen=True):
         if self.evicted + self.deleted != 1:
             text = ": " + ", ".join(counted(number, *verbs) for number, verbs in occurring)
         elif occurring:
-            _, (singular, _) = occurring[0]
-            text = f", which {singular}"
+            _, verbs = occurring[0]
+            text = f", which {agreeing(1, *verbs)}"
         else:
             text = ", which waits"  # the only pod has none of these outcomes yet
 

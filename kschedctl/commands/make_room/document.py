@@ -169,7 +169,12 @@ def find_terminating_room(room: RoomMaking) -> TerminatingRoom | None:
     if not leaving:
         return None
     leaving_pods = (pod for pod in scheduler.cluster.pods if pod.key in leaving)
-    return TerminatingRoom(freed.nodes, leaving, freed.rivals, describe_overdue_time(scheduler.cluster, leaving_pods))
+    return TerminatingRoom(
+        nodes=freed.nodes,
+        pods=leaving,
+        rivals=freed.rivals,
+        overdue=describe_overdue_time(scheduler.cluster, leaving_pods),
+    )
 
 
 class _FreedNodes(NamedTuple):
@@ -405,4 +410,6 @@ def _count_free_devices(free_by_node: Sequence[FreeDevices]) -> _FreeDeviceCount
     counts = [len(free.devices) for free in free_by_node]
     all_devices = frozenset().union(*(free.devices for free in free_by_node))  # nodes may share devices
     nodes_with_devices = sum(count > 0 for count in counts)
-    return _FreeDeviceCounts(free_by_node[0].wanted, len(all_devices), max(counts), nodes_with_devices)
+    return _FreeDeviceCounts(
+        wanted=free_by_node[0].wanted, free=len(all_devices), on_one=max(counts), nodes=nodes_with_devices
+    )

@@ -458,7 +458,9 @@ def _find_interacting_pods(view: Fork, cycle: Cycle) -> Bools:
     info = cycle.info
     interacting = view.pods.where(lambda other: bool(other.required_anti_affinity))
     for term in (*info.required_anti_affinity, *info.required_affinity):
-        interacting = interacting | view.pods.match_infos(term.selector, None)
+        interacting = interacting | view.pods.match_infos(term.selector, namespaces=None)
     for counts in cycle.pre_filter.find_state(PodTopologySpread) or []:
-        interacting = interacting | view.pods.match_infos(counts.constraint.selector, frozenset((info.namespace,)))
+        interacting = interacting | view.pods.match_infos(
+            counts.constraint.selector, namespaces=frozenset((info.namespace,))
+        )
     return interacting

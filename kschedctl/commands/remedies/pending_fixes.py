@@ -461,7 +461,13 @@ def find_remedies_of_many(
     other_waiting_pods = frozenset(initial.waiting).difference(keys)
     proposals = merge_group_proposals(searched_groups)
     choice = GreedyChoice(
-        cluster, proposals, initial, advance, progress, call_extender, other_waiting_pods=other_waiting_pods
+        cluster,
+        proposals,
+        settled=initial,
+        advance=advance,
+        progress=progress,
+        call_extender=call_extender,
+        other_waiting_pods=other_waiting_pods,
     )
     if not interrupted:
         choice.choose_proposals(criteria.max_changes, _count_affordable_simulations(len(groups), nodes), deadline)

@@ -207,7 +207,7 @@ def _build_newly_pending_section(changes: Sequence[PodChange], style: Style) -> 
         if change.change == "NewlyPending":
             groups.setdefault((change.workload, change.message, change.cause), []).append(change.pod)
     unplaced = [
-        UnplacedPods(workload, CHANGES["NewlyPending"], message, tuple(pods), cause=cause)
+        UnplacedPods(workload, verdict=CHANGES["NewlyPending"], message=message, pods=tuple(pods), cause=cause)
         for (workload, message, cause), pods in groups.items()
     ]
     return build_unplaced_section(unplaced, style)

@@ -188,15 +188,20 @@ class CreationFailures:
             newest = similar_events[0]
             last = get_last_time(newest)
             by = f"event {newest.reason} of {owner}"
-            tries = _count_creation_attempts(similar_events)
-            yield CreationFailure(extract_api_message(newest.message), by, last, format_age(last, self._now), tries)
+            yield CreationFailure(
+                extract_api_message(newest.message),
+                by=by,
+                last=last,
+                age=format_age(last, self._now),
+                times=_count_creation_attempts(similar_events),
+            )
         if condition is None:
             return
         message = extract_api_message(condition.message)
         if shorten_api_message(message) not in events_by_message:
             last = condition.last_transition_time or ""
             by = f"condition {condition.type} of {owner}"
-            yield CreationFailure(message, by, last, format_age(last, self._now))
+            yield CreationFailure(message, by=by, last=last, age=format_age(last, self._now))
 
 
 def find_unread_kinds(cluster: Cluster, kind: str = "") -> tuple[UnknownKind, ...]:

@@ -766,7 +766,15 @@ def _iter_changed_settings(
                     continue
                 before_text = "" if old_amount is None else str(old_amount)
                 is_default = resource not in (written[name].get(part) or {})
-                yield ResourceSetting(name, part, resource, str(amount), before_text, is_default, location)
+                yield ResourceSetting(
+                    container=name,
+                    part=part,
+                    resource=resource,
+                    amount=str(amount),
+                    before=before_text,
+                    is_default=is_default,
+                    location=location,
+                )
 
 
 def merge_resource_steps(first: FixStep, second: FixStep) -> FixStep | None:
