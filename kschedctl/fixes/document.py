@@ -495,9 +495,9 @@ def build_owner_patch(before: Pod, after: Pod, waiting: Iterable[Pod] = ()) -> O
     owner = find_owner(before)
     old_template, new_template = _build_written_template(before, owner), _build_written_template(after, owner)
     patch: JsonObject = wrap_in_template(owner.kind, build_strategic_patch(old_template, new_template))
-    anew = owner.kind == "Job" or (owner.kind == "Pod" and not is_valid_update(before, after))
-    deleted = tuple(map(ObjectKey.of, waiting)) if owner.kind in REPLACES_NONE else ()
-    return OwnerPatch(owner, patch, anew, deleted)
+    must_be_recreated = owner.kind == "Job" or (owner.kind == "Pod" and not is_valid_update(before, after))
+    pods_to_delete = tuple(map(ObjectKey.of, waiting)) if owner.kind in REPLACES_NONE else ()
+    return OwnerPatch(owner, patch, anew=must_be_recreated, waiting=pods_to_delete)
 
 
 def _build_written_template(pod: Pod, owner: Owner) -> dict[str, Json]:

@@ -16,7 +16,7 @@ from kschedctl.autoscaling.node_groups.discovery import NodeGroups, UserGroups, 
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.target_pod import TargetPod
-from kschedctl.replay.edits import add_pods
+from kschedctl.replay.edits import add_or_replace_pods
 from kschedctl.reports.new_node import NeverScheduled, NewNode, NewPoolNodes, NodeGrowth, QueueShare
 from kschedctl.reports.remedy import Remedy
 from kschedctl.scheduler.engine.extenders import CallExtender
@@ -327,7 +327,7 @@ def simulate_growth(
 def add_new_nodes(cluster: Cluster, new: NewNodes) -> Cluster:
     """Return the cluster with the new nodes of all pools and their DaemonSet pods added."""
     nodes = (*cluster.nodes, *(node for nodes in new.nodes.values() for node in nodes))
-    return add_pods(replace(cluster, nodes=nodes), new.daemons)
+    return add_or_replace_pods(replace(cluster, nodes=nodes), new.daemons)
 
 
 def _iter_new_nodes_by_pool(cluster: Cluster, pool_by_node: Mapping[str, str]) -> Iterator[NewPoolNodes]:

@@ -23,7 +23,7 @@ from kschedctl.fixes.ranking import QueueResult
 from kschedctl.fixes.trial.changes import is_valid_update
 from kschedctl.fixes.trial.trials import RemedyTrial, apply_edits_to_cluster, build_changed_replicas, get_anti_affinity
 from kschedctl.replay.controllers.target_pod import find_groups
-from kschedctl.replay.edits import ObjectKey, add_pods, change_pods
+from kschedctl.replay.edits import ObjectKey, add_or_replace_pods, change_pods
 from kschedctl.replay.pending_pods import is_pending
 from kschedctl.replay.settling import enable_pod_recreation, find_pods_still_pending, schedule_victims
 from kschedctl.scheduler.engine.cycle import Filtering, run_pre_filter
@@ -147,7 +147,7 @@ def replay_queue_with_fix(trial: RemedyTrial) -> QueueResult:
         assert isinstance(pod_before, Pod)
         cluster = change_pods(cluster, build_changed_replicas(cluster, pod_before, trial.authored_pod))
     if target_key in trial.edits or not _is_pod_in_cluster(trial):
-        cluster = add_pods(cluster, [trial.authored_pod if trial.created else trial.pod])
+        cluster = add_or_replace_pods(cluster, [trial.authored_pod if trial.created else trial.pod])
     simulation, outcomes = _schedule_affected_pods(Scheduler(cluster, trial.scheduler.call_extender), trial, target_key)
 
     # The placed pods in the order in which they got their nodes.

@@ -17,7 +17,6 @@ Nothing is evicted, since no pod that might preempt is left without a node.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple, cast
@@ -212,28 +211,36 @@ class _Competitors:
         return {number: terms for number, terms in terms_by_number.items() if terms}
 
     @cached_property
-    def _groups(self) -> _CompetitorGroups:
+    def _groups_of_equal_pods(self) -> _CompetitorGroups:
         """The groups of pods with equal requests and equal masks of nodes."""
-        first_number_by_group: dict[tuple[bytes, int], int] = {}
-        mask_by_group: dict[tuple[bytes, int], Bools] = {}
-        count_by_group: Counter[tuple[bytes, int]] = Counter()
-        for number, count in zip(self.numbers.tolist(), self.counts.tolist(), strict=True):
+
+        def get_mask(number: int) -> Bools:
+            """Return the mask of the nodes on which pods with this PodInfo fit."""
             mask = self._kinds[number].fits
             assert mask is not None  # kinds that may fit nowhere do not compete
-            group = (self._view.requests[number].tobytes(), id(mask))  # equal masks are one object
-            first_number_by_group.setdefault(group, number)
-            mask_by_group.setdefault(group, mask)
-            count_by_group[group] += count
-        requests = self._view.requests[list(first_number_by_group.values())]
-        counts = np.array(list(count_by_group.values()), np.int64)
-        return _CompetitorGroups(requests, counts, list(mask_by_group.values()))
+            return mask
+
+        # Requests and mask -> the numbers of the PodInfos that have both. Equal masks are one object
+        numbers_by_group: dict[tuple[bytes, int], list[int]] = {}
+        for number in self.numbers.tolist():
+            group = (self._view.requests[number].tobytes(), id(get_mask(number)))
+            numbers_by_group.setdefault(group, []).append(number)
+
+        pods_by_number = dict(zip(self.numbers.tolist(), self.counts.tolist(), strict=True))
+        pods_by_group = [sum(pods_by_number[number] for number in numbers) for numbers in numbers_by_group.values()]
+        first_numbers = [numbers[0] for numbers in numbers_by_group.values()]
+        return _CompetitorGroups(
+            requests=self._view.requests[first_numbers],
+            counts=np.array(pods_by_group, np.int64),
+            masks=[get_mask(number) for number in first_numbers],
+        )
 
     def sum_sizes(self, nodes: Bools, columns: Bools, scale: Floats) -> float:
         """Return the sum of the sizes of the pods that fit on any of the nodes in the mask (N,) of the whole cluster.
 
         The size of a pod is the largest of its requests for the resources in `columns` (R,), divided by `scale`.
         """
-        requests, counts, masks = self._groups
+        requests, counts, masks = self._groups_of_equal_pods
         distinct_masks = {id(mask): mask for mask in masks}  # equal masks are one object
         competes_by_mask = {mask_id: (mask & nodes).any() for mask_id, mask in distinct_masks.items()}
         competes = np.array([competes_by_mask[id(mask)] for mask in masks])

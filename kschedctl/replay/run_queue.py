@@ -280,7 +280,7 @@ class QueueRun(Report, frozen=True):
     undecided: bool = False
     kind: str = "QueueRun"
 
-    def build_first_line(self) -> tuple[str, ...]:
+    def build_headline_parts(self) -> tuple[str, ...]:
         """Return the number of bound pods, and a sentence about cycles and waiting pods."""
         bound = sum(len(cycle.bound) for cycle in self.cycles)
         waiting = counted(len(self.queue_after), "pod")
@@ -289,7 +289,7 @@ class QueueRun(Report, frozen=True):
 
     @property
     def headline_names_unread(self) -> bool:
-        """True, since the first line names the unread kinds."""
+        """True, since the headline names the unread kinds."""
         return True
 
     def extend_summary(self, summary: Summary) -> Summary:

@@ -195,7 +195,7 @@ class Provisioning(Report, frozen=True):
         refused = self.pod_errors or self.rejected or self.scheduler_error
         return not (refused or self.limits_exceeded or self.still_pending)
 
-    def build_first_line(self) -> tuple[str, ...]:
+    def build_headline_parts(self) -> tuple[str, ...]:
         """Return three texts: how many nodes are launched, for how many pending pods, and a remark.
 
         The remark says how many pods get no node or stay pending or, if no node is launched, which instance types are
@@ -439,7 +439,7 @@ class Disruption(Report, frozen=True):
         )
         return replace(summary, pods=staying)
 
-    def build_first_line(self) -> tuple[str, ...]:
+    def build_headline_parts(self) -> tuple[str, ...]:
         """Return the next round's decision: the first command of the first method that finds any.
 
         If there is no command, the text says which nodes disruption budgets keep.

@@ -170,6 +170,6 @@ class Admission(PlainReport, frozen=True):
     varies: tuple[OtherOutcome, ...] = ()
     """Other answers that further tries may get by chance."""
 
-    def build_first_line(self) -> tuple[str, ...]:
+    def build_headline_parts(self) -> tuple[str, ...]:
         """Return whether the object is admitted, with the server's message."""
         return ("Admitted" if self.allowed else f"Denied ({self.code}):", self.message or "")

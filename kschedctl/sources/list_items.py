@@ -156,7 +156,7 @@ class PodItems:
         self._texts: dict[bytes, bytes] = {}
         self._namespaces: dict[str, str] = {}
         self._pods: dict[bytes, Pod] = {}
-        self._parts: dict[tuple[str, bytes], object] = {}
+        self._parts: dict[tuple[type[Struct], str, bytes], object] = {}
         self._specs: dict[tuple[bytes, bytes, bytes], PodSpec] = {}
 
     def build_table(self) -> PodTable:
@@ -302,7 +302,7 @@ class PodItems:
 
         Raises msgspec.ValidationError if it is invalid.
         """
-        key = name, text
+        key = struct, name, text
         if key not in self._parts:
             self._parts[key] = _get_field_decoder(struct, name).decode(text)
         return self._parts[key]

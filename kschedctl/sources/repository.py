@@ -178,8 +178,8 @@ class _RepositoryReader:
                 if reason is not None:
                     self._record_skip(reason, where)
                 else:
-                    complete_object = self._kustomizations.complete_object(file, located.value)
-                    self.objects.append(located._replace(value=complete_object))
+                    customized = self._kustomizations.apply_to_object(file, located.value)
+                    self.objects.append(located._replace(value=customized))
 
     def _find_skip_reason(self, file: str, value: JsonObject, may_have_placeholders: bool) -> SkipReason | None:
         """Return why an object in a file is not linted, or None if it is."""

@@ -232,7 +232,7 @@ class MakeRoom(Report, frozen=True):
     """The new nodes that the pods need, if moves cannot make room for them."""
     kind: str = "MakeRoom"
 
-    def build_first_line(self) -> tuple[str, ...]:
+    def build_headline_parts(self) -> tuple[str, ...]:
         """Return three texts: the verdict with the number of moves, the pods, and a sentence about these pods."""
         subject = first_few(self.pods)
         doubt = describe_doubt(self.unknown)
@@ -258,7 +258,7 @@ class MakeRoom(Report, frozen=True):
 
     @property
     def headline_names_unread(self) -> bool:
-        """Return True, since the first line names the unread kinds."""
+        """Return True, since the headline names the unread kinds."""
         return True
 
     def _describe_failed_search(self) -> tuple[str, str]:

@@ -371,7 +371,7 @@ class Admissions:
         quotas_before = self._quotas.get_quotas(namespace)
         key = namespace, id(pod.spec.containers), id(quotas_before)
         if key not in cache:
-            with self._quotas.try_release(pod):  # the pod is gone when it is replaced
+            with self._quotas.release_temporarily(pod):  # the pod is gone when it is replaced
                 outcomes = self._find_admission_outcomes(
                     self._build_pod_create_request(find_owner(pod), strip_node_and_admission_fields(pod))
                 )
