@@ -111,14 +111,11 @@ def _add_defaults_of_limit_range(request: AdmissionRequest, limit_range: LimitRa
     for container_kind, containers in (("container", request.containers), ("init container", request.init_containers)):
         for container in containers:
             resources = container.setdefault("resources", {})
-            for part, defaults in (("requests", requests), ("limits", limits)):
-                added = _add_missing_defaults(resources, part, defaults)
+            for part, noun, defaults in (("requests", "request", requests), ("limits", "limit", limits)):
+                added = sorted(_add_missing_defaults(resources, part, defaults))
                 if added:
-                    # `part[:-1]` is the singular of the part: request or limit
-                    annotation = (
-                        f"{', '.join(sorted(added))} {part[:-1]} for {container_kind} {container.get('name', '')}"
-                    )
-                    amounts = {f"{part}.{name}": defaults[name] for name in sorted(added)}
+                    annotation = f"{', '.join(added)} {noun} for {container_kind} {container.get('name', '')}"
+                    amounts = {f"{part}.{name}": defaults[name] for name in added}
                     all_added.append(_AddedDefaults(annotation, amounts))
     return all_added
 

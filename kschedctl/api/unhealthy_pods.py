@@ -72,10 +72,9 @@ def describe_used_up_budget(budget: PodDisruptionBudget, pods: Sequence[Pod]) ->
         return ""
     total = sum(not pod.terminated for pod in pods)
     min_available = budget.spec.min_available
-    allows_none = isinstance(min_available, int) and total <= min_available
-    suffix = (
-        f"; with all {counted(total, 'pod')} healthy it would still allow none" if allows_none and total > 1 else ""
-    )
+    suffix = ""
+    if isinstance(min_available, int) and 1 < total <= min_available:
+        suffix = f"; with all {counted(total, 'pod')} healthy it would still allow none"
     return f"{unhealthy}, which uses up the budget{suffix}"
 
 

@@ -206,10 +206,10 @@ class Consolidation:
 
         # Schedule the candidates' pods together with all pods that wait for a node anyway.
         reschedulable = [pod for pod in candidate_pods if setting.limits.is_currently_reschedulable(pod)]
-        deleting_keys = {pod.key for pod in setting.deleting_node_pods}
+        deleting_keys = {pod.key for pod in setting.reschedulable_deleting_pods}
         pods = [
             remove_soft_constraints(pod) if pod.key in softened else pod
-            for pod in (*setting.pending, *reschedulable, *setting.deleting_node_pods)
+            for pod in (*setting.pending, *reschedulable, *setting.reschedulable_deleting_pods)
         ]
         run = setting.run_scheduler(
             pods,

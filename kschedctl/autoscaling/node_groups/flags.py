@@ -156,6 +156,7 @@ def _parse_resource_limits(flags: Mapping[str, tuple[str, ...]]) -> tuple[dict[s
     value.
     """
     limit_texts: list[tuple[str, str]] = []
+    # the last value of each flag, if it is set at all
     limit_texts += [("cpu", text) for text in flags.get("cores-total", ())[-1:]]
     limit_texts += [("memory", text) for text in flags.get("memory-total", ())[-1:]]
     for text in flags.get("gpu-total", ()):

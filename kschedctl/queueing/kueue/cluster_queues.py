@@ -86,9 +86,9 @@ def read_queue_settings(queue: ClusterQueue) -> ClusterQueueSettings:
         namespace_selector=selector_from_api(spec.namespace_selector),
         preemption=spec.preemption or _NO_PREEMPTION,
         fungibility=FlavorFungibility(
-            fungibility.when_can_borrow or _MAY_STOP_SEARCH,
-            fungibility.when_can_preempt or _TRY_NEXT_FLAVOR,
-            fungibility.preference,
+            when_can_borrow=fungibility.when_can_borrow or _MAY_STOP_SEARCH,
+            when_can_preempt=fungibility.when_can_preempt or _TRY_NEXT_FLAVOR,
+            preference=fungibility.preference,
         ),
         checks=_read_admission_checks(spec, frozenset(flavor for group in groups for flavor in group.flavors)),
         is_stopped=spec.stop_policy not in (None, "", "None"),

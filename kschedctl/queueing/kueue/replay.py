@@ -340,7 +340,7 @@ class _Topologies:
                 for flavor, domains in info.compute_usage(self._gates).topology.items():
                     # Flavors may share nodes, so usage may count in several topologies
                     for snapshot in self._list_overlapping_topologies(snapshots, flavor):
-                        snapshot.change_usage(domains, 1)
+                        snapshot.change_usage(domains, sign=1)
         return snapshots
 
     def _list_overlapping_topologies(

@@ -115,8 +115,8 @@ class Kustomizations:
     def apply_to_object(self, file: str, document: JsonObject) -> JsonObject:
         """Return the object with the replicas, spreading, selector and labels that kustomizations set.
 
-        Only workloads that require a selector are changed. Settings for the object's kind take precedence over settings
-        for any kind.
+        Only workloads that require a selector are changed. Spreading that is set for the object's kind takes precedence
+        over spreading for any kind. It is the other way round for replicas, which Kustomize sets after the patches.
         """
         path = os.path.abspath(file)
         kind = str(document.get("kind"))
