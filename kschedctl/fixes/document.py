@@ -264,7 +264,7 @@ def _build_eviction_cost(trial: RemedyTrial, victims: Sequence[str], rollout: Ro
         short_text = f"{evicted}{harm}{outcomes}"
         if len(short_text) > LONGEST_SHORT_COST:
             short_text = f"{evicted}, some for good" if chain and chain.lost else evicted
-    return FixCost(CostKind.EVICTS, text, len(victims), short_text)
+    return FixCost(CostKind.EVICTS, text, pods=len(victims), short=short_text)
 
 
 FEW_VICTIMS = 3
@@ -297,13 +297,14 @@ def _iter_deletion_costs(trial: RemedyTrial, patch: OwnerPatch) -> Iterator[FixC
     if patch.anew and patch.owner.kind == "Job":
         yield _build_job_deletion_cost(trial, patch.owner)
     elif patch.anew:
-        yield FixCost(CostKind.DELETES, f"pod {patch.owner.namespace}/{patch.owner.name} is deleted and recreated", 1)
+        text = f"pod {patch.owner.namespace}/{patch.owner.name} is deleted and recreated"
+        yield FixCost(CostKind.DELETES, text, pods=1)
     if patch.waiting:
         pods = first_few([f"{key.namespace}/{key.name}" for key in patch.waiting])
         recreated = agreeing(
             len(patch.waiting), "which waits, is deleted and recreated", "which wait, are deleted and recreated"
         )
-        yield FixCost(CostKind.DELETES, f"{pods}, {recreated}", len(patch.waiting))
+        yield FixCost(CostKind.DELETES, f"{pods}, {recreated}", pods=len(patch.waiting))
 
 
 def _build_job_deletion_cost(trial: RemedyTrial, owner: Owner) -> FixCost:
@@ -322,7 +323,7 @@ def _build_job_deletion_cost(trial: RemedyTrial, owner: Owner) -> FixCost:
     elif pods:
         on_nodes = f"{running:,} of them on nodes" if running else "none of which has a node yet"
         text = f"{owner} and its {len(pods):,} pods, {on_nodes}, are deleted and recreated"
-    return FixCost(CostKind.DELETES, text, len(pods))
+    return FixCost(CostKind.DELETES, text, pods=len(pods))
 
 
 def _sort_other_pods_edits_first(fixes: Iterable[Fix], target_key: ObjectKey) -> list[Fix]:

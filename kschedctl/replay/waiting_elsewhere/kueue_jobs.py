@@ -479,7 +479,7 @@ def _build_outlook_from_workloads(
         conditions=_get_conditions(job),
         replayed=queues.outlook is not None and is_certain,
     )
-    return JobOutlook(owner, job, report, admitted, len(workloads), reason=reason.headline)
+    return JobOutlook(owner, job, report, admitted=admitted, workload_count=len(workloads), reason=reason.headline)
 
 
 def _split_by_admission(
