@@ -108,9 +108,11 @@ class PodKinds:
         return self._kinds[number]
 
     def _judge_kind(self, position: Position, number: int) -> PodKind | None:
-        """Judge a kind in the cluster before any loss.
+        """Judge on which nodes of the whole cluster pods of a kind fit, and which plugins may reject nodes later.
 
-        Raises PluginError if a plugin fails, and SelectorError if a selector is invalid.
+        The pod at `position` stands for the kind, and `number` is the number of its PodInfo. Return None if only a
+        replay can tell whether such pods fit. Raises PluginError if a plugin fails, and SelectorError if a selector is
+        invalid.
         """
         simulation = self._simulation
         framework = simulation.find_framework(position)
@@ -239,7 +241,8 @@ class _Competitors:
         The size of a pod is the largest of its requests for the resources in `columns` (R,), divided by `scale`.
         """
         requests, counts, masks = self._groups_of_equal_pods
-        competes_by_mask = {id(mask): (mask & nodes).any() for mask in {id(mask): mask for mask in masks}.values()}
+        distinct_masks = {id(mask): mask for mask in masks}  # equal masks are one object
+        competes_by_mask = {mask_id: (mask & nodes).any() for mask_id, mask in distinct_masks.items()}
         competes = np.array([competes_by_mask[id(mask)] for mask in masks])
         sizes = (requests[:, columns] / scale).max(axis=1)
         return float((sizes * counts)[competes].sum())
@@ -384,14 +387,19 @@ class FitProver:
             return True
         if kind.needs is None or count <= blocked:
             return False
+
+        # The price of filling each node for the kind, as the module's docstring defines it
         columns = kind.needs > 0
         free = self.view.allocatable[nodes][:, columns] - self.view.requested[nodes][:, columns] - kind.needs[columns]
-        scale = np.maximum(free.mean(axis=0), 1e-9)
-        prices = np.sort((free / scale).min(axis=1))
-        price = float(prices[: count - blocked].sum())
-        whole_mask = np.zeros(len(self._is_remaining), np.bool_)
+        scale = np.maximum(free.mean(axis=0), 1e-9)  # no division by zero
+        ascending_prices = np.sort((free / scale).min(axis=1))
+        # The blocked nodes may be any of them: at worst, those with the highest prices
+        total_price = float(ascending_prices[: count - blocked].sum())
+
+        whole_mask = np.zeros(len(self._is_remaining), np.bool_)  # the mask of the nodes in the whole cluster
         whole_mask[self._rows[nodes]] = True
-        return competitors.sum_sizes(whole_mask, columns, scale) <= SAFETY_FACTOR * price
+        total_size = competitors.sum_sizes(whole_mask, columns, scale)
+        return total_size <= SAFETY_FACTOR * total_price
 
     def _find_nodes(self, kind: PodKind) -> Bools:
         """Return a mask (N,) of the remaining nodes on which a pod of this kind fits until other pods come there.
@@ -424,9 +432,8 @@ class FitProver:
     def _find_nodes_with_lasting_affinity(self, plugin: RejectingPlugin, info: PodInfo) -> Bools:
         """Return a mask (N,) of the nodes that required affinity and anti-affinity allow until a pod comes to the node.
 
-        The mask is empty if pods on other nodes could change the verdict. This is so if a term of anti-affinity has
-        domains of several nodes, and if no pod matches the terms of affinity yet. Raises PluginError if the plugin
-        fails.
+        The mask is empty if pods on other nodes could change the verdict: if a term of anti-affinity has domains of
+        several nodes, or if no pod matches the terms of affinity yet. Raises PluginError if the plugin fails.
         """
         view = self.view
         no_nodes = np.zeros(len(view.nodes), np.bool_)

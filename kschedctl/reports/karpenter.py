@@ -232,7 +232,10 @@ class Provisioning(Report, frozen=True):
             pods_by_reason.setdefault(reason, []).append(pod)
         return replace(
             summary,
-            pods=tuple(ShortPods(len(pods), pods[0], "", reason) for reason, pods in pods_by_reason.items()),
+            pods=tuple(
+                ShortPods(pods=len(pods), such_as=pods[0], workload="", why=reason)
+                for reason, pods in pods_by_reason.items()
+            ),
             warnings=tuple(self._iter_warnings()),
             figures={
                 "nodes": len(self.new_node_claims),
@@ -430,7 +433,7 @@ class Disruption(Report, frozen=True):
         """Return the summary with each node that stays and the reason, except nodes that disruption budgets keep."""
         blocked = self.budget_blocked
         staying = tuple(
-            ShortPods(1, fate.node, "", "; ".join(filter(None, (fate.why, fate.cause))))
+            ShortPods(pods=1, such_as=fate.node, workload="", why="; ".join(filter(None, (fate.why, fate.cause))))
             for fate in self.fates
             if fate.fate == "stays" and fate.node not in blocked
         )

@@ -117,7 +117,7 @@ class NotCreated(Document, frozen=True):
         """
         has_number = self.object == "Pod" and bool(self.missing) and bool(self.reason)
         why = f"not created: {self.reason}" if has_number and not self.past else self.headline
-        return ShortPods(self.missing or 0, "", self.workload, why)
+        return ShortPods(pods=self.missing or 0, such_as="", workload=self.workload, why=why)
 
     @property
     def gate_problem(self) -> GateProblem:

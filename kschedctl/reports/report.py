@@ -229,7 +229,10 @@ class Answers(Report, frozen=True):
 
     def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with the headline of each cluster's answer."""
-        answers = (ShortPods(1, answer.cluster, "", answer.document.summary().headline) for answer in self.answers)
+        answers = (
+            ShortPods(pods=1, such_as=answer.cluster, workload="", why=answer.document.summary().headline)
+            for answer in self.answers
+        )
         return replace(summary, pods=tuple(answers))
 
     def build_csv_table(self) -> CsvTable | None:

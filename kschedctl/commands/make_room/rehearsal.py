@@ -349,7 +349,12 @@ def add_terminating_pods(course: PlanCourse) -> PlanCourse | None:
     later_stage = Rehearsal(
         scheduler, later_view, later_view.nodes.objects, seed=stage.seed, lingering=terminating_positions
     )
-    return PlanCourse(later_stage, map_positions(course.unit), map_positions(course.others), map_positions(course.plan))
+    return PlanCourse(
+        later_stage,
+        unit=map_positions(course.unit),
+        others=map_positions(course.others),
+        plan=map_positions(course.plan),
+    )
 
 
 def _may_affect_replacement(view: Fork, position: Position, waiting_jobs: ObjectNames) -> bool:

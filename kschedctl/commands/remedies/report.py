@@ -242,7 +242,8 @@ class RemediesOfMany(Report, frozen=True):
         """
         fixes = tuple(chosen.remedy.to_short_fix(len(chosen.clears)) for chosen in self.chosen)
         helpless = tuple(
-            ShortPods(len(group.pods), group.pods[0], group.workload, group.message) for group in self.left
+            ShortPods(pods=len(group.pods), such_as=group.pods[0], workload=group.workload, why=group.message)
+            for group in self.left
         )
         figures = {"waiting": self.waiting, "cleared": self.cleared}
         if self.elsewhere:

@@ -140,7 +140,7 @@ class WakeUpsOfMany(Report, frozen=True):
         for pod in self.pods:
             pods_by_state.setdefault(pod.state, []).append(pod.pod)
         groups = sorted(pods_by_state.items(), key=lambda group: -len(group[1]))
-        pods = tuple(ShortPods(len(names), names[0], "", state) for state, names in groups)
+        pods = tuple(ShortPods(pods=len(names), such_as=names[0], workload="", why=state) for state, names in groups)
         return replace(summary, subject=self.scope, pods=pods, figures={"pods": len(self.pods)})
 
 

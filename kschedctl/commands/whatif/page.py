@@ -207,7 +207,7 @@ def _build_newly_pending_section(changes: Sequence[PodChange], style: Style) -> 
         if change.change == "NewlyPending":
             groups.setdefault((change.workload, change.message, change.cause), []).append(change.pod)
     unplaced = [
-        UnplacedPods(workload, CHANGES["NewlyPending"], message, tuple(pods), cause=cause)
+        UnplacedPods(workload, verdict=CHANGES["NewlyPending"], message=message, pods=tuple(pods), cause=cause)
         for (workload, message, cause), pods in groups.items()
     ]
     return build_unplaced_section(unplaced, style)
@@ -216,7 +216,7 @@ def _build_newly_pending_section(changes: Sequence[PodChange], style: Style) -> 
 def _build_zones_section(balance: Sequence[DomainBalance], compared: Sequence[str]) -> Page:
     """Build the section with a table and a plot of the zones before and after. Return () if there are no zones.
 
-    The title says "before and after", unless the steps in `compared` are compared with each other.
+    The title says "before and after", unless `compared` names two schedulers whose results are compared instead.
     """
     if not balance:
         return ()

@@ -463,7 +463,7 @@ class WhatIf(Report, frozen=True):
             ),
             subject=self.name,
             pods=(
-                *(ShortPods(1, pod.pod, pod.workload, pod.why) for pod in blocked),
+                *(ShortPods(pods=1, such_as=pod.pod, workload=pod.workload, why=pod.why) for pod in blocked),
                 *_group_newly_pending_pods(newly_pending),
             ),
             figures={
@@ -517,5 +517,6 @@ def _group_newly_pending_pods(changes: Iterable[PodChange]) -> tuple[ShortPods, 
     for change in changes:
         groups.setdefault((change.workload, change.message, change.cause), []).append(change.pod)
     return tuple(
-        ShortPods(len(pods), pods[0], workload, cause or message) for (workload, message, cause), pods in groups.items()
+        ShortPods(pods=len(pods), such_as=pods[0], workload=workload, why=cause or message)
+        for (workload, message, cause), pods in groups.items()
     )

@@ -476,7 +476,7 @@ class Admissions:
                 name = f"{template.metadata.name}-{pod.metadata.name}"
                 if claim_messages := self._admit_claim(template, pod.metadata.namespace, name):
                     self._created_claims[get_identity(workload)] = claim_index
-                    return Admitted(min(index, admitted.number), claim_messages)
+                    return Admitted(index, claim_messages)
         return admitted
 
     def _admit_claim(self, template: PersistentVolumeClaim, namespace: str, name: str) -> Sequence[str]:
@@ -679,7 +679,7 @@ def _admit_objects(kind: str, objects: Iterable[Any], admissions: Admissions) ->
             owner, manifest | {"spec": msgspec.to_builtins(obj.spec)}, meta.namespace, in_full=False
         )
         if messages := admissions.admit_object(create_request):
-            denied[owner] = build_denied_pods_report(owner, messages, 1, 1)
+            denied[owner] = build_denied_pods_report(owner, messages, wanted=1, denied=1)
     return denied
 
 

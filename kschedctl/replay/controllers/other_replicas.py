@@ -103,7 +103,9 @@ def _place_new_replicas(target: TargetPod) -> PlacedReplicas | None:
         raise KeyboardInterrupt
     unplaced = [position for position in positions if not view.has_node(position)]
     victims = _list_victims(simulation, outcomes, own_pods=positions)
-    if len(unplaced) == len(positions) or not (unplaced or victims.evicted):
+    is_none_placed = len(unplaced) == len(positions)
+    are_all_placed_without_evictions = not unplaced and not victims.evicted
+    if is_none_placed or are_all_placed_without_evictions:
         return None
     return PlacedReplicas(
         placed=len(positions) - len(unplaced),

@@ -227,7 +227,8 @@ def build_additional_pod(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod]
         workload = _copy_as_bare_pod(model)
     creation = create_workload_objects(scheduler.cluster, [workload])
     create_allowed_claims(scheduler.cluster, creation, creation.pods)
-    ((pod,),) = creation.pods.values()
+    [created_pods] = creation.pods.values()  # of the only workload
+    [pod] = created_pods
     spec = replace(
         pod.spec,
         priority_class_name=model.spec.priority_class_name,
