@@ -234,7 +234,8 @@ def _build_waiting_siblings_cost(
 ) -> FixCost | None:
     """Build the cost that other pods of the workload still wait after the fix, or return None if none waits.
 
-    Their number is taken from the rollout or, without a rollout, from the replayed queue.
+    Their number is taken from the rollout or, without a rollout, from the ``result`` of replaying the queue. It is
+    unknown if both are None, and there is no cost then.
     """
     waiting = rollout.waiting if rollout is not None else None
     if waiting is None and result is not None:
@@ -276,7 +277,8 @@ LONGEST_SHORT_COST = 160
 def _describe_nodes_taken_by_pods_ahead(fixes: Sequence[Fix], result: QueueResult | None) -> str:
     """Return the end of a summary, which says how many of the added nodes are taken by pods ahead in the queue.
 
-    It is empty unless several nodes are added and pods ahead in the queue take some of them.
+    It is empty unless several nodes are added and pods ahead in the queue take some of them. ``result`` is that of
+    replaying the queue, or None if it was not replayed.
     """
     # Only fixes that add nodes have `with_node_count`.
     node_adding_fixes = [fix for fix in fixes if fix.with_node_count is not None]

@@ -69,8 +69,8 @@ def predict_new_node_for_pod(
     """Predict whether a node would be added for a pod, without regard to other waiting pods.
 
     The Cluster Autoscaler decides if there are node groups, and Karpenter if there are only NodePools. The result is
-    None if there are neither. `user_groups`, `types` and `settings` are described in `predict_new_node`. Raises
-    InputError if one of them is invalid.
+    None if there are neither. `user_groups`, `types` and `settings` are described in `predict_new_node`. `now` is the
+    RFC 3339 time of the autoscaler's loop. Raises InputError if one of the arguments is invalid.
     """
     cluster = target_pod.scheduler.cluster
     if has_any_node_groups(cluster, user_groups):
@@ -96,8 +96,8 @@ def find_autoscaler_fixes(
     """Return verified changes that would make the autoscaler add a node for the pod.
 
     Node groups are changed if there are any, and Karpenter's NodePools otherwise. The result is empty if the autoscaler
-    adds a node anyway, as `current_answer` says, or if there are neither groups nor pools. Raises InputError if the
-    groups, types or settings are invalid.
+    adds a node anyway, as `current_answer` says, or if there are neither groups nor pools. The other arguments are
+    those of `predict_new_node_for_pod`. Raises InputError if the groups, types or settings are invalid.
     """
     cluster = target_pod.scheduler.cluster
     if current_answer.would_launch:

@@ -451,8 +451,7 @@ class RoomOnNodes:
         return has_other_filters or self._does_any_node_pass_filters(framework, info)
 
     def _compute_free_amounts(self, priority: int) -> Amounts:
-        """Return, as an array (K, R), what each node offers minus the requests of its remaining pods of at least this
-        priority.
+        """Return what each node has free if only its pods of at least this priority remain, as an array (K, R).
 
         Gone pods do not remain. The amounts are cached by priority.
         """

@@ -74,7 +74,8 @@ def replay_rollout(trial: RemedyTrial, manifest: Struct | None) -> RolloutResult
     """Replay the rollout of the trial's changes, with the evictions that it causes.
 
     If no other pod has the changed template, only the trial's preemptions are replayed. Return None if there are no
-    preemptions either. If the new pods cannot be created, the result's `harm` says why.
+    preemptions either. If the new pods cannot be created, the result's `harm` says why. `manifest` is the workload's
+    manifest, or None if only the cluster has the workload.
     """
     if not trial.changes_workload and not trial.victims:
         return None
@@ -147,8 +148,9 @@ def _plan_rollout(
 ) -> tuple[WorkloadChange, Cluster]:
     """Plan the rollout of the trial's pod template. Return it with the cluster that has the old and the new pods.
 
-    `old_pods` are the owner's current pods. If none of them exists yet, all are created with the new template. Raises
-    InputError if the new pods cannot be created.
+    `old_pods` are the owner's current pods. If none of them exists yet, all are created with the new template.
+    `manifest` is the workload's manifest, or None if only the cluster has the workload. Raises InputError if the new
+    pods cannot be created.
     """
     target_pod = trial.authored_pod
     before = trial.edits[ObjectKey.of(trial.authored_pod)].before

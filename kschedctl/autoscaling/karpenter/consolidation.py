@@ -153,11 +153,11 @@ class PlannedRemoval:
     def build_command(self, max_instance_types: int) -> DisruptionCommand:
         """Build the report on the removal. Its claims name at most ``max_instance_types`` instance types."""
         return DisruptionCommand(
-            self.decision,
-            tuple(sorted(candidate.name for candidate in self.candidates)),
-            self.savings,
-            tuple(iter_nominated_nodes(self.outcome.run)),
-            tuple(build_launched_claim(offer.claim, max_instance_types) for offer in self.replacements),
+            decision=self.decision,
+            candidates=tuple(sorted(candidate.name for candidate in self.candidates)),
+            savings=self.savings,
+            existing_nodes=tuple(iter_nominated_nodes(self.outcome.run)),
+            replacements=tuple(build_launched_claim(offer.claim, max_instance_types) for offer in self.replacements),
         )
 
 

@@ -114,8 +114,8 @@ def _iter_pod_moves(room: RoomMaking, part: PlanPart) -> Iterator[PodMove]:
 def _iter_commands(room: RoomMaking, terminating_room: TerminatingRoom | None) -> Iterator[str]:
     """Yield the commands that carry out the plan.
 
-    If no pod moves and waiting for terminating pods is enough, yield commands that wait for them. If they are overdue,
-    yield commands that show what keeps them instead.
+    If no pod moves, and it is enough to wait for the terminating pods of `terminating_room`, yield commands that wait
+    for them. If these pods are overdue, yield commands that show what keeps them instead.
     """
     for part in room.parts:
         yield from _iter_plan_commands(room, part)

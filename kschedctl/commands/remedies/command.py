@@ -266,8 +266,9 @@ def _build_pod_report_and_exit_code(
 ) -> tuple[Remedies, int]:
     """Return the report of the fixes for one pod, and the exit code.
 
-    The report also has fixes for what else the pod waits for, such as admission by Kueue. Whatever the verdict on the
-    pod is, the result is not good if the pod waits for admission, or if its workload evicts running pods for good.
+    The report also has fixes for what else the pod waits for, such as admission by Kueue. The result is not good if the
+    pod waits for admission or if its workload evicts running pods for good, whatever the verdict on the pod. `now` is
+    the RFC 3339 time of the cluster.
     """
     with show_progress() as shown:
         report = find_remedies_with_room(

@@ -536,7 +536,8 @@ def _find_group_fixes(
 ) -> SimilarWaitingPods:
     """Search for fixes of the group's first pod, and return the group with these fixes.
 
-    The group is returned unchanged if no change can help the pod. Raises KeyboardInterrupt if the user interrupts.
+    The group is returned unchanged if no change can help the pod. `advance` is called with 1 after a search, and
+    `deadline` is a time of the monotonic clock. Raises KeyboardInterrupt if the user interrupts.
     """
     target = TargetPod(scheduler, scheduler.view.build_stored_pod(group.pods[0]))
     if not should_search_fixes(explain_pod(scheduler, target.pod, nodes=False), target):
@@ -561,8 +562,8 @@ def _build_chosen_remedy(
     """Build the report about a chosen remedy, with the changes of all pods that it changes.
 
     `cleared` has the keys of the pods that get a node with the remedy. `other_waiting_pods` are not among the pods to
-    help, so the report lists them separately. `manifest` is the one that creates the proposal's pods, or None if they
-    exist.
+    help, so the report lists them separately. `rollout` is the replayed rollout, or None if there was none. `manifest`
+    is the one that creates the proposal's pods, or None if they exist.
     """
     trial = proposal.fix.trial
     # A change of the pod template in the manifest changes all pods, so that only existing pods are changed one by one.

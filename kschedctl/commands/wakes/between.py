@@ -154,7 +154,8 @@ def _iter_wake_up_answers(
     """Yield the answer for each of the equal pods, which says what woke the pod.
 
     `rejected` is the attempt to schedule one of the pods at the first moment. Pods that still wait unchanged share the
-    answer for this attempt. Each other pod gets an attempt and an answer of its own.
+    answer for this attempt. Each other pod gets an attempt and an answer of its own. No more changes are tried once
+    `max_waking_changes` have woken a pod.
     """
     changed_pods = {watched.change.object.key for watched in moments.watched if watched.change.kind == POD}
     shared_answer = None

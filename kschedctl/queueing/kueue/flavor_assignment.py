@@ -760,8 +760,8 @@ def _is_preferred_mode(a: _GranularMode, b: _GranularMode, fungibility: FlavorFu
 def _should_try_next_flavor(mode: _GranularMode, fungibility: FlavorFungibility) -> bool:
     """Return whether to try another flavor after a flavor with this mode. Upstream: shouldTryNextFlavor.
 
-    True if the flavor does not fit and no preemption can change that. If it would preempt or borrow, the queue's
-    fungibility decides. Otherwise False.
+    The result is True if the flavor does not fit and no preemption can change that. If the flavor would preempt or
+    borrow, the queue's fungibility decides. Otherwise, the result is False.
     """
     if mode.preemption in (PreemptionMode.NO_FIT, PreemptionMode.NO_CANDIDATES):
         return True

@@ -399,9 +399,9 @@ def suggest_pod_security_steps_from_message(denied: DeniedPod) -> Iterator[FixSt
 
 
 def _build_security_step(denied: DeniedPod, *, with_seccomp: bool = True) -> FixStep:
-    """Build the step that sets the security context of level restricted, or all of it but the seccomp profile.
+    """Build the step that sets the security context of level restricted, with or without the seccomp profile.
 
-    Its text says that the image must support it.
+    The step's text says that the image must support the context.
     """
     names = ", ".join(str(container.get("name", "")) for container in _list_containers(denied.spec))
     container_settings = f"allowPrivilegeEscalation=false and capabilities.drop=[ALL] of {names}"

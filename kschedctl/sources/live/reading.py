@@ -350,11 +350,11 @@ def _list_kind(server: Server, kind: str, namespace: str, fields: str, cached_li
     the kind.
     """
     if cached_list is not None:
-        return _KindResult(cached_list, None)
+        return _KindResult(cached_list, gap=None)
     try:
         return _list_kind_if_permitted(server, kind, get_home(kind) or namespace, fields)
     except LeftOutError as error:
-        return _KindResult(None, Gap(error.what))
+        return _KindResult(listing=None, gap=Gap(error.what))
 
 
 def _choose_config_maps(options: ReadingOptions, absent_kinds: Collection[str]) -> list[str]:
@@ -383,11 +383,11 @@ def _list_named_objects(server: Server, kind: str, names: Sequence[str]) -> _Kin
             _list_kind_if_permitted(server, kind, get_home(kind, name), f"metadata.name={name}") for name in names
         ]
     except LeftOutError as error:
-        return _KindResult(None, Gap(error.what))
+        return _KindResult(listing=None, gap=Gap(error.what))
     listings = [result.listing for result in results if result.listing is not None]
     gap = next((result.gap for result in results if result.gap is not None), None)
     if not listings:
-        return _KindResult(None, gap)
+        return _KindResult(listing=None, gap=gap)
     objects = ObjectTuple.of(chain.from_iterable(listing.objects for listing in listings))
     return _KindResult(listings[0]._replace(objects=objects), gap)
 
