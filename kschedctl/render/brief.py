@@ -309,7 +309,7 @@ def _describe_entry_subject(summary: Summary, pods: ShortPods) -> str:
 def build_summary(document: Document, style: Style) -> Summary:
     """Build the summary of a document, with the style's commands as next steps.
 
-    For a document that is not a report, the summary is the first line.
+    For a document that is not a report, the headline is its first line.
     """
     if isinstance(document, PlainReport):
         return document.summary(command for group in style.commands.values() for command in group)
@@ -321,22 +321,24 @@ def build_summary(document: Document, style: Style) -> Summary:
 
 
 def _find_answer_after_verdict(document: Document, summary: Summary) -> str:
-    """Return what the first line says after the subject and the verdict, or "" if these two are not parts of it.
+    """Return what the headline says after the subject and the verdict, or "" if these two are not parts of it.
 
     Only in an explanation may other parts, which the brief form shows by themselves, come before the subject.
     """
-    first_line = [part for part in document.build_first_line() if part] if isinstance(document, PlainReport) else []
-    for number, parts in enumerate(pairwise(first_line)):
+    headline_parts = (
+        [part for part in document.build_headline_parts() if part] if isinstance(document, PlainReport) else []
+    )
+    for number, parts in enumerate(pairwise(headline_parts)):
         is_at_start = number == 0 or _is_about_pod(summary)
         if is_at_start and parts == (summary.subject, f"{summary.verdict}:"):
-            return " ".join(first_line[number + 2 :])
+            return " ".join(headline_parts[number + 2 :])
     return ""
 
 
 def _list_doubts_besides_headline(document: Document, summary: Summary) -> tuple[str, ...]:
     """Return the doubts of the summary that its headline does not name.
 
-    An explanation is shown without its first line, and therefore with all doubts.
+    An explanation is shown without its headline, and therefore with all doubts.
     """
     if not isinstance(document, PlainReport) or _is_about_pod(summary) or not document.headline_names_unread:
         return summary.doubts

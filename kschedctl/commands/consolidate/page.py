@@ -21,7 +21,7 @@ REMOVED_EARLIER = "In these reasons, the other nodes are those that are left aft
 
 def build_page(report: NodeConsolidation, style: Style) -> Page:
     """Build the page: the verdict, caveats, nodes, zone losses, and the pools before and after."""
-    first, *autoscaler = report.build_first_line()
+    first, *autoscaler = report.build_headline_parts()
     if report.undecided or report.interrupted or (report.removable and report.waiting_workloads):
         tone = Tone.WARNING
     else:

@@ -49,11 +49,11 @@ def build_pending_page(report: PendingPods, style: Style) -> Page:
     if report.asked_about and report.waiting_elsewhere:
         return tuple(build_held_back_lines(report.waiting_elsewhere))
     if report.asked_about:
-        return (paragraph(*report.build_first_line()),)
+        return (paragraph(*report.build_headline_parts()),)
     if not any(group.pods for group in report.groups):
         return _build_nothing_pending_page(report, style)
 
-    (title,) = report.build_first_line()
+    (title,) = report.build_headline_parts()
     table = section(title, *_build_cause_table(report.groups, style), *_plot_causes(report, style))
     is_single_pod = sum(len(group.pods) for group in report.groups) == 1
     title_of_details = "Details of this pod" if is_single_pod else "Details of one of these pods"
@@ -88,7 +88,7 @@ def _build_nothing_pending_page(report: PendingPods, style: Style) -> Page:
         tone = Tone.WARNING
     else:
         tone = Tone.GOOD
-    nothing, scope_text = report.build_first_line()
+    nothing, scope_text = report.build_headline_parts()
     return (
         paragraph(Marked(nothing, tone), scope_text),
         *build_not_created_section(report.not_created, style),

@@ -740,10 +740,11 @@ class Explanation(_ExtenderPart, frozen=True):
         clause = self.preemption.preemption_clause_with_names.removeprefix(", ") if self.preemption is not None else ""
         return f"{clause}; {self.headline}" if clause else self.headline
 
-    def build_first_line(self) -> tuple[str, ...]:
-        """Return the parts of the first line: the pod, its verdict with the doubts about it, and the headline.
+    def build_headline_parts(self) -> tuple[str, ...]:
+        """Return the pod, its verdict with the doubts about it, and the reason in `headline`.
 
-        If the workload could not create the pod, the workload is named instead of the pod. If another object awaits
+        A hypothetical change of the pod (`as_if`) and a sentence about all replicas come first, if there are any. If
+        the workload could not create the pod, the workload is named instead of the pod. If another object awaits
         admission, that object is named.
         """
         creation_failure = self.not_created
@@ -875,7 +876,7 @@ class Explanations(Report, frozen=True):
     """The objects of the files whose pods kube-scheduler does not see yet, such as custom resources."""
     kind: str = "Explanations"
 
-    def build_first_line(self) -> tuple[str, ...]:
+    def build_headline_parts(self) -> tuple[str, ...]:
         """Return how many of the pods have a node or would get one, and the doubts about this number.
 
         If the question is about manifests of workloads, all pods of a workload count. The counts of evicted pods and of
@@ -904,7 +905,7 @@ class Explanations(Report, frozen=True):
 
     @property
     def headline_names_unread(self) -> bool:
-        """Return True, since the first line names the unread kinds."""
+        """Return True, since the headline names the unread kinds."""
         return True
 
     @property

@@ -14,7 +14,7 @@ COMMANDS_SHOWN = 25
 
 def build_page(report: Rebalancing, style: Style) -> Page:
     """Build the page: the verdict, caveats, evictions in order, held-back pods and the pools before and after."""
-    verdict, details = report.build_first_line()
+    verdict, details = report.build_headline_parts()
     shown, note = limit_rows_by_style(report.commands, style, COMMANDS_SHOWN)
     commands = (*map(Command, shown), *([paragraph(note)] if note else ()))
     return (

@@ -21,7 +21,7 @@ ROUNDING_ERROR = 1e-9
 
 def build_page(report: NodeSizing, style: Style) -> Page:
     """Build the page: the best set, caveats, its nodes, alternative sets, pods without a node, and the pools."""
-    first, *notes = report.build_first_line()
+    first, *notes = report.build_headline_parts()
     if report.loses_node:
         tone = Tone.BAD
     elif report.good and not report.undecided:

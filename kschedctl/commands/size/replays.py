@@ -20,7 +20,7 @@ from kschedctl.autoscaling.karpenter.labels import INSTANCE_TYPE
 from kschedctl.cluster import Cluster
 from kschedctl.commands.size.program import Counts
 from kschedctl.commands.size.shapes import NodeShape
-from kschedctl.replay.edits import add_pods
+from kschedctl.replay.edits import add_or_replace_pods
 from kschedctl.replay.parallel import report_parts
 from kschedctl.replay.pools import Pools, PoolState, compute_pool_states
 from kschedctl.replay.settling import find_pods_still_pending, get_waiting_outcomes
@@ -84,7 +84,7 @@ class NodeSets:
         nodes = [node for node in nodes if node.metadata.name not in lost_nodes]
         daemon_pods = [pod for pod in daemon_pods if pod.spec.node_name not in lost_nodes]
         changed = replace(cluster or self.cluster, nodes=tuple(nodes), csi_nodes=tuple(csi_nodes))
-        return add_pods(changed, daemon_pods)
+        return add_or_replace_pods(changed, daemon_pods)
 
     def reset_replay_count(self) -> None:
         """Start to count the replays of another search."""

@@ -54,7 +54,7 @@ from kschedctl.commands.size.shapes import (
 )
 from kschedctl.commands.size.solved import SolvedPacking, is_solver_available
 from kschedctl.commands.size.type_shapes import iter_limit_warnings
-from kschedctl.replay.edits import add_pods
+from kschedctl.replay.edits import add_or_replace_pods
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, UNKNOWN_PARTS, Progress, Results, Workers, run_tasks
 from kschedctl.replay.pools import PoolState, compare_pool_states
 from kschedctl.replay.shared_cluster import build_cluster_basis
@@ -125,7 +125,7 @@ def size_cluster(
     pods = [recreate_pod(pod) for pod in cluster.pods if _needs_node(pod)]
     additional_pods = iter_pods_to_scale([pod for pod in pods if not has_claims(pod)], criteria.scale)
     empty_cluster = replace(cluster, nodes=(), pods=NO_PODS)
-    all_pods = add_pods(empty_cluster, [*pods, *additional_pods])
+    all_pods = add_or_replace_pods(empty_cluster, [*pods, *additional_pods])
     sizing = _Sizing(all_pods, {shape.name: shape for shape in shapes}, criteria, workers)
     sizing.run(progress)
     before = compute_pools(Scheduler(cluster).view) if cluster.nodes else {}

@@ -226,9 +226,9 @@ def _find_pods_with_port_conflict(group: _PodInfoGroup, view: Fork) -> Misplaced
     holder_counts = np.zeros(len(view.nodes), np.int64)
     for port in conflicting_ports:
         holder_counts += _count_port_holders(port, view)
-    # the pod itself is counted once for each of its own ports
-    own_count = sum(port in own_ports for port in conflicting_ports)
-    has_conflict = holder_counts[group.rows] > own_count
+    # Without another pod, only the pod itself is counted, once for each of its own ports
+    count_without_conflict = sum(port in own_ports for port in conflicting_ports)
+    has_conflict = holder_counts[group.rows] > count_without_conflict
     return Misplaced(PORTS, REASON, group.positions[has_conflict]) if has_conflict.any() else None
 
 
