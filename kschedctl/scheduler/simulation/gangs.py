@@ -385,7 +385,7 @@ class Gangs:
         `nominated_rows` has the row for which each member was nominated before. Raises PluginError if a plugin fails,
         in which case the member is not bound.
         """
-        self.pods.bind(position, choice.row, choice.before)
+        self.pods.bind(position, choice.row, choice.claim_results)
         permit = run_permit(framework, self.build_own_info(position), self.view, choice.row).status
         if permit.code in (Code.SUCCESS, Code.WAIT):
             waits = permit.code is Code.WAIT
