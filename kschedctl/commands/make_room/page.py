@@ -22,7 +22,7 @@ from kschedctl.text.counts import agreeing, counted, first_few
 
 def build_page(report: MakeRoom, style: Style) -> Page:
     """Build the page of a make-room report. Sections without content are left out."""
-    verdict, pods, sentence = report.build_first_line()
+    verdict, pods, sentence = report.build_headline_parts()
     if report.undecided or report.interrupted or report.ended_at_limit:
         tone = Tone.WARNING
     elif report.fits:

@@ -51,7 +51,7 @@ class ClusterMetrics(Report, frozen=True):
     undecided: bool = False
     kind: str = "ClusterMetrics"
 
-    def build_first_line(self) -> tuple[str, ...]:
+    def build_headline_parts(self) -> tuple[str, ...]:
         """Return the numbers of pending and stuck pods."""
         waiting, stuck = (self.sum_values(name) for name in (PENDING, STUCK))
         return (counted(waiting, "pending pod"), f"({stuck:,} stuck)" if stuck else "")

@@ -103,7 +103,11 @@ def _list_pod_requests(trial_node: TrialNode, resource: str) -> list[PodRequest]
             resources = container.resources
             if resource in resources.requests:
                 amount = _parse_amount(resources.requests[resource], resource)
-                pod_requests.append(PodRequest(field, index, container.name, resources, amount))
+                pod_requests.append(
+                    PodRequest(
+                        field=field, position=index, container_name=container.name, resources=resources, amount=amount
+                    )
+                )
     return pod_requests
 
 

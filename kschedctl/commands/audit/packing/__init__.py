@@ -212,6 +212,7 @@ def _build_headline(
         unknown_nodes = f"which of {workers:,} nodes" if workers > 1 else "whether the only node"
         return f"unknown {unknown_nodes} can be removed"
 
+    # An empty node has to stay if it is the last ready one
     is_some_empty_node_removable = len(emptying.empty) > (1 if emptying.last else 0)
     is_removable = is_some_empty_node_removable or bool(emptying.emptied)
     condition = describe_condition(uncounted) if is_removable else ""
@@ -416,25 +417,31 @@ def _iter_spare_findings(
     node_counts = {pool.pool: pool.nodes for pool in rooms}
     condition = describe_condition(facts.uncounted)
     for pool in savings:
-        parts, fix = [], ""
+        emptied_nodes = [emptied for emptied in emptying.emptied if emptied.pool == pool.pool]
+        parts = []
         if pool.empty:
             empty = _format_empty_nodes(pool.empty, node_counts[pool.pool])
             parts.append(f"{empty} nothing that would have to move: {first_few(pool.empty_nodes)}")
-            removal = "Drain and remove them" if pool.empty > 1 else "Drain and remove it"
-            fix = f"{removal}{condition}; a cluster autoscaler or descheduler does this if it is configured to"
-        emptied_nodes = [emptied for emptied in emptying.emptied if emptied.pool == pool.pool]
         if emptied_nodes:
-            moved = counted(sum(emptied.moved for emptied in emptied_nodes), "pod")
-            emptied_names = first_few([emptied.node for emptied in emptied_nodes])
-            if len(emptied_nodes) == 1:
-                emptied_text = f"node {emptied_names} can be emptied by moving {moved}"
-            else:
-                number = counted(len(emptied_nodes), "node")
-                emptied_text = f"{number} can be emptied by moving {moved}: {emptied_names}"
-            parts.append(f"{emptied_text}{_describe_drain_costs(emptied_nodes)}")
+            parts.append(f"{_describe_emptied_nodes(emptied_nodes)}{_describe_drain_costs(emptied_nodes)}")
+
+        # The fix for nodes that can be emptied covers the empty nodes as well
+        if emptied_nodes:
             removal = "Drain and remove them one after the other" if pool.nodes > 1 else "Drain and remove it"
             fix = f"{removal}{condition}"
+        else:
+            removal = "Drain and remove them" if pool.empty > 1 else "Drain and remove it"
+            fix = f"{removal}{condition}; a cluster autoscaler or descheduler does this if it is configured to"
         yield SPARE.build_finding(_format_pool_object(pool.pool), "; ".join(parts), fix)
+
+
+def _describe_emptied_nodes(emptied_nodes: Sequence[EmptiedNode]) -> str:
+    """Describe which nodes can be emptied, and how many pods would have to move."""
+    moved = counted(sum(emptied.moved for emptied in emptied_nodes), "pod")
+    node_names = first_few([emptied.node for emptied in emptied_nodes])
+    if len(emptied_nodes) == 1:
+        return f"node {node_names} can be emptied by moving {moved}"
+    return f"{counted(len(emptied_nodes), 'node')} can be emptied by moving {moved}: {node_names}"
 
 
 def _describe_drain_costs(emptied_nodes: Sequence[EmptiedNode]) -> str:
