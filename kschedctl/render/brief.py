@@ -201,10 +201,11 @@ class _BriefLayout:
             self._lines[index] = _wrap_part(part._replace(lines=lines), self._width)
 
     def _list_replaceable_parts(self, index: int) -> list[int]:
-        """Return the shown entries and warnings that may be left out for the part at `index`, the first to go last.
+        """Return the shown entries and warnings that may be left out for the part at `index`.
 
-        A line says how many are left out. The first entry and the first warning always stay. Warnings are left out
-        only for the first part, and nothing is left out for an entry after the first.
+        The last of them are left out first, and a line says how many are left out. The first entry and the first
+        warning always stay. Warnings are left out only for the first part, and nothing is left out for an entry after
+        the first.
         """
         later_entries = self._list_shown(warnings=False)[1:]
         replaceable = [] if index in later_entries else later_entries

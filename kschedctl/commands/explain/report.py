@@ -741,9 +741,10 @@ class Explanation(_ExtenderPart, frozen=True):
         return f"{clause}; {self.headline}" if clause else self.headline
 
     def build_headline_parts(self) -> tuple[str, ...]:
-        """Return the parts of the headline: the pod, its verdict with the doubts about it, and the headline.
+        """Return the pod, its verdict with the doubts about it, and the reason in `headline`.
 
-        If the workload could not create the pod, the workload is named instead of the pod. If another object awaits
+        A hypothetical change of the pod (`as_if`) and a sentence about all replicas come first, if there are any. If
+        the workload could not create the pod, the workload is named instead of the pod. If another object awaits
         admission, that object is named.
         """
         creation_failure = self.not_created

@@ -163,7 +163,7 @@ def _find_sets_able_to_satisfy_cuts(
 ) -> Bools:
     """Return a mask of the sets that can still satisfy all cuts if they spend their budgets on the remaining shapes.
 
-    `sets` has a row for each set, `budget` and the mask one value for each set.
+    `sets` has a row for each set. `budget` and the mask have one value for each set.
     """
     can_satisfy = np.ones(len(sets), np.bool_)
     for cut in cuts:
