@@ -291,23 +291,22 @@ class FitProver:
         """Return the first row of the simulation on which a pod that surely fits might fit."""
         return Row(int(self._find_nodes_in_view(self.get_kind(position)).argmax()))
 
-    def build_stop_rule(self, order: Sequence[Position], rejected: Collection[Position] = ()) -> StopRule:
+    def build_stop_rule(self, order: Sequence[Position]) -> StopRule:
         """Build a rule that ends a replay once the untried pods surely fit.
 
-        `order` are the pods in the order in which they are tried. The pods in `rejected` surely fit nowhere, and take
-        no part in the proofs. The rule never ends a replay in which another pod fits nowhere or a pod was evicted.
+        `order` are the pods in the order in which they are tried. The rule never ends a replay in which a pod fits
+        nowhere or was evicted.
         """
         interval = max(len(order) // PROOFS, MIN_PODS_BETWEEN_PROOFS)
         next_proof = len(order)
-        rejected_pods = frozenset(rejected)
 
         def do_untried_pods_fit(untried: int, waiting: Collection[Position]) -> bool:
             """Return whether the last `untried` pods surely fit, if it is time to look for a proof."""
             nonlocal next_proof
-            if untried > next_proof or self._simulation.evictions or not rejected_pods.issuperset(waiting):
+            if untried > next_proof or waiting or self._simulation.evictions:
                 return False
             next_proof = untried - interval
-            return self.do_all_fit([position for position in order[-untried:] if position not in rejected_pods])
+            return self.do_all_fit(order[-untried:])
 
         return do_untried_pods_fit
 
