@@ -129,25 +129,23 @@ def group_unplaced_pods(
         return ()
 
     # Explain each group by its first pod
-    missing_classes = MissingStorageClasses(simulation.view.cluster)
+    missing_objects = MissingObjects(simulation.view.cluster)
     unplaced = []
     for (workload, verdict, message, known_cause, place), pods in pods_by_group.items():
         first_pod, *_ = pods
         keys = tuple(pod.key for pod in pods)
         cause = known_cause
         if not cause and verdict != NOT_CREATED:
-            cause = missing_classes.explain_missing_class(first_pod) or _explain_missing_claim_templates(
-                first_pod, simulation.view.cluster
-            )
+            cause = missing_objects.explain(first_pod)
         evicted_from = {}
         if displaced_from is not None:
             evicted_from = {pod.key: pod.spec.node_name for pod in pods if pod.spec.node_name not in displaced_from}
         unplaced.append(
             UnplacedPods(
                 workload,
-                verdict,
-                message,
-                keys,
+                verdict=verdict,
+                message=message,
+                pods=keys,
                 queue=place.queue,
                 rejectors=place.rejectors,
                 cause=cause,
@@ -244,7 +242,15 @@ def group_retried_pods(
     retried = []
     for (workload, waiting), pods in pods_by_group.items():
         event_counts = dict(event_counts_by_group[workload, waiting])
-        retried.append(RetriedPods(workload, tuple(pods), event_counts, waiting.queue, waiting.rejectors))
+        retried.append(
+            RetriedPods(
+                workload,
+                pods=tuple(pods),
+                after=event_counts,
+                queue=waiting.queue,
+                rejectors=waiting.rejectors,
+            )
+        )
     return tuple(retried)
 
 
@@ -265,15 +271,15 @@ def _find_waiting_queue(simulation: Simulation, outcome: Outcome) -> WaitingQueu
         return WaitingQueue(scheduling_queue.BACKOFF)
     if outcome.verdict != UNSCHEDULABLE:
         return NO_QUEUE
-    if failure := simulation.failures.permit_failures.get(outcome.position):
-        plugins = tuple(sorted((failure.rejectors or NO_REJECTORS).all))
-        return (
-            WaitingQueue(scheduling_queue.UNSCHEDULABLE, plugins) if plugins else WaitingQueue(scheduling_queue.BACKOFF)
-        )
+
+    permit_failure = simulation.failures.permit_failures.get(outcome.position)
     is_in_pod_group = bool(simulation.gangs.group_pods_for_queue([outcome.position]))
-    if is_in_pod_group:
+    if permit_failure:
+        rejectors = (permit_failure.rejectors or NO_REJECTORS).all
+    elif is_in_pod_group:
         return WaitingQueue(scheduling_queue.BACKOFF)
-    rejectors = simulation.find_rejectors(outcome.position).all
+    else:
+        rejectors = simulation.find_rejectors(outcome.position).all
     queue = scheduling_queue.UNSCHEDULABLE if rejectors else scheduling_queue.BACKOFF
     return WaitingQueue(queue, tuple(sorted(rejectors)))
 
@@ -531,6 +537,21 @@ class MissingStorageClasses:
         if not name or claim.spec.volume_name:
             return False
         return name not in self._existing and name not in self._of_volumes
+
+
+class MissingObjects:
+    """A lookup of objects that pods name but that do not exist, and without which no node takes the pods.
+
+    kube-scheduler's messages do not name them.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._storage_classes = MissingStorageClasses(cluster)
+
+    def explain(self, pod: Pod) -> str:
+        """Explain which StorageClass or ResourceClaimTemplate of the pod is missing, or return "" if none is."""
+        return self._storage_classes.explain_missing_class(pod) or _explain_missing_claim_templates(pod, self._cluster)
 
 
 def find_missing_claim_templates(pod: Pod, cluster: Cluster) -> list[str]:

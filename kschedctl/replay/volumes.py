@@ -7,7 +7,9 @@ pkg/scheduler/framework/plugins/volumebinding (v1.36).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from itertools import accumulate
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,6 +18,8 @@ from kschedctl.api.objects import PersistentVolume, PersistentVolumeClaim, Pod, 
 from kschedctl.api.resource_names import EPHEMERAL_STORAGE, format_amount
 from kschedctl.reports.placements import PinnedVolume
 from kschedctl.scheduler.plugins.helper.volumes.listers import (
+    SELECTED_NODE,
+    WAIT_FOR_FIRST_CONSUMER,
     Listers,
     format_claim_key,
     get_claim_class,
@@ -57,24 +61,81 @@ def _iter_pinned_volumes(view: Fork, rows: Rows, position: Position) -> Iterator
             )
 
 
-def explain_confining_volume(view: Fork, pod: Pod) -> str:
-    """Return a clause that says why room on other nodes does not help the pod: it has a volume for some nodes only.
+class ConfiningClaim(NamedTuple):
+    """A claim of a pod whose volume can be used from some nodes only."""
 
-    The first such bound volume counts. A volume that no node can use counts only if its zone or another domain is
-    known. Return "" if there is no such volume.
+    claim: PersistentVolumeClaim
+    nodes: tuple[str, ...]
+    """The names of these nodes; empty if there is no such node."""
+    domain: str
+    """The zone or another domain of these nodes, or an empty string."""
+    users: tuple[str, ...]
+    """The keys of the other pods with a node that use the claim."""
+
+    def describe(self) -> str:
+        """Describe in a clause why room on other nodes does not help the pod."""
+        also = f", which {first_few(self.users)} also {agreeing(len(self.users), 'uses', 'use')}," if self.users else ""
+        if not self.claim.spec.volume_name:
+            claim = format_claim_key(self.claim)
+            return f"claim {claim}{also} is being provisioned for node {self.nodes[0]}, so other nodes do not help"
+        subject = f"its volume{also}"
+        if not self.nodes:
+            return f"{subject} can be used only from {self.domain}, where there is no node"
+        nodes = first_few(self.nodes)
+        place = f"{self.domain} ({nodes})" if self.domain else nodes
+        return f"{subject} can be used only from {place}, so room on other nodes does not help"
+
+
+def find_confining_claim(view: Fork, pod: Pod) -> ConfiningClaim | None:
+    """Return the pod's first claim whose volume can be used from some nodes only, or None if there is none.
+
+    The volume may be about to be provisioned for one node. A bound volume that no node can use counts only if its zone
+    or another domain is known.
     """
-    for _, volume in _iter_bound_volumes(view, pod):
-        rows = get_listers(view).topology.find_reachable_rows(volume.spec.node_affinity).tolist()
-        if len(rows) == len(view.nodes):
+    listers = get_listers(view)
+    for claim_volume in iter_claim_volumes(pod):
+        claim = listers.claims.get((pod.metadata.namespace, claim_volume.claim_name))
+        if claim is None:
             continue
-        nodes = first_few([view.nodes.names[row] for row in rows])
-        domain = _describe_volume_domain(volume.spec.node_affinity)
-        if domain and not rows:
-            return f"its volume can be used only from {domain}, where there is no node"
-        if rows:
-            place = f"{domain} ({nodes})" if domain else nodes
-            return f"its volume can be used only from {place}, so room on other nodes does not help"
-    return ""
+        volume = listers.volumes.get(claim.spec.volume_name)
+        if volume is not None:
+            rows = listers.topology.find_reachable_rows(volume.spec.node_affinity).tolist()
+            domain = _describe_volume_domain(volume.spec.node_affinity)
+            if len(rows) < len(view.nodes) and (rows or domain):
+                nodes = tuple(view.nodes.names[row] for row in rows)
+                return ConfiningClaim(claim, nodes, domain, _list_other_users(view, claim, pod))
+        elif _waits_for_first_consumer(listers, claim) and (node := claim.metadata.annotations.get(SELECTED_NODE)):
+            return ConfiningClaim(claim, (node,), "", _list_other_users(view, claim, pod))
+    return None
+
+
+def _waits_for_first_consumer(listers: Listers, claim: PersistentVolumeClaim) -> bool:
+    """Return whether the claim has no volume and gets one only once a node is chosen for a pod that uses the claim."""
+    storage_class = listers.classes.get(get_claim_class(claim))
+    is_delayed = storage_class is not None and storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
+    return is_delayed and not claim.spec.volume_name
+
+
+def _list_other_users(view: Fork, claim: PersistentVolumeClaim, pod: Pod) -> tuple[str, ...]:
+    """Return the keys of the pods with a node that use the claim, apart from this pod."""
+    namespace, name = claim.metadata.namespace, claim.metadata.name
+    may_use_claim = view.pods.where(lambda info: info.namespace == namespace and any(iter_claim_volumes(info.pod)))
+    positions = map(Position, np.flatnonzero(may_use_claim[view.pods.info] & (view.node >= 0)).tolist())
+    users = (view.pods.objects[position] for position in positions)
+    return tuple(
+        user.key
+        for user in users
+        if user.key != pod.key and any(volume.claim_name == name for volume in iter_claim_volumes(user))
+    )
+
+
+def explain_confining_volume(view: Fork, pod: Pod) -> str:
+    """Return a clause that says why room on other nodes does not help the pod, as `find_confining_claim` finds it.
+
+    Return "" if there is no such claim.
+    """
+    confining_claim = find_confining_claim(view, pod)
+    return confining_claim.describe() if confining_claim else ""
 
 
 def _iter_bound_volumes(view: Fork, pod: Pod) -> Iterator[tuple[PersistentVolumeClaim, PersistentVolume]]:
@@ -126,23 +187,31 @@ def describe_volumes_on_several_nodes(view: Fork, placed: Iterable[Position]) ->
     claims = {key for key in keys if key in listers.claims and _is_attached_to_one_node(listers, listers.claims[key])}
     if not claims:
         return ()
+    return tuple(
+        f"PersistentVolumeClaim {namespace}/{name} can be attached to only one node at a time, but its pods are on "
+        f"{first_few(sorted(nodes))}: only the pods on one of these nodes can start"
+        for (namespace, name), nodes in sorted(_find_nodes_by_claim(view, claims).items())
+        if len(nodes) > 1
+    )
+
+
+def _find_nodes_by_claim(view: Fork, claims: Collection[tuple[str, str]]) -> dict[tuple[str, str], set[str]]:
+    """Return, for each of these claims, the names of the nodes on which pods use it. Unused claims are left out.
+
+    Claims are given by namespace and name.
+    """
     namespaces = {namespace for namespace, _ in claims}
     may_use_claims = view.pods.where(lambda info: info.namespace in namespaces)
     nodes_by_claim: dict[tuple[str, str], set[str]] = {}
     for position in map(Position, np.flatnonzero(may_use_claims[view.pods.info]).tolist()):
         if not view.has_node(position):
             continue
-        pod = pods[position]
+        pod = view.pods.objects[position]
         for volume in iter_claim_volumes(pod):
             key = (pod.metadata.namespace, volume.claim_name)
             if key in claims:
                 nodes_by_claim.setdefault(key, set()).add(view.nodes.names[view.node[position]])
-    return tuple(
-        f"PersistentVolumeClaim {namespace}/{name} can be attached to only one node at a time, but its pods are on "
-        f"{first_few(sorted(nodes))}: only the pods on one of these nodes can start"
-        for (namespace, name), nodes in sorted(nodes_by_claim.items())
-        if len(nodes) > 1
-    )
+    return nodes_by_claim
 
 
 def _is_attached_to_one_node(listers: Listers, claim: PersistentVolumeClaim) -> bool:
@@ -152,17 +221,25 @@ def _is_attached_to_one_node(listers: Listers, claim: PersistentVolumeClaim) -> 
     """
     volume = listers.volumes.get(claim.spec.volume_name)
     if volume is None:
+        modes = claim.spec.access_modes
         storage_class = listers.classes.get(get_claim_class(claim))
         driver = listers.drivers.get(storage_class.provisioner) if storage_class else None
-        modes, is_attached = claim.spec.access_modes, driver is not None and driver.spec.attach_required is not False
+        is_attached = driver is not None and driver.spec.attach_required is not False
     else:
         spec = volume.spec
+        modes = spec.access_modes
         driver = listers.drivers.get(spec.csi.driver) if spec.csi else None
         is_attached_by_csi = spec.csi is not None and (driver is None or driver.spec.attach_required is not False)
-        disks = (spec.gce_persistent_disk, spec.aws_elastic_block_store, spec.azure_disk, spec.cinder)
-        is_attached = is_attached_by_csi or any(disk is not None for disk in (*disks, spec.vsphere_volume))
-        modes = spec.access_modes
-    return is_attached and bool(modes) and not {"ReadWriteMany", "ReadOnlyMany"}.intersection(modes)
+        disks = (
+            spec.gce_persistent_disk,
+            spec.aws_elastic_block_store,
+            spec.azure_disk,
+            spec.cinder,
+            spec.vsphere_volume,
+        )
+        is_attached = is_attached_by_csi or any(disk is not None for disk in disks)
+    is_for_several_nodes = "ReadWriteMany" in modes or "ReadOnlyMany" in modes
+    return is_attached and bool(modes) and not is_for_several_nodes
 
 
 def describe_exceeded_storage(view: Fork, placed: Iterable[Position]) -> tuple[str, ...]:
@@ -214,13 +291,11 @@ def _iter_exceeded_storage(listers: Listers, sizes_by_pools: dict[PoolKey, list[
         published = sum(pool.free for pool in pools)
         if len(sizes) < 2 or sum(sizes) <= published:
             continue
-        enough_for = used = 0
-        for size in sizes:
-            used += size
-            # Count the volumes that fit if they are made in this order
-            enough_for += used <= published
+        # The number of volumes that fit if they are made in this order
+        enough_for = sum(used <= published for used in accumulate(sizes))
         names = [f"{pool.capacity.metadata.namespace}/{pool.capacity.metadata.name}" for pool in pools]
-        needed, free = (format_amount(EPHEMERAL_STORAGE, amount) for amount in (sum(sizes), published))
+        needed = format_amount(EPHEMERAL_STORAGE, sum(sizes))
+        free = format_amount(EPHEMERAL_STORAGE, published)
         yield (
             f"{len(sizes):,} new volumes of class {class_name} need {needed}, but only {free} are published"
             f" ({first_few(names)}), enough for {enough_for:,}: kube-scheduler checks each claim alone, and the driver"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from enum import IntEnum
 
 from kschedctl.api.json_values import JsonDict
 from kschedctl.reports.document import Document
@@ -12,6 +13,19 @@ from kschedctl.text.counts import agreeing, counted, first_few, join_words
 
 TEAMS = {"author": "app", "operator": "platform"}
 """Who makes a change -> their team: the workload's or the cluster's."""
+
+
+class FixStanding(IntEnum):
+    """How far a fix can be relied on. All texts show fixes in this order."""
+
+    VERIFIED = 0
+    """A replay shows that the pod gets a node, or other waiting pods were not replayed."""
+    INCOMPLETE = 1
+    """The user has to fill in values."""
+    INSUFFICIENT = 2
+    """Other waiting pods take the room, so that the pod still waits."""
+    LOSING = 3
+    """More evicted pods stay without a node than waiting pods get one."""
 
 
 class Remedy(Document, frozen=True):
@@ -71,31 +85,44 @@ class Remedy(Document, frozen=True):
 
     @property
     def all_costs(self) -> tuple[FixCost, ...]:
-        """All costs of the fix: first that the pod would still wait, then a net loss of pods, then the costs of the
-        changes.
+        """All costs of the fix, the gravest first.
 
-        If no costs of the changes are given, the guarantee that the fix gives up takes their place.
+        The pod that would still wait comes first, then a net loss of pods, and then the costs of the changes. If no
+        costs of the changes are given, the guarantee that the fix gives up takes their place.
         """
-        costs = self.costs
-        if not costs and self.weakens:
-            costs = (FixCost(CostKind.GIVES_UP, self.weakens),)
+        costs_of_changes = self.costs
+        if not costs_of_changes and self.weakens:
+            costs_of_changes = (FixCost(CostKind.GIVES_UP, self.weakens),)
+
+        further_costs = []
+        says_pod_waits = any(cost.kind is CostKind.STILL_WAITS for cost in costs_of_changes)
+        if self.rivals:
+            text = f"{first_few(self.rivals)} would be scheduled first, and this pod would still wait"
+            further_costs.append(FixCost(CostKind.STILL_WAITS, text))
+        elif self.holds is False and not says_pod_waits:
+            text = "this pod would still wait after the scheduler has tried all waiting pods"
+            further_costs.append(FixCost(CostKind.STILL_WAITS, text))
         if self.costs_more_pods_than_it_places:
             places = f"it places {counted(self._placed_pods, 'pod')}"
             stay = agreeing(self._homeless_pods, "stays", "stay")
             text = f"{places}, and {counted(self._homeless_pods, 'evicted pod')} {stay} without a node"
-            costs = (FixCost(CostKind.NET_LOSS, text, self._homeless_pods), *costs)
-        if self.rivals:
-            text = f"{first_few(self.rivals)} would be scheduled first, and this pod would still wait"
-        elif self.holds is False and all(cost.kind is not CostKind.STILL_WAITS for cost in costs):
-            text = "this pod would still wait after the scheduler has tried all waiting pods"
-        else:
-            return costs
-        return (FixCost(CostKind.STILL_WAITS, text), *costs)
+            further_costs.append(FixCost(CostKind.NET_LOSS, text, pods=self._homeless_pods))
+        return (*further_costs, *costs_of_changes)
 
     @property
     def drawbacks(self) -> tuple[str, ...]:
         """The costs as clauses that follow "but". Costs that the summary mentions are left out."""
         return list_clauses(self.all_costs)
+
+    @property
+    def standing(self) -> FixStanding:
+        """How far the fix can be relied on. A fix that needs values is never more than incomplete."""
+        if self.needs_values:
+            return FixStanding.INCOMPLETE
+        if self.costs_more_pods_than_it_places:
+            return FixStanding.LOSING
+        # `holds` is None if the other waiting pods were not replayed
+        return FixStanding.INSUFFICIENT if self.holds is False else FixStanding.VERIFIED
 
     @property
     def costs_more_pods_than_it_places(self) -> bool:
@@ -157,7 +184,7 @@ class Remedy(Document, frozen=True):
 
 
 def sort_incomplete_and_costly_fixes_last(remedies: Iterable[Remedy]) -> tuple[Remedy, ...]:
-    """Sort the fixes that need values from the user to the end, and keep the order otherwise.
+    """Sort the fixes in the order in which an operator would try them: those that need values last.
 
     A fix that needs values comes first if it has fewer changes than every fix that needs none. Among the fixes that
     need none, those that cost more pods than they place come last.
@@ -172,6 +199,11 @@ def sort_incomplete_and_costly_fixes_last(remedies: Iterable[Remedy]) -> tuple[R
         return 0 if len(remedy.kinds) < fewest_changes else 3
 
     return tuple(sorted(listed, key=get_place))
+
+
+def sort_verified_fixes_first(remedies: Iterable[Remedy]) -> tuple[Remedy, ...]:
+    """Sort the fixes by their standing, as all texts show them, and keep the order within each standing."""
+    return tuple(sorted(remedies, key=lambda remedy: remedy.standing))
 
 
 def chain_commands(commands: Iterable[str]) -> tuple[str, ...]:

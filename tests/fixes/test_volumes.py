@@ -30,7 +30,9 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.one_pod import explain
 from kschedctl.commands.remedies import remedies
 from kschedctl.fixes.search import RemedyCriteria
-from kschedctl.reports.remedy import Remedy, sort_incomplete_and_costly_fixes_last
+from kschedctl.render.page import Style
+from kschedctl.render.renderers import RENDERERS
+from kschedctl.reports.remedy import Remedy, sort_incomplete_and_costly_fixes_last, sort_verified_fixes_first
 
 CSI = build_storage_class("csi")
 ON_N1 = {HOSTNAME: ["n1"]}
@@ -423,6 +425,16 @@ def test_smaller_fix_that_needs_a_value_comes_before_larger_ones() -> None:
     assert sort_incomplete_and_costly_fixes_last([volume, pair, single]) == (pair, single, volume)
 
 
+def test_texts_show_verified_fixes_before_smaller_ones_that_need_a_value() -> None:
+    def fix(*kinds: str, needs: tuple[str, ...] = (), holds: bool = True) -> Remedy:
+        return Remedy("", "operator", None, (), (), (), kinds=kinds, needs_values=needs, holds=holds)
+
+    volume = fix("CreateVolume", needs=("spec.local.path",))
+    pair, single = fix("Tolerate", "OtherSelector"), fix("OtherStorageClass")
+    insufficient = fix("Uncordon", holds=False)
+    assert sort_verified_fixes_first([insufficient, volume, pair, single]) == (pair, single, volume, insufficient)
+
+
 def test_explain_searches_until_a_fix_is_verified() -> None:
     """A new volume needs a value that only the user knows.
 
@@ -433,6 +445,7 @@ def test_explain_searches_until_a_fix_is_verified() -> None:
     kinds = {remedy.kinds: remedy for remedy in report.remedies}
     assert kinds["CreateVolume",].needs_values
     assert not kinds["OtherStorageClass", "SmallerClaim"].needs_values
+    assert "fix: Recreate claim d/data with class csi" in RENDERERS["brief"](report, Style(width=200))
 
 
 @pytest.mark.parametrize("on", [None, ON_N1], ids=["any node", "one node"])

@@ -118,7 +118,7 @@ def test_control_planes_are_tolerated_only_by_pods_that_select_nodes() -> None:
 def test_uncordoning_advises_to_find_the_reason_first() -> None:
     (first, add) = offered(build_node("n1", unschedulable=True), build_pod("p"))
     assert first.summary == "Find out why node n1 is cordoned, then uncordon it"
-    assert first.commands == ("kubectl describe node n1", "kubectl uncordon n1")
+    assert first.commands == ("# first find out why: kubectl describe node n1", "kubectl uncordon n1")
     assert add.kinds == ("AddNode",)
 
 
