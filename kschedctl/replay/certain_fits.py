@@ -344,7 +344,7 @@ class FitProver:
 
         Return None if a kind cannot be judged or may fit nowhere.
         """
-        infos = self.view.pods.info[np.array(positions, np.int64)]
+        infos = self.view.pods.info[np.array(positions, np.int64)].astype(np.int64)
         numbers, first_indexes = np.unique(infos, return_index=True)
         kinds = {}
         for index, number in zip(first_indexes.tolist(), numbers.tolist(), strict=True):

@@ -55,9 +55,10 @@ def schedule_until_certain(
     if not prover.is_applicable:
         return LossOutcomes(schedule_with_victims(simulation, recreated, report_parts), has_all_places=True)
 
-    # Pods that are rejected for good are tried last, since waiting pods make all later placements slower.
+    # Pods that are rejected for good need no attempt.
     order = simulation.sort_for_queue(recreated)
     rejected = [position for position in order if _is_rejected_for_good(prover, simulation, position)]
+    rejected_outcomes = [Outcome(position, UNSCHEDULABLE) for position in rejected]
     is_rejected = frozenset(rejected)
     candidates = [position for position in recreated if position not in is_rejected]
     is_certain = None
@@ -66,7 +67,7 @@ def schedule_until_certain(
     latest = simulation.schedule(candidates, report_parts, is_certain)
     untried = [outcome.position for outcome in latest if outcome.verdict == NOT_TRIED]
     if not untried or simulation.interrupted:
-        latest += simulation.schedule(rejected)
+        latest += rejected_outcomes
         return LossOutcomes(explain_with_victims(simulation, _sort_unplaced_pods(latest, order)), has_all_places=True)
 
     # The untried pods get a node.
@@ -78,7 +79,7 @@ def schedule_until_certain(
         if key := prover.get_kind(position).spread_key:
             spread_keys.add(key)
     report_parts(len(untried))
-    outcomes += schedule_with_victims(simulation, rejected)
+    outcomes += simulation.explain(rejected_outcomes)
     is_none_tried = len(untried) == len(candidates)
     holds = is_none_tried and _has_every_domain(shared.scheduler.view, is_lost_node, spread_keys)
     return LossOutcomes(outcomes, has_all_places=False, hold_before_deletion=holds)

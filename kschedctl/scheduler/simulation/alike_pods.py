@@ -86,6 +86,7 @@ class AlikePods:
         framework: FrameworkLike,
         info: PodInfo,
         local: LocalScores,
+        *,
         claiming: bool = False,
         shared: ShareColumn = lambda column: column,
         expected: int = 0,
