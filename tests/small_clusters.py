@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from hypothesis import strategies as st
-from plugin_cases import SUCCESS, filtered, pod_info, pre_filter, scores, snapshot
+from plugin_cases import SUCCESS, build_snapshot, compute_scores, find_pod_info, run_filter, run_pre_filter
 
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
 from kschedctl.snapshot.fork import Fork
@@ -50,7 +50,7 @@ class SmallCluster:
     def view(self) -> Fork:
         """Return the cluster as a fork."""
         parts = {"nodes": self.nodes, "pods": self.pods + self.nominated, "namespaces": self.namespaces}
-        return snapshot({part: documents for part, documents in parts.items() if documents})
+        return build_snapshot({part: documents for part, documents in parts.items() if documents})
 
     def delta(self, view: Fork) -> Delta:
         """Return the changes as a delta of the view."""
@@ -258,14 +258,14 @@ NaiveScores = Callable[[SmallCluster], tuple[dict[str, int], dict[str, int]] | N
 def check_filter(plugin: Any, cluster: SmallCluster, naive: NaiveFilter) -> None:
     """Check that Filter agrees with ``naive(cluster, node, pods)``, which returns one node's rejection."""
     view = cluster.view()
-    info, state = pod_info({"pod": cluster.pending}, view), None
+    info, state = find_pod_info({"pod": cluster.pending}, view), None
     if hasattr(plugin, "pre_filter"):
-        status, state = pre_filter(plugin, info, view)
+        status, state = run_pre_filter(plugin, info, view)
         if status["skip"]:
             assert cluster.changes or not any(naive(cluster, node, cluster.pods) for node in cluster.nodes)
             return
         assert {part: status[part] for part in SUCCESS} == SUCCESS
-    found = filtered(plugin, info, view, state, cluster.delta(view))
+    found = run_filter(plugin, info, view, state, cluster.delta(view))
     for node in cluster.nodes:
         refusal = naive(cluster, node, cluster.pods_if_changed(name_of(node)))
         expected = {"code": refusal[0], "reasons": sorted(refusal[1])} if refusal else SUCCESS
@@ -275,7 +275,7 @@ def check_filter(plugin: Any, cluster: SmallCluster, naive: NaiveFilter) -> None
 def check_scores(plugin: Any, cluster: SmallCluster, naive: NaiveScores) -> None:
     """Check that scores agree with ``naive(cluster)``: raw and normalized scores, or None if PreScore skips."""
     view = cluster.view()
-    found = scores(plugin, pod_info({"pod": cluster.pending}, view), view, cluster.feasible)
+    found = compute_scores(plugin, find_pod_info({"pod": cluster.pending}, view), view, cluster.feasible)
     expected = naive(cluster)
     if expected is None:
         assert found == {"prescore": {"code": "Skip", "reasons": []}}

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from golden_cases import differences, family_lines
+from golden_cases import iter_family_lines, list_differences
 from scripted_extender import ScriptedExtenders
 
 import kschedctl
@@ -19,8 +19,8 @@ SHARES = 5
 @pytest.mark.parametrize("share", range(SHARES))
 def test_extenders(share: int) -> None:
     wrong = {}
-    for case in map(json.loads, family_lines("over_time/extenders")[share::SHARES]):
-        if found := differences(case["want"], format_answer(case)):
+    for case in map(json.loads, iter_family_lines("over_time/extenders")[share::SHARES]):
+        if found := list_differences(case["want"], format_answer(case)):
             wrong[case["id"]] = found[:8]
     assert not wrong
 

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from golden_cases import SETTINGS, Json, family_lines
+from golden_cases import SETTINGS, Json, iter_family_lines
 
 import kschedctl
 
@@ -18,7 +18,7 @@ SETS = ("rejectors", "victims", "nominationsCleared")
 @pytest.mark.parametrize("share", range(SHARES))
 def test_cycles(share: int, family: str) -> None:
     """Parameter `gang` selects the cases of pod groups."""
-    cases = [json.loads(line) for line in family_lines(f"over_time/{family}")[share::SHARES]]
+    cases = [json.loads(line) for line in iter_family_lines(f"over_time/{family}")[share::SHARES]]
     assert len(cases) == 25
     for case in cases:
         found, wanted = run_queue(family, case), case["want"]

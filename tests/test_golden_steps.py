@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from golden_cases import SETTINGS, Json, family_lines
+from golden_cases import SETTINGS, Json, iter_family_lines
 
 import kschedctl
 
@@ -27,7 +27,7 @@ def followed(cluster: kschedctl.Cluster, case: Json) -> Json:
 @pytest.mark.parametrize("share", range(SHARES))
 @pytest.mark.parametrize(("family", "ask"), [("sampling", sampled), ("sequence", followed)])
 def test_steps(family: str, ask: Callable[[kschedctl.Cluster, Json], Json], share: int) -> None:
-    cases = [json.loads(line) for line in family_lines(f"over_time/{family}")[share::SHARES]]
+    cases = [json.loads(line) for line in iter_family_lines(f"over_time/{family}")[share::SHARES]]
     assert len(cases) == 30
     for case in cases:
         assert not find_differing_steps(ask, case), case["id"]

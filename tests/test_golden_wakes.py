@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from golden_cases import SETTINGS, Json, family_lines
+from golden_cases import SETTINGS, Json, iter_family_lines
 
 import kschedctl
 
@@ -16,7 +16,7 @@ SETS = ("unschedulablePlugins", "pendingPlugins")
 
 @pytest.mark.parametrize("share", range(SHARES))
 def test_wakes(share: int) -> None:
-    cases = [json.loads(line) for line in family_lines("over_time/wakes")[share::SHARES]]
+    cases = [json.loads(line) for line in iter_family_lines("over_time/wakes")[share::SHARES]]
     wrong = {}
     for case in cases:
         if differing := find_differing_parts(case):

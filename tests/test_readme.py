@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from documents import COLUMNS, README, TOPICS, command_lines, examples, run
+from documents import COLUMNS, README, TOPICS, iter_command_lines, iter_examples, run
 from pictures import BROWSE, PICTURES, REPORT
 
 from kschedctl.cli.main import load_command
@@ -15,7 +15,7 @@ from kschedctl.cli.main import load_command
 MOST_LINES = 220
 
 
-@pytest.mark.parametrize(("command", "printed"), examples(), ids=lambda value: value.split("\n")[0][:60])
+@pytest.mark.parametrize(("command", "printed"), iter_examples(), ids=lambda value: value.split("\n")[0][:60])
 def test_example(command: str, printed: str) -> None:
     assert without_rule_count(run(command)) == without_rule_count(printed)
 
@@ -25,7 +25,7 @@ def without_rule_count(text: str) -> str:
     return re.sub(r"by \d+ rules$", "by all rules", text, flags=re.MULTILINE)
 
 
-@pytest.mark.parametrize("line", dict.fromkeys(command_lines()))
+@pytest.mark.parametrize("line", dict.fromkeys(iter_command_lines()))
 def test_shell_lines_parse(line: str) -> None:
     command, *arguments = shlex.split(line)[1:]
     found = load_command(command)

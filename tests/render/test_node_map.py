@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from opened_reports import Opens, obstacles
+from opened_reports import Opens, find_accessibility_problems
 from playwright.sync_api import expect
 
 from kschedctl.commands.explain.html_widgets import COLOURS, OTHERS, build_node_map
@@ -70,4 +70,4 @@ def test_map_by_keyboard(opened: Opens) -> None:
 def test_5000_nodes_fit_a_phone_screen(opened: Opens) -> None:
     page = opened(report(5_000))
     expect(page.locator(".cell")).to_have_count(5_000)
-    assert obstacles(page) == []
+    assert find_accessibility_problems(page) == []

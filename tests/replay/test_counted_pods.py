@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from failed_creations import case, cases, words
+from failed_creations import get_case, get_error_message, read_cases
 
 import kschedctl
 from kschedctl.api.workloads import decode_workload
@@ -70,15 +70,15 @@ def around(told: Json) -> list[Json]:
     return [{"kind": "Namespace", "apiVersion": "v1", "metadata": metadata}, account, *others]
 
 
-@pytest.mark.parametrize("number", range(1, len(cases()) + 1))
+@pytest.mark.parametrize("number", range(1, len(read_cases()) + 1))
 def test_denials_have_the_words_that_controllers_received(number: int) -> None:
-    told = case(number)
+    told = get_case(number)
     namespace, workload = told["namespace"], told["workload"]
     placed = {**workload, "metadata": {**workload["metadata"], "namespace": namespace}}
     report = simulated(around(told), placed)
     (lacking,) = report.not_created
     said = [(failure.message.partition(" is forbidden: ") or failure.message) for failure in lacking.failures]
-    assert words(told) in [forbidden or head.partition(" is invalid: ")[2] for head, _, forbidden in said]
+    assert get_error_message(told) in [forbidden or head.partition(" is invalid: ")[2] for head, _, forbidden in said]
     assert not report.good
     assert report.placed == 0
 

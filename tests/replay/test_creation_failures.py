@@ -7,14 +7,14 @@ from typing import Any
 
 import failed_creations
 import pytest
-from failed_creations import BEFORE, LATER, TIME, build_objects, case, cases, words
+from failed_creations import BEFORE, LATER, TIME, build_objects, get_case, get_error_message, read_cases
 
 import kschedctl
 from kschedctl.api.ownership import Owner
 from kschedctl.replay.controllers.creation_failures import CreationFailures, find_unread_kinds
 
 Json = dict[str, Any]
-QUOTA, STATEFUL, JOB = case(1), case(22), case(26)
+QUOTA, STATEFUL, JOB = get_case(1), get_case(22), get_case(26)
 
 
 def creations(documents: list[Json], **settings: Any) -> CreationFailures:
@@ -29,28 +29,28 @@ def of_kind(documents: list[Json], kind: str) -> Json:
     return next(each for each in documents if each["kind"] == kind)
 
 
-@pytest.mark.parametrize("case", cases(), ids=lambda each: each["case"])
+@pytest.mark.parametrize("case", read_cases(), ids=lambda each: each["case"])
 def test_reason_of_the_api_server_and_number_of_missing_pods(case: Json) -> None:
     (found,) = creations(build_objects(case, replicas=6, there=5)).report_current_failures()
     kind = case["workload"]["kind"]
     assert found.workload == f"{kind} {case['namespace']}/web"
     assert (found.wanted, found.there, found.missing, found.object, found.past) == (6, 5, 1, "Pod", False)
     assert found.headline.startswith("1 of 6 pods (6 wanted, 5 exist): ")
-    assert found.headline.endswith(words(case))
+    assert found.headline.endswith(get_error_message(case))
     warnings = [event for event in case["events"] if event["type"] == "Warning"]
     assert found.failures[0].times == max(event["count"] for event in warnings)
     assert found.failures[0].age == "10m"
 
 
 @pytest.mark.parametrize(
-    "case", [each for each in cases() if "ReplicaSet" in each["conditions"]], ids=lambda c: c["case"]
+    "case", [each for each in read_cases() if "ReplicaSet" in each["conditions"]], ids=lambda c: c["case"]
 )
 @pytest.mark.parametrize("gone", [("Event",), ("Event", "Deployment"), ("Event", "ReplicaSet"), ("Deployment",)])
 def test_conditions_or_events_are_enough(case: Json, gone: tuple[str, ...]) -> None:
     (found,) = creations(without(build_objects(case, replicas=3), *gone)).report_current_failures()
     assert found.workload.endswith("/web")
     assert (found.wanted, found.there, found.missing) == (3, 0, 3)
-    assert found.headline.endswith(words(case))
+    assert found.headline.endswith(get_error_message(case))
 
 
 def test_event_is_enough_if_workloads_were_not_read() -> None:
@@ -64,7 +64,7 @@ def test_event_is_enough_if_workloads_were_not_read() -> None:
 
 @pytest.mark.parametrize("number", [1, 22, 26])
 def test_failure_is_past_if_all_pods_exist(number: int) -> None:
-    lacking = case(number)
+    lacking = get_case(number)
     found = creations(build_objects(lacking, replicas=2, there=2))
     assert found.report_current_failures() == ()
     told = found.report_workload(Owner(lacking["workload"]["kind"], lacking["namespace"], "web"))

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from control_plane import kubectl
-from control_plane.patches import json_patch
+from control_plane.patches import apply_json_patch
 from control_plane.store import Store
 from test_admitted_again import build_cluster, running
 from test_counted_pods import NODE, Json, build_deployment, build_quota, simulated
@@ -292,7 +292,7 @@ def edited(manifest: Json, fix: CreationFix) -> Json:
     found = deepcopy(manifest)
     for change in fix.changes:
         if change.get("kind") == "Deployment":
-            found = json_patch(found, change["patch"])
+            found = apply_json_patch(found, change["patch"])
     return found
 
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from random import Random
 
 import pytest
-from commands.consolidate.test_consolidate import constrained
+from commands.consolidate.test_consolidate import build_constrained_cluster
 from commands.failures.test_failures import build_random_cluster
 from small import build_node, build_replica, build_workload
 
@@ -60,7 +60,7 @@ def test_sets_of_nodes(address: str) -> None:
 
 
 def test_removable_nodes(address: str) -> None:
-    cluster = Cluster.from_objects(constrained(0))
+    cluster = Cluster.from_objects(build_constrained_cluster(0))
     alone = find_removable_nodes(cluster)
     assert alone.removable
     assert alone.staying

@@ -7,7 +7,7 @@ from random import Random
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from plugin_cases import pod_info, shown, snapshot
+from plugin_cases import build_snapshot, find_pod_info, show_status
 from small_clusters import build_selector, clusters, many, some_of, topology_key
 
 from kschedctl.cluster import Cluster
@@ -62,7 +62,7 @@ DEMANDING = clusters(pending=demanding, running=demanding, node=varied)
 
 
 def cycle(cluster, view):
-    return run_cycle(FRAMEWORK, pod_info({"pod": cluster.pending}, view), view)
+    return run_cycle(FRAMEWORK, find_pod_info({"pod": cluster.pending}, view), view)
 
 
 def by_name(found):
@@ -71,7 +71,7 @@ def by_name(found):
     scores = found.scores
     return {
         "filter": {
-            plugin: {names[row]: shown(verdict.get_status(row)) for row in range(len(names))}
+            plugin: {names[row]: show_status(verdict.get_status(row)) for row in range(len(names))}
             for plugin, verdict in found.filter.verdicts.items()
         },
         "firstFail": {
@@ -135,5 +135,5 @@ def test_cycle_on_a_fork_equals_one_on_the_changed_cluster(cluster, seed):
         place = {"nodeName": fork.nodes.names[row]} if row >= 0 else {}
         spec = {key: value for key, value in document["spec"].items() if key != "nodeName"}
         pods.append({**document, "spec": {**spec, **place}})
-    fresh = snapshot({"nodes": cluster.nodes, "pods": pods, "namespaces": cluster.namespaces})
+    fresh = build_snapshot({"nodes": cluster.nodes, "pods": pods, "namespaces": cluster.namespaces})
     assert by_name(cycle(cluster, fork)) == by_name(cycle(cluster, fresh))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from plugin_cases import cases
+from plugin_cases import parametrize_cases
 
 from kschedctl.api.objects import Node, ObjectMeta
 from kschedctl.cluster import convert_document
@@ -16,12 +16,12 @@ def order(documents):
     return [node.metadata.name for node in interleave_zones(nodes)]
 
 
-@cases("nodetree", "nodeorder")
+@parametrize_cases("nodetree", "nodeorder")
 def test_upstream_orders(case):
     assert order(case.get("nodes", ())) == case["want"]["order"]
 
 
-@cases("nodetree", "nodeorder-ops")
+@parametrize_cases("nodetree", "nodeorder-ops")
 def test_order_of_remaining_nodes(case):
     """Nodes that were added and removed leave no trace."""
     added, removed, left = iter(case["nodesToAdd"]), iter(case.get("nodesToRemove") or ()), []

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from plugin_cases import snapshot
+from plugin_cases import build_snapshot
 from small_clusters import clusters, labels_of, many, name_of
 
 from kschedctl.api.columns import NO_TIME
@@ -38,7 +38,7 @@ def pod(name, node_name="", priority=0, nominated="", **more):
 
 
 def test_label_column_distinguishes_absent_from_empty():
-    view = snapshot(
+    view = build_snapshot(
         {"nodes": [node("n0", {"zone": "x"}), node("n1", {"zone": ""}), node("n2"), node("n3", {"zone": "x"})]}
     )
     column = view.nodes.label("zone")
@@ -49,7 +49,7 @@ def test_label_column_distinguishes_absent_from_empty():
 
 
 def test_predicate_is_called_once_per_combination_of_labels():
-    view = snapshot({"nodes": [node(f"n{i}", {"zone": "xy"[i % 2], "rack": str(i)}) for i in range(6)]})
+    view = build_snapshot({"nodes": [node(f"n{i}", {"zone": "xy"[i % 2], "rack": str(i)}) for i in range(6)]})
     asked = []
 
     def in_x(labels, name):
@@ -62,7 +62,7 @@ def test_predicate_is_called_once_per_combination_of_labels():
 
 
 def test_predicate_is_called_for_the_named_nodes():
-    view = snapshot({"nodes": [node(name, {"zone": zone}) for name, zone in ("ax", "by", "cx", "dy")]})
+    view = build_snapshot({"nodes": [node(name, {"zone": zone}) for name, zone in ("ax", "by", "cx", "dy")]})
     asked = []
 
     def in_x_or_named(labels, name):
@@ -76,7 +76,7 @@ def test_predicate_is_called_for_the_named_nodes():
 
 
 def test_allocatable_is_in_millicores_and_bytes():
-    view = snapshot({"nodes": [node("n0", cpu="1500m", memory="1Gi", pods="10", **{"example.com/gpu": "2"})]})
+    view = build_snapshot({"nodes": [node("n0", cpu="1500m", memory="1Gi", pods="10", **{"example.com/gpu": "2"})]})
     found = {name: int(view.allocatable[0, column]) for name, column in view.resources.items()}
     assert {name: found[name] for name in ("cpu", "memory", "pods", "example.com/gpu")} == {
         "cpu": 1500,
@@ -88,7 +88,7 @@ def test_allocatable_is_in_millicores_and_bytes():
 
 def test_invalid_amount_names_the_node():
     with pytest.raises(InputError, match=r"Node n0, status\.allocatable"):
-        _ = snapshot({"nodes": [node("n0", cpu="much")]}).allocatable
+        _ = build_snapshot({"nodes": [node("n0", cpu="much")]}).allocatable
 
 
 # -- pods ---------------------------------------------------------------------------------------------------------
@@ -98,7 +98,7 @@ def test_equal_pods_share_one_info():
     """The name of the node makes no difference, but being bound does."""
     nodes = [node("n0"), node("n1")]
     pods = [pod("a", "n0"), pod("b", "n1"), pod("c"), pod("d", "n0", labels={"app": "x"})]
-    view = snapshot({"nodes": nodes, "pods": pods})
+    view = build_snapshot({"nodes": nodes, "pods": pods})
     assert len(view.pods.infos) == 3
     assert view.pods.info[0] == view.pods.info[1]
 
@@ -114,7 +114,7 @@ def running(pod_name, container, request, **status):
 def test_pods_with_equal_requests_share_a_demand():
     resized = {"resources": {"requests": {"cpu": "2"}}}
     of_another = {"name": "gone", **resized}
-    view = snapshot(
+    view = build_snapshot(
         {
             "nodes": [node("n0", cpu="32", memory="1Gi")],
             "pods": [
@@ -142,25 +142,29 @@ def test_pods_with_equal_requests_share_a_demand():
 
 
 def test_info_is_built_on_first_use():
-    view = snapshot({"nodes": [node("n0")], "pods": [pod(f"p{i}", "n0", i, labels={"i": str(i)}) for i in range(5)]})
+    view = build_snapshot(
+        {"nodes": [node("n0")], "pods": [pod(f"p{i}", "n0", i, labels={"i": str(i)}) for i in range(5)]}
+    )
     infos = view.pods.infos
     assert view.pods.priority.tolist() == [info.priority for info in view.pods.infos[:]]
     assert infos[3] is infos[3]
     assert [info.labels["i"] for info in infos] == list("01234")
     assert infos[-1] is infos[4]
-    other = snapshot({"nodes": [node("n0")], "pods": [pod(f"p{i}", "n0", i, labels={"i": str(i)}) for i in range(5)]})
+    other = build_snapshot(
+        {"nodes": [node("n0")], "pods": [pod(f"p{i}", "n0", i, labels={"i": str(i)}) for i in range(5)]}
+    )
     assert other.requested[0, other.resources["pods"]] == 5
     assert sum(made is not None for made in other.pods.distinct.infos._built_infos) == 1  # they all request nothing
 
 
 def test_terminated_pods_do_not_count():
     pods = [pod("a", "n0", phase="Succeeded"), pod("b", "n0", phase="Failed"), pod("c", "n0", phase="Running")]
-    view = snapshot({"nodes": [node("n0")], "pods": pods})
+    view = build_snapshot({"nodes": [node("n0")], "pods": pods})
     assert [each.metadata.name for each in view.pods.objects] == ["c"]
 
 
 def test_pods_on_unknown_nodes_have_no_row():
-    view = snapshot({"nodes": [node("n0")], "pods": [pod("a", "gone")]})
+    view = build_snapshot({"nodes": [node("n0")], "pods": [pod("a", "gone")]})
     assert view.node.tolist() == [-1]
     assert view.requested[0, view.resources["pods"]] == 0
 
@@ -178,7 +182,7 @@ NOMINATED = {
 
 @pytest.mark.parametrize(("other", "count"), NOMINATED.values(), ids=NOMINATED)
 def test_nominated_pods_of_higher_priority(other, count):
-    view = snapshot({"nodes": [node("n0"), node("n1")], "pods": [other]})
+    view = build_snapshot({"nodes": [node("n0"), node("n1")], "pods": [other]})
     me = PodInfo(convert_document(pod("me", priority=1)), view.settings.requests)
     delta = view.build_nominated_delta_against(me)
     assert delta.sign.tolist() == [1] * count
@@ -255,7 +259,7 @@ def test_fork_equals_a_snapshot_of_the_changed_cluster(cluster, seed):
         else:
             places[name] = random.choice(view.nodes.names)
             fork.assume(position, view.nodes.index[places[name]])
-    fresh = snapshot({"nodes": cluster.nodes, "pods": get_moved_pods(cluster, places)})
+    fresh = build_snapshot({"nodes": cluster.nodes, "pods": get_moved_pods(cluster, places)})
     assert Counter(fork.node.tolist()) == Counter(fresh.node.tolist())
     for resource in ("cpu", "pods"):
         column, own = fork.resources[resource], fresh.resources[resource]
@@ -283,14 +287,14 @@ def started(name, start):
 
 
 def test_clones_have_the_start_time_of_their_pod():
-    view = snapshot({"pods": [started("a", "1970-01-01T00:00:01Z"), started("b", "")]}).fork()
+    view = build_snapshot({"pods": [started("a", "1970-01-01T00:00:01Z"), started("b", "")]}).fork()
     assert view.pods.start.tolist() == [10**6, NO_TIME]
     view.add_clones(0, 2)
     assert view.pods.start.tolist() == [10**6, NO_TIME, 10**6, 10**6]
 
 
 def test_pods_are_cloned_many_times():
-    view = snapshot({"pods": [started("a", ""), started("b", "")]}).fork()
+    view = build_snapshot({"pods": [started("a", ""), started("b", "")]}).fork()
     for _ in range(2 * sys.getrecursionlimit()):
         view.add_clones(0, 1)
     view.add_clones(1, 1)
@@ -300,7 +304,7 @@ def test_pods_are_cloned_many_times():
 
 
 def test_invalid_start_time_names_the_pod():
-    view = snapshot({"pods": [started("a", "1970-01-01T00:00:01Z"), started("b", "yesterday")]})
+    view = build_snapshot({"pods": [started("a", "1970-01-01T00:00:01Z"), started("b", "yesterday")]})
     with pytest.raises(InputError, match=r"Pod d/b, status\.startTime: 'yesterday' is not a time"):
         _ = view.pods.start
 
@@ -316,7 +320,7 @@ def test_images_equal_those_of_a_loop_over_nodes():
         "n3": [],
     }
     nodes = [{**node(name), "status": {"images": images}} for name, images in lists.items()]
-    view = snapshot({"nodes": list(reversed(nodes))})
+    view = build_snapshot({"nodes": list(reversed(nodes))})
     names = ["web:1", "web@sha256:a", "db:1", "none:1"]
     for name, state in zip(names, view.nodes.find_image_states(names), strict=True):
         expected = {}
@@ -343,7 +347,7 @@ def test_host_ports_include_defaults_of_host_networking():
         listening("inside", containerPort=443),
         listening("silent"),
     ]
-    view = snapshot({"nodes": [node("n0")], "pods": pods})
+    view = build_snapshot({"nodes": [node("n0")], "pods": pods})
     assert sorted(port.port for port in view.pods.host_ports) == [80, 443]
     takes_443 = view.pods.mask_with_host_port(lambda port: port.port == 443)[view.pods.info]
     keys = [view.pods.objects.get_key(position) for position in np.flatnonzero(takes_443)]

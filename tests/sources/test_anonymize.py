@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from golden_cases import FAMILIES, SETTINGS, family_lines
+from golden_cases import FAMILIES, SETTINGS, iter_family_lines
 from test_archive_file import demo_cluster, recorded_cluster, unpacked
 
 import kschedctl
@@ -114,7 +114,7 @@ def texts(value: Any) -> set[str]:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_golden_clusters_give_the_same_answers(family: str) -> None:
     """These are clusters that kube-scheduler was asked about. Verdict, scores, reasons and choices are the same."""
-    for case in map(json.loads, family_lines(family)[::12]):
+    for case in map(json.loads, iter_family_lines(family)[::12]):
         settings = {key: case[source] for key, source in SETTINGS.items() if source in case}
         cluster = kschedctl.Cluster.from_objects(case["objects"], **settings)
         try:

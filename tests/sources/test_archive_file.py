@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from golden_cases import SETTINGS, family_lines
+from golden_cases import SETTINGS, iter_family_lines
 
 import kschedctl
 from kschedctl import demo
@@ -90,7 +90,7 @@ def test_host_paths_are_replaced_but_stay_distinct(tmp_path: Path) -> None:
 @pytest.mark.parametrize("family", ["volumes", "dra", "preemption", "resize", "mixed"])
 def test_golden_clusters_are_restored(family: str, tmp_path: Path) -> None:
     """Every fifth cluster that kube-scheduler was asked about is saved and restored."""
-    for case in map(json.loads, family_lines(family)[::5]):
+    for case in map(json.loads, iter_family_lines(family)[::5]):
         settings = {key: case[source] for key, source in SETTINGS.items() if source in case}
         cluster = kschedctl.Cluster.from_objects(case["objects"], **settings)
         again = through_a_file(cluster, tmp_path)

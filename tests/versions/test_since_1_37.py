@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from golden_cases import FAMILIES, answer, differences, family_lines
+from golden_cases import FAMILIES, answer, iter_family_lines, list_differences
 
 import kschedctl
 from kschedctl.api.kube_version import VersionMix
@@ -58,10 +58,10 @@ def test_all_differences_are_rows_of_the_version_table(family: str) -> None:
 
     A quarter of a large family is enough, because tests/test_golden.py runs all of its cases as 1.36.
     """
-    lines = family_lines(family)
+    lines = iter_family_lines(family)
     for case in map(json.loads, lines if len(lines) <= SMALL_FAMILY else lines[::4]):
         want, got = case["want"], of_1_37(case)
-        if "kubeVersion" in case or not differences(want, got):
+        if "kubeVersion" in case or not list_differences(want, got):
             continue
         if got["verdict"] == "Refused" != want["verdict"]:
             changed = [
@@ -72,7 +72,7 @@ def test_all_differences_are_rows_of_the_version_table(family: str) -> None:
             gates = case.get("featureGates", {})
             first, second = (Cluster(kube_version=version, feature_gates=gates) for version in ("1.36", "1.37"))
             changes = TwoVersions(first, second, ROWS).describe_changes()
-            assert not differences(want, of_1_37(case, VersionMix("1.36", frozenset(changes)))), case["id"]
+            assert not list_differences(want, of_1_37(case, VersionMix("1.36", frozenset(changes)))), case["id"]
 
 
 NODE = {

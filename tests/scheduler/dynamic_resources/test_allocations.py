@@ -7,19 +7,19 @@ from functools import cache
 
 import msgspec
 import pytest
-from golden_cases import SETTINGS, family_lines, table
+from golden_cases import SETTINGS, iter_family_lines, read_table
 
 import kschedctl
 from kschedctl.commands.explain.one_pod import resolve_pod
 from kschedctl.scheduler.scheduler import Scheduler
 
-CASES = table("allocations")
+CASES = read_table("allocations")
 
 
 @cache
 def documents(family):
     wanted = {case["id"] for case in CASES if case["family"] == family}
-    return {found["id"]: found for found in map(json.loads, family_lines(family)) if found["id"] in wanted}
+    return {found["id"]: found for found in map(json.loads, iter_family_lines(family)) if found["id"] in wanted}
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case["id"] for case in CASES])

@@ -6,8 +6,8 @@ import json
 
 import msgspec
 import pytest
-from golden_cases import table
-from plugin_cases import cases, snapshot
+from golden_cases import read_table
+from plugin_cases import build_snapshot, parametrize_cases
 
 from kschedctl.api.kube_version import KubeVersion
 from kschedctl.api.objects import ResourceClaim
@@ -36,14 +36,14 @@ class IncubatingFeatures(Features):
     stable_allocator = False
 
 
-EXPERIMENTAL = [case["name"] for case in table("draallocator") if case["channel"] == "experimental"]
+EXPERIMENTAL = [case["name"] for case in read_table("draallocator") if case["channel"] == "experimental"]
 """Constraints on attributes with several values: kube-scheduler v1.36 never asks for the allocator that knows them."""
 
 
-@cases("draallocator", "draallocate", left_out=EXPERIMENTAL)
+@parametrize_cases("draallocator", "draallocate", left_out=EXPERIMENTAL)
 def test_allocate(case):
     features = IncubatingFeatures(**{name: bool(case["featureGates"].get(gate)) for gate, name in GATES.items()})
-    view = snapshot(case)
+    view = build_snapshot(case)
     inventory = Inventory(view, features)
     inventory.reservations.state = state_of(case)
     claims = [msgspec.convert(document, ResourceClaim) for document in case["claims"]]
@@ -115,11 +115,11 @@ SINCE_1_37 = {
 @pytest.mark.parametrize("name", SINCE_1_37)
 def test_since_1_37(name):
     """#139395: a selector that asks for none of the attributes with several values no longer fails; #140769."""
-    (case,) = (case for case in table("draallocator") if case["name"] == name)
+    (case,) = (case for case in read_table("draallocator") if case["name"] == name)
     features = IncubatingFeatures(
         **{name: bool(case["featureGates"].get(gate)) for gate, name in GATES.items()}, release=V1_37
     )
-    inventory = Inventory(snapshot(case), features)
+    inventory = Inventory(build_snapshot(case), features)
     inventory.reservations.state = state_of(case)
     assert allocate(inventory, [msgspec.convert(document, ResourceClaim) for document in case["claims"]]) is None
 
@@ -151,7 +151,7 @@ def test_devices_consume_a_counter_set_in_different_nodes(release):
         "objects": objects,
         "allocatedDevices": ["driver-a/pool-1/device-1"],
     }
-    inventory = Inventory(snapshot(case), IncubatingFeatures(release=release))
+    inventory = Inventory(build_snapshot(case), IncubatingFeatures(release=release))
     inventory.reservations.state = state_of(case)
     request = {"name": "req-0", "exactly": {"deviceClassName": "class-a", "allocationMode": "ExactCount", "count": 1}}
     claim = msgspec.convert(
@@ -199,7 +199,8 @@ def test_an_attribute_that_is_missing(release, said):
     }
     with pytest.raises(AllocationError) as caught:
         allocate(
-            Inventory(snapshot(case), IncubatingFeatures(release=release)), [msgspec.convert(claim, ResourceClaim)]
+            Inventory(build_snapshot(case), IncubatingFeatures(release=release)),
+            [msgspec.convert(claim, ResourceClaim)],
         )
     assert str(caught.value) == said
 
@@ -261,7 +262,7 @@ def test_what_1_37_mended(name, minor, place):
     slices, devices, state, expected = CHANGED[name]
     node = {"kind": "Node", "metadata": {"name": "node-1"}}
     case = {"nodes": [node], "objects": [{"kind": "DeviceClass", "metadata": {"name": "class-a"}}, *slices], **state}
-    inventory = Inventory(snapshot(case), IncubatingFeatures(release=KubeVersion(minor)))
+    inventory = Inventory(build_snapshot(case), IncubatingFeatures(release=KubeVersion(minor)))
     inventory.reservations.state = state_of(case)
     claim = {"metadata": {"name": "claim-0"}, "spec": {"devices": devices}}
     found = allocate(inventory, [msgspec.convert(claim, ResourceClaim)])

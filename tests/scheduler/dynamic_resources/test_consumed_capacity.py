@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 from golden_cases import Json
-from plugin_cases import cases
+from plugin_cases import parametrize_cases
 
 from kschedctl.api.objects import CapacityRequestPolicy, CapacityRequestPolicyRange, DeviceCapacity
 from kschedctl.api.quantity import parse_quantity
@@ -56,7 +56,7 @@ def policy_of(document: Json | None) -> CapacityRequestPolicy | None:
     return None if document is None else msgspec.convert(document, CapacityRequestPolicy)
 
 
-@cases("consumablecapacity137", "calculateconsumedcapacity")
+@parametrize_cases("consumablecapacity137", "calculateconsumedcapacity")
 def test_consumed_in_1_37(case: Json) -> None:
     requested = {"c": parse_quantity(case["requested"])} if case["requested"] is not None else {}
     capacity = {"c": DeviceCapacity(case["capacity"], policy_of(case["policy"]))}
@@ -69,13 +69,13 @@ def test_consumed_in_1_37(case: Json) -> None:
         }
 
 
-@cases("consumablecapacity137", "usemilli")
+@parametrize_cases("consumablecapacity137", "usemilli")
 def test_thousandths_in_1_37(case: Json) -> None:
     unit = build_arithmetic_of_1_37(case).choose_unit(msgspec.convert(case["range"], CapacityRequestPolicyRange))
     assert (unit == -3) is case["want"]["milli"]
 
 
-@cases("consumablecapacity137", "violatecapacityrequestpolicy")
+@parametrize_cases("consumablecapacity137", "violatecapacityrequestpolicy")
 def test_violated_policies_in_1_37(case: Json) -> None:
     assert (
         violates_policy(parse_quantity(case["amount"]), policy_of(case["policy"]), build_arithmetic_of_1_37(case))

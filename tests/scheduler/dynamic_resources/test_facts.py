@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from plugin_cases import filtered, pod_info, pre_filter, snapshot
+from plugin_cases import build_snapshot, find_pod_info, run_filter, run_pre_filter
 
 from kschedctl.errors import InputError
 from kschedctl.scheduler.framework import PluginVerdict
@@ -57,9 +57,9 @@ def claim(name, devices, status):
 
 
 def answer(case, features=DEFAULT_FEATURES):
-    view = snapshot(case)
-    plugin, info = DynamicResources(DynamicResourcesArgs(), features), pod_info(case, view)
-    _, state = pre_filter(plugin, info, view)
+    view = build_snapshot(case)
+    plugin, info = DynamicResources(DynamicResourcesArgs(), features), find_pod_info(case, view)
+    _, state = run_pre_filter(plugin, info, view)
     return plugin, info, view, state
 
 
@@ -156,7 +156,7 @@ def test_device_taint_rules(rule, applies, enabled):
 def test_unreadable_quantities(case, where):
     plugin, info, view, state = answer(case)
     with pytest.raises(InputError) as caught:
-        filtered(plugin, info, view, state)
+        run_filter(plugin, info, view, state)
     assert caught.value.where == where
 
 

@@ -7,7 +7,7 @@ from itertools import combinations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from plugin_cases import snapshot
+from plugin_cases import build_snapshot
 
 from kschedctl.api.objects import ResourceClaim
 from kschedctl.cluster import convert_document
@@ -30,7 +30,7 @@ constraints = st.sampled_from([None, "matchAttribute"])
 
 @given(st.lists(devices, min_size=1, max_size=3), requests, constraints)
 def test_brute_force(nodes, wanted, constraint):
-    view, claim = snapshot(cluster(nodes)), convert_document(claim_of(wanted, constraint))
+    view, claim = build_snapshot(cluster(nodes)), convert_document(claim_of(wanted, constraint))
     inventory = Inventory(view, Features())
     evaluation = Evaluation(inventory, None, PodClaims((claim,)), {})
     for row, name in enumerate(view.nodes.names):
@@ -46,7 +46,7 @@ def test_brute_force(nodes, wanted, constraint):
 
 def test_recursion_limit_is_restored_after_a_search() -> None:
     before = sys.getrecursionlimit()
-    view, claim = snapshot(cluster([[(0, 0, False)]])), convert_document(claim_of([(1, None)], None))
+    view, claim = build_snapshot(cluster([[(0, 0, False)]])), convert_document(claim_of([(1, None)], None))
     inventory = Inventory(view, Features())
     claims = [read_claim(claim, inventory.classes, Features())] * (before // MAX_RESULTS + 1)
     assert Search(inventory, 0, claims).run() is None
@@ -107,7 +107,7 @@ def test_drawn_claims_are_decoded_as_claims():
 
 def test_identical_devices_are_not_tried_one_by_one():
     """Ten requests for one device each cannot be met by nine identical devices. The search detects this at once."""
-    view = snapshot(cluster([[(0, 0, False)] * 9]))
+    view = build_snapshot(cluster([[(0, 0, False)] * 9]))
     inventory = Inventory(view, Features())
     search = Search(
         inventory, 0, [read_claim(convert_document(claim_of([(1, 0)] * 10, None)), inventory.classes, Features())]

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given
-from plugin_cases import cases, pod_info, scores, snapshot
+from plugin_cases import build_snapshot, compute_scores, find_pod_info, parametrize_cases
 from small_clusters import check_scores, clusters, many, name_of
 
 from kschedctl.api.kube_version import KubeVersion
 from kschedctl.scheduler.plugins.image_locality import ImageLocality, normalize_image_name
 
 
-@cases("imagelocality", "score")
+@parametrize_cases("imagelocality", "score")
 def test_score(case):
-    view = snapshot(case)
-    assert scores(ImageLocality(), pod_info(case, view), view)["scores"] == case["want"]["scores"]
+    view = build_snapshot(case)
+    assert compute_scores(ImageLocality(), find_pod_info(case, view), view)["scores"] == case["want"]["scores"]
 
 
-@cases("imagelocality", "normalizedimagename")
+@parametrize_cases("imagelocality", "normalizedimagename")
 def test_normalized_image_name(case):
     assert normalize_image_name(case["input"]) == case["want"]["output"]
 
@@ -87,6 +87,6 @@ def test_image_volumes(minor, expected):
     volume = {"name": "v", "image": {"reference": "data:1"}}
     pod = {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"image": "web:1"}], "volumes": [volume]}}
     case = {"nodes": [{"kind": "Node", **node} for node in nodes], "pod": pod}
-    view = snapshot(case)
-    found = scores(ImageLocality(KubeVersion(minor)), pod_info(case, view), view)["scores"]
+    view = build_snapshot(case)
+    found = compute_scores(ImageLocality(KubeVersion(minor)), find_pod_info(case, view), view)["scores"]
     assert found == {"n1": expected, "n2": 0}

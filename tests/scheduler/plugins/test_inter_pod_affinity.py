@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from plugin_cases import answer, cases, change, pod_info, pre_filter, scores, snapshot, typed_args, unbound
+from plugin_cases import (
+    answer,
+    build_delta,
+    build_plugin_args,
+    build_snapshot,
+    compute_scores,
+    drop_node_name,
+    find_pod_info,
+    parametrize_cases,
+    run_pre_filter,
+)
 from small_clusters import (
     NAMESPACES,
     UNRESOLVABLE,
@@ -27,7 +37,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 
 def plugin(case):
-    return InterPodAffinity(typed_args(case, InterPodAffinityArgs))
+    return InterPodAffinity(build_plugin_args(case, InterPodAffinityArgs))
 
 
 def counts(found, view):
@@ -44,16 +54,16 @@ def wanted_counts(want):
     return sorted((entry["topologyKey"], entry["topologyValue"], entry["count"]) for entry in want)
 
 
-@cases("interpodaffinity", "filter")
+@parametrize_cases("interpodaffinity", "filter")
 def test_filter(case):
-    view = snapshot(case)
-    assert answer(plugin(case), pod_info(case, view), view) == case["want"]
+    view = build_snapshot(case)
+    assert answer(plugin(case), find_pod_info(case, view), view) == case["want"]
 
 
-@cases("interpodaffinity", "incoming-counts")
+@parametrize_cases("interpodaffinity", "incoming-counts")
 def test_counts(case):
-    view, want = snapshot(case), case["want"]
-    status, state = pre_filter(plugin(case), pod_info(case, view), view)
+    view, want = build_snapshot(case), case["want"]
+    status, state = run_pre_filter(plugin(case), find_pod_info(case, view), view)
     assert status == want["prefilter"]
     assert (state is None) == status["skip"]
     if state is not None:
@@ -61,33 +71,33 @@ def test_counts(case):
         assert counts(state.anti_affinity, view) == wanted_counts(want["antiAffinityCounts"])
 
 
-@cases("interpodaffinity", "prefilter-addpod")
+@parametrize_cases("interpodaffinity", "prefilter-addpod")
 def test_added_pod(case):
     """The pod is added by a delta for its node, and to the cluster itself."""
     want, added = case["want"], case["addedPod"]
     node = added["spec"]["nodeName"]
-    before = snapshot(case, more=[unbound(added)])
-    delta = change(before, node, added, 1)
-    assert answer(plugin(case), pod_info(case, before), before, delta)["filter"][node] == want["filter"][node]
-    after = snapshot(case, more=[added])
-    assert answer(plugin(case), pod_info(case, after), after)["filter"] == want["filter"]
-    _, state = pre_filter(plugin(case), pod_info(case, after), after)
+    before = build_snapshot(case, more=[drop_node_name(added)])
+    delta = build_delta(before, node, added, 1)
+    assert answer(plugin(case), find_pod_info(case, before), before, delta)["filter"][node] == want["filter"][node]
+    after = build_snapshot(case, more=[added])
+    assert answer(plugin(case), find_pod_info(case, after), after)["filter"] == want["filter"]
+    _, state = run_pre_filter(plugin(case), find_pod_info(case, after), after)
     assert counts(state.affinity, after) == wanted_counts(want["affinityCounts"])
     assert counts(state.anti_affinity, after) == wanted_counts(want["antiAffinityCounts"])
 
 
-@cases("interpodaffinity", "score")
+@parametrize_cases("interpodaffinity", "score")
 def test_score(case):
-    view, want = snapshot(case), case["want"]
-    found = scores(plugin(case), pod_info(case, view), view)
+    view, want = build_snapshot(case), case["want"]
+    found = compute_scores(plugin(case), find_pod_info(case, view), view)
     assert found == {part: want[part] for part in want if part != "stage"}
 
 
-@cases("interpodaffinity", "affinityterm-namespaces")
+@parametrize_cases("interpodaffinity", "affinityterm-namespaces")
 def test_namespaces_of_a_term(case):
     affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [case["term"]]}}
     pod = {"kind": "Pod", "metadata": {"namespace": case["podNamespace"]}, "spec": {"affinity": affinity}}
-    (term,) = PodInfo(convert_document(pod), snapshot({}).settings.requests).required_affinity
+    (term,) = PodInfo(convert_document(pod), build_snapshot({}).settings.requests).required_affinity
     assert sorted(term.namespaces) == case["want"]["namespaces"]
 
 

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 from hypothesis import given
-from plugin_cases import cases, filtered, pod_info, pre_filter, scores, snapshot, typed_args
+from plugin_cases import (
+    build_plugin_args,
+    build_snapshot,
+    compute_scores,
+    find_pod_info,
+    parametrize_cases,
+    run_filter,
+    run_pre_filter,
+)
 from small_clusters import (
     UNRESOLVABLE,
     check_filter,
@@ -22,29 +30,29 @@ from kschedctl.scheduler.plugins.node_affinity import NodeAffinity, NodeAffinity
 
 
 def plugin(case):
-    return NodeAffinity(typed_args(case, NodeAffinityArgs).added_affinity)
+    return NodeAffinity(build_plugin_args(case, NodeAffinityArgs).added_affinity)
 
 
-@cases("nodeaffinity", "filter")
+@parametrize_cases("nodeaffinity", "filter")
 def test_filter(case):
     """The table runs Filter regardless of the PreFilter status, and in some cases without PreFilter."""
-    view, want, state = snapshot(case), case["want"], None
-    info = pod_info(case, view)
+    view, want, state = build_snapshot(case), case["want"], None
+    info = find_pod_info(case, view)
     if want["preFilterRun"]:
-        status, state = pre_filter(plugin(case), info, view)
+        status, state = run_pre_filter(plugin(case), info, view)
         assert status == want["prefilter"]
     if "filter" in want:
-        assert filtered(plugin(case), info, view, state) == want["filter"]
+        assert run_filter(plugin(case), info, view, state) == want["filter"]
 
 
-@cases("nodeaffinity", "score")
+@parametrize_cases("nodeaffinity", "score")
 def test_score(case):
-    view, want = snapshot(case), case["want"]
+    view, want = build_snapshot(case), case["want"]
     if "prescore" in want:
-        found = scores(plugin(case), pod_info(case, view), view)
+        found = compute_scores(plugin(case), find_pod_info(case, view), view)
         assert found == {part: want[part] for part in want if part != "stage"}
         return
-    info, rows = pod_info(case, view), np.arange(len(view.nodes))
+    info, rows = find_pod_info(case, view), np.arange(len(view.nodes))
     raw = plugin(case).score(info, view, None, rows)  # here the table does without PreScore
     assert dict(zip(view.nodes.names, raw.tolist(), strict=True)) == want["rawScores"]
     assert dict(zip(view.nodes.names, plugin(case).normalize(None, raw).tolist(), strict=True)) == want["scores"]

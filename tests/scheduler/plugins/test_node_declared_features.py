@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given
-from plugin_cases import cases, filtered, pod_info, snapshot
+from plugin_cases import build_snapshot, find_pod_info, parametrize_cases, run_filter
 from small_clusters import UNRESOLVABLE, check_filter, clusters, many, some_of
 
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.plugins.node_declared_features import NodeDeclaredFeatures
 
 
-@cases("nodedeclaredfeatures", "filter")
+@parametrize_cases("nodedeclaredfeatures", "filter")
 def test_filter(case):
     """The table puts its own features into the PreFilter state. None means that PreFilter did not run."""
-    view = snapshot(case)
-    info, plugin = pod_info(case, view), NodeDeclaredFeatures(case["pluginEnabled"])
+    view = build_snapshot(case)
+    info, plugin = find_pod_info(case, view), NodeDeclaredFeatures(case["pluginEnabled"])
     state = None if case.get("requiredFeatures") is None else frozenset(case["requiredFeatures"])
     wanted = case["want"]["filter"]
     if any(status["code"] == "Error" for status in wanted.values()):
         with pytest.raises(PluginError, match="not found"):
-            filtered(plugin, info, view, state)
+            run_filter(plugin, info, view, state)
     else:
-        assert filtered(plugin, info, view, state) == wanted
+        assert run_filter(plugin, info, view, state) == wanted
 
 
 FEATURES = ["RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport"]

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from hypothesis import given
-from plugin_cases import cases, filtered, pod_info, snapshot
+from plugin_cases import build_snapshot, find_pod_info, parametrize_cases, run_filter
 from small_clusters import UNRESOLVABLE, check_filter, clusters, name_of, some_of
 
 from kschedctl.scheduler.plugins.node_name import NodeName
 
 
-@cases("nodename", "filter")
+@parametrize_cases("nodename", "filter")
 def test_filter(case):
-    view = snapshot(case)
-    assert filtered(NodeName(), pod_info(case, view), view) == case["want"]["filter"]
+    view = build_snapshot(case)
+    assert run_filter(NodeName(), find_pod_info(case, view), view) == case["want"]["filter"]
 
 
 @given(clusters(pending=lambda random: some_of(random, nodeName=random.choice(["n0", "n1", "gone"]))))

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from hypothesis import given
-from plugin_cases import answer, cases, pod_info, snapshot
+from plugin_cases import answer, build_snapshot, find_pod_info, parametrize_cases
 from small_clusters import UNSCHEDULABLE, check_filter, clusters, many, name_of, some_of
 
 from kschedctl.scheduler.plugins.node_ports import NodePorts
 from kschedctl.snapshot.pod_info import ALL_HOST_IPS, HostPort
 
 
-@cases("nodeports", "nodeports")
+@parametrize_cases("nodeports", "nodeports")
 def test_filter(case):
-    view = snapshot(case)
-    found, want = answer(NodePorts(), pod_info(case, view), view), case["want"]
+    view = build_snapshot(case)
+    found, want = answer(NodePorts(), find_pod_info(case, view), view), case["want"]
     if "fits" in want:
         fits = found.get("filter", {}).get("unnamed-node", {"code": "Success"})["code"] == "Success"
         assert fits == want["fits"]
@@ -21,7 +21,7 @@ def test_filter(case):
     assert {part: found.get(part) for part in want} == want
 
 
-@cases("nodeports", "hostportconflict", left_out=["empty port check should pass"])  # port 0 is no host port
+@parametrize_cases("nodeports", "hostportconflict", left_out=["empty port check should pass"])  # port 0 is no host port
 def test_conflict(case):
     used, check = ([host_port(port) for port in ports] for ports in (case["used"], [case["check"]]))
     assert any(port.conflicts(check[0]) for port in used) == case["want"]["conflict"]

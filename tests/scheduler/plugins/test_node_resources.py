@@ -9,7 +9,15 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from hypothesis import given
-from plugin_cases import answer, cases, gate, pod_info, scores, snapshot, typed_args
+from plugin_cases import (
+    answer,
+    build_plugin_args,
+    build_snapshot,
+    compute_scores,
+    find_pod_info,
+    is_gate_enabled,
+    parametrize_cases,
+)
 from small_clusters import (
     UNRESOLVABLE,
     UNSCHEDULABLE,
@@ -49,85 +57,85 @@ ZERO_WEIGHT = ["resource with zero weight"]
 
 
 def gates(case):
-    return FeatureGates(overrides={"DRAExtendedResource": gate(case, "DRAExtendedResource")})
+    return FeatureGates(overrides={"DRAExtendedResource": is_gate_enabled(case, "DRAExtendedResource")})
 
 
 def fit(case):
-    return NodeResourcesFit.make(typed_args(case, NodeResourcesFitArgs), gates(case))
+    return NodeResourcesFit.make(build_plugin_args(case, NodeResourcesFitArgs), gates(case))
 
 
 def plugin(case):
     if "BalancedAllocation" not in case["test"]:
         return fit(case)
-    args = typed_args(case, NodeResourcesBalancedAllocationArgs)
+    args = build_plugin_args(case, NodeResourcesBalancedAllocationArgs)
     return NodeResourcesBalancedAllocation.make(args, gates(case))
 
 
 def options(case):
-    return Options(dra_node_allocatable=gate(case, "DRANodeAllocatableResources", False))
+    return Options(dra_node_allocatable=is_gate_enabled(case, "DRANodeAllocatableResources", False))
 
 
-@cases("noderesources", "filter", left_out=SIDECARS_OFF)
+@parametrize_cases("noderesources", "filter", left_out=SIDECARS_OFF)
 def test_filter(case):
-    view, want = snapshot(case), case["want"]
-    found = answer(fit(case), pod_info(case, view), view)
+    view, want = build_snapshot(case), case["want"]
+    found = answer(fit(case), find_pod_info(case, view), view)
     assert found == {part: want[part] for part in want if part != "insufficientResources"}
 
 
-@cases("noderesources", "isfit", left_out=["nil node"])
+@parametrize_cases("noderesources", "isfit", left_out=["nil node"])
 def test_fits(case):
-    view = snapshot(case)
-    (status,) = answer(fit(case), pod_info(case, view), view)["filter"].values()
+    view = build_snapshot(case)
+    (status,) = answer(fit(case), find_pod_info(case, view), view)["filter"].values()
     assert (status["code"] == "Success") == case["want"]["fits"]
 
 
-@cases("noderesources", "score", left_out=ZERO_WEIGHT)
+@parametrize_cases("noderesources", "score", left_out=ZERO_WEIGHT)
 def test_score(case):
     want = case["want"]
     if "argsError" in want:
         assert any(error.endswith(want["argsError"]) for error in fit(case).args.validate(gates(case)))
         return
-    view = snapshot(case)
-    found = scores(plugin(case), pod_info(case, view), view)
+    view = build_snapshot(case)
+    found = compute_scores(plugin(case), find_pod_info(case, view), view)
     compared = want.keys() & {"prescore", "scores"}
     assert {part: found.get(part) for part in compared} == {part: want[part] for part in compared}
 
 
-@cases("noderesources", "score")
+@parametrize_cases("noderesources", "score")
 def test_score_without_pre_score(case):
     """A profile may run the plugins' Score without their PreScore."""
     if "scores" not in case["want"]:
         return
-    view = snapshot(case)
-    found = plugin(case).score(pod_info(case, view), view, None, np.arange(len(view.nodes)))
+    view = build_snapshot(case)
+    found = plugin(case).score(find_pod_info(case, view), view, None, np.arange(len(view.nodes)))
     assert dict(zip(view.nodes.names, found.tolist(), strict=True)) == case["want"]["scores"]
 
 
-@cases("noderesources", "podrequests-nonzero")
+@parametrize_cases("noderesources", "podrequests-nonzero")
 def test_amounts_to_score_with(case):
-    view = snapshot(case)
-    info = pod_info(case, view)
+    view = build_snapshot(case)
+    info = find_pod_info(case, view)
     found = list_pod_amounts(info, DEFAULT_RESOURCES, info.options, nonzero=True)
     assert dict(zip(("cpu", "memory"), found, strict=True)) == case["want"]["requests"]
 
 
-@cases("noderesources", "podrequests")
+@parametrize_cases("noderesources", "podrequests")
 def test_requests(case):
-    view, want = snapshot(case, Settings(requests=options(case))), case["want"]["resource"]
-    requests = pod_info(case, view).requests
+    view, want = build_snapshot(case, Settings(requests=options(case))), case["want"]["resource"]
+    requests = find_pod_info(case, view).requests
     assert (requests["cpu"], requests["memory"]) == (want["milliCPU"], want["memory"])
 
 
-@cases("noderesources", "allocatable-requested")
+@parametrize_cases("noderesources", "allocatable-requested")
 def test_usage_of_a_node(case):
-    view = snapshot(case)
+    view = build_snapshot(case)
     asked = get_demanded_amounts([ResourceSpec(case["resource"])], [1], view)
     devices = partial(DeviceBackedResources, view, fit(case).features)
     found = compute_node_usage(asked, view, view.requested, np.arange(1), devices)
     assert {"allocatable": found.allocatable[0, 0], "requested": found.used[0, 0]} == case["want"]
 
 
-@cases("noderesources", "brokenlinear")
+@parametrize_cases("noderesources", "brokenlinear")
 def test_broken_linear(case):
     points = [(point["utilization"], point["score"]) for point in case["points"]]
     at = np.array([value["p"] for value in case["want"]["values"]], np.int64)
@@ -216,7 +224,7 @@ def test_evictions_can_only_help(memory, helps):
     nodes = [{"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": {"pods": "5", "memory": "1"}}}]
     spec = {"nodeName": "n", "containers": [{"name": "c", "resources": {"requests": {"memory": str(memory)}}}]}
     pods = [{"kind": "Pod", "metadata": {"name": "p", "namespace": "a"}, "spec": spec}]
-    assert fitting().can_evictions_only_help(snapshot({"nodes": nodes, "pods": pods})) is helps
+    assert fitting().can_evictions_only_help(build_snapshot({"nodes": nodes, "pods": pods})) is helps
 
 
 def naive_filter(cluster, node, pods):
@@ -334,7 +342,7 @@ def test_overcommitted_node_counts_as_full():
 
     offered = {"cpu": "2", "memory": "2Gi", "pods": "9"}
     node = {"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": offered}}
-    view = snapshot({"nodes": [node], "pods": [wanting("there", "3", "n"), wanting("coming", "1")]})
+    view = build_snapshot({"nodes": [node], "pods": [wanting("there", "3", "n"), wanting("coming", "1")]})
     balanced = NodeResourcesBalancedAllocation.make(
         NodeResourcesBalancedAllocationArgs(DEFAULT_RESOURCES), FeatureGates()
     )

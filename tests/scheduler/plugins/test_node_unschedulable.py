@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from hypothesis import given
-from plugin_cases import cases, filtered, pod_info, snapshot
+from plugin_cases import build_snapshot, find_pod_info, parametrize_cases, run_filter
 from small_clusters import UNRESOLVABLE, check_filter, clusters, many, some_of, tolerates
 
 from kschedctl.scheduler.plugins.node_unschedulable import NodeUnschedulable
 
 
-@cases("nodeunschedulable", "filter")
+@parametrize_cases("nodeunschedulable", "filter")
 def test_filter(case):
-    view = snapshot(case)
+    view = build_snapshot(case)
     plugin = NodeUnschedulable(comparison_operators=False)
-    assert filtered(plugin, pod_info(case, view), view) == case["want"]["filter"]
+    assert run_filter(plugin, find_pod_info(case, view), view) == case["want"]["filter"]
 
 
 TAINT = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}

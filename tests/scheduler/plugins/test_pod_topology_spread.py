@@ -6,7 +6,18 @@ import math
 
 import numpy as np
 from hypothesis import given
-from plugin_cases import answer, cases, change, gate, pod_info, pre_filter, scores, snapshot, typed_args, unbound
+from plugin_cases import (
+    answer,
+    build_delta,
+    build_plugin_args,
+    build_snapshot,
+    compute_scores,
+    drop_node_name,
+    find_pod_info,
+    is_gate_enabled,
+    parametrize_cases,
+    run_pre_filter,
+)
 from small_clusters import (
     HOSTNAME,
     UNRESOLVABLE,
@@ -30,9 +41,9 @@ from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySp
 
 def plugin(case):
     return PodTopologySpread(
-        typed_args(case, PodTopologySpreadArgs),
-        match_label_keys=gate(case, "MatchLabelKeysInPodTopologySpread"),
-        inclusion_policies=gate(case, "NodeInclusionPolicyInPodTopologySpread"),
+        build_plugin_args(case, PodTopologySpreadArgs),
+        match_label_keys=is_gate_enabled(case, "MatchLabelKeysInPodTopologySpread"),
+        inclusion_policies=is_gate_enabled(case, "NodeInclusionPolicyInPodTopologySpread"),
         comparison_operators=True,
     )
 
@@ -54,59 +65,59 @@ def constraints(spreads, nodes):
     ]
 
 
-@cases("podtopologyspread", "filter")
+@parametrize_cases("podtopologyspread", "filter")
 def test_filter(case):
-    view = snapshot(case)
-    found = answer(plugin(case), pod_info(case, view), view)
+    view = build_snapshot(case)
+    found = answer(plugin(case), find_pod_info(case, view), view)
     assert {part: found[part] for part in case["want"]} == case["want"]
 
 
-@cases("podtopologyspread", "prefilter")
+@parametrize_cases("podtopologyspread", "prefilter")
 def test_pre_filter(case):
-    view, want = snapshot(case), case["want"]
-    status, state = pre_filter(plugin(case), pod_info(case, view), view)
+    view, want = build_snapshot(case), case["want"]
+    status, state = run_pre_filter(plugin(case), find_pod_info(case, view), view)
     assert status == want["prefilter"]
     if "constraints" in want and len(view.nodes):
         assert constraints(state, len(view.nodes)) == want["constraints"]
     if "filter" in want:
-        assert answer(plugin(case), pod_info(case, view), view)["filter"] == want["filter"]
+        assert answer(plugin(case), find_pod_info(case, view), view)["filter"] == want["filter"]
 
 
-@cases("podtopologyspread", "prefilter-addedpod")
+@parametrize_cases("podtopologyspread", "prefilter-addedpod")
 def test_added_pod(case):
     """The pod is added by a delta for its node, and to the cluster itself."""
     want, added, node = case["want"], case["addedPod"], case["onNode"]
-    before = snapshot(case, more=[unbound(added)])
-    found = answer(plugin(case), pod_info(case, before), before, change(before, node, added, 1))
+    before = build_snapshot(case, more=[drop_node_name(added)])
+    found = answer(plugin(case), find_pod_info(case, before), before, build_delta(before, node, added, 1))
     assert found["filter"][node] == want["filter"][node]
-    after = snapshot(case, more=[added])
-    _, state = pre_filter(plugin(case), pod_info(case, after), after)
+    after = build_snapshot(case, more=[added])
+    _, state = run_pre_filter(plugin(case), find_pod_info(case, after), after)
     assert constraints(state, len(after.nodes)) == want["constraints"]
-    assert answer(plugin(case), pod_info(case, after), after)["filter"] == want["filter"]
+    assert answer(plugin(case), find_pod_info(case, after), after)["filter"] == want["filter"]
 
 
-@cases("podtopologyspread", "prefilter-removedpod")
+@parametrize_cases("podtopologyspread", "prefilter-removedpod")
 def test_removed_pod(case):
     """The pod is removed by a delta for its node, and from the cluster itself."""
     want, removed, node = case["want"], case["removedPod"], case["onNode"]
-    before = snapshot(case)
+    before = build_snapshot(case)
     if removed["metadata"]["name"] not in {pod["metadata"]["name"] for pod in case["pods"]}:
-        before = snapshot(case, more=[unbound(removed)])
-    found = answer(plugin(case), pod_info(case, before), before, change(before, node, removed, -1))
+        before = build_snapshot(case, more=[drop_node_name(removed)])
+    found = answer(plugin(case), find_pod_info(case, before), before, build_delta(before, node, removed, -1))
     assert found["filter"][node] == want["filter"][node]
     if removed["spec"]["nodeName"] != node:
         return  # a removal that only a test can make
     left = [pod for pod in case["pods"] if pod["metadata"]["name"] != removed["metadata"]["name"]]
-    after = snapshot({**case, "pods": left})
-    _, state = pre_filter(plugin(case), pod_info(case, after), after)
+    after = build_snapshot({**case, "pods": left})
+    _, state = run_pre_filter(plugin(case), find_pod_info(case, after), after)
     assert constraints(state, len(after.nodes)) == want["constraints"]
-    assert answer(plugin(case), pod_info(case, after), after)["filter"] == want["filter"]
+    assert answer(plugin(case), find_pod_info(case, after), after)["filter"] == want["filter"]
 
 
-@cases("podtopologyspread", "score", "prescore")
+@parametrize_cases("podtopologyspread", "score", "prescore")
 def test_score(case):
-    view, want = snapshot(case), case["want"]
-    found = scores(plugin(case), pod_info(case, view), view, case.get("feasibleNodes"))
+    view, want = build_snapshot(case), case["want"]
+    found = compute_scores(plugin(case), find_pod_info(case, view), view, case.get("feasibleNodes"))
     compared = want.keys() & {"prescore", "rawScores", "scores"}
     assert {part: found.get(part) for part in compared} == {part: want[part] for part in compared}
 

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from hypothesis import given
-from plugin_cases import cases, filtered, gate, pod_info, scores, snapshot
+from plugin_cases import build_snapshot, compute_scores, find_pod_info, is_gate_enabled, parametrize_cases, run_filter
 from small_clusters import UNRESOLVABLE, check_filter, check_scores, clusters, many, name_of, some_of, tolerates
 
 from kschedctl.scheduler.plugins.taint_toleration import TaintToleration
 
 
 def plugin(case):
-    return TaintToleration(comparison_operators=gate(case, "TaintTolerationComparisonOperators"))
+    return TaintToleration(comparison_operators=is_gate_enabled(case, "TaintTolerationComparisonOperators"))
 
 
-@cases("tainttoleration", "filter")
+@parametrize_cases("tainttoleration", "filter")
 def test_filter(case):
-    view = snapshot(case)
-    assert filtered(plugin(case), pod_info(case, view), view) == case["want"]["filter"]
+    view = build_snapshot(case)
+    assert run_filter(plugin(case), find_pod_info(case, view), view) == case["want"]["filter"]
 
 
-@cases("tainttoleration", "score")
+@parametrize_cases("tainttoleration", "score")
 def test_score(case):
-    view = snapshot(case)
-    found = scores(plugin(case), pod_info(case, view), view)
+    view = build_snapshot(case)
+    found = compute_scores(plugin(case), find_pod_info(case, view), view)
     assert found["rawScores"] == case["want"]["rawScores"]
     assert found["scores"] == case["want"]["scores"]
 

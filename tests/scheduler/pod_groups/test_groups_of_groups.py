@@ -14,7 +14,7 @@ import pytest
 from group_clusters import Json, build_gang, build_node, build_pod
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plugin_cases import cases
+from plugin_cases import parametrize_cases
 
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.one_pod import explain
@@ -318,7 +318,7 @@ def test_priority_of_the_root_protects_its_pods() -> None:
     assert not cycle.victims
 
 
-@cases("grouppreemption137", "grouppreemption")
+@parametrize_cases("grouppreemption137", "grouppreemption")
 def test_victims_of_groups_in_upstreams_table(case: Json) -> None:
     """The cases are upstream's integration tests. Each is one cycle of a group whose pods all exist."""
     objects = [*case["objects"], *case["running"], *case["preemptors"]]

@@ -12,7 +12,7 @@ from itertools import count
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from go_sort import insertion_sort
+from go_sort import sort_by_insertion
 
 from kschedctl.api.objects import Pod, PodDisruptionBudget
 from kschedctl.scheduler.engine.preemption.dry_run import dry_run
@@ -87,7 +87,7 @@ def by_importance(pods: Sequence[Pod]) -> list[Pod]:
         asked_first, asked_second = start(left), start(right)
         return asked_first < asked_second
 
-    return insertion_sort(pods, more_important)
+    return sort_by_insertion(pods, more_important)
 
 
 def split_by_budgets(pods: Sequence[Pod], budgets: Sequence[PodDisruptionBudget]) -> tuple[list[Pod], list[Pod]]:

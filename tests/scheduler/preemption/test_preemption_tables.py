@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from plugin_cases import cases, pod_info, snapshot
+from plugin_cases import build_snapshot, find_pod_info, parametrize_cases
 from table_extenders import table_extenders
 
 from kschedctl.api.kube_version import VERIFIED
@@ -82,8 +82,8 @@ class TableFramework:
 
 
 def cycle_of(case: Json) -> Cycle:
-    view = snapshot(case)
-    return run_cycle(TableFramework(case), pod_info(case, view), view)
+    view = build_snapshot(case)
+    return run_cycle(TableFramework(case), find_pod_info(case, view), view)
 
 
 def with_statuses(cycle: Cycle, codes: dict[str, str]) -> Cycle:
@@ -115,7 +115,7 @@ def everywhere(cycle: Cycle) -> DryRun:
     return dry_run(cycle, np.ones(len(cycle.view.nodes), np.bool_), LowerPriority(cycle.view, cycle.info.priority))
 
 
-@cases("defaultpreemption", "preemption", left_out=[*FAILING_REMOVAL, *POD_GROUPS])
+@parametrize_cases("defaultpreemption", "preemption", left_out=[*FAILING_REMOVAL, *POD_GROUPS])
 def test_post_filter(case):
     want = case["want"]
     codes = {name: status["code"] for name, status in case["filteredNodesStatuses"]["nodes"].items()}
@@ -133,7 +133,7 @@ def chosen_victims(view: Fork, report: Preemption) -> list[str]:
     return victims(view, min(report.allowed.tied, key=lambda candidate: view.nodes.names[candidate.row]))
 
 
-@cases("defaultpreemption", "preemption-dryrun")
+@parametrize_cases("defaultpreemption", "preemption-dryrun")
 def test_dry_run(case):
     cycle = cycle_of(case)
     found = {candidate.row: candidate for candidate in everywhere(cycle).candidates if candidate.victims}
@@ -158,7 +158,7 @@ def enough(found: dict[int, Candidate], nodes: int, offset: int, wanted: int, pa
     return kept[True] + kept[False]
 
 
-@cases("defaultpreemption", "preemption-select")
+@parametrize_cases("defaultpreemption", "preemption-select")
 def test_choice(case):
     cycle = cycle_of(case)
     candidates = everywhere(cycle).candidates
@@ -170,7 +170,7 @@ def test_choice(case):
     assert tied == case["want"]["anyOfNodes"]
 
 
-@cases("defaultpreemption", "preemption-preempt")
+@parametrize_cases("defaultpreemption", "preemption-preempt")
 def test_preempt(case):
     """Upstream's Preempt is PostFilter without the name of the plugin before the message."""
     cycle, want = cycle_of(case), case["want"]
@@ -181,7 +181,7 @@ def test_preempt(case):
     assert sorted(chosen_victims(cycle.view, result.report)) == sorted(want["victims"])
 
 
-@cases("defaultpreemption", "preemption-eligible")
+@parametrize_cases("defaultpreemption", "preemption-eligible")
 def test_eligible(case):
     nominated = case["pod"]["status"].get("nominatedNodeName")
     codes = {nominated: case["nominatedNodeStatus"]["code"]} if "nominatedNodeStatus" in case else {}
@@ -192,18 +192,18 @@ def test_eligible(case):
     assert (report.eligible, report.why) == (case["want"]["eligible"], case["want"]["message"])
 
 
-@cases("defaultpreemption", "preemption-pdb", left_out=GROUPED_VICTIMS)
+@parametrize_cases("defaultpreemption", "preemption-pdb", left_out=GROUPED_VICTIMS)
 def test_budgets(case):
     """The table removes its victims from separate nodes in turn. Here all of them are on one node."""
     pods = [{**pod, "spec": {**pod["spec"], "nodeName": "n"}} for (pod,) in case["victims"]]
     node = {"kind": "Node", "metadata": {"name": "n"}}
-    view = snapshot({**case, "nodes": [node], "pods": pods})
+    view = build_snapshot({**case, "nodes": [node], "pods": pods})
     violating = get_budgets(view).find_violating_pods(np.arange(len(pods)))
     assert np.flatnonzero(violating).tolist() == case["want"]["violating"]
     assert np.flatnonzero(~violating).tolist() == case["want"]["nonViolating"]
 
 
-@cases("defaultpreemption", "moreimportantpod")
+@parametrize_cases("defaultpreemption", "moreimportantpod")
 @pytest.mark.parametrize("swapped", [False, True])
 def test_more_important_pod(case, swapped):
     """Both pods have to be evicted for a third. The order of the victims shows which is more important."""

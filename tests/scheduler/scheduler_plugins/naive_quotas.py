@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import NamedTuple
 
-from go_sort import insertion_sort
+from go_sort import sort_by_insertion
 
 Amounts = dict[str, int]
 NEVER_STARTED = 10**6
@@ -138,7 +138,7 @@ def naive_quota_victims(
     own = quotas.get(pod.namespace)
     potential: list[NaivePod] = []
     borrows = own is not None and own.over_min_with(ours)
-    for each in insertion_sort(node.pods, lambda left, right: not more(left, right)):
+    for each in sort_by_insertion(node.pods, lambda left, right: not more(left, right)):
         theirs = quotas.get(each.namespace)
         lower = each.priority < pod.priority
         if own is None:
@@ -171,7 +171,7 @@ def naive_quota_victims(
             victims.append(each)
         return fits
 
-    violating, others = split_by_budget(insertion_sort(potential, more), allowed)
+    violating, others = split_by_budget(sort_by_insertion(potential, more), allowed)
     violations = 0
     try:
         violations = sum(not reprieve(each) for each in violating)
@@ -180,7 +180,7 @@ def naive_quota_victims(
     except ValueError:
         return GONE_TWICE
     if violating and others:
-        victims = insertion_sort(victims, more)
+        victims = sort_by_insertion(victims, more)
     return NaiveVictims([each.name for each in victims], violations)
 
 

@@ -4,7 +4,7 @@ disks, counted by hand, and what tells the sorts apart."""
 from __future__ import annotations
 
 import pytest
-from plugin_cases import answer, pod_info, pre_filter, snapshot
+from plugin_cases import answer, build_snapshot, find_pod_info, run_pre_filter
 
 from kschedctl.scheduler.framework.facts import describe_fact
 from kschedctl.scheduler.plugins.node_volume_limits.non_csi_limits import (
@@ -80,8 +80,8 @@ def get_status(plugin, incoming, existing=(), shown=None, objects=OBJECTS):
     """Return the code and reasons for the only node, or ``Skip`` if the plugin is skipped."""
     pods = [pod(f"p{i}", *volumes, on="n") for i, volumes in enumerate(existing)]
     case = {"nodes": [shown or node()], "objects": objects, "pods": pods, "pod": pod("incoming", *incoming)}
-    view = snapshot(case)
-    found = answer(plugin(), pod_info(case, view), view)
+    view = build_snapshot(case)
+    found = answer(plugin(), find_pod_info(case, view), view)
     if found["prefilter"]["skip"]:
         return "Skip"
     status = found["filter"]["n"]
@@ -158,16 +158,16 @@ def test_claims_that_are_missing_or_not_the_pods_own():
     not_owner = "PVC ns/owner-v0 was not created for pod ns/owner (pod is not owner)"
     case = {"nodes": [node(9)], "objects": OBJECTS, "pods": [pod("owner", {"ephemeral": {}}, on="n")]}
     case["pod"] = pod("incoming", disk("a"))
-    view = snapshot(case)
-    found = answer(EBSLimits(), pod_info(case, view), view)
+    view = build_snapshot(case)
+    found = answer(EBSLimits(), find_pod_info(case, view), view)
     assert found["filter"]["n"] == {"code": "Error", "reasons": [not_owner]}
 
 
 def test_facts_of_a_rejection():
     case = {"nodes": [node(1)], "pods": [pod("p", disk("a"), on="n")], "pod": pod("incoming", disk("b"), disk("c"))}
-    view = snapshot(case)
-    info = pod_info(case, view)
-    _, state = pre_filter(EBSLimits(), info, view)
+    view = build_snapshot(case)
+    info = find_pod_info(case, view)
+    _, state = run_pre_filter(EBSLimits(), info, view)
     (rejection,) = EBSLimits().filter(info, view, state, NO_CHANGE)
     text = "the pod needs 2 more volumes of driver kubernetes.io/aws-ebs, but the node has 1 attached and a limit of 1"
     assert describe_fact(rejection.fact(0)) == text

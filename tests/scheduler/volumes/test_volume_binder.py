@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from plugin_cases import filtered, pod_info, pre_filter, scores, snapshot
+from plugin_cases import build_snapshot, compute_scores, find_pod_info, run_filter, run_pre_filter
 
 from kschedctl.scheduler.framework import Reservation
 from kschedctl.scheduler.framework.facts import describe_fact
@@ -74,11 +74,11 @@ def pod(*claims):
 def ask(case, plugin=None):
     """Return plugin, pod, snapshot, state and the answer of Filter."""
     plugin = plugin or VolumeBinding()
-    view = snapshot(case)
-    info = pod_info(case, view)
-    status, state = pre_filter(plugin, info, view)
+    view = build_snapshot(case)
+    info = find_pod_info(case, view)
+    status, state = run_pre_filter(plugin, info, view)
     assert status["code"] == "Success", status
-    return plugin, info, view, state, filtered(plugin, info, view, state)
+    return plugin, info, view, state, run_filter(plugin, info, view, state)
 
 
 offers = st.builds(
@@ -195,9 +195,9 @@ def test_capacity_scoring():
     case = {"nodes": THREE, "objects": objects, "pod": pod("c0", "c1")}
     plugin = VolumeBinding((UtilizationShapePoint(0, 10), UtilizationShapePoint(100, 0)))
     plugin, info, view, _, _ = ask(case, plugin)
-    assert scores(plugin, info, view, ["n0", "n1"])["scores"] == {"n0": 50, "n1": 90}
-    without_claims = pod_info({"pod": pod()}, view)
-    assert scores(plugin, without_claims, view)["scores"] == {"n0": 0, "n1": 0, "n2": 0}
+    assert compute_scores(plugin, info, view, ["n0", "n1"])["scores"] == {"n0": 50, "n1": 90}
+    without_claims = find_pod_info({"pod": pod()}, view)
+    assert compute_scores(plugin, without_claims, view)["scores"] == {"n0": 0, "n1": 0, "n2": 0}
 
 
 def test_selected_node():
@@ -262,10 +262,10 @@ def test_migrated_volumes(handle, code, reason):
     disk["spec"] = {"awsElasticBlockStore": {"volumeID": handle}}
     annotations = {"storage.alpha.kubernetes.io/migrated-plugins": "kubernetes.io/aws-ebs"}
     csi_node = {"kind": "CSINode", "metadata": {"name": "n0", "annotations": annotations}, "spec": {"drivers": []}}
-    view = snapshot({"nodes": THREE, "objects": [disk, csi_node, bind_to("c0", "disk")]})
-    info = pod_info({"pod": pod("c0")}, view)
+    view = build_snapshot({"nodes": THREE, "objects": [disk, csi_node, bind_to("c0", "disk")]})
+    info = find_pod_info({"pod": pod("c0")}, view)
     plugin = VolumeBinding()
-    _, state = pre_filter(plugin, info, view)
+    _, state = run_pre_filter(plugin, info, view)
     (rejection,) = [r for r in plugin.filter(info, view, state, None) if r.mask.any()]
     assert rejection.mask.tolist() == [name == "n0" for name in view.nodes.names]
     assert (rejection.code, rejection.reason) == (code, reason)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from plugin_cases import filtered, pod_info, pre_filter, snapshot
+from plugin_cases import build_snapshot, find_pod_info, run_filter, run_pre_filter
 
 from kschedctl.scheduler.framework.facts import describe_fact
 from kschedctl.scheduler.plugins.node_volume_limits.plugin import NodeVolumeLimits
@@ -47,20 +47,20 @@ def change(view, *changes):
 
 def list_rejections(plugin, case, *changes):
     """Return the reasons of each rejected node."""
-    view = snapshot({"nodes": NODES, **case})
-    info = pod_info(case, view)
-    status, state = pre_filter(plugin, info, view)
+    view = build_snapshot({"nodes": NODES, **case})
+    info = find_pod_info(case, view)
+    status, state = run_pre_filter(plugin, info, view)
     if status["skip"]:
         return "Skip"
-    found = filtered(plugin, info, view, state, change(view, *changes) if changes else NO_CHANGE)
+    found = run_filter(plugin, info, view, state, change(view, *changes) if changes else NO_CHANGE)
     return {name: status["reasons"] for name, status in found.items() if status["code"] != "Success"}
 
 
 def facts(plugin, case):
     """Return the facts behind the rejections of each node, in words."""
-    view = snapshot({"nodes": NODES, **case})
-    info = pod_info(case, view)
-    _, state = pre_filter(plugin, info, view)
+    view = build_snapshot({"nodes": NODES, **case})
+    info = find_pod_info(case, view)
+    _, state = run_pre_filter(plugin, info, view)
     rejections = list(plugin.filter(info, view, state, NO_CHANGE))
     return {
         name: [describe_fact(r.fact(row)) for r in rejections if r.fact and r.mask[row]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from plugin_cases import answer, pod_info, pre_filter, snapshot
+from plugin_cases import answer, build_snapshot, find_pod_info, run_pre_filter
 
 from kschedctl.api.kube_version import KubeVersion
 from kschedctl.scheduler.plugins.node_volume_limits.plugin import NodeVolumeLimits
@@ -46,9 +46,9 @@ def csi_node(limit):
 
 def list_reasons(version, case):
     """Return the reasons of NodeVolumeLimits for the only node."""
-    view = snapshot(case)
+    view = build_snapshot(case)
     plugin = NodeVolumeLimits(version=KubeVersion.parse(version))
-    return answer(plugin, pod_info(case, view), view)["filter"]["n"]["reasons"]
+    return answer(plugin, find_pod_info(case, view), view)["filter"]["n"]["reasons"]
 
 
 @pytest.mark.parametrize(("version", "wanted"), [("1.30", [FULL]), ("1.31", [FULL]), ("1.32", []), ("1.36", [])])
@@ -84,8 +84,8 @@ def test_ceph_images_could_be_migrated_once(version, code):
     incoming = pod("incoming")
     incoming["spec"]["volumes"] = [{"name": "v", "rbd": {"monitors": ["m"], "image": "i"}}]
     case = {"nodes": [node()], "pod": incoming}
-    view = snapshot(case)
-    status, _ = pre_filter(NodeVolumeLimits(version=KubeVersion.parse(version)), pod_info(case, view), view)
+    view = build_snapshot(case)
+    status, _ = run_pre_filter(NodeVolumeLimits(version=KubeVersion.parse(version)), find_pod_info(case, view), view)
     assert status["code"] == code
 
 
@@ -102,9 +102,9 @@ def on_hosts(name, *terms):
 
 def eligible(version, objects, *claims):
     case = {"nodes": [node()], "objects": objects, "pod": pod("incoming", *claims)}
-    view = snapshot(case)
+    view = build_snapshot(case)
     plugin = VolumeBinding(version=KubeVersion.parse(version))
-    return pre_filter(plugin, pod_info(case, view), view)[0]["nodeNames"]
+    return run_pre_filter(plugin, find_pod_info(case, view), view)[0]["nodeNames"]
 
 
 @pytest.mark.parametrize("version", ["1.30.0", "1.30.6", "1.31.0", "1.31.2"])

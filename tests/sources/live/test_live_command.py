@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from api_server import Answer, Response, for_path, kubeconfig, recorded_error, replayed, serving, status
-from command_line import hasty_searches
+from command_line import shorten_searches
 from live_fixtures import nobody  # noqa: F401 - fixtures
 
 import kschedctl
@@ -189,14 +189,14 @@ def test_only_answers_about_pods_of_the_cluster_leave_lists_out(
 @pytest.mark.parametrize("command", ["explain", "remedies", "wakes", "sampling"])
 def test_namespace_of_the_context_restricts_no_names(command: str, run: Run, tmp_path: Path) -> None:
     """Only -n requires that every named object is in its namespace."""
-    with hasty_searches():
+    with shorten_searches():
         code, _, err = run(command, "shop/p08-antiaffinity")
     assert (code in (0, 1, 5), err) == (True, "")
     spec = {"containers": [{"name": "c", "image": "c"}]}
     file = tmp_path / "pod.json"
     metadata = {"name": "x", "namespace": "shop"}
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}))
-    with hasty_searches():
+    with shorten_searches():
         code, _, err = run(command, "-f", str(file))
     assert (code in (0, 1, 5), err) == (True, "")
     assert "is not in namespace" in run(command, "shop/p08-antiaffinity", "-n", "lab")[2]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 from api_server import Answer, Response, for_path, kubeconfig, replayed, serving, status
-from failed_creations import build_objects, case
+from failed_creations import build_objects, get_case
 from live_fixtures import nobody  # noqa: F401 - a fixture
 
 from kschedctl.api.events import FAILURE_SOURCES
@@ -21,7 +21,7 @@ from kschedctl.cluster import LIMITS
 from kschedctl.sources.live.lists import iter_list_paths
 
 Json = dict[str, Any]
-QUOTA = case(1)
+QUOTA = get_case(1)
 RUN = ("explain", "deploy/web", "-n", "adm-rs-01")
 RIGHTS = Path(__file__).parents[3] / "kschedctl/cli/topics/rights.md"
 

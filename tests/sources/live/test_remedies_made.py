@@ -14,7 +14,7 @@ from control_plane import kubectl
 from control_plane.running import run
 from control_plane.served import Client, ServedControlPlane
 from control_plane.store import Key, RefusedError, Store
-from control_plane.world import control_plane
+from control_plane.world import build_store
 from live_fixtures import nobody  # noqa: F401 - fixtures
 
 from kschedctl import demo
@@ -29,7 +29,7 @@ def store() -> Store:
     """Build the demo cluster, in which only the pod of the test waits."""
     documents = yaml.load(demo.list_files()[0].read_text(), yaml.CSafeLoader)["items"]
     alone = [each for each in documents if each["kind"] != "Pod" or each["spec"].get("nodeName") or _is_asked(each)]
-    found = control_plane(alone, ASKED)
+    found = build_store(alone, ASKED)
     run(found)
     return found
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 import urllib3
-from metrics_server import TLS, MetricsServer, serving
-from metrics_texts import attempts, number
+from metrics_server import TLS, MetricsServer, serve_metrics
+from metrics_texts import write_attempts, write_sample
 
 from kschedctl.errors import ClusterError, InputError, KschedctlError, UsageError
 from kschedctl.sources.live.connection import Connection
@@ -17,7 +17,7 @@ from kschedctl.sources.live.limits import enforce_limits
 from kschedctl.sources.metrics.exposition import read_metrics
 from kschedctl.sources.metrics.http import MAX_BYTES, MetricsAccess
 
-TEXT = (number("process_start_time_seconds", 1.0) + attempts({0.0005: 4})).encode()
+TEXT = (write_sample("process_start_time_seconds", 1.0) + write_attempts({0.0005: 4})).encode()
 PROXY = "/api/v1/namespaces/kube-system/pods/https:kube-scheduler-cp1:10259/proxy/metrics"
 
 
@@ -30,7 +30,7 @@ def fixed(body: bytes, status: int = 200, **more: Any) -> MetricsServer:
 
 
 def test_metrics_are_read_by_one_get_without_credentials() -> None:
-    with serving(fixed(TEXT)) as server:
+    with serve_metrics(fixed(TEXT)) as server:
         measured = read_metrics([f"{server.url}/metrics"], MetricsAccess(no_connection))
     ((method, path, headers),) = server.asked
     assert (method, path) == ("GET", "/metrics")
@@ -42,7 +42,7 @@ def test_metrics_are_read_by_one_get_without_credentials() -> None:
 def test_credentials_are_sent_but_never_printed(tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("s3cr3t\n")
-    with serving(fixed(TEXT)) as server:
+    with serve_metrics(fixed(TEXT)) as server:
         read_metrics([f"{server.url}/metrics"], MetricsAccess(no_connection, token_file=str(token)))
         with_user = server.url.replace("://", "://me:hünter2@")
         measured = read_metrics([f"{with_user}/metrics"], MetricsAccess(no_connection))
@@ -64,7 +64,7 @@ def test_credentials_are_sent_but_never_printed(tmp_path: Path) -> None:
     ids=["redirect", "401", "403", "404", "endless", "slow"],
 )
 def test_invalid_responses_are_errors(server: MetricsServer, expected: str) -> None:
-    with serving(server), pytest.raises(ClusterError, match=expected) as raised:  # noqa: PT012
+    with serve_metrics(server), pytest.raises(ClusterError, match=expected) as raised:  # noqa: PT012
         url = server.url.replace("://", "://me:hunter2@")
         read_metrics([f"{url}/metrics"], MetricsAccess(no_connection, seconds=1 if server.drip else 60))
     assert "hunter2" not in str(raised.value)
@@ -77,7 +77,7 @@ def test_refused_connection_is_a_one_line_error() -> None:
 
 
 def test_server_certificate_is_verified() -> None:
-    with serving(fixed(TEXT, tls=True)) as server:
+    with serve_metrics(fixed(TEXT, tls=True)) as server:
         url = f"{server.url}/metrics"
         with pytest.raises(ClusterError, match=r"no trusted connection.*--metrics-ca-file"):
             read_metrics([url], MetricsAccess(no_connection))
@@ -105,7 +105,7 @@ def connection_to(host: str) -> Connection:
 
 
 def test_kubeconfig_credentials_are_sent_to_the_api_server_proxy() -> None:
-    with serving(fixed(TEXT)) as server:
+    with serve_metrics(fixed(TEXT)) as server:
         access = MetricsAccess(lambda: connection_to(server.url))
         read_metrics([f"{server.url}{PROXY}"], access)
     assert server.asked[0][1] == PROXY
@@ -114,15 +114,15 @@ def test_kubeconfig_credentials_are_sent_to_the_api_server_proxy() -> None:
 
 @pytest.mark.parametrize("path", ["/metrics", PROXY, f"/metrics?x={PROXY}", f"/metrics#{PROXY}"])
 def test_kubeconfig_credentials_are_sent_nowhere_else(path: str) -> None:
-    with serving(fixed(TEXT)) as server:
+    with serve_metrics(fixed(TEXT)) as server:
         access = MetricsAccess(lambda: connection_to(f"{server.url}1"))  # another port
         read_metrics([f"{server.url}{path}"], access)
     assert "authorization" not in server.asked[0][2]
 
 
 def test_url_read_twice_gives_the_difference() -> None:
-    texts = iter([attempts({0.0005: 4}), attempts({0.0005: 4, 0.05: 2})])
-    with serving(MetricsServer(lambda path, query: (200, next(texts).encode()))) as server:
+    texts = iter([write_attempts({0.0005: 4}), write_attempts({0.0005: 4, 0.05: 2})])
+    with serve_metrics(MetricsServer(lambda path, query: (200, next(texts).encode()))) as server:
         measured = read_metrics([f"{server.url}/metrics"], MetricsAccess(no_connection), window=1)
     assert measured.get_number("schedule_attempts_total", ("scheduled", "default-scheduler")) == 2
     assert measured.seconds == pytest.approx(1, abs=0.9)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from metrics_server import MetricsServer, serving
+from metrics_server import MetricsServer, serve_metrics
 
 from kschedctl.errors import ClusterError, KschedctlError, UsageError
 from kschedctl.sources.live.connection import Connection
@@ -39,7 +39,7 @@ def read(answer: Callable[[str], bytes], matchers: str = "") -> tuple[MetricsRea
         asked.append(query["query"])
         return 200, answer(query["query"])
 
-    with serving(MetricsServer(answered)) as server:
+    with serve_metrics(MetricsServer(answered)) as server:
         measured = read_prometheus(MetricsAccess(no_connection), f"{server.url}/prefix/", 3600, matchers)
     return measured, asked
 
@@ -128,7 +128,10 @@ def test_invalid_matchers_are_errors(matchers: str) -> None:
 
 
 def test_http_errors_are_reported() -> None:
-    with serving(MetricsServer(lambda path, query: (503, b"no"))) as server, pytest.raises(KschedctlError, match="503"):
+    with (
+        serve_metrics(MetricsServer(lambda path, query: (503, b"no"))) as server,
+        pytest.raises(KschedctlError, match="503"),
+    ):
         read_prometheus(MetricsAccess(no_connection), server.url, 60)
 
 
