@@ -31,9 +31,11 @@ def find_differing_parts(case: Json) -> Json:
     cluster = kschedctl.Cluster.from_objects(case["objects"], **settings)
     found = kschedctl.wakes(cluster, case["pod"], case["event"]).to_dict()
     parts = {part: (wanted, found.get(part)) for part, wanted in case["want"].items()}
-    return {part: pair for part, pair in parts.items() if plain(part, pair[0]) != plain(part, pair[1])}
+    return {
+        part: pair for part, pair in parts.items() if drop_empty_parts(part, pair[0]) != drop_empty_parts(part, pair[1])
+    }
 
 
-def plain(part: str, value: Any) -> Any:
+def drop_empty_parts(part: str, value: Any) -> Any:
     """Return the value without empty parts and with sorted plugins."""
     return sorted(value) if part in SETS and value else value or None

@@ -17,10 +17,10 @@ MOST_LINES = 220
 
 @pytest.mark.parametrize(("command", "printed"), iter_examples(), ids=lambda value: value.split("\n")[0][:60])
 def test_example(command: str, printed: str) -> None:
-    assert without_rule_count(run(command)) == without_rule_count(printed)
+    assert drop_rule_count(run(command)) == drop_rule_count(printed)
 
 
-def without_rule_count(text: str) -> str:
+def drop_rule_count(text: str) -> str:
     """Return the output without the number of lint rules, so that a new rule does not outdate the documents."""
     return re.sub(r"by \d+ rules$", "by all rules", text, flags=re.MULTILINE)
 

@@ -14,7 +14,7 @@ import pytest
 from command_line import NOTHING_ELSE, Json, Run, build_node, build_pod, shorten_searches
 from metrics_texts import write_attempts, write_queues, write_sample
 from printed_commands import answer_command_line, list_printed_commands, list_text_formats, parse_source
-from sources.live.api_server import kubeconfig, listing, serving
+from sources.live.api_server import answer_lists, serve_api, write_kubeconfig
 
 import kschedctl
 from kschedctl.cli import source as cli_source
@@ -176,12 +176,12 @@ def where(request: pytest.FixtureRequest, place: Place) -> Iterator[Where]:
         case "files":
             yield Where(("-f", place["state"], "-R", "--assume-complete", *more), place)
         case _:
-            with serving(listing(build_objects())) as api:
+            with serve_api(answer_lists(build_objects())) as api:
                 config = Path(place["config"]).with_name("kubeconfig")
                 yield Where(
                     (
                         "--kubeconfig",
-                        kubeconfig(api.url, config, namespace=""),
+                        write_kubeconfig(api.url, config, namespace=""),
                         "--context",
                         "here",
                         "--as",
@@ -349,8 +349,8 @@ def test_printed_commands_run(where: Where, runs: Runs) -> None:
 def test_printed_commands_of_further_answers_run(
     question: str, place: Place, runs: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with serving(listing(build_objects())) as api:
-        monkeypatch.setenv("KUBECONFIG", kubeconfig(api.url, tmp_path / "kubeconfig"))
+    with serve_api(answer_lists(build_objects())) as api:
+        monkeypatch.setenv("KUBECONFIG", write_kubeconfig(api.url, tmp_path / "kubeconfig"))
         for line in runs.lines([word.format(**place) for word in question.split()]):
             runs.check(line)
     assert not runs.faults, "\n".join(runs.faults)

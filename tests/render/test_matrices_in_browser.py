@@ -83,17 +83,17 @@ def test_equal_pods_share_a_matrix(opened: Opens) -> None:
     ]
 
 
-def pending(explained: tuple[ExplainedPods, ...], more: int) -> PendingPods:
+def report_pending_pods(explained: tuple[ExplainedPods, ...], more: int) -> PendingPods:
     pods = tuple(pod for each in explained for pod in each.pods) + tuple(f"b/{i}" for i in range(more))
     return replace(PENDING, groups=(PendingGroup("Unschedulable", "cpu", None, pods),), explained=explained)
 
 
 def test_pending_pods_that_were_not_explained_in_full_are_counted(opened: Opens) -> None:
     explained = ExplainedPods(("a/x", "a/y"), build_explanation("a/x", 5, 1))
-    page = opened(pending((explained,), 3))
+    page = opened(report_pending_pods((explained,), 3))
     assert page.locator("summary").all_inner_texts() == ["a/x and 1 more like it Schedulable pod of seed 1"]
     assert page.get_by_text("Left out to keep this file small: the nodes of 3 more pods.").count() == 1
-    page = opened(pending((explained,), 0))
+    page = opened(report_pending_pods((explained,), 0))
     assert page.get_by_text("Left out to keep this file small").count() == 0
 
 
@@ -108,7 +108,7 @@ def test_matrices_beyond_the_size_limit_are_counted(monkeypatch: Any, opened: Op
 
 def test_a_hundred_pods_on_5000_nodes_are_less_than_8_mb_and_open_within_2_s(opened_file: Opens) -> None:
     explained = tuple(ExplainedPods((f"a/{i}",), build_explanation(f"a/{i}", 5000, i)) for i in range(20))
-    text = RENDERERS["html"](pending(explained, 0), Style())
+    text = RENDERERS["html"](report_pending_pods(explained, 0), Style())
     assert 5 * len(text.encode()) < 8_000_000
     page = opened_file(text)
     assert page.evaluate("performance.getEntriesByType('navigation')[0].loadEventEnd") < 2000

@@ -111,7 +111,7 @@ def test_missing_dask_scheduler() -> None:
 
 
 @contextmanager
-def scheduler_of_its_own() -> Iterator[tuple[str, Callable[[], None]]]:
+def start_dask_scheduler() -> Iterator[tuple[str, Callable[[], None]]]:
     """Run a scheduler and one worker as processes, and yield its address and a function that kills it."""
     program = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0"]
     scheduler = subprocess.Popen([*program, "--no-dashboard"], stderr=subprocess.PIPE, text=True)
@@ -130,7 +130,7 @@ def test_lost_dask_scheduler_is_an_unreachable_cluster() -> None:
     def wait(context: object, task: int) -> None:  # within: workers know nothing of this module
         time.sleep(30)
 
-    with scheduler_of_its_own() as (address, end):
+    with start_dask_scheduler() as (address, end):
         threading.Timer(2, end).start()
         with pytest.raises(ClusterError, match="the connection to the Dask scheduler was lost") as raised:
             run_tasks(wait, None, [1, 2, 3], Workers(dask=address))

@@ -27,7 +27,7 @@ LIVE = {
 """The recording, the desired and the allowed number of pods, by the reason for the denial."""
 
 
-def around(told: Json, most: int) -> list[Json]:
+def build_surroundings(told: Json, most: int) -> list[Json]:
     """Build the recorded surroundings of the workload, with a quota whose pods are all in use."""
     namespace = told["namespace"]
     metadata = {"name": namespace, "uid": "n", "labels": told["labels"]}
@@ -46,7 +46,7 @@ def test_simulated(number: int, wanted: int, there: int) -> None:
     told = get_case(number)
     manifest: Any = {**told["workload"], "metadata": {**told["workload"]["metadata"], "namespace": told["namespace"]}}
     manifest["spec"] = {**manifest["spec"], "replicas": wanted}
-    cluster = kschedctl.Cluster.from_objects([*build_objects(told)[:1], *around(told, there)])
+    cluster = kschedctl.Cluster.from_objects([*build_objects(told)[:1], *build_surroundings(told, there)])
     (lacking,) = simulate(cluster, [manifest]).not_created
     assert (lacking.wanted, lacking.there, lacking.creatable, lacking.missing) == (wanted, 0, there, wanted - there)
     gist = get_error_message(told).partition(", requested")[0]
@@ -94,14 +94,14 @@ def test_security_context_fixes_satisfy_the_api_server() -> None:
     assert [fix.kinds for fix in asked.not_created.fixes] == [("SetSecurityContext",), ("EnforceLess",)]
     for fix in asked.not_created.fixes:
         meta = {**told["workload"]["metadata"], "namespace": told["namespace"]}
-        store = Store([*around(told, 9), {**told["workload"], "metadata": meta}])
-        assert simulated_again(store, told).not_created
+        store = Store([*build_surroundings(told, 9), {**told["workload"], "metadata": meta}])
+        assert simulate_again(store, told).not_created
         for command in fix.commands:
             kubectl.run(store, command)
-        assert not simulated_again(store, told).not_created
+        assert not simulate_again(store, told).not_created
 
 
-def simulated_again(store: Store, told: Json) -> SimulationReport:
+def simulate_again(store: Store, told: Json) -> SimulationReport:
     documents = store.documents()
     manifests = [found for found in documents if found["kind"] == "Deployment"]
     others = [found for found in documents if found["kind"] != "Deployment"]

@@ -11,14 +11,14 @@ from kschedctl.cluster import convert_document
 from kschedctl.snapshot.nodes import BETA_ZONE, REGION, ZONE, get_region_and_zone, interleave_zones
 
 
-def order(documents):
+def list_in_order(documents):
     nodes = [convert_document({"kind": "Node", **document}) for document in documents]
     return [node.metadata.name for node in interleave_zones(nodes)]
 
 
 @parametrize_cases("nodetree", "nodeorder")
 def test_upstream_orders(case):
-    assert order(case.get("nodes", ())) == case["want"]["order"]
+    assert list_in_order(case.get("nodes", ())) == case["want"]["order"]
 
 
 @parametrize_cases("nodetree", "nodeorder-ops")
@@ -31,7 +31,7 @@ def test_order_of_remaining_nodes(case):
         else:
             name = next(removed)["metadata"]["name"]
             left = [node for node in left if node["metadata"]["name"] != name]
-    assert order(left) == case["want"]["order"]
+    assert list_in_order(left) == case["want"]["order"]
 
 
 def test_deprecated_labels_count_first():

@@ -197,14 +197,14 @@ def test_credentials_in_the_url_are_not_printed() -> None:
     assert found["message"] == f"failed filter with extender at URL {server.url}/filter, code 503"
 
 
-def pem(name: str) -> str:
+def read_pem(name: str) -> str:
     return base64.b64encode((TLS / name).read_bytes()).decode()
 
 
 @pytest.mark.parametrize("as_data", [True, False], ids=["data", "files"])
 def test_tls_options_of_the_configuration_apply(as_data: bool) -> None:
     if as_data:
-        tls = {"caData": pem("ca.pem"), "certData": pem("client.pem"), "keyData": pem("client.pem")}
+        tls = {"caData": read_pem("ca.pem"), "certData": read_pem("client.pem"), "keyData": read_pem("client.pem")}
     else:
         tls = {"caFile": str(TLS / "ca.pem"), "certFile": str(TLS / "client.pem"), "keyFile": str(TLS / "client.pem")}
     with serve_extender(tls=True, script={"filter": {"refuse": {"n1": "busy"}}}) as server:

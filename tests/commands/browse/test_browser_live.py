@@ -25,8 +25,7 @@ from driven_browser import (
     wait_until_settled,
     write,
 )
-from sources.live.api_server import Response, replayed, serving, status
-from sources.live.api_server import kubeconfig as write_kubeconfig
+from sources.live.api_server import Response, build_status, replay_response, serve_api, write_kubeconfig
 from textual.pilot import Pilot
 
 from kschedctl.cli.options import Source
@@ -65,7 +64,7 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
 @cache
 def answer_with_few_pending_pods() -> Response:
     """Return the recorded list of pods, with few pending pods."""
-    recorded = replayed(PODS, {})
+    recorded = replay_response(PODS, {})
     pods = json.loads(recorded.body)
     there = [each for each in pods["items"] if "nodeName" in each["spec"] or each["metadata"]["name"] in WAITING]
     return replace(recorded, body=json.dumps({**pods, "items": there}).encode())
@@ -84,7 +83,7 @@ class Changes:
 
     def __call__(self, path: str, query: dict[str, str]) -> Response | None:
         if self.over:
-            return status(401, "Unauthorized", "Unauthorized")
+            return build_status(401, "Unauthorized", "Unauthorized")
         if self.refusal is not None:
             return self.refusal
         if "watch" not in query:
@@ -141,7 +140,7 @@ class Changes:
 def serve_live_cluster(tmp_path: Path) -> Iterator[tuple[Changes, LiveSessions]]:
     """Serve the recorded cluster with events that the test sends. At the end nobody may follow it any more."""
     changes, others = Changes(), set(threading.enumerate())
-    with serving(changes, replayed) as api:
+    with serve_api(changes, replay_response) as api:
         source = Source(kubeconfig=write_kubeconfig(api.url, tmp_path / "config"))
         try:
             yield changes, LiveSessions(_iter_sessions(source, EVERYWHERE), lambda: _iter_sessions(source, EVERYWHERE))
@@ -241,7 +240,7 @@ def test_expired_watch_is_restarted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("refusal", "why"),
     [
-        (status(401, "Unauthorized", "Unauthorized"), "does not accept these credentials"),
+        (build_status(401, "Unauthorized", "Unauthorized"), "does not accept these credentials"),
         (Response(raw=(b"",)), ""),
     ],
     ids=["401", "connection lost"],
@@ -269,7 +268,7 @@ def test_lost_connection_is_reported_and_retried(tmp_path: Path, refusal: Respon
 
 def test_forbidden_watch_is_reported(tmp_path: Path) -> None:
     with serve_live_cluster(tmp_path) as (changes, live):
-        forbidden = status(403, "pods is forbidden", "Forbidden")
+        forbidden = build_status(403, "pods is forbidden", "Forbidden")
 
         async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
             changes.refusal = forbidden

@@ -52,7 +52,7 @@ GATES = {
 def test_plugin(case):
     pod_level = is_gate_enabled(case, "PodLevelResources", default=False)
     view = build_snapshot(case, Settings(Options(pod_level=pod_level)))
-    plugin, info, want = plugin_of(case), find_pod_info(case, view), case["want"]
+    plugin, info, want = build_plugin(case), find_pod_info(case, view), case["want"]
     assert show_status(plugin.pre_enqueue(info, view)) == want["preenqueue"]
     if "prefilter" not in want:
         return
@@ -66,7 +66,7 @@ def test_plugin(case):
         found = compute_scores(plugin, info, view, want["scores"])
         assert {part: found[part] for part in ("rawScores", "scores")} == {p: want[p] for p in ("rawScores", "scores")}
     if "postfilter" in want:
-        assert show_status(plugin.post_filter(finished(plugin, info, view)).status) == want["postfilter"]
+        assert show_status(plugin.post_filter(finish_cycle(plugin, info, view)).status) == want["postfilter"]
 
 
 @parametrize_cases("dynamicresources", "computescore", left_out=["more-claims-than-allocations"])  # cannot happen here
@@ -92,7 +92,7 @@ def test_normalize(case):
     assert dict(zip(raw, normalized, strict=True)) == case["want"].get("scores", {})
 
 
-def plugin_of(case):
+def build_plugin(case):
     binding = is_gate_enabled(case, "DRADeviceBindingConditions", False) and is_gate_enabled(
         case, "DRAResourceClaimDeviceStatus", False
     )
@@ -104,7 +104,7 @@ def plugin_of(case):
     return DynamicResources(DynamicResourcesArgs(binding_timeout=timeout), features)
 
 
-def finished(plugin, info, view):
+def finish_cycle(plugin, info, view):
     """Run a cycle with this plugin only."""
     result = plugin.pre_filter(info, view)
     status = result.status if result.status.rejected else Status()

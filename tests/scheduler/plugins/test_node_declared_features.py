@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from plugin_cases import build_snapshot, find_pod_info, parametrize_cases, run_filter
-from small_clusters import UNRESOLVABLE, check_filter, clusters, many, some_of
+from small_clusters import UNRESOLVABLE, check_filter, draw_clusters, draw_many, draw_some
 
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.plugins.node_declared_features import NodeDeclaredFeatures
@@ -28,27 +28,27 @@ def test_filter(case):
 FEATURES = ["RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport"]
 
 
-def rule(random):
+def draw_rule(random):
     return {"action": random.choice(["Restart", "RestartAllContainers"])}
 
 
-def pending(random):
+def draw_pending_pod(random):
     return {
-        "containers": many(random, 2, lambda r: {"restartPolicyRules": many(r, 1, rule)}),
-        **some_of(random, hostNetwork=random.random() < 0.5, hostUsers=random.random() < 0.5),
+        "containers": draw_many(random, 2, lambda r: {"restartPolicyRules": draw_many(r, 1, draw_rule)}),
+        **draw_some(random, hostNetwork=random.random() < 0.5, hostUsers=random.random() < 0.5),
     }
 
 
-def declaring(random):
+def draw_declaring_node(random):
     return {"status": {"declaredFeatures": random.sample(FEATURES, random.randint(0, 2))}}
 
 
-@given(clusters(pending=pending, node=declaring))
+@given(draw_clusters(pending=draw_pending_pod, node=draw_declaring_node))
 def test_naive_filter(cluster):
-    check_filter(NodeDeclaredFeatures(enabled=True), cluster, naive_filter)
+    check_filter(NodeDeclaredFeatures(enabled=True), cluster, filter_naively)
 
 
-def naive_filter(cluster, node, pods):
+def filter_naively(cluster, node, pods):
     spec, needed = cluster.pending["spec"], set()
     for container in spec["containers"]:
         if {"action": "RestartAllContainers"} in container["restartPolicyRules"]:

@@ -41,7 +41,7 @@ GATES = FeatureGates("1.37", {"GenericWorkload": True})
 ANYBODYS = Settings(served_profiles=frozenset(("", "default-scheduler")))
 
 
-def settings_of(gates: FeatureGates) -> Settings:
+def build_settings(gates: FeatureGates) -> Settings:
     return ANYBODYS._replace(groups_of_groups=gates.enabled("CompositePodGroup"))
 
 
@@ -78,7 +78,7 @@ def test_placement_feasible(case: Json) -> None:
 @parametrize_cases("podgroups137", "preenqueue")
 def test_pre_enqueue(case: Json) -> None:
     gates = FeatureGates("1.37", case["featureGates"])
-    view = build_snapshot(case, settings_of(gates), more=[case["pod"]])
+    view = build_snapshot(case, build_settings(gates), more=[case["pod"]])
     status = GangScheduling.make(None, gates).pre_enqueue(find_pod_info(case, view), view)
     assert {"code": status.code, "reasons": list(status.reasons)} == case["want"]["preenqueue"]
 
@@ -87,7 +87,7 @@ def test_pre_enqueue(case: Json) -> None:
 def test_hints(case: Json) -> None:
     old, new = (convert_document(case[part]) if case[part] else None for part in ("old", "new"))
     gates = FeatureGates("1.37", case.get("featureGates", GATES.overrides))
-    view = build_snapshot({"objects": case.get("objects", [])}, settings_of(gates))
+    view = build_snapshot({"objects": case.get("objects", [])}, build_settings(gates))
     event = (case["new"]["kind"], "Update" if old else "Add")
     (hint,) = [
         registered.hint

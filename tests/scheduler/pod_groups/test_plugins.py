@@ -53,12 +53,12 @@ def get_tried_or_released_pods(info: PodInfo, view: Fork, code: str) -> Json:
     waiting = code == Code.WAIT
     assumed = [p for p in state.scheduled.tolist() if not view.pods.objects[p].spec.node_name]
     return {
-        "activatedPods": names(view, state.unscheduled.tolist() if waiting else []),
-        "allowedPods": None if waiting else names(view, assumed),
+        "activatedPods": list_pod_names(view, state.unscheduled.tolist() if waiting else []),
+        "allowedPods": None if waiting else list_pod_names(view, assumed),
     }
 
 
-def names(view: Fork, positions: list[int]) -> list[str]:
+def list_pod_names(view: Fork, positions: list[int]) -> list[str]:
     return sorted(view.pods.objects[position].metadata.name for position in positions)
 
 
@@ -109,7 +109,7 @@ def test_pods_count(case: Json) -> None:
         position = view.pods.find_position(f"default/{pod['metadata']['name']}")
         view.assume(Position(position or 0), Row(view.nodes.index[pod["spec"]["nodeName"]]))
     assert (
-        PodGroupPodsCount().score_placement(group_of(view), view, proposal(view, proposed(case)))
+        PodGroupPodsCount().score_placement(group_of(view), view, build_proposal(view, list_proposed(case)))
         == case["want"]["score"]
     )
 
@@ -132,11 +132,11 @@ def test_fullness_of_a_placement(case: Json) -> None:
     placed = [(pods[uid], node) for uid, node in case["podGroupAssignments"].items()]
     plugin = NodeResourcesFit(build_plugin_args(case, NodeResourcesFitArgs))
     rows = np.array([view.nodes.index[name] for name in case["placementNodes"]])
-    assert plugin.score_placement(group_of(view), view, proposal(view, placed, rows)) == case["want"]["score"]
+    assert plugin.score_placement(group_of(view), view, build_proposal(view, placed, rows)) == case["want"]["score"]
     assert plugin.normalize_placements(np.array([3])).tolist() == [3]
 
 
-def proposed(case: Json) -> list[tuple[Json, str]]:
+def list_proposed(case: Json) -> list[tuple[Json, str]]:
     return [(each["pod"], each["node"]) for each in case["proposedAssignments"]]
 
 
@@ -146,7 +146,7 @@ def group_of(view: Fork):
     return group
 
 
-def proposal(view: Fork, placed: list[tuple[Json, str]], rows: np.ndarray | None = None) -> PodGroupAssignments:
+def build_proposal(view: Fork, placed: list[tuple[Json, str]], rows: np.ndarray | None = None) -> PodGroupAssignments:
     """Propose these pods on these nodes, in a placement of some rows or of all."""
     found = []
     for pod, node in placed:

@@ -46,11 +46,11 @@ def normalize_wanted(want: Json) -> Json:
     """Return the expected answer in the words of a running scheduler, with sorted reasons."""
     found = {part: want[part] for part in ("prefilter", "filter") if part in want}
     for status in (found["prefilter"], *found.get("filter", {}).values()):
-        status["reasons"] = sorted(map(_as_running, status["reasons"]))
+        status["reasons"] = sorted(map(_rename_lister, status["reasons"]))
     return found
 
 
-def _as_running(reason: str) -> str:
+def _rename_lister(reason: str) -> str:
     for table, real in REAL_LISTER.items():
         reason = reason.replace(f'{table} "', f'{real} "')
     return reason
@@ -114,12 +114,12 @@ def test_find_pod_volumes(case: Json) -> None:
         bound = {claim.metadata.name: volume.metadata.name for claim, volume in state.volumes.iter_bindings(0)}
         assert bound == {binding["pvc"]: binding["pv"] for binding in want["staticBindings"]}
         provisioned = [
-            {"pvc": p.claim.metadata.name, "nodeCapacity": _pool(p)} for p in state.volumes.provisions if p.mask[0]
+            {"pvc": p.claim.metadata.name, "nodeCapacity": _get_pool(p)} for p in state.volumes.provisions if p.mask[0]
         ]
         assert provisioned == want["dynamicProvisions"]
 
 
-def _pool(provision: Any) -> str | None:
+def _get_pool(provision: Any) -> str | None:
     chosen = provision.capacity[0]
     return provision.pools[chosen].capacity.metadata.name if chosen >= 0 else None
 
@@ -157,7 +157,7 @@ def test_volume_node_affinity(case: Json) -> None:
 def test_find_matching_volume(case: Json) -> None:
     """Upstream's volumes share names. Here their UIDs are the names, and excluded volumes are omitted."""
     view = build_snapshot({"nodes": [{**node, "kind": "Node"} for node in case["nodes"]]})
-    named = {"nodes": [], "objects": [_by_uid(o) for o in case["objects"] if not _excluded(o, case)]}
+    named = {"nodes": [], "objects": [_rename_to_uid(o) for o in case["objects"] if not _is_excluded(o, case)]}
     volumes = Cluster(persistent_volumes=build_snapshot(named).cluster.persistent_volumes)
     listers = Listers(ClusterObjects(volumes, Indexes()), view.nodes)
     claim = msgspec.convert(case["claim"], PersistentVolumeClaim)
@@ -170,9 +170,9 @@ def test_find_matching_volume(case: Json) -> None:
     assert (found.metadata.name if found else None) == case["want"]["volumeUID"]
 
 
-def _by_uid(document: Json) -> Json:
+def _rename_to_uid(document: Json) -> Json:
     return {**document, "metadata": {**document["metadata"], "name": document["metadata"]["uid"]}}
 
 
-def _excluded(document: Json, case: Json) -> bool:
+def _is_excluded(document: Json, case: Json) -> bool:
     return document["metadata"]["name"] in case["excludedVolumes"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from api_server import Response, serving
+from api_server import Response, serve_api
 from golden_cases import FAMILIES, iter_family_lines
 from live_fixtures import fixture_server_at  # noqa: F401 - a fixture
 from test_lists import ServerAt
@@ -71,7 +71,7 @@ def test_unknown_field_of_a_list_is_reported_once(server_at: ServerAt) -> None:
         body = {"kind": f"{kind}List", "metadata": {"resourceVersion": "7"}, "items": items[kind]}
         return Response(body=json.dumps(body).encode())
 
-    with serving(answer) as api:
+    with serve_api(answer) as api:
         server = server_at(api.url)
         assert read_list(server, "Pod").warnings == (f'Pod a/p2: unknown field "spec.shiny", {TOLD}',)
         assert read_list(server, "PodGroup").warnings == (
