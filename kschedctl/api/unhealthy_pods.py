@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from kschedctl.api.labels import selector_from_api
 from kschedctl.api.objects import Pod, PodDisruptionBudget
@@ -72,15 +72,14 @@ def describe_used_up_budget(budget: PodDisruptionBudget, pods: Sequence[Pod]) ->
         return ""
     total = sum(not pod.terminated for pod in pods)
     min_available = budget.spec.min_available
-    allows_none = isinstance(min_available, int) and total <= min_available
-    suffix = (
-        f"; with all {counted(total, 'pod')} healthy it would still allow none" if allows_none and total > 1 else ""
-    )
+    suffix = ""
+    if isinstance(min_available, int) and 1 < total <= min_available:
+        suffix = f"; with all {counted(total, 'pod')} healthy it would still allow none"
     return f"{unhealthy}, which uses up the budget{suffix}"
 
 
 def explain_used_up_budgets(
-    pods: Iterable[Pod], budgets: Iterable[PodDisruptionBudget], all_pods: Iterable[Pod]
+    pods: Iterable[Pod], budgets: Iterable[PodDisruptionBudget], all_pods: Collection[Pod]
 ) -> dict[str, str]:
     """Explain, by pod key, why PodDisruptionBudgets allow no disruption of the given pods.
 

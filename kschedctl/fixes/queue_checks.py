@@ -107,6 +107,7 @@ class QueueChecks:
             return None
         from kschedctl.fixes.queue_replay import estimate_nodes_needed  # noqa: PLC0415 - only if one node is too few
 
+        # Search for the smallest sufficient count, from the estimate with doubling steps, and then by bisection
         best: CheckedFix | None = None
         too_few = 1  # the largest count that is known not to be enough
         enough = MOST_NODES + 1  # the smallest count that is known or assumed to be enough

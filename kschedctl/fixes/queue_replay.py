@@ -23,7 +23,7 @@ from kschedctl.fixes.ranking import QueueResult
 from kschedctl.fixes.trial.changes import is_valid_update
 from kschedctl.fixes.trial.trials import RemedyTrial, apply_edits_to_cluster, build_changed_replicas, get_anti_affinity
 from kschedctl.replay.controllers.target_pod import find_groups
-from kschedctl.replay.edits import ObjectKey, add_pods, change_pods
+from kschedctl.replay.edits import ObjectKey, add_or_replace_pods, change_pods
 from kschedctl.replay.pending_pods import is_pending
 from kschedctl.replay.settling import enable_pod_recreation, find_pods_still_pending, schedule_victims
 from kschedctl.scheduler.engine.cycle import Filtering, run_pre_filter
@@ -147,7 +147,7 @@ def replay_queue_with_fix(trial: RemedyTrial) -> QueueResult:
         assert isinstance(pod_before, Pod)
         cluster = change_pods(cluster, build_changed_replicas(cluster, pod_before, trial.authored_pod))
     if target_key in trial.edits or not _is_pod_in_cluster(trial):
-        cluster = add_pods(cluster, [trial.authored_pod if trial.created else trial.pod])
+        cluster = add_or_replace_pods(cluster, [trial.authored_pod if trial.created else trial.pod])
     simulation, outcomes = _schedule_affected_pods(Scheduler(cluster, trial.scheduler.call_extender), trial, target_key)
 
     # The placed pods in the order in which they got their nodes.
@@ -209,6 +209,7 @@ def _schedule_affected_pods(
     if changes is None:
         return simulation, _schedule_until_stable(simulation, waiting)
 
+    # Schedule the affected pods, and schedule them anew with more pods until the attempts affect no others
     pods = simulation.view.pods.objects
     always_included = {position} | {other for other in waiting if pods[other].key in without_fix.node_by_pod}
     affected = find_affected_pods(simulation, waiting, changes, always_included)
@@ -437,8 +438,10 @@ class RoomOnNodes:
         The rules of `_may_any_node_accept` are checked first. The profile's filters are then run, if all of them are
         in-tree plugins and pods are preempted only by priority.
         """
-        if framework is None or not len(self._rows):
-            return framework is None
+        if framework is None:
+            return True  # no profile can be asked
+        if not len(self._rows):
+            return False
         if not preempts_only_lower_priority(framework):
             return _may_any_node_accept(framework, info, self._view, self._rows, self._view.allocatable[self._rows])
         free = self._compute_free_amounts(info.priority)
@@ -448,8 +451,7 @@ class RoomOnNodes:
         return has_other_filters or self._does_any_node_pass_filters(framework, info)
 
     def _compute_free_amounts(self, priority: int) -> Amounts:
-        """Return, as an array (K, R), what each node offers minus the requests of its remaining pods of at least this
-        priority.
+        """Return what each node has free if only its pods of at least this priority remain, as an array (K, R).
 
         Gone pods do not remain. The amounts are cached by priority.
         """
@@ -470,7 +472,8 @@ class RoomOnNodes:
         view = self._view
         leaves = (view.pods.get_priorities(self._pods) < info.priority) | np.isin(self._pods, self._gone)
         leaving = self._pods[leaves]
-        removal = Delta.from_changes(view.node[leaving], view.pods.info[leaving], np.full(len(leaving), -1))
+        signs = np.full(len(leaving), -1)  # each of these pods is removed from its node
+        removal = Delta.from_changes(view.node[leaving], view.pods.info[leaving], signs)
         try:
             plugins = framework.plugins_at("preFilter")
             pre_filter = run_pre_filter(plugins, info, view)

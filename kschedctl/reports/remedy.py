@@ -85,26 +85,29 @@ class Remedy(Document, frozen=True):
 
     @property
     def all_costs(self) -> tuple[FixCost, ...]:
-        """All costs of the fix: first that the pod would still wait, then a net loss of pods, then the costs of the
-        changes.
+        """All costs of the fix, the gravest first.
 
-        If no costs of the changes are given, the guarantee that the fix gives up takes their place.
+        The pod that would still wait comes first, then a net loss of pods, and then the costs of the changes. If no
+        costs of the changes are given, the guarantee that the fix gives up takes their place.
         """
-        costs = self.costs
-        if not costs and self.weakens:
-            costs = (FixCost(CostKind.GIVES_UP, self.weakens),)
+        costs_of_changes = self.costs
+        if not costs_of_changes and self.weakens:
+            costs_of_changes = (FixCost(CostKind.GIVES_UP, self.weakens),)
+
+        further_costs = []
+        says_pod_waits = any(cost.kind is CostKind.STILL_WAITS for cost in costs_of_changes)
+        if self.rivals:
+            text = f"{first_few(self.rivals)} would be scheduled first, and this pod would still wait"
+            further_costs.append(FixCost(CostKind.STILL_WAITS, text))
+        elif self.holds is False and not says_pod_waits:
+            text = "this pod would still wait after the scheduler has tried all waiting pods"
+            further_costs.append(FixCost(CostKind.STILL_WAITS, text))
         if self.costs_more_pods_than_it_places:
             places = f"it places {counted(self._placed_pods, 'pod')}"
             stay = agreeing(self._homeless_pods, "stays", "stay")
             text = f"{places}, and {counted(self._homeless_pods, 'evicted pod')} {stay} without a node"
-            costs = (FixCost(CostKind.NET_LOSS, text, self._homeless_pods), *costs)
-        if self.rivals:
-            text = f"{first_few(self.rivals)} would be scheduled first, and this pod would still wait"
-        elif self.holds is False and all(cost.kind is not CostKind.STILL_WAITS for cost in costs):
-            text = "this pod would still wait after the scheduler has tried all waiting pods"
-        else:
-            return costs
-        return (FixCost(CostKind.STILL_WAITS, text), *costs)
+            further_costs.append(FixCost(CostKind.NET_LOSS, text, pods=self._homeless_pods))
+        return (*further_costs, *costs_of_changes)
 
     @property
     def drawbacks(self) -> tuple[str, ...]:

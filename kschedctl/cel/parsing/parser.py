@@ -278,7 +278,7 @@ class _Parser:
                 parts = tuple(part for entry in entries for part in (entry.key, entry.value))
                 return MapOf(token.offset, _get_max_height(parts), entries)
             case "." | "name":
-                return self.parse_name()
+                return self.parse_name_or_call()
         return self.parse_literal()
 
     def parse_literal(self) -> SyntaxNode:
@@ -317,7 +317,7 @@ class _Parser:
         self.expect(":")
         return MapEntry(key, self.parse_expression(), optional)
 
-    def parse_name(self) -> SyntaxNode:
+    def parse_name_or_call(self) -> SyntaxNode:
         """Parse an identifier, a call to a function, or a message literal."""
         dot = self.accept(".")
         token = self.expect("name")

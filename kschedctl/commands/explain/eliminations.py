@@ -232,8 +232,9 @@ def _choose_reasons(obstacles: Sequence[Obstacle], eligible: Bools, lowest_level
 
     `eligible` is a mask (N,). `lowest_level` is the level of the eligible nodes.
     """
+    # NEAR is the lowest level, so these are all eligible nodes that the reason rejects
     reasons = [
-        Reason(obstacles_of_reason, _find_rejected_nodes(obstacles_of_reason, obstacles, NEAR) & eligible)
+        Reason(obstacles_of_reason, _find_rejected_nodes(obstacles_of_reason, obstacles, lowest_level=NEAR) & eligible)
         for obstacles_of_reason in group_obstacles_by_reason(obstacles)
     ]
 

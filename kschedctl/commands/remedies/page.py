@@ -70,7 +70,7 @@ def _build_verdict_lines(report: Remedies) -> Page:
     if report.undecided and doubts:
         verdict = Marked(f"{describe_verdict(report.verdict)}, but {NOT_CERTAIN}:", Tone.WARNING)
         return (*counts, paragraph(pod, verdict, describe_verdict_doubts(doubts)), paragraph(report.headline))
-    _, _, headline = report.build_first_line()
+    _, _, headline = report.build_headline_parts()
     represented_pods = [paragraph(Marked(report.stands_for, Tone.FAINT))] if report.stands_for else []
     verdict_line = paragraph(pod, mark_verdict(report.verdict, ":"), headline)
     return (*counts, verdict_line, *represented_pods, *_build_preemption_lines(report))
@@ -89,7 +89,7 @@ def build_page_for_many_pods(report: RemediesOfMany, style: Style) -> Page:
     not_created = build_not_created_section(report.not_created, style) if report.not_created else ()
     if not report.waiting:
         return (*not_created, *_build_nothing_waits_part(report, style))
-    (title,) = report.build_first_line()
+    (title,) = report.build_headline_parts()
     at_most = counted(report.max_changes, "change was", "changes were")
     limit = f" At most {at_most} combined." if report.ends_at_limit else ""
     method = f"Changes that clear most pods come first. Each was simulated on top of the previous ones.{limit}"
@@ -118,7 +118,7 @@ def build_page_for_many_pods(report: RemediesOfMany, style: Style) -> Page:
 
 def _build_nothing_waits_part(report: RemediesOfMany, style: Style) -> Page:
     """Build the part that says that no pod waits, and lists objects and pods that wait elsewhere."""
-    title, scope = report.build_first_line()
+    title, scope = report.build_headline_parts()
     tone = Tone.WARNING if report.waiting_elsewhere else Tone.GOOD
     return (
         paragraph(Marked(title, tone), scope),

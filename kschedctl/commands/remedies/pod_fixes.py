@@ -91,9 +91,8 @@ def _build_remedies_document(
 ) -> Remedies:
     """Build the pod's remedies document from its explanation.
 
-    Scheduling fixes are searched for if changes can help the pod.
-
-    Fixes whose rollout would do harm are explained among the impossible ones.
+    Scheduling fixes are searched for if changes can help the pod. `advance` is called for each set of changes that is
+    tried. Fixes whose rollout would do harm are explained among the impossible ones.
     """
     document = Remedies(
         pod=report.pod,

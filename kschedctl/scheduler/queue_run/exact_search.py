@@ -183,7 +183,7 @@ def _build_untied_choice(info: PodInfo, row: Row, feasible: int, evaluated: int,
         row,
         tied=np.array([row]),
         feasible=feasible,
-        before=NO_PRE_FILTER_RESULTS,
+        claim_results=NO_PRE_FILTER_RESULTS,
         evaluated=evaluated,
         batched=batched,
     )

@@ -49,7 +49,7 @@ class Choice(NamedTuple):
     """The rows that share the highest score, one of which was chosen."""
     feasible: int
     """Number of feasible nodes."""
-    before: Mapping[str, PreFilterResult]
+    claim_results: Mapping[str, PreFilterResult]
     """Plugin -> PreFilter result, for plugins that read claims."""
     evaluated: int = 0
     """Number of nodes examined, if it is counted."""

@@ -143,7 +143,7 @@ class Attempts(PodsOnNodes):
         if choice is not None:
             if rejection := find_permit_rejection(framework, choice.info, self.view, choice.row):
                 return Outcome(position, UNSCHEDULABLE, message=rejection)
-            self.bind(position, choice.row, choice.before)
+            self.bind(position, choice.row, choice.claim_results)
             return Outcome(
                 position,
                 SCHEDULED,

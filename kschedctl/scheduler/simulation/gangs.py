@@ -348,7 +348,7 @@ class Gangs:
                     if all_or_none:
                         break
                     continue
-                self.pods.bind(position, choice.row, choice.before)
+                self.pods.bind(position, choice.row, choice.claim_results)
                 permit = run_permit(framework, self.build_own_info(position), self.view, choice.row).status
                 if permit.code in (Code.SUCCESS, Code.WAIT):
                     waits = permit.code is Code.WAIT

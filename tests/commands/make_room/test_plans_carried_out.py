@@ -100,7 +100,7 @@ def test_plan_that_remedies_show() -> None:
     report = kschedctl.remedies(Cluster.from_objects(build_chain_cluster()), "d/new-5f-x")
     room = report.make_room
     assert room is not None
-    assert room.build_first_line()[0] == "Moving 2 pods makes room for"
+    assert room.build_headline_parts()[0] == "Moving 2 pods makes room for"
     store = build_store(build_chain_cluster(), "d/new-5f-x")
     run_plan(store, room.commands, "new")
     assert get_places(store) == {"a": ["n2"], "y": ["n3"], "z": ["n2"], "new": ["n1"]}

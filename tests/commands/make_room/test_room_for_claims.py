@@ -124,7 +124,7 @@ def test_shared_claim_stays_on_its_node() -> None:
     ]
     report = search_room(*objects, *pinned, *build_claiming_pod("new", 4))
     assert (report.fits, report.moves) == (False, ())
-    assert report.build_first_line()[0] == "No room can be made:"
+    assert report.build_headline_parts()[0] == "No room can be made:"
 
 
 @pytest.mark.parametrize("most_sequences", [1_000, 0])

@@ -490,14 +490,16 @@ class Search:
         upstream's search would certainly time out.
         """
         num_requested = self._count_requested_devices(position)
-        if num_requested < 2 or not self.interchangeable:
+        is_counter_consumed = not self.interchangeable
+        if num_requested < 2 or is_counter_consumed:
             return False
         num_candidates = 0
         for pool, device in self.places:
             if pool.invalid:
                 return False
+            # A search in any order comes back to a device, so that the same device may fill the whole request
             if self.limit.any_order and self._can_take_again(position, device):
-                return False  # one device may fill the whole request
+                return False
             if (
                 self.is_candidate(position, device)
                 and self._can_consume_counters(device)
@@ -506,6 +508,7 @@ class Search:
                 num_candidates += 1
             if num_candidates == num_requested:
                 return False
+        # Without constraints, upstream has no reason to stop before it has tried all sequences of candidates
         has_constraints = bool(self.claims[position.claim].constraints)
         return self.limit.can_skip_search(num_candidates, all_tried=not has_constraints)
 

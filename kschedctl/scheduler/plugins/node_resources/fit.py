@@ -140,7 +140,9 @@ class Insufficient(Fact, frozen=True):
         >>> Insufficient("nvidia.com/gpu", requested=1, free=0, offered=0, largest=4).describe_node()
         'no nvidia.com/gpu'
         """
-        (_, free, offered), unit = names.format_for_sentence(self.resource, self.requested, self.free, self.offered)
+        (_, free, offered), unit = names.format_amounts_for_sentence(
+            self.resource, self.requested, self.free, self.offered
+        )
         if not self.offered:
             return f"no {unit}"
         return f"only {offered} {unit} in all" if self.exceeds_every_node else f"{free} of {offered} {unit} free"
@@ -151,7 +153,7 @@ class Insufficient(Fact, frozen=True):
 
     def _describe_need(self, node: str) -> str:
         """Describe the amounts as a predicate of the pod. `node` is the node as the subject of a clause."""
-        amounts = names.format_for_sentence(self.resource, self.requested, self.free, self.offered)
+        amounts = names.format_amounts_for_sentence(self.resource, self.requested, self.free, self.offered)
         (requested, free, offered), unit = amounts
         if not self.largest:
             return f"needs {requested} {unit}, which no node offers"
@@ -199,7 +201,9 @@ class Insufficient(Fact, frozen=True):
         needs 3.5 CPUs, but 6 of 7 candidate nodes have at most 0.6 free (a4)
         """
         full_node_amount = full.free if full else 0
-        amounts = names.format_for_sentence(self.resource, self.requested, self.free, full_node_amount, self.largest)
+        amounts = names.format_amounts_for_sentence(
+            self.resource, self.requested, self.free, full_node_amount, self.largest
+        )
         (requested, free, free_on_full, largest), unit = amounts
         suffix = amounts.unit_suffix
         if not self.largest:
@@ -227,7 +231,7 @@ class Insufficient(Fact, frozen=True):
         if not self.deferred_resizes:
             return ""
         first, *others = self.deferred_resizes
-        amounts = names.format_for_sentence(self.resource, first.reserved, first.running)
+        amounts = names.format_amounts_for_sentence(self.resource, first.reserved, first.running)
         (reserved, running), suffix = amounts.numbers, amounts.unit_suffix
         clause = f": {first.pod} reserves {reserved}{suffix} for a deferred resize but runs with {running}{suffix}"
         if others:
