@@ -92,11 +92,11 @@ def iter_comparisons() -> Iterator[Comparison]:
         ),
         "sampling": (
             "scheduling with node sampling (percentageOfNodesToScore)",
-            lambda case: not steps.find_differing_steps(steps.sampled, case),
+            lambda case: not steps.find_differing_steps(steps.sample_nodes, case),
         ),
         "sequence": (
             "scheduling several pods one after another",
-            lambda case: not steps.find_differing_steps(steps.followed, case),
+            lambda case: not steps.find_differing_steps(steps.follow_steps, case),
         ),
         "extenders": (
             "HTTP extenders: calls and answers",
