@@ -230,7 +230,7 @@ class Insufficient(Fact, frozen=True):
         >>> print(Insufficient("a/b", 1, 0, 0, 4).describe_cause_with_small_candidates(candidates))
         needs 1 a/b, which no candidate node offers (rules out all 9 candidate nodes)
         """
-        amounts = names.format_for_sentence(self.resource, self.requested, self.offered)
+        amounts = names.format_amounts_for_sentence(self.resource, self.requested, self.offered)
         (requested, offered), unit = amounts
         if not self.offered:
             return f"needs {requested} {unit}, which no candidate node offers{scope.share}"
