@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 
 import numpy as np
 
 from kschedctl.api.arrays import Amounts, Bools
+from kschedctl.api.defaults import DEFAULT_NAMESPACE
+from kschedctl.api.objects import RuntimeClass
 from kschedctl.api.resource_names import PODS, format_amounts_for_sentence
 from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated_taint
 from kschedctl.api.workloads import add_daemon_tolerations
@@ -24,10 +26,14 @@ from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.subject import Problem, Subject
 from kschedctl.lint.objects.workload import SERVING_KINDS, Workload
 from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule
+from kschedctl.lint.rules.priority.classes import find_missing_priority_classes
 from kschedctl.lint.rules.resources.amounts import REQUIRED_RESOURCES
+from kschedctl.lint.rules.storage import find_missing_claims_and_storage_classes
 from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
 from kschedctl.text.counts import agreeing, counted
 
+SubjectKey = tuple[str, str, str]
+"""The kind, the namespace and the name of an object."""
 IDLE_SHARE = 0.2
 """A node at its pod limit is reported if more than this share of its cpu and memory is free."""
 
@@ -334,7 +340,8 @@ def _iter_workloads_without_room(
 
     A workload comes with its number of running pods and the result of placing the additional pods. Workloads of the
     cluster that a linted autoscaler scales are included. Workloads that lack room for other reasons than their requests
-    are left out.
+    are left out. So are workloads whose pods cannot start because a class or a claim does not exist: other rules report
+    them, and no number of their replicas fits.
     """
     facts = context.facts
     running_counts: dict[Workload, int] = {}
@@ -346,9 +353,48 @@ def _iter_workloads_without_room(
         count = get_replicas(workload) - running_counts[workload]
         if count > 0 and not _fits_without_replay(facts, workload, count):
             additional_counts[workload] = count
-    for workload, placed in place_additional_pods(facts, additional_counts).items():
-        if placed.shortage and placed.number < additional_counts[workload]:
-            yield workload, running_counts[workload], placed
+    without_room = {
+        workload: placed
+        for workload, placed in place_additional_pods(facts, additional_counts).items()
+        if placed.shortage and placed.number < additional_counts[workload]
+    }
+    if without_room:
+        incomplete_subjects = _list_subjects_with_missing_objects(context)
+        for workload, placed in without_room.items():
+            if not _needs_missing_object(context, workload, incomplete_subjects):
+                yield workload, running_counts[workload], placed
+
+
+def _list_subjects_with_missing_objects(context: LintContext) -> frozenset[SubjectKey]:
+    """Return the workloads and claims that name a PriorityClass, claim or StorageClass which does not exist."""
+    problems = (*find_missing_priority_classes(context), *find_missing_claims_and_storage_classes(context))
+    return frozenset(_build_subject_key(problem.subject) for problem in problems)
+
+
+def _build_subject_key(subject: Subject) -> SubjectKey:
+    """Build the key of the subject: its kind, its namespace or the default one, and its name."""
+    return subject.kind, subject.namespace or DEFAULT_NAMESPACE, subject.name
+
+
+def _needs_missing_object(
+    context: LintContext, workload: Workload, incomplete_subjects: Collection[SubjectKey]
+) -> bool:
+    """Return whether none of the workload's pods can start, since it or one of its claims names a missing object.
+
+    `incomplete_subjects` are the workloads and claims that do so, apart from workloads without their RuntimeClass.
+    """
+    if _build_subject_key(workload.subject) in incomplete_subjects:
+        return True
+    claims = (claim.metadata for _, claim in context.iter_claims(workload))
+    if any(
+        ("PersistentVolumeClaim", claim.namespace or DEFAULT_NAMESPACE, claim.name) in incomplete_subjects
+        for claim in claims
+    ):
+        return True
+    runtime_class = workload.spec.runtime_class_name
+    if not runtime_class or context.cluster is None or context.cluster.find_gap("RuntimeClass") is not None:
+        return False
+    return all(runtime_class != existing.metadata.name for existing in context.list_all_objects(RuntimeClass))
 
 
 def _can_count_running_pods(facts: ClusterFacts, workload: Workload) -> bool:
