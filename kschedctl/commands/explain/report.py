@@ -24,7 +24,7 @@ from kschedctl.reports.plugin_answers import (
     SearchedNodes,
     StatusReport,
 )
-from kschedctl.reports.remedy import Remedy
+from kschedctl.reports.remedy import Remedy, sort_verified_fixes_first
 from kschedctl.reports.report import GateProblem, Report
 from kschedctl.reports.summary import ShortCause, ShortNodes, ShortPods, Summary, describe_node_share
 from kschedctl.reports.unknown import (
@@ -791,7 +791,10 @@ class Explanation(_ExtenderPart, frozen=True):
             ),
             fixes=(
                 *(fix.to_short_fix() for fix in self._creation_fixes),
-                *(remedy.to_short_fix() for remedy in (*list_fixes(self.waiting_elsewhere), *self.remedies)),
+                *(
+                    remedy.to_short_fix()
+                    for remedy in (*list_fixes(self.waiting_elsewhere), *sort_verified_fixes_first(self.remedies))
+                ),
             ),
             advice=tuple(advice.text for advice in self.advice),
             figures={
@@ -856,7 +859,7 @@ class Explanation(_ExtenderPart, frozen=True):
         # A pod that stands for a workload is reported under the workload's name
         workload = WORKLOAD_NAME.search(self.stands_for)
         subject = workload[0] if workload else f"Pod {self.pod}"
-        fix = self.remedies[0].summary if self.remedies else ""
+        fix = sort_verified_fixes_first(self.remedies)[0].summary if self.remedies else ""
         return [GateProblem("not-scheduled", subject, self.headline, fix)]
 
 

@@ -219,6 +219,24 @@ class Insufficient(Fact, frozen=True):
             return f"{need} {scope.nodes} have {at_most} free{after} ({scope.node}){details}"
         return f"{need} the most free{after} is {free}{suffix}, on {scope.node}{details}{scope.share}"
 
+    def describe_cause_with_small_candidates(self, scope: CauseScope) -> str:
+        """Describe a request that exceeds the node even if it is empty, and with it all candidate nodes of `scope`.
+
+        No candidate node offers more than this node. Other nodes may.
+
+        >>> candidates = CauseScope("w4", "", " (rules out all 9 candidate nodes)")
+        >>> print(Insufficient("cpu", 9000, 2260, 4000, 64000).describe_cause_with_small_candidates(candidates))
+        needs 9 CPUs, but the largest candidate node has only 4 (rules out all 9 candidate nodes)
+        >>> print(Insufficient("a/b", 1, 0, 0, 4).describe_cause_with_small_candidates(candidates))
+        needs 1 a/b, which no candidate node offers (rules out all 9 candidate nodes)
+        """
+        amounts = names.format_amounts_for_sentence(self.resource, self.requested, self.offered)
+        (requested, offered), unit = amounts
+        if not self.offered:
+            return f"needs {requested} {unit}, which no candidate node offers{scope.share}"
+        largest = f"the largest candidate node has only {offered}{amounts.unit_suffix}"
+        return f"needs {requested} {unit}, but {largest}{scope.share}"
+
     def _describe_nominations(self) -> str:
         """Return a phrase that says that nominated pods were counted, or "" if there are none."""
         return " after reserving room for nominated pods" if self.nominated else ""
