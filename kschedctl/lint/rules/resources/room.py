@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
 
 from kschedctl.api.arrays import Amounts, Bools
-from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.objects import RuntimeClass
 from kschedctl.api.resource_names import PODS, format_amounts_for_sentence
 from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated_taint
@@ -21,19 +20,16 @@ from kschedctl.lint.analysis.facts import (
     find_rows_with_room,
     place_additional_pods,
 )
-from kschedctl.lint.analysis.placement import iter_host_ports, iter_pod_affinity_terms
+from kschedctl.lint.analysis.placement import iter_host_ports, iter_pod_affinity_terms, iter_storage_class_names
 from kschedctl.lint.context import LintContext
+from kschedctl.lint.objects.manifests import TypedObject
 from kschedctl.lint.objects.subject import Problem, Subject
 from kschedctl.lint.objects.workload import SERVING_KINDS, Workload
 from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule
-from kschedctl.lint.rules.priority.classes import find_missing_priority_classes
 from kschedctl.lint.rules.resources.amounts import REQUIRED_RESOURCES
-from kschedctl.lint.rules.storage import find_missing_claims_and_storage_classes
 from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
 from kschedctl.text.counts import agreeing, counted
 
-SubjectKey = tuple[str, str, str]
-"""The kind, the namespace and the name of an object."""
 IDLE_SHARE = 0.2
 """A node at its pod limit is reported if more than this share of its cpu and memory is free."""
 
@@ -340,8 +336,8 @@ def _iter_workloads_without_room(
 
     A workload comes with its number of running pods and the result of placing the additional pods. Workloads of the
     cluster that a linted autoscaler scales are included. Workloads that lack room for other reasons than their requests
-    are left out. So are workloads whose pods cannot start because a class or a claim does not exist: other rules report
-    them, and no number of their replicas fits.
+    are left out. So are workloads whose pods cannot start because a class does not exist: other rules report them, and
+    none of their replicas fits.
     """
     facts = context.facts
     running_counts: dict[Workload, int] = {}
@@ -358,43 +354,31 @@ def _iter_workloads_without_room(
         for workload, placed in place_additional_pods(facts, additional_counts).items()
         if placed.shortage and placed.number < additional_counts[workload]
     }
-    if without_room:
-        incomplete_subjects = _list_subjects_with_missing_objects(context)
-        for workload, placed in without_room.items():
-            if not _needs_missing_object(context, workload, incomplete_subjects):
-                yield workload, running_counts[workload], placed
+    for workload, placed in without_room.items():
+        if not _needs_missing_class(context, workload):
+            yield workload, running_counts[workload], placed
 
 
-def _list_subjects_with_missing_objects(context: LintContext) -> frozenset[SubjectKey]:
-    """Return the workloads and claims that name a PriorityClass, claim or StorageClass which does not exist."""
-    problems = (*find_missing_priority_classes(context), *find_missing_claims_and_storage_classes(context))
-    return frozenset(_build_subject_key(problem.subject) for problem in problems)
+def _needs_missing_class(context: LintContext, workload: Workload) -> bool:
+    """Return whether none of the workload's pods can start, since a class of the pods or their volumes does not exist.
 
-
-def _build_subject_key(subject: Subject) -> SubjectKey:
-    """Build the key of the subject: its kind, its namespace or the default one, and its name."""
-    return subject.kind, subject.namespace or DEFAULT_NAMESPACE, subject.name
-
-
-def _needs_missing_object(
-    context: LintContext, workload: Workload, incomplete_subjects: Collection[SubjectKey]
-) -> bool:
-    """Return whether none of the workload's pods can start, since it or one of its claims names a missing object.
-
-    `incomplete_subjects` are the workloads and claims that do so, apart from workloads without their RuntimeClass.
+    This is a PriorityClass, RuntimeClass or StorageClass. Classes that were not fully read do not count as missing.
     """
-    if _build_subject_key(workload.subject) in incomplete_subjects:
-        return True
-    claims = (claim.metadata for _, claim in context.iter_claims(workload))
-    if any(
-        ("PersistentVolumeClaim", claim.namespace or DEFAULT_NAMESPACE, claim.name) in incomplete_subjects
-        for claim in claims
-    ):
+    priority_class = workload.spec.priority_class_name
+    if priority_class and priority_class not in context.priority_classes and context.are_priority_classes_known():
         return True
     runtime_class = workload.spec.runtime_class_name
-    if not runtime_class or context.cluster is None or context.cluster.find_gap("RuntimeClass") is not None:
+    if runtime_class and context.cluster is not None and context.cluster.find_gap("RuntimeClass") is None:
+        existing_names = {existing.metadata.name for existing in context.list_all_objects(RuntimeClass)}
+        if runtime_class not in existing_names:
+            return True
+
+    claims = [TypedObject(workload.subject, claim) for _, claim in context.iter_claims(workload)]
+    storage_classes = {name for _, _, name in iter_storage_class_names(claims, [workload]) if name}
+    if not storage_classes:
         return False
-    return all(runtime_class != existing.metadata.name for existing in context.list_all_objects(RuntimeClass))
+    existing_classes = context.list_existing_storage_classes()
+    return existing_classes is not None and not storage_classes <= existing_classes
 
 
 def _can_count_running_pods(facts: ClusterFacts, workload: Workload) -> bool:
