@@ -171,5 +171,5 @@ class Admission(PlainReport, frozen=True):
     """Other answers that further tries may get by chance."""
 
     def build_headline_parts(self) -> tuple[str, ...]:
-        """Return whether the object is admitted, with the server's message."""
+        """Return two texts: the verdict, with the status code of a denial, and the server's message."""
         return ("Admitted" if self.allowed else f"Denied ({self.code}):", self.message or "")

@@ -16,7 +16,7 @@ TEAMS = {"author": "app", "operator": "platform"}
 
 
 class FixStanding(IntEnum):
-    """How far a fix can be relied on. Lists of fixes are in this order."""
+    """How far a fix can be relied on. All texts show fixes in this order."""
 
     VERIFIED = 0
     """A replay shows that the pod gets a node, or other waiting pods were not replayed."""
@@ -183,8 +183,26 @@ class Remedy(Document, frozen=True):
         )
 
 
+def sort_incomplete_and_costly_fixes_last(remedies: Iterable[Remedy]) -> tuple[Remedy, ...]:
+    """Sort the fixes in the order in which an operator would try them: those that need values last.
+
+    A fix that needs values comes first if it has fewer changes than every fix that needs none. Among the fixes that
+    need none, those that cost more pods than they place come last.
+    """
+    listed = tuple(remedies)
+    fewest_changes = min((len(remedy.kinds) for remedy in listed if not remedy.needs_values), default=0)
+
+    def get_place(remedy: Remedy) -> int:
+        """Return the place of the remedy in the order: 0 for a small incomplete one, 3 for another incomplete one."""
+        if not remedy.needs_values:
+            return 2 if remedy.costs_more_pods_than_it_places else 1
+        return 0 if len(remedy.kinds) < fewest_changes else 3
+
+    return tuple(sorted(listed, key=get_place))
+
+
 def sort_verified_fixes_first(remedies: Iterable[Remedy]) -> tuple[Remedy, ...]:
-    """Sort the fixes by their standing, and keep the order of those with the same standing."""
+    """Sort the fixes by their standing, as all texts show them, and keep the order within each standing."""
     return tuple(sorted(remedies, key=lambda remedy: remedy.standing))
 
 

@@ -381,11 +381,11 @@ class NodeItems:
         """Build the status of a node, which shares equal images, conditions and quantities with other nodes."""
         images = tuple([self._images.get(text) or self._decode_image(text) for text in map(bytes, status.images)])
         return NodeStatus(
-            self._share_amounts(status.allocatable),
-            self._share_amounts(status.capacity),
-            images,
-            self._share_conditions(status.conditions),
-            status.declared_features,
+            allocatable=self._share_amounts(status.allocatable),
+            capacity=self._share_amounts(status.capacity),
+            images=images,
+            conditions=self._share_conditions(status.conditions),
+            declared_features=status.declared_features,
         )
 
     def _share_conditions(self, conditions: Iterable[Condition]) -> tuple[Condition, ...]:

@@ -126,7 +126,7 @@ class _RepositoryReader:
             self.readable += 1
         except InputError as error:
             self.errors.append(error)
-            self.broken.append(BrokenFile(build.name, 1, error.what))
+            self.broken.append(BrokenFile(build.name, line=1, message=error.what))
 
     def read_file(self, file: str) -> None:
         """Collect the objects of a file, or record why it cannot be read."""
@@ -144,7 +144,7 @@ class _RepositoryReader:
         """Record why a file cannot be read: it is a template, it is foreign, or it is broken.
 
         A file with placeholders is a template, and a file without an apiVersion is foreign. Any other file is broken,
-        and so is a file whose text could not be read (``text`` is None). ``name`` is the file's display name in
+        including a file whose text could not be read (``text`` is None). ``name`` is the file's display name in
         messages.
         """
         if text is not None and _ANY_PLACEHOLDER.search(text):
@@ -152,7 +152,7 @@ class _RepositoryReader:
         elif text is not None and not _API_VERSION_FIELD.search(text):
             self._record_skip(SkipReason.FOREIGN, name)
         else:
-            self.broken.append(BrokenFile(name, error.line or 1, error.what))
+            self.broken.append(BrokenFile(name, line=error.line or 1, message=error.what))
 
     def _collect_objects(self, file: str, name: str, content: Content) -> None:
         """Collect the objects of a file, and record why its other documents and objects are skipped.

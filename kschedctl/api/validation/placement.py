@@ -179,7 +179,8 @@ def validate_affinity_label_keys(
             yield invalid((*path, "matchLabelKeys", i), key, "exists in both matchLabelKeys and mismatchLabelKeys")
 
 
-ACTIONS = ("DoNotSchedule", "ScheduleAnyway")
+DO_NOT_SCHEDULE = "DoNotSchedule"
+ACTIONS = (DO_NOT_SCHEDULE, "ScheduleAnyway")
 POLICIES = ("Honor", "Ignore")
 
 
@@ -215,8 +216,8 @@ def validate_min_domains(constraint: TopologySpreadConstraint, path: Path) -> Va
     field_path = (*path, "minDomains")
     action = constraint.when_unsatisfiable
     yield from validate_positive(constraint.min_domains, field_path)
-    if action != ACTIONS[0]:
-        rule = f"can only use minDomains if whenUnsatisfiable={ACTIONS[0]}, not {action}"
+    if action != DO_NOT_SCHEDULE:
+        rule = f"can only use minDomains if whenUnsatisfiable={DO_NOT_SCHEDULE}, not {action}"
         yield invalid(field_path, constraint.min_domains, rule)
 
 

@@ -54,8 +54,8 @@ class _TemplateFacts(NamedTuple):
 def list_placed_and_unschedulable_pods(pods: PodTable, rows: Iterable[int], options: AutoscalerOptions) -> PodLists:
     """List the placed and the unschedulable pods among the pods in these rows.
 
-    Nominated pods count as placed. Pods that have ended are left out. So are unbound pods that are being deleted, and
-    unbound pods that the scheduler has not rejected.
+    Nominated pods count as placed. Pods that have ended are left out, as well as unbound pods that are being deleted or
+    that the scheduler has not rejected.
     """
     template_facts = [_read_template_facts(template, options) for template in pods.templates]
     template_indexes = pods.template.tolist()
@@ -82,9 +82,12 @@ def _read_template_facts(pod: Pod, options: AutoscalerOptions) -> _TemplateFacts
     """Return the properties that all pods of a template share, or None if these pods have ended."""
     if pod.terminated:
         return None
-    nominated = pod.status.nominated_node_name
-    is_being_deleted = bool(pod.metadata.deletion_timestamp)
-    return _TemplateFacts(is_being_deleted, nominated, is_unschedulable(pod), not is_expendable(pod, options))
+    return _TemplateFacts(
+        is_being_deleted=bool(pod.metadata.deletion_timestamp),
+        nominated=pod.status.nominated_node_name,
+        is_unschedulable=is_unschedulable(pod),
+        counts=not is_expendable(pod, options),
+    )
 
 
 def is_unschedulable(pod: Pod) -> bool:

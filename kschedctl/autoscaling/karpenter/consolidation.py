@@ -153,11 +153,11 @@ class PlannedRemoval:
     def build_command(self, max_instance_types: int) -> DisruptionCommand:
         """Build the report on the removal. Its claims name at most ``max_instance_types`` instance types."""
         return DisruptionCommand(
-            self.decision,
-            tuple(sorted(candidate.name for candidate in self.candidates)),
-            self.savings,
-            tuple(iter_nominated_nodes(self.outcome.run)),
-            tuple(build_launched_claim(offer.claim, max_instance_types) for offer in self.replacements),
+            decision=self.decision,
+            candidates=tuple(sorted(candidate.name for candidate in self.candidates)),
+            savings=self.savings,
+            existing_nodes=tuple(iter_nominated_nodes(self.outcome.run)),
+            replacements=tuple(build_launched_claim(offer.claim, max_instance_types) for offer in self.replacements),
         )
 
 
@@ -191,9 +191,9 @@ class Consolidation:
     ) -> RemovalOutcome | None:
         """Reschedule the candidates' pods as if the candidates were removed, and return the outcome.
 
-        Pods that wait for a node anyway are scheduled along with them, but their errors do not count. Return None if no
-        NodePool launches nodes. Without ``consolidating``, even settling nodes take the pods. The pods whose keys are
-        in ``softened`` are placed without their soft constraints. Events are written to ``log``.
+        Pods that already wait for a node are scheduled along with them, but their errors do not count. Return None if
+        no NodePool launches nodes. Without ``consolidating``, even settling nodes take the pods. The pods whose keys
+        are in ``softened`` are placed without their soft constraints. Events are written to ``log``.
         """
         setting = self.setting
         if not setting.pools.pools:

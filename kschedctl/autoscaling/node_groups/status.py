@@ -104,7 +104,7 @@ def read_autoscaler_status(config_map: ConfigMap) -> AutoscalerStatus:
     where = f"ConfigMap {config_map.metadata.namespace}/{config_map.metadata.name}"
     text = config_map.data.get(KEY)
     if text is None:
-        return AutoscalerStatus(where, "", (), (f'{where}: no key "{KEY}"',))
+        return AutoscalerStatus(where, time="", groups=(), faults=(f'{where}: no key "{KEY}"',))
     key_path = f"{where}, {KEY}"
     if text.startswith("Cluster-autoscaler"):
         return _parse_text_status(key_path, text)

@@ -25,7 +25,7 @@ from kschedctl.commands.audit.packing.drains_in_turn import DrainsInTurn, NodeTr
 from kschedctl.commands.audit.packing.emptying import (
     KEEPS_LAST,
     EmptyingOrder,
-    find_uncounted_workloads,
+    find_unreplayed_workloads,
     order_removal_candidates,
 )
 from kschedctl.commands.consolidate.autoscalers import NO_AUTOSCALER, AutoscalerVerdicts
@@ -420,7 +420,7 @@ class ConsolidationRun:
             **self._find_eviction_harms()._asdict(),
             pool=self.criteria.pool,
             pods_of_unready_nodes=tuple(view.pods.objects[position].key for position in self.candidates.displaced),
-            waiting_workloads=find_uncounted_workloads(self.scheduler, self.pending),
+            waiting_workloads=find_unreplayed_workloads(self.scheduler, self.pending),
             interrupted=self.interrupted,
             **build_cluster_basis(unknown, self.scheduler),
         )

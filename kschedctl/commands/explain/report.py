@@ -24,7 +24,7 @@ from kschedctl.reports.plugin_answers import (
     SearchedNodes,
     StatusReport,
 )
-from kschedctl.reports.remedy import Remedy
+from kschedctl.reports.remedy import Remedy, sort_verified_fixes_first
 from kschedctl.reports.report import GateProblem, Report
 from kschedctl.reports.summary import ShortCause, ShortNodes, ShortPods, Summary, describe_node_share
 from kschedctl.reports.unknown import (
@@ -741,9 +741,10 @@ class Explanation(_ExtenderPart, frozen=True):
         return f"{clause}; {self.headline}" if clause else self.headline
 
     def build_headline_parts(self) -> tuple[str, ...]:
-        """Return the parts of the headline: the pod, its verdict with the doubts about it, and the headline.
+        """Return the pod, its verdict with the doubts about it, and the reason in `headline`.
 
-        If the workload could not create the pod, the workload is named instead of the pod. If another object awaits
+        A hypothetical change of the pod (`as_if`) and a sentence about all replicas come first, if there are any. If
+        the workload could not create the pod, the workload is named instead of the pod. If another object awaits
         admission, that object is named.
         """
         creation_failure = self.not_created
@@ -790,7 +791,10 @@ class Explanation(_ExtenderPart, frozen=True):
             ),
             fixes=(
                 *(fix.to_short_fix() for fix in self._creation_fixes),
-                *(remedy.to_short_fix() for remedy in (*list_fixes(self.waiting_elsewhere), *self.remedies)),
+                *(
+                    remedy.to_short_fix()
+                    for remedy in (*list_fixes(self.waiting_elsewhere), *sort_verified_fixes_first(self.remedies))
+                ),
             ),
             advice=tuple(advice.text for advice in self.advice),
             figures={
@@ -855,7 +859,7 @@ class Explanation(_ExtenderPart, frozen=True):
         # A pod that stands for a workload is reported under the workload's name
         workload = WORKLOAD_NAME.search(self.stands_for)
         subject = workload[0] if workload else f"Pod {self.pod}"
-        fix = self.remedies[0].summary if self.remedies else ""
+        fix = sort_verified_fixes_first(self.remedies)[0].summary if self.remedies else ""
         return [GateProblem("not-scheduled", subject, self.headline, fix)]
 
 

@@ -224,7 +224,7 @@ class Failures(Report, frozen=True):
     kind: str = "Failures"
 
     def build_headline_parts(self) -> tuple[str, ...]:
-        """Return the answer in two parts, followed by what makes it uncertain."""
+        """Return three texts: which units can be lost, the worst consequences, and what makes the answer uncertain."""
         return (*self._build_answer(), describe_doubt(self.unknown).strip())
 
     @property

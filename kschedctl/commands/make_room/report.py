@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec.structs import replace
 
-from kschedctl.api.resource_names import PODS, format_for_sentence
+from kschedctl.api.resource_names import PODS, format_amounts_for_sentence
 from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
 from kschedctl.reports.placements import PoolChange
@@ -105,7 +105,7 @@ class ResourceShortage(Document, frozen=True):
 
         `all_pods` is the number of pods for which room is made, of which `self.pods` need the resource on these nodes.
         """
-        amounts = format_for_sentence(self.resource, self.needed, self.free, self.freed_by_moves)
+        amounts = format_amounts_for_sentence(self.resource, self.needed, self.free, self.freed_by_moves)
         (needed, free, freed_by_moves), unit = amounts
         suffix = amounts.unit_suffix
         if self.resource == PODS:

@@ -36,7 +36,7 @@ from kschedctl.render.tables import Row, build_table
 from kschedctl.render.unseen_pods import build_held_back_section, build_not_created_section
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.document import Document
-from kschedctl.reports.remedy import TEAMS, Remedy
+from kschedctl.reports.remedy import TEAMS, Remedy, sort_verified_fixes_first
 from kschedctl.reports.unknown import NOT_CERTAIN, VERDICT, describe_verdict_doubts
 from kschedctl.text.counts import agreeing, capitalize, counted
 from kschedctl.text.printable import printable
@@ -209,7 +209,7 @@ def render_patches(document: Document) -> str:
     if isinstance(document, RemediesOfMany):
         remedies = [chosen.remedy for chosen in document.chosen]
     elif isinstance(document, Remedies):
-        remedies = [*document.remedies]
+        remedies = [*sort_verified_fixes_first(document.remedies)]
     else:
         kind = getattr(document, "kind", "another document")
         raise UsageError(f"-o patch works only for remedies, but this is {kind}", hint="-o json has everything")

@@ -13,7 +13,7 @@ from kschedctl.commands.make_room.report import MakeRoom
 from kschedctl.reports.document import Document
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.placements import FailedJob, describe_failing_jobs
-from kschedctl.reports.remedy import Remedy
+from kschedctl.reports.remedy import Remedy, sort_verified_fixes_first
 from kschedctl.reports.report import Report
 from kschedctl.reports.summary import ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
@@ -107,7 +107,7 @@ class Remedies(Report, frozen=True):
 
     def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with the pod, its verdict and the shortened fixes, including the plan of moves."""
-        fixes = tuple(remedy.to_short_fix() for remedy in self.remedies)
+        fixes = tuple(remedy.to_short_fix() for remedy in sort_verified_fixes_first(self.remedies))
         if self.make_room:
             fixes = (*fixes, self.make_room.to_short_fix())
         warnings = () if self.replicas is None else (self.replicas.sentence,)

@@ -139,7 +139,11 @@ class FollowedRollout(Report, frozen=True):
     kind: str = "FollowedRollout"
 
     def build_headline_parts(self) -> tuple[str, ...]:
-        """Return how many placements differ from the replay, if any, and how many agree with it."""
+        """Return a verdict and a sentence.
+
+        The verdict says how many placements differ from the replay, that none differs, or that nothing was compared.
+        The sentence says how many pods went to a node that the replay ranks among the best.
+        """
         pods = counted(len(self.placements), "pod")
         if self.otherwise:
             verdict = f"{self.otherwise:,} of {pods} placed otherwise:"

@@ -277,7 +277,7 @@ class _RolloutReplay:
         return comparison
 
     def _let_pods_and_nominations_arrive(self, nanoseconds: int) -> None:
-        """Put the running pods that were created by this time on their nodes, and make the nominations of this time.
+        """Put the running pods that were created by this time on their nodes, and make the nominations that existed.
 
         The latest come first in `_created_later` and `_nominated_later`, and are taken from the end.
         """

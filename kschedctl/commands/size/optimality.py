@@ -67,7 +67,8 @@ class OptimalityCheck:
     """The position of the cheapest set that is not refuted."""
 
     def __post_init__(self) -> None:
-        self._end = len(self.sets)  # the position of the best set; sets from there on need no check
+        self._end = len(self.sets)
+        """The position of the best set. The sets from there on need no check."""
 
     @property
     def has_refuted_all(self) -> bool:
@@ -163,7 +164,7 @@ def _find_sets_able_to_satisfy_cuts(
 ) -> Bools:
     """Return a mask of the sets that can still satisfy all cuts if they spend their budgets on the remaining shapes.
 
-    `sets` has a row for each set, `budget` and the mask one value for each set.
+    `sets` has a row for each set. `budget` and the mask have one value for each set.
     """
     can_satisfy = np.ones(len(sets), np.bool_)
     for cut in cuts:

@@ -52,7 +52,7 @@ class ClusterMetrics(Report, frozen=True):
     kind: str = "ClusterMetrics"
 
     def build_headline_parts(self) -> tuple[str, ...]:
-        """Return the numbers of pending and stuck pods."""
+        """Return the number of pending pods, and the number of stuck pods in parentheses or "" if there are none."""
         waiting, stuck = (self.sum_values(name) for name in (PENDING, STUCK))
         return (counted(waiting, "pending pod"), f"({stuck:,} stuck)" if stuck else "")
 

@@ -279,6 +279,7 @@ class ServingProfiles:
 
 def has_disks(spec: PodSpec) -> bool:
     """Return whether the pod has a volume other than those that kubelets make from nothing or from API objects."""
+    # A volume with another source differs from its copy with only these sources.
     return any(
         volume != Volume(volume.name, empty_dir=volume.empty_dir, host_path=volume.host_path) for volume in spec.volumes
     )

@@ -318,7 +318,7 @@ class Placements(IncomingPods):
         self._columns.clear()
 
     def _share_column(self, column: Column, /) -> Column:
-        """Return the first column (N,) that is equal to this one.
+        """Return an equal column (N,) that was shared earlier, or share and return this column.
 
         Sharing saves memory, since most kinds of pods fit on the same nodes.
         """

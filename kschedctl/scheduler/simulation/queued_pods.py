@@ -468,7 +468,7 @@ class _SharedQueuePlugins(QueuePlugins):
     def _check_and_find_affected_infos(self, info_numbers: Set[int], event: ClusterEvent) -> Set[int]:
         """Return the numbers of all PodInfos that events of this kind may affect, from this and earlier calls.
 
-        Those among `info_numbers` that no earlier call checked for this kind of event are checked now. A PodInfo is
+        Numbers in `info_numbers` that no earlier call checked for this kind of event are checked now. A PodInfo is
         affected unless the queueing hints of all plugins skip it.
         """
         listeners = self._listeners.setdefault(event, _Listeners())

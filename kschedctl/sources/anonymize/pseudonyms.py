@@ -184,7 +184,7 @@ class Numbers:
         match = _NUMBER.fullmatch(value)
         if match is None or key not in self.ranks or not _is_int64(value):
             return None
-        sign, zeros, _ = match.groups()
+        sign, zeros, _digits = match.groups()
         return f"{sign}{zeros}{abs(self.ranks[key][int(value)])}"
 
 

@@ -147,7 +147,7 @@ class Reading:
 def read_live_cluster(connection: Connection, options: ReadingOptions = ReadingOptions()) -> Reading:
     """Read all kinds that the scheduler's plugins need. If the cache is used, save complete lists in it.
 
-    Raises ClusterError if the API server fails, and ConfigurationError or InputError if what it returns cannot be used.
+    Raises ClusterError if the API server fails, and ConfigurationError or InputError if its responses cannot be used.
     """
     cache = _open_cache(connection, options) if options.cache else None
     cached_lists = cache.load_lists() if cache else {}
@@ -188,8 +188,8 @@ def _read_kinds(
     """List all required kinds in parallel, bring the lists to the same point in time, and record the gaps.
 
     With ``options.pods_alone``, kinds that cannot affect the existing pods are not listed. If a pod that needs one of
-    them is created meanwhile, all kinds are read again. Raises ClusterError if the API server fails, and
-    ConfigurationError if the scheduler's configuration cannot be replayed.
+    these kinds is created while the lists are read, all kinds are read again. Raises ClusterError if the API server
+    fails, and ConfigurationError if the scheduler's configuration cannot be replayed.
     """
     server = connection.server
     namespace = options.namespace or connection.namespace
@@ -350,11 +350,11 @@ def _list_kind(server: Server, kind: str, namespace: str, fields: str, cached_li
     the kind.
     """
     if cached_list is not None:
-        return _KindResult(cached_list, None)
+        return _KindResult(cached_list, gap=None)
     try:
         return _list_kind_if_permitted(server, kind, get_home(kind) or namespace, fields)
     except LeftOutError as error:
-        return _KindResult(None, Gap(error.what))
+        return _KindResult(listing=None, gap=Gap(error.what))
 
 
 def _choose_config_maps(options: ReadingOptions, absent_kinds: Collection[str]) -> list[str]:
@@ -369,7 +369,7 @@ def _choose_config_maps(options: ReadingOptions, absent_kinds: Collection[str]) 
 
 
 def _asks_about_autoscalers(options: ReadingOptions) -> bool:
-    """Return whether the settings of autoscalers are needed, which is so if their machines are read as well."""
+    """Return whether the settings of autoscalers are needed, which is the case if their machines are read."""
     return "MachineDeployment" in options.also
 
 
@@ -383,11 +383,11 @@ def _list_named_objects(server: Server, kind: str, names: Sequence[str]) -> _Kin
             _list_kind_if_permitted(server, kind, get_home(kind, name), f"metadata.name={name}") for name in names
         ]
     except LeftOutError as error:
-        return _KindResult(None, Gap(error.what))
+        return _KindResult(listing=None, gap=Gap(error.what))
     listings = [result.listing for result in results if result.listing is not None]
     gap = next((result.gap for result in results if result.gap is not None), None)
     if not listings:
-        return _KindResult(None, gap)
+        return _KindResult(listing=None, gap=gap)
     objects = ObjectTuple.of(chain.from_iterable(listing.objects for listing in listings))
     return _KindResult(listings[0]._replace(objects=objects), gap)
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.arrays import Rows
 from kschedctl.api.ownership import Owner, find_owner
-from kschedctl.api.resource_names import format_for_sentence
+from kschedctl.api.resource_names import format_amounts_for_sentence
 from kschedctl.api.times import format_age
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.placed.placement_errors import (
@@ -286,7 +286,7 @@ def _build_overcommitted_finding(node: OvercommittedNode) -> Finding:
     if node.is_resize_only:
         return _build_deferred_resize_finding(node)
 
-    (requested, allocatable), unit = format_for_sentence(node.resource, node.requested, node.allocatable)
+    (requested, allocatable), unit = format_amounts_for_sentence(node.resource, node.requested, node.allocatable)
     verb = agreeing(node.pods, "requests", "request")
     message = f"{counted(node.pods, 'pod')} {verb} {requested} of {allocatable} {unit}"
     excess_pods = [arrival for arrival in node.arrivals if arrival.beyond]
@@ -310,7 +310,7 @@ def _build_deferred_resize_finding(node: OvercommittedNode) -> Finding:
     first, *other_resizes = node.deferred_resizes
     not_in_use = sum(resize.reserved - resize.running for resize in node.deferred_resizes)
     amount_in_use = node.requested - not_in_use
-    formatted = format_for_sentence(
+    formatted = format_amounts_for_sentence(
         node.resource, first.reserved, first.running, node.requested, amount_in_use, node.allocatable
     )
     (reserved, running, requested, in_use, allocatable), unit = formatted

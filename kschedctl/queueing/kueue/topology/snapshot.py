@@ -404,7 +404,7 @@ class TopologySnapshot:
         for values, assumed_requests in assumed.items():
             leaf = self.tree.leaf_indexes.get(values)
             if leaf is not None:
-                self._add_requests(remaining, leaf, assumed_requests, -1)
+                self._add_requests(remaining, leaf, assumed_requests, count=-1)
         return {resource: remaining[row] for resource, row in self._rows.items()}
 
     def _count_resource_exclusions(
