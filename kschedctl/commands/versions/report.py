@@ -115,7 +115,7 @@ class VersionChanges(Report, frozen=True):
         for on, word in ((True, "on"), (False, "off")):
             switched = self.list_switched_features(on=on)
             if switched:
-                yield f"newly {word} by default (with the release of the change): {', '.join(switched)}"
+                yield f"newly {word} by default (since release): {', '.join(switched)}"
         removed = [change.where for change in self.changes if change.is_removed]
         if removed:
             yield f"gates removed (a configuration that sets them is rejected): {', '.join(removed)}"

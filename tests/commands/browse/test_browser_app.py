@@ -53,7 +53,7 @@ def test_list_groups_pending_pods_by_cause_and_explains_the_first() -> None:
         heading = names[names.index(CHECKOUT) - 2 : names.index(CHECKOUT)]
         assert heading == ["1 · too little CPU is free", "(Insufficient cpu)"]
         ingress = "platform/ingress-nginx-7b4f6c9d85-wt7jd"
-        assert flat(browser).startswith(f"{ingress} Unschedulable: TCP port 443 is held by")
+        assert flat(browser).startswith(f"{ingress} Unschedulable: a host port is taken on both candidate nodes")
         assert text(browser, "#head") == "10 pending pods · across all namespaces · 12 nodes"
         await press(browser, pilot, "down")
         assert flat(browser).startswith("batch/embedder-t7x4w Unschedulable: taint nvidia.com/gpu=present:NoSchedule")

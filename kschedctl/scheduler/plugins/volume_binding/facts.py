@@ -60,6 +60,11 @@ class ClaimsUnbound(Fact, frozen=True):
     claims: tuple[UnboundClaim, ...]
 
     @property
+    def is_same_on_all_nodes(self) -> bool:
+        """Return True, as the claims have to be bound whatever the node is."""
+        return True
+
+    @property
     def names_missing_class(self) -> bool:
         """True if a claim is not bound because its StorageClass does not exist."""
         return any(claim.storage_class and not claim.class_exists and not claim.volume for claim in self.claims)
@@ -240,6 +245,11 @@ class VolumeMissing(Fact, frozen=True):
 
     claim: str
     volume: str
+
+    @property
+    def is_same_on_all_nodes(self) -> bool:
+        """Return True, as the volume is missing whatever the node is."""
+        return True
 
     def get_claim(self) -> str:
         """Return the claim."""
