@@ -468,8 +468,8 @@ def _build_trial_drains_part(report: PackingSection, style: Style) -> Page:
         page += [paragraph(Marked("tried:", Tone.FAINT), f"{tried_text}{suffix}"), *map(Command, commands)]
 
     page += build_struct_table(report.savings, style)
-    page += _list_nodes_in_paragraph("can be removed:", [drained.node for drained in report.emptied], style)
-    page += _list_nodes_in_paragraph("empty already:", report.empty, style)
+    page += _list_nodes_in_paragraph("Can be removed:", [drained.node for drained in report.emptied], style)
+    page += _list_nodes_in_paragraph("Already empty:", report.empty, style)
     return tuple(page)
 
 

@@ -88,13 +88,15 @@ def _build_verdict_lines(report: Drain) -> Page:
 
     More than MAX_OUTCOMES_IN_SENTENCE outcomes become a list, unless some of the nodes are down.
     """
-    nodes, verdict, sentence = report.build_first_line()
+    nodes, verdict, *sentence = report.build_first_line()
     tone = Tone.BAD if report.blocked or not report.interrupted else Tone.WARNING
     if report.safe:
         tone = Tone.WARNING if report.undecided else Tone.GOOD
     first_words = (Marked(nodes, Tone.STRONG), Marked(verdict, tone))
-    outcomes = report.list_outcomes()
+    outcomes = report.list_outcomes_after_verdict()
     if report.down_nodes or len(outcomes) <= MAX_OUTCOMES_IN_SENTENCE:
-        return (paragraph(*first_words, sentence),)
+        return (paragraph(*first_words, *sentence),)
     doubt = describe_doubt(report.unknown).strip()
+    if verdict.endswith(";"):
+        first_words = (Marked(nodes, Tone.STRONG), Marked(f"{verdict.removesuffix(';')}.", tone), "Other outcomes:")
     return (paragraph(*first_words), Bullets(tuple(outcomes)), *((paragraph(doubt),) if doubt else ()))

@@ -192,12 +192,12 @@ class Drain(Report, frozen=True):
     kind: str = "Drain"
 
     def build_first_line(self) -> tuple[str, ...]:
-        """Return the nodes, the verdict, and the number of pods with each outcome."""
-        return (
-            first_few(self.nodes),
-            f"{self._build_verdict()}:",
-            f"{self._describe_outcomes()}{describe_doubt(self.unknown)}",
-        )
+        """Return the nodes, the verdict, and the number of pods with each outcome that the verdict does not name."""
+        doubt = describe_doubt(self.unknown)
+        outcomes = self._describe_outcomes()
+        if not outcomes:
+            return first_few(self.nodes), f"{self._build_verdict()}{doubt}"
+        return first_few(self.nodes), f"{self._build_verdict()}{self._separator}", f"{outcomes}{doubt}"
 
     @property
     def headline_names_unread(self) -> bool:
@@ -205,13 +205,59 @@ class Drain(Report, frozen=True):
         return True
 
     def _describe_outcomes(self) -> str:
-        """Describe what keeps pods Terminating, and the number of pods with each outcome, the worst outcomes first."""
-        outcomes = ", ".join(self.list_outcomes()) or "nothing runs there"
-        down_nodes = "; ".join(describe_down_nodes(self.down_nodes))
-        return f"{down_nodes}; then {outcomes}" if down_nodes else outcomes
+        """Describe what keeps pods Terminating, and the number of pods with each outcome, the worst outcomes first.
 
-    def list_outcomes(self) -> list[str]:
+        The outcome that the verdict names is left out, so the text may be empty.
+        """
+        outcomes = ", ".join(self.list_outcomes_after_verdict())
+        down_nodes = "; ".join(describe_down_nodes(self.down_nodes))
+        if down_nodes:
+            return f"{down_nodes}; then {outcomes or 'nothing runs there'}"
+        return outcomes or ("" if self._find_outcome_in_verdict() else "nothing runs there")
+
+    def list_outcomes_after_verdict(self) -> list[str]:
+        """Describe the number of pods with each outcome, except for the outcome that the verdict names."""
+        in_verdict = self._find_outcome_in_verdict()
+        return [outcome for outcome in self._list_outcomes() if outcome != in_verdict]
+
+    @property
+    def _separator(self) -> str:
+        """The mark between the verdict and the outcomes: a colon, unless the verdict names some other harm."""
+        return ";" if self._find_outcome_in_verdict() or (self.safe and self._harms) else ":"
+
+    def _find_outcome_in_verdict(self) -> str:
+        """Return the worst outcome if the verdict names it, or "" if the verdict is a general one."""
+        if self.safe or not self.drained or self.down_nodes:
+            return ""
+        return next(iter(self._list_drawbacks()), "")
+
+    def _list_outcomes(self) -> list[str]:
         """Describe the number of pods with each outcome, the worst outcomes first. Return [] if nothing runs there."""
+        numbers = (
+            (len(self.returned), "pod comes back: it tolerates the cordon", "pods come back: they tolerate the cordon"),
+            (self._moved_count, "pod moves to another node", "pods move to other nodes"),
+        )
+        counts = []
+        if self.blocked:
+            cannot = counted(len(self.blocked), "pod cannot be evicted", "pods cannot be evicted")
+            counts.append(f"{cannot} ({first_few([pod.pod for pod in self.blocked])})")
+        counts += self._describe_pods_without_node()
+        counts += [counted(number, singular, plural) for number, singular, plural in numbers if number]
+        counts += self._describe_pods_evicted_elsewhere()
+        if self.delayed:
+            waits = counted(len(self.delayed), "pod can be evicted only", "pods can be evicted only")
+            delayed_names = first_few([delayed.pod for delayed in self.delayed])
+            counts.append(f"{waits} once replacements of others are ready ({delayed_names})")
+        counts += self._describe_terminating_pods()
+        counts += self._describe_pending_pods_that_lose()
+        if self.untried:
+            counts.append(counted(self.untried, "pod was not tried", "pods were not tried"))
+        if self.staying:
+            counts.append(counted(self.staying, "DaemonSet or static pod stays", "DaemonSet or static pods stay"))
+        return counts
+
+    def _describe_pods_without_node(self) -> list[str]:
+        """Describe how many evicted pods are lost, fit nowhere else, wait for quota, or are not recreated."""
         numbers = (
             (
                 self._lost_count,
@@ -221,31 +267,26 @@ class Drain(Report, frozen=True):
             (self._unplaced_count - self._unplaced_evicted_count, "pod fits nowhere else", "pods fit nowhere else"),
             (self._waiting_count, "pod waits for quota of Kueue", "pods wait for quota of Kueue"),
             (self._not_created_count, "pod is not recreated", "pods are not recreated"),
-            (len(self.returned), "pod comes back: it tolerates the cordon", "pods come back: they tolerate the cordon"),
-            (self._moved_count, "pod moves to another node", "pods move to other nodes"),
         )
-        counts = []
-        if self.blocked:
-            cannot = counted(len(self.blocked), "pod cannot be evicted", "pods cannot be evicted")
-            counts.append(f"{cannot} ({first_few([pod.pod for pod in self.blocked])})")
-        counts += [counted(number, singular, plural) for number, singular, plural in numbers if number]
-        counts += self._describe_pods_evicted_elsewhere()
-        if self.delayed:
-            waits = counted(len(self.delayed), "pod can be evicted only", "pods can be evicted only")
-            delayed_names = first_few([delayed.pod for delayed in self.delayed])
-            counts.append(f"{waits} once replacements of others are ready ({delayed_names})")
-        counts += self._describe_terminating_pods()
-        if self.nominated:
-            loses = agreeing(len(self.nominated), "pending pod loses its", "pending pods lose their")
-            counts.append(f"{len(self.nominated):,} {loses} nominated node ({first_few(self.nominated)})")
+        return [counted(number, singular, plural) for number, singular, plural in numbers if number]
+
+    def _describe_pending_pods_that_lose(self) -> list[str]:
+        """Describe the pending pods that lose the only nodes that they can run on, or their nominated node."""
+        texts = []
         if self.stranded:
             can = agreeing(len(self.stranded), "pending pod can", "pending pods can")
-            counts.append(f"{len(self.stranded):,} {can} run nowhere else ({first_few(self.stranded)})")
-        if self.untried:
-            counts.append(counted(self.untried, "pod was not tried", "pods were not tried"))
-        if self.staying:
-            counts.append(counted(self.staying, "DaemonSet or static pod stays", "DaemonSet or static pods stay"))
-        return counts
+            texts.append(f"{len(self.stranded):,} {can} run nowhere else ({first_few(self.stranded)})")
+        if self.nominated:
+            loses = agreeing(len(self.nominated), "pending pod loses its", "pending pods lose their")
+            texts.append(f"{len(self.nominated):,} {loses} nominated node ({first_few(self.nominated)})")
+        return texts
+
+    def _list_drawbacks(self) -> list[str]:
+        """Return the outcomes that leave pods without a node, the worst first."""
+        drawbacks = self._describe_pods_without_node()
+        if self._unplaced_evicted_count:
+            drawbacks += self._describe_pods_evicted_elsewhere()
+        return [*drawbacks, *self._describe_pending_pods_that_lose()]
 
     def _build_verdict(self) -> str:
         """Return the verdict as a predicate of the nodes.
@@ -263,18 +304,10 @@ class Drain(Report, frozen=True):
             return agreeing(len(self.nodes), "is not drained yet", "are not drained yet")
         if not self.drained:
             return "cannot be drained"
-        drawbacks = (
-            (len(self.down_nodes), "but pods may stay Terminating"),
-            (self._lost_count, "but this loses pods for good"),
-            (
-                self._unplaced_count or self._waiting_count or self._not_created_count,
-                "but this leaves pods without a node",
-            ),
-            (len(self.stranded), "but this leaves pending pods without a node"),
-            (len(self.nominated), "but pending pods lose the room made for them"),
-        )
-        worst = next((text for number, text in drawbacks if number), "with disruption")
-        return f"can be drained, {worst}"
+        if self.down_nodes:
+            return "can be drained, but pods may stay Terminating"
+        outcome = self._find_outcome_in_verdict()
+        return f"can be drained, but {outcome}" if outcome else "can be drained, with disruption"
 
     @property
     def _harms(self) -> tuple[str, ...]:
@@ -286,7 +319,7 @@ class Drain(Report, frozen=True):
         if self.outages:
             harms.append(f"leaves {first_few(self.outages, 1)} without a running pod for a while")
         if self.starting_over:
-            harms.append(f"starts {counted(len(self.starting_over), 'pod')} of Jobs over")
+            harms.append(f"restarts {counted(len(self.starting_over), 'Job pod')} from the beginning")
         if self.loses_data:
             harms.append("deletes emptyDir data")
         if self.ask_to_stay:
@@ -496,11 +529,13 @@ class Drain(Report, frozen=True):
         else:
             verdict = "Blocked"
         outcomes = self._describe_outcomes()  # without doubts, for which the summary has its own field
+        details = self._describe_blocker() or outcomes
+        details = f"{self._separator} {details}" if details else ""
         return replace(
             summary,
             subject=", ".join(self.nodes),
             verdict=verdict,
-            headline=f"{first_few(self.nodes)} {self._build_verdict()}: {self._describe_blocker() or outcomes}",
+            headline=f"{first_few(self.nodes)} {self._build_verdict()}{details}",
             pods=(*blocked, *(pods.short_form for pods in self.unplaced)),
             fixes=self._build_short_fixes(),
             victims=list_displaced_pods(self.evicted),

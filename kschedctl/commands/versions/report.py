@@ -122,7 +122,7 @@ class VersionChanges(Report, frozen=True):
         rules = Counter(change.where for change in self.changes if change.sort == "rule")
         if rules:
             by_plugin = ", ".join(f"{where} ({number:,})" for where, number in rules.most_common())
-            yield f"rules and messages that differ, by plugin: {by_plugin}"
+            yield f"rules and messages that differ, by component: {by_plugin}"
 
     def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with the numbers of changes by kind.

@@ -38,7 +38,7 @@ from kschedctl.replay.waiting_elsewhere.entries import (
 from kschedctl.replay.waiting_elsewhere.kueue_placement import PodPlacement, place_admitted_pods
 from kschedctl.replay.waiting_elsewhere.suspended_jobs import KUEUE, is_queued
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState
-from kschedctl.text.counts import agreeing, counted
+from kschedctl.text.counts import agreeing, counted, join_words
 
 QUOTA_RESERVED, ADMITTED, FINISHED = "QuotaReserved", "Admitted", "Finished"
 _STOPPED = frozenset({"Hold", "HoldAndDrain"})
@@ -433,9 +433,10 @@ class WaitingQueues:
         if outlook.admission is not None:
             condition = "If nothing else changes"
             if outlook.victims:
-                workloads = agreeing(len(outlook.victims), "this Workload has", "these Workloads have")
-                condition = f"Once {workloads} released the quota"
-            yield f"{condition}, Kueue admits it in {describe_flavors(outlook.admission)}"
+                single = f"{outlook.victims[0]} has released its quota"
+                released = agreeing(len(outlook.victims), single, "these Workloads have released their quota")
+                condition = f"Once {released}"
+            yield f"{condition}, Kueue admits this Workload with {describe_flavors(outlook.admission)}"
             yield from self._describe_placement(key)
         yield from self.assumptions
 
@@ -461,8 +462,8 @@ def describe_flavors(admission: QuotaAdmission) -> str:
     if flavors_by_pod_set and all(flavors == first_flavors for flavors in flavors_by_pod_set.values()):
         noun = "flavors" if len(first_flavors) > 1 else "flavor"
         return f"{noun} {', '.join(first_flavors)}"
-    per_pod_set = (f"{', '.join(flavors)} (pod set {name})" for name, flavors in flavors_by_pod_set.items())
-    return f"flavors {', '.join(per_pod_set)}"
+    per_pod_set = [f"{', '.join(flavors)} (pod set {name})" for name, flavors in flavors_by_pod_set.items()]
+    return f"flavors {join_words(per_pod_set)}"
 
 
 def parse_time(now: str) -> int:

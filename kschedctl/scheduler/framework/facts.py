@@ -157,7 +157,7 @@ class Wanted(Detail, frozen=True):
         values = ", ".join(self.values)
         match self.operator:
             case "In" if self.field:  # metadata.name is the only field that a term may name
-                return f"node {' or '.join(self.values)}{' (which does not exist)' if self.absent else ''}"
+                return f"node {' or '.join(self.values)}{' (no such node)' if self.absent else ''}"
             case "In":
                 return f"{self.key}={' or '.join(self.values)}"
             case "NotIn":

@@ -76,7 +76,8 @@ SOUND = (
 def test_user_facing_top_tier_with_free_room_is_sound() -> None:
     found = section(*SOUND, grow=2)
     assert (found.findings, found.state, found.undecided) == ((), "sound", False)
-    assert found.headline == "2 tiers; 2 more pods of PriorityClass high would preempt no pod"
+    growth = "if 2 more pods of PriorityClass high arrived, all would get a node and no pod would be preempted"
+    assert found.headline == f"2 tiers; {growth}"
 
 
 def test_figures_of_tiers() -> None:

@@ -101,7 +101,7 @@ def test_assumption_shows_both_answers_and_escape_reverts_it() -> None:
         await write(browser, pilot, "slash", "checkout")
         before = "before: Unschedulable: needs 1.5 CPUs"
         for words, now in (
-            ("cpu=500m", "now: Schedulable: on general-b2, the best of 6 nodes that fit"),
+            ("cpu=500m", "now: Schedulable: on general-b2, the best of 6 feasible nodes"),
             ("node=general-a1", "now: Schedulable: on general-a1-more-0"),
             ("cpu=500m tolerate=example.com/spot", "now: Schedulable: on "),
         ):
@@ -111,7 +111,7 @@ def test_assumption_shows_both_answers_and_escape_reverts_it() -> None:
             assert not browser.ask_line.display
         await write(browser, pilot, "a", "cpu=500m")
         why = text(browser, "#why-text")
-        assert "0    6  nodes that fit" in why
+        assert "0    6  feasible nodes" in why
         assert "7    1  NodeResourcesFit:" in why
         await press(browser, pilot, "escape")
         assert flat(browser).startswith(f"{CHECKOUT} Unschedulable: needs 1.5 CPUs")

@@ -128,7 +128,7 @@ def test_capacity(run: Run, write: Write) -> None:
 
 def test_drain(run: Run, write: Write) -> None:
     cluster = write(*CLUSTER)
-    outage = "n1 can be drained, but this leaves ReplicaSet d/web without a running pod for a while: "
+    outage = "n1 can be drained, but this leaves ReplicaSet d/web without a running pod for a while; "
     assert run("drain", "-f", cluster, "n1").out.startswith(outage)
     assert run("drain", "-f", cluster, "-l", "topology.kubernetes.io/zone=a").code == 0
     assert run("drain", "-f", cluster).code == 2

@@ -23,7 +23,7 @@ def test_workload_with_enough_quota_is_next_and_its_pods_are_placed() -> None:
     assert entry.headline == "is next in ClusterQueue cq: there is enough quota for it"
     assert entry.details == (
         "This Workload is number 1 of 1 in ClusterQueue cq",
-        "If nothing else changes, Kueue admits it in flavor gpu",
+        "If nothing else changes, Kueue admits this Workload with flavor gpu",
         "kube-scheduler would then place 1 pod",
     )
 

@@ -431,7 +431,10 @@ def _build_headline(workloads: int, constraints: int, findings: Sequence[Finding
     single_domain_rules = {rule.id for rule in (ONE_NODE, ONE_ZONE, ONE_DOMAIN)}
     single_domain = sum(finding.rule in single_domain_rules for finding in findings)
     counted_workloads = counted(workloads, "workload with two or more pods", "workloads with two or more pods")
-    workloads_text = f"{counted_workloads}, {single_domain or 'none'} on a single node or in a single zone"
+    has_all = "none has all its pods"
+    if single_domain:
+        has_all = f"{single_domain:,} {agreeing(single_domain, 'has all its', 'have all their')} pods"
+    workloads_text = f"{counted_workloads}; {has_all} on one node or in one zone"
     if not constraints:
         return workloads_text
     skewed = [finding for finding in findings if finding.rule == SKEWED.id]
@@ -441,15 +444,15 @@ def _build_headline(workloads: int, constraints: int, findings: Sequence[Finding
 def _format_spread_constraint_counts(constraints: int, skewed: Sequence[Finding]) -> str:
     """Format how many constraints are broken (DoNotSchedule) or uneven (ScheduleAnyway).
 
-    `skewed` are the findings about constraints that do not hold. Examples are `2 spread constraints hold` and `1 of 5
-    spread constraints broken, 2 uneven (ScheduleAnyway)`.
+    `skewed` are the findings about constraints that do not hold. Examples are `2 spread constraints are met` and
+    `1 of 5 spread constraints broken, 2 uneven (ScheduleAnyway)`.
     """
     constraints_text = counted(constraints, "spread constraint")
     broken = sum(finding.severity != NOTE for finding in skewed)
     uneven = len(skewed) - broken
     uneven_word = "uneven (ScheduleAnyway)"
     if not skewed:
-        return f"{constraints_text} {agreeing(constraints, 'holds', 'hold')}"
+        return f"{constraints_text} {agreeing(constraints, 'is', 'are')} met"
     if not broken:
         return f"{uneven:,} of {constraints_text} {uneven_word}"
     broken_text = f"{broken:,} of {constraints_text} broken"
