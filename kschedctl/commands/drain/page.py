@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kschedctl.commands.drain.report import NUMBER_DESCRIPTIONS, Drain
-from kschedctl.render.page import Bullets, Command, Marked, Page, Style, paragraph, section
+from kschedctl.render.page import Bullets, Cell, Command, Marked, Page, Style, paragraph, section
 from kschedctl.render.sections import (
     REPLAYED,
     build_caveats,
@@ -92,7 +92,7 @@ def _build_verdict_lines(report: Drain) -> Page:
     tone = Tone.BAD if report.blocked or not report.interrupted else Tone.WARNING
     if report.safe:
         tone = Tone.WARNING if report.undecided else Tone.GOOD
-    first_words = (Marked(nodes, Tone.STRONG), Marked(verdict, tone))
+    first_words: tuple[Cell, ...] = (Marked(nodes, Tone.STRONG), Marked(verdict, tone))
     outcomes = report.list_outcomes_after_verdict()
     if report.down_nodes or len(outcomes) <= MAX_OUTCOMES_IN_SENTENCE:
         return (paragraph(*first_words, *sentence),)
