@@ -20,7 +20,7 @@ from kschedctl.render.page import (
     section,
 )
 from kschedctl.reports.columns import Tone
-from kschedctl.reports.remedy import TEAMS, Remedy, chain_commands
+from kschedctl.reports.remedy import TEAMS, FixStanding, Remedy, chain_commands
 from kschedctl.reports.summary import CostKind, list_clauses
 from kschedctl.text.counts import join_clauses
 
@@ -29,7 +29,14 @@ TITLE, TITLE_WITH_RIVALS = "Fixes, each verified by replay", "Fixes, each verifi
 TITLE_OF_INSUFFICIENT = "Not enough on their own: other pending pods would be scheduled first"
 TITLE_OF_INCOMPLETE = "Not verified: these need values that only you know"
 TITLE_OF_LOSING = "Not worth it: more pods lose their node than get one"
-TITLES = (TITLE, TITLE_WITH_RIVALS, TITLE_OF_INSUFFICIENT, TITLE_OF_LOSING, TITLE_OF_INCOMPLETE)
+TITLES = (TITLE, TITLE_WITH_RIVALS, TITLE_OF_INCOMPLETE, TITLE_OF_INSUFFICIENT, TITLE_OF_LOSING)
+LABEL_BY_STANDING = {
+    FixStanding.VERIFIED: "Best fix",
+    FixStanding.INCOMPLETE: "Not verified",
+    FixStanding.INSUFFICIENT: "Not enough",
+    FixStanding.LOSING: "Not worth it",
+}
+"""The label of the first fix."""
 
 REMEDIES_SHOWN = 7
 ALTERNATIVES_SHOWN = 3
@@ -48,15 +55,7 @@ def build_best_fix(remedies: Sequence[Remedy], style: Style) -> Page:
     if not remedies or style.patches:
         return ()
     best = remedies[0]
-    if best.needs_values:
-        label = "Not verified:"
-    elif best.costs_more_pods_than_it_places:
-        label = "Not worth it:"
-    elif best.holds is False:
-        label = "Not enough:"
-    else:
-        label = "Best fix:"
-    parts: list[Cell] = [Marked(label, Tone.STRONG)]
+    parts: list[Cell] = [Marked(f"{LABEL_BY_STANDING[best.standing]}:", Tone.STRONG)]
     if drawbacks := _list_drawbacks_beyond_label(best):
         parts += [f"{best.summary},", Marked(f"but {join_clauses(drawbacks)}", Tone.WARNING)]
     else:
@@ -98,29 +97,29 @@ def build_fixes_section(
     The manifests to complete are shown as YAML if ``with_manifests`` or ``style.patches`` is set. Without both, the
     commands of changes that are not enough or not worth it are left out.
     """
-    has_insufficient = any(remedy.holds is False for remedy in remedies)
-    title_of_verified = title or (TITLE_WITH_RIVALS if has_insufficient else TITLE)
-    remedies_by_title: dict[str, list[Remedy]] = {
-        title_of_verified: [],
-        TITLE_OF_INSUFFICIENT: [],
-        TITLE_OF_LOSING: [],
-        TITLE_OF_INCOMPLETE: [],
+    has_insufficient = any(remedy.standing is FixStanding.INSUFFICIENT for remedy in remedies)
+    titles = {
+        FixStanding.VERIFIED: title or (TITLE_WITH_RIVALS if has_insufficient else TITLE),
+        FixStanding.INCOMPLETE: TITLE_OF_INCOMPLETE,
+        FixStanding.INSUFFICIENT: TITLE_OF_INSUFFICIENT,
+        FixStanding.LOSING: TITLE_OF_LOSING,
     }
+    remedies_by_standing: dict[FixStanding, list[Remedy]] = {standing: [] for standing in titles}
     for remedy in remedies:
-        remedies_by_title[_get_section_title(remedy, title_of_verified)].append(remedy)
+        remedies_by_standing[remedy.standing].append(remedy)
 
-    all_remedies = list(chain.from_iterable(remedies_by_title.values()))
+    all_remedies = list(chain.from_iterable(remedies_by_standing.values()))
     shown, note = limit_rows_by_style(all_remedies, style, REMEDIES_SHOWN)
     numbered_remedies = enumerate(shown, 1)  # an iterator: each section takes its remedies, until none is left
     page: list[Block] = []
-    for heading, group in remedies_by_title.items():
+    for standing, group in remedies_by_standing.items():
+        is_advised = standing in (FixStanding.VERIFIED, FixStanding.INCOMPLETE)
+        with_commands = is_advised or with_manifests or style.patches
         lines: list[Block] = []
         for number, remedy in islice(numbered_remedies, len(group)):
-            is_advised = remedy.needs_values or not (remedy.costs_more_pods_than_it_places or remedy.holds is False)
-            with_commands = bool(is_advised or with_manifests or style.patches)
             lines += build_fix_lines(number, remedy, style, with_manifests, with_commands=with_commands)
         if lines:
-            page += section(heading, *lines)
+            page += section(titles[standing], *lines)
     if note:
         page.append(paragraph(Marked(note, Tone.FAINT)))
     if impossible:
@@ -140,16 +139,6 @@ def _build_impossible_section(impossible: Sequence[str], *, has_fixes: bool, get
         hint = paragraph("No fix is needed: a new node would come")
         return (hint, *section("What would not help", changes))
     return section("No fix was found; these changes would not help", changes)
-
-
-def _get_section_title(remedy: Remedy, title_of_verified: str) -> str:
-    """Return the title of the section that shows the fix."""
-    if remedy.needs_values:
-        return TITLE_OF_INCOMPLETE
-    if remedy.costs_more_pods_than_it_places:
-        return TITLE_OF_LOSING
-    # `holds` is None if the other waiting pods were not replayed
-    return TITLE_OF_INSUFFICIENT if remedy.holds is False else title_of_verified
 
 
 def build_fix_lines(

@@ -9,6 +9,8 @@ pkg/controller/volume/attachdetach (v1.36).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -67,7 +69,8 @@ UNREACHABLE = (Taint(UNREACHABLE_TAINT, "", "NoSchedule"), NO_EXECUTE)
 """The taints of a node whose kubelet no longer reports."""
 
 
-class LostPods(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class LostPods:
     """The pods on lost nodes, by what happens to them before the nodes are deleted. Pods are positions."""
 
     is_lost_node: Bools
@@ -77,7 +80,7 @@ class LostPods(NamedTuple):
     late_by_reason: dict[LateReason, list[Position]]
     """The pods that are not replaced before the nodes are deleted."""
 
-    @property
+    @cached_property
     def late(self) -> frozenset[Position]:
         """All pods that are not replaced before the nodes are deleted."""
         return frozenset(position for positions in self.late_by_reason.values() for position in positions)

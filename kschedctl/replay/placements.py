@@ -129,16 +129,14 @@ def group_unplaced_pods(
         return ()
 
     # Explain each group by its first pod
-    missing_classes = MissingStorageClasses(simulation.view.cluster)
+    missing_objects = MissingObjects(simulation.view.cluster)
     unplaced = []
     for (workload, verdict, message, known_cause, place), pods in pods_by_group.items():
         first_pod, *_ = pods
         keys = tuple(pod.key for pod in pods)
         cause = known_cause
         if not cause and verdict != NOT_CREATED:
-            cause = missing_classes.explain_missing_class(first_pod) or _explain_missing_claim_templates(
-                first_pod, simulation.view.cluster
-            )
+            cause = missing_objects.explain(first_pod)
         evicted_from = {}
         if displaced_from is not None:
             evicted_from = {pod.key: pod.spec.node_name for pod in pods if pod.spec.node_name not in displaced_from}
@@ -531,6 +529,21 @@ class MissingStorageClasses:
         if not name or claim.spec.volume_name:
             return False
         return name not in self._existing and name not in self._of_volumes
+
+
+class MissingObjects:
+    """A lookup of objects that pods name but that do not exist, and without which no node takes the pods.
+
+    kube-scheduler's messages do not name them.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._storage_classes = MissingStorageClasses(cluster)
+
+    def explain(self, pod: Pod) -> str:
+        """Explain which StorageClass or ResourceClaimTemplate of the pod is missing, or return "" if none is."""
+        return self._storage_classes.explain_missing_class(pod) or _explain_missing_claim_templates(pod, self._cluster)
 
 
 def find_missing_claim_templates(pod: Pod, cluster: Cluster) -> list[str]:

@@ -8,6 +8,7 @@ pkg/scheduler/framework/plugins/volumebinding (v1.36).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,6 +17,8 @@ from kschedctl.api.objects import PersistentVolume, PersistentVolumeClaim, Pod, 
 from kschedctl.api.resource_names import EPHEMERAL_STORAGE, format_amount
 from kschedctl.reports.placements import PinnedVolume
 from kschedctl.scheduler.plugins.helper.volumes.listers import (
+    SELECTED_NODE,
+    WAIT_FOR_FIRST_CONSUMER,
     Listers,
     format_claim_key,
     get_claim_class,
@@ -57,24 +60,81 @@ def _iter_pinned_volumes(view: Fork, rows: Rows, position: Position) -> Iterator
             )
 
 
-def explain_confining_volume(view: Fork, pod: Pod) -> str:
-    """Return a clause that says why room on other nodes does not help the pod: it has a volume for some nodes only.
+class ConfiningClaim(NamedTuple):
+    """A claim of a pod whose volume can be used from some nodes only."""
 
-    The first such bound volume counts. A volume that no node can use counts only if its zone or another domain is
-    known. Return "" if there is no such volume.
+    claim: PersistentVolumeClaim
+    nodes: tuple[str, ...]
+    """The names of these nodes; empty if there is no such node."""
+    domain: str
+    """The zone or another domain of these nodes, or an empty string."""
+    users: tuple[str, ...]
+    """The keys of the other pods with a node that use the claim."""
+
+    def describe(self) -> str:
+        """Describe in a clause why room on other nodes does not help the pod."""
+        also = f", which {first_few(self.users)} also {agreeing(len(self.users), 'uses', 'use')}," if self.users else ""
+        if not self.claim.spec.volume_name:
+            claim = format_claim_key(self.claim)
+            return f"claim {claim}{also} is being provisioned for node {self.nodes[0]}, so other nodes do not help"
+        subject = f"its volume{also}"
+        if not self.nodes:
+            return f"{subject} can be used only from {self.domain}, where there is no node"
+        nodes = first_few(self.nodes)
+        place = f"{self.domain} ({nodes})" if self.domain else nodes
+        return f"{subject} can be used only from {place}, so room on other nodes does not help"
+
+
+def find_confining_claim(view: Fork, pod: Pod) -> ConfiningClaim | None:
+    """Return the pod's first claim whose volume can be used from some nodes only, or None if there is none.
+
+    The volume may be about to be provisioned for one node. A bound volume that no node can use counts only if its zone
+    or another domain is known.
     """
-    for _, volume in _iter_bound_volumes(view, pod):
-        rows = get_listers(view).topology.find_reachable_rows(volume.spec.node_affinity).tolist()
-        if len(rows) == len(view.nodes):
+    listers = get_listers(view)
+    for claim_volume in iter_claim_volumes(pod):
+        claim = listers.claims.get((pod.metadata.namespace, claim_volume.claim_name))
+        if claim is None:
             continue
-        nodes = first_few([view.nodes.names[row] for row in rows])
-        domain = _describe_volume_domain(volume.spec.node_affinity)
-        if domain and not rows:
-            return f"its volume can be used only from {domain}, where there is no node"
-        if rows:
-            place = f"{domain} ({nodes})" if domain else nodes
-            return f"its volume can be used only from {place}, so room on other nodes does not help"
-    return ""
+        volume = listers.volumes.get(claim.spec.volume_name)
+        if volume is not None:
+            rows = listers.topology.find_reachable_rows(volume.spec.node_affinity).tolist()
+            domain = _describe_volume_domain(volume.spec.node_affinity)
+            if len(rows) < len(view.nodes) and (rows or domain):
+                nodes = tuple(view.nodes.names[row] for row in rows)
+                return ConfiningClaim(claim, nodes, domain, _list_other_users(view, claim, pod))
+        elif _waits_for_first_consumer(listers, claim) and (node := claim.metadata.annotations.get(SELECTED_NODE)):
+            return ConfiningClaim(claim, (node,), "", _list_other_users(view, claim, pod))
+    return None
+
+
+def _waits_for_first_consumer(listers: Listers, claim: PersistentVolumeClaim) -> bool:
+    """Return whether the claim has no volume and gets one only once a node is chosen for a pod that uses the claim."""
+    storage_class = listers.classes.get(get_claim_class(claim))
+    is_delayed = storage_class is not None and storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
+    return is_delayed and not claim.spec.volume_name
+
+
+def _list_other_users(view: Fork, claim: PersistentVolumeClaim, pod: Pod) -> tuple[str, ...]:
+    """Return the keys of the pods with a node that use the claim, apart from this pod."""
+    namespace, name = claim.metadata.namespace, claim.metadata.name
+    may_use_claim = view.pods.where(lambda info: info.namespace == namespace and any(iter_claim_volumes(info.pod)))
+    positions = map(Position, np.flatnonzero(may_use_claim[view.pods.info] & (view.node >= 0)).tolist())
+    users = (view.pods.objects[position] for position in positions)
+    return tuple(
+        user.key
+        for user in users
+        if user.key != pod.key and any(volume.claim_name == name for volume in iter_claim_volumes(user))
+    )
+
+
+def explain_confining_volume(view: Fork, pod: Pod) -> str:
+    """Return a clause that says why room on other nodes does not help the pod, as `find_confining_claim` finds it.
+
+    Return "" if there is no such claim.
+    """
+    confining_claim = find_confining_claim(view, pod)
+    return confining_claim.describe() if confining_claim else ""
 
 
 def _iter_bound_volumes(view: Fork, pod: Pod) -> Iterator[tuple[PersistentVolumeClaim, PersistentVolume]]:

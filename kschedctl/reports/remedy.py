@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from enum import IntEnum
 
 from kschedctl.api.json_values import JsonDict
 from kschedctl.reports.document import Document
@@ -12,6 +13,19 @@ from kschedctl.text.counts import agreeing, counted, first_few, join_clauses, jo
 
 TEAMS = {"author": "app", "operator": "platform"}
 """Who makes a change -> their team: the workload's or the cluster's."""
+
+
+class FixStanding(IntEnum):
+    """How far a fix can be relied on. Lists of fixes are in this order."""
+
+    VERIFIED = 0
+    """A replay shows that the pod gets a node, or other waiting pods were not replayed."""
+    INCOMPLETE = 1
+    """The user has to fill in values."""
+    INSUFFICIENT = 2
+    """Other waiting pods take the room, so that the pod still waits."""
+    LOSING = 3
+    """More evicted pods stay without a node than waiting pods get one."""
 
 
 class Remedy(Document, frozen=True):
@@ -98,6 +112,16 @@ class Remedy(Document, frozen=True):
         return list_clauses(self.all_costs)
 
     @property
+    def standing(self) -> FixStanding:
+        """How far the fix can be relied on. A fix that needs values is never more than incomplete."""
+        if self.needs_values:
+            return FixStanding.INCOMPLETE
+        if self.costs_more_pods_than_it_places:
+            return FixStanding.LOSING
+        # `holds` is None if the other waiting pods were not replayed
+        return FixStanding.INSUFFICIENT if self.holds is False else FixStanding.VERIFIED
+
+    @property
     def costs_more_pods_than_it_places(self) -> bool:
         """True if the fix places the pod, but more evicted pods stay without a node than waiting pods get one."""
         return bool(self.holds) and self._homeless_pods > self._placed_pods
@@ -156,22 +180,9 @@ class Remedy(Document, frozen=True):
         )
 
 
-def sort_incomplete_and_costly_fixes_last(remedies: Iterable[Remedy]) -> tuple[Remedy, ...]:
-    """Sort the fixes that need values from the user to the end, and keep the order otherwise.
-
-    A fix that needs values comes first if it has fewer changes than every fix that needs none. Among the fixes that
-    need none, those that cost more pods than they place come last.
-    """
-    listed = tuple(remedies)
-    fewest_changes = min((len(remedy.kinds) for remedy in listed if not remedy.needs_values), default=0)
-
-    def get_place(remedy: Remedy) -> int:
-        """Return the place of the remedy in the order: 0 for a small incomplete one, 3 for another incomplete one."""
-        if not remedy.needs_values:
-            return 2 if remedy.costs_more_pods_than_it_places else 1
-        return 0 if len(remedy.kinds) < fewest_changes else 3
-
-    return tuple(sorted(listed, key=get_place))
+def sort_verified_fixes_first(remedies: Iterable[Remedy]) -> tuple[Remedy, ...]:
+    """Sort the fixes by their standing, and keep the order of those with the same standing."""
+    return tuple(sorted(remedies, key=lambda remedy: remedy.standing))
 
 
 def chain_commands(commands: Iterable[str]) -> tuple[str, ...]:

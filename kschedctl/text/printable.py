@@ -174,7 +174,7 @@ REASON_PATTERNS = (
 
 WHOLE_REASON_WORDS = {
     "pod affinity terms conflict": "its node affinity requires different nodes at once",
-    "pod has unbound immediate PersistentVolumeClaims": "a claim with immediate binding has no volume",
+    "pod has unbound immediate PersistentVolumeClaims": "a claim that must be bound first has no volume",
     "PersistentVolumeClaim had no name": "a volume does not name its PersistentVolumeClaim",
     "PersistentVolume had no name": "a claim does not name its PersistentVolume",
     "PersistentVolumeClaim had no pv name and storageClass name": "a claim has neither a volume nor a StorageClass",

@@ -33,6 +33,13 @@ def test_each_fix_is_a_document_and_cluster_texts_stay_in_comments() -> None:
     assert "\x1b" not in text
 
 
+def test_comments_among_the_commands_are_not_to_be_run() -> None:
+    commands = ("# first find out why: kubectl describe node n1", "kubectl uncordon n1")
+    remedy = Remedy("Uncordon n1", "operator", None, ("n1",), commands, ())
+    text = render_patches(Remedies("d/p", "Unschedulable", "", (remedy,)))
+    assert text.endswith("# first find out why: kubectl describe node n1\n# run: kubectl uncordon n1\n")
+
+
 def test_patches_of_many_pods_are_the_chosen_ones() -> None:
     report = RemediesOfMany("here", 2, 1, (ChosenRemedy(AUTHOR, ("d/p",)),))
     assert list(yaml.safe_load_all(render_patches(report))) == [PATCH]

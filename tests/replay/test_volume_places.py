@@ -8,6 +8,7 @@ from small import ZONE, Json, build_node, build_pod
 from kschedctl.cluster import Cluster
 from kschedctl.commands.capacity import capacity
 from kschedctl.commands.drain import drain
+from kschedctl.commands.explain.one_pod import explain
 from kschedctl.commands.simulate import simulate
 from kschedctl.commands.whatif import whatif
 from kschedctl.render.page import Style
@@ -74,6 +75,55 @@ def test_simulation_names_the_zone_of_the_volume() -> None:
 def test_volume_that_all_nodes_can_use_is_no_cause() -> None:
     (group,) = drain(Cluster.from_objects(build_objects("a", "b")), ["n2"]).unplaced
     assert group.cause == ""
+
+
+def build_shared_claim(**annotations: str) -> list[Json]:
+    """Build two nodes and two pods of a Deployment that share a claim; the first pod is on n1."""
+    wait = {
+        "kind": "StorageClass",
+        "metadata": {"name": "wait"},
+        "provisioner": "d.io",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    }
+    claim = {
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "c", "namespace": "d", "annotations": annotations},
+        "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "wait"},
+    }
+    claim["spec"]["resources"] = {"requests": {"storage": "1Gi"}}
+    owner = {"kind": "ReplicaSet", "name": "web"}
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}]
+    running, waiting = (build_pod(name, node, "3", owner, volumes=volumes) for name, node in (("a", "n1"), ("b", "")))
+    return [build_node("n1"), build_node("n2"), wait, claim, running, waiting]
+
+
+def test_claim_provisioned_for_the_node_of_another_replica_is_the_cause() -> None:
+    cluster = Cluster.from_objects(build_shared_claim(**{"volume.kubernetes.io/selected-node": "n1"}))
+    (group,) = simulate(cluster, [], pending=True).pending
+    assert group.cause == "claim d/c, which d/a also uses, is being provisioned for node n1, so other nodes do not help"
+    advice = next(advice for advice in explain(cluster, "d/b").advice if advice.kind == "OwnClaims")
+    assert advice.text == (
+        "Claim d/c is shared with d/a and keeps the pod on n1: give each replica its own claim (volumeClaimTemplates "
+        "of a StatefulSet), or use a volume that all nodes can use"
+    )
+
+
+def test_claim_that_no_other_replica_uses_needs_no_advice() -> None:
+    *others, _, waiting = build_shared_claim(**{"volume.kubernetes.io/selected-node": "n1"})
+    cluster = Cluster.from_objects([*others, build_pod("full", "n1", "4"), waiting])
+    (group,) = simulate(cluster, [], pending=True).pending
+    assert group.cause == "claim d/c is being provisioned for node n1, so other nodes do not help"
+    assert all(advice.kind != "OwnClaims" for advice in explain(cluster, "d/b").advice)
+
+
+def test_scenario_names_the_missing_storage_class() -> None:
+    """The message only says that a claim is unbound."""
+    _, _, _, claim, _, waiting = build_shared_claim()
+    cluster = Cluster.from_objects([build_node("n1"), claim])
+    report = whatif(cluster, {"steps": [{"apply": {"manifests": [waiting]}}]})
+    (change,) = report.changes
+    assert change.cause == "StorageClass wait does not exist, so claim d/c gets no volume"
+    assert change.cause in RENDERERS["table"](report, Style(width=200))
 
 
 def test_brief_form_says_how_to_see_all() -> None:

@@ -36,7 +36,7 @@ from kschedctl.replay.controllers.unreplayed_admission import has_mutating_hooks
 from kschedctl.replay.edits import add_pods
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, build_spread, run_tasks
 from kschedctl.replay.placements import (
-    MissingStorageClasses,
+    MissingObjects,
     compute_headroom,
     count_by_domain,
     count_by_node,
@@ -410,7 +410,7 @@ def run_trial(shared: PodShapes, trial: Trial, advance: Callable[[int], None] = 
         shape_capacity,
         message=simulation.build_message(last_outcome.position),
         eliminations=report_eliminations(find_obstacles(failed_cycle), failed_cycle),
-        cause=MissingStorageClasses(view.cluster).explain_missing_class(view.pods.objects[last_outcome.position]),
+        cause=MissingObjects(view.cluster).explain(view.pods.objects[last_outcome.position]),
         evicts=_find_preempted_pods(shared, trial, view, last_outcome.position) if is_next_admitted else (),
     )
 

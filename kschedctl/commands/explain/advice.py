@@ -15,6 +15,7 @@ from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE_TAINT, is_tole
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.pod_group_report import PodGroupReport, suggest_deadlock_end
 from kschedctl.commands.explain.report import Advice, Cause, Explanation, PreemptionReport, describe_causes
+from kschedctl.replay.volumes import find_confining_claim
 from kschedctl.scheduler.engine.extenders import NAME as EXTENDER
 from kschedctl.scheduler.framework.declaration import NextStep
 from kschedctl.scheduler.plugins.dynamic_resources.facts import DevicesUnfit
@@ -27,7 +28,7 @@ from kschedctl.scheduler.plugins.taint_toleration import UntoleratedTaint
 from kschedctl.scheduler.registry.in_tree import IN_TREE
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.nodes import HOSTNAME, REGION, ZONE
-from kschedctl.text.counts import counted, join_words
+from kschedctl.text.counts import counted, first_few, join_words
 
 CAUSES_ADVISED = 3
 COMMANDS_OF_PROJECTS = {
@@ -156,7 +157,28 @@ def _advise_on_unschedulable_pod(report: Explanation, pod: Pod, scheduler: Sched
         text = f"Preemption would make room on {preemption.chosen} by evicting {counted(victims, 'pod')}"
         yield Advice("AwaitPreemption", text, preemption.chosen)
     else:
+        yield from _advise_on_shared_claim(pod, scheduler)
         yield from _advise_on_causes(report.causes)
+
+
+def _advise_on_shared_claim(pod: Pod, scheduler: Scheduler) -> Iterator[Advice]:
+    """Yield the advice to give each replica its own claim if the pod shares one that confines it to some nodes.
+
+    Replicas are pods of the same owner. Without a replica that has a node, there is no advice.
+    """
+    confining_claim = find_confining_claim(scheduler.view, pod)
+    owner = find_owner(pod)
+    if confining_claim is None or owner.kind == "Pod":
+        return
+    replicas = [key for key in confining_claim.users if find_owner(scheduler.view.pods.get_pod(key)) == owner]
+    if replicas:
+        claim = confining_claim.claim.metadata
+        text = (
+            f"Claim {claim.namespace}/{claim.name} is shared with {first_few(replicas)} and keeps the pod on "
+            f"{first_few(confining_claim.nodes) or confining_claim.domain}: give each replica its own claim "
+            "(volumeClaimTemplates of a StatefulSet), or use a volume that all nodes can use"
+        )
+        yield Advice("OwnClaims", text, claim=claim.name)
 
 
 def _advise_on_terminating_victims(preemption: PreemptionReport, cluster: Cluster) -> Iterator[Advice]:

@@ -230,7 +230,7 @@ def _render_remedy(number: int, remedy: Remedy) -> str:
         notes.append(f"strategic merge patch of {remedy.owner}")
     for command in remedy.commands:
         if not (remedy.owner_patch and _is_patch_command(command)):
-            notes.append(f"run: {command}")
+            notes.append(command.removeprefix("# ") if command.startswith("#") else f"run: {command}")
     comments = "".join(f"# {printable(line)}\n" for note in notes for line in note.splitlines())
     return comments + (to_yaml(remedy.owner_patch) if remedy.owner_patch else "")
 

@@ -33,7 +33,7 @@ from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.replay.shared_cluster import build_extender_notes
 from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.reports.not_created import NOT_CREATED, CreationFix, NotCreated
-from kschedctl.reports.remedy import Remedy, sort_incomplete_and_costly_fixes_last
+from kschedctl.reports.remedy import Remedy, sort_verified_fixes_first
 from kschedctl.text.counts import capitalize
 
 
@@ -141,7 +141,7 @@ def _build_remedies_document(
     ]
     return replace(
         document,
-        remedies=sort_incomplete_and_costly_fixes_last(remedies),
+        remedies=sort_verified_fixes_first(remedies),
         impossible=(*explain_impossible_fixes(search), *rollouts.iter_harmful()),
         extended=build_extender_notes(target.scheduler),
         searched=SearchReport(

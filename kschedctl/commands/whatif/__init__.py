@@ -8,7 +8,7 @@ scores.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypedDict
 
@@ -51,7 +51,7 @@ from kschedctl.replay.controllers.workload_change import WorkloadChange
 from kschedctl.replay.edits import find_pods_on_nodes, select_pods
 from kschedctl.replay.node_drain import NodeDrain, find_eviction_harms
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, compute_spreads, run_seeds
-from kschedctl.replay.placements import report_evictions
+from kschedctl.replay.placements import MissingObjects, report_evictions
 from kschedctl.replay.scenarios import (
     FileReader,
     StepResult,
@@ -453,15 +453,18 @@ def _settle_changes(changes: CarriedOutChanges, cluster_before: Cluster) -> Sett
     return replace(settled, cluster=cluster)
 
 
-def _add_volume_cause(change: PodChange, view: Fork) -> PodChange:
-    """Return the change with a cause if one of the pod's volumes can be used only from some nodes.
+def _add_unnamed_causes(changes: Iterable[PodChange], view: Fork) -> Iterator[PodChange]:
+    """Yield the changes, those of newly pending pods with the cause that their message does not name.
 
-    Only the change of a newly pending pod gets a cause.
+    This is a volume that can be used only from some nodes, or an object that does not exist.
     """
-    if change.change != "NewlyPending":
-        return change
-    pod = view.pods.objects[view.pods.index[change.pod]]
-    return replace(change, cause=explain_confining_volume(view, pod))
+    missing_objects = MissingObjects(view.cluster)
+    for change in changes:
+        if change.change == "NewlyPending":
+            pod = view.pods.get_pod(change.pod)
+            yield replace(change, cause=explain_confining_volume(view, pod) or missing_objects.explain(pod))
+        else:
+            yield change
 
 
 def _find_volumes_on_deleted_nodes(before: Cluster, after: Cluster) -> tuple[PinnedVolume, ...]:
@@ -822,7 +825,7 @@ def _build_what_if_report(question: Question, seed: int, before: SettledCluster,
     changes = tuple(iter_pod_changes(before, after, scheduler_before.view.objects, restarted))
     created = _collect_created_pods(question, changes, before, run)
     scheduler_after = Scheduler(after.cluster, question.call_extender)
-    changes = tuple(_add_volume_cause(change, scheduler_after.view) for change in changes)
+    changes = tuple(_add_unnamed_causes(changes, scheduler_after.view))
     newly_pending = (change.pod for change in changes if change.change == "NewlyPending")
     explained_kinds = 0 if after.interrupted else question.in_full.get(seed, 0)
     waiting_before_run = [

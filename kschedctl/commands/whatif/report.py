@@ -98,7 +98,9 @@ class PodChange(Document, frozen=True):
     message: Annotated[str, Column(csv_only=True)] = ""
     """The scheduler's message if the pod waits."""
     cause: Annotated[str, Column(csv_only=True)] = ""
-    """A cause that a newly pending pod's message does not name, such as a volume that one zone only can use."""
+    """A cause that a newly pending pod's message does not name, such as a volume that one zone only can use, or a
+    missing StorageClass.
+    """
     because: Annotated[tuple[str, ...], Column("because of", show_all=True)] = ()
     """The version changes that cause the change."""
     lost: Annotated[bool, Column(csv_only=True)] = False

@@ -43,6 +43,7 @@ def iter_uncordon_fixes(trial_node: TrialNode, rejection: NodeRejection) -> Iter
     """Yield the fix that uncordons the node, with the advice to find out first why it was cordoned."""
     node = trial_node.cycle.view.nodes.objects[trial_node.known_row]
     name = node.metadata.name
+    describe = kubectl.render_command("describe", "node", name)
     yield Fix(
         kind=FixKind.UNCORDON,
         target=name,
@@ -50,10 +51,11 @@ def iter_uncordon_fixes(trial_node: TrialNode, rejection: NodeRejection) -> Iter
         by="operator",
         edits=build_node_edits(node, _remove_cordon),
         cost=UNCORDON,
-        commands=(kubectl.render_command("describe", "node", name), kubectl.render_command("uncordon", name)),
+        # A comment, so that pasting the commands does not pass for a look at the node
+        commands=(f"# first find out why: {describe}", kubectl.render_command("uncordon", name)),
         variant_of="uncordon",
         where=name,
-        check_first=f"find out first why node {name} is cordoned",
+        check_first=f"find out first why node {name} is cordoned: {describe}",
     )
 
 

@@ -250,11 +250,10 @@ def test_remedies_are_chosen_opened_and_copied() -> None:
         assert "kubectl uncordon general-c2" in shown(browser)
         await press(browser, pilot, "enter", "c")
         assert browser.clipboard.splitlines() == [
-            "# find out first why node general-c2 is cordoned",
-            "kubectl describe node general-c2 &&",
+            "# find out first why node general-c2 is cordoned: kubectl describe node general-c2",
             "kubectl uncordon general-c2",
         ]
-        assert text(browser, "#note") == "copied 3 lines: kubectl describe node general-c2 && …"
+        assert text(browser, "#note") == "copied 2 lines: kubectl uncordon general-c2 …"
         # The screen of the fix copies the same commands, and closes so that the note is visible
         await press(browser, pilot, "enter", "c")
         assert len(browser.screen_stack) == 1
