@@ -14,7 +14,7 @@ from kschedctl.render.tables import build_struct_table
 from kschedctl.reports.columns import Tone
 from kschedctl.text.counts import counted, first_few
 
-REMOVED_EARLIER = "In these reasons, the other nodes are those that are left after the removals before."
+REMOVED_EARLIER = "The other nodes in these reasons are those left after the removals above."
 
 
 def build_page(report: NodeConsolidation, style: Style) -> Page:

@@ -23,7 +23,9 @@ from kschedctl.text.counts import counted, first_few, first_of, format_price
 TYPES_SHOWN = 3
 SHOWN_LABELS = ("topology.kubernetes.io/zone", "karpenter.sh/capacity-type")
 """The requirements of a NodeClaim that are shown."""
-ONE_RUN = paragraph(Marked("One possible run: where Karpenter's order is random, this goes by name.", Tone.FAINT))
+ONE_RUN = paragraph(
+    Marked("This is one possible run: where Karpenter's order is random, the replay goes by name.", Tone.FAINT)
+)
 POOL = Column("nodepool", keep=True)
 
 

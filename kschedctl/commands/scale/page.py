@@ -15,7 +15,9 @@ from kschedctl.reports.columns import Column, Tone
 from kschedctl.text.counts import counted, first_of
 
 GROUP = Column("node group", keep=True)
-ONE_RUN = paragraph(Marked("One possible run: the autoscaler takes nodes and groups in random order.", Tone.FAINT))
+ONE_RUN = paragraph(
+    Marked("This is one possible run: the autoscaler goes through nodes and groups in random order.", Tone.FAINT)
+)
 EMPTY = "empty"
 STATES = {
     "unneeded": "not needed",
@@ -52,7 +54,7 @@ def _build_uncertainty_lines(report: ScaleUp | ScaleDown) -> Page:
 
 def _build_sources_line(report: ScaleUp | ScaleDown) -> Page:
     """Build the line that names the sources of the groups and flags, or return () if they are unknown."""
-    return (paragraph(Marked(f"{'; '.join(report.sources)}.", Tone.FAINT)),) if report.sources else ()
+    return (paragraph(Marked(f"Sources: {'; '.join(report.sources)}.", Tone.FAINT)),) if report.sources else ()
 
 
 def _build_filtered_out_lines(report: ScaleUp) -> Page:

@@ -394,9 +394,12 @@ def _build_down_domain_finding(constraints: Sequence[WorkloadConstraint], worklo
     worst_loss, worst_constraint = max(affected, key=lambda pair: pair[0].stranded_while_down)
     owner, constraint = workloads.owners[worst_constraint.workload], worst_constraint.report
     stranded = worst_loss.stranded_while_down
-    lost_pods = (
-        f"{stranded:,} of the {counted(worst_loss.lost, 'pod')} there {agreeing(stranded, 'stays', 'stay')} Pending"
-    )
+    if stranded == worst_loss.lost:
+        every = "both" if stranded == 2 else f"all {stranded:,}"
+        pods_text = agreeing(stranded, "the pod there stays", f"{every} pods there stay")
+    else:
+        pods_text = f"{stranded:,} of the {worst_loss.lost:,} pods there {agreeing(stranded, 'stays', 'stay')}"
+    lost_pods = f"{pods_text} Pending"
     message = (
         f"if {worst_loss.domain} goes down, {lost_pods}: the spread constraint over {constraint.key} (maxSkew "
         f"{constraint.max_skew}) still counts {worst_loss.domain} as a domain, with 0 pods"

@@ -129,13 +129,16 @@ class PodInTheWay(Fact, frozen=True):
         >>> two_nodes = CauseScope("g1", "", " (rules out 2 of 8 nodes)", nodes="2 of 8 nodes")
         >>> print(PodInTheWay("shop/web", 2, "zone", "a", "app=web").describe_cause(two_nodes))
         the pod's anti-affinity to app=web rules out 2 of 8 nodes (g1, for example: shop/web and 2 more pods in zone=a)
+        >>> print(PodInTheWay("shop/web", 0, "zone", "a", "app=db", of_existing_pod=True).describe_cause(two_nodes))
+        other pods' anti-affinity to app=db rules out 2 of 8 nodes (g1, for example: shop/web in zone=a)
         """
-        if not self.pod or self.of_existing_pod or not scope.nodes or scope.is_single or scope.is_only_node:
+        if not self.pod or not scope.nodes or scope.is_single or scope.is_only_node:
             return super().describe_cause(scope)
         example = f"{scope.node}, for example: {self._describe_pods()}"
         if self.key == HOSTNAME and self.domain == scope.node:
             example = f"on {scope.node}, for example: {self._describe_pods().removesuffix(f' on host {self.domain}')}"
-        return f"the pod's anti-affinity to {self.selector or 'all pods'} rules out {scope.nodes} ({example})"
+        whose = "other pods'" if self.of_existing_pod else "the pod's"
+        return f"{whose} anti-affinity to {self.selector or 'all pods'} rules out {scope.nodes} ({example})"
 
 
 REASON_EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
