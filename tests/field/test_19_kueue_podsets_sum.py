@@ -43,7 +43,7 @@ def test_workload_is_found_by_name(words: str, file: str, capsys: pytest.Capture
     assert main(["explain", words, "-n", "ai", "-f", str(FOLDER / file)]) == 1
     out = " ".join(capsys.readouterr().out.split())
     assert f"{HEADLINE} {HOLDER} This Workload is number 1 of 1 in ClusterQueue cq" in out
-    assert "To admit it, Kueue would preempt ai/low" in out
+    assert "To admit this Workload, Kueue would preempt ai/low" in out
     assert "Kueue admits this Workload with flavors multi (pod set master) and single (pod set worker)" in out
     assert "kube-scheduler would then place 3 pods" in out
     assert "QuotaReserved=False, Pending: m" in out

@@ -429,7 +429,7 @@ class WaitingQueues:
         if outlook.message:
             yield f"Kueue's message at the first attempt: {outlook.message}"
         if outlook.victims:
-            yield f"To admit it, Kueue would preempt {', '.join(outlook.victims)}"
+            yield f"To admit this Workload, Kueue would preempt {', '.join(outlook.victims)}"
         if outlook.admission is not None:
             condition = "If nothing else changes"
             if outlook.victims:
