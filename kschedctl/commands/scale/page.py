@@ -12,7 +12,7 @@ from kschedctl.reports.cluster_autoscaler import (
     ScaleUp,
 )
 from kschedctl.reports.columns import Column, Tone
-from kschedctl.text.counts import counted, first_of
+from kschedctl.text.counts import counted, first_few, first_of
 
 GROUP = Column("node group", keep=True)
 ONE_RUN = paragraph(
@@ -136,8 +136,8 @@ def _describe_rejection(rejection: GroupRefusal, figures: str, style: Style) -> 
 def _complete_removal_reason(report: ScaleDown, name: str, node: NodeRemoval, reason: str) -> str:
     """Return a node's reason with its ignored pods, the cause of an exhausted budget, and when it became unneeded."""
     if ignored := report.ignored_pods.get(name):
-        remains = "otherwise empty" if reason == EMPTY else reason
-        reason = f"{remains}; {first_of(ignored)} {'ends' if len(ignored) == 1 else 'end'} with the node"
+        moves = "no pod would move" if reason == EMPTY else reason
+        reason = f"{moves}; {first_few(ignored, 1)} {'ends' if len(ignored) == 1 else 'end'} with the node"
     if node.blocking_pod and (cause := report.budget_causes.get(node.blocking_pod.pod)):
         reason += f"; {cause}"
     if since := report.marked_since.get(name):
@@ -192,4 +192,4 @@ def _describe_node_outcome(report: ScaleDown, name: str) -> str:
     if node.state != "unneeded":
         return report.describe_staying_node(name)
     moves = f"{counted(len(node.moves), 'pod')} would move" if node.moves else EMPTY
-    return f"{moves}; it is cordoned" if name in report.cordoned else moves
+    return f"cordoned; {moves}" if name in report.cordoned else moves
