@@ -59,7 +59,7 @@ def build_page(report: Drain, style: Style) -> Page:
         *(build_not_created_section(report.not_created, style) if report.not_created else ()),
         *build_struct_table(report.blocked, style, title="Cannot be evicted"),
         *(paragraph(f"{text}.") for text in report.describe_blocked_kubectl_drain()),
-        *(section("To drain it all the same", Bullets(report.budget_fixes)) if report.budget_fixes else ()),
+        *(section("To drain it anyway", Bullets(report.budget_fixes)) if report.budget_fixes else ()),
         *build_struct_table(report.delayed, style, title=DELAYED),
         *build_unplaced_section(report.unplaced, style),
         *build_preempted_section(report.evicted, style, report.chain),

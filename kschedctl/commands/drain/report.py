@@ -378,7 +378,7 @@ class Drain(Report, frozen=True):
         evictions = f"evict {counted(evicted_count, 'other pod')}" if evicted_count else "evict no pod"
 
         is_any_retried = any(len(pod.budgets) == 1 for pod in self.blocked)
-        end = "retry for ever, unless it has a --timeout" if is_any_retried else "end with an error"
+        end = "retry forever, unless --timeout is set" if is_any_retried else "end with an error"
         return (f"kubectl drain would cordon {first_few(self.nodes)}, {evictions}, and then {end}",)
 
     @property

@@ -554,11 +554,11 @@ def _iter_shortages_in_group(
         quota_by_flavor = {flavor.name: quotas.get((flavor.name, name), _NO_QUOTA) for flavor in group.flavors}
         if any(amount <= quota.free for quota in quota_by_flavor.values()):
             continue
-        flavors_in_words = ", ".join(
+        flavors = [
             f"flavor {flavor} has {render_amount(quota.free)} of {render_amount(quota.total)} free"
             for flavor, quota in quota_by_flavor.items()
-        )
-        description = f"pod set {pod_set} needs {render_amount(amount)} {name}, {flavors_in_words}"
+        ]
+        description = f"pod set {pod_set} needs {render_amount(amount)} {name}, but {join_words(flavors)}"
         yield _Shortage(description, name, tuple(quota_by_flavor))
 
 

@@ -394,7 +394,7 @@ def test_blocked_drain_says_what_kubectl_does_and_what_to_change() -> None:
     report = drained([build_node("n1"), build_node("n2"), build_replica("r1", "n1"), other, minimum], "n1")
     (kubectl,) = report.describe_blocked_kubectl_drain()
     assert kubectl == (
-        "kubectl drain would cordon n1, evict 1 other pod, and then retry for ever, unless it has a --timeout"
+        "kubectl drain would cordon n1, evict 1 other pod, and then retry forever, unless --timeout is set"
     )
     (fix,) = report.budget_fixes
     assert fix.startswith("PodDisruptionBudget d/b: Run one more replica than the budget requires")

@@ -48,7 +48,7 @@ def test_quota_lent_by_a_cohort_is_free() -> None:
     queues = [build_queue(cohortName="all"), build_queue("idle", 8, cohortName="all")]
     entry = _find("w", build_flavor("gpu"), *queues, build_local_queue(), build_workload("w", 32))
     assert entry.headline == (
-        "waits for quota in ClusterQueue cq: pod set main needs 32 nvidia.com/gpu, flavor gpu has 16 of 16 free"
+        "waits for quota in ClusterQueue cq: pod set main needs 32 nvidia.com/gpu, but flavor gpu has 16 of 16 free"
     )
     assert entry.details[0] == "The free quota includes what cohort all can lend"
 
@@ -68,7 +68,7 @@ def test_unread_kinds_are_named() -> None:
         gaps={"ResourceFlavor": Gap("could not be read: forbidden")},
     )
     (entry,) = find_objects_waiting_elsewhere(cluster, None, NOW)
-    assert entry.headline.endswith("pod set main needs 16 nvidia.com/gpu, flavor gpu has 8 of 8 free")
+    assert entry.headline.endswith("pod set main needs 16 nvidia.com/gpu, but flavor gpu has 8 of 8 free")
     assert entry.details == ("Kueue was not replayed: ResourceFlavor were not read",)
 
 
