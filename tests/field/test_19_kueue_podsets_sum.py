@@ -16,8 +16,8 @@ from kschedctl.cli.main import main
 FOLDER = Path(__file__).parent / "19-kueue-podsets-sum"
 HEADLINE = (
     "waits for quota in ClusterQueue cq: pod set master needs 8 nvidia.com/gpu, but flavor multi has 0 of 8 free and "
-    "flavor single has 0 of 16 free; pod set worker needs 16 nvidia.com/gpu, but flavor multi has 0 of 8 free and flavor "
-    "single has 0 of 16 free"
+    "flavor single has 0 of 16 free; pod set worker needs 16 nvidia.com/gpu, but flavor multi has 0 of 8 free and "
+    "flavor single has 0 of 16 free"
 )
 HOLDER = "Workload ai/low (priority 0) holds 8 nvidia.com/gpu of flavor multi, 16 nvidia.com/gpu of flavor single"
 

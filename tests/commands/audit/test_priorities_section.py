@@ -225,7 +225,7 @@ def test_pod_that_waits_while_lower_tiers_run_starves() -> None:
     found = section(*STARVING, grow=0)
     (starving,) = found.starving
     assert (starving.pods, starving.seconds, starving.lower_pods, starving.lower_started) == (("d/pay-1",), 7200, 2, 1)
-    assert starving.preemption == "not eligible due to preemptionPolicy=Never."
+    assert starving.preemption == "does not help: not eligible due to preemptionPolicy=Never."
     assert rules(found) == [("starving", "warning", "Pod d/pay-1")]
     assert found.headline == "2 tiers; 1 pod starving"
 
