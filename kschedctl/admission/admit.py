@@ -116,7 +116,7 @@ def iter_admission_outcomes(
         outcome = run(mutating_order, ranges, all_quotas)
         yield outcome
         # An object that is admitted in one order of the validating steps is admitted in all. Otherwise, the first
-        # step that denies it decides the message.
+        # step that denies it decides the message, so that each has to come first once. The first rotation ran above.
         if not outcome.allowed:
             yield from (run(mutating_order, order, all_quotas) for order in list_rotations(ranges)[1:])
             yield from (run(mutating_order, ranges, order) for order in list_rotations(all_quotas)[1:])

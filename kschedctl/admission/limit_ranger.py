@@ -111,14 +111,11 @@ def _add_defaults_of_limit_range(request: AdmissionRequest, limit_range: LimitRa
     for container_kind, containers in (("container", request.containers), ("init container", request.init_containers)):
         for container in containers:
             resources = container.setdefault("resources", {})
-            for part, defaults in (("requests", requests), ("limits", limits)):
-                added = _add_missing_defaults(resources, part, defaults)
+            for part, noun, defaults in (("requests", "request", requests), ("limits", "limit", limits)):
+                added = sorted(_add_missing_defaults(resources, part, defaults))
                 if added:
-                    # `part[:-1]` is the singular of the part: request or limit
-                    annotation = (
-                        f"{', '.join(sorted(added))} {part[:-1]} for {container_kind} {container.get('name', '')}"
-                    )
-                    amounts = {f"{part}.{name}": defaults[name] for name in sorted(added)}
+                    annotation = f"{', '.join(added)} {noun} for {container_kind} {container.get('name', '')}"
+                    amounts = {f"{part}.{name}": defaults[name] for name in added}
                     all_added.append(_AddedDefaults(annotation, amounts))
     return all_added
 
@@ -198,6 +195,14 @@ def iter_limit_range_breaches(item: LimitRangeItem, requests: Quantities, limits
         )
 
 
+class _CommonUnitAmounts(NamedTuple):
+    """The amounts of a _BoundedAmount as numbers in the same unit."""
+
+    request: int
+    limit: int
+    bound: int
+
+
 class _BoundedAmount(NamedTuple):
     """A resource's request and limit, and a bound on them."""
 
@@ -211,15 +216,14 @@ class _BoundedAmount(NamedTuple):
         """Build the violation of this bound in ``part`` of the resources, with its message."""
         return Breach(part, self.name, message)
 
-    def convert_to_common_unit(self) -> tuple[int, int, int]:
+    def convert_to_common_unit(self) -> _CommonUnitAmounts:
         """Return request, limit and bound in thousandths, or in units if thousandths would overflow an int64.
 
         A missing request or limit counts as 0.
         """
         amounts = [amount or _ZERO for amount in (self.request, self.limit, self.bound)]
         fits_milli = all(amount.value() <= MAX_MILLI for amount in amounts)
-        request, limit, bound = (amount.milli_value() if fits_milli else amount.value() for amount in amounts)
-        return request, limit, bound
+        return _CommonUnitAmounts(*(amount.milli_value() if fits_milli else amount.value() for amount in amounts))
 
 
 _ZERO = Quantity(0)
@@ -227,38 +231,38 @@ _ZERO = Quantity(0)
 
 def _iter_minimum_breaches(amount: _BoundedAmount) -> Iterator[Breach]:
     """Yield a breach if the request is missing or below the minimum, or if the limit is below the minimum."""
-    request, limit, bound = amount.convert_to_common_unit()
+    numbers = amount.convert_to_common_unit()
     message = f"minimum {amount.name} usage per {amount.type} is {amount.bound}"
     if amount.request is None:
         yield amount.build_breach("requests", f"{message}.  No request is specified")
-    elif request < bound:
+    elif numbers.request < numbers.bound:
         yield amount.build_breach("requests", f"{message}, but request is {amount.request}")
-    elif amount.limit is not None and limit < bound:
+    elif amount.limit is not None and numbers.limit < numbers.bound:
         yield amount.build_breach("limits", f"{message}, but limit is {amount.limit}")
 
 
 def _iter_maximum_breaches(amount: _BoundedAmount) -> Iterator[Breach]:
     """Yield a breach if the limit is missing or above the maximum, or if the request is above the maximum."""
-    request, limit, bound = amount.convert_to_common_unit()
+    numbers = amount.convert_to_common_unit()
     message = f"maximum {amount.name} usage per {amount.type} is {amount.bound}"
     if amount.limit is None:
         yield amount.build_breach("limits", f"{message}.  No limit is specified")
-    elif limit > bound:
+    elif numbers.limit > numbers.bound:
         yield amount.build_breach("limits", f"{message}, but limit is {amount.limit}")
-    elif amount.request is not None and request > bound:
+    elif amount.request is not None and numbers.request > numbers.bound:
         yield amount.build_breach("requests", f"{message}, but request is {amount.request}")
 
 
 def _iter_ratio_breaches(amount: _BoundedAmount) -> Iterator[Breach]:
     """Yield a breach if the request or limit is missing or 0, or if their ratio is above the maximum."""
-    request, limit, _ = amount.convert_to_common_unit()
+    numbers = amount.convert_to_common_unit()
     message = f"{amount.name} max limit to request ratio per {amount.type} is {amount.bound}, but"
-    if not request:
+    if not numbers.request:
         yield amount.build_breach("requests", f"{message} no request is specified or request is 0")
-    elif not limit:
+    elif not numbers.limit:
         yield amount.build_breach("limits", f"{message} no limit is specified or limit is 0")
     else:
-        ratio = limit / request
+        ratio = numbers.limit / numbers.request
         # Like upstream, compare in thousandths unless the bound would overflow an int64
         if amount.bound.value() <= MAX_MILLI:
             is_exceeded = ratio * 1000 > float(amount.bound.milli_value())
@@ -281,10 +285,10 @@ def iter_claim_breaches(item: LimitRangeItem, requests: Mapping[str, Quantity]) 
 
 
 def _iter_maximum_request_breaches(amount: _BoundedAmount) -> Iterator[Breach]:
-    """Yield a breach if the request is missing or above the maximum. Used for claims, which have only requests."""
-    request, _, bound = amount.convert_to_common_unit()
+    """Yield a breach if a claim's request is missing or above the maximum. Limits of claims are not compared."""
+    numbers = amount.convert_to_common_unit()
     message = f"maximum {amount.name} usage per {amount.type} is {amount.bound}"
     if amount.request is None:
         yield amount.build_breach("requests", f"{message}.  No request is specified")
-    elif request > bound:
+    elif numbers.request > numbers.bound:
         yield amount.build_breach("requests", f"{message}, but request is {amount.request}")

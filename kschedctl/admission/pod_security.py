@@ -473,13 +473,14 @@ def _check_restricted_seccomp(pod: CheckedPod) -> Iterator[Violation]:
     if pod.is_windows:
         return
     forbidden = list(_check_seccomp_fields(pod))
-    pod_profile = pod.get_security_values("seccompProfile", "type").of_pod
-    containers_with_profile = dict(pod.get_security_values("seccompProfile").of_containers)
-    # Containers without a profile of their own take the pod's
-    unset = [name for name in _get_names(pod.containers) if name not in containers_with_profile]
     if forbidden:
         yield from forbidden
-    elif unset and pod_profile not in _PROFILES:
+        return
+    # Containers without a profile of their own take the pod's
+    pod_profile = pod.get_security_values("seccompProfile", "type").of_pod
+    containers_with_profile = dict(pod.get_security_values("seccompProfile").of_containers)
+    unset = [name for name in _get_names(pod.containers) if name not in containers_with_profile]
+    if unset and pod_profile not in _PROFILES:
         requirement = 'must set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost"'
         yield "seccompProfile", f"pod or {_format_name_list(unset)} {requirement}"
 

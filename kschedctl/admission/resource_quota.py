@@ -94,6 +94,7 @@ def count_admissible_objects(request: AdmissionRequest, max_count: int) -> int:
 
     for quota in matching:  # usually there is room for all objects
         if max_count and is_exceeded_after(quota, max_count - 1):
+            # the smallest count after which there is no room for one more
             max_count = bisect_left(range(max_count), True, key=partial(is_exceeded_after, quota))
     return max_count
 
@@ -141,7 +142,8 @@ def find_allowed_amounts(request: AdmissionRequest, count: int) -> Quantities:
             if name not in hard:
                 continue
             available = hard[name].sub(used.get(name, ZERO))
-            if Quantity(amount.mantissa * count, amount.scale, amount.format) > available:
+            needed = Quantity(amount.mantissa * count, amount.scale, amount.format)
+            if needed > available:
                 share = _divide_amount(name, available, count)
                 allowed[name] = min(allowed.get(name, share), share)
     return allowed

@@ -105,20 +105,21 @@ def _render_go_json_error(text: str, error: ValueError) -> str:
 
     Only text that starts with a letter is covered. For other text, Python's message is returned.
     """
-    for literal in ("null", "true", "false"):
-        if text.startswith(literal[0]):
-            for character, expected in zip(text, literal, strict=False):
-                if character != expected:
-                    quoted = _quote_go_character(character)
-                    return f"invalid character {quoted} in literal {literal} (expecting '{expected}')"
-            if len(text) < len(literal):
-                return "unexpected end of JSON input"
-            # A whole literal is valid JSON, so that only what follows can be invalid
-            following = text.removeprefix(literal).lstrip(" \t\r\n")
-            return f"invalid character {_quote_go_character(following[0])} after top-level value"
-    if text[:1].isalpha():
-        return f"invalid character {_quote_go_character(text[0])} looking for beginning of value"
-    return str(error)
+    first = text[:1]
+    if not first.isalpha():
+        return str(error)
+    literal = {"n": "null", "t": "true", "f": "false"}.get(first)
+    if literal is None:
+        return f"invalid character {_quote_go_character(first)} looking for beginning of value"
+    for character, expected in zip(text, literal, strict=False):
+        if character != expected:
+            quoted = _quote_go_character(character)
+            return f"invalid character {quoted} in literal {literal} (expecting '{expected}')"
+    if len(text) < len(literal):
+        return "unexpected end of JSON input"
+    # A whole literal is valid JSON, so that only what follows can be invalid
+    following = text.removeprefix(literal).lstrip(" \t\r\n")
+    return f"invalid character {_quote_go_character(following[0])} after top-level value"
 
 
 def _quote_go_character(character: str) -> str:

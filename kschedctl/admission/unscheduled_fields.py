@@ -58,12 +58,8 @@ def validate_unscheduled_fields(request: AdmissionRequest) -> ValidationErrors:
     for name in ("hostname", "subdomain"):
         if spec.get(name):
             yield from names.validate_syntax((*spec_path, name), spec[name], names.validate_dns_label)
-    operating_system = spec.get("os")
-    if isinstance(operating_system, dict):
-        if not operating_system.get("name"):
-            yield required((*spec_path, "os", "name"))
-        elif operating_system["name"] not in ("linux", "windows"):
-            yield not_supported((*spec_path, "os"), TypedString(operating_system["name"]), ("linux", "windows"))
+    if isinstance(spec.get("os"), dict):
+        yield from _validate_operating_system(spec["os"], (*spec_path, "os"))
     if spec.get("ephemeralContainers"):
         yield forbidden((*spec_path, "ephemeralContainers"), "cannot be set on create")
 
@@ -91,6 +87,14 @@ def _validate_user_and_group(context: Writable, path: Path) -> ValidationErrors:
         user_id = context.get(name)
         if isinstance(user_id, int) and not 0 <= user_id <= INT32_MAX:
             yield invalid((*path, name), user_id, f"must be between 0 and {INT32_MAX}, inclusive")
+
+
+def _validate_operating_system(operating_system: Writable, path: Path) -> ValidationErrors:
+    """Validate that a pod's ``os`` names Linux or Windows."""
+    if not operating_system.get("name"):
+        yield required((*path, "name"))
+    elif operating_system["name"] not in ("linux", "windows"):
+        yield not_supported(path, TypedString(operating_system["name"]), ("linux", "windows"))
 
 
 def _validate_container(container: Writable, path: Path, spec: Writable) -> ValidationErrors:
@@ -141,18 +145,19 @@ def _validate_probe(probe: Writable, path: Path) -> ValidationErrors:
 def _validate_handler_action(handler: Writable, path: Path) -> ValidationErrors:
     """Validate that a handler of a probe or lifecycle hook has exactly one action, and validate the action."""
     actions = [name for name in HANDLERS if isinstance(handler.get(name), dict)]
-    for name in actions[1:]:
-        yield forbidden((*path, name), "may not specify more than 1 handler type")
     if not actions:
         yield required(path, "must specify a handler type")
         return
-    action: Writable = handler[actions[0]]
-    if actions[0] == "exec" and not action.get("command"):
+    kind, *surplus_kinds = actions
+    for surplus_kind in surplus_kinds:
+        yield forbidden((*path, surplus_kind), "may not specify more than 1 handler type")
+    action: Writable = handler[kind]
+    if kind == "exec" and not action.get("command"):
         yield required((*path, "exec", "command"))
-    if actions[0] in ("httpGet", "tcpSocket"):
-        if actions[0] == "httpGet" and not action.get("path"):
-            yield required((*path, "httpGet", "path"))
-        yield from _validate_port_number_or_name(action.get("port"), (*path, actions[0], "port"))
+    if kind == "httpGet" and not action.get("path"):
+        yield required((*path, "httpGet", "path"))
+    if kind in ("httpGet", "tcpSocket"):
+        yield from _validate_port_number_or_name(action.get("port"), (*path, kind, "port"))
 
 
 def _validate_port_number_or_name(port: object, path: Path) -> ValidationErrors:

@@ -63,9 +63,8 @@ class ApiVersion(NamedTuple):
             return f"was removed in 1.{self.removed}"
         if self.deprecated is None or minor < self.deprecated:
             return ""
-        return f"is deprecated since 1.{self.deprecated}" + (
-            f" and removed in 1.{self.removed}" if self.removed else ""
-        )
+        removal = f" and removed in 1.{self.removed}" if self.removed else ""
+        return f"is deprecated since 1.{self.deprecated}{removal}"
 
 
 _VERSION = re.compile(r"v([1-9][0-9]{0,3})(?:(alpha|beta)([1-9][0-9]{0,3}))?")
@@ -100,7 +99,8 @@ def get_version_order(api_version: str) -> tuple[int, int, int]:
     if match is None:  # such as a date, which sorts before all others
         return -1, 0, 0
     number, maturity, maturity_number = match.groups()
-    return ("alpha", "beta", None).index(maturity), int(number), int(maturity_number or 0)
+    maturity_rank = ("alpha", "beta", None).index(maturity)  # a stable version states no maturity
+    return maturity_rank, int(number), int(maturity_number or 0)
 
 
 def get_group(api_version: str) -> str:

@@ -164,11 +164,13 @@ def merge_spread_label_keys(pod: Pod) -> Pod:
 
     Each key that is a label of the pod becomes an In requirement on the value of the label.
     """
+    if not pod.spec.topology_spread_constraints:
+        return pod
     constraints = tuple(
         merge_constraint_label_keys(constraint, pod.metadata.labels)
         for constraint in pod.spec.topology_spread_constraints
     )
-    return replace(pod, spec=replace(pod.spec, topology_spread_constraints=constraints)) if constraints else pod
+    return replace(pod, spec=replace(pod.spec, topology_spread_constraints=constraints))
 
 
 def merge_constraint_label_keys(

@@ -67,7 +67,11 @@ class ApiKind(NamedTuple):
 
     @property
     def event_resource(self) -> str:
-        """The name under which scheduler plugins register for events of the kind."""
+        """The name under which scheduler plugins register for events of the kind.
+
+        It is the kind in the core group, ``group/kind`` in another group of Kubernetes, and ``plural.version.group``
+        for a custom resource.
+        """
         group, _, version = self.versions[0].rpartition("/")
         if is_custom_api(self.versions[0]):
             return f"{self.plural}.{version}.{group}"

@@ -55,7 +55,7 @@ def is_read_annotation(annotation: str) -> bool:
 
 
 def strip_unread_data(obj: S) -> S:
-    """Return a copy of the object without the data that nothing reads, or the object itself without such data.
+    """Return a copy of the object without the data that nothing reads, or the object itself if it has no such data.
 
     Annotations that nothing reads are dropped. So are the times and messages of nodes' conditions, and all conditions
     of workloads except those that report a failed creation of pods. Host paths in pod templates are hashed.

@@ -151,7 +151,7 @@ def build_custom_resource(document: JsonObject) -> CustomResource | None:
         metadata = convert_builtins(metadata_fields, ObjectMeta)
     except msgspec.ValidationError:
         return None
-    if not metadata.name or "/" in f"{metadata.name}{metadata.namespace}":
+    if not metadata.name or "/" in f"{metadata.name}{metadata.namespace}":  # a slash separates them in keys
         return None
     return CustomResource(
         metadata,

@@ -97,23 +97,25 @@ class ComparableAmounts(NamedTuple):
     def unit_suffix(self) -> str:
         """The short unit to append to a number that does not come first, such as " GiB"; empty unless it is of bytes.
 
-        >>> format_for_sentence("memory", 1 << 30).unit_suffix, format_for_sentence("cpu", 1000).unit_suffix
-        (' GiB', '')
+        >>> format_amounts_for_sentence("memory", 1 << 30).unit_suffix
+        ' GiB'
+        >>> format_amounts_for_sentence("cpu", 1000).unit_suffix
+        ''
         """
         byte_unit, separator, _ = self.unit.partition(" of ")
         return f" {byte_unit}" if separator else ""
 
 
-def format_for_sentence(name: str, request: int, *compared: int) -> ComparableAmounts:
+def format_amounts_for_sentence(name: str, request: int, *compared: int) -> ComparableAmounts:
     """Format amounts in the unit that suits ``request``.
 
     They have up to three digits, or more if different amounts would look equal.
 
-    >>> format_for_sentence("cpu", 6000, 2260, 7910), format_for_sentence("cpu", 1000, 0)
+    >>> format_amounts_for_sentence("cpu", 6000, 2260, 7910), format_amounts_for_sentence("cpu", 1000, 0)
     (ComparableAmounts(numbers=('6', '2.26', '7.91'), unit='CPUs'), ComparableAmounts(numbers=('1', '0'), unit='CPU'))
-    >>> format_for_sentence("memory", 16 << 30, (16 << 30) - (8 << 20))
+    >>> format_amounts_for_sentence("memory", 16 << 30, (16 << 30) - (8 << 20))
     ComparableAmounts(numbers=('16', '15.99'), unit='GiB of memory')
-    >>> format_for_sentence("nvidia.com/gpu", 4, 2)
+    >>> format_amounts_for_sentence("nvidia.com/gpu", 4, 2)
     ComparableAmounts(numbers=('4', '2'), unit='nvidia.com/gpu')
     """
     amounts = (request, *compared)
@@ -132,7 +134,7 @@ def describe_amount(name: str, amount: int) -> str:
     >>> describe_amount("cpu", 1500), describe_amount("memory", 1 << 30), describe_amount("nvidia.com/gpu", 2)
     ('1.5 CPUs', '1 GiB of memory', '2 nvidia.com/gpu')
     """
-    (number,), unit = format_for_sentence(name, amount)
+    (number,), unit = format_amounts_for_sentence(name, amount)
     return f"{number} {unit}"
 
 

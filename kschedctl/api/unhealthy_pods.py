@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from kschedctl.api.labels import selector_from_api
 from kschedctl.api.objects import Pod, PodDisruptionBudget
@@ -78,7 +78,7 @@ def describe_used_up_budget(budget: PodDisruptionBudget, pods: Sequence[Pod]) ->
 
 
 def explain_used_up_budgets(
-    pods: Iterable[Pod], budgets: Iterable[PodDisruptionBudget], all_pods: Iterable[Pod]
+    pods: Iterable[Pod], budgets: Iterable[PodDisruptionBudget], all_pods: Collection[Pod]
 ) -> dict[str, str]:
     """Explain, by pod key, why PodDisruptionBudgets allow no disruption of the given pods.
 

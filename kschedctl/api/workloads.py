@@ -231,7 +231,7 @@ def create_pods(workload: Struct, nodes: Sequence[Node]) -> CreatedPods:
             owner = "ReplicaSet", StoredWorkload(replica_set.metadata, spec)
         case ReplicationControllerManifest():
             template = workload.spec.template or PodTemplateSpec()
-            pods = _build_replica_pods(template, workload.spec.replicas, name, namespace, kind)
+            pods = _build_replica_pods(template, workload.spec.replicas, name, namespace, kind=kind)
             owner = kind, ReplicationController(workload.metadata, workload.spec)
         case StatefulSet():
             pods, claims = _build_stateful_pods(workload, namespace)
@@ -348,7 +348,7 @@ def _build_job_pods(spec: JobSpec, name: str, namespace: str) -> tuple[Pod, ...]
     """
     if spec.suspend:
         return ()
-    pods = _build_replica_pods(spec.template, _count_parallel_pods(spec), name, namespace, "Job")
+    pods = _build_replica_pods(spec.template, _count_parallel_pods(spec), name, namespace, kind="Job")
     labelled_pods = []
     for index, pod in enumerate(pods):
         labels = {**pod.metadata.labels, "job-name": name, "batch.kubernetes.io/job-name": name}

@@ -36,9 +36,8 @@ def build_type(kind: str, name: str = "", *parameters: Type) -> Type:
     size = 1 + sum(parameter.size for parameter in parameters)
     if size > _MAX_SIZE:
         raise CompileError("compilation failed: the type of a part of the expression is too large")
-    return Type(
-        kind, name, parameters, is_open=kind == "param" or any(parameter.is_open for parameter in parameters), size=size
-    )
+    is_open = kind == "param" or any(parameter.is_open for parameter in parameters)
+    return Type(kind, name, parameters, is_open=is_open, size=size)
 
 
 DYN, ANY, ERROR, NULL, BOOL = map(build_type, ["dyn", "any", "error", "null", "bool"])
@@ -149,7 +148,7 @@ class Unification:
     def unify(self, left: tuple[Type, ...], right: tuple[Type, ...]) -> bool:
         """Return whether each type on the left is assignable to the type at its position on the right.
 
-        If so, their type parameters are bound. Otherwise, all bindings stay unchanged.
+        If all types are assignable, their type parameters are bound. Otherwise, all bindings stay unchanged.
         """
         mark = len(self._trail)
         if self._unify_all(left, right):
@@ -200,7 +199,7 @@ class Unification:
         return len(left) == len(right) and all(map(self._unify_pair, left, right))
 
     def _unify_pair(self, left: Type, right: Type) -> bool:
-        """Return whether two types can be unified, and bind their type parameters if so.
+        """Return whether two types can be unified. If they can, their type parameters are bound.
 
         Dynamic types and errors can be unified with all types.
         """

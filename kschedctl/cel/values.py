@@ -318,7 +318,7 @@ def compare_values(left: Value, right: Value) -> int:
 
 
 def ensure_int(value: int) -> int:
-    """Return the value if it fits in an int of 64 bits. Raises CelError if not."""
+    """Return the value. Raises CelError if it does not fit in an int of 64 bits."""
     if not INT_MIN <= value <= INT_MAX:
         raise CelError("integer overflow")
     return value

@@ -14,7 +14,7 @@ from kschedctl.api.ownership import Owner
 from kschedctl.cli.options import DEFAULT_NAMESPACE, Scope
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
-from kschedctl.replay.edits import add_pods
+from kschedctl.replay.edits import add_or_replace_pods
 from kschedctl.replay.pending_pods import find_pending_pods, is_pending
 
 SHORT_NAMES = {
@@ -183,7 +183,7 @@ def assume_scheduler_name(cluster: Cluster, scheduler_name: str | None) -> Clust
     changed_pods = (
         replace(pod, spec=replace(pod.spec, scheduler_name=scheduler_name)) for pod in cluster.unbound_pods()
     )
-    return add_pods(cluster, changed_pods)
+    return add_or_replace_pods(cluster, changed_pods)
 
 
 def build_workload_arguments(title: str) -> tuple[str, ...]:

@@ -45,7 +45,7 @@ class RemoveDuplicates(DeschedulerPlugin[RemoveDuplicatesArgs]):
 
         Pods count as having the same owner only if they also have the same images.
         """
-        positions = self.find_evictable_pods(self.seen.select_matching_infos(self.arguments.namespaces, None))
+        positions = self.find_evictable_pods(self.seen.select_matching_infos(self.arguments.namespaces, labels=None))
         info_numbers = self.seen.info[positions].tolist()
         pod_counts = Counter(owner for number in info_numbers for owner in self._owners_by_info[number])
         self._evict_duplicates(self._find_duplicate_pods(positions), pod_counts)

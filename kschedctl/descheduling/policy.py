@@ -321,7 +321,9 @@ def _read_profile(profile: _Profile, where: str) -> DeschedulerProfile:
     runs_by_point = {
         point: _read_enabled_plugins(profile.plugins, point, arguments_by_plugin, where) for point in POINTS
     }
-    return DeschedulerProfile(profile.name, evictor, runs_by_point[DESCHEDULE], runs_by_point[BALANCE])
+    return DeschedulerProfile(
+        profile.name, evictor=evictor, deschedule=runs_by_point[DESCHEDULE], balance=runs_by_point[BALANCE]
+    )
 
 
 def _read_plugin_arguments(config: _PluginConfig, where: str) -> PluginArguments:

@@ -117,7 +117,9 @@ class RemovePodsViolatingTopologySpreadConstraint(DeschedulerPlugin[RemovePodsVi
             eligible &= self.current_round.fit.find_affinity_nodes(info_number)
         if (constraint.node_taints_policy or IGNORE) == HONOR:
             eligible &= match_tolerations(self.view.nodes, pod.spec.tolerations, comparison_operators=True)
-        return SpreadRule(constraint.max_skew, constraint.topology_key, matching, eligible)
+        return SpreadRule(
+            max_skew=constraint.max_skew, key=constraint.topology_key, matching=matching, eligible=eligible
+        )
 
 
 def _add_match_label_keys(constraint: TopologySpreadConstraint, pod: Pod) -> LabelSelector | None:
@@ -178,8 +180,7 @@ class _Balancing:
         counts as moved.
         """
         requires_fit = self.plugin.arguments.topology_balance_node_fit
-        small = 0
-        large = len(self.domains) - 1
+        small, large = 0, len(self.domains) - 1  # indexes into `domains`, which were sorted by size
         while small < large:
             # A domain at the average gives no more pods away
             if len(self.domains[large]) <= self.ideal:

@@ -234,7 +234,8 @@ def _build_waiting_siblings_cost(
 ) -> FixCost | None:
     """Build the cost that other pods of the workload still wait after the fix, or return None if none waits.
 
-    Their number is taken from the rollout or, without a rollout, from the replayed queue.
+    Their number is taken from the rollout or, without a rollout, from the ``result`` of replaying the queue. It is
+    unknown if both are None, and there is no cost then.
     """
     waiting = rollout.waiting if rollout is not None else None
     if waiting is None and result is not None:
@@ -264,7 +265,7 @@ def _build_eviction_cost(trial: RemedyTrial, victims: Sequence[str], rollout: Ro
         short_text = f"{evicted}{harm}{outcomes}"
         if len(short_text) > LONGEST_SHORT_COST:
             short_text = f"{evicted}, some for good" if chain and chain.lost else evicted
-    return FixCost(CostKind.EVICTS, text, len(victims), short_text)
+    return FixCost(CostKind.EVICTS, text, pods=len(victims), short=short_text)
 
 
 FEW_VICTIMS = 3
@@ -276,7 +277,8 @@ LONGEST_SHORT_COST = 160
 def _describe_nodes_taken_by_pods_ahead(fixes: Sequence[Fix], result: QueueResult | None) -> str:
     """Return the end of a summary, which says how many of the added nodes are taken by pods ahead in the queue.
 
-    It is empty unless several nodes are added and pods ahead in the queue take some of them.
+    It is empty unless several nodes are added and pods ahead in the queue take some of them. ``result`` is that of
+    replaying the queue, or None if it was not replayed.
     """
     # Only fixes that add nodes have `with_node_count`.
     node_adding_fixes = [fix for fix in fixes if fix.with_node_count is not None]
@@ -297,13 +299,14 @@ def _iter_deletion_costs(trial: RemedyTrial, patch: OwnerPatch) -> Iterator[FixC
     if patch.anew and patch.owner.kind == "Job":
         yield _build_job_deletion_cost(trial, patch.owner)
     elif patch.anew:
-        yield FixCost(CostKind.DELETES, f"pod {patch.owner.namespace}/{patch.owner.name} is deleted and recreated", 1)
+        text = f"pod {patch.owner.namespace}/{patch.owner.name} is deleted and recreated"
+        yield FixCost(CostKind.DELETES, text, pods=1)
     if patch.waiting:
         pods = first_few([f"{key.namespace}/{key.name}" for key in patch.waiting])
         recreated = agreeing(
             len(patch.waiting), "which waits, is deleted and recreated", "which wait, are deleted and recreated"
         )
-        yield FixCost(CostKind.DELETES, f"{pods}, {recreated}", len(patch.waiting))
+        yield FixCost(CostKind.DELETES, f"{pods}, {recreated}", pods=len(patch.waiting))
 
 
 def _build_job_deletion_cost(trial: RemedyTrial, owner: Owner) -> FixCost:
@@ -322,7 +325,7 @@ def _build_job_deletion_cost(trial: RemedyTrial, owner: Owner) -> FixCost:
     elif pods:
         on_nodes = f"{running:,} of them on nodes" if running else "none of which has a node yet"
         text = f"{owner} and its {len(pods):,} pods, {on_nodes}, are deleted and recreated"
-    return FixCost(CostKind.DELETES, text, len(pods))
+    return FixCost(CostKind.DELETES, text, pods=len(pods))
 
 
 def _sort_other_pods_edits_first(fixes: Iterable[Fix], target_key: ObjectKey) -> list[Fix]:
@@ -494,9 +497,9 @@ def build_owner_patch(before: Pod, after: Pod, waiting: Iterable[Pod] = ()) -> O
     owner = find_owner(before)
     old_template, new_template = _build_written_template(before, owner), _build_written_template(after, owner)
     patch: JsonObject = wrap_in_template(owner.kind, build_strategic_patch(old_template, new_template))
-    anew = owner.kind == "Job" or (owner.kind == "Pod" and not is_valid_update(before, after))
-    deleted = tuple(map(ObjectKey.of, waiting)) if owner.kind in REPLACES_NONE else ()
-    return OwnerPatch(owner, patch, anew, deleted)
+    must_be_recreated = owner.kind == "Job" or (owner.kind == "Pod" and not is_valid_update(before, after))
+    pods_to_delete = tuple(map(ObjectKey.of, waiting)) if owner.kind in REPLACES_NONE else ()
+    return OwnerPatch(owner, patch, anew=must_be_recreated, waiting=pods_to_delete)
 
 
 def _build_written_template(pod: Pod, owner: Owner) -> dict[str, Json]:

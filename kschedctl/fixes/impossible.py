@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kschedctl.api.resource_names import format_for_sentence
+from kschedctl.api.resource_names import format_amounts_for_sentence
 from kschedctl.fixes.proposals import iter_nodes_to_try
 from kschedctl.fixes.search import RemedySearch
 from kschedctl.fixes.trial.fix_kinds import FixKind
@@ -97,7 +97,7 @@ def _describe_shortage(fact: Insufficient, doubted: bool = False) -> str:
     name = fact.resource
     requested = fact.requested
     largest = fact.largest
-    amounts = format_for_sentence(name, requested, largest)
+    amounts = format_amounts_for_sentence(name, requested, largest)
     (request_text, largest_text), unit = amounts
     if not largest:
         return f"the pod needs {request_text} {unit}, which no node offers"

@@ -16,7 +16,7 @@ from kschedctl.autoscaling.node_groups.discovery import NodeGroups, UserGroups, 
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.target_pod import TargetPod
-from kschedctl.replay.edits import add_pods
+from kschedctl.replay.edits import add_or_replace_pods
 from kschedctl.reports.new_node import NeverScheduled, NewNode, NewPoolNodes, NodeGrowth, QueueShare
 from kschedctl.reports.remedy import Remedy
 from kschedctl.scheduler.engine.extenders import CallExtender
@@ -69,8 +69,8 @@ def predict_new_node_for_pod(
     """Predict whether a node would be added for a pod, without regard to other waiting pods.
 
     The Cluster Autoscaler decides if there are node groups, and Karpenter if there are only NodePools. The result is
-    None if there are neither. `user_groups`, `types` and `settings` are described in `predict_new_node`. Raises
-    InputError if one of them is invalid.
+    None if there are neither. `user_groups`, `types` and `settings` are described in `predict_new_node`. `now` is the
+    RFC 3339 time of the autoscaler's loop. Raises InputError if one of the arguments is invalid.
     """
     cluster = target_pod.scheduler.cluster
     if has_any_node_groups(cluster, user_groups):
@@ -96,8 +96,8 @@ def find_autoscaler_fixes(
     """Return verified changes that would make the autoscaler add a node for the pod.
 
     Node groups are changed if there are any, and Karpenter's NodePools otherwise. The result is empty if the autoscaler
-    adds a node anyway, as `current_answer` says, or if there are neither groups nor pools. Raises InputError if the
-    groups, types or settings are invalid.
+    adds a node anyway, as `current_answer` says, or if there are neither groups nor pools. The other arguments are
+    those of `predict_new_node_for_pod`. Raises InputError if the groups, types or settings are invalid.
     """
     cluster = target_pod.scheduler.cluster
     if current_answer.would_launch:
@@ -217,7 +217,8 @@ def with_competing_pods(
     if not gets_node:
         sufficient_growth = simulate_growth(cluster, without_limits(), max_loops=MOST_LOOPS_FOR_POD)
     enough = sufficient_growth.nodes if pod.key in sufficient_growth.placements else None
-    return replace(new_node, queue=QueueShare(growth.nodes, rivals, gets_node, enough, growth.sentence))
+    share = QueueShare(nodes=growth.nodes, rivals=rivals, placed=gets_node, enough=enough, growth=growth.sentence)
+    return replace(new_node, queue=share)
 
 
 class QueueAfterGrowth(NamedTuple):
@@ -326,7 +327,7 @@ def simulate_growth(
 def add_new_nodes(cluster: Cluster, new: NewNodes) -> Cluster:
     """Return the cluster with the new nodes of all pools and their DaemonSet pods added."""
     nodes = (*cluster.nodes, *(node for nodes in new.nodes.values() for node in nodes))
-    return add_pods(replace(cluster, nodes=nodes), new.daemons)
+    return add_or_replace_pods(replace(cluster, nodes=nodes), new.daemons)
 
 
 def _iter_new_nodes_by_pool(cluster: Cluster, pool_by_node: Mapping[str, str]) -> Iterator[NewPoolNodes]:
@@ -342,7 +343,7 @@ def _iter_new_nodes_by_pool(cluster: Cluster, pool_by_node: Mapping[str, str]) -
             nodes_by_pool_and_zone.setdefault(pool_and_zone, []).append(node)
     for (pool, zone), nodes in sorted(nodes_by_pool_and_zone.items()):
         pod_count = sum(pod_count_by_node[node.metadata.name] for node in nodes)
-        yield NewPoolNodes(pool, zone, len(nodes), pod_count)
+        yield NewPoolNodes(pool, zone, new=len(nodes), pods=pod_count)
 
 
 def _report_never_scheduled_pods(
@@ -358,4 +359,4 @@ def _report_never_scheduled_pods(
         messages = message, autoscaler_reasons.get(key, ""), causes.get(key, ())
         keys_by_messages.setdefault(messages, []).append(key)
     for (message, autoscaler_reason, pod_causes), keys in keys_by_messages.items():
-        yield NeverScheduled(tuple(keys), message, autoscaler_reason, pod_causes)
+        yield NeverScheduled(pods=tuple(keys), message=message, autoscaler=autoscaler_reason, causes=pod_causes)

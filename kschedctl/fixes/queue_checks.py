@@ -6,9 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
+from kschedctl.api.objects import Pod
+from kschedctl.api.ownership import find_owner
 from kschedctl.fixes.ranking import CheckedFix, QueueResult, RankedFix
 from kschedctl.fixes.trial.changes import Fix
 from kschedctl.fixes.trial.trials import RemedyTrial, Trials
+from kschedctl.replay.edits import is_made_up
 from kschedctl.replay.pending_pods import is_pending
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.pod_info import PodInfo
@@ -69,8 +72,9 @@ class QueueChecks:
         """Return the first variant of a fix that holds in the queue, with the alternatives that also hold.
 
         If none of the first `MOST_VARIANTS` variants holds and the fix adds an ordinary node, more nodes are added
-        until the fix holds. A larger node is enlarged further. If nothing holds, the fix is returned with its result
-        but without alternatives. If the queue was not replayed, the fix is returned unchanged.
+        until the fix holds. A larger node is enlarged further. If nothing holds, the fix is returned without
+        alternatives. Its result then says whether it is enough for some replicas of a workload that has no pods yet.
+        If the queue was not replayed, the fix is returned unchanged.
         """
         trials = (candidate.trial, *candidate.variants[: MOST_VARIANTS - 1])
         result = self.check_in_queue(candidate.trial)
@@ -85,8 +89,29 @@ class QueueChecks:
         return (
             self._find_fix_with_fewest_nodes(candidate.trial)
             or self._find_fix_with_larger_node(candidate.trial)
-            or CheckedFix(RankedFix(candidate.trial), result)
+            or CheckedFix(RankedFix(candidate.trial), self._check_for_some_replicas(candidate.trial, result))
         )
+
+    def _check_for_some_replicas(self, trial: RemedyTrial, result: QueueResult) -> QueueResult:
+        """Return the outcome for the target as the first of its workload's replicas that do not exist yet.
+
+        The fix then holds if it is enough for some of the replicas. Return `result`, which is the outcome for the
+        target as the last replica, unless other replicas take its room.
+        """
+        if not self._has_new_replicas(trial.authored_pod, result.rivals) or self.runs >= MOST_RUNS:
+            return result
+        self.runs += 1
+        from kschedctl.fixes.queue_replay import replay_queue_with_fix  # noqa: PLC0415 - only if other pods wait
+
+        return replay_queue_with_fix(trial, stays_first_replica=True)
+
+    def _has_new_replicas(self, target: Pod, keys: Sequence[str]) -> bool:
+        """Return whether some of the pods are replicas of the target's workload, and neither they nor it exist yet."""
+        cluster, owner = self.trials.scheduler.cluster, find_owner(target)
+        if owner.kind == "Pod" or cluster.pod(target.metadata.namespace, target.metadata.name) is not None:
+            return False
+        pods = (cluster.pod(*key.split("/", 1)) for key in keys)
+        return any(pod is not None and is_made_up(pod) and find_owner(pod) == owner for pod in pods)
 
     def _iter_trials_that_hold(self, trials: Iterator[RemedyTrial]) -> Iterator[RemedyTrial]:
         """Yield the trials that hold in the queue, among the first `MOST_VARIANTS` of them."""
@@ -107,6 +132,7 @@ class QueueChecks:
             return None
         from kschedctl.fixes.queue_replay import estimate_nodes_needed  # noqa: PLC0415 - only if one node is too few
 
+        # Search for the smallest sufficient count, from the estimate with doubling steps, and then by bisection
         best: CheckedFix | None = None
         too_few = 1  # the largest count that is known not to be enough
         enough = MOST_NODES + 1  # the smallest count that is known or assumed to be enough

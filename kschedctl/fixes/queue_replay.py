@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kschedctl.api.arrays import NO_ROW, Amounts, Ints, Position, Rows
+from kschedctl.api.arrays import NO_ROW, Amounts, Ints, Position, Rows, find_positions
 from kschedctl.api.labels import SelectorError, selector_from_api
 from kschedctl.api.node_selector import compile_required_node_affinity
 from kschedctl.api.objects import Node, Pod
@@ -23,7 +23,7 @@ from kschedctl.fixes.ranking import QueueResult
 from kschedctl.fixes.trial.changes import is_valid_update
 from kschedctl.fixes.trial.trials import RemedyTrial, apply_edits_to_cluster, build_changed_replicas, get_anti_affinity
 from kschedctl.replay.controllers.target_pod import find_groups
-from kschedctl.replay.edits import ObjectKey, add_pods, change_pods
+from kschedctl.replay.edits import ObjectKey, add_or_replace_pods, change_pods, is_made_up
 from kschedctl.replay.pending_pods import is_pending
 from kschedctl.replay.settling import enable_pod_recreation, find_pods_still_pending, schedule_victims
 from kschedctl.scheduler.engine.cycle import Filtering, run_pre_filter
@@ -132,8 +132,11 @@ def find_node_once_others_are_gone(scheduler: Scheduler, gone_pods: frozenset[st
     return simulation.view.nodes.names[outcome.row] if outcome and outcome.is_placed else ""
 
 
-def replay_queue_with_fix(trial: RemedyTrial) -> QueueResult:
+def replay_queue_with_fix(trial: RemedyTrial, *, stays_first_replica: bool = False) -> QueueResult:
     """Apply the fix, schedule the waiting pods in queue order, and report whether the target pod gets a node.
+
+    A pod that does not exist yet is the last one in the queue, so that a fix that holds is enough for all replicas.
+    With `stays_first_replica`, it stays ahead of the other replicas that do not exist yet.
 
     The result also names other pods. If the target pod gets no node, these are its rivals. Otherwise, they are the pods
     that also get a node thanks to the fix, and the pods ahead of the target on nodes that the fix opened.
@@ -147,8 +150,10 @@ def replay_queue_with_fix(trial: RemedyTrial) -> QueueResult:
         assert isinstance(pod_before, Pod)
         cluster = change_pods(cluster, build_changed_replicas(cluster, pod_before, trial.authored_pod))
     if target_key in trial.edits or not _is_pod_in_cluster(trial):
-        cluster = add_pods(cluster, [trial.authored_pod if trial.created else trial.pod])
-    simulation, outcomes = _schedule_affected_pods(Scheduler(cluster, trial.scheduler.call_extender), trial, target_key)
+        cluster = add_or_replace_pods(cluster, [trial.authored_pod if trial.created else trial.pod])
+    simulation, outcomes = _schedule_affected_pods(
+        Scheduler(cluster, trial.scheduler.call_extender), trial, target_key, stays_first_replica=stays_first_replica
+    )
 
     # The placed pods in the order in which they got their nodes.
     node_by_pod = _map_pods_to_nodes(simulation, (outcome.position for outcome in outcomes))
@@ -188,7 +193,7 @@ MOST_PARTIAL_RUNS = 3
 
 
 def _schedule_affected_pods(
-    scheduler: Scheduler, trial: RemedyTrial, target_key: ObjectKey
+    scheduler: Scheduler, trial: RemedyTrial, target_key: ObjectKey, *, stays_first_replica: bool
 ) -> tuple[Simulation, list[Outcome]]:
     """Schedule the waiting pods that the fix may affect, and return the simulation and the outcomes in their order.
 
@@ -205,10 +210,11 @@ def _schedule_affected_pods(
     assert position is not None, trial.authored_pod.key
     waiting = find_pods_still_pending(simulation)
     if _enters_queue_last(trial, target_key):
-        waiting = [*(other for other in waiting if other != position), position]
+        waiting = _move_new_pod_back(simulation, waiting, position, stays_first_replica=stays_first_replica)
     if changes is None:
         return simulation, _schedule_until_stable(simulation, waiting)
 
+    # Schedule the affected pods, and schedule them anew with more pods until the attempts affect no others
     pods = simulation.view.pods.objects
     always_included = {position} | {other for other in waiting if pods[other].key in without_fix.node_by_pod}
     affected = find_affected_pods(simulation, waiting, changes, always_included)
@@ -272,6 +278,36 @@ def _enters_queue_last(trial: RemedyTrial, target_key: ObjectKey) -> bool:
     """Return whether the fix creates or recreates the target pod. The pod is then the last one in the queue."""
     edit = trial.edits.get(target_key)
     return not _is_pod_in_cluster(trial) or (edit is not None and not is_valid_update(edit.before, edit.after))
+
+
+def _move_new_pod_back(
+    simulation: Simulation, waiting: Sequence[Position], position: Position, *, stays_first_replica: bool
+) -> list[Position]:
+    """Return the waiting pods with the new pod at `position` moved to the end of the queue.
+
+    With `stays_first_replica`, it stays ahead of the replicas that do not exist yet.
+    """
+    replicas = _list_new_replicas(simulation.view, position) if stays_first_replica else frozenset()
+    others = [other for other in waiting if other != position]
+    return [
+        *(other for other in others if other not in replicas),
+        position,
+        *(other for other in others if other in replicas),
+    ]
+
+
+def _list_new_replicas(view: Fork, position: Position) -> frozenset[Position]:
+    """Return the positions of the other pods of the pod's owner that do not exist yet. Bare pods have none."""
+    pods = view.pods.objects
+    owner = find_owner(pods[position])
+    if owner.kind == "Pod":
+        return frozenset()
+    without_node = find_positions(~view.mask_placed())
+    return frozenset(
+        other
+        for other in without_node
+        if other != position and is_made_up(pods[other]) and find_owner(pods[other]) == owner
+    )
 
 
 SINGLE_NODE_KINDS = frozenset({"Node", "CSINode", "Pod"})
@@ -437,8 +473,10 @@ class RoomOnNodes:
         The rules of `_may_any_node_accept` are checked first. The profile's filters are then run, if all of them are
         in-tree plugins and pods are preempted only by priority.
         """
-        if framework is None or not len(self._rows):
-            return framework is None
+        if framework is None:
+            return True  # no profile can be asked
+        if not len(self._rows):
+            return False
         if not preempts_only_lower_priority(framework):
             return _may_any_node_accept(framework, info, self._view, self._rows, self._view.allocatable[self._rows])
         free = self._compute_free_amounts(info.priority)
@@ -448,8 +486,7 @@ class RoomOnNodes:
         return has_other_filters or self._does_any_node_pass_filters(framework, info)
 
     def _compute_free_amounts(self, priority: int) -> Amounts:
-        """Return, as an array (K, R), what each node offers minus the requests of its remaining pods of at least this
-        priority.
+        """Return what each node has free if only its pods of at least this priority remain, as an array (K, R).
 
         Gone pods do not remain. The amounts are cached by priority.
         """
@@ -470,7 +507,8 @@ class RoomOnNodes:
         view = self._view
         leaves = (view.pods.get_priorities(self._pods) < info.priority) | np.isin(self._pods, self._gone)
         leaving = self._pods[leaves]
-        removal = Delta.from_changes(view.node[leaving], view.pods.info[leaving], np.full(len(leaving), -1))
+        signs = np.full(len(leaving), -1)  # each of these pods is removed from its node
+        removal = Delta.from_changes(view.node[leaving], view.pods.info[leaving], signs)
         try:
             plugins = framework.plugins_at("preFilter")
             pre_filter = run_pre_filter(plugins, info, view)

@@ -37,7 +37,7 @@ from kschedctl.replay.controllers.plan_change import ExistingPods, is_controlled
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
 from kschedctl.replay.controllers.rollout import Rollout, RolloutCreation, rename_replaced_pods, run_rollouts
 from kschedctl.replay.controllers.workload_change import ORDINAL_LABELS, WorkloadChange, get_slot, set_rollout_limits
-from kschedctl.replay.edits import ObjectKey, add_pods, change_pods, is_made_up
+from kschedctl.replay.edits import ObjectKey, add_or_replace_pods, change_pods, is_made_up
 from kschedctl.replay.placements import report_evictions, summarize_evictions
 from kschedctl.replay.settling import enable_pod_recreation
 from kschedctl.reports.placements import EvictionChain
@@ -74,7 +74,8 @@ def replay_rollout(trial: RemedyTrial, manifest: Struct | None) -> RolloutResult
     """Replay the rollout of the trial's changes, with the evictions that it causes.
 
     If no other pod has the changed template, only the trial's preemptions are replayed. Return None if there are no
-    preemptions either. If the new pods cannot be created, the result's `harm` says why.
+    preemptions either. If the new pods cannot be created, the result's `harm` says why. `manifest` is the workload's
+    manifest, or None if only the cluster has the workload.
     """
     if not trial.changes_workload and not trial.victims:
         return None
@@ -108,7 +109,7 @@ def _replay_single_preemption(owner: Owner, trial: RemedyTrial, cluster: Cluster
     """
     pod = trial.pod
     if cluster.pod(pod.metadata.namespace, pod.metadata.name) is None:
-        cluster = add_pods(cluster, [pod])
+        cluster = add_or_replace_pods(cluster, [pod])
     else:
         cluster = change_pods(cluster, {(pod.metadata.namespace, pod.metadata.name): pod})
     simulation = enable_pod_recreation(Simulation(Scheduler(cluster, trial.scheduler.call_extender)))
@@ -147,8 +148,9 @@ def _plan_rollout(
 ) -> tuple[WorkloadChange, Cluster]:
     """Plan the rollout of the trial's pod template. Return it with the cluster that has the old and the new pods.
 
-    `old_pods` are the owner's current pods. If none of them exists yet, all are created with the new template. Raises
-    InputError if the new pods cannot be created.
+    `old_pods` are the owner's current pods. If none of them exists yet, all are created with the new template.
+    `manifest` is the workload's manifest, or None if only the cluster has the workload. Raises InputError if the new
+    pods cannot be created.
     """
     target_pod = trial.authored_pod
     before = trial.edits[ObjectKey.of(trial.authored_pod)].before
@@ -177,7 +179,7 @@ def _plan_rollout(
 
     deletions = {(pod.metadata.namespace, pod.metadata.name): None for pod in old_pods if pod not in change.kept}
     cluster = change_pods(creation.apply_to(cluster), deletions)
-    return change, add_pods(cluster, (*rename_replaced_pods(change), *change.new))
+    return change, add_or_replace_pods(cluster, (*rename_replaced_pods(change), *change.new))
 
 
 def _find_workload_with_strategy(owner: Owner, cluster: Cluster, manifest: Struct | None) -> Struct | None:

@@ -245,12 +245,12 @@ class RemedySearch:
         ]
         if not added_names:
             return False
-        for key, change_object, _ in change.edits:
-            earlier_edit = trial.edits.get(key)
-            before = self.trials.read(key) if earlier_edit is None else earlier_edit.after
+        for edit in change.edits:
+            earlier_edit = trial.edits.get(edit.key)
+            before = self.trials.read(edit.key) if earlier_edit is None else earlier_edit.after
             # The name may be in any field, so it is searched in the JSON of the whole object.
-            encoded_object = msgspec.json.encode((key, change_object(before)))
-            if key.kind != "Node" and any(name in encoded_object for name in added_names):
+            encoded_object = msgspec.json.encode((edit.key, edit.change(before)))
+            if edit.key.kind != "Node" and any(name in encoded_object for name in added_names):
                 return True
         return False
 

@@ -185,16 +185,16 @@ def _build_rule_report(rule: Rule, bad: str = "", good: str = "", around: str = 
     ``bad`` and ``good`` are manifests, and ``around`` describes the cluster in which they are checked.
     """
     return RuleReport(
-        rule.id,
-        rule.severity,
-        rule.summary,
-        rule.why,
-        rule.fix,
-        rule.source,
-        rule.needs_cluster,
-        bad,
-        good,
-        around,
+        id=rule.id,
+        severity=rule.severity,
+        summary=rule.summary,
+        why=rule.why,
+        fix=rule.fix,
+        source=rule.source,
+        needs_cluster=rule.needs_cluster,
+        bad=bad,
+        good=good,
+        around=around,
         profile=rule.profile,
         once=rule.once_per_namespace,
     )

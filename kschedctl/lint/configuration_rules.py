@@ -331,7 +331,7 @@ def _find_unsuitable_percentages(
     percentages: list[tuple[Path, int]] = [((), configuration.percentage_of_nodes_to_score)]
     for i, profile in enumerate(configuration.profiles.values()):
         percentages.append((("profiles", i), profile.percentage_of_nodes_to_score or 0))
-    default_count = count_feasible_nodes_to_find(0, nodes)
+    default_count = count_feasible_nodes_to_find(percentage=0, nodes=nodes)
     for path, percentage in percentages:
         if not percentage:
             continue

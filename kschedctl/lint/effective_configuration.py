@@ -81,7 +81,7 @@ class EffectiveConfiguration(Report, frozen=True):
     """Settings that this version does not know and ignores, with the versions that have them."""
     kind: str = "EffectiveConfiguration"
 
-    def build_first_line(self) -> tuple[str, ...]:
+    def build_headline_parts(self) -> tuple[str, ...]:
         """Return the number and names of the profiles, and the version that reads them."""
         names = ", ".join(profile.scheduler_name for profile in self.profiles)
         reader = f"as kube-scheduler {self.kube_version} reads it" if self.kube_version else ""

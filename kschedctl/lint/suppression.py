@@ -133,6 +133,7 @@ def parse_baseline(document: object, file: str) -> Counter[str]:
     try:
         baseline = convert_builtins(document, _Baseline)
     except msgspec.ValidationError as error:
+        # msgspec's message ends with the path of the field, such as " - at `$.findings`"
         message, _, field = str(error).replace("`", "").partition(" - at $.")
         where = f"{file}, {field}" if field else file
         raise InputError(message[:1].lower() + message[1:], where=where, hint=hint) from None

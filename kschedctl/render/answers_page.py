@@ -32,7 +32,7 @@ def build_answers_page(report: Answers, style: Style) -> Page:
         good = Marked("yes", Tone.GOOD) if answer.good else Marked("no", Tone.BAD)
         rows.append((answer.cluster, good, _find_first_paragraph(page)))
         details += [_prefix_plot_title(answer.cluster, block) for block in build_subsection(answer.cluster, page)]
-    headline, sentence = report.build_first_line()
+    headline, sentence = report.build_headline_parts()
     verdict = Marked(headline, Tone.GOOD if report.good else Tone.BAD)
     return (paragraph(verdict, sentence), Table(columns, tuple(rows)), *details)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from itertools import pairwise
 from typing import NamedTuple
@@ -135,99 +135,127 @@ def _choose_brief_parts(document: Document, style: Style) -> list[tuple[BriefTex
             headline_lists_causes=lists_causes,
         )
     )
-    wrapped = [_wrap_part(part, style.width) for part in parts]
-    shown = _choose_shown_parts(parts, wrapped, style.width)
     left_out_count = sum(summary.left_out.get(field, 0) for field in _get_list_fields(summary))
-    entry_count = len(entries) + left_out_count
     warning_count = sum(part.is_warning for part in parts)
     if warning_count and not _lists_findings(summary):
         warning_count += summary.left_out.get("warnings", 0)
 
-    def count_free_lines() -> int:
-        """Return the number of free lines, without those that say how many entries and warnings are left out."""
-        leaves_out_entries = 0 < sum(parts[index].is_entry for index in shown) < entry_count
-        leaves_out_warnings = 0 < sum(parts[index].is_warning for index in shown) < warning_count
-        return MAX_LINES - leaves_out_entries - leaves_out_warnings - sum(len(wrapped[index]) for index in shown)
-
-    _lengthen_cut_parts(parts, wrapped, shown, style.width, count_free_lines)
-    _add_left_out_count(parts, wrapped, shown, warnings=True, total=warning_count)
-    _add_left_out_count(parts, wrapped, shown, warnings=False, total=entry_count)
-    return [(parts[index], wrapped[index]) for index in sorted(shown)]
+    layout = _BriefLayout(parts, style.width, entry_count=len(entries) + left_out_count, warning_count=warning_count)
+    layout.choose_parts()
+    layout.lengthen_cut_parts()
+    layout.add_left_out_count(warnings=True)
+    layout.add_left_out_count(warnings=False)
+    return layout.list_shown_parts()
 
 
-def _choose_shown_parts(parts: list[BriefText], wrapped: list[list[str]], width: int) -> set[int]:
-    """Return the indexes of the parts that are shown. Parts with the lowest rank are chosen first.
+class _BriefLayout:
+    """The choice among the parts of a brief form, so that their lines are at most MAX_LINES."""
 
-    A part that does not fit is left out, unless it may shrink and enough lines are free. A part that shrinks leaves one
-    line free for the last part, which says how to see everything, unless the last part is chosen already. Changes
-    `wrapped`.
-    """
-    shown: set[int] = set()
-    for index in sorted(range(len(parts)), key=lambda index: parts[index].rank):
-        part = parts[index]
-        if part.needs_previous and index - 1 not in shown:
-            continue
-        free = MAX_LINES - sum(len(wrapped[other]) for other in shown)
-        lines = free if len(parts) - 1 in shown else free - 1
-        if part.text_to_cut and len(wrapped[index]) > lines >= MIN_SHRUNK_LINES:
-            wrapped[index] = _wrap_part(part._replace(text=part.text_to_cut, lines=lines), width)
-        if len(wrapped[index]) <= free:
-            shown.add(index)
-    return shown
+    def __init__(self, parts: Sequence[BriefText], width: int, *, entry_count: int, warning_count: int) -> None:
+        self._parts = parts
+        self._width = width
+        self._entry_count = entry_count
+        """The number of all entries, including those that the summary leaves out."""
+        self._warning_count = warning_count
+        """The number of all warnings, including those that the summary leaves out."""
+        self._lines = [_wrap_part(part, width) for part in parts]
+        """The lines of each part. Parts that shrink have fewer lines."""
+        self._shown: set[int] = set()
+        """The indexes of the parts that are shown."""
 
+    def choose_parts(self) -> None:
+        """Choose the parts that are shown. Parts with the lowest rank are chosen first.
 
-def _lengthen_cut_parts(
-    parts: list[BriefText], wrapped: list[list[str]], shown: set[int], width: int, count_free_lines: Callable[[], int]
-) -> None:
-    """Give cut parts the lines that they need, the most important parts first. Changes `wrapped` and `shown`.
+        A part that does not fit is left out, unless it may shrink and enough lines are free. A part that shrinks leaves
+        one line free for the last part, which says how to see everything, unless the last part is chosen already.
+        """
+        last = len(self._parts) - 1
+        for index in sorted(range(len(self._parts)), key=lambda index: self._parts[index].rank):
+            part = self._parts[index]
+            if part.needs_previous and index - 1 not in self._shown:
+                continue
+            free = MAX_LINES - self._count_lines()
+            lines = free if last in self._shown else free - 1
+            if part.text_to_cut and len(self._lines[index]) > lines >= MIN_SHRUNK_LINES:
+                self._lines[index] = _wrap_part(part._replace(text=part.text_to_cut, lines=lines), self._width)
+            if len(self._lines[index]) <= free:
+                self._shown.add(index)
 
-    If too few lines are free, entries and warnings at the end of their lists are left out, because a line says how many
-    are missing. The first entry and the first warning always stay. Warnings are left out only for the first part, and
-    nothing is left out for an entry after the first. A part that still needs more lines gets those that are free.
-    """
-    for index in sorted(shown, key=lambda index: (parts[index].rank, index)):
-        part = parts[index]
-        if index not in shown or not part.lines:
-            continue
-        full_lines = _wrap_part(part._replace(lines=0), width)
-        if wrapped[index] == full_lines:
-            continue
+    def lengthen_cut_parts(self) -> None:
+        """Give cut parts the lines that they need, the most important parts first.
 
-        entries = sorted(other for other in shown if parts[other].is_entry)
-        warnings = sorted(other for other in shown if parts[other].is_warning)
-        is_later_entry = index in entries[1:]
-        replaceable = [] if is_later_entry else entries[1:]
+        If too few lines are free, less important entries and warnings are left out. A part that still needs more lines
+        gets those that are free.
+        """
+        for index in sorted(self._shown, key=lambda index: (self._parts[index].rank, index)):
+            part = self._parts[index]
+            if index not in self._shown or not part.lines:
+                continue
+            full_lines = _wrap_part(part._replace(lines=0), self._width)
+            if self._lines[index] == full_lines:
+                continue
+            replaceable = self._list_replaceable_parts(index)
+            while replaceable and len(full_lines) > len(self._lines[index]) + self._count_free_lines():
+                self._shown.remove(replaceable.pop())
+            lines = len(self._lines[index]) + max(self._count_free_lines(), 0)
+            self._lines[index] = _wrap_part(part._replace(lines=lines), self._width)
+
+    def _list_replaceable_parts(self, index: int) -> list[int]:
+        """Return the shown entries and warnings that may be left out for the part at `index`.
+
+        The last of them are left out first, and a line says how many are left out. The first entry and the first
+        warning always stay. Warnings are left out only for the first part, and nothing is left out for an entry after
+        the first.
+        """
+        later_entries = self._list_shown(warnings=False)[1:]
+        replaceable = [] if index in later_entries else later_entries
         if index == 0:
-            replaceable = warnings[1:] + replaceable  # from the end: entries are left out before warnings
-        while replaceable and len(full_lines) > len(wrapped[index]) + count_free_lines():
-            shown.remove(replaceable.pop())
-        lines = len(wrapped[index]) + max(count_free_lines(), 0)
-        wrapped[index] = _wrap_part(part._replace(lines=lines), width)
+            replaceable = self._list_shown(warnings=True)[1:] + replaceable
+        return replaceable
 
+    def add_left_out_count(self, *, warnings: bool) -> None:
+        """Append a line such as "and 3 more" to the last shown entry or, with `warnings`, to the last shown warning.
 
-def _add_left_out_count(
-    parts: list[BriefText], wrapped: list[list[str]], shown: set[int], *, warnings: bool, total: int
-) -> None:
-    """Append a line such as "and 3 more" to the last shown entry or, with `warnings`, to the last shown warning.
+        No line is added if all of them are shown, or none. If there is no room for the line, the last shown entry makes
+        room or, if no entry is shown, the last shown warning. The only entry or warning of the counted kind always
+        stays.
+        """
+        total = self._warning_count if warnings else self._entry_count
+        shown_of_kind = self._list_shown(warnings=warnings)
+        if not shown_of_kind or len(shown_of_kind) == total:
+            return
+        if self._count_lines() >= MAX_LINES:
+            shown_entries = self._list_shown(warnings=False)
+            if warnings and shown_entries:
+                self._shown.remove(shown_entries[-1])
+            elif len(shown_of_kind) > 1:
+                self._shown.remove(shown_of_kind.pop())
+        if self._count_lines() < MAX_LINES:
+            left_out_count = total - len(shown_of_kind)
+            noun = f" {agreeing(left_out_count, 'warning', 'warnings')}" if warnings else ""
+            self._lines[shown_of_kind[-1]].append(f"and {left_out_count:,} more{noun}")
 
-    `total` is the number of all entries or warnings. No line is added if all of them are shown, or none. If there is no
-    room for the line, the last shown entry makes room or, if no entry is shown, the last shown warning. The only entry
-    or warning of the counted kind always stays. Changes `wrapped` and `shown`.
-    """
-    shown_entries = [index for index, part in enumerate(parts) if part.is_entry and index in shown]
-    shown_warnings = [index for index, part in enumerate(parts) if part.is_warning and index in shown]
-    shown_of_kind = shown_warnings if warnings else shown_entries
-    if not shown_of_kind or len(shown_of_kind) == total:
-        return
-    if sum(len(wrapped[index]) for index in shown) >= MAX_LINES:
-        if warnings and shown_entries:
-            shown.remove(shown_entries[-1])
-        elif len(shown_of_kind) > 1:
-            shown.remove(shown_of_kind.pop())
-    if sum(len(wrapped[index]) for index in shown) < MAX_LINES:
-        left_out_count = total - len(shown_of_kind)
-        noun = f" {agreeing(left_out_count, 'warning', 'warnings')}" if warnings else ""
-        wrapped[shown_of_kind[-1]].append(f"and {left_out_count:,} more{noun}")
+    def list_shown_parts(self) -> list[tuple[BriefText, list[str]]]:
+        """Return the shown parts with their lines, from top to bottom."""
+        return [(self._parts[index], self._lines[index]) for index in sorted(self._shown)]
+
+    def _list_shown(self, *, warnings: bool) -> list[int]:
+        """Return the indexes of the shown entries or, with `warnings`, of the shown warnings, from top to bottom."""
+        return [
+            index
+            for index in sorted(self._shown)
+            if (self._parts[index].is_warning if warnings else self._parts[index].is_entry)
+        ]
+
+    def _count_lines(self) -> int:
+        """Return the number of lines of the shown parts."""
+        return sum(len(self._lines[index]) for index in self._shown)
+
+    def _count_free_lines(self) -> int:
+        """Return the number of free lines, without those that say how many entries and warnings are left out."""
+        leaves_out_entries = 0 < len(self._list_shown(warnings=False)) < self._entry_count
+        leaves_out_warnings = 0 < len(self._list_shown(warnings=True)) < self._warning_count
+        return MAX_LINES - leaves_out_entries - leaves_out_warnings - self._count_lines()
 
 
 def _lists_findings(summary: Summary) -> bool:
@@ -281,7 +309,7 @@ def _describe_entry_subject(summary: Summary, pods: ShortPods) -> str:
 def build_summary(document: Document, style: Style) -> Summary:
     """Build the summary of a document, with the style's commands as next steps.
 
-    For a document that is not a report, the summary is the first line.
+    For a document that is not a report, the headline is its first line.
     """
     if isinstance(document, PlainReport):
         return document.summary(command for group in style.commands.values() for command in group)
@@ -293,22 +321,24 @@ def build_summary(document: Document, style: Style) -> Summary:
 
 
 def _find_answer_after_verdict(document: Document, summary: Summary) -> str:
-    """Return what the first line says after the subject and the verdict, or "" if these two are not parts of it.
+    """Return what the headline says after the subject and the verdict, or "" if these two are not parts of it.
 
     Only in an explanation may other parts, which the brief form shows by themselves, come before the subject.
     """
-    first_line = [part for part in document.build_first_line() if part] if isinstance(document, PlainReport) else []
-    for number, parts in enumerate(pairwise(first_line)):
+    headline_parts = (
+        [part for part in document.build_headline_parts() if part] if isinstance(document, PlainReport) else []
+    )
+    for number, parts in enumerate(pairwise(headline_parts)):
         is_at_start = number == 0 or _is_about_pod(summary)
         if is_at_start and parts == (summary.subject, f"{summary.verdict}:"):
-            return " ".join(first_line[number + 2 :])
+            return " ".join(headline_parts[number + 2 :])
     return ""
 
 
 def _list_doubts_besides_headline(document: Document, summary: Summary) -> tuple[str, ...]:
     """Return the doubts of the summary that its headline does not name.
 
-    An explanation is shown without its first line, and therefore with all doubts.
+    An explanation is shown without its headline, and therefore with all doubts.
     """
     if not isinstance(document, PlainReport) or _is_about_pod(summary) or not document.headline_names_unread:
         return summary.doubts

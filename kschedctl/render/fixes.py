@@ -20,7 +20,7 @@ from kschedctl.render.page import (
     section,
 )
 from kschedctl.reports.columns import Tone
-from kschedctl.reports.remedy import TEAMS, FixStanding, Remedy, chain_commands
+from kschedctl.reports.remedy import TEAMS, FixStanding, Remedy, chain_commands, sort_verified_fixes_first
 from kschedctl.reports.summary import CostKind, list_clauses
 from kschedctl.text.counts import join_clauses
 
@@ -54,7 +54,7 @@ def build_best_fix(remedies: Sequence[Remedy], style: Style) -> Page:
     """
     if not remedies or style.patches:
         return ()
-    best = remedies[0]
+    best = sort_verified_fixes_first(remedies)[0]
     parts: list[Cell] = [Marked(f"{LABEL_BY_STANDING[best.standing]}:", Tone.STRONG)]
     if drawbacks := _list_drawbacks_beyond_label(best):
         parts += [f"{best.summary},", Marked(f"but {join_clauses(drawbacks)}", Tone.WARNING)]

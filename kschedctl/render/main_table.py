@@ -147,22 +147,27 @@ def _find_row_type_and_field(document: Document) -> tuple[type[Document], str]:
     the only row, and the field is "".
     """
     kind = type(document)
-    row_field = ROW_FIELDS.get(kind)
-    for name, hint in get_type_hints(kind).items():
-        if row_field not in (None, name):
-            continue
-        item = _get_row_type(hint) if row_field is None else _get_row_type(hint, dict)
-        if item is not None:
-            return item, name
+    field_types = get_type_hints(kind)
+    if kind in ROW_FIELDS:
+        row_field = ROW_FIELDS[kind]
+        row_type = _get_row_type(field_types[row_field], containers=(tuple, dict)) if row_field else None
+        return (kind, "") if row_type is None else (row_type, row_field)
+
+    for name, hint in field_types.items():
+        # A dict is skipped: it has notes on the rows, unless ROW_FIELDS says that it has the rows
+        row_type = _get_row_type(hint, containers=(tuple,))
+        if row_type is not None:
+            return row_type, name
     return kind, ""
 
 
-def _get_row_type(hint: object, *other_containers: type) -> type[Document] | None:
-    """Return the Document type of the items in a tuple or another container, or None if they are not Documents.
+def _get_row_type(hint: object, containers: tuple[type, ...]) -> type[Document] | None:
+    """Return the Document type of a container's items, or None if they are not Documents.
 
-    `hint` is the container's type hint. UnknownKind is treated like a type that is not a Document.
+    `hint` is the container's type hint. Return None for types other than `containers` as well. UnknownKind is treated
+    like a type that is not a Document.
     """
-    if get_origin(hint) not in (tuple, *other_containers):
+    if get_origin(hint) not in containers:
         return None
     # The items of tuple[X, ...] and the values of Mapping[K, X] are both the last argument besides the ellipsis
     item = next((part for part in reversed(get_args(hint)) if part is not Ellipsis), None)

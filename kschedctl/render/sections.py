@@ -500,8 +500,8 @@ def build_still_pending_section(
 ) -> Page:
     """Build the section about pods that stay pending, and the pods ahead of them in the queue.
 
-    It says how many new nodes would be enough. If `enough_nodes` is None, it says instead that the autoscaler's next
-    nodes do not help these pods. Return () if no pod stays pending.
+    The section says how many new nodes would be enough. If `enough_nodes` is None, it says instead that the
+    autoscaler's next nodes do not help these pods. Return () if no pod stays pending.
     """
     if not still_pending:
         return ()

@@ -183,13 +183,13 @@ def _find_path_values(path: str, root: Json, item: Json) -> list[Json]:
 def _translate_path(path: str, text: str) -> str:
     r"""Translate kubectl's path to RFC 9535, with all names quoted. The path "." of the whole document becomes "".
 
-    ``text`` is the path without a leading `$` or `@`. ``path`` is the path as the user wrote it, for error messages.
-    Raises UsageError if ``text`` is invalid.
+    ``text`` is the path without a leading `$` or `@`. ``path`` is the path as the user wrote it. Error messages quote
+    it, and if it begins with `$` or `@`, the first dot may be missing. Raises UsageError if ``text`` is invalid.
 
-    >>> _translate_path("", ".metadata.labels.app\\.kubernetes\\.io/name"), _translate_path("", "..name")
-    ("['metadata']['labels']['app.kubernetes.io/name']", "..['name']")
-    >>> _translate_path("", ".items[*]")
-    "['items'][*]"
+    >>> _translate_path("$.metadata.labels.app\\.io/name", ".metadata.labels.app\\.io/name")
+    "['metadata']['labels']['app.io/name']"
+    >>> _translate_path("@.items[*]..name", ".items[*]..name")
+    "['items'][*]..['name']"
     """
     if text == ".":
         return ""

@@ -90,8 +90,8 @@ def classify_lost_pods(shared: SharedCluster, is_lost_node: Bools, recreated: Se
     """Classify the pods on the lost nodes by what happens to them before the nodes are deleted.
 
     `is_lost_node` is a mask (N,). `recreated` are the pods that controllers recreate sooner or later. If a recreated
-    pod is late for several reasons, only one of them counts: first that evictions are stopped, then that the pod is not
-    deleted.
+    pod is late for several reasons, only the first of these counts: evictions are stopped, the pod is not deleted, the
+    controller waits for the pod's end.
     """
     view = shared.scheduler.view
     kinds = shared.get_cached(_classify_pod_infos)
@@ -200,13 +200,15 @@ def _find_nodes_without_evictions(shared: SharedCluster, is_lost_node: Bools) ->
     """
     zone_of_node = shared.get_cached(_code_zones)
     is_down = is_lost_node | shared.get_cached(_find_unready_nodes)
-    count = np.bincount(zone_of_node)
-    down = np.bincount(zone_of_node[is_down], minlength=len(count))
-    if (down == count).all():
+    nodes_per_zone = np.bincount(zone_of_node)
+    down_per_zone = np.bincount(zone_of_node[is_down], minlength=len(nodes_per_zone))
+    is_zone_down = down_per_zone == nodes_per_zone
+    if is_zone_down.all():
         return is_lost_node
+    is_mostly_down = down_per_zone / nodes_per_zone >= UNHEALTHY_ZONE_THRESHOLD
     # upstream ignores up to two nodes that are down, however small their zone
-    is_partially_disrupted = (down > 2) & (down < count) & (down / count >= UNHEALTHY_ZONE_THRESHOLD)
-    has_no_evictions = is_partially_disrupted & (count <= LARGE_ZONE)
+    is_partially_disrupted = is_mostly_down & ~is_zone_down & (down_per_zone > 2)
+    has_no_evictions: Bools = is_partially_disrupted & (nodes_per_zone <= LARGE_ZONE)
     return is_lost_node & has_no_evictions[zone_of_node]
 
 
@@ -291,7 +293,8 @@ def find_pods_with_attached_volumes(view: Fork, positions: Iterable[Position]) -
     storage = get_listers(view)
     attached = []
     for position in positions:
-        if not view.pods.infos[int(view.pods.info[position])].spec.volumes:
+        info = view.pods.infos[int(view.pods.info[position])]
+        if not info.spec.volumes:  # most pods, which need not be decoded then
             continue
         pod = view.pods.objects[position]
         claims = (storage.claims.get((pod.metadata.namespace, source.claim_name)) for source in iter_claim_volumes(pod))
@@ -357,15 +360,17 @@ def find_waiting_pods(
     if simulation.interrupted:
         raise KeyboardInterrupt
 
-    # Group the pods that fit nowhere then, but get a node later. Positions differ between the two clusters.
+    # Pods that get no node after the deletion either do not wait for it. Positions differ between the two clusters.
     get_key = simulation.view.pods.objects.get_key
     get_shared_key = shared.scheduler.view.pods.objects.get_key
     unplaced_later = {get_shared_key(outcome.position) for outcome in outcomes if outcome.row < 0}
+    unplaced_early = [outcome.position for outcome in early_outcomes if outcome.row < 0]
+    waiting_pods = [position for position in unplaced_early if get_key(position) not in unplaced_later]
+
     pods_by_rule: dict[WaitingRule, list[str]] = {}
-    for position in (outcome.position for outcome in early_outcomes if outcome.row < 0):
-        if get_key(position) not in unplaced_later:
-            rule = _find_rule(simulation, position, rules)
-            pods_by_rule.setdefault(rule, []).append(get_key(position))
+    for position in waiting_pods:
+        rule = _find_rule(simulation, position, rules)
+        pods_by_rule.setdefault(rule, []).append(get_key(position))
     return tuple(PodsWaitingForDeletion(rule, tuple(pods)) for rule, pods in pods_by_rule.items())
 
 
@@ -407,14 +412,19 @@ def _find_pods_kept_out_by_spreading(
 
 
 def _is_rejected_for_volumes(simulation: Simulation, position: Position) -> bool:
-    """Return whether all nodes reject a pod with bound volumes, no matter which pods run where."""
+    """Return whether it is certain that all nodes reject a pod with bound volumes, no matter which pods run where.
+
+    Nothing is certain for pods with unbound claims or ResourceClaims, for members of gangs, or if a plugin fails.
+    """
     framework = simulation.find_framework(position)
     info = simulation.arriving(position)
-    if framework is None or simulation.gangs.find_group_key(position) is not None:
+    is_gang_member = simulation.gangs.find_group_key(position) is not None
+    if framework is None or is_gang_member or info.spec.resource_claims:
         return False
     storage = get_listers(simulation.view)
     claims = [storage.claims.get((info.namespace, source.claim_name)) for source in iter_claim_volumes(info.pod)]
-    if not claims or info.spec.resource_claims or not all(claim and claim.spec.volume_name for claim in claims):
+    are_all_bound = all(claim is not None and claim.spec.volume_name for claim in claims)
+    if not claims or not are_all_bound:
         return False
     try:
         number = simulation.view.pods.get_info_number(position)
@@ -647,7 +657,7 @@ class _LostDomains:
         """Return whether a domain has only lost nodes, and whether a domain has lost and other nodes."""
         if key not in self._domains_by_key:
             codes = self._view.nodes.label(key).codes
-            lost_codes = set(codes[self._is_lost_node].tolist()) - {-1}
+            lost_codes = set(codes[self._is_lost_node].tolist()) - {-1}  # -1: the node lacks the label
             remaining_codes = set(codes[~self._is_lost_node].tolist())
             self._domains_by_key[key] = (bool(lost_codes - remaining_codes), bool(lost_codes & remaining_codes))
         return self._domains_by_key[key]

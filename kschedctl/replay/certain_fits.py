@@ -17,7 +17,6 @@ Nothing is evicted, since no pod that might preempt is left without a node.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple, cast
@@ -109,9 +108,11 @@ class PodKinds:
         return self._kinds[number]
 
     def _judge_kind(self, position: Position, number: int) -> PodKind | None:
-        """Judge a kind in the cluster before any loss.
+        """Judge on which nodes of the whole cluster pods of a kind fit, and which plugins may reject nodes later.
 
-        Raises PluginError if a plugin fails, and SelectorError if a selector is invalid.
+        The pod at `position` stands for the kind, and `number` is the number of its PodInfo. Return None if only a
+        replay can tell whether such pods fit. Raises PluginError if a plugin fails, and SelectorError if a selector is
+        invalid.
         """
         simulation = self._simulation
         framework = simulation.find_framework(position)
@@ -210,29 +211,38 @@ class _Competitors:
         return {number: terms for number, terms in terms_by_number.items() if terms}
 
     @cached_property
-    def _groups(self) -> _CompetitorGroups:
+    def _groups_of_equal_pods(self) -> _CompetitorGroups:
         """The groups of pods with equal requests and equal masks of nodes."""
-        first_number_by_group: dict[tuple[bytes, int], int] = {}
-        mask_by_group: dict[tuple[bytes, int], Bools] = {}
-        count_by_group: Counter[tuple[bytes, int]] = Counter()
-        for number, count in zip(self.numbers.tolist(), self.counts.tolist(), strict=True):
+
+        def get_mask(number: int) -> Bools:
+            """Return the mask of the nodes on which pods with this PodInfo fit."""
             mask = self._kinds[number].fits
             assert mask is not None  # kinds that may fit nowhere do not compete
-            group = (self._view.requests[number].tobytes(), id(mask))  # equal masks are one object
-            first_number_by_group.setdefault(group, number)
-            mask_by_group.setdefault(group, mask)
-            count_by_group[group] += count
-        requests = self._view.requests[list(first_number_by_group.values())]
-        counts = np.array(list(count_by_group.values()), np.int64)
-        return _CompetitorGroups(requests, counts, list(mask_by_group.values()))
+            return mask
+
+        # Requests and mask -> the numbers of the PodInfos that have both. Equal masks are one object
+        numbers_by_group: dict[tuple[bytes, int], list[int]] = {}
+        for number in self.numbers.tolist():
+            group = (self._view.requests[number].tobytes(), id(get_mask(number)))
+            numbers_by_group.setdefault(group, []).append(number)
+
+        pods_by_number = dict(zip(self.numbers.tolist(), self.counts.tolist(), strict=True))
+        pods_by_group = [sum(pods_by_number[number] for number in numbers) for numbers in numbers_by_group.values()]
+        first_numbers = [numbers[0] for numbers in numbers_by_group.values()]
+        return _CompetitorGroups(
+            requests=self._view.requests[first_numbers],
+            counts=np.array(pods_by_group, np.int64),
+            masks=[get_mask(number) for number in first_numbers],
+        )
 
     def sum_sizes(self, nodes: Bools, columns: Bools, scale: Floats) -> float:
         """Return the sum of the sizes of the pods that fit on any of the nodes in the mask (N,) of the whole cluster.
 
         The size of a pod is the largest of its requests for the resources in `columns` (R,), divided by `scale`.
         """
-        requests, counts, masks = self._groups
-        competes_by_mask = {id(mask): (mask & nodes).any() for mask in {id(mask): mask for mask in masks}.values()}
+        requests, counts, masks = self._groups_of_equal_pods
+        distinct_masks = {id(mask): mask for mask in masks}  # equal masks are one object
+        competes_by_mask = {mask_id: (mask & nodes).any() for mask_id, mask in distinct_masks.items()}
         competes = np.array([competes_by_mask[id(mask)] for mask in masks])
         sizes = (requests[:, columns] / scale).max(axis=1)
         return float((sizes * counts)[competes].sum())
@@ -377,14 +387,19 @@ class FitProver:
             return True
         if kind.needs is None or count <= blocked:
             return False
+
+        # The price of filling each node for the kind, as the module's docstring defines it
         columns = kind.needs > 0
         free = self.view.allocatable[nodes][:, columns] - self.view.requested[nodes][:, columns] - kind.needs[columns]
-        scale = np.maximum(free.mean(axis=0), 1e-9)
-        prices = np.sort((free / scale).min(axis=1))
-        price = float(prices[: count - blocked].sum())
-        whole_mask = np.zeros(len(self._is_remaining), np.bool_)
+        scale = np.maximum(free.mean(axis=0), 1e-9)  # no division by zero
+        ascending_prices = np.sort((free / scale).min(axis=1))
+        # The blocked nodes may be any of them: at worst, those with the highest prices
+        total_price = float(ascending_prices[: count - blocked].sum())
+
+        whole_mask = np.zeros(len(self._is_remaining), np.bool_)  # the mask of the nodes in the whole cluster
         whole_mask[self._rows[nodes]] = True
-        return competitors.sum_sizes(whole_mask, columns, scale) <= SAFETY_FACTOR * price
+        total_size = competitors.sum_sizes(whole_mask, columns, scale)
+        return total_size <= SAFETY_FACTOR * total_price
 
     def _find_nodes(self, kind: PodKind) -> Bools:
         """Return a mask (N,) of the remaining nodes on which a pod of this kind fits until other pods come there.
@@ -417,9 +432,8 @@ class FitProver:
     def _find_nodes_with_lasting_affinity(self, plugin: RejectingPlugin, info: PodInfo) -> Bools:
         """Return a mask (N,) of the nodes that required affinity and anti-affinity allow until a pod comes to the node.
 
-        The mask is empty if pods on other nodes could change the verdict. This is so if a term of anti-affinity has
-        domains of several nodes, and if no pod matches the terms of affinity yet. Raises PluginError if the plugin
-        fails.
+        The mask is empty if pods on other nodes could change the verdict: if a term of anti-affinity has domains of
+        several nodes, or if no pod matches the terms of affinity yet. Raises PluginError if the plugin fails.
         """
         view = self.view
         no_nodes = np.zeros(len(view.nodes), np.bool_)

@@ -168,7 +168,8 @@ def _iter_template_denials(
     elif is_valid:
         name = f"{meta.name or meta.generate_name}-"
         prefix = f'The {kind} "{meta.name}" is accepted, but not its pods: '
-        labels = {**template.metadata.labels, **dict.fromkeys(ADDED_LABELS.get(kind, ()), "0")}
+        controller_labels = dict.fromkeys(ADDED_LABELS.get(kind, ()), "0")  # any valid value will do
+        labels = {**template.metadata.labels, **controller_labels}
         pod = written.Pod(api.ObjectMeta(generate_name=name, labels=labels), template.spec)
         for error in validate_manifest("Pod", pod, _build_validation_options(cluster)):
             yield Denial(f'{prefix}Pod "{name}" is invalid: {error}', (*path, *error.field))

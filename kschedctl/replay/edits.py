@@ -26,7 +26,7 @@ def change_pods(cluster: Cluster, changes: Mapping[tuple[str, str], Pod | None])
     return replace(cluster, pods=cluster.pods.apply_changes(changes))
 
 
-def add_pods(cluster: Cluster, pods: Iterable[Pod]) -> Cluster:
+def add_or_replace_pods(cluster: Cluster, pods: Iterable[Pod]) -> Cluster:
     """Return the cluster with these pods added in place of any pods of the same names."""
     return change_pods(cluster, {(pod.metadata.namespace, pod.metadata.name): pod for pod in pods})
 

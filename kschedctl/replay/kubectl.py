@@ -245,21 +245,27 @@ def describe_patch_operations(operations: Any) -> Iterator[str]:
     ['remove metadata.labels["a.b/c"]']
     """
     for operation in operations:
-        path = ""
-        for part in operation["path"].split("/")[1:]:
-            # JSON pointers escape slashes and tildes
-            key = part.replace("~1", "/").replace("~0", "~")
-            if key.isdecimal():
-                path += f"[{key}]"
-            elif key.isidentifier():
-                path += f".{key}" if path else key
-            else:
-                path += f'["{key}"]'
+        path = _format_json_pointer(operation["path"])
         if operation["op"] == "remove":
             yield f"remove {path}"
         else:
             value = operation["value"]
             yield f"{path}: {value if isinstance(value, str) else msgspec.json.encode(value).decode()}"
+
+
+def _format_json_pointer(pointer: str) -> str:
+    """Return a JSON pointer as the path of a field, such as ``spec.containers[0].ports``."""
+    path = ""
+    for part in pointer.split("/")[1:]:
+        # JSON pointers escape slashes and tildes
+        key = part.replace("~1", "/").replace("~0", "~")
+        if key.isdecimal():
+            path += f"[{key}]"
+        elif key.isidentifier():
+            path += f".{key}" if path else key
+        else:
+            path += f'["{key}"]'
+    return path
 
 
 def build_json_merge_patch(before: Json, after: Json) -> Json:

@@ -47,7 +47,13 @@ def iter_moved_pods(drain: NodeDrain) -> Iterator[MovedPod]:
     for position, outcome in drain.outcomes.items():
         if outcome.is_placed and position not in returned:
             pod = pods[position]
-            yield MovedPod(pod.key, str(find_owner(pod)), pod.spec.node_name, names[outcome.row], outcome.tied)
+            yield MovedPod(
+                pod.key,
+                workload=str(find_owner(pod)),
+                source=pod.spec.node_name,
+                target=names[outcome.row],
+                tied=outcome.tied,
+            )
 
 
 @dataclass
@@ -131,10 +137,11 @@ class NodeDrain:
             if denial := self._evictions.find_denial(position):
                 self.delayed.setdefault(position, denial)
                 continue
-            unplaced_successors += self._evict_pod(position)
-            if self.random is None:  # successors are placed at once, so that budgets recover early
-                self._place_pods(unplaced_successors)
-                unplaced_successors = []
+            successors = self._evict_pod(position)
+            if self.random is None:  # place them at once, so that budgets recover early
+                self._place_pods(successors)
+            else:
+                unplaced_successors += successors
             on_evicted(1)
         if unplaced_successors:
             self._place_pods(unplaced_successors)
@@ -258,7 +265,7 @@ class NodeDrain:
         if not outcome.victims:
             return
         self.preemptions.append(outcome)
-        self._evictions.change_allowed_disruptions(outcome.victims, -1)
+        self._evictions.change_allowed_disruptions(outcome.victims, by=-1)
         for victim in outcome.victims:
             self.evictable.pop(victim, None)
         for victim in self._recreate_admitted_pods(outcome.victims):
@@ -282,11 +289,13 @@ def compute_unplaced_spreads(unplaced_by_run: Sequence[Iterable[UnplacedPods]]) 
 
     Return {} for a single run.
     """
-    counts = [Counter({group.workload: 0 for group in groups}) for groups in unplaced_by_run]
-    for count, groups in zip(counts, unplaced_by_run, strict=True):
+    counts_by_run = []
+    for groups in unplaced_by_run:
+        counts: Counter[str] = Counter()
         for group in groups:
-            count[group.workload] += len(group.pods)
-    return compute_spreads(counts)
+            counts[group.workload] += len(group.pods)
+        counts_by_run.append(counts)
+    return compute_spreads(counts_by_run)
 
 
 def count_always_unplaced_pods(simulation: Simulation, outcomes: Iterable[Outcome]) -> dict[str, int]:
@@ -363,16 +372,18 @@ def find_eviction_harms(cluster: Cluster, evicted_pods: Collection[Pod], lost: C
     return EvictionHarms(
         loses_data=list_pods_with_local_data(evicted_pods),
         ask_to_stay=list_pods_asking_to_stay(evicted_pods),
-        outages=tuple(
-            str(owner)
-            for owner, pods in pods_by_owner.items()
-            if owner.kind not in KINDS_WITHOUT_OUTAGE
-            and len(pods) >= cluster.pods.running_counts.get(owner, 0)
-            and not _is_kept_running(cluster, pods[0])
-        ),
+        outages=tuple(str(owner) for owner, pods in pods_by_owner.items() if _has_outage(cluster, owner, pods)),
         starting_over=tuple(pod.key for pod in recreated_pods if find_owner(pod).kind == "Job"),
         slow_pods={key: seconds for key, seconds in grace_seconds.items() if seconds > SLOW_SECONDS},
     )
+
+
+def _has_outage(cluster: Cluster, owner: Owner, evicted_pods: Sequence[Pod]) -> bool:
+    """Return whether the evicted pods of a workload are all of its running pods, and no budget keeps one of them."""
+    if owner.kind in KINDS_WITHOUT_OUTAGE:
+        return False
+    running_count = cluster.pods.running_counts.get(owner, 0)
+    return len(evicted_pods) >= running_count and not _is_kept_running(cluster, evicted_pods[0])
 
 
 def _is_kept_running(cluster: Cluster, pod: Pod) -> bool:

@@ -358,7 +358,7 @@ def _run_on_dask(
         for future in connection.as_completed(futures, loop=connection.client.loop):
             i = futures[future]
             yield i, future.result()
-            on_done(max(tasks[i].parts, 0))
+            on_done(max(tasks[i].parts, 0))  # UNKNOWN_PARTS is negative
 
 
 class _DaskConnection(NamedTuple):

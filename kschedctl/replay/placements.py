@@ -143,9 +143,9 @@ def group_unplaced_pods(
         unplaced.append(
             UnplacedPods(
                 workload,
-                verdict,
-                message,
-                keys,
+                verdict=verdict,
+                message=message,
+                pods=keys,
                 queue=place.queue,
                 rejectors=place.rejectors,
                 cause=cause,
@@ -242,7 +242,15 @@ def group_retried_pods(
     retried = []
     for (workload, waiting), pods in pods_by_group.items():
         event_counts = dict(event_counts_by_group[workload, waiting])
-        retried.append(RetriedPods(workload, tuple(pods), event_counts, waiting.queue, waiting.rejectors))
+        retried.append(
+            RetriedPods(
+                workload,
+                pods=tuple(pods),
+                after=event_counts,
+                queue=waiting.queue,
+                rejectors=waiting.rejectors,
+            )
+        )
     return tuple(retried)
 
 
@@ -263,15 +271,15 @@ def _find_waiting_queue(simulation: Simulation, outcome: Outcome) -> WaitingQueu
         return WaitingQueue(scheduling_queue.BACKOFF)
     if outcome.verdict != UNSCHEDULABLE:
         return NO_QUEUE
-    if failure := simulation.failures.permit_failures.get(outcome.position):
-        plugins = tuple(sorted((failure.rejectors or NO_REJECTORS).all))
-        return (
-            WaitingQueue(scheduling_queue.UNSCHEDULABLE, plugins) if plugins else WaitingQueue(scheduling_queue.BACKOFF)
-        )
+
+    permit_failure = simulation.failures.permit_failures.get(outcome.position)
     is_in_pod_group = bool(simulation.gangs.group_pods_for_queue([outcome.position]))
-    if is_in_pod_group:
+    if permit_failure:
+        rejectors = (permit_failure.rejectors or NO_REJECTORS).all
+    elif is_in_pod_group:
         return WaitingQueue(scheduling_queue.BACKOFF)
-    rejectors = simulation.find_rejectors(outcome.position).all
+    else:
+        rejectors = simulation.find_rejectors(outcome.position).all
     queue = scheduling_queue.UNSCHEDULABLE if rejectors else scheduling_queue.BACKOFF
     return WaitingQueue(queue, tuple(sorted(rejectors)))
 

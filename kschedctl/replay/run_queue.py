@@ -162,7 +162,7 @@ def _build_failed_pod(failure: Failed, nodes: Sequence[str]) -> FailedPod:
     """Build the report on a pod that was not placed. ``nodes`` are the names of all nodes."""
     nominated = "" if failure.nominated is None or failure.nominated == NO_ROW else nodes[failure.nominated]
     rejectors = failure.rejectors or NO_REJECTORS
-    return FailedPod(failure.code, failure.message, nominated, tuple(sorted(rejectors.all)))
+    return FailedPod(failure.code, message=failure.message, nominated=nominated, rejectors=tuple(sorted(rejectors.all)))
 
 
 def _build_key_getter(loop: QueueReplay) -> Callable[[Position], str]:
@@ -280,7 +280,7 @@ class QueueRun(Report, frozen=True):
     undecided: bool = False
     kind: str = "QueueRun"
 
-    def build_first_line(self) -> tuple[str, ...]:
+    def build_headline_parts(self) -> tuple[str, ...]:
         """Return the number of bound pods, and a sentence about cycles and waiting pods."""
         bound = sum(len(cycle.bound) for cycle in self.cycles)
         waiting = counted(len(self.queue_after), "pod")
@@ -289,7 +289,7 @@ class QueueRun(Report, frozen=True):
 
     @property
     def headline_names_unread(self) -> bool:
-        """True, since the first line names the unread kinds."""
+        """True, since the headline names the unread kinds."""
         return True
 
     def extend_summary(self, summary: Summary) -> Summary:
@@ -304,5 +304,5 @@ class QueueRun(Report, frozen=True):
                     last_messages[pod] = failure.message
         figures = {"bound": sum(len(cycle.bound) for cycle in self.cycles), "waiting": len(self.queue_after)}
         victims = tuple(victim for cycle in self.cycles for victim in cycle.victims)
-        pods = tuple(ShortPods(1, pod, "", message) for pod, message in last_messages.items())
+        pods = tuple(ShortPods(pods=1, such_as=pod, workload="", why=message) for pod, message in last_messages.items())
         return replace(summary, pods=pods, victims=victims, figures=figures)

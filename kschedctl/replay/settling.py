@@ -83,10 +83,10 @@ def settle_simulation(simulation: Simulation) -> SettledCluster:
 
 
 def find_pending_pods_left_out(scheduler: Scheduler) -> PendingLeftOut:
-    """Count the pending pods of a scheduler's cluster, and list those that get a node there if nothing else changes.
+    """Count the pending pods of a scheduler's cluster, and list those that would get a node if nothing else changes.
 
-    Others that are nominated for a node without cordon are listed apart. The list of those that get a node is None if
-    extenders would have to be called for all of these pods, or if the user interrupts.
+    Pods that would get none are listed apart if they are nominated for a node that is not cordoned. `fitting` is None
+    if extenders would have to be called, or if the user interrupts.
     """
     simulation = enable_pod_recreation(Simulation(scheduler))
     pending = find_pods_still_pending(simulation)

@@ -107,7 +107,7 @@ def find_down_nodes(view: Fork, deleted_pods: Iterable[Pod]) -> tuple[DownNode, 
         if health is NodeHealth.READY or is_out_of_service(node):
             continue
         not_replaced = tuple(pod.key for pod in pods if _is_replaced_after_its_end(pod, waiting_jobs))
-        down_nodes.append(DownNode(name, health, tuple(pod.key for pod in pods), not_replaced))
+        down_nodes.append(DownNode(name, health=health, pods=tuple(pod.key for pod in pods), not_replaced=not_replaced))
     return tuple(down_nodes)
 
 

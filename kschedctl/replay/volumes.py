@@ -7,7 +7,8 @@ pkg/scheduler/framework/plugins/volumebinding (v1.36).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -186,23 +187,31 @@ def describe_volumes_on_several_nodes(view: Fork, placed: Iterable[Position]) ->
     claims = {key for key in keys if key in listers.claims and _is_attached_to_one_node(listers, listers.claims[key])}
     if not claims:
         return ()
+    return tuple(
+        f"PersistentVolumeClaim {namespace}/{name} can be attached to only one node at a time, but its pods are on "
+        f"{first_few(sorted(nodes))}: only the pods on one of these nodes can start"
+        for (namespace, name), nodes in sorted(_find_nodes_by_claim(view, claims).items())
+        if len(nodes) > 1
+    )
+
+
+def _find_nodes_by_claim(view: Fork, claims: Collection[tuple[str, str]]) -> dict[tuple[str, str], set[str]]:
+    """Return, for each of these claims, the names of the nodes on which pods use it. Unused claims are left out.
+
+    Claims are given by namespace and name.
+    """
     namespaces = {namespace for namespace, _ in claims}
     may_use_claims = view.pods.where(lambda info: info.namespace in namespaces)
     nodes_by_claim: dict[tuple[str, str], set[str]] = {}
     for position in map(Position, np.flatnonzero(may_use_claims[view.pods.info]).tolist()):
         if not view.has_node(position):
             continue
-        pod = pods[position]
+        pod = view.pods.objects[position]
         for volume in iter_claim_volumes(pod):
             key = (pod.metadata.namespace, volume.claim_name)
             if key in claims:
                 nodes_by_claim.setdefault(key, set()).add(view.nodes.names[view.node[position]])
-    return tuple(
-        f"PersistentVolumeClaim {namespace}/{name} can be attached to only one node at a time, but its pods are on "
-        f"{first_few(sorted(nodes))}: only the pods on one of these nodes can start"
-        for (namespace, name), nodes in sorted(nodes_by_claim.items())
-        if len(nodes) > 1
-    )
+    return nodes_by_claim
 
 
 def _is_attached_to_one_node(listers: Listers, claim: PersistentVolumeClaim) -> bool:
@@ -212,17 +221,25 @@ def _is_attached_to_one_node(listers: Listers, claim: PersistentVolumeClaim) -> 
     """
     volume = listers.volumes.get(claim.spec.volume_name)
     if volume is None:
+        modes = claim.spec.access_modes
         storage_class = listers.classes.get(get_claim_class(claim))
         driver = listers.drivers.get(storage_class.provisioner) if storage_class else None
-        modes, is_attached = claim.spec.access_modes, driver is not None and driver.spec.attach_required is not False
+        is_attached = driver is not None and driver.spec.attach_required is not False
     else:
         spec = volume.spec
+        modes = spec.access_modes
         driver = listers.drivers.get(spec.csi.driver) if spec.csi else None
         is_attached_by_csi = spec.csi is not None and (driver is None or driver.spec.attach_required is not False)
-        disks = (spec.gce_persistent_disk, spec.aws_elastic_block_store, spec.azure_disk, spec.cinder)
-        is_attached = is_attached_by_csi or any(disk is not None for disk in (*disks, spec.vsphere_volume))
-        modes = spec.access_modes
-    return is_attached and bool(modes) and not {"ReadWriteMany", "ReadOnlyMany"}.intersection(modes)
+        disks = (
+            spec.gce_persistent_disk,
+            spec.aws_elastic_block_store,
+            spec.azure_disk,
+            spec.cinder,
+            spec.vsphere_volume,
+        )
+        is_attached = is_attached_by_csi or any(disk is not None for disk in disks)
+    is_for_several_nodes = "ReadWriteMany" in modes or "ReadOnlyMany" in modes
+    return is_attached and bool(modes) and not is_for_several_nodes
 
 
 def describe_exceeded_storage(view: Fork, placed: Iterable[Position]) -> tuple[str, ...]:
@@ -274,13 +291,11 @@ def _iter_exceeded_storage(listers: Listers, sizes_by_pools: dict[PoolKey, list[
         published = sum(pool.free for pool in pools)
         if len(sizes) < 2 or sum(sizes) <= published:
             continue
-        enough_for = used = 0
-        for size in sizes:
-            used += size
-            # Count the volumes that fit if they are made in this order
-            enough_for += used <= published
+        # The number of volumes that fit if they are made in this order
+        enough_for = sum(used <= published for used in accumulate(sizes))
         names = [f"{pool.capacity.metadata.namespace}/{pool.capacity.metadata.name}" for pool in pools]
-        needed, free = (format_amount(EPHEMERAL_STORAGE, amount) for amount in (sum(sizes), published))
+        needed = format_amount(EPHEMERAL_STORAGE, sum(sizes))
+        free = format_amount(EPHEMERAL_STORAGE, published)
         yield (
             f"{len(sizes):,} new volumes of class {class_name} need {needed}, but only {free} are published"
             f" ({first_few(names)}), enough for {enough_for:,}: kube-scheduler checks each claim alone, and the driver"

@@ -208,7 +208,7 @@ class ScaleUp(Report, frozen=True):
         filtered_out = set(self.filtered_out)
         return tuple(pod for pod in self.unschedulable if pod not in filtered_out)
 
-    def build_first_line(self) -> tuple[str, ...]:
+    def build_headline_parts(self) -> tuple[str, ...]:
         """Return two texts: which groups grow, and how many of the unschedulable pods get a node.
 
         The second text also counts the pods that trigger no scale-up, would still wait, fit already, or come later. If
@@ -476,7 +476,7 @@ class ScaleDown(Report, frozen=True):
     undecided: bool = False
     kind: str = "ScaleDown"
 
-    def build_first_line(self) -> tuple[str, ...]:
+    def build_headline_parts(self) -> tuple[str, ...]:
         """Return a text that says which nodes are removed and when, and how many nodes are unneeded.
 
         If no node is removed, the text says whether unneeded nodes have to stay.

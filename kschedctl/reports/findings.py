@@ -133,7 +133,7 @@ class Findings(Report, frozen=True):
     """The command that found them."""
     kind: str = "Findings"
 
-    def build_first_line(self) -> tuple[str, ...]:
+    def build_headline_parts(self) -> tuple[str, ...]:
         """Return texts with the number of findings by severity, of linted objects and rules, and of omitted findings.
 
         The last text is left out if no finding was omitted. If there is neither an object nor a finding, the texts say

@@ -195,7 +195,7 @@ class Provisioning(Report, frozen=True):
         refused = self.pod_errors or self.rejected or self.scheduler_error
         return not (refused or self.limits_exceeded or self.still_pending)
 
-    def build_first_line(self) -> tuple[str, ...]:
+    def build_headline_parts(self) -> tuple[str, ...]:
         """Return three texts: how many nodes are launched, for how many pending pods, and a remark.
 
         The remark says how many pods get no node or stay pending or, if no node is launched, which instance types are
@@ -232,7 +232,10 @@ class Provisioning(Report, frozen=True):
             pods_by_reason.setdefault(reason, []).append(pod)
         return replace(
             summary,
-            pods=tuple(ShortPods(len(pods), pods[0], "", reason) for reason, pods in pods_by_reason.items()),
+            pods=tuple(
+                ShortPods(pods=len(pods), such_as=pods[0], workload="", why=reason)
+                for reason, pods in pods_by_reason.items()
+            ),
             warnings=tuple(self._iter_warnings()),
             figures={
                 "nodes": len(self.new_node_claims),
@@ -431,13 +434,13 @@ class Disruption(Report, frozen=True):
         """Return the summary with each node that stays and the reason, except nodes that disruption budgets keep."""
         blocked = self.budget_blocked
         staying = tuple(
-            ShortPods(1, fate.node, "", "; ".join(filter(None, (fate.why, fate.cause))))
+            ShortPods(pods=1, such_as=fate.node, workload="", why="; ".join(filter(None, (fate.why, fate.cause))))
             for fate in self.fates
             if fate.fate == "stays" and fate.node not in blocked
         )
         return replace(summary, pods=staying)
 
-    def build_first_line(self) -> tuple[str, ...]:
+    def build_headline_parts(self) -> tuple[str, ...]:
         """Return the next round's decision: the first command of the first method that finds any.
 
         If there is no command, the text says which nodes disruption budgets keep.

@@ -117,7 +117,7 @@ class NotCreated(Document, frozen=True):
         """
         has_number = self.object == "Pod" and bool(self.missing) and bool(self.reason)
         why = f"not created: {self.reason}" if has_number and not self.past else self.headline
-        return ShortPods(self.missing or 0, "", self.workload, why)
+        return ShortPods(pods=self.missing or 0, such_as="", workload=self.workload, why=why)
 
     @property
     def gate_problem(self) -> GateProblem:
@@ -170,6 +170,6 @@ class Admission(PlainReport, frozen=True):
     varies: tuple[OtherOutcome, ...] = ()
     """Other answers that further tries may get by chance."""
 
-    def build_first_line(self) -> tuple[str, ...]:
-        """Return whether the object is admitted, with the server's message."""
+    def build_headline_parts(self) -> tuple[str, ...]:
+        """Return two texts: the verdict, with the status code of a denial, and the server's message."""
         return ("Admitted" if self.allowed else f"Denied ({self.code}):", self.message or "")

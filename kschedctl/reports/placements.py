@@ -38,7 +38,8 @@ class UnplacedPods(Document, frozen=True):
     @property
     def short_form(self) -> ShortPods:
         """The pods as they appear in a summary."""
-        return ShortPods(len(self.pods), self.pods[0], self.workload, self.cause or self.message or self.verdict)
+        why = self.cause or self.message or self.verdict
+        return ShortPods(pods=len(self.pods), such_as=self.pods[0], workload=self.workload, why=why)
 
     @property
     def gate_problem(self) -> GateProblem:
@@ -476,8 +477,8 @@ class EvictionChain(Document, frozen=True):
         if self.evicted + self.deleted != 1:
             text = ": " + ", ".join(counted(number, *verbs) for number, verbs in occurring)
         elif occurring:
-            _, (singular, _) = occurring[0]
-            text = f", which {singular}"
+            _, verbs = occurring[0]
+            text = f", which {agreeing(1, *verbs)}"
         else:
             text = ", which waits"  # the only pod has none of these outcomes yet
 
@@ -565,27 +566,29 @@ def describe_down_nodes(down_nodes: Sequence[DownNode]) -> tuple[str, ...]:
     texts = []
     for health in (NodeHealth.UNREACHABLE, NodeHealth.NOT_READY):
         nodes = [down for down in down_nodes if down.health is health]
-        if not nodes:
-            continue
-        pods = [pod for down in nodes for pod in down.pods]
-        if health is NodeHealth.UNREACHABLE:
-            stay = agreeing(len(pods), "stays", "stay")
-            recovery = agreeing(len(nodes), "its kubelet returns", "their kubelets return")
-        else:
-            stay = "may stay"  # the kubelet reports, and ends pods if its container runtime works
-            recovery = agreeing(len(nodes), "it is ready again", "they are ready again")
-        names = first_few([down.node for down in nodes])
-        are, their = agreeing(len(nodes), "is", "are"), agreeing(len(nodes), "its", "their")
-        forced = agreeing(len(pods), "the pod is force-deleted", "the pods are force-deleted")
-        deleted = agreeing(len(nodes), "the node is deleted or gets", "the nodes are deleted or get")
-        text = (
-            f"{names} {are} {health.adjective}: {their} {counted(len(pods), 'pod')} {stay} Terminating until "
-            f"{recovery}, {forced}, or {deleted} the out-of-service taint"
-        )
-        not_replaced = [pod for down in nodes for pod in down.not_replaced]
-        if not_replaced:
-            text += (
-                f"; {first_few(not_replaced)} {agreeing(len(not_replaced), 'gets', 'get')} no replacement until then"
-            )
-        texts.append(text)
+        if nodes:
+            texts.append(_describe_nodes_of_health(nodes, health))
     return tuple(texts)
+
+
+def _describe_nodes_of_health(nodes: Sequence[DownNode], health: NodeHealth) -> str:
+    """Describe how long the pods of these nodes, which are all unreachable or all not ready, stay Terminating."""
+    pods = [pod for down in nodes for pod in down.pods]
+    if health is NodeHealth.UNREACHABLE:
+        stay = agreeing(len(pods), "stays", "stay")
+        recovery = agreeing(len(nodes), "its kubelet returns", "their kubelets return")
+    else:
+        stay = "may stay"  # the kubelet reports, and ends pods if its container runtime works
+        recovery = agreeing(len(nodes), "it is ready again", "they are ready again")
+    names = first_few([down.node for down in nodes])
+    are, their = agreeing(len(nodes), "is", "are"), agreeing(len(nodes), "its", "their")
+    forced = agreeing(len(pods), "the pod is force-deleted", "the pods are force-deleted")
+    deleted = agreeing(len(nodes), "the node is deleted or gets", "the nodes are deleted or get")
+    text = (
+        f"{names} {are} {health.adjective}: {their} {counted(len(pods), 'pod')} {stay} Terminating until "
+        f"{recovery}, {forced}, or {deleted} the out-of-service taint"
+    )
+    not_replaced = [pod for down in nodes for pod in down.not_replaced]
+    if not_replaced:
+        text += f"; {first_few(not_replaced)} {agreeing(len(not_replaced), 'gets', 'get')} no replacement until then"
+    return text

@@ -16,7 +16,7 @@ TEAMS = {"author": "app", "operator": "platform"}
 
 
 class FixStanding(IntEnum):
-    """How far a fix can be relied on. Lists of fixes are in this order."""
+    """How far a fix can be relied on. All texts show fixes in this order."""
 
     VERIFIED = 0
     """A replay shows that the pod gets a node, or other waiting pods were not replayed."""
@@ -85,26 +85,29 @@ class Remedy(Document, frozen=True):
 
     @property
     def all_costs(self) -> tuple[FixCost, ...]:
-        """All costs of the fix: first that the pod would still wait, then a net loss of pods, then the costs of the
-        changes.
+        """All costs of the fix, the gravest first.
 
-        If no costs of the changes are given, the guarantee that the fix gives up takes their place.
+        The pod that would still wait comes first, then a net loss of pods, and then the costs of the changes. If no
+        costs of the changes are given, the guarantee that the fix gives up takes their place.
         """
-        costs = self.costs
-        if not costs and self.weakens:
-            costs = (FixCost(CostKind.GIVES_UP, self.weakens),)
+        costs_of_changes = self.costs
+        if not costs_of_changes and self.weakens:
+            costs_of_changes = (FixCost(CostKind.GIVES_UP, self.weakens),)
+
+        further_costs = []
+        says_pod_waits = any(cost.kind is CostKind.STILL_WAITS for cost in costs_of_changes)
+        if self.rivals:
+            text = f"{first_few(self.rivals)} would be scheduled first, and this pod would still wait"
+            further_costs.append(FixCost(CostKind.STILL_WAITS, text))
+        elif self.holds is False and not says_pod_waits:
+            text = "this pod would still wait after the scheduler has tried all waiting pods"
+            further_costs.append(FixCost(CostKind.STILL_WAITS, text))
         if self.costs_more_pods_than_it_places:
             places = f"it places {counted(self._placed_pods, 'pod')}"
             stay = agreeing(self._homeless_pods, "stays", "stay")
             text = f"{places}, and {counted(self._homeless_pods, 'evicted pod')} {stay} without a node"
-            costs = (FixCost(CostKind.NET_LOSS, text, self._homeless_pods), *costs)
-        if self.rivals:
-            text = f"{first_few(self.rivals)} would be scheduled first, and this pod would still wait"
-        elif self.holds is False and all(cost.kind is not CostKind.STILL_WAITS for cost in costs):
-            text = "this pod would still wait after the scheduler has tried all waiting pods"
-        else:
-            return costs
-        return (FixCost(CostKind.STILL_WAITS, text), *costs)
+            further_costs.append(FixCost(CostKind.NET_LOSS, text, pods=self._homeless_pods))
+        return (*further_costs, *costs_of_changes)
 
     @property
     def drawbacks(self) -> tuple[str, ...]:
@@ -180,8 +183,26 @@ class Remedy(Document, frozen=True):
         )
 
 
+def sort_incomplete_and_costly_fixes_last(remedies: Iterable[Remedy]) -> tuple[Remedy, ...]:
+    """Sort the fixes in the order in which an operator would try them: those that need values last.
+
+    A fix that needs values comes first if it has fewer changes than every fix that needs none. Among the fixes that
+    need none, those that cost more pods than they place come last.
+    """
+    listed = tuple(remedies)
+    fewest_changes = min((len(remedy.kinds) for remedy in listed if not remedy.needs_values), default=0)
+
+    def get_place(remedy: Remedy) -> int:
+        """Return the place of the remedy in the order: 0 for a small incomplete one, 3 for another incomplete one."""
+        if not remedy.needs_values:
+            return 2 if remedy.costs_more_pods_than_it_places else 1
+        return 0 if len(remedy.kinds) < fewest_changes else 3
+
+    return tuple(sorted(listed, key=get_place))
+
+
 def sort_verified_fixes_first(remedies: Iterable[Remedy]) -> tuple[Remedy, ...]:
-    """Sort the fixes by their standing, and keep the order of those with the same standing."""
+    """Sort the fixes by their standing, as all texts show them, and keep the order within each standing."""
     return tuple(sorted(remedies, key=lambda remedy: remedy.standing))
 
 

@@ -52,8 +52,11 @@ def _render(report: PlainReport, form: str) -> object:
 class PlainReport(Document, frozen=True):
     """A document that answers a question of the library. No command prints it."""
 
-    def build_first_line(self) -> tuple[str, ...]:
-        """Return the answer in one line, in parts that a page may show in different tones."""
+    def build_headline_parts(self) -> tuple[str, ...]:
+        """Return the headline, which answers the question in one line, in parts.
+
+        A page may show the parts in different tones.
+        """
         return (str(getattr(self, "headline", "")),)
 
     @property
@@ -87,7 +90,7 @@ class PlainReport(Document, frozen=True):
             summarizes=str(getattr(self, "kind", type(self).__name__)),
             subject="",
             verdict="",
-            headline=" ".join(filter(None, self.build_first_line())),
+            headline=" ".join(filter(None, self.build_headline_parts())),
             undecided=bool(getattr(self, "undecided", False)),
             doubts=tuple(dict.fromkeys(self.iter_doubts())),
             next=tuple(islice(dict.fromkeys(commands), MOST_COMMANDS)),
@@ -147,7 +150,7 @@ class PlainReport(Document, frozen=True):
 
     def __str__(self) -> str:
         """Return the answer in one line, without control characters."""
-        return printable(" ".join(filter(None, self.build_first_line())) or type(self).__name__)
+        return printable(" ".join(filter(None, self.build_headline_parts())) or type(self).__name__)
 
     def iter_doubts(self) -> Iterator[str]:
         """Yield what limits the answer: what was not read, replayed or verified, and bugs of kube-scheduler."""
@@ -217,7 +220,7 @@ class Answers(Report, frozen=True):
         """True if all answers are good and no answer is missing."""
         return not self.interrupted and all(answer.good for answer in self.answers)
 
-    def build_first_line(self) -> tuple[str, ...]:
+    def build_headline_parts(self) -> tuple[str, ...]:
         """Return the answer, such as "In 2 of 3 clusters, …", and a note on an interruption, which may be empty."""
         good = sum(answer.good for answer in self.answers)
         interrupted = f"(interrupted after {len(self.answers):,})" if self.interrupted else ""
@@ -226,7 +229,10 @@ class Answers(Report, frozen=True):
 
     def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with the headline of each cluster's answer."""
-        answers = (ShortPods(1, answer.cluster, "", answer.document.summary().headline) for answer in self.answers)
+        answers = (
+            ShortPods(pods=1, such_as=answer.cluster, workload="", why=answer.document.summary().headline)
+            for answer in self.answers
+        )
         return replace(summary, pods=tuple(answers))
 
     def build_csv_table(self) -> CsvTable | None:

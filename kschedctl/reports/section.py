@@ -88,7 +88,7 @@ class Section(Report, frozen=True, kw_only=True, tag_field="name"):
 
     def as_findings(self) -> Findings:
         """Return the findings for the formats of CI systems."""
-        return collect_findings((self,), 0)
+        return collect_findings((self,), checked=0)
 
 
 def describe_finding(finding: Finding) -> str:

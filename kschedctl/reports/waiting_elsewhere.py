@@ -97,7 +97,7 @@ class WaitingElsewhere(Document, frozen=True):
     @property
     def short_form(self) -> ShortPods:
         """The object as it appears in a summary."""
-        return ShortPods(self.pods or 0, "", self.resource, self.headline)
+        return ShortPods(pods=self.pods or 0, such_as="", workload=self.resource, why=self.headline)
 
 
 def list_fixes(waiting: Sequence[WaitingElsewhere]) -> list[Remedy]:

@@ -88,8 +88,9 @@ class EventHandlers:
     def list_occurrences(self, change: ChangedObject) -> list[Occurrence]:
         """Return the events that a change causes.
 
-        An event for which no plugin registered is left out, except for pods and nodes. A changed DeviceTaintRule causes
-        an event for each ResourceSlice whose devices it taints.
+        An event for which no plugin registered is left out, except for pods and nodes. Some versions also ignore a new
+        StorageClass that binds volumes immediately. A changed DeviceTaintRule causes an event for each ResourceSlice
+        whose devices it taints.
         """
         if change.kind == POD:
             return list(self._iter_pod_events(change))
@@ -214,10 +215,9 @@ class EventHandlers:
                 yield Occurrence(self._build_event(UNSCHEDULABLE_POD, action, name), change, itself=True)
             nominated_node = old.status.nominated_node_name
             loses_nomination = bool(nominated_node) and nominated_node != new.status.nominated_node_name
-            deletion = (
-                self._build_pod_deletion_event(ChangedObject(POD, old, new=None), old) if loses_nomination else None
-            )
-            if deletion:
+            if not loses_nomination:
+                return
+            if deletion := self._build_pod_deletion_event(ChangedObject(POD, old, new=None), old):
                 yield deletion
 
     def _is_responsible_for(self, pod: Pod) -> bool:

@@ -126,7 +126,9 @@ class Framework:
         if all(extender.call is None for extender in self.extenders):
             return self
         framework = self._copy()
-        framework.extenders = tuple(HTTPExtender(extender.settings, extender.document) for extender in self.extenders)
+        framework.extenders = tuple(
+            HTTPExtender(extender.settings, extender.document, call=None) for extender in self.extenders
+        )
         return framework
 
     def _copy(self) -> Framework:

@@ -329,7 +329,7 @@ class AllNodes(NodeColumns):
         Columns are cached.
         """
         if key not in self._labels:
-            code_by_value: dict[str | None, int] = {None: -1}  # None is for nodes without the label
+            code_by_value: dict[str | None, int] = {None: -1}  # for nodes without the label; values count from 0
             values = (node.metadata.labels.get(key) for node in self.objects)
             codes = [code_by_value.setdefault(value, len(code_by_value) - 1) for value in values]
             distinct = tuple(value for value in code_by_value if value is not None)

@@ -167,7 +167,7 @@ class PodColumns:
 
         # For few infos, an index is faster than to look at all pods.
         order, starts = self._positions_by_info
-        no_positions = order[:0]
+        no_positions = order[:0]  # so that there is something to concatenate
         positions = (order[starts[number] : starts[number + 1]] for number in numbers.tolist())
         return np.concatenate([no_positions, *positions])
 

@@ -100,8 +100,8 @@ class Trail:
         for info in infos:
             numbers = self._numbers_by_info.get(info, [])
             for number in numbers[bisect_left(numbers, length) :]:
-                row, _, sign, _ = self._moves[number].tolist()
-                yield Move(row, info, sign)
+                move = self._moves[number].tolist()
+                yield Move(move[_ROW], info, move[_SIGN])
 
     def copy(self) -> Trail:
         """Return an independent copy. The copy indexes the moves by PodInfo anew."""

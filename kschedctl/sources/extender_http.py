@@ -80,7 +80,8 @@ class HTTPCaller:
         if the TLS settings are invalid.
         """
         shown_url = strip_url(url)  # without credentials
-        seconds = min(max(settings.http_timeout, 0.0) or DEFAULT_SECONDS, MAX_SECONDS)
+        timeout = settings.http_timeout if settings.http_timeout > 0 else DEFAULT_SECONDS
+        seconds = min(timeout, MAX_SECONDS)
         limit = Limit(monotonic() + seconds, seconds)
         try:
             with apply_limit(limit):

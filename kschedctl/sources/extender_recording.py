@@ -202,7 +202,9 @@ def _build_extender_question(extender: Payload, verb: str, payload: Payload) -> 
     """
     metadata = payload["Pod"]["metadata"]
     full_nodes = payload.get("Nodes")
-    names = map(_get_node_name, full_nodes["items"]) if full_nodes else payload.get("NodeNames") or ()
+    names = list(payload.get("NodeNames") or ())
+    if full_nodes:
+        names = list(map(_get_node_name, full_nodes["items"]))
     victims = payload.get("NodeNameToVictims") or payload.get("NodeNameToMetaVictims") or {}
     return ExtenderAnswer(
         extender=strip_url(str(extender.get("urlPrefix", ""))),

@@ -97,10 +97,18 @@ _meta_decoded, _spec_decoded, _status_decoded = (
 _meta_json, _spec_json = attrgetter(*_SHARED_METADATA), attrgetter(*_SHARED_SPEC)
 
 
-TemplateKey = tuple[bytes, bytes, bytes, bytes, bytes]
-"""The key of a template: decoded fields, volumes, JSON of metadata, JSON of spec, and conditions without their
-times.
-"""
+class TemplateKey(NamedTuple):
+    """The key of a template."""
+
+    decoded: bytes
+    """The fields that the item's struct has decoded."""
+    volumes: bytes
+    metadata: bytes
+    """The JSON of the other metadata."""
+    spec: bytes
+    """The JSON of the other fields of the spec."""
+    conditions: bytes
+    """The JSON of the conditions without their times."""
 
 
 class _ConditionFacts(NamedTuple):
@@ -156,7 +164,7 @@ class PodItems:
         self._texts: dict[bytes, bytes] = {}
         self._namespaces: dict[str, str] = {}
         self._pods: dict[bytes, Pod] = {}
-        self._parts: dict[tuple[str, bytes], object] = {}
+        self._parts: dict[tuple[type[Struct], str, bytes], object] = {}
         self._specs: dict[tuple[bytes, bytes, bytes], PodSpec] = {}
 
     def build_table(self) -> PodTable:
@@ -227,12 +235,12 @@ class PodItems:
         ``conditions`` is the JSON of the pod's conditions without times. Decoded parts are compared by their values,
         and raw parts by their JSON.
         """
-        return (
-            _encode((_meta_decoded(meta), _spec_decoded(spec), _status_decoded(status))),
-            _encode(_list_relevant_volumes(spec)),
-            b",".join(_meta_json(meta)),
-            b",".join(_spec_json(spec)),
-            conditions,
+        return TemplateKey(
+            decoded=_encode((_meta_decoded(meta), _spec_decoded(spec), _status_decoded(status))),
+            volumes=_encode(_list_relevant_volumes(spec)),
+            metadata=b",".join(_meta_json(meta)),
+            spec=b",".join(_spec_json(spec)),
+            conditions=conditions,
         )
 
     def _add_template(
@@ -245,23 +253,23 @@ class PodItems:
         item is invalid.
         """
         # The pod is put together from parts that are cached on their own, because few templates differ in all parts.
-        decoded, volumes, _, spec, conditions_json = key
-        if decoded not in self._pods:
-            self._pods[decoded] = _build_common_pod(item)
-        common_pod = self._pods[decoded]
-        conditions = self._decode_field_cached(PodStatus, "conditions", conditions_json or b"[]")
+        if key.decoded not in self._pods:
+            self._pods[key.decoded] = _build_common_pod(item)
+        common_pod = self._pods[key.decoded]
+        spec_key = (key.decoded, key.volumes, key.spec)
+        conditions = self._decode_field_cached(PodStatus, "conditions", key.conditions or b"[]")
         pod = Pod(
             replace(common_pod.metadata, **self._decode_fields(PodMeta, item.metadata, _SHARED_METADATA)),
-            self._get_pod_spec(common_pod.spec, item.spec, (decoded, volumes, spec), get_place),
+            self._get_pod_spec(common_pod.spec, item.spec, spec_key, get_place),
             replace(common_pod.status, conditions=conditions),
         )
 
-        if conditions_json not in self._facts:
-            self._facts[conditions_json] = _ConditionFacts.from_conditions(conditions, piece_count)
-        condition_facts = self._facts[conditions_json]
+        if key.conditions not in self._facts:
+            self._facts[key.conditions] = _ConditionFacts.from_conditions(conditions, piece_count)
+        condition_facts = self._facts[key.conditions]
         containers = NotableContainers.from_status(pod.status).to_text()
         template = _Template(self._builder.intern_template(pod), condition_facts, containers)
-        shared_key: Any = tuple(self._texts.setdefault(part, part) for part in key)  # equal parts are stored once
+        shared_key = TemplateKey(*(self._texts.setdefault(part, part) for part in key))  # equal parts are stored once
         self._templates[shared_key] = template
         return template
 
@@ -302,7 +310,7 @@ class PodItems:
 
         Raises msgspec.ValidationError if it is invalid.
         """
-        key = name, text
+        key = struct, name, text
         if key not in self._parts:
             self._parts[key] = _get_field_decoder(struct, name).decode(text)
         return self._parts[key]
@@ -373,11 +381,11 @@ class NodeItems:
         """Build the status of a node, which shares equal images, conditions and quantities with other nodes."""
         images = tuple([self._images.get(text) or self._decode_image(text) for text in map(bytes, status.images)])
         return NodeStatus(
-            self._share_amounts(status.allocatable),
-            self._share_amounts(status.capacity),
-            images,
-            self._share_conditions(status.conditions),
-            status.declared_features,
+            allocatable=self._share_amounts(status.allocatable),
+            capacity=self._share_amounts(status.capacity),
+            images=images,
+            conditions=self._share_conditions(status.conditions),
+            declared_features=status.declared_features,
         )
 
     def _share_conditions(self, conditions: Iterable[Condition]) -> tuple[Condition, ...]:

@@ -86,7 +86,7 @@ def read_paths(
         built_files = _collect_builds(find_builds(files.files), collector)
         for file in files.files:
             if file == STDIN or os.path.abspath(file) not in built_files:
-                _collect_file(file, file in paths, collector, stdin)
+                _collect_file(file, collector, stdin, is_named=file in paths)
     if not collector.documents:
         build_options = [BUILD_OPTIONS.get(os.path.basename(file)) for file in files.files]
         hint = next((f"build it with {option}" for option in build_options if option), "")
@@ -166,7 +166,7 @@ def _collect_builds(builds: Iterable[Build], collector: Collector) -> set[str]:
     return used_files
 
 
-def _collect_file(path: str, is_named: bool, collector: Collector, stdin: BinaryIO | None) -> None:
+def _collect_file(path: str, collector: Collector, stdin: BinaryIO | None, *, is_named: bool) -> None:
     """Collect the documents of a file.
 
     ``is_named`` says whether the user named the file itself. A kustomization or chart that was only found in a folder
@@ -178,12 +178,12 @@ def _collect_file(path: str, is_named: bool, collector: Collector, stdin: Binary
         collector.warnings.append(f"{format_file_path(path)}: {warning}")
         return
     try:
-        _collect_documents(path, is_named, collector, stdin)
+        _collect_documents(path, collector, stdin, is_named=is_named)
     except RecursionError:
         raise InputError("nested too deeply", where=format_file_path(path)) from None
 
 
-def _collect_documents(path: str, is_named: bool, collector: Collector, stdin: BinaryIO | None) -> None:
+def _collect_documents(path: str, collector: Collector, stdin: BinaryIO | None, *, is_named: bool) -> None:
     """Collect the documents of a file.
 
     Long JSON lists are read piece by piece. Documents that are not objects are an error if the user named the file

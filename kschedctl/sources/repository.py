@@ -126,7 +126,7 @@ class _RepositoryReader:
             self.readable += 1
         except InputError as error:
             self.errors.append(error)
-            self.broken.append(BrokenFile(build.name, 1, error.what))
+            self.broken.append(BrokenFile(build.name, line=1, message=error.what))
 
     def read_file(self, file: str) -> None:
         """Collect the objects of a file, or record why it cannot be read."""
@@ -152,7 +152,7 @@ class _RepositoryReader:
         elif text is not None and not _API_VERSION_FIELD.search(text):
             self._record_skip(SkipReason.FOREIGN, name)
         else:
-            self.broken.append(BrokenFile(name, error.line or 1, error.what))
+            self.broken.append(BrokenFile(name, line=error.line or 1, message=error.what))
 
     def _collect_objects(self, file: str, name: str, content: Content) -> None:
         """Collect the objects of a file, and record why its other documents and objects are skipped.
@@ -178,8 +178,8 @@ class _RepositoryReader:
                 if reason is not None:
                     self._record_skip(reason, where)
                 else:
-                    complete_object = self._kustomizations.complete_object(file, located.value)
-                    self.objects.append(located._replace(value=complete_object))
+                    customized = self._kustomizations.apply_to_object(file, located.value)
+                    self.objects.append(located._replace(value=customized))
 
     def _find_skip_reason(self, file: str, value: JsonObject, may_have_placeholders: bool) -> SkipReason | None:
         """Return why an object in a file is not linted, or None if it is."""

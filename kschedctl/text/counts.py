@@ -1,6 +1,6 @@
 """Numbers, percentages, ages, prices and lists as people write them.
 
-Amounts of resources in sentences are formatted by `format_for_sentence` in `kschedctl.api.resource_names`.
+Amounts of resources in sentences are formatted by `format_amounts_for_sentence` in `kschedctl.api.resource_names`.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ def iter_timed_sections(audited: AuditedCluster, names: list[str]) -> Iterator[t
         name
         for name in SECTIONS
         if (name in names or (not names and (name not in OPTIONAL_SECTIONS or OPTIONAL_SECTIONS[name](audited))))
-        and (name not in REQUIRED_INPUTS or REQUIRED_INPUTS[name][1](audited))
+        and (name not in REQUIRED_INPUTS or REQUIRED_INPUTS[name].is_given(audited))
     ]
     for name, step in (steps | {name: lambda name=name: SECTIONS[name](audited) for name in asked}).items():
         clock, cpu = time.perf_counter(), time.process_time()

@@ -149,7 +149,9 @@ def main() -> None:
         start = process_time()
         cluster = kschedctl.Cluster.from_objects([*pools, *waiting])
         load = process_time() - start
-        print_measurement("provision", lambda: kschedctl.provision(cluster, types, now=NOW).build_first_line()[0], load)
+        print_measurement(
+            "provision", lambda: kschedctl.provision(cluster, types, now=NOW).build_headline_parts()[0], load
+        )
     if args.only != "provision":
         machines = [each for number in range(args.nodes) for each in build_node_and_claim(number)]
         names = [f"n{number:05}" for number in range(args.nodes)]
@@ -158,7 +160,7 @@ def main() -> None:
         start = process_time()
         full = kschedctl.Cluster.from_objects([*pools, *machines, *running])
         load = process_time() - start
-        print_measurement("disrupt", lambda: kschedctl.disrupt(full, types, now=NOW).build_first_line()[0], load)
+        print_measurement("disrupt", lambda: kschedctl.disrupt(full, types, now=NOW).build_headline_parts()[0], load)
 
 
 if __name__ == "__main__":

@@ -130,7 +130,9 @@ def print_sizing(cluster: Cluster, seconds: float) -> None:
         criteria = SizingCriteria(seconds=seconds)
         report = kschedctl.size(cluster, pools, criteria, instance_types=list(build_catalogue()))
         spent = f"{process_time() - start:.1f} s of CPU, {monotonic() - began:.1f} s in all"
-        print(f"size         {what}: {' '.join(report.build_first_line())}; {len(report.alternatives)} sets: {spent}")
+        print(
+            f"size         {what}: {' '.join(report.build_headline_parts())}; {len(report.alternatives)} sets: {spent}"
+        )
 
 
 def print_consolidation(cluster: Cluster, seconds: float, jobs: int, cycle: float) -> None:
@@ -195,12 +197,12 @@ def main() -> None:
         start = process_time()
         room = kschedctl.make_room(cluster, [build_pod(cores)])
         spent = process_time() - start
-        answer = " ".join(room.build_first_line())
+        answer = " ".join(room.build_headline_parts())
         print(f"make-room    {cores} cores: {answer}: {spent:.1f} s, {spent / cycle:.0f} cycles")
     start = process_time()
     balanced = kschedctl.rebalance(cluster, SPREADING, rounds=options.rounds)
     spent = process_time() - start
-    print(f"rebalance    {' '.join(balanced.build_first_line())}: {spent:.1f} s, {spent / cycle:.0f} cycles")
+    print(f"rebalance    {' '.join(balanced.build_headline_parts())}: {spent:.1f} s, {spent / cycle:.0f} cycles")
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from kschedctl.commands.remedies.report import RemediesOfMany
 from kschedctl.fixes.proposals import iter_fixes_at_node, iter_node_independent_fixes
 from kschedctl.fixes.search import RemedyCriteria, RemedySearch
 from kschedctl.fixes.trial.trials import Trials
-from kschedctl.replay.edits import add_pods
+from kschedctl.replay.edits import add_or_replace_pods
 from kschedctl.replay.settling import settle
 from kschedctl.scheduler.scheduler import Scheduler
 
@@ -112,7 +112,7 @@ def build_waiting_pods(number: int) -> list[api.Pod]:
 def measure_many_pods(cluster: Cluster, number: int) -> None:
     """Find fixes for all pending pods together, compared with a simulation of the queue."""
     late = build_waiting_pods(number)
-    both = add_pods(cluster, late)
+    both = add_or_replace_pods(cluster, late)
     one = min(measure_cpu_seconds(partial(settle, both)) for _ in range(2))
     report: list[RemediesOfMany] = []
     took = measure_cpu_seconds(lambda: report.append(find_remedies_of_many(both, {pod.key for pod in late}, "here")))

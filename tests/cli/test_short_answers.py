@@ -151,7 +151,7 @@ class _Question(PlainReport, frozen=True):
     fix: str = "Create volume v"
     kind: str = "Question"
 
-    def build_first_line(self) -> tuple[str, ...]:
+    def build_headline_parts(self) -> tuple[str, ...]:
         return ("Workload ai/high waits for quota: 8 GPUs",)
 
     @property
@@ -252,7 +252,7 @@ class _Warnings(PlainReport, frozen=True):
     number: int = 0
     kind: str = "Warnings"
 
-    def build_first_line(self) -> tuple[str, ...]:
+    def build_headline_parts(self) -> tuple[str, ...]:
         return ("Done",)
 
     def extend_summary(self, summary: Summary) -> Summary:
@@ -323,7 +323,7 @@ class _Entries(PlainReport, frozen=True):
     texts: tuple[str, ...] = ()
     kind: str = "Entries"
 
-    def build_first_line(self) -> tuple[str, ...]:
+    def build_headline_parts(self) -> tuple[str, ...]:
         return ("Done",)
 
     def extend_summary(self, summary: Summary) -> Summary:

@@ -32,7 +32,7 @@ from kschedctl.commands.remedies import remedies
 from kschedctl.fixes.search import RemedyCriteria
 from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
-from kschedctl.reports.remedy import Remedy, sort_verified_fixes_first
+from kschedctl.reports.remedy import Remedy, sort_incomplete_and_costly_fixes_last, sort_verified_fixes_first
 
 CSI = build_storage_class("csi")
 ON_N1 = {HOSTNAME: ["n1"]}
@@ -411,7 +411,21 @@ def test_terminating_claim_is_recreated_without_reading_it() -> None:
     assert all(command.startswith("printf %s ") for command in recreating)
 
 
-def test_verified_fixes_come_before_smaller_ones_that_need_a_value() -> None:
+def test_smaller_fix_that_needs_a_value_comes_before_larger_ones() -> None:
+    """A volume of the claim's own class is closer to the author's intent than two other changes."""
+
+    def fix(*kinds: str, needs: tuple[str, ...] = ()) -> Remedy:
+        return Remedy(
+            summary="", by="operator", weakens=None, opens=(), commands=(), changes=(), kinds=kinds, needs_values=needs
+        )
+
+    volume, pair = fix("CreateVolume", needs=("spec.local.path",)), fix("Tolerate", "OtherSelector")
+    larger, single = fix("Uncordon", "CreateVolume", needs=("spec.local.path",)), fix("OtherStorageClass")
+    assert sort_incomplete_and_costly_fixes_last([pair, larger, volume]) == (volume, pair, larger)
+    assert sort_incomplete_and_costly_fixes_last([volume, pair, single]) == (pair, single, volume)
+
+
+def test_texts_show_verified_fixes_before_smaller_ones_that_need_a_value() -> None:
     def fix(*kinds: str, needs: tuple[str, ...] = (), holds: bool = True) -> Remedy:
         return Remedy("", "operator", None, (), (), (), kinds=kinds, needs_values=needs, holds=holds)
 
@@ -431,7 +445,6 @@ def test_explain_searches_until_a_fix_is_verified() -> None:
     kinds = {remedy.kinds: remedy for remedy in report.remedies}
     assert kinds["CreateVolume",].needs_values
     assert not kinds["OtherStorageClass", "SmallerClaim"].needs_values
-    assert not report.remedies[0].needs_values
     assert "fix: Recreate claim d/data with class csi" in RENDERERS["brief"](report, Style(width=200))
 
 

@@ -31,7 +31,7 @@ def test_report_has_a_one_line_repr(cluster: kschedctl.Cluster, explained: Repor
     assert "\n" not in str(explained)
     assert len(str(explained)) < 400
     assert str(kschedctl.drain(cluster, ["general-a1"])) == " ".join(
-        kschedctl.drain(cluster, ["general-a1"]).build_first_line()
+        kschedctl.drain(cluster, ["general-a1"]).build_headline_parts()
     )
 
 

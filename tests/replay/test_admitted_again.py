@@ -57,7 +57,7 @@ def test_pods_beyond_the_quota_are_not_recreated() -> None:
     assert (lacking.wanted, lacking.there, lacking.missing) == (2, 0, 2)
     assert not report.safe
     assert not report.moved
-    assert "2 pods are not recreated" in " ".join(report.build_first_line())
+    assert "2 pods are not recreated" in " ".join(report.build_headline_parts())
     steps = whatif(
         build_cluster(running("a"), running("b"), running("c", "m"), over), {"steps": [{"drain": {"nodes": ["n"]}}]}
     )
@@ -77,7 +77,7 @@ def test_steps_count_in_order() -> None:
     document = {"apiVersion": "kschedctl.dev/v1", "kind": "Scenario", "name": "s", "steps": steps}
     report = whatif(build_cluster(build_quota("q", {"pods": "0"}, {"pods": "3"})), document)
     assert [(each.workload, each.missing) for each in report.not_created] == [("Deployment shop/b", 1)]
-    assert report.build_first_line()[0] == "Not created:"
+    assert report.build_headline_parts()[0] == "Not created:"
 
 
 def test_scaling_counts() -> None:
@@ -196,7 +196,7 @@ def test_capacity_names_the_limit_that_ends_first() -> None:
         "The next one is not created: exceeded quota: q, requested: pods=1, used: pods=5"
     )
     room = "the nodes have room for 128"
-    assert " ".join(by_quota.build_first_line()) == f"{by_quota.shape}: 5 more until the quota is used up; {room}"
+    assert " ".join(by_quota.build_headline_parts()) == f"{by_quota.shape}: 5 more until the quota is used up; {room}"
     by_room = capacity(
         build_cluster(build_quota("q", {"pods": "0"}, {"pods": "500"})), [build_deployment(1, "1")]
     ).shapes[0]

@@ -100,7 +100,7 @@ def test_as_many_pods_as_the_quota_allows(hard: Json, used: Json, created: int, 
     assert report.placed == created
     (failure,) = lacking.failures
     assert failure.message.startswith(f'pods "web-*" is forbidden: exceeded quota: q, requested: {words}')
-    verdict, told = report.build_first_line()
+    verdict, told = report.build_headline_parts()
     assert verdict == "Not created:"
     assert told.startswith(f"{6 - created} of 6 pods")
 

@@ -19,7 +19,7 @@ from kschedctl.text.counts import agreeing
     ],
 )
 def test_verb_agrees_with_the_cleared_pods(waiting: int, cleared: int, start: str) -> None:
-    assert RemediesOfMany("d", waiting, cleared).build_first_line()[0].startswith(start)
+    assert RemediesOfMany("d", waiting, cleared).build_headline_parts()[0].startswith(start)
 
 
 def test_only_one_is_singular() -> None:

@@ -18,7 +18,7 @@ from test_simulation import objects
 from kschedctl.api.workloads import decode_workload
 from kschedctl.cluster import Cluster
 from kschedctl.replay.controllers.creation import create_workload_objects
-from kschedctl.replay.edits import add_pods
+from kschedctl.replay.edits import add_or_replace_pods
 from kschedctl.scheduler.engine.cycle import run_cycle
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.scheduler.simulation import alike_pods, grouped_ranking, placement, ranked_groups
@@ -51,7 +51,7 @@ def test_real_scheduler_chose_one_of_the_tied_nodes(case: dict[str, Any]) -> Non
     """Each pod is created from its manifest, in the cluster as it was at that time."""
     cluster = Cluster.from_objects(case["objects"])
     (pods,) = create_workload_objects(cluster, [decode_workload(case["pod"])]).pods.values()
-    scheduler = Scheduler(add_pods(cluster, pods))
+    scheduler = Scheduler(add_or_replace_pods(cluster, pods))
     view = scheduler.view.fork()
     choice = Placements(view).choose_node(framework(scheduler), view.pods.index[pods[0].key])
     assert choice is not None

@@ -74,7 +74,7 @@ def validate_replica_set(workload: Workload, options: ValidationOptions) -> Vali
     yield from validate_object_meta(workload.metadata, ("metadata",), names.validate_dns_subdomain)
     yield from _validate_not_negative(spec.replicas, (*SPEC, "replicas"))
     yield from _validate_selector(spec.selector, "deployment")  # upstream's message, also for a ReplicaSet
-    yield from _validate_selected_template(spec, options, "invalid label selector")
+    yield from _validate_selected_template(spec, options, selector_message="invalid label selector")
     yield from _validate_restart_policy(spec.template)
 
 
@@ -94,7 +94,9 @@ def validate_stateful_set(workload: Workload, options: ValidationOptions) -> Val
     yield from _validate_not_negative(spec.replicas, (*SPEC, "replicas"))
     yield from _validate_not_negative(spec.ordinals.start, (*SPEC, "ordinals", "start"))
     yield from _validate_selector(spec.selector, "statefulset")
-    yield from _validate_selected_template(replace(spec, template=add_claim_volumes(spec)), options, "")
+    yield from _validate_selected_template(
+        replace(spec, template=add_claim_volumes(spec)), options, selector_message=""
+    )
     yield from _validate_restart_policy(spec.template)
 
 
@@ -214,15 +216,17 @@ def _validate_selector(selector: LabelSelector | None, kind: str) -> ValidationE
         yield invalid((*SPEC, "selector"), selector, f"empty selector is invalid for {kind}")
 
 
-def _validate_selected_template(spec: WorkloadSpec, options: ValidationOptions, selector_rule: str) -> ValidationErrors:
+def _validate_selected_template(
+    spec: WorkloadSpec, options: ValidationOptions, *, selector_message: str
+) -> ValidationErrors:
     """Validate the template, and that the selector matches it.
 
-    If the selector is invalid, only this is reported, with the message ``selector_rule``.
+    If the selector is invalid, only this is reported, with ``selector_message``.
     """
     try:
         selector_from_api(spec.selector)
     except SelectorError:
-        yield invalid((*SPEC, "selector"), spec.selector, selector_rule)
+        yield invalid((*SPEC, "selector"), spec.selector, selector_message)
         return
     if spec.selector is None or not _is_empty(spec.selector):
         yield from _validate_selector_matches(spec)

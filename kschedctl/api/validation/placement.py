@@ -84,13 +84,13 @@ def _validate_node_requirement(requirement: SelectorRequirement, path: Path, che
     If ``check_values`` is true, each value also has to be a valid label value.
     """
     values = requirement.values or ()
-    yield from _validate_value_count(requirement.operator, values, path)
+    yield from _validate_operator_and_values(requirement.operator, values, path)
     yield from names.validate_syntax((*path, "key"), requirement.key, names.validate_qualified_name)
     if check_values:
         yield from names.validate_syntax_of_each((*path, "values"), values, names.validate_label_value)
 
 
-def _validate_value_count(operator: str, values: Iterable[str], path: Path) -> ValidationErrors:
+def _validate_operator_and_values(operator: str, values: Iterable[str], path: Path) -> ValidationErrors:
     """Validate that the operator is known and has the right number of values."""
     count = len(tuple(values))
     match operator:
@@ -179,7 +179,8 @@ def validate_affinity_label_keys(
             yield invalid((*path, "matchLabelKeys", i), key, "exists in both matchLabelKeys and mismatchLabelKeys")
 
 
-ACTIONS = ("DoNotSchedule", "ScheduleAnyway")
+DO_NOT_SCHEDULE = "DoNotSchedule"
+ACTIONS = (DO_NOT_SCHEDULE, "ScheduleAnyway")
 POLICIES = ("Honor", "Ignore")
 
 
@@ -215,8 +216,8 @@ def validate_min_domains(constraint: TopologySpreadConstraint, path: Path) -> Va
     field_path = (*path, "minDomains")
     action = constraint.when_unsatisfiable
     yield from validate_positive(constraint.min_domains, field_path)
-    if action != ACTIONS[0]:
-        rule = f"can only use minDomains if whenUnsatisfiable={ACTIONS[0]}, not {action}"
+    if action != DO_NOT_SCHEDULE:
+        rule = f"can only use minDomains if whenUnsatisfiable={DO_NOT_SCHEDULE}, not {action}"
         yield invalid(field_path, constraint.min_domains, rule)
 
 

@@ -74,7 +74,8 @@ def validate_template(template: Template, path: Path, options: ValidationOptions
     yield from names.validate_labels(template.metadata.labels, (*path, "labels"), (*metadata_path, "labels"))
     for error in validate_annotation_keys(template.metadata.annotations, (*path, "annotations")):
         yield error.located_at((*metadata_path, "annotations"))
-    yield from validate_pod_spec(template.spec, "", (*path, "spec"), options._replace(is_pod=False))
+    template_options = options._replace(is_pod=False)
+    yield from validate_pod_spec(template.spec, pod_name="", path=(*path, "spec"), options=template_options)
 
 
 def apply_spec_defaults(manifest: Template, options: ValidationOptions) -> PodSpec:

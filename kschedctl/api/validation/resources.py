@@ -194,8 +194,9 @@ def _is_multiple_of_huge_page_size(name: str, amount: Quantity) -> bool:
         page = parse_quantity(name.removeprefix(HUGE_PAGES_PREFIX))
     except QuantityError:
         return False
-    whole = page > parse_quantity("0") and page.milli_value() % 1000 == 0
-    return whole and amount.value() % page.value() == 0
+    is_whole_number = page.milli_value() % 1000 == 0
+    is_valid_page_size = is_whole_number and page > parse_quantity("0")
+    return is_valid_page_size and amount.value() % page.value() == 0
 
 
 def _validate_container_claims(

@@ -100,13 +100,10 @@ class Drainability:
         options = self.options
         if not self._is_pod_replicated(pod):
             yield NOT_REPLICATED
-        if (
-            options.skip_nodes_with_system_pods
-            and pod.metadata.namespace == "kube-system"
-            and not self.budgets.find_budget_indexes(pod)
-        ):
+        is_system_pod = pod.metadata.namespace == "kube-system"
+        if options.skip_nodes_with_system_pods and is_system_pod and not self.budgets.find_budget_indexes(pod):
             if self._is_older_than_system_pod_timeout(pod):
-                return
+                return  # as upstream, where the rule for old system pods overrides the rules below
             yield SYSTEM_POD
         if pod.metadata.annotations.safe_to_evict == "false":
             yield NOT_SAFE

@@ -110,6 +110,12 @@ class Expanders:
             waste += (available - requested) / available if available else float("nan")
         return waste
 
+    def _add_unmatched_group_event(self, group: str) -> None:
+        """Add the event that no expression of the priority configuration matches the group's name."""
+        fault = f"node group {group} not found in priority expander configuration."
+        message = f"Priority expander: {fault} The group won't be used."
+        self.events.append(("Warning", "PriorityConfigMapNotMatchedGroup", message))
+
     def _filter_by_priority(self, options: list[Option]) -> list[Option]:
         """Return the options with the highest priority, or all options if there is no usable priority.
 
@@ -133,11 +139,9 @@ class Expanders:
             self.doubts.append(_describe_patterns_needing_re2(priorities))
             return options
 
-        for option in options:
-            if priority_by_group[option.group.id] is None:
-                fault = f"node group {option.group.id} not found in priority expander configuration."
-                message = f"Priority expander: {fault} The group won't be used."
-                self.events.append(("Warning", "PriorityConfigMapNotMatchedGroup", message))
+        for group_id, priority in priority_by_group.items():
+            if priority is None:
+                self._add_unmatched_group_event(group_id)
         usable_priorities = [
             priority for priority in priority_by_group.values() if priority is not None and priority >= LOWEST_PRIORITY
         ]

@@ -92,7 +92,7 @@ class AutoscalerLoop:
             _build_cluster_with_templates(cluster, nodes, [*templates.values(), *upcoming_nodes]),
             [*started, *(template.node.metadata.name for template in upcoming_nodes)],
         )
-        _adjust_placed_pods(snapshot, lists.placed, cluster.pods.keys())
+        _remove_uncounted_and_put_nominated_pods(snapshot, lists.placed, cluster.pods.keys())
         return cls(
             cluster,
             groups,
@@ -176,7 +176,9 @@ def _build_cluster_with_templates(
     return replace(cluster, nodes=all_nodes, pods=cluster.pods.apply_changes(pods))
 
 
-def _adjust_placed_pods(snapshot: ClusterSnapshot, placed: Sequence[CountedPod], keys: Sequence[str]) -> None:
+def _remove_uncounted_and_put_nominated_pods(
+    snapshot: ClusterSnapshot, placed: Sequence[CountedPod], keys: Sequence[str]
+) -> None:
     """Remove pods that do not count from their nodes, and put counted nominated pods on their nominated nodes.
 
     Pods arrive on their nodes in the order of ``placed``, bound pods before nominated ones. ``keys`` are the keys of

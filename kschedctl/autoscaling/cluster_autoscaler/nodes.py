@@ -257,9 +257,8 @@ class ResourceTracker:
         tracker = cls(options, maxima)
         for node in nodes:
             if not _is_virtual_kubelet_node(node):
-                # -1 subtracts what the node has
                 amounts = tracker.get_node_amounts(group_by_node.get(node.metadata.name), node)
-                tracker._add_to_remaining_amounts(amounts, -1)
+                tracker._add_to_remaining_amounts(amounts, factor=-1)
         return tracker
 
     @classmethod
@@ -274,9 +273,8 @@ class ResourceTracker:
         tracker = cls(options, {name: -minimum for name, minimum in minima.items()})
         for node in nodes:
             if not _is_virtual_kubelet_node(node):
-                tracker._add_to_remaining_amounts(
-                    tracker.get_node_amounts(group_by_node.get(node.metadata.name), node), 1
-                )
+                amounts = tracker.get_node_amounts(group_by_node.get(node.metadata.name), node)
+                tracker._add_to_remaining_amounts(amounts, factor=1)
         return tracker
 
     def get_node_amounts(self, group: str | None, node: Node) -> Amounts:

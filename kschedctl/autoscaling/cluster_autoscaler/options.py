@@ -121,7 +121,9 @@ def read_autoscaler_options(document: Mapping[str, object]) -> tuple[AutoscalerO
     errors: list[str] = []
     for key, value in document.items():
         try:
-            _validate_expander_chain(_decode_struct({key: value}, AutoscalerOptions, "options").expander)
+            # Each option is decoded alone, so that an invalid one does not affect the others.
+            decoded = _decode_struct({key: value}, AutoscalerOptions, "options")
+            _validate_expander_chain(decoded.expander)
             valid[key] = value
         except InputError as error:
             errors.append(str(error))

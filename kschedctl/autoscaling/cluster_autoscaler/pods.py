@@ -82,9 +82,12 @@ def _read_template_facts(pod: Pod, options: AutoscalerOptions) -> _TemplateFacts
     """Return the properties that all pods of a template share, or None if these pods have ended."""
     if pod.terminated:
         return None
-    nominated = pod.status.nominated_node_name
-    is_being_deleted = bool(pod.metadata.deletion_timestamp)
-    return _TemplateFacts(is_being_deleted, nominated, is_unschedulable(pod), not is_expendable(pod, options))
+    return _TemplateFacts(
+        is_being_deleted=bool(pod.metadata.deletion_timestamp),
+        nominated=pod.status.nominated_node_name,
+        is_unschedulable=is_unschedulable(pod),
+        counts=not is_expendable(pod, options),
+    )
 
 
 def is_unschedulable(pod: Pod) -> bool:

@@ -301,12 +301,13 @@ def compute_utilization(
     pods = list(pods)
     allocatable = node_facts.get_allocatable_amounts(node)
     if has_gpu_label(node, options):
-        gpu = _compute_requested_share(node_facts.GPU, allocatable, pods, rules)
-        return Utilization(gpu=gpu or 0.0, resource=node_facts.GPU, value=gpu or 0.0)
+        gpu = _compute_requested_share(node_facts.GPU, allocatable, pods, rules) or 0.0
+        return Utilization(gpu=gpu, resource=node_facts.GPU, value=gpu)
     cpu, memory = (_compute_requested_share(name, allocatable, pods, rules) for name in ("cpu", "memory"))
     if cpu is None or memory is None:
         return None
-    return Utilization(cpu, memory, 0.0, "cpu" if cpu > memory else "memory", max(cpu, memory))
+    higher = "cpu" if cpu > memory else "memory"
+    return Utilization(cpu=cpu, memory=memory, resource=higher, value=max(cpu, memory))
 
 
 def has_gpu_label(node: Node, options: AutoscalerOptions) -> bool:

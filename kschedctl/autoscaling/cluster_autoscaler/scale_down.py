@@ -83,7 +83,9 @@ def scale_down(
 
     scale_up_run = run_scale_up_loop(loop)
     if not scale_up_run.begun:
-        return replace(_build_scale_down_report(scale_up_run, None, removal_by_node), faults=faults)
+        return replace(
+            _build_scale_down_report(scale_up_run, plan=None, single_removals=removal_by_node), faults=faults
+        )
     plan = ScaleDownPlan(loop, {increase.group.id: increase.new_size for increase in scale_up_run.increases})
     plan.plan_removals()
     return replace(_build_scale_down_report(scale_up_run, plan, removal_by_node), kept=blocking_pods, faults=faults)
@@ -246,12 +248,12 @@ class ScaleDownPlan:
         removed in parallel, not counting atomic groups.
         """
         loop = self.loop
-        max_count = 2 * self.loop.options.max_scale_down_parallelism
+        max_unneeded = 2 * self.loop.options.max_scale_down_parallelism
         removals = RemovalSimulator(loop.snapshot.fork(), self.rules, loop.get_pod)
         acceptable = build_row_mask(loop, self._list_started_nodes())
-        count = 0
+        nonatomic_count = 0
         for node in eligible:
-            if count >= max_count:
+            if nonatomic_count >= max_unneeded:
                 return
             name = node.metadata.name
             row = loop.get_node_row(name)
@@ -264,7 +266,8 @@ class ScaleDownPlan:
                 self.risky.add(name)
             self.rules.budgets.charge_evictions(removal.moves.pods)
             self.unneeded.append(node)
-            count += not self._is_in_atomic_group(node)
+            if not self._is_in_atomic_group(node):
+                nonatomic_count += 1
 
     def _is_in_atomic_group(self, node: Node) -> bool:
         """Return whether the node's group can only be removed as a whole."""
@@ -287,7 +290,7 @@ class ScaleDownPlan:
         empty_nodes_first = sorted(self.unneeded, key=lambda node: node.metadata.name in drained)
         allowed = [node for node in empty_nodes_first if self._reserve_removal(node, sizes, limits)]
 
-        # The risky nodes of both kinds come last only now, because reservations do not depend on the risk.
+        # Only now move the risky nodes behind the others of their kind, because reservations ignore the risk.
         allowed.sort(key=lambda node: (node.metadata.name in drained, node.metadata.name in self.risky))
         removable = self._drop_nodes_waiting_for_pods(self._move_atomic_groups_last(allowed))
         empty = tuple(name for name in removable if name not in drained)
@@ -495,9 +498,9 @@ def _build_node_report(plan: ScaleDownPlan, node: Node, single_removals: Mapping
     else:
         state = NOT_EVALUATED
     return NodeRemoval(
-        group.id if group else "",
-        is_candidate,
-        state,
+        group=group.id if group else "",
+        candidate=is_candidate,
+        state=state,
         reason=plan.reasons.get(name),
         blocking_pod=build_blocking_pod_report(removal) if removal else None,
         utilization=plan.utilization.get(name),

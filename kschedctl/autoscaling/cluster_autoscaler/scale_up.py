@@ -103,9 +103,8 @@ def replay_scale_up(
     The run is needed to create the new nodes.
     """
     groups = read_autoscaled_groups(node_groups)
-    flags, faults = read_autoscaler_options(options or {})
+    flags, option_faults = read_autoscaler_options(options or {})
     loop = AutoscalerLoop.from_cluster(cluster, groups, flags, now, active_scale_ups or {})
-    faults = (*groups.errors, *faults)
     run = run_scale_up_loop(loop, begin)
     report = run.build_report()
 
@@ -119,7 +118,7 @@ def replay_scale_up(
     ignored = {pod.key: pod.spec.priority or 0 for pod in run.filtered_out if is_expendable(pod, flags)}
     report = replace(
         report,
-        faults=faults,
+        faults=(*groups.errors, *option_faults),
         details=run.build_rejection_details(),
         template_gaps=gaps,
         ignored=ignored,
@@ -611,9 +610,9 @@ class ScaleUpRun:
         requested = self._sum_requests(template.pods)
         meta = template.node.metadata
         return GroupTemplate(
-            tuple(map(describe_pod_controller, template.pods)),
-            requested["cpu"],
-            requested["memory"],
+            pods=tuple(map(describe_pod_controller, template.pods)),
+            cpu_milli=requested["cpu"],
+            memory=requested["memory"],
             taints=tuple(f"{taint.key}={taint.value}:{taint.effect}" for taint in template.node.spec.taints),
             labels={name: value for name, value in meta.labels.items() if name != HOSTNAME},
             unschedulable=template.node.spec.unschedulable,

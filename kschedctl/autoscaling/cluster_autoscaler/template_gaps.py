@@ -77,6 +77,7 @@ class TemplateLack:
             if self.labels:
                 labels = ",".join(f"{key}={value}" for key, value in self.labels.items())
                 settings.append(f"annotation {prefix}/labels={labels}")
+            # GPUs are the only extended resources for which Cluster API has annotations.
             for name, amount in self.resources.items():
                 settings.append(f"annotation {prefix}/gpu-type={name}")
                 settings.append(f"annotation {prefix}/gpu-count={amount}")

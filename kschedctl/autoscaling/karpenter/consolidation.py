@@ -153,11 +153,11 @@ class PlannedRemoval:
     def build_command(self, max_instance_types: int) -> DisruptionCommand:
         """Build the report on the removal. Its claims name at most ``max_instance_types`` instance types."""
         return DisruptionCommand(
-            self.decision,
-            tuple(sorted(candidate.name for candidate in self.candidates)),
-            self.savings,
-            tuple(iter_nominated_nodes(self.outcome.run)),
-            tuple(build_launched_claim(offer.claim, max_instance_types) for offer in self.replacements),
+            decision=self.decision,
+            candidates=tuple(sorted(candidate.name for candidate in self.candidates)),
+            savings=self.savings,
+            existing_nodes=tuple(iter_nominated_nodes(self.outcome.run)),
+            replacements=tuple(build_launched_claim(offer.claim, max_instance_types) for offer in self.replacements),
         )
 
 
@@ -206,10 +206,10 @@ class Consolidation:
 
         # Schedule the candidates' pods together with all pods that wait for a node anyway.
         reschedulable = [pod for pod in candidate_pods if setting.limits.is_currently_reschedulable(pod)]
-        deleting_keys = {pod.key for pod in setting.deleting_node_pods}
+        deleting_keys = {pod.key for pod in setting.reschedulable_deleting_pods}
         pods = [
             remove_soft_constraints(pod) if pod.key in softened else pod
-            for pod in (*setting.pending, *reschedulable, *setting.deleting_node_pods)
+            for pod in (*setting.pending, *reschedulable, *setting.reschedulable_deleting_pods)
         ]
         run = setting.run_scheduler(
             pods,

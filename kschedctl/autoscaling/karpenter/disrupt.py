@@ -306,21 +306,18 @@ class DisruptionReplay:
         while low <= high:
             middle = (low + high) // 2
             removal = self.simulator.plan_consolidation(budgeted[: middle + 1], method_round.log)
-            scores: dict[str, MoveScore] = {}
-            is_approved = False
-            if removal and _drop_expensive_shared_types(removal):
-                scores = method_round.totals.score_move_by_pool(removal.candidates, removal.savings)
-                is_approved = all(score.is_approved for score in scores.values())
-            if is_approved:
-                best = removal
+            if removal is None or not _drop_expensive_shared_types(removal):
+                high = middle - 1
+                continue
+            scores = method_round.totals.score_move_by_pool(removal.candidates, removal.savings)
+            if all(score.is_approved for score in scores.values()):
+                best, logged_scores = removal, scores
                 low = middle + 1
-                logged_scores = scores
             else:
                 high = middle - 1
-                if not best and scores:
+                if best is None:  # the scores of a rejected removal are logged only if none is approved
                     logged_scores = scores
 
-        # The scores are those of the best removal or, without one, of the last removal that got scores
         for pool, score in logged_scores.items():
             if score.is_approved:
                 method_round.log.log_pool_approved(pool, str(score))
@@ -374,7 +371,7 @@ class DisruptionReplay:
         soft = [pod for pod in candidate.pods if describe_soft_constraints(pod)]
         if not soft or self.setting.options.ignores_preferences:
             return
-        pods = [*self.setting.pending, *candidate.pods, *self.setting.deleting_node_pods]
+        pods = [*self.setting.pending, *candidate.pods, *self.setting.reschedulable_deleting_pods]
         removal = self._plan_candidate_consolidation(candidate, totals, EventLog(), {pod.key for pod in pods})
         if removal is None:
             return

@@ -150,7 +150,7 @@ class _CronSchedule(NamedTuple):
         minutes, hours, days, months, weekdays = (
             _parse_cron_field(text, *bounds) for text, bounds in zip(fields, _FIELDS, strict=True)
         )
-        _, _, days_text, _, weekdays_text = fields
+        _minutes_text, _hours_text, days_text, _months_text, weekdays_text = fields
         needs_both_days = days_text.startswith(_ANY) or weekdays_text.startswith(_ANY)
         return cls(minutes, hours, days, months=months, weekdays=weekdays, needs_both_days=needs_both_days)
 

@@ -189,11 +189,11 @@ class _ObstacleSearch:
         if not unmet:
             return None
         if {conflict.key for conflict in conflicts} & self._fixed_labels:
-            return _Obstacle("; ".join(mismatches), None)
+            return _Obstacle("; ".join(mismatches), edited_pool=None)
         pool = self.template.pool
         for requirement in unmet:
             pool = _replace_requirement(pool, requirement)
-        return _Obstacle("; ".join(mismatches), pool)
+        return _Obstacle("; ".join(mismatches), edited_pool=pool)
 
     @property
     def _fixed_labels(self) -> frozenset[str]:
@@ -236,10 +236,12 @@ class _ObstacleSearch:
             return ""
         needed = " or ".join(sorted(required_zone.values)) if required_zone.operator == IN else str(required_zone)
         types = self.setting.catalog.types
-        offered_count = 0
-        for instance_type in types:
-            available_zones = [offering.zone for offering in instance_type.offerings if offering.available]
-            offered_count += any(map(required_zone.allows_value, available_zones))
+        offered_count = sum(
+            any(
+                offering.available and required_zone.allows_value(offering.zone) for offering in instance_type.offerings
+            )
+            for instance_type in types
+        )
         offered = ""
         if offered_count:
             verb = agreeing(offered_count, "is", "are")
@@ -297,13 +299,21 @@ class _ObstacleSearch:
             needed = {**type_for_pod.capacity, NODES: ONE}
             exceeded = sorted(name for name, amount in remaining.items() if amount < needed.get(name, ZERO))
             if self.pools is None:  # the pool is not edited yet
-                used = subtract_quantities(parse_quantities(pool.spec.limits or {}), remaining)
-                self.sufficient_limits = {
-                    name: str(used.get(name, ZERO).add(needed.get(name, ZERO))) for name in exceeded
-                }
+                self.sufficient_limits = self._compute_sufficient_limits(exceeded, needed, remaining)
             short_resources = short_resources or exceeded or sorted(remaining)
         descriptions = self._describe_short_limits(short_resources, remaining, smallest, type_for_pod)
         return _Obstacle("; ".join(descriptions), unlimited)
+
+    def _compute_sufficient_limits(
+        self, exceeded: Iterable[str], needed: Quantities, remaining: Quantities
+    ) -> dict[str, str]:
+        """Return the limits on the exceeded resources that would be enough for one more node.
+
+        ``needed`` is what the node needs, and ``remaining`` is what is left of the pool's limits.
+        """
+        limits = parse_quantities(self.template.pool.spec.limits or {})
+        used = subtract_quantities(limits, remaining)
+        return {name: str(used.get(name, ZERO).add(needed.get(name, ZERO))) for name in exceeded}
 
     def _describe_short_limits(
         self,
@@ -418,6 +428,7 @@ def describe_closest_type(
         return NO_TYPE
     needs = [sum_quantities(data.requests, _find_daemon_overhead(groups, row)) for row in range(len(columns))]
     shortfall_counts, missing_shares = _score_shortfalls(columns, needs, requirements)
+    # If the pool launches none of the types, any of them may be the closest.
     eligible = template.options if template.options.any() else np.ones(len(columns), np.bool_)
     if not shortfall_counts[eligible].all():
         return _describe_unmet_min_values(columns, eligible & (shortfall_counts == 0), requirements)

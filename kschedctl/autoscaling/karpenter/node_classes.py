@@ -102,7 +102,7 @@ class NodeClasses:
     def describe_node_class(self, pool: NodePool) -> str:
         """Describe the fault of the pool's node class or, if it has no fault, its zones, pods per node and disk.
 
-        The text says so if the class was not read. Return "" if the pool names no class.
+        If the class was not read, the text says only this. Return "" if the pool names no class.
         """
         node_class = self.find_node_class(pool)
         fault = self.describe_class_fault(pool)
@@ -128,8 +128,8 @@ class NodeClasses:
     ) -> Sequence[InstanceType]:
         """Return the instance types adjusted to the zones, pods per node and disk of the pool's node class.
 
-        Without a class, they are unchanged. With ``anywhere``, offerings in zones without a subnet are kept. Raises
-        QuantityError if a quantity is malformed.
+        Without a class, the types are returned unchanged. With ``anywhere``, offerings in zones without a subnet are
+        kept. Raises QuantityError if a quantity is malformed.
         """
         node_class = self.find_node_class(pool) if pool else None
         if node_class is None:

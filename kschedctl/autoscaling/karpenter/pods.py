@@ -146,13 +146,13 @@ class EvictionLimits:
             namespace = budget.metadata.namespace
             if f"{namespace}/{budget.metadata.name}" != budget_key:
                 continue
+            if explain_strict_budget(budget):
+                return []
             selected = [
                 pod
                 for pod in self._pods
                 if pod.metadata.namespace == namespace and selector.matches(pod.metadata.labels)
             ]
-            if explain_strict_budget(budget):
-                return []
             return [pod for pod in selected if explain_unhealthy_pod(pod)]
         return []
 
@@ -170,9 +170,9 @@ class EvictionLimits:
     def _find_forbidding_budgets(self, pod: Pod, forbids: BudgetPredicate) -> tuple[str, ...]:
         """Return ``namespace/name`` of the budgets that select the pod and forbid its eviction.
 
-        If a single budget selects the pod, ``forbids`` decides, unless the budget always allows evicting unready pods
-        and the pod is one. If several budgets select the pod, all of them forbid the eviction. Return () if the
-        eviction is allowed, or if Karpenter does not evict such a pod anyway.
+        If a single budget selects the pod, ``forbids`` decides, unless the pod is unready and the budget always
+        allows evicting unready pods. If several budgets select the pod, all of them forbid the eviction. Return () if
+        the eviction is allowed, or if Karpenter would not evict the pod in any case.
         """
         if not self._budgets or not is_evictable(pod, self.now):
             return ()

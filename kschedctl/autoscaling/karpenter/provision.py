@@ -103,10 +103,10 @@ class ProvisioningRun:
                 for key, error in setting.rejections.items()
                 if error
             ),
-            deleting_node_pods=tuple(sorted(pod.key for pod in setting.deleting_node_pods)),
+            deleting_node_pods=tuple(sorted(pod.key for pod in setting.reschedulable_deleting_pods)),
             overlays=tuple(iter_overlay_verdicts(setting.overlays)),
         )
-        pods = [*setting.pending, *setting.deleting_node_pods]
+        pods = [*setting.pending, *setting.reschedulable_deleting_pods]
         if not pods:
             return base
         if not setting.pools.pools:

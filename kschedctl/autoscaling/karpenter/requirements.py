@@ -65,7 +65,8 @@ class LabelRequirement:
             case "NotIn":
                 return cls(key, complement=True, values=frozenset(values), min_values=min_values)
             case "Gt" | "Gte" | "Lt" | "Lte":
-                return _build_bounded_requirement(key, operator, parse_integer(next(iter(values), "")) or 0, min_values)
+                first_value = next(iter(values), "")
+                return _build_bounded_requirement(key, operator, parse_integer(first_value) or 0, min_values)
         return cls(key, min_values=min_values)
 
     @property

@@ -269,7 +269,7 @@ class KarpenterSetting:
         same node class share them.
         """
         node_pool = self._pools.get(pool)
-        cache_key: object = None
+        cache_key: object = None  # shared by all pools without a node class
         if self.overlays is not None:
             cache_key = pool
         elif node_pool and self.node_classes.find_node_class(node_pool):
@@ -324,7 +324,7 @@ class KarpenterSetting:
         return [pod for node in self.nodes if node.deleting for pod in node.bound]
 
     @cached_property
-    def deleting_node_pods(self) -> list[Pod]:
+    def reschedulable_deleting_pods(self) -> list[Pod]:
         """Pods of deleting nodes that have to be rescheduled."""
         return [pod for pod in self.pods_of_deleting_nodes if self.limits.is_currently_reschedulable(pod)]
 
@@ -411,10 +411,11 @@ class KarpenterSetting:
             assigned_pod = topology.assign_to_groups(pod) if pod.key in with_volumes else pod
             pod_data.append(self._prepare_pod_for_scheduling(assigned_pod, volumes[pod.key]))
         topology.register_hosts(existing.hosts - {state.hostname for state in removed_nodes})
+        excluded_nodes = existing.rows if new_nodes_only else without
         run = SchedulerRun(
             pools.templates if templates is None else templates,
             pools.groups,
-            RunNodes(existing, existing.rows if new_nodes_only else without),
+            RunNodes(existing, excluded_nodes),
             remaining=self.compute_remaining_limits(removed_nodes, pools.pools),
             settings=self._build_run_settings(topology, strict_reservations=strict_reservations),
             movable=frozenset(movable),

@@ -90,10 +90,13 @@ class Flags(NamedTuple):
 def parse_autoscaler_flags(instance: AutoscalerInstance | None) -> Flags:
     """Parse the flags of the autoscaler's instance into options, node groups and waiting times.
 
-    Without an instance, there are no options and groups, and the waiting times are the defaults. Defaults of its
-    release that differ from the defaults of 1.36 are included. Invalid values are left out and described as faults.
+    Defaults of its release that differ from the defaults of 1.36 are included. Invalid values are left out and
+    described as faults. Without an instance, there are no options and groups, and the waiting times are the defaults.
     """
-    flag_values = instance.flags if instance else {}
+    if instance is None:
+        return Flags(options={}, groups=(), faults=(), waits=dict(WAIT_FLAGS))
+
+    flag_values = instance.flags
     options: dict[str, object] = dict(_iter_older_defaults(instance))
     groups: list[JsonObject] = []
     faults: list[str] = []
@@ -105,18 +108,19 @@ def parse_autoscaler_flags(instance: AutoscalerInstance | None) -> Flags:
             elif name == "nodes":
                 groups += map(_parse_nodes_flag_value, values)
         except ValueError:
-            where = instance.where if instance else ""
-            faults.append(f"{where}: --{name}={values[-1]}: invalid value")
+            faults.append(f"{instance.where}: --{name}={values[-1]}: invalid value")
 
+    # Options that several flags set
     startup_taints = [*flag_values.get("startup-taint", ()), *flag_values.get("ignore-taint", ())]
-    limits, limit_faults = _parse_resource_limits(flag_values)
-    faults += limit_faults
     if startup_taints:
         options["startupTaints"] = startup_taints
+    limits, limit_faults = _parse_resource_limits(flag_values)
+    faults += limit_faults
     if limits:
         options["resourceLimits"] = limits
+
     waits = {name: flag_values[name][-1] if name in flag_values else default for name, default in WAIT_FLAGS.items()}
-    return Flags(options, tuple(groups), tuple(faults), waits)
+    return Flags(options=options, groups=tuple(groups), faults=tuple(faults), waits=waits)
 
 
 def parse_minor_version(instance: AutoscalerInstance | None) -> int | None:
@@ -152,6 +156,7 @@ def _parse_resource_limits(flags: Mapping[str, tuple[str, ...]]) -> tuple[dict[s
     value.
     """
     limit_texts: list[tuple[str, str]] = []
+    # the last value of each flag, if it is set at all
     limit_texts += [("cpu", text) for text in flags.get("cores-total", ())[-1:]]
     limit_texts += [("memory", text) for text in flags.get("memory-total", ())[-1:]]
     for text in flags.get("gpu-total", ()):

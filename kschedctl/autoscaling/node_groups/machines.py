@@ -208,13 +208,13 @@ def _build_template_node(owner: Owner) -> JsonObject | None:
 
 
 def _iter_annotated_capacity(annotations: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield each resource in the annotations with its amount, once.
+    """Yield each resource that the annotations state, with its amount.
 
-    An annotation of Cluster API takes precedence over OpenShift's annotation for the same resource, as in OpenShift's
-    cluster-autoscaler-operator, which copies its own annotations only to missing ones (checkScaleFromZeroAnnotations).
-    Without an annotation, the maximum number of pods is DEFAULT_MAX_PODS. Raises ValueError if an annotation is
-    malformed.
+    For each resource, an annotation of Cluster API takes precedence over OpenShift's. The maximum number of pods is
+    always yielded. Without an annotation, it is DEFAULT_MAX_PODS. Raises ValueError if an annotation is malformed.
     """
+    # OpenShift's cluster-autoscaler-operator sets an annotation of Cluster API from its own only if it is missing
+    # (checkScaleFromZeroAnnotations). Hence the precedence.
 
     def find_value(*keys: str) -> str:
         """Return the value of the first of these annotations that is not empty, or "" if there is none."""
@@ -222,19 +222,20 @@ def _iter_annotated_capacity(annotations: Mapping[str, str]) -> Iterator[tuple[s
 
     openshift_mebibytes = annotations.get(f"{OPENSHIFT}/memoryMb", "")
     openshift_memory = f"{openshift_mebibytes}Mi" if openshift_mebibytes else ""
-    for resource, value in (
-        ("cpu", find_value(f"{CAPACITY}/cpu", f"{OPENSHIFT}/vCPU")),
-        ("memory", find_value(f"{CAPACITY}/memory") or openshift_memory),
-        ("ephemeral-storage", annotations.get(f"{CAPACITY}/ephemeral-disk", "")),
-    ):
-        if value:
-            parse_quantity(value)  # only for its errors
-            yield resource, value
+    quantities = {
+        "cpu": find_value(f"{CAPACITY}/cpu", f"{OPENSHIFT}/vCPU"),
+        "memory": find_value(f"{CAPACITY}/memory") or openshift_memory,
+        "ephemeral-storage": find_value(f"{CAPACITY}/ephemeral-disk"),
+    }
+    for resource, quantity in quantities.items():
+        if quantity:
+            parse_quantity(quantity)  # raises ValueError if it is malformed
+            yield resource, quantity
 
     gpu_count = find_value(f"{CAPACITY}/gpu-count", f"{OPENSHIFT}/GPU") or "0"
     # OpenShift's annotation counts NVIDIA GPUs, unless another annotation gives the type
     openshift_gpu_type = "nvidia.com/gpu" if f"{OPENSHIFT}/GPU" in annotations else ""
-    gpu_type = annotations.get(f"{CAPACITY}/gpu-type") or openshift_gpu_type
+    gpu_type = find_value(f"{CAPACITY}/gpu-type") or openshift_gpu_type
     if int(gpu_count) and gpu_type:
         yield gpu_type, gpu_count
 

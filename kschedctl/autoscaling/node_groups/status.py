@@ -20,8 +20,8 @@ KEY = "status"
 NO_GROUPS = "no node groups: truncated, or the autoscaler has none"
 _GROUP = re.compile(r"^  Name:[ \t]+(\S+)[ \t]*$", re.MULTILINE)
 _HEALTH = re.compile(
-    r"^  Health:[ \t]+(\w+) \(ready=(\d+) .*?registered=(\d+) .*?cloudProviderTarget=(\d+)"
-    r" \(minSize=(\d+), maxSize=(\d+)\)\)",
+    r"^  Health:[ \t]+(?P<state>\w+) \(ready=\d+ .*?registered=(?P<registered>\d+) "
+    r".*?cloudProviderTarget=(?P<target>\d+) \(minSize=(?P<minimum>\d+), maxSize=(?P<maximum>\d+)\)\)",
     re.MULTILINE,
 )
 _SCALE_UP = re.compile(r"^  ScaleUp:[ \t]+(NoActivity|InProgress|Backoff|Unhealthy) \(", re.MULTILINE)
@@ -104,7 +104,7 @@ def read_autoscaler_status(config_map: ConfigMap) -> AutoscalerStatus:
     where = f"ConfigMap {config_map.metadata.namespace}/{config_map.metadata.name}"
     text = config_map.data.get(KEY)
     if text is None:
-        return AutoscalerStatus(where, "", (), (f'{where}: no key "{KEY}"',))
+        return AutoscalerStatus(where, time="", groups=(), faults=(f'{where}: no key "{KEY}"',))
     key_path = f"{where}, {KEY}"
     if text.startswith("Cluster-autoscaler"):
         return _parse_text_status(key_path, text)
@@ -123,7 +123,10 @@ def _parse_yaml_status(where: str, text: str) -> AutoscalerStatus:
         document = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
-        line = f" in line {min(mark.line + 1, len(text.splitlines()))}" if mark else ""
+        line = ""
+        if mark:
+            # The parser notices truncation only after the last line.
+            line = f" in line {min(mark.line + 1, len(text.splitlines()))}"
         return AutoscalerStatus(where, time="", groups=(), faults=(f"{where}: invalid YAML{line}, perhaps truncated",))
     if not isinstance(document, Mapping):
         return AutoscalerStatus(where, time="", groups=(), faults=(f"{where}: not what the Cluster Autoscaler writes",))
@@ -187,15 +190,14 @@ def _parse_text_status(where: str, text: str) -> AutoscalerStatus:
         if health is None or scale_up is None:
             faults.append(f"{where}: node group {name}: {'Health' if health is None else 'ScaleUp'} is missing")
             continue
-        state, _, registered, target, minimum, maximum = health.groups()
         groups.append(
             NodeGroupStatus(
                 name,
-                int(minimum),
-                int(maximum),
-                target=int(target),
-                registered=int(registered),
-                health=state,
+                int(health["minimum"]),
+                int(health["maximum"]),
+                target=int(health["target"]),
+                registered=int(health["registered"]),
+                health=health["state"],
                 scale_up=scale_up[1],
             )
         )

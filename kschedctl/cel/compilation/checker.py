@@ -260,14 +260,14 @@ class Checker:
         for arg in node.args:
             self.get_type(arg)
         if node.target is None:
-            return self._resolve_call(node, node.function.lstrip("."), None)
+            return self._resolve_call(node, node.function.lstrip("."), target=None)
         prefix = _get_qualified_name(node.target)
         if prefix:
             qualified_name = f"{prefix}.{node.function}".lstrip(".")  # a leading dot marks an absolute name
             if qualified_name in self.functions:
-                return self._resolve_call(node, qualified_name, None)
+                return self._resolve_call(node, qualified_name, target=None)
         self.get_type(node.target)
-        return self._resolve_call(node, node.function, node.target)
+        return self._resolve_call(node, node.function, target=node.target)
 
     def _resolve_call(self, node: Call, name: str, target: SyntaxNode | None) -> Type:
         """Record the overloads that accept the argument types, and return the type of the result.
@@ -314,7 +314,7 @@ class Checker:
         self, node: Call, argument_types: tuple[Type, ...], overloads: tuple[Overload, ...]
     ) -> Type:
         """Check that all operands of `&&` or `||` are booleans, and return bool or the error type."""
-        self.calls[node] = Resolution(node.function, overloads, None)
+        self.calls[node] = Resolution(node.function, overloads, target=None)
         wrong_indices = [
             i for i, cel_type in enumerate(argument_types) if not self.unification.unify((cel_type,), (BOOL,))
         ]

@@ -192,8 +192,9 @@ def build_constant(value: Value) -> Computation:
 
 def precompute_constant(step: Computation) -> Computation:
     """Evaluate a constant computation in advance. Raises CompileError if the evaluation fails."""
+    frame: Frame = [0]  # a constant reads no variables, so the frame has only the cost
     try:
-        return build_constant(step.run([0]))
+        return build_constant(step.run(frame))
     except (CelError, CostLimitError) as error:
         raise CompileError(f"program instantiation failed: {error}") from None
 

@@ -116,7 +116,7 @@ def to_int(value: Value) -> int:
     """
     match value:
         case str():
-            return _parse_integer(value, INT_MIN, INT_MAX, "int")
+            return _parse_integer(value, low=INT_MIN, high=INT_MAX, target="int")
         case float():
             if not -(2.0**63) < value < 2.0**63:
                 raise CelError("integer overflow")
@@ -135,7 +135,7 @@ def to_uint(value: Value) -> Uint:
     """
     match value:
         case str():
-            return Uint(_parse_integer(value, 0, UINT_MAX, "uint"))
+            return Uint(_parse_integer(value, low=0, high=UINT_MAX, target="uint"))
         case float():
             if not 0 <= value < 2.0**64:
                 raise CelError("unsigned integer overflow")

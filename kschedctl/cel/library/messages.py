@@ -85,10 +85,10 @@ MESSAGES: Mapping[str, MessageType] = {
     f"{_PREFIX}BytesValue": _build_wrapper_type(BYTES, b""),
     f"{_PREFIX}DoubleValue": _build_wrapper_type(DOUBLE, 0.0),
     f"{_PREFIX}FloatValue": MessageType(build_type("wrapper", "", DOUBLE), {"value": DOUBLE}, _to_float32),
-    f"{_PREFIX}Int32Value": _build_wrapper_type(INT, 0, -(2**31), 2**31 - 1),
+    f"{_PREFIX}Int32Value": _build_wrapper_type(INT, 0, low=-(2**31), high=2**31 - 1),
     f"{_PREFIX}Int64Value": _build_wrapper_type(INT, 0),
     f"{_PREFIX}StringValue": _build_wrapper_type(STRING, ""),
-    f"{_PREFIX}UInt32Value": _build_wrapper_type(UINT, Uint(0), 0, 2**32 - 1),
+    f"{_PREFIX}UInt32Value": _build_wrapper_type(UINT, Uint(0), low=0, high=2**32 - 1),
     f"{_PREFIX}UInt64Value": _build_wrapper_type(UINT, Uint(0)),
     f"{_PREFIX}Duration": MessageType(
         DURATION, _SECONDS_AND_NANOS, lambda fields: build_duration(_compute_total_nanos(fields))

@@ -14,7 +14,7 @@ from kschedctl.cel.values import Map, Opaque, Value
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _Interface = ipaddress.IPv4Interface | ipaddress.IPv6Interface
 _BITS = re.compile(r"0|[1-9][0-9]{0,2}", re.ASCII)
-_MULTICAST = ipaddress.ip_network("224.0.0.0/24")
+_LINK_LOCAL_MULTICAST = ipaddress.ip_network("224.0.0.0/24")
 
 
 def _parse_address(text: str) -> _Address:
@@ -79,8 +79,10 @@ def _is_link_local_multicast(value: Opaque) -> bool:
     """Return whether the address is in 224.0.0.0/24, or in ff?2::/16 with any flags."""
     address: _Address = value.wrapped
     if address.version == 4:
-        return address in _MULTICAST
-    return int(address) >> 112 & 0xFF0F == 0xFF02  # the first 16 of 128 bits, without the flags
+        return address in _LINK_LOCAL_MULTICAST
+    first_16_bits = int(address) >> 112
+    bits_without_flags = first_16_bits & 0xFF0F
+    return bits_without_flags == 0xFF02
 
 
 def _is_global_unicast(value: Opaque) -> bool:

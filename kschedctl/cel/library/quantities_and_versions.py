@@ -165,7 +165,7 @@ def parse_semantic_version(text: str, normalize: bool = False) -> SemanticVersio
     >>> str(parse_semantic_version("1.2.3-rc.1+build")), str(parse_semantic_version("v1.02", normalize=True))
     ('1.2.3-rc.1', '1.2.0')
     """
-    parts = (_complete_version(text) if normalize else text).split(".", 2)
+    parts = (_normalize_version(text) if normalize else text).split(".", 2)
     if len(parts) != 3:
         raise ValueError("No Major.Minor.Patch elements found" if text else "Version string empty")
     # PATCH[-PRERELEASE][+BUILD]
@@ -182,7 +182,7 @@ def parse_semantic_version(text: str, normalize: bool = False) -> SemanticVersio
     )
 
 
-def _complete_version(text: str) -> str:
+def _normalize_version(text: str) -> str:
     """Drop a leading `v` and leading zeros, and extend a short version to three parts.
 
     Raises ValueError for a short version with a pre-release or build metadata.

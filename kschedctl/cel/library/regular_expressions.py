@@ -217,7 +217,9 @@ class _TranslatedPart(NamedTuple):
     text: str
     ways: int = 1
     unbounded: int = 0
+    """The number of unbounded repetitions on one way."""
     character: bool = False
+    """True if the part matches exactly one character."""
 
 
 class _Translation:
@@ -241,7 +243,9 @@ class _Translation:
             self.position += 1
             parts.append(self._translate_sequence())
         return _TranslatedPart(
-            "|".join(p.text for p in parts), sum(p.ways for p in parts), max(p.unbounded for p in parts)
+            "|".join(part.text for part in parts),
+            ways=sum(part.ways for part in parts),
+            unbounded=max(part.unbounded for part in parts),
         )
 
     def _translate_sequence(self) -> _TranslatedPart:
@@ -249,7 +253,11 @@ class _Translation:
         whole = _TranslatedPart("")
         while self._get_next_character() not in ("", "|", ")"):
             part = self._translate_repetition()
-            whole = _TranslatedPart(whole.text + part.text, whole.ways * part.ways, whole.unbounded + part.unbounded)
+            whole = _TranslatedPart(
+                whole.text + part.text,
+                ways=whole.ways * part.ways,
+                unbounded=whole.unbounded + part.unbounded,
+            )
         return whole
 
     def _translate_repetition(self) -> _TranslatedPart:
@@ -265,23 +273,27 @@ class _Translation:
         self.position = repetition.end()
         lazy = "?" if self._get_next_character() == "?" else ""
         self.position += len(lazy)
+
         optional = repetition.group() == "?"
         is_repeated_again = _REPETITION.match(self.pattern, self.position) is not None
         is_empty = part.text in _EMPTY_WIDTH
         is_repeated_group = not (part.character or optional)  # could match a text in too many ways
         if is_repeated_again or is_empty or is_repeated_group:
             raise NotSimpleError(self.pattern)
+
+        # Count the ways: one more without an optional part, or one for each length of a bounded repetition.
         text = part.text + repetition.group() + lazy
         if optional:
-            return _TranslatedPart(text, part.ways + 1, part.unbounded)
+            return _TranslatedPart(text, ways=part.ways + 1, unbounded=part.unbounded)
         least, comma, most = repetition.groups()
-        if least is None or (comma and not most):
-            return _TranslatedPart(text, 1, 1)
+        is_unbounded = least is None or (comma and not most)  # *, + or {3,}
+        if is_unbounded:
+            return _TranslatedPart(text, unbounded=1)
         maximum = int(most or least)  # {3} stands for {3,3}
         lengths = maximum - int(least) + 1
         if lengths < 1 or maximum > MAX_REPETITIONS:
             raise NotSimpleError(self.pattern)
-        return _TranslatedPart(text, lengths)
+        return _TranslatedPart(text, ways=lengths)
 
     def _translate_atom(self) -> _TranslatedPart:
         """Translate a group, class, escape, anchor or character. Raises NotSimpleError for any other syntax."""

@@ -213,7 +213,8 @@ def _parse_clause(template: str, position: int, before: str) -> tuple[Clause, in
     fault = "could not parse formatting clause: "
     if digits is not None and verb is None:
         raise CelError(f"{fault}error while parsing precision: could not find end of precision specifier")
-    if digits is not None and not (digits and len(digits) <= _MAX_PRECISION_DIGITS):
+    is_precision_invalid = digits is not None and not 0 < len(digits) <= _MAX_PRECISION_DIGITS
+    if is_precision_invalid:
         what = f'error while converting precision to integer: strconv.Atoi: parsing "{digits}": invalid syntax'
         raise CelError(f"{fault}error while parsing precision: {what}")
     if verb not in ACCEPTED_KINDS:

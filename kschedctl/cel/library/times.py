@@ -103,10 +103,11 @@ def format_timestamp(timestamp: Timestamp) -> str:
     """Format a timestamp as RFC 3339 in its original zone, with as many fraction digits as needed."""
     local_time = convert_to_local_time(timestamp, timezone(timedelta(seconds=timestamp.offset)))
     fraction = f".{timestamp.nanos % _SECOND:09d}".rstrip("0").rstrip(".")
-    zone = f"{local_time:%z}"
-    return f"{local_time.year:04d}-{local_time:%m-%dT%H:%M:%S}{fraction}" + (
-        f"{zone[:3]}:{zone[3:]}" if timestamp.offset else "Z"
-    )
+    zone = "Z"
+    if timestamp.offset:
+        sign_and_digits = f"{local_time:%z}"  # such as +0530
+        zone = f"{sign_and_digits[:3]}:{sign_and_digits[3:]}"
+    return f"{local_time.year:04d}-{local_time:%m-%dT%H:%M:%S}{fraction}{zone}"
 
 
 def _parse_zone(name: str) -> tzinfo:

@@ -39,12 +39,22 @@ def _build_call(near: SyntaxNode, function: str, *args: SyntaxNode, target: Synt
 
 def _build_accumulator(near: SyntaxNode) -> Ident:
     """Build a reference to the accumulator."""
-    return Ident(near.offset, 0, ACCUMULATOR)
+    return Ident(near.offset, height=0, name=ACCUMULATOR)
 
 
 def _build_constant(near: SyntaxNode, value: object) -> Literal:
-    """Build a literal."""
-    return Literal(near.offset, 0, value)
+    """Build a literal with this value, at the position of the node ``near``."""
+    return Literal(near.offset, height=0, value=value)
+
+
+def _build_empty_list(near: SyntaxNode) -> ListOf:
+    """Build a literal of an empty list, at the position of the node ``near``."""
+    return ListOf(near.offset, height=0, elements=())
+
+
+def _build_empty_map(near: SyntaxNode) -> MapOf:
+    """Build a literal of an empty map, at the position of the node ``near``."""
+    return MapOf(near.offset, height=0, entries=())
 
 
 def _get_name(node: SyntaxNode, fault: str) -> str:
@@ -116,14 +126,16 @@ def _expand_all(call: Call) -> SyntaxNode:
     """Expand ``list.all(x, condition)`` into a loop that ends at the first false condition."""
     step = _build_call(call, "_&&_", _build_accumulator(call), call.args[-1])
     condition = _build_call(call, "@not_strictly_false", _build_accumulator(call))
-    return _build_comprehension(call, len(call.args) - 1, _Loop(_build_constant(call, True), step, condition))
+    loop = _Loop(initial=_build_constant(call, True), step=step, condition=condition)
+    return _build_comprehension(call, count=len(call.args) - 1, loop=loop)
 
 
 def _expand_exists(call: Call) -> SyntaxNode:
     """Expand ``list.exists(x, condition)`` into a loop that ends at the first true condition."""
     step = _build_call(call, "_||_", _build_accumulator(call), call.args[-1])
     condition = _build_call(call, "@not_strictly_false", _build_call(call, "!_", _build_accumulator(call)))
-    return _build_comprehension(call, len(call.args) - 1, _Loop(_build_constant(call, False), step, condition))
+    loop = _Loop(initial=_build_constant(call, False), step=step, condition=condition)
+    return _build_comprehension(call, count=len(call.args) - 1, loop=loop)
 
 
 def _expand_exists_one(call: Call) -> SyntaxNode:
@@ -131,18 +143,22 @@ def _expand_exists_one(call: Call) -> SyntaxNode:
     incremented = _build_call(call, "_+_", _build_accumulator(call), _build_constant(call, 1))
     step = _build_call(call, "_?_:_", call.args[-1], incremented, _build_accumulator(call))
     result = _build_call(call, "_==_", _build_accumulator(call), _build_constant(call, 1))
-    return _build_comprehension(call, len(call.args) - 1, _Loop(_build_constant(call, 0), step, result=result))
+    loop = _Loop(initial=_build_constant(call, 0), step=step, result=result)
+    return _build_comprehension(call, count=len(call.args) - 1, loop=loop)
 
 
 def _expand_map(call: Call) -> SyntaxNode:
     """Expand ``list.map(x, item)`` or ``list.map(x, condition, item)`` into a loop that builds a list."""
-    return _build_collecting_fold(call, 1, ListOf(call.offset, 0, ()), _build_append_step(call, call.args[-1]))
+    step = _build_append_step(call, item=call.args[-1])
+    return _build_collecting_fold(call, count=1, initial=_build_empty_list(call), step=step)
 
 
 def _expand_filter(call: Call) -> SyntaxNode:
     """Expand ``list.filter(x, condition)`` into a loop that keeps elements."""
-    step = _build_call(call, "_?_:_", call.args[1], _build_append_step(call, call.args[0]), _build_accumulator(call))
-    return _build_comprehension(call, 1, _Loop(ListOf(call.offset, 0, ()), step))
+    element, condition = call.args
+    appended = _build_append_step(call, item=element)
+    step = _build_call(call, "_?_:_", condition, appended, _build_accumulator(call))
+    return _build_comprehension(call, count=1, loop=_Loop(_build_empty_list(call), step))
 
 
 def _expand_transform_list(call: Call) -> SyntaxNode:
@@ -150,7 +166,8 @@ def _expand_transform_list(call: Call) -> SyntaxNode:
 
     A condition may precede the item.
     """
-    return _build_collecting_fold(call, 2, ListOf(call.offset, 0, ()), _build_append_step(call, call.args[-1]))
+    step = _build_append_step(call, item=call.args[-1])
+    return _build_collecting_fold(call, count=2, initial=_build_empty_list(call), step=step)
 
 
 def _expand_transform_map(call: Call) -> SyntaxNode:
@@ -159,7 +176,7 @@ def _expand_transform_map(call: Call) -> SyntaxNode:
     A condition may precede the value.
     """
     step = _build_call(call, "cel.@mapInsert", _build_accumulator(call), call.args[0], call.args[-1])
-    return _build_collecting_fold(call, 2, MapOf(call.offset, 0), step)
+    return _build_collecting_fold(call, count=2, initial=_build_empty_map(call), step=step)
 
 
 def _expand_transform_map_entry(call: Call) -> SyntaxNode:
@@ -167,9 +184,8 @@ def _expand_transform_map_entry(call: Call) -> SyntaxNode:
 
     Each entry is itself a map, and all its entries are inserted. A condition may precede the entry.
     """
-    return _build_collecting_fold(
-        call, 2, MapOf(call.offset, 0), _build_call(call, "cel.@mapInsert", _build_accumulator(call), call.args[-1])
-    )
+    step = _build_call(call, "cel.@mapInsert", _build_accumulator(call), call.args[-1])
+    return _build_collecting_fold(call, count=2, initial=_build_empty_map(call), step=step)
 
 
 def _build_append_step(call: Call, item: SyntaxNode) -> SyntaxNode:
@@ -180,10 +196,13 @@ def _build_append_step(call: Call, item: SyntaxNode) -> SyntaxNode:
 def _build_collecting_fold(call: Call, count: int, initial: SyntaxNode, step: SyntaxNode) -> SyntaxNode:
     """Build a loop that adds to the accumulator for each element.
 
-    If the call has an argument between the `count` names and the item, it is a condition that the element must meet.
+    The first `count` arguments of the call are the loop variables, and the last one is the item. If there is an
+    argument between them, it is a condition that the element must meet.
     """
-    if len(call.args) > count + 1:
-        step = _build_call(call, "_?_:_", call.args[count], step, _build_accumulator(call))
+    has_condition = len(call.args) > count + 1
+    if has_condition:
+        condition = call.args[count]
+        step = _build_call(call, "_?_:_", condition, step, _build_accumulator(call))
     return _build_comprehension(call, count, _Loop(initial, step))
 
 
@@ -192,16 +211,15 @@ def _build_binding(near: SyntaxNode, name: str, value: SyntaxNode, result: Synta
 
     This is a fold over an empty list: its accumulator is the name, and its loop never runs.
     """
-    nothing = ListOf(near.offset, 0, ())
     return Fold(
         near.offset,
         near.height,
-        range=nothing,
+        range=_build_empty_list(near),
         names=(UNUSED,),
         accumulator=name,
         initial=value,
         condition=_build_constant(near, False),
-        step=Ident(near.offset, 0, name),
+        step=Ident(near.offset, height=0, name=name),
         result=result,
     )
 
@@ -228,9 +246,8 @@ def _expand_optional_map(call: Call) -> SyntaxNode:
     mapped = _build_binding(call, name, value, call.args[1])
     if call.function == "optMap":
         mapped = _build_call(call, "optional.of", mapped)
-    return _build_call(
-        call, "_?_:_", _build_call(call, "hasValue", target=call.target), mapped, _build_call(call, "optional.none")
-    )
+    has_value = _build_call(call, "hasValue", target=call.target)
+    return _build_call(call, "_?_:_", has_value, mapped, _build_call(call, "optional.none"))
 
 
 def _expand_sort_by(call: Call) -> SyntaxNode:
@@ -242,11 +259,10 @@ def _expand_sort_by(call: Call) -> SyntaxNode:
         fault = "sortBy can only be applied to a list, identifier, comprehension, call or select expression"
         raise CompileError(call.target.offset, fault)
     assert call.target is not None
-    values = Ident(call.offset, 0, "@__sortBy_input__")
-    keys = _expand_map(Call(call.offset, call.height, "map", values, call.args))
-    return _build_binding(
-        call, values.name, call.target, _build_call(call, "@sortByAssociatedKeys", keys, target=values)
-    )
+    values = Ident(call.offset, height=0, name="@__sortBy_input__")
+    keys = _expand_map(_build_call(call, "map", *call.args, target=values))
+    sorted_values = _build_call(call, "@sortByAssociatedKeys", keys, target=values)
+    return _build_binding(call, values.name, value=call.target, result=sorted_values)
 
 
 _MACROS: Mapping[tuple[str, int, bool], _Expander] = {

@@ -72,6 +72,11 @@ def _get_max_height(parts: tuple[SyntaxNode, ...]) -> int:
     return max((part.height for part in parts), default=0)
 
 
+def _build_operator_call(operator: Token, function: str, *operands: SyntaxNode) -> Call:
+    """Build a call of an operator at its token. `function` is the name of the operator as a function."""
+    return Call(operator.offset, _compute_height(*operands), function, target=None, args=operands)
+
+
 class _Parser:
     """A recursive descent parser of one expression."""
 
@@ -136,8 +141,7 @@ class _Parser:
         if question:
             then = self.parse_logical("||", self.parse_conjunction)
             self.expect(":")
-            parts = (node, then, self.parse_expression())
-            node = Call(question.offset, _compute_height(*parts), "_?_:_", None, parts)
+            node = _build_operator_call(question, "_?_:_", node, then, self.parse_expression())
         self.depth["expression"] -= 1
         return node
 
@@ -154,7 +158,8 @@ class _Parser:
             terms.append(term())
         if len(terms) == 1:
             return terms[0]
-        return Call(offset, _get_max_height(tuple(terms)), f"_{operator}_", None, tuple(terms))
+        height = _get_max_height(tuple(terms))  # joined terms do not add a level to the depth that is limited
+        return Call(offset, height, f"_{operator}_", target=None, args=tuple(terms))
 
     def parse_relation(self, chained: bool = True) -> SyntaxNode:
         """Parse comparisons and ``in``, which group from the left.
@@ -165,9 +170,8 @@ class _Parser:
         node = self.parse_arithmetic(1)
         while chained and self.token.kind in RELATIONS:
             operator = self.take()
-            parts = (node, self.parse_relation(chained=False))
             name = "@in" if operator.kind == "in" else f"_{operator.kind}_"
-            node = Call(operator.offset, _compute_height(*parts), name, None, parts)
+            node = _build_operator_call(operator, name, node, self.parse_relation(chained=False))
         self.depth["relation"] -= 1
         return node
 
@@ -177,8 +181,9 @@ class _Parser:
         node = self.parse_unary()
         while _PRECEDENCE.get(self.token.kind, 0) >= precedence:
             operator = self.take()
-            parts = (node, self.parse_arithmetic(_PRECEDENCE[operator.kind] + 1))
-            node = Call(operator.offset, _compute_height(*parts), f"_{operator.kind}_", None, parts)
+            # Operators of equal precedence group from the left.
+            right = self.parse_arithmetic(_PRECEDENCE[operator.kind] + 1)
+            node = _build_operator_call(operator, f"_{operator.kind}_", node, right)
         self.depth["arithmetic"] -= 1
         return node
 
@@ -193,7 +198,7 @@ class _Parser:
         node = self.parse_member()
         if count % 2 == 0:
             return node
-        return Call(first.offset, node.height, f"{first.kind}_", None, (node,))
+        return Call(first.offset, node.height, f"{first.kind}_", target=None, args=(node,))
 
     def _is_negative_number(self) -> bool:
         """Return whether the current token is the minus sign of a number."""
@@ -212,9 +217,9 @@ class _Parser:
         """Parse `[i]` or `[?i]` after a node."""
         bracket = self.take()
         function = "_[?_]" if self.accept("?") else "_[_]"
-        parts = (node, self.parse_expression())
+        index = self.parse_expression()
         self.expect("]")
-        return Call(bracket.offset, _compute_height(*parts), function, None, parts)
+        return _build_operator_call(bracket, function, node, index)
 
     def parse_selection(self, node: SyntaxNode) -> SyntaxNode:
         """Parse `.field`, `.?field` or `.method(…)` after a node."""
@@ -222,8 +227,8 @@ class _Parser:
         optional = self.accept("?")
         name = self.expect("name")
         if optional:
-            field = Literal(name.offset, 0, name.text)
-            return Call(dot.offset, _compute_height(node), "_?._", None, (node, field))
+            field = Literal(name.offset, height=0, value=name.text)
+            return _build_operator_call(dot, "_?._", node, field)
         parenthesis = self.accept("(")
         if not parenthesis:
             return Select(dot.offset, _compute_height(node), node, name.text)
@@ -278,7 +283,7 @@ class _Parser:
                 parts = tuple(part for entry in entries for part in (entry.key, entry.value))
                 return MapOf(token.offset, _get_max_height(parts), entries)
             case "." | "name":
-                return self.parse_name()
+                return self.parse_name_or_call()
         return self.parse_literal()
 
     def parse_literal(self) -> SyntaxNode:
@@ -293,7 +298,7 @@ class _Parser:
         if self.token.kind not in _LITERALS:
             raise self.build_unexpected_token_error()
         try:
-            return Literal(token.offset, 0, parse_literal(self.take(), negative))
+            return Literal(token.offset, height=0, value=parse_literal(self.take(), negative))
         except ValueError as error:
             raise self.build_error(token.offset, str(error)) from None
 
@@ -317,7 +322,7 @@ class _Parser:
         self.expect(":")
         return MapEntry(key, self.parse_expression(), optional)
 
-    def parse_name(self) -> SyntaxNode:
+    def parse_name_or_call(self) -> SyntaxNode:
         """Parse an identifier, a call to a function, or a message literal."""
         dot = self.accept(".")
         token = self.expect("name")
@@ -327,7 +332,9 @@ class _Parser:
         if token.text in RESERVED:
             raise self.build_error((dot or token).offset, f"reserved identifier: {token.text}")
         parenthesis = self.accept("(")
-        return self.parse_call(parenthesis, name, None) if parenthesis else Ident(token.offset, 0, name)
+        if parenthesis:
+            return self.parse_call(parenthesis, name, target=None)
+        return Ident(token.offset, height=0, name=name)
 
     def _starts_message(self) -> bool:
         """Return whether names joined by dots are followed by ``{``."""
@@ -421,9 +428,9 @@ def parse_literal(token: Token, negative: bool = False) -> Value:
     sign = "-" if negative else ""
     match token.kind:
         case "int":
-            return _parse_number(sign + token.text, INT_MIN, INT_MAX, "invalid int literal")
+            return _parse_number(sign + token.text, low=INT_MIN, high=INT_MAX, fault="invalid int literal")
         case "uint":
-            return Uint(_parse_number(token.text[:-1], 0, UINT_MAX, "invalid uint literal"))
+            return Uint(_parse_number(token.text[:-1], low=0, high=UINT_MAX, fault="invalid uint literal"))
         case "double":
             value = float(sign + token.text)
             if value in (float("inf"), float("-inf")):

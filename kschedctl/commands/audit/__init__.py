@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.audited_cluster import AuditedCluster, Thresholds
@@ -50,10 +51,20 @@ SECTIONS: Mapping[str, Callable[[AuditedCluster], AnySection]] = {
 }
 
 
-REQUIRED_INPUTS: Mapping[str, tuple[str, Callable[[AuditedCluster], bool]]] = {
-    "latency": ("--metrics or --prometheus", lambda audited: audited.measured is not None),
+class RequiredInput(NamedTuple):
+    """Input that a section needs besides the cluster."""
+
+    options: str
+    """The options that give the input."""
+    is_given: Callable[[AuditedCluster], bool]
+
+
+REQUIRED_INPUTS: Mapping[str, RequiredInput] = {
+    "latency": RequiredInput(
+        options="--metrics or --prometheus", is_given=lambda audited: audited.measured is not None
+    ),
 }
-"""Sections that need more input than the cluster: the options that give it, and whether it was given.
+"""The input of each section that needs more than the cluster.
 
 A section without its input is left out.
 """
@@ -161,9 +172,9 @@ def _find_missing_options(audited: AuditedCluster, names: Sequence[str]) -> dict
     """
     missing = {}
     if not names:
-        for name, (option, is_given) in REQUIRED_INPUTS.items():
-            if not is_given(audited):
-                missing[name] = option
+        for name, required in REQUIRED_INPUTS.items():
+            if not required.is_given(audited):
+                missing[name] = required.options
     is_queue_selected = not names or "queue" in names
     if is_queue_selected and audited.earlier is None:
         missing[MISSED_WAKES] = "--since FILE"

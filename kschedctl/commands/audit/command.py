@@ -72,7 +72,7 @@ def audit(
 def _validate_sections(section_names: Sequence[str], metrics: MetricsOptions) -> None:
     """Raise UsageError for unknown sections and for sections without the input that they need."""
     if "latency" in section_names and not metrics.has_source:
-        raise UsageError(f"--section latency needs {REQUIRED_INPUTS['latency'][0]}")
+        raise UsageError(f"--section latency needs {REQUIRED_INPUTS['latency'].options}")
     for name in section_names:
         if name not in SECTIONS:
             raise UsageError(f'no section "{name}"', where="--section", hint=f"available: {', '.join(SECTIONS)}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from kschedctl.api.resource_names import format_for_sentence
+from kschedctl.api.resource_names import format_amounts_for_sentence
 from kschedctl.commands.audit.leader.report import DifferentSetting, LeaderSection, SchedulerLease, ServedName
 from kschedctl.commands.audit.packing.report import PackingSection, PoolRoom, TypicalPods
 from kschedctl.commands.audit.placed.report import OvercommittedNode, PlacedSection
@@ -170,7 +170,7 @@ def _build_overcommitted_table(nodes: Sequence[OvercommittedNode], style: Style)
 
 def _format_requested_of_allocatable(node: OvercommittedNode) -> str:
     """Return the requested and the allocatable amount in the same unit, such as ``9 of 8 CPUs``."""
-    (requested, allocatable), unit = format_for_sentence(node.resource, node.requested, node.allocatable)
+    (requested, allocatable), unit = format_amounts_for_sentence(node.resource, node.requested, node.allocatable)
     return f"{requested} of {allocatable} {unit}"
 
 

@@ -334,10 +334,10 @@ def _build_waiting_row(row: WaitingRow, findings_above: Sequence[Finding], style
         finding_lines = (Marked(findings[0].object, Tone.STRONG), findings[0].message)
         return (severity, "", "", Stack((*finding_lines, *fix_lines)))
     pod_count = f"{len(waiting_pods.pods):,}"
-    return (severity, pod_count, waiting_pods.age, Stack((*_iter_cause_lines(waiting_pods), *fix_lines)))
+    return (severity, pod_count, waiting_pods.age, Stack((*_iter_waiting_pods_lines(waiting_pods), *fix_lines)))
 
 
-def _iter_cause_lines(waiting_pods: WaitingPods) -> Iterator[Cell]:
+def _iter_waiting_pods_lines(waiting_pods: WaitingPods) -> Iterator[Cell]:
     """Yield lines about waiting pods: workloads and cause, an example, the scheduler's last message, and victims."""
     yield Marked(f"{names(waiting_pods.workloads)}: {CAUSE_TITLES[waiting_pods.cause]}", Tone.STRONG)
     is_about_one_of_several = len(waiting_pods.pods) > 1 and waiting_pods.example != waiting_pods.reason

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
@@ -32,7 +33,7 @@ from kschedctl.commands.browse.answers import (
 )
 from kschedctl.commands.browse.lines import LineList, ListLine, Openable, wrap_text
 from kschedctl.commands.remedies.report import Remedies
-from kschedctl.reports.remedy import Remedy
+from kschedctl.reports.remedy import Remedy, sort_verified_fixes_first
 
 
 class TabLine(Widget):
@@ -180,8 +181,8 @@ class AnswerPane(Vertical):
             self.query_one(f"#{tab}-text", Static).update(text)
 
     def show_remedies(self, remedies: Remedies) -> None:
-        """Show the fixes of the explained pod."""
-        self.remedies = remedies
+        """Show the fixes of the explained pod, verified ones first."""
+        self.remedies = replace(remedies, remedies=sort_verified_fixes_first(remedies.remedies))
         self._show_remedies()
 
     def filter_nodes(self, text: str) -> None:

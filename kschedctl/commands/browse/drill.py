@@ -143,8 +143,13 @@ def lay_out_workload(workload_pods: WorkloadPods) -> Layout:
 
     Pods that ended without a node count as placed.
     """
-    pending = [pod for pod in workload_pods.pods if not pod.node and pod.phase not in ("Succeeded", "Failed")]
-    placed = [pod for pod in workload_pods.pods if pod not in pending]
+
+    def is_pending(pod: PodOfWorkload) -> bool:
+        """Return whether the pod has no node and has not ended."""
+        return not pod.node and pod.phase not in ("Succeeded", "Failed")
+
+    pending = [pod for pod in workload_pods.pods if is_pending(pod)]
+    placed = [pod for pod in workload_pods.pods if not is_pending(pod)]
 
     def lay_out_lines(width: int) -> list[ListLine]:
         """Lay out the title and the sections of the workload's screen."""

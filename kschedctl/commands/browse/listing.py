@@ -93,13 +93,13 @@ def lay_out_listing(session: BrowseSession, pod_listing: PodListing) -> Layout:
             listed = _list_pod_lines_by_cause(session.pods_by_cause, pods, width)
         else:
             listed = _list_sorted_pod_lines(pods, pod_listing.order, width)
-        listed += _build_section(TITLE_OF_MISSING, missing_workloads, 0, width)
-        listed += _build_section(TITLE_OF_HELD_BACK, held_back, 0, width)
+        listed += _build_section(TITLE_OF_MISSING, missing_workloads, width)
+        listed += _build_section(TITLE_OF_HELD_BACK, held_back, width)
         if hits is not None:
             nodes = [Openable(NODE, name) for name in hits.nodes]
             workloads = [build_workload_subject(owner) for owner in hits.workloads]
-            listed += _build_section("Nodes", nodes, hits.more_nodes, width)
-            listed += _build_section("Workloads", workloads, hits.more_workloads, width)
+            listed += _build_section("Nodes", nodes, width, more=hits.more_nodes)
+            listed += _build_section("Workloads", workloads, width, more=hits.more_workloads)
         if listed:
             return listed
         message = NOTHING_PENDING if hits is None else "no pod, node or workload has a name with this text"
@@ -196,7 +196,7 @@ def _list_pod_lines_by_cause(pending: PendingPods, shown: Mapping[str, PendingPo
     return lines
 
 
-def _build_section(title: str, subjects: Sequence[Openable], more: int, width: int) -> list[ListLine]:
+def _build_section(title: str, subjects: Sequence[Openable], width: int, *, more: int = 0) -> list[ListLine]:
     """Build the lines of a section: a title, the subjects, and the number of further subjects, `more`.
 
     Return [] if there are no subjects.

@@ -33,7 +33,7 @@ from kschedctl.replay.controllers.plan_change import ExistingPods
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
 from kschedctl.replay.controllers.stored_workloads import add_autoscaled_workloads, clamp_replicas_to_autoscaler
 from kschedctl.replay.controllers.unreplayed_admission import has_mutating_hooks
-from kschedctl.replay.edits import add_pods
+from kschedctl.replay.edits import add_or_replace_pods
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, build_spread, run_tasks
 from kschedctl.replay.placements import (
     MissingObjects,
@@ -274,7 +274,7 @@ def prepare_shapes(
         for workload, (name, pods) in zip(queued_workloads, pods_by_shape.items(), strict=True):
             pods_by_shape[name] = add_flavors_of_queue(cluster, workload, pods)
     all_pods = [pod for pods_of_shape in pods_by_shape.values() for pod in pods_of_shape]
-    cluster = add_pods(creation.apply_to(cluster), all_pods)
+    cluster = add_or_replace_pods(creation.apply_to(cluster), all_pods)
     keys = [[pod.key for pod in pods_of_shape] for pods_of_shape in pods_by_shape.values()]
     repeated = [not claims for claims in has_own_claims]
     return PodShapes(

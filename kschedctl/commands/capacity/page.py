@@ -41,7 +41,7 @@ def build_page(report: Capacity, style: Style) -> Page:
         condition = describe_missing_namespaces(report.missing_namespaces)
         shapes += _build_shape_part(report.shapes[0], style, named=True, condition=condition)
     elif report.shapes:
-        subject, numbers = report.build_first_line()
+        subject, numbers = report.build_headline_parts()
         shapes.append(paragraph(Marked(subject, Tone.STRONG), numbers))
         for shape in report.shapes:
             shapes += build_subsection(shape.shape, _build_shape_part(shape, style, named=False))
@@ -63,7 +63,7 @@ def _build_shape_part(shape: ShapeCapacity, style: Style, *, named: bool, condit
     With `named`, the headline names the shape. `condition` is the end of the headline. The tables are about all pods
     for which the nodes have room, including pods that admission or Kueue's quota would stop.
     """
-    name, fit, where = shape.build_first_line()
+    name, fit, where = shape.build_headline_parts()
     fit_tone = Tone.GOOD if shape.most else Tone.BAD
     headline = paragraph(*([Marked(name, Tone.STRONG)] if named else []), Marked(fit, fit_tone), f"{where}{condition}")
     is_limited_by_nodes = shape.binding_limit is CapacityLimit.NODES

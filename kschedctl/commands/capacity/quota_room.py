@@ -35,14 +35,14 @@ def find_quota_room(cluster: Cluster, workload: Struct, max_pods: int) -> QuotaR
     The new pods join the queue behind all Workloads that wait. The pods of one Job are admitted together. Return None
     if Kueue does not manage the workload, or if its admission is not replayed.
     """
-    first = _predict_outlook_of_pods(cluster, workload, 1)
+    first = _predict_outlook_of_pods(cluster, workload, pods=1)
     if first is None or first.report.state is WaitingState.NOT_CHECKED:
         return None
     is_replayed = first.report.replayed or first.admitted
     if not is_replayed:
         return None
     if not _count_admitted_pods(first):
-        return QuotaRoom(0, "", first.reason or first.report.headline)
+        return QuotaRoom(pods=0, flavors="", reason=first.reason or first.report.headline)
     return _find_largest_admitted_number(cluster, workload, max_pods, first)
 
 
@@ -65,7 +65,7 @@ def _find_largest_admitted_number(cluster: Cluster, workload: Struct, max_pods: 
             fewest_refused = tried
         tried = (most_admitted + fewest_refused) // 2
     if fewest_refused > max_pods:
-        return QuotaRoom(max_pods, first.flavors, "")
+        return QuotaRoom(max_pods, first.flavors, reason="")
     refusing_outlook = _predict_outlook_of_pods(cluster, workload, fewest_refused) or first
     return QuotaRoom(most_admitted, first.flavors, refusing_outlook.reason)
 

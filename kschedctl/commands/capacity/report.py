@@ -22,7 +22,7 @@ from kschedctl.text.counts import agreeing, counted, first_few
 EXCEEDED = "exceeded quota"
 """Part of the API server's message if a ResourceQuota denies a pod."""
 MAX_NAMED_SHAPES = 4
-"""The number of entries in the first line about several shapes."""
+"""The number of entries in the headline about several shapes."""
 NO_REQUESTS = "it requests no resources, so only the number of pods per node limits it"
 
 
@@ -167,7 +167,7 @@ class ShapeCapacity(Document, frozen=True):
         """A sentence that names the pods that kube-scheduler would evict for the next pod."""
         return f"kube-scheduler would evict {first_few(self.evicts)} for it; places won by preemption are not counted"
 
-    def build_first_line(self) -> tuple[str, ...]:
+    def build_headline_parts(self) -> tuple[str, ...]:
         """Return the shape, how many more of its pods run, and the number of their nodes.
 
         If something other than nodes ends first, the last part says what, and how many pods the nodes have room for.
@@ -192,7 +192,7 @@ _END_BY_LIMIT = {
     CapacityLimit.ADMISSION: ("is created", "until admission denies the next one"),
     CapacityLimit.KUEUE: ("gets quota from Kueue", "until Kueue's quota is used up"),
 }
-"""The limits other than nodes -> the end of the first line, without and with pods that get a node."""
+"""The limits other than nodes -> the end of the headline, without and with pods that get a node."""
 
 
 class Capacity(Report, frozen=True):
@@ -217,7 +217,7 @@ class Capacity(Report, frozen=True):
     """The DaemonSets of the manifests, which run one pod on each node."""
     kind: str = "Capacity"
 
-    def build_first_line(self) -> tuple[str, ...]:
+    def build_headline_parts(self) -> tuple[str, ...]:
         """Return how many more pods of the shape run or, for several shapes, the numbers of pods by shape.
 
         At most MAX_NAMED_SHAPES shapes are listed. The last part ends with the namespaces that have to be created
@@ -225,7 +225,7 @@ class Capacity(Report, frozen=True):
         """
         condition = describe_missing_namespaces(self.missing_namespaces)
         if len(self.shapes) < 2:
-            *first, last = self.shapes[0].build_first_line() if self.shapes else ("",)
+            *first, last = self.shapes[0].build_headline_parts() if self.shapes else ("",)
             return (*first, f"{last}{condition}")
         numbered = [shape.numbered_name for shape in self.shapes]
         if len(numbered) > MAX_NAMED_SHAPES:

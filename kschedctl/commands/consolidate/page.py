@@ -14,18 +14,20 @@ from kschedctl.render.tables import build_struct_table
 from kschedctl.reports.columns import Tone
 from kschedctl.text.counts import counted, first_few
 
+COMMANDS_SHOWN = 25
+"""The number of commands that are shown unless the style is wide."""
 REMOVED_EARLIER = "The other nodes in these reasons are those left after the removals above."
 
 
 def build_page(report: NodeConsolidation, style: Style) -> Page:
     """Build the page: the verdict, caveats, nodes, zone losses, and the pools before and after."""
-    first, *autoscaler = report.build_first_line()
+    first, *autoscaler = report.build_headline_parts()
     if report.undecided or report.interrupted or (report.removable and report.waiting_workloads):
         tone = Tone.WARNING
     else:
         tone = Tone.GOOD if report.removable else Tone.PLAIN
     left_out = tuple(_describe_left_out_nodes(report, reason, style) for reason in report.left_out)
-    shown, note = limit_rows_by_style(report.commands, style, 25)
+    shown, note = limit_rows_by_style(report.commands, style, COMMANDS_SHOWN)
     commands = (*map(Command, shown), *([paragraph(note)] if note else ()))
     costs = [paragraph(Marked("But this", Tone.WARNING), f"{cost.text}.") for cost in report.list_costs()]
     return (

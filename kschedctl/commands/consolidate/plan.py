@@ -25,7 +25,7 @@ from kschedctl.commands.audit.packing.drains_in_turn import DrainsInTurn, NodeTr
 from kschedctl.commands.audit.packing.emptying import (
     KEEPS_LAST,
     EmptyingOrder,
-    find_uncounted_workloads,
+    find_unreplayed_workloads,
     order_removal_candidates,
 )
 from kschedctl.commands.consolidate.autoscalers import NO_AUTOSCALER, AutoscalerVerdicts
@@ -227,7 +227,7 @@ class ConsolidationRun:
                 self._record_drain_result(row, trial)
                 self.tried += 1
                 done(1)
-                replays += 1 + int(pods_on_nodes[row])
+                replays += 1 + int(pods_on_nodes[row])  # about one replay for each pod on the node
                 if replays > max_replays or time.monotonic() > deadline:
                     return
         except KeyboardInterrupt:
@@ -323,7 +323,7 @@ class ConsolidationRun:
         pool = self.pools.get_name(row)
         if not trial.why:
             offers = select_reported_amounts(self.view, self.view.allocatable[row])
-            self.removable.append(RemovableNode(name, pool, len(trial.moved), offers, moves=trial.moved))
+            self.removable.append(RemovableNode(name, pool, pods=len(trial.moved), offers=offers, moves=trial.moved))
             return
         # kube-scheduler's message counts the nodes removed so far, and this node, as cordoned.
         cordoned_in_replay = len(self.removable) + 1 if trial.message else 0
@@ -420,7 +420,7 @@ class ConsolidationRun:
             **self._find_eviction_harms()._asdict(),
             pool=self.criteria.pool,
             pods_of_unready_nodes=tuple(view.pods.objects[position].key for position in self.candidates.displaced),
-            waiting_workloads=find_uncounted_workloads(self.scheduler, self.pending),
+            waiting_workloads=find_unreplayed_workloads(self.scheduler, self.pending),
             interrupted=self.interrupted,
             **build_cluster_basis(unknown, self.scheduler),
         )

@@ -135,14 +135,14 @@ class NodeConsolidation(Report, frozen=True):
     interrupted: bool = False
     kind: str = "Consolidation"
 
-    def build_first_line(self) -> tuple[str, ...]:
+    def build_headline_parts(self) -> tuple[str, ...]:
         """Return how many nodes could be removed, with the moves and savings, and the autoscaler's summary if any."""
         text = f"{self._build_answer()}{describe_doubt(self.unknown)}"
         return (text, self.autoscaler) if self.autoscaler else (text,)
 
     @property
     def headline_names_unread(self) -> bool:
-        """Return True, since the first line names the unread kinds."""
+        """Return True, since the headline names the unread kinds."""
         return True
 
     def _build_answer(self) -> str:

@@ -47,7 +47,9 @@ def report_displaced_workloads(cluster: Cluster, pods: Sequence[Pod]) -> tuple[D
             single_pods[evicted_pods[0].key] = workload, evicted_pods[0]
         else:
             outcome = QuotaOutcome.RELEASED if is_single_pod else QuotaOutcome.KEPT
-            reports.append(_build_displaced_workload_report(workload, str(job or ""), len(evicted_pods), outcome))
+            reports.append(
+                _build_displaced_workload_report(workload, str(job or ""), pods=len(evicted_pods), outcome=outcome)
+            )
     return (*reports, *_iter_successor_reports(cluster, single_pods))
 
 
@@ -83,14 +85,16 @@ def _build_successor_report(workload: KueueWorkload, pod: Pod, outlook: JobOutlo
     """Build the report on a Workload of one pod: its successor is admitted again, or waits for quota."""
     job = f"Pod {pod.key}"
     if outlook.admitted:
-        return _build_displaced_workload_report(workload, job, 1, QuotaOutcome.READMITTED, flavors=outlook.flavors)
+        return _build_displaced_workload_report(
+            workload, job, pods=1, outcome=QuotaOutcome.READMITTED, flavors=outlook.flavors
+        )
     return _build_displaced_workload_report(
-        workload, job, 1, QuotaOutcome.WAITS, reason=outlook.reason or outlook.report.headline
+        workload, job, pods=1, outcome=QuotaOutcome.WAITS, reason=outlook.reason or outlook.report.headline
     )
 
 
 def _build_displaced_workload_report(
-    workload: KueueWorkload, job: str, pods: int, outcome: QuotaOutcome, *, flavors: str = "", reason: str = ""
+    workload: KueueWorkload, job: str, *, pods: int, outcome: QuotaOutcome, flavors: str = "", reason: str = ""
 ) -> DisplacedWorkload:
     """Build the report on one Workload with quota.
 

@@ -88,7 +88,7 @@ def _build_verdict_lines(report: Drain) -> Page:
 
     More than MAX_OUTCOMES_IN_SENTENCE outcomes become a list, unless some of the nodes are down.
     """
-    nodes, verdict, *sentence = report.build_first_line()
+    nodes, verdict, *sentence = report.build_headline_parts()
     tone = Tone.BAD if report.blocked or not report.interrupted else Tone.WARNING
     if report.safe:
         tone = Tone.WARNING if report.undecided else Tone.GOOD

@@ -191,7 +191,7 @@ class Drain(Report, frozen=True):
     """The pending pods, which take no part in the replay."""
     kind: str = "Drain"
 
-    def build_first_line(self) -> tuple[str, ...]:
+    def build_headline_parts(self) -> tuple[str, ...]:
         """Return the nodes, the verdict, and the number of pods with each outcome that the verdict does not name."""
         doubt = describe_doubt(self.unknown)
         outcomes = self._describe_outcomes()
@@ -201,7 +201,7 @@ class Drain(Report, frozen=True):
 
     @property
     def headline_names_unread(self) -> bool:
-        """Return True, since the first line names the unread kinds."""
+        """Return True, since the headline names the unread kinds."""
         return True
 
     def _describe_outcomes(self) -> str:

@@ -424,12 +424,13 @@ def _find_permit_verdict(cycle: Cycle, reports: Mapping[str, FirstFailReport]) -
     best = [cycle.passed.names[i] for i in cycle.scores.top.tolist()]
     answers = [reports.get(name) for name in best]
     first = answers[0] if answers else None
-    rejected_everywhere = all(answer is not None and answer.code != Code.WAIT for answer in answers)
-    if first is None or not rejected_everywhere:
+    gets_node_somewhere = any(answer is None or answer.code == Code.WAIT for answer in answers)
+    if first is None or gets_node_somewhere:
         return "Schedulable", None
-    if first.code in REJECTED_AT_PERMIT:
-        return "Unschedulable", format_histogram(1, Counter(first.reasons))
-    return "Error", ", ".join(first.reasons)
+    is_error = first.code not in REJECTED_AT_PERMIT
+    if is_error:
+        return "Error", ", ".join(first.reasons)
+    return "Unschedulable", format_histogram(1, Counter(first.reasons))
 
 
 # -- Reserve -----------------------------------------------------------------------------------------------------------

@@ -232,8 +232,9 @@ def _choose_reasons(obstacles: Sequence[Obstacle], eligible: Bools, lowest_level
 
     `eligible` is a mask (N,). `lowest_level` is the level of the eligible nodes.
     """
+    # NEAR is the lowest level, so these are all eligible nodes that the reason rejects
     reasons = [
-        Reason(obstacles_of_reason, _find_rejected_nodes(obstacles_of_reason, obstacles, NEAR) & eligible)
+        Reason(obstacles_of_reason, _find_rejected_nodes(obstacles_of_reason, obstacles, lowest_level=NEAR) & eligible)
         for obstacles_of_reason in group_obstacles_by_reason(obstacles)
     ]
 
@@ -361,6 +362,10 @@ def _describe_cause_by_best_node(
     best_fact = find_fact(obstacles_of_reason, best_row)
     assert best_fact is not None
     scope = cause.build_scope(len(names))
+    if isinstance(best_fact, Insufficient) and len(rows) == cause.within > 1:
+        largest_fact = _find_largest_shortage(best_fact.resource, rows, obstacles_of_reason, cycle)
+        if largest_fact is not None and largest_fact.requested > largest_fact.offered < largest_fact.largest:
+            return largest_fact.describe_cause_with_small_candidates(scope)
     usable_rows = rows[~full_nodes[rows]]
     is_best_node_usable = best_row in usable_rows
     if not isinstance(best_fact, Insufficient) or not len(usable_rows) or is_best_node_usable:
@@ -373,6 +378,20 @@ def _describe_cause_by_best_node(
         return (usable_fact or best_fact).describe_cause(scope._replace(node=names[usable_row]))
     usable_scope = scope._replace(node=names[usable_row])
     return usable_fact.describe_cause_with_full_node(usable_scope, names[best_row], best_fact)
+
+
+def _find_largest_shortage(
+    resource: str, rows: Rows, obstacles_of_reason: list[Obstacle], cycle: Cycle
+) -> Insufficient | None:
+    """Return the shortage of the resource on the node that has the largest allocatable amount of it among `rows`.
+
+    Return None if no node of the cluster reports the resource.
+    """
+    column = cycle.view.resources.get(resource)
+    if column is None:
+        return None
+    fact = find_fact(obstacles_of_reason, int(rows[np.argmax(cycle.view.allocatable[rows, column])]))
+    return fact if isinstance(fact, Insufficient) else None
 
 
 def _mark_requirements_for_absent_nodes(fact: AnyFact | None, cycle: Cycle) -> AnyFact | None:

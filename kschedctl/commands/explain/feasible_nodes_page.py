@@ -63,7 +63,7 @@ def _build_total_cells(report: Explanation, node: str) -> tuple[Cell, Cell]:
 
 
 def _build_scores_table(report: Explanation, nodes: Sequence[str], plugins: list[str], note: str, style: Style) -> Page:
-    """Build the table of the nodes' totals and scores. `plugins` have a column each, or share one if it is narrow."""
+    """Build the table of the nodes' totals and scores. `plugins` have a column each, or share one on a narrow page."""
     columns = [Column("node", keep=True), *number_columns("total")]
     has_plugin_columns = OTHER_WIDTH + PLUGIN_WIDTH * len(plugins) <= style.width
     if has_plugin_columns:

@@ -20,7 +20,7 @@ from kschedctl.fixes.trial.fix_kinds import FixKind
 from kschedctl.fixes.trial.trials import Trials, build_stored_pod
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.unknown import REMEDIES, merge_unknown_kinds, summarize_unknowns
-from kschedctl.reports.remedy import sort_verified_fixes_first
+from kschedctl.reports.remedy import sort_incomplete_and_costly_fixes_last
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.framework import Code
 from kschedctl.scheduler.framework.dependencies import Effect
@@ -89,7 +89,7 @@ def add_fixes(report: Explanation, target: TargetPod) -> Explanation:
         remedies.append(
             build_remedy(fix.ranked, search.trials.key, target.workload, rollout=rollout, result=fix.result)
         )
-    shown = sort_verified_fixes_first(remedies)
+    shown = sort_incomplete_and_costly_fixes_last(remedies)
 
     # Why other kinds of fixes cannot help
     new_node = report.new_node

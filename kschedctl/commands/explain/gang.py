@@ -179,7 +179,8 @@ def _collect_gang(view: Fork, key: GangKey, pod: Pod, framework: Framework | Non
 
     plugin = find_gang_plugin(framework) if framework else None
     bound_together = plugin is not None and plugin.find_gang(pod) == key
-    idle = dict(_iter_pods_not_tried(view, key, waiting_infos, framework if bound_together else None, any_framework))
+    binding_framework = framework if bound_together else None
+    idle = dict(_iter_pods_not_tried(view, key, waiting_infos, binding_framework, any_framework))
     tried = sort_by_priority_and_age(waiting_infos, (position for position in waiting_infos if position not in idle))
     ended = find_ended_pods(view).get(key, EndedPods())
     return _Gang(

@@ -46,8 +46,8 @@ def get_cause_for_grouping(report: Explanation) -> str:
     """Return the cause by which to group pending pods. Pods that wait for the same reason have the same cause.
 
     For an unschedulable pod, this is the main cause without the pod's figures. For most other pods, it is the headline.
-    All pods that fit share one cause, apart from those whose room other pods take first. So do all pods whose victims
-    are terminating, and all pods for which the scheduler would preempt others. If the pod's group is to blame, the
+    A fixed text is the cause of all pods that fit, of those whose victims are terminating, and of those that would
+    preempt others. Pods whose room rivals take first have a text of their own. If the pod's group is to blame, the
     cause is the group's failure. If the cloud provider has initialized no node, the cause says so.
     """
     if report.group_failure:
@@ -93,7 +93,7 @@ def describe_details_besides_cause(report: Explanation) -> str:
 
 
 def quotes_reason(report: Explanation, reason: str) -> bool:
-    """Return whether the headline has the reason that a plugin gives before any node is filtered."""
+    """Return whether the headline contains `reason`, which a plugin gave before any node was filtered."""
     if report.group_failure:
         return False
     if report.verdict == GATED:

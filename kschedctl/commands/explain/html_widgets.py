@@ -206,33 +206,45 @@ def build_matrices(
     MAX_PACKED_BYTES are left out. `unexplained` is the number of further pods, and `elsewhere` is a note on where to
     find the explanations of pods without a matrix.
     """
-    shared_by_key: dict[tuple[str, str], _SharedMatrix] = {}
     index_by_node: dict[Tonal, int] = {}
+    shared_matrices, left_out = _share_matrices(explained, index_by_node)
+    if not shared_matrices:
+        return []
+    content = PackedMatrices(
+        _compress_as_json([list(node) for node in index_by_node]),
+        tuple(map(_build_packed_matrix, shared_matrices)),
+        _describe_pods_without_matrix(left_out + unexplained, elsewhere),
+    )
+    return [HtmlSection(title, [("matrices", content)])]
+
+
+def _share_matrices(
+    explained: Iterable[tuple[Sequence[str], Explanation]], index_by_node: dict[Tonal, int]
+) -> tuple[list[_SharedMatrix], int]:
+    """Return the distinct matrices with their pods, and the number of pods whose matrix would exceed MAX_PACKED_BYTES.
+
+    Explanations without examined nodes are skipped. The nodes of the matrices are added to `index_by_node`.
+    """
+    # Pods share a matrix only if they also share the headline above it
+    shared_by_matrix_and_headline: dict[tuple[str, str], _SharedMatrix] = {}
     size = 0
-    left_out = unexplained
+    left_out = 0
     for pods, report in explained:
         matrix = build_plugin_matrix(report)
         if not matrix.cells[NODE]:
             continue
         packed = _compress_as_json(_to_script_matrix(matrix, index_by_node))
-        key = packed, report.headline
-        if key not in shared_by_key:
-            if size + len(packed) > MAX_PACKED_BYTES:
-                left_out += len(pods)
-                continue
+        shared = shared_by_matrix_and_headline.get((packed, report.headline))
+        if shared is not None:
+            shared.pods.extend(pods)
+        elif size + len(packed) > MAX_PACKED_BYTES:
+            left_out += len(pods)
+        else:
             size += len(packed)
-            shared_by_key[key] = _SharedMatrix(
-                pods=[], report=report, frame=Grid(matrix.columns, rows=()), packed=packed
+            shared_by_matrix_and_headline[packed, report.headline] = _SharedMatrix(
+                pods=list(pods), report=report, frame=Grid(matrix.columns, rows=()), packed=packed
             )
-        shared_by_key[key].pods.extend(pods)
-    if not shared_by_key:
-        return []
-    content = PackedMatrices(
-        _compress_as_json([list(node) for node in index_by_node]),
-        tuple(map(_build_packed_matrix, shared_by_key.values())),
-        _describe_pods_without_matrix(left_out, elsewhere),
-    )
-    return [HtmlSection(title, [("matrices", content)])]
+    return list(shared_by_matrix_and_headline.values()), left_out
 
 
 def _describe_pods_without_matrix(pods: int, elsewhere: str) -> str:

@@ -35,7 +35,7 @@ def find_kubelet_rejection(scheduler: Scheduler, framework: Framework | None, in
         return ""
     view = scheduler.view
     position = view.pods.index.get(pod.key)
-    if position is not None:  # a pod of the files, which counts as running there
+    if position is not None:  # a pod from the files counts as running on its node, which would take up its own room
         view = view.fork()
         view.forget(position)
     return "; ".join(dict.fromkeys(_iter_kubelet_rejections(view, framework, info, row)))
@@ -58,8 +58,10 @@ def _iter_kubelet_rejections(view: Fork, framework: Framework, info: PodInfo, ro
         try:
             state = plugin.pre_filter(info, view).state if offers(plugin, PreFilterPlugin) else None
             for rejection in plugin.filter(info, view, state, NO_CHANGE):
-                fact = rejection.fact(row) if rejection.fact and rejection.mask[row] else None
-                if rejection.mask[row] and not _is_unknown_to_kubelet(rejection, fact):
+                if not rejection.mask[row]:
+                    continue
+                fact = rejection.fact(row) if rejection.fact else None
+                if not _is_unknown_to_kubelet(rejection, fact):
                     description = fact.describe() if isinstance(fact, Fact) else fact
                     yield description or rejection.reason
         except PluginError:

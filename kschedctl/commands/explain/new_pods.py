@@ -96,25 +96,28 @@ class CreationDoubts(NamedTuple):
 def find_creation_doubts(target: TargetPod, cluster: Cluster, *, fits: bool) -> CreationDoubts:
     """Find reasons why the target, which is not in the cluster, might not be created.
 
-    If the pod fits (`fits`), webhooks, policies and unread limits are `unknown`, which makes the answer undecided.
-    Otherwise they cannot make the answer worse. `not_replayed` then mentions the webhooks and policies.
+    If the pod fits (`fits`), webhooks, policies and unread limits are returned as unknown, which makes the answer
+    undecided. If its creation is denied anyway, unread limits do not matter and are left out.
+
+    If the pod does not fit, none of them can make the answer worse. Webhooks and policies are then only described among
+    the reasons that were not replayed.
     """
     namespaces = (target.pod.metadata.namespace,)
-    # Namespace -> whether all of its admission was replayed; nothing is replayed for a namespace that is not listed
+    # Namespace -> whether all of its admission was replayed. If nothing was replayed, the namespace is left out.
     admission: Mapping[str, bool] = {} if target.admitted is None else dict.fromkeys(namespaces, target.admitted)
     not_replayed = describe_unreplayed_limits(cluster, namespaces, admission)
     if not fits:
         hooks = find_uncalled_admission_hooks(cluster, [target.pod])
-        if not hooks:
-            return CreationDoubts(not_replayed)
-        text = f"admission, which may deny or change the pod: {describe_unread_kinds(hooks)}"
-        return CreationDoubts((*not_replayed, text))
+        if hooks:
+            text = f"admission, which may deny or change the pod: {describe_unread_kinds(hooks)}"
+            not_replayed = (*not_replayed, text)
+        return CreationDoubts(not_replayed=not_replayed, unknown=())
 
     denied = target.not_created is not None
     hooks = find_uncalled_admission_hooks(cluster, [target.pod], denied=denied)
-    if denied:  # unread limits could only deny the pod as well
-        return CreationDoubts(not_replayed, hooks)
-    return CreationDoubts(not_replayed, (*find_unread_admission_kinds(cluster, namespaces), *hooks))
+    # Unread limits could only deny the pod as well
+    unread_limits = () if denied else find_unread_admission_kinds(cluster, namespaces)
+    return CreationDoubts(not_replayed=not_replayed, unknown=(*unread_limits, *hooks))
 
 
 class ChosenReplica(NamedTuple):

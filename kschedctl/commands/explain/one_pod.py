@@ -17,7 +17,7 @@ from kschedctl.replay.controllers.target_pod import TargetPod, change_priority, 
 from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.reports.new_node import NewNode
 from kschedctl.reports.not_created import NOT_CREATED, OnceCreated
-from kschedctl.reports.remedy import Remedy, sort_verified_fixes_first
+from kschedctl.reports.remedy import Remedy, sort_incomplete_and_costly_fixes_last
 from kschedctl.reports.unknown import UnknownKind, merge_notes
 from kschedctl.reports.waiting_elsewhere import has_unadmitted
 from kschedctl.scheduler.engine.extenders import CallExtender
@@ -166,7 +166,7 @@ def _add_autoscaler_fixes(
         return report
     from kschedctl.fixes.ranking import insert_autoscaler_fixes  # noqa: PLC0415 - a summary needs none
 
-    ranked = sort_verified_fixes_first(insert_autoscaler_fixes(report.remedies, fixes))
+    ranked = sort_incomplete_and_costly_fixes_last(insert_autoscaler_fixes(report.remedies, fixes))
     return replace(report, remedies=ranked)
 
 

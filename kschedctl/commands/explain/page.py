@@ -417,7 +417,7 @@ def build_explanations_page(report: Explanations, style: Style) -> Page:
 
     With -o wide, all pods follow.
     """
-    fine_count, sentence = report.build_first_line()
+    fine_count, sentence = report.build_headline_parts()
     all_fine = all(
         explanation.is_fine and not explanation.leaves_victims_without_node for explanation in report.explanations
     )

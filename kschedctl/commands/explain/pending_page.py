@@ -49,11 +49,11 @@ def build_pending_page(report: PendingPods, style: Style) -> Page:
     if report.asked_about and report.waiting_elsewhere:
         return tuple(build_held_back_lines(report.waiting_elsewhere))
     if report.asked_about:
-        return (paragraph(*report.build_first_line()),)
+        return (paragraph(*report.build_headline_parts()),)
     if not any(group.pods for group in report.groups):
         return _build_nothing_pending_page(report, style)
 
-    (title,) = report.build_first_line()
+    (title,) = report.build_headline_parts()
     table = section(title, *_build_cause_table(report.groups, style), *_plot_causes(report, style))
     is_single_pod = sum(len(group.pods) for group in report.groups) == 1
     title_of_details = "Details of this pod" if is_single_pod else "Details of one of these pods"
@@ -88,7 +88,7 @@ def _build_nothing_pending_page(report: PendingPods, style: Style) -> Page:
         tone = Tone.WARNING
     else:
         tone = Tone.GOOD
-    nothing, scope_text = report.build_first_line()
+    nothing, scope_text = report.build_headline_parts()
     return (
         paragraph(Marked(nothing, tone), scope_text),
         *build_not_created_section(report.not_created, style),
@@ -133,7 +133,7 @@ def _build_cause_table(groups: tuple[PendingGroup, ...], style: Style) -> Page:
         rows = [
             row
             for group in groups
-            for row in _build_pod_rows_of_group(group, style, shows_priority=bool(priority_column))
+            for row in _iter_pod_rows_of_group(group, style, shows_priority=bool(priority_column))
         ]
         return build_table(rows, columns, keep_row, limit=None, full=False)
     columns = [*number_columns("pods"), *priority_column, Column("age"), Column("workload and cause")]
@@ -141,7 +141,7 @@ def _build_cause_table(groups: tuple[PendingGroup, ...], style: Style) -> Page:
     return build_table(groups, columns, row, style, limit=GROUPS_SHOWN, full=False)
 
 
-def _build_pod_rows_of_group(group: PendingGroup, style: Style, *, shows_priority: bool) -> Iterator[Row]:
+def _iter_pod_rows_of_group(group: PendingGroup, style: Style, *, shows_priority: bool) -> Iterator[Row]:
     """Yield a row for each pod of the group. Only the first row has the number of pods and the next command.
 
     The command is left out of pages with limited width, which would wrap it.

@@ -120,8 +120,8 @@ class PendingPods(Report, frozen=True):
         """True if ages are shown that extend to the present time instead of the time of the cluster."""
         return self.aged_until_now and any(group.age for group in self.groups)
 
-    def build_first_line(self) -> tuple[str, ...]:
-        """Return the first line, in one or two parts: the numbers of pending pods and causes, or else what waits.
+    def build_headline_parts(self) -> tuple[str, ...]:
+        """Return the headline, in one or two parts: the numbers of pending pods and causes, or else what waits.
 
         If the user named objects, the line is about these objects. If nothing waits, the line says so.
         """
@@ -147,12 +147,12 @@ class PendingPods(Report, frozen=True):
 
     @property
     def headline_names_unread(self) -> bool:
-        """Return whether the first line names the unread kinds: not if it is about named objects that wait."""
+        """Return whether the headline names the unread kinds: not if it is about named objects that wait."""
         return not (self.asked_about and self.waiting_elsewhere)
 
     @property
     def headline_entries(self) -> int:
-        """Return 1 if the first line is about a single object that the user named, otherwise 0."""
+        """Return 1 if the headline is about a single object that the user named, otherwise 0."""
         return int(bool(self.asked_about) and len(self.waiting_elsewhere) == 1)
 
     def _describe_missing_pods(self) -> str:
@@ -168,7 +168,7 @@ class PendingPods(Report, frozen=True):
         return f"{counted(number, 'pod')} of {workloads} {agreeing(number, 'is', 'are')} not created"
 
     def _describe_named_objects(self) -> tuple[str, ...]:
-        """Return the first line about the objects that the user named, in two parts.
+        """Return the headline about the objects that the user named, in two parts.
 
         If none of them waits, the parts are their names and a statement that they do not wait. If one waits, the parts
         are its name and its headline. If several wait, the parts are the number of objects in each state and the name

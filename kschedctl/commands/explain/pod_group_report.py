@@ -227,7 +227,7 @@ def _describe_why_group_is_unplaced(group: PodGroupReport) -> str:
         return _describe_gang_deadlock(group)
     if group.topology and not group.placements:
         return f"its pod group {name} has to be in one {group.topology}, but no node has that label"
-    if not group.min_count:  # one that fits is enough
+    if not group.min_count:  # a single pod that fits is enough
         return f"no pod of its group {name} fits in any {group.topology}" if group.topology else ""
     return _describe_gang_shortage(group)
 
@@ -248,7 +248,7 @@ def _describe_unplaced_tree(group: PodGroupReport, tree: GroupTreeReport) -> str
         return f"its CompositePodGroup {root.name} fits once {_format_victim_count(len(tree.victims))} made room for it"
     if tree.verdict == "Error":
         return f"scheduling its CompositePodGroup {root.name} fails with an error: {root.message}"
-    # A group of its own message failed by itself; the root's failure is copied into the groups below it
+    # The root's failure is copied into the groups below it, so a group with another message failed by itself
     if PLACED in (tree.verdict, own_group.verdict) or own_group.message != root.message:
         return ""
     domain = f" in one {root.topology}" if root.topology else ""

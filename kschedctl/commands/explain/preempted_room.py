@@ -51,7 +51,8 @@ def mention_rivals_of_pods(
         return mentioned
     victims_by_pod = {pod.key: _get_victims(explanations[pod.key]) for pod in waiting_pods}
     if len(set(victims_by_pod.values())) > MAX_REPLAYS:
-        victims_by_pod = dict.fromkeys(victims_by_pod, frozenset[str]().union(*victims_by_pod.values()))
+        all_victims = frozenset[str]().union(*victims_by_pod.values())
+        victims_by_pod = dict.fromkeys(victims_by_pod, all_victims)
 
     corrected: dict[tuple[int, tuple[str, ...]], Explanation] = {}
     for pod in waiting_pods:

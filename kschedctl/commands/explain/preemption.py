@@ -47,6 +47,7 @@ def report_preemption(outcome: PostFilterOutcome, cycle: Cycle, cluster: Cluster
     terminating = tuple(pod.key for pod in leaving)
     choice = preemption.choice
     tied = tuple(names[row] for row in choice.tied.row.tolist()) if choice else ()
+    # Upstream picks one of the tied nodes at random; without wanted candidates, no node is chosen
     chosen = min(tied) if choice and preemption.wanted else None
     return PreemptionReport(
         asked=bool(called_plugins),

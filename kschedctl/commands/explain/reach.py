@@ -243,13 +243,14 @@ def _compute_rejection_levels(cycle: Cycle, plugin: str, rejection: Rejection) -
     """
     nodes = len(rejection.mask)
     if plugin == DynamicResources.name and rejection.reason == CANNOT_ALLOCATE:
-        return _build_levels(_find_nodes_without_devices(cycle, rejection.mask))
+        return _build_levels(is_out_of_reach=_find_nodes_without_devices(cycle, rejection.mask))
     first_rejected = int(rejection.mask.argmax())
-    match rejection.fact(first_rejected) if rejection.fact else None:
+    fact = rejection.fact(first_rejected) if rejection.fact else None
+    match fact:
         case Cordoned() | UntoleratedTaint():
             return np.full(nodes, KEPT_AWAY, np.int8)
         case Insufficient(resource=name):
-            return _build_levels(_find_nodes_without_resource(cycle, name, rejection.mask))
+            return _build_levels(is_out_of_reach=_find_nodes_without_resource(cycle, name, rejection.mask))
         case NotEnoughStorage(storage_class=name):
             return _build_levels(is_out_of_reach=~_find_nodes_with_published_storage(cycle, name))
     return np.full(nodes, OUT_OF_REACH if rejection.code is Code.UNRESOLVABLE else NEAR, np.int8)

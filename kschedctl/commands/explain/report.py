@@ -24,7 +24,7 @@ from kschedctl.reports.plugin_answers import (
     SearchedNodes,
     StatusReport,
 )
-from kschedctl.reports.remedy import Remedy
+from kschedctl.reports.remedy import Remedy, sort_verified_fixes_first
 from kschedctl.reports.report import GateProblem, Report
 from kschedctl.reports.summary import ShortCause, ShortNodes, ShortPods, Summary, describe_node_share
 from kschedctl.reports.unknown import (
@@ -452,6 +452,8 @@ PASSED = ("Success", "Skip")
 FINE = ("Schedulable", "Bound", "Finished")
 """The verdicts on pods that have a node or would get one."""
 NODE_HEADER = ("pod", "verdict", "node", "zone", "pool", "score", "plugin", "reason", "fact")
+_NO_NODE_CELLS = ("",) * 4
+"""The cells node, zone, pool and score of a row that is not about a node."""
 WORKLOAD_NAME = re.compile(r"\b[A-Z]\w+ [a-z0-9.-]+/[a-z0-9.-]+")
 """A kind with namespace and name, such as "Deployment shop/web"."""
 
@@ -743,10 +745,11 @@ class Explanation(_ExtenderPart, frozen=True):
         clause = self.preemption.preemption_clause_with_names.removeprefix(", ") if self.preemption is not None else ""
         return f"{clause}; {self.headline}" if clause else self.headline
 
-    def build_first_line(self) -> tuple[str, ...]:
-        """Return the parts of the first line: the pod, its verdict with the doubts about it, and the headline.
+    def build_headline_parts(self) -> tuple[str, ...]:
+        """Return the pod, its verdict with the doubts about it, and the reason in `headline`.
 
-        If the workload could not create the pod, the workload is named instead of the pod. If another object awaits
+        A hypothetical change of the pod (`as_if`) and a sentence about all replicas come first, if there are any. If
+        the workload could not create the pod, the workload is named instead of the pod. If another object awaits
         admission, that object is named.
         """
         creation_failure = self.not_created
@@ -793,7 +796,10 @@ class Explanation(_ExtenderPart, frozen=True):
             ),
             fixes=(
                 *(fix.to_short_fix() for fix in self._creation_fixes),
-                *(remedy.to_short_fix() for remedy in (*list_fixes(self.waiting_elsewhere), *self.remedies)),
+                *(
+                    remedy.to_short_fix()
+                    for remedy in (*list_fixes(self.waiting_elsewhere), *sort_verified_fixes_first(self.remedies))
+                ),
             ),
             advice=tuple(advice.text for advice in self.advice),
             figures={
@@ -825,7 +831,7 @@ class Explanation(_ExtenderPart, frozen=True):
         """
         failure = self.not_created
         if failure is not None and not failure.past:
-            yield failure.workload, NOT_CREATED, "", "", "", "", "", failure.headline, ""
+            yield failure.workload, NOT_CREATED, *_NO_NODE_CELLS, "", failure.headline, ""
         for node in self.nodes:
             total = "" if node.total is None else node.total
             node_cells = (self.pod, self.verdict, node.name, node.zone, node.pool, total)
@@ -834,7 +840,7 @@ class Explanation(_ExtenderPart, frozen=True):
             if not node.refusals:
                 yield *node_cells, "", "", ""
         if not self.nodes:
-            yield self.pod, self.verdict, "", "", "", "", "", self.message or self.headline, ""
+            yield self.pod, self.verdict, *_NO_NODE_CELLS, "", self.message or self.headline, ""
 
     def list_pod_names(self) -> tuple[str, ...]:
         """Return the pod."""
@@ -858,7 +864,7 @@ class Explanation(_ExtenderPart, frozen=True):
         # A pod that stands for a workload is reported under the workload's name
         workload = WORKLOAD_NAME.search(self.stands_for)
         subject = workload[0] if workload else f"Pod {self.pod}"
-        fix = self.remedies[0].summary if self.remedies else ""
+        fix = sort_verified_fixes_first(self.remedies)[0].summary if self.remedies else ""
         return [GateProblem("not-scheduled", subject, self.headline, fix)]
 
 
@@ -878,7 +884,7 @@ class Explanations(Report, frozen=True):
     """The objects of the files whose pods kube-scheduler does not see yet, such as custom resources."""
     kind: str = "Explanations"
 
-    def build_first_line(self) -> tuple[str, ...]:
+    def build_headline_parts(self) -> tuple[str, ...]:
         """Return how many of the pods have a node or would get one, and the doubts about this number.
 
         If the question is about manifests of workloads, all pods of a workload count. The counts of evicted pods and of
@@ -907,7 +913,7 @@ class Explanations(Report, frozen=True):
 
     @property
     def headline_names_unread(self) -> bool:
-        """Return True, since the first line names the unread kinds."""
+        """Return True, since the headline names the unread kinds."""
         return True
 
     @property

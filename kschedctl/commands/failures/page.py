@@ -46,7 +46,7 @@ ENDING = (
 
 def build_page(report: Failures, style: Style) -> Page:
     """Build the page: the verdict, the ranking of failures, and the reasons of the worst failure."""
-    answer, consequences, doubt = report.build_first_line()
+    answer, consequences, doubt = report.build_headline_parts()
     if not all(failure.safe for failure in report.failures):
         tone = Tone.BAD
     elif report.undecided or report.interrupted:

@@ -223,13 +223,13 @@ class Failures(Report, frozen=True):
     """The pending pods, which take no part in the simulated failures."""
     kind: str = "Failures"
 
-    def build_first_line(self) -> tuple[str, ...]:
-        """Return the answer in two parts, followed by what makes it uncertain."""
+    def build_headline_parts(self) -> tuple[str, ...]:
+        """Return three texts: which units can be lost, the worst consequences, and what makes the answer uncertain."""
         return (*self._build_answer(), describe_doubt(self.unknown).strip())
 
     @property
     def headline_names_unread(self) -> bool:
-        """Return whether there is no failure, since only then the summary's headline is the whole first line."""
+        """Return whether there is no failure, since only then does the summary have the whole headline."""
         return not self.failures
 
     def describe_nodes_outside(self) -> tuple[str, ...]:

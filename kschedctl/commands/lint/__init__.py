@@ -87,7 +87,8 @@ def lint(
     names = [os.fspath(path) for path in paths]
     files = [make_relative_path(file) for file in find_files(names, recursive=True).files]
     manifests = read_repository(files) if names else None
-    destination = Destination(namespace, [], [make_relative_path(path) for path in names if not os.path.isdir(path)])
+    named_files = [make_relative_path(path) for path in names if not os.path.isdir(path)]
+    destination = Destination(namespace, declared_clusters=[], named_files=named_files)
     context = build_context(manifests, described_cluster, gates, destination, instance_types)
     rules = choose_rules(select, ignore, RuleProfile(profile))
     condensed = not select and profile != RuleProfile.ALL

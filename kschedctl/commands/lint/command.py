@@ -273,7 +273,9 @@ def lint(
 
     # Lint, and fix if requested.
     destination = Destination(
-        rule_options.namespace or "", _resolve_paths_applied_together(project), _list_named_files(paths)
+        rule_options.namespace or "",
+        declared_clusters=_resolve_paths_applied_together(project),
+        named_files=_list_named_files(paths),
     )
     gates = FeatureGates(source.kube_version or KUBE_VERSION, parse_feature_gates(source.feature_gates))
     linter = _build_linter(

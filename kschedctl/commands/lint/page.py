@@ -140,7 +140,7 @@ def _build_summary_cells(report: Findings) -> list[Cell]:
 
     If there are no findings, the verdict is green, or yellow if nothing was checked or something is unknown.
     """
-    verdict, *details = report.build_first_line()
+    verdict, *details = report.build_headline_parts()
     if report.findings:
         worst_severity = next(level for level in SEVERITIES_BY_GRAVITY if report.count(level))
         tone = SEVERITIES[worst_severity]

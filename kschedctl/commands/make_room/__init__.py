@@ -23,7 +23,7 @@ from kschedctl.commands.make_room.room import DraftTask, RoomCriteria, RoomMakin
 from kschedctl.commands.simulate import prepare_simulation
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.target_pod import TargetPod, find_groups
-from kschedctl.replay.edits import add_pods
+from kschedctl.replay.edits import add_or_replace_pods
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, open_worker_pool
 from kschedctl.replay.shared_cluster import limit_workers
 from kschedctl.reports.not_created import NotCreated
@@ -217,7 +217,7 @@ def add_and_list_waiting_pods(targets: Sequence[TargetPod]) -> tuple[Cluster, li
         if target.scheduler.cluster is not first_cluster:
             raise UsageError("these pods are not in the same cluster", hint="name one of them")
         if cluster.pod(pod.metadata.namespace, pod.metadata.name) is None:
-            cluster = add_pods(cluster, [pod])
+            cluster = add_or_replace_pods(cluster, [pod])
         keys |= dict.fromkeys([pod.key, *(companion.key for companion in _find_companion_pods(target, cluster))])
     return cluster, list(keys)
 

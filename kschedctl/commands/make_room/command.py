@@ -90,7 +90,7 @@ def make_room(
     evicted. Every step is replayed, with the nodes to be freed cordoned. Without a POD, makes room for all pods in the
     manifests given with -f. Nothing is executed.
     """
-    criteria = RoomCriteria(max_moves, keep, pool, seconds)
+    criteria = RoomCriteria(max_moves=max_moves, keep=keep, pool=pool, seconds=seconds)
     with extending.open_caller() as call_extender, show_progress() as shown:
         settings = SearchSettings(seed=seed, call_extender=call_extender, workers=work.workers, progress=shown)
         commands: tuple[str, ...] = ()

@@ -95,17 +95,17 @@ def _list_placed_pods(room: RoomMaking, rows: Mapping[Position, Row]) -> tuple[P
 def _iter_pod_moves(room: RoomMaking, part: PlanPart) -> Iterator[PodMove]:
     """Yield the moves of one part of the plan in order, with alternative targets, PDBs and lost data."""
     view = room.before.view
-    for (position, source, target, tied), targets in zip(part.moved, part.targets, strict=True):
-        pod = view.pods.objects[position]
+    for move, targets in zip(part.moved, part.targets, strict=True):
+        pod = view.pods.objects[move.position]
         yield PodMove(
             pod=pod.key,
             workload=str(find_owner(pod)),
-            source=view.nodes.names[source],
-            target=view.nodes.names[target],
-            tied=tied,
-            others=tuple(view.nodes.names[row] for row in sorted(targets - {target})),
-            priority=view.pods.get_priority(position),
-            budgets=room.simulation.budgets.find_selecting_budgets(position),
+            source=view.nodes.names[move.source],
+            target=view.nodes.names[move.target],
+            tied=move.tied,
+            others=tuple(view.nodes.names[row] for row in sorted(targets - {move.target})),
+            priority=view.pods.get_priority(move.position),
+            budgets=room.simulation.budgets.find_selecting_budgets(move.position),
             loses=_describe_loss(pod),
             is_only_pod=find_owner(pod).kind != "Job" and _is_only_running_pod(room, pod),
         )
@@ -114,8 +114,8 @@ def _iter_pod_moves(room: RoomMaking, part: PlanPart) -> Iterator[PodMove]:
 def _iter_commands(room: RoomMaking, terminating_room: TerminatingRoom | None) -> Iterator[str]:
     """Yield the commands that carry out the plan.
 
-    If no pod moves and waiting for terminating pods is enough, yield commands that wait for them. If they are overdue,
-    yield commands that show what keeps them instead.
+    If no pod moves, and it is enough to wait for the terminating pods of `terminating_room`, yield commands that wait
+    for them. If these pods are overdue, yield commands that show what keeps them instead.
     """
     for part in room.parts:
         yield from _iter_plan_commands(room, part)
@@ -123,14 +123,22 @@ def _iter_commands(room: RoomMaking, terminating_room: TerminatingRoom | None) -
     if terminating_room and not terminating_room.rivals and not has_moves:
         pods = room.before.view.pods
         leaving = [pods.get_pod(key) for key in terminating_room.pods]
-        for namespace in dict.fromkeys(pod.metadata.namespace for pod in leaving):
-            in_namespace = [pod for pod in leaving if pod.metadata.namespace == namespace]
-            if not terminating_room.overdue:
-                yield kubectl.render_wait_until_gone(*in_namespace)
-                continue
-            for node in dict.fromkeys(pod.spec.node_name for pod in in_namespace):
-                on_node = [pod for pod in in_namespace if pod.spec.node_name == node]
-                yield from kubectl.render_stuck_deletion_checks(node, *on_node)
+        yield from _iter_wait_commands(leaving, is_overdue=bool(terminating_room.overdue))
+
+
+def _iter_wait_commands(leaving: Sequence[Pod], *, is_overdue: bool) -> Iterator[str]:
+    """Yield a command for each namespace that waits until its leaving pods are gone.
+
+    If the pods are overdue, yield commands that show what keeps them, for each namespace and node.
+    """
+    for namespace in dict.fromkeys(pod.metadata.namespace for pod in leaving):
+        in_namespace = [pod for pod in leaving if pod.metadata.namespace == namespace]
+        if not is_overdue:
+            yield kubectl.render_wait_until_gone(*in_namespace)
+            continue
+        for node in dict.fromkeys(pod.spec.node_name for pod in in_namespace):
+            on_node = [pod for pod in in_namespace if pod.spec.node_name == node]
+            yield from kubectl.render_stuck_deletion_checks(node, *on_node)
 
 
 def _find_nodes_of_terminating_pods(cluster: Cluster) -> dict[str, str]:
@@ -161,7 +169,12 @@ def find_terminating_room(room: RoomMaking) -> TerminatingRoom | None:
     if not leaving:
         return None
     leaving_pods = (pod for pod in scheduler.cluster.pods if pod.key in leaving)
-    return TerminatingRoom(freed.nodes, leaving, freed.rivals, describe_overdue_time(scheduler.cluster, leaving_pods))
+    return TerminatingRoom(
+        nodes=freed.nodes,
+        pods=leaving,
+        rivals=freed.rivals,
+        overdue=describe_overdue_time(scheduler.cluster, leaving_pods),
+    )
 
 
 class _FreedNodes(NamedTuple):
@@ -345,7 +358,9 @@ def _iter_fragmented_resources(search: PlanSearch) -> Iterator[FragmentedResourc
         largest = int(free_by_node.max())
         if name != PODS and largest < requests[column] <= total:
             nodes_with_free = int((free_by_node > 0).sum())
-            yield FragmentedResource(name, int(requests[column]), total, largest, nodes_with_free)
+            yield FragmentedResource(
+                name, requested=int(requests[column]), free=total, on_one=largest, nodes=nodes_with_free
+            )
 
 
 class _FreeDeviceCounts(NamedTuple):
@@ -385,7 +400,9 @@ def _iter_fragmented_devices(search: PlanSearch) -> Iterator[FragmentedResource]
         for name, counts in counts_by_alternative.items():
             if counts.free >= counts.wanted:
                 resource = f"devices for claim {claim}, request {name}"
-                yield FragmentedResource(resource, counts.wanted, counts.free, counts.on_one, counts.nodes)
+                yield FragmentedResource(
+                    resource, requested=counts.wanted, free=counts.free, on_one=counts.on_one, nodes=counts.nodes
+                )
 
 
 def _count_free_devices(free_by_node: Sequence[FreeDevices]) -> _FreeDeviceCounts:
@@ -393,4 +410,6 @@ def _count_free_devices(free_by_node: Sequence[FreeDevices]) -> _FreeDeviceCount
     counts = [len(free.devices) for free in free_by_node]
     all_devices = frozenset().union(*(free.devices for free in free_by_node))  # nodes may share devices
     nodes_with_devices = sum(count > 0 for count in counts)
-    return _FreeDeviceCounts(free_by_node[0].wanted, len(all_devices), max(counts), nodes_with_devices)
+    return _FreeDeviceCounts(
+        wanted=free_by_node[0].wanted, free=len(all_devices), on_one=max(counts), nodes=nodes_with_devices
+    )

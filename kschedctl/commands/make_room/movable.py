@@ -82,7 +82,7 @@ def find_movable_pods(
 def find_reasons_against_moving(view: Fork, keep: Selector | None) -> list[str]:
     """Return, for each PodInfo, the reason why its pods may not be moved, or an empty string.
 
-    PDBs are not considered.
+    Pods that the selector `keep` matches may not be moved. PDBs are not considered.
     """
 
     job_failures = JobFailures.of(view.objects)

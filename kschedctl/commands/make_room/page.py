@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from kschedctl.api.resource_names import format_for_sentence
+from kschedctl.api.resource_names import format_amounts_for_sentence
 from kschedctl.commands.make_room.report import FragmentedResource, MakeRoom, PlacedPod, SearchedPlans
 from kschedctl.render.page import Bullets, Command, Marked, Page, Style, paragraph, section
 from kschedctl.render.sections import (
@@ -22,7 +22,7 @@ from kschedctl.text.counts import agreeing, counted, first_few
 
 def build_page(report: MakeRoom, style: Style) -> Page:
     """Build the page of a make-room report. Sections without content are left out."""
-    verdict, pods, sentence = report.build_first_line()
+    verdict, pods, sentence = report.build_headline_parts()
     if report.undecided or report.interrupted or report.ended_at_limit:
         tone = Tone.WARNING
     elif report.fits:
@@ -121,7 +121,7 @@ def _describe_fragmentation(fragmented: FragmentedResource, placed_first: Sequen
 
     Pods that are placed first are named, because `explain` does not subtract their requests from what is free.
     """
-    amounts = format_for_sentence(fragmented.resource, fragmented.requested, fragmented.free, fragmented.on_one)
+    amounts = format_amounts_for_sentence(fragmented.resource, fragmented.requested, fragmented.free, fragmented.on_one)
     (requested, free, on_one), unit = amounts
     suffix = amounts.unit_suffix
     nodes = counted(fragmented.nodes, "node")

@@ -322,7 +322,7 @@ def add_terminating_pods(course: PlanCourse) -> PlanCourse | None:
     """
     stage, view = course.stage, course.stage.view
     waiting_jobs = find_jobs_awaiting_termination(view.cluster)
-    lingering = [position for position in course.plan if _may_linger(view, position, waiting_jobs)]
+    lingering = [position for position in course.plan if _may_affect_replacement(view, position, waiting_jobs)]
     if not lingering:
         return None
     terminating = {
@@ -349,10 +349,15 @@ def add_terminating_pods(course: PlanCourse) -> PlanCourse | None:
     later_stage = Rehearsal(
         scheduler, later_view, later_view.nodes.objects, seed=stage.seed, lingering=terminating_positions
     )
-    return PlanCourse(later_stage, map_positions(course.unit), map_positions(course.others), map_positions(course.plan))
+    return PlanCourse(
+        later_stage,
+        unit=map_positions(course.unit),
+        others=map_positions(course.others),
+        plan=map_positions(course.plan),
+    )
 
 
-def _may_linger(view: Fork, position: Position, waiting_jobs: ObjectNames) -> bool:
+def _may_affect_replacement(view: Fork, position: Position, waiting_jobs: ObjectNames) -> bool:
     """Return whether the pod may still be terminating when its replacement is placed, and affect it.
 
     The pod affects its replacement if the affinity or anti-affinity of the replacement matches the pod.

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec.structs import replace
 
-from kschedctl.api.resource_names import PODS, format_for_sentence
+from kschedctl.api.resource_names import PODS, format_amounts_for_sentence
 from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
 from kschedctl.reports.placements import PoolChange
@@ -101,8 +101,11 @@ class ResourceShortage(Document, frozen=True):
         return self.free + self.freed_by_moves
 
     def describe(self, all_pods: int) -> str:
-        """Describe how much the pods, some of `all_pods`, need and how much can be free."""
-        amounts = format_for_sentence(self.resource, self.needed, self.free, self.freed_by_moves)
+        """Describe how much the pods need and how much can be free.
+
+        `all_pods` is the number of pods for which room is made, of which `self.pods` need the resource on these nodes.
+        """
+        amounts = format_amounts_for_sentence(self.resource, self.needed, self.free, self.freed_by_moves)
         (needed, free, freed_by_moves), unit = amounts
         suffix = amounts.unit_suffix
         if self.resource == PODS:
@@ -229,7 +232,7 @@ class MakeRoom(Report, frozen=True):
     """The new nodes that the pods need, if moves cannot make room for them."""
     kind: str = "MakeRoom"
 
-    def build_first_line(self) -> tuple[str, ...]:
+    def build_headline_parts(self) -> tuple[str, ...]:
         """Return three texts: the verdict with the number of moves, the pods, and a sentence about these pods."""
         subject = first_few(self.pods)
         doubt = describe_doubt(self.unknown)
@@ -255,7 +258,7 @@ class MakeRoom(Report, frozen=True):
 
     @property
     def headline_names_unread(self) -> bool:
-        """Return True, since the first line names the unread kinds."""
+        """Return True, since the headline names the unread kinds."""
         return True
 
     def _describe_failed_search(self) -> tuple[str, str]:
@@ -355,12 +358,19 @@ class MakeRoom(Report, frozen=True):
             evicts = "evicts that pod" if len(self.moves) == 1 else f"evicts these {len(self.moves):,} pods"
             losses = (f"{move.pod} loses {move.loses}" for move in self.moves if move.loses)
             costs = (
-                FixCost(CostKind.EVICTS, evicts, len(self.moves)),
+                FixCost(CostKind.EVICTS, evicts, pods=len(self.moves)),
                 *(FixCost(CostKind.LOSES, loss) for loss in losses),
                 *(FixCost(CostKind.LOSES, move.outage_sentence) for move in self.moves if move.is_only_pod),
             )
         drawbacks = "; ".join(cost.text for cost in costs)
-        return ShortFix(moves, "platform", but=drawbacks, nodes=nodes[:3], clears=len(self.placed), costs=costs)
+        return ShortFix(
+            summary=moves,
+            owner="platform",
+            but=drawbacks,
+            nodes=nodes[:3],
+            clears=len(self.placed),
+            costs=costs,
+        )
 
     def extend_summary(self, summary: Summary) -> Summary:
         """Add the verdict, the moves as a single fix, the pods that fit nowhere, and warnings to the summary.
@@ -368,7 +378,9 @@ class MakeRoom(Report, frozen=True):
         Warnings say that kube-scheduler preempts pods before the plan is carried out, or that other replicas get the
         freed room first.
         """
-        missing_pods = (ShortPods(len(self.missing), self.missing[0], "", self.message),) if self.missing else ()
+        missing_pods: tuple[ShortPods, ...] = ()
+        if self.missing:
+            missing_pods = (ShortPods(pods=len(self.missing), such_as=self.missing[0], workload="", why=self.message),)
         return replace(
             summary,
             subject=", ".join(self.pods),

@@ -261,7 +261,7 @@ class RoomMaking:
             stage = placed.stage
             if placed.last_row is not None:
                 emptied |= {placed.last_row}
-            if self.accepts(Draft(members, plan, emptied, whole=is_last)):
+            if self.accepts(Draft(members, moves=plan, emptied=emptied, whole=is_last)):
                 continue
 
             search = self._register_search(stage, members, plan, emptied, deadline)
@@ -303,7 +303,7 @@ class RoomMaking:
             drafts = []
             for further_moves in plans:
                 draft_emptied = emptied | {_get_emptied_row(stage, further_moves)}
-                drafts.append(Draft(members, (*plan, *further_moves), draft_emptied, is_whole_unit))
+                drafts.append(Draft(members, moves=(*plan, *further_moves), emptied=draft_emptied, whole=is_whole_unit))
             if self.pool is None or len(drafts) == 1:
                 return map(self.accepts, drafts)
             return _judge_drafts_in_pool(self.pool, tuple(self.adopted), drafts)
@@ -404,7 +404,7 @@ class RoomMaking:
         If evicted pods may linger, the plan is replayed with lingering pods as well. The list is empty if the plan
         fails in one of the replays.
         """
-        course = PlanCourse(self.stage, unit, tuple(self.unplaced), plan)
+        course = PlanCourse(self.stage, unit=unit, others=tuple(self.unplaced), plan=plan)
         replays = self._replay_course(course, emptied)
         if not replays:
             return []
@@ -488,7 +488,7 @@ def _judge_drafts_in_pool(
     same nodes, because they share replays.
     """
     order = sorted(range(len(drafts)), key=lambda index: sorted(drafts[index].emptied))
-    drafts_per_task = -(-len(drafts) // pool.size)
+    drafts_per_task = math.ceil(len(drafts) / pool.size)
     chunks = [order[start : start + drafts_per_task] for start in range(0, len(order), drafts_per_task)]
     answers: dict[int, bool] = {}
     tasks = [DraftTask(adopted, tuple(drafts[index] for index in chunk)) for chunk in chunks]

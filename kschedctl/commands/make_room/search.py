@@ -393,6 +393,7 @@ class PlanSearch:
         pods = self.movable.pods[may_block_pod]
         is_still_placed = ~np.isin(pods, moved_before) & (view.node[pods] >= 0)
         pods = pods[is_still_placed]
+        # lexsort compares the last key first: by the costs in their order, and then by position
         order = np.lexsort((pods, *(cost[pods] for cost in self._costs[::-1])))
         return [Position(position) for position in pods[order].tolist()]
 
@@ -457,7 +458,9 @@ def _find_interacting_pods(view: Fork, cycle: Cycle) -> Bools:
     info = cycle.info
     interacting = view.pods.where(lambda other: bool(other.required_anti_affinity))
     for term in (*info.required_anti_affinity, *info.required_affinity):
-        interacting = interacting | view.pods.match_infos(term.selector, None)
+        interacting = interacting | view.pods.match_infos(term.selector, namespaces=None)
     for counts in cycle.pre_filter.find_state(PodTopologySpread) or []:
-        interacting = interacting | view.pods.match_infos(counts.constraint.selector, frozenset((info.namespace,)))
+        interacting = interacting | view.pods.match_infos(
+            counts.constraint.selector, namespaces=frozenset((info.namespace,))
+        )
     return interacting

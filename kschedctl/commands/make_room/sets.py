@@ -205,8 +205,8 @@ class SetsOnNodes:
     def _find_fitting_nodes(self, leaving_pods: Rows, nodes: Bools) -> Bools:
         """Return the mask (N,) of nodes in the mask `nodes` where the pod fits once `leaving_pods` have left."""
         info = self.view.pods.info[leaving_pods]
-        to_no_node = np.full(len(leaving_pods), -1, np.int64)
-        delta = Delta.from_changes(self.view.node[leaving_pods], info, to_no_node)
+        signs = np.full(len(leaving_pods), -1, np.int64)  # each of the pods is removed from its node
+        delta = Delta.from_changes(self.view.node[leaving_pods], info, signs)
         # If the pods hold devices or claims, these have to be released as well
         if self.holdings:
             return self.holdings.find_fitting_nodes(leaving_pods, delta, nodes)
@@ -228,6 +228,7 @@ class SetsOnNodes:
     def iter_sufficient_sets(self, size: int) -> Iterator[tuple[Position, ...]]:
         """Yield the sets of `size` pods of one node that make room there for the incoming pod, the cheapest first."""
         sets = self._build_candidate_sets(size)
+        # lexsort compares the last key first: by the costs in their order, and then by the first pod
         sets = sets[np.lexsort((sets[:, 0], *self._compute_set_costs(sets)[::-1]))]
         at_once = JUDGED_WITH_OBJECTS if self.holdings else JUDGED_AT_ONCE
         for start in range(0, len(sets), at_once):

@@ -103,7 +103,7 @@ def _find_shortages_on_nodes(
     view = simulation.view
     needed_amounts = view.get_requests(list(confined))
     free_amounts = np.maximum(view.allocatable - view.requested, 0)[nodes]
-    leaving_pods: list[Position] | None = None
+    leaving_pods: list[Position] | None = None  # found once, and only if free amounts are not enough
     shortages = []
     for resource, column in view.resources.items():
         needed = sum(needed_amounts[:, column].tolist())  # integers of Python do not overflow

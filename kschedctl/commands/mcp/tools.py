@@ -183,8 +183,8 @@ def consolidate_nodes(call: ToolCall, arguments: Arguments) -> PlainReport:
     from kschedctl.commands.consolidate.plan import ConsolidationCriteria  # noqa: PLC0415 - the command can be deleted
 
     criteria = ConsolidationCriteria(
-        bool(arguments.get("keep_zone_loss")),
-        float(arguments.get("headroom_percent", 0)),
+        keep_zone_loss=bool(arguments.get("keep_zone_loss")),
+        headroom=float(arguments.get("headroom_percent", 0)),
         pool=str(arguments.get("pool", "")),
         seconds=SEARCH_SECONDS,
     )
@@ -201,10 +201,10 @@ def size_nodes(call: ToolCall, arguments: Arguments) -> PlainReport:
     from kschedctl.commands.size.sizing import SizingCriteria  # noqa: PLC0415 - the command can be deleted
 
     criteria = SizingCriteria(
-        bool(arguments.get("by_nodes")),
-        bool(arguments.get("keep_zone_loss")),
-        float(arguments.get("scale", 1)),
-        SEARCH_SECONDS,
+        by_nodes=bool(arguments.get("by_nodes")),
+        keep_zone_loss=bool(arguments.get("keep_zone_loss")),
+        scale=float(arguments.get("scale", 1)),
+        seconds=SEARCH_SECONDS,
     )
     types, manifests = arguments.get("instance_types") or (), arguments.get("manifests") or ()
     return kschedctl.size(call.cluster, manifests, criteria, instance_types=types, progress=call.progress)

@@ -16,7 +16,7 @@ SHAPES_SHOWN = 3
 
 def build_pools_page(report: NodePools, style: Style) -> Page:
     """Build the page: a summary line, doubts, a table of pools, and the sources of the node groups."""
-    first, pending = report.build_first_line()
+    first, pending = report.build_headline_parts()
     cells: Mapping[str, Callable[[PoolReport], str | Stack]] = {
         "shapes": lambda pool: _stack_shapes(pool.shapes),
         "free_cpu": lambda pool: format_rounded(CPU, pool.free_cpu) if pool.nodes else "",

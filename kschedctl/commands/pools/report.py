@@ -76,8 +76,8 @@ class NodePools(Report, frozen=True):
     undecided: bool = False
     kind: str = "NodePools"
 
-    def build_first_line(self) -> tuple[str, ...]:
-        """Return the numbers of pools, nodes and pending pods."""
+    def build_headline_parts(self) -> tuple[str, ...]:
+        """Return two texts: the numbers of pools and nodes, and the number of pending pods."""
         nodes = counted(sum(pool.nodes for pool in self.pools), "node")
         return (f"{counted(len(self.pools), 'pool')}, {nodes},", counted(self.pending, "pending pod"))
 

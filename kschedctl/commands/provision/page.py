@@ -33,7 +33,7 @@ def build_provisioning_page(report: Provisioning, style: Style) -> Page:
     """Build the page: the summary and the new nodes first, then pods without a node and each NodePool's reasons."""
     return (
         *_build_unread_note(report.unknown),
-        _build_headline(report.build_first_line(), Tone.GOOD if report.are_all_placed else Tone.BAD),
+        _build_headline(report.build_headline_parts(), Tone.GOOD if report.are_all_placed else Tone.BAD),
         *_build_note_on_existing_types(report.seen_types),
         *([paragraph(f"No pool can be used: {report.scheduler_error}")] if report.scheduler_error else []),
         *_build_node_class_fault_lines(report),
@@ -77,7 +77,7 @@ def build_disruption_page(report: Disruption, style: Style) -> Page:
     title = "What each method finds; the first of them ends the round"
     return (
         *_build_unread_note(report.unknown),
-        _build_headline(report.build_first_line(), Tone.GOOD if commands else Tone.PLAIN),
+        _build_headline(report.build_headline_parts(), Tone.GOOD if commands else Tone.PLAIN),
         *build_table(commands, columns, build_row, style, title=title),
         *build_struct_table(
             report.fates,

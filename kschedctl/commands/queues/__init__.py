@@ -163,10 +163,10 @@ def _describe_inactivity(replay: KueueReplay, queue: CachedQueue) -> str:
 def _build_cohort_state(replay: KueueReplay, cohort: CohortNode) -> CohortState:
     """Build the report on a cohort. Its share is empty without fair sharing, or if the cohort is a root."""
     return CohortState(
-        cohort.name,
-        cohort.parent.name if cohort.parent is not None else "",
-        tuple(sorted(queue.name for queue in cohort.queues)),
-        render_share(cohort) if replay.has_fair_sharing and cohort.parent is not None else "",
+        cohort=cohort.name,
+        parent=cohort.parent.name if cohort.parent is not None else "",
+        queues=tuple(sorted(queue.name for queue in cohort.queues)),
+        share=render_share(cohort) if replay.has_fair_sharing and cohort.parent is not None else "",
     )
 
 

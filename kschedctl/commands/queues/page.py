@@ -16,7 +16,7 @@ def build_queues_page(report: KueueQueues, style: Style) -> Page:
         doubts.insert(0, describe_unread_kinds(report.unknown))
     return (
         *(paragraph(Marked("Not certain:", Tone.WARNING), doubt) for doubt in doubts),
-        paragraph(*(Marked(part, Tone.STRONG) for part in report.build_first_line())),
+        paragraph(*(Marked(part, Tone.STRONG) for part in report.build_headline_parts())),
         *build_struct_table(report.waiting, style, title="Waiting for quota", full=False),
         *build_struct_table(report.queues, style, {"active": _render_active}, title="ClusterQueues", full=False),
         *build_struct_table(report.quotas, style, title="Quotas", full=False),

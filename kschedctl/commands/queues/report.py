@@ -117,7 +117,7 @@ class KueueQueues(Report, frozen=True):
     undecided: bool = False
     kind: str = "KueueQueues"
 
-    def build_first_line(self) -> tuple[str, ...]:
+    def build_headline_parts(self) -> tuple[str, ...]:
         """Return how many Workloads wait in how many ClusterQueues, and how many of them would get quota now."""
         if not self.queues:
             return ("No ClusterQueues",)

@@ -8,11 +8,14 @@ from kschedctl.render.sections import build_caveats, build_interruption_line, bu
 from kschedctl.render.tables import build_struct_table
 from kschedctl.reports.columns import Tone
 
+COMMANDS_SHOWN = 25
+"""The number of commands that are shown unless the style is wide."""
+
 
 def build_page(report: Rebalancing, style: Style) -> Page:
     """Build the page: the verdict, caveats, evictions in order, held-back pods and the pools before and after."""
-    verdict, details = report.build_first_line()
-    shown, note = limit_rows_by_style(report.commands, style, 25)
+    verdict, details = report.build_headline_parts()
+    shown, note = limit_rows_by_style(report.commands, style, COMMANDS_SHOWN)
     commands = (*map(Command, shown), *([paragraph(note)] if note else ()))
     return (
         *build_interruption_line(report.interrupted, "the rounds replayed so far"),

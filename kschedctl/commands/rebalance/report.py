@@ -125,7 +125,7 @@ class Rebalancing(Report, frozen=True):
         """The number of pods that are evicted more than once."""
         return len({step.pod for step in self.steps if step.again})
 
-    def build_first_line(self) -> tuple[str, ...]:
+    def build_headline_parts(self) -> tuple[str, ...]:
         """Return the verdict on the evictions, and the numbers of exceptions such as denied evictions.
 
         The second text is empty if there are no exceptions.
@@ -148,7 +148,7 @@ class Rebalancing(Report, frozen=True):
 
     @property
     def headline_names_unread(self) -> bool:
-        """Return True, since the first line names the unread kinds."""
+        """Return True, since the headline names the unread kinds."""
         return True
 
     def _describe_verdict(self) -> str:

@@ -43,7 +43,7 @@ from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.replay.pending_pods import describe_scope, find_pending_pods
 from kschedctl.replay.unknown import merge_unknown_kinds
-from kschedctl.reports.remedy import Remedy, sort_verified_fixes_first
+from kschedctl.reports.remedy import Remedy, sort_incomplete_and_costly_fixes_last
 from kschedctl.scheduler.engine.extenders import CallExtender
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
@@ -263,4 +263,4 @@ def _add_autoscaler_fixes(
         fixes = find_autoscaler_fixes(target, answer, now, user_groups, types=types, settings=settings)
     matching_fixes = [fix for fix in fixes if all(criteria.considers(kind, fix.by) for kind in fix.kinds)]
     all_fixes = insert_autoscaler_fixes(report.remedies, matching_fixes)
-    return structs.replace(report, remedies=sort_verified_fixes_first(all_fixes))
+    return structs.replace(report, remedies=sort_incomplete_and_costly_fixes_last(all_fixes))

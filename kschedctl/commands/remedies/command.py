@@ -266,8 +266,9 @@ def _build_pod_report_and_exit_code(
 ) -> tuple[Remedies, int]:
     """Return the report of the fixes for one pod, and the exit code.
 
-    The report also has fixes for what else the pod waits for, such as admission by Kueue. Whatever the verdict on the
-    pod is, the result is not good if the pod waits for admission, or if its workload evicts running pods for good.
+    The report also has fixes for what else the pod waits for, such as admission by Kueue. The result is not good if the
+    pod waits for admission or if its workload evicts running pods for good, whatever the verdict on the pod. `now` is
+    the RFC 3339 time of the cluster.
     """
     with show_progress() as shown:
         report = find_remedies_with_room(
@@ -317,25 +318,25 @@ def _build_pending_report_and_exit_code(
 ) -> tuple[RemediesOfMany, int]:
     """Return the report of the fixes for all waiting pods in the scope, and the exit code.
 
-    Unless the scope selects pods by labels, objects that wait for admission, such as by Kueue, are reported as well.
+    Unless the scope selects pods by labels, objects that wait for admission (by Kueue, for example) are reported as
+    well.
     """
+    namespace = found_pods.get_scope_namespace(scope)
     with show_progress() as shown:
         report = pending_remedies(
             inquiry.cluster,
-            found_pods.get_scope_namespace(scope) or "",
+            namespace or "",
             criteria,
             selector=scope.selector or "",
             now=inquiry.now,
             call_extender=inquiry.call_extender,
             progress=shown,
         )
-    unadmitted: tuple[WaitingElsewhere, ...] = ()
     if not scope.selector:  # the selector is about labels of pods
-        namespace = found_pods.get_scope_namespace(scope)
         waiting = find_objects_waiting_elsewhere(inquiry.cluster, namespace, inquiry.now)
         unadmitted = search_admission_fixes(inquiry.cluster, tuple(find_unadmitted_objects(waiting)), inquiry.now)
         report = structs.replace(report, waiting_elsewhere=unadmitted)
-    is_good = not report.waiting and not unadmitted
+    is_good = not report.waiting and not report.waiting_elsewhere
     return report, choose_exit_code(is_good, interrupted=report.interrupted, undecided=report.undecided)
 
 

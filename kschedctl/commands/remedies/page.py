@@ -36,7 +36,7 @@ from kschedctl.render.tables import Row, build_table
 from kschedctl.render.unseen_pods import build_held_back_section, build_not_created_section
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.document import Document
-from kschedctl.reports.remedy import TEAMS, Remedy
+from kschedctl.reports.remedy import TEAMS, Remedy, sort_verified_fixes_first
 from kschedctl.reports.unknown import NOT_CERTAIN, VERDICT, describe_verdict_doubts
 from kschedctl.text.counts import agreeing, capitalize, counted
 from kschedctl.text.printable import printable
@@ -70,7 +70,7 @@ def _build_verdict_lines(report: Remedies) -> Page:
     if report.undecided and doubts:
         verdict = Marked(f"{describe_verdict(report.verdict)}, but {NOT_CERTAIN}:", Tone.WARNING)
         return (*counts, paragraph(pod, verdict, describe_verdict_doubts(doubts)), paragraph(report.headline))
-    _, _, headline = report.build_first_line()
+    _, _, headline = report.build_headline_parts()
     represented_pods = [paragraph(Marked(report.stands_for, Tone.FAINT))] if report.stands_for else []
     verdict_line = paragraph(pod, mark_verdict(report.verdict, ":"), headline)
     return (*counts, verdict_line, *represented_pods, *_build_preemption_lines(report))
@@ -89,7 +89,7 @@ def build_page_for_many_pods(report: RemediesOfMany, style: Style) -> Page:
     not_created = build_not_created_section(report.not_created, style) if report.not_created else ()
     if not report.waiting:
         return (*not_created, *_build_nothing_waits_part(report, style))
-    (title,) = report.build_first_line()
+    (title,) = report.build_headline_parts()
     at_most = counted(report.max_changes, "change was", "changes were")
     limit = f" At most {at_most} combined." if report.ends_at_limit else ""
     method = f"Changes that clear most pods come first. Each was simulated on top of the previous ones.{limit}"
@@ -118,7 +118,7 @@ def build_page_for_many_pods(report: RemediesOfMany, style: Style) -> Page:
 
 def _build_nothing_waits_part(report: RemediesOfMany, style: Style) -> Page:
     """Build the part that says that no pod waits, and lists objects and pods that wait elsewhere."""
-    title, scope = report.build_first_line()
+    title, scope = report.build_headline_parts()
     tone = Tone.WARNING if report.waiting_elsewhere else Tone.GOOD
     return (
         paragraph(Marked(title, tone), scope),
@@ -209,7 +209,7 @@ def render_patches(document: Document) -> str:
     if isinstance(document, RemediesOfMany):
         remedies = [chosen.remedy for chosen in document.chosen]
     elif isinstance(document, Remedies):
-        remedies = [*document.remedies]
+        remedies = [*sort_verified_fixes_first(document.remedies)]
     else:
         kind = getattr(document, "kind", "another document")
         raise UsageError(f"-o patch works only for remedies, but this is {kind}", hint="-o json has everything")

@@ -132,6 +132,18 @@ def merge_group_proposals(groups: Iterable[SimilarWaitingPods]) -> list[Proposal
     return list(proposals.values())
 
 
+class ChosenProposal(NamedTuple):
+    """A proposal that was chosen, with the keys of the pods that it cleared."""
+
+    proposal: Proposal
+    cleared: Collection[str]
+
+    @property
+    def changes(self) -> frozenset[Fix]:
+        """The changes of the proposal as a set."""
+        return frozenset(self.proposal.fix.trial.changes)
+
+
 @dataclass
 class GreedyChoice:
     """A greedy choice among proposals, and its state."""
@@ -145,8 +157,7 @@ class GreedyChoice:
     progress: Progress = NO_PROGRESS
     call_extender: CallExtender | None = None
     rollouts: Rollouts = field(default_factory=Rollouts)
-    chosen: list[tuple[Proposal, Collection[str]]] = field(default_factory=list)
-    """The chosen proposals, each with the keys of the pods that it cleared."""
+    chosen: list[ChosenProposal] = field(default_factory=list)
     cleared: dict[Proposal, int] = field(default_factory=dict)
     """The number of pods that each proposal cleared when it was last tried."""
     fruitless: set[frozenset[Fix]] = field(default_factory=set)
@@ -167,7 +178,7 @@ class GreedyChoice:
         simulations, because it has the most proposals to try.
         """
         for number in range(1, max_changes + 1):
-            remaining_changes = max_changes - sum(len(chosen.fix.trial.changes) for chosen, _ in self.chosen)
+            remaining_changes = max_changes - sum(len(chosen.proposal.fix.trial.changes) for chosen in self.chosen)
             if not remaining_changes or not self._count_relevant_pods(self.settled.waiting):
                 return
             # The first choice may take a bit more than half of the simulations, and each further one an equal share.
@@ -299,7 +310,8 @@ class GreedyChoice:
         creates.
         """
         settled = after.explain()
-        self.chosen.append((proposal, [key for key in self.settled.waiting if key not in settled.waiting]))
+        cleared = [key for key in self.settled.waiting if key not in settled.waiting]
+        self.chosen.append(ChosenProposal(proposal, cleared))
         edits = proposal.fix.trial.edits
         created_keys = {key for key, edit in edits.items() if edit.before is None}
         self.proposals = [
@@ -348,7 +360,7 @@ class GreedyChoice:
         The edit of a pod is applied to all pods of its group.
         """
         edits: dict[ObjectKey, EditedObject] = {}
-        proposals = [*(proposal for proposal, _ in self.chosen), next_proposal]
+        proposals = [*(chosen.proposal for chosen in self.chosen), next_proposal]
         for proposal in proposals:
             edits |= build_edits_for_all_pods(self.cluster, proposal, edits)
         return edits
@@ -449,7 +461,13 @@ def find_remedies_of_many(
     other_waiting_pods = frozenset(initial.waiting).difference(keys)
     proposals = merge_group_proposals(searched_groups)
     choice = GreedyChoice(
-        cluster, proposals, initial, advance, progress, call_extender, other_waiting_pods=other_waiting_pods
+        cluster,
+        proposals,
+        settled=initial,
+        advance=advance,
+        progress=progress,
+        call_extender=call_extender,
+        other_waiting_pods=other_waiting_pods,
     )
     if not interrupted:
         choice.choose_proposals(criteria.max_changes, _count_affordable_simulations(len(groups), nodes), deadline)
@@ -460,7 +478,7 @@ def find_remedies_of_many(
     # A later change can displace a pod that an earlier one cleared, and can place a pod that an earlier one evicted.
     placed = set(initial.waiting).difference(choice.settled.waiting)
 
-    uncalled_extenders = find_uncalled_extenders(proposal.fix for proposal, _ in choice.chosen)
+    uncalled_extenders = find_uncalled_extenders(chosen.proposal.fix for chosen in choice.chosen)
     unknown = merge_unknown_kinds((initial.unknown, choice.settled.unknown, uncalled_extenders))
     return RemediesOfMany(
         scope=scope,
@@ -471,14 +489,14 @@ def find_remedies_of_many(
         cleared=len(placed.intersection(waiting)),
         chosen=tuple(
             _build_chosen_remedy(
-                proposal,
-                placed.intersection(cleared),
+                chosen.proposal,
+                placed.intersection(chosen.cleared),
                 other_waiting_pods,
                 cluster,
-                choice.rollouts.replay(proposal.fix.trial),
-                manifest=manifests.get(proposal.pods[0].key),
+                choice.rollouts.replay(chosen.proposal.fix.trial),
+                manifest=manifests.get(chosen.proposal.pods[0].key),
             )
-            for proposal, cleared in choice.chosen
+            for chosen in choice.chosen
         ),
         left=tuple(_iter_helpless_pods([*searched_groups, *groups_without_search], choice, initial, manifests)),
         max_changes=criteria.max_changes,
@@ -518,7 +536,8 @@ def _find_group_fixes(
 ) -> SimilarWaitingPods:
     """Search for fixes of the group's first pod, and return the group with these fixes.
 
-    The group is returned unchanged if no change can help the pod. Raises KeyboardInterrupt if the user interrupts.
+    The group is returned unchanged if no change can help the pod. `advance` is called with 1 after a search, and
+    `deadline` is a time of the monotonic clock. Raises KeyboardInterrupt if the user interrupts.
     """
     target = TargetPod(scheduler, scheduler.view.build_stored_pod(group.pods[0]))
     if not should_search_fixes(explain_pod(scheduler, target.pod, nodes=False), target):
@@ -543,8 +562,8 @@ def _build_chosen_remedy(
     """Build the report about a chosen remedy, with the changes of all pods that it changes.
 
     `cleared` has the keys of the pods that get a node with the remedy. `other_waiting_pods` are not among the pods to
-    help, so the report lists them separately. `manifest` is the one that creates the proposal's pods, or None if they
-    exist.
+    help, so the report lists them separately. `rollout` is the replayed rollout, or None if there was none. `manifest`
+    is the one that creates the proposal's pods, or None if they exist.
     """
     trial = proposal.fix.trial
     # A change of the pod template in the manifest changes all pods, so that only existing pods are changed one by one.
@@ -594,8 +613,7 @@ def _find_harmless_unchosen_fix(group: SimilarWaitingPods, choice: GreedyChoice)
     best_fix = _choose_best_fix(group, choice.fruitless)
     if best_fix is None:
         return None
-    chosen_changes = [frozenset(proposal.fix.trial.changes) for proposal, _ in choice.chosen]
-    is_chosen = frozenset(best_fix.trial.changes) in chosen_changes
+    is_chosen = any(frozenset(best_fix.trial.changes) == chosen.changes for chosen in choice.chosen)
     is_harmless = harms_nobody(best_fix.trial) and choice.rollouts.is_harmless(best_fix.trial)
     return best_fix if is_harmless and not is_chosen else None
 

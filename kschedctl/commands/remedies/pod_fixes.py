@@ -33,7 +33,7 @@ from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.replay.shared_cluster import build_extender_notes
 from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.reports.not_created import NOT_CREATED, CreationFix, NotCreated
-from kschedctl.reports.remedy import Remedy, sort_verified_fixes_first
+from kschedctl.reports.remedy import Remedy, sort_incomplete_and_costly_fixes_last
 from kschedctl.text.counts import capitalize
 
 
@@ -91,9 +91,8 @@ def _build_remedies_document(
 ) -> Remedies:
     """Build the pod's remedies document from its explanation.
 
-    Scheduling fixes are searched for if changes can help the pod.
-
-    Fixes whose rollout would do harm are explained among the impossible ones.
+    Scheduling fixes are searched for if changes can help the pod. `advance` is called for each set of changes that is
+    tried. Fixes whose rollout would do harm are explained among the impossible ones.
     """
     document = Remedies(
         pod=report.pod,
@@ -141,7 +140,7 @@ def _build_remedies_document(
     ]
     return replace(
         document,
-        remedies=sort_verified_fixes_first(remedies),
+        remedies=sort_incomplete_and_costly_fixes_last(remedies),
         impossible=(*explain_impossible_fixes(search), *rollouts.iter_harmful()),
         extended=build_extender_notes(target.scheduler),
         searched=SearchReport(

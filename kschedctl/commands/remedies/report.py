@@ -13,7 +13,7 @@ from kschedctl.commands.make_room.report import MakeRoom
 from kschedctl.reports.document import Document
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.placements import FailedJob, describe_failing_jobs
-from kschedctl.reports.remedy import Remedy
+from kschedctl.reports.remedy import Remedy, sort_verified_fixes_first
 from kschedctl.reports.report import Report
 from kschedctl.reports.summary import ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
@@ -67,8 +67,11 @@ class Remedies(Report, frozen=True):
     """The pods that it preempts if it happens to choose another equally good node."""
     kind: str = "Remedies"
 
-    def build_first_line(self) -> tuple[str, ...]:
-        """Return three texts: the pod, its verdict with doubts, and the headline with objects that wait elsewhere."""
+    def build_headline_parts(self) -> tuple[str, ...]:
+        """Return three texts: the pod, its verdict with doubts, and the headline.
+
+        Objects that wait elsewhere, and a note if the search was stopped early, follow the headline.
+        """
         headline = self.headline
         if self.waiting_elsewhere:
             headline += f"; {describe_state_counts(self.waiting_elsewhere)}"
@@ -78,7 +81,7 @@ class Remedies(Report, frozen=True):
 
     @property
     def headline_names_unread(self) -> bool:
-        """Return True, since the first line names the unread kinds."""
+        """Return True, since the headline names the unread kinds."""
         return True
 
     @property
@@ -104,7 +107,7 @@ class Remedies(Report, frozen=True):
 
     def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with the pod, its verdict and the shortened fixes, including the plan of moves."""
-        fixes = tuple(remedy.to_short_fix() for remedy in self.remedies)
+        fixes = tuple(remedy.to_short_fix() for remedy in sort_verified_fixes_first(self.remedies))
         if self.make_room:
             fixes = (*fixes, self.make_room.to_short_fix())
         warnings = () if self.replicas is None else (self.replicas.sentence,)
@@ -181,7 +184,7 @@ class RemediesOfMany(Report, frozen=True):
     """The objects of the files whose pods kube-scheduler does not see yet, such as custom resources."""
     kind: str = "RemediesOfMany"
 
-    def build_first_line(self) -> tuple[str, ...]:
+    def build_headline_parts(self) -> tuple[str, ...]:
         """Return how many of the waiting pods get a node with the chosen changes, or that no pod waits."""
         if not self.waiting:
             scope_text = negate_scope(self.scope) + describe_doubt(self.unknown) + self._waiting_elsewhere_text
@@ -214,7 +217,7 @@ class RemediesOfMany(Report, frozen=True):
 
     @property
     def headline_names_unread(self) -> bool:
-        """Return True, since the first line names the unread kinds."""
+        """Return True, since the headline names the unread kinds."""
         return True
 
     @property
@@ -232,10 +235,15 @@ class RemediesOfMany(Report, frozen=True):
         return f"; {describe_state_counts(self.waiting_elsewhere)}" if self.waiting_elsewhere else ""
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Return the summary with the chosen fixes, the uncreated pods, the pods that still wait, and their numbers."""
+        """Return the summary with the scope as its subject, and with fixes, pods, numbers and warnings.
+
+        The fixes are the chosen ones. The pods are those that were not created and those that still wait. The warnings
+        are about preemption.
+        """
         fixes = tuple(chosen.remedy.to_short_fix(len(chosen.clears)) for chosen in self.chosen)
         helpless = tuple(
-            ShortPods(len(group.pods), group.pods[0], group.workload, group.message) for group in self.left
+            ShortPods(pods=len(group.pods), such_as=group.pods[0], workload=group.workload, why=group.message)
+            for group in self.left
         )
         figures = {"waiting": self.waiting, "cleared": self.cleared}
         if self.elsewhere:

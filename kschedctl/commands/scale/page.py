@@ -29,7 +29,7 @@ STATES = {
 
 def build_scale_up_page(report: ScaleUp, style: Style) -> Page:
     """Build the page of a scale-up: which groups grow, which pods stay pending, and why other groups do not help."""
-    first, pods = report.build_first_line()
+    first, pods = report.build_headline_parts()
     is_good = report.are_all_placed
     errors = [line for line in (report.loop_error, report.error) if line]
     return (
@@ -151,7 +151,7 @@ def build_scale_down_page(report: ScaleDown, style: Style) -> Page:
     The table has the deleted nodes first, then other unneeded nodes, then all others. Uncertainties come before the
     headline, and the sources after the table.
     """
-    headline, *details = report.build_first_line()
+    headline, *details = report.build_headline_parts()
     deleted = (*report.deleted_now.empty, *report.deleted_now.drain)
     columns = (Column("node", keep=True), GROUP, Column("verdict"), *number_columns("used"), Column("reason"))
 

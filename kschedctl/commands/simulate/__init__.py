@@ -45,7 +45,7 @@ from kschedctl.replay.controllers.rollout import (
 from kschedctl.replay.controllers.stored_workloads import add_autoscaled_workloads, clamp_replicas_to_autoscaler
 from kschedctl.replay.controllers.unreplayed_admission import has_mutating_hooks
 from kschedctl.replay.controllers.workload_change import WorkloadChange
-from kschedctl.replay.edits import add_pods, change_pods
+from kschedctl.replay.edits import add_or_replace_pods, change_pods
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, build_spread, run_seeds
 from kschedctl.replay.placements import (
     build_pod_count_fields,
@@ -228,8 +228,9 @@ def _simulate_with_seeds(
     results = run_seeds(run_once, shared, seeds, workers, progress)
     simulations = results.completed
     if not simulations:
-        sampled = shared.sampling is not None
-        return reports.SimulationReport(seeds.start, sampled, placed=0, unplaced=0, interrupted=True)
+        return reports.SimulationReport(
+            seed=seeds.start, sampling=shared.sampling is not None, placed=0, unplaced=0, interrupted=True
+        )
     unknown = merge_unknown_kinds(report.unknown for report in simulations)
     return replace(
         simulations[0],
@@ -570,7 +571,7 @@ def prepare_simulation(
     cluster = _update_quotas(cluster, admissions, creation, changes)
     removed = {(pod.metadata.namespace, pod.metadata.name): None for change in changes for pod in change.removed}
     arriving = [pod for change in changes for pod in (*rename_replaced_pods(change), *change.new)]
-    cluster = add_pods(change_pods(creation.apply_to(cluster), removed), arriving)
+    cluster = add_or_replace_pods(change_pods(creation.apply_to(cluster), removed), arriving)
     workload_by_pod = {pod.key: change.workload for change in changes for pod in change.new}
     started_by_pod = {pod.key: started.owner for started in queued.started for pod in started.pods}
     kept_keys = {pod.key for change in changes for pod in change.kept}
@@ -662,7 +663,7 @@ def _admit_workloads_through_queues(
     without_victims = change_pods(cluster, dict.fromkeys(forecast.victims))
     started_pods = [pod for started in forecast.started for pod in started.pods]
     return _QueuedWorkloads(
-        add_pods(without_victims, started_pods),
+        add_or_replace_pods(without_victims, started_pods),
         queued_workloads,
         outlooks=outlooks,
         entries=(*(outlook.report for outlook in forecast.jobs), *forecast.workloads),

@@ -308,7 +308,7 @@ def _read_manifests_and_clusters(
             "-n needs manifests, and none are given", hint="leave it out to schedule the pods of all namespaces"
         )
     return {
-        name: Application(*source_and_cluster, [], {})
+        name: Application(*source_and_cluster, manifests=[], places={})
         for name, source_and_cluster in load_clusters(source, live_kinds).items()
     }
 

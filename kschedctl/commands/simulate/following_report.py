@@ -55,14 +55,14 @@ class FollowingReport(Report, frozen=True):
     undecided: bool = False
     kind: str = "Following"
 
-    def build_first_line(self) -> tuple[str, ...]:
+    def build_headline_parts(self) -> tuple[str, ...]:
         """Return how many of the pods were placed."""
         placed = sum(bool(step.node) for step in self.steps)
         return (f"{placed:,} of {counted(len(self.steps), 'pod')} placed{describe_doubt(self.unknown)}",)
 
     @property
     def headline_names_unread(self) -> bool:
-        """Return True, since the first line names the unread kinds."""
+        """Return True, since the headline names the unread kinds."""
         return True
 
 
@@ -138,8 +138,12 @@ class FollowedRollout(Report, frozen=True):
     search_start: SearchStart | None = None
     kind: str = "FollowedRollout"
 
-    def build_first_line(self) -> tuple[str, ...]:
-        """Return how many placements differ from the replay, if any, and how many agree with it."""
+    def build_headline_parts(self) -> tuple[str, ...]:
+        """Return a verdict and a sentence.
+
+        The verdict says how many placements differ from the replay, that none differs, or that nothing was compared.
+        The sentence says how many pods went to a node that the replay ranks among the best.
+        """
         pods = counted(len(self.placements), "pod")
         if self.otherwise:
             verdict = f"{self.otherwise:,} of {pods} placed otherwise:"
@@ -150,7 +154,7 @@ class FollowedRollout(Report, frozen=True):
 
     @property
     def headline_names_unread(self) -> bool:
-        """Return True, since the first line names the unread kinds."""
+        """Return True, since the headline names the unread kinds."""
         return True
 
     def describe_good_answer(self) -> str:
@@ -205,12 +209,12 @@ class SamplingReport(Report, frozen=True):
     undecided: bool = False
     kind: str = "Sampling"
 
-    def build_first_line(self) -> tuple[str, ...]:
+    def build_headline_parts(self) -> tuple[str, ...]:
         """Return how many pods were tried on how many nodes."""
         tried = f"{counted(len(self.steps), 'pod')} tried on {counted(len(self.node_order), 'node')}"
         return (f"{tried}{describe_doubt(self.unknown)}",)
 
     @property
     def headline_names_unread(self) -> bool:
-        """Return True, since the first line names the unread kinds."""
+        """Return True, since the headline names the unread kinds."""
         return True

@@ -132,7 +132,7 @@ def _build_verdict_lines(report: SimulationReport) -> Page:
         tone = Tone.WARNING
     else:
         tone = Tone.GOOD
-    verdict, sentence = report.build_first_line()
+    verdict, sentence = report.build_headline_parts()
     return (
         *build_interruption_line(report.interrupted),
         paragraph(Marked(verdict, tone), sentence),
@@ -246,7 +246,7 @@ def build_followed_rollout_page(report: FollowedRollout, style: Style) -> Page:
 
 def _iter_verdict_lines(report: FollowedRollout) -> Iterator[Paragraph]:
     """Yield the verdict, and how many placements overlapping bindings or sampling may explain."""
-    verdict, sentence = report.build_first_line()
+    verdict, sentence = report.build_headline_parts()
     agreed = Tone.GOOD if report.agree and not report.undecided else Tone.WARNING
     yield paragraph(Marked(verdict, Tone.BAD if report.otherwise else agreed), sentence)
     reordered = sum(bool(placement.order) for placement in report.placements)

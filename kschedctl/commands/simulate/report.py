@@ -147,7 +147,7 @@ class SimulationReport(Report, frozen=True):
     """The new objects of the manifests, if none of them creates pods or changes a workload's replicas."""
     kind: str = "Simulation"
 
-    def build_first_line(self) -> tuple[str, ...]:
+    def build_headline_parts(self) -> tuple[str, ...]:
         """Return the verdict, and a sentence: how many pods get a node, or why there are none to schedule."""
         if not self.placed + self.unplaced:
             return self._describe_no_pods()
@@ -160,17 +160,17 @@ class SimulationReport(Report, frozen=True):
         sentence += describe_doubt(self.unknown)
         if self.not_created:
             return ("Not created:", f"{describe_not_created(self.not_created)}; {sentence}")
-        unplaced = str(self.variation.new_pending) if self.variation else f"{len(self.new_pending_pods):,}"
-        if unplaced == "0" and self.new_homeless_pods:
+        if not self.most_unplaced and self.new_homeless_pods:
             pods = counted(self.new_homeless_pods, "running pod loses its node", "running pods lose their nodes")
             return (f"{pods}:", sentence)
-        if unplaced == "0":
+        if not self.most_unplaced:
             return ("Scheduled:" if waiting or self.unplaced else "All scheduled:", sentence)
-        return (f"{unplaced} pod{'' if unplaced == '1' else 's'} not scheduled:", sentence)
+        unplaced = str(self.variation.new_pending) if self.variation else f"{len(self.new_pending_pods):,}"
+        return (f"{unplaced} {'pod' if unplaced == '1' else 'pods'} not scheduled:", sentence)
 
     @property
     def headline_names_unread(self) -> bool:
-        """Return whether the first line names the unread kinds: not if there is nothing to schedule."""
+        """Return whether the headline names the unread kinds: not if there is nothing to schedule."""
         return bool(self.placed + self.unplaced or self.not_created or self._describe_waiting_objects())
 
     @property
@@ -194,7 +194,7 @@ class SimulationReport(Report, frozen=True):
 
     @property
     def _compares_new_and_waiting(self) -> bool:
-        """True if the first line counts the pods of the manifests apart from the pods that were already waiting."""
+        """True if the headline counts the pods of the manifests apart from the pods that were already waiting."""
         waiting = self.waiting_placed + len(self.still_waiting)
         return not self.variation and 0 < waiting < self.placed + self.unplaced
 
@@ -251,16 +251,16 @@ class SimulationReport(Report, frozen=True):
         still_waiting = len(self.still_waiting)
         waiting = self.waiting_placed + still_waiting
         new_placed, new = self.placed - self.waiting_placed, total - waiting
-        pods = f"{new_placed:,} of {counted(new, 'pod')} of the manifests"
+        some_new_pods = f"{new_placed:,} of {counted(new, 'pod')} of the manifests"
         if not still_waiting:
-            placed = f"{self.waiting_placed:,} of {counted(waiting, 'waiting pod')}"
-            return f"{pods} and {placed} get a node{self._side_effects_text}"
-        if new_placed == new:
-            pods = f"all {new:,} pods of the manifests" if new > 1 else "the pod of the manifests"
-        still_wait = f"still {agreeing(still_waiting, 'waits', 'wait')}"
+            waiting_pods = f"{self.waiting_placed:,} of {counted(waiting, 'waiting pod')}"
+            return f"{some_new_pods} and {waiting_pods} get a node{self._side_effects_text}"
+
+        all_new_pods = f"all {new:,} pods of the manifests" if new > 1 else "the pod of the manifests"
+        new_pods = all_new_pods if new_placed == new else some_new_pods
         return (
-            f"{pods} {agreeing(new_placed, 'gets', 'get')} a node{self._side_effects_text}; "
-            f"{still_waiting:,} of {counted(waiting, 'waiting pod')} {still_wait}"
+            f"{new_pods} {agreeing(new_placed, 'gets', 'get')} a node{self._side_effects_text}; "
+            f"{still_waiting:,} of {counted(waiting, 'waiting pod')} still {agreeing(still_waiting, 'waits', 'wait')}"
         )
 
     @property

@@ -146,7 +146,7 @@ def _build_followed_rollout_report(
         otherwise=otherwise,
         placements=tuple(placements),
         assumed=assumed,
-        search_start=describe_search_start(sampling, len(scheduler.view.nodes), 0),
+        search_start=describe_search_start(sampling, len(scheduler.view.nodes), seed=0),
         **build_cluster_basis(unknown, scheduler.scheduler),
         interrupted=interrupted,
     )
@@ -260,14 +260,7 @@ class _RolloutReplay:
         Pods and nominations that were created in the meantime arrive first. If the results differ, the order of nearby
         placements may explain this. A pod that the cluster does not have is not tried.
         """
-        # Other pods arrive when they were created
-        while self._created_later and self._created_later[-1].nanoseconds <= placement.nanoseconds:
-            later = self._created_later.pop()
-            self.view.assume(later.position, later.row)
-        while self._nominated_later and self._nominated_later[-1].nanoseconds <= placement.nanoseconds:
-            later = self._nominated_later.pop()
-            self.view.nominate(later.position, later.row)
-
+        self._let_pods_and_nominations_arrive(placement.nanoseconds)
         position = self._take_pod_position(placement.pod)
         if position is None:
             return _build_comparison(placement, UNKNOWN_POD, reasons=("the cluster has no such pod",))
@@ -282,6 +275,18 @@ class _RolloutReplay:
             self._put_pod_on_real_node(tried, row)
             self._placed.append(_TimedPod(placement.nanoseconds, position, row))
         return comparison
+
+    def _let_pods_and_nominations_arrive(self, nanoseconds: int) -> None:
+        """Put the running pods that were created by this time on their nodes, and make the nominations that existed.
+
+        The latest come first in `_created_later` and `_nominated_later`, and are taken from the end.
+        """
+        while self._created_later and self._created_later[-1].nanoseconds <= nanoseconds:
+            later = self._created_later.pop()
+            self.view.assume(later.position, later.row)
+        while self._nominated_later and self._nominated_later[-1].nanoseconds <= nanoseconds:
+            later = self._nominated_later.pop()
+            self.view.nominate(later.position, later.row)
 
     def _explain_by_reordering(
         self, placement_index: int, position: Position, row: Row, placement: FollowedPlacement
@@ -460,12 +465,10 @@ def _compare_placement(
     if cycle.error is not None:
         return _build_comparison(placement, NOT_COMPARED, reasons=(cycle.error,))
 
-    # The node is feasible, or it is not
     feasible = len(cycle.feasible)
     if row not in cycle.feasible:
         return _compare_infeasible_placement(placement, cycle, row, feasible)
 
-    # It is one of the best nodes, or behind them
     best = tuple(sorted(cycle.view.nodes.names[best_row] for best_row in cycle.scores.best.tolist()))
     if placement.node in best:
         return _build_comparison(placement, AS_REPLAYED, feasible=feasible, best=best)

@@ -79,7 +79,9 @@ def follow(
     steps = tuple(_iter_followed_steps(following, deque(view.pods.index[pod] for pod in pods), choices, retry))
     unknown = (*find_unread_dependencies(cluster), *following.unknown)
     basis = build_cluster_basis(summarize_unknowns(unknown, IN_SIMULATIONS), following.scheduler)
-    return FollowingReport(steps, basis["not_replayed"], basis["unknown"], basis["undecided"])
+    return FollowingReport(
+        steps, not_replayed=basis["not_replayed"], unknown=basis["unknown"], undecided=basis["undecided"]
+    )
 
 
 def _iter_followed_steps(
@@ -190,8 +192,13 @@ def sampling(cluster: Cluster, pods: Sequence[str], *, start: int = 0) -> Sampli
     unknown: dict[Unknown, None] = dict.fromkeys(find_unread_dependencies(cluster))
     steps = [_search_nodes_for_pod(scheduler, pod, searches, unknown) for pod in pods]
     basis = build_cluster_basis(summarize_unknowns(unknown, IN_SIMULATIONS), scheduler)
-    nodes = tuple(view.nodes.names)
-    return SamplingReport(nodes, tuple(steps), basis["not_replayed"], basis["unknown"], basis["undecided"])
+    return SamplingReport(
+        node_order=tuple(view.nodes.names),
+        steps=tuple(steps),
+        not_replayed=basis["not_replayed"],
+        unknown=basis["unknown"],
+        undecided=basis["undecided"],
+    )
 
 
 def _validate_start_index(start: int) -> None:

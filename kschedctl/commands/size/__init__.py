@@ -169,7 +169,7 @@ def apply_steps(
     Nothing is scheduled between the steps, because all pods are placed anew afterwards. Raises a KschedctlError that
     names the step if a step cannot be carried out.
     """
-    run = ScenarioRun(SettledCluster(cluster, waiting={}), files.__getitem__, where, 0, sampling=None)
+    run = ScenarioRun(SettledCluster(cluster, waiting={}), files.__getitem__, where, seed=0, sampling=None)
     for number, (name, step) in enumerate(map(get_step_name_and_parameters, scenario.steps), 1):
         try:
             run.settled = SettledCluster(_apply_step(run, name, step), waiting={})

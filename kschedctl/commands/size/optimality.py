@@ -106,16 +106,21 @@ class OptimalityCheck:
         entries = [self.sets[index] for index in positions]
         results = list(self.replay_sets([counts for _, counts in entries]))
         for index, result in zip(positions, results, strict=False):  # results are missing after an interruption
-            if result.takes_all and index < self._end:
-                self._end = index
-                self.best = result.counts
-            elif result.takes_all is False:  # None means that the set was not replayed
+            if result.takes_all is None:  # the set was not replayed
+                continue
+            if not result.takes_all:
                 self.refuted.add(index)
+            elif index < self._end:
+                self._end, self.best = index, result.counts
 
-        while self.first_open in self.refuted and self.first_open < self._end:
-            self.first_open += 1
+        self._skip_refuted_sets()
         is_complete = len(results) == len(positions)
         return is_complete and all(result.takes_all is not None for result in results)
+
+    def _skip_refuted_sets(self) -> None:
+        """Advance `first_open` past refuted sets, at most to the position of the best set."""
+        while self.first_open in self.refuted and self.first_open < self._end:
+            self.first_open += 1
 
 
 def enumerate_cheaper_sets(
@@ -158,7 +163,7 @@ def _find_sets_able_to_satisfy_cuts(
 ) -> Bools:
     """Return a mask of the sets that can still satisfy all cuts if they spend their budgets on the remaining shapes.
 
-    `sets` has a row for each set, `budget` and the mask one value for each set.
+    `sets` has a row for each set. `budget` and the mask have one value for each set.
     """
     can_satisfy = np.ones(len(sets), np.bool_)
     for cut in cuts:

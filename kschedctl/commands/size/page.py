@@ -21,7 +21,7 @@ ROUNDING_ERROR = 1e-9
 
 def build_page(report: NodeSizing, style: Style) -> Page:
     """Build the page: the best set, caveats, its nodes, alternative sets, pods without a node, and the pools."""
-    first, *notes = report.build_first_line()
+    first, *notes = report.build_headline_parts()
     if report.loses_node:
         tone = Tone.BAD
     elif report.good and not report.undecided:
@@ -31,7 +31,7 @@ def build_page(report: NodeSizing, style: Style) -> Page:
     remarks: Page = ()
     if report.shapes:
         remarks = (
-            *(paragraph(Marked(line, Tone.WARNING)) for line in (report.zone_warning,) if line),
+            *((paragraph(Marked(report.zone_warning, Tone.WARNING)),) if report.zone_warning else ()),
             paragraph(Marked(capitalize(report.choice_warning), Tone.FAINT)),
             paragraph(Marked(capitalize(_describe_lower_bound(report)), Tone.FAINT)),
         )

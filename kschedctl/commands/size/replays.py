@@ -20,7 +20,7 @@ from kschedctl.autoscaling.karpenter.labels import INSTANCE_TYPE
 from kschedctl.cluster import Cluster
 from kschedctl.commands.size.program import Counts
 from kschedctl.commands.size.shapes import NodeShape
-from kschedctl.replay.edits import add_pods
+from kschedctl.replay.edits import add_or_replace_pods
 from kschedctl.replay.parallel import report_parts
 from kschedctl.replay.pools import Pools, PoolState, compute_pool_states
 from kschedctl.replay.settling import find_pods_still_pending, get_waiting_outcomes
@@ -84,7 +84,7 @@ class NodeSets:
         nodes = [node for node in nodes if node.metadata.name not in lost_nodes]
         daemon_pods = [pod for pod in daemon_pods if pod.spec.node_name not in lost_nodes]
         changed = replace(cluster or self.cluster, nodes=tuple(nodes), csi_nodes=tuple(csi_nodes))
-        return add_pods(changed, daemon_pods)
+        return add_or_replace_pods(changed, daemon_pods)
 
     def reset_replay_count(self) -> None:
         """Start to count the replays of another search."""
@@ -238,7 +238,8 @@ class NodeSets:
             nodes = islice(shape.iter_nodes(number + len(shape.zones)), number, None)
             for index, node in enumerate(nodes, number):
                 zone = shape.get_zone(index)
-                has_part_for_zone = index > number and (name, zone) in self._zones_with_part
+                is_next = index == number  # only the very next node stays with the shape in any case
+                has_part_for_zone = not is_next and (name, zone) in self._zones_with_part
                 is_lost = bool(lost_zone) and zone == lost_zone
                 if not has_part_for_zone and not is_lost:
                     yield name, node

@@ -121,7 +121,7 @@ class NodeSizing(Report, frozen=True):
         has_enough_nodes = bool(self.nodes) or not self.pods
         return has_enough_nodes and not has_failures
 
-    def build_first_line(self) -> tuple[str, ...]:
+    def build_headline_parts(self) -> tuple[str, ...]:
         """Return how many nodes take the pods, their price, the lower bound, and how many pods get no node.
 
         Pods that run now and would get no node come first.
@@ -131,7 +131,7 @@ class NodeSizing(Report, frozen=True):
 
     @property
     def headline_names_unread(self) -> bool:
-        """Return True, since the first line names the unread kinds."""
+        """Return True, since the headline names the unread kinds."""
         return True
 
     def _describe_best_set(self) -> str:
@@ -209,7 +209,7 @@ class NodeSizing(Report, frozen=True):
         return text
 
     def _describe_pods_losing_nodes(self) -> str:
-        """Describe the pods that run now and would get no node, as the beginning of the first line.
+        """Describe the pods that run now and would get no node, as the beginning of the headline.
 
         Return "" if there are none.
         """
@@ -252,10 +252,12 @@ class NodeSizing(Report, frozen=True):
         """
         homeless_pods = tuple(ShortPods(len(group.pods), group.pods[0], "", group.message) for group in self.never)
         uncreated_workloads = tuple(workload.short_form for workload in self.not_created)
-        warnings = filter(None, (self.zone_warning, self.choice_warning)) if self.shapes else ()
+        warnings = [self.keep_warning, *self.hints]
+        if self.shapes:
+            warnings += [self.zone_warning, self.choice_warning]
         return replace(
             summary,
-            warnings=(*filter(None, (self.keep_warning,)), *self.hints, *warnings),
+            warnings=tuple(filter(None, warnings)),
             pods=(*uncreated_workloads, *homeless_pods),
             figures={"nodes": self.nodes, "pods": self.pods},
         )

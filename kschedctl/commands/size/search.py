@@ -253,6 +253,7 @@ class _Growth:
         if self._filling is None:
             return False
 
+        # A set that was packed with slack did not suffice, so keep slightly more free; `reduce_slack` may undo this
         slack = self._slack.upper + FINEST_SLACK if self._slack else 0.0
         self._packing_input = self._filling.build_packing_input(search.program, crowded)
         self._slack = SlackRange(-FILL_TOLERANCE, slack)

@@ -54,8 +54,8 @@ from kschedctl.commands.size.shapes import (
 )
 from kschedctl.commands.size.solved import SolvedPacking, is_solver_available
 from kschedctl.commands.size.type_shapes import iter_limit_warnings
-from kschedctl.replay.edits import add_pods
-from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, UNKNOWN_PARTS, Progress, Workers, run_tasks
+from kschedctl.replay.edits import add_or_replace_pods
+from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, UNKNOWN_PARTS, Progress, Results, Workers, run_tasks
 from kschedctl.replay.pools import PoolState, compare_pool_states
 from kschedctl.replay.shared_cluster import build_cluster_basis
 from kschedctl.replay.unknown import merge_unknown_kinds
@@ -125,7 +125,7 @@ def size_cluster(
     pods = [recreate_pod(pod) for pod in cluster.pods if _needs_node(pod)]
     additional_pods = iter_pods_to_scale([pod for pod in pods if not has_claims(pod)], criteria.scale)
     empty_cluster = replace(cluster, nodes=(), pods=NO_PODS)
-    all_pods = add_pods(empty_cluster, [*pods, *additional_pods])
+    all_pods = add_or_replace_pods(empty_cluster, [*pods, *additional_pods])
     sizing = _Sizing(all_pods, {shape.name: shape for shape in shapes}, criteria, workers)
     sizing.run(progress)
     before = compute_pools(Scheduler(cluster).view) if cluster.nodes else {}
@@ -338,9 +338,7 @@ class _Sizing:
             *(SearchTask(counts, limit) for counts in other_starts[:limited_count]),
         ]
         results = run_tasks(grow_and_trim_set, search, tasks, self.workers, done, parts=[UNKNOWN_PARTS] * len(tasks))
-        self.interrupted = results.interrupted
-        self.unknown += [result.unknown for result in results.completed]
-        self._remaining_replays -= sum(result.replays for result in results.completed)
+        self._record_searches(results)
 
         # The pods without a node are those of the set that leaves out the fewest. Other sets must not leave out more.
         homeless_by_set = [(result, result.homeless) for result in results.completed if result.homeless is not None]
@@ -349,6 +347,12 @@ class _Sizing:
         fullest = [result for result, homeless in homeless_by_set if homeless.keys() <= fewest_homeless.keys()]
         self.sets += [self._build_node_set(result.counts) for result in fullest]
         return sorted(fullest, key=lambda result: search.program.compute_cost(result.counts))
+
+    def _record_searches(self, results: Results[SearchedSet]) -> None:
+        """Record whether searches were interrupted, what they could not know, and how many replays they took."""
+        self.interrupted = results.interrupted
+        self.unknown += [result.unknown for result in results.completed]
+        self._remaining_replays -= sum(result.replays for result in results.completed)
 
     def _improve_sets(self, search: SetSearch, sets: Sequence[SearchedSet], done: Callable[[int], None]) -> None:
         """Search for cheaper variants of the sets, in the given order, and append them to `self.sets`.
@@ -364,12 +368,10 @@ class _Sizing:
             limit = SearchLimit(max_replays, self._deadline)
             tasks = [task._replace(limit=limit) for task in unfinished[:count]]
             results = run_tasks(improve_set, search, tasks, self.workers, done, parts=[UNKNOWN_PARTS] * len(tasks))
-            self.interrupted = results.interrupted
+            self._record_searches(results)
             improved_counts = [result.counts for result in results.completed]
             self.sets += [self._build_node_set(counts) for counts in (*improved_counts, *search.best.values())]
-            self.unknown += [result.unknown for result in results.completed]
             self.tried += sum(result.complete for result in results.completed)
-            self._remaining_replays -= sum(result.replays for result in results.completed)
             to_continue = [
                 task._replace(counts=result.counts)
                 for task, result in zip(tasks, results.by_task, strict=True)
@@ -553,7 +555,14 @@ class _Sizing:
             node_count = sum(parts.values())
             shape = self.shapes[name]
             zone_counts = dict(sorted(zones.items()))
-            yield SizedShape(name, node_count, zone_counts, total_price, shape.like, shape.peculiarities)
+            yield SizedShape(
+                name,
+                nodes=node_count,
+                zones=zone_counts,
+                price=total_price,
+                like=shape.like,
+                peculiarities=shape.peculiarities,
+            )
 
     def _build_sizing_alternative(self, node_set: NodeSet) -> SizingAlternative:
         """Build the report about one set, with the percentages of its cpu and memory that the pods request."""
@@ -572,8 +581,8 @@ class _Sizing:
             name: sum(parts.values()) for name, parts in _count_nodes_by_shape(node_set, self.shapes).items()
         }
         return SizingAlternative(
-            ", ".join(f"{number:,} × {name}" for name, number in nodes_by_shape.items()),
-            len(nodes_by_shape),
+            shapes=", ".join(f"{number:,} × {name}" for name, number in nodes_by_shape.items()),
+            kinds=len(nodes_by_shape),
             nodes=node_set.nodes,
             price=node_set.cost if self.uses_prices else None,
             cpu=compute_percentage(CPU),

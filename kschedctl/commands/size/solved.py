@@ -278,7 +278,7 @@ class _MixedProgram:
             objective,
             upper_limits,
             is_integer,
-            list(self._iter_constraints(max_shapes, cuts)),
+            constraints=list(self._iter_constraints(max_shapes, cuts)),
             gap=GAP,
         )
         if solution is None:
@@ -507,10 +507,10 @@ class _PatternSearch:
         is_requested = requested.any(axis=0)
         shares = (requested / limits).T[is_requested]
         solution = solve_mixed_program(
-            -pod_prices[groups],  # the solver minimizes
-            self.max_pods[groups],
-            np.ones(len(groups)),
-            [build_upper_limits(shares, np.ones(len(shares)))],
+            objective=-pod_prices[groups],  # the solver minimizes
+            upper_limits=self.max_pods[groups],
+            is_integer=np.ones(len(groups)),
+            constraints=[build_upper_limits(shares, np.ones(len(shares)))],
         )
         if solution is None:
             return pattern, float(pod_prices[groups] @ self.max_pods[groups])

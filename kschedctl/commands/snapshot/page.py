@@ -81,7 +81,7 @@ def _describe_cluster_and_scheduler(report: SnapshotReport) -> Iterator[str]:
 
 def build_diff_page(report: SnapshotDiff, style: Style) -> Page:
     """Build the page of a comparison: a summary, the scheduler's changes, changed objects by kind, and each change."""
-    summary, names = report.build_first_line()
+    summary, names = report.build_headline_parts()
     if not (report.changes or report.scheduler):
         return (paragraph(Marked(summary, Tone.GOOD), names),)
     field_columns = (Column("field"), Column("before"), Column("after", beneath="→"))

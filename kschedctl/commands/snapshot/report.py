@@ -81,7 +81,7 @@ class SnapshotDiff(Report, frozen=True):
     """The kinds that were read for only one of the snapshots."""
     kind: str = "SnapshotDiff"
 
-    def build_first_line(self) -> tuple[str, ...]:
+    def build_headline_parts(self) -> tuple[str, ...]:
         """Return the number of differences and the names of the snapshots."""
         if not (self.changes or self.scheduler):
             return "No difference", "that matters for scheduling"

@@ -39,7 +39,10 @@ def build_version_changes_page(report: VersionChanges, style: Style) -> Page:
         blocks += _build_consequences(report, style)
     for sort, heading in HEADINGS.items():
         changes = [change for change in report.changes if change.sort == sort]
-        blocks += _build_changes_table(changes, heading, report, style)
+        if sort == "gate":
+            blocks += _build_gates_table(changes, heading, report, style)
+        else:
+            blocks += _build_rules_table(changes, heading, report, style)
         if any("queueing hint" in change.what for change in changes):
             blocks.append(paragraph(Marked(QUEUEING_HINT, Tone.FAINT)))
     return tuple(blocks)
@@ -54,7 +57,7 @@ def _iter_summary_lines(report: VersionChanges) -> Iterator[Paragraph]:
     if not report.compared:
         yield paragraph(f"Changes in kube-scheduler from {first} to {last} that kschedctl replays")
     elif report.changes:
-        yield paragraph(*report.build_first_line())
+        yield paragraph(*report.build_headline_parts())
         yield paragraph(
             Marked(
                 "This list covers only the differences that affect kschedctl's replay of kube-scheduler.",
@@ -81,46 +84,80 @@ def _build_consequences(report: VersionChanges, style: Style) -> Page:
     return (Heading("What an upgrade changes"), Bullets(consequences), *commands)
 
 
-def _build_changes_table(changes: Sequence[VersionChange], title: str, report: VersionChanges, style: Style) -> Page:
-    """Build a table of changes of one kind, with columns for the states before and after each change.
+def _build_gates_table(changes: Sequence[VersionChange], title: str, report: VersionChanges, style: Style) -> Page:
+    """Build the table of feature gates, with columns for the states before and after each change.
 
-    In a comparison, these columns are headed by the two versions. States that existed only in versions between the two
-    have a column of their own in the table of gates, and are listed above the last state in other tables. Narrow output
-    has all states in one column, a line each.
+    If a gate had other states between two compared versions, these have a column of their own. Narrow output has all
+    states of a gate in one column.
     """
-    before, after = (report.versions[0], report.versions[-1]) if report.compared else ("before", "after")
-    for_gates = title == HEADINGS["gate"]
-    has_between_column = for_gates and any(change.between for change in changes)
-    since = Column("last changed" if report.compared else "since", keep=True)
-    subject = (Column("gate", keep=True),) if for_gates else (Column("plugin", keep=True), Column("what changed"))
-    between = (Column("in between"),) if has_between_column else ()
-    states = (Column(before), *between, Column(after, beneath=f"{after}:"))
-    upstream = () if for_gates else (Column("upstream"),)
+    before, after = _name_state_columns(report)
+    is_narrow = style.width < MIN_WIDTH_FOR_COLUMNS
+    has_states_between = any(change.between for change in changes)
+    state_columns: tuple[Column, ...]
+    if is_narrow:
+        state_columns = (Column("state by version"),)
+    elif has_states_between:
+        state_columns = (Column(before), Column("in between"), Column(after, beneath=f"{after}:"))
+    else:
+        state_columns = (Column(before), Column(after, beneath=f"{after}:"))
+
+    def build_row(change: VersionChange) -> Row:
+        """Build the row of a gate."""
+        states: Row
+        if is_narrow:
+            states = (Stack(_list_states(change, before, after)),)
+        elif has_states_between:
+            states = (change.before, Stack(change.between), change.after)
+        else:
+            states = (change.before, change.after)
+        return (Stack(change.since), change.where, *states)
+
+    columns = (_build_since_column(report), Column("gate", keep=True), *state_columns)
+    return build_table(changes, columns, build_row, limit=None, title=title, full=True)
+
+
+def _build_rules_table(changes: Sequence[VersionChange], title: str, report: VersionChanges, style: Style) -> Page:
+    """Build a table of changes of rules or plugins, with columns for the states before and after each change.
+
+    States that existed only between two compared versions are listed above the last state. Narrow output has everything
+    about a change in one column, with a line for each state.
+    """
+    before, after = _name_state_columns(report)
+    since = _build_since_column(report)
 
     def build_row(change: VersionChange) -> Row:
         """Build the row of a change, with the states before and after in their own columns."""
-        if has_between_column:
-            return (Stack(change.since), change.where, change.before, Stack(change.between), change.after)
         later_states = Stack((*change.between, change.after)) if change.between else change.after
-        if for_gates:
-            return (Stack(change.since), change.where, change.before, later_states)
         return (Stack(change.since), change.where, change.what, change.before, later_states, _describe_basis(change))
 
     def build_narrow_row(change: VersionChange) -> Row:
-        """Build the row of a change, with its states in one cell. Changes of rules also have everything else there."""
-        lines = _list_states(change, before, after)
-        if for_gates:
-            return (Stack(change.since), change.where, Stack(lines))
+        """Build the row of a change, with everything but its version in one cell."""
         heading = Marked(change.where, Tone.STRONG)
-        return (Stack(change.since), Stack((heading, change.what, *lines, _describe_basis(change))))
+        states = _list_states(change, before, after)
+        return (Stack(change.since), Stack((heading, change.what, *states, _describe_basis(change))))
 
-    columns = (since, *subject, *states, *upstream)
-    is_narrow = style.width < MIN_WIDTH_FOR_COLUMNS
-    if is_narrow and for_gates:
-        columns, build_row = (since, *subject, Column("state by version")), build_narrow_row
-    elif is_narrow:
-        columns, build_row = (since, Column("plugin and change")), build_narrow_row
-    return build_table(changes, columns, build_row, limit=None, title=title, full=for_gates or is_narrow)
+    if style.width < MIN_WIDTH_FOR_COLUMNS:
+        narrow_columns = (since, Column("plugin and change"))
+        return build_table(changes, narrow_columns, build_narrow_row, limit=None, title=title, full=True)
+    columns = (
+        since,
+        Column("plugin", keep=True),
+        Column("what changed"),
+        Column(before),
+        Column(after, beneath=f"{after}:"),
+        Column("upstream"),
+    )
+    return build_table(changes, columns, build_row, limit=None, title=title, full=False)
+
+
+def _name_state_columns(report: VersionChanges) -> tuple[str, str]:
+    """Return the names of the columns for the states before and after a change: in a comparison, the two versions."""
+    return (report.versions[0], report.versions[-1]) if report.compared else ("before", "after")
+
+
+def _build_since_column(report: VersionChanges) -> Column:
+    """Build the column for the version that made a change. In a comparison, it is the last one that did."""
+    return Column("last changed" if report.compared else "since", keep=True)
 
 
 def _list_states(change: VersionChange, before: str, after: str) -> tuple[str, ...]:

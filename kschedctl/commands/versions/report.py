@@ -59,7 +59,7 @@ class VersionChanges(Report, frozen=True):
     changes: tuple[VersionChange, ...] = ()
     kind: str = "VersionChanges"
 
-    def build_first_line(self) -> tuple[str, ...]:
+    def build_headline_parts(self) -> tuple[str, ...]:
         """Return the number of changes and the range of versions.
 
         If two versions are compared, the result is one part. It counts the features that are newly on or off by

@@ -6,7 +6,7 @@ it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -154,7 +154,8 @@ def _iter_wake_up_answers(
     """Yield the answer for each of the equal pods, which says what woke the pod.
 
     `rejected` is the attempt to schedule one of the pods at the first moment. Pods that still wait unchanged share the
-    answer for this attempt. Each other pod gets an attempt and an answer of its own.
+    answer for this attempt. Each other pod gets an attempt and an answer of its own. No more changes are tried once
+    `max_waking_changes` have woken a pod.
     """
     changed_pods = {watched.change.object.key for watched in moments.watched if watched.change.kind == POD}
     shared_answer = None
@@ -177,35 +178,54 @@ def _build_pod_answer(rejected: RejectedPod, pod: Pod, moments: Moments, max_wak
     ended = _describe_end_of_wait(pod, moments.after)
     changes = [watched for watched in moments.watched if not (ended and _is_about_pod(watched.change, pod))]
     is_unschedulable = rejected.queue == UNSCHEDULABLE
-
-    # Count all waking changes, but keep only the first of them.
-    woken_by: list[WakingChange] = []
-    waking_count = not_waking_count = 0
+    tried = _TriedChanges()
     if is_unschedulable:
-        for watched in changes:
-            if waking_count == max_waking_changes:
-                break
-            waking_change = _find_waking_change(rejected, watched, moments)
-            if waking_change is None:
-                not_waking_count += 1
-                continue
-            waking_count += 1
-            if waking_count <= MAX_KEPT_CHANGES:
-                woken_by.append(waking_change)
+        tried = _try_changes(rejected, changes, moments, max_waking_changes)
 
     later_state = LaterState.determine(pod, ended, moments.after)
     report = PodBetween(
         pod=pod.key,
-        headline=_describe_wakes(rejected, waking_count, woken_by, later_state, len(changes)),
+        headline=_describe_wakes(rejected, tried.waking_count, tried.first_waking, later_state, len(changes)),
         refused_by=tuple(sorted(rejected.attempt.rejectors.all)),
-        woken_by=tuple(woken_by),
-        waking_changes=waking_count,
-        not_woken_by=not_waking_count,
+        woken_by=tried.first_waking,
+        waking_changes=tried.waking_count,
+        not_woken_by=tried.not_waking_count,
         fits=later_state.fits,
-        missed=bool(later_state.fits) and is_unschedulable and not woken_by,
+        missed=bool(later_state.fits) and is_unschedulable and not tried.waking_count,
         ended=ended,
     )
     return AnsweredPod(report, later_state.attempt)
+
+
+class _TriedChanges(NamedTuple):
+    """The changes that were replayed for a rejected pod, by whether they wake the pod."""
+
+    first_waking: tuple[WakingChange, ...] = ()
+    """The first MAX_KEPT_CHANGES changes that wake the pod."""
+    waking_count: int = 0
+    not_waking_count: int = 0
+
+
+def _try_changes(
+    rejected: RejectedPod, changes: Iterable[WatchedChange], moments: Moments, max_waking_changes: int | None
+) -> _TriedChanges:
+    """Replay the changes for a rejected pod until `max_waking_changes` of them have woken the pod.
+
+    All changes are replayed if `max_waking_changes` is None.
+    """
+    first_waking: list[WakingChange] = []
+    waking_count = not_waking_count = 0
+    for watched in changes:
+        if waking_count == max_waking_changes:
+            break
+        waking_change = _find_waking_change(rejected, watched, moments)
+        if waking_change is None:
+            not_waking_count += 1
+            continue
+        waking_count += 1
+        if waking_count <= MAX_KEPT_CHANGES:
+            first_waking.append(waking_change)
+    return _TriedChanges(tuple(first_waking), waking_count=waking_count, not_waking_count=not_waking_count)
 
 
 def _is_about_pod(change: ChangedObject, pod: Pod) -> bool:
@@ -226,7 +246,9 @@ def _find_waking_change(rejected: RejectedPod, watched: WatchedChange, moments: 
     if queue == UNSCHEDULABLE:
         return None
     queued = {plugin for event in events for plugin, hint in event.hints.items() if hint == QueueingHint.QUEUE}
-    return WakingChange(describe_change(watched.change), tuple(event.event for event in events), tuple(sorted(queued)))
+    return WakingChange(
+        describe_change(watched.change), events=tuple(event.event for event in events), by=tuple(sorted(queued))
+    )
 
 
 class LaterState(NamedTuple):

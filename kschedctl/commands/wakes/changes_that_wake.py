@@ -176,6 +176,8 @@ REACHING_CLAUSES = {NODE: ", and would then take the pod", POD: ", and the pod's
 """Kind of object -> a clause about which changes reach the pod, to follow a plugin's own description."""
 ITSELF = "the pod itself is updated, in more than its status"
 ANY_TAINTS = "the taints of a node change (a new node may be usable only after its startup taints are removed)"
+IMPLIED_EVENT = ClusterEventWithHint(NODE, ActionType.UPDATE_NODE_TAINT).event
+"""The event that the scheduler registers for each plugin that registers for nodes."""
 
 
 def iter_wake_triggers(
@@ -192,49 +194,51 @@ def iter_wake_triggers(
         yield from plugin.iter_admitting_changes(info, view, gates)
         return
     pre_checked = list_pre_checked_resources(gates)
-    with_hint: list[ClusterEventWithHint] = []
+    decided_by_hint: list[ClusterEventWithHint] = []
     for registration in registrations:
         lacks_hint = not hinted or (NODE in pre_checked and registration.hint is None)
         if lacks_hint:
             yield from _iter_triggers_without_hint(registration, pre_checked)
         else:
-            with_hint.append(registration)
+            decided_by_hint.append(registration)
     if hinted:
-        yield from _iter_hinted_triggers(query, with_hint, pre_checked)
+        yield from _iter_registered_triggers(query, decided_by_hint, pre_checked)
     else:
         yield WakeTrigger(POD, UPDATE, ITSELF)
 
 
-def _iter_hinted_triggers(
-    query: WakeQuery, registrations: Sequence[ClusterEventWithHint], checked: Collection[str]
+def _iter_registered_triggers(
+    query: WakeQuery, registrations: Sequence[ClusterEventWithHint], pre_checked: Collection[str]
 ) -> Iterator[WakeTrigger]:
-    """Yield the kinds of changes for which the plugin registered with a hint.
+    """Yield the kinds of changes that may wake the pod, among those for which the plugin registered.
 
-    If the plugin describes the changes itself, yield its descriptions, limited to the registered actions. Changes of
-    node taints follow if the queue, not the plugin, registered for them. If the plugin describes nothing, any
-    registered change may wake the pod. `checked` are the kinds of objects that are pre-checked.
+    If the plugin does not describe the changes itself, these are all registered changes. Otherwise they are the changes
+    that it describes, limited to the registered actions. If the changes do not reach every pod, because the queue
+    pre-checks objects of their kind (`pre_checked`), a clause about that is added to the description. Changes of node
+    taints come last, if the scheduler registered for them on the plugin's behalf.
     """
-    info, plugin, view, gates, _ = query
+    plugin = query.plugin
     if not offers(plugin, WakingPlugin):
         for registration in registrations:
             description = _describe_any_change(registration.kind, registration.action)
             yield WakeTrigger(registration.kind, registration.action, description)
         return
 
-    # The plugin's own descriptions, if it registered for their actions
     registered_actions: defaultdict[str, ActionType] = defaultdict(lambda: ActionType(0))
     for registration in registrations:
         registered_actions[registration.kind] |= registration.action
-    for change in plugin.iter_waking_changes(info, view, gates):
-        if change.action & registered_actions[change.kind] or change.action == BY_THE_PLUGIN:
-            reaching = "" if _reaches_all_pods(change, checked) else REACHING_CLAUSES[change.kind]
+    for change in plugin.iter_waking_changes(query.info, query.view, query.gates):
+        is_registered = bool(change.action & registered_actions[change.kind])
+        needs_no_event = change.action == BY_THE_PLUGIN
+        if is_registered or needs_no_event:
+            reaching = "" if _reaches_all_pods(change, pre_checked) else REACHING_CLAUSES[change.kind]
             yield change._replace(words=f"{change.words}{reaching}")
-    if any(registration.hint is None and registration.event == IMPLIED_EVENT for registration in registrations):
+
+    is_registered_by_scheduler = any(
+        registration.hint is None and registration.event == IMPLIED_EVENT for registration in registrations
+    )
+    if is_registered_by_scheduler:
         yield WakeTrigger(NODE, ActionType.UPDATE_NODE_TAINT, ANY_TAINTS)
-
-
-IMPLIED_EVENT = ClusterEventWithHint(NODE, ActionType.UPDATE_NODE_TAINT).event
-"""The event that the scheduler registers for each plugin that registers for nodes."""
 
 
 def _reaches_all_pods(change: WakeTrigger, checked: Collection[str]) -> bool:

@@ -146,7 +146,7 @@ def try_pod(
     registrations = scheduler.get_registrations(pod.spec.scheduler_name)
     tried = try_without_post_filter(framework, info, scheduler.view)
     if tried.cycle is None:
-        return RejectedPod(info, framework, registrations, tried, unknown)
+        return RejectedPod(info, framework, registrations=registrations, attempt=tried, unknown=unknown)
 
     # With its group: the group's failure keeps a pod that fits from being bound
     tried_groups = TriedGroups() if gangs is None else gangs

@@ -53,7 +53,7 @@ def build_wake_ups_page(report: WakeUps, style: Style) -> Page:
     if report.not_created:
         return (*iter_not_created_lines(report.not_created, style), *_build_workload_line(report))
     waits = report.queue == UNSCHEDULABLE
-    pod, sentence = report.build_first_line()
+    pod, sentence = report.build_headline_parts()
     headline = Marked(sentence, Tone.WARNING if waits or report.undecided else Tone.GOOD)
     page: list[Block] = [paragraph(Marked(pod, Tone.STRONG), headline), *_build_workload_line(report)]
     if report.message and waits:
@@ -86,7 +86,7 @@ def _build_rejector_section(rejector: RejectorReport) -> Page:
 
 def build_many_wake_ups_page(report: WakeUpsOfMany, style: Style) -> Page:
     """Build the page on several pods, with a row for each pod. If there are no pods, a line says so."""
-    title, *scope = report.build_first_line()
+    title, *scope = report.build_headline_parts()
     columns = (Column("pod", keep=True), Column("state"), Column("retried after"))
     if not report.pods:
         return (paragraph(Marked(title, Tone.GOOD), *scope), *_build_unserved_line(report))
@@ -115,7 +115,7 @@ def _build_pod_row(pod: WakeUps) -> Row:
 
 def build_wakes_page(report: WakesOfMany, style: Style) -> Page:
     """Build the page about the effect of changes: how many pods they wake, then a table per change."""
-    (title,) = report.build_first_line()
+    (title,) = report.build_headline_parts()
     has_woken = any(answer.woken for answer in report.answers)
     page: list[Block] = [
         *build_interruption_line(report.interrupted, "the changes found so far"),
@@ -192,7 +192,7 @@ def _build_unserved_line(report: WakesOfMany | WakeUpsOfMany) -> Page:
 
 def build_wakes_between_page(report: WakesBetween, style: Style) -> Page:
     """Build the page on two moments, with each pod and what woke it, missed pods first."""
-    (summary,) = report.build_first_line()
+    (summary,) = report.build_headline_parts()
     changes_text = f"{count(report.changes, 'change')} that the scheduler watches, {report.unheard:,} that it does not"
     if not report.pods:
         return (paragraph(Marked(summary, Tone.GOOD), f"{report.before} and {report.after}: {changes_text}"),)

@@ -67,13 +67,13 @@ class WakeUps(Report, frozen=True):
     """The reason why the pod cannot be created, so that no scheduler sees it."""
     kind: str = "WakeUps"
 
-    def build_first_line(self) -> tuple[str, ...]:
+    def build_headline_parts(self) -> tuple[str, ...]:
         """Return the pod and what would wake it."""
         return (self.pod, self.headline + describe_doubt(self.unknown))
 
     @property
     def headline_names_unread(self) -> bool:
-        """Return True, since the first line names the unread kinds."""
+        """Return True, since the headline names the unread kinds."""
         return True
 
     def extend_summary(self, summary: Summary) -> Summary:
@@ -117,7 +117,7 @@ class WakeUpsOfMany(Report, frozen=True):
     """True if the user interrupted, so that pods are missing."""
     kind: str = "WakeUpsOfMany"
 
-    def build_first_line(self) -> tuple[str, ...]:
+    def build_headline_parts(self) -> tuple[str, ...]:
         """Return how many pods wait for an event, and how many could not be created, or that nothing is pending."""
         if not self.pods:
             return ("Nothing is pending", negate_scope(self.scope) + describe_doubt(self.unknown))
@@ -131,7 +131,7 @@ class WakeUpsOfMany(Report, frozen=True):
 
     @property
     def headline_names_unread(self) -> bool:
-        """Return True, since the first line names the unread kinds."""
+        """Return True, since the headline names the unread kinds."""
         return True
 
     def extend_summary(self, summary: Summary) -> Summary:
@@ -140,7 +140,7 @@ class WakeUpsOfMany(Report, frozen=True):
         for pod in self.pods:
             pods_by_state.setdefault(pod.state, []).append(pod.pod)
         groups = sorted(pods_by_state.items(), key=lambda group: -len(group[1]))
-        pods = tuple(ShortPods(len(names), names[0], "", state) for state, names in groups)
+        pods = tuple(ShortPods(pods=len(names), such_as=names[0], workload="", why=state) for state, names in groups)
         return replace(summary, subject=self.scope, pods=pods, figures={"pods": len(self.pods)})
 
 
@@ -184,8 +184,8 @@ class Wakes(Report, frozen=True):
         """True if the scheduler retries the pod."""
         return self.moved and bool(self.after)
 
-    def build_first_line(self) -> tuple[str, ...]:
-        """Return the cells of the first line: the pod, and whether the change wakes it, with its queue afterwards."""
+    def build_headline_parts(self) -> tuple[str, ...]:
+        """Return the parts of the headline: the pod, and whether the change wakes it, with its queue afterwards."""
         if self.woken:
             sentence = f"woken, to {self.after}"
         elif self.after:
@@ -196,7 +196,7 @@ class Wakes(Report, frozen=True):
 
     @property
     def headline_names_unread(self) -> bool:
-        """Return True, since the first line names the unread kinds."""
+        """Return True, since the headline names the unread kinds."""
         return True
 
 
@@ -224,8 +224,8 @@ class WakesOfMany(Report, frozen=True):
     """True if the user interrupted, so that answers are missing."""
     kind: str = "WakesOfMany"
 
-    def build_first_line(self) -> tuple[str, ...]:
-        """Build the first line: how many of the rejected pods the changes wake, or why no pod can be created."""
+    def build_headline_parts(self) -> tuple[str, ...]:
+        """Build the headline: how many of the rejected pods the changes wake, or why no pod can be created."""
         if self.not_created and not self.answers:
             return (f"Not created: {describe_not_created(self.not_created)}",)
         woken_count = len({answer.pod for answer in self.answers if answer.woken})
@@ -238,7 +238,7 @@ class WakesOfMany(Report, frozen=True):
 
     @property
     def headline_names_unread(self) -> bool:
-        """Return whether the first line names the unread kinds: not if it only says why no pod is created."""
+        """Return whether the headline names the unread kinds: not if it only says why no pod is created."""
         return bool(self.answers) or not self.not_created
 
 
@@ -287,7 +287,7 @@ class WakesBetween(Report, frozen=True):
     undecided: bool = False
     kind: str = "WakesBetween"
 
-    def build_first_line(self) -> tuple[str, ...]:
+    def build_headline_parts(self) -> tuple[str, ...]:
         """Return how many of the pods that waited at both moments were missed.
 
         A missed pod fits at the second moment although no change woke it.
@@ -308,5 +308,5 @@ class WakesBetween(Report, frozen=True):
 
     @property
     def headline_names_unread(self) -> bool:
-        """Return whether the first line names the unread kinds: not if no pod was pending."""
+        """Return whether the headline names the unread kinds: not if no pod was pending."""
         return bool(self.pods)

@@ -16,7 +16,7 @@ def build_cluster_metrics_page(report: ClusterMetrics, style: Style) -> Page:
         "labels": lambda metric: ", ".join(f"{name}={text}" for name, text in metric.labels.items()),
         "value": lambda metric: f"{metric.value:.15g}",
     }
-    pending_count, stuck = report.build_first_line()
+    pending_count, stuck = report.build_headline_parts()
     return (
         paragraph(Marked(pending_count, Tone.STRONG), stuck),
         *build_struct_table(report.metrics, style, cells, limit=None),

@@ -51,8 +51,8 @@ class ClusterMetrics(Report, frozen=True):
     undecided: bool = False
     kind: str = "ClusterMetrics"
 
-    def build_first_line(self) -> tuple[str, ...]:
-        """Return the numbers of pending and stuck pods."""
+    def build_headline_parts(self) -> tuple[str, ...]:
+        """Return the number of pending pods, and the number of stuck pods in parentheses or "" if there are none."""
         waiting, stuck = (self.sum_values(name) for name in (PENDING, STUCK))
         return (counted(waiting, "pending pod"), f"({stuck:,} stuck)" if stuck else "")
 

@@ -246,8 +246,8 @@ class ScenarioRun:
         if isinstance(step, parts.LostNodes) and recreated and self.replays_time_before_deletion:
             before_deletion = self._replay_time_before_deletion(cluster_before, edit.cluster, recreated)
         return StepEffect(
-            len(edit.displaced),
-            edit.notes,
+            displaced=len(edit.displaced),
+            notes=edit.notes,
             recreated=[pod.key for pod in recreated],
             ending=edit.ending_count,
             before_deletion=before_deletion,
@@ -756,8 +756,15 @@ def _report_waits_between_steps(run: ScenarioRun) -> tuple[WaitBetweenSteps, ...
             pods_by_workload.setdefault(run.workload_by_waiting_pod[key], []).append(key)
     reports = []
     for workload, keys in pods_by_workload.items():
-        numbers = Counter(number for key in keys for number in steps_by_pod[key])
-        reports.append(WaitBetweenSteps(workload, tuple(keys), tuple(sorted(numbers)), max(numbers.values())))
+        waiting_by_step = Counter(number for key in keys for number in steps_by_pod[key])
+        reports.append(
+            WaitBetweenSteps(
+                workload,
+                pods=tuple(keys),
+                steps=tuple(sorted(waiting_by_step)),
+                most=max(waiting_by_step.values()),
+            )
+        )
     return tuple(reports)
 
 

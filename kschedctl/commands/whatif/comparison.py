@@ -94,7 +94,7 @@ def group_message_changes(
         change = old_message, new_message, causes_by_pod.get(pod, ())
         pods_by_change.setdefault(change, []).append(pod)
     message_changes = [
-        MessageChange(old_message, new_message, tuple(pods), causes)
+        MessageChange(before=old_message, after=new_message, pods=tuple(pods), because=causes)
         for (old_message, new_message, causes), pods in pods_by_change.items()
     ]
     yield from sorted(message_changes, key=lambda change: -len(change.pods))
@@ -139,7 +139,7 @@ def compare_zones(before: Cluster, after: Cluster) -> Iterator[DomainBalance]:
     for zone in sorted({*old_view.nodes.label(ZONE).values, *new_view.nodes.label(ZONE).values}):
         old, new = _compute_zone_totals(old_view, zone), _compute_zone_totals(new_view, zone)
         requested = {name: (old.requested[name], new.requested[name]) for name in old.requested}
-        yield DomainBalance(zone, (old.nodes, new.nodes), (old.pods, new.pods), requested)
+        yield DomainBalance(zone, nodes=(old.nodes, new.nodes), pods=(old.pods, new.pods), requested=requested)
 
 
 class _ZoneTotals(NamedTuple):

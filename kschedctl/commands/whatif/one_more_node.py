@@ -100,14 +100,15 @@ def _find_sufficient_copies(
     """
     counts = dict.fromkeys((1, len(taken_nodes), len(taken_nodes) + 1))  # without duplicates
     insufficient_by_model = dict.fromkeys(model_nodes, 0)
+
+    def are_copies_sufficient(model: str, count: int) -> bool:
+        """Return whether this many copies of the model node are enough."""
+        return _is_sufficient(cluster, step, {model: count}, options=options, lost_anyway=lost_anyway)
+
     for count, model in islice(product(counts, model_nodes), MAX_TRIES):
-
-        def are_copies_sufficient(count: int, model: str = model) -> bool:
-            """Return whether this many copies of the node are enough."""
-            return _is_sufficient(cluster, step, {model: count}, options=options, lost_anyway=lost_anyway)
-
-        if are_copies_sufficient(count):
-            smallest = _find_smallest_number(are_copies_sufficient, insufficient_by_model[model], count)
+        if are_copies_sufficient(model, count):
+            too_few = insufficient_by_model[model]
+            smallest = _find_smallest_number(partial(are_copies_sufficient, model), too_few=too_few, enough=count)
             return _build_scenario(step, {model: smallest})
         insufficient_by_model[model] = count
     return None
@@ -257,9 +258,10 @@ def _choose_model_nodes(cluster: Cluster, taken_nodes: Sequence[str], deletes_no
     pools = {pool for pool, _ in taken_places}
     models: dict[tuple[str, str], str] = {}
     for node in cluster.nodes:
-        name, place = node.metadata.name, (find_node_pool_name(node), get_zone(node))
-        if place[0] in pools and not node.spec.unschedulable and not (deletes_nodes and name in taken_names):
-            models.setdefault(place, name)
+        name, pool, zone = node.metadata.name, find_node_pool_name(node), get_zone(node)
+        is_deleted = deletes_nodes and name in taken_names
+        if pool in pools and not node.spec.unschedulable and not is_deleted:
+            models.setdefault((pool, zone), name)
     places = sorted(models, key=lambda place: place not in taken_places)
     return [models[place] for place in places[:MAX_CHECKED_MODELS]]
 

@@ -87,7 +87,7 @@ def _build_step_cell(step: StepReport) -> str:
 
 def _iter_summary_lines(report: WhatIf) -> Iterator[Paragraph]:
     """Yield the lines of the summary: the verdict, the number of pending pods, and the compared schedulers, if any."""
-    verdict, *sentences = report.build_first_line()
+    verdict, *sentences = report.build_headline_parts()
     has_harmed_pods = any(change.outcome in ("NewlyPending", LOST) for change in report.changes)
     if report.incomplete_steps or report.not_created or has_harmed_pods or report.pods_waiting_until_deleted:
         tone = Tone.BAD
@@ -103,7 +103,7 @@ def _iter_summary_lines(report: WhatIf) -> Iterator[Paragraph]:
         yield paragraph(Marked("Between the steps:", Tone.WARNING), f"{text}.")
     for text in report.describe_eviction_harms():
         yield paragraph(Marked(f"{text}.", Tone.WARNING))
-    for text in report.describe_time_before_deletion():
+    for text in report.describe_pods_until_deletion():
         yield paragraph(Marked("Before the deletion:", Tone.WARNING), f"{text}.")
     if report.compared:
         name_before, name_after = report.compared
@@ -207,7 +207,7 @@ def _build_newly_pending_section(changes: Sequence[PodChange], style: Style) -> 
         if change.change == "NewlyPending":
             groups.setdefault((change.workload, change.message, change.cause), []).append(change.pod)
     unplaced = [
-        UnplacedPods(workload, CHANGES["NewlyPending"], message, tuple(pods), cause=cause)
+        UnplacedPods(workload, verdict=CHANGES["NewlyPending"], message=message, pods=tuple(pods), cause=cause)
         for (workload, message, cause), pods in groups.items()
     ]
     return build_unplaced_section(unplaced, style)
@@ -216,7 +216,7 @@ def _build_newly_pending_section(changes: Sequence[PodChange], style: Style) -> 
 def _build_zones_section(balance: Sequence[DomainBalance], compared: Sequence[str]) -> Page:
     """Build the section with a table and a plot of the zones before and after. Return () if there are no zones.
 
-    The title says "before and after", unless the steps in `compared` are compared with each other.
+    The title says "before and after", unless `compared` names two schedulers whose results are compared instead.
     """
     if not balance:
         return ()

@@ -252,7 +252,7 @@ class WhatIf(Report, frozen=True):
         """Return sentences on the data that drains delete, and on the workloads that they interrupt."""
         return tuple(f"Draining {cost.text}" for cost in list_eviction_costs(self))
 
-    def build_first_line(self) -> tuple[str, ...]:
+    def build_headline_parts(self) -> tuple[str, ...]:
         """Return the verdict and the numbers of affected pods by change.
 
         Drains that cannot be completed come first, then pods that are not created, and then pods that are lost for
@@ -293,7 +293,7 @@ class WhatIf(Report, frozen=True):
 
     @property
     def headline_names_unread(self) -> bool:
-        """Return True, since the first line names the unread kinds."""
+        """Return True, since the headline names the unread kinds."""
         return True
 
     @property
@@ -399,7 +399,7 @@ class WhatIf(Report, frozen=True):
         """Return a text for each workload with pods that wait between the steps."""
         return tuple(wait.describe() for wait in self.waits_between_steps)
 
-    def describe_time_before_deletion(self) -> tuple[str, ...]:
+    def describe_pods_until_deletion(self) -> tuple[str, ...]:
         """Return clauses on the pods that wait or run late until failed nodes are deleted."""
         return (
             *describe_waiting_pods(group for step in self.steps for group in step.waiting_until_deleted),
@@ -450,20 +450,20 @@ class WhatIf(Report, frozen=True):
                 *describe_data_on_nodes(self.pinned_volumes),
                 *(
                     (f"lost for good, since no controller recreates them: {first_few(lost)}",)
-                    if lost and (self.incomplete_steps or self.not_created)  # otherwise, the first line names them
+                    if lost and (self.incomplete_steps or self.not_created)  # otherwise, the headline names them
                     else ()
                 ),
                 *(f"before the steps, {text}" for text in self.describe_evictions_before()),
                 *self.describe_waits_between_steps(),
                 *self.describe_eviction_harms(),
                 *self._describe_restarted_pods(),
-                *self.describe_time_before_deletion(),
+                *self.describe_pods_until_deletion(),
                 *((f"{counted(evictions, 'pod')} preempted in the steps",) if evictions else ()),
                 *describe_differing_runs(self.runs, self.over_runs, NUMBERS_OVER_RUNS),
             ),
             subject=self.name,
             pods=(
-                *(ShortPods(1, pod.pod, pod.workload, pod.why) for pod in blocked),
+                *(ShortPods(pods=1, such_as=pod.pod, workload=pod.workload, why=pod.why) for pod in blocked),
                 *_group_newly_pending_pods(newly_pending),
             ),
             figures={
@@ -517,5 +517,6 @@ def _group_newly_pending_pods(changes: Iterable[PodChange]) -> tuple[ShortPods, 
     for change in changes:
         groups.setdefault((change.workload, change.message, change.cause), []).append(change.pod)
     return tuple(
-        ShortPods(len(pods), pods[0], workload, cause or message) for (workload, message, cause), pods in groups.items()
+        ShortPods(pods=len(pods), such_as=pods[0], workload=workload, why=cause or message)
+        for (workload, message, cause), pods in groups.items()
     )

@@ -152,7 +152,7 @@ class ChangeAttribution:
             group = pod.workload, pod.before, pod.after, causes_by_pod.get(pod.pod, ())
             groups.setdefault(group, []).append(pod.pod)
         return tuple(
-            PodsElsewhere(workload, tuple(sorted(names)), before, after, causes)
+            PodsElsewhere(workload, pods=tuple(sorted(names)), before=before, after=after, because=causes)
             for (workload, before, after, causes), names in groups.items()
         )
 
@@ -170,7 +170,8 @@ class ChangeAttribution:
             causes = causes_by_pod.get(first_by_kind[pod.kind].pod, ())
             groups.setdefault((pod.workload, causes), []).append(pod.pod)
         return tuple(
-            PodsRescored(workload, tuple(sorted(names)), causes) for (workload, causes), names in groups.items()
+            PodsRescored(workload, pods=tuple(sorted(names)), because=causes)
+            for (workload, causes), names in groups.items()
         )
 
     def _find_causes(
@@ -254,7 +255,7 @@ def _compare_pod_batch(pair: ClusterPair, positions: Sequence[Position]) -> Batc
             continue
         pod = first.view.pods.objects[position]
         if nodes_before != nodes_after:
-            elsewhere.append(PodElsewhere(str(find_owner(pod)), pod.key, nodes_before, nodes_after))
+            elsewhere.append(PodElsewhere(str(find_owner(pod)), pod=pod.key, before=nodes_before, after=nodes_after))
             continue
 
         kind = int(first.view.pods.info[position])
@@ -262,8 +263,13 @@ def _compare_pod_batch(pair: ClusterPair, positions: Sequence[Position]) -> Batc
             first_scores[kind] = first.digest_scores(position)
             has_equal_scores[kind] = first_scores[kind] == second.digest_scores(position)
         if not has_equal_scores[kind]:
-            rescored.append(PodRescored(str(find_owner(pod)), pod.key, kind, first_scores[kind]))
-    return BatchResult(tuple(elsewhere), tuple(rescored), failed, summarize_unknowns(unknown, AFFECTED))
+            rescored.append(PodRescored(str(find_owner(pod)), pod=pod.key, kind=kind, before=first_scores[kind]))
+    return BatchResult(
+        elsewhere=tuple(elsewhere),
+        rescored=tuple(rescored),
+        failed=failed,
+        unknown=summarize_unknowns(unknown, AFFECTED),
+    )
 
 
 class _SchedulerProbe:

@@ -81,12 +81,12 @@ def _propose_queue_resumption(local_queue: LocalQueue, cluster_queue: ClusterQue
     if stopped:
         operation = build_operation(_STOP_POLICY, "None")
         yield AdmissionProposal(
-            f"resume {' and '.join(_format_owner(owner) for owner in stopped)}",
-            "resume-queue",
-            Price.NEIGHBOUR,
-            "operator",
-            tuple(ObjectPatch(owner, (operation,)) for owner in stopped),
-            tuple((owner.kind, apply_operations(queue, (operation,))) for owner, queue in stopped.items()),
+            summary=f"resume {' and '.join(_format_owner(owner) for owner in stopped)}",
+            kind="resume-queue",
+            price=Price.NEIGHBOUR,
+            by="operator",
+            patches=tuple(ObjectPatch(owner, (operation,)) for owner in stopped),
+            edits=tuple((owner.kind, apply_operations(queue, (operation,))) for owner, queue in stopped.items()),
         )
 
 
@@ -119,9 +119,9 @@ def _propose_local_queue_correction(
         summary = f"create LocalQueue {namespace}/{name} for the ClusterQueue that should admit the Workload"
         yield AdmissionProposal(
             summary,
-            "create-queue",
-            Price.CORRECTION,
-            "operator",
+            kind="create-queue",
+            price=Price.CORRECTION,
+            by="operator",
             needs_values=("spec.clusterQueue",),
             manifests=(manifest,),
         )
@@ -150,9 +150,9 @@ def _propose_cluster_queue_correction(local_queue: LocalQueue, existing: Iterabl
         summary = f"create ClusterQueue {name} with a quota; LocalQueue {meta.namespace}/{meta.name} refers to it"
         yield AdmissionProposal(
             summary,
-            "create-queue",
-            Price.CORRECTION,
-            "operator",
+            kind="create-queue",
+            price=Price.CORRECTION,
+            by="operator",
             needs_values=("spec.resourceGroups",),
             manifests=(manifest,),
         )
@@ -205,9 +205,9 @@ def _build_flavor_creation_proposal(queue_name: str, flavor_names: Sequence[str]
     names = ", ".join(flavor_names)
     return AdmissionProposal(
         f"create {noun} {names} with the labels of its nodes; ClusterQueue {queue_name} refers to {pronoun}",
-        "create-flavor",
-        Price.CORRECTION,
-        "operator",
+        kind="create-flavor",
+        price=Price.CORRECTION,
+        by="operator",
         needs_values=("spec.nodeLabels",),
         manifests=tuple(
             build_kueue_manifest("ResourceFlavor", {"name": flavor}, {"nodeLabels": {}}) for flavor in flavor_names

@@ -100,20 +100,31 @@ def _find_flavor_shortages(trials: AdmissionTrials, trial: AdmissionTrial, rank:
     if any(queue.settings.find_resource_group(resource) is None for resource in requested):
         return {}
 
+    ranked_by_group = [_rank_flavors_by_shortage(queue, info, group) for group in queue.settings.groups]
+    most_flavors = max(map(len, ranked_by_group), default=0)
+    if rank >= most_flavors:
+        return {}
     shortages: Usage = {}
-    has_rank = False
-    for group in queue.settings.groups:
-        requests = _sum_group_requests(info, group)
-        shortages_of_flavors = [_compute_shortages(queue, flavor, requests) for flavor in group.flavors]
-        if not shortages_of_flavors or not requests:
-            continue
-        # Compare flavors by the shares of the requests that are short.
-        shortages_of_flavors.sort(
-            key=lambda short: sum(amount / requests[key.resource] for key, amount in short.items())
-        )
-        has_rank = has_rank or rank < len(shortages_of_flavors)
-        shortages |= shortages_of_flavors[min(rank, len(shortages_of_flavors) - 1)]
-    return shortages if has_rank else {}
+    for ranked_shortages in ranked_by_group:
+        if ranked_shortages:
+            shortages |= ranked_shortages[min(rank, len(ranked_shortages) - 1)]
+    return shortages
+
+
+def _rank_flavors_by_shortage(queue: CachedQueue, info: WorkloadInfo, group: ResourceGroup) -> list[Usage]:
+    """Return the Workload's shortages in each flavor of the group, the smallest first.
+
+    A shortage is measured by the shares of the requests that are short. Return [] if nothing of the group is requested.
+    """
+    requests = _sum_group_requests(info, group)
+    if not requests:
+        return []
+
+    def sum_short_shares(shortages: Usage) -> float:
+        """Return the sum of the shares of the requests that are short."""
+        return sum(amount / requests[key.resource] for key, amount in shortages.items())
+
+    return sorted((_compute_shortages(queue, flavor, requests) for flavor in group.flavors), key=sum_short_shares)
 
 
 def _find_shortages_in_flavors(trials: AdmissionTrials, trial: AdmissionTrial, flavors: set[str]) -> Usage:

@@ -81,6 +81,7 @@ def find_admission_fixes(cluster: Cluster, workload: KueueWorkload, now: str) ->
     """Return up to `MOST_FIXES` fixes for a waiting Workload, best first.
 
     There are none if the Workload does not wait, if Kueue would admit it anyway, or if Kueue cannot be replayed.
+    ``now`` is the RFC 3339 time of the replays, or empty.
     """
     if not is_waiting(workload) or find_kinds_preventing_replay(cluster):
         return ()
@@ -187,14 +188,14 @@ def _iter_harm_costs(preempted: Sequence[str], pods: int, delayed: Sequence[str]
     only gives their number.
     """
     if preempted:
-        short = f"preempts {counted(len(preempted), 'Workload')}"
+        short = f"preempts {counted(len(preempted), 'Workload')}" if len(preempted) > 1 else ""
         text = f"preempts {first_few(preempted)} with {counted(pods, 'pod')}"
-        yield FixCost(CostKind.EVICTS, text, pods, short if len(preempted) > 1 else "")
+        yield FixCost(CostKind.EVICTS, text, pods=pods, short=short)
     if delayed:
         verb = "waits" if len(delayed) == 1 else "wait"
-        short = f"{counted(len(delayed), 'other Workload')} {verb} instead"
+        short = f"{counted(len(delayed), 'other Workload')} {verb} instead" if len(delayed) > 1 else ""
         text = f"{first_few(delayed)} then {verb} instead"
-        yield FixCost(CostKind.DELAYS, text, 0, short if len(delayed) > 1 else "")
+        yield FixCost(CostKind.DELAYS, text, short=short)
 
 
 def _raise_price_for_costs(proposal: AdmissionProposal, costs: Iterable[FixCost]) -> Price:
@@ -245,7 +246,7 @@ def search_min_count_reductions(trials: AdmissionTrials) -> Iterator[tuple[Admis
             continue
 
         # Find out how many pods Kueue would admit.
-        minimum_of_one_trial = trials.replay_proposal(_build_fewer_pods_proposal(workload, job, index, 1))
+        minimum_of_one_trial = trials.replay_proposal(_build_fewer_pods_proposal(workload, job, index, count=1))
         if minimum_of_one_trial is None:
             continue
         outlook = trials.get_outlook(minimum_of_one_trial)

@@ -78,7 +78,7 @@ class TrialNode:
         if not mask_allowed_nodes(outcome, self.cycle.view)[self.row]:
             rejecting_plugins = {rejection.plugin for rejection in node_rejections}
             narrowing_plugins = [plugin for plugin in outcome.narrowed_by if plugin not in rejecting_plugins]
-            node_rejections += [NodeRejection(plugin, "", None) for plugin in narrowing_plugins]
+            node_rejections += [NodeRejection(plugin, reason="", fact=None) for plugin in narrowing_plugins]
         return node_rejections
 
     def _get_verdicts(self, row: Row) -> Verdicts:

@@ -413,7 +413,7 @@ def is_claim_in_use(trial_node: TrialNode, claim: PersistentVolumeClaim) -> bool
     def uses_claim(pod: Pod) -> bool:
         """Return whether the pod is on a node and uses the claim."""
         is_on_node = bool(pod.spec.node_name) and ObjectKey.of(pod) not in deleted_keys
-        return is_on_node and any(used == name for _, used, _ in iter_claim_volumes(pod))
+        return is_on_node and any(volume.claim_name == name for volume in iter_claim_volumes(pod))
 
     return any(uses_claim(pods[row]) for row in pods.find_rows(may_use).tolist())
 

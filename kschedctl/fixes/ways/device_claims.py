@@ -290,7 +290,8 @@ def _iter_resource_claim_recreation_fixes(
 ) -> Iterator[Fix]:
     """Yield the fix that deletes the claim and recreates it with the change, unless other pods use it.
 
-    `text` describes the fix. A generated claim is recreated by its controller, any other claim by a command.
+    `text` describes the fix, and `price` is None for the usual price of its kind. A generated claim is recreated by its
+    controller, any other claim by a command.
     """
     if is_used_by_others(trial_node, claim):
         return
@@ -330,7 +331,7 @@ def build_spec_change_fix(
 
     If the claim was generated, its template is changed as well. A template that no longer exists is created again.
     `text_end` ends the sentence "recreate ResourceClaim …". If `where` is not empty, fixes of the same claim count as
-    variants.
+    variants. `price` is None for the usual price of the kind of fix.
     """
     key = ObjectKey.of(claim)
 

@@ -38,7 +38,7 @@ def iter_elastic_quota_fixes(trial_node: TrialNode, rejection: NodeRejection) ->
     # Raise max to what the namespace would use.
     if quota.max_amounts is not None:
         used = add_requests(use.sum_namespace_requests(quota.namespace), state.same_quota)
-        limits = find_applicable_limits(state.same_quota, quota.max_amounts, INT64_MAX)
+        limits = find_applicable_limits(state.same_quota, quota.max_amounts, default_limit=INT64_MAX)
         new_max = {name: used[name] for name, limit in limits.items() if used.get(name, 0) > limit}
         if new_max:
             yield _build_quota_raise_fix(quota, "max", new_max, quota.max_amounts)
@@ -47,7 +47,7 @@ def iter_elastic_quota_fixes(trial_node: TrialNode, rejection: NodeRejection) ->
     # Raise min by what all namespaces would use beyond the sum of all mins.
     used = add_requests(use.sum_all_requests(), state.all_quotas)
     min_sum = add_requests(*(quota.min_amounts for quota in use.quotas.values()))
-    limits = find_applicable_limits(used, min_sum, 0)
+    limits = find_applicable_limits(used, min_sum, default_limit=0)
     new_min = {
         name: quota.min_amounts.get(name, 0) + used[name] - limit
         for name, limit in limits.items()

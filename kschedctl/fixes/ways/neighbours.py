@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from msgspec.structs import replace
 
-from kschedctl.api.arrays import Bools, Position, Row, find_positions
+from kschedctl.api.arrays import Amounts, Bools, Position, Row, find_positions
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.api.times import format_age_of_seconds
@@ -135,24 +135,39 @@ def _find_pods_freeing_resources(trial_node: TrialNode, resource: str) -> list[P
     if len(columns) < len(facts) or not positions:
         return []
 
-    # What each pod frees of each lacking resource, (P, R). No fix moves more than MOST_MOVED pods.
     requests = view.get_requests(positions)
-    freed = requests[:, columns]
+    freed = requests[:, columns]  # what each pod frees of each lacking resource, (P, R)
     shortages = np.array([fact.requested - fact.free for fact in facts])
-    most_freed = np.sort(freed, axis=0)[-MOST_MOVED:].sum(axis=0)
-    if (most_freed < shortages).any():
+    if not _can_free_enough_together(freed, shortages):
         return []
 
-    # Split the pods into those that free enough by themselves and those that do not, and sort by `resource`.
-    is_sufficient = dict(zip(positions, np.all(freed >= shortages, axis=1).tolist(), strict=True))
-    freed_amounts = dict(zip(positions, requests[:, view.resources[resource]].tolist(), strict=True))
-    smallest_first = sorted(positions, key=freed_amounts.__getitem__)
-    sufficient_pods = [position for position in smallest_first if is_sufficient[position]]
-    insufficient_pods = [
-        position for position in positions if not is_sufficient[position] and freed_amounts[position] > 0
-    ]
-    insufficient_pods.sort(key=freed_amounts.__getitem__, reverse=True)
+    is_sufficient = np.all(freed >= shortages, axis=1)
+    return _order_by_freed_amount(positions, requests[:, view.resources[resource]], is_sufficient)
 
+
+def _can_free_enough_together(freed: Amounts, shortages: Amounts) -> bool:
+    """Return whether the largest pods free enough of each resource (R) together.
+
+    `freed` (P, R) is what each pod frees, and `shortages` (R,) is what is lacking.
+    """
+    freed_by_largest = np.sort(freed, axis=0)[-MOST_MOVED:].sum(axis=0)  # no fix moves more than MOST_MOVED pods
+    return bool((freed_by_largest >= shortages).all())
+
+
+def _order_by_freed_amount(positions: Sequence[Position], freed: Amounts, is_sufficient: Bools) -> list[Position]:
+    """Return the pods in the order in which to try them, given what each of them frees of one resource, (P,).
+
+    `is_sufficient` (P,) marks the pods that free enough of all lacking resources by themselves. The other pods follow
+    the first MOST_TRIED / 2 of them, without the pods that free nothing of the resource.
+    """
+    freed_by_position = dict(zip(positions, freed.tolist(), strict=True))
+    smallest_first = sorted(positions, key=freed_by_position.__getitem__)
+    largest_first = sorted(positions, key=freed_by_position.__getitem__, reverse=True)
+    sufficient = {position for position, suffices in zip(positions, is_sufficient.tolist(), strict=True) if suffices}
+    sufficient_pods = [position for position in smallest_first if position in sufficient]
+    insufficient_pods = [
+        position for position in largest_first if position not in sufficient and freed_by_position[position] > 0
+    ]
     # Only MOST_TRIED pods are tried. Pods that free too little by themselves get half of the turns.
     half = MOST_TRIED // 2
     return [*sufficient_pods[:half], *insufficient_pods, *sufficient_pods[half:]]

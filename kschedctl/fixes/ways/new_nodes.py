@@ -347,11 +347,18 @@ def _describe_size(resource: str, size: object) -> str:
 def _format_amount_rounded_up(resource: str, amount: int) -> str:
     """Format an amount as a quantity in whole CPUs, Gi or Mi, rounded up. Other resources stay exact."""
     if resource == CPU:
-        return str(-(-amount // 1000))
+        return str(_divide_rounding_up(amount, 1000))  # from millicores
     is_in_bytes = resource in (MEMORY, EPHEMERAL_STORAGE) or resource.startswith(HUGE_PAGES_PREFIX)
-    if is_in_bytes:
-        return f"{-(-amount // 2**30)}Gi" if amount > 2**30 else f"{-(-amount // 2**20)}Mi"
-    return str(amount)
+    if not is_in_bytes:
+        return str(amount)
+    if amount > 2**30:
+        return f"{_divide_rounding_up(amount, 2**30)}Gi"
+    return f"{_divide_rounding_up(amount, 2**20)}Mi"
+
+
+def _divide_rounding_up(amount: int, divisor: int) -> int:
+    """Return the quotient rounded up, exactly for integers of any size."""
+    return -(-amount // divisor)
 
 
 def _iter_node_creation_edits(view: Fork, model: Node, new_name: str, sizes: Resources) -> Iterator[ObjectEdit]:

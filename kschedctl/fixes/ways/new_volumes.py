@@ -317,9 +317,9 @@ def build_storage_capacity_fix(trial_node: TrialNode, claim: PersistentVolumeCla
     if not reachable_pools:
         return _build_new_storage_pool_fix(trial_node, claim, pools, fact.size)
     largest = max(reachable_pools, key=lambda pool: pool.limit or 0)
-    return _build_storage_pool_enlargement_fix(
-        name, largest, fact.size, driver=fact.driver if fact.largest == 0 else ""
-    )
+    # A published capacity of 0 may be wrong, so the fix then names the driver that publishes it
+    doubtful_driver = fact.driver if fact.largest == 0 else ""
+    return _build_storage_pool_enlargement_fix(name, largest, fact.size, driver=doubtful_driver)
 
 
 def iter_ignored_capacity_fixes(trial_node: TrialNode, fact: NotEnoughStorage) -> Iterator[Fix]:

@@ -221,7 +221,9 @@ def iter_resize_revert_fixes(trial_node: TrialNode, rejection: NodeRejection) ->
         if position is None:
             continue
         pod = view.pods.objects[position]
-        (reserved, running), unit = resource_names.format_for_sentence(resource, resize.reserved, resize.running)
+        (reserved, running), unit = resource_names.format_amounts_for_sentence(
+            resource, resize.reserved, resize.running
+        )
         text = f"revert the deferred resize of {resize.pod} from {reserved} to {running} {unit}"
         yield Fix(
             kind=FixKind.REVERT_RESIZE,

@@ -268,7 +268,7 @@ class _UnmatchedTerm(NamedTuple):
     def matching_namespaces(self) -> list[str]:
         """The first namespaces, by name, with pods that the term's label selector matches."""
         pods = self.view.pods
-        matching = np.flatnonzero(pods.match_infos(self.parsed_term.selector, None)).tolist()
+        matching = np.flatnonzero(pods.match_infos(self.parsed_term.selector, namespaces=None)).tolist()
         return sorted({pods.infos[number].namespace for number in matching})[:_MOST_NAMESPACES]
 
 
@@ -286,7 +286,9 @@ def _iter_term_corrections(trial_node: TrialNode, index: int, term: PodAffinityT
         for similar in _iter_similar_selectors(selector, label_values):
             text = f"require pods with {similar.new_label} instead of {similar.old_label}"
             corrected = replace(term, label_selector=similar.selector)
-            yield _TermCorrection(FixKind.CORRECT_POD_SELECTOR, (similar.new_label,), text, CORRECT, corrected)
+            yield _TermCorrection(
+                FixKind.CORRECT_POD_SELECTOR, target=(similar.new_label,), text=text, cost=CORRECT, term=corrected
+            )
     yield from _iter_namespace_corrections(unmatched_term)
 
 
@@ -421,19 +423,25 @@ def _iter_namespace_corrections(unmatched_term: _UnmatchedTerm) -> Iterator[_Ter
             names = tuple(similar_name if namespace == name else namespace for namespace in term.namespaces)
             text = f"match pods in namespace {similar_name} instead of {name}"
             yield _TermCorrection(
-                FixKind.CORRECT_NAMESPACE, (name, similar_name), text, CORRECT, replace(term, namespaces=names)
+                FixKind.CORRECT_NAMESPACE,
+                target=(name, similar_name),
+                text=text,
+                cost=CORRECT,
+                term=replace(term, namespaces=names),
             )
     if term.namespace_selector is not None:
         label_values = _collect_label_values(namespace_labels.values())
         for similar in _iter_similar_selectors(term.namespace_selector, label_values):
             text = f"match pods in namespaces with {similar.new_label} instead of {similar.old_label}"
             corrected = replace(term, namespace_selector=similar.selector)
-            yield _TermCorrection(FixKind.CORRECT_NAMESPACE_SELECTOR, (similar.new_label,), text, CORRECT, corrected)
+            yield _TermCorrection(
+                FixKind.CORRECT_NAMESPACE_SELECTOR, target=(similar.new_label,), text=text, cost=CORRECT, term=corrected
+            )
     for name in unmatched_term.matching_namespaces:
         if name not in unmatched_term.namespaces:
             text = f"also match pods in namespace {name}"
             wider = replace(term, namespaces=tuple(sorted(unmatched_term.namespaces | {name})))
-            yield _TermCorrection(FixKind.OTHER_NAMESPACE, (name,), text, _ELSEWHERE, wider)
+            yield _TermCorrection(FixKind.OTHER_NAMESPACE, target=(name,), text=text, cost=_ELSEWHERE, term=wider)
 
 
 def _choose_matching_labels(selector: LabelSelector) -> dict[str, str]:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from kschedctl.api.objects import Container, Pod, ResourceRequirements, Resources
 from kschedctl.api.pod_requests import is_sidecar
 from kschedctl.api.quantity import parse_quantity
-from kschedctl.api.resource_names import CPU, format_for_sentence, is_pod_level, is_scalar
+from kschedctl.api.resource_names import CPU, format_amounts_for_sentence, is_pod_level, is_scalar
 from kschedctl.fixes.trial.changes import Fix, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.guesses import is_plausible_machine_size
@@ -103,7 +103,11 @@ def _list_pod_requests(trial_node: TrialNode, resource: str) -> list[PodRequest]
             resources = container.resources
             if resource in resources.requests:
                 amount = _parse_amount(resources.requests[resource], resource)
-                pod_requests.append(PodRequest(field, index, container.name, resources, amount))
+                pod_requests.append(
+                    PodRequest(
+                        field=field, position=index, container_name=container.name, resources=resources, amount=amount
+                    )
+                )
     return pod_requests
 
 
@@ -274,7 +278,7 @@ def _describe_lowered_amount(resource: str, new_amount: int, old_amount: int) ->
     if resource == CPU:
         unit = "CPU" if new_amount == 1000 else "CPUs"
         return f"{new_amount / 1000:,.10g} {unit} instead of {old_amount / 1000:,.10g}"
-    amounts = format_for_sentence(resource, old_amount, new_amount)
+    amounts = format_amounts_for_sentence(resource, old_amount, new_amount)
     old_number, new_number = amounts.numbers
     return f"{new_number} {amounts.unit} instead of {old_number}{amounts.unit_suffix}"
 

@@ -221,7 +221,8 @@ def _build_constraint_field_fix(
 ) -> Fix:
     """Build the fix that sets the keyword arguments `fields` of the pod's constraint at this index.
 
-    `text` describes the fix, `cost` ranks it, and `weakens` says what the pod gives up.
+    `text` describes the fix, `cost` ranks it, and `weakens` says what the pod gives up. `price` is None for the usual
+    price of the kind of fix.
     """
 
     def change(pod: Pod) -> Pod:

@@ -155,8 +155,9 @@ def _rank_volumes(trial_node: TrialNode, claim: PersistentVolumeClaim) -> list[P
         is_reachable = trial_node.row is None or trial_node.row in rows
         _, differences = adapt_claim_to_volume(claim, volume)
         must_be_released = volume.spec.claim_ref is not None
+        change_count = len(differences) + (1 if must_be_released else 0)
         size = to_billionths(parse_volume_storage(volume))
-        return not is_reachable, len(differences) + must_be_released, size, volume.metadata.name
+        return not is_reachable, change_count, size, volume.metadata.name
 
     available_volumes = [
         volume
@@ -349,7 +350,8 @@ def _iter_other_class_fixes(trial_node: TrialNode, claim: PersistentVolumeClaim)
             target=name,
             where=name,
         ):
-            yield copy_with(fix, price=Price.CORRECTION) if is_missing and fix.price is None else fix
+            is_correction = is_missing and fix.price is None
+            yield copy_with(fix, price=Price.CORRECTION) if is_correction else fix
 
 
 def _build_class_change(name: str) -> ClaimChange:
@@ -452,7 +454,7 @@ def _has_placed_user(trial_node: TrialNode, claim: PersistentVolumeClaim) -> boo
     users = (
         position
         for position in map(Position, np.flatnonzero(may_use_claim).tolist())
-        if any(used == name for _, used, _ in iter_claim_volumes(view.pods.objects[position]))
+        if any(volume.claim_name == name for volume in iter_claim_volumes(view.pods.objects[position]))
     )
     return any(view.has_node(position) for position in users)
 

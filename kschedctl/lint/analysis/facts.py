@@ -507,10 +507,12 @@ def _describe_resource_shortage(cycle: Cycle, eligible: Bools) -> str:
         name: _group_by_reasons(verdict, has_only_reserved_room & (outcome.first == outcome.order.index(name)))
         for name, verdict in outcome.with_nominated.items()
     }
-    groups = _merge_equal_reasons([*groups, *reserved_groups.pop(NodeResourcesFit.name, ())])
+    reserved_resources = reserved_groups.pop(NodeResourcesFit.name, [])
+    groups = _merge_equal_reasons([*groups, *reserved_resources])
     if not groups:
         return ""
 
+    # Count each remaining node for the first plugin that rejects it
     unexplained = eligible & cycle.considered & ~lacks_only_resources & ~has_only_reserved_room
     for verdict in other_verdicts:
         groups += _group_by_reasons(verdict, unexplained)

@@ -46,7 +46,7 @@ class AllowedValues:
     excluded: frozenset[str] = frozenset()
     """Values that are not allowed."""
     present: bool | None = None
-    """True if the label must exist, False if it must not."""
+    """True if the label must exist, False if it must not exist, None if neither is required."""
     above: int | None = None
     """The exclusive lower bound."""
     below: int | None = None
@@ -57,7 +57,7 @@ class AllowedValues:
         """True if some value, or the absence of the label, is allowed."""
         if self.present is False:
             # In, Gt and Lt need a value. NotIn does not: a node without the label meets it.
-            return not self.requires_label
+            return not self.requires_value
         if self.allowed is not None:
             return any(map(self.is_in_bounds, self.allowed - self.excluded))
 
@@ -68,9 +68,14 @@ class AllowedValues:
         return lowest < self.below
 
     @property
-    def requires_label(self) -> bool:
-        """True if a node without the label does not meet the conditions on its value."""
+    def requires_value(self) -> bool:
+        """True if the conditions on the label's value are not met without the label."""
         return self.allowed is not None or self.above is not None or self.below is not None
+
+    @property
+    def requires_label(self) -> bool:
+        """True if a node without the label does not meet the conditions, be they on its presence or its value."""
+        return bool(self.present) or self.requires_value
 
     def is_in_bounds(self, value: str) -> bool:
         """Return whether a value is within the bounds of Gt and Lt. With a bound, only an integer can be."""
@@ -159,7 +164,8 @@ def list_node_condition_alternatives(spec: PodSpec) -> list[Alternative]:
     """Return the alternative ways to meet a pod's nodeSelector and required node affinity.
 
     Each way combines nodeSelector with the matchExpressions of one affinity term. Empty terms match no node and are
-    left out. Without required node affinity, nodeSelector is the only way.
+    left out. Without required node affinity, nodeSelector is the only way. The matchFields of a term are not among its
+    conditions.
     """
     affinity = spec.affinity.node_affinity if spec.affinity else None
     required = affinity.required_during_scheduling_ignored_during_execution if affinity else None

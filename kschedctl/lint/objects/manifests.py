@@ -349,7 +349,7 @@ def _iter_pod_templates(spec: JsonObject) -> Iterator[_PodFields]:
                 replicas = outer_replicas * _read_replica_count(value)
                 if _is_pod_template(template):
                     yield _PodFields((*path, key, "spec"), template["spec"], object_at(template, "metadata"), replicas)
-                else:
+                else:  # it may contain templates, whose replicas multiply
                     outer_replicas = replicas
             nested_values = [(key, inner) for key, inner in value.items() if isinstance(inner, dict | list)]
             unvisited += [((*path, key), inner, outer_replicas) for key, inner in reversed(nested_values)]

@@ -86,9 +86,9 @@ def read_queue_settings(queue: ClusterQueue) -> ClusterQueueSettings:
         namespace_selector=selector_from_api(spec.namespace_selector),
         preemption=spec.preemption or _NO_PREEMPTION,
         fungibility=FlavorFungibility(
-            fungibility.when_can_borrow or _MAY_STOP_SEARCH,
-            fungibility.when_can_preempt or _TRY_NEXT_FLAVOR,
-            fungibility.preference,
+            when_can_borrow=fungibility.when_can_borrow or _MAY_STOP_SEARCH,
+            when_can_preempt=fungibility.when_can_preempt or _TRY_NEXT_FLAVOR,
+            preference=fungibility.preference,
         ),
         checks=_read_admission_checks(spec, frozenset(flavor for group in groups for flavor in group.flavors)),
         is_stopped=spec.stop_policy not in (None, "", "None"),
@@ -116,6 +116,13 @@ class QueueStatus(Enum):
     """It was never initialized, since its cohorts form a circle."""
     ACTIVE = "active"
     PENDING = "pending"
+
+
+class QueueProblem(NamedTuple):
+    """The reason why a ClusterQueue is not active."""
+
+    reason: str
+    message: str
 
 
 class Readiness(NamedTuple):
@@ -149,7 +156,7 @@ class CachedQueue:
         self.status = QueueStatus.UNKNOWN
         self.topology_by_flavor: dict[str, str] = {}
         """The Topology of each flavor that has one."""
-        self.problems: list[tuple[str, str]] = []
+        self.problems: list[QueueProblem] = []
         """Reasons and messages why the queue is inactive."""
         self.provisioning_flavors: frozenset[str] = frozenset()
         """Flavors that need a ProvisioningRequest."""
@@ -169,10 +176,11 @@ class CachedQueue:
     def readiness(self) -> Readiness:
         """The queue's condition Active. If the queue is not active, its message lists the problems."""
         if self.status == QueueStatus.PENDING:
-            first_reason, _ = self.problems[0]
-            messages = ", ".join(message for _, message in self.problems)
-            return Readiness(status=False, reason=first_reason, message=f"Can't admit new workloads: {messages}.")
-        return Readiness(self.status == QueueStatus.ACTIVE, "Ready", "Can admit new workloads")
+            messages = ", ".join(problem.message for problem in self.problems)
+            return Readiness(
+                status=False, reason=self.problems[0].reason, message=f"Can't admit new workloads: {messages}."
+            )
+        return Readiness(status=self.status == QueueStatus.ACTIVE, reason="Ready", message="Can admit new workloads")
 
     def resolve_references(self, inventory: ReferencedObjects, gates: FeatureGates) -> None:
         """Look up the objects that the queue refers to, and set its topologies, its problems and its status.
@@ -186,20 +194,21 @@ class CachedQueue:
             if flavor_object is not None and flavor_object.spec.topology_name is not None:
                 self.topology_by_flavor[name] = flavor_object.spec.topology_name
 
-        self.problems = [("Stopped", "is stopped")] if self.settings.is_stopped else []
+        self.problems = [QueueProblem("Stopped", "is stopped")] if self.settings.is_stopped else []
         if missing := [name for name in flavors if name not in inventory.flavors]:
-            self.problems.append(("FlavorNotFound", f"references missing ResourceFlavor(s): {','.join(missing)}"))
+            message = f"references missing ResourceFlavor(s): {','.join(missing)}"
+            self.problems.append(QueueProblem("FlavorNotFound", message))
         self.problems += self._resolve_admission_checks(inventory)
         # With MultiKueue, the worker clusters have the topologies
         if Gate.TOPOLOGY_AWARE_SCHEDULING in gates and not self.uses_multikueue:
             for flavor, topology in sorted(self.topology_by_flavor.items()):
                 if topology not in inventory.topologies:
                     message = f'there is no Topology "{topology}" for TAS flavor "{flavor}"'
-                    self.problems.append(("TopologyNotFound", message))
+                    self.problems.append(QueueProblem("TopologyNotFound", message))
         self.status = QueueStatus.PENDING if self.problems else QueueStatus.ACTIVE
 
-    def _resolve_admission_checks(self, inventory: ReferencedObjects) -> list[tuple[str, str]]:
-        """Look up the queue's admission checks, and return the reason and message of each misconfiguration.
+    def _resolve_admission_checks(self, inventory: ReferencedObjects) -> list[QueueProblem]:
+        """Look up the queue's admission checks, and return the problem of each misconfiguration.
 
         Sets `uses_multikueue`, and `provisioning_flavors` to the flavors whose checks are ProvisioningRequests.
         """
@@ -213,15 +222,17 @@ class CachedQueue:
 
         problems = []
         if missing := [name for name in sorted(checks) if name not in inventory.checks]:
-            problems.append(("AdmissionCheckNotFound", f"references missing AdmissionCheck(s): {','.join(missing)}"))
+            message = f"references missing AdmissionCheck(s): {','.join(missing)}"
+            problems.append(QueueProblem("AdmissionCheckNotFound", message))
         if inactive := [name for name in existing if not _is_check_active(inventory.checks[name])]:
-            problems.append(("AdmissionCheckInactive", f"references inactive AdmissionCheck(s): {','.join(inactive)}"))
+            message = f"references inactive AdmissionCheck(s): {','.join(inactive)}"
+            problems.append(QueueProblem("AdmissionCheckInactive", message))
         return [*problems, *self._iter_multikueue_problems(multikueue, provisioning)]
 
     def _iter_multikueue_problems(
         self, multikueue: Sequence[str], provisioning: Sequence[str]
-    ) -> Iterator[tuple[str, str]]:
-        """Yield the reason and message of each misuse of MultiKueue's admission checks.
+    ) -> Iterator[QueueProblem]:
+        """Yield the problem of each misuse of MultiKueue's admission checks.
 
         A queue may have at most one MultiKueue check. It must apply to all flavors, and it rules out
         ProvisioningRequest checks. ``multikueue`` and ``provisioning`` are the names of the queue's existing checks of
@@ -232,17 +243,17 @@ class CachedQueue:
             message = (
                 f"Cannot use multiple MultiKueue AdmissionChecks on the same ClusterQueue, found: {multikueue_names}"
             )
-            yield "MultipleMultiKueueAdmissionChecks", message
+            yield QueueProblem("MultipleMultiKueueAdmissionChecks", message)
         all_flavors = frozenset(self.settings.flavors)
         if per_flavor := [name for name in multikueue if self.settings.checks[name] != all_flavors]:
             message = f"Cannot specify MultiKueue AdmissionCheck per flavor, found: {','.join(per_flavor)}"
-            yield "MultiKueueAdmissionCheckAppliedPerFlavor", message
+            yield QueueProblem("MultiKueueAdmissionCheckAppliedPerFlavor", message)
         if multikueue and provisioning:
             message = (
                 "Cannot use both MultiKueue and ProvisioningRequest AdmissionChecks together, found: "
                 f"{multikueue_names}, {','.join(provisioning)}"
             )
-            yield "MultiKueueWithProvisioningRequest", message
+            yield QueueProblem("MultiKueueWithProvisioningRequest", message)
 
     def add_workload(self, info: WorkloadInfo, gates: FeatureGates) -> None:
         """Add a Workload that holds quota, with its usage. It replaces an older state of the same Workload."""
@@ -250,16 +261,16 @@ class CachedQueue:
         if key in self.workloads:
             self.remove_workload(key, gates)
         self.workloads[key] = info
-        self._change_usage(info, 1, gates)
+        self._change_usage(info, gates, sign=1)
 
     def remove_workload(self, key: str, gates: FeatureGates) -> None:
         """Remove a Workload and release its quota. Nothing happens if the queue does not contain it."""
         info = self.workloads.pop(key, None)
         if info is not None:
-            self._change_usage(info, -1, gates)
+            self._change_usage(info, gates, sign=-1)
             self.generation += 1
 
-    def _change_usage(self, info: WorkloadInfo, sign: int, gates: FeatureGates) -> None:
+    def _change_usage(self, info: WorkloadInfo, gates: FeatureGates, *, sign: int) -> None:
         """Add the usage of a Workload to the queue and its cohorts, or subtract it if ``sign`` is -1.
 
         If the Workload is admitted, the admitted usage changes as well.

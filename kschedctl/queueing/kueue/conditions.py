@@ -50,10 +50,10 @@ def read_conditions(conditions: Iterable[api.Condition]) -> Conditions:
     """
     return {
         condition.type: WorkloadCondition(
-            condition.status == "True",
-            condition.reason,
-            condition.message,
-            parse_microseconds(condition.last_transition_time) if condition.last_transition_time else 0,
+            status=condition.status == "True",
+            reason=condition.reason,
+            message=condition.message,
+            since=parse_microseconds(condition.last_transition_time) if condition.last_transition_time else 0,
         )
         for condition in conditions
     }

@@ -121,12 +121,10 @@ class _FairSearch:
 
         spared: list[WorkloadInfo] = []
         for queue in order.iter_queues():
-            if queue is self._request.queue:
-                if self._preempt_candidate(order.pop_candidate(queue), PreemptionReason.IN_CLUSTER_QUEUE):
-                    return True, []
-                continue
-            if is_within_nominal:
-                if self._preempt_candidate(order.pop_candidate(queue), PreemptionReason.IN_COHORT_RECLAMATION):
+            is_own_queue = queue is self._request.queue
+            if is_own_queue or is_within_nominal:  # regardless of the shares
+                reason = PreemptionReason.IN_CLUSTER_QUEUE if is_own_queue else PreemptionReason.IN_COHORT_RECLAMATION
+                if self._preempt_candidate(order.pop_candidate(queue), reason):
                     return True, []
                 continue
 

@@ -71,6 +71,10 @@ def build_feature_gates(release: KueueRelease, overrides: Mapping[str, object]) 
         if not isinstance(value, bool):
             raise InputError(f"feature gate {name} of Kueue must be true or false, got {value!r}")
         gate = _GATES.get(name)
-        if gate is not None:
-            enabled = enabled | {gate} if value else enabled - {gate}
+        if gate is None:
+            continue
+        if value:
+            enabled.add(gate)
+        else:
+            enabled.discard(gate)
     return frozenset(enabled)

@@ -40,7 +40,7 @@ from kschedctl.queueing.kueue.assignment import (
 from kschedctl.queueing.kueue.cluster_queues import NEVER, CycleSnapshot, QueueSnapshot, ResourceGroup
 from kschedctl.queueing.kueue.feature_gates import FeatureGates, Gate
 from kschedctl.queueing.kueue.pod_requests import compute_requests
-from kschedctl.queueing.kueue.quota_tree import compute_height_of_covering_subtree
+from kschedctl.queueing.kueue.quota_tree import find_covering_subtree
 from kschedctl.queueing.kueue.topology.snapshot import (
     AssumedUsage,
     PodSetPlacementRequest,
@@ -163,8 +163,10 @@ class FlavorAssigner:
             member = _GroupPodSet(index, scaled, self._start_pod_set_assignment(scaled, index))
 
             request = self.info.workload.pod_sets[index].topology_request
-            group = None if request is None else request.pod_set_group_name
-            groups.setdefault(str(index) if group is None else group, []).append(member)
+            group_name = None if request is None else request.pod_set_group_name
+            if group_name is None:
+                group_name = str(index)
+            groups.setdefault(group_name, []).append(member)
         return list(groups.values())
 
     def _start_pod_set_assignment(self, pod_set: PodSetRequests, index: int) -> PodSetAssignment:
@@ -414,19 +416,14 @@ class FlavorAssigner:
         only for the resources before the first that does not fit even after preemption. ``assumed`` is the quota that
         earlier parts of the assignment take.
         """
-        choices: dict[str, FlavorChoice] = {}
-        mode = _BEST
-        borrowing = 0
-        reasons: list[str] = []
-        no_fit_reason = NoFitReason.NONE
+        fits: dict[str, _QuotaFit] = {}
         for resource, amount in requests.items():
             key = FlavorResource(flavor, resource)
-            fit = self._check_quota_fit(key, assumed.get(key, 0), amount)
-            if fit.reason:
-                reasons.append(fit.reason)
-                no_fit_reason = find_most_severe_reason((no_fit_reason, fit.no_fit_reason))
-            borrowing = max(borrowing, fit.borrowing)
+            fits[resource] = self._check_quota_fit(key, assumed.get(key, 0), amount)
 
+        choices: dict[str, FlavorChoice] = {}
+        mode = _BEST
+        for resource, fit in fits.items():
             # The trial is as good as its worst resource
             resource_mode = _GranularMode(fit.preemption, fit.borrowing)
             if _is_preferred_mode(mode, resource_mode, self.queue.settings.fungibility):
@@ -437,10 +434,12 @@ class FlavorAssigner:
         attempt = FlavorAttempt(
             flavor=flavor,
             mode=mode.preemption.assignment_mode,
-            reasons=sorted(reasons),
-            borrowing=borrowing,
+            reasons=sorted(fit.reason for fit in fits.values() if fit.reason),
+            borrowing=max((fit.borrowing for fit in fits.values()), default=0),
             preemption=mode.preemption if mode.preemption.label else None,
-            no_fit_reason=self._get_observed_reason(no_fit_reason),
+            no_fit_reason=self._get_observed_reason(
+                find_most_severe_reason(fit.no_fit_reason for fit in fits.values())
+            ),
         )
         return _FlavorTrial(choices, mode, attempt)
 
@@ -460,22 +459,30 @@ class FlavorAssigner:
                 f"({format_quota(resource, assumed)}) + current podset request ({format_amount(resource, amount)}) > "
                 f"maximum capacity ({format_quota(resource, capacity)})"
             )
-            return _QuotaFit(PreemptionMode.NO_FIT, 0, reason, NoFitReason.EXCEEDS_MAX_QUOTA)
+            return _QuotaFit(
+                PreemptionMode.NO_FIT, borrowing=0, reason=reason, no_fit_reason=NoFitReason.EXCEEDS_MAX_QUOTA
+            )
 
         # No more than is free now
-        borrowing, may_reclaim = compute_height_of_covering_subtree(self.queue.node, key, total)
+        covering = find_covering_subtree(self.queue.node, key, total)
         available = self.queue.compute_available_quota(key)
         if total <= available:
-            return _QuotaFit(PreemptionMode.FIT, borrowing)
+            return _QuotaFit(PreemptionMode.FIT, borrowing=covering.height)
 
         # More than is free now, which preemption may change
         missing = format_quota(resource, subtract_amounts(total, available))
         reason = f"insufficient unused quota for {resource} in flavor {key.flavor}, {missing} more needed"
         # Preemption can only help if the queue may reclaim quota, its own or a cohort's, or may preempt while borrowing
-        if self.queue.node.get_quota(key).nominal >= total or may_reclaim or self._may_preempt_while_borrowing():
+        may_reclaim = self.queue.node.get_quota(key).nominal >= total or covering.has_parent
+        if may_reclaim or self._may_preempt_while_borrowing():
             mode, borrowing = self.simulate_preemption(self.queue, self.info, key, total)
-            return _QuotaFit(mode, borrowing, reason)
-        return _QuotaFit(PreemptionMode.NO_FIT, borrowing, reason, NoFitReason.WAITING_FOR_QUOTA)
+            return _QuotaFit(mode, borrowing=borrowing, reason=reason)
+        return _QuotaFit(
+            PreemptionMode.NO_FIT,
+            borrowing=covering.height,
+            reason=reason,
+            no_fit_reason=NoFitReason.WAITING_FOR_QUOTA,
+        )
 
     def _may_preempt_while_borrowing(self) -> bool:
         """Return whether the queue may preempt Workloads in other queues even if it then borrows quota."""
@@ -753,8 +760,8 @@ def _is_preferred_mode(a: _GranularMode, b: _GranularMode, fungibility: FlavorFu
 def _should_try_next_flavor(mode: _GranularMode, fungibility: FlavorFungibility) -> bool:
     """Return whether to try another flavor after a flavor with this mode. Upstream: shouldTryNextFlavor.
 
-    True if the flavor does not fit and no preemption can change that. If it would preempt or borrow, the queue's
-    fungibility decides. Otherwise False.
+    The result is True if the flavor does not fit and no preemption can change that. If the flavor would preempt or
+    borrow, the queue's fungibility decides. Otherwise, the result is False.
     """
     if mode.preemption in (PreemptionMode.NO_FIT, PreemptionMode.NO_CANDIDATES):
         return True

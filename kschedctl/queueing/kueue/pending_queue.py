@@ -132,13 +132,12 @@ class PendingQueue:
     def requeue_workload(self, info: WorkloadInfo, reason: RequeueReason, quota_reason: str) -> bool:
         """Put a Workload that was tried back into the queue, as active or inadmissible. Return whether it was added.
 
-        It becomes active if its reason allows an immediate retry, if it has flavors left to try, or if quota was
-        released while it was tried. A Workload that waits for a backoff becomes inadmissible in any case. A Workload
-        that is already waiting is not added, but if it is inadmissible it may become active.
+        It becomes active if ``reason`` allows an immediate retry, if it has flavors left to try, or if quota was
+        released while it was tried. While it waits for a backoff, it becomes inadmissible in any case. A Workload that
+        is already waiting is not added, but an inadmissible one may become active.
 
-        ``quota_reason`` is the reason in the Workload's condition QuotaReserved. If the Workload did not fit, all
-        Workloads of its shape become inadmissible for this reason, given the gate SchedulingEquivalenceHashing. A
-        Workload that waits for its preemptions is remembered as the queue's preemptor. Upstream: RequeueIfNotPresent.
+        If the Workload did not fit, ``quota_reason`` is recorded as the reason why all Workloads of its shape are
+        inadmissible, given the gate SchedulingEquivalenceHashing. Upstream: RequeueIfNotPresent.
         """
         key = info.workload.key
         if reason == RequeueReason.PENDING_PREEMPTION:

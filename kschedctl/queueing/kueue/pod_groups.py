@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from operator import itemgetter
 
 import msgspec
 from msgspec.structs import replace
@@ -78,7 +77,8 @@ def _build_role_pod_sets(pods: Sequence[Pod], builder: WorkloadBuilder) -> list[
     for pod in pods:
         pods_by_role.setdefault(compute_role_hash(pod.spec), []).append(pod)
     pod_sets = []
-    for _, role_pods in sorted(pods_by_role.items(), key=itemgetter(0)):
+    for role in sorted(pods_by_role):
+        role_pods = pods_by_role[role]
         pod_sets.append(_build_role_pod_set(role_pods[0], len(role_pods), builder))
     return pod_sets
 

@@ -19,6 +19,8 @@ from kschedctl.api.queueing import KueuePodSet
 from kschedctl.errors import InputError
 from kschedctl.queueing.kueue.amounts import Requests, convert_to_requests, find_exceeding_resources, parse_requests
 
+Amount = str | int | float
+"""An amount of a resource, as it is written in a manifest."""
 _CONTAINER, _POD = "Container", "Pod"
 _ABOVE_LIMIT = "requests must not exceed its limits"
 _ABOVE_MAX = "requests must not be above the limitRange max"
@@ -179,20 +181,28 @@ def summarize_limit_ranges(limit_ranges: Iterable[LimitRange]) -> dict[str, Limi
                 merged,
                 default={**item.default, **merged.default},
                 default_request={**item.default_request, **merged.default_request},
-                max=_merge_resource_lists(merged.max, item.max, min),
-                min=_merge_resource_lists(merged.min, item.min, max),
+                max=_merge_resource_lists(merged.max, item.max, _choose_smaller),
+                min=_merge_resource_lists(merged.min, item.min, _choose_larger),
             )
     return summary
 
 
-def _merge_resource_lists(
-    a: Resources, b: Resources, choose: Callable[[str | int | float, str | int | float], str | int | float]
-) -> Resources:
-    """Merge two ResourceLists. ``choose`` is min or max, and is applied to amounts of the same resource."""
+def _merge_resource_lists(a: Resources, b: Resources, choose: Callable[[Amount, Amount], Amount]) -> Resources:
+    """Merge two ResourceLists. ``choose`` returns one of the two amounts of a resource that both lists have."""
     merged = dict(a)
-    for name, text in b.items():
-        merged[name] = choose(merged[name], text, key=parse_quantity) if name in merged else text  # type: ignore[call-arg]
+    for name, amount in b.items():
+        merged[name] = choose(merged[name], amount) if name in merged else amount
     return merged
+
+
+def _choose_smaller(a: Amount, b: Amount) -> Amount:
+    """Return the smaller of two amounts. Raises QuantityError if an amount is malformed."""
+    return min(a, b, key=parse_quantity)
+
+
+def _choose_larger(a: Amount, b: Amount) -> Amount:
+    """Return the larger of two amounts. Raises QuantityError if an amount is malformed."""
+    return max(a, b, key=parse_quantity)
 
 
 def find_resource_errors(pod_sets: Iterable[KueuePodSet]) -> list[str]:
@@ -229,8 +239,10 @@ def find_limit_range_errors(pod_sets: Iterable[KueuePodSet], limit_ranges: Seque
         if _CONTAINER in limits:
             for field, container in _iter_containers(spec):
                 resources = container.resources
-                highest = _parse_requests_or_empty(_merge_resource_lists(resources.requests, resources.limits, max))
-                lowest = _parse_requests_or_empty(_merge_resource_lists(resources.requests, resources.limits, min))
+                larger_amounts = _merge_resource_lists(resources.requests, resources.limits, _choose_larger)
+                highest = _parse_requests_or_empty(larger_amounts)
+                smaller_amounts = _merge_resource_lists(resources.requests, resources.limits, _choose_smaller)
+                lowest = _parse_requests_or_empty(smaller_amounts)
                 errors += _iter_min_max_errors(f"{path}.{field}", highest, lowest, limits[_CONTAINER])
         if _POD in limits:
             total = compute_requests(spec)

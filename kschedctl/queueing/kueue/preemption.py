@@ -25,7 +25,7 @@ from kschedctl.queueing.kueue.preemption_search import (
     RankedCandidate,
     Target,
 )
-from kschedctl.queueing.kueue.quota_tree import CohortNode, QuotaNode, compute_height_of_covering_subtree
+from kschedctl.queueing.kueue.quota_tree import CohortNode, QuotaNode, find_covering_subtree
 from kschedctl.queueing.kueue.workloads import WorkloadInfo, WorkloadUsage
 
 
@@ -59,16 +59,16 @@ class Preemptor(PreemptionSearch):
             PreemptionRequest(info, queue, frozenset({key}), usage=usage, placements={})
         )
         if not targets:
-            height, _ = compute_height_of_covering_subtree(queue.node, key, amount)
-            return PreemptionMode.NO_CANDIDATES, height
+            return PreemptionMode.NO_CANDIDATES, find_covering_subtree(queue.node, key, amount).height
 
         infos = [target.info for target in targets]
         self.snapshot.remove_usage(infos, with_topology=False)
-        borrowing, _ = compute_height_of_covering_subtree(queue.node, key, amount)
+        borrowing = find_covering_subtree(queue.node, key, amount).height
         self.snapshot.add_usage(infos, with_topology=False)
 
-        is_own = any(target.info.cluster_queue == queue.name for target in targets)
-        return (PreemptionMode.PREEMPT if is_own else PreemptionMode.RECLAIM), borrowing
+        if any(target.info.cluster_queue == queue.name for target in targets):
+            return PreemptionMode.PREEMPT, borrowing
+        return PreemptionMode.RECLAIM, borrowing
 
 
 def _find_classical_targets(search: PreemptionSearch, request: PreemptionRequest) -> list[Target]:

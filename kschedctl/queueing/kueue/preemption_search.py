@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from operator import itemgetter
+from operator import attrgetter
 from typing import NamedTuple
 
 from kschedctl.queueing.kueue.amounts import FlavorResource
@@ -92,7 +92,7 @@ class PreemptionSearch:
                 for info in queue.initial_workloads
                 if uses_resources(info, keys)
             ]
-            candidates.sort(key=itemgetter(0))
+            candidates.sort(key=attrgetter("rank"))
             self._candidates[queue.name, keys] = candidates
 
         # Most queues still have all Workloads, and then the cached list can be returned as it is
@@ -110,10 +110,12 @@ class PreemptionSearch:
             for queue in self.snapshot.queues.values()
             for info in queue.initial_workloads
         )
-        rank, previous = -1, None
+        rank = -1
+        previous_key = None
         for candidate_key, workload_key in sorted_workloads:
-            if candidate_key != previous:
-                rank, previous = rank + 1, candidate_key
+            if candidate_key != previous_key:
+                rank += 1
+                previous_key = candidate_key
             self._ranks[workload_key] = rank
 
     def fill_back_targets(

@@ -254,24 +254,33 @@ class CohortNode(QuotaNode):
                 self.usage[key] = add_amounts(self.usage.get(key, 0), carried)
 
 
-def compute_height_of_covering_subtree(node: QuotaNode, key: FlavorResource, amount: int) -> tuple[int, bool]:
-    """Return the height of the lowest enclosing subtree whose quota covers the amount, and whether it has a parent.
+class CoveringSubtree(NamedTuple):
+    """The lowest subtree around a node whose quota covers an amount."""
 
-    The height is 0 if the node itself need not borrow. If no subtree covers the amount, return the root's height and
-    False. Upstream: FindHeightOfLowestSubtreeThatFits of pkg/scheduler/preemption/classical/hierarchical_preemption.go.
+    height: int
+    """0 for the node itself, which then need not borrow."""
+    has_parent: bool
+    """True if the subtree is part of a larger one, from which quota may be reclaimed."""
+
+
+def find_covering_subtree(node: QuotaNode, key: FlavorResource, amount: int) -> CoveringSubtree:
+    """Return the lowest subtree that contains the node and whose quota covers the amount.
+
+    If no subtree covers the amount, the result is the whole tree. Upstream: FindHeightOfLowestSubtreeThatFits of
+    pkg/scheduler/preemption/classical/hierarchical_preemption.go.
     """
     if node.parent is None or not node.would_borrow(key, amount):
-        return 0, node.parent is not None
+        return CoveringSubtree(0, has_parent=node.parent is not None)
 
     # Each level covers what is available there. The next level has to cover the remaining amount.
     remaining = subtract_amounts(amount, node.compute_locally_available_quota(key))
     root = node.parent
     for cohort in node.iter_ancestors():
         if not cohort.would_borrow(key, remaining):
-            return cohort.height, cohort.parent is not None
+            return CoveringSubtree(cohort.height, has_parent=cohort.parent is not None)
         remaining = subtract_amounts(remaining, cohort.compute_locally_available_quota(key))
         root = cohort
-    return root.height, False
+    return CoveringSubtree(root.height, has_parent=False)
 
 
 class DominantShare(NamedTuple):

@@ -89,7 +89,7 @@ class KueueAdmissionReport(PlainReport, frozen=True):
         """The kind of the document, for summaries."""
         return "KueueAdmission"
 
-    def build_first_line(self) -> tuple[str, ...]:
+    def build_headline_parts(self) -> tuple[str, ...]:
         """Return the line that says how many Workloads got quota in how many cycles."""
         admitted = sum("admission" in state for cycle in self.cycles for state in cycle.workloads.values())
         return (f"{counted(admitted, 'Workload')} got quota in {counted(len(self.cycles), 'cycle')}",)
@@ -340,7 +340,7 @@ class _Topologies:
                 for flavor, domains in info.compute_usage(self._gates).topology.items():
                     # Flavors may share nodes, so usage may count in several topologies
                     for snapshot in self._list_overlapping_topologies(snapshots, flavor):
-                        snapshot.change_usage(domains, 1)
+                        snapshot.change_usage(domains, sign=1)
         return snapshots
 
     def _list_overlapping_topologies(

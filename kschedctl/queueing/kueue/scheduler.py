@@ -27,7 +27,7 @@ from kschedctl.queueing.kueue.preemption_search import (
     can_always_reclaim,
 )
 from kschedctl.queueing.kueue.queues import NAMESPACE_MISMATCH, Events, KueueEvent, Queues, was_tried_for_shape
-from kschedctl.queueing.kueue.quota_tree import CohortNode, DominantShare, compute_dominant_share
+from kschedctl.queueing.kueue.quota_tree import CohortNode, DominantShare, QuotaNode, compute_dominant_share
 from kschedctl.queueing.kueue.topology.snapshot import TopologySnapshot
 from kschedctl.queueing.kueue.workloads import (
     REJECTED,
@@ -734,22 +734,23 @@ class _Tournament:
         """The requests of each Workload."""
         for node in root.iter_queues():
             if node.name in entries:
-                self._record_shares(entries[node.name])
+                self._record_requests_and_shares(entries[node.name])
 
-    def _record_shares(self, entry: _Entry) -> None:
-        """Record the shares that result if the entry is admitted.
+    def _record_requests_and_shares(self, entry: _Entry) -> None:
+        """Record the entry's requests, and the shares that result if the entry is admitted.
 
-        They are those of its queue and of each cohort above the queue except the root. The snapshot stays unchanged.
+        The shares are those of its queue and of each cohort above the queue except the root. Each share is recorded
+        under the parent cohort, in which it is compared. The snapshot stays unchanged.
         """
         queue, key = entry.queue, entry.workload.key
         assert queue is not None
         usage = self._scheduler.compute_usage(entry)
         self._requests[key] = usage.quota
         queue.add_usage(usage)
-        share = compute_dominant_share(queue.node)
+        child: QuotaNode = queue.node
         for cohort in queue.node.iter_ancestors():
-            self._shares[cohort.name, key] = share
-            share = compute_dominant_share(cohort)
+            self._shares[cohort.name, key] = compute_dominant_share(child)
+            child = cohort
         queue.remove_usage(usage)
 
     def find_winner(self) -> _Entry:

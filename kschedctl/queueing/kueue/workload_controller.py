@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from heapq import heappop, heappush
+from typing import NamedTuple
 
 from kschedctl.api.queueing import ClusterQueue, LocalQueue
 from kschedctl.queueing.kueue.conditions import ConditionType, WorkloadCondition, truncate_event_message
@@ -46,6 +47,13 @@ _SET_BY_SCHEDULER = frozenset(
 )
 _MAY_BE_BYPASSED = frozenset({"", _DEACTIVATED, _PENDING_EVALUATION, _SUSPENDED, "Pending"})
 """The reasons of QuotaReserved that give way to the failure of an equivalent Workload."""
+
+
+class _Explanation(NamedTuple):
+    """The reason and the message of a condition."""
+
+    reason: str
+    message: str
 
 
 class WorkloadController:
@@ -185,7 +193,9 @@ class WorkloadController:
             return
         evicted = workload.conditions[ConditionType.EVICTED]
         is_requeued = evicted.reason == _PREEMPTED
-        condition = WorkloadCondition(is_requeued, evicted.reason, evicted.message, self._now)
+        condition = WorkloadCondition(
+            status=is_requeued, reason=evicted.reason, message=evicted.message, since=self._now
+        )
         workload = workload.with_condition(ConditionType.REQUEUED, condition)
         reason = _PENDING_EVALUATION if Gate.UNADMITTED_OBSERVABILITY in self._gates else "Pending"
         self._store.patch_status(release_quota(workload, reason, evicted.message, self._gates, self._now))
@@ -353,44 +363,45 @@ class WorkloadController:
         if Gate.UNADMITTED_OBSERVABILITY not in self._gates:
             if blocker is None:
                 return None
-            _, message = blocker
-            return WorkloadCondition(status=False, reason=_INADMISSIBLE, message=message, since=self._now)
-        reason, message = self._find_missing_quota_reason(
+            return WorkloadCondition(status=False, reason=_INADMISSIBLE, message=blocker.message, since=self._now)
+        explanation = self._explain_missing_quota(
             workload, blocker, queue_name=name if cluster_queue is not None else None
         )
-        return WorkloadCondition(status=False, reason=reason, message=message, since=self._now) if reason else None
+        if explanation is None:
+            return None
+        reason, message = explanation
+        return WorkloadCondition(status=False, reason=reason, message=message, since=self._now)
 
-    def _find_missing_quota_reason(
-        self, workload: WorkloadState, blocker: tuple[str, str] | None, queue_name: str | None
-    ) -> tuple[str, str]:
-        """Return the reason and the message that explain why a Workload has no quota.
+    def _explain_missing_quota(
+        self, workload: WorkloadState, blocker: _Explanation | None, queue_name: str | None
+    ) -> _Explanation | None:
+        """Explain why a Workload has no quota. Return None to leave the condition QuotaReserved unset.
 
-        ``blocker`` contains the reason and the message for queues that admit nothing. ``queue_name`` is the name of
-        the ClusterQueue, or None if it does not exist. Return two empty strings to leave the condition unset. Upstream:
-        resolveGranularUnadmittedQuotaReservedCondition.
+        ``blocker`` explains why a queue admits nothing, if one does. ``queue_name`` is the name of the ClusterQueue, or
+        None if it does not exist. Upstream: resolveGranularUnadmittedQuotaReservedCondition.
         """
         current = workload.conditions.get(ConditionType.QUOTA_RESERVED)
         if not workload.active:
-            return _DEACTIVATED, "The workload is deactivated"
+            return _Explanation(_DEACTIVATED, "The workload is deactivated")
         if workload.is_on_hold and current is not None:
-            return current.reason, current.message
-        queue_reason = blocker
-        if queue_reason is None and queue_name is not None:
-            queue_reason = self._find_reason_in_queue(workload, current, queue_name)
-        if queue_reason is not None:
-            return queue_reason
+            return _Explanation(current.reason, current.message)
+        queue_explanation = blocker
+        if queue_explanation is None and queue_name is not None:
+            queue_explanation = self._explain_wait_in_queue(workload, current, queue_name)
+        if queue_explanation is not None:
+            return queue_explanation
 
-        # The scheduler explained its last attempt. That holds until the next attempt.
+        # The scheduler's explanation of its last attempt holds until the next attempt.
         if current is not None and current.reason in _SET_BY_SCHEDULER:
-            return current.reason, current.message
+            return _Explanation(current.reason, current.message)
         if current is None and Gate.UNADMITTED_EXPLICIT_STATUS not in self._gates:
-            return "", ""
-        return _PENDING_EVALUATION, "Workload is pending evaluation in the scheduling queue"
+            return None
+        return _Explanation(_PENDING_EVALUATION, "Workload is pending evaluation in the scheduling queue")
 
-    def _find_reason_in_queue(
+    def _explain_wait_in_queue(
         self, workload: WorkloadState, current: WorkloadCondition | None, queue_name: str
-    ) -> tuple[str, str] | None:
-        """Return the reason and the message if the scheduler does not try a Workload in its queue, or None if it does.
+    ) -> _Explanation | None:
+        """Explain why the scheduler does not try a Workload in its queue. Return None if it does.
 
         It does not try a Workload that can never be admitted, nor one of the same shape as a Workload that recently
         failed. ``current`` is the Workload's condition QuotaReserved.
@@ -399,11 +410,12 @@ class WorkloadController:
         info = self._queues.get_workload_info(workload)
         error = self._queues.find_admissibility_error(info, queue.settings.namespace_selector, is_adjusted=False)
         if error:
-            return _MISCONFIGURED, error
+            return _Explanation(_MISCONFIGURED, error)
         if self._may_be_replaced_by_failure(current):
             failure = queue.find_failed_shape_reason(workload.key)
             if failure is not None:
-                return failure, "Bypassed scheduling evaluation because an equivalent workload recently failed"
+                message = "Bypassed scheduling evaluation because an equivalent workload recently failed"
+                return _Explanation(failure, message)
         return None
 
     def _may_be_replaced_by_failure(self, current: WorkloadCondition | None) -> bool:
@@ -419,20 +431,19 @@ class WorkloadController:
 
     def _find_queue_blocker(
         self, workload: WorkloadState, local_queue: LocalQueue | None, name: str, cluster_queue: ClusterQueue | None
-    ) -> tuple[str, str] | None:
-        """Return the reason and the message that explain why a Workload's LocalQueue or ClusterQueue admits nothing.
+    ) -> _Explanation | None:
+        """Explain why a Workload's LocalQueue or ClusterQueue admits nothing. Return None if both are active.
 
-        ``name`` is the name of the ClusterQueue, which may not exist. Return None if both are active. Upstream:
-        getQueueBlocker.
+        ``name`` is the name of the ClusterQueue, which may not exist. Upstream: getQueueBlocker.
         """
         if local_queue is None:
-            return _MISCONFIGURED, f"LocalQueue {workload.queue_name} doesn't exist"
+            return _Explanation(_MISCONFIGURED, f"LocalQueue {workload.queue_name} doesn't exist")
         if is_stopped(local_queue.spec.stop_policy):
-            return _SUSPENDED, f"LocalQueue {workload.queue_name} is inactive"
+            return _Explanation(_SUSPENDED, f"LocalQueue {workload.queue_name} is inactive")
         if cluster_queue is None:
-            return _MISCONFIGURED, f"ClusterQueue {name} doesn't exist"
+            return _Explanation(_MISCONFIGURED, f"ClusterQueue {name} doesn't exist")
         if not self._queues.cache.is_queue_active(name):
-            return _SUSPENDED, f"ClusterQueue {name} is inactive"
+            return _Explanation(_SUSPENDED, f"ClusterQueue {name} is inactive")
         return None
 
     def _evict_if_needed(

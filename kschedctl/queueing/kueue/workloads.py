@@ -521,7 +521,8 @@ def _compute_admitted_requests(
         remaining = counts.get(assigned.name, 0)
         if remaining < count:
             requests_per_pod = divide_requests(requests, count)
-            requests, count = scale_requests(requests_per_pod, remaining), remaining
+            requests = scale_requests(requests_per_pod, remaining)
+            count = remaining
         pod_sets.append(
             PodSetRequests(
                 assigned.name, requests, count, flavors=assigned.flavors, domains=domains, delayed_topology=delayed
@@ -580,7 +581,7 @@ def get_queue_order_time(workload: WorkloadState, gates: FeatureGates) -> int:
         and preempted.status
         and preempted.reason == _RECLAIM_WHILE_BORROWING
     ):
-        return preempted.since + _ONE_MILLISECOND
+        return preempted.since + _ONE_MILLISECOND  # as upstream, so that the preemptor comes first
     return workload.created
 
 

@@ -407,7 +407,9 @@ def _build_bar(plot: Plot, place: int, series: list[int], *, unit: float, y: int
         amount = _get_amount(plot, i, place)
         if amount > 0:
             title = f"{name}: {printable(plot.series[i].name)} {format_number(amount)}"
-            pieces.append(_BarPiece(round(x, 2), round(amount * unit, 2), min(i, _BAR_LOOKS - 1), title))
+            pieces.append(
+                _BarPiece(x=round(x, 2), width=round(amount * unit, 2), look=min(i, _BAR_LOOKS - 1), title=title)
+            )
             x += amount * unit
     return _Bar(
         shorten_middle(name, _LABEL) if is_named else "", name, y, pieces=tuple(pieces), end=round(x, 2), total=total

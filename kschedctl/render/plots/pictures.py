@@ -41,6 +41,8 @@ TITLE, UNIT, TICKS, KEYS, PAD, RIGHT = 0.42, 0.22, 0.52, 0.2, 0.15, 0.4
 """Sizes in inches: the heights of a title, a unit, the ticks with their axis title, and a row of legend keys; the left
 and right margins.
 """
+STACK_THICKNESS, BAR_GROUP_THICKNESS = 0.72, 0.84
+"""The thickness of a stack of bars, and of the bars of one place side by side, as shares of the distance of places."""
 KEYS_IN_ROW = 3
 POINTS_PER_INCH = 72
 DOTS_PER_INCH = 144
@@ -257,7 +259,7 @@ def _draw_bar_plot(plot: Plot, axes: Axes) -> list[Any]:
     stacked = plot.kind is PlotKind.STACKS
     series_count = len(plot.series)
     places = [float(place) for place in range(len(plot.places))]
-    thickness = 0.72 if stacked else 0.84 / series_count  # places are 1 apart
+    thickness = STACK_THICKNESS if stacked else BAR_GROUP_THICKNESS / series_count
     ends_of_stacks = [0.0] * len(places)
     handles = []
     for number, series in enumerate(plot.series):
@@ -274,18 +276,26 @@ def _draw_bar_plot(plot: Plot, axes: Axes) -> list[Any]:
             _write_amounts(axes, amounts, positions, written_amounts)
     if stacked:
         _write_amounts(axes, ends_of_stacks, places, compute_totals(plot))
+    _set_up_bar_axes(plot, axes, ends_of_stacks)
+    return handles
 
+
+def _set_up_bar_axes(plot: Plot, axes: Axes, ends_of_stacks: Sequence[float]) -> None:
+    """Label the places of a bar plot on the left, and draw the scale of the amounts, which starts at zero.
+
+    The scale covers all amounts and `ends_of_stacks`, which are zero if the bars are not stacked.
+    """
     names = _list_left_labels(plot)
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.4, -0.6)  # from bottom to top, so that the first place is at the top
     axes.tick_params("y", length=0)
+
     all_amounts = [amount for series in plot.series for _, amount in series.points]
     amount_scale = build_scale(plot.y, [0.0, *ends_of_stacks, *all_amounts])
     axes.set_xticks(list(amount_scale.ticks), list(amount_scale.ticks.values()))
     axes.set_xlim(0, amount_scale.end * 1.06)  # leave room for the amounts after the bars
     axes.set_xlabel(shorten_middle(printable(plot.y.title), AXIS))
     axes.grid(axis="x", color=LINE, linewidth=0.6)
-    return handles
 
 
 def _write_amounts(axes: Axes, ends: Sequence[float], positions: Sequence[float], amounts: Sequence[float]) -> None:
@@ -293,8 +303,8 @@ def _write_amounts(axes: Axes, ends: Sequence[float], positions: Sequence[float]
     for end, y, amount in zip(ends, positions, amounts, strict=True):
         axes.annotate(
             format_number(amount),
-            (end, y),
-            (4, 0),
+            xy=(end, y),
+            xytext=(4, 0),
             textcoords="offset points",
             va="center",
             fontsize=8,

@@ -371,7 +371,7 @@ class Admissions:
         quotas_before = self._quotas.get_quotas(namespace)
         key = namespace, id(pod.spec.containers), id(quotas_before)
         if key not in cache:
-            with self._quotas.try_release(pod):  # the pod is gone when it is replaced
+            with self._quotas.release_temporarily(pod):  # the pod is gone when it is replaced
                 outcomes = self._find_admission_outcomes(
                     self._build_pod_create_request(find_owner(pod), strip_node_and_admission_fields(pod))
                 )
@@ -476,7 +476,7 @@ class Admissions:
                 name = f"{template.metadata.name}-{pod.metadata.name}"
                 if claim_messages := self._admit_claim(template, pod.metadata.namespace, name):
                     self._created_claims[get_identity(workload)] = claim_index
-                    return Admitted(min(index, admitted.number), claim_messages)
+                    return Admitted(index, claim_messages)
         return admitted
 
     def _admit_claim(self, template: PersistentVolumeClaim, namespace: str, name: str) -> Sequence[str]:
@@ -679,7 +679,7 @@ def _admit_objects(kind: str, objects: Iterable[Any], admissions: Admissions) ->
             owner, manifest | {"spec": msgspec.to_builtins(obj.spec)}, meta.namespace, in_full=False
         )
         if messages := admissions.admit_object(create_request):
-            denied[owner] = build_denied_pods_report(owner, messages, 1, 1)
+            denied[owner] = build_denied_pods_report(owner, messages, wanted=1, denied=1)
     return denied
 
 

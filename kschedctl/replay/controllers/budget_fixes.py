@@ -33,15 +33,16 @@ def choose_budget_fix(evictions: Evictions, positions: Sequence[Position], budge
     [budget] = budgets
     if budget in find_strict_budgets(evictions):
         return ALLOW_ONE
+
+    healing = _describe_healing(evictions, positions)
     if budget not in _find_budgets_with_minimum(evictions):
-        healing = _describe_healing(evictions, positions)
         return f"{healing or REPAIR_PODS}, or raise the budget's maxUnavailable during the drain"
     if _can_add_replica_of_each_pod(evictions, positions):
         return RUN_ONE_MORE
+
     pods = [evictions.simulation.view.pods.objects[position] for position in positions]
     nodes = first_few(sorted({pod.spec.node_name for pod in pods}))
     scale_down = ", or scale the workload to 0," if _count_selected_pods(evictions, budget) == 1 else ""
-    healing = _describe_healing(evictions, positions)
     lower = f"{healing}, or lower" if healing else "Lower"
     return (
         f"{lower} the budget's minAvailable{scale_down} during the drain. "

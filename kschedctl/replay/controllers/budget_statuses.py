@@ -104,6 +104,7 @@ def _build_budget_status(
     is_failed = status.disruptions_allowed == 0 and status.current_healthy > status.desired_healthy
     if not has_status(budget) or is_failed or not (healthy_difference or desired_difference):
         return status
+    # The headroom is how many more pods are healthy than desired, or a negative number if too few are
     headroom = get_disruption_headroom(budget) + healthy_difference - desired_difference
     desired = status.desired_healthy + desired_difference
     return replace(

@@ -188,15 +188,20 @@ class CreationFailures:
             newest = similar_events[0]
             last = get_last_time(newest)
             by = f"event {newest.reason} of {owner}"
-            tries = _count_creation_attempts(similar_events)
-            yield CreationFailure(extract_api_message(newest.message), by, last, format_age(last, self._now), tries)
+            yield CreationFailure(
+                extract_api_message(newest.message),
+                by=by,
+                last=last,
+                age=format_age(last, self._now),
+                times=_count_creation_attempts(similar_events),
+            )
         if condition is None:
             return
         message = extract_api_message(condition.message)
         if shorten_api_message(message) not in events_by_message:
             last = condition.last_transition_time or ""
             by = f"condition {condition.type} of {owner}"
-            yield CreationFailure(message, by, last, format_age(last, self._now))
+            yield CreationFailure(message, by=by, last=last, age=format_age(last, self._now))
 
 
 def find_unread_kinds(cluster: Cluster, kind: str = "") -> tuple[UnknownKind, ...]:
@@ -372,24 +377,25 @@ def _describe_uncreated_objects(not_created: NotCreated) -> str:
     Examples are `3 of 5 pods (5 wanted, 2 exist)`, `its next Job` and `pods (2 exist, the wanted number is unknown)`.
     """
     kind = Owner.parse(not_created.workload).kind
-    exist_verb = agreeing(not_created.there, "exists", "exist")
     if kind in KINDS_WITHOUT_PODS:
         return f"the {KINDS_WITHOUT_PODS[kind]} itself"
     if not_created.object == "Job":
         return "its next Job"
+    existing = f"{not_created.there:,} {agreeing(not_created.there, 'exists', 'exist')}"
     if not_created.wanted is None:
-        return f"pods ({not_created.there:,} {exist_verb}, the wanted number is unknown)"
-    counts = f"{not_created.wanted:,} wanted, {not_created.there:,} {exist_verb}"
-    if not_created.creatable and not not_created.there:
-        counts = f"{not_created.wanted:,} wanted, {not_created.creatable:,} can be created"
-    elif not_created.creatable:
-        counts += f", {not_created.creatable:,} can be created"
-    counts = f"({counts})"
+        return f"pods ({existing}, the wanted number is unknown)"
+
+    counts = [f"{not_created.wanted:,} wanted"]
+    if not_created.there or not not_created.creatable:
+        counts.append(existing)
+    if not_created.creatable:
+        counts.append(f"{not_created.creatable:,} can be created")
+    in_brackets = f"({', '.join(counts)})"
     if not_created.object != "Pod":
-        return f"its new {not_created.object} {counts}"
+        return f"its new {not_created.object} {in_brackets}"
     if not not_created.missing:
-        return f"pods of its new template {counts}"
-    return f"{not_created.missing:,} of {counted(not_created.wanted, 'pod')} {counts}"
+        return f"pods of its new template {in_brackets}"
+    return f"{not_created.missing:,} of {counted(not_created.wanted, 'pod')} {in_brackets}"
 
 
 def _describe_past_failure(not_created: NotCreated) -> str:

@@ -399,9 +399,9 @@ def suggest_pod_security_steps_from_message(denied: DeniedPod) -> Iterator[FixSt
 
 
 def _build_security_step(denied: DeniedPod, *, with_seccomp: bool = True) -> FixStep:
-    """Build the step that sets the security context of level restricted, or all of it but the seccomp profile.
+    """Build the step that sets the security context of level restricted, with or without the seccomp profile.
 
-    Its text says that the image must support it.
+    The step's text says that the image must support the context.
     """
     names = ", ".join(str(container.get("name", "")) for container in _list_containers(denied.spec))
     container_settings = f"allowPrivilegeEscalation=false and capabilities.drop=[ALL] of {names}"
@@ -493,8 +493,9 @@ def _lower_largest_amount(
 ) -> bool:
     """Lower the largest container's request or limit until the containers together have the allowed amount.
 
-    ``part`` says whether requests or limits are lowered. The container's request is lowered to its limit if it is
-    larger. Return False, without a change, if less than a quarter of the largest amount would remain.
+    ``part`` says whether requests or limits are lowered. If a limit is lowered below the container's request, the
+    request is lowered with it. Return False, without a change, if less than a quarter of the largest amount would
+    remain.
     """
     excess = _sum_resource_amounts(containers, part, resource).sub(allowed)
     largest = max(containers, key=partial(_get_amount, part, resource))
@@ -765,7 +766,15 @@ def _iter_changed_settings(
                     continue
                 before_text = "" if old_amount is None else str(old_amount)
                 is_default = resource not in (written[name].get(part) or {})
-                yield ResourceSetting(name, part, resource, str(amount), before_text, is_default, location)
+                yield ResourceSetting(
+                    container=name,
+                    part=part,
+                    resource=resource,
+                    amount=str(amount),
+                    before=before_text,
+                    is_default=is_default,
+                    location=location,
+                )
 
 
 def merge_resource_steps(first: FixStep, second: FixStep) -> FixStep | None:
@@ -778,7 +787,8 @@ def merge_resource_steps(first: FixStep, second: FixStep) -> FixStep | None:
     merged: dict[tuple[str, str, str], ResourceSetting] = {}
     for step in (first, second):
         assert isinstance(step.edit, partial)
-        for setting in step.edit.args[0]:
+        [settings] = step.edit.args  # as `_build_resources_step` binds them
+        for setting in settings:
             key = (setting.container, setting.part, setting.resource)
             original = merged.get(key, setting)
             merged[key] = setting._replace(before=original.before, is_default=original.is_default)

@@ -123,7 +123,7 @@ class Evictions:
         """
         if not self._ignores_budgets(position) and is_ready(self._get_pod(position)):
             self.simulation.budgets.record_evicted_pods([position])
-            self.change_allowed_disruptions([position], -1)
+            self.change_allowed_disruptions([position], by=-1)
             self._unreplaced[position] = None
 
     def undo_eviction(self, position: Position, *, recovered: bool) -> None:
@@ -137,7 +137,7 @@ class Evictions:
             self.record_recovery(position)
         elif recovered and not was_recorded:
             self.simulation.budgets.record_evicted_pods([position])
-            self.change_allowed_disruptions([position], -1)
+            self.change_allowed_disruptions([position], by=-1)
 
     def record_recovery(self, position: Position) -> None:
         """Record that the successor of an evicted pod is healthy.
@@ -145,7 +145,7 @@ class Evictions:
         This gives back the disruption that the eviction used.
         """
         self.simulation.budgets.record_running_pods([position])
-        self.change_allowed_disruptions([position], 1)
+        self.change_allowed_disruptions([position], by=1)
         self._unreplaced.pop(position, None)
 
     def change_allowed_disruptions(self, positions: Iterable[Position], by: int) -> None:
@@ -183,8 +183,13 @@ def _with_computed_status(pdb: PodDisruptionBudget, simulation: Simulation) -> P
     healthy = sum(map(is_healthy, pods))
     desired = compute_desired_healthy(pdb, len(pods))
     allowed = max(healthy - desired, 0) if pods else 0
-    observed = pdb.metadata.generation
-    return replace(pdb, status=PodDisruptionBudgetStatus(healthy, desired, allowed, observed_generation=observed))
+    status = PodDisruptionBudgetStatus(
+        current_healthy=healthy,
+        desired_healthy=desired,
+        disruptions_allowed=allowed,
+        observed_generation=pdb.metadata.generation,
+    )
+    return replace(pdb, status=status)
 
 
 def has_status(pdb: PodDisruptionBudget) -> bool:

@@ -233,5 +233,5 @@ def _find_service_account_fix(cluster: Cluster, message: str, namespace: str) ->
     if SERVICE_ACCOUNT_MISSING not in message or cluster.find_gap("ServiceAccount", namespace) is not None:
         return ()
     existing = {account.metadata.name for account in cluster.list_in_namespace("service_accounts", namespace)}
-    steps = suggest_steps(DeniedPod(cluster, namespace, {}, message))
+    steps = suggest_steps(DeniedPod(cluster, namespace, manifest={}, message=message))
     return tuple(build_object_change_fix(step) for step in steps if step.objects[0].name not in existing)

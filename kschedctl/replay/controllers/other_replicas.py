@@ -18,7 +18,7 @@ from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
 from kschedctl.replay.controllers.rollout import Rollout, rename_replaced_pods, run_rollouts
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.workload_change import set_rollout_limits
-from kschedctl.replay.edits import add_pods, change_pods
+from kschedctl.replay.edits import add_or_replace_pods, change_pods
 from kschedctl.replay.settling import (
     build_resulting_cluster,
     enable_pod_recreation,
@@ -40,7 +40,9 @@ def add_other_replicas(target: TargetPod) -> TargetPod:
     cluster, other_pods = _create_other_replicas(target)
     if not other_pods:
         return target
-    return target._replace(scheduler=Scheduler(add_pods(cluster, other_pods), target.scheduler.call_extender))
+    return target._replace(
+        scheduler=Scheduler(add_or_replace_pods(cluster, other_pods), target.scheduler.call_extender)
+    )
 
 
 class PlacedReplicas(NamedTuple):
@@ -91,7 +93,7 @@ def _place_new_replicas(target: TargetPod) -> PlacedReplicas | None:
     if not other_pods:
         return None
     replicas = [target.pod, *other_pods]
-    simulation = Simulation(Scheduler(add_pods(cluster, replicas), target.scheduler.call_extender))
+    simulation = Simulation(Scheduler(add_or_replace_pods(cluster, replicas), target.scheduler.call_extender))
     enable_pod_recreation(simulation)
     view = simulation.view
     found_positions = (view.pods.find_position(pod.key) for pod in replicas)
@@ -101,7 +103,9 @@ def _place_new_replicas(target: TargetPod) -> PlacedReplicas | None:
         raise KeyboardInterrupt
     unplaced = [position for position in positions if not view.has_node(position)]
     victims = _list_victims(simulation, outcomes, own_pods=positions)
-    if len(unplaced) == len(positions) or not (unplaced or victims.evicted):
+    is_none_placed = len(unplaced) == len(positions)
+    are_all_placed_without_evictions = not unplaced and not victims.evicted
+    if is_none_placed or are_all_placed_without_evictions:
         return None
     return PlacedReplicas(
         placed=len(positions) - len(unplaced),
@@ -131,7 +135,7 @@ def _replay_update(target: TargetPod, workload: Struct) -> PlacedReplicas | None
     create_allowed_claims(cluster, creation, {title: change.new})
     deletions = {(pod.metadata.namespace, pod.metadata.name): None for pod in change.removed}
     cluster = change_pods(creation.apply_to(cluster), deletions)
-    cluster = add_pods(cluster, (*rename_replaced_pods(change), *change.new))
+    cluster = add_or_replace_pods(cluster, (*rename_replaced_pods(change), *change.new))
 
     simulation = Simulation(Scheduler(cluster, target.scheduler.call_extender))
     index = simulation.view.pods.index
@@ -201,7 +205,7 @@ def replay_preemption(target: TargetPod, victims: Collection[str]) -> PreemptedP
     scheduler, pod = target.scheduler, target.pod
     stored = scheduler.cluster.pod(pod.metadata.namespace, pod.metadata.name)
     if stored is None:
-        scheduler = Scheduler(add_pods(scheduler.cluster, [pod]), scheduler.call_extender)
+        scheduler = Scheduler(add_or_replace_pods(scheduler.cluster, [pod]), scheduler.call_extender)
     elif scheduler.view.build_stored_pod(stored) != pod:
         changed_cluster = change_pods(scheduler.cluster, {(pod.metadata.namespace, pod.metadata.name): pod})
         scheduler = Scheduler(changed_cluster, scheduler.call_extender)

@@ -216,9 +216,11 @@ def _choose_pods_to_replace(
 
 
 def _describe_pause_or_strategy(workload: Struct, name: str, current: Sequence[Pod]) -> str:
-    """Return a note about a suspended or paused workload or an update strategy, or an empty string.
+    """Return a note if the workload's controller creates or replaces no pods now, or an empty string.
 
-    ``name`` is the workload's title.
+    That is the case if the workload is suspended or paused, or if its update strategy is OnDelete. A StatefulSet whose
+    maxUnavailable has no effect gets a note as well. ``current`` are the workload's existing pods, without which update
+    strategies do not matter. ``name`` is the workload's title.
     """
     match workload:
         case CronJob() | Job() if workload.spec.suspend:

@@ -109,10 +109,11 @@ class PodDefaults:
         added = []
         seconds_by_taint = (server.not_ready_seconds, server.unreachable_seconds)
         for key, seconds in zip(tolerations.FAILING_NODE_TAINTS, seconds_by_taint, strict=True):
-            if not any(
+            is_tolerated = any(
                 toleration.key in (key, "") and toleration.effect in ("NoExecute", "")
                 for toleration in spec.tolerations
-            ):
+            )
+            if not is_tolerated:
                 added.append(Toleration(key, "Exists", effect="NoExecute", toleration_seconds=seconds))
         return replace(spec, tolerations=(*spec.tolerations, *added)) if added else spec
 
@@ -155,7 +156,8 @@ class PodDefaults:
         for order in list_limit_range_orders(ranges):
             other_pod, request = self._apply_limit_ranges_and_plugins(pod, order)
             changes_by_spec.setdefault(msgspec.json.encode(other_pod.spec), "; ".join(request.changed))
-        if changes_by_spec.keys() <= {msgspec.json.encode(filled.spec)}:
+        is_order_irrelevant = changes_by_spec.keys() <= {msgspec.json.encode(filled.spec)}
+        if is_order_irrelevant:
             return []
         texts = list(changes_by_spec.values())[:MAX_ALTERNATIVES]
         left_out = len(changes_by_spec) - MAX_ALTERNATIVES

@@ -69,7 +69,7 @@ class RemainingQuotas:
                 self.charge(request, -len(group))
 
     @contextmanager
-    def try_release(self, pod: Pod) -> Iterator[None]:
+    def release_temporarily(self, pod: Pod) -> Iterator[None]:
         """Release the resources of a pod within a `with` block. All charges to its namespace are undone at the end."""
         namespace = pod.metadata.namespace
         quotas_before = self.get_quotas(namespace)

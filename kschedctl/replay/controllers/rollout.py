@@ -277,9 +277,8 @@ def run_rollouts(
         rollout_by_pod |= dict.fromkeys(rollout.kept, rollout)
         waiting |= dict.fromkeys(rollout.waiting)
     outcomes: dict[Position, Outcome] = {}
-    moving = True
     try:
-        while moving and not simulation.interrupted:
+        while not simulation.interrupted:
             moves_before = simulation.move_count
 
             # Each controller removes and creates pods
@@ -298,7 +297,8 @@ def run_rollouts(
                 if owner is not None:
                     owner.record_pod_change(position)
             waiting = {position: None for position in waiting if not simulation.view.has_node(position)}
-            moving = bool(new_pods) or simulation.move_count > moves_before
+            if not new_pods and simulation.move_count == moves_before:
+                break
         return [*simulation.explain(outcomes.values()), *_iter_uncreated_outcomes(rollouts)]
     except KeyboardInterrupt:
         simulation.interrupted = True

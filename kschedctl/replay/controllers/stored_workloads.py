@@ -105,7 +105,7 @@ def build_current_manifest(cluster: Cluster, owner: Owner) -> Struct | None:
             return _build_stateful_set(cluster, stored)
         case "ReplicaSet":
             return ReplicaSetManifest(stored.metadata, stored.spec)
-        case _:
+        case _:  # the only other kind with a stored template is ReplicationController
             return ReplicationControllerManifest(stored.metadata, stored.spec)
 
 
@@ -136,12 +136,12 @@ def _build_stateful_set(cluster: Cluster, stored: StoredWorkload) -> StatefulSet
     return StatefulSet(
         stored.metadata,
         StatefulSetSpec(
-            spec.replicas,
-            spec.template,
-            tuple(claims.values()),
-            spec.ordinals,
-            spec.selector,
-            spec.pod_management_policy,
+            replicas=spec.replicas,
+            template=spec.template,
+            volume_claim_templates=tuple(claims.values()),
+            ordinals=spec.ordinals,
+            selector=spec.selector,
+            pod_management_policy=spec.pod_management_policy,
         ),
     )
 

@@ -171,7 +171,7 @@ class _AdmittedPods(NamedTuple):
 
 
 def _admit_new_pods(admissions: Admissions, existing: ExistingPods, workload: Struct) -> _AdmittedPods:
-    """Replay the admission of all pods that the workload would create now."""
+    """Replay the admission of all pods that the workload would create now, and report the denied ones."""
     sized = existing.with_current_replicas(workload)
     created_pods = list(create_pods(sized, existing.cluster.nodes).pods)
     change = plan_change(existing, sized, format_title(workload), created_pods, forced=False)

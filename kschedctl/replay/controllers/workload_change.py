@@ -95,8 +95,8 @@ def set_rollout_limits(change: WorkloadChange, workload: Struct) -> None:
             # maxSurge and maxUnavailable exclude each other, and without both nothing would move
             change.unavailable = 0 if change.surge else max(unavailable, 1)
             # Empty slots come first, then slots whose old pod has no node
-            is_bound_by_slot = {get_slot(pod): bool(pod.spec.node_name) for pod in change.removed}
-            change.new.sort(key=lambda pod: (get_slot(pod) in is_bound_by_slot, is_bound_by_slot.get(get_slot(pod))))
+            rank_by_slot = {get_slot(pod): 2 if pod.spec.node_name else 1 for pod in change.removed}
+            change.new.sort(key=lambda pod: rank_by_slot.get(get_slot(pod), 0))
 
 
 def get_slot(pod: Pod) -> str:

@@ -186,7 +186,7 @@ def suggest_workloads(cluster: Cluster, name: str, kind: str = "") -> list[str]:
     Workloads of the `kind` with the name come first, followed by workloads of the `kind` with a similar name. If no
     such workload exists, workloads of other kinds with the name are suggested.
     """
-    candidates = dict.fromkeys((*iter_workloads(cluster), *_iter_objects_holding_pods_back(cluster)))
+    candidates = dict.fromkeys((*iter_workloads(cluster), *_iter_pod_holders_and_owners(cluster)))
     of_kind = [candidate for candidate in candidates if candidate.kind == kind]
     similar_names = [name, *get_close_matches(name, {candidate.name for candidate in of_kind})]
     similar = [candidate for candidate in of_kind if candidate.name in similar_names]
@@ -196,8 +196,8 @@ def suggest_workloads(cluster: Cluster, name: str, kind: str = "") -> list[str]:
     return [f"{candidate.kind.lower()}/{candidate.name} -n {candidate.namespace}" for candidate in suggested]
 
 
-def _iter_objects_holding_pods_back(cluster: Cluster) -> Iterator[Owner]:
-    """Yield the Workloads and PodGroups that hold pods back from kube-scheduler, and their owners."""
+def _iter_pod_holders_and_owners(cluster: Cluster) -> Iterator[Owner]:
+    """Yield all Workloads and PodGroups, which may hold pods back from kube-scheduler, each after its owners."""
     holders = [
         *(("Workload", workload.metadata) for workload in cluster.kueue_workloads),
         *(("PodGroup", group.metadata) for group in cluster.pod_groups),
@@ -227,7 +227,8 @@ def build_additional_pod(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod]
         workload = _copy_as_bare_pod(model)
     creation = create_workload_objects(scheduler.cluster, [workload])
     create_allowed_claims(scheduler.cluster, creation, creation.pods)
-    ((pod,),) = creation.pods.values()
+    [created_pods] = creation.pods.values()  # of the only workload
+    [pod] = created_pods
     spec = replace(
         pod.spec,
         priority_class_name=model.spec.priority_class_name,

@@ -78,12 +78,14 @@ class StepResult:
         """
         job_failures = JobFailures.of_cluster(self.cluster)
         for pod in pods:
-            if find_owner(pod).kind in ("DaemonSet", "Node"):
+            kind = find_owner(pod).kind
+            if kind in ("DaemonSet", "Node"):
                 self.ending_count += 1
             else:
                 self.displaced.append(pod)
-            is_replaced = job_failures.record_eviction(pod) and find_owner(pod).kind != "DaemonSet"
-            self.change_pod(pod, recreate_pod_with_current_priority(pod, self.cluster) if is_replaced else None)
+            is_recreated = job_failures.record_eviction(pod) and kind != "DaemonSet"
+            replacement = recreate_pod_with_current_priority(pod, self.cluster) if is_recreated else None
+            self.change_pod(pod, replacement)
         for pod in job_failures.list_pods_of_failed_jobs(self.cluster):
             self.change_pod(pod, None)
         if changed_jobs := job_failures.list_changed_jobs():

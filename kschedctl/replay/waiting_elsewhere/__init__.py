@@ -76,7 +76,10 @@ def _iter_waiting_for_kueue(cluster: Cluster, now: str) -> Iterator[WaitingElsew
 
 
 def find_blockers(cluster: Cluster, workload: Owner, now: str = "") -> tuple[WaitingElsewhere, ...]:
-    """Return the waiting objects that keep a workload from having pods: objects in queues, or the workload itself."""
+    """Return the waiting objects that keep a workload from having pods: objects in queues, or the workload itself.
+
+    ``now`` is the RFC 3339 time for ages, or empty.
+    """
     title = str(workload)
     waiting = find_objects_waiting_elsewhere(cluster, workload.namespace, now)
     return tuple(entry for entry in waiting if title in (entry.resource, *entry.part_of))

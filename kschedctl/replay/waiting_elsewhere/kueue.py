@@ -98,7 +98,7 @@ def iter_waiting_workloads(cluster: Cluster, now: str) -> Iterator[WaitingElsewh
 
 
 def replay_queues(cluster: Cluster, now: str) -> WaitingQueues:
-    """Replay Kueue, and return the queues with the predicted outlook.
+    """Replay Kueue at the RFC 3339 time ``now``, which may be empty, and return the queues with the predicted outlook.
 
     There is no outlook if a kind of objects that Kueue needs was not read, or if Kueue's objects are malformed. A kind
     that is merely incomplete in files does not prevent the replay. The replay then assumes that there are no other
@@ -287,7 +287,8 @@ def _describe_cohort_quota(queue: ClusterQueue, queues: WaitingQueues) -> list[s
 def _build_outlook_headline(outlook: WorkloadOutlook | None, queue: str) -> str:
     """Build the headline for a Workload for which there is enough quota.
 
-    It gives the Workload's place in the queue if Kueue will admit it, and otherwise the reason why it will not.
+    It gives the Workload's place in the queue if Kueue will admit it, and otherwise the reason why it will not. Without
+    an outlook, it only names the queue.
     """
     if outlook is None or outlook.position is None:
         return f"waits in ClusterQueue {queue}"

@@ -334,7 +334,7 @@ def _replay_jobs(cluster: Cluster, jobs: Mapping[Owner, Struct], now: str) -> _R
     """Replay Kueue with the Workloads that it would create for the jobs.
 
     The result is empty if Kueue manages none of the jobs. If the Configuration of Kueue is malformed, jobs with a queue
-    label get an outlook that says so.
+    label get an outlook that says so. ``now`` is the RFC 3339 time of the replay, or empty.
     """
     if not jobs:
         return _ReplayedJobs([])
@@ -422,7 +422,8 @@ class _NewJobs:
 def _build_problem_outlook(owner: Owner, job: Any, queue: str, problem: InputError, now: str) -> JobOutlook:
     """Build the outlook of a job without a Workload: Kueue creates none, or the job's integration is not replayed.
 
-    ``queue`` is the LocalQueue that the job names, and ``problem`` the reason.
+    ``queue`` is the LocalQueue that the job names, and ``problem`` the reason. ``now`` is the RFC 3339 time for the
+    job's age, or empty.
     """
     is_unknown = isinstance(problem, NotIntegratedError)
     headline = f"waits for {KUEUE}, in LocalQueue {queue}: {problem.what}"
@@ -452,7 +453,8 @@ def _build_outlook_from_workloads(
 ) -> JobOutlook:
     """Build the outlook of a job from what the replay did with its Workloads.
 
-    The report shows the first Workload that waits or, if none does, the first one.
+    The report shows the first Workload that waits or, if none does, the first one. ``now`` is the RFC 3339 time for the
+    job's age, or empty.
     """
     admitted, waiting = _split_by_admission(workloads, queues)
     is_admitted = len(admitted) == len(workloads)
@@ -479,7 +481,7 @@ def _build_outlook_from_workloads(
         conditions=_get_conditions(job),
         replayed=queues.outlook is not None and is_certain,
     )
-    return JobOutlook(owner, job, report, admitted, len(workloads), reason=reason.headline)
+    return JobOutlook(owner, job, report, admitted=admitted, workload_count=len(workloads), reason=reason.headline)
 
 
 def _split_by_admission(

@@ -104,6 +104,7 @@ def build_started_pods(
     """Return the pods of an admitted Workload with the node labels and tolerations of their flavors.
 
     Existing pods that wait behind a gate of Kueue are returned without the gate. If there are none, new pods are built.
+    ``job`` is the owner of the pods, or None if it is unknown.
     """
     flavors = {flavor.metadata.name: flavor for flavor in cluster.resource_flavors}
     owner = str(job or Owner("Workload", workload.metadata.namespace, workload.metadata.name))

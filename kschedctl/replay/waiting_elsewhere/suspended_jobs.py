@@ -30,7 +30,7 @@ def is_queued(job: StoredJob) -> bool:
 def iter_suspended_jobs(cluster: Cluster, reported: Collection[str], now: str) -> Iterator[WaitingElsewhere]:
     """Yield reports on the suspended Jobs that are not in ``reported``, a set of titles such as ``Job shop/web``.
 
-    Jobs that have ended are left out.
+    Jobs that have ended are left out. ``now`` is the RFC 3339 time for ages, or empty.
     """
     for job in cluster.jobs:
         meta = job.metadata

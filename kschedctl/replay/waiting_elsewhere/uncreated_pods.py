@@ -42,7 +42,8 @@ def _build_resource_report(
 ) -> WaitingElsewhere | None:
     """Build the report on one resource, or return None if it wants no more pods.
 
-    A resource whose wanted number of pods is unknown is not reported if it has pods.
+    A resource whose wanted number of pods is unknown is not reported if it has pods. ``now`` is the RFC 3339 time for
+    its age, or empty.
     """
     if resource.has_ended or resource.expected_pods == 0:
         return None

@@ -114,7 +114,7 @@ def _load_document(
     _require_same_queue_sort(profiles)
     return SchedulerConfiguration(
         profiles={profile.scheduler_name: profile for profile in profiles},
-        extenders=_complete_and_sort_extenders(parsed.extenders),
+        extenders=_set_timeouts_and_sort_extenders(parsed.extenders),
         percentage_of_nodes_to_score=parsed.percentage_of_nodes_to_score,
         pod_initial_backoff_seconds=parsed.pod_initial_backoff_seconds,
         pod_max_backoff_seconds=parsed.pod_max_backoff_seconds,
@@ -166,8 +166,9 @@ def _collect_plugin_args(
 ) -> dict[str, Any]:
     """Return the arguments of the profile's plugins by name. NodeResourcesFit ignores the resources in `ignored`.
 
-    The arguments of NodeResourcesFit are validated, but only if it is enabled. Raises ConfigurationError, with
-    `location` as the place of the error, if they are invalid. Raises it as well if they are missing and needed.
+    The arguments of NodeResourcesFit are validated if the plugin is enabled. Raises ConfigurationError, with `location`
+    as the place of the error, if they are invalid. Also raises ConfigurationError if `ignored` is not empty and the
+    profile has no arguments for NodeResourcesFit.
     """
     args = {config.name: config.args for config in profile.plugin_config}
     if ignored:
@@ -219,7 +220,7 @@ def _find_ignored_resources(extenders: tuple[Extender, ...]) -> tuple[str, ...]:
     return tuple(resource.name for resource in resources if resource.ignored_by_scheduler)
 
 
-def _complete_and_sort_extenders(extenders: tuple[Extender, ...]) -> tuple[Extender, ...]:
+def _set_timeouts_and_sort_extenders(extenders: tuple[Extender, ...]) -> tuple[Extender, ...]:
     """Return the extenders with default timeouts, in the order in which they are called.
 
     Ignorable extenders are called last.

@@ -367,10 +367,8 @@ def run_cycle(framework: FrameworkLike, info: PodInfo, view: Fork, sampling: Sam
             considered = _mask_examined_nodes(pre_filter, nominated_row, view)
             nominated_node = _find_feasible_nominated_node(outcome, considered, nominated_row, consultation, view)
             if sampling and nominated_node is None and not pre_filter.status.rejected:
-                offered = np.flatnonzero(mask_allowed_nodes(pre_filter, view) & view.in_placement)
                 terms = SearchTerms.from_profile(framework.profile, framework.release, len(consultation.statuses))
-                terms = terms._replace(nodes=view.nodes_in_placement)
-                search = sampling.search_nodes(~outcome.passing, offered, terms, outcome.failed_nodes, nominated_row)
+                search = _search_sample(sampling, terms, pre_filter, outcome, view, nominated_row=nominated_row)
                 considered = search.examined
             feasible = nominated_node or _find_feasible_nodes(outcome, considered, consultation, view)
             scores = run_score(framework, pre_filter.results, info, view, feasible)
@@ -544,6 +542,27 @@ def _mask_examined_nodes(pre_filter: PreFilterOutcome, nominated_row: int | None
     if nominated_row is not None:
         examined[nominated_row] = True
     return examined
+
+
+def _search_sample(
+    sampling: Sampling,
+    terms: SearchTerms,
+    pre_filter: PreFilterOutcome,
+    outcome: FilterOutcome,
+    view: Fork,
+    *,
+    nominated_row: int | None,
+) -> NodeSearch:
+    """Search the nodes that PreFilter allows in the view's placement until enough of them are feasible.
+
+    `terms` are the search terms of the profile. The search ends early at a node on which a plugin fails. The nominated
+    node, if there is one, was examined before.
+    """
+    offered = np.flatnonzero(mask_allowed_nodes(pre_filter, view) & view.in_placement)
+    terms_in_placement = terms._replace(nodes=view.nodes_in_placement)
+    return sampling.search_nodes(
+        ~outcome.passing, offered, terms_in_placement, failed=outcome.failed_nodes, nominated_row=nominated_row
+    )
 
 
 def _find_feasible_nominated_node(

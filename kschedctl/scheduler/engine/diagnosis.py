@@ -173,6 +173,8 @@ def _count_unexamined_nodes(cycle: Cycle, has_extender_status: Bools) -> int:
     not_allowed = int((cycle.view.in_placement & ~cycle.considered).sum())
     if not not_allowed or not cycle.consultation.calls:
         return not_allowed
-    with_own_status = int((has_extender_status | (cycle.considered & ~cycle.filter.passing)).sum())
+    is_rejected_by_filter = cycle.considered & ~cycle.filter.passing
+    with_own_status = int((has_extender_status | is_rejected_by_filter).sum())
+    # The consultation has the statuses of all names that extenders gave, the cycle only those of existing nodes
     statuses_of_unknown_nodes = len(cycle.consultation.statuses) - len(cycle.extender_statuses)
     return cycle.view.nodes_in_placement - with_own_status - statuses_of_unknown_nodes

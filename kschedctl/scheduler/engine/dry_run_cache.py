@@ -123,9 +123,9 @@ def build_empty_dry_run(view: Fork, nominated: Delta, budgets: BudgetStatuses) -
     no_pods = np.empty(0, np.int64)
     no_marks = np.empty(0, np.bool_)
     return DryRunState(
-        len(view.trail),
-        nominated,
-        budgets,
+        trail=len(view.trail),
+        nominated=nominated,
+        budgets=budgets,
         tried=no_nodes,
         fits=no_nodes,
         insufficient_priority=np.full(len(view.nodes), UNKNOWN),

@@ -166,13 +166,12 @@ class Sampling:
         if has_failed:  # the search ends at the first node that failed
             examined_count = int(failed_places[0]) + 1
 
-        # The nominated node was examined, too, if a plugin rejected it.
+        # The nominated node was examined, too, if a plugin rejected it without failing there.
         examined = np.zeros(len(rejected), np.bool_)
         examined[order[:examined_count]] = True
-        if nominated_row is not None and rejected[nominated_row]:
-            has_nominated_failed = failed is not None and failed[nominated_row]
-            if not has_nominated_failed:
-                examined[nominated_row] = True
+        if nominated_row is not None:
+            has_nominated_failed = failed is not None and bool(failed[nominated_row])
+            examined[nominated_row] |= rejected[nominated_row] and not has_nominated_failed
 
         # Move the start index by the number of nodes with a result.
         with_result = _count_nodes_with_result(examined, node_count - examined_count, terms, has_failed=has_failed)

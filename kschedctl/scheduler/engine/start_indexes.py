@@ -83,9 +83,10 @@ class EveryStart:
 
     def _build_full_searches(self) -> Searches:
         """Build the results of searches that examine all nodes. Each of them finds all best nodes."""
-        ones = np.ones(len(self.starts), np.int64)
-        best = len(self.cycle.scores.best) * ones
-        return Searches(len(self.places), self.offered * ones, best, lost=0 * ones, hits=best)
+        count = len(self.starts)
+        best = np.full(count, len(self.cycle.scores.best))
+        lost = np.zeros(count, np.int64)
+        return Searches(len(self.places), np.full(count, self.offered), ties=best, lost=lost, hits=best)
 
     def _find_best_per_search(self, sample_size: int) -> Best:
         """Return the best sampled nodes of each search, indexed by the first feasible node that the search finds.

@@ -27,7 +27,8 @@ def find_cycle_unknown(cycle: Cycle, framework: FrameworkLike) -> Unknown | None
     The answer depends on them if counting them leaves the pod without a node or changes the best nodes. Return None as
     well for a pod that fits nowhere even if they are not counted. The framework must not have extenders.
     """
-    if not len(cycle.view.unsure_nominations[0]) or not cycle.schedulable:
+    unsure_rows, _ = cycle.view.unsure_nominations
+    if not len(unsure_rows) or not cycle.schedulable:
         return None
     cycle_with_nominations = run_cycle(framework, cycle.info, _nominate_unsure_pods(cycle.view))
     if cycle_with_nominations.error is not None or not cycle_with_nominations.schedulable:

@@ -256,7 +256,7 @@ class PodCountingScorePlugin(ScorePlugin[State_contra], Protocol[State_contra]):
     """A plugin whose scores of a pod, if any, change as pods move."""
 
     def may_score(self, info: PodInfo, view: Fork) -> bool:
-        """Return whether PreScore lets the pod be scored, or may do so after pods move.
+        """Return whether PreScore could let the pod be scored, either now or after pods have moved.
 
         The answer is found without counting pods. Raises PluginError if PreScore would raise it.
         """

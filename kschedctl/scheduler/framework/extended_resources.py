@@ -95,16 +95,14 @@ def _count_devices_by_container(pod: Pod, resource: str) -> dict[int, int]:
     counts = {i: amount for i, amount in enumerate(amounts) if amount and not is_short_lived[i]}
 
     # The devices of later containers are not in use yet when a short-lived init container runs.
-    neediest: int | None = None
-    largest_missing = 0
+    missing_by_index: dict[int, int] = {}
     for i, amount in enumerate(amounts):
-        if not is_short_lived[i]:
-            continue
-        reusable = sum(count for later, count in counts.items() if later > i)
-        if amount - reusable > largest_missing:
-            neediest, largest_missing = i, amount - reusable
-    if neediest is not None:
-        counts[neediest] = largest_missing
+        if is_short_lived[i]:
+            reusable = sum(count for later, count in counts.items() if later > i)
+            missing_by_index[i] = amount - reusable
+    neediest = max(missing_by_index, key=missing_by_index.__getitem__, default=None)
+    if neediest is not None and missing_by_index[neediest] > 0:
+        counts[neediest] = missing_by_index[neediest]
     return counts
 
 

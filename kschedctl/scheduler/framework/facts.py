@@ -203,8 +203,10 @@ def describe_unmet(
     either = "either " if len(needs) > 1 else ""
     unmet = [requirement for requirements in alternatives for requirement in requirements]
     labels = dict.fromkeys(requirement.describe_label() for requirement in unmet if not requirement.field)
-    comma = "," if len(needs) > 2 or any(" or " in need or " and " in need for need in needs) else ""
-    text = f"needs {either}{f'{comma} or '.join(needs)}"
+    # A comma separates alternatives that would be ambiguous without it.
+    needs_comma = len(needs) > 2 or any(" or " in need or " and " in need for need in needs)
+    separator = ", or " if needs_comma else " or "
+    text = f"needs {either}{separator.join(needs)}"
     labels_of_node = f"{node} has {' and '.join(labels)}" if labels else ""
     if share:
         return f"{text}, which rules out {share}" + (f" ({labels_of_node})" if labels_of_node else "")

@@ -175,10 +175,9 @@ class GangScheduling(DeclaredPlugin):
     iter_admitting_changes = iter_waking_changes
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
-        """Yield the kinds of groups whose unread objects could change the decision about the pod.
+        """Yield a dependency on PodGroups if the pod's group is missing, because the group may exist unread.
 
-        If the pod's group or one of its ancestors is missing, its kind is yielded. If the group has a parent, both
-        kinds are yielded, because unread groups may belong to the same tree. If it has no parent, nothing is yielded.
+        Nothing is yielded if the group exists or if the pod has no group.
         """
         key = get_group_key(info.pod)
         if key is not None and find_pod_group(view, key) is None:

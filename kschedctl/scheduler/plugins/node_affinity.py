@@ -231,7 +231,8 @@ class NodeAffinity(DeclaredPlugin[RequiredNodeAffinity, CompiledPreferredTerms])
             return PRE_FILTER_SKIP
         state = compile_required_node_affinity(info.spec)
         node_names = _find_allowed_node_names(terms) if terms else None
-        if node_names is not None and not node_names:
+        allows_no_name = node_names is not None and not node_names
+        if allows_no_name:
             return PreFilterResult(Status(Code.UNRESOLVABLE, (REASON_CONFLICT,)))
         return PreFilterResult(node_names=node_names, state=state)
 

@@ -93,7 +93,7 @@ class ExactSearch:
         nominated_name = info.pod.status.nominated_node_name
         first_row = self.view.nodes.index.get(nominated_name) if nominated_name else hint
         if first_row is not None and cycle.filter.passing[first_row]:
-            batch.record_placement(signature, cycle_number, hint, first_row, deque())
+            batch.record_placement(signature, cycle_number, hinted=hint, chosen=first_row, remaining_rows=deque())
             return _build_untied_choice(info, first_row, feasible=1, evaluated=1, batched=first_row == hint)
 
         # Search for feasible nodes, and take the one with the highest score.
@@ -102,7 +102,7 @@ class ExactSearch:
             return None
         remaining_rows = self._sort_by_score(cycle, rows)
         row = remaining_rows.popleft()
-        batch.record_placement(signature, cycle_number, hint, row, remaining_rows)
+        batch.record_placement(signature, cycle_number, hinted=hint, chosen=row, remaining_rows=remaining_rows)
         return _build_untied_choice(info, row, feasible=len(rows), evaluated=evaluated, batched=row == hint)
 
     def run_post_filter(self, position: Position, framework: Framework) -> PostFilterEffect:
@@ -183,7 +183,7 @@ def _build_untied_choice(info: PodInfo, row: Row, feasible: int, evaluated: int,
         row,
         tied=np.array([row]),
         feasible=feasible,
-        before=NO_PRE_FILTER_RESULTS,
+        claim_results=NO_PRE_FILTER_RESULTS,
         evaluated=evaluated,
         batched=batched,
     )
@@ -251,8 +251,8 @@ class OpportunisticBatch:
     ) -> None:
         """Record that a pod was placed on `chosen`. `remaining_rows` has the other feasible nodes, best first.
 
-        If the pod went to the `hinted` node, the batch continues with its own remaining rows. Otherwise, a new batch
-        begins, or none if the pod has no signature.
+        If the pod went to the `hinted` node, the batch continues with its own remaining rows. Otherwise, the pod begins
+        a new batch if it has a signature and there are other feasible nodes, and ends the batch if not.
         """
         self.last_cycle = cycle_number
         self.last_row = chosen

@@ -291,22 +291,26 @@ class QueueReplay(SchedulingLoop):
         if record.bound or evicted:
             self.waiting.unpark(self.queue)
 
-        # Nominations, bindings and deletions, in this order.
-        failed = dict(record.failed)
-        self._apply_nominations(failed, record.cleared)
+        # Nominations, bindings and deletions, in this order. Waits that end here add failures to the record.
+        failed_in_cycle = dict(record.failed)
+        self._apply_nominations(failed_in_cycle, record.cleared)
         self._apply_bindings(record.bound)
         for position in self._sort_by_name(dict.fromkeys(record.victims)):
             if position in ended_waits:
                 self.end_wait(ended_waits[position], PREEMPTED)
             elif position in evicted:  # other victims left during the cycle, together with their gang
                 self.pods.remove([position])
-                self._apply_change(position, None)
+                self._apply_change(position, new=None)
 
-        # Stop gangs in a loop. Nominations of pods that failed since then were not written yet.
+        # Stop gangs whose pods preempt each other in a loop.
         for position in self.waiting.stop_looping_gangs(self.queue, self.end_wait):
             failure = record.failed.get(position, Failed(Code.ERROR, nominated=None))
             record.failed[position] = failure._replace(code=Code.ERROR, message=PREEMPTION_LOOP.message)
-        failed_later = {position: record.failed[position] for position in record.failed.keys() - failed.keys()}
+
+        # The nominations of pods that failed after the cycle were not written yet.
+        failed_later = {
+            position: failure for position, failure in record.failed.items() if position not in failed_in_cycle
+        }
         self._apply_nominations(failed_later)
 
     def _sort_by_name(self, positions: Iterable[Position]) -> list[Position]:

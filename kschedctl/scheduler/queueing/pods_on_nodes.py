@@ -49,7 +49,7 @@ class Choice(NamedTuple):
     """The rows that share the highest score, one of which was chosen."""
     feasible: int
     """Number of feasible nodes."""
-    before: Mapping[str, PreFilterResult]
+    claim_results: Mapping[str, PreFilterResult]
     """Plugin -> PreFilter result, for plugins that read claims."""
     evaluated: int = 0
     """Number of nodes examined, if it is counted."""
@@ -279,6 +279,7 @@ class ServingProfiles:
 
 def has_disks(spec: PodSpec) -> bool:
     """Return whether the pod has a volume other than those that kubelets make from nothing or from API objects."""
+    # A volume with another source differs from its copy with only these sources.
     return any(
         volume != Volume(volume.name, empty_dir=volume.empty_dir, host_path=volume.host_path) for volume in spec.volumes
     )

@@ -146,4 +146,5 @@ def sort_positions(scheduler: Scheduler, view: Fork, positions: Sequence[Positio
         keys: Sequence[Any] = [PrioritySort.sort_key(priority, turn) for turn, priority in enumerate(priorities)]
     else:
         keys = plugin.sort_keys(view, positions)
-    return [positions[turn] for turn in sorted(range(len(positions)), key=keys.__getitem__)]
+    turns_in_order = sorted(range(len(positions)), key=keys.__getitem__)
+    return [positions[turn] for turn in turns_in_order]

@@ -133,8 +133,8 @@ class SchedulingLoop(ABC):
             if choice is None:
                 self._handle_unschedulable_pod(position, framework)
                 return
-            self.prepare_moves((position,), ())
-            self.pods.bind(position, choice.row, choice.before)
+            self.prepare_moves(coming=(position,), leaving=())
+            self.pods.bind(position, choice.row, choice.claim_results)
             if not framework.plugins_at("permit") or self._run_permit(position, framework, choice):
                 self.record_bound_pod(position, choice)
         except PluginError as error:
@@ -184,7 +184,7 @@ class SchedulingLoop(ABC):
         if outcome.status.code is Code.SUCCESS:
             self.record_bound_pod(position, waiting.choice)
             return
-        self.prepare_moves((), (position,))
+        self.prepare_moves(coming=(), leaving=(position,))
         self._take_pod_off_node(position, waiting.framework, waiting.info.pod)
         events = self.build_deletion_events(waiting)
         if outcome.status.rejected:
@@ -237,7 +237,7 @@ class SchedulingLoop(ABC):
         if effect.evicts_later:
             self.view.preempting.add(self.view.pods.objects[position].key)
         if effect.victims:
-            self.prepare_moves((), effect.victims)
+            self.prepare_moves(coming=(), leaving=effect.victims)
         self.put_back(position, effect.failure)
         if given_up:
             self._release_gang(framework, given_up.pod, given_up.reason)

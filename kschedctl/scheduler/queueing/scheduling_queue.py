@@ -75,10 +75,16 @@ class QueueRules(NamedTuple):
     def from_configuration(
         cls, configuration: SchedulerConfiguration, gates: FeatureGates, in_groups: Container[Position]
     ) -> QueueRules:
-        """Read the settings of the queue from a configuration."""
-        by_hints = gates.enabled("SchedulerQueueingHints")
-        lasts = ACTIVATION_LASTS.at(gates.release)
-        return cls(Backoff.from_configuration(configuration, gates), by_hints, in_groups, lasts)
+        """Read the settings of the queue from a configuration and the feature gates.
+
+        `in_groups` are the pods that are tried with their pod group.
+        """
+        return cls(
+            Backoff.from_configuration(configuration, gates),
+            by_hints=gates.enabled("SchedulerQueueingHints"),
+            in_groups=in_groups,
+            activation_lasts=ACTIVATION_LASTS.at(gates.release),
+        )
 
 
 class UnschedulablePods:
@@ -127,6 +133,15 @@ class UnschedulablePods:
         return queued
 
 
+class _InFlightEvent(NamedTuple):
+    """An event that came while pods were being tried."""
+
+    occurrence: Occurrence | None
+    """The event, or ACTIVATE."""
+    concerned_pod: Position | None = None
+    """The only pod that the event concerns; None if it may concern all pods."""
+
+
 class SchedulingQueue:
     """The queue of pods, which are identified by their positions."""
 
@@ -140,8 +155,7 @@ class SchedulingQueue:
         self._latest_move_cycle = -1
         self._in_flight: dict[Position, int] = {}
         """The pods that are being tried, and how many of ``_in_flight_events`` had happened before."""
-        self._in_flight_events: list[tuple[Occurrence | None, Position | None]] = []
-        """The events while pods are being tried, each with the pod that it concerns, or None for all pods."""
+        self._in_flight_events: list[_InFlightEvent] = []
 
     # -- where pods are ------------------------------------------------------------------------------------------
 
@@ -238,7 +252,7 @@ class SchedulingQueue:
         if pod is not None:
             self._requeue(pod, self._find_strategy(pod, occurrence), occurrence.event.label)
         elif position in self._in_flight:
-            self._in_flight_events.append((occurrence, position))
+            self._in_flight_events.append(_InFlightEvent(occurrence, concerned_pod=position))
 
     def move(self, occurrence: Occurrence, excluded: Position | None = None) -> None:
         """Move the pods that an event may make schedulable. Upstream: MoveAllToActiveOrBackoffQueue.
@@ -256,7 +270,7 @@ class SchedulingQueue:
                     self._requeue(pod, self._find_strategy(pod, occurrence), occurrence.event.label)
         self._latest_move_cycle = self.cycle
         if self._in_flight:
-            self._in_flight_events.append((occurrence, None))
+            self._in_flight_events.append(_InFlightEvent(occurrence))
 
     def activate(self, positions: Iterable[Position]) -> None:
         """Move pods to the active queue, regardless of the plugins that rejected them.
@@ -264,10 +278,12 @@ class SchedulingQueue:
         If a pod is being tried at the moment, some versions try it once more afterwards.
         """
         for position in positions:
-            if not self._activate_waiting_pod(position) and self.rules.activation_lasts:
-                if position in self._in_flight:
-                    self._in_flight_events.append((ACTIVATE, position))
-                self._latest_move_cycle = self.cycle
+            is_activated = self._activate_waiting_pod(position)
+            if is_activated or not self.rules.activation_lasts:
+                continue
+            if position in self._in_flight:
+                self._in_flight_events.append(_InFlightEvent(ACTIVATE, concerned_pod=position))
+            self._latest_move_cycle = self.cycle
 
     def flush_backoff(self) -> None:
         """Move pods whose backoff is over to the active queue."""
@@ -316,10 +332,9 @@ class SchedulingQueue:
             return SKIP
         events_before_attempt = self._in_flight[pod.position]
         strongest = SKIP
-        for occurrence, concerned_pod in self._in_flight_events[events_before_attempt:]:
-            concerns_pod = concerned_pod is None or concerned_pod == pod.position
-            if concerns_pod:
-                strategy = self._find_strategy(pod, occurrence, in_flight=True)
+        for event in self._in_flight_events[events_before_attempt:]:
+            if event.concerned_pod in (None, pod.position):
+                strategy = self._find_strategy(pod, event.occurrence, in_flight=True)
                 strongest = max(strongest, strategy, key=STRENGTH.__getitem__)
         return strongest
 

@@ -176,9 +176,11 @@ class _QuotaVictims:
         """
         if self.quota is None:
             return None
-        return _EXCEEDED, self._find_nodes_over_quota(
-            self.quota, pods, self.claim.pod_requests, self.claim.pod_requests
+        pod_requests = self.claim.pod_requests
+        over_quota = self._find_nodes_over_quota(
+            self.quota, removed=pods, same_quota=pod_requests, all_quotas=pod_requests
         )
+        return _EXCEEDED, over_quota
 
     def find_nodes_requiring_eviction(self, pods: Positions, removed: Bools) -> Bools | None:
         """Return a mask (N,) of the nodes on which the quotas are exceeded if only the `removed` pods are gone.
@@ -208,15 +210,14 @@ class _QuotaVictims:
             is_over_max = self._find_nodes_over_limits(
                 add_requests(used, same_quota),
                 self._sum_requests_by_node(removed_of_quota),
-                find_applicable_limits(same_quota, quota.max_amounts, INT64_MAX),
+                find_applicable_limits(same_quota, quota.max_amounts, default_limit=INT64_MAX),
             )
 
         # The sum of all mins.
         total_min = add_requests(*(quota.min_amounts for quota in self.use.quotas.values()))
         used_by_all = add_requests(self.use.sum_all_requests(), all_quotas)
-        is_over_min = self._find_nodes_over_limits(
-            used_by_all, self._sum_requests_by_node(removed), find_applicable_limits(used_by_all, total_min, 0)
-        )
+        min_limits = find_applicable_limits(used_by_all, total_min, default_limit=0)
+        is_over_min = self._find_nodes_over_limits(used_by_all, self._sum_requests_by_node(removed), min_limits)
         return is_over_max | is_over_min
 
     def _sum_requests_by_node(self, pods: Positions) -> dict[str, Amounts]:
@@ -279,10 +280,12 @@ class CapacityScheduling(PlacedIsReserved, PreemptionPlugin[_QuotaClaim, None]):
         requests = sum_effective_requests(info.pod)
         quota = use.quotas.get(info.namespace)
         if quota is None:
-            return PreFilterResult(state=_QuotaClaim(requests, requests, requests))
+            return PreFilterResult(state=_QuotaClaim(requests, same_quota=requests, all_quotas=requests))
         same_quota, other_quotas = _find_nominated_requests(info, view, use)
         claim = _QuotaClaim(
-            requests, add_requests(*same_quota, requests), add_requests(*same_quota, *other_quotas, requests)
+            requests,
+            same_quota=add_requests(*same_quota, requests),
+            all_quotas=add_requests(*same_quota, *other_quotas, requests),
         )
 
         # Check the namespace's own max.

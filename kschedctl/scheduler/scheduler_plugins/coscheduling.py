@@ -408,7 +408,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
     def _lacks_many_members(self, gang: _ExistingGang, assigned: int) -> bool:
         """Return whether the share of missing members exceeds podGroupRejectPercentage.
 
-        `assigned` members have a node. The others of the group's minMember are missing.
+        `assigned` is the number of members that have a node. Members are missing until it reaches minMember.
         """
         min_member = gang.group.spec.min_member
         if assigned >= min_member:
@@ -451,9 +451,10 @@ def find_resource_gap(group: CoschedulingPodGroup, view: Fork, pods: GangPods) -
     """Return the amounts of the group's minResources that all nodes together lack, or None if they have enough.
 
     The group also requests `minMember` units of the resource "pods". As in upstream, the free amounts of a resource are
-    added up node by node only until they cover the request, so overcommitted nodes after that point do not count.
-    Raises InputError for invalid minResources. Upstream: CheckClusterResource in pkg/coscheduling/core/core.go of
-    kubernetes-sigs/scheduler-plugins.
+    added up node by node only until they cover the request. Overcommitted nodes after that point do not count. Raises
+    InputError for invalid minResources.
+
+    Upstream: CheckClusterResource in pkg/coscheduling/core/core.go of kubernetes-sigs/scheduler-plugins.
     """
     gaps = []
     facts = []

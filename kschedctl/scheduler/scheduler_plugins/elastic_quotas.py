@@ -44,7 +44,7 @@ class Quota:
         """Return the first resource that exceeds the quota's max with these additional requests, or ""."""
         if self.max_amounts is None:
             return ""
-        return find_exceeded_resource(requests, used, self.max_amounts, INT64_MAX)
+        return find_exceeded_resource(requests, used, self.max_amounts, default_limit=INT64_MAX)
 
     def is_over_min(self, used: Requests) -> bool:
         """Return whether the namespace uses more than its min and so borrows from other quotas."""
@@ -52,7 +52,7 @@ class Quota:
 
     def would_be_over_min(self, used: Requests, requests: Requests) -> bool:
         """Return whether the namespace would use more than its min with additional requests."""
-        return bool(find_exceeded_resource(requests, used, self.min_amounts, 0))
+        return bool(find_exceeded_resource(requests, used, self.min_amounts, default_limit=0))
 
 
 def index_quotas(quotas: Iterable[ElasticQuota]) -> dict[str, Quota]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from kschedctl.api.arrays import Amounts, Bools, Rows, Scores
 from kschedctl.api.gangs import find_coscheduling_gang
-from kschedctl.api.resource_names import CPU, MEMORY, PODS, format_for_sentence, is_native
+from kschedctl.api.resource_names import CPU, MEMORY, PODS, format_amounts_for_sentence, is_native
 from kschedctl.cluster import Gap
 from kschedctl.scheduler.framework import Code, Peers, Reads, Rejection
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
@@ -351,7 +351,7 @@ def _describe_most_available(requests: Requests, numa: NumaNodes, row: int) -> s
     for resource, amount in requests.items():
         max_available = int(numa.get_available_amounts(resource)[row].max())
         if max_available >= 0:  # -1 if no NUMA node has the resource
-            (requested, available), unit = format_for_sentence(resource, amount, max_available)
+            (requested, available), unit = format_amounts_for_sentence(resource, amount, max_available)
             comparisons.append(f"{requested} of {available} {unit}")
     if not comparisons:
         return ""

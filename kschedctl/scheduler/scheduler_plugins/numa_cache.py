@@ -1,7 +1,7 @@
 """The OverReserve cache of NodeResourceTopologyMatch, to the extent that a snapshot shows its contents.
 
 The requests of pods placed since the snapshot count against every NUMA node of their node. A published topology counts
-once its fingerprint matches the pods on the node; a node that rejected a pod is checked again. The fingerprint is the
+once its fingerprint matches the pods on the node. A node that rejected a pod is checked again. The fingerprint is the
 XXH64 hash of the namespaces and names of the pods. Texts of equal length are hashed together, word by word.
 
 Upstream: pkg/noderesourcetopology/cache/{overreserve,store,foreign_pods}.go of kubernetes-sigs/scheduler-plugins, and
@@ -93,8 +93,9 @@ class OverReserve:
     def find_unknown_cache_contents(self, view: Fork, decided: Bools, scored: Bools) -> Unknown | None:
         """Return an unknown if the plugin's cache may hold topologies that differ from the published ones.
 
-        The cache may hold any topology of a node whose published topology does not match its pods, and an older
-        topology of a node that has not rejected a pod since. Return None if this cannot change where the pod goes.
+        If the published topology of a node does not match the node's pods, the cache may hold any topology of the node.
+        Otherwise, the cache may hold an older topology, because only nodes that rejected a pod are checked again.
+        Return None if this cannot change where the pod goes.
 
         `decided` and `scored` are masks (N,) of the nodes where available amounts decide whether the pod fits, or its
         score. If both may change, the unknown is only about whether the pod fits.

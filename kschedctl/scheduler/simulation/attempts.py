@@ -143,7 +143,7 @@ class Attempts(PodsOnNodes):
         if choice is not None:
             if rejection := find_permit_rejection(framework, choice.info, self.view, choice.row):
                 return Outcome(position, UNSCHEDULABLE, message=rejection)
-            self.bind(position, choice.row, choice.before)
+            self.bind(position, choice.row, choice.claim_results)
             return Outcome(
                 position,
                 SCHEDULED,
@@ -236,18 +236,21 @@ class Attempts(PodsOnNodes):
     def evict_victims(self, victims: Sequence[Position], preemptor: Position) -> Sequence[Position]:
         """Evict the victims immediately, and return them.
 
-        They are counted as preempted and marked as absent. The nodes that they leave are recorded, and so are the pods
-        there with which they are interchangeable.
+        The victims are counted as preempted and marked as absent. Their nodes are recorded, and the pods that might
+        have been evicted in place of a victim.
         """
+        # Record what can only be found while the victims are on their nodes.
         priority = self.view.pods.get_priority(preemptor)
         for victim in victims:
+            self.evicted_from[victim] = Row(int(self.view.node[victim]))
             if self._has_stayed(victim):
                 self._interchangeable[victim] = find_interchangeable_pods(self.view, victim, priority)
+
+        # Evict the victims.
         self.preempted = True
+        self.search.preemptors.preemption_counts.update(victims)
         if self.view.absent is not None:
             self.view.absent[list(victims)] = True
-        self.search.preemptors.preemption_counts.update(victims)
-        self.evicted_from.update((victim, Row(int(self.view.node[victim]))) for victim in victims)
         self.evict(victims)
         return victims
 

@@ -41,14 +41,16 @@ class CopyRanking:
         which must run PreScore and be able to group the nodes. The local scores must be up to date. Raises PluginError
         if a plugin fails.
         """
-        if consulted.filters or len(consulted.scorers) != 1:
+        changing_filters, changing_scorers = consulted.filters, consulted.scorers
+        if changing_filters or len(changing_scorers) != 1:
             return None
-        [scorer] = consulted.scorers
+        [scorer] = changing_scorers
         runs_pre_score = any(plugin.name == scorer.name for plugin in consulted.framework.plugins_at("preScore"))
         if not runs_pre_score or not offers(scorer, NodeGroupingScore):
             return None
         lasting_scores = _sum_lasting_scores(consulted)
-        is_feasible = consulted.local.scores + lasting_scores >= 0
+        total_scores = consulted.local.scores + lasting_scores
+        is_feasible = total_scores >= 0  # infeasible nodes have very negative local scores
         groups = scorer.group_nodes(consulted.info, consulted.local.view, is_feasible)
         weight = consulted.framework.profile.weights[scorer.name]
         return None if groups is None else cls(consulted, lasting_scores, groups, weight)

@@ -34,7 +34,7 @@ from kschedctl.scheduler.engine.pod_groups.submission import MemberFailure, find
 from kschedctl.scheduler.engine.reserve import uses_claims
 from kschedctl.scheduler.framework import Code, PluginError, Status
 from kschedctl.scheduler.plugins.gang_scheduling import GangScheduling
-from kschedctl.scheduler.queueing.pods_on_nodes import PodsOnNodes
+from kschedctl.scheduler.queueing.pods_on_nodes import Choice, PodsOnNodes
 from kschedctl.scheduler.scheduler import Framework
 from kschedctl.scheduler.simulation.placement import Placements
 from kschedctl.snapshot.fork import Fork
@@ -340,29 +340,22 @@ class Gangs:
         # Bind all members that fit, unless Permit rejects them.
         placed: dict[Position, PlacedMember] = {}
         nominated_rows = {position: self.view.get_nominated_row(position) for position in members}
-        has_quorum = False
         try:
             for position in members:
                 choice = self.placements.choose_node(framework, position)
+                if choice is None and all_or_none:
+                    break
                 if choice is None:
-                    if all_or_none:
-                        break
                     continue
-                self.pods.bind(position, choice.row, choice.before)
-                permit = run_permit(framework, self.build_own_info(position), self.view, choice.row).status
-                if permit.code in (Code.SUCCESS, Code.WAIT):
-                    waits = permit.code is Code.WAIT
-                    placed[position] = PlacedMember(choice.row, len(choice.tied), choice.feasible, waits)
-                    has_quorum |= not waits
-                else:
-                    self._undo_placements([position], nominated_rows)
-                if permit.code is Code.ERROR:
-                    raise PluginError(permit.reasons[0])
+                member = self._bind_if_permitted(framework, position, choice, nominated_rows)
+                if member is not None:
+                    placed[position] = member
         except PluginError:
             self._undo_placements(placed, nominated_rows)
             raise
 
         # Keep them only if they are enough.
+        has_quorum = any(not member.waits for member in placed.values())
         lacks_members = all_or_none and len(placed) < len(members)
         if lacks_members or not has_quorum or not self._has_enough_placed_pods(key):
             self._undo_placements(placed, nominated_rows)
@@ -383,6 +376,24 @@ class Gangs:
         group = find_pod_group(self.view, key)
         gang = group.spec.scheduling_policy.gang if group else None
         return gang is None or len(find_group_state(self.view, key).scheduled) >= gang.min_count
+
+    def _bind_if_permitted(
+        self, framework: Framework, position: Position, choice: Choice, nominated_rows: Mapping[Position, Row]
+    ) -> PlacedMember | None:
+        """Bind a member to its chosen node, or return None if Permit rejects the member, which then loses the node.
+
+        `nominated_rows` has the row for which each member was nominated before. Raises PluginError if a plugin fails,
+        in which case the member is not bound.
+        """
+        self.pods.bind(position, choice.row, choice.claim_results)
+        permit = run_permit(framework, self.build_own_info(position), self.view, choice.row).status
+        if permit.code in (Code.SUCCESS, Code.WAIT):
+            waits = permit.code is Code.WAIT
+            return PlacedMember(choice.row, tied=len(choice.tied), feasible=choice.feasible, waits=waits)
+        self._undo_placements([position], nominated_rows)
+        if permit.code is Code.ERROR:
+            raise PluginError(permit.reasons[0])
+        return None
 
     def _undo_placements(self, positions: Collection[Position], nominated_rows: Mapping[Position, Row]) -> None:
         """Take pods off their nodes, and restore the nominations that they had before.
@@ -408,7 +419,8 @@ class Gangs:
             return _build_failure(members, placed)
         for position, member in placed.items():
             self.pods.bind(position, member.row)
-        return _build_success(members, placed, left_over_at_once=result.nominated_rows is not None)
+        is_result_since_1_37 = result.nominated_rows is not None
+        return _build_success(members, placed, left_over_at_once=is_result_since_1_37)
 
 
 def _has_pod_affinity(info: PodInfo) -> bool:

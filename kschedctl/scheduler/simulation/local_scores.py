@@ -178,9 +178,9 @@ class LocalScores:
         trail_length = len(self.view.trail)
         new_moves = trail_length - cached.seen
         if new_moves == 1:
-            self._update_nomination_rejection(cached, *self.view.trail.latest)
+            self._update_nomination_rejections_after_move(cached, *self.view.trail.latest)
         elif new_moves:
-            self._update_nomination_rejections(cached)
+            self._update_nomination_rejections_after_moves(cached)
         cached.seen = trail_length
         return cached.rejected
 
@@ -205,7 +205,7 @@ class LocalScores:
         rejected[rows] = self._find_rejecting_rows(nominated.restrict_to(rows), OwnRows(self.view, rows))
         return NominationRejections(nominated, has_nominations, rejected, len(self.view.trail))
 
-    def _update_nomination_rejections(self, rejections: NominationRejections) -> None:
+    def _update_nomination_rejections_after_moves(self, rejections: NominationRejections) -> None:
         """Recompute the answers for the nodes that pods joined or left in several moves.
 
         Only nodes with nominated pods are recomputed. If there are any, all precomputed answers are dropped.
@@ -217,7 +217,9 @@ class LocalScores:
             )
             rejections.ahead.clear()
 
-    def _update_nomination_rejection(self, rejections: NominationRejections, row: int, number: int, sign: int) -> None:
+    def _update_nomination_rejections_after_move(
+        self, rejections: NominationRejections, row: int, number: int, sign: int
+    ) -> None:
         """Update the rejections after a pod joined the node in `row` (`sign` 1) or left it (-1).
 
         `number` is the number of the pod's PodInfo. If a pod with the same requests as this object's pod joined, the
@@ -260,7 +262,7 @@ class LocalScores:
     def _use_precomputed_score(self, row: int) -> bool:
         """Set the score of a row to the precomputed score, after a pod with these requests joined the row.
 
-        Return whether a score was precomputed. If not, nothing changes.
+        Return False and change nothing if no score was precomputed, otherwise return True.
         """
         step = self.step[row]  # the place in `ahead` of the next score
         if step == LOOKAHEAD:  # no score is left

@@ -151,7 +151,7 @@ class Placements(IncomingPods):
             alike_pods = self.get_alike_pods(framework, info, number)
             if row != NO_ROW:  # the nominated node is tried first
                 if alike_pods.is_certain_to_fit(row, self.view.build_nominated_delta_besides(position, info.priority)):
-                    return Choice(info, row, np.array([row]), feasible=1, before={})
+                    return Choice(info, row, np.array([row]), feasible=1, claim_results={})
                 return self._choose_by_full_cycle(framework, position)
             tied, feasible = alike_pods.find_best_rows(info, self.sampling, self._get_pods_nominated_ahead(info))
             return self._pick_node(info, tied, feasible, alike_pods.claim_pre_filter_results)
@@ -318,7 +318,7 @@ class Placements(IncomingPods):
         self._columns.clear()
 
     def _share_column(self, column: Column, /) -> Column:
-        """Return the first column (N,) that is equal to this one.
+        """Return an equal column (N,) that was shared earlier, or share and return this column.
 
         Sharing saves memory, since most kinds of pods fit on the same nodes.
         """
@@ -386,4 +386,4 @@ class Placements(IncomingPods):
         row = int(best[place])
         if row == NO_ROW:
             raise PluginError(NODE_DOES_NOT_EXIST)
-        return Choice(info, Row(row), best, feasible=feasible, before=pre_filter_results)
+        return Choice(info, Row(row), best, feasible=feasible, claim_results=pre_filter_results)

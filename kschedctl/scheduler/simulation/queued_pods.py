@@ -334,15 +334,21 @@ class QueuedPods:
         A flush changes nothing if no pod waits, or if nothing has moved since the last flush and no gang's backoff
         ends.
         """
-        if not (self.scheduling_queue.unschedulable or self._unjudged):
+        is_any_pod_waiting = bool(self.scheduling_queue.unschedulable or self._unjudged)
+        if not is_any_pod_waiting:
             return None
+        # The clock stands still while pods are tried, so it still shows when the waiting pods were rejected
         flush_time = self.clock.time + MAX_UNSCHEDULABLE_TIME
-        history = self.view.gang_history
-        if self._moves_at_flush != self._count_moves():
+        has_moved = self._moves_at_flush != self._count_moves()
+        if has_moved:
             return flush_time
         # Without a move since the last flush, only the end of a gang's backoff can change an answer.
-        gang_return = history.find_next_return() if history else None
-        return None if gang_return is None else max(flush_time, gang_return + 1)
+        history = self.view.gang_history
+        backoff_end = history.find_next_return() if history else None
+        if backoff_end is None:
+            return None
+        first_second_after_backoff = backoff_end + 1  # a backoff lasts through the second of its end
+        return max(flush_time, first_second_after_backoff)
 
     def _flush_unschedulable_pods(self) -> None:
         """Put all pods that waited for MAX_UNSCHEDULABLE_TIME back into the active queue.
@@ -462,7 +468,7 @@ class _SharedQueuePlugins(QueuePlugins):
     def _check_and_find_affected_infos(self, info_numbers: Set[int], event: ClusterEvent) -> Set[int]:
         """Return the numbers of all PodInfos that events of this kind may affect, from this and earlier calls.
 
-        Those among `info_numbers` that no earlier call checked for this kind of event are checked now. A PodInfo is
+        Numbers in `info_numbers` that no earlier call checked for this kind of event are checked now. A PodInfo is
         affected unless the queueing hints of all plugins skip it.
         """
         listeners = self._listeners.setdefault(event, _Listeners())

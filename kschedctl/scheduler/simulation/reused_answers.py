@@ -274,7 +274,9 @@ class ReusedAnswers:
 
         # With a candidate, its victims are to be evicted, and the pod is to be nominated for its node.
         if candidate is not None and outcome is not None:
-            failure = Failed(Code.UNSCHEDULABLE, "", self.failures.find_rejectors(position), candidate.row)
+            failure = Failed(
+                Code.UNSCHEDULABLE, rejectors=self.failures.find_rejectors(position), nominated=candidate.row
+            )
             evicted_later = in_gang and are_victims_evicted_asynchronously(outcome, self.gangs.scheduler.gates)
             return PostFilterEffect(failure, candidate.victims, outcome.results, evicted_later)
 
@@ -284,17 +286,18 @@ class ReusedAnswers:
         # Pods placed later may change the rejectors, so these are determined now.
         may_change = bool(self.gang_pods) or self.placements.depends_on_other_nodes(framework, position)
         rejectors = self.failures.find_rejectors(position) if may_change else None
-        plugins_run: Collection[str] = ()
+        failure = Failed(Code.UNSCHEDULABLE, rejectors=rejectors, nominated=None)
+        plugins_run: Collection[str] = ()  # upstream runs no plugin without nodes
         if outcome is not None:
             plugins_run = outcome.results
         elif len(self.placements.view.nodes):
             plugins_run = [plugin.name for plugin in framework.plugins_at("postFilter")]
-        return PostFilterEffect(Failed(Code.UNSCHEDULABLE, "", rejectors, None), plugins_run=plugins_run)
+        return PostFilterEffect(failure, plugins_run=plugins_run)
 
     def find_preemption_candidate(
         self, position: Position, framework: Framework
     ) -> tuple[Candidate | None, PostFilterOutcome | None]:
-        """Return the preemption candidate and the outcome of PostFilter. Each is None if there is none.
+        """Return the preemption candidate, if there is one, and the outcome of PostFilter, if it was run.
 
         PostFilter is not run if an identical pod is known to fit nowhere, if preemption is off, or if the pod's
         preemptionPolicy is Never. It is not run either if the pod may not preempt now or can find no victim. In that

@@ -200,17 +200,17 @@ class SettlingLoop(SchedulingLoop):
                 label = queued_pods.find_retry_label(position) if queued_pods.tried else ""
                 if label:
                     retried.setdefault(position, []).append(label)
-                progress(self._process_pod(position))
+                progress(self._try_pod_and_wake_others(position))
             else:
                 # No pod is ready: let a wait at Permit time out, or create pods that wait for their preemptor.
                 has_timed_out = bool(queued_pods.gangs) and self.time_out()
                 if not has_timed_out and not self._recreate_remaining_pods():
                     return
-            self._process_lost_nominations()
+            self._wake_after_lost_nominations()
             if queued_pods.gangs:
                 self._stop_gang_rounds()
 
-    def _process_lost_nominations(self) -> None:
+    def _wake_after_lost_nominations(self) -> None:
         """Wake waiting pods after other pods lost their nominations, and forget these losses."""
         nominations = self.pods.nominations
         if nominations.lost:
@@ -239,7 +239,7 @@ class SettlingLoop(SchedulingLoop):
         for position in self.waiting.stop_looping_gangs(self.queue, self.end_wait):
             self.attempts.failures.permit_failures[position] = failure
 
-    def _process_pod(self, position: Position) -> int:
+    def _try_pod_and_wake_others(self, position: Position) -> int:
         """Try a popped pod, wake the pods affected by its placement, and return the number of new outcomes.
 
         Victims whose recreation has to wait for this attempt of their preemptor are recreated here.
@@ -379,7 +379,7 @@ class SettlingLoop(SchedulingLoop):
 
         Nominations that were lost before are processed first. `row`, the node of the victims, is not needed here.
         """
-        self._process_lost_nominations()
+        self._wake_after_lost_nominations()
         evicted = self._evict_victims(victims, position)
         self._record_evictions(position, evicted)
         self.queued_pods.wake_after_evictions(evicted)

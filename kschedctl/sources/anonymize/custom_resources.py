@@ -122,9 +122,8 @@ def anonymize_kueue_configuration(config_map: ConfigMap, rewriter: Rewriter) -> 
     """
     import yaml  # noqa: PLC0415 - few clusters have such a ConfigMap
 
-    key = text = ""
-    if len(config_map.data) == 1:  # as Kueue's ConfigMap has
-        ((key, text),) = config_map.data.items()
+    entries = list(config_map.data.items())
+    key, text = entries[0] if len(entries) == 1 else ("", "")  # Kueue's ConfigMap has one entry
     try:
         configuration = yaml.safe_load(text)
     except yaml.YAMLError:

@@ -107,10 +107,12 @@ class Pseudonyms:
         for number, (text, is_head) in enumerate(texts):
             pseudonym = f"x{number:0{digits}d}"
             if is_head:
-                pseudonym = self._heads[text] = f"{_choose_sort_prefix(kept_heads, text)}{pseudonym}"
+                pseudonym = f"{_choose_sort_prefix(kept_heads, text)}{pseudonym}"
+                self._heads[text] = pseudonym
+                originals[pseudonym] = text.removesuffix("/")  # a domain is collected with its slash
             else:
                 self._names[text] = pseudonym
-            originals[pseudonym] = text.removesuffix("/") if is_head else text
+                originals[pseudonym] = text
         return originals
 
     def _replace_key_head(self, text: str) -> str:
@@ -182,7 +184,7 @@ class Numbers:
         match = _NUMBER.fullmatch(value)
         if match is None or key not in self.ranks or not _is_int64(value):
             return None
-        sign, zeros, _ = match.groups()
+        sign, zeros, _digits = match.groups()
         return f"{sign}{zeros}{abs(self.ranks[key][int(value)])}"
 
 

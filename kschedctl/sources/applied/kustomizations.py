@@ -112,11 +112,11 @@ class Kustomizations:
         may_be_patch = bool(self._bases) and path not in self._used
         return may_be_patch and not _get_field(spec, "template", "metadata", "labels")
 
-    def complete_object(self, file: str, document: JsonObject) -> JsonObject:
+    def apply_to_object(self, file: str, document: JsonObject) -> JsonObject:
         """Return the object with the replicas, spreading, selector and labels that kustomizations set.
 
-        Only workloads that require a selector are changed. Settings for the object's kind take precedence over settings
-        for any kind.
+        Only workloads that require a selector are changed. Spreading that is set for the object's kind takes precedence
+        over spreading for any kind. It is the other way round for replicas, which Kustomize sets after the patches.
         """
         path = os.path.abspath(file)
         kind = str(document.get("kind"))

@@ -37,7 +37,7 @@ class HelmRender:
         """The absolute paths of the chart's templates, subcharts and CRDs, its description and its values."""
         paths = {os.path.join(self.folder, entry) for entry in os.listdir(self.folder) if _is_chart_file(entry)}
         for own_folder in _CHART_FOLDERS:
-            for parent, _, names in os.walk(os.path.join(self.folder, own_folder)):
+            for parent, _subfolders, names in os.walk(os.path.join(self.folder, own_folder)):
                 paths |= {os.path.join(parent, name) for name in names}
         return frozenset(map(os.path.abspath, paths))
 

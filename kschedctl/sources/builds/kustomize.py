@@ -72,19 +72,18 @@ class OriginFinder:
         candidate with the longest name contained in the built object's name is chosen. If no candidate's name is
         contained, a single candidate is chosen regardless of its name.
         """
+        candidates = [
+            located for located in self._load_file_objects(file) if located.value.get("kind") == built.get("kind")
+        ]
         built_name = _get_object_name(built)
-        same_kind: list[LocatedObject] = []
-        longest_name, origin = "", None
-        for located in self._load_file_objects(file):
-            if located.value.get("kind") != built.get("kind"):
-                continue
-            same_kind.append(located)
-            name = _get_object_name(located.value)
-            if name in built_name and len(name) > len(longest_name):
-                longest_name, origin = name, located
-        if origin is None and len(same_kind) == 1:
-            return same_kind[0]
-        return origin
+        named: dict[str, LocatedObject] = {}
+        for candidate in candidates:
+            name = _get_object_name(candidate.value)
+            if name and name in built_name:
+                named.setdefault(name, candidate)
+        if named:
+            return named[max(named, key=len)]
+        return candidates[0] if len(candidates) == 1 else None
 
     def _load_file_objects(self, file: str) -> list[LocatedObject]:
         """Return the objects of a file, or [] if the file cannot be read."""

@@ -135,8 +135,8 @@ class EditableText:
         """
         if index + 1 < len(mapping.value):
             return self._build_removal_to_next(mapping, index)
-        _, previous_value = mapping.value[index - 1]
-        _, value = mapping.value[index]
+        _previous_key, previous_value = mapping.value[index - 1]
+        _key, value = mapping.value[index]
         return self._build_range_removal(previous_value.end_mark.index, value.end_mark.index)
 
     def _build_range_removal(self, start: int, end: int) -> TextEdit:

@@ -82,8 +82,9 @@ class YamlPositions:
             return []
         starts = [match.start() for match in _DOCUMENT_MARKER.finditer(self._text)]
         first = starts[0] if starts else len(self._text)
-        unmarked = [0] if _CONTENT.search(self._text, 0, first) else []
-        return list(pairwise([*unmarked, *starts, len(self._text)]))
+        # Only the first document needs no marker
+        unmarked_start = [0] if _CONTENT.search(self._text, 0, first) else []
+        return list(pairwise([*unmarked_start, *starts, len(self._text)]))
 
 
 def _parse_positions(text: str, line: int) -> dict[int, FieldPosition]:

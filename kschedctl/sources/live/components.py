@@ -232,7 +232,8 @@ def _detect_configuration(server: Server, pod_spec: _Spec | None, path: str) -> 
         try:
             document = _read_scheduler_configuration(server, name, key=path.rpartition("/")[2])
         except InputError as error:
-            return _FoundConfiguration(None, where, str(error) if error.where else f"{where}: {error}")
+            problem = str(error) if error.where else f"{where}: {error}"
+            return _FoundConfiguration(config_map=where, problem=problem)
         if document:
             return _FoundConfiguration(document, where)
     return _FoundConfiguration()

@@ -144,7 +144,8 @@ def read_list(server: Server, kind: str, namespace: str = "", fields: str = "") 
             if error.code != NOT_FOUND:
                 raise
             rejection = error
-    raise rejection or AssertionError(kind)
+    assert rejection is not None  # every kind has at least one path
+    raise rejection
 
 
 def _find_newer_versions(server: Server, kind: str) -> Sequence[str]:
@@ -337,7 +338,7 @@ class PodCollector:
         if page.items is not None:
             self._new_fields.check_pods(page.items, decode_raw_items, start=0)
             try:
-                rows = self._items.build_rows(page.items, None)
+                rows = self._items.build_rows(page.items, get_place=None)
                 validate_stored_names(chain(rows.namespaces, rows.names))
                 self._builder.add_rows(rows)
                 return len(page.items)
@@ -539,7 +540,15 @@ def apply_changes(listing: Listing, changes: Changes, version: str) -> Listing:
     return listing._replace(objects=listing.objects.apply_changes(changes), resource_version=version)
 
 
-def catch_up_with_changes(server: Server, kind: str, listing: Listing) -> tuple[Listing, int]:
+class UpdatedListing(NamedTuple):
+    """A listing with the changes that were made since it was read."""
+
+    listing: Listing
+    change_count: int | None
+    """The number of changed objects, or None if the changes could not be watched."""
+
+
+def catch_up_with_changes(server: Server, kind: str, listing: Listing) -> UpdatedListing:
     """Return the listing with all changes since its version applied, and the number of changed objects.
 
     Raises the same errors as ``watch_changes``.
@@ -553,7 +562,7 @@ def catch_up_with_changes(server: Server, kind: str, listing: Listing) -> tuple[
             changes[event.key] = event.object
     if changes:
         listing = apply_changes(listing, changes, version)
-    return listing, len(changes)
+    return UpdatedListing(listing, len(changes))
 
 
 def _parse_event(kind: str, line: bytes, listing: Listing, where: str) -> WatchEvent:

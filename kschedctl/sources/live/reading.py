@@ -56,6 +56,7 @@ from kschedctl.sources.live.lists import (
     LeftOutError,
     Listing,
     ObjectTuple,
+    UpdatedListing,
     catch_up_with_changes,
     read_list,
     read_list_at,
@@ -349,11 +350,11 @@ def _list_kind(server: Server, kind: str, namespace: str, fields: str, cached_li
     the kind.
     """
     if cached_list is not None:
-        return _KindResult(cached_list, None)
+        return _KindResult(cached_list, gap=None)
     try:
         return _list_kind_if_permitted(server, kind, get_home(kind) or namespace, fields)
     except LeftOutError as error:
-        return _KindResult(None, Gap(error.what))
+        return _KindResult(listing=None, gap=Gap(error.what))
 
 
 def _choose_config_maps(options: ReadingOptions, absent_kinds: Collection[str]) -> list[str]:
@@ -382,11 +383,11 @@ def _list_named_objects(server: Server, kind: str, names: Sequence[str]) -> _Kin
             _list_kind_if_permitted(server, kind, get_home(kind, name), f"metadata.name={name}") for name in names
         ]
     except LeftOutError as error:
-        return _KindResult(None, Gap(error.what))
+        return _KindResult(listing=None, gap=Gap(error.what))
     listings = [result.listing for result in results if result.listing is not None]
     gap = next((result.gap for result in results if result.gap is not None), None)
     if not listings:
-        return _KindResult(None, gap)
+        return _KindResult(listing=None, gap=gap)
     objects = ObjectTuple.of(chain.from_iterable(listing.objects for listing in listings))
     return _KindResult(listings[0]._replace(objects=objects), gap)
 
@@ -400,13 +401,13 @@ def _list_kind_if_permitted(server: Server, kind: str, namespace: str, fields: s
     another kind cannot be read.
     """
     try:
-        return _KindResult(read_list(server, kind, fields=fields), None)
+        return _KindResult(read_list(server, kind, fields=fields), gap=None)
     except RefusedError as error:
         rejection = error
     except ClusterError as error:
         if isinstance(error, LeftOutError) or kind not in (*OBSERVED, *CREATION_KINDS):
             raise
-        return _KindResult(None, Gap(f"could not be read: {error.what}"))
+        return _KindResult(listing=None, gap=Gap(f"could not be read: {error.what}"))
 
     # Try the namespace alone
     if rejection.code == FORBIDDEN and kind not in CLUSTER_SCOPED:
@@ -417,11 +418,11 @@ def _list_kind_if_permitted(server: Server, kind: str, namespace: str, fields: s
     if kind in ESSENTIAL_KINDS:
         raise ClusterError(rejection.message, where=server.host, hint=RIGHTS)
     if rejection.code != NOT_FOUND:
-        return _KindResult(None, Gap(f"could not be read: {rejection.message}"))
+        return _KindResult(listing=None, gap=Gap(f"could not be read: {rejection.message}"))
     versions = KINDS[kind].versions
     if kind in (*ADMISSION_HOOK_KINDS, *QUEUE_KINDS) or is_custom_api(versions[0]):
-        return _KindResult(None, None)  # the kind is not installed, so no objects can exist
-    return _KindResult(None, Gap(f"are not served in {' or '.join(versions)}"))
+        return _KindResult(listing=None, gap=None)  # the kind is not installed, so no objects can exist
+    return _KindResult(listing=None, gap=Gap(f"are not served in {' or '.join(versions)}"))
 
 
 def _synchronize_lists(
@@ -434,47 +435,45 @@ def _synchronize_lists(
     watched.
     """
     if len({listing.resource_version for listing in listings.values()}) <= 1 and not cached_lists:
-        return _SynchronizedLists(dict(listings), {})
-    futures = {
-        kind: threads.submit(
-            _refresh_cached_list if kind in cached_lists else _catch_up_if_possible, server, kind, listing
-        )
-        for kind, listing in listings.items()
-    }
-    results = {kind: future.result() for kind, future in futures.items()}
-    synchronized = {kind: listing for kind, (listing, _) in results.items()}
-    changed = {kind: change_count for kind, (_, change_count) in results.items() if change_count}
+        return _SynchronizedLists(dict(listings), changed={})
+    futures = {}
+    for kind, listing in listings.items():
+        update = _refresh_cached_list if kind in cached_lists else _catch_up_if_possible
+        futures[kind] = threads.submit(update, server, kind, listing)
+    updated = {kind: future.result() for kind, future in futures.items()}
+    synchronized = {kind: result.listing for kind, result in updated.items()}
+    changed = {kind: result.change_count for kind, result in updated.items() if result.change_count}
 
     warnings: tuple[str, ...] = ()
-    unwatched_plurals = [KINDS[kind].plural for kind, (_, change_count) in results.items() if change_count is None]
+    unwatched_plurals = [KINDS[kind].plural for kind, result in updated.items() if result.change_count is None]
     if unwatched_plurals:
         warnings = (f"changes while the cluster was read are unknown for {', '.join(unwatched_plurals)}",)
     return _SynchronizedLists(synchronized, changed=changed, warnings=warnings)
 
 
-def _catch_up_if_possible(server: Server, kind: str, listing: Listing) -> tuple[Listing, int | None]:
+def _catch_up_if_possible(server: Server, kind: str, listing: Listing) -> UpdatedListing:
     """Apply the changes that a watch reports since the listing. Return the updated listing and the number of changes.
 
-    If the watch fails, log the reason and return the old listing and None.
+    If the watch fails, log the reason and return the old listing without a number.
     """
     try:
         return catch_up_with_changes(server, kind, listing)
     except (RefusedError, BrokenOffError, ClusterError) as error:
         log.info("%s: %s", KINDS[kind].plural, error)
-        return listing, None
+        return UpdatedListing(listing, change_count=None)
 
 
-def _refresh_cached_list(server: Server, kind: str, cached_list: Listing) -> tuple[Listing, int]:
+def _refresh_cached_list(server: Server, kind: str, cached_list: Listing) -> UpdatedListing:
     """Bring a cached listing up to date, by applying the changes since then or by listing the kind again.
 
-    The second result, the number of changes while the cluster was read, is always 0. Raises ClusterError if the API
-    server fails.
+    The number of changes is always 0, because none of them was made while the cluster was read. Raises ClusterError if
+    the API server fails.
     """
     try:
-        return catch_up_with_changes(server, kind, cached_list)[0], 0
+        return catch_up_with_changes(server, kind, cached_list)._replace(change_count=0)
     except (RefusedError, BrokenOffError) as error:
         log.info("%s: listed again: %s", KINDS[kind].plural, error)
     try:
-        return read_list_at(server, kind, cached_list.path, cached_list.fields), 0
+        return UpdatedListing(read_list_at(server, kind, cached_list.path, cached_list.fields), change_count=0)
     except RefusedError as error:
         raise ClusterError(error.message, where=server.host, hint=RIGHTS) from None

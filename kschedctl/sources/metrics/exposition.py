@@ -78,10 +78,11 @@ def compute_metrics_between(old: Exposition, new: Exposition, seconds: float | N
     since the restart, as PromQL treats decreasing counters. Raises InputError if the readings are in the wrong order.
     """
     if _detect_scheduler_restart(old, new):
-        return _build_metrics_reading(new, new.samples, Period.BETWEEN, None, restarted=True)
+        return _build_metrics_reading(new, new.samples, Period.BETWEEN, seconds=None, restarted=True)
     if old.read_at is not None and new.read_at is not None:
         seconds = new.read_at - old.read_at
-    return _build_metrics_reading(new, _subtract_counters(old.samples, new.samples), Period.BETWEEN, seconds)
+    differences = _subtract_counters(old.samples, new.samples)
+    return _build_metrics_reading(new, differences, Period.BETWEEN, seconds)
 
 
 def _detect_scheduler_restart(old: Exposition, new: Exposition) -> bool:

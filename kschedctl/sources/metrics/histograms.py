@@ -162,7 +162,7 @@ def _interpolate_in_bucket(bucket: NativeBucket, share: float, native_buckets: S
     Buckets of an exponential schema are interpolated exponentially, and the zero bucket and buckets with custom bounds
     linearly. ``native_buckets`` are all buckets of the histogram, which tell the two kinds apart.
     """
-    lower, upper, _ = bucket
+    lower, upper = bucket.lower, bucket.upper
     if not have_exponential_bounds(native_buckets):
         if lower == -math.inf:
             lower = min(0.0, upper)

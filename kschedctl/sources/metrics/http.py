@@ -214,8 +214,11 @@ def _build_connection_error(error: Exception, shown_url: str, limit: Limit, seco
         return ClusterError("not a server address", where=shown_url)
     reason = getattr(error, "reason", None)
     text = str(reason if isinstance(reason, BaseException) else error)
-    prefix, _, cause = text.rpartition("Failed to establish a new connection: ")[2].rpartition("] ")
-    if prefix.count("(") > prefix.count(")"):  # "Failed to resolve 'x' ([Errno -2] Name or service not known)"
+    # The cause ends a text such as "…: Failed to establish a new connection: [Errno 111] Connection refused"
+    # or "…: Failed to resolve 'x' ([Errno -2] Name or service not known)".
+    prefix, _bracket, cause = text.rpartition("Failed to establish a new connection: ")[2].rpartition("] ")
+    is_in_parentheses = prefix.count("(") > prefix.count(")")
+    if is_in_parentheses:
         cause = cause.removesuffix(")")
     message = strip_url(shorten(cause or text)) or type(error).__name__
     if isinstance(error, SSLError) or isinstance(reason, SSLError):

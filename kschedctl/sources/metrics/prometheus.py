@@ -176,7 +176,7 @@ def _build_histograms_by_labels(metric: Metric, samples: list[_Sample]) -> tuple
     histograms, unusable = _build_classic_histograms(metric, samples)
     for sample in samples:
         if sample.histogram is not None:
-            _, native_histogram = sample.histogram
+            _time, native_histogram = sample.histogram
             histograms[_get_label_values(metric, sample)] = _build_native_histogram(native_histogram)
     return histograms, unusable
 
@@ -215,7 +215,7 @@ def _build_native_histogram(histogram: _Native) -> NativeHistogram:
     """Build a native histogram from its document, without buckets that have an invalid bound or count."""
     buckets = [
         NativeBucket(parse_bucket_bound(lower), parse_bucket_bound(upper), _parse_count(count))
-        for _, lower, upper, count in histogram.buckets
+        for _boundary_rule, lower, upper, count in histogram.buckets
     ]
     usable_buckets = tuple(bucket for bucket in buckets if not any(map(math.isnan, bucket)))
     count = _parse_count(histogram.count)

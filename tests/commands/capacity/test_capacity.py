@@ -225,12 +225,14 @@ def test_pod_without_a_queue_has_no_quota_of_kueue() -> None:
 
 def test_first_line_says_what_kueue_admits() -> None:
     shape = _count_gpus(5, build_manifest(gpus=1, pods=1))
-    assert " ".join(shape.build_first_line()[1:]) == "5 more until Kueue's quota is used up; the nodes have room for 8"
+    assert (
+        " ".join(shape.build_headline_parts()[1:]) == "5 more until Kueue's quota is used up; the nodes have room for 8"
+    )
 
 
 def test_first_line_has_the_numbers_of_several_shapes() -> None:
     report = capacity(Cluster.from_objects(NODES), [build_pod("small"), build_pod("large", cpu="3")])
-    assert report.build_first_line() == (
+    assert report.build_headline_parts() == (
         "2 workloads, each as if it had all the room to itself:",
         "5 of Pod d/small, 1 of Pod d/large",
     )

@@ -78,7 +78,7 @@ def test_pods_of_unready_nodes_need_room() -> None:
     down = build_node("n1", cpu="8", taints=[{"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}])
     report = consolidated([down, build_node("n2"), build_node("n3"), *pods])
     assert (names(report), len(report.pods_of_unready_nodes)) == ([], 2)
-    assert "room is kept for 2 pods of nodes that are not ready" in report.build_first_line()[0]
+    assert "room is kept for 2 pods of nodes that are not ready" in report.build_headline_parts()[0]
     assert "room is kept for 2 pods of nodes that are not ready" in report.summary().headline
 
     # The capacity of n1 does not count, neither now nor then
@@ -213,7 +213,7 @@ def test_nodes_show_prices_and_autoscaler_decisions() -> None:
     said = AutoscalerVerdicts("Karpenter", frozenset(), {"n2": "stays: no budget"})
     report = find_removable_nodes(cluster, prices={"n2": 0.5}, verdicts=said)
     assert (report.price, report.removable[0].price, report.removable[0].autoscaler) == (0.5, 0.5, "stays: no budget")
-    assert report.build_first_line() == (
+    assert report.build_headline_parts() == (
         "1 of 2 nodes can be removed, saving $0.5 an hour",
         "Karpenter removes no nodes in its next round; its verdict on n2: stays: no budget",
     )

@@ -50,7 +50,7 @@ def test_terminating_pods_and_pods_nominated_to_the_node_are_named() -> None:
     preemptor["status"] = {"phase": "Pending", "nominatedNodeName": "n1"}
     report = drained([build_node("n1", cpu="4"), build_node("n2"), leaving, preemptor], "n1")
     assert (report.terminating, report.nominated, report.moved) == (("d/r1",), ("d/p1",), ())
-    _, verdict, outcomes = report.build_first_line()
+    _, verdict, outcomes = report.build_headline_parts()
     assert verdict == "can be drained, but 1 pending pod loses its nominated node (d/p1);"
     assert outcomes == "1 pod is still terminating (grace period ends 2026-11-20T23:56:08Z)"
     assert not report.safe
@@ -77,7 +77,7 @@ def test_pods_of_an_unreachable_node_stay_terminating() -> None:
     assert (down_node.node, down_node.health, down_node.pods) == ("n1", NodeHealth.UNREACHABLE, ("d/db-0", "d/r1"))
     assert down_node.not_replaced == ("d/db-0",)
     assert (report.drained, report.safe) == (False, False)
-    nodes, verdict, sentence = report.build_first_line()
+    nodes, verdict, sentence = report.build_headline_parts()
     assert (nodes, verdict) == ("n1", "cannot be drained:")
     assert sentence.startswith(
         "n1 is unreachable: its 2 pods stay Terminating until its kubelet returns, the pods are force-deleted, or "
@@ -101,8 +101,8 @@ def test_pods_of_an_unready_node_may_stay_terminating() -> None:
         [unhealthy("n1", "False", "node.kubernetes.io/not-ready"), build_node("n2"), build_replica("r1", "n1")], "n1"
     )
     assert (report.drained, report.safe) == (True, False)
-    assert report.build_first_line()[1] == "can be drained, but pods may stay Terminating:"
-    assert "n1 is not ready: its 1 pod may stay Terminating until it is ready again" in report.build_first_line()[2]
+    assert report.build_headline_parts()[1] == "can be drained, but pods may stay Terminating:"
+    assert "n1 is not ready: its 1 pod may stay Terminating until it is ready again" in report.build_headline_parts()[2]
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_pending_pods_that_can_run_on_no_other_node_are_named() -> None:
     ]
     report = drained(objects, "n1")
     assert report.stranded == ("d/here",)
-    _, verdict, outcomes = report.build_first_line()
+    _, verdict, outcomes = report.build_headline_parts()
     assert verdict == "can be drained, but 1 pending pod can run nowhere else (d/here);"
     assert outcomes == "1 pod moves to another node"
     assert (report.drained, report.safe) == (True, False)
@@ -243,7 +243,7 @@ def test_pod_that_tolerates_the_cordon_returns() -> None:
     report = drained([build_node("n1"), build_node("n2", cpu="500m"), back], "n1")
     assert (report.returned, report.moved, report.unplaced) == (("d/r1",), (), ())
     assert (report.drained, report.safe) == (False, False)
-    assert report.build_first_line()[2] == "1 pod comes back: it tolerates the cordon"
+    assert report.build_headline_parts()[2] == "1 pod comes back: it tolerates the cordon"
     assert "Come back to the nodes" in RENDERERS["table"](report, Style(width=80))
     report = drained([build_node("n1"), build_node("n2", cpu="500m"), build_node("n3", cpu="64"), back], "n1")
     assert ([moved.target for moved in report.moved], report.safe) == (["n3"], True)
@@ -542,9 +542,11 @@ def test_victims_are_rescheduled() -> None:
     report = drained([*objects, low, high], "n1")
     assert {(m.pod, m.source, m.target) for m in report.moved} == {("d/high", "n1", "n2"), ("d/low", "n2", "n3")}
     assert [(e.pod, e.fate, e.target) for e in report.evicted] == [("d/low", "Moved", "n3")]
-    assert report.build_first_line()[2] == "1 pod moves to another node, 1 pod on another node is preempted and moves"
+    assert (
+        report.build_headline_parts()[2] == "1 pod moves to another node, 1 pod on another node is preempted and moves"
+    )
     report = drained([*objects[:2], low, high], "n1")
-    _, verdict, outcomes = report.build_first_line()
+    _, verdict, outcomes = report.build_headline_parts()
     assert verdict == "can be drained, but 1 pod on another node is preempted and fits nowhere;"
     assert outcomes == "1 pod moves to another node"
     assert report.unplaced[0].evicted_from == {"d/low": "n2"}

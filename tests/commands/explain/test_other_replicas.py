@@ -52,6 +52,19 @@ def test_the_first_pod_without_a_node_is_explained(run: Run, write: Write, comma
     assert (fix["summary"], fix["holds"]) == ("Add a node like n1", True)
 
 
+@pytest.mark.parametrize("command", ["explain", "remedies"])
+def test_later_replicas_are_no_rivals_of_the_first(run: Run, write: Write, command: str) -> None:
+    """Once the node is uncordoned, it takes two of the three pods: the first one and one more."""
+    node = build_node("n1", cpu="4")
+    node["spec"]["unschedulable"] = True
+    path = write(node, build_deployment(3, "2"))
+    document = json.loads(run(command, "deploy/web", "-f", path, "--assume-complete", "-o", "json").out)
+    assert document["pod"] == "default/web-new-0"
+    fix = next(fix for fix in document["remedies"] if fix["kinds"] == ["Uncordon"])
+    assert (fix["holds"], fix["rivals"], fix["alsoPlaces"]) == (True, [], ["default/web-new-1"])
+    assert "1 other pod of Deployment default/web stays Pending" in [cost["text"] for cost in fix["costs"]]
+
+
 def test_pods_evicted_for_the_replicas_that_fit_are_named(run: Run, write: Write) -> None:
     """One pod of 3 CPUs fits once the running one is evicted; the second one does not fit at all."""
     workload = build_deployment(2, "3")

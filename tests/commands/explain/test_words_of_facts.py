@@ -60,6 +60,19 @@ def test_resource_that_no_node_offers() -> None:
     )
 
 
+def test_largest_node_is_one_of_the_candidates() -> None:
+    """A tainted node is larger than the candidates, but still too small."""
+    taint = {"key": "example.com/team", "value": "ml", "effect": "NoSchedule"}
+    nodes = [build_node("n1", cpu="4"), build_node("n2", cpu="6"), build_node("big", cpu="16", taints=[taint])]
+    used = build_pod("other", "n2", cpu="5")
+    for cpu in ("9", "40"):
+        report = explain_pod(*nodes, used, build_pod("p", cpu=cpu))
+        expected = f"needs {cpu} CPUs, but the largest candidate node has only 6 (rules out both candidate nodes)"
+        assert report.headline == expected
+    fits_if_empty = explain_pod(*nodes, used, build_pod("p", cpu="5"))
+    assert "but the most free is 4, on n1" in fits_if_empty.headline
+
+
 def build_affinity(*terms: Json) -> Json:
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": list(terms)}}
     return {"affinity": {"nodeAffinity": required}}

@@ -445,7 +445,10 @@ def test_answer_without_displaced_pods_is_not_safe() -> None:
     for each in nodes:
         each["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
     report = failures(Cluster.from_objects(nodes))
-    assert report.build_first_line()[:2] == ("No zone has pods that its loss would displace", "(2 failures simulated)")
+    assert report.build_headline_parts()[:2] == (
+        "No zone has pods that its loss would displace",
+        "(2 failures simulated)",
+    )
     assert report.unready == ("n1", "n2")
     for output in ("table", "brief", "markdown", "html"):
         assert "2 nodes are not ready already" in RENDERERS[output](report, Style(width=200))

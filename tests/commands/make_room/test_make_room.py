@@ -126,7 +126,7 @@ def test_replicas_that_take_the_room_first_are_named() -> None:
 
 def test_moves_do_not_help_a_pod_that_no_node_takes() -> None:
     report = room([build_node("n1"), build_replica("a", "n1", "2"), waiting("3", nodeSelector={"pool": "genral"})])
-    assert report.build_first_line() == ("No room can be made:", "d/new", "– no node takes it, whichever pods move")
+    assert report.build_headline_parts() == ("No room can be made:", "d/new", "– no node takes it, whichever pods move")
 
 
 def leaving(name: str, node_name: str, cpu: str) -> Json:
@@ -390,15 +390,15 @@ def test_anti_affinity_across_a_zone() -> None:
 def test_answer_says_if_it_is_certain_that_nothing_helps(monkeypatch: pytest.MonkeyPatch) -> None:
     """8 CPUs fit on no node of 4. 3 would fit without a, which no other node takes, if all plans were tried."""
     report = room([build_node("n1"), build_replica("a", "n1", "2"), waiting("8")])
-    assert report.build_first_line()[0] == "No room can be made:"
+    assert report.build_headline_parts()[0] == "No room can be made:"
     assert report.message.startswith("0/1 nodes are available: 1 Insufficient cpu.")
     objects = [build_node("n1"), build_node("n2", cpu="1"), build_replica("a", "n1", "2"), waiting("3")]
-    assert room(objects).build_first_line()[0] == "No room can be made:"
+    assert room(objects).build_headline_parts()[0] == "No room can be made:"
     monkeypatch.setattr(search, "MAX_SEQUENCES", 0)
     report = room(objects)
     assert report.searched is not None
     assert not report.searched.complete
-    assert report.build_first_line()[0] == "No room found so far:"
+    assert report.build_headline_parts()[0] == "No room found so far:"
     objects = [
         build_node("n1"),
         build_node("n2"),
@@ -408,11 +408,12 @@ def test_answer_says_if_it_is_certain_that_nothing_helps(monkeypatch: pytest.Mon
     ]
     report = room(objects, max_moves=2)
     assert (
-        " ".join(report.build_first_line()) == "No room can be made: d/new – no plan of up to 2 moves makes room for it"
+        " ".join(report.build_headline_parts())
+        == "No room can be made: d/new – no plan of up to 2 moves makes room for it"
     )
-    assert room(objects, max_moves=3).build_first_line()[0] == "Moving 3 pods makes room for"
+    assert room(objects, max_moves=3).build_headline_parts()[0] == "Moving 3 pods makes room for"
     report = room(objects, max_moves=1)
-    assert " ".join(report.build_first_line()) == "No room can be made: d/new – no single move makes room for it"
+    assert " ".join(report.build_headline_parts()) == "No room can be made: d/new – no single move makes room for it"
 
 
 def test_rivals_do_not_take_the_room() -> None:
@@ -495,7 +496,7 @@ def test_gang_gets_room_as_a_whole_or_not_at_all() -> None:
     assert sum("uncordon" in command for command in report.commands) == 2
     report = room([*objects, *(member(f"m{number}") for number in (1, 2, 3))], "m1", "m2", "m3")
     assert (report.fits, report.moves, report.placed) == (False, (), ())
-    assert report.build_first_line() == (
+    assert report.build_headline_parts() == (
         "No room can be made:",
         "d/m1, d/m2, d/m3",
         "– the 3 pods need 12 CPUs, with only 8 free on the 3 nodes that they may use; "
@@ -518,7 +519,7 @@ def test_shortage_is_no_fragmentation() -> None:
     assert (shortage.resource, shortage.needed, shortage.free, shortage.freed_by_moves) == ("cpu", 6000, 4000, 0)
     assert (report.fragmented, report.ended_at_limit, report.undecided) == ((), False, False)
     assert [placed.pod for placed in report.placed] == ["d/first"]
-    assert report.build_first_line() == (
+    assert report.build_headline_parts() == (
         "No room can be made:",
         "d/second",
         "– the 2 pods need 6 CPUs, with only 4 free on the 2 nodes that they may use; "

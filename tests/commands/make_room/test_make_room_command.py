@@ -145,7 +145,7 @@ def test_jobs_of_a_live_cluster_are_read(run: Run, tmp_path: Path, words: tuple[
 def test_no_plan_is_called_tried_if_none_was(plans: int, sentence: str) -> None:
     searched = SearchedPlans(3, plans, nodes=1, movable=2, complete=False)
     assert sentence in " ".join(
-        MakeRoom(("d/new",), fits=False, missing=("d/new",), searched=searched).build_first_line()
+        MakeRoom(("d/new",), fits=False, missing=("d/new",), searched=searched).build_headline_parts()
     )
 
 

@@ -94,7 +94,7 @@ def test_plan_that_remedies_show() -> None:
     report = kschedctl.remedies(Cluster.from_objects(chain()), "d/new-5f-x")
     room = report.make_room
     assert room is not None
-    assert room.build_first_line()[0] == "Moving 2 pods makes room for"
+    assert room.build_headline_parts()[0] == "Moving 2 pods makes room for"
     store = control_plane(chain(), "d/new-5f-x")
     carry_out(store, room.commands, "new")
     assert get_places(store) == {"a": ["n2"], "y": ["n3"], "z": ["n2"], "new": ["n1"]}

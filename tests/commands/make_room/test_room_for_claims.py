@@ -98,7 +98,7 @@ def test_shared_claim_stays_on_its_node() -> None:
     objects = [*big("n1", "n2"), offered("n1", 4), offered("n2", 4), shared_claim(["n1-0", "n1-1"], users), *users]
     report = room(*objects, *pinned, *claiming("new", 4))
     assert (report.fits, report.moves) == (False, ())
-    assert report.build_first_line()[0] == "No room can be made:"
+    assert report.build_headline_parts()[0] == "No room can be made:"
 
 
 @pytest.mark.parametrize("most_sequences", [1_000, 0])

@@ -9,7 +9,7 @@ from kschedctl.commands.remedies.report import Remedies, SearchReport
 from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
 from kschedctl.reports.placements import EvictionChain
-from kschedctl.reports.remedy import Remedy, sort_verified_fixes_first
+from kschedctl.reports.remedy import Remedy, sort_incomplete_and_costly_fixes_last
 
 
 def test_an_author_without_fixes_is_shown_the_command_for_all_fixes(run: Run, write: Write) -> None:
@@ -35,7 +35,7 @@ def test_changes_that_cost_more_pods_than_they_place_are_no_fixes() -> None:
         "Use PriorityClass high", "author", None, ("n1",), ("kubectl patch",), (), holds=True, chain=chain
     )
     harmless = Remedy("Request less", "author", None, ("n1",), (), (), holds=True)
-    remedies = sort_verified_fixes_first([evicting, harmless])
+    remedies = sort_incomplete_and_costly_fixes_last([evicting, harmless])
     assert remedies == (harmless, evicting)
     searched = SearchReport(max_changes=1, replays=9)
     report = Remedies("d/p", "Unschedulable", "needs 2 CPUs", remedies, searched=searched)
@@ -54,4 +54,4 @@ def test_changes_that_cost_more_pods_than_they_place_are_no_fixes() -> None:
 
     # With two more pods placed, it is as good as any.
     gains = Remedy("Use", "author", None, ("n1",), (), (), holds=True, chain=chain, also_places=("d/a", "d/b"))
-    assert sort_verified_fixes_first([gains, harmless]) == (gains, harmless)
+    assert sort_incomplete_and_costly_fixes_last([gains, harmless]) == (gains, harmless)

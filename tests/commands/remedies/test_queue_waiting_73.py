@@ -146,6 +146,6 @@ def test_first_line_counts_pods_of_the_manifest_and_waiting_pods_separately() ->
     new = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "new", "namespace": "pend"}}
     new["spec"] = {"containers": [{"name": "c", "image": "x"}]}
     report = simulate(build_cluster(), [new], pending=True)
-    verdict, sentence = report.build_first_line()
+    verdict, sentence = report.build_headline_parts()
     assert verdict == "Scheduled:"
     assert sentence.startswith(f"the pod of the manifests gets a node; {report.unplaced} of 73 waiting pods still wait")

@@ -127,7 +127,7 @@ def test_pods_beyond_the_limit_get_their_own_fix() -> None:
     criteria = RemedyCriteria(max_changes=1, smallest=True)
     report = find_remedies_of_many(Cluster.from_objects(documents), keys, "here", criteria)
     assert (report.waiting, report.cleared, report.fitting, report.ends_at_limit) == (3, 2, 1, True)
-    assert report.build_first_line()[0].endswith("with this change; 1 more pending pod fits without a change")
+    assert report.build_headline_parts()[0].endswith("with this change; 1 more pending pod fits without a change")
     assert [(pods.pods, pods.alone) for pods in report.left] == [(("d/far",), "Tolerate the taint team=yes:NoSchedule")]
     page = RENDERERS["table"](report, Style(width=120))
     assert "Needs its own fix: Tolerate the taint team=yes:NoSchedule" in page
@@ -196,7 +196,7 @@ def test_plan_does_not_depend_on_time(monkeypatch: pytest.MonkeyPatch) -> None:
     assert find_remedies_of_many(cluster, keys, "here") == report
     stopped = find_remedies_of_many(cluster, keys, "here", RemedyCriteria(smallest=True, seconds=2))
     assert (stopped.complete, stopped.stopped_after) == (False, 2)
-    assert "the search was stopped after 2 s" in stopped.build_first_line()[0]
+    assert "the search was stopped after 2 s" in stopped.build_headline_parts()[0]
 
 
 def test_limit_of_simulations_ends_the_choice(monkeypatch: pytest.MonkeyPatch) -> None:

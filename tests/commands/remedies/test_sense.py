@@ -10,7 +10,7 @@ from kschedctl.fixes.search import RemedyCriteria
 from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
 from kschedctl.reports.placements import EvictionChain
-from kschedctl.reports.remedy import Remedy, sort_verified_fixes_first
+from kschedctl.reports.remedy import Remedy, sort_incomplete_and_costly_fixes_last
 
 ARCH, OS = "kubernetes.io/arch", "kubernetes.io/os"
 TAINT = "node.kubernetes.io/"
@@ -369,7 +369,7 @@ def test_fix_that_costs_more_pods_than_it_places_comes_last() -> None:
 
     costly, even, gainful = fix("costly", 2), fix("even", 1), fix("gainful", 2, also=1)
     plain, failing = fix("plain"), fix("failing", holds=False)
-    assert sort_verified_fixes_first([costly, even, gainful, plain, failing]) == (
+    assert sort_incomplete_and_costly_fixes_last([costly, even, gainful, plain, failing]) == (
         even,
         gainful,
         plain,

@@ -178,7 +178,7 @@ def test_pods_that_stay_pending_are_listed_separately_in_all_forms() -> None:
         enough=2,
     )
     assert (
-        report.build_first_line()[1]
+        report.build_headline_parts()[1]
         == "for 1 of 3 unschedulable pods (d/a); 1 other triggers no scale-up; 1 other would still wait"
     )
     summary = report.summary()
@@ -199,7 +199,7 @@ def test_pods_that_wait_for_a_later_loop_are_named_in_all_forms() -> None:
         awaiting=("d/b",),
     )
     later = "2 pods wait for a later loop: d/b, d/c (group gpu)"
-    assert report.build_first_line()[1] == f"for 1 of 3 unschedulable pods (d/a); {later}"
+    assert report.build_headline_parts()[1] == f"for 1 of 3 unschedulable pods (d/a); {later}"
     assert later in report.summary().headline
     page = RENDERERS["table"](report, Style())
     assert "Wait for a later loop, in which another group may grow\n  - d/b\n  - d/c" in page

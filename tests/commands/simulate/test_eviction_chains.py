@@ -143,7 +143,7 @@ def test_victims_do_not_count_for_the_manifests_workload() -> None:
     report = run(objects, build_workload("Deployment", "urgent", {"replicas": 2}, template))
     assert (report.placed, report.unplaced) == (2, 0)
     assert report.chain is not None
-    assert (report.chain.pending, report.build_first_line()[1]) == (
+    assert (report.chain.pending, report.build_headline_parts()[1]) == (
         2,
         "2 of 2 pods get a node, 2 pods evicted, none of which gets another node, "
         "2 workloads left without a running pod",
@@ -280,7 +280,7 @@ def test_evicting_a_terminating_pod_costs_its_workload_nothing() -> None:
     assert report.summary().figures["evicted"] == 0
     assert not report.find_ci_gate_problems()
     assert "1 of 1 pod gets a node, 1 pod preempted that was being deleted anyway." in " ".join(
-        report.build_first_line()
+        report.build_headline_parts()
     )
 
 
@@ -300,12 +300,12 @@ def test_answer_is_not_good_if_running_pods_lose_their_node() -> None:
     objects = [build_node("n1"), owned("ReplicaSet", "low", "n1", "4", priority=0)]
     report = run(objects, build_pod("urgent", cpu="4", priorityClassName="high"))
     assert (report.placed, report.unplaced, report.homeless_pods) == (1, 0, 1)
-    assert report.build_first_line()[0] == "1 running pod loses its node:"
+    assert report.build_headline_parts()[0] == "1 running pod loses its node:"
     assert report.summary().verdict == "Scheduled, but running pods lose their nodes"
     objects.append(build_node("n2"))
     report = run(objects, build_pod("urgent", cpu="4", priorityClassName="high", **only_on("n1")))
     assert (report.evicted_pods, report.homeless_pods) == (1, 0)
-    assert report.build_first_line()[0] == "All scheduled:"
+    assert report.build_headline_parts()[0] == "All scheduled:"
     assert report.summary().verdict == "All scheduled"
 
 

@@ -19,7 +19,7 @@ def _simulate(manifest: JsonObject, *objects: JsonObject) -> SimulationReport:
 def test_admitted_job_is_placed_in_its_flavor() -> None:
     other_pool = build_node("other", 8, pool="cpu")
     report = _simulate(build_manifest(2, 4), *NODES, other_pool)
-    assert report.build_first_line()[:2] == ("All scheduled:", "admitted in flavor gpu, 4 of 4 pods get a node")
+    assert report.build_headline_parts()[:2] == ("All scheduled:", "admitted in flavor gpu, 4 of 4 pods get a node")
     assert report.good
     assert set(report.placements.values()) == {"a", "b"}
 
@@ -32,8 +32,8 @@ def test_kueue_starts_a_suspended_job() -> None:
 
 def test_quota_without_a_node() -> None:
     report = _simulate(build_manifest(8, 1))
-    assert report.build_first_line()[0] == "1 pod not scheduled:"
-    assert "admitted in flavor gpu, 0 of 1 pod gets a node" in report.build_first_line()[1]
+    assert report.build_headline_parts()[0] == "1 pod not scheduled:"
+    assert "admitted in flavor gpu, 0 of 1 pod gets a node" in report.build_headline_parts()[1]
 
 
 def test_job_without_quota_creates_no_pods() -> None:

@@ -365,7 +365,7 @@ def test_pods_that_wait_already_are_left_out_and_named() -> None:
     waiting = build_pod("waiting")
     alone = run([*THREE_ZONES, waiting], build_pod("new"))
     assert alone.left_out == 1
-    assert " ".join(alone.build_first_line()).endswith(
+    assert " ".join(alone.build_headline_parts()).endswith(
         "gets a node. 1 pending pod was left out of the simulation and may take the room first (include it with "
         "--pending)"
     )
@@ -396,7 +396,7 @@ def test_pods_that_wait_already_are_left_out_and_named() -> None:
 def test_first_line_counts_omitted_pods_that_fit(requests: tuple[str, ...], clause: str) -> None:
     """Each of the three nodes has 4 CPUs, so three pods of 3 CPUs fit, one after another."""
     waiting = [build_pod(f"waiting-{number}", cpu=cpu) for number, cpu in enumerate(requests)]
-    assert " ".join(run([*THREE_ZONES, *waiting], build_pod("new")).build_first_line()).endswith(clause)
+    assert " ".join(run([*THREE_ZONES, *waiting], build_pod("new")).build_headline_parts()).endswith(clause)
 
 
 def test_omitted_pod_may_take_the_room_of_an_old_pod() -> None:
@@ -413,7 +413,7 @@ def test_first_line_names_a_violated_budget_and_a_workload_without_pods() -> Non
     )
     assert report.violated_budgets == {"d/b": 0}
     (outage,) = report.outages
-    _, sentence = report.build_first_line()
+    _, sentence = report.build_headline_parts()
     assert "1 PodDisruptionBudget violated, 1 workload left without a running pod" in sentence
     assert list(report.iter_harm_warnings()) == [
         "violates PodDisruptionBudget d/b: it allows 0 disruptions now, and preemption evicts 1 pod",
@@ -474,5 +474,5 @@ def test_pods_evicted_for_waiting_pods_are_not_held_against_the_manifests(
     assert (report.evicted_pods, report.evicted_for_waiting) == (1, for_waiting)
     assert report.new_evicted_pods == (0 if for_waiting else 1)
     assert report.new_homeless_pods == (0 if for_waiting else 1)
-    assert (", 1 pod evicted for waiting pods" in " ".join(report.build_first_line())) == bool(for_waiting)
+    assert (", 1 pod evicted for waiting pods" in " ".join(report.build_headline_parts())) == bool(for_waiting)
     assert bool([problem for problem in report.find_ci_gate_problems() if "low" in str(problem)]) != bool(for_waiting)

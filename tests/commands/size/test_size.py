@@ -459,7 +459,7 @@ def test_set_that_takes_the_most_pods_is_shown(monkeypatch: pytest.MonkeyPatch) 
     report = interrupted(monkeypatch, "find_pods_without_node", 1, objects)
     assert (report.interrupted, counts(report), report.homeless) == (True, {"small": 2}, 2)
     assert "ended before it found a better set" in report.never[0].message
-    assert report.build_first_line()[0].startswith("2 nodes can run 2 of 4 pods;")
+    assert report.build_headline_parts()[0].startswith("2 nodes can run 2 of 4 pods;")
 
 
 @pytest.mark.parametrize("where", ["find_places_of_pending_pods", "explain_unplaced_pods", "build_program"])
@@ -467,7 +467,7 @@ def test_interruption_before_any_set_is_no_error(monkeypatch: pytest.MonkeyPatch
     objects = [build_node("n1", "small", 4), build_pod("huge", 5), build_pod("p", 1)]
     report = interrupted(monkeypatch, where, 0, objects)
     assert (report.interrupted, report.complete, report.shapes, report.alternatives) == (True, False, (), ())
-    assert "No set of nodes was found" in report.build_first_line()[0]
+    assert "No set of nodes was found" in report.build_headline_parts()[0]
 
 
 def catalogue(seed: int) -> tuple[list[Json], list[Json]]:

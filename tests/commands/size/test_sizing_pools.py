@@ -99,6 +99,6 @@ def test_replayed_sets_have_check_marks() -> None:
 )
 def test_number_of_insufficient_cheaper_sets(refuted: int, words: str) -> None:
     report = NodeSizing(3, 3, bound=2, cheapest=True, refuted=refuted)
-    assert report.build_first_line() == (
+    assert report.build_headline_parts() == (
         f"3 nodes can run 3 pods; their requests alone need at least 2 (50% above that; {words})",
     )

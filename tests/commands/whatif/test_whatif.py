@@ -173,7 +173,7 @@ def test_pods_of_a_drained_unreachable_node_stay_terminating() -> None:
     stateful = build_pod("db-0", "n1", owner={"kind": "StatefulSet", "name": "db"})
     report = run({"drain": {"nodes": ["n1"]}}, objects=[down, build_node("n2"), stateful])
     text = "n1 is unreachable: its 1 pod stays Terminating until its kubelet returns"
-    assert text in " ".join(report.build_first_line())
+    assert text in " ".join(report.build_headline_parts())
     assert "d/db-0 gets no replacement until then" in report.steps[0].notes[0]
     assert text in report.summary().headline
     assert not is_harmless(report)
@@ -199,8 +199,8 @@ def test_pods_without_a_controller_are_lost() -> None:
     step = {"drain": {"nodes": ["n1"]}}
     report = run(step, objects=objects)
     assert report.lost_pods == ("d/alone",)
-    assert report.build_first_line()[0] == "1 pod is lost for good:"
-    assert report.build_first_line()[1].startswith("d/alone (no controller recreates it); ")
+    assert report.build_headline_parts()[0] == "1 pod is lost for good:"
+    assert report.build_headline_parts()[1].startswith("d/alone (no controller recreates it); ")
     assert not is_harmless(report)
     assert [problem.rule for problem in report.find_ci_gate_problems()] == ["lost"]
     brief = report.summary()
@@ -505,7 +505,7 @@ def test_drain_blocked_by_a_budget_is_not_completed() -> None:
     other["metadata"]["labels"]["app"] = "other"
     report = run({"cordon": {"nodes": ["n2"]}}, {"uncordon": {"nodes": ["n2"]}}, DRAIN_N1, objects=[*objects, other])
     line = "Step 3 cannot be completed: n1 – 1 pod cannot be evicted (d/guarded); 1 moved"
-    assert " ".join(report.build_first_line()) == line
+    assert " ".join(report.build_headline_parts()) == line
     assert (report.steps[2].not_drained, [blocked.pod for blocked in report.steps[2].blocked]) == (
         ("n1",),
         ["d/guarded"],
@@ -520,7 +520,7 @@ def test_drain_blocked_by_a_budget_is_not_completed() -> None:
 
     # Over several runs, too, and with two blocked steps
     twice = run(DRAIN_N1, DRAIN_N1, objects=objects, runs=2)
-    assert twice.build_first_line()[0] == "Steps 1, 2 cannot be completed:"
+    assert twice.build_headline_parts()[0] == "Steps 1, 2 cannot be completed:"
     assert twice.over_runs["Blocked"] == Spread(1, 1)
 
 
@@ -529,7 +529,7 @@ def test_drain_whose_pod_returns_is_not_completed() -> None:
     tolerates = build_replica("r", "n1", tolerations=[{"operator": "Exists"}], nodeSelector={HOSTNAME: "n1"})
     report = run(DRAIN_N1, objects=[build_node("n1"), build_node("n2"), tolerates])
     line = "Step 1 cannot be completed: n1 – 1 pod comes back: it tolerates the cordon (d/r)"
-    assert " ".join(report.build_first_line()) == line
+    assert " ".join(report.build_headline_parts()) == line
     assert report.steps[0].notes == ("d/r comes back: it tolerates the cordon",)
     assert (report.summary().verdict, report.summary().figures["returned"]) == ("Blocked", 1)
     assert not is_harmless(report)
@@ -712,7 +712,7 @@ def test_pods_that_wait_between_steps_are_named() -> None:
     assert report.pending == (0, 0)
     waits = {wait.workload: (wait.pods, wait.steps, wait.most) for wait in report.waits_between_steps}
     assert waits == {"Deployment d/web": (("d/r1",), (1,), 1), "StatefulSet d/db": (("d/db-0",), (1,), 1)}
-    assert "2 restarted on the same node; between the steps, 2 pods wait for a node" in report.build_first_line()[1]
+    assert "2 restarted on the same node; between the steps, 2 pods wait for a node" in report.build_headline_parts()[1]
     for output in ("table", "brief", "markdown", "html"):
         text = RENDERERS[output](report, Style(width=200))
         assert "1 pod of Deployment d/web has no node after step 1 (d/r1)" in text
@@ -770,7 +770,7 @@ def test_pods_that_wait_until_a_failed_node_is_deleted() -> None:
     assert [(late.reason, late.pods) for late in step.late_pods] == [(LateReason.CONTROLLER_WAITS, ("d/db-0",))]
     assert (step.displaced, step.ending) == (worst.displaced, worst.ending) == (2, 1)
     assert not is_harmless(report)
-    line = report.build_first_line()[1]
+    line = report.build_headline_parts()[1]
     assert "1 pod waits until the failed nodes are deleted; 1 pod runs again only once the failed nodes" in line
     for output in ("table", "brief", "markdown", "html"):
         text = RENDERERS[output](report, Style(width=300))

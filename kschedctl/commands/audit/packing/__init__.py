@@ -18,7 +18,7 @@ from kschedctl.commands.audit.packing.emptying import (
     EmptyingResult,
     TrialLimits,
     find_removable_nodes,
-    find_uncounted_workloads,
+    find_unreplayed_workloads,
 )
 from kschedctl.commands.audit.packing.report import (
     EmptiedNode,
@@ -93,8 +93,8 @@ def build_packing_section(audited: AuditedCluster, limits: TrialLimits = DEFAULT
     emptying = find_removable_nodes(audited.scheduler, pools, pending, limits, audited.progress)
     if audited.cluster.find_gap("Pod"):  # unread pods may run on any node
         emptying = emptying._replace(emptied=(), empty=emptying.empty[:0])
-    uncounted = find_uncounted_workloads(audited.scheduler, pending)
-    facts = _collect_pool_facts(view, pools, stranded, emptying, uncounted)
+    unreplayed_workloads = find_unreplayed_workloads(audited.scheduler, pending)
+    facts = _collect_pool_facts(view, pools, stranded, emptying, unreplayed_workloads)
     rooms = tuple(_iter_pool_rooms(view, pools, stranded))
     savings = tuple(_iter_pool_savings(view, pools, emptying))
     unread = [
@@ -104,7 +104,7 @@ def build_packing_section(audited: AuditedCluster, limits: TrialLimits = DEFAULT
     ]
     return PackingSection(
         title="Fragmentation and packing",
-        headline=_build_headline(view, pools, stranded, emptying, uncounted),
+        headline=_build_headline(view, pools, stranded, emptying, unreplayed_workloads),
         pools=rooms,
         typical=stranded.typical,
         stranded=stranded.rooms,
@@ -115,7 +115,7 @@ def build_packing_section(audited: AuditedCluster, limits: TrialLimits = DEFAULT
         nothing_judged=not pools.workers.any(),
         tried=emptying.tried,
         savings=savings,
-        waiting_workloads=uncounted,
+        waiting_workloads=unreplayed_workloads,
         interrupted=emptying.interrupted,
         **build_verdict(
             (STRANDED, UNUSED, SPARE),
@@ -130,23 +130,25 @@ class PoolFacts(NamedTuple):
 
     removable_if_stranded: Set[str]
     """The pools whose stranded nodes can all be removed."""
-    uncounted: Sequence[str]
+    unreplayed_workloads: Sequence[str]
     """The waiting workloads that are not replayed."""
 
 
 def _collect_pool_facts(
-    view: Fork, pools: Pools, stranded: StrandedCapacity, emptying: EmptyingResult, uncounted: Sequence[str]
+    view: Fork, pools: Pools, stranded: StrandedCapacity, emptying: EmptyingResult, unreplayed_workloads: Sequence[str]
 ) -> PoolFacts:
     """Collect the facts about pools that several findings need.
 
     These are the pools all of whose stranded nodes can be removed, and the waiting workloads that are not replayed
-    (`uncounted`).
+    (`unreplayed_workloads`).
     """
     is_needed = stranded.nodes.copy()
     is_needed[emptying.empty] = False
     is_needed[[view.nodes.index[emptied.node] for emptied in emptying.emptied]] = False
     with_needed_nodes = {pools.names[code] for code in pools.code[is_needed].tolist()}
-    return PoolFacts(set(pools.names) - with_needed_nodes, uncounted)
+    return PoolFacts(
+        removable_if_stranded=set(pools.names) - with_needed_nodes, unreplayed_workloads=unreplayed_workloads
+    )
 
 
 def _iter_pool_rooms(view: Fork, pools: Pools, stranded: StrandedCapacity) -> Iterator[PoolRoom]:
@@ -191,15 +193,17 @@ def _iter_pool_savings(view: Fork, pools: Pools, emptying: EmptyingResult) -> It
         pool_rows = [row for row in removable_rows if pools.code[row] == code]
         saves = select_reported_amounts(view, view.allocatable[pool_rows].sum(axis=0))
         empty_nodes = tuple(view.nodes.names[row] for row in empty_rows if pools.code[row] == code)
-        yield PoolSavings(pools.names[code], count, len(empty_nodes), saves, empty_nodes)
+        yield PoolSavings(
+            pool=pools.names[code], nodes=count, empty=len(empty_nodes), saves=saves, empty_nodes=empty_nodes
+        )
 
 
 def _build_headline(
-    view: Fork, pools: Pools, stranded: StrandedCapacity, emptying: EmptyingResult, uncounted: Sequence[str]
+    view: Fork, pools: Pools, stranded: StrandedCapacity, emptying: EmptyingResult, unreplayed_workloads: Sequence[str]
 ) -> str:
     """Summarize how many nodes can be removed, and the stranded shares of the free CPU and memory.
 
-    The stranded shares come first if no node can be removed. `uncounted` are waiting workloads that are not replayed.
+    The stranded shares come first if no node can be removed. `unreplayed_workloads` are waiting, and are not replayed.
     If no worker is ready, or if pods were not read, the headline only says so.
     """
     all_workers = Pools.from_view(view).workers
@@ -212,9 +216,10 @@ def _build_headline(
         unknown_nodes = f"which of {workers:,} nodes" if workers > 1 else "whether the only node"
         return f"unknown {unknown_nodes} can be removed"
 
+    # An empty node has to stay if it is the last ready one
     is_some_empty_node_removable = len(emptying.empty) > (1 if emptying.last else 0)
     is_removable = is_some_empty_node_removable or bool(emptying.emptied)
-    condition = describe_condition(uncounted) if is_removable else ""
+    condition = describe_condition(unreplayed_workloads) if is_removable else ""
     removal_parts = _describe_removable_nodes(emptying, workers, condition)
     stranded_part = _format_stranded_shares(view, pools, stranded)
     parts = [*removal_parts, stranded_part] if is_removable else [stranded_part, *removal_parts]
@@ -333,7 +338,7 @@ def _iter_stranded_room_findings(
         node_count = sum(room.nodes for room in pool_stranded_rooms)
         reasons = tuple(dict.fromkeys(room.reason for room in pool_stranded_rooms if room.reason))
         if node_count == pool.nodes and _is_empty_pool(pool, savings):
-            yield _build_unused_pool_finding(pool, reasons, facts.uncounted)
+            yield _build_unused_pool_finding(pool, reasons, facts.unreplayed_workloads)
         else:
             severity = WARNING if largest_share >= WARNING_SHARE else NOTE
             yield _build_stranded_room_finding(pool, stranded_resources, node_count, reasons, facts, severity=severity)
@@ -385,17 +390,17 @@ INSUFFICIENT = "Insufficient "
 """The start of kube-scheduler's reason that a resource is short."""
 
 
-def _build_unused_pool_finding(pool: PoolRoom, reasons: Sequence[str], uncounted: Sequence[str]) -> Finding:
+def _build_unused_pool_finding(pool: PoolRoom, reasons: Sequence[str], unreplayed_workloads: Sequence[str]) -> Finding:
     """Build the finding that a pool is unused: all its nodes are empty, and no typical pod fits there.
 
-    `reasons` say why no pod fits. `uncounted` are waiting workloads that are not replayed and may need the pool.
+    `reasons` say why no pod fits. `unreplayed_workloads` are waiting, are not replayed, and may need the pool.
     """
     nodes_text = f"its {counted(pool.nodes, 'node')}" if pool.nodes > 1 else "its only node"
     return UNUSED.build_finding(
         _format_pool_object(pool.pool),
         f"unused: {nodes_text} {agreeing(pool.nodes, 'runs', 'run')} nothing that would have to move, "
         f"and no pod that is pending or usually runs in this cluster fits there ({', '.join(reasons)})"
-        f"{describe_condition(uncounted)}",
+        f"{describe_condition(unreplayed_workloads)}",
     )
 
 
@@ -414,27 +419,33 @@ def _iter_spare_findings(
 ) -> Iterator[Finding]:
     """Yield a finding about the removable nodes of each pool: nodes that are empty or can be emptied."""
     node_counts = {pool.pool: pool.nodes for pool in rooms}
-    condition = describe_condition(facts.uncounted)
+    condition = describe_condition(facts.unreplayed_workloads)
     for pool in savings:
-        parts, fix = [], ""
+        emptied_nodes = [emptied for emptied in emptying.emptied if emptied.pool == pool.pool]
+        parts = []
         if pool.empty:
             empty = _format_empty_nodes(pool.empty, node_counts[pool.pool])
             parts.append(f"{empty} nothing that would have to move: {first_few(pool.empty_nodes)}")
-            removal = "Drain and remove them" if pool.empty > 1 else "Drain and remove it"
-            fix = f"{removal}{condition}; a cluster autoscaler or descheduler does this if it is configured to"
-        emptied_nodes = [emptied for emptied in emptying.emptied if emptied.pool == pool.pool]
         if emptied_nodes:
-            moved = counted(sum(emptied.moved for emptied in emptied_nodes), "pod")
-            emptied_names = first_few([emptied.node for emptied in emptied_nodes])
-            if len(emptied_nodes) == 1:
-                emptied_text = f"node {emptied_names} can be emptied by moving {moved}"
-            else:
-                number = counted(len(emptied_nodes), "node")
-                emptied_text = f"{number} can be emptied by moving {moved}: {emptied_names}"
-            parts.append(f"{emptied_text}{_describe_drain_costs(emptied_nodes)}")
+            parts.append(f"{_describe_emptied_nodes(emptied_nodes)}{_describe_drain_costs(emptied_nodes)}")
+
+        # The fix for nodes that can be emptied covers the empty nodes as well
+        if emptied_nodes:
             removal = "Drain and remove them one after the other" if pool.nodes > 1 else "Drain and remove it"
             fix = f"{removal}{condition}"
+        else:
+            removal = "Drain and remove them" if pool.empty > 1 else "Drain and remove it"
+            fix = f"{removal}{condition}; a cluster autoscaler or descheduler does this if it is configured to"
         yield SPARE.build_finding(_format_pool_object(pool.pool), "; ".join(parts), fix)
+
+
+def _describe_emptied_nodes(emptied_nodes: Sequence[EmptiedNode]) -> str:
+    """Describe which nodes can be emptied, and how many pods would have to move."""
+    moved = counted(sum(emptied.moved for emptied in emptied_nodes), "pod")
+    node_names = first_few([emptied.node for emptied in emptied_nodes])
+    if len(emptied_nodes) == 1:
+        return f"node {node_names} can be emptied by moving {moved}"
+    return f"{counted(len(emptied_nodes), 'node')} can be emptied by moving {moved}: {node_names}"
 
 
 def _describe_drain_costs(emptied_nodes: Sequence[EmptiedNode]) -> str:

@@ -445,11 +445,10 @@ class DrainsInTurn:
         """Drain one more node as `kschedctl drain` does, and undo the drain unless it empties the node.
 
         A drain empties its node only if no pod is lost, preempted or left without a node. A separate simulation is used
-        if the shared one would not give the same answer. This is so if cordoning the node could affect other pods, if
-        no pod runs on the node, or if a plugin fails. Raises KeyboardInterrupt if the simulation was interrupted.
+        if cordoning the node could affect other pods, if no pod runs on the node, or if a plugin fails, because the
+        shared simulation could then give another answer. Raises KeyboardInterrupt if the simulation was interrupted.
         """
-        simulation, evictions, _ = self._state
-        drain = UndoableDrain(simulation, [self.view.nodes.names[row]], evictions=evictions)
+        drain = UndoableDrain(self._state.simulation, [self.view.nodes.names[row]], evictions=self._state.evictions)
         self._dependencies.update(dict.fromkeys(drain.dependencies))
         can_share_simulation = bool(drain.initial_pods) and all(map(self._can_share_simulation, drain.initial_pods))
         if not can_share_simulation:

@@ -102,9 +102,9 @@ def _build_emptied_node(view: Fork, pools: Pools, row: Row, trial: NodeTrial) ->
     """Build the report about a node that can be removed, with what its removal saves and what its pods lose."""
     moved_pods = [view.pods.get_pod(move.pod) for move in trial.moved]
     return EmptiedNode(
-        view.nodes.names[row],
-        pools.get_name(row),
-        trial.evictable,
+        node=view.nodes.names[row],
+        pool=pools.get_name(row),
+        moved=trial.evictable,
         saves=select_reported_amounts(view, view.allocatable[row]),
         **find_eviction_harms(view.cluster, moved_pods)._asdict(),
     )
@@ -256,7 +256,7 @@ def _iter_rows_within_limits(limits: TrialLimits, order: list[Row], movable: Row
 WAITING_STATES = (WaitingState.NOT_ADMITTED, WaitingState.ADMISSIBLE)
 
 
-def find_uncounted_workloads(scheduler: Scheduler, pending: Sequence[Position]) -> tuple[str, ...]:
+def find_unreplayed_workloads(scheduler: Scheduler, pending: Sequence[Position]) -> tuple[str, ...]:
     """Return the waiting objects whose need for nodes is not replayed, such as "PodGroup ml/small".
 
     These are Workloads, PodGroups and jobs in queues, and pending pods of other schedulers. `pending` has the positions

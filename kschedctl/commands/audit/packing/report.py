@@ -131,13 +131,16 @@ class PackingSection(Section, frozen=True, kw_only=True, tag="packing"):
     """The removable nodes by pool, both emptied and empty ones."""
 
 
-def describe_condition(uncounted: Sequence[str]) -> str:
+def describe_condition(unreplayed_workloads: Sequence[str]) -> str:
     """Return the condition that the answer depends on, as a clause that follows the answer, or "".
 
     >>> describe_condition(("PodGroup ml/small",))
     ', unless PodGroup ml/small, which was not simulated, needs the capacity'
     """
-    if not uncounted:
+    if not unreplayed_workloads:
         return ""
-    were, need = agreeing(len(uncounted), "was", "were"), agreeing(len(uncounted), "needs", "need")
-    return f", unless {first_few(uncounted)}, which {were} not simulated, {need} the capacity"
+    were, need = (
+        agreeing(len(unreplayed_workloads), "was", "were"),
+        agreeing(len(unreplayed_workloads), "needs", "need"),
+    )
+    return f", unless {first_few(unreplayed_workloads)}, which {were} not simulated, {need} the capacity"

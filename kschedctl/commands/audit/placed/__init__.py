@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.arrays import Rows
 from kschedctl.api.ownership import Owner, find_owner
-from kschedctl.api.resource_names import format_for_sentence
+from kschedctl.api.resource_names import format_amounts_for_sentence
 from kschedctl.api.times import format_age
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.placed.placement_errors import (
@@ -286,7 +286,7 @@ def _build_overcommitted_finding(node: OvercommittedNode) -> Finding:
     if node.is_resize_only:
         return _build_deferred_resize_finding(node)
 
-    (requested, allocatable), unit = format_for_sentence(node.resource, node.requested, node.allocatable)
+    (requested, allocatable), unit = format_amounts_for_sentence(node.resource, node.requested, node.allocatable)
     verb = agreeing(node.pods, "requests", "request")
     message = f"{counted(node.pods, 'pod')} {verb} {requested} of {allocatable} {unit}"
     excess_pods = [arrival for arrival in node.arrivals if arrival.beyond]
@@ -294,12 +294,13 @@ def _build_overcommitted_finding(node: OvercommittedNode) -> Finding:
         gap = f", {node.gap:,.3g} s after the pod before it" if node.gap is not None else ""
         message += f"; {excess_pods[0].pod} was the first that did not fit, started at {excess_pods[0].at}{gap}"
 
-    fix = OVERCOMMITTED.fix
+    is_all_static = bool(excess_pods) and all(arrival.static for arrival in excess_pods)
     if not node.allocatable:
         fix = f"Check why the node no longer offers {node.resource}: its device plugin may be gone"
-    is_all_static = bool(excess_pods) and all(arrival.static for arrival in excess_pods)
-    if is_all_static and node.allocatable:
+    elif is_all_static:
         fix = "Lower the requests in the static pods' manifests on the node, or move other pods away from it"
+    else:
+        fix = OVERCOMMITTED.fix
     severity = WARNING if is_all_static else OVERCOMMITTED.severity
     return OVERCOMMITTED.build_finding(f"Node {node.node}", message, fix, path=node.resource, severity=severity)
 
@@ -309,7 +310,7 @@ def _build_deferred_resize_finding(node: OvercommittedNode) -> Finding:
     first, *other_resizes = node.deferred_resizes
     not_in_use = sum(resize.reserved - resize.running for resize in node.deferred_resizes)
     amount_in_use = node.requested - not_in_use
-    formatted = format_for_sentence(
+    formatted = format_amounts_for_sentence(
         node.resource, first.reserved, first.running, node.requested, amount_in_use, node.allocatable
     )
     (reserved, running, requested, in_use, allocatable), unit = formatted
@@ -384,12 +385,12 @@ def _iter_headline_counts(section: PlacedSection) -> Iterator[tuple[int, str]]:
 
     Misplaced pods whose finding is only a note are counted separately.
     """
-    broken = drifted = 0
-    for misplaced in section.misplaced:
-        if find_broken_rule(misplaced.refuses, misplaced.reason).severity == NOTE:
-            drifted += misplaced.pods
-        else:
-            broken += misplaced.pods
+    drifted = sum(
+        misplaced.pods
+        for misplaced in section.misplaced
+        if find_broken_rule(misplaced.refuses, misplaced.reason).severity == NOTE
+    )
+    broken = sum(misplaced.pods for misplaced in section.misplaced) - drifted
     nodes = len({node.node for node in section.overcommitted if not node.is_resize_only})
     resized = len({node.node for node in section.overcommitted if node.is_resize_only})
     devices = len(section.shared_devices)

@@ -90,12 +90,10 @@ def replay_bound_pods(scheduler: Scheduler, progress: Progress = NO_PROGRESS) ->
 
     DaemonSet pods, static pods and terminating pods are left out. Pods that no profile serves are only counted.
     """
-    view = scheduler.view
-    has_comparison_operators = scheduler.gates.enabled("TaintTolerationComparisonOperators")
     misplaced: list[Misplaced] = []
     unknowns: list[Unknown] = []
     judged = not_served = 0
-    groups = list(_iter_pod_info_groups(view))
+    groups = list(_iter_pod_info_groups(scheduler.view))
     done = progress.begin("Checking where pods run", len(groups))
     for group in groups:
         done(1)
@@ -104,21 +102,36 @@ def replay_bound_pods(scheduler: Scheduler, progress: Progress = NO_PROGRESS) ->
             not_served += len(group.positions)
             continue
         judged += len(group.positions)
-        port_conflict = _find_pods_with_port_conflict(group, view)
-        if port_conflict is not None:
-            misplaced.append(port_conflict)
-        misplaced += _iter_intolerant_pods(group, view, has_comparison_operators)
-        plugin_names = _list_plugins_that_can_reject(group.info, framework)
-        if plugin_names:
-            # the framework without the plugins that lack unread data
-            framework_for_group, group_unknowns = scheduler.find_framework_for(group.info, view)
-            unknowns += (unknown for unknown in group_unknowns if unknown.plugin in plugin_names)
-            available = framework_for_group.plugins if framework_for_group else {}
-            plugins = [available[name] for name in plugin_names if name in available]
-            misplaced += _iter_rejections_on_own_nodes(plugins, group, view)
+        misplaced += _iter_misplaced_of_group(group, framework, scheduler, unknowns)
     return PlacementReplay(
-        _merge_misplaced_pods(misplaced), judged, not_served, summarize_unknowns(unknowns, WHEN_SCHEDULABLE)
+        _merge_misplaced_pods(misplaced),
+        judged=judged,
+        not_served=not_served,
+        unknown=summarize_unknowns(unknowns, WHEN_SCHEDULABLE),
     )
+
+
+def _iter_misplaced_of_group(
+    group: _PodInfoGroup, framework: Framework, scheduler: Scheduler, unknowns: list[Unknown]
+) -> Iterator[Misplaced]:
+    """Yield the pods of the group that `framework` would reject on their own nodes, by plugin and reason.
+
+    Plugins that lack unread data do not run. The objects that were not read for them are added to `unknowns`.
+    """
+    view = scheduler.view
+    port_conflict = _find_pods_with_port_conflict(group, view)
+    if port_conflict is not None:
+        yield port_conflict
+    has_comparison_operators = scheduler.gates.enabled("TaintTolerationComparisonOperators")
+    yield from _iter_intolerant_pods(group, view, has_comparison_operators)
+
+    plugin_names = _list_plugins_that_can_reject(group.info, framework)
+    if plugin_names:
+        framework_for_group, group_unknowns = scheduler.find_framework_for(group.info, view)
+        unknowns += (unknown for unknown in group_unknowns if unknown.plugin in plugin_names)
+        available = framework_for_group.plugins if framework_for_group else {}
+        plugins = [available[name] for name in plugin_names if name in available]
+        yield from _iter_rejections_on_own_nodes(plugins, group, view)
 
 
 def _iter_pod_info_groups(view: Fork) -> Iterator[_PodInfoGroup]:
@@ -213,9 +226,9 @@ def _find_pods_with_port_conflict(group: _PodInfoGroup, view: Fork) -> Misplaced
     holder_counts = np.zeros(len(view.nodes), np.int64)
     for port in conflicting_ports:
         holder_counts += _count_port_holders(port, view)
-    # the pod itself is counted once for each of its own ports
-    own_count = sum(port in own_ports for port in conflicting_ports)
-    has_conflict = holder_counts[group.rows] > own_count
+    # Without another pod, only the pod itself is counted, once for each of its own ports
+    count_without_conflict = sum(port in own_ports for port in conflicting_ports)
+    has_conflict = holder_counts[group.rows] > count_without_conflict
     return Misplaced(PORTS, REASON, group.positions[has_conflict]) if has_conflict.any() else None
 
 

@@ -33,7 +33,7 @@ def compare_expiries(question: RaceQuestion, progress: Progress = NO_PROGRESS) -
                 counts_by_run.append(counts)
                 done(1)
         except KeyboardInterrupt:
-            interrupted = True
+            interrupted = True  # the runs that ended before still count
         results += _build_race_results(question, nodes, rate, counts_by_run)
         if interrupted:
             break

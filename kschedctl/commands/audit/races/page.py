@@ -69,6 +69,7 @@ def _build_expiry_table(results: Sequence[RaceResult]) -> Table:
         Column("pods per s", right=True),
         *(Column(expiry, right=True) for expiry in expiries),
     )
+    # The results of one node count and pod rate are adjacent, and each group has all expiries in the same order
     rows: list[tuple[Cell, ...]] = []
     for (nodes, rate), row_results in groupby(results, key=lambda result: (result.nodes, result.pods_per_second)):
         rows.append((f"{nodes:,}", f"{rate:.3g}", *map(_format_share, row_results)))

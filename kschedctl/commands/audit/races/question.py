@@ -265,6 +265,7 @@ def measure_cluster(view: Fork) -> Measures:
     bound_pods = int(view.mask_placed().sum())
     load = _measure_load(view)
     has_load = bool(load and bound_pods)
+    # At a load of 1, a node would run as many pods as it has room for
     return Measures(
         nodes=nodes or None,
         room=max(round(bound_pods / nodes / load), 1) if has_load else None,

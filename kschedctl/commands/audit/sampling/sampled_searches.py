@@ -92,7 +92,7 @@ def _measure_costs_at_percentage(
 ) -> SamplingPoint:
     """Measure the costs of searching with one percentage, over all nodes at which the search may start."""
     terms = SearchTerms.from_profile(framework.profile, framework.release)._replace(percentage=percentage)
-    sampling = SampledFrom(0).start_sampling(scheduler.configuration, starts.offered)
+    sampling = SampledFrom(start=0).start_sampling(scheduler.configuration, starts.offered)
     enough = sampling.count_nodes_needed(starts.offered, terms)
     return build_sampling_point(percentage, enough, starts.search_samples(enough))
 
@@ -386,7 +386,7 @@ def build_sampling_setting(scheduler: Scheduler, framework: Framework) -> Sampli
     nodes = len(scheduler.view.nodes)
     percentage = configured or compute_adaptive_percentage(nodes)  # 0 stands for the adaptive percentage
     effective = percentage if nodes >= LEAST_NODES else 100
-    searches = SampledFrom(0).start_sampling(scheduler.configuration, nodes)
+    searches = SampledFrom(start=0).start_sampling(scheduler.configuration, nodes)
     terms = SearchTerms.from_profile(framework.profile, framework.release)
     return SamplingSetting(
         configured=configured,
@@ -460,9 +460,11 @@ def _describe_advice(profile: SampledProfile) -> str:
         return "kube-scheduler takes the first node that fits: no plugin scores nodes"
     is_small_cluster = setting.nodes < LEAST_NODES
     if is_small_cluster or advice.verdict == "idle":
-        in_small_clusters = f"percentageOfNodesToScore has no effect below {LEAST_NODES} nodes"
-        if_few_fit = "so few nodes fit that percentageOfNodesToScore has no effect"
-        return f"All nodes are evaluated: {in_small_clusters if is_small_cluster else if_few_fit}"
+        if is_small_cluster:
+            why = f"percentageOfNodesToScore has no effect below {LEAST_NODES} nodes"
+        else:
+            why = "so few nodes fit that percentageOfNodesToScore has no effect"
+        return f"All nodes are evaluated: {why}"
     if current is None or advised is None:
         percentage = _format_current_percentage(setting)
         return f"percentageOfNodesToScore is {percentage}; its cost cannot be measured because no pod fits"

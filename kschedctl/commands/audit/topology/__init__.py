@@ -232,17 +232,13 @@ def _choose_widest_placement(
 
     Otherwise return the placement of `single_domain`.
     """
-    number, placement = single_domain
-    main_info = workloads.get_main_info(number)
-    for candidate in placements:
-        if (
-            candidate.domains.key == ZONE
-            and candidate.size > 1
-            and candidate.find_single_domain_workloads(workloads)[number]
-        ):
-            can_use_others = _count_reachable_domains(main_info, candidate, view) > 1
-            return placement if can_use_others else candidate
-    return placement
+    by_zone = next((placement for placement in placements if placement.domains.key == ZONE), None)
+    if by_zone is None or by_zone.size < 2:
+        return single_domain.placement
+    workload = single_domain.workload
+    shares_zone = bool(by_zone.find_single_domain_workloads(workloads)[workload])
+    can_use_others = _count_reachable_domains(workloads.get_main_info(workload), by_zone, view) > 1
+    return by_zone if shares_zone and not can_use_others else single_domain.placement
 
 
 def _find_hard_constraint(workload: int, key: str, constraints: Sequence[WorkloadConstraint]) -> SpreadPromise | None:

@@ -72,7 +72,7 @@ def find_invalid_fields(context: LintContext) -> Iterator[Problem]:
             field = subject, problem.path
             messages = messages_by_field.setdefault(field, set())
             allows_several_errors = problem.path[-1] in _RESOURCE_FIELDS
-            is_new = problem.message not in messages if allows_several_errors else not messages
+            is_new = not messages or (allows_several_errors and problem.message not in messages)
             if field not in reported and is_new:
                 messages.add(problem.message)
                 yield problem

@@ -280,9 +280,8 @@ def find_limits_below_one_node(context: LintContext) -> Iterator[Problem]:
                 continue
             label, unit = _SIZE_LABELS.get(name, ("", 0))
             sizes = conditions.by_key.get(label, AllowedValues())
-            smallest = max(
-                parse_quantity(SMALLEST_NODE[name]), parse_quantity(str(unit * _find_smallest_allowed_value(sizes)))
-            )
+            smallest_by_requirements = parse_quantity(str(unit * _find_smallest_allowed_value(sizes)))
+            smallest = max(parse_quantity(SMALLEST_NODE[name]), smallest_by_requirements)
             if context.pool_types:
                 types = context.pool_types.find_pool_types(subject.name, pool)
                 smallest = max(smallest, types.get_smallest_capacity(name))

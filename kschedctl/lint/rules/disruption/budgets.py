@@ -271,10 +271,13 @@ def find_budgets_without_pods(context: LintContext) -> Iterator[Problem]:
                 "namespace"
             )
             yield subject.build_problem(("metadata", "namespace"), message, "Put both into one namespace")
-        elif context.cluster is None:
-            if context.workloads_by_namespace.get(namespace):
-                yield _build_no_pods_problem(subject, selector, namespace)
-        elif not context.facts.view.pods.match_infos(selector, frozenset((namespace,))).any():
+            continue
+
+        if context.cluster is None:
+            is_certain = bool(context.workloads_by_namespace.get(namespace))
+        else:
+            is_certain = not context.facts.view.pods.match_infos(selector, frozenset((namespace,))).any()
+        if is_certain:
             yield _build_no_pods_problem(subject, selector, namespace)
 
 

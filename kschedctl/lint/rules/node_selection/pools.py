@@ -111,11 +111,11 @@ def _can_pool_offer_label_value(needed: AllowedValues, offered: AllowedValues | 
     pool's nodes do not have the label.
     """
     if not is_declared:
-        requires_existence = bool(needed.present)  # by the operator Exists
-        return not needed.requires_label and not requires_existence
+        return not needed.requires_label
     if offered is None:
         return True
-    if needed.present is False:
+    must_be_absent = needed.present is False
+    if must_be_absent:
         return False
     allowed_sets = [values.allowed for values in (offered, needed) if values.allowed is not None]
     if not allowed_sets:

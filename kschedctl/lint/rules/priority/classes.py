@@ -433,6 +433,7 @@ def find_highest_classes_without_quota(context: LintContext) -> Iterator[Problem
     for _, quota in quotas:
         for expression in quota.spec.scope_selector.match_expressions:
             if expression.scope_name == "PriorityClass":
+                # Without values, as with the operator Exists, the quota limits all classes
                 limited_classes |= set(expression.values or context.priority_classes)
     values = [
         known_class.value

@@ -22,8 +22,10 @@ CONTAINING_TYPES = {
     "PersistentVolumeClaim": ("PersistentVolumeClaim",),
 }
 """Type of an item -> types with maximums that also bound it: a pod's sum is not below its container's amount."""
-DEFAULT_FIELDS = {"defaultRequest": ("default request", "requests."), "default": ("default limit", "limits.")}
-"""Field with default amounts -> its name in messages, and the prefix of its resources in quotas."""
+DEFAULT_FIELDS = {"defaultRequest": "default request", "default": "default limit"}
+"""Field with default amounts -> its name in messages."""
+QUOTA_PREFIXES = {"defaultRequest": "requests.", "default": "limits."}
+"""Field with default amounts -> the prefix of its resources in quotas."""
 
 
 class _RequiredAmount(NamedTuple):
@@ -51,7 +53,7 @@ def find_contradictory_limit_ranges(context: LintContext) -> Iterator[Problem]:
                 bound = _describe_lower_maximum(context, required) or _describe_lower_quota(context, required)
                 if not bound:
                     continue
-                noun, _ = DEFAULT_FIELDS.get(required.field, ("minimum", ""))
+                noun = DEFAULT_FIELDS.get(required.field, "minimum")
                 message = f"{noun} {required.name} per {item.type} is {required.amount}, {bound}"
                 if required.field in DEFAULT_FIELDS:
                     message += ": pods that get the default may be rejected"
@@ -84,9 +86,8 @@ def _iter_minimum_and_default_amounts(subject: Subject, item: LimitRangeItem) ->
     if item.type != "Container":
         return
     for field, amounts in (("defaultRequest", item.default_request), ("default", item.default)):
-        _, prefix = DEFAULT_FIELDS[field]
         for name, amount in parse_valid_quantities(amounts).items():
-            quota_resources = {f"{prefix}{name}"}
+            quota_resources = {f"{QUOTA_PREFIXES[field]}{name}"}
             if name in COMPUTE_RESOURCES and field == "defaultRequest":
                 quota_resources.add(name)
             yield _RequiredAmount(subject, item, field, name, amount, frozenset(quota_resources))

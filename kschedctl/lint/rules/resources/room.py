@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from kschedctl.api.arrays import Amounts, Bools
-from kschedctl.api.resource_names import CPU, PODS, format_for_sentence
+from kschedctl.api.resource_names import CPU, PODS, format_amounts_for_sentence
 from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated_taint
 from kschedctl.api.workloads import add_daemon_tolerations
 from kschedctl.lint import documentation as doc
@@ -124,7 +124,7 @@ def _explain_misfit(context: LintContext, requests: Amounts, eligible: Bools) ->
     excessive_columns = {name: c for name, c in requested_columns.items() if requests[c] > maximums[c]}
     parts = []
     for name, column in (excessive_columns or requested_columns).items():
-        (requested, maximum), unit = format_for_sentence(name, int(requests[column]), int(maximums[column]))
+        (requested, maximum), unit = format_amounts_for_sentence(name, int(requests[column]), int(maximums[column]))
         largest = f"at most {maximum}" if maximum != "0" else "none"
         parts.append(f"{requested} {unit} (these nodes have {largest})")
     nodes = counted(eligible.sum(), "usable node")

@@ -54,6 +54,7 @@ def iter_hard_spread_constraints(context: LintContext) -> Iterator[HardSpread]:
             continue
         keys = [c.topology_key for c in workload.spec.topology_spread_constraints if c.when_unsatisfiable == HARD]
         labelled = np.logical_and.reduce([facts.get_nodes_with_label(key) for key in keys])
+        # nodeAffinityPolicy is Honor by default, and nodeTaintsPolicy is Ignore
         counted_nodes = labelled
         if constraint.node_affinity_policy != "Ignore":
             counted_nodes = counted_nodes & facts.get_selected_nodes(workload)

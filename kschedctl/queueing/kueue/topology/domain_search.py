@@ -190,7 +190,9 @@ class DomainSearch:
                 break
             domain = next_domain
             if takes_best_fit and room.slices[domain] >= remaining:
-                domain = self._choose_best_fitting_domain(level, worker_order[position:], remaining, 0, by_slices=True)
+                domain = self._choose_best_fitting_domain(
+                    level, worker_order[position:], remaining, leaders=0, by_slices=True
+                )
             chosen.append(domain)
             remaining -= int(room.slices[domain])
         if remaining > 0:

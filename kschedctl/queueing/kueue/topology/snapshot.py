@@ -234,7 +234,7 @@ class TopologySnapshot:
                 placements = self._place_group(workers, leader, assumed, assume_empty=assume_empty)
             except PlacementError as error:
                 for request in group:
-                    results[request.pod_set.name] = TopologyResult(request.flavor, None, str(error))
+                    results[request.pod_set.name] = TopologyResult(request.flavor, placement=None, failure=str(error))
                 return results
 
             for request in group:
@@ -404,7 +404,7 @@ class TopologySnapshot:
         for values, assumed_requests in assumed.items():
             leaf = self.tree.leaf_indexes.get(values)
             if leaf is not None:
-                self._add_requests(remaining, leaf, assumed_requests, -1)
+                self._add_requests(remaining, leaf, assumed_requests, count=-1)
         return {resource: remaining[row] for resource, row in self._rows.items()}
 
     def _count_resource_exclusions(
@@ -415,15 +415,17 @@ class TopologySnapshot:
         ``is_full`` is a mask of the leaves. A leaf that lacks several resources counts for the first of them in
         alphabetical order.
         """
-        uncounted = is_full
+        without_reason = is_full  # full leaves for which no resource is known yet to be short
         for resource in sorted(requests):
             if requests[resource] == 0:
                 continue
             free = capacity.get(resource)
-            is_short = uncounted if free is None else uncounted & (np.maximum(free, 0) < requests[resource])
+            is_short = without_reason
+            if free is not None:
+                is_short = without_reason & (np.maximum(free, 0) < requests[resource])
             if is_short.any():
                 exclusions.by_reason[f'resource "{resource}"'] += int(is_short.sum())
-            uncounted = uncounted & ~is_short
+            without_reason = without_reason & ~is_short
 
     def _get_node_matches(self, spec: PodSpec) -> _NodeMatches:
         """Return which leaves a pod may use, their affinity scores, and why others are excluded.

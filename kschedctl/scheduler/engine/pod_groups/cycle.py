@@ -47,12 +47,15 @@ from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.pods import AnyGroupKey
 
 UNSCHEDULABLE_GROUP = "pod group is unschedulable"
-WAITING = "pod group is waiting for preemption to complete"
 NO_PLACEMENTS = "no feasible placements found"
 OTHER_FAILED = "failed to schedule other pod from a pod group: {}"
 NOT_EVALUATED = "failed to evaluate placement feasibility: {}"
 NO_FIT = Status(Code.UNSCHEDULABLE, (UNSCHEDULABLE_GROUP,))
 """A rejection like upstream's: its first reason is the error that it carries."""
+WAITS_FOR_PREEMPTION = Status(
+    Code.UNSCHEDULABLE, (UNSCHEDULABLE_GROUP, "pod group is waiting for preemption to complete")
+)
+"""The rejection of a group that fits once the victims of its pods are gone."""
 
 Choose = Callable[[Fork, Rows], Row]
 """Picks one of the rows that share the highest score."""
@@ -255,23 +258,20 @@ class PodGroupCycle:
             return self._try_members_while_feasible(assumed)
 
         results: list[MemberResult] = []
+        requires_preemption = False
         status = NO_FIT
-        waits_on_preemption = preempts = False
         for position in self.members:
             member, assumed = self._try_member(assumed, position, post_filter=post_filter)
             results.append(member)
             has_node = member.placed or member.requires_preemption
+            if not has_node and member.status.rejected:
+                continue
             if not has_node:
-                if member.status.rejected:
-                    continue
-                status = _build_group_error(member)
-                waits_on_preemption = False
-                break
-            preempts |= member.requires_preemption
+                return GroupResult(_build_group_error(member), tuple(results))
+            requires_preemption |= member.requires_preemption
             if member.permit is not None and member.permit.code is Code.SUCCESS:
-                waits_on_preemption = preempts
-                status = Status(Code.UNSCHEDULABLE, (UNSCHEDULABLE_GROUP, WAITING)) if preempts else SUCCESS
-        return GroupResult(status, tuple(results), waits_on_preemption)
+                status = WAITS_FOR_PREEMPTION if requires_preemption else SUCCESS
+        return GroupResult(status, tuple(results), waiting_on_preemption=status is WAITS_FOR_PREEMPTION)
 
     def _try_members_while_feasible(self, view: Fork) -> GroupResult:
         """Try the pods in order, as long as the group can still be bound.

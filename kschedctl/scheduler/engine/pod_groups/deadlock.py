@@ -119,18 +119,22 @@ def find_groups_sharing_pods(cycle: PodGroupCycle, result: GroupResult, *, inclu
     contains a pod of the gang that has no node. Nothing is found if the group fits, waits for preemption, or has no pod
     that waits at Permit. Set `includes_pod_groups` if the scheduler places the pods of Kubernetes' PodGroups together.
     """
-    waits = [member.position for member in result.members if member.permit and member.permit.code is Code.WAIT]
-    if result.placed or result.waiting_on_preemption or not waits:
+    waiting_at_permit = [
+        member.position for member in result.members if member.permit and member.permit.code is Code.WAIT
+    ]
+    if result.placed or result.waiting_on_preemption or not waiting_at_permit:
         return Crossing()
 
     # The pods that the awaited gangs lack may belong to other PodGroups.
-    awaited = _find_groups_of_pods(cycle, waits, {cycle.key}, includes_pod_groups=includes_pod_groups)
+    awaited = _find_groups_of_pods(
+        cycle, waiting_at_permit, excluded={cycle.key}, includes_pod_groups=includes_pod_groups
+    )
     missing_pods: list[Position] = []
     for key in awaited:
         if isinstance(key, GangKey):
             missing_pods += _find_pods_without_node(cycle, key)
     competing = _find_groups_of_pods(
-        cycle, missing_pods, {cycle.key, *awaited}, includes_pod_groups=includes_pod_groups
+        cycle, missing_pods, excluded={cycle.key, *awaited}, includes_pod_groups=includes_pod_groups
     )
     return Crossing(awaited, tuple(key for key in competing if not isinstance(key, GangKey)))
 

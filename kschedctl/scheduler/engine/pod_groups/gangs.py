@@ -117,11 +117,12 @@ def _iter_ended_pods(table: PodTable) -> Iterator[tuple[GangKey, EndedPods]]:
     failed: dict[GangKey, list[int]] = {}
 
     # Pods that share a template have the same phase and the same gangs.
-    for number, template in enumerate(table.templates):
-        if template.terminated:
-            templates_by_gang = failed if template.status.phase == "Failed" else succeeded
-            for key in find_gangs(template):
-                templates_by_gang.setdefault(key, []).append(number)
+    for template_number, template in enumerate(table.templates):
+        if not template.terminated:
+            continue
+        templates_by_gang = failed if template.status.phase == "Failed" else succeeded
+        for key in find_gangs(template):
+            templates_by_gang.setdefault(key, []).append(template_number)
 
     for key in {**succeeded, **failed}:
         succeeded_rows = np.flatnonzero(np.isin(table.template, succeeded.get(key, [])))
@@ -197,8 +198,7 @@ def find_gang_object(view: Fork, key: GangKey) -> GangObject | None:
     if kind is None:
         return None
     gangs_by_name: Mapping[tuple[str, str], GangObject] = view.objects.index(("gangs", kind), _index_by_name, kind)
-    _, namespace, name = key
-    return gangs_by_name.get((namespace, name))
+    return gangs_by_name.get((key.namespace, key.name))
 
 
 def _index_by_name(groups: Iterable[GangObject]) -> dict[tuple[str, str], GangObject]:

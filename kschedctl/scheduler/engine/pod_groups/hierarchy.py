@@ -197,7 +197,7 @@ def iter_child_orders(tree: GroupTree) -> Iterator[GroupTree]:
 
 
 def _find_top_key(view: Fork, key: EntityKey) -> EntityKey:
-    """Return the key of the highest CompositePodGroup from this one upwards, within the maximum depth.
+    """Return the key of the highest group among this CompositePodGroup and its ancestors, within the maximum depth.
 
     Raises PluginError if an object is missing.
     """

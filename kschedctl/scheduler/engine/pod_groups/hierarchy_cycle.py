@@ -109,7 +109,7 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
         return results
 
     def assume_member(self, view: Fork, cycle: Cycle, member: MemberResult) -> tuple[MemberResult, Fork]:
-        """Assume a pod on its node and reserve for it, in the same way for all groups.
+        """Assume a pod on its node and reserve its objects, as in the cycle of a single PodGroup.
 
         Return the pod's result and the fork to continue with.
         """
@@ -283,7 +283,7 @@ def _get_next_fork(result: GroupResult, view: Fork) -> Fork:
     return result.after
 
 
-def complete_results(tree: GroupTree, results: Mapping[EntityKey, GroupResult]) -> GroupResults:
+def derive_results_of_all_groups(tree: GroupTree, results: Mapping[EntityKey, GroupResult]) -> GroupResults:
     """Return results for all groups of a tree, including groups that were not tried.
 
     A group without a result gets the status of its parent. A group that fits also gets the status of its parent if the

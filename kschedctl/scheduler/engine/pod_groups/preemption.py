@@ -14,7 +14,11 @@ from typing import NamedTuple, TypeAlias
 from kschedctl.api.arrays import Position, Row
 from kschedctl.scheduler.engine.cycle import run_cycle
 from kschedctl.scheduler.engine.pod_groups.cycle import GroupResult, MemberResult, PodGroupCycle
-from kschedctl.scheduler.engine.pod_groups.hierarchy_cycle import GroupResults, HierarchyCycle, complete_results
+from kschedctl.scheduler.engine.pod_groups.hierarchy_cycle import (
+    GroupResults,
+    HierarchyCycle,
+    derive_results_of_all_groups,
+)
 from kschedctl.scheduler.engine.pod_groups.since_1_37 import (
     CONSTRAINED_PREEMPT,
     KEEPS_ITS_NODES,
@@ -94,7 +98,7 @@ def run_tree_cycle(cycle: HierarchyCycle, *, workload_aware: bool) -> GroupResul
     With `workload_aware`, preemption is tried for a tree that does not fit.
     """
     results = cycle.run_groups()
-    completed = complete_results(cycle.tree, results)
+    completed = derive_results_of_all_groups(cycle.tree, results)
     unplaced = results[cycle.tree.key].status.code is Code.UNSCHEDULABLE
     return _preempt_for_tree(cycle, completed) if workload_aware and unplaced else completed
 
@@ -151,8 +155,9 @@ def _has_default_preemption(cycle: AnyCycle) -> bool:
 def _try_preemption(cycle: AnyCycle) -> GroupPreemption:
     """Select the victims of a group, or return a status with the reason why none are selected.
 
-    The status is an error if the group does not exist. It is Success without victims if earlier victims are still
-    leaving. Otherwise, the group must not preempt or has no potential victims.
+    The status is an error if the group does not exist, and Success without victims if earlier victims are still
+    leaving. Otherwise, it says that the group must not preempt, has no potential victims, or would not fit without
+    them.
     """
     # The group has to exist and to be allowed to preempt.
     release, group = cycle.framework.release, cycle.preemptor
@@ -206,11 +211,11 @@ def _select_victims(cycle: AnyCycle, potential: list[Victim]) -> GroupPreemption
     # Put the victims back one by one. Before v1.37, the group may move to other nodes meanwhile.
     keeps_nodes = KEEPS_ITS_NODES.at(cycle.framework.release)
     members_on_nodes = placed_members if keeps_nodes else None
-    evicted = [
-        victim
-        for victim in _sort_for_reprieve(cycle, potential)
-        if not _try_reprieve(cycle, view, victim, members_on_nodes)
-    ]
+    evicted = []
+    for victim in _sort_for_reprieve(cycle, potential):
+        is_put_back = _try_reprieve(cycle, view, victim, members_on_nodes)
+        if not is_put_back:
+            evicted.append(victim)
 
     victims = tuple(_iter_pods(sorted(evicted, key=lambda victim: victim.importance)))
     reasons = (FOUND.format(len(victims)),) if keeps_nodes else ()

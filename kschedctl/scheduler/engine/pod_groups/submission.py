@@ -78,7 +78,7 @@ def _build_failure_before_1_37(
     if result.status.code is Code.ERROR:
         return _build_error_failure(result, member)
     if member is None:
-        return MemberFailure(result.status, None)
+        return MemberFailure(result.status, nominated=None)
     if member.placed and result.waiting_on_preemption:
         return MemberFailure(result.status, member.row)
     if member.permit is not None and not result.waiting_on_preemption:  # it fits, but too few others do
@@ -146,9 +146,9 @@ def find_new_condition(result: GroupResult, group: PodGroup | None, release: Kub
     old = next((existing for existing in group.status.conditions if existing.type == condition.type), None)
     if old is None:
         return condition
-    is_same = (old.status, old.reason, old.message) == (condition.status, condition.reason, condition.message)
-    was_scheduled = old.status == "True" and condition.status != "True"
-    return None if is_same or was_scheduled else condition
+    is_unchanged = (old.status, old.reason, old.message) == (condition.status, condition.reason, condition.message)
+    is_only_old_scheduled = old.status == "True" and condition.status != "True"
+    return None if is_unchanged or is_only_old_scheduled else condition
 
 
 def build_group_condition(result: GroupResult, type_: str) -> PodGroupCondition:

@@ -56,6 +56,9 @@ class PreemptionRole(NamedTuple):
     """The group that is evicted as a whole with these pods; None if pods are evicted one by one."""
 
 
+ROLE_OF_SINGLE_PODS = PreemptionRole(priority=None, evicted_unit=None)
+
+
 def find_potential_victims(view: Fork, priority: int, release: KubeVersion) -> list[Victim]:
     """Return what a preemptor with this priority may evict: single pods, and groups that are evicted as a whole.
 
@@ -67,21 +70,28 @@ def find_potential_victims(view: Fork, priority: int, release: KubeVersion) -> l
     priorities = find_preemption_priorities(view, roles)
 
     # Collect the pods by what is evicted as a whole with them: a group or the pod alone.
-    victims: dict[EntityKey | Position, Victim] = {}
+    pods_by_unit: dict[EntityKey | Position, list[Position]] = {}
     for position in _list_less_important_pods(view, priorities, priority):
-        info = view.pods.get_info(position)
-        key = get_group_key(info.pod)
-        start = int(view.pods.start[position])
-        role = roles[key] if key else PreemptionRole(None, None)
+        role = _get_role(get_group_key(view.pods.get_info(position).pod), roles)
         unit: EntityKey | Position = role.evicted_unit or position
-        victim = victims.get(unit)
-        if victim is None:
-            unit_priority = info.priority if role.priority is None else role.priority
-            victims[unit] = Victim((position,), unit_priority, _get_rank(key, role), start)
-        else:
-            unit_start = min(start, victim.start) if as_groups else victim.start
-            victims[unit] = victim._replace(pods=(*victim.pods, position), start=unit_start)
-    return list(victims.values())
+        pods_by_unit.setdefault(unit, []).append(position)
+
+    # The first pod of each unit stands for its priority and rank.
+    victims = []
+    for pods in pods_by_unit.values():
+        first_info = view.pods.get_info(pods[0])
+        key = get_group_key(first_info.pod)
+        role = _get_role(key, roles)
+        starts = view.pods.start[pods].tolist()
+        victims.append(
+            Victim(
+                tuple(pods),
+                priority=first_info.priority if role.priority is None else role.priority,
+                rank=_get_rank(key, role),
+                start=min(starts) if as_groups else starts[0],
+            )
+        )
+    return victims
 
 
 def find_preemption_priorities(view: Fork, roles: Mapping[GroupKey, PreemptionRole]) -> Counts:
@@ -102,10 +112,15 @@ def find_preemption_role(view: Fork, key: GroupKey, *, as_groups: bool) -> Preem
     ancestors = list(iter_ancestors(view, key))
     disrupted_together = [key_above for key_above, group in ancestors if group.spec.is_disrupted_together]
     if not ancestors or not (as_groups or disrupted_together):
-        return PreemptionRole(None, None)
+        return ROLE_OF_SINGLE_PODS
     _, root_group = ancestors[-1]
     highest_together = disrupted_together[-1] if disrupted_together else None
     return PreemptionRole(get_group_priority(root_group, view), highest_together)
+
+
+def _get_role(key: GroupKey | None, roles: Mapping[GroupKey, PreemptionRole]) -> PreemptionRole:
+    """Return the role of a pod's group. A pod without a group (None) has its own priority and is evicted alone."""
+    return ROLE_OF_SINGLE_PODS if key is None else roles[key]
 
 
 def _get_rank(key: GroupKey | None, role: PreemptionRole) -> int:

@@ -144,9 +144,12 @@ class Budgets:
             allowed = self._budgets[budget].status.disruptions_allowed
             ranks = importance[indexes]
             ordered_ranks = np.sort(ranks)
-            # A pod exceeds the PDB if at least `allowed` pods go before it: at worst all of its rank, at best none.
-            in_some_order[indexes] |= np.searchsorted(ordered_ranks, ranks, side="right") - 1 >= allowed
-            in_every_order[indexes] |= np.searchsorted(ordered_ranks, ranks, side="left") >= allowed
+            # A pod exceeds the PDB if at least `allowed` pods go before it. At best, these are only the pods of lower
+            # ranks. At worst, all other pods of its rank go before it as well.
+            fewest_before = np.searchsorted(ordered_ranks, ranks, side="left")
+            most_before = np.searchsorted(ordered_ranks, ranks, side="right") - 1
+            in_some_order[indexes] |= most_before >= allowed
+            in_every_order[indexes] |= fewest_before >= allowed
         return in_some_order, in_every_order
 
     def find_units_violating_budgets(
@@ -224,7 +227,10 @@ class Budgets:
         return self._cached_statuses
 
     def find_infos_with_changed_budgets(self, earlier: BudgetStatuses) -> Bools:
-        """Return a mask over the distinct PodInfos whose pods a PDB protects that had another status earlier."""
+        """Return a mask over the distinct PodInfos: True if the status of a PDB that protects their pods has changed.
+
+        `earlier` are the statuses to compare with.
+        """
         starts, budgets = self._budgets_by_info
         current = self.statuses
         if current is earlier:
@@ -273,11 +279,11 @@ class Budgets:
 
     def record_evicted_pods(self, positions: Iterable[Position]) -> None:
         """Record that pods were evicted, so that their PDBs allow fewer disruptions."""
-        self._change_headroom(positions, -1)
+        self._change_headroom(positions, change=-1)
 
     def record_running_pods(self, positions: Iterable[Position]) -> None:
         """Record that pods run again, so that their PDBs allow more disruptions."""
-        self._change_headroom(positions, 1)
+        self._change_headroom(positions, change=1)
 
     def _change_headroom(self, positions: Iterable[Position], change: int) -> None:
         """Add `change` to the disruption headroom of the PDBs that protect these pods, once for each pod and PDB.

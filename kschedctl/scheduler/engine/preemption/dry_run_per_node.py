@@ -99,7 +99,7 @@ def _try_until_best(
     Nodes in the mask `rejected` (N,) cannot be candidates. The best candidates have the fewest PDB violations, usually
     none. Of two nodes without violations, the one whose most important victim has the lower priority is better. Dry
     runs that evict all pods up to a given priority find the lowest such priority. All nodes with pods whose eviction
-    violates a PDB are tried. Raises PluginError if a plugin fails.
+    violates a PDB are tried. The lowest priority is stored in `cache`. Raises PluginError if a plugin fails.
     """
     # Nodes whose pods violate PDBs are few, and are tried in any case.
     to_check = potential & ~state.tried & ~state.violates_nothing
@@ -119,13 +119,15 @@ def _try_until_best(
     # Otherwise, raise the priority up to which pods are evicted until some node becomes a candidate.
     priorities = trial.list_distinct_priorities(remaining)
     while lowest := trial.find_lowest_sufficient_priority(remaining, priorities, cache.sufficient_priority):
-        cache.sufficient_priority, fitting = lowest
+        priority, fitting = lowest
+        cache.sufficient_priority = priority  # the next search starts with this guess
         tried = trial.dry_run_nodes(fitting)
         remaining &= ~fitting
-        state = state.merge(tried).with_insufficient_priority(cache.sufficient_priority, remaining)
-        if tried.must_go.any():
+        state = state.merge(tried).with_insufficient_priority(priority, remaining)
+        has_candidate = tried.must_go.any()
+        if has_candidate:
             return state
-        priorities = priorities[priorities > cache.sufficient_priority]
+        priorities = priorities[priorities > priority]
     return state.merge(trial.dry_run_nodes(potential & ~state.tried))
 
 
@@ -226,19 +228,20 @@ class _Trial:
         best = None
         low = 0
         high = len(priorities)
-        tries = 0
-        index = min(int(np.searchsorted(priorities, guess)), high - 1)
+        guessed_index = min(int(np.searchsorted(priorities, guess)), high - 1)
+        index = guessed_index
         while low < high:
-            fitting = self.find_fitting_nodes(nodes, int(priorities[index]))
-            fits = bool(fitting.any())
-            if fits:
-                best = (int(priorities[index]), fitting)
+            priority = int(priorities[index])
+            fitting = self.find_fitting_nodes(nodes, priority)
+            if fitting.any():
+                best = (priority, fitting)
                 high = index
+                neighbor = index - 1
             else:
                 low = index + 1
-            tries += 1
-            neighbor = high - 1 if fits else low  # if the guess was right, it decides the search
-            index = neighbor if tries == 1 else (low + high) // 2
+                neighbor = index + 1
+            # The second try is the guess's neighbor. If the guess was right, this try ends the search.
+            index = neighbor if index == guessed_index else (low + high) // 2
         return best
 
     def _find_fitting_nodes_without(self, pods: Positions) -> Bools:

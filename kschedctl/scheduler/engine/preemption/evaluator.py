@@ -90,7 +90,7 @@ class Preemption:
 
 
 def get_tied_candidates(result: PostFilterResult) -> Candidates:
-    """Return the equally good candidates in a PostFilter result, or none if the plugin does not preempt."""
+    """Return the equally good candidates in a PostFilter result. There are none if the plugin does not preempt."""
     report = result.report
     return report.allowed.tied if isinstance(report, Preemption) and report.allowed is not None else NO_CANDIDATES
 
@@ -154,19 +154,20 @@ class PreemptionPlugin(DeclaredPlugin[FilterState, ScoreState], ABC):
         potential_count = int(potential.sum())
         selection = self.select_victims(cycle)
         run = dry_run(cycle, potential, selection)
-        wanted = self.count_candidates_wanted(potential_count)
+        wanted_count = self.count_candidates_wanted(potential_count)
+        candidates_wanted = wanted_count > 0
         helpful = run.candidates.select(np.flatnonzero(run.candidates.sizes))  # a candidate without victims is an error
         best = choose_best_candidates(cycle.view, helpful) if len(helpful) else None
-        allowed = best if wanted else None
+        allowed = best if candidates_wanted else None
         report = Preemption(
             eligible=True,
-            why="" if wanted or best is None else NONE_WANTED.format(potential_count),
+            why="" if candidates_wanted or best is None else NONE_WANTED.format(potential_count),
             candidates=helpful,
             run=run,
             choice=best,
             allowed=allowed,
             potential=potential_count,
-            wanted=wanted,
+            wanted=wanted_count,
         )
 
         # Nominate a node, or report why there is none.
@@ -176,9 +177,8 @@ class PreemptionPlugin(DeclaredPlugin[FilterState, ScoreState], ABC):
             return PostFilterResult(self._build_status(Code.UNSCHEDULABLE, ""), report=report)
         if errors := run.collect_error_messages(cycle.view.nodes.names):
             return PostFilterResult(self._build_status(Code.ERROR, format_aggregate(errors)), report=report)
-        message = format_histogram(
-            len(cycle.view.nodes), run.count_nodes_for_message(selection, candidates_wanted=bool(wanted))
-        )
+        node_counts = run.count_nodes_for_message(selection, candidates_wanted=candidates_wanted)
+        message = format_histogram(len(cycle.view.nodes), node_counts)
         return PostFilterResult(self._build_status(Code.UNSCHEDULABLE, message), report=report)
 
     def format_success_message(self, cycle: Cycle, node: str, victims: int) -> str:

@@ -133,10 +133,12 @@ def find_pods_never_started(view: Fork, pods: Positions) -> Bools:
 def find_interchangeable_pods(view: Fork, victim: Position, preemptor_priority: int) -> Positions:
     """Return the pods of the victim's node, the victim included, whose order in the dry run is arbitrary.
 
-    The pods have the victim's priority and start time, which upstream sorts with an unstable sort (MoreImportantPod in
-    pkg/scheduler/util/utils.go). A pod whose eviction violates a PDB is always put back before a pod whose eviction
-    violates none (SelectVictimsOnNode in pkg/scheduler/framework/plugins/defaultpreemption), so the order is arbitrary
-    only among pods that may be of the same kind.
+    These pods have the victim's priority and start time, by which upstream sorts with an unstable sort. Pods whose
+    eviction violates a PDB are always put back before pods whose eviction violates none. Therefore, the order is
+    arbitrary only among pods that may be of the same kind.
+
+    Upstream: MoreImportantPod in pkg/scheduler/util/utils.go, and SelectVictimsOnNode in
+    pkg/scheduler/framework/plugins/defaultpreemption.
     """
     pods = view.pods
     on_node = np.array(view.pods_on(Row(int(view.node[victim]))), np.int64)
@@ -149,14 +151,18 @@ def find_interchangeable_pods(view: Fork, victim: Position, preemptor_priority: 
 
     # Evictable pods use up the disruptions that PDBs allow, the most important pods first.
     is_evictable = is_equal | (priorities < preemptor_priority)
-    on_node, priorities, starts, is_equal = (values[is_evictable] for values in (on_node, priorities, starts, is_equal))
-    _, importance = np.unique(np.stack((-priorities, starts)), axis=1, return_inverse=True)
-    may_violate, must_violate = budgets.find_possible_violations(on_node, importance.reshape(-1))
-    is_victim = on_node == victim
+    evictable_pods = on_node[is_evictable]
+    sort_keys = np.stack((-priorities, starts))[:, is_evictable]
+    _, importance = np.unique(sort_keys, axis=1, return_inverse=True)
+    importance = importance.reshape(-1)  # some versions of numpy return it as a row
+    may_violate, must_violate = budgets.find_possible_violations(evictable_pods, importance)
+
     # Two pods may be of the same kind if both may violate a PDB, or if neither has to.
+    is_victim = evictable_pods == victim
     may_both_violate = may_violate & may_violate[is_victim]
     may_both_be_spared = ~must_violate & ~must_violate[is_victim]
-    interchangeable: Positions = on_node[is_equal & (may_both_violate | may_both_be_spared)]
+    is_interchangeable = is_equal[is_evictable] & (may_both_violate | may_both_be_spared)
+    interchangeable: Positions = evictable_pods[is_interchangeable]
     return interchangeable
 
 

@@ -138,10 +138,10 @@ class ClaimIndex:
             use.holders[held.device] = (*use.holders.get(held.device, ()), (name, held))
 
         for device, use in changed.items():
-            self._update_device(device, use)
+            self._recompute_device_state(device, use)
         return list(changed.values())
 
-    def _update_device(self, device: DeviceId, use: PoolUse) -> None:
+    def _recompute_device_state(self, device: DeviceId, use: PoolUse) -> None:
         """Recompute the state of a device from the claims that hold it, and clear the values derived from its pool.
 
         A device that no claim holds any more becomes unallocated.

@@ -149,7 +149,7 @@ class TakenCounters:
         self._available: dict[PoolId, Counters] = {}
         self._taken: dict[PoolId, Counters] = {}
 
-    def take_counters(self, pool: Pool, device: PooledDevice) -> bool:
+    def try_take_counters(self, pool: Pool, device: PooledDevice) -> bool:
         """Charge the counters that the device consumes to its pool, and return True.
 
         If the pool has too few counters left, charge nothing and return False.
@@ -158,16 +158,16 @@ class TakenCounters:
         if key not in self._available:
             self._available[key] = self._compute_available(pool)
         available = self._available[key]
-        self._charge(key, device, 1)
+        self._charge_counters(key, device, sign=1)
         taken = self._taken[key]
-        if all(taken.get(counter, 0) <= amount for counter, amount in available.items()):
-            return True
-        self._charge(key, device, -1)
-        return False
+        is_enough = all(taken.get(counter, 0) <= amount for counter, amount in available.items())
+        if not is_enough:
+            self._charge_counters(key, device, sign=-1)
+        return is_enough
 
     def give_back_counters(self, pool: Pool, device: PooledDevice) -> None:
         """Give the device's counters back to its pool."""
-        self._charge(self._build_counter_key(pool), device, -1)
+        self._charge_counters(self._build_counter_key(pool), device, sign=-1)
 
     def _build_counter_key(self, pool: Pool) -> PoolId:
         """Return the key under which the pool's counters are kept: its ID, with an empty driver before 1.37.
@@ -177,8 +177,8 @@ class TakenCounters:
         _, pool_name = pool.id
         return pool.id if self._by_driver else ("", pool_name)
 
-    def _charge(self, key: PoolId, device: PooledDevice, sign: int) -> None:
-        """Add the device's counters to the taken counters, or subtract them if `sign` is -1."""
+    def _charge_counters(self, key: PoolId, device: PooledDevice, *, sign: int) -> None:
+        """Add the device's counters to the counters taken from the pool, or subtract them if `sign` is -1."""
         taken = self._taken.setdefault(key, {})
         for counter, amount in device.consumes.items():
             taken[counter] = taken.get(counter, 0) + sign * amount
@@ -256,7 +256,7 @@ class Search:
             # The search recurses through at most four methods per allocated device.
             with allow_deep_recursion(1000 + 4 * MAX_RESULTS * len(self.claims)):
                 # Not _search_from_claim(0), because too many devices for the first claim are an error in upstream.
-                found_all = not self.claims or self._search_from_request(0, 0)
+                found_all = not self.claims or self._search_from_request(claim_index=0, request_index=0)
         except _TooManyResultsError:
             raise AllocationError("allocation max size exceeded") from None
         except _SearchEndedError:
@@ -336,7 +336,7 @@ class Search:
         if claim_index == len(self.claims):
             return True
         try:
-            return self._search_from_request(claim_index, 0)
+            return self._search_from_request(claim_index, request_index=0)
         except _TooManyResultsError:
             return False
 
@@ -448,7 +448,7 @@ class Search:
         """
         self.limit.count_step()
         wants_all = position in self.all_devices
-        if not self._allocate_device(position, pool, device):
+        if not self._try_allocate_device(position, pool, device):
             if wants_all and self.unavailable_of_all is UnavailableOfAll.END_SEARCH:
                 raise _SearchEndedError
             if wants_all and self.unavailable_of_all is UnavailableOfAll.SKIP_DEVICE:
@@ -490,14 +490,16 @@ class Search:
         upstream's search would certainly time out.
         """
         num_requested = self._count_requested_devices(position)
-        if num_requested < 2 or not self.interchangeable:
+        is_counter_consumed = not self.interchangeable
+        if num_requested < 2 or is_counter_consumed:
             return False
         num_candidates = 0
         for pool, device in self.places:
             if pool.invalid:
                 return False
+            # A search in any order comes back to a device, so that the same device may fill the whole request
             if self.limit.any_order and self._can_take_again(position, device):
-                return False  # one device may fill the whole request
+                return False
             if (
                 self.is_candidate(position, device)
                 and self._can_consume_counters(device)
@@ -506,6 +508,7 @@ class Search:
                 num_candidates += 1
             if num_candidates == num_requested:
                 return False
+        # Without constraints, upstream has no reason to stop before it has tried all sequences of candidates
         has_constraints = bool(self.claims[position.claim].constraints)
         return self.limit.can_skip_search(num_candidates, all_tried=not has_constraints)
 
@@ -598,7 +601,7 @@ class Search:
         """Return whether the device can be allocated several times."""
         return self.features.consumable_capacity and bool(device.device.allow_multiple_allocations)
 
-    def _allocate_device(self, position: SearchPosition, pool: Pool, device: PooledDevice) -> bool:
+    def _try_allocate_device(self, position: SearchPosition, pool: Pool, device: PooledDevice) -> bool:
         """Allocate a device that the request selects, and return True.
 
         Return False if the device is taken or tainted, has too little capacity or too few counters left, or violates a
@@ -611,7 +614,7 @@ class Search:
 
         # Charge the counters.
         charged = bool(device.consumes) and not self._is_already_charged(device)
-        if charged and not self.counters.take_counters(pool, device):
+        if charged and not self.counters.try_take_counters(pool, device):
             return False
 
         # Check the taints, and add the device to the constraints.
@@ -725,8 +728,10 @@ class Search:
         if result.charged and (self.undoes_all or not result.shared):
             self.counters.give_back_counters(pool, device)
 
-        # Give back the capacity of a share, and forget the device with its last share.
-        if not result.shared or not (self.undoes_all or result.consumed):
+        # Give back the capacity of a share, and forget the device with its last share. Upstream before 1.37 never
+        # forgets a share that consumes no capacity.
+        is_share_forgotten = result.shared and (self.undoes_all or bool(result.consumed))
+        if not is_share_forgotten:
             return
         taken = self.taken[device.id]
         for name, amount in result.consumed.items():

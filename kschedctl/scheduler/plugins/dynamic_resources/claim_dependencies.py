@@ -10,7 +10,7 @@ from kschedctl.cluster import Gap
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect, Unknown
 from kschedctl.scheduler.framework.extended_resources import find_backing_classes, is_any_backed
 from kschedctl.scheduler.plugins.dynamic_resources.claims import ClaimError, find_claim_name
-from kschedctl.scheduler.plugins.dynamic_resources.devices import SELECTS_BY_CEL
+from kschedctl.scheduler.plugins.dynamic_resources.devices import SELECTS_BY_CLASS_OR_CEL
 from kschedctl.scheduler.plugins.dynamic_resources.inventory import Inventory, get_inventory
 from kschedctl.scheduler.plugins.helper.device_features import Features
 from kschedctl.snapshot.fork import Fork
@@ -79,7 +79,8 @@ def _iter_inventory_dependencies(inventory: Inventory) -> Iterator[Dependency]:
     if not inventory.features.device_taint_rules:
         return
     yield Dependency("DeviceTaintRule", Effect.REFUSES_MORE)
-    if not SELECTS_BY_CEL.at(inventory.features.release):
+    can_select_by_class = SELECTS_BY_CLASS_OR_CEL.at(inventory.features.release)
+    if not can_select_by_class:
         return
     selectors = [rule.spec.device_selector for rule in inventory.objects.of("DeviceTaintRule")]
     class_names = {

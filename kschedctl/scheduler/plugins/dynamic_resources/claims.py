@@ -153,7 +153,6 @@ def find_binding_failure(claim: ResourceClaim, timeout: float, now: datetime) ->
     allocation = claim.status.allocation
     if allocation is None:
         return ""
-    are_all_ready = True
     for result in allocation.devices.results:
         if not result.binding_conditions:
             continue
@@ -163,12 +162,21 @@ def find_binding_failure(claim: ResourceClaim, timeout: float, now: datetime) ->
         for failure_condition in result.binding_failure_conditions:
             if _is_condition_true(conditions, failure_condition):
                 return f"device {'/'.join(device)} reports {failure_condition}"
-        if not all(_is_condition_true(conditions, condition) for condition in result.binding_conditions):
-            are_all_ready = False
-            break
-    if are_all_ready or not allocation.allocation_timestamp:
+        is_ready = all(_is_condition_true(conditions, condition) for condition in result.binding_conditions)
+        if not is_ready:
+            return _describe_timeout(claim, allocation.allocation_timestamp, timeout, now)
+    return ""
+
+
+def _describe_timeout(claim: ResourceClaim, allocated_at: str | None, timeout: float, now: datetime) -> str:
+    """Return a message if devices allocated at `allocated_at` are overdue at `now`, otherwise an empty string.
+
+    ``timeout`` is in seconds. Without an allocation time, devices are never overdue. Raises InputError for an invalid
+    allocation time.
+    """
+    if not allocated_at:
         return ""
-    waited = now.timestamp() - _parse_allocation_time(claim, allocation.allocation_timestamp)
+    waited = now.timestamp() - _parse_allocation_time(claim, allocated_at)
     return f"waited longer than {timeout:g} s for its devices to become ready" if waited > timeout else ""
 
 

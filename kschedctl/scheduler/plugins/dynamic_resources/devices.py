@@ -36,7 +36,7 @@ from kschedctl.scheduler.plugins.helper.device_features import Features
 _encode = msgspec.msgpack.Encoder(order="sorted").encode
 
 
-SELECTS_BY_CEL = ByVersion(
+SELECTS_BY_CLASS_OR_CEL = ByVersion(
     "a DeviceTaintRule can select devices by class and by CEL expression",
     (("", True), ("1.35", False)),
     "DeviceTaintSelector in resource/v1alpha3/types.go",
@@ -68,7 +68,7 @@ class TaintRules:
     """The DeviceTaintRules, with the DeviceClasses by which they may select devices."""
 
     def __init__(self, rules: Iterable[DeviceTaintRule], classes: Iterable[DeviceClass], features: Features) -> None:
-        self._by_cel = SELECTS_BY_CEL.at(features.release)
+        self._by_cel = SELECTS_BY_CLASS_OR_CEL.at(features.release)
         self._lists = features.lists_in_cel
         self._selectors_by_class = {class_.metadata.name: class_.spec.selectors for class_ in classes}
         self._rules = [(rule, self._list_expressions(rule)) for rule in rules]

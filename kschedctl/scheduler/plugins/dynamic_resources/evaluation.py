@@ -423,11 +423,13 @@ class SharedVerdicts:
         """
         previous = self.outcomes[row]
         self.outcomes[row] = outcome
-        if previous.code is outcome.code is Code.SUCCESS:
-            return
-        self._sorted_rejections = None
         if outcome.code is Code.ERROR:
             self.failing = True
+        if previous.code is outcome.code is Code.SUCCESS:
+            return
+
+        # Take the node out of its previous mask, and put it into its new one.
+        self._sorted_rejections = None  # outdated
         if previous.code is not Code.SUCCESS:
             mask, _ = self._rejections[previous.code, previous.reason]
             mask[row] = False

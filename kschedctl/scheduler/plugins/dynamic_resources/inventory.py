@@ -421,7 +421,7 @@ class VisibleDevices:
         distinct_columns, set_by_node = np.unique(is_visible, axis=1, return_inverse=True)
         indices = np.array([indexed_slice.index for indexed_slice in indexed_slices])
         slice_sets = [tuple(indices[is_in_set].tolist()) for is_in_set in distinct_columns.T]
-        return slice_sets, set_by_node.reshape(-1)
+        return slice_sets, set_by_node.reshape(-1)  # some versions of numpy return it as a row
 
     def _find_slice_nodes(self, indexed_slice: IndexedSlice) -> Bools:
         """Return a mask (N,) of the nodes served by the slice or, with per-device node selection, by its devices.

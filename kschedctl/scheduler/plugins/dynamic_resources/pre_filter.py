@@ -128,13 +128,13 @@ def _check_classes_and_compute_demand(
     if not _list_requested_resources(info.spec).isdisjoint(classes):
         requests = _compute_spec_requests(info)
     if not is_any_backed(requests, classes):
-        return ExtendedResourceDemand((), b"")
+        return ExtendedResourceDemand(resources=(), requested=b"")
 
     resources = tuple([name for name, amount in requests.items() if amount and is_dra_extended(name)])
     containers = [
         (c.name, c.restart_policy, c.resources.requests) for c in (*info.spec.init_containers, *info.spec.containers)
     ]
-    return ExtendedResourceDemand(resources, _encode(containers))
+    return ExtendedResourceDemand(resources, requested=_encode(containers))
 
 
 def _find_or_build_extended_claim(pod: Pod, inventory: Inventory) -> ResourceClaim:
@@ -161,7 +161,9 @@ def _build_allocated_claim(claim: ResourceClaim, inventory: Inventory, timeout: 
     """
     unselected = _find_nodes_outside_allocation(claim, inventory)
     failure = find_binding_failure(claim, timeout, datetime.now(UTC)) if inventory.features.binding_conditions else ""
-    return AllocatedClaim(unselected, unselected | bool(failure), UnusableClaim(format_claim_key(claim), failure))
+    return AllocatedClaim(
+        unselected, unavailable=unselected | bool(failure), why=UnusableClaim(format_claim_key(claim), failure)
+    )
 
 
 def _check_classes(claim: ResourceClaim, inventory: Inventory) -> None:

@@ -344,7 +344,8 @@ def _get_node_restriction(pooled: PooledDevice) -> NodeRestriction:
     """
     spec, device = pooled.slice.spec, pooled.device
     holder = device if spec.per_device_node_selection else spec
-    return NodeRestriction(holder.node_name is not None or bool(device.binds_to_node), holder.node_selector)
+    is_single_node = holder.node_name is not None or bool(device.binds_to_node)
+    return NodeRestriction(is_single_node, holder.node_selector)
 
 
 def _build_device_result(

@@ -198,7 +198,11 @@ class DemandedAmounts(NamedTuple):
     columns: Rows | slice
     """The column of each resource in the matrices of nodes."""
     uncounted: npt.NDArray[np.bool_] | None
-    """(X, 1), a mask of the resources that do not count, or None if all count."""
+    """(X, 1), a mask of the resources whose amounts are taken as zero on every node, or None if there are none.
+
+    They are resources that scores never count, scalar resources that the pod does not request, and resources that no
+    node and no pod has.
+    """
     from_devices: Sequence[tuple[int, str]]
     """Index and name of each resource that devices may provide."""
     requests: Amounts
@@ -246,14 +250,13 @@ def compute_node_usage(
     the pod. If a node does not offer an extended resource that a DeviceClass backs, the node's devices are counted
     instead. `devices` is called only if such a resource is requested.
     """
-    columns, uncounted = demanded.columns, demanded.uncounted
-    allocatable = _select_cells(view.allocatable, rows, columns, view)
-    used = _select_cells(requested, rows, columns, view)
+    allocatable = _select_cells(view.allocatable, rows, demanded.columns, view)
+    used = _select_cells(requested, rows, demanded.columns, view)
     if demanded.offered_everywhere:
         return NodeUsage(used + demanded.requests, used, allocatable, demanded.weights, offered_everywhere=True)
 
-    # Amounts of resources that the node does not offer or that do not count are zero.
-    allocatable = allocatable.copy() if uncounted is None else np.where(uncounted, 0, allocatable)
+    # Resources that do not count are treated as if no node offered them. Nothing is used of what a node does not offer.
+    allocatable = allocatable.copy() if demanded.uncounted is None else np.where(demanded.uncounted, 0, allocatable)
     used = np.where(allocatable != 0, used, 0)
 
     # Devices count where the node does not offer a resource itself.

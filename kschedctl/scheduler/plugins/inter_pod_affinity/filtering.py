@@ -294,16 +294,16 @@ def _build_affinity_fact_finder(state: FilterState, view: Fork) -> Callable[[int
 def _build_missing_pod_fact(term: AffinityTerm, domain: str, view: Fork) -> NoPodToJoin:
     """Build the fact that the term selects no pod in the domain.
 
-    If the term selects no pod in any domain, and does not select all namespaces, the fact also has the term's
-    namespaces and the other namespaces with running pods that match its labels.
+    If the term selects no pod in any domain, the fact also has the term's namespaces, and the other namespaces in which
+    running pods match the term's labels. Both are left out if the term selects all namespaces.
     """
     if term.selector.matches_nothing:
-        return NoPodToJoin(None, term.topology_key, domain)
+        return NoPodToJoin(selector=None, key=term.topology_key, domain=domain)
     fact = NoPodToJoin(str(term.selector), term.topology_key, domain)
     selects_some_pod = find_infos_matching_term(term, view).any()
     if selects_some_pod or term.namespace_selector.selects_everything:
         return fact
-    info_has_labels = view.pods.match_infos(term.selector, None)
+    info_has_labels = view.pods.match_infos(term.selector, namespaces=None)
     positions = view.pods.find_positions(info_has_labels) if info_has_labels.any() else np.zeros(0, np.int64)
     running_positions = positions[view.node[positions] >= 0]
     running_infos = find_distinct(view.pods.info[running_positions], len(view.pods.infos)).tolist()

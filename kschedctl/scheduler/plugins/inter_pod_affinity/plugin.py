@@ -354,8 +354,8 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         affinity = self._resolve_namespaces(info.preferred_affinity, view)
         anti_affinity = self._resolve_namespaces(info.preferred_anti_affinity, view)
         terms = [
-            *iter_own_terms(affinity, 1, view),
-            *iter_own_terms(anti_affinity, -1, view),
+            *iter_own_terms(affinity, sign=1, view=view),
+            *iter_own_terms(anti_affinity, sign=-1, view=view),
             *iter_terms_of_running_pods(info, view, self.args.hard_pod_affinity_weight),
         ]
         return sum_terms_per_key(terms, view)

@@ -164,7 +164,8 @@ class NodeResourcesBalancedAllocation(OwnRowPlugin[None, DemandedAmounts]):
             is_missing_on_node = usage.get_column(resource.name).allocatable[rows] == 0
             crashes_on_node = devices.find_nodes_with_devices()[rows] & is_missing_on_node
             if crashes_on_node.any():
-                return UpstreamFault(CRASH.format(resource.name, class_with_selectors), None)
+                text = CRASH.format(resource.name, class_with_selectors)
+                return UpstreamFault(text, plugin_without_fault=None)
         return None
 
     def normalize(self, state: DemandedAmounts | None, scores: Scores) -> Scores:

@@ -140,7 +140,9 @@ class Insufficient(Fact, frozen=True):
         >>> Insufficient("nvidia.com/gpu", requested=1, free=0, offered=0, largest=4).describe_node()
         'no nvidia.com/gpu'
         """
-        (_, free, offered), unit = names.format_for_sentence(self.resource, self.requested, self.free, self.offered)
+        (_, free, offered), unit = names.format_amounts_for_sentence(
+            self.resource, self.requested, self.free, self.offered
+        )
         if not self.offered:
             return f"no {unit}"
         return f"only {offered} {unit} in all" if self.exceeds_every_node else f"{free} of {offered} {unit} free"
@@ -151,7 +153,7 @@ class Insufficient(Fact, frozen=True):
 
     def _describe_need(self, node: str) -> str:
         """Describe the amounts as a predicate of the pod. `node` is the node as the subject of a clause."""
-        amounts = names.format_for_sentence(self.resource, self.requested, self.free, self.offered)
+        amounts = names.format_amounts_for_sentence(self.resource, self.requested, self.free, self.offered)
         (requested, free, offered), unit = amounts
         if not self.largest:
             return f"needs {requested} {unit}, which no node offers"
@@ -199,7 +201,9 @@ class Insufficient(Fact, frozen=True):
         needs 3.5 CPUs, but 6 of 7 candidate nodes have at most 0.6 free (a4)
         """
         full_node_amount = full.free if full else 0
-        amounts = names.format_for_sentence(self.resource, self.requested, self.free, full_node_amount, self.largest)
+        amounts = names.format_amounts_for_sentence(
+            self.resource, self.requested, self.free, full_node_amount, self.largest
+        )
         (requested, free, free_on_full, largest), unit = amounts
         suffix = amounts.unit_suffix
         if not self.largest:
@@ -215,6 +219,24 @@ class Insufficient(Fact, frozen=True):
             return f"{need} {scope.nodes} have {at_most} free{after} ({scope.node}){details}"
         return f"{need} the most free{after} is {free}{suffix}, on {scope.node}{details}{scope.share}"
 
+    def describe_cause_with_small_candidates(self, scope: CauseScope) -> str:
+        """Describe a request that exceeds the node even if it is empty, and with it all candidate nodes of `scope`.
+
+        No candidate node offers more than this node. Other nodes may.
+
+        >>> candidates = CauseScope("w4", "", " (rules out all 9 candidate nodes)")
+        >>> print(Insufficient("cpu", 9000, 2260, 4000, 64000).describe_cause_with_small_candidates(candidates))
+        needs 9 CPUs, but the largest candidate node has only 4 (rules out all 9 candidate nodes)
+        >>> print(Insufficient("a/b", 1, 0, 0, 4).describe_cause_with_small_candidates(candidates))
+        needs 1 a/b, which no candidate node offers (rules out all 9 candidate nodes)
+        """
+        amounts = names.format_amounts_for_sentence(self.resource, self.requested, self.offered)
+        (requested, offered), unit = amounts
+        if not self.offered:
+            return f"needs {requested} {unit}, which no candidate node offers{scope.share}"
+        largest = f"the largest candidate node has only {offered}{amounts.unit_suffix}"
+        return f"needs {requested} {unit}, but {largest}{scope.share}"
+
     def _describe_nominations(self) -> str:
         """Return a phrase that says that nominated pods were counted, or "" if there are none."""
         return " after reserving room for nominated pods" if self.nominated else ""
@@ -227,7 +249,7 @@ class Insufficient(Fact, frozen=True):
         if not self.deferred_resizes:
             return ""
         first, *others = self.deferred_resizes
-        amounts = names.format_for_sentence(self.resource, first.reserved, first.running)
+        amounts = names.format_amounts_for_sentence(self.resource, first.reserved, first.running)
         (reserved, running), suffix = amounts.numbers, amounts.unit_suffix
         clause = f": {first.pod} reserves {reserved}{suffix} for a deferred resize but runs with {running}{suffix}"
         if others:

@@ -113,6 +113,8 @@ def _does_node_offer_more(
     for name, amount in requests.items():
         if amount <= 0:
             continue
-        if new.get(name, 0) > old.get(name, 0) or (new.get(name, 0) <= 0 and name in backed):
+        offers_more = new.get(name, 0) > old.get(name, 0)
+        may_have_more_devices = new.get(name, 0) <= 0 and name in backed
+        if offers_more or may_have_more_devices:
             return True
     return False

@@ -223,9 +223,11 @@ class NodeVolumeLimits(DeclaredPlugin):
             limits = self._find_driver_limits(driver, view)
             used = attached.count_volumes(driver, with_unused=self.counts_without_pods)
             new = np.sum([~attached.find_nodes_with_volume(volume) for volume in driver_volumes], axis=0)
-            exceeds = considered & (limits != NO_LIMIT) & (new > 0) & (used + new > limits)
+            excess = used + new - limits
+            is_limited = limits != NO_LIMIT
+            exceeds = considered & is_limited & (new > 0) & (excess > 0)
             rejected |= exceeds
-            distance[exceeds] = np.maximum(distance, used + new - limits)[exceeds]
+            distance[exceeds] = np.maximum(distance[exceeds], excess[exceeds])
             driver_excesses.append(_DriverExcess(driver, exceeds, limits, used=used, new=new))
 
         def build_fact(row: int) -> TooManyVolumes:

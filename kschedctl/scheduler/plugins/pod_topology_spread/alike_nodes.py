@@ -52,7 +52,7 @@ class EquallySpreadNodes:
         self._keys = keys.T
         """By group and constraint, the code of the domain or, for hostnames, the number of matching pods per node."""
         self._group_by_key = {tuple(key): number for number, key in enumerate(self._keys.tolist())}
-        self.group: Rows = group.reshape(-1)
+        self.group: Rows = group.reshape(-1)  # some versions of numpy return it as a row
         """The group of each node (N,)."""
         self._sizes = np.bincount(self.group[feasible], minlength=len(self._keys))
         """The number of feasible nodes of each group."""

@@ -74,9 +74,11 @@ class SpreadSettings(msgspec.Struct, frozen=True):
 
         The result is cached for identical pods. Raises SelectorError if a selector is invalid.
         """
-        return view.memo_of_pods((NAME, action), lambda: self._resolve_constraints(info, view, action), info)
+        return view.memo_of_pods(
+            (NAME, action), lambda: self._list_own_or_default_constraints(info, view, action), info
+        )
 
-    def _resolve_constraints(self, info: PodInfo, view: Fork, action: str) -> list[SpreadConstraint]:
+    def _list_own_or_default_constraints(self, info: PodInfo, view: Fork, action: str) -> list[SpreadConstraint]:
         """Return the pod's constraints with this action, or the profile's defaults if the pod has none at all.
 
         Default constraints select pods by the combined selector of the pod's Services and controller, and do not apply
@@ -236,7 +238,7 @@ def tally_matching_pods(
     tally_by_node_key = (NAME, constraint.selector, info.namespace)
     if key is None:
         return view.get_or_build_tally(tally_by_node_key, compute_weights, domains)
-    # The domains depend on the pod, but its matches per node do not, so a cached tally of these can be summed up.
+    # Unlike the domains, the matches per node are the same for many pods. Their cached tally is summed up by domain.
     tally_by_domain_key = (*tally_by_node_key, key)
     return view.get_or_build_tally(
         tally_by_domain_key, weights=compute_weights, domains=domains, info=info, by_node=tally_by_node_key

@@ -190,7 +190,7 @@ def count_pods_per_domain(
     topology keys of all the pod's `constraints`.
     """
     column = view.nodes.label(constraint.topology_key)
-    counting = _prepare_counting(constraint, constraints, settings, info, view)
+    counting = _build_domain_counting(constraint, constraints, settings, info, view)
     counts = counting.tally.compute_current_sums(view.trail).copy()
     return DomainCounts(constraint, column, counting.eligible, exists=counting.exists, counts=counts)
 
@@ -206,7 +206,7 @@ class DomainCounting(NamedTuple):
     """The matching pods of each domain."""
 
 
-def _prepare_counting(
+def _build_domain_counting(
     constraint: SpreadConstraint,
     constraints: Sequence[SpreadConstraint],
     settings: SpreadSettings,
@@ -254,7 +254,7 @@ class SpreadVerdicts:
         self._trail = view.trail
         self._tallies = []
         for constraint in constraints:
-            counting = _prepare_counting(constraint, constraints, settings, info, view)
+            counting = _build_domain_counting(constraint, constraints, settings, info, view)
             own_pods = 1 if constraint.selects(info) else 0
             self._tallies.append(
                 ConstraintTally(
@@ -405,7 +405,7 @@ def find_emptiest_domain(
 
     Taints or the node selection may keep the pod out of all domains with `fewest` pods. In this case, return the first
     of these domains with the reason, because the skew would be smaller if they did not count. Return None if no domain
-    has `fewest` pods.
+    has `fewest` pods. `comparison_operators` says whether tolerations can have comparison operators.
     """
     is_emptiest = spread.exists & (spread.counts == fewest)
     if not is_emptiest.any():

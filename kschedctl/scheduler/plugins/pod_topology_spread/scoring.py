@@ -60,10 +60,11 @@ def compute_raw_scores(
     score = _score_constraint(first_constraint, settings, info, view, scored=scored, labelled=labelled)
     for constraint in other_constraints:
         score = score + _score_constraint(constraint, settings, info, view, scored=scored, labelled=labelled)
-    if labelled is not None:
-        return RawScores(round_half_away(np.where(labelled, score, 0.0)[rows]), ~labelled[rows])
-    scores_all_nodes = rows is view.nodes.rows
-    return RawScores(round_half_away(score if scores_all_nodes else score.take(rows)), ignored=None)
+    if labelled is None:
+        scores_all_nodes = rows is view.nodes.rows
+        return RawScores(round_half_away(score if scores_all_nodes else score.take(rows)), ignored=None)
+    is_labelled = labelled[rows]
+    return RawScores(round_half_away(np.where(is_labelled, score[rows], 0.0)), ignored=~is_labelled)
 
 
 def find_labelled_nodes(

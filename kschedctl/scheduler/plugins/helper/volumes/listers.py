@@ -261,10 +261,10 @@ def _group_volumes_by_class(volumes: Iterable[PersistentVolume]) -> dict[str, Cl
 
 def _index_classes(classes: Iterable[StorageClass]) -> dict[str, StorageClass]:
     """Return the storage classes by name, with their binding modes defaulted."""
-    return {class_.metadata.name: _set_default_binding_mode(class_) for class_ in classes}
+    return {class_.metadata.name: _with_default_binding_mode(class_) for class_ in classes}
 
 
-def _set_default_binding_mode(class_: StorageClass) -> StorageClass:
+def _with_default_binding_mode(class_: StorageClass) -> StorageClass:
     """Return the storage class with the binding mode Immediate if it has none, as the API server sets it."""
     if class_.volume_binding_mode:
         return class_
@@ -435,7 +435,8 @@ class VolumeReachability:
         alternatives = []
         for term in terms:
             requirements = [Requirement(r.key, IN, r.values) for r in term.match_label_expressions]
-            if requirements and not any(validate_requirement(r.key, r.operator, r.values) for r in requirements):
+            has_error = any(validate_requirement(r.key, r.operator, r.values) for r in requirements)
+            if requirements and not has_error:
                 alternatives.append(build_selector(requirements))
         return self._find_nodes_selected_by_any(alternatives)
 
