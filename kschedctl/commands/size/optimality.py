@@ -67,7 +67,8 @@ class OptimalityCheck:
     """The position of the cheapest set that is not refuted."""
 
     def __post_init__(self) -> None:
-        self._end = len(self.sets)  # the position of the best set; sets from there on need no check
+        self._end = len(self.sets)
+        """The position of the best set. The sets from there on need no check."""
 
     @property
     def has_refuted_all(self) -> bool:

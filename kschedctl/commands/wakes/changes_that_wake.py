@@ -189,11 +189,11 @@ def iter_wake_triggers(
     Without queueing hints (`hinted` is false), every registered change that reaches the pod wakes it, and so does any
     update of the pod. In versions that pre-check nodes, every node event without a hint wakes it as well.
     """
-    info, plugin, view, gates, gated = query
-    if gated and offers(plugin, AdmittingPlugin):
-        yield from plugin.iter_admitting_changes(info, view, gates)
+    plugin = query.plugin
+    if query.gated and offers(plugin, AdmittingPlugin):
+        yield from plugin.iter_admitting_changes(query.info, query.view, query.gates)
         return
-    pre_checked = list_pre_checked_resources(gates)
+    pre_checked = list_pre_checked_resources(query.gates)
     decided_by_hint: list[ClusterEventWithHint] = []
     for registration in registrations:
         lacks_hint = not hinted or (NODE in pre_checked and registration.hint is None)
@@ -213,9 +213,9 @@ def _iter_registered_triggers(
     """Yield the kinds of changes that may wake the pod, among those for which the plugin registered.
 
     If the plugin does not describe the changes itself, these are all registered changes. Otherwise they are the changes
-    that it describes, limited to the registered actions. If the changes do not reach every pod, because the queue
-    pre-checks objects of their kind (`pre_checked`), a clause about that is added to the description. Changes of node
-    taints come last, if the scheduler registered for them on the plugin's behalf.
+    that it describes, limited to registered actions and to changes that need no event. If the changes do not reach
+    every pod, because the queue pre-checks objects of their kind (`pre_checked`), a clause about that is added to the
+    description. Changes of node taints come last, if the scheduler registered for them on the plugin's behalf.
     """
     plugin = query.plugin
     if not offers(plugin, WakingPlugin):
@@ -241,21 +241,29 @@ def _iter_registered_triggers(
         yield WakeTrigger(NODE, ActionType.UPDATE_NODE_TAINT, ANY_TAINTS)
 
 
-def _reaches_all_pods(change: WakeTrigger, checked: Collection[str]) -> bool:
-    """Return whether the change is not pre-checked, so that it reaches every pod."""
+def _reaches_all_pods(change: WakeTrigger, pre_checked: Collection[str]) -> bool:
+    """Return whether the change is not pre-checked, so that it reaches every pod.
+
+    Objects of the kinds in `pre_checked` are pre-checked, except for changes of pods that free resources.
+    """
     if change.kind == NODE:
-        return NODE not in checked
-    return change.kind != POD or ASSIGNED_POD not in checked or bool(change.action & FREEING[POD])
+        return NODE not in pre_checked
+    if change.kind == POD:
+        frees_resources = bool(change.action & FREEING[POD])
+        return frees_resources or ASSIGNED_POD not in pre_checked
+    return True
 
 
-def _iter_triggers_without_hint(registration: ClusterEventWithHint, checked: Collection[str]) -> Iterator[WakeTrigger]:
+def _iter_triggers_without_hint(
+    registration: ClusterEventWithHint, pre_checked: Collection[str]
+) -> Iterator[WakeTrigger]:
     """Yield the changes of one kind for which the plugin registered without a queueing hint.
 
     Each change has a description of the pods that it wakes. Those are usually all pods that the plugin rejected. For
-    kinds in `checked`, upstream first checks which pods a change may help, unless the change frees resources.
+    kinds in `pre_checked`, upstream first checks which pods a change may help, unless the change frees resources.
     """
-    pre_checked_kind = ASSIGNED_POD if registration.kind == POD else registration.kind
-    if pre_checked_kind not in checked:
+    resource = ASSIGNED_POD if registration.kind == POD else registration.kind
+    if resource not in pre_checked:
         description = _describe_any_change(registration.kind, registration.action)
         yield WakeTrigger(registration.kind, registration.action, description)
         return
