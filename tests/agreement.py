@@ -13,7 +13,7 @@ import sys
 from collections import Counter, defaultdict
 from pathlib import Path
 
-from golden_cases import FOLDER, answer, differences
+from golden_cases import FOLDER, answer, list_differences
 
 from kschedctl.api.kube_version import KUBE_VERSION
 
@@ -40,7 +40,7 @@ Table = dict[str, dict[str, Counter[bool]]]
 """Family -> version -> how many cases agree and how many do not."""
 
 
-def agreement(folder: Path) -> Table:
+def count_agreement(folder: Path) -> Table:
     """Count the cases in which kschedctl agrees and differs, by family and version.
 
     Cases in a family file are of the newest version, and cases in ``versions/1.NN`` of that version.
@@ -53,12 +53,12 @@ def agreement(folder: Path) -> Table:
             for line in lines:
                 case = json.loads(line)
                 named = ID.match(case["id"]) if older else None
-                agrees = not differences(case["want"], answer(case))
+                agrees = not list_differences(case["want"], answer(case))
                 found[named["family"] if named else name][name if older else KUBE_VERSION][agrees] += 1
     return found
 
 
-def markdown(found: Table) -> str:
+def build_markdown_table(found: Table) -> str:
     """Return a table with a row per feature and a column per version. Families of no feature have rows of their own.
 
     A cell is ``12`` if all 12 cases agree, ``11 of 12`` if one differs, and ``–`` if there are no cases.
@@ -66,9 +66,9 @@ def markdown(found: Table) -> str:
     found = _group_by_feature(found)
     versions = sorted({version for counts in found.values() for version in counts}, reverse=True)
     rows = [["Area", *versions], ["---", *("--:" for _ in versions)]]
-    rows += [[family, *(_cell(found[family].get(each)) for each in versions)] for family in found]
+    rows += [[family, *(_format_counts(found[family].get(each)) for each in versions)] for family in found]
     sums = {each: sum((counts[each] for counts in found.values() if each in counts), Counter()) for each in versions}
-    rows.append(["**all**", *(_cell(sums[each]) for each in versions)])
+    rows.append(["**all**", *(_format_counts(sums[each]) for each in versions)])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
@@ -83,7 +83,7 @@ def _group_by_feature(found: Table) -> Table:
     return grouped
 
 
-def _cell(counts: Counter[bool] | None) -> str:
+def _format_counts(counts: Counter[bool] | None) -> str:
     """Format the counts of a family and version."""
     if not counts:
         return "–"
@@ -91,6 +91,6 @@ def _cell(counts: Counter[bool] | None) -> str:
 
 
 if __name__ == "__main__":
-    table = agreement(Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER)
-    print(markdown(table))
+    table = count_agreement(Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER)
+    print(build_markdown_table(table))
     sys.exit(any(counts[False] for versions in table.values() for counts in versions.values()))

@@ -13,24 +13,24 @@ Json = dict[str, Any]
 
 def apply(remedy: Remedy, documents: Iterable[Json]) -> list[Json]:
     """Return the documents with the changes of a remedy."""
-    return changed(documents, remedy.changes)
+    return apply_changes(documents, remedy.changes)
 
 
-def changed(documents: Iterable[Json], changes: Iterable[Mapping[str, Any]]) -> list[Json]:
+def apply_changes(documents: Iterable[Json], changes: Iterable[Mapping[str, Any]]) -> list[Json]:
     """Return the documents with objects created, deleted and patched by the changes.
 
     Only patched documents are copied.
     """
-    found = {_named(each["kind"], each["metadata"]): each for each in documents}
+    found = {_build_object_key(each["kind"], each["metadata"]): each for each in documents}
     for change in changes:
         if "create" in change:
-            new = _named(change["create"]["kind"], change["create"]["metadata"])
+            new = _build_object_key(change["create"]["kind"], change["create"]["metadata"])
             assert new not in found
             found[new] = deepcopy(change["create"])
         elif "delete" in change:
-            del found[_named(change["delete"]["kind"], change["delete"])]
+            del found[_build_object_key(change["delete"]["kind"], change["delete"])]
         else:
-            patched = _named(change["kind"], change)
+            patched = _build_object_key(change["kind"], change)
             found[patched] = deepcopy(found[patched])
             for operation in change["patch"]:
                 operate(found[patched], operation)
@@ -57,6 +57,6 @@ def operate(document: Any, operation: Mapping[str, Any]) -> None:
         place[at] = deepcopy(operation["value"])
 
 
-def _named(kind: str, meta: Mapping[str, Any]) -> tuple[str, str, str]:
+def _build_object_key(kind: str, meta: Mapping[str, Any]) -> tuple[str, str, str]:
     """Return the key of an object."""
     return kind, meta.get("namespace") or "", meta["name"]

@@ -54,7 +54,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @contextmanager
-def hasty_searches() -> Iterator[None]:
+def shorten_searches() -> Iterator[None]:
     """End each search for fixes and moves after the first trial: a command is accepted or not, whatever it finds."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(search, "MOST_TRIALS", 0)

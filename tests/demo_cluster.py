@@ -13,7 +13,7 @@ from kschedctl.sources.read import read_documents
 WRITTEN = FOLDER / "cluster.yaml"
 
 
-def as_json() -> str:
+def read_as_json() -> str:
     """Return the only List of the YAML file as JSON, with one object per line."""
     (listed,) = read_documents(str(WRITTEN))
     items = listed.pop("items")
@@ -23,4 +23,4 @@ def as_json() -> str:
 
 
 if __name__ == "__main__":
-    (FOLDER / "cluster.json").write_text(as_json(), encoding="utf-8")
+    (FOLDER / "cluster.json").write_text(read_as_json(), encoding="utf-8")

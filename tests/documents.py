@@ -42,13 +42,13 @@ def run(command: str) -> str:
     return "".join(f"{line.rstrip()}\n" for line in out.buffer.getvalue().decode().splitlines())
 
 
-def examples() -> list[tuple[str, str]]:
+def iter_examples() -> list[tuple[str, str]]:
     """Yield the command and the printed output of each example."""
     blocks = (block for document in DOCUMENTS for block in BLOCK.findall(document.read_text()))
     return [(match["command"], match["output"]) for block in blocks for match in EXAMPLE.finditer(block)]
 
 
-def command_lines() -> Iterator[str]:
+def iter_command_lines() -> Iterator[str]:
     """Yield the kschedctl commands in the shell examples, without comments and without commands that pipe into them."""
     for document in DOCUMENTS:
         for block in SHELL.findall(document.read_text()):
@@ -56,7 +56,7 @@ def command_lines() -> Iterator[str]:
                 yield from (found.strip() for found in re.findall(r"(?:^|\| |<\()(kschedctl [^|>)#&]*)", line))
 
 
-def refreshed(text: str) -> str:
+def refresh_examples(text: str) -> str:
     """Return the document with the current output of every example."""
 
     def example(found: re.Match[str]) -> str:
@@ -67,4 +67,4 @@ def refreshed(text: str) -> str:
 
 if __name__ == "__main__":
     for path in DOCUMENTS:
-        path.write_text(refreshed(path.read_text()))
+        path.write_text(refresh_examples(path.read_text()))

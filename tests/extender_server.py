@@ -78,7 +78,7 @@ class _Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def extender(*, tls: bool = False, **behaviour: Any) -> Iterator[ExtenderServer]:
+def serve_extender(*, tls: bool = False, **behaviour: Any) -> Iterator[ExtenderServer]:
     """Serve the extender on a free port until the block ends. With ``tls``, it requires a client certificate."""
     found = ExtenderServer(**behaviour)
 

@@ -16,18 +16,18 @@ BEFORE, TIME, LATER = "2026-05-06T09:00:00Z", "2026-05-06T09:10:00Z", "2026-05-0
 
 
 @cache
-def cases() -> tuple[Json, ...]:
+def read_cases() -> tuple[Json, ...]:
     """Return the cases, each with id, namespace, objects, workload, conditions by kind and events."""
     file = Path(__file__).parent / "golden" / "failedcreate.jsonl.gz"
     return tuple(json.loads(line) for line in gzip.decompress(file.read_bytes()).decode().splitlines())
 
 
-def case(number: int) -> Json:
+def get_case(number: int) -> Json:
     """Return the case with this number."""
-    return cases()[number - 1]
+    return read_cases()[number - 1]
 
 
-def words(case: Json) -> str:
+def get_error_message(case: Json) -> str:
     """Return the API server's message without the name of the object."""
     told = next(event["message"] for event in case["events"] if event["type"] == "Warning")
     refused = told.partition(" is forbidden: ")[2]
@@ -37,13 +37,13 @@ def words(case: Json) -> str:
 def build_objects(case: Json, *, replicas: int = 1, there: int = 0, created: str = BEFORE) -> list[Json]:
     """Build the nodes, the objects of the case, and its workload with some of its replicas."""
     namespace = case["namespace"]
-    workload = stored(case["workload"], case, replicas)
+    workload = build_stored_object(case["workload"], case, replicas)
     found = [
         _build_node(),
-        _in(namespace, {"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": namespace}}),
+        _set_namespace(namespace, {"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": namespace}}),
         workload,
     ]
-    found += [_in(namespace, each) for each in case["objects"]]
+    found += [_set_namespace(namespace, each) for each in case["objects"]]
     maker = workload
     if workload["kind"] == "Deployment":
         maker = build_replica_set(case, replicas)
@@ -52,7 +52,7 @@ def build_objects(case: Json, *, replicas: int = 1, there: int = 0, created: str
     return [*found, *map(_build_event(case), range(len(case["events"])))]
 
 
-def stored(document: Json, case: Json, replicas: int) -> Json:
+def build_stored_object(document: Json, case: Json, replicas: int) -> Json:
     """Return the object as the API server stores it."""
     spec = document["spec"] | ({"replicas": replicas} if "replicas" in document["spec"] else {"parallelism": replicas})
     metadata = document["metadata"] | {"namespace": case["namespace"], "uid": f"uid-{document['kind']}"}
@@ -60,7 +60,7 @@ def stored(document: Json, case: Json, replicas: int) -> Json:
         **document,
         "metadata": metadata,
         "spec": spec,
-        "status": {"conditions": _conditions(case, document["kind"])},
+        "status": {"conditions": _list_conditions(case, document["kind"])},
     }
 
 
@@ -78,7 +78,7 @@ def build_replica_set(case: Json, replicas: int) -> Json:
         "template": {**template, "metadata": {"labels": labels}},
     }
     metadata = {"name": name, "namespace": case["namespace"], "uid": "uid-ReplicaSet", "ownerReferences": [owner]}
-    status = {"conditions": _conditions(case, "ReplicaSet")}
+    status = {"conditions": _list_conditions(case, "ReplicaSet")}
     return {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata, "spec": spec, "status": status}
 
 
@@ -108,11 +108,11 @@ def _build_node() -> Json:
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}, "status": status}
 
 
-def _in(namespace: str, document: Json) -> Json:
+def _set_namespace(namespace: str, document: Json) -> Json:
     return {**document, "metadata": {**document["metadata"], "namespace": namespace}}
 
 
-def _conditions(case: Json, kind: str) -> list[Json]:
+def _list_conditions(case: Json, kind: str) -> list[Json]:
     return [{**each, "lastTransitionTime": TIME} for each in case["conditions"].get(kind, ())]
 
 

@@ -160,7 +160,7 @@ FAKES = {
 }
 
 
-def from_table(documents: list[Mapping[str, Any]]) -> dict[str, Any]:
+def build_fake_plugins(documents: list[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the case's own fake plugins by name."""
     found: dict[str, Any] = {}
     for document in documents:

@@ -27,8 +27,8 @@ import test_golden_steps as steps
 import test_golden_wakes as wakes
 import test_kueue_admission as kueue
 from descheduler_cases import agrees as agrees_on_evictions
-from descheduler_cases import evicted_by, recorded
-from golden_cases import FAMILIES, VERSIONS, Json, answer, differences, family_lines
+from descheduler_cases import list_evicted_pods, read_cases
+from golden_cases import FAMILIES, VERSIONS, Json, answer, iter_family_lines, list_differences
 from kueue_cases import FAMILIES as KUEUE_FAMILIES
 from kueue_cases import iter_cases
 
@@ -58,12 +58,12 @@ class Comparison(NamedTuple):
     """The key of the program's answer in a case."""
 
 
-def read_cases(*files: str) -> Callable[[], Iterator[Json]]:
+def make_case_reader(*files: str) -> Callable[[], Iterator[Json]]:
     """Return a function that yields the cases of files below golden/."""
 
     def cases() -> Iterator[Json]:
         for file in files:
-            yield from map(json.loads, family_lines(file))
+            yield from map(json.loads, iter_family_lines(file))
 
     return cases
 
@@ -73,12 +73,12 @@ def iter_comparisons() -> Iterator[Comparison]:
     whole = "one pod: reasons for every node, scores, victims, volumes, devices"
 
     def explains_alike(case: Json) -> bool:
-        return not differences(case["want"], answer(case))
+        return not list_differences(case["want"], answer(case))
 
-    yield Comparison(SCHEDULER, RELEASES[36], whole, read_cases(*FAMILIES), explains_alike)
+    yield Comparison(SCHEDULER, RELEASES[36], whole, make_case_reader(*FAMILIES), explains_alike)
     for file in reversed(VERSIONS):
         release = RELEASES[int(file.rpartition(".")[2])]
-        yield Comparison(SCHEDULER, release, whole, read_cases(file), explains_alike)
+        yield Comparison(SCHEDULER, release, whole, make_case_reader(file), explains_alike)
 
     over_time: dict[str, tuple[str, Callable[[Json], bool]]] = {
         "wakes": ("whether an event wakes a rejected pod", lambda case: not wakes.find_differing_parts(case)),
@@ -92,21 +92,21 @@ def iter_comparisons() -> Iterator[Comparison]:
         ),
         "sampling": (
             "scheduling with node sampling (percentageOfNodesToScore)",
-            lambda case: not steps.find_differing_steps(steps.sampled, case),
+            lambda case: not steps.find_differing_steps(steps.sample_nodes, case),
         ),
         "sequence": (
             "scheduling several pods one after another",
-            lambda case: not steps.find_differing_steps(steps.followed, case),
+            lambda case: not steps.find_differing_steps(steps.follow_steps, case),
         ),
         "extenders": (
             "HTTP extenders: calls and answers",
-            lambda case: not differences(case["want"], extenders.format_answer(case)),
+            lambda case: not list_differences(case["want"], extenders.format_answer(case)),
         ),
     }
     for family, (subject, compare) in over_time.items():
-        yield Comparison(SCHEDULER, RELEASES[36], subject, read_cases(f"over_time/{family}"), compare)
+        yield Comparison(SCHEDULER, RELEASES[36], subject, make_case_reader(f"over_time/{family}"), compare)
 
-    admissions = read_cases("autoscaling/admission")
+    admissions = make_case_reader("autoscaling/admission")
     yield Comparison(
         "kube-apiserver", "1.36.2", "whether and how manifests are admitted", admissions, admission.agrees, "answer"
     )
@@ -116,7 +116,7 @@ def iter_comparisons() -> Iterator[Comparison]:
         def scales_alike(case: Json, family: str = family) -> bool:
             return not autoscaler.find_differing_parts(family, case)
 
-        loops = read_cases(f"autoscaling/{family}")
+        loops = make_case_reader(f"autoscaling/{family}")
         yield Comparison(CLUSTER_AUTOSCALER, "1.36", subject, loops, scales_alike, "answer")
 
     for family, subject in (("provisioning", "provisioning rounds"), ("disruption", "disruption rounds")):
@@ -124,7 +124,7 @@ def iter_comparisons() -> Iterator[Comparison]:
         def provisions_alike(case: Json, family: str = family) -> bool:
             return not karpenter.find_differing_parts(family, case)
 
-        rounds = read_cases(f"autoscaling/{family}")
+        rounds = make_case_reader(f"autoscaling/{family}")
         yield Comparison("Karpenter core", "1.14.1", subject, rounds, provisions_alike, "answer")
 
     yield Comparison(
@@ -132,7 +132,7 @@ def iter_comparisons() -> Iterator[Comparison]:
         "0.36",
         "pods that its plugins evict",
         lambda: iter(descheduler.EVICTIONS),
-        lambda case: agrees_on_evictions(case, evicted_by(case)),
+        lambda case: agrees_on_evictions(case, list_evicted_pods(case)),
         "evicted",
     )
     yield Comparison(
@@ -157,7 +157,7 @@ def iter_comparisons() -> Iterator[Comparison]:
 
 def count_unreplayed_evictions() -> int:
     """Return how many recorded cases of the descheduler need something that is not replayed."""
-    return len(recorded("evictions")) - len(descheduler.EVICTIONS)
+    return len(read_cases("evictions")) - len(descheduler.EVICTIONS)
 
 
 def format_row(comparison: Comparison, number: int, differing: list[str]) -> str:

@@ -8,7 +8,7 @@ from typing import TypeVar
 Item = TypeVar("Item")
 
 
-def insertion_sort(items: Sequence[Item], less: Callable[[Item, Item], bool]) -> list[Item]:
+def sort_by_insertion(items: Sequence[Item], less: Callable[[Item, Item], bool]) -> list[Item]:
     """Return the items sorted by insertion, as Go sorts short slices."""
     found = list(items)
     for i in range(1, len(found)):

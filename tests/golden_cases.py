@@ -29,14 +29,14 @@ Json = dict[str, Any]
 
 
 @lru_cache(maxsize=2)
-def family_lines(name: str) -> list[str]:
+def iter_family_lines(name: str) -> list[str]:
     """Yield the cases of a family as lines of JSON, because all of them decoded would fill the memory."""
     with lzma.open(FOLDER / f"{name}.jsonl.xz", "rt", encoding="utf-8") as lines:
         return list(lines)
 
 
 @cache
-def table(name: str) -> list[Json]:
+def read_table(name: str) -> list[Json]:
     """Return the cases of one of the scheduler's own tables."""
     with gzip.open(FOLDER / "tables" / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
         return [json.loads(line) for line in lines]
@@ -50,10 +50,10 @@ def answer(case: Json, mix: VersionMix | None = None) -> Json:
         document = kschedctl.explain(replace(cluster, version_mix=mix), case["pod"]).to_dict()
     except kschedctl.KschedctlError as error:
         return {"verdict": "Refused", "message": str(error)}
-    return parts(document)
+    return get_compared_parts(document)
 
 
-def parts(document: Json) -> Json:
+def get_compared_parts(document: Json) -> Json:
     """Return the compared parts of an Explanation, sorted where the order is undefined."""
     return {
         **{part: document[part] for part in ("verdict", "nodeOrder", "score", "normalized", "total", "message")},
@@ -67,8 +67,10 @@ def parts(document: Json) -> Json:
         "feasible": sorted(document["feasible"]),
         "best": sorted(document["best"]),
         "volumes": document["volumes"],
-        "allocations": {node: list(map(_devices, found.values())) for node, found in document["allocations"].items()},
-        "preemption": _preemption(document.get("preemption")),
+        "allocations": {
+            node: list(map(_list_devices, found.values())) for node, found in document["allocations"].items()
+        },
+        "preemption": _format_preemption(document.get("preemption")),
     }
 
 
@@ -77,12 +79,12 @@ def _build_status(status: Json) -> Json:
     return {"code": status["code"], "reasons": sorted(status.get("reasons", ()))}
 
 
-def _devices(devices: list[Json]) -> list[Json]:
+def _list_devices(devices: list[Json]) -> list[Json]:
     """Return what a claim would get, in the allocator's order."""
     return [{key: value for key, value in device.items() if value} for device in devices]
 
 
-def _preemption(found: Json | None) -> Json | None:
+def _format_preemption(found: Json | None) -> Json | None:
     """Format the result of preemption."""
     if found is None:
         return None
@@ -93,15 +95,15 @@ def _preemption(found: Json | None) -> Json | None:
     return {"eligible": found["eligible"], "candidates": candidates, "tied": sorted(found["tied"])}
 
 
-def differences(want: Json, got: Json) -> list[str]:
+def list_differences(want: Json, got: Json) -> list[str]:
     """Yield a line for each place in which the answer differs from the scheduler's."""
-    return [line for part in want for line in _differences(part, want[part], got.get(part))]
+    return [line for part in want for line in _iter_differences(part, want[part], got.get(part))]
 
 
-def _differences(path: str, want: Any, got: Any) -> Iterator[str]:
+def _iter_differences(path: str, want: Any, got: Any) -> Iterator[str]:
     """Yield a line for each difference below a path."""
     if isinstance(want, dict) and isinstance(got, dict):
         for key in sorted(want.keys() | got.keys()):
-            yield from _differences(f"{path}.{key}", want.get(key), got.get(key))
+            yield from _iter_differences(f"{path}.{key}", want.get(key), got.get(key))
     elif want != got:
         yield f"{path}: wanted {want!r}, got {got!r}"

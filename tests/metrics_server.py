@@ -33,7 +33,7 @@ class MetricsServer:
 
 
 @contextmanager
-def serving(server: MetricsServer) -> Iterator[MetricsServer]:
+def serve_metrics(server: MetricsServer) -> Iterator[MetricsServer]:
     """Run the server until the block ends."""
 
     class Handler(BaseHTTPRequestHandler):

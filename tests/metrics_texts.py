@@ -12,33 +12,35 @@ POINT_BOUNDS = tuple(0.0001 * 2**i for i in range(12))
 PLUGIN_BOUNDS = tuple(0.00001 * 1.5**i for i in range(20))
 
 
-def number(name: str, value: float, /, **labels: str) -> str:
+def write_sample(name: str, value: float, /, **labels: str) -> str:
     written = ",".join(f'{key}="{text}"' for key, text in labels.items())
     return f"{name}{{{written}}} {value}\n" if labels else f"{name} {value}\n"
 
 
-def histogram(name: str, bounds: Sequence[float], observed: Mapping[float, int], /, **labels: str) -> str:
+def write_histogram(name: str, bounds: Sequence[float], observed: Mapping[float, int], /, **labels: str) -> str:
     """Return a histogram; `observed` has the number of observations per value."""
     below = {f"{bound:.10g}": sum(n for value, n in observed.items() if value <= bound) for bound in bounds}
-    lines = [number(f"{name}_bucket", n, **labels, le=bound) for bound, n in below.items()]
+    lines = [write_sample(f"{name}_bucket", n, **labels, le=bound) for bound, n in below.items()]
     count = sum(observed.values())
-    lines.append(number(f"{name}_bucket", count, **labels, le="+Inf"))
-    lines.append(number(f"{name}_sum", sum(value * n for value, n in observed.items()), **labels))
-    return "".join((*lines, number(f"{name}_count", count, **labels)))
+    lines.append(write_sample(f"{name}_bucket", count, **labels, le="+Inf"))
+    lines.append(write_sample(f"{name}_sum", sum(value * n for value, n in observed.items()), **labels))
+    return "".join((*lines, write_sample(f"{name}_count", count, **labels)))
 
 
-def attempts(observed: Mapping[float, int], result: str = "scheduled", profile: str = "default-scheduler") -> str:
-    counted = number("scheduler_schedule_attempts_total", sum(observed.values()), result=result, profile=profile)
-    return histogram(ATTEMPT, ATTEMPT_BOUNDS, observed, result=result, profile=profile) + counted
+def write_attempts(observed: Mapping[float, int], result: str = "scheduled", profile: str = "default-scheduler") -> str:
+    counted = write_sample("scheduler_schedule_attempts_total", sum(observed.values()), result=result, profile=profile)
+    return write_histogram(ATTEMPT, ATTEMPT_BOUNDS, observed, result=result, profile=profile) + counted
 
 
-def point(name: str, observed: Mapping[float, int]) -> str:
-    return histogram(POINT, POINT_BOUNDS, observed, extension_point=name, profile="default-scheduler", status="Success")
+def write_extension_point(name: str, observed: Mapping[float, int]) -> str:
+    return write_histogram(
+        POINT, POINT_BOUNDS, observed, extension_point=name, profile="default-scheduler", status="Success"
+    )
 
 
-def plugin(name: str, at: str, observed: Mapping[float, int]) -> str:
-    return histogram(PLUGIN, PLUGIN_BOUNDS, observed, plugin=name, extension_point=at, status="Success")
+def write_plugin(name: str, at: str, observed: Mapping[float, int]) -> str:
+    return write_histogram(PLUGIN, PLUGIN_BOUNDS, observed, plugin=name, extension_point=at, status="Success")
 
 
-def queues(**lengths: float) -> str:
-    return "".join(number("scheduler_pending_pods", length, queue=queue) for queue, length in lengths.items())
+def write_queues(**lengths: float) -> str:
+    return "".join(write_sample("scheduler_pending_pods", length, queue=queue) for queue, length in lengths.items())

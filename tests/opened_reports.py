@@ -21,7 +21,7 @@ ABOUT_COLOURS = ("color-contrast", "link-in-text-block")
 """The rules of axe whose answers another colour scheme could change."""
 
 
-def obstacles(page: Any) -> list[tuple[str, str, str]]:
+def find_accessibility_problems(page: Any) -> list[tuple[str, str, str]]:
     """Return the accessibility problems of a page at several widths, light and dark.
 
     Each is a tuple of the width, the rule of axe, and an example.

@@ -43,13 +43,13 @@ def photograph_report() -> None:
 def photograph_browse() -> None:
     """Take a picture of the browser in the terminal."""
     sys.path.insert(0, str(ROOT / "tests" / "commands" / "browse"))
-    from driven_browser import demo, drive  # noqa: PLC0415 - only whoever makes pictures needs Textual
+    from driven_browser import drive, start_demo_session  # noqa: PLC0415 - only whoever makes pictures needs Textual
 
     async def keep(browser: Any, pilot: Any) -> None:
         picture = browser.export_screenshot(title="kschedctl browse --demo")
         BROWSE.write_text(FONT.sub("", picture))  # the reader's own monospace font; nothing is fetched
 
-    drive(demo(), keep, SCREEN)
+    drive(start_demo_session(), keep, SCREEN)
 
 
 if __name__ == "__main__":

@@ -18,16 +18,21 @@ class ScriptedExtenders:
     def __call__(self, extender: Json, verb: str, payload: Json) -> tuple[int, Any]:
         sent = json.loads(json.dumps(payload))
         url = extender["urlPrefix"]
-        call = {"extender": url, "verb": verb, "nodes": sorted(asked(verb, sent)), "full": bool(sent.get("Nodes"))}
+        call = {
+            "extender": url,
+            "verb": verb,
+            "nodes": sorted(get_asked_nodes(verb, sent)),
+            "full": bool(sent.get("Nodes")),
+        }
         self.calls.append(call)
         return answer(self.scripts[url].get(verb), verb, sent)
 
 
-def asked(verb: str, payload: Json) -> Json:
+def get_asked_nodes(verb: str, payload: Json) -> Json:
     """Return the nodes of a payload by name: with the whole node, None for names only, or the node's MetaVictims."""
     if verb == "preempt":
         whole = payload.get("NodeNameToVictims") or {}
-        return {node: _meta_victims(victims) for node, victims in whole.items()} | (
+        return {node: _build_meta_victims(victims) for node, victims in whole.items()} | (
             payload.get("NodeNameToMetaVictims") or {}
         )
     if payload.get("Nodes"):
@@ -41,10 +46,10 @@ def answer(script: Json | None, verb: str, payload: Json) -> tuple[int, Any]:
         return 404, None
     if script.get("status"):
         return script["status"], None
-    nodes = asked(verb, payload)
+    nodes = get_asked_nodes(verb, payload)
     match verb:
         case "filter":
-            return 200, _filtered(script, nodes, whole=bool(payload.get("Nodes")))
+            return 200, _filter_nodes(script, nodes, whole=bool(payload.get("Nodes")))
         case "prioritize":
             scores = script.get("scores") or {}
             return 200, [{"Host": node, "Score": scores[node]} for node in nodes if node in scores]
@@ -52,7 +57,7 @@ def answer(script: Json | None, verb: str, payload: Json) -> tuple[int, Any]:
     return 200, {"NodeNameToMetaVictims": {node: found for node, found in nodes.items() if node not in removed}}
 
 
-def _filtered(script: Json, nodes: Json, *, whole: bool) -> Json:
+def _filter_nodes(script: Json, nodes: Json, *, whole: bool) -> Json:
     """Return the filter result of the script."""
     refused, never = script.get("refuse") or {}, script.get("unresolvable") or {}
     gone = {*refused, *never, *(script.get("drop") or ())}
@@ -68,7 +73,7 @@ def _filtered(script: Json, nodes: Json, *, whole: bool) -> Json:
     }
 
 
-def _meta_victims(victims: Json) -> Json:
+def _build_meta_victims(victims: Json) -> Json:
     """Return the victims as MetaVictims."""
     pods = [{"UID": pod["metadata"]["uid"]} for pod in victims["Pods"]]
     return {"Pods": pods, "NumPDBViolations": victims["NumPDBViolations"]}

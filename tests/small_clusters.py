@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from hypothesis import strategies as st
-from plugin_cases import SUCCESS, filtered, pod_info, pre_filter, scores, snapshot
+from plugin_cases import SUCCESS, build_snapshot, compute_scores, find_pod_info, run_filter, run_pre_filter
 
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
 from kschedctl.snapshot.fork import Fork
@@ -50,7 +50,7 @@ class SmallCluster:
     def view(self) -> Fork:
         """Return the cluster as a fork."""
         parts = {"nodes": self.nodes, "pods": self.pods + self.nominated, "namespaces": self.namespaces}
-        return snapshot({part: documents for part, documents in parts.items() if documents})
+        return build_snapshot({part: documents for part, documents in parts.items() if documents})
 
     def delta(self, view: Fork) -> Delta:
         """Return the changes as a delta of the view."""
@@ -63,8 +63,8 @@ class SmallCluster:
 
     def pods_if_changed(self, node: str) -> list[Json]:
         """Return all running pods as if only the changes of this node had taken place."""
-        known = {name_of(pod): pod for pod in self.pods + self.nominated}
-        running = {name_of(pod): pod for pod in self.pods}
+        known = {get_name(pod): pod for pod in self.pods + self.nominated}
+        running = {get_name(pod): pod for pod in self.pods}
         for change in self.changes:
             if change.node == node and change.sign < 0:
                 del running[change.pod]
@@ -78,14 +78,14 @@ class SmallCluster:
 Maker = Callable[[Random], Json]
 
 
-def nothing(random: Random) -> Json:
+def draw_nothing(random: Random) -> Json:
     return {}
 
 
-def clusters(
-    pending: Maker = nothing,
-    running: Maker = nothing,
-    node: Maker = nothing,
+def draw_clusters(
+    pending: Maker = draw_nothing,
+    running: Maker = draw_nothing,
+    node: Maker = draw_nothing,
     changing: bool = False,
     terminating: bool = False,
 ) -> st.SearchStrategy[SmallCluster]:
@@ -94,7 +94,7 @@ def clusters(
     def make(seed: int) -> SmallCluster:
         random = Random(seed)
         nodes = [_build_node(random, f"n{i}", node) for i in range(random.randint(1, 5))]
-        names = [name_of(node) for node in nodes]
+        names = [get_name(node) for node in nodes]
         pods = [_build_pod(random, f"p{i}", running, random.choice(names)) for i in range(random.randint(0, 8))]
         for pod in pods if terminating else ():
             if random.random() < 0.2:
@@ -117,16 +117,16 @@ def build_labels(random: Random) -> Json:
     return dict(random.choice([{"app": "x"}, {"app": "x"}, {"app": "x", "tier": "x"}, {"app": "y"}, {"tier": "y"}, {}]))
 
 
-def some_of(random: Random, **parts: Any) -> Json:
+def draw_some(random: Random, **parts: Any) -> Json:
     """Draw a subset with even odds for each part."""
     return {key: part for key, part in parts.items() if random.random() < 0.5}
 
 
-def many(random: Random, most: int, make: Maker, least: int = 0) -> list[Json]:
+def draw_many(random: Random, most: int, make: Maker, least: int = 0) -> list[Json]:
     return [make(random) for _ in range(random.randint(least, most))]
 
 
-def requirement(random: Random, keys: Sequence[str], values: Sequence[str], numbers: bool = False) -> Json:
+def draw_requirement(random: Random, keys: Sequence[str], values: Sequence[str], numbers: bool = False) -> Json:
     """Draw a requirement of a label or node selector, with Gt or Lt only if ``numbers``."""
     operator = random.choice(["In", "NotIn", "Exists", "DoesNotExist", *(["Gt", "Lt"] if numbers else [])])
     found = {"key": random.choice(keys), "operator": operator}
@@ -141,17 +141,17 @@ def build_selector(random: Random) -> Json:
     """Draw a LabelSelector."""
     if random.random() < 0.4:
         return {"matchLabels": {"app": "x"}}
-    expressions = many(random, 2, lambda r: requirement(r, ["app", "tier"], ["x", "y"]), least=1)
-    return some_of(random, matchLabels=build_labels(random), matchExpressions=expressions)
+    expressions = draw_many(random, 2, lambda r: draw_requirement(r, ["app", "tier"], ["x", "y"]), least=1)
+    return draw_some(random, matchLabels=build_labels(random), matchExpressions=expressions)
 
 
-def topology_key(random: Random) -> str:
+def draw_topology_key(random: Random) -> str:
     return random.choice(["zone", "rack", HOSTNAME])
 
 
 def _build_node(random: Random, name: str, rest: Maker) -> Json:
     """Draw a node with labels."""
-    found = {"zone": random.choice("xyz"), HOSTNAME: name, **some_of(random, rack=random.choice("12"))}
+    found = {"zone": random.choice("xyz"), HOSTNAME: name, **draw_some(random, rack=random.choice("12"))}
     if random.random() < 0.2:
         del found[random.choice(["zone", HOSTNAME])]
     return {"kind": "Node", "metadata": {"name": name, "labels": found}, **rest(random)}
@@ -168,12 +168,12 @@ def _build_namespace(name: str, labels: Json) -> Json:
 
 def _changes(random: Random, node: str, pods: list[Json], nominated: list[Json]) -> list[Change]:
     """Draw changes as preemption makes them: nominated pods come, some pods go, some of those come back."""
-    there = [name_of(pod) for pod in pods if pod["spec"]["nodeName"] == node]
+    there = [get_name(pod) for pod in pods if pod["spec"]["nodeName"] == node]
     gone = random.sample(there, random.randint(0, len(there)))
     back = random.sample(gone, random.randint(0, len(gone)))
     added = random.sample(nominated, random.randint(0, len(nominated)))
     return [
-        *(Change(node, name_of(pod), 1) for pod in added),
+        *(Change(node, get_name(pod), 1) for pod in added),
         *(Change(node, pod, -1) for pod in gone),
         *(Change(node, pod, 1) for pod in back),
     ]
@@ -182,15 +182,15 @@ def _changes(random: Random, node: str, pods: list[Json], nominated: list[Json])
 # -- predicates ---------------------------------------------------------------------------------------------------
 
 
-def name_of(document: Json) -> str:
+def get_name(document: Json) -> str:
     return str(document["metadata"]["name"])
 
 
-def labels_of(document: Json) -> Json:
+def get_labels(document: Json) -> Json:
     return document["metadata"].get("labels", {})
 
 
-def meets(requirement: Json, labels: Mapping[str, str]) -> bool:
+def is_met(requirement: Json, labels: Mapping[str, str]) -> bool:
     """Return whether labels meet a requirement."""
     key, values = requirement["key"], requirement.get("values", [])
     match requirement["operator"]:
@@ -209,7 +209,7 @@ def meets(requirement: Json, labels: Mapping[str, str]) -> bool:
             return found > bound if operator == "Gt" else found < bound
 
 
-def selects(selector: Json | None, labels: Mapping[str, str]) -> bool:
+def is_selected(selector: Json | None, labels: Mapping[str, str]) -> bool:
     """Return whether a LabelSelector matches the labels.
 
     None matches nothing, and an empty selector matches everything.
@@ -217,28 +217,28 @@ def selects(selector: Json | None, labels: Mapping[str, str]) -> bool:
     if selector is None:
         return False
     wanted = selector.get("matchLabels", {}).items() <= labels.items()
-    return wanted and all(meets(requirement, labels) for requirement in selector.get("matchExpressions", []))
+    return wanted and all(is_met(requirement, labels) for requirement in selector.get("matchExpressions", []))
 
 
-def wants_node(spec: Json, node: Json) -> bool:
+def is_node_wanted(spec: Json, node: Json) -> bool:
     """Return whether the pod's node selector and required node affinity match. An empty term matches no node."""
-    if not spec.get("nodeSelector", {}).items() <= labels_of(node).items():
+    if not spec.get("nodeSelector", {}).items() <= get_labels(node).items():
         return False
     affinity = spec.get("affinity", {}).get("nodeAffinity", {})
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
-    return required is None or any(term_matches(term, node) for term in required["nodeSelectorTerms"])
+    return required is None or any(is_term_matching(term, node) for term in required["nodeSelectorTerms"])
 
 
-def term_matches(term: Json, node: Json) -> bool:
+def is_term_matching(term: Json, node: Json) -> bool:
     """Return whether a node selector term matches. An empty term matches no node."""
     expressions, fields = term.get("matchExpressions", []), term.get("matchFields", [])
     return bool(expressions or fields) and (
-        all(meets(requirement, labels_of(node)) for requirement in expressions)
-        and all(meets(requirement, {"metadata.name": name_of(node)}) for requirement in fields)
+        all(is_met(requirement, get_labels(node)) for requirement in expressions)
+        and all(is_met(requirement, {"metadata.name": get_name(node)}) for requirement in fields)
     )
 
 
-def tolerates(tolerations: Iterable[Json], taint: Json) -> bool:
+def is_tolerated(tolerations: Iterable[Json], taint: Json) -> bool:
     """Return whether a toleration matches the taint."""
     return any(
         toleration.get("effect", "") in ("", taint["effect"])
@@ -258,24 +258,24 @@ NaiveScores = Callable[[SmallCluster], tuple[dict[str, int], dict[str, int]] | N
 def check_filter(plugin: Any, cluster: SmallCluster, naive: NaiveFilter) -> None:
     """Check that Filter agrees with ``naive(cluster, node, pods)``, which returns one node's rejection."""
     view = cluster.view()
-    info, state = pod_info({"pod": cluster.pending}, view), None
+    info, state = find_pod_info({"pod": cluster.pending}, view), None
     if hasattr(plugin, "pre_filter"):
-        status, state = pre_filter(plugin, info, view)
+        status, state = run_pre_filter(plugin, info, view)
         if status["skip"]:
             assert cluster.changes or not any(naive(cluster, node, cluster.pods) for node in cluster.nodes)
             return
         assert {part: status[part] for part in SUCCESS} == SUCCESS
-    found = filtered(plugin, info, view, state, cluster.delta(view))
+    found = run_filter(plugin, info, view, state, cluster.delta(view))
     for node in cluster.nodes:
-        refusal = naive(cluster, node, cluster.pods_if_changed(name_of(node)))
+        refusal = naive(cluster, node, cluster.pods_if_changed(get_name(node)))
         expected = {"code": refusal[0], "reasons": sorted(refusal[1])} if refusal else SUCCESS
-        assert found[name_of(node)] == expected, name_of(node)
+        assert found[get_name(node)] == expected, get_name(node)
 
 
 def check_scores(plugin: Any, cluster: SmallCluster, naive: NaiveScores) -> None:
     """Check that scores agree with ``naive(cluster)``: raw and normalized scores, or None if PreScore skips."""
     view = cluster.view()
-    found = scores(plugin, pod_info({"pod": cluster.pending}, view), view, cluster.feasible)
+    found = compute_scores(plugin, find_pod_info({"pod": cluster.pending}, view), view, cluster.feasible)
     expected = naive(cluster)
     if expected is None:
         assert found == {"prescore": {"code": "Skip", "reasons": []}}

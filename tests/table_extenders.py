@@ -54,6 +54,6 @@ class TableExtender(HTTPExtender):
         return sum(p["weight"] * (10 if favourites[p["function"]] == name else 1) for p in self.case["prioritizers"])
 
 
-def table_extenders(case: Json) -> list[TableExtender]:
+def build_table_extenders(case: Json) -> list[TableExtender]:
     """Return the extenders of a case in the order in which they are called."""
     return [TableExtender(each) for each in case.get("extenders", ())]

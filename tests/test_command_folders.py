@@ -27,7 +27,7 @@ def test_commands_use_only_commands_below_them_in_the_table(graph: grimp.ImportG
     above = FOLDERS[: FOLDERS.index(folder)]
     wrong = {
         (module, imported)
-        for module in modules_of(graph, folder)
+        for module in list_modules(graph, folder)
         for imported in graph.find_modules_directly_imported_by(module)
         if any(f"{imported}.".startswith(f"{other}.") for other in above)
     }
@@ -36,7 +36,7 @@ def test_commands_use_only_commands_below_them_in_the_table(graph: grimp.ImportG
 
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_report_imports_no_analysis_page_or_command_of_its_folder(graph: grimp.ImportGraph, folder: str) -> None:
-    own = imports_within(graph, folder, f"{folder}.report")
+    own = list_imports_within(graph, folder, f"{folder}.report")
     assert {name for name in own if not is_report(name)} == set()
 
 
@@ -54,34 +54,34 @@ def test_analysis_imports_no_page(graph: grimp.ImportGraph, folder: str) -> None
         (name, imported)
         for name in graph.modules
         if name.startswith(f"{folder}.") and is_analysis(name)
-        for imported in imports_within(graph, folder, name)
+        for imported in list_imports_within(graph, folder, name)
         if is_page(imported)
     }
     assert wrong == set()
 
 
-def modules_of(graph: grimp.ImportGraph, folder: str) -> set[str]:
+def list_modules(graph: grimp.ImportGraph, folder: str) -> set[str]:
     """Return the modules of a folder, with its __init__."""
     return {folder, *graph.find_descendants(folder)}
 
 
-def imports_within(graph: grimp.ImportGraph, folder: str, name: str) -> set[str]:
+def list_imports_within(graph: grimp.ImportGraph, folder: str, name: str) -> set[str]:
     """Return the modules of the folder that the module imports, or () if there is no such module."""
     if name not in graph.modules:
         return set()
     return {each for each in graph.find_modules_directly_imported_by(name) if each.startswith(f"{folder}.")}
 
 
-def last_part(name: str) -> str:
+def get_last_part(name: str) -> str:
     return name.rpartition(".")[2]
 
 
 def is_report(name: str) -> bool:
-    return last_part(name) in ("report", "reports") or last_part(name).endswith("_report")
+    return get_last_part(name) in ("report", "reports") or get_last_part(name).endswith("_report")
 
 
 def is_page(name: str) -> bool:
-    return last_part(name) == "page" or last_part(name).endswith("_page")
+    return get_last_part(name) == "page" or get_last_part(name).endswith("_page")
 
 
 def is_analysis(name: str) -> bool:
@@ -89,4 +89,4 @@ def is_analysis(name: str) -> bool:
 
 
 def is_analysis_or_page(name: str) -> bool:
-    return last_part(name) != "command"
+    return get_last_part(name) != "command"

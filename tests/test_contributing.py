@@ -12,16 +12,16 @@ ROOT = Path(__file__).parent.parent
 TEXT = (ROOT / "CONTRIBUTING.md").read_text()
 
 
-def named_paths(text: str) -> set[str]:
+def list_named_paths(text: str) -> set[str]:
     """Return the files and folders between backquotes: those with a slash or with a file suffix."""
     return set(re.findall(r"`(\.?\w[\w.-]*/[\w./-]*|\w+\.(?:toml|md|yaml))`", text))
 
 
 def test_paths_exist() -> None:
-    paths = named_paths(TEXT)
+    paths = list_named_paths(TEXT)
     assert {"kschedctl/cli/main.py", "tests/golden/", "pyproject.toml", ".ci/run"} <= paths
     assert [path for path in sorted(paths) if not (ROOT / path).exists()] == []
-    assert named_paths("`kschedctl/no/such.py` and `a/` but not `Rejection`") == {"kschedctl/no/such.py", "a/"}
+    assert list_named_paths("`kschedctl/no/such.py` and `a/` but not `Rejection`") == {"kschedctl/no/such.py", "a/"}
 
 
 def test_commands_name_existing_modules_and_tests() -> None:

@@ -36,7 +36,7 @@ OF_THE_CODE = {"fork", "node shape", "pod template", "denied by admission"}
 
 
 @cache
-def texts_of_the_package() -> str:
+def join_package_texts() -> str:
     """Return all strings of several words in the package, in lower case."""
     trees = (ast.parse(path.read_text()) for path in ROOT.glob("kschedctl/**/*.py"))
     constants = (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Constant))
@@ -44,7 +44,7 @@ def texts_of_the_package() -> str:
 
 
 @cache
-def public_texts() -> str:
+def join_public_texts() -> str:
     """Return the names and texts of the public surface, in lower case, with a space between the words of a name."""
     schemas = json.dumps([build_schema(document) for document in DOCUMENTS.values()])
     columns = re.findall(r'Column\("([^"]+)"', "".join(path.read_text() for path in ROOT.glob("kschedctl/**/*.py")))
@@ -69,7 +69,7 @@ def test_glossary_is_short_and_has_one_meaning_per_term() -> None:
 
 @pytest.mark.parametrize("term", MEANINGS)
 def test_term_is_used(term: str) -> None:
-    texts = texts_of_the_package() if term in OF_THE_CODE else public_texts()
+    texts = join_package_texts() if term in OF_THE_CODE else join_public_texts()
     for synonym in term.split(", "):
         participle, _, _ = synonym.partition(" by ")  # "rejected by a filter": the plugin is named instead
         words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", participle).lower()

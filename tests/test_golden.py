@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from golden_cases import FAMILIES, VERSIONS, answer, differences, family_lines
+from golden_cases import FAMILIES, VERSIONS, answer, iter_family_lines, list_differences
 
 SHARES = 10
 LINES_SHOWN = 12
@@ -14,10 +14,10 @@ LINES_SHOWN = 12
 @pytest.mark.parametrize("share", range(SHARES))
 @pytest.mark.parametrize("family", [*FAMILIES, *VERSIONS])
 def test_family(family: str, share: int) -> None:
-    cases = [json.loads(line) for line in family_lines(family)[share::SHARES]]
+    cases = [json.loads(line) for line in iter_family_lines(family)[share::SHARES]]
     wrong = {}
     for case in cases:
-        found = differences(case["want"], answer(case))
+        found = list_differences(case["want"], answer(case))
         if found:
             wrong[f"{case['id']} pod {case['pod']}"] = found
     if wrong:

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from golden_cases import differences, family_lines
+from golden_cases import iter_family_lines, list_differences
 from scripted_extender import ScriptedExtenders
 
 import kschedctl
@@ -19,8 +19,8 @@ SHARES = 5
 @pytest.mark.parametrize("share", range(SHARES))
 def test_extenders(share: int) -> None:
     wrong = {}
-    for case in map(json.loads, family_lines("over_time/extenders")[share::SHARES]):
-        if found := differences(case["want"], format_answer(case)):
+    for case in map(json.loads, iter_family_lines("over_time/extenders")[share::SHARES]):
+        if found := list_differences(case["want"], format_answer(case)):
             wrong[case["id"]] = found[:8]
     assert not wrong
 
@@ -37,8 +37,8 @@ def format_answer(case: Json) -> Json:
         return {"verdict": "Refused"}
     made = {key: value for key, value in found.items() if key in case["want"]}
     if "calls" in case["want"]:
-        made["calls"] = in_order(found["calls"])
-        assert in_order(extenders.calls) == made["calls"]
+        made["calls"] = sort_calls(found["calls"])
+        assert sort_calls(extenders.calls) == made["calls"]
     for key in ("best", "feasible", "unschedulablePlugins"):
         made[key] = sorted(found[key])
     made["diagnosis"] = {node: sort_status_reasons(found["diagnosis"][node]) for node in found["diagnosis"]}
@@ -47,7 +47,7 @@ def format_answer(case: Json) -> Json:
             "nominated": found["postFilter"]["nominated"]
         }
     if found["preemption"]:
-        made["preemption"] = preemption(found["preemption"])
+        made["preemption"] = summarize_preemption(found["preemption"])
     return made
 
 
@@ -57,7 +57,7 @@ def sort_status_reasons(found: Json) -> Json:
     return {"plugin": found["plugin"], "code": found["code"], "reasons": sorted(reasons)}
 
 
-def in_order(calls: list[Json]) -> list[Json]:
+def sort_calls(calls: list[Json]) -> list[Json]:
     """Return the calls sorted by name, since calls for scores are concurrent."""
     plain = [{**call, "nodes": sorted(call["nodes"])} for call in calls]
     scores = sorted((call for call in plain if call["verb"] == "prioritize"), key=lambda call: call["extender"])
@@ -66,7 +66,7 @@ def in_order(calls: list[Json]) -> list[Json]:
     return [*rest[:at], *scores, *rest[at:]]
 
 
-def preemption(found: Json) -> Json:
+def summarize_preemption(found: Json) -> Json:
     candidates = {
         node: {"victims": each["victims"], "pdbViolations": each["pdbViolations"]}
         for node, each in found["candidates"].items()

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from golden_cases import SETTINGS, Json, family_lines
+from golden_cases import SETTINGS, Json, iter_family_lines
 
 import kschedctl
 
@@ -18,12 +18,12 @@ SETS = ("rejectors", "victims", "nominationsCleared")
 @pytest.mark.parametrize("share", range(SHARES))
 def test_cycles(share: int, family: str) -> None:
     """Parameter `gang` selects the cases of pod groups."""
-    cases = [json.loads(line) for line in family_lines(f"over_time/{family}")[share::SHARES]]
+    cases = [json.loads(line) for line in iter_family_lines(f"over_time/{family}")[share::SHARES]]
     assert len(cases) == 25
     for case in cases:
         found, wanted = run_queue(family, case), case["want"]
         for number, cycles in enumerate(zip(found["cycles"], wanted["cycles"], strict=False)):
-            assert plain(cycles[0]) == plain(cycles[1]), f"{case['id']}, cycle {number}"
+            assert drop_empty_parts(cycles[0]) == drop_empty_parts(cycles[1]), f"{case['id']}, cycle {number}"
         assert agrees(wanted, found), case["id"]
 
 
@@ -36,14 +36,16 @@ def run_queue(family: str, case: Json) -> Json:
 
 def agrees(wanted: Json, found: Json) -> bool:
     """Return whether both runs have the same cycles and leave the same queue."""
-    return all(plain(found[part]) == plain(wanted[part]) for part in ("cycles", "queueAfter", "gated"))
+    return all(
+        drop_empty_parts(found[part]) == drop_empty_parts(wanted[part]) for part in ("cycles", "queueAfter", "gated")
+    )
 
 
-def plain(value: Any, key: str = "") -> Any:
+def drop_empty_parts(value: Any, key: str = "") -> Any:
     """Return the document without empty values, and with lists sorted whose order is undefined."""
     if isinstance(value, dict):
-        found: Json = {name: plain(each, name) for name, each in value.items()}
+        found: Json = {name: drop_empty_parts(each, name) for name, each in value.items()}
         return {name: each for name, each in found.items() if each is not False and each not in (None, [], {}, "")}
     if isinstance(value, list):
-        return sorted(value) if key in SETS else [plain(each) for each in value]
+        return sorted(value) if key in SETS else [drop_empty_parts(each) for each in value]
     return value

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from golden_cases import SETTINGS, Json, family_lines
+from golden_cases import SETTINGS, Json, iter_family_lines
 
 import kschedctl
 
@@ -15,19 +15,19 @@ SHARES = 5
 SETS = ("best", "rejected", "unschedulablePlugins", "tiedCandidates", "victims", "nominationsCleared")
 
 
-def sampled(cluster: kschedctl.Cluster, case: Json) -> Json:
+def sample_nodes(cluster: kschedctl.Cluster, case: Json) -> Json:
     return kschedctl.sampling(cluster, case["pods"], start=case["start"]).to_dict()
 
 
-def followed(cluster: kschedctl.Cluster, case: Json) -> Json:
+def follow_steps(cluster: kschedctl.Cluster, case: Json) -> Json:
     choices = [step.get("node") for step in case["want"]["steps"]]
     return kschedctl.follow(cluster, case["pods"], choices, case["retry"]).to_dict()
 
 
 @pytest.mark.parametrize("share", range(SHARES))
-@pytest.mark.parametrize(("family", "ask"), [("sampling", sampled), ("sequence", followed)])
+@pytest.mark.parametrize(("family", "ask"), [("sampling", sample_nodes), ("sequence", follow_steps)])
 def test_steps(family: str, ask: Callable[[kschedctl.Cluster, Json], Json], share: int) -> None:
-    cases = [json.loads(line) for line in family_lines(f"over_time/{family}")[share::SHARES]]
+    cases = [json.loads(line) for line in iter_family_lines(f"over_time/{family}")[share::SHARES]]
     assert len(cases) == 30
     for case in cases:
         assert not find_differing_steps(ask, case), case["id"]
@@ -44,11 +44,11 @@ def find_differing_steps(ask: Callable[[kschedctl.Cluster, Json], Json], case: J
     ]
     for got, wanted in zip(found["steps"], case["want"]["steps"], strict=False):
         narrowed = wanted.get("searched", nodes) < nodes
-        pairs.append((plain(got, narrowed), plain(wanted, narrowed)))
+        pairs.append((drop_empty_parts(got, narrowed), drop_empty_parts(wanted, narrowed)))
     return [pair for pair in pairs if pair[0] != pair[1]]
 
 
-def plain(step: Json, narrowed: bool) -> Json:
+def drop_empty_parts(step: Json, narrowed: bool) -> Json:
     """Return the step without empty parts. Nodes that PreFilter names have no order."""
     unordered = (*SETS, *(["feasible"] if narrowed else []))
     found: dict[str, Any] = {key: value for key, value in step.items() if value not in (None, [], {}, "")}

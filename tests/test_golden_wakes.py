@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from golden_cases import SETTINGS, Json, family_lines
+from golden_cases import SETTINGS, Json, iter_family_lines
 
 import kschedctl
 
@@ -16,7 +16,7 @@ SETS = ("unschedulablePlugins", "pendingPlugins")
 
 @pytest.mark.parametrize("share", range(SHARES))
 def test_wakes(share: int) -> None:
-    cases = [json.loads(line) for line in family_lines("over_time/wakes")[share::SHARES]]
+    cases = [json.loads(line) for line in iter_family_lines("over_time/wakes")[share::SHARES]]
     wrong = {}
     for case in cases:
         if differing := find_differing_parts(case):
@@ -31,9 +31,11 @@ def find_differing_parts(case: Json) -> Json:
     cluster = kschedctl.Cluster.from_objects(case["objects"], **settings)
     found = kschedctl.wakes(cluster, case["pod"], case["event"]).to_dict()
     parts = {part: (wanted, found.get(part)) for part, wanted in case["want"].items()}
-    return {part: pair for part, pair in parts.items() if plain(part, pair[0]) != plain(part, pair[1])}
+    return {
+        part: pair for part, pair in parts.items() if drop_empty_parts(part, pair[0]) != drop_empty_parts(part, pair[1])
+    }
 
 
-def plain(part: str, value: Any) -> Any:
+def drop_empty_parts(part: str, value: Any) -> Any:
     """Return the value without empty parts and with sorted plugins."""
     return sorted(value) if part in SETS and value else value or None

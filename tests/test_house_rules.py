@@ -26,18 +26,18 @@ MODULES = {str(path.relative_to(ROOT)): path.read_text() for path in sorted(ROOT
 
 
 @cache
-def trees() -> dict[str, ast.Module]:
+def parse_modules() -> dict[str, ast.Module]:
     """Return the modules as syntax trees."""
     return {name: ast.parse(text) for name, text in MODULES.items()}
 
 
-def class_names(names: dict[str, ast.Module]) -> Counter[str]:
+def count_class_names(names: dict[str, ast.Module]) -> Counter[str]:
     """Count the definitions of each class name."""
     nodes = (node for tree in names.values() for node in ast.walk(tree))
     return Counter(node.name for node in nodes if isinstance(node, ast.ClassDef))
 
 
-def makes_structs(tree: ast.Module) -> list[str]:
+def list_struct_calls(tree: ast.Module) -> list[str]:
     """Return the calls that make structs or decoders with msgspec, and the imports for them."""
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     made = [name for call in calls if (name := ast.unparse(call.func)) in MAKING]
@@ -48,12 +48,12 @@ def makes_structs(tree: ast.Module) -> list[str]:
     return [*made, *(name for name in named if name in MAKING | TAKING_A_TYPE | {"msgspec.json", "msgspec.msgpack"})]
 
 
-def in_order(imports: dict[str, set[str]]) -> list[str]:
+def sort_by_imports(imports: dict[str, set[str]]) -> list[str]:
     """Return the modules, each after those that it imports. Raises CycleError."""
     return list(TopologicalSorter(imports).static_order())
 
 
-def folder_of(module: str) -> str:
+def get_folder(module: str) -> str:
     """Return the package of a module, or the module if it is a package. Modules beside `__main__` count as it."""
     if (ROOT.parent / module.replace(".", "/")).is_dir():
         return module
@@ -62,23 +62,25 @@ def folder_of(module: str) -> str:
 
 
 def test_class_names_are_unique() -> None:
-    names = class_names({name: tree for name, tree in trees().items() if name not in OBJECTS_AGAIN})
+    names = count_class_names({name: tree for name, tree in parse_modules().items() if name not in OBJECTS_AGAIN})
     assert {name for name, times in names.items() if times > 1 and not name.startswith("_")} == TWICE_BY_NATURE
 
 
 def test_structs_are_decoded_in_one_module() -> None:
-    assert {name: found for name, tree in trees().items() if (found := makes_structs(tree))}.keys() == {DECODING}
+    assert {name: found for name, tree in parse_modules().items() if (found := list_struct_calls(tree))}.keys() == {
+        DECODING
+    }
     wrong = "from msgspec import convert", "msgspec.json.Decoder(Pod)", "msgspec.json.decode(data, type=Pod)"
-    assert all(makes_structs(ast.parse(text)) for text in wrong)
-    assert makes_structs(ast.parse("msgspec.json.decode(data)")) == []
+    assert all(list_struct_calls(ast.parse(text)) for text in wrong)
+    assert list_struct_calls(ast.parse("msgspec.json.decode(data)")) == []
 
 
 def test_no_modules_import_each_other() -> None:
     """Check import circles, including those through other modules, in functions or for types only."""
     graph = grimp.build_graph("kschedctl", cache_dir=None)
-    assert len(in_order({m: graph.find_modules_directly_imported_by(m) for m in graph.modules})) > 300
+    assert len(sort_by_imports({m: graph.find_modules_directly_imported_by(m) for m in graph.modules})) > 300
     with pytest.raises(CycleError):
-        in_order({"a": {"b"}, "b": {"a"}})
+        sort_by_imports({"a": {"b"}, "b": {"a"}})
 
 
 def test_no_folders_import_each_other() -> None:
@@ -90,11 +92,11 @@ def test_no_folders_import_each_other() -> None:
     graph = grimp.build_graph("kschedctl", cache_dir=None)
     folders: dict[str, set[str]] = {}
     for module in graph.modules:
-        imported = map(folder_of, graph.find_modules_directly_imported_by(module))
-        folder = folder_of(module)
+        imported = map(get_folder, graph.find_modules_directly_imported_by(module))
+        folder = get_folder(module)
         others = {other for other in imported if not f"{other}.".startswith(f"{folder}.")}
         folders.setdefault(folder, set()).update(other for other in others if not folder.startswith(f"{other}."))
-    assert len(in_order(folders)) > 50
+    assert len(sort_by_imports(folders)) > 50
 
 
 def test_modules_of_tests_share_one_namespace() -> None:

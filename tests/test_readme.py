@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from documents import COLUMNS, README, TOPICS, command_lines, examples, run
+from documents import COLUMNS, README, TOPICS, iter_command_lines, iter_examples, run
 from pictures import BROWSE, PICTURES, REPORT
 
 from kschedctl.cli.main import load_command
@@ -15,17 +15,17 @@ from kschedctl.cli.main import load_command
 MOST_LINES = 220
 
 
-@pytest.mark.parametrize(("command", "printed"), examples(), ids=lambda value: value.split("\n")[0][:60])
+@pytest.mark.parametrize(("command", "printed"), iter_examples(), ids=lambda value: value.split("\n")[0][:60])
 def test_example(command: str, printed: str) -> None:
-    assert without_rule_count(run(command)) == without_rule_count(printed)
+    assert drop_rule_count(run(command)) == drop_rule_count(printed)
 
 
-def without_rule_count(text: str) -> str:
+def drop_rule_count(text: str) -> str:
     """Return the output without the number of lint rules, so that a new rule does not outdate the documents."""
     return re.sub(r"by \d+ rules$", "by all rules", text, flags=re.MULTILINE)
 
 
-@pytest.mark.parametrize("line", dict.fromkeys(command_lines()))
+@pytest.mark.parametrize("line", dict.fromkeys(iter_command_lines()))
 def test_shell_lines_parse(line: str) -> None:
     command, *arguments = shlex.split(line)[1:]
     found = load_command(command)

@@ -28,7 +28,7 @@ def greet(*, name: str = "you") -> int:
 '''
 
 
-def recipe(title: str) -> str:
+def get_recipe(title: str) -> str:
     """Return the paragraph of CONTRIBUTING.md with this title."""
     text = (ROOT / "CONTRIBUTING.md").read_text()
     return next(part for part in text.split("\n\n") if part.startswith(f"**{title}.**"))
@@ -53,7 +53,7 @@ def add(copy: Path, path: str, text: str, after: str = "") -> None:
     file.write_text(text)
 
 
-def rewrite(copy: Path, path: str, pattern: str, replacement: str) -> None:
+def replace_in_file(copy: Path, path: str, pattern: str, replacement: str) -> None:
     """Replace the only match of a pattern in a file, or only turn the link into a file of its own."""
     file = copy / path
     text = file.read_text()
@@ -70,7 +70,7 @@ def run(copy: Path, *lines: str) -> list[str]:
 
 
 def test_recipe_for_a_command(copy: Path) -> None:
-    (table,) = re.findall(r"`TABLE` in `(kschedctl/[\w/]+\.py)`", recipe("A command"))
+    (table,) = re.findall(r"`TABLE` in `(kschedctl/[\w/]+\.py)`", get_recipe("A command"))
     add(copy, "kschedctl/commands/greet/__init__.py", "")
     add(copy, "kschedctl/commands/greet/command.py", COMMAND)
     add(copy, table, '    CommandEntry("greet", "Says hello.", HelpHeading.OTHER, 9),', after="TABLE = (")
@@ -122,10 +122,10 @@ spec:
 
 
 def test_recipe_for_a_lint_rule(copy: Path) -> None:
-    (folder,) = re.findall(r"`(kschedctl/lint/rules/)<family>/`", recipe("A lint rule"))
-    (update,) = re.findall(r"run `python (-m [\w.]+)`", recipe("A lint rule"))
+    (folder,) = re.findall(r"`(kschedctl/lint/rules/)<family>/`", get_recipe("A lint rule"))
+    (update,) = re.findall(r"run `python (-m [\w.]+)`", get_recipe("A lint rule"))
     add(copy, f"{folder}priority/legends.py", RULE)
-    (examples,) = re.findall(r"`(kschedctl/lint/examples/)` with the rule's id as name", recipe("A lint rule"))
+    (examples,) = re.findall(r"`(kschedctl/lint/examples/)` with the rule's id as name", get_recipe("A lint rule"))
     good = DEPLOYMENT.replace("42", "41")
     add(copy, f"{examples}pc-legendary.yaml", f"# bad\n{DEPLOYMENT.replace('42', '42  # <-')}# good\n{good}")
     (copy / "web.yaml").write_text(DEPLOYMENT)
@@ -242,7 +242,9 @@ spec: {containers: [{name: web, image: web}]}
 
 
 def add_plugin(copy: Path, plugin: str) -> None:
-    folder, table = re.findall(r"file in `(kschedctl/[\w/]+/)`|table of `(kschedctl/[\w/]+\.py)`", recipe("A plugin"))
+    folder, table = re.findall(
+        r"file in `(kschedctl/[\w/]+/)`|table of `(kschedctl/[\w/]+\.py)`", get_recipe("A plugin")
+    )
     add(copy, f"{folder[0]}node_legend.py", plugin)
     if "NodeLegend" not in (copy / table[1]).read_text():
         module = "from kschedctl.scheduler.plugins.node_"
@@ -252,8 +254,8 @@ def add_plugin(copy: Path, plugin: str) -> None:
 
 def test_recipe_for_a_plugin_with_fact_fix_and_hint(copy: Path) -> None:
     add_plugin(copy, PLUGIN)
-    (ways,) = re.findall(r"file of `(kschedctl/[\w/]+/)`", recipe("A fix"))
-    assert "names that file in its `fixes`" in recipe("A fix")
+    (ways,) = re.findall(r"file of `(kschedctl/[\w/]+/)`", get_recipe("A fix"))
+    assert "names that file in its `fixes`" in get_recipe("A fix")
     add(copy, f"{ways}legends.py", REMEDY)
     (copy / "cluster.yaml").write_text(LEGENDARY)
     pod = "shop/web -f cluster.yaml --assume-complete"
@@ -285,7 +287,7 @@ SIGNED = """if True:
 
 def test_recipe_for_a_plugin_that_signs(copy: Path) -> None:
     """Check that a pod is signed only if the added plugin signs, because every plugin of the profile has to."""
-    assert "`sign` in `kschedctl/scheduler/framework/__init__.py`" in recipe("A plugin")
+    assert "`sign` in `kschedctl/scheduler/framework/__init__.py`" in get_recipe("A plugin")
     (copy / "cluster.yaml").write_text(LEGENDARY)
     for plugin, signed in ((PLUGIN, "[True]"), (PLUGIN.replace("def sign(", "def unsigned("), "[False]")):
         add_plugin(copy, plugin)
@@ -294,7 +296,7 @@ def test_recipe_for_a_plugin_that_signs(copy: Path) -> None:
 
 
 def test_recipe_for_a_json_field(copy: Path) -> None:
-    assert "Add the field to the struct in the command's `report.py`" in recipe("A JSON field")
+    assert "Add the field to the struct in the command's `report.py`" in get_recipe("A JSON field")
     report, analysis = ("kschedctl/commands/pools/report.py", "kschedctl/commands/pools/__init__.py")
     field = '    legends: Annotated[int, Column("legends")] = 0'
     add(copy, report, field, after='    node_class: Annotated[str, Column("node class")] = ""')
@@ -311,14 +313,14 @@ def test_recipe_for_a_json_field(copy: Path) -> None:
 
 def test_recipe_for_a_version(copy: Path) -> None:
     """Add a minor version with a changed message and a new feature gate."""
-    constant, path = re.findall(r"`(\w+)` in `(kschedctl/[\w/]+\.py)`", recipe("A version"))[0]
-    (script,) = re.findall(r"`python (tests/[\w/]+\.py) 1\.N", recipe("A version"))
-    rewrite(copy, path, rf"(?m)^(OLDEST_MINOR, VERIFIED_MINOR, {constant} = 30, \d\d), \d\d$", r"\1, 99")
-    rewrite(
+    constant, path = re.findall(r"`(\w+)` in `(kschedctl/[\w/]+\.py)`", get_recipe("A version"))[0]
+    (script,) = re.findall(r"`python (tests/[\w/]+\.py) 1\.N", get_recipe("A version"))
+    replace_in_file(copy, path, rf"(?m)^(OLDEST_MINOR, VERIFIED_MINOR, {constant} = 30, \d\d), \d\d$", r"\1, 99")
+    replace_in_file(
         copy, "kschedctl/scheduler/plugins/taint_toleration.py", r'(\("1\.34\.2", "[^"]+"\))', r'\1, ("1.99", "cursed")'
     )
-    rewrite(copy, "kschedctl/scheduler/framework/feature_gates.py", "", "")
-    rewrite(copy, "kschedctl/scheduler/framework/unread_gates.py", "", "")
+    replace_in_file(copy, "kschedctl/scheduler/framework/feature_gates.py", "", "")
+    replace_in_file(copy, "kschedctl/scheduler/framework/unread_gates.py", "", "")
     (copy / script).parent.mkdir(parents=True)
     (copy / script).write_text((ROOT / script).read_text())
     (copy / "facts").write_text("KnightsOfTheRound alpha\n")
@@ -339,7 +341,7 @@ def test_recipe_for_a_version(copy: Path) -> None:
 
 def test_recipe_for_a_text(copy: Path) -> None:
     """Check that the words of a fact are defined in one place, beside its plugin."""
-    (path,) = re.findall(r"such as `Cordoned` in\s+`(kschedctl/[\w/]+\.py)`", recipe("A text"))
+    (path,) = re.findall(r"such as `Cordoned` in\s+`(kschedctl/[\w/]+\.py)`", get_recipe("A text"))
     file = copy / path
     old = file.read_text()
     assert old.count('return "the node is cordoned"') == 1
@@ -404,7 +406,7 @@ def greet(*, result: Output) -> Answer:
 
 
 def test_recipe_for_a_report(copy: Path) -> None:
-    assert "`schemas`, `pages`" in recipe("A report")
+    assert "`schemas`, `pages`" in get_recipe("A report")
     folder = "kschedctl/commands/greet"
     add(copy, f"{folder}/__init__.py", "")
     add(copy, f"{folder}/report.py", REPORT)
@@ -454,7 +456,7 @@ def legends_section(audited: AuditedCluster) -> LegendSection:
 
 
 def test_recipe_for_a_section_of_the_audit(copy: Path) -> None:
-    report, sections, page = re.findall(r"in\s+`(kschedctl/[\w/]+\.py)`", recipe("A section of the audit"))
+    report, sections, page = re.findall(r"in\s+`(kschedctl/[\w/]+\.py)`", get_recipe("A section of the audit"))
     folder = "kschedctl/commands/audit"
     imported = "from kschedctl.commands.audit.legends_report import LegendSection"
     add(copy, f"{folder}/legends_report.py", SECTION)
@@ -477,7 +479,7 @@ def test_recipe_for_a_section_of_the_audit(copy: Path) -> None:
 
 
 def test_recipe_for_a_kind(copy: Path) -> None:
-    structs, table = re.findall(r"`(kschedctl/api/\w+\.py)`", recipe("A kind"))[:2]
+    structs, table = re.findall(r"`(kschedctl/api/\w+\.py)`", get_recipe("A kind"))[:2]
     file = copy / structs
     text = file.read_text()
     file.unlink()

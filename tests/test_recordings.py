@@ -26,15 +26,15 @@ Json = dict[str, Any]
 FOLDER = Path(__file__).parent / "recordings"
 
 
-def recorded(name: str) -> list[Any]:
+def read_recording(name: str) -> list[Any]:
     with lzma.open(FOLDER / name, "rt", encoding="utf-8") as lines:
         return [json.loads(line) for line in lines]
 
 
 PENDING, PLACED, DUMP = (
-    recorded("pending.json.xz")[0],
-    recorded("placed.jsonl.xz"),
-    recorded("cluster-info-dump.json.xz")[0],
+    read_recording("pending.json.xz")[0],
+    read_recording("placed.jsonl.xz"),
+    read_recording("cluster-info-dump.json.xz")[0],
 )
 TRIED = {pod: messages for pod, messages in PENDING["messages"].items() if messages}
 """An event can be older than the recording, so any of a pod's messages counts."""
@@ -57,21 +57,21 @@ WITH_CLAIMS = {
 """Pods that need objects which a cluster-info dump does not have."""
 
 
-def one_file(folder: Path) -> list[Path]:
+def write_one_file(folder: Path) -> list[Path]:
     """Return the output of ``kubectl get … -A -o json`` of all kinds at once."""
     path = folder / "all.json"
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": PENDING["objects"]}))
     return [path]
 
 
-def file_for_each_kind(folder: Path) -> list[Path]:
+def write_file_per_kind(folder: Path) -> list[Path]:
     for kind in {document["kind"] for document in PENDING["objects"]}:
         items = [document for document in PENDING["objects"] if document["kind"] == kind]
         (folder / f"{kind.lower()}s.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
     return [folder]
 
 
-def cluster_info_dump(folder: Path) -> list[Path]:
+def write_cluster_info_dump(folder: Path) -> list[Path]:
     """Return the output of ``kubectl cluster-info dump --all-namespaces --output-directory``."""
     for name, document in DUMP.items():
         path = folder / name
@@ -102,7 +102,7 @@ def test_verdict_without_message(recorded_cluster: kschedctl.Cluster) -> None:
 
 @pytest.mark.parametrize(
     ("write", "left_out"),
-    [(one_file, set()), (file_for_each_kind, set()), (cluster_info_dump, WITH_CLAIMS)],
+    [(write_one_file, set()), (write_file_per_kind, set()), (write_cluster_info_dump, WITH_CLAIMS)],
     ids=["one file", "a file for each kind", "cluster-info dump"],
 )
 def test_messages_from_files(write: Any, left_out: set[str], tmp_path: Path) -> None:

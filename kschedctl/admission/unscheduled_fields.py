@@ -197,8 +197,9 @@ def validate_dns_config(spec: Writable, path: Path) -> ValidationErrors:
         yield required(path, "must provide `dnsConfig` when `dnsPolicy` is None")
         return
     # The limits apply with every policy
-    servers: list[str] = (config or {}).get("nameservers") or []
-    searches: list[str] = (config or {}).get("searches") or []
+    fields: Writable = config or {}
+    servers: list[str] = fields.get("nameservers") or []
+    searches: list[str] = fields.get("searches") or []
     if is_required and not servers:
         yield required((*path, "nameservers"), "must provide at least one DNS nameserver when `dnsPolicy` is None")
         return
@@ -213,7 +214,7 @@ def validate_dns_config(spec: Writable, path: Path) -> ValidationErrors:
     if len(" ".join(searches)) > MAX_SEARCH_CHARACTERS:
         message = f"must not have more than {MAX_SEARCH_CHARACTERS} characters (including spaces) in the search list"
         yield invalid((*path, "searches"), searches, message)
-    for index, option in enumerate((config or {}).get("options") or ()):
+    for index, option in enumerate(fields.get("options") or ()):
         if not option.get("name"):
             yield required((*path, "options", index), "must not be empty")
 

@@ -80,7 +80,7 @@ def get_last_time(event: Event) -> str:
 def is_event_about(event: Event, pod: Pod) -> bool:
     """Return whether the event is about this pod.
 
-    Namespace and name have to be equal, and so has the UID if both have one.
+    Namespace and name have to be equal and, if both have a UID, the UIDs as well.
     """
     reference = event.involved_object
     namespace = reference.namespace or event.metadata.namespace

@@ -57,8 +57,8 @@ def is_read_annotation(annotation: str) -> bool:
 def strip_unread_data(obj: S) -> S:
     """Return a copy of the object without the data that nothing reads, or the object itself if it has no such data.
 
-    Annotations that nothing reads are dropped. So are the times and messages of nodes' conditions, and all conditions
-    of workloads except those that report a failed creation of pods. Host paths in pod templates are hashed.
+    Annotations that nothing reads, and the times and messages of nodes' conditions, are dropped. Of the conditions of
+    workloads, only those that report a failed creation of pods are kept. Host paths in pod templates are hashed.
     """
     meta = getattr(obj, "metadata", None)
     if isinstance(meta, ObjectMeta) and not meta.annotations.keys() <= READ_ANNOTATIONS:

@@ -63,8 +63,8 @@ def explain_strict_budget(budget: PodDisruptionBudget) -> str:
 def describe_used_up_budget(budget: PodDisruptionBudget, pods: Sequence[Pod]) -> str:
     """Return a clause that names the unhealthy pods that use up the budget, or "" if all its pods are healthy.
 
-    If the budget would allow no disruption even if all pods were healthy, the clause also says so. ``pods`` are the
-    pods that the budget selects.
+    The clause also says if the budget would allow no disruption even if all pods were healthy. ``pods`` are the pods
+    that the budget selects.
     """
     unhealthy = describe_unhealthy_pods(pods)
     if not unhealthy:

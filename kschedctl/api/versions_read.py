@@ -87,8 +87,8 @@ def find_unknown_field(kind: str, document: JsonObject) -> str:
 def iter_unread_relevant_paths(kind: str, document: JsonObject) -> Iterator[str]:
     """Yield the paths of the document's fields that are not read but may affect scheduling.
 
-    Informational fields and fields for drivers' own data are left out. So is the status of a kind whose struct has
-    none, because scheduling does not depend on it.
+    Informational fields and fields for drivers' own data are left out. If the kind's struct has no status, scheduling
+    does not depend on the status, which is then left out as well.
     """
     struct = KINDS[kind].struct
     if "status" not in struct.__struct_fields__:

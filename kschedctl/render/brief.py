@@ -458,17 +458,7 @@ def _iter_fix_parts(summary: Summary) -> Iterator[BriefText]:
             yield _build_plan_fix_part(f"fix {number}", fix)
         return
     fix, commands = summary.fixes[0], _get_short_commands(summary)
-    if fix.rival_count:
-        label = "not enough"
-    elif fix.costs_more_pods:
-        label = "not worth it"
-    else:
-        label = LABEL_BY_SUMMARY.get(summary.summarizes, "fix")
-    costs = _describe_costs(fix)
-    text = f"{label}: {fix.summary}, but {costs}" if costs else f"{label}: {fix.summary}"
-    # The costs come first in a text that may be cut, since no command is shown without them
-    text_to_cut = f"{label}, but {costs}: {fix.summary}" if costs else text
-    yield BriefText(text, lines=0, rank=Rank.FIX, text_to_cut=text_to_cut)
+    yield _build_fix_part(LABEL_BY_SUMMARY.get(summary.summarizes, "fix"), fix)
     if fix.edits:
         text = f"  in the manifest: {'; '.join(fix.edits)}"
         yield BriefText(text, lines=0, rank=Rank.FIX, indent="    ", needs_previous=True)
@@ -481,6 +471,22 @@ def _iter_fix_parts(summary: Summary) -> Iterator[BriefText]:
     further_text = _describe_further_fixes(summary)
     if further_text:
         yield BriefText(f"  and {further_text}", lines=1, rank=Rank.FURTHER, needs_previous=True)
+
+
+def _build_fix_part(label: str, fix: ShortFix) -> BriefText:
+    """Build the line of a fix that can be made alone: its summary and its costs.
+
+    A fix that is not enough, or not worth its costs, gets a label that says so instead of the given one. If the text
+    has to be cut, the costs come first, since no command is shown without them.
+    """
+    if fix.rival_count:
+        label = "not enough"
+    elif fix.costs_more_pods:
+        label = "not worth it"
+    costs = _describe_costs(fix)
+    drawbacks = f", but {costs}" if costs else ""
+    text = f"{label}: {fix.summary}{drawbacks}"
+    return BriefText(text, lines=0, rank=Rank.FIX, text_to_cut=f"{label}{drawbacks}: {fix.summary}")
 
 
 def _build_plan_fix_part(label: str, fix: ShortFix) -> BriefText:

@@ -99,7 +99,10 @@ class ChangedNodes(NodeColumns):
 
     @cached_property
     def has_same_labels(self) -> bool:
-        """Return whether no node was added and no node's labels changed, as is the case if nodes were only cordoned."""
+        """Return whether no node was added and no node's labels changed.
+
+        This is the case if nodes were only cordoned.
+        """
         if self._added_count:
             return False
         nodes_before = self._base.objects

@@ -306,18 +306,17 @@ class Fork:
     ) -> Tally:
         """Return the tally that keeps the sums of pod weights on each node or in each of the `domains`.
 
-        The caller must bring the tally up to date with the trail. `weights` computes the weights, and `key` identifies
-        the weights and the domains. If `info` is given, the tally is for pods like this one, and it is not cached if
-        `info` has no number. `by_node` is the key of a tally that has the same weights by node. If that tally is
-        cached, the sums by domain are computed from it. In a part of a fork, sums are shared with the other parts if
-        possible.
+        `weights` computes the weights, and `key` identifies the weights and the domains. With `info`, the tally is for
+        pods like this one, and is not cached if `info` has no number. `by_node` is the key of the tally with the same
+        weights by node. If that tally is cached, the sums by domain are computed from it. The caller must bring the
+        tally up to date with the trail.
         """
         pod_key = _build_pod_key(key, info)
         tally = self._tallies.get(pod_key)
         if tally is not None:
             return tally
 
-        if self.part_of is not None and pod_key is not None:
+        if self.part_of is not None and pod_key is not None:  # the other parts of the fork may have the same sums
             shared_tally = self.part_of.find_shared_tally(by_node or pod_key, weights, domains)
             if shared_tally is not None:
                 self._cache_tally(pod_key, shared_tally)

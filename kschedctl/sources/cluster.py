@@ -79,7 +79,7 @@ class Cluster(cluster.Cluster):
         ``namespace`` is the namespace to read for kinds that may not be listed in all namespaces. ``kube_version`` is
         the version of the replayed scheduler, as in from_objects, or None for the server's own version. If ``cache`` is
         true, the answers are stored in the user's cache folder, so that the next call reads only changes. Raises
-        ClusterError if the API server fails, and ConfigurationError or InputError if what it returns cannot be used.
+        ClusterError if the API server fails, and ConfigurationError or InputError if its responses cannot be used.
         """
         from kschedctl.sources.live.connection import Access, connect  # noqa: PLC0415 - the client takes a while to import
         from kschedctl.sources.live.reading import ReadingOptions, read_live_cluster  # noqa: PLC0415

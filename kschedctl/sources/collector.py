@@ -184,7 +184,7 @@ class Collector:
 
         A document with a UID exists in a cluster already. Such a workload is collected as a stored one, and such a pod
         only gets warnings about new fields. Karpenter's objects only get warnings about unknown fields. Documents of
-        other kinds are ignored, and so are kinds in AROUND_PODS whose API is custom or newer.
+        other kinds, and of kinds in AROUND_PODS whose API is custom or newer, are ignored.
         """
         has_uid = _has_uid(document)
         if kind in POD_HOLDERS and not has_uid:

@@ -144,7 +144,7 @@ class _RepositoryReader:
         """Record why a file cannot be read: it is a template, it is foreign, or it is broken.
 
         A file with placeholders is a template, and a file without an apiVersion is foreign. Any other file is broken,
-        and so is a file whose text could not be read (``text`` is None). ``name`` is the file's display name in
+        including a file whose text could not be read (``text`` is None). ``name`` is the file's display name in
         messages.
         """
         if text is not None and _ANY_PLACEHOLDER.search(text):

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from golden_cases import Json, family_lines
+from golden_cases import Json, iter_family_lines
 
 import kschedctl
 from kschedctl.api.component_flags import OPTIONAL_PLUGINS
@@ -23,13 +23,13 @@ NODE = {
 }
 
 
-def cases(share: int) -> list[Json]:
+def read_pod_cases(share: int) -> list[Json]:
     """Return the cases about pods."""
-    found = [json.loads(line) for line in family_lines("autoscaling/admission")[share::SHARES]]
+    found = [json.loads(line) for line in iter_family_lines("autoscaling/admission")[share::SHARES]]
     return [case for case in found if "pod" in case["input"]]
 
 
-def admitted(case: Json, manifest: Any) -> Json:
+def admit_manifest(case: Json, manifest: Any) -> Json:
     cluster = kschedctl.Cluster.from_objects(case["input"]["objects"])
     plugins = OPTIONAL_PLUGINS if case["stage"] == "opt" else ()
     return kschedctl.admit(cluster, manifest, namespace=case["input"]["namespace"], plugins=plugins).to_dict()
@@ -38,12 +38,12 @@ def admitted(case: Json, manifest: Any) -> Json:
 @pytest.mark.parametrize("share", range(SHARES))
 def test_admitting_a_stored_pod_changes_nothing(share: int) -> None:
     asked = 0
-    for case in cases(share):
-        once = admitted(case, {"apiVersion": "v1", "kind": "Pod", **case["input"]["pod"]})
+    for case in read_pod_cases(share):
+        once = admit_manifest(case, {"apiVersion": "v1", "kind": "Pod", **case["input"]["pod"]})
         if not once["allowed"]:
             continue
         stored = once["object"]
-        again = admitted(
+        again = admit_manifest(
             case, {"apiVersion": "v1", "kind": "Pod", "metadata": stored["metadata"], "spec": stored["spec"]}
         )
         assert again["allowed"], case["id"]
@@ -56,7 +56,7 @@ def test_admitting_a_stored_pod_changes_nothing(share: int) -> None:
 def test_denied_pods_are_not_counted(share: int) -> None:
     """A pod that a simulation does not create leaves the quotas unchanged, so the next denial reports equal usage."""
     asked = 0
-    for case in cases(share):
+    for case in read_pod_cases(share):
         pod, given = case["input"]["pod"], case["input"]
         quotas = [each for each in given["objects"] if each["kind"] == "ResourceQuota"]
         if any(words in (case["answer"]["message"] or "") for words in BEFORE_COUNTING):

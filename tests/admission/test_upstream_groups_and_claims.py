@@ -98,7 +98,7 @@ def test_persistent_volume_claim_limit_func(asked: str, item: Json, admitted: bo
 NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
 
 
-def lasting(key: str, seconds: int = 300) -> Json:
+def build_timed_toleration(key: str, seconds: int = 300) -> Json:
     return {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds}
 
 
@@ -108,13 +108,19 @@ FOO = {"key": "foo", "operator": "Equal", "value": "bar", "effect": "NoSchedule"
 @pytest.mark.parametrize(
     ("own", "wanted"),
     [
-        ([], [lasting(NOT_READY), lasting(UNREACHABLE)]),
-        ([FOO], [FOO, lasting(NOT_READY), lasting(UNREACHABLE)]),
-        ([lasting(NOT_READY, 700)], [lasting(NOT_READY, 700), lasting(UNREACHABLE)]),
-        ([lasting(UNREACHABLE, 700)], [lasting(UNREACHABLE, 700), lasting(NOT_READY)]),
+        ([], [build_timed_toleration(NOT_READY), build_timed_toleration(UNREACHABLE)]),
+        ([FOO], [FOO, build_timed_toleration(NOT_READY), build_timed_toleration(UNREACHABLE)]),
         (
-            [lasting(NOT_READY, 700), lasting(UNREACHABLE, 700)],
-            [lasting(NOT_READY, 700), lasting(UNREACHABLE, 700)],
+            [build_timed_toleration(NOT_READY, 700)],
+            [build_timed_toleration(NOT_READY, 700), build_timed_toleration(UNREACHABLE)],
+        ),
+        (
+            [build_timed_toleration(UNREACHABLE, 700)],
+            [build_timed_toleration(UNREACHABLE, 700), build_timed_toleration(NOT_READY)],
+        ),
+        (
+            [build_timed_toleration(NOT_READY, 700), build_timed_toleration(UNREACHABLE, 700)],
+            [build_timed_toleration(NOT_READY, 700), build_timed_toleration(UNREACHABLE, 700)],
         ),
         ([{"operator": "Exists"}], [{"operator": "Exists"}]),
     ],
@@ -126,7 +132,7 @@ def test_forgiveness_admission(own: list[Json], wanted: list[Json]) -> None:
     assert found.object["spec"]["tolerations"] == wanted
 
 
-def tolerated(name: str) -> Json:
+def build_toleration(name: str) -> Json:
     return {"key": name, "operator": "Exists", "effect": "NoSchedule"}
 
 
@@ -141,8 +147,8 @@ ONE, TWO = {"example.com/device-ek": "1"}, {"example.com/device-do": "1"}
         ({"cpu": "2", **ONE}, {}, [], [*ONE]),
         (ONE, TWO, [], [*TWO, *ONE]),
         (ONE, ONE, [], [*ONE]),
-        (ONE, {}, [tolerated("foo")], ["foo", *ONE]),
-        (ONE, {}, [tolerated(*ONE)], [*ONE]),
+        (ONE, {}, [build_toleration("foo")], ["foo", *ONE]),
+        (ONE, {}, [build_toleration(*ONE)], [*ONE]),
     ],
 )
 def test_extended_resource_toleration(container: Json, init: Json, own: list[Json], wanted: list[str]) -> None:
@@ -155,4 +161,4 @@ def test_extended_resource_toleration(container: Json, init: Json, own: list[Jso
     assert found.object is not None, found.message
     going = (NOT_READY, UNREACHABLE)
     kept = [t for t in found.object["spec"]["tolerations"] if t["key"] not in going]
-    assert kept == list(map(tolerated, wanted))
+    assert kept == list(map(build_toleration, wanted))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from upstream_objects import CPU, MEMORY, NONE, Json, build_pod, passes, request, sizes
+from upstream_objects import CPU, MEMORY, NONE, Json, build_pod, build_resources, is_admitted, request
 
 from kschedctl.admission import resource_quota
 
@@ -17,7 +17,7 @@ def build_quota(name: str, hard: Json, used: Json, *scopes: str) -> Json:
 
 
 HARD, USED = {CPU: "3", MEMORY: "100Gi", "pods": "5"}, {CPU: "1", MEMORY: "50Gi", "pods": "3"}
-SMALL = sizes({CPU: "100m", MEMORY: "2Gi"}, NONE)
+SMALL = build_resources({CPU: "100m", MEMORY: "2Gi"}, NONE)
 AFTER = {CPU: "1100m", MEMORY: "52Gi", "pods": "4"}
 
 
@@ -25,10 +25,10 @@ AFTER = {CPU: "1100m", MEMORY: "52Gi", "pods": "4"}
     ("quotas", "obj", "after"),
     [
         ([build_quota("q", HARD, USED)], build_pod(1, SMALL), {"q": AFTER}),
-        ([build_quota("q", HARD, USED)], build_pod(1, sizes({CPU: "3", MEMORY: "2Gi"}, NONE)), None),
+        ([build_quota("q", HARD, USED)], build_pod(1, build_resources({CPU: "3", MEMORY: "2Gi"}, NONE)), None),
         (
             [build_quota("q", {**HARD, "limits.memory": "200Gi"}, {**USED, "limits.memory": "100Gi"})],
-            build_pod(1, sizes({CPU: "100m", MEMORY: "2Gi"}, {CPU: "200m"})),
+            build_pod(1, build_resources({CPU: "100m", MEMORY: "2Gi"}, {CPU: "200m"})),
             None,
         ),
         (
@@ -46,7 +46,7 @@ AFTER = {CPU: "1100m", MEMORY: "52Gi", "pods": "4"}
                 build_quota("best", {"pods": "5"}, {"pods": "3"}, "BestEffort"),
                 build_quota("not", {"pods": "5"}, {"pods": "3"}, "NotBestEffort"),
             ],
-            build_pod(1, sizes(NONE, NONE)),
+            build_pod(1, build_resources(NONE, NONE)),
             {"best": {"pods": "4"}, "not": {"pods": "3"}},
         ),
         ([build_quota("q", {"pods": "5"}, {"pods": "3"}, "BestEffort")], build_pod(1, SMALL), {"q": {"pods": "3"}}),
@@ -69,6 +69,6 @@ AFTER = {CPU: "1100m", MEMORY: "52Gi", "pods": "4"}
 )
 def test_resource_quota(quotas: list[Json], obj: Json, after: dict[str, Json] | None) -> None:
     asked = request(json.loads(json.dumps(obj)), *quotas)
-    assert passes(asked, resource_quota.check_quotas) == (after is not None)
+    assert is_admitted(asked, resource_quota.check_quotas) == (after is not None)
     if after is not None:
         assert {found.metadata.name: found.status.used for found in resource_quota.charge_quotas(asked, 1)} == after

@@ -9,104 +9,133 @@ import json
 from typing import Any
 
 import pytest
-from upstream_objects import CPU, DISK, MEMORY, NONE, Json, build_limits, build_pod, passes, request, sizes
+from upstream_objects import (
+    CPU,
+    DISK,
+    MEMORY,
+    NONE,
+    Json,
+    build_limits,
+    build_pod,
+    build_resources,
+    is_admitted,
+    request,
+)
 
 from kschedctl.admission import classes, limit_ranger, node_selector, tolerations
 from kschedctl.admission.request import NotAdmittedError
 
 CONTAINER, POD = "Container", "Pod"
 FITS = {
-    "ctr-min-cpu-request": (build_pod(1, sizes({CPU: "100m"}, NONE)), CONTAINER, {"min": {CPU: "50m"}}),
+    "ctr-min-cpu-request": (build_pod(1, build_resources({CPU: "100m"}, NONE)), CONTAINER, {"min": {CPU: "50m"}}),
     "ctr-min-memory-request-limit": (
-        build_pod(1, sizes({MEMORY: "60Mi"}, {MEMORY: "100Mi"})),
+        build_pod(1, build_resources({MEMORY: "60Mi"}, {MEMORY: "100Mi"})),
         CONTAINER,
         {"min": {MEMORY: "50Mi"}},
     ),
-    "ctr-max-cpu-request-limit": (build_pod(1, sizes({CPU: "500m"}, {CPU: "1"})), CONTAINER, {"max": {CPU: "2"}}),
-    "ctr-max-cpu-limit": (build_pod(1, sizes(NONE, {CPU: "1"})), CONTAINER, {"max": {CPU: "2"}}),
+    "ctr-max-cpu-request-limit": (
+        build_pod(1, build_resources({CPU: "500m"}, {CPU: "1"})),
+        CONTAINER,
+        {"max": {CPU: "2"}},
+    ),
+    "ctr-max-cpu-limit": (build_pod(1, build_resources(NONE, {CPU: "1"})), CONTAINER, {"max": {CPU: "2"}}),
     "ctr-max-cpu-ratio": (
-        build_pod(1, sizes({CPU: "500m"}, {CPU: "750m"})),
+        build_pod(1, build_resources({CPU: "500m"}, {CPU: "750m"})),
         CONTAINER,
         {"maxLimitRequestRatio": {CPU: "1.5"}},
     ),
-    "pod-min-cpu-request": (build_pod(2, sizes({CPU: "75m"}, NONE)), POD, {"min": {CPU: "100m"}}),
+    "pod-min-cpu-request": (build_pod(2, build_resources({CPU: "75m"}, NONE)), POD, {"min": {CPU: "100m"}}),
     "pod-init-min-memory-request": (
-        build_pod(2, sizes({MEMORY: "60Mi"}, NONE), sizes({MEMORY: "100Mi"}, NONE)),
+        build_pod(2, build_resources({MEMORY: "60Mi"}, NONE), build_resources({MEMORY: "100Mi"}, NONE)),
         POD,
         {"min": {MEMORY: "100Mi"}},
     ),
-    "pod-max-cpu-limit": (build_pod(2, sizes(NONE, {CPU: "1"})), POD, {"max": {CPU: "2"}}),
+    "pod-max-cpu-limit": (build_pod(2, build_resources(NONE, {CPU: "1"})), POD, {"max": {CPU: "2"}}),
     "pod-init-max-cpu-limit": (
-        build_pod(2, sizes(NONE, {CPU: "1"}), sizes(NONE, {CPU: "2"}), sizes(NONE, {CPU: "2"})),
+        build_pod(
+            2, build_resources(NONE, {CPU: "1"}), build_resources(NONE, {CPU: "2"}), build_resources(NONE, {CPU: "2"})
+        ),
         POD,
         {"max": {CPU: "2"}},
     ),
     "pod-max-mem-ratio": (
-        build_pod(3, sizes({MEMORY: "300Mi"}, {MEMORY: "450Mi"})),
+        build_pod(3, build_resources({MEMORY: "300Mi"}, {MEMORY: "450Mi"})),
         POD,
         {"max": {MEMORY: "2Gi"}, "maxLimitRequestRatio": {MEMORY: "1.5"}},
     ),
     "ctr-2-max-local-ephemeral-storage-limit": (
-        build_pod(2, sizes(NONE, {DISK: "500Mi"})),
+        build_pod(2, build_resources(NONE, {DISK: "500Mi"})),
         CONTAINER,
         {"max": {DISK: "600Mi"}},
     ),
     "pod-min-local-ephemeral-storage-request": (
-        build_pod(2, sizes({DISK: "60Mi"}, NONE)),
+        build_pod(2, build_resources({DISK: "60Mi"}, NONE)),
         POD,
         {"min": {DISK: "100Mi"}},
     ),
     "pod-level-resources-with-min-max": (
         build_pod(
             3,
-            sizes({CPU: "100m", MEMORY: "60Mi"}, {CPU: "200m", MEMORY: "100Mi"}),
-            resources=sizes({CPU: "200m", MEMORY: "180Mi"}, {CPU: "400m", MEMORY: "200Mi"}),
+            build_resources({CPU: "100m", MEMORY: "60Mi"}, {CPU: "200m", MEMORY: "100Mi"}),
+            resources=build_resources({CPU: "200m", MEMORY: "180Mi"}, {CPU: "400m", MEMORY: "200Mi"}),
         ),
         POD,
         {"max": {CPU: "400m", MEMORY: "200Mi"}},
     ),
     "pod-level-requests-with-min": (
-        build_pod(3, sizes({CPU: "50m", MEMORY: "60Mi"}, NONE), resources=sizes({CPU: "160m", MEMORY: "200Mi"}, NONE)),
+        build_pod(
+            3,
+            build_resources({CPU: "50m", MEMORY: "60Mi"}, NONE),
+            resources=build_resources({CPU: "160m", MEMORY: "200Mi"}, NONE),
+        ),
         POD,
         {"min": {CPU: "160m", MEMORY: "200Mi"}},
     ),
     "pod-level-limits-with-max": (
-        build_pod(3, sizes(NONE, {CPU: "50m", MEMORY: "60Mi"}), resources=sizes(NONE, {CPU: "160m", MEMORY: "200Mi"})),
+        build_pod(
+            3,
+            build_resources(NONE, {CPU: "50m", MEMORY: "60Mi"}),
+            resources=build_resources(NONE, {CPU: "160m", MEMORY: "200Mi"}),
+        ),
         POD,
         {"max": {CPU: "160m", MEMORY: "200Mi"}},
     ),
 }
 """TestPodLimitFunc, successCases. The LimitRange is taken as it is written, without the defaults of the API."""
 DOES_NOT = {
-    "ctr-min-cpu-request": (build_pod(1, sizes({CPU: "40m"}, NONE)), CONTAINER, {"min": {CPU: "50m"}}),
-    "ctr-min-cpu-no-request-limit": (build_pod(1, sizes(NONE, NONE)), CONTAINER, {"min": {CPU: "50m"}}),
-    "ctr-max-cpu-request-limit": (build_pod(1, sizes({CPU: "500m"}, {CPU: "2500m"})), CONTAINER, {"max": {CPU: "2"}}),
-    "ctr-max-cpu-limit": (build_pod(1, sizes(NONE, {CPU: "2500m"})), CONTAINER, {"max": {CPU: "2"}}),
-    "ctr-max-cpu-no-request-limit": (build_pod(1, sizes(NONE, NONE)), CONTAINER, {"max": {CPU: "2"}}),
+    "ctr-min-cpu-request": (build_pod(1, build_resources({CPU: "40m"}, NONE)), CONTAINER, {"min": {CPU: "50m"}}),
+    "ctr-min-cpu-no-request-limit": (build_pod(1, build_resources(NONE, NONE)), CONTAINER, {"min": {CPU: "50m"}}),
+    "ctr-max-cpu-request-limit": (
+        build_pod(1, build_resources({CPU: "500m"}, {CPU: "2500m"})),
+        CONTAINER,
+        {"max": {CPU: "2"}},
+    ),
+    "ctr-max-cpu-limit": (build_pod(1, build_resources(NONE, {CPU: "2500m"})), CONTAINER, {"max": {CPU: "2"}}),
+    "ctr-max-cpu-no-request-limit": (build_pod(1, build_resources(NONE, NONE)), CONTAINER, {"max": {CPU: "2"}}),
     "ctr-max-cpu-ratio": (
-        build_pod(1, sizes({CPU: "1250m"}, {CPU: "2500m"})),
+        build_pod(1, build_resources({CPU: "1250m"}, {CPU: "2500m"})),
         CONTAINER,
         {"maxLimitRequestRatio": {CPU: "1"}},
     ),
     "pod-min-memory-request-limit": (
-        build_pod(1, sizes({MEMORY: "60Mi"}, {MEMORY: "100Mi"})),
+        build_pod(1, build_resources({MEMORY: "60Mi"}, {MEMORY: "100Mi"})),
         POD,
         {"min": {MEMORY: "100Mi"}},
     ),
-    "pod-max-cpu-request-limit": (build_pod(3, sizes({CPU: "500m"}, {CPU: "1"})), POD, {"max": {CPU: "2"}}),
-    "pod-max-mem-limit": (build_pod(3, sizes(NONE, {MEMORY: "500Mi"})), POD, {"max": {MEMORY: "1Gi"}}),
+    "pod-max-cpu-request-limit": (build_pod(3, build_resources({CPU: "500m"}, {CPU: "1"})), POD, {"max": {CPU: "2"}}),
+    "pod-max-mem-limit": (build_pod(3, build_resources(NONE, {MEMORY: "500Mi"})), POD, {"max": {MEMORY: "1Gi"}}),
     "pod-init-max-mem-limit": (
-        build_pod(1, sizes(NONE, {MEMORY: "500Mi"}), sizes(NONE, {MEMORY: "1.5Gi"})),
+        build_pod(1, build_resources(NONE, {MEMORY: "500Mi"}), build_resources(NONE, {MEMORY: "1.5Gi"})),
         POD,
         {"max": {MEMORY: "1Gi"}},
     ),
     "pod-max-mem-ratio": (
-        build_pod(3, sizes({MEMORY: "250Mi"}, {MEMORY: "500Mi"})),
+        build_pod(3, build_resources({MEMORY: "250Mi"}, {MEMORY: "500Mi"})),
         POD,
         {"max": {MEMORY: "2Gi"}, "maxLimitRequestRatio": {MEMORY: "1.5"}},
     ),
     "ctr-1-max-local-ephemeral-storage-limit": (
-        build_pod(1, sizes(NONE, {DISK: "2Gi"})),
+        build_pod(1, build_resources(NONE, {DISK: "2Gi"})),
         CONTAINER,
         {"max": {DISK: "1Gi"}},
     ),
@@ -121,25 +150,25 @@ DOES_NOT = {
 )
 def test_pod_limit_func(obj: Json, kind: str, item: Json, admitted: bool) -> None:
     asked = request(json.loads(json.dumps(obj)), build_limits(kind, **item))
-    assert passes(asked, limit_ranger.add_default_resources, limit_ranger.check_limit_range_bounds) == admitted
+    assert is_admitted(asked, limit_ranger.add_default_resources, limit_ranger.check_limit_range_bounds) == admitted
 
 
 @pytest.mark.parametrize(
     ("given", "merged", "told"),
     [
         (
-            sizes(NONE, NONE),
-            sizes({CPU: "50m", MEMORY: "5Mi"}, {CPU: "75m", MEMORY: "10Mi"}),
+            build_resources(NONE, NONE),
+            build_resources({CPU: "50m", MEMORY: "5Mi"}, {CPU: "75m", MEMORY: "10Mi"}),
             "cpu, memory request for container foo-0; cpu, memory limit for container foo-0",
         ),
         (
-            sizes({MEMORY: "512Mi"}, NONE),
-            sizes({CPU: "50m", MEMORY: "512Mi"}, {CPU: "75m", MEMORY: "10Mi"}),
+            build_resources({MEMORY: "512Mi"}, NONE),
+            build_resources({CPU: "50m", MEMORY: "512Mi"}, {CPU: "75m", MEMORY: "10Mi"}),
             "cpu request for container foo-0; cpu, memory limit for container foo-0",
         ),
         (
-            sizes({CPU: "100m", MEMORY: "512Mi"}, {CPU: "200m", MEMORY: "1G"}),
-            sizes({CPU: "100m", MEMORY: "512Mi"}, {CPU: "200m", MEMORY: "1G"}),
+            build_resources({CPU: "100m", MEMORY: "512Mi"}, {CPU: "200m", MEMORY: "1G"}),
+            build_resources({CPU: "100m", MEMORY: "512Mi"}, {CPU: "200m", MEMORY: "1G"}),
             None,
         ),
     ],
@@ -205,8 +234,8 @@ CRITICAL = 2_000_000_000
 )
 def test_priority(priority_classes: list[Json], spec: Json, wanted: int | None) -> None:
     """TestPodAdmission and TestDefaultPriority."""
-    asked = request(build_pod(1, sizes(NONE, NONE), **spec), *priority_classes)
-    assert passes(asked, classes.set_priority) == (wanted is not None)
+    asked = request(build_pod(1, build_resources(NONE, NONE), **spec), *priority_classes)
+    assert is_admitted(asked, classes.set_priority) == (wanted is not None)
     if wanted is not None:
         assert asked.spec["priority"] == wanted
 
@@ -254,8 +283,10 @@ def test_runtime_class(fields: Json, spec: Json, wanted: Json | None) -> None:
         "handler": "bar",
         **fields,
     }
-    asked = request(build_pod(1, sizes(NONE, NONE), runtimeClassName="foo", **json.loads(json.dumps(spec))), found)
-    assert passes(asked, classes.apply_runtime_class, classes.check_overhead_matches_class) == (wanted is not None)
+    asked = request(
+        build_pod(1, build_resources(NONE, NONE), runtimeClassName="foo", **json.loads(json.dumps(spec))), found
+    )
+    assert is_admitted(asked, classes.apply_runtime_class, classes.check_overhead_matches_class) == (wanted is not None)
     assert wanted is None or {name: asked.spec[name] for name in wanted} == wanted
 
 
@@ -289,27 +320,29 @@ def build_namespace(**annotations: Any) -> Json:
 def test_pod_node_selector(annotation: str | None, own: Json, merged: Json | None) -> None:
     """TestPodAdmission, its rows without a configuration of the cluster."""
     found = build_namespace() if annotation is None else build_namespace(**{"node-selector": annotation})
-    asked = request(build_pod(1, sizes(NONE, NONE), nodeSelector=dict(own)), found)
-    assert passes(asked, node_selector.add_node_selector, node_selector.check_node_selector) == (merged is not None)
+    asked = request(build_pod(1, build_resources(NONE, NONE), nodeSelector=dict(own)), found)
+    assert is_admitted(asked, node_selector.add_node_selector, node_selector.check_node_selector) == (
+        merged is not None
+    )
     assert merged is None or (asked.spec.get("nodeSelector") or {}) == merged
 
 
 ONE = {"key": "testKey", "operator": "Equal", "value": "testValue", "effect": "NoSchedule"}
 TWO = {**ONE, "value": "testValue1"}
 PRESSURE = {"key": "node.kubernetes.io/memory-pressure", "operator": "Exists", "effect": "NoSchedule"}
-BURSTABLE, GUARANTEED = sizes({CPU: "500m"}, {CPU: "1"}), sizes({CPU: "1"}, {CPU: "1"})
+BURSTABLE, GUARANTEED = build_resources({CPU: "500m"}, {CPU: "1"}), build_resources({CPU: "1"}, {CPU: "1"})
 
 
 @pytest.mark.parametrize(
     ("resources", "added", "allowed", "own", "merged"),
     [
-        (sizes(NONE, NONE), [ONE], None, [ONE], [ONE]),
-        (sizes(NONE, NONE), [ONE], None, [], [ONE]),
-        (sizes(NONE, NONE), [ONE], None, [TWO], [ONE, TWO]),
-        (sizes(NONE, NONE), [ONE], [ONE], [], [ONE]),
-        (sizes(NONE, NONE), [ONE], [TWO], [], None),
+        (build_resources(NONE, NONE), [ONE], None, [ONE], [ONE]),
+        (build_resources(NONE, NONE), [ONE], None, [], [ONE]),
+        (build_resources(NONE, NONE), [ONE], None, [TWO], [ONE, TWO]),
+        (build_resources(NONE, NONE), [ONE], [ONE], [], [ONE]),
+        (build_resources(NONE, NONE), [ONE], [TWO], [], None),
         (BURSTABLE, [ONE], [], [], [PRESSURE, ONE]),
-        (sizes(NONE, NONE), [], [], [ONE, TWO], [ONE, TWO]),
+        (build_resources(NONE, NONE), [], [], [ONE, TWO], [ONE, TWO]),
         (GUARANTEED, [ONE], [], [], [PRESSURE, ONE]),
     ],
     ids=[
@@ -330,7 +363,7 @@ def test_pod_toleration_restriction(
     whitelist = {} if allowed is None else {"tolerationsWhitelist": allowed}
     found = build_namespace(defaultTolerations=added, **whitelist)
     asked = request(build_pod(1, resources, tolerations=list(own)), found)
-    assert passes(asked, tolerations.add_namespace_tolerations) == (merged is not None)
+    assert is_admitted(asked, tolerations.add_namespace_tolerations) == (merged is not None)
     if merged is not None:
         assert sorted(asked.spec["tolerations"], key=str) == sorted(merged, key=str)
 

@@ -13,7 +13,7 @@ CPU, MEMORY, DISK = "cpu", "memory", "ephemeral-storage"
 NONE: Json = {}
 
 
-def sizes(requests: Json, limits: Json) -> Json:
+def build_resources(requests: Json, limits: Json) -> Json:
     return {"requests": dict(requests), "limits": dict(limits)}
 
 
@@ -38,7 +38,7 @@ def build_limits(kind: str, **item: Json) -> Json:
     return {"apiVersion": "v1", "kind": "LimitRange", "metadata": meta, "spec": {"limits": [{"type": kind, **item}]}}
 
 
-def passes(asked: AdmissionRequest, *plugins: Any) -> bool:
+def is_admitted(asked: AdmissionRequest, *plugins: Any) -> bool:
     """Return whether all plugins admit the request."""
     try:
         for plugin in plugins:

@@ -21,12 +21,12 @@ with gzip.open(TABLE, "rt", encoding="utf-8") as lines:
     CASES = [json.loads(line) for line in lines]
 
 
-def cases(kind: str) -> pytest.MarkDecorator:
+def parametrize_cases(kind: str) -> pytest.MarkDecorator:
     chosen = [case for case in CASES if case["kind"] == kind]
     return pytest.mark.parametrize("case", chosen, ids=[case["name"][:40] or "empty" for case in chosen])
 
 
-def error_of(function: Any, *args: Any) -> str | None:
+def find_error(function: Any, *args: Any) -> str | None:
     try:
         function(*args)
     except SelectorError as error:
@@ -34,11 +34,11 @@ def error_of(function: Any, *args: Any) -> str | None:
     return None
 
 
-@cases("selector-parse")
+@parametrize_cases("selector-parse")
 def test_parse(case: dict[str, Any]) -> None:
     want = case["want"]
     if "error" in want:
-        assert error_of(parse_selector, case["input"]) == want["error"]
+        assert find_error(parse_selector, case["input"]) == want["error"]
         return
     selector = parse_selector(case["input"])
     shown = [{"key": r.key, "operator": r.operator, "values": sorted(r.values)} for r in selector.requirements]
@@ -50,7 +50,7 @@ def test_parse(case: dict[str, Any]) -> None:
     assert shown == want["requirements"]
 
 
-@cases("selector-match")
+@parametrize_cases("selector-match")
 def test_match(case: dict[str, Any]) -> None:
     if "input" in case:
         assert parse_selector(case["input"]).matches(case["labels"] or {}) is case["want"]["matches"]
@@ -59,18 +59,18 @@ def test_match(case: dict[str, Any]) -> None:
         assert labels.build_selector(made).matches(case["labels"] or {}) is case["want"]["matches"]
 
 
-@cases("requirement-new")
+@parametrize_cases("requirement-new")
 def test_requirement(case: dict[str, Any]) -> None:
-    error = error_of(build_requirement, case["key"], case["operator"], case["values"])
+    error = find_error(build_requirement, case["key"], case["operator"], case["values"])
     assert error == case["want"].get("error")
     assert (error is None) == case["want"]["valid"]
 
 
-@cases("labelselector-convert")
+@parametrize_cases("labelselector-convert")
 def test_from_label_selector(case: dict[str, Any]) -> None:
     given_selector, want = msgspec.convert(case["labelSelector"], LabelSelector | None), case["want"]
     if "error" in want:
-        assert error_of(selector_from_api, given_selector) == want["error"]
+        assert find_error(selector_from_api, given_selector) == want["error"]
         return
     selector = selector_from_api(given_selector)
     assert str(selector) == want["string"]
@@ -122,21 +122,21 @@ def test_operators(operator: str, values: tuple[str, ...], matching: set[str | N
     ],
 )
 def test_label_keys(key: str, error: str | None) -> None:
-    found = error_of(build_requirement, key, labels.EXISTS)
+    found = find_error(build_requirement, key, labels.EXISTS)
     assert found is None if error is None else error.removeprefix("[") in (found or "")
 
 
 def test_absent_and_empty_values_are_distinguished() -> None:
-    assert error_of(build_requirement, "k", "in", None) == (
+    assert find_error(build_requirement, "k", "in", None) == (
         "values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty"
     )
-    assert error_of(build_requirement, "k", "in", ()) == (
+    assert find_error(build_requirement, "k", "in", ()) == (
         "values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty"
     )
 
 
 def test_all_faults_are_listed() -> None:
-    assert error_of(build_requirement, "k", "gt", ("a", "1")) == (
+    assert find_error(build_requirement, "k", "gt", ("a", "1")) == (
         "[values: Invalid value: [\"a\",\"1\"]: for 'Gt', 'Lt' operators, exactly one value is required, "
         "values[0]: Invalid value: \"a\": for 'Gt', 'Lt' operators, the value must be an integer]"
     )
@@ -144,7 +144,7 @@ def test_all_faults_are_listed() -> None:
 
 def test_unknown_operator_of_a_label_selector() -> None:
     wrong = msgspec.convert({"matchExpressions": [{"key": "k", "operator": "Gt", "values": ["1"]}]}, LabelSelector)
-    assert error_of(selector_from_api, wrong) == '"Gt" is not a valid label selector operator'
+    assert find_error(selector_from_api, wrong) == '"Gt" is not a valid label selector operator'
 
 
 @pytest.mark.parametrize(
@@ -179,5 +179,5 @@ def test_printed_selectors_parse_to_an_equal_selector(made: list[Requirement], l
 
 @given(st.text("xy=!(),<> in", max_size=12))
 def test_any_text_parses_or_is_rejected_in_one_line(text: str) -> None:
-    error = error_of(parse_selector, text)
+    error = find_error(parse_selector, text)
     assert error is None or (error and "\n" not in error)

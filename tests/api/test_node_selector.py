@@ -33,12 +33,12 @@ with gzip.open(TABLE, "rt", encoding="utf-8") as lines:
     CASES = [json.loads(line) for line in lines]
 
 
-def cases(kind: str) -> pytest.MarkDecorator:
+def parametrize_cases(kind: str) -> pytest.MarkDecorator:
     chosen = [case for case in CASES if case["kind"] == kind]
     return pytest.mark.parametrize("case", chosen, ids=[case["name"] for case in chosen])
 
 
-def node_of(case: dict[str, Any]) -> tuple[dict[str, str], str]:
+def get_labels_and_name(case: dict[str, Any]) -> tuple[dict[str, str], str]:
     metadata = (case["nodes"][0] or {}).get("metadata", {})
     return metadata.get("labels", {}), metadata.get("name", "")
 
@@ -51,24 +51,24 @@ def call_or_get_error(function: Any, *args: Any) -> Any:
         return str(error)
 
 
-@cases("nodeselector-match")
+@parametrize_cases("nodeselector-match")
 def test_node_selector(case: dict[str, Any]) -> None:
     compiled = compile_node_selector(msgspec.convert(drop_nulls(case["nodeSelector"] or {}), NodeSelector))
     if case["nodes"] == [None] and "error" in case["want"]:  # upstream parsed it eagerly
         assert call_or_get_error(compiled.raise_errors) == case["want"]["error"]
         return
     want = case["want"].get("error") or case["want"]["matches"]
-    assert call_or_get_error(compiled.match, *node_of(case)) == want
+    assert call_or_get_error(compiled.match, *get_labels_and_name(case)) == want
 
 
-@cases("preferredterms-score")
+@parametrize_cases("preferredterms-score")
 def test_preferred_terms(case: dict[str, Any]) -> None:
     terms = msgspec.convert(case["preferredSchedulingTerms"], tuple[PreferredSchedulingTerm, ...])
     want = case["want"].get("error") or case["want"].get("score")
-    assert call_or_get_error(lambda: compile_preferred_terms(terms).score(*node_of(case))) == want
+    assert call_or_get_error(lambda: compile_preferred_terms(terms).score(*get_labels_and_name(case))) == want
 
 
-@cases("noderequirements-selector")
+@parametrize_cases("noderequirements-selector")
 def test_requirements(case: dict[str, Any]) -> None:
     requirements = msgspec.convert(case["requirements"] or [], list[SelectorRequirement])
     selector, errors = compile_requirements(requirements, "root")
@@ -76,11 +76,11 @@ def test_requirements(case: dict[str, Any]) -> None:
     assert errors or str(selector) == case["want"]["string"]
 
 
-@cases("pod-nodeaffinity-match")
+@parametrize_cases("pod-nodeaffinity-match")
 def test_required_node_affinity(case: dict[str, Any]) -> None:
     """Upstream's table counts an error as "does not match"."""
     compiled = compile_required_node_affinity(msgspec.convert(drop_nulls(case["pod"]["spec"]), PodSpec))
-    assert (call_or_get_error(compiled.match, *node_of(case)) is True) == case["want"]["matches"]
+    assert (call_or_get_error(compiled.match, *get_labels_and_name(case)) is True) == case["want"]["matches"]
 
 
 def test_every_case_is_checked() -> None:
@@ -173,7 +173,7 @@ selectors = st.lists(st.lists(expressions, max_size=3), max_size=3).map(
 nodes = st.dictionaries(st.sampled_from([*KEYS, "unread"]), st.sampled_from(VALUES))
 
 
-def naive(selector: NodeSelector, labels: dict[str, str]) -> bool:
+def match_naively(selector: NodeSelector, labels: dict[str, str]) -> bool:
     def holds(one: SelectorRequirement) -> bool:
         value, values = labels.get(one.key), one.values or ()
         return {
@@ -192,6 +192,6 @@ def naive(selector: NodeSelector, labels: dict[str, str]) -> bool:
 def test_matching_reads_only_the_named_keys(selector: NodeSelector, labels: dict[str, str]) -> None:
     compiled = compile_node_selector(selector)
     read = {key: value for key, value in labels.items() if key in compiled.keys}
-    assert compiled.match(labels, "n") is bool(naive(selector, labels))
+    assert compiled.match(labels, "n") is bool(match_naively(selector, labels))
     assert compiled.match(read, "") is compiled.match(labels, "n")
     assert not compiled.names

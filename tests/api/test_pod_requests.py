@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from plugin_cases import cases, gate
+from plugin_cases import is_gate_enabled, parametrize_cases
 
 from kschedctl.api.defaults import apply_pod_defaults
 from kschedctl.api.kube_version import KubeVersion
@@ -22,7 +22,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 UNITS = {"milliCPU": "cpu", "memory": "memory", "ephemeralStorage": "ephemeral-storage"}
 
 
-def options(case):
+def build_options(case):
     given = case["options"]
     return Options(
         use_status=given["useStatusResources"],
@@ -36,35 +36,39 @@ def options(case):
     )
 
 
-def quantities(resources):
+def parse_quantities(resources):
     return {name: parse_quantity(text) for name, text in (resources or {}).items()}
 
 
-@cases("podresources", "podrequests", "podrequests+limits")
+@parametrize_cases("podresources", "podrequests", "podrequests+limits")
 def test_requests(case):
-    assert compute_pod_requests(convert_document(case["pod"]), options(case)) == quantities(case["want"]["requests"])
+    assert compute_pod_requests(convert_document(case["pod"]), build_options(case)) == parse_quantities(
+        case["want"]["requests"]
+    )
 
 
-@cases("podresources", "aggregate-container-requests+limits")
+@parametrize_cases("podresources", "aggregate-container-requests+limits")
 def test_requests_and_limits_of_containers(case):
     pod, want = convert_document(case["pod"]), case["want"]
-    assert aggregate_container_requests(pod, options(case)) == quantities(want["requests"])
+    assert aggregate_container_requests(pod, build_options(case)) == parse_quantities(want["requests"])
     if not case["options"]["useStatusResources"]:
-        assert aggregate_container_limits(pod.spec.containers, pod.spec.init_containers) == quantities(want["limits"])
+        assert aggregate_container_limits(pod.spec.containers, pod.spec.init_containers) == parse_quantities(
+            want["limits"]
+        )
 
 
-@cases("podresources", "ispodlevelresourcesset")
+@parametrize_cases("podresources", "ispodlevelresourcesset")
 def test_pod_level_resources_set(case):
     """Upstream also looks at limits, from which the API server has made requests here."""
     assert has_pod_level_requests(apply_pod_defaults(convert_document(case["pod"]))) == case["want"]["set"]
 
 
-@cases("podresources", "scheduler-podresource")
+@parametrize_cases("podresources", "scheduler-podresource")
 def test_amounts_of_resources(case):
     gates = Options(
-        pod_level=gate(case, "PodLevelResources"),
-        pod_level_resize=gate(case, "InPlacePodLevelResourcesVerticalScaling"),
-        dra_node_allocatable=gate(case, "DRANodeAllocatableResources", False),
+        pod_level=is_gate_enabled(case, "PodLevelResources"),
+        pod_level_resize=is_gate_enabled(case, "InPlacePodLevelResourcesVerticalScaling"),
+        dra_node_allocatable=is_gate_enabled(case, "DRANodeAllocatableResources", False),
     )
     info, want = PodInfo(convert_document(case["pod"]), gates), case["want"]
     amounts = {UNITS[unit]: amount for unit, amount in want["resource"].items() if unit in UNITS}
@@ -96,7 +100,11 @@ def test_requests_since_1_37(containers, infeasible, want):
     """
     specs = [{"name": str(i), "resources": {"requests": {"cpu": cpu}}} for i, (cpu, _, _) in enumerate(containers)]
     statuses = [
-        {"name": str(i), "allocatedResources": of_cpu(promised), "resources": {"requests": of_cpu(actual)}}
+        {
+            "name": str(i),
+            "allocatedResources": build_cpu_amounts(promised),
+            "resources": {"requests": build_cpu_amounts(actual)},
+        }
         for i, (_, promised, actual) in enumerate(containers)
     ]
     conditions = [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}] if infeasible else []
@@ -108,5 +116,5 @@ def test_requests_since_1_37(containers, infeasible, want):
     assert compute_pod_requests(pod, Options()) == {"cpu": parse_quantity("4" if len(containers) > 1 else want)}
 
 
-def of_cpu(amount):
+def build_cpu_amounts(amount):
     return {"cpu": amount} if amount else {}

@@ -102,7 +102,7 @@ NAMES = st.tuples(st.sampled_from(["a", "b", "c"]), st.sampled_from("xyz"))
 PODS_BY_NAME = st.dictionaries(NAMES, st.tuples(st.sampled_from(["", "n1", "n2"]), st.sampled_from(["", "u", UID])))
 
 
-def made(found: dict[tuple[str, str], tuple[str, str]]) -> dict[tuple[str, str], Pod]:
+def build_pods(found: dict[tuple[str, str], tuple[str, str]]) -> dict[tuple[str, str], Pod]:
     """Build pods from one template per namespace, or from one per invalid UID."""
     pods = {}
     for (namespace, name), (node, uid) in found.items():
@@ -116,7 +116,7 @@ def made(found: dict[tuple[str, str], tuple[str, str]]) -> dict[tuple[str, str],
 def test_changed_table_equals_that_of_the_changed_pods(
     before: dict[Any, Any], changes: dict[Any, Any], gone: set[tuple[str, str]]
 ) -> None:
-    pods, changed = made(before), made(changes)
+    pods, changed = build_pods(before), build_pods(changes)
     table = PodTable.from_pods(pods.values()).apply_changes(dict.fromkeys(gone - changed.keys()) | changed)
     kept = {key: pod for key, pod in pods.items() if key not in gone} | changed
     expected = [pod for _, pod in sorted(kept.items())]

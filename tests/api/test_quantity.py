@@ -20,41 +20,41 @@ with gzip.open(TABLE, "rt", encoding="utf-8") as lines:
     CASES = [json.loads(line) for line in lines]
 
 
-def cases(kind: str, *, error: bool = False) -> pytest.MarkDecorator:
+def parametrize_cases(kind: str, *, error: bool = False) -> pytest.MarkDecorator:
     chosen = [case for case in CASES if case["kind"] == kind and ("error" in case["want"]) == error]
     return pytest.mark.parametrize("case", chosen, ids=[case["name"] or "empty" for case in chosen])
 
 
-def summary(q: Quantity) -> dict[str, Any]:
+def summarize_quantity(q: Quantity) -> dict[str, Any]:
     return {"canonical": str(q), "format": q.format, "value": q.value(), "milliValue": q.milli_value()}
 
 
-def expected(case: dict[str, Any]) -> dict[str, Any]:
+def get_expected_summary(case: dict[str, Any]) -> dict[str, Any]:
     return {key: case["want"][key] for key in ("canonical", "format", "value", "milliValue")}
 
 
-@cases("quantity-parse")
+@parametrize_cases("quantity-parse")
 def test_parse(case: dict[str, Any]) -> None:
     parsed = parse_quantity(case["input"])
-    assert summary(parsed) == expected(case)
+    assert summarize_quantity(parsed) == get_expected_summary(case)
     assert parsed.cmp(Quantity(0)) == case["want"]["sign"]
 
 
-@cases("quantity-parse", error=True)
+@parametrize_cases("quantity-parse", error=True)
 def test_parse_error(case: dict[str, Any]) -> None:
     with pytest.raises(QuantityError) as error:
         parse_quantity(case["input"])
     assert error.value.what == case["want"]["error"]
 
 
-@cases("quantity-cmp")
+@parametrize_cases("quantity-cmp")
 def test_cmp(case: dict[str, Any]) -> None:
     x, y, want = parse_quantity(case["x"]), parse_quantity(case["y"]), case["want"]["cmp"]
     assert x.cmp(y) == want
     assert (x < y, x == y, x > y) == (want < 0, want == 0, want > 0)
 
 
-@cases("quantity-roundup")
+@parametrize_cases("quantity-roundup")
 def test_round_up(case: dict[str, Any]) -> None:
     exact = parse_quantity(case["input"])
     rounded, want = exact.round_up(case["scale"]), case["want"]
@@ -66,17 +66,17 @@ def test_round_up(case: dict[str, Any]) -> None:
     assert (rounded == exact) == want["exact"]
 
 
-@cases("quantity-add")
+@parametrize_cases("quantity-add")
 def test_add(case: dict[str, Any]) -> None:
-    assert summary(operand(case, "x").add(operand(case, "y"))) == expected(case)
+    assert summarize_quantity(build_operand(case, "x").add(build_operand(case, "y"))) == get_expected_summary(case)
 
 
-@cases("quantity-sub")
+@parametrize_cases("quantity-sub")
 def test_sub(case: dict[str, Any]) -> None:
-    assert summary(operand(case, "x").sub(operand(case, "y"))) == expected(case)
+    assert summarize_quantity(build_operand(case, "x").sub(build_operand(case, "y"))) == get_expected_summary(case)
 
 
-def operand(case: dict[str, Any], name: str) -> Quantity:
+def build_operand(case: dict[str, Any], name: str) -> Quantity:
     return Quantity(int(case[name]), format=Format(case[f"{name}Format"]))
 
 
@@ -86,21 +86,21 @@ numbers = st.decimals(min_value=0, max_value=10**6, places=4).map(lambda number:
 texts = st.tuples(numbers, st.sampled_from([*EXPONENTS, *POWERS]))
 
 
-def amount(number: str, suffix: str) -> Fraction:
+def compute_amount(number: str, suffix: str) -> Fraction:
     """Compute the number by hand, rounded up to nano units."""
     factor = Fraction(1024) ** POWERS[suffix] if suffix in POWERS else Fraction(10) ** EXPONENTS[suffix]
-    return Fraction(ceil_div(Fraction(number) * factor * 10**9), 10**9)
+    return Fraction(divide_up(Fraction(number) * factor * 10**9), 10**9)
 
 
-def ceil_div(number: Fraction) -> int:
+def divide_up(number: Fraction) -> int:
     return -(-number.numerator // number.denominator)
 
 
 @given(texts)
 def test_value_and_milli_value_round_up(text: tuple[str, str]) -> None:
-    exact, parsed = amount(*text), parse_quantity("".join(text))
-    assert parsed.value() == ceil_div(exact)
-    assert parsed.milli_value() == ceil_div(exact * 1000)
+    exact, parsed = compute_amount(*text), parse_quantity("".join(text))
+    assert parsed.value() == divide_up(exact)
+    assert parsed.milli_value() == divide_up(exact * 1000)
 
 
 @given(texts)
@@ -112,9 +112,14 @@ def test_canonical_form_keeps_the_amount(text: tuple[str, str]) -> None:
 
 @given(texts, texts)
 def test_order_sum_and_difference(first: tuple[str, str], second: tuple[str, str]) -> None:
-    x, y, a, b = parse_quantity("".join(first)), parse_quantity("".join(second)), amount(*first), amount(*second)
+    x, y, a, b = (
+        parse_quantity("".join(first)),
+        parse_quantity("".join(second)),
+        compute_amount(*first),
+        compute_amount(*second),
+    )
     assert x.cmp(y) == (a > b) - (a < b)
-    assert x.add(y).milli_value() == ceil_div((a + b) * 1000)
+    assert x.add(y).milli_value() == divide_up((a + b) * 1000)
     assert x.add(y).sub(y) == x
 
 
@@ -167,7 +172,7 @@ def test_number_formats_of_python_are_rejected(text: str) -> None:
         parse_quantity(text)
 
 
-def wrapped(number: int) -> int:
+def wrap_int64(number: int) -> int:
     return (number + 2**63) % 2**64 - 2**63
 
 
@@ -175,10 +180,10 @@ def wrapped(number: int) -> int:
     ("text", "value", "milli"),
     [
         ("12E", 0, 0),  # 18 and 21 places one by one, until one is too many
-        ("205551579022G", wrapped(205551579022 * 10**9), 0),  # 9 places at once, 12 one by one
-        ("99000000000000000", 99 * 10**15, wrapped(99 * 10**18)),  # 3 places at once
+        ("205551579022G", wrap_int64(205551579022 * 10**9), 0),  # 9 places at once, 12 one by one
+        ("99000000000000000", 99 * 10**15, wrap_int64(99 * 10**18)),  # 3 places at once
         ("9e6", 9 * 10**6, 9 * 10**9),
-        ("9223372036854775808", -(2**63), wrapped(2**63 * 1000)),  # a big decimal
+        ("9223372036854775808", -(2**63), wrap_int64(2**63 * 1000)),  # a big decimal
         ("1e400", 0, 0),
     ],
 )
@@ -189,5 +194,5 @@ def test_values_beyond_int64_are_zero_or_wrap(text: str, value: int, milli: int)
 
 def test_sum_with_a_big_zero_is_a_big_decimal() -> None:
     assert parse_quantity("8E").milli_value() == 0
-    assert parse_quantity("0Ei").add(parse_quantity("8E")).milli_value() == wrapped(8 * 10**21)
-    assert parse_quantity("8E").add(parse_quantity("0Ei")).milli_value() == wrapped(8 * 10**21)
+    assert parse_quantity("0Ei").add(parse_quantity("8E")).milli_value() == wrap_int64(8 * 10**21)
+    assert parse_quantity("8E").add(parse_quantity("0Ei")).milli_value() == wrap_int64(8 * 10**21)

@@ -18,22 +18,22 @@ with gzip.open(TABLE, "rt", encoding="utf-8") as lines:
     CASES = [json.loads(line) for line in lines]
 
 
-def cases(kind: str) -> pytest.MarkDecorator:
+def parametrize_cases(kind: str) -> pytest.MarkDecorator:
     chosen = [case for case in CASES if case["kind"] == kind]
     return pytest.mark.parametrize("case", chosen, ids=[case["name"] for case in chosen])
 
 
-def gate(case: dict[str, Any]) -> bool:
+def is_comparison_enabled(case: dict[str, Any]) -> bool:
     return bool(case["featureGates"]["TaintTolerationComparisonOperators"])
 
 
-@cases("toleratestaint")
+@parametrize_cases("toleratestaint")
 def test_tolerates(case: dict[str, Any]) -> None:
     toleration, taint = msgspec.convert(case["toleration"], Toleration), msgspec.convert(case["taint"], Taint)
-    assert tolerates(toleration, taint, comparison_operators=gate(case)) is case["want"]["tolerates"]
+    assert tolerates(toleration, taint, comparison_operators=is_comparison_enabled(case)) is case["want"]["tolerates"]
 
 
-@cases("toleration-numeric")
+@parametrize_cases("toleration-numeric")
 def test_numeric(case: dict[str, Any]) -> None:
     toleration, taint = Toleration("k", case["operator"], case["tolerationValue"]), Taint("k", case["taintValue"])
     compared = case["operator"] in ("Gt", "Lt") and tolerates(toleration, taint, comparison_operators=True)
@@ -42,12 +42,12 @@ def test_numeric(case: dict[str, Any]) -> None:
         assert not tolerates(toleration, taint)  # the gate is off
 
 
-@cases("untoleratedtaint")
+@parametrize_cases("untoleratedtaint")
 def test_find_untolerated(case: dict[str, Any]) -> None:
     """The table gives the taints that pass its filter function. Filters by effect are tested below."""
     tolerations = msgspec.convert(case["tolerations"] or [], list[Toleration])
     taints = msgspec.convert(case["taintsAfterFilter"] or [], list[Taint])
-    found = find_untolerated_taint(taints, tolerations, comparison_operators=gate(case))
+    found = find_untolerated_taint(taints, tolerations, comparison_operators=is_comparison_enabled(case))
     assert found == msgspec.convert(case["want"]["taint"], Taint | None)
 
 

@@ -29,23 +29,23 @@ def disrupt(items: list[Json], **options: Any) -> Disruption:
     return kschedctl.disrupt(cluster, TYPES, options, now=NOW)
 
 
-def fate(report: Disruption, node: str) -> NodeFate:
+def find_fate(report: Disruption, node: str) -> NodeFate:
     return next(fate for fate in report.fates if fate.node == node)
 
 
 def test_soft_constraint_that_keeps_a_node_is_named() -> None:
     """k1 stays with any constraint: app-1-1 fits on no other node, and the type of k1 is the cheapest for it."""
     report = disrupt(build_objects())
-    kept = fate(report, "k2").soft_constraints
+    kept = find_fate(report, "k2").soft_constraints
     assert kept is not None
     assert kept.pods == {"kube-system/dns-1-2": ("ScheduleAnyway spread over topology.kubernetes.io/zone",)}
     assert kept.otherwise == "delete"
-    assert fate(report, "k1").soft_constraints is None
+    assert find_fate(report, "k1").soft_constraints is None
 
 
 def test_ignored_soft_constraints_are_not_mentioned() -> None:
     report = disrupt(build_objects(), preferencePolicy="Ignore")
-    assert fate(report, "k2").fate == "delete"
+    assert find_fate(report, "k2").fate == "delete"
     assert all(fate.soft_constraints is None for fate in report.fates)
 
 
@@ -60,7 +60,7 @@ def test_unready_pod_that_exhausts_a_pdb_is_named() -> None:
         "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"k8s-app": "dns"}}},
         "status": {"disruptionsAllowed": 0, "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 2},
     }
-    kept = fate(disrupt([*items, budget]), "k2")
+    kept = find_fate(disrupt([*items, budget]), "k2")
     assert kept.why == "Pdb prevents pod evictions (PodDisruptionBudget=[kube-system/dns])"
     assert kept.unhealthy == ("kube-system/dns-1-1",)
     assert kept.cause == "kube-system/dns-1-1 on k1 is not Ready, which uses up the budget"
@@ -79,7 +79,7 @@ def test_without_a_ready_node_pool_the_round_ends_with_an_error() -> None:
     assert report.multi.error == "creating scheduler, no nodepools found"
     assert report.single.error == ""
     assert report.drift.error == ""  # no candidate has drifted
-    assert "no nodepools found" in fate(report, "k2").why
+    assert "no nodepools found" in find_fate(report, "k2").why
 
 
 def test_claim_with_relaxed_min_values_is_annotated() -> None:

@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 
-from golden_cases import Json, family_lines
+from golden_cases import Json, iter_family_lines
 
 import kschedctl
 
@@ -14,7 +14,7 @@ TWO_BUDGETS = "more than one PodDisruptionBudget selects the pod, which the evic
 """Obstacles that the autoscaler ignores, so that only the API server's rejection of the eviction reveals them."""
 
 
-def removable(answer: Json) -> Iterator[str]:
+def iter_removable_nodes(answer: Json) -> Iterator[str]:
     """Yield the nodes that the real autoscaler would remove one by one."""
     for name, told in (answer.get("nodes") or {}).items():
         if (told.get("alone") or {}).get("removable"):
@@ -23,9 +23,9 @@ def removable(answer: Json) -> Iterator[str]:
 
 def test_drain_empties_what_the_autoscaler_would_remove() -> None:
     seen: Counter[str] = Counter()
-    for line in family_lines("autoscaling/scaledown"):
+    for line in iter_family_lines("autoscaling/scaledown"):
         case = json.loads(line)
-        if not (names := list(removable(case["answer"]))):
+        if not (names := list(iter_removable_nodes(case["answer"]))):
             continue
         cluster = kschedctl.Cluster.from_objects(case["input"]["objects"])
         for name in names:

@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable
 
 import pytest
-from golden_cases import Json, family_lines
+from golden_cases import Json, iter_family_lines
 from karpenter_cases import build_objects
-from scaling_answers import plain, same
+from scaling_answers import drop_empty_parts, is_same
 
 import kschedctl
 from kschedctl.commands.provision import disrupt
@@ -21,7 +21,7 @@ SHARES = 3
 @pytest.mark.parametrize("share", range(SHARES))
 @pytest.mark.parametrize("family", ["provisioning", "disruption"])
 def test_round_equals_that_of_the_real_karpenter(family: str, share: int) -> None:
-    cases = [json.loads(line) for line in family_lines(f"autoscaling/{family}")[share::SHARES]]
+    cases = [json.loads(line) for line in iter_family_lines(f"autoscaling/{family}")[share::SHARES]]
     assert len(cases) >= 25
     for case in cases:
         assert not find_differing_parts(family, case), case["id"]
@@ -33,8 +33,11 @@ def find_differing_parts(family: str, case: Json) -> Json:
     given, wanted = case["input"], case["answer"]
     cluster = kschedctl.Cluster.from_objects(build_objects(given))
     got = ask(cluster, given["instanceTypes"], given.get("options"), now=given["now"]).to_dict()
-    parts = {key: (plain(got.get(key), ORDERED, key), plain(wanted[key], ORDERED, key)) for key in wanted}
-    return {key: pair for key, pair in parts.items() if not same(*pair)}
+    parts = {
+        key: (drop_empty_parts(got.get(key), ORDERED, key), drop_empty_parts(wanted[key], ORDERED, key))
+        for key in wanted
+    }
+    return {key: pair for key, pair in parts.items() if not is_same(*pair)}
 
 
 def test_progress_counts_nodes_tried_alone() -> None:
@@ -50,7 +53,9 @@ def test_progress_counts_nodes_tried_alone() -> None:
         def done(self, number: int) -> None:
             self.finished += number
 
-    given = json.loads(next(line for line in family_lines("autoscaling/disruption") if '"perNode":{"' in line))["input"]
+    given = json.loads(next(line for line in iter_family_lines("autoscaling/disruption") if '"perNode":{"' in line))[
+        "input"
+    ]
     cluster, seen = kschedctl.Cluster.from_objects(build_objects(given)), Seen()
     report = disrupt(cluster, given["instanceTypes"], given.get("options"), now=given["now"], progress=seen)
     assert seen.begun == [("Taking nodes away", len(report.per_node))]

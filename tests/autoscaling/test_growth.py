@@ -122,7 +122,7 @@ def test_unfinished_growth_is_uncertain(monkeypatch: pytest.MonkeyPatch) -> None
     assert growth.doubts == ("after 0 loops, it is still adding nodes",)
 
 
-def pending(most: int, wants: list[str]) -> kschedctl.commands.explain.pending_report.PendingPods:
+def report_pending_pods(most: int, wants: list[str]) -> kschedctl.commands.explain.pending_report.PendingPods:
     """Report pods that request this much CPU and wait beside a full node of a group, which is known by labels only."""
     waiting = [
         {
@@ -143,7 +143,7 @@ def pending(most: int, wants: list[str]) -> kschedctl.commands.explain.pending_r
 
 def test_new_nodes_are_reported_for_all_waiting_pods() -> None:
     """Three pods of 3 cores need three nodes of 4 cores. The pod of 9 cores fits on none."""
-    report = pending(10, ["3", "3", "3", "9"])
+    report = report_pending_pods(10, ["3", "3", "3", "9"])
     assert report.growth is not None
     assert [(pool.pool, pool.new, pool.pods) for pool in report.growth.pools] == [("g", 3, 3)]
     assert [never.pods for never in report.growth.never] == [("d/w3",)]
@@ -154,7 +154,7 @@ def test_new_nodes_are_reported_for_all_waiting_pods() -> None:
 
 
 def test_group_at_its_maximum_does_not_grow() -> None:
-    report = pending(1, ["3"])
+    report = report_pending_pods(1, ["3"])
     assert report.growth is not None
     assert (report.growth.nodes, report.growth.unplaced_count) == (0, 1)
     assert "pod didn't trigger scale-up: 1 max node group size reached" in report.to_markdown()

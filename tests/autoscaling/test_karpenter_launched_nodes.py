@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 
-from golden_cases import family_lines
+from golden_cases import iter_family_lines
 from karpenter_cases import build_objects
 
 import kschedctl
@@ -60,7 +60,7 @@ def plan(report: Provisioning) -> dict[str, str]:
 def test_pods_fit_where_karpenter_plans_them() -> None:
     """Each pod is explained alone, with all other pods in their planned places."""
     asked = 0
-    for line in list(family_lines("autoscaling/provisioning"))[::3]:
+    for line in list(iter_family_lines("autoscaling/provisioning"))[::3]:
         case = json.loads(line)
         given = case["input"]
         cluster = kschedctl.Cluster.from_objects(build_objects(given))
@@ -84,7 +84,7 @@ def test_pods_fit_where_karpenter_plans_them() -> None:
 def test_pods_that_stay_pending_are_reported() -> None:
     """Karpenter launches a node for such a pod, but its local volume is on another node."""
     told = 0
-    for line in list(family_lines("autoscaling/provisioning"))[::3]:
+    for line in list(iter_family_lines("autoscaling/provisioning"))[::3]:
         given = json.loads(line)["input"]
         cluster = kschedctl.Cluster.from_objects(build_objects(given))
         report = kschedctl.provision(cluster, given["instanceTypes"], given.get("options"), now=given["now"])

@@ -21,16 +21,16 @@ REQUIREMENTS = st.one_of(
 )
 
 
-def allowed(requirement: LabelRequirement) -> set[str]:
+def list_allowed_values(requirement: LabelRequirement) -> set[str]:
     return {value for value in UNIVERSE if requirement.allows_value(value)}
 
 
 @given(REQUIREMENTS, REQUIREMENTS)
 def test_intersection_allows_what_both_allow(a: LabelRequirement, b: LabelRequirement) -> None:
     both = a.intersection(b)
-    assert allowed(both) == allowed(a) & allowed(b)
-    assert allowed(b.intersection(a)) == allowed(both)
-    if allowed(both):
+    assert list_allowed_values(both) == list_allowed_values(a) & list_allowed_values(b)
+    assert list_allowed_values(b.intersection(a)) == list_allowed_values(both)
+    if list_allowed_values(both):
         assert a.intersects(b)
     elif not both.complement:  # else something that is not in this universe is allowed
         assert not a.intersects(b)

@@ -34,7 +34,7 @@ def build_node(name: str) -> Json:
     }
 
 
-def waiting(name: str, priority: int, **spec: Any) -> Json:
+def build_waiting_pod(name: str, priority: int, **spec: Any) -> Json:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -53,7 +53,7 @@ def waiting(name: str, priority: int, **spec: Any) -> Json:
 
 def answer(maximum: int, *pods: Json) -> NewNode:
     """Explain whether a node comes for pod d/last, with a node group of one full node and this maximum."""
-    full = waiting("full", 100, nodeName="n1")
+    full = build_waiting_pod("full", 100, nodeName="n1")
     full["status"] = {"phase": "Running"}
     cluster = kschedctl.Cluster.from_objects([build_node("n1"), full, *pods], assume_complete=True)
     groups = [{"id": "a", "min": 1, "max": maximum, "target": 1, "nodes": ["n1"]}]
@@ -62,7 +62,7 @@ def answer(maximum: int, *pods: Json) -> NewNode:
     return told
 
 
-LAST, FIRST, SECOND = waiting("last", 0), waiting("first", 20), waiting("second", 10)
+LAST, FIRST, SECOND = build_waiting_pod("last", 0), build_waiting_pod("first", 20), build_waiting_pod("second", 10)
 
 
 def test_single_pod_has_no_rivals() -> None:
@@ -86,7 +86,7 @@ def test_pods_ahead_take_all_new_nodes() -> None:
 
 
 def test_pod_too_large_for_any_node_needs_no_number() -> None:
-    told = answer(3, waiting("last", 0, nodeSelector={"a": "b"}), FIRST)
+    told = answer(3, build_waiting_pod("last", 0, nodeSelector={"a": "b"}), FIRST)
     assert (told.would_launch, told.queue) == (False, None)
 
 
@@ -105,7 +105,7 @@ def test_sentence_about_new_nodes(maximum: int, sentence: str) -> None:
 
 def run_scale_up(*pods: Json) -> Any:
     """Run the next loop for a node group of one full node that may have two more."""
-    full = waiting("full", 100, nodeName="n1")
+    full = build_waiting_pod("full", 100, nodeName="n1")
     full["status"] = {"phase": "Running"}
     cluster = kschedctl.Cluster.from_objects([build_node("n1"), full, *pods], assume_complete=True)
     groups = [{"id": "a", "min": 1, "max": 3, "target": 1, "nodes": ["n1"]}]
@@ -114,7 +114,7 @@ def run_scale_up(*pods: Json) -> Any:
 
 def test_unseen_pod_takes_the_new_node() -> None:
     """kube-scheduler has not rejected d/first yet, so one node comes for d/last, but d/first gets it."""
-    unseen = waiting("first", 20)
+    unseen = build_waiting_pod("first", 20)
     unseen["status"]["conditions"] = []
     report = run_scale_up(LAST, unseen)
     assert [(grown.source, grown.target) for grown in report.increases] == [(1, 2)]
@@ -124,7 +124,7 @@ def test_unseen_pod_takes_the_new_node() -> None:
 
 
 def test_maximum_may_be_too_low_for_all_pods() -> None:
-    unseen = [waiting(name, 20) for name in ("first", "second")]
+    unseen = [build_waiting_pod(name, 20) for name in ("first", "second")]
     for pod in unseen:
         pod["status"]["conditions"] = []
     report = run_scale_up(LAST, *unseen)

@@ -47,7 +47,7 @@ def build_machines(kind: str, name: str, annotations: Json, spec: Json | None = 
     return {"apiVersion": "cluster.x-k8s.io/v1beta1", "kind": kind, "metadata": meta, "spec": spec or {}}
 
 
-def owned(kind: str, name: str) -> Json:
+def build_owner_metadata(kind: str, name: str) -> Json:
     return {"ownerReferences": [{"kind": kind, "name": name, "apiVersion": "cluster.x-k8s.io/v1beta1", "uid": "u"}]}
 
 
@@ -72,7 +72,7 @@ def find_groups(*objects: Json, given: UserGroups = NOTHING_GIVEN) -> NodeGroups
     return discover_node_groups(kschedctl.Cluster.from_objects(objects), given)
 
 
-def nodes_of(groups: NodeGroups) -> dict[str, list[str]]:
+def get_nodes_by_group(groups: NodeGroups) -> dict[str, list[str]]:
     return {str(group["id"]): list(group["nodes"]) for group in groups.groups}  # type: ignore[call-overload]
 
 
@@ -121,7 +121,7 @@ def test_nodes_are_matched_to_their_groups(provider: str) -> None:
     group, member = MEMBERS[provider]
     other = build_node("other", {"team": "x"})
     groups = find_groups(build_status((group, 1, 5, 1, 1), ("elsewhere", 0, 3, 0, 0)), member, other)
-    assert nodes_of(groups) == {group: [member["metadata"]["name"]], "elsewhere": []}
+    assert get_nodes_by_group(groups) == {group: [member["metadata"]["name"]], "elsewhere": []}
     assert (groups.doubts, groups.faults) == ((), ())
     first, second = groups.groups
     assert (first["min"], first["max"], first["target"]) == (1, 5, 1)
@@ -138,7 +138,7 @@ def test_ambiguous_groups_are_not_guessed() -> None:
     """Two Auto Scaling groups belong to node groups of the same name in two clusters."""
     member = build_node("ip-1", {"kops.k8s.io/instancegroup": "blue"})
     groups = find_groups(build_status(("blue.a.example.com", 0, 3, 1, 1), ("blue.b.example.com", 0, 3, 0, 0)), member)
-    assert nodes_of(groups) == {"blue.a.example.com": [], "blue.b.example.com": []}
+    assert get_nodes_by_group(groups) == {"blue.a.example.com": [], "blue.b.example.com": []}
     assert groups.doubts == (
         "node ip-1 may belong to any of blue.a.example.com, blue.b.example.com",
         "blue.a.example.com: the autoscaler counts 1 node; 0 could be identified",
@@ -167,12 +167,16 @@ def test_cluster_api() -> None:
         f"{CAPACITY}/labels": "tier=gpu,x=y",
         f"{CAPACITY}/taints": "gpu=yes:NoSchedule",
     }
-    machine = build_machines("Machine", "blue-1-a", {}, **owned("MachineSet", "blue-1"))
+    machine = build_machines("Machine", "blue-1-a", {}, **build_owner_metadata("MachineSet", "blue-1"))
     groups = find_groups(
         build_node("n1"),
         build_machines("MachineDeployment", "blue", build_limits("1", "5"), {"replicas": 2}),
         build_machines(
-            "MachineSet", "blue-1", build_limits("1", "5"), {"replicas": 2}, **owned("MachineDeployment", "blue")
+            "MachineSet",
+            "blue-1",
+            build_limits("1", "5"),
+            {"replicas": 2},
+            **build_owner_metadata("MachineDeployment", "blue"),
         ),
         machine | {"status": {"nodeRef": {"name": "n1"}}},
         build_machines("MachineDeployment", "gpu", {**build_limits("0", "3"), **capacity}, {"replicas": 0}),
@@ -291,7 +295,7 @@ def test_flags() -> None:
         "startupTaints": ["a", "b"],
         "resourceLimits": {"cpu": {"min": 0, "max": 100}, "memory": {"min": 0, "max": 256 * 2**30}},
     }
-    assert nodes_of(groups) == {"blue": ["n1"], "green": []}
+    assert get_nodes_by_group(groups) == {"blue": ["n1"], "green": []}
     assert groups.waits["scale-down-unneeded-time"] == "3m"
     assert groups.faults == ("Deployment kube-system/ca: --max-drain-parallelism=few: invalid value",)
     assert groups.sources == (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from golden_cases import Json, family_lines
+from golden_cases import Json, iter_family_lines
 from msgspec import to_builtins
 
 import kschedctl
@@ -31,7 +31,7 @@ def is_pod_placed_on_new_node(case: Json, loop: AutoscalerLoop, group: str, pod:
 def test_one_more_node_takes_only_pods_that_trigger_growth() -> None:
     """The expected answers are those of the real autoscaler, for cases without pods that are placed before."""
     asked = {True: 0, False: 0}
-    for line in family_lines("autoscaling/scaleup"):
+    for line in iter_family_lines("autoscaling/scaleup"):
         case = json.loads(line)
         answer = case["answer"]
         if answer.get("filteredOut") or answer.get("upcoming"):

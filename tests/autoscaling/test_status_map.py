@@ -23,14 +23,14 @@ GROUPS = {
 """Expected values, read off the texts by hand."""
 
 
-def status_of(text: str | None) -> AutoscalerStatus:
+def read_status(text: str | None) -> AutoscalerStatus:
     meta = ObjectMeta("cluster-autoscaler-status", "kube-system")
     return read_autoscaler_status(ConfigMap(meta, {} if text is None else {"status": text}))
 
 
 @pytest.mark.parametrize("form", GROUPS)
 def test_all_forms_are_read(form: str) -> None:
-    status = status_of(TEXTS[form])
+    status = read_status(TEXTS[form])
     assert status.groups == GROUPS[form]
     assert status.faults == ()
     assert status.time.startswith("2026-06-01 12:00:00")
@@ -43,7 +43,7 @@ def test_truncated_status_has_no_wrong_sizes(form: str) -> None:
     whole = [group._replace(backoff_reason="") for group in GROUPS[form]]
     last = text.rindex("\n  ScaleDown") if form == "1.29-text" else text.rindex("errorCode") if "1.30" in form else None
     for end in range(len(text[:last]) - 1):
-        status = status_of(text[:end])
+        status = read_status(text[:end])
         left = [group._replace(backoff_reason="") for group in status.groups]
         assert left == whole[: len(left)]
         assert status.faults or left == whole, end
@@ -61,7 +61,7 @@ def test_truncated_status_has_no_wrong_sizes(form: str) -> None:
     ],
 )
 def test_invalid_status_is_one_clear_line(text: str | None, said: str) -> None:
-    (fault,) = status_of(text).faults
+    (fault,) = read_status(text).faults
     assert said in fault
     assert fault.startswith("ConfigMap kube-system/cluster-autoscaler-status")
     assert "\n" not in fault

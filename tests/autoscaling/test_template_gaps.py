@@ -14,7 +14,7 @@ TAG = "tag k8s.io/cluster-autoscaler/node-template/"
 Json = dict[str, Any]
 
 
-def required(**expression: Any) -> Json:
+def build_required_affinity(**expression: Any) -> Json:
     terms = [{"matchExpressions": [expression]}]
     return {
         "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
@@ -29,7 +29,7 @@ SPREAD = {
 }
 
 
-def gaps(requests: Json, spec: Json, group: str = "empty", **template_spec: Any) -> tuple[TemplateGap, ...]:
+def find_gaps(requests: Json, spec: Json, group: str = "empty", **template_spec: Any) -> tuple[TemplateGap, ...]:
     """Return the gaps of a group with machines of 16 CPUs, beside a group of one node with 4 CPUs in zone a."""
     node = {
         "apiVersion": "v1",
@@ -68,8 +68,13 @@ def gaps(requests: Json, spec: Json, group: str = "empty", **template_spec: Any)
     ("requests", "spec", "lacks", "settings"),
     [
         ({}, {"nodeSelector": {"team": "ml"}}, ["label team=ml"], [f"{TAG}label/team=ml"]),
-        ({}, required(key="team", operator="In", values=["ml", "ai"]), ["label team=ml"], [f"{TAG}label/team=ml"]),
-        ({}, required(key="team", operator="Exists"), ["label team=true"], [f"{TAG}label/team=true"]),
+        (
+            {},
+            build_required_affinity(key="team", operator="In", values=["ml", "ai"]),
+            ["label team=ml"],
+            [f"{TAG}label/team=ml"],
+        ),
+        ({}, build_required_affinity(key="team", operator="Exists"), ["label team=true"], [f"{TAG}label/team=true"]),
         ({"nvidia.com/gpu": "2"}, {}, ["resource nvidia.com/gpu"], [f"{TAG}resources/nvidia.com/gpu=2"]),
         ({"ephemeral-storage": "1Ki"}, {}, ["resource ephemeral-storage"], [f"{TAG}resources/ephemeral-storage=1024"]),
         (
@@ -81,13 +86,13 @@ def gaps(requests: Json, spec: Json, group: str = "empty", **template_spec: Any)
     ],
 )
 def test_gap_has_its_tag(requests: Json, spec: Json, lacks: list[str], settings: list[str]) -> None:
-    (gap,) = gaps(requests, spec)
+    (gap,) = find_gaps(requests, spec)
     assert (gap.group, gap.pods, gap.provider) == ("empty", ("d/p",), "AWS")
     assert (list(gap.lacks), list(gap.settings)) == (lacks, settings)
 
 
 def test_cluster_api_gaps_have_annotations() -> None:
-    (gap,) = gaps({"nvidia.com/gpu": "2"}, {"nodeSelector": {"a": "b"}}, "MachineDeployment/x/gpu")
+    (gap,) = find_gaps({"nvidia.com/gpu": "2"}, {"nodeSelector": {"a": "b"}}, "MachineDeployment/x/gpu")
     prefix = "annotation capacity.cluster-autoscaler.kubernetes.io/"
     assert gap.settings == (
         f"{prefix}labels=a=b",
@@ -105,4 +110,4 @@ def test_cluster_api_gaps_have_annotations() -> None:
     ],
 )
 def test_gaps_that_no_tag_closes_are_not_reported(requests: Json, spec: Json, template_spec: Json) -> None:
-    assert gaps(requests, spec, **template_spec) == ()
+    assert find_gaps(requests, spec, **template_spec) == ()

@@ -59,11 +59,11 @@ def build_volumes(*names: str) -> Json:
     return {"volumes": [{"name": name, "emptyDir": {}} for name in names]}
 
 
-def grace(seconds: int) -> Json:
+def build_grace_period(seconds: int) -> Json:
     return {"terminationGracePeriodSeconds": seconds}
 
 
-def annotated(**annotations: str) -> Json:
+def build_annotations(**annotations: str) -> Json:
     return {"annotations": annotations}
 
 
@@ -72,7 +72,9 @@ SYSTEM = {"labels": {"k8s-app": "bar"}}
 TABLE = {
     "Unreplicated pod": DrainRow((build_pod("alone"),), "NotReplicated"),
     "Replicated pod": DrainRow((build_pod("bar", RS),), moves=("default/bar",)),
-    "Manifest pod": DrainRow((build_pod("m", metadata=annotated(**{"kubernetes.io/config.mirror": "something"})),)),
+    "Manifest pod": DrainRow(
+        (build_pod("m", metadata=build_annotations(**{"kubernetes.io/config.mirror": "something"})),)
+    ),
     "DaemonSet pod": DrainRow((build_pod("bar", RS), build_pod("d", "DaemonSet/ds")), moves=("default/bar",)),
     "Kube-system no pdb system pods blocking": DrainRow(
         (build_pod("s", RS, "kube-system", metadata={"creationTimestamp": "2020-12-18T16:01:00Z"}),),
@@ -103,7 +105,7 @@ TABLE = {
             build_pod(
                 "bar",
                 "CustomDaemonSet/ds",
-                metadata=annotated(**{"cluster-autoscaler.kubernetes.io/daemonset-pod": "true"}),
+                metadata=build_annotations(**{"cluster-autoscaler.kubernetes.io/daemonset-pod": "true"}),
             ),
         )
     ),
@@ -111,7 +113,7 @@ TABLE = {
     "SS-managed pod": DrainRow((build_pod("bar", "StatefulSet/ss"),), moves=("default/bar",)),
     "pod with EmptyDir": DrainRow((build_pod("bar", RC, spec=build_volumes("scratch")),), "LocalStorageRequested"),
     "pod with EmptyDir and SafeToEvictLocalVolumesKey annotation": DrainRow(
-        (build_pod("bar", RC, spec=build_volumes("scratch"), metadata=annotated(**{LOCAL: "scratch"})),),
+        (build_pod("bar", RC, spec=build_volumes("scratch"), metadata=build_annotations(**{LOCAL: "scratch"})),),
         moves=("default/bar",),
     ),
     "pod with EmptyDir and SafeToEvictLocalVolumesKey annotation with matching values": DrainRow(
@@ -120,13 +122,13 @@ TABLE = {
                 "bar",
                 RC,
                 spec=build_volumes("scratch-1", "scratch-2", "scratch-3"),
-                metadata=annotated(**{LOCAL: "scratch-1,scratch-2,scratch-3"}),
+                metadata=build_annotations(**{LOCAL: "scratch-1,scratch-2,scratch-3"}),
             ),
         ),
         moves=("default/bar",),
     ),
     "pod with EmptyDir and SafeToEvictLocalVolumesKey annotation with non-matching values": DrainRow(
-        (build_pod("bar", RC, spec=build_volumes("scratch-1"), metadata=annotated(**{LOCAL: "scratch-2"})),),
+        (build_pod("bar", RC, spec=build_volumes("scratch-1"), metadata=build_annotations(**{LOCAL: "scratch-2"})),),
         "LocalStorageRequested",
     ),
     "pod with EmptyDir and SafeToEvictLocalVolumesKey annotation with some matching values": DrainRow(
@@ -135,20 +137,24 @@ TABLE = {
                 "bar",
                 RC,
                 spec=build_volumes("scratch-1", "scratch-2"),
-                metadata=annotated(**{LOCAL: "scratch-1,scratch-5"}),
+                metadata=build_annotations(**{LOCAL: "scratch-1,scratch-5"}),
             ),
         ),
         "LocalStorageRequested",
     ),
     "pod with EmptyDir and SafeToEvictLocalVolumesKey annotation empty values": DrainRow(
-        (build_pod("bar", RC, spec=build_volumes("scratch-1", "scratch-2"), metadata=annotated(**{LOCAL: ",,"})),),
+        (
+            build_pod(
+                "bar", RC, spec=build_volumes("scratch-1", "scratch-2"), metadata=build_annotations(**{LOCAL: ",,"})
+            ),
+        ),
         "LocalStorageRequested",
     ),
     "long terminating pod with 0 grace period": DrainRow(
-        (build_pod("bar", RC, metadata={"deletionTimestamp": "2020-12-18T16:59:00Z"}, spec=grace(0)),),
+        (build_pod("bar", RC, metadata={"deletionTimestamp": "2020-12-18T16:59:00Z"}, spec=build_grace_period(0)),),
     ),
     "long terminating pod with extended grace period": DrainRow(
-        (build_pod("bar", RC, metadata={"deletionTimestamp": "2020-12-18T16:57:00Z"}, spec=grace(360)),),
+        (build_pod("bar", RC, metadata={"deletionTimestamp": "2020-12-18T16:57:00Z"}, spec=build_grace_period(360)),),
         moves=("default/bar",),
     ),
     "RC-managed pod with missing reference": DrainRow(

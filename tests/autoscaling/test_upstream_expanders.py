@@ -32,13 +32,13 @@ class Offer(NamedTuple):
     """A group, its number of new nodes and of pods that they take, and the CPU and memory of a node in pods."""
 
     group: str
-    nodes: int = 1
+    build_offers: int = 1
     pods: int = 1
     cpu: int = 16
     memory: int = 16
 
 
-def nodes(*counts: int) -> tuple[Offer, ...]:
+def build_offers(*counts: int) -> tuple[Offer, ...]:
     return tuple(Offer(f"EO{at}", count) for at, count in enumerate(counts) if count)
 
 
@@ -48,12 +48,12 @@ MICRO, T2_LARGE, T3_LARGE, XLARGE = (
 BALANCED, HIGHMEM, LOWCPU = Offer("balanced"), Offer("highmem", memory=32), Offer("lowcpu", cpu=8)
 BY_SIZE: dict[str, tuple[str, tuple[Offer, ...], set[str]]] = {
     "TestLeastNodes: no options": ("least-nodes", (), set()),
-    "TestLeastNodes: 1 valid option": ("least-nodes", nodes(2), {"EO0"}),
-    "TestLeastNodes: 2 valid options, not equal": ("least-nodes", nodes(2, 1), {"EO1"}),
-    "TestLeastNodes: 3 valid options, 2 equal": ("least-nodes", nodes(6, 2, 2), {"EO1", "EO2"}),
-    "TestLeastNodes: 3 valid options, all equal": ("least-nodes", nodes(8, 8, 8), {"EO0", "EO1", "EO2"}),
+    "TestLeastNodes: 1 valid option": ("least-nodes", build_offers(2), {"EO0"}),
+    "TestLeastNodes: 2 valid options, not equal": ("least-nodes", build_offers(2, 1), {"EO1"}),
+    "TestLeastNodes: 3 valid options, 2 equal": ("least-nodes", build_offers(6, 2, 2), {"EO1", "EO2"}),
+    "TestLeastNodes: 3 valid options, all equal": ("least-nodes", build_offers(8, 8, 8), {"EO0", "EO1", "EO2"}),
     "TestLeastNodes: 6 valid options, 1 invalid option, 3 equal": (
-        *("least-nodes", nodes(23, 0, 5, 8, 5, 5, 22)),
+        *("least-nodes", build_offers(23, 0, 5, 8, 5, 5, 22)),
         {"EO2", "EO4", "EO5"},
     ),
     "TestMostPods: one": ("most-pods", (Offer("EO0", pods=0),), {"EO0"}),

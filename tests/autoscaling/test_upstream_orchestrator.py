@@ -267,7 +267,7 @@ def build_pod(name: str, asked: PodRequest, on: str) -> Json:
     }
 
 
-def groups_of(case: Case, names: list[str]) -> list[Json]:
+def build_groups(case: Case, names: list[str]) -> list[Json]:
     members: dict[str, list[str]] = {name: [] for name in case.templates}
     for name, machine in zip(names, case.machines, strict=True):
         if machine.group:
@@ -288,7 +288,7 @@ def groups_of(case: Case, names: list[str]) -> list[Json]:
     ]
 
 
-def priorities(chosen: str) -> Json:
+def build_priority_map(chosen: str) -> Json:
     meta = {"name": "cluster-autoscaler-priority-expander", "namespace": "kube-system"}
     text = f"10:\n- ^{chosen}$\n1:\n- .*\n"
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"priorities": text}}
@@ -299,11 +299,11 @@ def test_whole_scale_ups(name: str) -> None:
     case = CASES[name]
     names = [f"n{at + 1}" for at in range(len(case.machines))]
     objects = [build_node(own, machine) for own, machine in zip(names, case.machines, strict=True)]
-    objects.append(priorities(case.chosen))
+    objects.append(build_priority_map(case.chosen))
     objects += [build_pod(f"old-{at}", asked, names[asked.on]) for at, asked in enumerate(case.running)]
     objects += [build_pod(f"new-{at}", asked, "") for at, asked in enumerate(case.waiting)]
     options = {"expander": "priority", **case.options}
-    report = kschedctl.scale_up(kschedctl.Cluster.from_objects(objects), groups_of(case, names), options, now=NOW)
+    report = kschedctl.scale_up(kschedctl.Cluster.from_objects(objects), build_groups(case, names), options, now=NOW)
     assert not report.faults
     grown = {increase.group: increase.target - increase.source for increase in report.increases}
     if case.sizes:

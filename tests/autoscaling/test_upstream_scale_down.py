@@ -45,16 +45,16 @@ def build_pod(name: str, on: str, cpu: int = 100, memory: int = 0, kind: str = "
         "ownerReferences": [owner],
         **more.pop("metadata", {}),
     }
-    container = {"name": "c", "resources": requests(cpu, memory, **more.pop("also", {}))}
+    container = {"name": "c", "resources": build_requests(cpu, memory, **more.pop("also", {}))}
     spec = {"nodeName": on, "containers": [container], **more}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Running"}}
 
 
-def requests(cpu: int, memory: int, **also: str) -> Json:
+def build_requests(cpu: int, memory: int, **also: str) -> Json:
     return {"requests": {"cpu": f"{cpu}m", "memory": str(memory), **also}}
 
 
-def down(nodes: list[Json], pods: list[Json], group: Json | None = None, **options: Any) -> ScaleDown:
+def scale_down(nodes: list[Json], pods: list[Json], group: Json | None = None, **options: Any) -> ScaleDown:
     sets = [
         {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": "rs", "namespace": "default", "uid": kind}}
         for kind in ("ReplicaSet", "DaemonSet")
@@ -118,14 +118,14 @@ PLACED_LATER = ("NoPlaceToMovePods", "BlockedByPod", None)
 @pytest.mark.parametrize("name", ELIGIBILITY)
 def test_filter_out_unremovable(name: str) -> None:
     row = ELIGIBILITY[name]
-    told = down(row.nodes, row.pods, **row.options).nodes
+    told = scale_down(row.nodes, row.pods, **row.options).nodes
     assert {n: told[n].reason for n in told if told[n].reason not in PLACED_LATER} == row.reasons
     assert {n for n in told if told[n].utilization is None} == {
         n for n, reason in row.reasons.items() if reason != "NotUnderutilized"
     }
 
 
-def halves(on: str, *names: str, cpu: int = 500) -> list[Json]:
+def build_half_pods(on: str, *names: str, cpu: int = 500) -> list[Json]:
     return [build_pod(name, on, cpu, 1) for name in names]
 
 
@@ -133,33 +133,33 @@ PLANNED: dict[str, tuple[list[Json], list[Json], str, str]] = {
     "empty nodes, all eligible": ([build_node("n1"), build_node("n2"), build_node("n3")], [], "n1 n2 n3", "n1 n2 n3"),
     "empty nodes, some eligible": ([build_node("n1"), build_node("n2"), build_node("n3")], [], "n1 n2", "n1 n2"),
     "empty nodes, none eligible": ([build_node("n1"), build_node("n2"), build_node("n3")], [], "", ""),
-    "single utilised node, not eligible": ([build_node("n1")], halves("n1", "p1"), "n1", ""),
+    "single utilised node, not eligible": ([build_node("n1")], build_half_pods("n1", "p1"), "n1", ""),
     "pods cannot schedule on node undergoing deletion, not eligible": (
-        *([build_node("n1"), build_node("n2", taints=DELETED)], halves("n1", "p1", "p2")),
+        *([build_node("n1"), build_node("n2", taints=DELETED)], build_half_pods("n1", "p1", "p2")),
         *("n1", ""),
     ),
     "pods can schedule on non-eligible node, eligible": (
-        *([build_node("n1"), build_node("n2")], halves("n1", "p1", "p2")),
+        *([build_node("n1"), build_node("n2")], build_half_pods("n1", "p1", "p2")),
         *("n1", "n1"),
     ),
     "pods cannot schedule anywhere, not eligible": (
         [build_node("n1", 2000), build_node("n2"), build_node("n3", 500)],
-        [*halves("n1", "p1", "p2", cpu=1000), *halves("n2", "p3", cpu=1000)],
+        [*build_half_pods("n1", "p1", "p2", cpu=1000), *build_half_pods("n2", "p3", cpu=1000)],
         *("n1 n2", ""),
     ),
     "all pods from multiple nodes can schedule elsewhere, all eligible": (
         [build_node("n1"), build_node("n2"), build_node("n3", 2000)],
-        [*halves("n1", "p1", "p2"), *halves("n2", "p3", "p4")],
+        [*build_half_pods("n1", "p1", "p2"), *build_half_pods("n2", "p3", "p4")],
         *("n1 n2", "n1 n2"),
     ),
     "some pods from multiple nodes can schedule elsewhere, some eligible": (
         [build_node("n1", 2000), build_node("n2"), build_node("n3")],
-        [*halves("n1", "p1", "p2", cpu=1000), *halves("n2", "p3", "p4")],
+        [*build_half_pods("n1", "p1", "p2", cpu=1000), *build_half_pods("n2", "p3", "p4")],
         *("n1 n2", "n2"),
     ),
     "no pods from multiple nodes can schedule elsewhere, no eligible": (
         [build_node("n1"), build_node("n2"), build_node("n3", 500)],
-        [*halves("n1", "p1", "p2"), *halves("n2", "p3", "p4")],
+        [*build_half_pods("n1", "p1", "p2"), *build_half_pods("n2", "p3", "p4")],
         *("n1 n2", ""),
     ),
 }
@@ -170,7 +170,7 @@ PLANNED: dict[str, tuple[list[Json], list[Json], str, str]] = {
 def test_update_cluster_state(name: str) -> None:
     nodes, pods, eligible, unneeded = PLANNED[name]
     members = eligible.split()
-    report = down(nodes, pods, {"nodes": members, "target": len(members)}, scaleDownUtilizationThreshold=1.0)
+    report = scale_down(nodes, pods, {"nodes": members, "target": len(members)}, scaleDownUtilizationThreshold=1.0)
     assert list(report.unneeded) == unneeded.split()
 
 
@@ -189,7 +189,7 @@ def test_removable_at(name: str) -> None:
     pods = [build_pod(f"p-{at}", f"d-{at}", 1) for at in range(drain)]
     spare = build_node("spare", 10000)
     members = {"nodes": [each["metadata"]["name"] for each in nodes], "min": 1, "target": target}
-    report = down([*nodes, spare], pods, members)
+    report = scale_down([*nodes, spare], pods, members)
     assert (len(report.to_delete.empty), len(report.to_delete.drain)) == (empty_go, drain_go)
 
 
@@ -208,7 +208,7 @@ SILENT = {"NotAutoscaled", "NodeGroupMinSizeReached"}
 @pytest.mark.parametrize("name", REASONS)
 def test_removable_at_unremovable_reasons(name: str) -> None:
     only, group, options = REASONS[name]
-    report = down([only], [], group, **options)
+    report = scale_down([only], [], group, **options)
     assert (report.to_delete.empty, report.to_delete.drain) == ((), ())
     told = report.nodes["n"]
     assert (told.state, told.reason) == (("notCandidate", None) if name in SILENT else (told.state, name))
@@ -222,11 +222,11 @@ PODS: dict[str, Json] = {
     "p2": {"cpu": 0, "memory": 0},
     "p-init": {
         "initContainers": [
-            {"name": "side", "restartPolicy": "Always", "resources": requests(50, 100000)},
-            {"name": "once", "resources": requests(5, 100)},
+            {"name": "side", "restartPolicy": "Always", "resources": build_requests(50, 100000)},
+            {"name": "once", "resources": build_requests(5, 100)},
         ]
     },
-    "p-large-init": {"initContainers": [{"name": "once", "resources": requests(50000, 100000000)}]},
+    "p-large-init": {"initContainers": [{"name": "once", "resources": build_requests(50000, 100000000)}]},
     "p3": {"kind": "DaemonSet"},
     "p4": {
         "kind": "CustomDaemonSet",
@@ -261,5 +261,5 @@ UTILIZATION: dict[str, tuple[Json, tuple[str, ...], Json, float | None]] = {
 def test_calculate(name: str) -> None:
     on, names, options, expected = UTILIZATION[name]
     pods = [build_pod(each.replace(" ", "-"), "n", **{"cpu": 100, "memory": 200000, **PODS[each]}) for each in names]
-    told = down([on], pods, **options).nodes["n"].utilization
+    told = scale_down([on], pods, **options).nodes["n"].utilization
     assert (told.value if told else None) == (expected if expected is None else pytest.approx(expected))

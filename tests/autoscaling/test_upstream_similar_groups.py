@@ -40,78 +40,110 @@ class Shape(NamedTuple):
         )
 
 
-def shape(
+def build_shape(
     cpu: str = "1000m", memory: str = "2000", offers: Json | None = None, requested: Json | None = None, **more: str
 ) -> Shape:
     return Shape({"cpu": cpu, "memory": memory, "pods": "100", **more}, offers or {}, {}, requested or {})
 
 
-def labelled(labels: Json) -> Shape:
-    return shape()._replace(labels=labels)
+def build_labelled_shape(labels: Json) -> Shape:
+    return build_shape()._replace(labels=labels)
 
 
-def memory_of(amount: str) -> Shape:
-    return shape(memory=amount)
+def build_shape_with_memory(amount: str) -> Shape:
+    return build_shape(memory=amount)
 
 
 GPU = "nvidia.com/gpu"
 POD, LIKE, HALF = {"cpu": 500, "memory": 1000}, {"cpu": 501, "memory": 1001}, {"cpu": "500m", "memory": "1000"}
 SIMILAR = {
-    "TestIdenticalNodesSimilar": (shape(), shape(), True),
-    "TestNodesSimilarVariousRequirements: cpu": (shape(), shape("1001m"), False),
-    "TestNodesSimilarVariousRequirements: slightly other allocatable": (shape(), shape(offers={"cpu": "999m"}), True),
-    "TestNodesSimilarVariousRequirements: much less allocatable": (shape(), shape(offers={"cpu": "500m"}), False),
-    "TestNodesSimilarVariousRequirements: a GPU": (shape(), shape(**{GPU: "1"}), False),
-    "TestNodesSimilarVariousRequirementsAndPods: same free": (shape(requested=POD), shape(offers=HALF), False),
-    "TestNodesSimilarVariousRequirementsAndPods: same pods": (shape(requested=POD), shape(requested=POD), True),
-    "TestNodesSimilarVariousRequirementsAndPods: similar": (
-        shape(requested=POD),
-        shape(offers={"cpu": "999m"}, requested=LIKE),
+    "TestIdenticalNodesSimilar": (build_shape(), build_shape(), True),
+    "TestNodesSimilarVariousRequirements: cpu": (build_shape(), build_shape("1001m"), False),
+    "TestNodesSimilarVariousRequirements: slightly other allocatable": (
+        build_shape(),
+        build_shape(offers={"cpu": "999m"}),
         True,
     ),
-    "TestNodesSimilarVariousMemoryRequirements: within": (memory_of("1000"), memory_of("986"), True),
-    "TestNodesSimilarVariousMemoryRequirements: beyond": (memory_of("1000"), memory_of("984"), False),
+    "TestNodesSimilarVariousRequirements: much less allocatable": (
+        build_shape(),
+        build_shape(offers={"cpu": "500m"}),
+        False,
+    ),
+    "TestNodesSimilarVariousRequirements: a GPU": (build_shape(), build_shape(**{GPU: "1"}), False),
+    "TestNodesSimilarVariousRequirementsAndPods: same free": (
+        build_shape(requested=POD),
+        build_shape(offers=HALF),
+        False,
+    ),
+    "TestNodesSimilarVariousRequirementsAndPods: same pods": (
+        build_shape(requested=POD),
+        build_shape(requested=POD),
+        True,
+    ),
+    "TestNodesSimilarVariousRequirementsAndPods: similar": (
+        build_shape(requested=POD),
+        build_shape(offers={"cpu": "999m"}, requested=LIKE),
+        True,
+    ),
+    "TestNodesSimilarVariousMemoryRequirements: within": (
+        build_shape_with_memory("1000"),
+        build_shape_with_memory("986"),
+        True,
+    ),
+    "TestNodesSimilarVariousMemoryRequirements: beyond": (
+        build_shape_with_memory("1000"),
+        build_shape_with_memory("984"),
+        False,
+    ),
     "TestNodesSimilarVariousLargeMemoryRequirementsM5XLarge: within": (
-        memory_of("16116152Ki"),
-        memory_of("15944120Ki"),
+        build_shape_with_memory("16116152Ki"),
+        build_shape_with_memory("15944120Ki"),
         True,
     ),
     "TestNodesSimilarVariousLargeMemoryRequirementsM5XLarge: beyond": (
-        memory_of("16116152Ki"),
-        memory_of("16438475Ki"),
+        build_shape_with_memory("16116152Ki"),
+        build_shape_with_memory("16438475Ki"),
         False,
     ),
     "TestNodesSimilarVariousLargeMemoryRequirementsM516XLarge: within": (
-        memory_of("259970052Ki"),
-        memory_of("257217528Ki"),
+        build_shape_with_memory("259970052Ki"),
+        build_shape_with_memory("257217528Ki"),
         True,
     ),
     "TestNodesSimilarVariousLargeMemoryRequirementsM516XLarge: beyond": (
-        memory_of("259970052Ki"),
-        memory_of("265169453Ki"),
+        build_shape_with_memory("259970052Ki"),
+        build_shape_with_memory("265169453Ki"),
         False,
     ),
-    "TestNodesSimilarVariousLabels: one lacks one": (labelled(POOH), labelled({"test-label": "test-value"}), False),
-    "TestNodesSimilarVariousLabels: the same": (labelled(POOH), labelled(POOH), True),
+    "TestNodesSimilarVariousLabels: one lacks one": (
+        build_labelled_shape(POOH),
+        build_labelled_shape({"test-label": "test-value"}),
+        False,
+    ),
+    "TestNodesSimilarVariousLabels: the same": (build_labelled_shape(POOH), build_labelled_shape(POOH), True),
     "TestNodesSimilarVariousLabels: host names": (
-        labelled({**POOH, HOSTNAME: "node1"}),
-        labelled({**POOH, HOSTNAME: "node2"}),
+        build_labelled_shape({**POOH, HOSTNAME: "node1"}),
+        build_labelled_shape({**POOH, HOSTNAME: "node2"}),
         True,
     ),
     "TestNodesSimilarVariousLabels: zones": (
-        labelled({**POOH, ZONE: "mars-olympus-mons1-b"}),
-        labelled({**POOH, ZONE: "us-houston1-a"}),
+        build_labelled_shape({**POOH, ZONE: "mars-olympus-mons1-b"}),
+        build_labelled_shape({**POOH, ZONE: "us-houston1-a"}),
         True,
     ),
     "TestNodesSimilarVariousLabels: fluentd": (
-        labelled({**POOH, FLUENTD: "true"}),
-        labelled({**POOH, FLUENTD: "false"}),
+        build_labelled_shape({**POOH, FLUENTD: "true"}),
+        build_labelled_shape({**POOH, FLUENTD: "false"}),
         True,
     ),
-    "TestNodesSimilarVariousLabels: fluentd on one": (labelled({**POOH, FLUENTD: "true"}), labelled(POOH), True),
+    "TestNodesSimilarVariousLabels: fluentd on one": (
+        build_labelled_shape({**POOH, FLUENTD: "true"}),
+        build_labelled_shape(POOH),
+        True,
+    ),
     "TestNodesSimilarVariousLabels: ignored": (
-        labelled({**POOH, "example.com/ready": "true"}),
-        labelled({**POOH, "example.com/ready": "false"}),
+        build_labelled_shape({**POOH, "example.com/ready": "true"}),
+        build_labelled_shape({**POOH, "example.com/ready": "false"}),
         True,
     ),
 }
@@ -141,7 +173,7 @@ def build_pod(name: str, cpu: int, owner: str = "", kind: str = "ReplicationCont
     )
 
 
-def grouped(pods: list[Pod]) -> list[list[str]]:
+def group_pods(pods: list[Pod]) -> list[list[str]]:
     """Group the pods as in a cluster with these pods."""
     held = list(PodTable.from_pods(pods))
     return [[member.metadata.name for member in group.pods] for group in group_equivalent_pods(held)]
@@ -157,7 +189,7 @@ def test_group_pods_by_scheduling_properties() -> None:
         *(build_pod(f"p3_{at}", 100, "rc2") for at in (1, 2)),
         *(build_pod(f"p4_{at}", 100, "rc3", volumes=[{"name": f"kube-api-access-{at}", **token}]) for at in (1, 2)),
     ]
-    assert grouped(pods) == [["p1"], ["p2_1", "p2_2"], ["p3_1", "p3_2"], ["p4_1", "p4_2"]]
+    assert group_pods(pods) == [["p1"], ["p2_1", "p2_2"], ["p3_1", "p3_2"], ["p4_1", "p4_2"]]
 
 
 def test_equivalence_group_size_limiting() -> None:
@@ -165,9 +197,9 @@ def test_equivalence_group_size_limiting() -> None:
     pods = [
         build_pod(f"p{at}", 3000, "rc", labels={"uniqueLabel": f"l{at}"}) for at in range(MAX_GROUPS_PER_CONTROLLER + 1)
     ]
-    assert sorted(grouped(pods)) == sorted([f"p{at}"] for at in range(MAX_GROUPS_PER_CONTROLLER + 1))
+    assert sorted(group_pods(pods)) == sorted([f"p{at}"] for at in range(MAX_GROUPS_PER_CONTROLLER + 1))
 
 
 def test_equivalence_group_ignores_daemon_sets() -> None:
     """Upstream: TestEquivalenceGroupIgnoresDaemonSets."""
-    assert grouped([build_pod(name, 3000, "ds", "DaemonSet") for name in ("p1", "p2")]) == [["p1"], ["p2"]]
+    assert group_pods([build_pod(name, 3000, "ds", "DaemonSet") for name in ("p1", "p2")]) == [["p1"], ["p2"]]

@@ -32,7 +32,7 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import Fork
 
 sys.path += [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "scheduler" / "preemption")]
-from naive_preemption import Victims, priority_of, select_victims
+from naive_preemption import Victims, get_priority, select_victims
 
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 WORKLOADS = 400
@@ -139,7 +139,7 @@ def dry_run_naively(cycle: Cycle, row: int) -> Victims | str:
     """Dry-run preemption on one node, pod by pod."""
     node = LoneNode(cycle, row)
     budgets = cycle.view.cluster.pod_disruption_budgets
-    return select_victims(node, list(node.pods), priority_of(cycle.info.pod), budgets)
+    return select_victims(node, list(node.pods), get_priority(cycle.info.pod), budgets)
 
 
 def dry_run_together(cycle: Cycle) -> dict[int, Victims]:

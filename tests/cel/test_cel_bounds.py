@@ -16,7 +16,7 @@ def build_nested_bindings(values, result):
     return "".join(f"cel.bind(s{i}, {value}, " for i, value in enumerate(values)) + result + ")" * len(values)
 
 
-def doubled(first, twice, count, result):
+def build_doubling_bindings(first, twice, count, result):
     return build_nested_bindings([first, *(twice.replace("s", f"s{i}") for i in range(count))], result)
 
 
@@ -28,7 +28,7 @@ ACCEPTED = {
     "10,000 times not": "!" * 10_000 + "true",
     "240 comprehensions": "".join(f"[1].all(x{i}, " for i in range(240)) + "true" + ")" * 240,
     "240 names": build_nested_bindings(["1"] * 240, "true"),
-    "a text of 2^22": doubled('"x"', "s + s", 22, "s22.size() == 4194304"),
+    "a text of 2^22": build_doubling_bindings('"x"', "s + s", 22, "s22.size() == 4194304"),
     "replacements one after another": '"a"' + '.replace("a", "aaaaaaaaaa")' * 7 + ".size() == 10000000",
     "lists within lists": build_nested_bindings(["[1]", *(f"[s{i}]" for i in range(200))], "s200 == s200"),
 }
@@ -36,18 +36,18 @@ REFUSED = {
     "250 parentheses": ("(" * 250 + "true" + ")" * 250, "expression recursion limit exceeded: 250"),
     "a chain of 300": ("+".join(["1"] * 300) + " == 300", "max recursion depth exceeded"),
     "a chain of selections": ("x" + ".a" * 300, "max recursion depth exceeded"),
-    "types that double": (doubled("{1: 1}", "{s: s}", 40, "true"), "too large"),
+    "types that double": (build_doubling_bindings("{1: 1}", "{s: s}", 40, "true"), "too large"),
     "numbers without end": ("9" * 5000 + " == 1", "invalid int literal"),
     "quotes": ('"' * 9999, "Syntax error"),
     "patterns that explode": ('"a".matches("((a{100}){100}){100}")', "invalid matches argument"),
 }
 STOPPED = {
-    "a text that doubles": doubled('"x"', "s + s", 60, "s60.size() > 0"),
-    "a list that doubles": doubled("[1]", "s + s", 60, "s60.size() > 0"),
-    "values compared that double": doubled("[1]", "[s, s]", 40, "s40 == s40"),
-    "values printed that double": doubled("[1]", "[s, s]", 40, '"%s".format([s40]) == ""'),
-    "values sought that double": doubled("[1]", "[s, s]", 40, "s40.indexOf(s39) == 1"),
-    "values flattened that double": doubled("[1]", "[s, s]", 40, "dyn(s40).flatten(100).size() > 0"),
+    "a text that doubles": build_doubling_bindings('"x"', "s + s", 60, "s60.size() > 0"),
+    "a list that doubles": build_doubling_bindings("[1]", "s + s", 60, "s60.size() > 0"),
+    "values compared that double": build_doubling_bindings("[1]", "[s, s]", 40, "s40 == s40"),
+    "values printed that double": build_doubling_bindings("[1]", "[s, s]", 40, '"%s".format([s40]) == ""'),
+    "values sought that double": build_doubling_bindings("[1]", "[s, s]", 40, "s40.indexOf(s39) == 1"),
+    "values flattened that double": build_doubling_bindings("[1]", "[s, s]", 40, "dyn(s40).flatten(100).size() > 0"),
     "comprehensions within comprehensions": "".join(f"lists.range(1000).map(x{i}, " for i in range(5)) + "1" + ")" * 5,
     "replacements": '"a"' + '.replace("a", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")' * 30,
     "texts from one text": build_nested_bindings(
@@ -58,7 +58,7 @@ STOPPED = {
 }
 
 
-def table(cases):
+def parametrize_cases(cases):
     return pytest.mark.parametrize("case", cases.values(), ids=cases)
 
 
@@ -69,12 +69,12 @@ def _soon():
     assert time.process_time() - started < 20
 
 
-@table(ACCEPTED)
+@parametrize_cases(ACCEPTED)
 def test_accepted(case):
     assert compile_expression(case, {}, {}).evaluate() is True
 
 
-@table(REFUSED)
+@parametrize_cases(REFUSED)
 def test_refused(case):
     expression, message = case
     with pytest.raises(CompileError) as caught:
@@ -82,7 +82,7 @@ def test_refused(case):
     assert message in str(caught.value)
 
 
-@table(STOPPED)
+@parametrize_cases(STOPPED)
 def test_stopped(case):
     with pytest.raises(AbortedError, match="cost limit exceeded"):
         compile_expression(case, {}, {}).evaluate()

@@ -47,7 +47,7 @@ def test_cost(expression):
     assert program.cost == COSTS[expression]
 
 
-def loop(depth):
+def build_loop(depth):
     """Build a loop of ten to this power of steps, and return it with its cost.
 
     The cost is 2 for each condition, and 1 for each result that is read or returned.
@@ -56,19 +56,19 @@ def loop(depth):
 
 
 def test_hundred_thousand_steps_are_within_the_limit():
-    program = compile_expression(loop(5), {}, {})
+    program = compile_expression(build_loop(5), {}, {})
     assert program.evaluate() is True
     assert 300_000 < program.cost < 1_000_000
 
 
 def test_million_steps_exceed_the_limit():
     with pytest.raises(CostLimitError, match="operation cancelled: actual cost limit exceeded"):
-        compile_expression(loop(6), {}, {}).evaluate()
+        compile_expression(build_loop(6), {}, {}).evaluate()
 
 
 def test_no_operator_absorbs_the_limit():
     with pytest.raises(CostLimitError):
-        compile_expression(f"{loop(6)} || true", {}, {}).evaluate()
+        compile_expression(f"{build_loop(6)} || true", {}, {}).evaluate()
 
 
 def test_too_expensive_operation_is_not_started():

@@ -162,16 +162,16 @@ RUNTIME_ERRORS = {
 }
 
 
-def table(cases):
+def parametrize_cases(cases):
     return pytest.mark.parametrize("case", cases.values(), ids=cases)
 
 
-@table(TRUE)
+@parametrize_cases(TRUE)
 def test_is_true(case):
     assert evaluate(case) is True
 
 
-@table(COMPILE_ERRORS)
+@parametrize_cases(COMPILE_ERRORS)
 def test_does_not_compile(case):
     expression, message = case
     with pytest.raises(CompileError) as caught:
@@ -179,7 +179,7 @@ def test_does_not_compile(case):
     assert message in str(caught.value)
 
 
-@table(RUNTIME_ERRORS)
+@parametrize_cases(RUNTIME_ERRORS)
 def test_fails_at_run_time(case):
     expression, message = case
     with pytest.raises(CelError) as caught:

@@ -91,7 +91,7 @@ def test_long_texts_need_re2(no_re2: None) -> None:
         regular_expressions.matches("a" * 100_000, "a*b")
 
 
-def claim_with(selector: str) -> kschedctl.Cluster:
+def build_cluster_with_claim(selector: str) -> kschedctl.Cluster:
     device = {"name": "d0", "attributes": {"model": {"string": "A100"}}}
     request = {"deviceClassName": "gpu", "selectors": [{"cel": {"expression": selector}}]}
     claims = [{"name": "gpu", "resourceClaimName": "gpu"}]
@@ -133,7 +133,7 @@ def claim_with(selector: str) -> kschedctl.Cluster:
 @pytest.mark.parametrize(("pattern", "undecided"), [("^A[0-9]+$", False), ("(?i)^a100$", True)])
 def test_selector_that_needs_re2_leaves_the_answer_undecided(no_re2: None, pattern: str, undecided: bool) -> None:
     selector = f'device.attributes["gpu.example.com"].model.matches("{pattern}")'
-    report = kschedctl.explain(claim_with(selector), "x/p")
+    report = kschedctl.explain(build_cluster_with_claim(selector), "x/p")
     assert report.undecided is undecided
     assert (report.verdict == "Schedulable") is not undecided
     assert any("kschedctl[re2]" in unknown.why for unknown in report.unknown) is undecided

@@ -27,13 +27,13 @@ command_of = cache(load_command)
 SOURCE = tuple(field.name for field in fields(Source))
 
 
-def asked(arguments: list[str]) -> Answer | None:
+def answer_command_line(arguments: list[str]) -> Answer | None:
     """Return the answer of a command line, or None for a command that prints its output itself."""
     found = typer.main.get_command(app).main(arguments, prog_name="kschedctl", standalone_mode=False)
     return found if isinstance(found, Answer) else None
 
 
-def forms(arguments: list[str]) -> list[str]:
+def list_text_formats(arguments: list[str]) -> list[str]:
     """Return the values of ``-o`` that the command accepts and that print text."""
     command = command_of(arguments[0])
     command = getattr(command, "commands", {}).get(arguments[1], command) if len(arguments) > 1 else command
@@ -41,24 +41,24 @@ def forms(arguments: list[str]) -> list[str]:
     return [name for name in output.metavar.split("|") if "=" not in name and name not in NO_TEXT]
 
 
-def printed(answer: Answer, form: str) -> set[str]:
+def list_printed_commands(answer: Answer, form: str) -> set[str]:
     """Return the command lines that one output format of the answer prints."""
     style = replace(answer.style, wide=form == "wide", width=UNFOLDED if form == "wide" else answer.style.width)
     content = replace(answer, format=form, style=style).render()
     assert isinstance(content, str)
-    return {found for text in _texts(content, form) for found in commands_in(text)}
+    return {found for text in _iter_texts(content, form) for found in iter_commands(text)}
 
 
-def commands_in(text: str) -> Iterator[str]:
+def iter_commands(text: str) -> Iterator[str]:
     for line in text.splitlines():
         if match := MENTIONED.search(line):
             yield match[0].strip()
 
 
-def _texts(content: str, form: str) -> Iterator[str]:
+def _iter_texts(content: str, form: str) -> Iterator[str]:
     """Yield the texts in the content of an output format that may contain command lines."""
     if form in DATA:
-        yield from _strings(DATA[form](content))
+        yield from _iter_strings(DATA[form](content))
     elif form == "html":
         yield from _Texts.of(content)
     elif form == "markdown":
@@ -71,15 +71,15 @@ def _texts(content: str, form: str) -> Iterator[str]:
         yield content
 
 
-def _strings(value: Any) -> Iterator[str]:
+def _iter_strings(value: Any) -> Iterator[str]:
     """Yield all strings in lists and in the values of mappings, at any depth."""
     match value:
         case str():
             yield value
         case list():
-            yield from (text for each in value for text in _strings(each))
+            yield from (text for each in value for text in _iter_strings(each))
         case dict():
-            yield from (text for each in value.values() for text in _strings(each))
+            yield from (text for each in value.values() for text in _iter_strings(each))
 
 
 class _Texts(HTMLParser):
@@ -100,11 +100,11 @@ class _Texts(HTMLParser):
         self.data = tag == "script" and dict(attrs).get("type") == "application/json"
 
     def handle_data(self, data: str) -> None:
-        self.found += _strings(json.loads(data)) if self.data and data.strip() else [data]
+        self.found += _iter_strings(json.loads(data)) if self.data and data.strip() else [data]
         self.data = False
 
 
-def source_of(arguments: list[str]) -> Source:
+def parse_source(arguments: list[str]) -> Source:
     """Return the cluster options of a command line, as the program parses them. Raises the errors of typer."""
     command, rest = command_of(arguments[0]), arguments[1:]
     given = command.make_context(arguments[0], list(rest)).params

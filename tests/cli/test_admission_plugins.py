@@ -33,20 +33,20 @@ SHOP = {
 ACCOUNT = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": "shop"}}
 
 
-def server(*flags: str) -> Json:
+def build_api_server_pod(*flags: str) -> Json:
     found = build_pod("kube-apiserver-cp", namespace="kube-system", uid="a", nodeName="silver")
     command = {"image": "registry.k8s.io/kube-apiserver:v1.36.2", "command": ["kube-apiserver", *flags]}
     found["spec"]["containers"] = [{"name": "kube-apiserver", **command}]
     return found | {"status": {"phase": "Running"}}
 
 
-def labelled(name: str) -> Json:
+def build_labelled_node(name: str) -> Json:
     found = build_node(name)
     found["metadata"]["labels"] = {"pool": name}
     return found
 
 
-CLUSTER = (labelled("silver"), SHOP, ACCOUNT)
+CLUSTER = (build_labelled_node("silver"), SHOP, ACCOUNT)
 ASKS: dict[str, Any] = {
     "explain": lambda manifest: ("explain", "-f", manifest),
     "simulate": lambda manifest: ("simulate", "-f", manifest),
@@ -55,7 +55,7 @@ ASKS: dict[str, Any] = {
 }
 
 
-def wants_gold(out: str) -> bool:
+def is_rejected_by_affinity(out: str) -> bool:
     return "node(s) didn't match Pod's node affinity/selector" in out or "node affinity/selector" in out
 
 
@@ -63,22 +63,30 @@ def wants_gold(out: str) -> bool:
 def test_option_enables_plugins(run: Run, write: Write, ask: str) -> None:
     """The namespace's pool does not include the only node."""
     words = (*ASKS[ask](write(DEPLOYMENT, name="web.json")), "-f", write(*CLUSTER))
-    assert not wants_gold(run(*words).out)
+    assert not is_rejected_by_affinity(run(*words).out)
     shown = run(*words, "--admission-plugins", "PodNodeSelector,NodeRestriction")
-    assert wants_gold(shown.out)
+    assert is_rejected_by_affinity(shown.out)
     assert shown.code == 1
 
 
 @pytest.mark.parametrize("ask", ASKS)
 def test_flags_of_the_api_server_enable_plugins(run: Run, write: Write, ask: str) -> None:
     """An explicit option takes precedence over the flags."""
-    words = (*ASKS[ask](write(DEPLOYMENT, name="web.json")), "-f", write(*CLUSTER, server(*FLAGS)))
-    assert wants_gold(run(*words).out)
-    assert not wants_gold(run(*words, "--admission-plugins", "AlwaysPullImages").out)
+    words = (*ASKS[ask](write(DEPLOYMENT, name="web.json")), "-f", write(*CLUSTER, build_api_server_pod(*FLAGS)))
+    assert is_rejected_by_affinity(run(*words).out)
+    assert not is_rejected_by_affinity(run(*words, "--admission-plugins", "AlwaysPullImages").out)
 
 
 def test_denial_is_reported_once_per_workload_with_its_plugin(run: Run, write: Write) -> None:
-    words = ("simulate", "-f", write(DEPLOYMENT, name="web.json"), "-f", write(*CLUSTER, server(*FLAGS)), "-o", "json")
+    words = (
+        "simulate",
+        "-f",
+        write(DEPLOYMENT, name="web.json"),
+        "-f",
+        write(*CLUSTER, build_api_server_pod(*FLAGS)),
+        "-o",
+        "json",
+    )
     notes = " ".join(json.loads(run(*words).out)["assumed"])
     by = "--enable-admission-plugins of Pod kube-system/kube-apiserver-cp"
     assert notes.count(f"nodeSelector pool=gold by Namespace shop (PodNodeSelector is on: {by})") == 1
@@ -105,7 +113,7 @@ REMADE = {
 @pytest.mark.parametrize("ask", REMADE)
 def test_recreated_pods_pass_the_plugins(run: Run, write: Write, ask: str) -> None:
     """The running pod is older than the namespace's node selector, which denies its replacement."""
-    more = labelled("silver-2")
+    more = build_labelled_node("silver-2")
     more["metadata"]["labels"]["pool"] = "silver"
     by = {"kind": "ReplicaSet", "name": "web", "uid": "r", "controller": True, "apiVersion": "apps/v1"}
     old = build_pod("web-1", namespace="shop", uid="w", nodeName="silver", nodeSelector={"pool": "silver"})
@@ -131,7 +139,7 @@ def test_suggested_command_repeats_the_option(run: Run, write: Write) -> None:
 
 
 def test_extended_resource_toleration_plugin(run: Run, write: Write) -> None:
-    accelerated = labelled("gpu")
+    accelerated = build_labelled_node("gpu")
     accelerated["spec"]["taints"] = [{"key": "example.com/gpu", "effect": "NoSchedule"}]
     accelerated["status"]["allocatable"]["example.com/gpu"] = "1"
     asking = build_pod("train", namespace="shop")
@@ -145,10 +153,14 @@ def test_extended_resource_toleration_plugin(run: Run, write: Write) -> None:
 def test_snapshots_keep_the_flags_of_the_api_server(run: Run, write: Write, tmp_path: Any) -> None:
     """The flags are read from single documents, and from a long JSON list, whose pods are not decoded completely."""
     saved = str(tmp_path / "saved.ksnap")
-    pods = {"apiVersion": "v1", "kind": "PodList", "items": [server(*FLAGS), build_pod("other", namespace="shop")]}
+    pods = {
+        "apiVersion": "v1",
+        "kind": "PodList",
+        "items": [build_api_server_pod(*FLAGS), build_pod("other", namespace="shop")],
+    }
     run("snapshot", "save", "-f", write(*CLUSTER), "-f", write(pods, name="pods.json"), "-o", saved)
     of_file = kschedctl.Cluster.from_snapshot(saved)
-    of_objects = kschedctl.Cluster.from_objects([*CLUSTER, server(*FLAGS)])
+    of_objects = kschedctl.Cluster.from_objects([*CLUSTER, build_api_server_pod(*FLAGS)])
     for cluster in (of_file, of_objects):
         assert cluster.api_server.enabled_optional_plugins == ("PodNodeSelector",)
         assert (cluster.api_server.not_ready_seconds, cluster.api_server.unreachable_seconds) == (30, 300)
@@ -172,14 +184,16 @@ def test_disabled_plugins_have_no_effect() -> None:
     asking = build_pod("p", namespace="shop")
     asking["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1"}, "limits": {"cpu": "1"}}
     on = kschedctl.Cluster.from_objects([*CLUSTER, limit])
-    off = kschedctl.Cluster.from_objects([*CLUSTER, limit, server("--disable-admission-plugins=LimitRanger")])
+    off = kschedctl.Cluster.from_objects(
+        [*CLUSTER, limit, build_api_server_pod("--disable-admission-plugins=LimitRanger")]
+    )
     assert not kschedctl.admit(on, asking).allowed
     assert kschedctl.admit(off, asking).allowed
 
 
 def test_anonymized_snapshot_keeps_no_other_names(run: Run, write: Write, tmp_path: Any) -> None:
     saved = str(tmp_path / "saved.ksnap")
-    named = server("--enable-admission-plugins=OurOwnPlugin,PodNodeSelector")
+    named = build_api_server_pod("--enable-admission-plugins=OurOwnPlugin,PodNodeSelector")
     run("snapshot", "save", "--anonymize", "-f", write(*CLUSTER, named), "-o", saved)
     kept = kschedctl.Cluster.from_snapshot(saved).api_server
     assert (kept.enabled, kept.where, kept.told_by) == (("PodNodeSelector",), "", "")

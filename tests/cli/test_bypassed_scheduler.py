@@ -25,13 +25,13 @@ def build_claim(name: str, **spec: object) -> Json:
     return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
 
 
-def pinned(volume: Json, phase: str = "Pending") -> Json:
+def build_pinned_pod(volume: Json, phase: str = "Pending") -> Json:
     return build_pod("pinned", nodeName="n1", volumes=[volume]) | {"status": {"phase": phase}}
 
 
 @pytest.mark.parametrize(("volume", "name"), [(CLAIM_VOLUME, "data"), (EPHEMERAL, "pinned-data")])
 def test_pods_that_bypass_the_scheduler_are_listed_and_counted(run: Run, write: Write, volume: Json, name: str) -> None:
-    cluster = write(build_node("n1"), pinned(volume), build_claim(name), CLASS)
+    cluster = write(build_node("n1"), build_pinned_pod(volume), build_claim(name), CLASS)
     outcome = run("explain", "-A", "-f", cluster, "-o", "json")
     assert outcome.code == 1
     (entry,) = json.loads(outcome.out)["waitingElsewhere"]
@@ -45,9 +45,11 @@ def test_pods_that_bypass_the_scheduler_are_listed_and_counted(run: Run, write: 
 
 def test_pods_with_bound_claims_are_not_listed(run: Run, write: Write) -> None:
     """A running pod has its volume, and so has a pod whose claim is bound."""
-    running = write(build_node("n1"), pinned(CLAIM_VOLUME, "Running"), build_claim("data"), CLASS, name="running.json")
+    running = write(
+        build_node("n1"), build_pinned_pod(CLAIM_VOLUME, "Running"), build_claim("data"), CLASS, name="running.json"
+    )
     bound = write(
-        build_node("n1"), pinned(CLAIM_VOLUME), build_claim("data", volumeName="v1"), CLASS, name="bound.json"
+        build_node("n1"), build_pinned_pod(CLAIM_VOLUME), build_claim("data", volumeName="v1"), CLASS, name="bound.json"
     )
     for cluster in (running, bound):
         assert run("explain", "-A", "-f", cluster).code == 0

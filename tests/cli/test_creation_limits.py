@@ -49,7 +49,7 @@ def limit(kind: str, name: str, namespace: str = "shop") -> Json:
     return {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": namespace}, "spec": {}}
 
 
-def running() -> Json:
+def build_running_pod() -> Json:
     """Build a pod of the Deployment on n1."""
     found = build_pod("web-5d-x", namespace="shop", uid="u", nodeName="n1")
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-5d", "controller": True, "uid": "r"}
@@ -57,7 +57,7 @@ def running() -> Json:
     return found | {"status": {"phase": "Running"}}
 
 
-def lines(run: Run, arguments: tuple[str, ...]) -> list[str]:
+def list_failure_lines(run: Run, arguments: tuple[str, ...]) -> list[str]:
     """Return the lines of the report about the failure, which the page has once."""
     report = json.loads(run(*arguments, "-o", "json").out)
     found = [line for line in report["notReplayed"] if MAY_DENY in line]
@@ -81,36 +81,36 @@ def test_limits_of_the_namespace_are_named(
     run: Run, write: Write, ask: Any, besides: list[Json], told: list[str]
 ) -> None:
     besides = [*besides, *([] if any(each["kind"] == "Namespace" for each in besides) else [build_namespace()])]
-    cluster = write(build_node("n1"), build_node("n2"), running(), *besides)
+    cluster = write(build_node("n1"), build_node("n2"), build_running_pod(), *besides)
     replayed = REPLAYED[besides[0]["kind"]]
     told = [] if any(ask is ASKS[name] for name in replayed) else told
-    assert lines(run, ask(cluster, write(DEPLOYMENT, name="web.json"))) == told
+    assert list_failure_lines(run, ask(cluster, write(DEPLOYMENT, name="web.json"))) == told
 
 
 def test_several_limits_are_named_in_one_line(run: Run, write: Write) -> None:
     many = [limit("ResourceQuota", name) for name in "abcde"]
     cluster = write(build_node("n1"), build_namespace(enforce="baseline"), *many, limit("LimitRange", "l"))
-    (told,) = lines(run, ("simulate", "-f", write(DEPLOYMENT, name="web.json"), "-f", cluster))
+    (told,) = list_failure_lines(run, ("simulate", "-f", write(DEPLOYMENT, name="web.json"), "-f", cluster))
     assert told == "namespace shop has ResourceQuota a, ResourceQuota b, ResourceQuota c and 2 more"
 
 
 def test_unread_limits_are_named(run: Run, write: Write) -> None:
     cluster, manifest = write(build_node("n1"), build_namespace(), whole=False), write(DEPLOYMENT, name="web.json")
     for command in ("simulate", "capacity", "explain"):
-        (told,) = lines(run, (command, "-f", manifest, "-f", cluster))
+        (told,) = list_failure_lines(run, (command, "-f", manifest, "-f", cluster))
         kinds = "ResourceQuotas, LimitRanges, ServiceAccounts, admission webhooks or admission policies"
         assert told == f"the files contain no list of {kinds}"
 
 
 def test_limits_are_not_mentioned_for_existing_pods(run: Run, write: Write) -> None:
     cluster = write(
-        build_node("n1"), running(), build_pod("waits", "99", "shop", uid="w"), limit("ResourceQuota", "gold")
+        build_node("n1"), build_running_pod(), build_pod("waits", "99", "shop", uid="w"), limit("ResourceQuota", "gold")
     )
-    assert lines(run, ("explain", "waits", "-n", "shop", "-f", cluster)) == []
-    assert lines(run, ("explain", "-n", "shop", "-f", cluster)) == []
-    assert lines(run, ("simulate", "--pending", "-f", cluster)) == []
+    assert list_failure_lines(run, ("explain", "waits", "-n", "shop", "-f", cluster)) == []
+    assert list_failure_lines(run, ("explain", "-n", "shop", "-f", cluster)) == []
+    assert list_failure_lines(run, ("simulate", "--pending", "-f", cluster)) == []
     cordon = json.dumps({"steps": [{"cordon": {"nodes": ["n1"]}}]})
-    assert lines(run, ("whatif", cordon, "-f", cluster)) == []
+    assert list_failure_lines(run, ("whatif", cordon, "-f", cluster)) == []
 
 
 @pytest.mark.parametrize("command", ["explain", "simulate"])
@@ -118,13 +118,13 @@ def test_limits_are_not_mentioned_for_existing_pods(run: Run, write: Write) -> N
 def test_limits_in_files_are_read(run: Run, write: Write, command: str, kind: str) -> None:
     """They are not reported as kinds that scheduling does not read, although they are not evaluated either."""
     cluster, manifest = write(build_node("n1"), build_namespace()), write(DEPLOYMENT, limit(kind, "l"), name="web.json")
-    arguments = (command, "-f", manifest, "--snapshot", _saved(run, cluster))
+    arguments = (command, "-f", manifest, "--snapshot", _save_snapshot(run, cluster))
     replayed = kind == "LimitRange"
-    assert lines(run, arguments) == ([] if replayed else [f"namespace shop has {kind} l"])
+    assert list_failure_lines(run, arguments) == ([] if replayed else [f"namespace shop has {kind} l"])
     assert kind not in run(*arguments).err
 
 
-def _saved(run: Run, cluster: str) -> str:
+def _save_snapshot(run: Run, cluster: str) -> str:
     path = f"{cluster}.ksnap"
     assert run("snapshot", "save", "-f", cluster, "-o", path).code == 0
     return path
@@ -134,10 +134,10 @@ def test_anonymized_policy_is_still_reported(run: Run, write: Write, tmp_path: P
     """It is no secret that a namespace restricts its pods."""
     for level, told in (("privileged", []), ("baseline", ["Pod Security baseline"])):
         path = str(tmp_path / f"{level}.ksnap")
-        cluster = write(build_node("n1"), build_node("n2"), running(), build_namespace(enforce=level))
+        cluster = write(build_node("n1"), build_node("n2"), build_running_pod(), build_namespace(enforce=level))
         assert run("snapshot", "save", "-f", cluster, "-o", path, "--anonymize").code == 0
         (moved,) = read_archive(path).pods
-        found = lines(run, ("drain", moved.spec.node_name, "--snapshot", path))
+        found = list_failure_lines(run, ("drain", moved.spec.node_name, "--snapshot", path))
         assert [line.partition(" has ")[2] for line in found] == told
 
 
@@ -157,6 +157,6 @@ def test_only_what_is_not_replayed_is_named(run: Run, write: Write) -> None:
 
     Pod Security is enforced by a policy.
     """
-    cluster = write(build_node("n1"), build_node("n2"), running(), build_namespace(enforce="restricted"))
+    cluster = write(build_node("n1"), build_node("n2"), build_running_pod(), build_namespace(enforce="restricted"))
     report = json.loads(run("drain", "n1", "-f", cluster, "-o", "json").out)
     assert f"webhooks and policies{MAY_DENY}namespace shop has Pod Security restricted)" in report["notReplayed"]

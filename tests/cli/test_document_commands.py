@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 from command_line import Run, build_pod
-from documents import command_lines
-from golden_cases import family_lines
+from documents import iter_command_lines
+from golden_cases import iter_family_lines
 from karpenter_cases import build_objects
 
 ANSWERED = (0, 1)
@@ -30,7 +30,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> Path:
     (tmp_path / "deploy").mkdir()
     (tmp_path / "deploy" / "web.yaml").write_text(WEB.replace("requests", "request"))  # a finding
     assert run("snapshot", "save", "--demo", "-o", "prod.ksnap").code == 0
-    given = json.loads(family_lines("autoscaling/disruption")[0])["input"]
+    given = json.loads(iter_family_lines("autoscaling/disruption")[0])["input"]
     (tmp_path / "state.json").write_text(
         json.dumps({"apiVersion": "v1", "kind": "List", "items": build_objects(given)})
     )
@@ -44,7 +44,7 @@ def needs_cluster(words: list[str]) -> bool:
 
 
 @pytest.mark.usefixtures("folder")
-@pytest.mark.parametrize("line", [line for line in dict.fromkeys(command_lines()) if not line.startswith(SERVES)])
+@pytest.mark.parametrize("line", [line for line in dict.fromkeys(iter_command_lines()) if not line.startswith(SERVES)])
 def test_documented_command_runs(line: str, run: Run) -> None:
     words = shlex.split(line)[1:]
     answered = run(*words, *(["--demo"] if needs_cluster(words) else ()))

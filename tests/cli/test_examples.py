@@ -14,7 +14,7 @@ from kschedctl.cli.main import COMMANDS, load_command
 MOST_COLUMNS = 80
 
 
-def helps() -> Iterator[tuple[str, ...]]:
+def iter_help_command_lines() -> Iterator[tuple[str, ...]]:
     """Yield the command lines that have a help of their own."""
     yield ()
     for name in COMMANDS:
@@ -29,14 +29,14 @@ def examples(run: Run, command: tuple[str, ...]) -> list[str]:
     return [line.strip() for line in section.splitlines()]
 
 
-@pytest.mark.parametrize("command", list(helps()), ids=" ".join)
+@pytest.mark.parametrize("command", list(iter_help_command_lines()), ids=" ".join)
 def test_each_example_is_one_line_and_calls_its_command(examples: list[str], command: tuple[str, ...]) -> None:
     assert examples
     assert all("kschedctl " in line and len(line) + 4 <= MOST_COLUMNS for line in examples)
     assert any(" ".join(("kschedctl", *command)) in line for line in examples)
 
 
-@pytest.mark.parametrize("command", list(helps()), ids=" ".join)
+@pytest.mark.parametrize("command", list(iter_help_command_lines()), ids=" ".join)
 def test_examples_are_accepted(examples: list[str]) -> None:
     for line in examples:
         words = shlex.split(re.split(r"[)>]", line[line.index("kschedctl ") :])[0])[1:]

@@ -67,7 +67,7 @@ def test_unreachable_cluster_is_one_line_and_exit_3(run: Run, monkeypatch: pytes
     assert err.count("\n") == 1
 
 
-def raising(error: BaseException) -> object:
+def build_raising_function(error: BaseException) -> object:
     def fail(*_: object, **__: object) -> object:
         raise error
 
@@ -83,7 +83,7 @@ def raising(error: BaseException) -> object:
     ],
 )
 def test_the_error_boundary(run: Run, monkeypatch: pytest.MonkeyPatch, error: Exception, code: int, said: str) -> None:
-    monkeypatch.setattr(explain, "read_inquiry", raising(error))
+    monkeypatch.setattr(explain, "read_inquiry", build_raising_function(error))
     outcome = run("explain", "--demo")
     assert outcome.code == code
     assert said in outcome.err
@@ -93,7 +93,7 @@ def test_the_error_boundary(run: Run, monkeypatch: pytest.MonkeyPatch, error: Ex
 
 
 def test_interruption_exits_130_silently(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(explain, "read_inquiry", raising(KeyboardInterrupt()))
+    monkeypatch.setattr(explain, "read_inquiry", build_raising_function(KeyboardInterrupt()))
     assert run("explain", "--demo") == (130, "", "")
 
 
@@ -104,14 +104,14 @@ def test_error_text_cannot_control_the_terminal(run: Run, write: Write) -> None:
     assert err.rstrip("\n").isprintable()
 
 
-def python(*arguments: str, **settings: str) -> subprocess.Popen[str]:
+def start_python(*arguments: str, **settings: str) -> subprocess.Popen[str]:
     environment = {**os.environ, **settings}
     command = [sys.executable, "-m", "kschedctl", *arguments]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
 
 
 def test_closed_pipe_is_no_error() -> None:
-    process = python("explain", "-A", "--demo", "-o", "wide")
+    process = start_python("explain", "-A", "--demo", "-o", "wide")
     assert process.stdout is not None
     assert process.stderr is not None
     process.stdout.close()
@@ -120,6 +120,6 @@ def test_closed_pipe_is_no_error() -> None:
 
 
 def test_characters_outside_the_locales_encoding_are_escaped() -> None:
-    out, err = python("explain", "shop/web-6d4cf56db6-h8s2k", "--demo", PYTHONIOENCODING="ascii").communicate()
+    out, err = start_python("explain", "shop/web-6d4cf56db6-h8s2k", "--demo", PYTHONIOENCODING="ascii").communicate()
     assert err == ""
     assert "\\u2192" in out

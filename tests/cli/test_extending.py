@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from command_line import Run, Write, build_node, build_pod
-from extender_server import extender
+from extender_server import serve_extender
 
 Json = dict[str, Any]
 SCRIPT = {"filter": {"refuse": {"n1": "GPU memory is full"}}, "prioritize": {"scores": {"n2": 1, "n3": 9}}}
@@ -19,7 +19,7 @@ def cluster(write: Write) -> str:
     return write(build_node("n1"), build_node("n2"), build_node("n3"), build_pod("web"), build_pod("other"))
 
 
-def config(tmp_path: Path, url: str) -> str:
+def write_config(tmp_path: Path, url: str) -> str:
     file = tmp_path / "config.json"
     made = {"urlPrefix": url, "filterVerb": "filter", "prioritizeVerb": "prioritize", "weight": 1}
     head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
@@ -29,8 +29,8 @@ def config(tmp_path: Path, url: str) -> str:
 
 def test_recorded_answers_are_replayed(run: Run, cluster: str, tmp_path: Path) -> None:
     said = str(tmp_path / "said.json")
-    with extender(script=SCRIPT) as server:
-        common = ["explain", "web", "-f", cluster, "--config", config(tmp_path, server.url)]
+    with serve_extender(script=SCRIPT) as server:
+        common = ["explain", "web", "-f", cluster, "--config", write_config(tmp_path, server.url)]
         unasked = run(*common)
         assert server.requests == []
         asked = run(*common, "--call-extenders", "--record-extenders", said)
@@ -49,8 +49,8 @@ def test_missing_extenders_are_reported(run: Run, cluster: str) -> None:
 
 
 def test_extender_is_called_for_each_pending_pod(run: Run, cluster: str, tmp_path: Path) -> None:
-    with extender(script=SCRIPT) as server:
-        found = run("explain", "-A", "-f", cluster, "--config", config(tmp_path, server.url), "--call-extenders")
+    with serve_extender(script=SCRIPT) as server:
+        found = run("explain", "-A", "-f", cluster, "--config", write_config(tmp_path, server.url), "--call-extenders")
     assert found.code == 0
     asked = [payload["Pod"]["metadata"]["name"] for path, _, payload in server.requests if path == "/filter"]
     assert sorted(asked) == ["other", "web"]
@@ -58,8 +58,8 @@ def test_extender_is_called_for_each_pending_pod(run: Run, cluster: str, tmp_pat
 
 def test_unrecorded_answer_is_unknown(run: Run, cluster: str, tmp_path: Path) -> None:
     said = str(tmp_path / "said.json")
-    with extender(script=SCRIPT) as server:
-        common = ["-f", cluster, "--config", config(tmp_path, server.url)]
+    with serve_extender(script=SCRIPT) as server:
+        common = ["-f", cluster, "--config", write_config(tmp_path, server.url)]
         run("explain", "web", *common, "--call-extenders", "--record-extenders", said)
         found = run("explain", "other", *common, "--extender-answers", said)
     assert found.code == 5
@@ -85,8 +85,8 @@ def test_wrong_extender_options_are_errors(run: Run, cluster: str, options: list
 
 def test_texts_of_an_extender_cannot_control_the_terminal(run: Run, cluster: str, tmp_path: Path) -> None:
     refuse = dict.fromkeys(("n1", "n2", "n3"), "\x1b[2Jfull\nof it")
-    with extender(script={"filter": {"refuse": refuse}}) as server:
-        found = run("explain", "web", "-f", cluster, "--config", config(tmp_path, server.url), "--call-extenders")
+    with serve_extender(script={"filter": {"refuse": refuse}}) as server:
+        found = run("explain", "web", "-f", cluster, "--config", write_config(tmp_path, server.url), "--call-extenders")
     assert found.code == 1
     assert "\x1b" not in found.out
 
@@ -94,8 +94,17 @@ def test_texts_of_an_extender_cannot_control_the_terminal(run: Run, cluster: str
 def test_simulations_replay_recorded_answers(run: Run, cluster: str, write: Write, tmp_path: Path) -> None:
     said = str(tmp_path / "said.json")
     manifest = write({**build_pod("new"), "apiVersion": "v1"}, name="new.json", whole=False)
-    with extender(script=SCRIPT) as server:
-        common = ["simulate", "-f", cluster, "-f", manifest, "--config", config(tmp_path, server.url), "--pending"]
+    with serve_extender(script=SCRIPT) as server:
+        common = [
+            "simulate",
+            "-f",
+            cluster,
+            "-f",
+            manifest,
+            "--config",
+            write_config(tmp_path, server.url),
+            "--pending",
+        ]
         asked = run(*common, "--call-extenders", "--record-extenders", said)
     again = run(*common, "--extender-answers", said)
     assert asked.code == 0
@@ -104,7 +113,7 @@ def test_simulations_replay_recorded_answers(run: Run, cluster: str, write: Writ
     assert run(*common).code == 5
 
 
-def forward(write: Write, command: str) -> tuple[list[str], str]:
+def build_forward_command(write: Write, command: str) -> tuple[list[str], str]:
     """Return a command line that runs the scheduler forward, and the pod that it places."""
     zones = [build_node(name) for name in ("n1", "n2", "n3")]
     for number, each in enumerate(zones):
@@ -129,9 +138,9 @@ def test_commands_call_the_extender_or_say_that_they_did_not(
     run: Run, write: Write, tmp_path: Path, command: str
 ) -> None:
     said = str(tmp_path / "said.json")
-    words, tried = forward(write, command)
-    with extender(script=SCRIPT) as server:
-        common = [*words, "--config", config(tmp_path, server.url)]
+    words, tried = build_forward_command(write, command)
+    with serve_extender(script=SCRIPT) as server:
+        common = [*words, "--config", write_config(tmp_path, server.url)]
         unasked = run(*common)
         assert server.requests == []
         asked = run(*common, "--call-extenders", "--record-extenders", said, "-o", "wide")
@@ -149,9 +158,9 @@ def test_commands_call_the_extender_or_say_that_they_did_not(
 @pytest.mark.parametrize("command", ["drain", "failures", "whatif", "capacity"])
 def test_no_pod_fits_if_an_extender_rejects_all_nodes(run: Run, write: Write, tmp_path: Path, command: str) -> None:
     refuse = dict.fromkeys(("n1", "n2", "n3"), "GPU memory is full")
-    words, _ = forward(write, command)
-    with extender(script={"filter": {"refuse": refuse}}) as server:
-        found = run(*words, "--config", config(tmp_path, server.url), "--call-extenders")
+    words, _ = build_forward_command(write, command)
+    with serve_extender(script={"filter": {"refuse": refuse}}) as server:
+        found = run(*words, "--config", write_config(tmp_path, server.url), "--call-extenders")
     assert found.code == 1
     assert "GPU memory is full" in " ".join(found.out.split())
 
@@ -159,8 +168,17 @@ def test_no_pod_fits_if_an_extender_rejects_all_nodes(run: Run, write: Write, tm
 def test_extender_is_called_again_for_a_changed_pod(run: Run, write: Write, tmp_path: Path) -> None:
     said = str(tmp_path / "said.json")
     cluster = write(build_node("n1"), build_pod("web", cpu="9"))
-    with extender(script={"filter": {"refuse": {}}}) as server:
-        common = ["remedies", "web", "-f", cluster, "--without", "AddNode", "--config", config(tmp_path, server.url)]
+    with serve_extender(script={"filter": {"refuse": {}}}) as server:
+        common = [
+            "remedies",
+            "web",
+            "-f",
+            cluster,
+            "--without",
+            "AddNode",
+            "--config",
+            write_config(tmp_path, server.url),
+        ]
         unasked = run(*common)
         assert server.requests == []
         asked = run(*common, "--call-extenders", "--record-extenders", said)
@@ -176,8 +194,8 @@ def test_extender_is_called_again_for_a_changed_pod(run: Run, write: Write, tmp_
 def test_answer_about_a_changed_pod_is_unknown_if_it_was_not_recorded(run: Run, write: Write, tmp_path: Path) -> None:
     said = str(tmp_path / "said.json")
     cluster = write(build_node("n1"), build_pod("web", cpu="9"), build_pod("small"))
-    with extender(script={"filter": {"refuse": {"n1": "GPU memory is full"}}}) as server:
-        common = ["-f", cluster, "--config", config(tmp_path, server.url)]
+    with serve_extender(script={"filter": {"refuse": {"n1": "GPU memory is full"}}}) as server:
+        common = ["-f", cluster, "--config", write_config(tmp_path, server.url)]
         run("explain", "-A", *common, "--call-extenders", "--record-extenders", said)
         asked = ["remedies", "web", *common, "--without", "AddNode", "-o", "json"]
         refused = json.loads(run(*asked, "--call-extenders").out)
@@ -190,8 +208,8 @@ def test_answer_about_a_changed_pod_is_unknown_if_it_was_not_recorded(run: Run, 
 
 def test_extender_is_called_for_the_remedies_of_many_pods(run: Run, write: Write, tmp_path: Path) -> None:
     cluster = write(build_node("n1"), build_pod("web", cpu="9"), build_pod("db", cpu="8"))
-    with extender(script={"filter": {"refuse": {"n1": "GPU memory is full"}}}) as server:
-        common = ["remedies", "-A", "-f", cluster, "--config", config(tmp_path, server.url)]
+    with serve_extender(script={"filter": {"refuse": {"n1": "GPU memory is full"}}}) as server:
+        common = ["remedies", "-A", "-f", cluster, "--config", write_config(tmp_path, server.url)]
         asked = [*common, "--without", "AddNode", "-o", "json"]
         unasked = json.loads(run(*asked).out)
         refused = json.loads(run(*asked, "--call-extenders").out)
@@ -208,7 +226,7 @@ ANNOTATIONS = {"gpu.example.com/mode": "mig", LAST_APPLIED: '{"spec": {"env": "T
 VOLUMES = [{"name": "scratch", "hostPath": {"path": "/fast"}}]
 
 
-def whole(name: str, **metadata: Any) -> Json:
+def build_whole_pod(name: str, **metadata: Any) -> Json:
     """Build a pod with fields that no plugin reads."""
     made = build_pod(name)
     made["metadata"] |= {"annotations": ANNOTATIONS, **metadata}
@@ -217,11 +235,11 @@ def whole(name: str, **metadata: Any) -> Json:
     return made
 
 
-def sent(run: Run, tmp_path: Path, *options: str) -> tuple[Json, str]:
+def capture_sent_pod(run: Run, tmp_path: Path, *options: str) -> tuple[Json, str]:
     """Return the pod that the extender received, and everything that was printed and written."""
     said = tmp_path / "said.json"
-    with extender(script=SCRIPT) as server:
-        common = [*options, "--config", config(tmp_path, server.url), "--call-extenders"]
+    with serve_extender(script=SCRIPT) as server:
+        common = [*options, "--config", write_config(tmp_path, server.url), "--call-extenders"]
         found = run(*common, "--record-extenders", str(said), "-o", "json")
     bodies = [payload for path, _, payload in server.requests if path == "/filter"]
     assert found.code in (0, 1), found.err
@@ -238,8 +256,8 @@ def assert_whole(got: Json) -> None:
 def test_extender_receives_annotations_and_volumes_of_a_pod(
     command: str, run: Run, write: Write, tmp_path: Path
 ) -> None:
-    file = write(build_node("n1"), build_node("n2"), build_node("n3"), whole("web"), build_pod("other"))
-    got, printed = sent(run, tmp_path, command, "web", "-f", file)
+    file = write(build_node("n1"), build_node("n2"), build_node("n3"), build_whole_pod("web"), build_pod("other"))
+    got, printed = capture_sent_pod(run, tmp_path, command, "web", "-f", file)
     assert_whole(got)
     assert "mig" not in printed
     assert "scratch" not in printed
@@ -248,7 +266,7 @@ def test_extender_receives_annotations_and_volumes_of_a_pod(
 def test_extender_receives_annotations_and_volumes_of_a_manifest(
     run: Run, cluster: str, write: Write, tmp_path: Path
 ) -> None:
-    template = whole("ignored")
+    template = build_whole_pod("ignored")
     document = {
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",
@@ -265,16 +283,16 @@ def test_extender_receives_annotations_and_volumes_of_a_manifest(
     }
     manifest = tmp_path / "db.json"
     manifest.write_text(json.dumps(document))
-    got, printed = sent(run, tmp_path, "explain", "sts/db", "-f", cluster, "-f", str(manifest))
+    got, printed = capture_sent_pod(run, tmp_path, "explain", "sts/db", "-f", cluster, "-f", str(manifest))
     assert_whole(got)
     assert "scratch" not in printed
 
 
 def test_answer_says_which_pod_fields_were_not_sent(run: Run, write: Write, tmp_path: Path) -> None:
     """For the pods of a summary, only the fields that plugins read are known."""
-    file = write(build_node("n1"), build_node("n2"), build_node("n3"), whole("web"))
-    with extender(script=SCRIPT) as server:
-        common = ["-f", file, "--config", config(tmp_path, server.url), "--call-extenders"]
+    file = write(build_node("n1"), build_node("n2"), build_node("n3"), build_whole_pod("web"))
+    with serve_extender(script=SCRIPT) as server:
+        common = ["-f", file, "--config", write_config(tmp_path, server.url), "--call-extenders"]
         named, summed = run("explain", "web", *common), run("explain", "-A", *common)
     assert "extenders got the pod without its environment" in " ".join(named.out.split())
     assert "no annotations, no environment" in " ".join(summed.out.split())
@@ -285,9 +303,9 @@ def test_answer_says_which_pod_fields_were_not_sent(run: Run, write: Write, tmp_
 
 def test_recording_of_a_pod_with_all_fields_is_replayed(run: Run, write: Write, tmp_path: Path) -> None:
     said = str(tmp_path / "said.json")
-    file = write(build_node("n1"), build_node("n2"), build_node("n3"), whole("web"))
-    with extender(script=SCRIPT) as server:
-        common = ["explain", "web", "-f", file, "--config", config(tmp_path, server.url)]
+    file = write(build_node("n1"), build_node("n2"), build_node("n3"), build_whole_pod("web"))
+    with serve_extender(script=SCRIPT) as server:
+        common = ["explain", "web", "-f", file, "--config", write_config(tmp_path, server.url)]
         asked = run(*common, "--call-extenders", "--record-extenders", said)
     again = run(*common, "--extender-answers", said)
     assert (asked.code, again.code) == (0, 0)

@@ -72,11 +72,11 @@ def test_program_name_is_the_called_name(monkeypatch: pytest.MonkeyPatch) -> Non
     assert get_program_name() == "kschedctl"
 
 
-def in_pipe(command: list[str], environment: dict[str, str]) -> bytes:
+def run_in_pipe(command: list[str], environment: dict[str, str]) -> bytes:
     return subprocess.run(command, env=environment, capture_output=True, check=False).stdout
 
 
-def on_terminal(command: list[str], environment: dict[str, str]) -> bytes:
+def run_on_terminal(command: list[str], environment: dict[str, str]) -> bytes:
     """Return the output of the command on a terminal of 70 columns."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 70, 0, 0))
@@ -92,7 +92,7 @@ def on_terminal(command: list[str], environment: dict[str, str]) -> bytes:
 
 def test_width_of_a_terminal_is_used() -> None:
     command = [sys.executable, "-m", "kschedctl", "demo", "--color", "never"]
-    lines = on_terminal(command, dict(os.environ) | {"COLUMNS": ""}).decode().split("\r\n")
+    lines = run_on_terminal(command, dict(os.environ) | {"COLUMNS": ""}).decode().split("\r\n")
     assert 60 < max(len(line) for line in lines if "kschedctl explain" not in line) <= 70
 
 
@@ -112,12 +112,12 @@ def test_color(arguments: list[str], terminal: bool, environment: dict[str, str]
     settings = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
     settings |= {"TERM": "xterm", **environment}
     command = [sys.executable, "-m", "kschedctl", "explain", "batch/embedder-t7x4w", "--demo", *arguments]
-    run_it = on_terminal if terminal else in_pipe
+    run_it = run_on_terminal if terminal else run_in_pipe
     out = run_it(command, settings)
     assert (b"\x1b[1;31mUnschedulable" in out) == colored
 
 
-def without_commands(text: str) -> list[str]:
+def drop_command_lines(text: str) -> list[str]:
     """Return the lines without commands, which are never folded."""
     return [line for line in text.splitlines() if not line.startswith(("  kschedctl ", "  kubectl "))]
 
@@ -132,9 +132,9 @@ def test_tables_fit_the_width_and_are_complete(
     monkeypatch.setenv("COLUMNS", str(columns))
     grouped = run("explain", "web", "-f", file).out
     assert "3" in grouped
-    assert max(map(len, without_commands(grouped))) <= columns
+    assert max(map(len, drop_command_lines(grouped))) <= columns
     out = run("explain", "web", "-f", file, "--each-node").out
-    assert max(map(len, without_commands(out))) <= columns
+    assert max(map(len, drop_command_lines(out))) <= columns
     squeezed = re.sub(r"\s+", "", out)
     assert all(name in squeezed or columns == 40 for name in names)
     assert "example.com/dedicated-to-a-team=payments:NoSchedule" in squeezed or columns == 40
@@ -155,7 +155,7 @@ def test_every_command_has_its_own_place_in_the_help(run: Run) -> None:
 
 def test_options_are_grouped_by_subject(run: Run) -> None:
     text = run("explain", "--help-all").out
-    sections = sections_of(text)
+    sections = split_sections(text)
     assert [title for title, _ in sections][:4] == ["Arguments", "Options", "Cluster and scheduler", "Pods"]
     under = dict(sections)
     assert "--kubeconfig" in under["Cluster and scheduler"]
@@ -165,21 +165,21 @@ def test_options_are_grouped_by_subject(run: Run) -> None:
     assert "--namespace" in under["Pods"]
 
 
-def sections_of(text: str) -> list[tuple[str, str]]:
+def split_sections(text: str) -> list[tuple[str, str]]:
     """Return the headings of a help with the text below each."""
     return re.findall(r"^([A-Z][a-z ]+):\n((?:  .*\n)+)", text, re.MULTILINE)
 
 
-def options_in(text: str) -> set[str]:
+def list_options(text: str) -> set[str]:
     """Return the options that a help lists."""
     return {
         option
-        for _, listed in sections_of(text)
+        for _, listed in split_sections(text)
         for option in re.findall(r"^  (?:-\w, )?(--[a-z-]+)", listed, re.MULTILINE)
     }
 
 
-def subcommands(name: str) -> dict[tuple[str, ...], Any]:
+def list_subcommands(name: str) -> dict[tuple[str, ...], Any]:
     """Return a command or its subcommands, by the words that call them."""
     command: Any = load_command(name)
     inner = getattr(command, "commands", {})
@@ -188,20 +188,20 @@ def subcommands(name: str) -> dict[tuple[str, ...], Any]:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_rare_options_are_only_in_the_full_help(run: Run, name: str) -> None:
-    for words, command in subcommands(name).items():
+    for words, command in list_subcommands(name).items():
         options = [p for p in command.params if p.param_type_name == "option" and not p.hidden]
         every = {next(option for option in p.opts if option.startswith("--")) for p in options} | {"--help"}
         (code, whole, err), short = run(*words, "--help-all"), run(*words, "--help").out
         assert (code, err) == (0, "")
-        assert options_in(whole) == every
-        assert options_in(short) == every - RARE
+        assert list_options(whole) == every
+        assert list_options(short) == every - RARE
         count = len(every & RARE)
         assert (f"Show {count} more option{'s' * (count != 1)} and exit." in short) == (count > 0)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_completion_includes_rare_options(name: str) -> None:
-    for words, command in subcommands(name).items():
+    for words, command in list_subcommands(name).items():
         options = {o for p in command.params if p.param_type_name == "option" and not p.hidden for o in p.opts}
         assert {word for word, _ in find_completions([*words, "--"]).words} == {
             o for o in options if o.startswith("--")
@@ -209,5 +209,5 @@ def test_completion_includes_rare_options(name: str) -> None:
 
 
 def test_rare_options_are_options() -> None:
-    commands = [command for name in COMMANDS for command in subcommands(name).values()]
+    commands = [command for name in COMMANDS for command in list_subcommands(name).values()]
     assert {option for command in commands for p in command.params for option in p.opts} >= RARE

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from command_line import Run
-from printed_commands import commands_in
+from printed_commands import iter_commands
 
 import kschedctl
 
@@ -50,7 +50,7 @@ NAME_OF_PROGRAM = re.compile(r"kschedctl(?!\.)")
 """The name of the program, not of a module in an import."""
 
 
-def texts() -> Iterator[str]:
+def iter_texts() -> Iterator[str]:
     """Yield the string literals of the program that may name a command, without docstrings and helps."""
     for file in Path(kschedctl.__file__).parent.rglob("*.py"):
         source = file.read_text(encoding="utf-8")
@@ -65,18 +65,18 @@ def texts() -> Iterator[str]:
             if isinstance(each, ast.JoinedStr):
                 silent |= {id(part) for part in each.values}
         for each in ast.walk(tree):
-            if id(each) not in silent and (text := _text(each)) and any(commands_in(text)):
+            if id(each) not in silent and (text := _get_text(each)) and any(iter_commands(text)):
                 yield text
 
 
-def _text(node_: ast.AST) -> str:
+def _get_text(node_: ast.AST) -> str:
     if isinstance(node_, ast.JoinedStr):
         return "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node_.values)
     return node_.value if isinstance(node_, ast.Constant) and isinstance(node_.value, str) else ""
 
 
 def test_texts_that_mention_commands_are_listed_here() -> None:
-    assert set(texts()) == HINTS.keys()
+    assert set(iter_texts()) == HINTS.keys()
 
 
 @pytest.mark.parametrize("text", HINTS)

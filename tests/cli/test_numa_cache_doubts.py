@@ -21,7 +21,7 @@ profiles:
 """
 
 
-def published(about: str) -> Json:
+def build_published_topology(about: str) -> Json:
     """Build the published topology of node w1 with this pod."""
     attributes = {
         "topologyManagerPolicy": "single-numa-node",
@@ -53,7 +53,7 @@ def test_explain(run: Run, write: Write, tmp_path: Path, about: str, expected: t
     config = tmp_path / "config.yaml"
     config.write_text(CONFIGURATION)
     old = {**build_pod("old", nodeName="w1"), "status": {"phase": "Running"}}
-    cluster = write(build_node("w1"), published(about), old, WEB)
+    cluster = write(build_node("w1"), build_published_topology(about), old, WEB)
     found = run("explain", "web", "-f", cluster, "--config", str(config))
     code, told = expected
     assert found.code == code

@@ -50,7 +50,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def shell(script: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+def run_script(script: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     path = f"{folder / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}"
     return subprocess.run(
         ["bash", "-eo", "pipefail", "-c", script],
@@ -62,7 +62,7 @@ def shell(script: str, folder: Path, **environment: str) -> subprocess.Completed
     )
 
 
-def action() -> Any:
+def read_last_action_step() -> Any:
     return yaml.safe_load((CI / "simulate" / "action.yml").read_text())["runs"]["steps"][-1]
 
 
@@ -70,11 +70,11 @@ def run_action(folder: Path, paths: str, **more: str) -> subprocess.CompletedPro
     """Run the script of the action with these paths."""
     given = {"PATHS": paths, "SNAPSHOT": "cluster.ksnap", "ARGS": "", "COMMENT": "true", "PULL_REQUEST": "7"}
     given |= {"REPOSITORY": "shop/web", "ACTION": str(CI / "simulate"), **more}
-    assert given.keys() | {"GH_TOKEN"} == action()["env"].keys() | more.keys()
-    return shell(action()["run"], folder, **given)
+    assert given.keys() | {"GH_TOKEN"} == read_last_action_step()["env"].keys() | more.keys()
+    return run_script(read_last_action_step()["run"], folder, **given)
 
 
-def calls(folder: Path) -> list[list[str]]:
+def read_gh_calls(folder: Path) -> list[list[str]]:
     file = folder / "gh.jsonl"
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
@@ -83,7 +83,7 @@ def test_the_action_annotates_and_comments(folder: Path) -> None:
     done = run_action(folder, "deploy b.yaml")
     assert done.returncode == 1, done.stderr
     assert done.stdout.startswith("::error file=b.yaml,line=1,col=1,title=not-scheduled::Pod shop/large: ")
-    _, posted = calls(folder)
+    _, posted = read_gh_calls(folder)
     assert posted[:4] == ["api", "--silent", "--method", "POST"]
     assert posted[4] == "repos/shop/web/issues/7/comments"
     assert posted[6].startswith("body=<!-- kschedctl simulate -->\n")
@@ -94,33 +94,33 @@ def test_the_action_annotates_and_comments(folder: Path) -> None:
 def test_existing_comment_is_updated(folder: Path) -> None:
     done = run_action(folder, "deploy", THERE="42")
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
-    _, patched = calls(folder)
+    _, patched = read_gh_calls(folder)
     assert patched[3:5] == ["PATCH", "repos/shop/web/issues/comments/42"]
 
 
 @pytest.mark.parametrize("more", [{"COMMENT": "false"}, {"PULL_REQUEST": ""}])
 def test_no_comment_without_the_option_or_a_pull_request(folder: Path, more: dict[str, str]) -> None:
     assert run_action(folder, "deploy", **more).returncode == 0
-    assert calls(folder) == []
+    assert read_gh_calls(folder) == []
 
 
 def test_unreadable_input_fails_without_a_comment(folder: Path) -> None:
     assert run_action(folder, "none.yaml").returncode == 2
-    assert calls(folder) == []
+    assert read_gh_calls(folder) == []
 
 
 def test_a_long_report_is_cut(folder: Path) -> None:
     (folder / "report.md").write_text("x" * 100_000)
-    done = shell(f"bash {CI / 'simulate' / 'comment'} report.md", folder, REPOSITORY="a/b", PULL_REQUEST="1")
+    done = run_script(f"bash {CI / 'simulate' / 'comment'} report.md", folder, REPOSITORY="a/b", PULL_REQUEST="1")
     assert done.returncode == 0, done.stderr
-    assert len(calls(folder)[1][6]) < 65_536
+    assert len(read_gh_calls(folder)[1][6]) < 65_536
 
 
 @pytest.mark.parametrize(("paths", "code"), [("deploy", 0), ("deploy b.yaml", 1)])
 def test_gitlab_gets_a_report(folder: Path, paths: str, code: int) -> None:
     job = yaml.safe_load((CI / "gitlab.yml").read_text())["kschedctl-simulate"]
     script = "\n".join((*job["before_script"], *job["script"]))
-    done = shell(script, folder, **{**job["variables"], "KSCHEDCTL_PATHS": paths})
+    done = run_script(script, folder, **{**job["variables"], "KSCHEDCTL_PATHS": paths})
     assert done.returncode == code, done.stderr
     report = ElementTree.parse(folder / job["artifacts"]["reports"]["junit"]).getroot()
     assert report.get("failures") == str(code)
@@ -133,7 +133,7 @@ def test_tekton_runs_it(folder: Path, paths: str, code: int) -> None:
     values = {variable["name"]: variable["value"] for variable in step["env"]}
     given = {"$(params.paths)": paths, "$(params.snapshot)": "cluster.ksnap", "$(params.args)": ""}
     assert {param["name"] for param in task["spec"]["params"]} == {"paths", "snapshot", "args"}
-    done = shell(step["script"], folder, **{name: given[value] for name, value in values.items()})
+    done = run_script(step["script"], folder, **{name: given[value] for name, value in values.items()})
     assert done.returncode == code, done.stderr
 
 

@@ -12,8 +12,8 @@ from xml.etree import ElementTree
 
 import pytest
 from command_line import Run
-from metrics_texts import attempts
-from printed_commands import asked as answer_to
+from metrics_texts import write_attempts
+from printed_commands import answer_command_line as answer_to
 
 from kschedctl.api.copying import replace
 from kschedctl.cli.main import COMMANDS, main
@@ -45,7 +45,9 @@ SVG = "{http://www.w3.org/2000/svg}"
 def asked(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[str]]:
     """Return a function that builds the command line of a command with plots."""
     metrics = tmp_path_factory.mktemp("plotted") / "metrics.txt"
-    metrics.write_text(attempts({0.003: 900, 0.02: 90, 0.7: 10}) + attempts({0.05: 5, 3.0: 5}, "unschedulable"))
+    metrics.write_text(
+        write_attempts({0.003: 900, 0.02: 90, 0.7: 10}) + write_attempts({0.05: 5, 3.0: 5}, "unschedulable")
+    )
     return lambda name: [str(metrics) if word == "METRICS" else word for word in PLOTTED[name]]
 
 

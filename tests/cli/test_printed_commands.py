@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from command_line import NOTHING_ELSE, Json, Run, build_node, build_pod, hasty_searches
-from metrics_texts import attempts, number, queues
-from printed_commands import asked, forms, printed, source_of
-from sources.live.api_server import kubeconfig, listing, serving
+from command_line import NOTHING_ELSE, Json, Run, build_node, build_pod, shorten_searches
+from metrics_texts import write_attempts, write_queues, write_sample
+from printed_commands import answer_command_line, list_printed_commands, list_text_formats, parse_source
+from sources.live.api_server import answer_lists, serve_api, write_kubeconfig
 
 import kschedctl
 from kschedctl.cli import source as cli_source
@@ -31,12 +31,12 @@ SCHEDULER = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedu
 LONG_AGO = "2026-05-06T05:00:00Z"
 
 
-def owned(found: Json, kind: str, owner: str) -> Json:
+def build_owned_object(found: Json, kind: str, owner: str) -> Json:
     owners = [{"apiVersion": "apps/v1", "kind": kind, "name": owner, "controller": True, "uid": owner}]
     return found | {"metadata": found["metadata"] | {"ownerReferences": owners}}
 
 
-def old(found: Json, phase: str = "Pending") -> Json:
+def build_old_pod(found: Json, phase: str = "Pending") -> Json:
     status = {"phase": phase, "startTime": LONG_AGO}
     return found | {"metadata": found["metadata"] | {"creationTimestamp": LONG_AGO}, "status": status}
 
@@ -48,7 +48,11 @@ def build_objects() -> list[Json]:
     for each in nodes:
         each["metadata"]["labels"]["topology.kubernetes.io/zone"] = zones[each["metadata"]["name"]]
     web = [
-        owned(old(build_pod(f"web-{i}", "1500m", "shop", f"w{i}", nodeName="a1"), "Running"), "ReplicaSet", "web-5f")
+        build_owned_object(
+            build_old_pod(build_pod(f"web-{i}", "1500m", "shop", f"w{i}", nodeName="a1"), "Running"),
+            "ReplicaSet",
+            "web-5f",
+        )
         for i in "12"
     ]
     replicas: Json = {
@@ -81,7 +85,8 @@ def build_objects() -> list[Json]:
         build_pod("fits", "1", "shop", "fits"),
     ]
     others = [
-        old(build_pod(f"b{i}", "3", "shop", f"b{i}", nodeName=name), "Running") for i, name in enumerate(("a2", "b1"))
+        build_old_pod(build_pod(f"b{i}", "3", "shop", f"b{i}", nodeName=name), "Running")
+        for i, name in enumerate(("a2", "b1"))
     ]
     namespaces = [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": n}} for n in ("default", "fid", "full", "shop")
@@ -93,7 +98,16 @@ def build_objects() -> list[Json]:
         "metadata": {"name": "q", "namespace": "full"},
         "status": most,
     }
-    return [*namespaces, quota, urgent, *nodes, owned(replicas, "Deployment", "web"), *web, *others, *map(old, pending)]
+    return [
+        *namespaces,
+        quota,
+        urgent,
+        *nodes,
+        build_owned_object(replicas, "Deployment", "web"),
+        *web,
+        *others,
+        *map(build_old_pod, pending),
+    ]
 
 
 Place = dict[str, str]
@@ -135,8 +149,12 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     found |= {name: str(folder / file) for name, file in others.items()} | {"state": str(folder / "state")}
     for name in ("snapshot", "copy"):
         write_archive(kschedctl.Cluster.from_objects([*build_objects(), *NOTHING_ELSE]), found[name])
-    slow = attempts({0.5: 1000}) + attempts({0.5: 100}, "error") + attempts({0.5: 100}, "unschedulable")
-    Path(found["metrics"]).write_text(slow + queues(active=900, backoff=900, unschedulable=900) + number("x", 1))
+    slow = (
+        write_attempts({0.5: 1000}) + write_attempts({0.5: 100}, "error") + write_attempts({0.5: 100}, "unschedulable")
+    )
+    Path(found["metrics"]).write_text(
+        slow + write_queues(active=900, backoff=900, unschedulable=900) + write_sample("x", 1)
+    )
     return found
 
 
@@ -158,12 +176,12 @@ def where(request: pytest.FixtureRequest, place: Place) -> Iterator[Where]:
         case "files":
             yield Where(("-f", place["state"], "-R", "--assume-complete", *more), place)
         case _:
-            with serving(listing(build_objects())) as api:
+            with serve_api(answer_lists(build_objects())) as api:
                 config = Path(place["config"]).with_name("kubeconfig")
                 yield Where(
                     (
                         "--kubeconfig",
-                        kubeconfig(api.url, config, namespace=""),
+                        write_kubeconfig(api.url, config, namespace=""),
                         "--context",
                         "here",
                         "--as",
@@ -269,13 +287,13 @@ class Runs:
         return self.clusters[key]
 
     def lines(self, question: list[str]) -> Iterator[Line]:
-        answer = asked(question)
+        answer = answer_command_line(question)
         assert answer is not None
         assert answer.exit_code in (0, 1, 5), question
         self.answered.add(tuple(sorted(question)))
-        for form in forms(question):
+        for form in list_text_formats(question):
             with suppress(UsageError):  # of findings, where the answer is none
-                yield from (Line(command, question) for command in sorted(printed(answer, form)))
+                yield from (Line(command, question) for command in sorted(list_printed_commands(answer, form)))
 
     def check(self, line: Line) -> None:
         if line.command in self.seen:
@@ -287,23 +305,23 @@ class Runs:
             self.faults.append(f"{line.command}\n  of {line.question}: {error}")
             return
         if tuple(sorted(words)) not in self.answered:
-            with hasty_searches():
+            with shorten_searches():
                 outcome = self.run(*words)
             if outcome.code not in (0, 1, 5) or "error:" in outcome.err:
                 self.faults.append(f"{line.command}\n  of {line.question}: {outcome.code} {outcome.err}")
                 return
-        if source_of(words) not in same_cluster(line.question):
+        if parse_source(words) not in list_cluster_sources(line.question):
             self.faults.append(f"{line.command}\n  of {line.question}: asks about another cluster")
 
 
 READ = cli_source._read_cluster
 
 
-def same_cluster(question: list[str]) -> list[Source]:
+def list_cluster_sources(question: list[str]) -> list[Source]:
     """Return the source options for a question, which use one of several snapshots."""
     if question[0] == "demo":
         return [Source(demo=True)]
-    source = source_of(question)
+    source = parse_source(question)
     return [replace(source, snapshot=[one]) for one in source.snapshot] or [source]
 
 
@@ -331,8 +349,8 @@ def test_printed_commands_run(where: Where, runs: Runs) -> None:
 def test_printed_commands_of_further_answers_run(
     question: str, place: Place, runs: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with serving(listing(build_objects())) as api:
-        monkeypatch.setenv("KUBECONFIG", kubeconfig(api.url, tmp_path / "kubeconfig"))
+    with serve_api(answer_lists(build_objects())) as api:
+        monkeypatch.setenv("KUBECONFIG", write_kubeconfig(api.url, tmp_path / "kubeconfig"))
         for line in runs.lines([word.format(**place) for word in question.split()]):
             runs.check(line)
     assert not runs.faults, "\n".join(runs.faults)
@@ -349,7 +367,7 @@ def test_commands_in_the_help_of_lint_rules_run(where: Where, runs: Runs) -> Non
     question = ["audit", *where.options]
     for command, *arguments in COMMAND_BY_RULE.values():
         object_ = () if arguments or command in CLUSTER_WIDE_COMMANDS else (node if command == "drain" else pod,)
-        for told in source_of(question).build_command(command, *object_, arguments):
+        for told in parse_source(question).build_command(command, *object_, arguments):
             runs.check(Line(told, question))
     assert not runs.faults, "\n".join(runs.faults)
 
@@ -357,7 +375,7 @@ def test_commands_in_the_help_of_lint_rules_run(where: Where, runs: Runs) -> Non
 def test_commands_copied_by_browse_run(where: Where, runs: Runs) -> None:
     pod, _ = PODS["demo" if "--demo" in where.options else "else"]
     question = ["browse", *where.options]
-    session = BrowseSession(kschedctl.Cluster(), source_of(question), Scope(scheduler_name="volcano"))
+    session = BrowseSession(kschedctl.Cluster(), parse_source(question), Scope(scheduler_name="volcano"))
     for command, words in (("explain", ""), ("explain", "cpu=1 tolerate=gpu=a100:NoSchedule"), ("remedies", "")):
         runs.check(Line(session.build_question_command(command, pod, words), question))
     assert not runs.faults, "\n".join(runs.faults)

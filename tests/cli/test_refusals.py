@@ -28,7 +28,7 @@ WORLD = [*(build_node(f"n{i}") for i in range(3)), *NAMESPACES, *CLASSES]
 SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
 
 
-def asking(**resources: Json) -> Json:
+def build_requesting_spec(**resources: Json) -> Json:
     return {"containers": [{"name": "c", "image": "web", "resources": resources}]}
 
 
@@ -47,11 +47,11 @@ CASES: dict[str, tuple[Json, str]] = {
         "spec.containers[0].ports[0].hostPort: Invalid value: 99999: must be between 1 and 65535, inclusive",
     ),
     "request above limit": (
-        asking(requests={"cpu": "2"}, limits={"cpu": "1"}),
+        build_requesting_spec(requests={"cpu": "2"}, limits={"cpu": "1"}),
         'spec.containers[0].resources.requests: Invalid value: "2": must be less than or equal to cpu limit of 1',
     ),
     "half a device": (
-        asking(requests={GPU: "500m"}, limits={GPU: "500m"}),
+        build_requesting_spec(requests={GPU: "500m"}, limits={GPU: "500m"}),
         f'spec.containers[0].resources.limits[{GPU}]: Invalid value: "500m": must be an integer',
     ),
     "duplicate containers": (

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from opened_reports import Opens, obstacles
+from opened_reports import Opens, find_accessibility_problems
 
 from kschedctl.cli.main import main
 
@@ -25,11 +25,11 @@ NODE, POD, NAMESPACE = f"{IMAGE}{STEERING}".replace("/", ""), f"p{IMAGE.replace(
 LONG = "x" * 1_000_000
 
 
-def meta(name: str, **more: Any) -> dict[str, Any]:
+def build_meta(name: str, **more: Any) -> dict[str, Any]:
     return {"name": name, "namespace": NAMESPACE, "uid": name, "labels": {EVIL: EVIL, "app": EVIL}, **more}
 
 
-def spec(cpu: str, **more: Any) -> dict[str, Any]:
+def build_spec(cpu: str, **more: Any) -> dict[str, Any]:
     resources = {"requests": {"cpu": cpu, "memory": "1Gi"}}
     return {"containers": [{"name": EVIL, "image": EVIL, "resources": resources}], **more}
 
@@ -44,13 +44,19 @@ def build_node(name: str, zone: str) -> dict[str, Any]:
 
 
 def build_pod(name: str, cpu: str, **more: Any) -> dict[str, Any]:
-    return {"kind": "Pod", "apiVersion": "v1", "metadata": meta(name), "spec": spec(cpu, **more), "status": {}}
+    return {
+        "kind": "Pod",
+        "apiVersion": "v1",
+        "metadata": build_meta(name),
+        "spec": build_spec(cpu, **more),
+        "status": {},
+    }
 
 
-def owned(name: str, owner: str, on: str) -> dict[str, Any]:
+def build_owned_pod(name: str, owner: str, on: str) -> dict[str, Any]:
     reference = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner, "uid": owner, "controller": True}
     found = build_pod(name, "1", nodeName=on)
-    return {**found, "metadata": meta(name, ownerReferences=[reference]), "status": {"phase": "Running"}}
+    return {**found, "metadata": build_meta(name, ownerReferences=[reference]), "status": {"phase": "Running"}}
 
 
 def build_cluster() -> list[dict[str, Any]]:
@@ -75,15 +81,15 @@ def build_cluster() -> list[dict[str, Any]]:
     replicas = {
         "kind": "ReplicaSet",
         "apiVersion": "apps/v1",
-        "metadata": meta(EVIL_NAME),
+        "metadata": build_meta(EVIL_NAME),
         "spec": {"selector": selector},
     }
     budget = {"selector": selector, "minAvailable": 3}
     return [
         build_node(NODE, EVIL), build_node(f"{NODE}2", IMAGE), build_node(EVIL_NAME, EVIL), *pending, replicas,
-        *(owned(f"{EVIL_NAME}{i}", EVIL_NAME, on) for i, on in enumerate((NODE, NODE, f"{NODE}2"))),
+        *(build_owned_pod(f"{EVIL_NAME}{i}", EVIL_NAME, on) for i, on in enumerate((NODE, NODE, f"{NODE}2"))),
         {"kind": "PriorityClass", "apiVersion": "scheduling.k8s.io/v1", "metadata": {"name": "own"}, "value": 5},
-        {"kind": "PodDisruptionBudget", "apiVersion": "policy/v1", "metadata": meta(EVIL_NAME), "spec": budget,
+        {"kind": "PodDisruptionBudget", "apiVersion": "policy/v1", "metadata": build_meta(EVIL_NAME), "spec": budget,
          "status": {"disruptionsAllowed": 0}},
     ]  # fmt: skip
 
@@ -170,7 +176,7 @@ def test_names_are_readable_text(name: str, report: Reports, opened_file: Opens)
         if unpacked:
             details.locator("table").wait_for()
     assert "<img src=" in page.locator("body").inner_text() or name in NAMELESS
-    assert obstacles(page) == []
+    assert find_accessibility_problems(page) == []
     assert page.locator("main img, main script:not([type])").count() == 0
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 from command_line import Run, Write
-from commands.whatif.test_what_if_commands import build_deployment, build_node, running
+from commands.whatif.test_what_if_commands import build_deployment, build_node, build_running_pod
 
 from kschedctl.commands.schema import DOCUMENTS, build_schema
 
@@ -21,8 +21,8 @@ QUESTIONS = ("simulate", "capacity", "drain", "failures", "whatif")
 def snapshots(run: Run, write: Write) -> dict[str, str]:
     """Save a roomy and a tight cluster to files."""
     clusters = {
-        "roomy": [build_node("n1", "a"), build_node("n2", "b"), running("r1", "n1")],
-        "tight": [build_node("n1", "a"), build_node("n2", "b", cpu="1"), running("r1", "n1", cpu="3")],
+        "roomy": [build_node("n1", "a"), build_node("n2", "b"), build_running_pod("r1", "n1")],
+        "tight": [build_node("n1", "a"), build_node("n2", "b", cpu="1"), build_running_pod("r1", "n1", cpu="3")],
     }
     files = {}
     for name, objects in clusters.items():

@@ -21,7 +21,7 @@ DEMO = ["explain", "-A", "--demo"]
 WRONG = ["explain", "nope", "--demo"]
 
 
-def shell(arguments: list[str], redirected: str, **settings: str) -> tuple[int, str]:
+def run_in_shell(arguments: list[str], redirected: str, **settings: str) -> tuple[int, str]:
     """Exit code, and what came out of both streams."""
     words = [sys.executable, "-m", "kschedctl", *arguments]
     environment = {**os.environ, **settings}
@@ -50,11 +50,11 @@ def test_full_and_closed_output_streams(
 ) -> None:
     if "full" in redirected and not os.path.exists("/dev/full"):
         pytest.skip("no /dev/full here")
-    assert shell(arguments, redirected, PYTHONUNBUFFERED=unbuffered) == (code, said)
+    assert run_in_shell(arguments, redirected, PYTHONUNBUFFERED=unbuffered) == (code, said)
 
 
 def test_an_answer_does_not_need_stderr() -> None:
-    assert shell(DEMO, "2>&-")[0] == 1
+    assert run_in_shell(DEMO, "2>&-")[0] == 1
 
 
 def test_ctrl_c_while_modules_are_imported_is_silent(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ POD = {
 STEPS = {"apiVersion": "kschedctl.dev/v1", "kind": "Scenario", "steps": [{"cordon": {"nodes": ["general-a1"]}}]}
 
 
-def demo() -> list[dict[str, Any]]:
+def read_demo_documents() -> list[dict[str, Any]]:
     def flat(documents: Any) -> list[dict[str, Any]]:
         items = ([d] if not d["kind"].endswith("List") else flat(d["items"]) for d in documents)
         return [item for some in items for item in some]
@@ -47,11 +47,11 @@ def demo() -> list[dict[str, Any]]:
     return flat(d for d in yaml.load_all(DEMO.read_text(), getattr(yaml, "CSafeLoader", yaml.SafeLoader)) if d)
 
 
-def creation(document: dict[str, Any], time: str | None) -> None:
+def set_creation_time(document: dict[str, Any], time: str | None) -> None:
     document["metadata"]["creationTimestamp"] = time
 
 
-def conditions(document: dict[str, Any], time: str | None) -> None:
+def set_condition_times(document: dict[str, Any], time: str | None) -> None:
     for condition in document.get("status", {}).get("conditions", ()):
         condition["lastTransitionTime"] = time
 
@@ -63,7 +63,7 @@ def start(document: dict[str, Any], time: str | None) -> None:
 
 def answers(change: Callable[..., None], time: str | None, folder: Path, capsys: Any) -> Mapping[str, tuple[int, str]]:
     """Return the answer of each command about the demo with all times of a kind set to zero."""
-    documents = demo()
+    documents = read_demo_documents()
     for document in documents:
         change(document, time)
     (folder / "c.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": documents}))
@@ -77,7 +77,7 @@ def answers(change: Callable[..., None], time: str | None, folder: Path, capsys:
     return found
 
 
-@pytest.mark.parametrize("change", [creation, conditions])
+@pytest.mark.parametrize("change", [set_creation_time, set_condition_times])
 def test_zero_time_counts_as_unset(
     change: Callable[..., None], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from control_plane import running
 from control_plane.patches import merge_patch
-from control_plane.store import Key, RefusedError, Store, patched
+from control_plane.store import Key, RefusedError, Store, apply_patch
 
 Json = dict[str, Any]
 KINDS = {
@@ -77,10 +77,10 @@ def run(store: Store, line: str) -> None:
             commands[-1].append(word)
     given = ""
     for words in commands:
-        given = _command(store, words, given)
+        given = _run_command(store, words, given)
 
 
-def _command(store: Store, words: list[str], given: str) -> str:
+def _run_command(store: Store, words: list[str], given: str) -> str:
     """Run one command with the standard input ``given``, and return its output.
 
     Raises RefusedError if the command is unknown or fails.
@@ -155,7 +155,7 @@ def _get(store: Store, rest: list[str]) -> str:
     return json.dumps(store.read(key))
 
 
-def _watched(store: Store, rest: list[str]) -> None:
+def _run_read_only_command(store: Store, rest: list[str]) -> None:
     """Run a command that only shows something or waits."""
     if not rest:
         raise RefusedError("error: what?")
@@ -171,7 +171,7 @@ def _patch(store: Store, rest: list[str]) -> str:
     if sort not in SORTS:
         raise RefusedError(f"error: --type must be one of {SORTS}")
     if (dry, form) == ("client", "json"):
-        return json.dumps(patched(store.read(key), change, sort))
+        return json.dumps(apply_patch(store.read(key), change, sort))
     if dry or form:
         raise RefusedError("error: half a dry run")
     if subresource not in ("", "resize"):
@@ -274,10 +274,12 @@ def _drain(store: Store, rest: list[str]) -> None:
     """
     arguments = Arguments(rest, flags=("--ignore-daemonsets", "--delete-emptydir-data"))
     (name,), scratch = arguments.words, "--delete-emptydir-data" in arguments.options
-    if "--ignore-daemonsets" not in arguments.options and any(_of_daemon_set(pod) for pod in _pods_on(store, name)):
+    if "--ignore-daemonsets" not in arguments.options and any(
+        _is_daemon_set_pod(pod) for pod in _list_pods_on(store, name)
+    ):
         raise RefusedError("error: cannot delete DaemonSet-managed Pods (use --ignore-daemonsets to ignore)")
     _set_cordon(store, [name], True)
-    while leaving := [pod for pod in _pods_on(store, name) if not _of_daemon_set(pod)]:
+    while leaving := [pod for pod in _list_pods_on(store, name) if not _is_daemon_set_pod(pod)]:
         for pod in leaving:
             if not pod["metadata"].get("ownerReferences"):
                 raise RefusedError("error: cannot delete Pods that declare no controller (use --force to override)")
@@ -290,11 +292,11 @@ def _drain(store: Store, rest: list[str]) -> None:
         running.run(store)
 
 
-def _pods_on(store: Store, node: str) -> list[Json]:
+def _list_pods_on(store: Store, node: str) -> list[Json]:
     return [pod for pod in store.of_kind("Pod") if pod["spec"].get("nodeName") == node]
 
 
-def _of_daemon_set(pod: Json) -> bool:
+def _is_daemon_set_pod(pod: Json) -> bool:
     return any(owner["kind"] == "DaemonSet" for owner in pod["metadata"].get("ownerReferences") or ())
 
 
@@ -308,7 +310,7 @@ def _may_be_evicted(store: Store, pod: Json) -> bool:
     namespace = Key.of(pod).namespace
     budgets = [each for each in store.of_kind("PodDisruptionBudget") if Key.of(each).namespace == namespace]
     selecting = [each for each in budgets if _is_selected(pod, each)]
-    return not selecting or (len(selecting) == 1 and _disruptions_allowed(store, selecting[0]) > 0)
+    return not selecting or (len(selecting) == 1 and _count_allowed_disruptions(store, selecting[0]) > 0)
 
 
 def _is_selected(pod: Json, budget: Json) -> bool:
@@ -316,7 +318,7 @@ def _is_selected(pod: Json, budget: Json) -> bool:
     return wanted.items() <= (pod["metadata"].get("labels") or {}).items()
 
 
-def _disruptions_allowed(store: Store, budget: Json) -> int:
+def _count_allowed_disruptions(store: Store, budget: Json) -> int:
     """Return how many disruptions a budget allows.
 
     Upstream: getExpectedPodCount and countHealthyPods in pkg/controller/disruption/disruption.go (v1.36).
@@ -327,20 +329,20 @@ def _disruptions_allowed(store: Store, budget: Json) -> int:
     healthy = sum(bool(each["spec"].get("nodeName")) for each in mine)
     spec = budget["spec"]
     if "maxUnavailable" in spec:
-        return healthy - (len(mine) - _share(spec["maxUnavailable"], len(mine)))
-    return healthy - _share(spec.get("minAvailable", 0), len(mine))
+        return healthy - (len(mine) - _compute_share(spec["maxUnavailable"], len(mine)))
+    return healthy - _compute_share(spec.get("minAvailable", 0), len(mine))
 
 
-def _share(amount: int | str, of: int) -> int:
+def _compute_share(amount: int | str, of: int) -> int:
     """Return the amount, or the percentage of a number, rounded up."""
     return amount if isinstance(amount, int) else -(-int(amount.rstrip("%")) * of // 100)
 
 
 VERBS: dict[str, Any] = {
     "get": _get,
-    "describe": _watched,
-    "wait": _watched,
-    "rollout": _watched,
+    "describe": _run_read_only_command,
+    "wait": _run_read_only_command,
+    "rollout": _run_read_only_command,
     "patch": _patch,
     "delete": _delete,
     "cordon": _cordon,

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any
 
-from control_plane.store import Key, Store, claims_of, reference_to
+from control_plane.store import Key, Store, build_owner_reference, list_claims
 
 Json = dict[str, Any]
 WAITS = "WaitForFirstConsumer"
@@ -18,22 +18,22 @@ BOUND = "pv.kubernetes.io/bind-completed"
 SELECTED = "volume.kubernetes.io/selected-node"
 
 
-def reconcile(store: Store) -> None:
+def reconcile_storage(store: Store) -> None:
     """Run each controller of claims and volumes once."""
     for pod in store.of_kind("Pod"):
-        _ephemeral_claims(store, pod)
-        _resource_claims(store, pod)
+        _create_ephemeral_claims(store, pod)
+        _create_resource_claims(store, pod)
     _release_devices(store)
     _release_volumes(store)
     for claim in store.of_kind("PersistentVolumeClaim"):
         _bind(store, claim)
-    _detach(store)
+    _delete_unused_attachments(store)
 
 
 # -- ResourceClaims ----------------------------------------------------------------------------------------------------
 
 
-def _resource_claims(store: Store, pod: Json) -> None:
+def _create_resource_claims(store: Store, pod: Json) -> None:
     """Create the claim of each template that the pod names, unless the pod has it."""
     namespace = pod["metadata"].get("namespace") or "default"
     statuses = pod.setdefault("status", {}).setdefault("resourceClaimStatuses", [])
@@ -45,7 +45,7 @@ def _resource_claims(store: Store, pod: Json) -> None:
         if template is None:
             continue
         name = f"{pod['metadata']['name']}-{reference['name']}-{next(store.numbers)}"
-        meta = {"name": name, "namespace": namespace, "ownerReferences": [reference_to(pod)]}
+        meta = {"name": name, "namespace": namespace, "ownerReferences": [build_owner_reference(pod)]}
         spec = deepcopy(template["spec"]["spec"])
         store.create({"kind": "ResourceClaim", "apiVersion": "resource.k8s.io/v1", "metadata": meta, "spec": spec})
         statuses[:] = [each for each in statuses if each is not known]
@@ -68,14 +68,14 @@ def _release_devices(store: Store) -> None:
 # -- volumes -----------------------------------------------------------------------------------------------------------
 
 
-def _ephemeral_claims(store: Store, pod: Json) -> None:
+def _create_ephemeral_claims(store: Store, pod: Json) -> None:
     """Create the missing claims of the pod's ephemeral volumes."""
     for volume in pod["spec"].get("volumes") or ():
         template = (volume.get("ephemeral") or {}).get("volumeClaimTemplate")
         if template is None:
             continue
         meta = {"name": f"{pod['metadata']['name']}-{volume['name']}", "namespace": pod["metadata"].get("namespace")}
-        claim = {"kind": "PersistentVolumeClaim", "metadata": {**meta, "ownerReferences": [reference_to(pod)]}}
+        claim = {"kind": "PersistentVolumeClaim", "metadata": {**meta, "ownerReferences": [build_owner_reference(pod)]}}
         if Key.of(claim) not in store.objects:
             store.create({**claim, "spec": deepcopy(template["spec"])})
 
@@ -107,16 +107,16 @@ def _bind(store: Store, claim: Json) -> None:
     claim.setdefault("status", {"phase": "Pending"})
     if claim["status"].get("phase") == "Bound":
         return
-    volume = next(_reserved(store, claim), None)
+    volume = next(_iter_reserved_volumes(store, claim), None)
     if spec.get("volumeName"):
         volume = store.get(Key("PersistentVolume", "", spec["volumeName"]))
         if volume is None or not _is_for(volume, claim):
             return
     storage_class = store.get(Key("StorageClass", "", spec.get("storageClassName") or "")) or {}
-    if volume is None and not _waits_for_pod(claim, storage_class):
-        volume = next(_free(store, claim), None)
+    if volume is None and not _is_waiting_for_pod(claim, storage_class):
+        volume = next(_iter_free_volumes(store, claim), None)
         if volume is None and storage_class.get("provisioner", NO_PROVISIONER) != NO_PROVISIONER:
-            volume = _provisioned(store, claim, storage_class)
+            volume = _provision_volume(store, claim, storage_class)
     if volume is not None:
         bind(claim, volume)
 
@@ -139,19 +139,19 @@ def _is_for(volume: Json, claim: Json) -> bool:
     return named and holder.get("uid") in ("", None, meta["uid"])
 
 
-def _reserved(store: Store, claim: Json) -> Iterator[Json]:
+def _iter_reserved_volumes(store: Store, claim: Json) -> Iterator[Json]:
     for volume in store.of_kind("PersistentVolume"):
         if volume["spec"].get("claimRef") is not None and _is_for(volume, claim):
             yield volume
 
 
-def _free(store: Store, claim: Json) -> Iterator[Json]:
+def _iter_free_volumes(store: Store, claim: Json) -> Iterator[Json]:
     """Yield the matching volumes, the smallest first."""
     free = [each for each in store.of_kind("PersistentVolume") if each["spec"].get("claimRef") is None]
-    yield from sorted((each for each in free if _matches(each, claim["spec"])), key=_size)
+    yield from sorted((each for each in free if _is_matching(each, claim["spec"])), key=_get_volume_size)
 
 
-def _matches(volume: Json, wanted: Json) -> bool:
+def _is_matching(volume: Json, wanted: Json) -> bool:
     """Return whether a volume matches by class, mode, access, size and labels."""
     own, labels = volume["spec"], volume["metadata"].get("labels") or {}
     selected = (wanted.get("selector") or {}).get("matchLabels") or {}
@@ -159,28 +159,29 @@ def _matches(volume: Json, wanted: Json) -> bool:
     return (
         all((own.get(name) or default) == (wanted.get(name) or default) for name, default in same)
         and set(wanted.get("accessModes") or ()) <= set(own.get("accessModes") or ())
-        and _size(volume) >= _bytes(((wanted.get("resources") or {}).get("requests") or {}).get("storage", "0"))
+        and _get_volume_size(volume)
+        >= _parse_bytes(((wanted.get("resources") or {}).get("requests") or {}).get("storage", "0"))
         and selected.items() <= labels.items()
     )
 
 
-def _size(volume: Json) -> int:
-    return _bytes((volume["spec"].get("capacity") or {}).get("storage", "0"))
+def _get_volume_size(volume: Json) -> int:
+    return _parse_bytes((volume["spec"].get("capacity") or {}).get("storage", "0"))
 
 
-def _bytes(size: str) -> int:
+def _parse_bytes(size: str) -> int:
     units = {"Ti": 1 << 40, "Gi": 1 << 30, "Mi": 1 << 20}
     unit = size[-2:]
     return int(size[:-2]) * units[unit] if unit in units else int(size)
 
 
-def _waits_for_pod(claim: Json, storage_class: Json) -> bool:
+def _is_waiting_for_pod(claim: Json, storage_class: Json) -> bool:
     """Return whether the scheduler has yet to choose a node for the first pod of the claim."""
     annotations = claim["metadata"].get("annotations") or {}
     return storage_class.get("volumeBindingMode") == WAITS and SELECTED not in annotations
 
 
-def _provisioned(store: Store, claim: Json, made_by: Json) -> Json:
+def _provision_volume(store: Store, claim: Json, made_by: Json) -> Json:
     """Create a volume for the claim, which all nodes can reach, with the StorageClass ``made_by``."""
     spec = {
         "capacity": claim["spec"]["resources"]["requests"],
@@ -196,11 +197,11 @@ def _provisioned(store: Store, claim: Json, made_by: Json) -> Json:
 # -- attachments -------------------------------------------------------------------------------------------------------
 
 
-def _detach(store: Store) -> None:
+def _delete_unused_attachments(store: Store) -> None:
     """Delete the VolumeAttachments that a pod on their node used and that no pod uses any more."""
     used = set()
     for pod in store.of_kind("Pod"):
-        for name in claims_of(pod) if pod["spec"].get("nodeName") else ():
+        for name in list_claims(pod) if pod["spec"].get("nodeName") else ():
             claim = store.get(Key("PersistentVolumeClaim", pod["metadata"].get("namespace") or "default", name))
             used.add((pod["spec"]["nodeName"], (claim or {"spec": {}})["spec"].get("volumeName")))
     for found in store.of_kind("VolumeAttachment"):

@@ -26,7 +26,7 @@ MERGE_KEYS = {
 """Lists of objects -> the key by which a strategic merge patch merges them. All others are replaced."""
 
 
-def json_patch(document: Json, operations: list[Json]) -> Json:
+def apply_json_patch(document: Json, operations: list[Json]) -> Json:
     """Return the document after the operations of a JSON patch (RFC 6902)."""
     found = deepcopy(document)
     for each in operations:
@@ -47,7 +47,7 @@ def merge_patch(document: Any, patch: Any) -> Any:
     return found
 
 
-def strategic_patch(document: Any, patch: Any, field: str = "") -> Any:
+def apply_strategic_patch(document: Any, patch: Any, field: str = "") -> Any:
     """Return the document after a strategic merge patch, which merges some lists by a key and has directives."""
     if isinstance(patch, list):
         return _list(document or [], patch, MERGE_KEYS.get(field))
@@ -60,7 +60,7 @@ def strategic_patch(document: Any, patch: Any, field: str = "") -> Any:
         if value is None:
             found.pop(key, None)
         else:
-            found[key] = strategic_patch(found.get(key), value, key)
+            found[key] = apply_strategic_patch(found.get(key), value, key)
     return found
 
 
@@ -76,5 +76,5 @@ def _list(known: list[Any], patch: list[Any], merge_key: str | None) -> list[Any
         if each.get("$patch") == "delete":
             del found[name]
         else:
-            found[name] = strategic_patch(found.get(name), each)
+            found[name] = apply_strategic_patch(found.get(name), each)
     return list(found.values())

@@ -24,8 +24,8 @@ def run(store: Store, gates: Mapping[str, bool] | None = None, config: Json | No
     content = store.encode()
     for _ in range(MOST_ROUNDS):
         before = len(store.log), content
-        workloads.reconcile(store)
-        objects.reconcile(store)
+        workloads.reconcile_workloads(store)
+        objects.reconcile_storage(store)
         content = store.encode()
         if (len(store.log), content) == before:
             if not schedule(store, content, gates, config):

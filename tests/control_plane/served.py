@@ -27,7 +27,7 @@ SORTS = {f"application/{name}-patch+json": sort for name, sort in (("json", "jso
 SORTS["application/strategic-merge-patch+json"] = "strategic"
 
 
-def plural(kind: str) -> str:
+def get_plural(kind: str) -> str:
     """Return the plural of a kind in URLs.
 
     >>> plural("StorageClass"), plural("CSIStorageCapacity"), plural("Pod")
@@ -39,16 +39,16 @@ def plural(kind: str) -> str:
     return f"{name}es" if name.endswith("s") else f"{name}s"
 
 
-KINDS = {plural(kind): kind for kind in VERSIONS}
+KINDS = {get_plural(kind): kind for kind in VERSIONS}
 
 
-def path_of(key: Key) -> str:
+def build_path(key: Key) -> str:
     version = VERSIONS[key.kind]
     within = "" if key.kind in CLUSTER_SCOPED else f"/namespaces/{key.namespace}"
-    return f"{'/apis' if '/' in version else '/api'}/{version}{within}/{plural(key.kind)}/{key.name}"
+    return f"{'/apis' if '/' in version else '/api'}/{version}{within}/{get_plural(key.kind)}/{key.name}"
 
 
-def _key(path: str) -> tuple[str, Key] | None:
+def _parse_path(path: str) -> tuple[str, Key] | None:
     """Return the kind and the key of a path, with an empty name for a list, or None for any other path."""
     parts = path.strip("/").split("/")
     version, rest = ("v1", parts[2:]) if parts[0] == "api" else ("/".join(parts[1:3]), parts[3:])
@@ -69,7 +69,7 @@ class ServedControlPlane:
 
     def read(self, path: str, query: Mapping[str, str]) -> Any:
         """Return a list or an object, or None if the path is not served."""
-        found = None if "watch" in query else _key(path)
+        found = None if "watch" in query else _parse_path(path)
         if found is None:
             return None
         kind, key = found
@@ -81,7 +81,7 @@ class ServedControlPlane:
 
     def write(self, method: str, path: str, content_type: str, body: bytes) -> Any:
         """Carry out a request that changes an object, and return the response."""
-        found = _key(path)
+        found = _parse_path(path)
         if found is None:
             return self._make(HTTPStatus.NOT_FOUND, b"{}")
         _, key = found
@@ -120,20 +120,20 @@ class Client(Store):
             return None
 
     def read(self, key: Key) -> Json:
-        return self._request("GET", path_of(key))
+        return self._request("GET", build_path(key))
 
     def create(self, document: Json) -> Json:
-        return self._request("POST", path_of(Key.of(document)).rpartition("/")[0], document)
+        return self._request("POST", build_path(Key.of(document)).rpartition("/")[0], document)
 
     def update(self, document: Json, why: str = "", subresource: str = "") -> Json:
-        return self._request("PUT", path_of(Key.of(document)), document)
+        return self._request("PUT", build_path(Key.of(document)), document)
 
     def patch(self, key: Key, patch: Any, sort: str, subresource: str = "") -> Json:
         content_type = next(name for name, own in SORTS.items() if own == sort)
-        return self._request("PATCH", f"{path_of(key)}/{subresource}".rstrip("/"), patch, content_type)
+        return self._request("PATCH", f"{build_path(key)}/{subresource}".rstrip("/"), patch, content_type)
 
     def delete(self, key: Key) -> None:
-        self._request("DELETE", path_of(key))
+        self._request("DELETE", build_path(key))
 
     def _request(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> Json:
         """Send a request, and return the decoded response.

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from control_plane.immutability import refusal
-from control_plane.patches import json_patch, merge_patch, strategic_patch
+from control_plane.immutability import find_rejection
+from control_plane.patches import apply_json_patch, apply_strategic_patch, merge_patch
 from control_plane.validation import explain_rejected_creation
 
 Json = dict[str, Any]
@@ -110,14 +110,14 @@ class Store:
         """Replace the object except for its status, which only controllers write. Raises RefusedError."""
         key = Key.of(document)
         old = self.read(key)
-        if reason := refusal(old, document, subresource):
+        if reason := find_rejection(old, document, subresource):
             raise RefusedError(f'The {key.kind} "{key.name}" is invalid: {reason}')
         self.objects[key] = {**deepcopy(document), **({"status": old["status"]} if "status" in old else {})}
         self.log.append(f"{why} {key}")
         return self.objects[key]
 
     def patch(self, key: Key, patch: Any, sort: str, subresource: str = "") -> Json:
-        return self.update(patched(self.read(key), patch, sort), "patched", subresource)
+        return self.update(apply_patch(self.read(key), patch, sort), "patched", subresource)
 
     def delete(self, key: Key) -> None:
         """Delete the object at once with everything that it owned. Raises RefusedError if finalizers keep it."""
@@ -153,7 +153,7 @@ class Store:
         if kind == "PersistentVolumeClaim":
             for pod in self.of_kind("Pod"):
                 same = (pod["metadata"].get("namespace") or "default") == (meta.get("namespace") or "default")
-                if same and pod["spec"].get("nodeName") and meta["name"] in claims_of(pod):
+                if same and pod["spec"].get("nodeName") and meta["name"] in list_claims(pod):
                     yield f"Pod {pod['metadata']['name']} uses it"
         if kind == "PersistentVolume" and (ref := (found["spec"].get("claimRef") or {})):
             claim = self.get(Key("PersistentVolumeClaim", ref["namespace"], ref["name"]))
@@ -166,9 +166,9 @@ class Store:
                     yield f"Pod {user['name']} uses it"
 
 
-def patched(document: Json, patch: Any, sort: str) -> Json:
+def apply_patch(document: Json, patch: Any, sort: str) -> Json:
     """Return a copy with a patch of one of kubectl's types: json, merge or strategic."""
-    apply: Mapping[str, Any] = {"json": json_patch, "merge": merge_patch, "strategic": strategic_patch}
+    apply: Mapping[str, Any] = {"json": apply_json_patch, "merge": merge_patch, "strategic": apply_strategic_patch}
     found: Json = apply[sort](document, patch)
     return found
 
@@ -179,12 +179,12 @@ def build_owner(document: Json) -> Json | None:
     return next((each for each in references if each.get("controller")), None)
 
 
-def reference_to(document: Json) -> Json:
+def build_owner_reference(document: Json) -> Json:
     named = {"kind": document["kind"], "name": document["metadata"]["name"], "uid": document["metadata"]["uid"]}
     return {"apiVersion": document.get("apiVersion", "v1"), **named, "controller": True}
 
 
-def claims_of(pod: Json) -> list[str]:
+def list_claims(pod: Json) -> list[str]:
     """Return the names of the pod's PersistentVolumeClaims."""
     found = []
     for volume in pod["spec"].get("volumes") or ():

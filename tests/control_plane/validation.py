@@ -37,7 +37,7 @@ def explain_rejected_creation(document: Json) -> str:
     return ""
 
 
-def completed(manifest: Json) -> Json:
+def complete_volume(manifest: Json) -> Json:
     """Return the volume with its empty fields filled in, as by a person who knows where the storage is."""
     spec = dict(manifest["spec"])
     if not set(spec) & {*REQUIRED, *OTHER_SOURCES}:

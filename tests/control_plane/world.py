@@ -8,7 +8,7 @@ from copy import deepcopy
 from typing import Any
 
 from control_plane.store import Key, Store, build_owner
-from control_plane.workloads import HASH, REVISION, noted, ready
+from control_plane.workloads import HASH, REVISION, build_revision_annotations, is_ready
 
 Json = dict[str, Any]
 ADDED = (
@@ -21,7 +21,7 @@ ADDED = (
 OF_GROUP = {"Deployment": "apps/v1", "ReplicaSet": "apps/v1", "StatefulSet": "apps/v1", "DaemonSet": "apps/v1"}
 
 
-def control_plane(documents: Iterable[Json], asked: str) -> Store:
+def build_store(documents: Iterable[Json], asked: str) -> Store:
     """Build a store from documents as kubectl prints them.
 
     The ``asked`` pod gets the current template of its workload.
@@ -40,11 +40,11 @@ def control_plane(documents: Iterable[Json], asked: str) -> Store:
                 pod
             )
     for key, group in groups.items():
-        _adopt(store, key, group)
+        _create_controller(store, key, group)
     return store
 
 
-def _adopt(store: Store, key: Key, pods: list[Json]) -> None:
+def _create_controller(store: Store, key: Key, pods: list[Json]) -> None:
     """Create the object of that kind and name as the controller of the pods."""
     maker = MAKERS.get(key.kind)
     meta: Json = {"name": key.name, "namespace": key.namespace, "labels": {}, "uid": f"uid-{next(store.numbers)}"}
@@ -62,10 +62,10 @@ def _adopt(store: Store, key: Key, pods: list[Json]) -> None:
         made["revisions"] = [deepcopy(made["spec"]["template"])]
     hashed = pods[0]["metadata"]["labels"].get(HASH)
     if key.kind == "ReplicaSet" and hashed and key.name.endswith(f"-{hashed}"):
-        _deploy(store, made, key, hashed)
+        _create_deployment(store, made, key, hashed)
 
 
-def _deploy(store: Store, replica_set: Json, key: Key, hashed: str) -> None:
+def _create_deployment(store: Store, replica_set: Json, key: Key, hashed: str) -> None:
     """Create the Deployment of a ReplicaSet. A Deployment with several ReplicaSets is in the middle of a rollout."""
     name = Key("Deployment", key.namespace, key.name.removesuffix(f"-{hashed}"))
     template, count = deepcopy(replica_set["spec"]["template"]), replica_set["spec"]["replicas"]
@@ -82,12 +82,16 @@ def _deploy(store: Store, replica_set: Json, key: Key, hashed: str) -> None:
     own = {"kind": "Deployment", "name": name.name, "uid": known["metadata"]["uid"], "controller": True}
     replica_set["metadata"]["ownerReferences"] = [own]
     for each in store.owned(known, "ReplicaSet"):
-        each["metadata"]["annotations"] = noted(known)
+        each["metadata"]["annotations"] = build_revision_annotations(known)
 
 
 def _build_replica_set(_store: Store, _key: Key, pods: list[Json]) -> Json:
     labels = pods[0]["metadata"].get("labels") or {}
-    return {"replicas": len(pods), "template": template_of(pods[0], keep=(HASH,)), "selector": {"matchLabels": labels}}
+    return {
+        "replicas": len(pods),
+        "template": build_template(pods[0], keep=(HASH,)),
+        "selector": {"matchLabels": labels},
+    }
 
 
 def _build_stateful_set(store: Store, key: Key, pods: list[Json]) -> Json:
@@ -96,7 +100,7 @@ def _build_stateful_set(store: Store, key: Key, pods: list[Json]) -> Json:
     It is ordered unless ordered creation could not have led to these pods.
     """
     numbers = sorted(int(pod["metadata"]["name"].rpartition("-")[2]) for pod in pods)
-    template, claims = template_of(pods[0]), []
+    template, claims = build_template(pods[0]), []
     for volume in template["spec"].get("volumes") or ():
         name = (volume.get("persistentVolumeClaim") or {}).get("claimName", "")
         if name == f"{volume['name']}-{pods[0]['metadata']['name']}":
@@ -106,7 +110,7 @@ def _build_stateful_set(store: Store, key: Key, pods: list[Json]) -> Json:
     own = {each["metadata"]["name"] for each in claims}
     if own:
         template["spec"]["volumes"] = [each for each in template["spec"]["volumes"] if each["name"] not in own]
-    waiting = sum(not ready(pod) for pod in pods)
+    waiting = sum(not is_ready(pod) for pod in pods)
     gaps = numbers != list(range(numbers[0], numbers[0] + len(numbers)))
     policy = "Parallel" if waiting > 1 or gaps else "OrderedReady"
     spec = {"replicas": numbers[-1] - numbers[0] + 1, "ordinals": {"start": numbers[0]}, "template": template}
@@ -114,7 +118,7 @@ def _build_stateful_set(store: Store, key: Key, pods: list[Json]) -> Json:
 
 
 def _build_daemon_set(_store: Store, _key: Key, pods: list[Json]) -> Json:
-    template = template_of(pods[0])
+    template = build_template(pods[0])
     (template["spec"].get("affinity") or {}).pop("nodeAffinity", None)
     return {"template": template}
 
@@ -123,7 +127,7 @@ def _build_job(_store: Store, _key: Key, pods: list[Json]) -> Json:
     """Build the spec of a Job for the pods."""
     return {
         "parallelism": len(pods),
-        "template": template_of(pods[0]),
+        "template": build_template(pods[0]),
         "selector": {"matchLabels": {"controller": "1"}},
     }
 
@@ -136,7 +140,7 @@ MAKERS: Mapping[str, Any] = {
 }
 
 
-def template_of(pod: Json, keep: tuple[str, ...] = ()) -> Json:
+def build_template(pod: Json, keep: tuple[str, ...] = ()) -> Json:
     """Return the pod without the fields that controllers, scheduler and API server add."""
     labels = {k: v for k, v in (pod["metadata"].get("labels") or {}).items() if k not in ADDED or k in keep}
     spec = {k: v for k, v in deepcopy(pod["spec"]).items() if k not in ("nodeName", "priority", "preemptionPolicy")}
@@ -144,15 +148,15 @@ def template_of(pod: Json, keep: tuple[str, ...] = ()) -> Json:
         spec["tolerations"] = [each for each in spec["tolerations"] if "tolerationSeconds" not in each]
     own = pod["metadata"].get("labels") or {}
     for constraint in spec.get("topologySpreadConstraints") or ():
-        _unmerge(constraint, own)
+        _drop_merged_requirements(constraint, own)
     for field in ("podAffinity", "podAntiAffinity"):
         terms = ((spec.get("affinity") or {}).get(field) or {}).get("requiredDuringSchedulingIgnoredDuringExecution")
         for term in terms or ():
-            _unmerge(term, own)
+            _drop_merged_requirements(term, own)
     return {"metadata": {"labels": labels}, "spec": spec}
 
 
-def _unmerge(term: Json, labels: Json) -> None:
+def _drop_merged_requirements(term: Json, labels: Json) -> None:
     """Remove the requirements that the API server added to a term's selector for its matchLabelKeys."""
     added = [{"key": k, "operator": "In", "values": [labels.get(k)]} for k in term.get("matchLabelKeys") or ()]
     selector = term.get("labelSelector") or {}

@@ -37,12 +37,12 @@ KINDS = {
 Case = dict[str, Any]
 
 
-def recorded(name: str) -> list[Case]:
+def read_cases(name: str) -> list[Case]:
     with lzma.open(GOLDEN / f"{name}.jsonl.xz", "rt", encoding="utf-8") as lines:
         return [json.loads(line) for line in lines]
 
 
-def fork(case: Case, *, ended: bool = False) -> Fork:
+def build_fork(case: Case, *, ended: bool = False) -> Fork:
     """Build the fork of a case's cluster. With ``ended``, it contains the pods that have terminated."""
     objects: dict[str, list[Any]] = {}
     for field, (version, kind) in KINDS.items():
@@ -53,14 +53,16 @@ def fork(case: Case, *, ended: bool = False) -> Fork:
     return Fork.from_cluster(cluster, Settings(ended=ended))
 
 
-def arguments(plugin: str, document: Case | None) -> PluginArguments:
+def convert_arguments(plugin: str, document: Case | None) -> PluginArguments:
     return convert_builtins(drop_nulls(document or {}), PLUGINS[plugin].arguments)
 
 
-def here(case: Case, evictor: str) -> tuple[DeschedulingRound, list[str]]:
+def start_round(case: Case, evictor: str) -> tuple[DeschedulingRound, list[str]]:
     """Start a round on the case's cluster, with a list of evicted pods. PDBs allow every eviction."""
     evicted = list[str]()
-    seen, ended = (SeenPods(fork(case, ended=of_ended), parse_microseconds(case["now"])) for of_ended in (False, True))
+    seen, ended = (
+        SeenPods(build_fork(case, ended=of_ended), parse_microseconds(case["now"])) for of_ended in (False, True)
+    )
     for side in (seen, ended) if "readyNodes" in case else ():
         side.ready = np.isin(side.view.nodes.names, case["readyNodes"])
 
@@ -77,15 +79,15 @@ def here(case: Case, evictor: str) -> tuple[DeschedulingRound, list[str]]:
         PolicyEvictionLimits(limits.get("node"), limits.get("namespace"), limits.get("total")),
         into(seen),
     )
-    given = arguments("DefaultEvictor", case[evictor])
+    given = convert_arguments("DefaultEvictor", case[evictor])
     assert isinstance(given, DefaultEvictorArgs)
     return build_profile_round(given, counter, counter.build_counter_for_other_pods(ended, into(ended))), evicted
 
 
-def evicted_by(case: Case) -> list[str]:
+def list_evicted_pods(case: Case) -> list[str]:
     """Return the pods that the case's plugin evicts."""
-    where, evicted = here(case, "evictor")
-    PLUGIN_TYPES[case["plugin"]](arguments(case["plugin"], case["args"]), where).run()
+    where, evicted = start_round(case, "evictor")
+    PLUGIN_TYPES[case["plugin"]](convert_arguments(case["plugin"], case["args"]), where).run()
     return evicted
 
 

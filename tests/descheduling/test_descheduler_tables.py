@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from descheduler_cases import Case, agrees, arguments, evicted_by, here, recorded
+from descheduler_cases import Case, agrees, convert_arguments, list_evicted_pods, read_cases, start_round
 
 from kschedctl.descheduling.descheduler import PLUGIN_TYPES
 
 
-def missing(case: Case) -> list[str]:
+def list_unsupported_parts(case: Case) -> list[str]:
     """Return the parts of the case that are not replayed."""
     if case["plugin"] not in PLUGIN_TYPES:
         return [""]
-    return list(arguments(case["plugin"], case["args"]).iter_unreplayed_arguments())
+    return list(convert_arguments(case["plugin"], case["args"]).iter_unreplayed_arguments())
 
 
-EVICTIONS = [case for case in recorded("evictions") if not missing(case)]
-EVICTABLE = recorded("evictable")
+EVICTIONS = [case for case in read_cases("evictions") if not list_unsupported_parts(case)]
+EVICTABLE = read_cases("evictable")
 
 
 @pytest.mark.parametrize("case", EVICTIONS, ids=lambda case: case["test"])
 def test_evictions(case: Case) -> None:
-    assert agrees(case, evicted_by(case)), case["evicted"]
+    assert agrees(case, list_evicted_pods(case)), case["evicted"]
 
 
 @pytest.mark.parametrize("case", EVICTABLE, ids=lambda case: case["test"])
@@ -32,7 +32,7 @@ def test_default_evictor(case: Case) -> None:
 
 def is_evictable(case: Case) -> bool:
     """Return whether DefaultEvictor lets the pod of a case be evicted, at the extension point of the case."""
-    where, _ = here(case, "args")
+    where, _ = start_round(case, "args")
     meta = case["pod"]["metadata"]
     key = f"{meta['namespace']}/{meta['name']}"
     if key not in where.seen.view.pods.index:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import yaml
-from descheduler_cases import GOLDEN, Case, arguments
+from descheduler_cases import GOLDEN, Case, convert_arguments
 
 import kschedctl
 from kschedctl.descheduling.arguments import DefaultEvictorArgs, RemoveFailedPodsArgs
@@ -21,7 +21,7 @@ BALANCING = {
 }
 
 
-def with_arguments(plugin: str, args: Case) -> Case:
+def build_policy_with_arguments(plugin: str, args: Case) -> Case:
     """Build a policy of this plugin only."""
     point = "balance" if plugin in BALANCING else "deschedule"
     plugins = {} if plugin == EVICTOR else {point: {"enabled": [plugin]}}
@@ -31,7 +31,7 @@ def with_arguments(plugin: str, args: Case) -> Case:
 
 @pytest.mark.parametrize(("plugin", "row"), ROWS, ids=[f"{plugin}/{row['name']}" for plugin, row in ROWS])
 def test_arguments(plugin: str, row: Case) -> None:
-    cluster, policy = kschedctl.Cluster.from_objects([]), with_arguments(plugin, row["args"])
+    cluster, policy = kschedctl.Cluster.from_objects([]), build_policy_with_arguments(plugin, row["args"])
     if not row["refused"]:
         kschedctl.rebalance(cluster, policy)
         return
@@ -43,7 +43,7 @@ POLICIES: dict[str, list[Case]] = yaml.safe_load((GOLDEN / "policies.yaml").read
 OF_POLICIES = [(test, row) for test, rows in POLICIES.items() for row in rows]
 
 
-def policy_of(row: Case) -> Case:
+def build_policy(row: Case) -> Case:
     profiles = [
         {"name": f"p{number}", "pluginConfig": [{"name": name, "args": args} for name, args in plugins.items()]}
         for number, plugins in enumerate(row.get("profiles", ()))
@@ -59,17 +59,17 @@ def policy_of(row: Case) -> Case:
 @pytest.mark.parametrize(("test", "row"), OF_POLICIES, ids=[f"{test}/{row['name']}" for test, row in OF_POLICIES])
 def test_policies(test: str, row: Case) -> None:
     if not row["refused"]:
-        read_policy(policy_of(row))
+        read_policy(build_policy(row))
         return
     with pytest.raises(InputError) as refused:
-        read_policy(policy_of(row))
+        read_policy(build_policy(row))
     assert refused.value.where
 
 
 def test_failed_pods_live_an_hour_by_default() -> None:
     """TestDecodeDefaults, "use empty RemoveFailedPods, check MinPodLifetimeSeconds default"."""
     (row,) = (row for row in POLICIES["TestDecodeDefaults"] if row["name"].startswith("use empty RemoveFailedPods"))
-    document = policy_of(row)
+    document = build_policy(row)
     document["profiles"][0]["plugins"] = {"deschedule": {"enabled": ["RemoveFailedPods"]}}
     ((_, run),) = read_policy(document).iter_runs()
     assert isinstance(run.arguments, RemoveFailedPodsArgs)
@@ -109,7 +109,7 @@ PVC, CLAIMS = "PodsWithPVC", "PodsWithResourceClaims"
 )
 def test_effective_protections(disabled: list[str], enabled: list[str], effective: set[str]) -> None:
     """TestGetEffectivePodProtections_TableDriven."""
-    args = arguments(EVICTOR, {"podProtections": {"defaultDisabled": disabled, "extraEnabled": enabled}})
+    args = convert_arguments(EVICTOR, {"podProtections": {"defaultDisabled": disabled, "extraEnabled": enabled}})
     assert isinstance(args, DefaultEvictorArgs)
     assert args.protections == effective
 
@@ -128,7 +128,7 @@ def test_effective_protections(disabled: list[str], enabled: list[str], effectiv
 )
 def test_protected_storage_classes(config: Case, classes: set[str]) -> None:
     """Test_protectedPVCStorageClasses."""
-    args = arguments(EVICTOR, config)
+    args = convert_arguments(EVICTOR, config)
     assert isinstance(args, DefaultEvictorArgs)
     assert args.protected_storage_classes == classes
 

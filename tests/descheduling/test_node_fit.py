@@ -17,22 +17,22 @@ from kschedctl.snapshot.fork import Fork
 ROWS: list[Case] = yaml.safe_load((GOLDEN / "node_fit.yaml").read_text())
 
 
-def amounts(requests: list[int]) -> Case:
+def build_amounts(requests: list[int]) -> Case:
     return {"cpu": f"{requests[0]}m", "memory": str(requests[1])}
 
 
-def pod(name: str, row: Case, on: str) -> Case:
+def build_pod(name: str, row: Case, on: str) -> Case:
     """Build a pod. With ``repels`` it has these labels and an anti-affinity to them."""
-    made: dict[str, Any] = {"containers": [{"name": "c", "resources": {"requests": amounts(row["requests"])}}]}
+    made: dict[str, Any] = {"containers": [{"name": "c", "resources": {"requests": build_amounts(row["requests"])}}]}
     labels = row.get("repels", {})
     if labels:
         term = {"topologyKey": "region", "labelSelector": {"matchLabels": labels}}
         made["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     if "sidecar" in row:
-        sidecar = {"name": "s", "restartPolicy": "Always", "resources": {"requests": amounts(row["sidecar"])}}
+        sidecar = {"name": "s", "restartPolicy": "Always", "resources": {"requests": build_amounts(row["sidecar"])}}
         made["initContainers"] = [sidecar]
     if "overhead" in row:
-        made["overhead"] = amounts(row["overhead"])
+        made["overhead"] = build_amounts(row["overhead"])
     meta = {"name": name, "namespace": row.get("namespace", "default"), "labels": labels}
     return {"kind": "Pod", "metadata": meta, "spec": {**made, "nodeName": on}}
 
@@ -42,8 +42,8 @@ def test_node_fit(row: Case) -> None:
     offers = {"cpu": "64", "memory": str(128 * 10**9), "pods": "2"}
     labels = {} if row.get("bare") else {"region": "main-region"}
     node = {"kind": "Node", "metadata": {"name": "node", "labels": labels}, "status": {"allocatable": offers}}
-    others = [pod(f"other-{number}", other, "node") for number, other in enumerate(row.get("others", ()))]
-    view = Fork.from_cluster(Cluster.from_objects([node, *others, pod("p1", row, row.get("node", ""))]))
+    others = [build_pod(f"other-{number}", other, "node") for number, other in enumerate(row.get("others", ()))]
+    view = Fork.from_cluster(Cluster.from_objects([node, *others, build_pod("p1", row, row.get("node", ""))]))
     position = np.array([view.pods.index["default/p1"]])
     fits = NodeFit(SeenPods(view, 0)).find_pods_fitting_anywhere(position, np.ones(1, np.bool_))
     assert bool(fits[0]) == row["fits"]
@@ -54,19 +54,19 @@ LABEL = "kubernetes.io/desiredNode"
 GB = 10**9
 
 
-def resources(amounts: list[int]) -> Case:
+def build_resources(amounts: list[int]) -> Case:
     cpu, memory, *more = amounts
     named = zip(("ephemeral-storage", "example.com/custom-resource"), more, strict=False)
     scaled = {name: str(amount * GB if name == "ephemeral-storage" else amount) for name, amount in named}
     return {"cpu": f"{cpu}m", "memory": str(memory * GB), **scaled}
 
 
-def node_of(name: str, row: Case) -> Case:
+def build_row_node(name: str, row: Case) -> Case:
     cpu, memory, pods, *more = row["offers"]
     spec: Case = {"unschedulable": row.get("cordoned", False)}
     if row.get("tainted"):
         spec["taints"] = [{"key": "hardware", "value": "gpu", "effect": "NoSchedule"}]
-    offers = {**resources([cpu, memory, *more]), "pods": str(pods)}
+    offers = {**build_resources([cpu, memory, *more]), "pods": str(pods)}
     labels = {LABEL: row["label"]} if "label" in row else {}
     return {
         "kind": "Node",
@@ -76,19 +76,19 @@ def node_of(name: str, row: Case) -> Case:
     }
 
 
-def pod_of(name: str, row: Case, **spec: Any) -> Case:
+def build_row_pod(name: str, row: Case, **spec: Any) -> Case:
     if "overhead" in row:
-        spec["overhead"] = resources(row["overhead"])
-    containers = [{"name": "c", "resources": {"requests": resources(row["requests"])}}]
+        spec["overhead"] = build_resources(row["overhead"])
+    containers = [{"name": "c", "resources": {"requests": build_resources(row["requests"])}}]
     return {"kind": "Pod", "metadata": {"name": name, "namespace": "d"}, "spec": {"containers": containers, **spec}}
 
 
 @pytest.mark.parametrize("row", ANY_OTHER, ids=lambda row: row["name"])
 def test_any_other_node(row: Case) -> None:
     """The other pod, if any, is on node2."""
-    objects = [node_of(name, offered) for name, offered in row["nodes"].items()]
-    objects += [pod_of("other", row["other"], nodeName="node2")] if "other" in row else []
-    objects.append(pod_of("p1", row["pod"], nodeName=row["pod"]["node"], nodeSelector={LABEL: "yes"}))
+    objects = [build_row_node(name, offered) for name, offered in row["nodes"].items()]
+    objects += [build_row_pod("other", row["other"], nodeName="node2")] if "other" in row else []
+    objects.append(build_row_pod("p1", row["pod"], nodeName=row["pod"]["node"], nodeSelector={LABEL: "yes"}))
     view = Fork.from_cluster(Cluster.from_objects(objects))
     position = np.array([view.pods.index["d/p1"]])
     fits = NodeFit(SeenPods(view, 0)).find_pods_fitting_elsewhere(position, np.ones(len(view.nodes), np.bool_))

@@ -26,6 +26,6 @@ def run_json(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
     return json.loads(capsys.readouterr().out)
 
 
-def case(name: str, file: str = "in.yaml") -> str:
+def get_case_path(name: str, file: str = "in.yaml") -> str:
     """Return the path of a file of a field situation."""
     return str(FIELD / name / file)

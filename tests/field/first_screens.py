@@ -15,17 +15,19 @@ LINES, COLUMNS = 24, 80
 _FIRST_FIX = re.compile(r"(?:Fixes, each|Not verified: these) [a-zA-Z ]+ 1 (.*)")
 
 
-def first_screen(capsys: pytest.CaptureFixture[str], command: str, pod: str, file: str, *options: str) -> str:
+def read_first_screen(capsys: pytest.CaptureFixture[str], command: str, pod: str, file: str, *options: str) -> str:
     """Run a command about a pod of a situation and return the first screen with its lines joined."""
-    return _joined(_output(capsys, command, pod, file, *options)[:LINES])
+    return _join_lines(_list_output_lines(capsys, command, pod, file, *options)[:LINES])
 
 
-def whole_output(capsys: pytest.CaptureFixture[str], command: str, pod: str, file: str, *options: str) -> str:
+def read_whole_output(capsys: pytest.CaptureFixture[str], command: str, pod: str, file: str, *options: str) -> str:
     """Run a command about a pod of a situation and return all that it prints with its lines joined."""
-    return _joined(_output(capsys, command, pod, file, *options))
+    return _join_lines(_list_output_lines(capsys, command, pod, file, *options))
 
 
-def _output(capsys: pytest.CaptureFixture[str], command: str, pod: str, file: str, *options: str) -> list[str]:
+def _list_output_lines(
+    capsys: pytest.CaptureFixture[str], command: str, pod: str, file: str, *options: str
+) -> list[str]:
     """Return the lines that a command prints for a pod of a recorded cluster."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COLUMNS", str(COLUMNS))
@@ -33,11 +35,11 @@ def _output(capsys: pytest.CaptureFixture[str], command: str, pod: str, file: st
     return capsys.readouterr().out.splitlines()
 
 
-def _joined(lines: list[str]) -> str:
+def _join_lines(lines: list[str]) -> str:
     return " ".join(" ".join(lines).split())
 
 
-def fixes_in(screen: str) -> str:
+def cut_fixes(screen: str) -> str:
     """Return the part of a screen that lists the fixes, without the number of the first, or "" if there is none."""
     found = _FIRST_FIX.search(screen)
     return found[1] if found else ""

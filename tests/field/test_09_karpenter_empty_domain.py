@@ -7,7 +7,7 @@ the value is empty, and to give it a value. An existing node with the empty valu
 from __future__ import annotations
 
 import pytest
-from autoscaling_cases import TYPES, case, run, run_json
+from autoscaling_cases import TYPES, get_case_path, run, run_json
 
 CASE = "09-karpenter-empty-domain"
 WHY = "the label acme.io/worker has an empty value"
@@ -16,7 +16,7 @@ ADVICE = "set a value in NodePool base"
 
 @pytest.mark.parametrize("file", ["in.yaml", "in2.yaml"])
 def test_no_node_is_launched_and_the_empty_label_is_named(capsys: pytest.CaptureFixture[str], file: str) -> None:
-    _, text = run(capsys, "provision", "-f", case(CASE, file), "--instance-types", TYPES)
+    _, text = run(capsys, "provision", "-f", get_case_path(CASE, file), "--instance-types", TYPES)
     assert "Karpenter would launch no node for 1 pending pod" in text
     assert WHY in text
     assert ADVICE in text
@@ -24,7 +24,7 @@ def test_no_node_is_launched_and_the_empty_label_is_named(capsys: pytest.Capture
 
 
 def test_document_names_the_obstacle_of_the_pool(capsys: pytest.CaptureFixture[str]) -> None:
-    report = run_json(capsys, "provision", "-f", case(CASE), "--instance-types", TYPES)
+    report = run_json(capsys, "provision", "-f", get_case_path(CASE), "--instance-types", TYPES)
     assert not report["newNodeClaims"]
     (stop,) = report["missing"]["default/api-5-a"]["base"]
     assert WHY in stop
@@ -32,7 +32,7 @@ def test_document_names_the_obstacle_of_the_pool(capsys: pytest.CaptureFixture[s
 
 
 def test_explain_names_the_empty_label(capsys: pytest.CaptureFixture[str]) -> None:
-    path = case(CASE, "in2.yaml")
+    path = get_case_path(CASE, "in2.yaml")
     _, text = run(capsys, "explain", "default/api-5-a", "-f", path, "--instance-types", TYPES)
     assert "No, not by Karpenter" in text
     assert (
@@ -44,7 +44,7 @@ def test_explain_names_the_empty_label(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_label_value_gives_the_pod_a_node(capsys: pytest.CaptureFixture[str], tmp_path: object) -> None:
-    with open(case(CASE), encoding="utf-8") as file:
+    with open(get_case_path(CASE), encoding="utf-8") as file:
         text = file.read().replace('acme.io/worker: ""', "acme.io/worker: general")
     path = f"{tmp_path}/in.yaml"
     with open(path, "w", encoding="utf-8") as file:
@@ -59,7 +59,7 @@ def test_consolidate_says_that_karpenter_replaces_the_only_node(capsys: pytest.C
 
     Karpenter evicts the pod although no controller recreates it (IsReschedulable, pkg/utils/pod/scheduling.go).
     """
-    ask = ("consolidate", "-f", case(CASE, "in2.yaml"), "--instance-types", TYPES)
+    ask = ("consolidate", "-f", get_case_path(CASE, "in2.yaml"), "--instance-types", TYPES)
     report = run_json(capsys, *ask)
     assert [node["autoscaler"] for node in report["staying"]] == [
         "replaces it with 1 new node (c6.large); default/fat is lost"

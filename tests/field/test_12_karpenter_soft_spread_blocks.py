@@ -7,10 +7,10 @@ constraint and its pod are named, and what would happen with preferencePolicy=Ig
 from __future__ import annotations
 
 import pytest
-from autoscaling_cases import TYPES, case, run, run_json
+from autoscaling_cases import TYPES, get_case_path, run, run_json
 
 CASE = "12-karpenter-soft-spread-blocks"
-ASK = ("consolidate", "-f", case(CASE), "--instance-types", TYPES)
+ASK = ("consolidate", "-f", get_case_path(CASE), "--instance-types", TYPES)
 
 
 def test_soft_constraint_is_named_with_its_node(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from first_screens import FIELD, first_screen, fixes_in
+from first_screens import FIELD, cut_fixes, read_first_screen
 
 POD, FILE = "default/train-x", "16-ca-gpu-from-zero/in.yaml"
 GROUPS = ("--node-groups", str(FIELD / "16-ca-gpu-from-zero" / "groups.yaml"))
@@ -11,7 +11,7 @@ GROUPS = ("--node-groups", str(FIELD / "16-ca-gpu-from-zero" / "groups.yaml"))
 
 @pytest.mark.parametrize("command", ["explain", "remedies"])
 def test_tag_is_the_first_fix_and_no_cpu_node_gets_a_gpu(capsys: pytest.CaptureFixture[str], command: str) -> None:
-    fixes = fixes_in(first_screen(capsys, command, POD, FILE, *GROUPS))
+    fixes = cut_fixes(read_first_screen(capsys, command, POD, FILE, *GROUPS))
     assert fixes.startswith("Add the node-template tag for resource nvidia.com/gpu=1 to node group gpu")
     assert "pool cpu" not in fixes
     assert "node group cpu" not in fixes
@@ -19,6 +19,6 @@ def test_tag_is_the_first_fix_and_no_cpu_node_gets_a_gpu(capsys: pytest.CaptureF
 
 @pytest.mark.parametrize("command", ["explain", "remedies"])
 def test_no_cpu_node_is_proposed_without_the_groups(capsys: pytest.CaptureFixture[str], command: str) -> None:
-    fixes = fixes_in(first_screen(capsys, command, POD, FILE))
+    fixes = cut_fixes(read_first_screen(capsys, command, POD, FILE))
     assert "pool cpu" not in fixes
     assert "check the resource name and the device plugin first" in fixes

@@ -6,10 +6,10 @@ Right answer: group gpu's template lacks nvidia.com/gpu; add the node-template r
 from __future__ import annotations
 
 import pytest
-from autoscaling_cases import case, run, run_json
+from autoscaling_cases import get_case_path, run, run_json
 
 CASE = "16-ca-gpu-from-zero"
-ASK = ("-f", case(CASE), "--node-groups", case(CASE, "groups.yaml"))
+ASK = ("-f", get_case_path(CASE), "--node-groups", get_case_path(CASE, "groups.yaml"))
 TAG = "tag k8s.io/cluster-autoscaler/node-template/resources/nvidia.com/gpu=1"
 
 
@@ -33,10 +33,10 @@ def test_fix_adds_the_tag_for_the_resource(capsys: pytest.CaptureFixture[str]) -
 
 def test_group_whose_taint_repels_the_pod_has_no_gap(capsys: pytest.CaptureFixture[str], tmp_path: object) -> None:
     """Without the toleration, the group's taint repels the pod, with or without the tag."""
-    with open(case(CASE), encoding="utf-8") as file:
+    with open(get_case_path(CASE), encoding="utf-8") as file:
         text = file.read().replace("key: nvidia.com/gpu, operator: Exists", "key: other, operator: Exists")
     path = f"{tmp_path}/in.yaml"
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)
-    report = run_json(capsys, "scale", "up", "-f", path, "--node-groups", case(CASE, "groups.yaml"))
+    report = run_json(capsys, "scale", "up", "-f", path, "--node-groups", get_case_path(CASE, "groups.yaml"))
     assert not report.get("templateGaps")

@@ -20,7 +20,7 @@ from kschedctl.api.json_values import JsonObject
 SITUATION = Path(__file__).parent / "21-deferred-resize" / "in.yaml"
 
 
-def objects() -> list[JsonObject]:
+def read_objects() -> list[JsonObject]:
     items: list[JsonObject] = yaml.safe_load(SITUATION.read_text())["items"]
     return items
 
@@ -55,7 +55,7 @@ def test_first_fix_reverts_the_resize() -> None:
 @pytest.mark.parametrize("reason", ["Infeasible", ""])
 def test_resize_without_reservation_is_not_named(reason: str) -> None:
     """kube-scheduler ignores the requests of an infeasible resize, and a completed resize reserves nothing more."""
-    items = objects()
+    items = read_objects()
     grower = find(items, "Pod", "grower")
     if reason:
         grower["status"]["conditions"][1]["reason"] = reason
@@ -70,7 +70,7 @@ def test_resize_without_reservation_is_not_named(reason: str) -> None:
 
 def test_limits_are_reverted_too_to_keep_the_qos_class() -> None:
     """Otherwise a Guaranteed pod, whose requests and limits were resized together, would become Burstable."""
-    items = objects()
+    items = read_objects()
     grower = find(items, "Pod", "grower")
     container = grower["spec"]["containers"][0]
     container["resources"]["limits"] = {"cpu": "12"}

@@ -4,7 +4,7 @@ operator#2537)."""
 from __future__ import annotations
 
 import pytest
-from first_screens import first_screen, fixes_in
+from first_screens import cut_fixes, read_first_screen
 
 FILE = "27-toleration-key-slash/in.yaml"
 TOLERATION = (
@@ -15,13 +15,13 @@ TOLERATION = (
 
 @pytest.mark.parametrize("command", ["explain", "remedies"])
 def test_toleration_is_corrected(capsys: pytest.CaptureFixture[str], command: str) -> None:
-    fixes = fixes_in(first_screen(capsys, command, "data/etl-exec-1", FILE))
+    fixes = cut_fixes(read_first_screen(capsys, command, "data/etl-exec-1", FILE))
     assert fixes.startswith(f"C{TOLERATION}")
 
 
 @pytest.mark.parametrize("command", ["explain", "remedies"])
 def test_selector_is_corrected_with_the_toleration(capsys: pytest.CaptureFixture[str], command: str) -> None:
-    fixes = fixes_in(first_screen(capsys, command, "data/etl-driver", FILE))
+    fixes = cut_fixes(read_first_screen(capsys, command, "data/etl-driver", FILE))
     first = fixes.partition(" 2 ")[0]
     assert TOLERATION in first
     assert "et nodeSelector applications=platform-amd64 instead of cx-platform-amd64" in first

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from first_screens import first_screen, fixes_in
+from first_screens import cut_fixes, read_first_screen
 
 POD, FILE = "dev/coder-1-a", "33-karpenter-subnet-zone/in.yaml"
 
 
 @pytest.mark.parametrize("command", ["explain", "remedies"])
 def test_subnet_for_the_node_class_is_the_first_fix(capsys: pytest.CaptureFixture[str], command: str) -> None:
-    fixes = fixes_in(first_screen(capsys, command, POD, FILE))
+    fixes = cut_fixes(read_first_screen(capsys, command, POD, FILE))
     assert fixes.startswith("Give EC2NodeClass std a subnet in eu-1a: the subnets that it selects are in eu-1b, eu-1c")

@@ -16,7 +16,7 @@ from kschedctl.reports.remedy import Remedy
 ASKED = "d/asked"
 
 
-def found(documents: list[Json], most: int = 1, gates: Mapping[str, bool] | None = None) -> Remedies:
+def find_helping_remedies(documents: list[Json], most: int = 1, gates: Mapping[str, bool] | None = None) -> Remedies:
     """Search for the fixes for the target pod, check that each of them helps, and return the report."""
     report = remedies(Cluster.from_objects(documents, feature_gates=gates), ASKED, RemedyCriteria(most))
     for remedy in report.remedies:

@@ -35,7 +35,7 @@ def build_pod(name: str = "asked", on: str = "", owner: Json | None = None, **sp
     return found
 
 
-def mounts(*claims: str) -> Json:
+def build_pod_volumes(*claims: str) -> Json:
     """Build the volumes of a pod."""
     return {"volumes": [{"name": each, "persistentVolumeClaim": {"claimName": each}} for each in claims]}
 
@@ -93,7 +93,7 @@ def build_volume(
     return {"kind": "PersistentVolume", "metadata": {"name": name}, "spec": fields, "status": {"phase": phase}}
 
 
-def csi_volume(name: str, held_by: str = "", **fields: Any) -> Json:
+def build_csi_volume(name: str, held_by: str = "", **fields: Any) -> Json:
     return build_volume(name, "csi", held_by=held_by, csi={"driver": DRIVER, "volumeHandle": name}, **fields)
 
 
@@ -102,7 +102,7 @@ def build_csi_node(name: str, count: int, driver: str = DRIVER) -> Json:
     return {"kind": "CSINode", "metadata": {"name": name}, "spec": {"drivers": drivers}}
 
 
-def attachment(of: str, to: str) -> Json:
+def build_attachment(of: str, to: str) -> Json:
     spec = {"attacher": DRIVER, "nodeName": to, "source": {"persistentVolumeName": of}}
     return {"kind": "VolumeAttachment", "metadata": {"name": f"{of}-{to}"}, "spec": spec}
 
@@ -121,7 +121,7 @@ def build_pool(name: str, size: str, zone: str, of: str = "csi") -> Json:
     }
 
 
-def disk(name: str) -> Json:
+def build_disk(name: str) -> Json:
     """Build a disk that only one pod of a node may mount."""
     return {"volumes": [{"name": "disk", "awsElasticBlockStore": {"volumeID": name}}]}
 
@@ -137,7 +137,7 @@ def build_device_class(name: str, expression: str = "", **spec: Any) -> Json:
 GPU = build_device_class("gpu", 'device.driver == "gpu.example.com"')
 
 
-def devices(on: str, *found: Json, driver: str = "gpu.example.com") -> Json:
+def build_device_slice(on: str, *found: Json, driver: str = "gpu.example.com") -> Json:
     """Build the devices of a node, in a pool of its name."""
     named = [{"name": f"gpu-{i}", **each} for i, each in enumerate(found)]
     own = {"name": on, "generation": 1, "resourceSliceCount": 1}
@@ -145,7 +145,7 @@ def devices(on: str, *found: Json, driver: str = "gpu.example.com") -> Json:
     return {"kind": "ResourceSlice", "metadata": {"name": f"slice-{on}"}, "spec": spec}
 
 
-def attributes(**found: str) -> Json:
+def build_attributes(**found: str) -> Json:
     return {"attributes": {name: {"string": value} for name, value in found.items()}}
 
 
@@ -164,7 +164,7 @@ def build_resource_claim(name: str, *requests: Json, owner: str = "", **fields: 
     return {"kind": "ResourceClaim", "metadata": meta, "spec": spec, "status": {}}
 
 
-def allocated(found: Json, on: str, *names: str, users: tuple[str, ...] = ()) -> Json:
+def allocate_devices(found: Json, on: str, *names: str, users: tuple[str, ...] = ()) -> Json:
     """Return the claim with devices of a node allocated to it, reserved for the ``users``."""
     results = [{"request": "r", "driver": "gpu.example.com", "pool": on, "device": name} for name in names]
     terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [on]}]}]

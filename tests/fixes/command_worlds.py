@@ -18,17 +18,17 @@ from claim_documents import (
     GPU,
     HOSTNAME,
     ZONE,
-    attachment,
+    build_attachment,
     build_claim,
     build_claims,
     build_csi_node,
+    build_csi_volume,
+    build_device_slice,
     build_node,
     build_pod,
+    build_pod_volumes,
     build_resource_claim,
     build_storage_class,
-    csi_volume,
-    devices,
-    mounts,
     request,
 )
 
@@ -49,7 +49,7 @@ class World(NamedTuple):
     config: Json | None = None
 
 
-def worlds() -> Iterator[tuple[str, World]]:
+def iter_worlds() -> Iterator[tuple[str, World]]:
     """Yield the worlds of the demo, the recording and the cases, by name."""
     with lzma.open(RECORDING, "rt", encoding="utf-8") as file:
         recorded = json.load(file)["objects"]
@@ -71,25 +71,25 @@ NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 TEAM = {"key": "team", "value": "data", "effect": "NoSchedule"}
 
 
-def tainted(name: str, zone: str = "a") -> Json:
+def build_tainted_node(name: str, zone: str = "a") -> Json:
     return {**build_node(name, zone), "spec": {"taints": [TEAM]}}
 
 
-def full(name: str) -> Json:
+def build_full_node(name: str) -> Json:
     """Build a node with room for two pods."""
     found = build_node(name)
     found["status"]["allocatable"]["cpu"] = "2"
     return found
 
 
-def without_room_for_pods(name: str) -> Json:
+def build_node_for_one_pod(name: str) -> Json:
     """Build a node whose kubelet takes one pod."""
     found = build_node(name)
     found["status"]["allocatable"]["pods"] = "1"
     return found
 
 
-def of(kind: str, name: str, on: str = "", hashed: str = "", **spec: Any) -> Json:
+def build_workload_pod(kind: str, name: str, on: str = "", hashed: str = "", **spec: Any) -> Json:
     """Build a pod of a workload called web. A Deployment's pod has the hash of its ReplicaSet."""
     owner = {"kind": kind, "name": "web"}
     if kind == "Deployment":
@@ -101,19 +101,28 @@ def of(kind: str, name: str, on: str = "", hashed: str = "", **spec: Any) -> Jso
     return found
 
 
-def pinned(node_name: str) -> Json:
+def build_pinning_affinity(node_name: str) -> Json:
     field = {"key": "metadata.name", "operator": "In", "values": [node_name]}
     return {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchFields": [field]}]}}}}
 
 
-def no_room(kind: str) -> World:
+def build_world_without_room(kind: str) -> World:
     """Build a world in which two pods run on the only node that they tolerate, and a third waits."""
     names = ["web-0", "web-1", "web-2"]
-    running = [of(kind, name, "n1") for name in names[:2]]
-    return World([full("n1"), tainted("n2"), tainted("n3", "b"), *running, of(kind, names[2])], "d/web-2")
+    running = [build_workload_pod(kind, name, "n1") for name in names[:2]]
+    return World(
+        [
+            build_full_node("n1"),
+            build_tainted_node("n2"),
+            build_tainted_node("n3", "b"),
+            *running,
+            build_workload_pod(kind, names[2]),
+        ],
+        "d/web-2",
+    )
 
 
-def resized(running: Json, cpu: str) -> Json:
+def resize_pod(running: Json, cpu: str) -> Json:
     """Return the running pod with a pending resize to ``cpu``, which its kubelet has deferred."""
     (container,) = running["spec"]["containers"]
     status = {"name": container["name"], "resources": deepcopy(container["resources"])}
@@ -122,10 +131,14 @@ def resized(running: Json, cpu: str) -> Json:
     return {**running, "status": {**running["status"], "containerStatuses": [status], "conditions": [pending]}}
 
 
-def daemons() -> World:
+def build_daemon_set_world() -> World:
     """Build a world in which one of two nodes has a taint that the DaemonSet no longer tolerates."""
-    documents = [build_node("n1"), tainted("n2"), of("DaemonSet", "web-0", "n1", **pinned("n1"))]
-    return World([*documents, of("DaemonSet", "web-1", **pinned("n2"))], "d/web-1")
+    documents = [
+        build_node("n1"),
+        build_tainted_node("n2"),
+        build_workload_pod("DaemonSet", "web-0", "n1", **build_pinning_affinity("n1")),
+    ]
+    return World([*documents, build_workload_pod("DaemonSet", "web-1", **build_pinning_affinity("n2"))], "d/web-1")
 
 
 # -- claims that are made for pods -------------------------------------------------------------------------------------
@@ -137,23 +150,23 @@ def build_template(*requests: Json, name: str = "t") -> Json:
 
 
 OF_TEMPLATE = {"resourceClaims": [{"name": "g", "resourceClaimTemplateName": "t"}]}
-DEPLOYED = of("Deployment", "web-0", **OF_TEMPLATE)
+DEPLOYED = build_workload_pod("Deployment", "web-0", **OF_TEMPLATE)
 
 
-def with_claim(own: Json, *found: Json) -> World:
+def build_claim_world(own: Json, *found: Json) -> World:
     """Build a world in which the pod knows its claim."""
     asked = deepcopy(own)
     asked["status"]["resourceClaimStatuses"] = [{"name": "g", "resourceClaimName": "web-0-g"}]
     return World([*found, asked], "d/web-0")
 
 
-def generated(*requests: Json) -> Json:
+def build_generated_claim(*requests: Json) -> Json:
     return build_resource_claim("web-0-g", *requests, owner="web-0")
 
 
 CSI = build_storage_class("csi", parameters={"tier": "gold"}, reclaimPolicy="Retain")
 SCRATCH = {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": build_claim(of="csi-")["spec"]}}}
-OLD = [of("Deployment", f"web-{name}", name, "old") for name in ("n1", "n2")]
+OLD = [build_workload_pod("Deployment", f"web-{name}", name, "old") for name in ("n1", "n2")]
 SPREAD = {
     "maxSkew": 1,
     "topologyKey": ZONE,
@@ -170,12 +183,12 @@ APART = {
 }
 
 
-def near(**fields: Any) -> Json:
+def build_affinity(**fields: Any) -> Json:
     term = {"labelSelector": {"matchLabels": {"app": "db"}}, "topologyKey": ZONE, **fields}
     return {"affinity": {"podAffinity": {REQUIRED: [term]}}}
 
 
-def selecting(key: str, operator: str, *values: str) -> Json:
+def build_node_affinity(key: str, operator: str, *values: str) -> Json:
     expression = {"key": key, "operator": operator, **({"values": list(values)} if values else {})}
     return {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}}}
 
@@ -195,7 +208,7 @@ QUOTAS = [
 ]
 
 
-def runtime_class(name: str, sandbox: str = "") -> Json:
+def build_runtime_class(name: str, sandbox: str = "") -> Json:
     """Build a RuntimeClass, maybe with a node selector."""
     found: Json = {"kind": "RuntimeClass", "metadata": {"name": name}, "handler": name}
     if sandbox:
@@ -203,88 +216,103 @@ def runtime_class(name: str, sandbox: str = "") -> Json:
     return found
 
 
-def sandboxed(sandbox: str) -> Json:
+def build_sandboxed_pod(sandbox: str) -> Json:
     """Build a pod of a Deployment with the fields that admission adds for its RuntimeClass."""
-    return of("Deployment", "web-0", runtimeClassName="gvisor", nodeSelector={"sandbox": sandbox})
+    return build_workload_pod("Deployment", "web-0", runtimeClassName="gvisor", nodeSelector={"sandbox": sandbox})
 
 
 MADE: dict[str, World] = {
-    **{f"no room for a {kind}": no_room(kind) for kind in ("Deployment", "StatefulSet", "ReplicaSet", "Job", "Pod")},
-    "no room for a DaemonSet": daemons(),
+    **{
+        f"no room for a {kind}": build_world_without_room(kind)
+        for kind in ("Deployment", "StatefulSet", "ReplicaSet", "Job", "Pod")
+    },
+    "no room for a DaemonSet": build_daemon_set_world(),
     "a deferred resize": World(
-        [full("n1"), resized(of("Deployment", "web-0", "n1"), "2"), build_pod("asked")], "d/asked"
+        [build_full_node("n1"), resize_pod(build_workload_pod("Deployment", "web-0", "n1"), "2"), build_pod("asked")],
+        "d/asked",
     ),
-    "a template asks for too much": with_claim(
+    "a template asks for too much": build_claim_world(
         DEPLOYED,
         build_node("n1"),
         GPU,
-        devices("n1", {}),
+        build_device_slice("n1", {}),
         build_template(request(count=2)),
-        generated(request(count=2)),
+        build_generated_claim(request(count=2)),
     ),
-    "a template and a taint": with_claim(
-        DEPLOYED, tainted("n1"), GPU, devices("n1", {}), build_template(request(count=2)), generated(request(count=2))
+    "a template and a taint": build_claim_world(
+        DEPLOYED,
+        build_tainted_node("n1"),
+        GPU,
+        build_device_slice("n1", {}),
+        build_template(request(count=2)),
+        build_generated_claim(request(count=2)),
     )._replace(most=2),
-    "a template of a bare pod": with_claim(
+    "a template of a bare pod": build_claim_world(
         build_pod("web-0", **OF_TEMPLATE),
         build_node("n1"),
         GPU,
-        devices("n1", {}),
+        build_device_slice("n1", {}),
         build_template(request(count=2)),
-        generated(request(count=2)),
+        build_generated_claim(request(count=2)),
     ),
-    "a template that is gone": with_claim(
-        DEPLOYED, build_node("n1"), GPU, devices("n1", {}), generated(request(count=2))
+    "a template that is gone": build_claim_world(
+        DEPLOYED, build_node("n1"), GPU, build_device_slice("n1", {}), build_generated_claim(request(count=2))
     ),
-    "a generated claim that is gone": with_claim(
-        DEPLOYED, build_node("n1"), GPU, devices("n1", {}), build_template(request())
+    "a generated claim that is gone": build_claim_world(
+        DEPLOYED, build_node("n1"), GPU, build_device_slice("n1", {}), build_template(request())
     ),
-    "a generated claim and its template that are gone": with_claim(DEPLOYED, build_node("n1"), GPU, devices("n1", {})),
-    "a template that is not there": World([build_node("n1"), GPU, devices("n1", {}), DEPLOYED], "d/web-0"),
+    "a generated claim and its template that are gone": build_claim_world(
+        DEPLOYED, build_node("n1"), GPU, build_device_slice("n1", {})
+    ),
+    "a template that is not there": World([build_node("n1"), GPU, build_device_slice("n1", {}), DEPLOYED], "d/web-0"),
     "a template that is misspelled": World(
-        [build_node("n1"), GPU, devices("n1", {}), build_template(request(), name="tt"), DEPLOYED], "d/web-0"
+        [build_node("n1"), GPU, build_device_slice("n1", {}), build_template(request(), name="tt"), DEPLOYED], "d/web-0"
     ),
-    "the claim is another's": with_claim(
+    "the claim is another's": build_claim_world(
         DEPLOYED,
         build_node("n1"),
         GPU,
-        devices("n1", {}),
+        build_device_slice("n1", {}),
         build_template(request()),
         build_resource_claim("web-0-g", request(), owner="before"),
     ),
     "a pod preempts less than its class now does": World(
         [
-            full("n1"),
-            of("Deployment", "web-0", "n1"),
-            of("Deployment", "web-1", "n1"),
+            build_full_node("n1"),
+            build_workload_pod("Deployment", "web-0", "n1"),
+            build_workload_pod("Deployment", "web-1", "n1"),
             {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000},
-            of("Pod", "asked", priorityClassName="high", priority=1000, preemptionPolicy="Never"),
+            build_workload_pod("Pod", "asked", priorityClassName="high", priority=1000, preemptionPolicy="Never"),
         ]
     ),
     "a kubelet takes no more pods": World(
-        [without_room_for_pods("n1"), of("Deployment", "web-0", "n1"), of("Pod", "asked")]
+        [
+            build_node_for_one_pod("n1"),
+            build_workload_pod("Deployment", "web-0", "n1"),
+            build_workload_pod("Pod", "asked"),
+        ]
     ),
     "no controller makes the claim": World(
-        [build_node("n1"), GPU, devices("n1", {}), build_template(request()), DEPLOYED], "d/web-0"
+        [build_node("n1"), GPU, build_device_slice("n1", {}), build_template(request()), DEPLOYED], "d/web-0"
     ),
     "an ephemeral volume of a misspelled class": World(
-        [build_node("n1"), CSI, of("Deployment", "web-0", volumes=[SCRATCH])], "d/web-0"
+        [build_node("n1"), CSI, build_workload_pod("Deployment", "web-0", volumes=[SCRATCH])], "d/web-0"
     ),
     "a device has too little": World(
         [
             build_node("n1"),
             GPU,
-            devices("n1", ONE_GIGABYTE),
+            build_device_slice("n1", ONE_GIGABYTE),
             build_resource_claim("want", MANY_BYTES),
             build_pod(**build_claims(g="want")),
         ]
     ),
-    "a resource that devices could stand for": World([build_node("n1"), GPU, devices("n1", {}), BACKED]),
+    "a resource that devices could stand for": World([build_node("n1"), GPU, build_device_slice("n1", {}), BACKED]),
     "a rule taints devices": World(
         [
             build_node("n1"),
             GPU,
-            devices("n1", {}),
+            build_device_slice("n1", {}),
             build_resource_claim("want", request()),
             test_devices.RULE,
             build_pod(**build_claims(g="want")),
@@ -296,26 +324,26 @@ MADE: dict[str, World] = {
             build_node("n1"),
             build_csi_node("n1", 1),
             CSI,
-            csi_volume("w", "theirs"),
+            build_csi_volume("w", "theirs"),
             build_claim("theirs", of="csi", volume="w"),
-            attachment("w", "n1"),
-            csi_volume("v", "data"),
+            build_attachment("w", "n1"),
+            build_csi_volume("v", "data"),
             build_claim(of="csi", volume="v"),
-            build_pod(**mounts("data")),
+            build_pod(**build_pod_volumes("data")),
         ]
     ),
     "a rollout that spreads over zones": World(
         [
             build_node("n1"),
             build_node("n2"),
-            {**tainted("n3", "b")},
+            {**build_tainted_node("n3", "b")},
             *OLD,
-            of("Deployment", "web-2", topologySpreadConstraints=[SPREAD]),
+            build_workload_pod("Deployment", "web-2", topologySpreadConstraints=[SPREAD]),
         ],
         "d/web-2",
     ),
     "a rollout whose pods keep apart": World(
-        [build_node("n1"), OLD[0], of("Deployment", "web-2", **APART)],
+        [build_node("n1"), OLD[0], build_workload_pod("Deployment", "web-2", **APART)],
         "d/web-2",
     ),
     "a misspelled topology": World(
@@ -323,24 +351,36 @@ MADE: dict[str, World] = {
             build_node("n1"),
             DATABASE,
             SHOP,
-            build_pod(**near(namespaces=["shop"], topologyKey="topology.kubernetes.io/zones")),
+            build_pod(**build_affinity(namespaces=["shop"], topologyKey="topology.kubernetes.io/zones")),
         ]
     ),
     "a misspelled selector of namespaces": World(
-        [build_node("n1"), DATABASE, SHOP, build_pod(**near(namespaceSelector={"matchLabels": {"team": "shpo"}}))]
+        [
+            build_node("n1"),
+            DATABASE,
+            SHOP,
+            build_pod(**build_affinity(namespaceSelector={"matchLabels": {"team": "shpo"}})),
+        ]
     ),
     "a misspelled label of nodes": World(
-        [build_node("n1", disktype="ssd"), build_pod(**selecting("disktyp", "In", "ssd"))]
+        [build_node("n1", disktype="ssd"), build_pod(**build_node_affinity("disktyp", "In", "ssd"))]
     ),
     "a RuntimeClass for nodes that are not there": World(
-        [build_node("n1"), runtime_class("gvisor", "gvisor"), runtime_class("kata"), sandboxed("gvisor")], "d/web-0"
+        [
+            build_node("n1"),
+            build_runtime_class("gvisor", "gvisor"),
+            build_runtime_class("kata"),
+            build_sandboxed_pod("gvisor"),
+        ],
+        "d/web-0",
     ),
     "a RuntimeClass with a misspelled label": World(
-        [build_node("n1", sandbox="gvisor"), runtime_class("gvisor", "gvsior"), sandboxed("gvsior")], "d/web-0"
+        [build_node("n1", sandbox="gvisor"), build_runtime_class("gvisor", "gvsior"), build_sandboxed_pod("gvsior")],
+        "d/web-0",
     ),
     "the volume on a tainted node is too small": World(
         [
-            tainted("n1"),
+            build_tainted_node("n1"),
             test_volumes.LOCAL,
             build_claim(size="500Gi"),
             test_volumes.build_volume("v", on=test_volumes.ON_N1),
@@ -349,7 +389,9 @@ MADE: dict[str, World] = {
         most=2,
     ),
     "a node that is not ready": World([{**build_node("n1"), "spec": {"taints": [NOT_READY]}}, build_pod()]),
-    "nodes without a label": World([build_node("n1", spot="true"), build_pod(**selecting("spot", "DoesNotExist"))]),
+    "nodes without a label": World(
+        [build_node("n1", spot="true"), build_pod(**build_node_affinity("spot", "DoesNotExist"))]
+    ),
     "a quota's max": World(
         [
             *QUOTAS,

@@ -8,10 +8,10 @@ import pytest
 from command_worlds import World
 from control_plane import kubectl
 from control_plane.running import run
-from control_plane.store import Json, Key, Store, patched
-from control_plane.validation import completed, explain_rejected_creation
-from control_plane.workloads import ready, workload_of
-from control_plane.world import control_plane
+from control_plane.store import Json, Key, Store, apply_patch
+from control_plane.validation import complete_volume, explain_rejected_creation
+from control_plane.workloads import find_workload, is_ready
+from control_plane.world import build_store
 
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.commands.remedies import remedies
@@ -28,11 +28,11 @@ class Operator:
 
     def __init__(self, world: World) -> None:
         self.world, self.asked = world, Key("Pod", *world.asked.split("/"))
-        alone = [each for each in world.documents if not _waits(each) or Key.of(each) == self.asked]
-        self.store = control_plane(alone, world.asked)
+        alone = [each for each in world.documents if not _is_waiting(each) or Key.of(each) == self.asked]
+        self.store = build_store(alone, world.asked)
         self._run(self.store)
-        if ready(self.store.read(self.asked)):  # something that works here does not work in the documents
-            self.store = control_plane(alone, world.asked)
+        if is_ready(self.store.read(self.asked)):  # something that works here does not work in the documents
+            self.store = build_store(alone, world.asked)
 
     def _run(self, store: Store) -> None:
         run(store, self.world.gates, self.world.config)
@@ -53,8 +53,8 @@ class Operator:
         store = self.carry_out(remedy)
         if lost := [line for line in store.log if "DATA LOST" in line and "lost" not in (remedy.weakens or "")]:
             return lost[0]
-        workload = workload_of(self.store, self.store.read(self.asked))
-        return self._explain_wrong_node(store, workload, sum(map(ready, pods_of(self.store, workload))), remedy)
+        workload = find_workload(self.store, self.store.read(self.asked))
+        return self._explain_wrong_node(store, workload, sum(map(is_ready, list_pods(self.store, workload))), remedy)
 
     def carry_out(self, remedy: Remedy) -> Store:
         """Return a copy of the control plane on which the remedy was carried out.
@@ -68,7 +68,7 @@ class Operator:
             self._run(store)
         for manifest in remedy.manifests:
             assert explain_rejected_creation(manifest), f"{manifest} is accepted before anybody completes it"
-            store.create(completed(manifest))
+            store.create(complete_volume(manifest))
         self._run(store)
         return store
 
@@ -78,11 +78,11 @@ class Operator:
         If the pod was replaced, return whether more pods of its workload have a node than before, or all of them.
         """
         if self.asked in store.objects:
-            return ready(store.read(self.asked))
-        workload = workload_of(self.store, self.store.read(self.asked))
+            return is_ready(store.read(self.asked))
+        workload = find_workload(self.store, self.store.read(self.asked))
         assert workload is not None
-        before = sum(map(ready, pods_of(self.store, workload)))
-        after = sum(map(ready, pods_of(store, store.get(Key.of(workload)))))
+        before = sum(map(is_ready, list_pods(self.store, workload)))
+        after = sum(map(is_ready, list_pods(store, store.get(Key.of(workload)))))
         return after > before or after == workload["spec"].get("replicas")
 
     def apply_changes(self, remedy: Remedy) -> None:
@@ -97,30 +97,30 @@ class Operator:
             if "create" in each:
                 store.create(each["create"])
             elif "delete" in each:
-                if _key(each["delete"]) in store.objects:  # else its owner is gone, and it is with it
-                    store.delete(_key(each["delete"]))
+                if _build_key(each["delete"]) in store.objects:  # else its owner is gone, and it is with it
+                    store.delete(_build_key(each["delete"]))
             elif each.get("anew"):
-                new = patched(store.read(_key(each)), each["patch"], "json")
-                del store.objects[_key(each)]
+                new = apply_patch(store.read(_build_key(each)), each["patch"], "json")
+                del store.objects[_build_key(each)]
                 store.create(new)
             else:
-                store.patch(_key(each), each["patch"], "json", each.get("subresource", ""))
+                store.patch(_build_key(each), each["patch"], "json", each.get("subresource", ""))
 
     def _explain_wrong_node(self, store: Store, workload: Json | None, before: int, remedy: Remedy) -> str:
         """Return why the pod, or its first replacement, is not on one of the remedy's nodes, or "" if it is."""
         if self.asked in store.objects:
             node = store.read(self.asked)["spec"].get("nodeName")
             return "" if node in remedy.opens else f"the pod is on {node}, not on {remedy.opens}"
-        pods = pods_of(store, store.get(Key.of(workload))) if workload else []
-        names = {f"bound {Key.of(pod)} to {pod['spec']['nodeName']}" for pod in pods if ready(pod)}
+        pods = list_pods(store, store.get(Key.of(workload))) if workload else []
+        names = {f"bound {Key.of(pod)} to {pod['spec']['nodeName']}" for pod in pods if is_ready(pod)}
         first = next((line for line in store.log if line in names), "none")
-        placed, wanted = sum(map(ready, pods)), workload["spec"].get("replicas") if workload else None
+        placed, wanted = sum(map(is_ready, pods)), workload["spec"].get("replicas") if workload else None
         if placed <= before and placed != wanted:
             return f"{placed} pods of it have a node, {before} had one"
         return "" if first.rpartition(" ")[2] in remedy.opens else f"{first}, not {remedy.opens}"
 
 
-def _waits(document: Json) -> bool:
+def _is_waiting(document: Json) -> bool:
     return document["kind"] == "Pod" and not document["spec"].get("nodeName")
 
 
@@ -135,12 +135,12 @@ def _make_uncommanded_changes(store: Store, remedy: Remedy) -> None:
             if alone or each["create"]["kind"] in OF_SYSTEMS:
                 store.create(each["create"])
             continue
-        key = _key(each.get("delete", each))
+        key = _build_key(each.get("delete", each))
         waited = "delete" in each and key.kind == "Pod" and "deletionTimestamp" in store.read(key)["metadata"]
         if "delete" in each and (alone or waited):
             store.delete(key)
         elif "patch" in each and (alone or key.kind in OF_SYSTEMS - {"Node"} or _is_repaired(key, remedy)):
-            store.objects[key] = patched(store.read(key), each["patch"], "json")
+            store.objects[key] = apply_patch(store.read(key), each["patch"], "json")
 
 
 def _is_repaired(key: Key, remedy: Remedy) -> bool:
@@ -152,11 +152,11 @@ def _changes(command: str) -> bool:
     return not command.startswith(("kubectl describe ", "kubectl wait "))
 
 
-def _key(named: Mapping[str, str]) -> Key:
+def _build_key(named: Mapping[str, str]) -> Key:
     return Key(named["kind"], named["namespace"], named["name"])
 
 
-def pods_of(store: Store, workload: Json | None) -> list[Json]:
+def list_pods(store: Store, workload: Json | None) -> list[Json]:
     """Return the pods of a workload, including those of all ReplicaSets of a Deployment.
 
     Without a workload, return [].

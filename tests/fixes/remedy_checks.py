@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from itertools import combinations
 
-from applied import Json, changed
+from applied import Json, apply_changes
 from remedy_worlds import ASKED, World
 
 import kschedctl
@@ -21,7 +21,7 @@ from kschedctl.fixes.trial.trials import RemedyTrial, Trials
 from kschedctl.scheduler.scheduler import Scheduler
 
 
-def trials(world: World) -> Trials:
+def build_trials(world: World) -> Trials:
     """Build the trials of the target pod."""
     cluster = world.cluster()
     pod = cluster.pod(*ASKED.split("/"))
@@ -29,7 +29,7 @@ def trials(world: World) -> Trials:
     return Trials(Scheduler(cluster), pod)
 
 
-def found(asked: Trials, most: int) -> list[RemedyTrial]:
+def search_all_fixes(asked: Trials, most: int) -> list[RemedyTrial]:
     """Search for all fixes with up to this many changes, until all are tried."""
     search = RemedySearch(asked, iter_fixes_at_node, iter_node_independent_fixes, RemedyCriteria(max_changes=most))
     result = search.run()
@@ -37,10 +37,10 @@ def found(asked: Trials, most: int) -> list[RemedyTrial]:
     return result
 
 
-def afresh(world: World, trial: RemedyTrial) -> Explanation:
+def explain_after(world: World, trial: RemedyTrial) -> Explanation:
     """Explain the pod in the documents with the changes of the trial, which reach the replicas of its workload."""
-    documents = changed(world.documents, iter_object_changes(trial.edits))
-    return kschedctl.explain(world.cluster(_without_lost_anti_affinity(world.documents, documents)), ASKED)
+    documents = apply_changes(world.documents, iter_object_changes(trial.edits))
+    return kschedctl.explain(world.cluster(_restore_anti_affinity(world.documents, documents)), ASKED)
 
 
 def _find_asked(documents: Iterable[Json]) -> Json:
@@ -66,7 +66,7 @@ def _name_workload(pod: Json) -> tuple[str, str, str] | None:
     return owner["kind"], meta["namespace"], owner["name"]
 
 
-def _without_lost_anti_affinity(before: list[Json], after: list[Json]) -> list[Json]:
+def _restore_anti_affinity(before: list[Json], after: list[Json]) -> list[Json]:
     """Give the pod's anti-affinity to replicas with its former terms, if the pod has lost some required terms."""
     required = "requiredDuringSchedulingIgnoredDuringExecution"
     asked_before, asked = _find_asked(before), _find_asked(after)
@@ -84,14 +84,14 @@ def _without_lost_anti_affinity(before: list[Json], after: list[Json]) -> list[J
 
 def assert_all_hold(world: World, most: int = 2) -> int:
     """Check that each remedy helps and needs each of its changes, and return how many there are."""
-    asked = trials(world)
-    remedies = found(asked, most)
+    asked = build_trials(world)
+    remedies = search_all_fixes(asked, most)
     sets = [frozenset(each.changes) for each in remedies]
     assert not [(a, b) for a, b in combinations(sets, 2) if a <= b or b <= a]
     for trial in remedies:
         assert_helps(world, trial)
-        assert within_budgets(world, trial.changes)
-        assert moved_fit(world, trial), [change.text for change in trial.changes]
+        assert keeps_budgets(world, trial.changes)
+        assert is_each_moved_pod_placed(world, trial), [change.text for change in trial.changes]
         for fewer in combinations(trial.changes, len(trial.changes) - 1):
             assert_does_not_help(world, asked.replay_changes(fewer), trial.raises_priority)
     return len(remedies)
@@ -99,7 +99,7 @@ def assert_all_hold(world: World, most: int = 2) -> int:
 
 def assert_helps(world: World, trial: RemedyTrial) -> None:
     """Check that the pod schedules or preempts with the changes of the trial."""
-    answer = afresh(world, trial)
+    answer = explain_after(world, trial)
     what = [change.text for change in trial.changes]
     if trial.fits:
         assert answer.verdict == "Schedulable", what
@@ -115,14 +115,14 @@ def assert_does_not_help(world: World, trial: RemedyTrial, preempting: bool) -> 
 
     With ``preempting``, it must not preempt pods either.
     """
-    answer = afresh(world, trial)
+    answer = explain_after(world, trial)
     what = [change.text for change in trial.changes]
     assert answer.verdict == "Unschedulable", what
     if preempting and answer.preemption is not None:
         assert not answer.preemption.chosen, what
 
 
-def within_budgets(world: World, changes: Iterable[Fix]) -> bool:
+def keeps_budgets(world: World, changes: Iterable[Fix]) -> bool:
     """Return whether no budget loses more pods than it allows."""
     gone = {each.edits[0].key.name for each in changes if each.kind in ("MovePod", "ScaleDown")}
     pods = [pod["metadata"] for pod in world.of_kind("Pod") if pod["metadata"]["name"] in gone]
@@ -133,17 +133,17 @@ def within_budgets(world: World, changes: Iterable[Fix]) -> bool:
     return True
 
 
-def moved_fit(world: World, trial: RemedyTrial) -> bool:
+def is_each_moved_pod_placed(world: World, trial: RemedyTrial) -> bool:
     """Return whether each moved pod fits where it goes, once the target pod is on a node that takes it."""
-    documents = changed(world.documents, iter_object_changes(trial.edits))
+    documents = apply_changes(world.documents, iter_object_changes(trial.edits))
     moves = [change.target for change in trial.changes if change.kind == "MovePod"]
     return all(
-        any(node in taking(world, documents, pod, on) for on in trial.feasible_or_nominated_nodes)
+        any(node in find_accepting_nodes(world, documents, pod, on) for on in trial.feasible_or_nominated_nodes)
         for pod, node in moves
     )
 
 
-def taking(world: World, documents: list[Json], pod: str, asked_on: str) -> tuple[str, ...]:
+def find_accepting_nodes(world: World, documents: list[Json], pod: str, asked_on: str) -> tuple[str, ...]:
     """Return the nodes that fit the pod once it has no node and the target pod is on ``asked_on``."""
     found = deepcopy(documents)
     for each in found:
@@ -156,17 +156,17 @@ def taking(world: World, documents: list[Json], pod: str, asked_on: str) -> tupl
 # -- brute force -------------------------------------------------------------------------------------------------------
 
 
-def space(asked: Trials) -> list[Fix]:
+def list_all_fixes(asked: Trials) -> list[Fix]:
     """Return all fixes that are proposed against any obstacle of the target pod."""
     base = asked.base
     offered: dict[Fix, None] = dict.fromkeys(iter_node_independent_fixes(TrialNode(base, None)))
     assert base.cycle is not None
     for row in range(len(base.cycle.view.nodes)):
-        offered |= dict.fromkeys(_offered_at(TrialNode(base, Row(row))))
+        offered |= dict.fromkeys(_iter_fixes(TrialNode(base, Row(row))))
     return list(offered)
 
 
-def _offered_at(trial_node: TrialNode) -> Iterator[Fix]:
+def _iter_fixes(trial_node: TrialNode) -> Iterator[Fix]:
     for refusal in trial_node.find_rejections():
         for propose_fixes in get_plugin_remedies(refusal.plugin).proposers:
             yield from propose_fixes(trial_node, refusal)
@@ -174,15 +174,15 @@ def _offered_at(trial_node: TrialNode) -> Iterator[Fix]:
 
 def assert_none_is_missed(world: World) -> bool:
     """Check that the search finds a set of one or two changes if brute force does, and return whether it does."""
-    asked = trials(world)
-    changes = space(asked)
+    asked = build_trials(world)
+    changes = list_all_fixes(asked)
     singles = [change for change in changes if asked.replay_changes((change,)).works]
-    sizes = {len(each.changes) for each in found(asked, 2)}
+    sizes = {len(each.changes) for each in search_all_fixes(asked, 2)}
     if singles:
         assert 1 in sizes, [change.text for change in singles]
     rest = [change for change in changes if change not in singles]
-    pairs = (pair for pair in combinations(rest, 2) if within_budgets(world, pair) and asked.replay_changes(pair).works)
-    pair = next((pair for pair in pairs if moved_fit(world, asked.replay_changes(pair))), None)
+    pairs = (pair for pair in combinations(rest, 2) if keeps_budgets(world, pair) and asked.replay_changes(pair).works)
+    pair = next((pair for pair in pairs if is_each_moved_pod_placed(world, asked.replay_changes(pair))), None)
     if pair:
         assert 2 in sizes, ([change.text for change in pair], sizes)
     return bool(singles or pair)

@@ -51,7 +51,7 @@ class Draft:
     def _node(self, number: int) -> Json:
         """Draw a node."""
         name = f"n{number}"
-        labels = {ZONE: self.random.choice("ab"), HOSTNAME: name, **maybe(self.random, **{DISK: "ssd"})}
+        labels = {ZONE: self.random.choice("ab"), HOSTNAME: name, **draw_parts(self.random, **{DISK: "ssd"})}
         allocatable = {"cpu": "8", "memory": "16Gi", "ephemeral-storage": "50Gi", "pods": "20"}
         found: Json = {"kind": "Node", "metadata": {"name": name, "labels": labels}, "spec": {}}
         return {**found, "status": {"allocatable": allocatable}}
@@ -61,7 +61,7 @@ class Draft:
         random = self.random
         app = app or random.choice(["web", "api"])
         name = f"{app}-{len(self.pods)}"
-        labels = {"app": app, **maybe(random, tier="front")}
+        labels = {"app": app, **draw_parts(random, tier="front")}
         owners = {
             "Deployment": {"kind": "ReplicaSet", "name": f"{app}-old"},
             "StatefulSet": {"kind": "StatefulSet", "name": app},
@@ -85,7 +85,7 @@ class Draft:
         return World([*self.nodes, *self.pods, *self.others, asked], admit=self.random.random() < 0.3)
 
 
-def world(family: str, seed: int) -> World:
+def build_world(family: str, seed: int) -> World:
     """Build a cluster of a family, or of a mix of two families."""
     random = Random(f"{family} {seed}")
     draft = Draft(random)
@@ -98,7 +98,7 @@ def world(family: str, seed: int) -> World:
 # -- parts -------------------------------------------------------------------------------------------------------------
 
 
-def maybe(random: Random, **parts: Any) -> Json:
+def draw_parts(random: Random, **parts: Any) -> Json:
     """Draw each part with even odds."""
     return {key: part for key, part in parts.items() if random.random() < 0.5}
 
@@ -128,7 +128,7 @@ def build_priority_class(name: str, value: int, **fields: str) -> Json:
 # -- families ----------------------------------------------------------------------------------------------------------
 
 
-def taints(random: Random, draft: Draft) -> None:
+def add_taints(random: Random, draft: Draft) -> None:
     """Add taints of users, of Kubernetes and of control planes, and tolerations that nearly match."""
     known = [
         {"key": "team", "value": "data", "effect": "NoSchedule"},
@@ -142,10 +142,10 @@ def taints(random: Random, draft: Draft) -> None:
         node["spec"]["taints"] = random.sample(known, random.choice([1, 1, 2, 3]))
     if random.random() < 0.5:
         near = [{"key": "team", "value": "dta", "effect": "NoSchedule"}, {"key": "team", "operator": "Exists"}]
-        draft.asked["tolerations"] = [{**random.choice(near), **maybe(random, effect="NoExecute")}]
+        draft.asked["tolerations"] = [{**random.choice(near), **draw_parts(random, effect="NoExecute")}]
 
 
-def cordons(random: Random, draft: Draft) -> None:
+def add_cordons(random: Random, draft: Draft) -> None:
     """Add cordoned nodes, with or without the taint."""
     for node in draft.nodes:
         node["spec"]["unschedulable"] = True
@@ -154,7 +154,7 @@ def cordons(random: Random, draft: Draft) -> None:
             node["spec"]["taints"] = [*node["spec"].get("taints", []), taint]
 
 
-def selectors(random: Random, draft: Draft) -> None:
+def add_selectors(random: Random, draft: Draft) -> None:
     """Add node selectors with a typo in a key or a value, or for labels that no node has."""
     wanted = [
         ("disk-type", "ssd"),
@@ -168,7 +168,7 @@ def selectors(random: Random, draft: Draft) -> None:
     draft.asked["nodeSelector"] = dict(random.sample(wanted, random.choice([1, 1, 2])))
 
 
-def node_affinity(random: Random, draft: Draft) -> None:
+def add_node_affinity(random: Random, draft: Draft) -> None:
     """Add required terms: several terms, terms with several expressions, terms with fields."""
     expressions = [
         {"key": DISK, "operator": "In", "values": ["SSD"]},
@@ -195,7 +195,7 @@ def node_affinity(random: Random, draft: Draft) -> None:
     }
 
 
-def requests(random: Random, draft: Draft) -> None:
+def add_requests(random: Random, draft: Draft) -> None:
     """Add requests that exceed the free amounts, full nodes that pods could leave, and pod-level resources."""
     large = {"cpu": "6", "memory": "12Gi", "ephemeral-storage": "40Gi", GPU: "2", "example.com/none": "1"}
     asked = {name: large[name] for name in random.sample(sorted(large), random.choice([1, 1, 2]))}
@@ -224,7 +224,7 @@ def requests(random: Random, draft: Draft) -> None:
         draft.others.append(build_budget("api", random.choice([0, 1])))
 
 
-def room(random: Random, draft: Draft) -> None:
+def add_crowded_nodes(random: Random, draft: Draft) -> None:
     """Add nodes full of pods, of which some could go elsewhere."""
     for node in draft.nodes:
         running = random.randint(1, 3)
@@ -242,7 +242,7 @@ def room(random: Random, draft: Draft) -> None:
         draft.others.append(build_budget("api", random.choice([0, 1])))
 
 
-def host_ports(random: Random, draft: Draft) -> None:
+def add_host_ports(random: Random, draft: Draft) -> None:
     """Add host ports that pods of the nodes hold, on one address or on all."""
     ports = [{"containerPort": 80, "hostPort": 8080}, {"containerPort": 53, "hostPort": 53, "protocol": "UDP"}]
     draft.asked["containers"][0]["ports"] = random.sample(ports, random.choice([1, 1, 2]))
@@ -251,11 +251,14 @@ def host_ports(random: Random, draft: Draft) -> None:
         draft.asked["containers"][0]["ports"] = [{"containerPort": 8080, "hostPort": 8080}]
     for node in draft.nodes:
         for port in random.sample(ports, random.choice([1, 2])):
-            part = {**build_container(random, "c", cpu="100m"), "ports": [{**port, **maybe(random, hostIP="10.0.0.1")}]}
+            part = {
+                **build_container(random, "c", cpu="100m"),
+                "ports": [{**port, **draw_parts(random, hostIP="10.0.0.1")}],
+            }
             draft.run(node, owner=random.choice(["Deployment", "DaemonSet", "StatefulSet"]), containers=[part])
 
 
-def spread(random: Random, draft: Draft) -> None:
+def add_spread_constraints(random: Random, draft: Draft) -> None:
     """Add hard constraints over zones and hosts, with each of their fields."""
     constraints = []
     for key in random.sample([ZONE, HOSTNAME, "rack", "topology.kubernetes.io/Zone"], random.choice([1, 1, 2])):
@@ -264,7 +267,7 @@ def spread(random: Random, draft: Draft) -> None:
             "topologyKey": key,
             "whenUnsatisfiable": "DoNotSchedule",
             "labelSelector": random.choice([{"matchLabels": {"app": "web"}}, {"matchExpressions": []}]),
-            **maybe(random, nodeTaintsPolicy=random.choice(["Honor", "Ignore"]), nodeAffinityPolicy="Ignore"),
+            **draw_parts(random, nodeTaintsPolicy=random.choice(["Honor", "Ignore"]), nodeAffinityPolicy="Ignore"),
         }
         if random.random() < 0.3:
             constraint["minDomains"] = random.choice([2, 3, 5])
@@ -282,7 +285,7 @@ def spread(random: Random, draft: Draft) -> None:
         draft.others.append(build_budget("web", random.choice([0, 1])))
 
 
-def affinity_to_pods(random: Random, draft: Draft) -> None:
+def add_affinity_to_pods(random: Random, draft: Draft) -> None:
     """Add required terms for pods that are elsewhere, in other namespaces or nowhere."""
     scopes: list[Json] = [
         {},
@@ -297,7 +300,7 @@ def affinity_to_pods(random: Random, draft: Draft) -> None:
         wanted = random.choice([{"app": "ap"}, {"app": "API"}, {"App": "api"}, {"app": "api"}, {"app": "cache"}])
         key = random.choice([ZONE, HOSTNAME, "failure-domain.beta.kubernetes.io/zone", "zone"])
         term = {"labelSelector": {"matchLabels": wanted}, "topologyKey": key, **random.choice(scopes)}
-        terms.append(term | (maybe(random, matchLabelKeys=["pod-template-hash"]) if terms else {}))
+        terms.append(term | (draw_parts(random, matchLabelKeys=["pod-template-hash"]) if terms else {}))
     own = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
     draft.asked.setdefault("affinity", {})["podAffinity"] = own
     for node in draft.nodes[:-1]:
@@ -307,11 +310,11 @@ def affinity_to_pods(random: Random, draft: Draft) -> None:
         node["spec"]["taints"] = [{"key": "team", "value": "data", "effect": "NoSchedule"}]
 
 
-def apart_from_pods(random: Random, draft: Draft) -> None:
+def add_anti_affinity(random: Random, draft: Draft) -> None:
     """Add anti-affinity of the pod, and of running pods against it."""
     key = random.choice([ZONE, HOSTNAME])
     both = [{"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": key}]
-    both[0] |= maybe(random, matchLabelKeys=["pod-template-hash"])
+    both[0] |= draw_parts(random, matchLabelKeys=["pod-template-hash"])
     apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": both}}
     mine = random.random() < 0.6
     if mine:
@@ -322,7 +325,7 @@ def apart_from_pods(random: Random, draft: Draft) -> None:
             draft.run(node, app="web", owner=random.choice(["Deployment", "StatefulSet", "Pod"]), **theirs)
 
 
-def priorities(random: Random, draft: Draft) -> None:
+def add_priorities(random: Random, draft: Draft) -> None:
     """Add nodes full of pods of several priorities, classes above and below them, and budgets."""
     draft.others += [
         build_priority_class("low", -10),
@@ -344,7 +347,7 @@ def priorities(random: Random, draft: Draft) -> None:
         draft.others.append(build_budget("api", random.choice([0, 1])))
 
 
-def nominated(random: Random, draft: Draft) -> None:
+def add_nominated_pods(random: Random, draft: Draft) -> None:
     """Add pods of higher priority that are nominated for the room."""
     draft.others += [build_priority_class("high", 1000), build_priority_class("higher", 5000)]
     for node in draft.nodes:
@@ -358,16 +361,16 @@ def nominated(random: Random, draft: Draft) -> None:
 
 
 FAMILIES: dict[str, Maker] = {
-    "taints": taints,
-    "cordons": cordons,
-    "selectors": selectors,
-    "node affinity": node_affinity,
-    "requests": requests,
-    "room": room,
-    "host ports": host_ports,
-    "spread": spread,
-    "affinity to pods": affinity_to_pods,
-    "apart from pods": apart_from_pods,
-    "priorities": priorities,
-    "nominated": nominated,
+    "taints": add_taints,
+    "cordons": add_cordons,
+    "selectors": add_selectors,
+    "node affinity": add_node_affinity,
+    "requests": add_requests,
+    "room": add_crowded_nodes,
+    "host ports": add_host_ports,
+    "spread": add_spread_constraints,
+    "affinity to pods": add_affinity_to_pods,
+    "apart from pods": add_anti_affinity,
+    "priorities": add_priorities,
+    "nominated": add_nominated_pods,
 }

@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
-from command_worlds import World, worlds
+from command_worlds import World, iter_worlds
 from operators import Operator
 
 from kschedctl.commands.remedies.report import Remedies
 from kschedctl.fixes.trial.fix_kinds import FixKind
 
-WORLDS: dict[str, World] = dict(worlds())
+WORLDS: dict[str, World] = dict(iter_worlds())
 
 
 @cache

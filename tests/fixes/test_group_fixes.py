@@ -34,7 +34,7 @@ def build_machines(kind: str, project: str, least: int, most: int, replicas: int
     }
 
 
-def machine_of(kind: str, project: str) -> list[Json]:
+def build_machine(kind: str, project: str) -> list[Json]:
     """Build the machine of node n1, and the MachineSet between it and a MachineDeployment."""
 
     def owned(kind: str, name: str, by: str, of: str, **more: Any) -> Json:
@@ -49,7 +49,7 @@ def machine_of(kind: str, project: str) -> list[Json]:
     return [between, owned("Machine", "m", "MachineSet", "blue-1", **there)]
 
 
-def waiting(**spec: Any) -> Json:
+def build_waiting_pod(**spec: Any) -> Json:
     container = {"name": "c", "image": "web", "resources": {"requests": {"cpu": "2"}}}
     refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
     return {
@@ -79,14 +79,14 @@ def build_full_node(cpu: str = "1") -> list[Json]:
 )
 def test_group_of_the_cluster_is_annotated(kind: str, project: str, plural: str) -> None:
     """The group is at its maximum of 1. A node comes once the command has set the annotation."""
-    taken = waiting(nodeName="n1")
+    taken = build_waiting_pod(nodeName="n1")
     taken["metadata"] |= {"name": "taken", "uid": "2"}
     objects = [
         build_machines(kind, project, 0, 1, 1),
         *build_full_node("3"),
         taken,
-        waiting(),
-        *machine_of(kind, project),
+        build_waiting_pod(),
+        *build_machine(kind, project),
     ]
     report = kschedctl.explain(kschedctl.Cluster.from_objects(objects), "d/web", remedies=True, now=NOW)
     (fix,) = (remedy for remedy in report.remedies if remedy.kinds == ("ChangeNodeGroup",))
@@ -106,15 +106,15 @@ def test_group_of_the_cluster_is_annotated(kind: str, project: str, plural: str)
     assert after.new_node.would_launch
 
 
-def fixes(group: Json, **spec: Any) -> list[tuple[str, tuple[str, ...]]]:
-    cluster = kschedctl.Cluster.from_objects([*build_full_node(), waiting(**spec)])
+def list_group_fixes(group: Json, **spec: Any) -> list[tuple[str, tuple[str, ...]]]:
+    cluster = kschedctl.Cluster.from_objects([*build_full_node(), build_waiting_pod(**spec)])
     asked, given = find_or_create_target(cluster, "d/web"), UserGroups([group])
     told = predict_new_node(asked, NOW, given)
     assert told is not None
     return [(fix.summary, fix.commands) for fix in find_autoscaler_fixes(asked, told, NOW, given)]
 
 
-def empty_group(cpu: str = "4", most: int = 3, **labels: str) -> Json:
+def build_empty_group(cpu: str = "4", most: int = 3, **labels: str) -> Json:
     capacity = {"cpu": cpu, "memory": "8Gi", "pods": "10"}
     status = {"allocatable": capacity, "capacity": capacity, "conditions": [{"type": "Ready", "status": "True"}]}
     template = {"metadata": {"name": "t", "labels": labels}, "status": status}
@@ -122,10 +122,10 @@ def empty_group(cpu: str = "4", most: int = 3, **labels: str) -> Json:
 
 
 def test_remedies_are_of_the_requested_kinds() -> None:
-    asked = find_or_create_target(kschedctl.Cluster.from_objects([*build_full_node(), waiting()]), "d/web")
+    asked = find_or_create_target(kschedctl.Cluster.from_objects([*build_full_node(), build_waiting_pod()]), "d/web")
 
     def of(**criteria: Any) -> list[str]:
-        given = UserGroups([empty_group(most=0)])
+        given = UserGroups([build_empty_group(most=0)])
         report = find_remedies_with_room(asked, RemedyCriteria(**criteria), now=NOW, user_groups=given)
         return [fix.summary for fix in report.remedies if fix.kinds == ("ChangeNodeGroup",)]
 
@@ -134,7 +134,7 @@ def test_remedies_are_of_the_requested_kinds() -> None:
 
 
 def test_template_lacks_the_label_of_a_role() -> None:
-    assert fixes(empty_group(), nodeSelector={"team": "shop"}) == [
+    assert list_group_fixes(build_empty_group(), nodeSelector={"team": "shop"}) == [
         (
             "Add the node-template tag for label team=shop to node group b, whose template lacks it",
             (
@@ -160,30 +160,32 @@ def test_conditions_on_one_label_must_hold_together(
     expressions = [{"key": "team", "operator": "In", "values": list(values)} for values in accepted]
     required = {"nodeSelectorTerms": [{"matchExpressions": expressions}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
-    summaries = [summary for summary, _ in fixes(empty_group(), nodeSelector=selected, affinity=affinity)]
+    summaries = [
+        summary for summary, _ in list_group_fixes(build_empty_group(), nodeSelector=selected, affinity=affinity)
+    ]
     assert [summary.split("label team=")[1][0] for summary in summaries if "label team=" in summary] == list(added)
 
 
 def test_labels_that_describe_a_node_are_not_added() -> None:
-    assert fixes(empty_group(), nodeSelector={"topology.kubernetes.io/zone": "a"}) == []
+    assert list_group_fixes(build_empty_group(), nodeSelector={"topology.kubernetes.io/zone": "a"}) == []
 
 
 def test_label_is_no_fix_if_more_is_missing() -> None:
-    assert fixes(empty_group(cpu="1"), nodeSelector={"team": "shop"}) == []
+    assert list_group_fixes(build_empty_group(cpu="1"), nodeSelector={"team": "shop"}) == []
 
 
 def test_maximum_is_no_fix_if_it_is_not_the_only_obstacle() -> None:
-    assert fixes(empty_group(cpu="1", most=0)) == []
+    assert list_group_fixes(build_empty_group(cpu="1", most=0)) == []
 
 
 def test_pod_that_gets_a_new_node_needs_no_fix() -> None:
-    assert fixes(empty_group()) == []
+    assert list_group_fixes(build_empty_group()) == []
 
 
 def test_trying_fixes_does_not_change_the_group() -> None:
-    group = empty_group()
+    group = build_empty_group()
     before = json.dumps(group)
-    fixes(group, nodeSelector={"team": "shop"})
+    list_group_fixes(group, nodeSelector={"team": "shop"})
     assert json.dumps(group) == before
 
 
@@ -213,8 +215,8 @@ def test_last_event_of_the_autoscaler_is_compared(message: str, agrees: bool) ->
             (30, "FailedScheduling", "0/1 nodes are available: 1 Insufficient cpu."),
         )
     ]
-    cluster = kschedctl.Cluster.from_objects([*build_full_node(), waiting(), *events])
-    told = predict_new_node(find_or_create_target(cluster, "d/web"), NOW, UserGroups([empty_group(most=0)]))
+    cluster = kschedctl.Cluster.from_objects([*build_full_node(), build_waiting_pod(), *events])
+    told = predict_new_node(find_or_create_target(cluster, "d/web"), NOW, UserGroups([build_empty_group(most=0)]))
     assert told is not None
     assert told.message == "pod didn't trigger scale-up: 1 max node group size reached"
     assert told.said is not None

@@ -78,14 +78,14 @@ def build_pod(**spec: Any) -> Json:
     }
 
 
-def offered(*documents: Json) -> list[Remedy]:
+def list_offered_fixes(*documents: Json) -> list[Remedy]:
     report = kschedctl.explain(kschedctl.Cluster.from_objects(list(documents)), "d/web", remedies=True, now=NOW)
     return list(report.remedies)
 
 
 def test_missing_label_of_the_pool_is_the_first_fix() -> None:
     objects = [build_node_class("b"), build_pool(), build_node(), build_pod(nodeSelector={"team": "shop"})]
-    first, *others = offered(*objects)
+    first, *others = list_offered_fixes(*objects)
     assert (first.summary, first.kinds, first.step) == (
         "Add the label team=shop to NodePool base, whose nodes lack it",
         ("ChangeNodePool",),
@@ -105,11 +105,13 @@ def test_pool_of_another_operating_system_gets_no_label() -> None:
     linux = {"key": OS, "operator": "In", "values": ["linux"]}
     windows = [{"key": "os", "operator": "Equal", "value": "windows", "effect": "NoSchedule"}]
     asked = build_pod(nodeSelector={"team": "shop"}, tolerations=windows)
-    assert offered(build_node_class("b"), build_pool(linux), build_node(), asked) == []
+    assert list_offered_fixes(build_node_class("b"), build_pool(linux), build_node(), asked) == []
 
 
 def test_node_class_gets_a_subnet_in_the_zone_of_the_pod() -> None:
-    first, *_ = offered(build_node_class("b", "c"), build_pool(), build_node(), build_pod(nodeSelector={ZONE: "a"}))
+    first, *_ = list_offered_fixes(
+        build_node_class("b", "c"), build_pool(), build_node(), build_pod(nodeSelector={ZONE: "a"})
+    )
     assert first.kinds == ("ChangeNodeClass",)
     assert first.summary == "Give EC2NodeClass std a subnet in a: the subnets that it selects are in b, c"
 
@@ -118,7 +120,9 @@ def test_node_class_gets_a_subnet_in_the_zone_of_the_pod() -> None:
 def test_class_with_that_subnet_or_unknown_subnets_needs_none(zones: tuple[str, ...]) -> None:
     kinds = [
         each.kinds
-        for each in offered(build_node_class(*zones), build_pool(), build_node(), build_pod(nodeSelector={ZONE: "a"}))
+        for each in list_offered_fixes(
+            build_node_class(*zones), build_pool(), build_node(), build_pod(nodeSelector={ZONE: "a"})
+        )
     ]
     assert ("ChangeNodeClass",) not in kinds
 
@@ -127,7 +131,7 @@ def test_label_is_no_fix_if_more_is_missing() -> None:
     asked = build_pod(nodeSelector={"team": "shop"})
     asked["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "9"
     assert ("ChangeNodePool",) not in [
-        each.kinds for each in offered(build_node_class("b"), build_pool(), build_node(), asked)
+        each.kinds for each in list_offered_fixes(build_node_class("b"), build_pool(), build_node(), asked)
     ]
 
 
@@ -140,13 +144,13 @@ def test_fixes_are_of_the_requested_kinds() -> None:
     assert ("ChangeNodePool",) not in [each.kinds for each in without.remedies]
 
 
-def limited(cpu: str) -> Json:
+def build_limited_pool(cpu: str) -> Json:
     base = build_pool()
     base["spec"]["limits"] = {"cpu": cpu}
     return base
 
 
-def filling_pod() -> Json:
+def build_filling_pod() -> Json:
     """Build a pod that requests both CPUs of the node."""
     filler = build_pod(nodeName="k1")
     filler["metadata"]["name"] = "filler"
@@ -160,12 +164,16 @@ def test_limit_is_raised_by_the_smallest_fitting_type() -> None:
 
     A limit of 3 leaves 1, so one more node needs a limit of 4.
     """
-    objects = [build_node_class("b"), build_node(), filling_pod(), build_pod()]
-    fixes = [each for each in offered(limited("3"), *objects) if each.kinds == ("ChangeNodePool",)]
+    objects = [build_node_class("b"), build_node(), build_filling_pod(), build_pod()]
+    fixes = [
+        each for each in list_offered_fixes(build_limited_pool("3"), *objects) if each.kinds == ("ChangeNodePool",)
+    ]
     assert [each.summary for each in fixes] == ["Raise the limit of NodePool base: cpu from 3 to 4"]
     assert json.loads(shlex.split(fixes[0].commands[0])[-1]) == {"spec": {"limits": {"cpu": "4"}}}
     for cpu, launches in (("3", False), ("4", True)):
-        answer = kschedctl.explain(kschedctl.Cluster.from_objects([limited(cpu), *objects]), "d/web", now=NOW).new_node
+        answer = kschedctl.explain(
+            kschedctl.Cluster.from_objects([build_limited_pool(cpu), *objects]), "d/web", now=NOW
+        ).new_node
         assert answer is not None
         assert answer.would_launch == launches
 
@@ -174,7 +182,9 @@ def test_limit_is_not_raised_if_it_is_not_the_only_obstacle() -> None:
     asked = build_pod(nodeSelector={"team": "shop"})
     assert [
         each
-        for each in offered(limited("3"), build_node_class("b"), build_node(), filling_pod(), asked)
+        for each in list_offered_fixes(
+            build_limited_pool("3"), build_node_class("b"), build_node(), build_filling_pod(), asked
+        )
         if "limit" in each.summary
     ] == []
 
@@ -185,7 +195,9 @@ def test_nodes_launched_in_earlier_runs_count_for_the_limit() -> None:
     for number, each in enumerate(pods):
         each["metadata"]["name"] = f"web-{number}"
         each["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "1500m"
-    cluster = kschedctl.Cluster.from_objects([limited("6"), build_node_class("b"), build_node(), filling_pod(), *pods])
+    cluster = kschedctl.Cluster.from_objects(
+        [build_limited_pool("6"), build_node_class("b"), build_node(), build_filling_pod(), *pods]
+    )
     growth = simulate_node_growth(cluster, NOW)
     assert growth is not None
     assert (growth.nodes, growth.unplaced_count) == (2, 3)
@@ -193,7 +205,7 @@ def test_nodes_launched_in_earlier_runs_count_for_the_limit() -> None:
 
 def test_pod_that_gets_a_new_node_needs_no_fix() -> None:
     cluster = kschedctl.Cluster.from_objects(
-        [build_pool(), build_node_class("b"), build_node(), filling_pod(), build_pod()]
+        [build_pool(), build_node_class("b"), build_node(), build_filling_pod(), build_pod()]
     )
     report = kschedctl.explain(cluster, "d/web", now=NOW)
     assert "new node: Yes, by Karpenter. Only the instance type" in " ".join(report.summary().warnings)

@@ -36,7 +36,7 @@ def read(documents: list[Json]) -> Cluster:
     return Cluster.from_objects(documents, config=CONFIG, other_builds=True)
 
 
-def raised(*documents: Json, most: int = 1) -> Remedies:
+def find_fixes_that_hold(*documents: Json, most: int = 1) -> Remedies:
     """Find the remedies for a/web, which fits n1 once they are applied."""
     found = remedies(read([NODE, *documents]), "a/web", RemedyCriteria(most))
     for remedy in found.remedies:
@@ -48,7 +48,7 @@ def raised(*documents: Json, most: int = 1) -> Remedies:
 def test_max_is_raised_to_the_needed_usage() -> None:
     """Of 4 CPUs, 3 are used and 2 more requested. The max does not name memory, so it allows none."""
     old, web = build_pod("a/old", {"cpu": "3"}, "n1"), build_pod("a/web", {"cpu": "2", "memory": "1Gi"})
-    (remedy,) = raised(build_quota("a", {"cpu": "9", "memory": "9Gi"}, {"cpu": "4"}), old, web).remedies
+    (remedy,) = find_fixes_that_hold(build_quota("a", {"cpu": "9", "memory": "9Gi"}, {"cpu": "4"}), old, web).remedies
     assert remedy.summary == "Raise the max of ElasticQuota a/q: cpu 5 instead of 4, memory 1Gi instead of 0"
     change = '{"spec": {"max": {"cpu": "5", "memory": "1Gi"}}}'
     assert remedy.commands == (f"kubectl patch elasticquota -n a q --type=merge -p '{change}'",)
@@ -58,19 +58,23 @@ def test_max_is_raised_to_the_needed_usage() -> None:
 def test_min_is_raised_by_the_common_shortage() -> None:
     """Of 3 + 4 guaranteed CPUs, 6 are used, and 2500m more are requested."""
     quotas = build_quota("a", {"cpu": "3"}), build_quota("b", {"cpu": "4"})
-    (remedy,) = raised(*quotas, build_pod("b/old", {"cpu": "6"}, "n1"), build_pod("a/web", {"cpu": "2500m"})).remedies
+    (remedy,) = find_fixes_that_hold(
+        *quotas, build_pod("b/old", {"cpu": "6"}, "n1"), build_pod("a/web", {"cpu": "2500m"})
+    ).remedies
     assert remedy.summary == "Raise the min of ElasticQuota a/q: cpu 4500m instead of 3"
     assert remedy.weakens == "the ElasticQuotas guarantee more in total"
 
 
 def test_both_limits_are_raised_if_both_are_obstacles() -> None:
-    (remedy,) = raised(build_quota("a", {"cpu": "1"}, {"cpu": "1"}), build_pod("a/web", {"cpu": "2"}), most=2).remedies
+    (remedy,) = find_fixes_that_hold(
+        build_quota("a", {"cpu": "1"}, {"cpu": "1"}), build_pod("a/web", {"cpu": "2"}), most=2
+    ).remedies
     assert remedy.kinds == ("RaiseQuotaMax", "RaiseQuotaMin")
 
 
 def test_amounts_are_not_rounded() -> None:
     limits = {"cpu": "9", "memory": "1Mi"}
-    (remedy,) = raised(
+    (remedy,) = find_fixes_that_hold(
         build_quota("a", {"cpu": "9", "memory": "9Gi"}, limits), build_pod("a/web", {"memory": "1500001"})
     ).remedies
     assert remedy.summary == "Raise the max of ElasticQuota a/q: memory 1500001 instead of 1Mi"

@@ -27,7 +27,7 @@ ITEMS: list[Json] = json.loads(gzip.decompress(RECORDING.read_bytes()))["items"]
 LIKE_TINY_3 = ("sim/tiny-4", "sim/tiny-5", "sim/tiny-6", "sim/tiny-7")
 
 
-def one_pod_of_each_workload() -> list[str]:
+def list_one_pod_per_workload() -> list[str]:
     pods: dict[Any, str] = {}
     for item in ITEMS:
         if item["kind"] == "Pod" and not item["spec"].get("nodeName"):
@@ -38,7 +38,7 @@ def one_pod_of_each_workload() -> list[str]:
     return list(pods.values())
 
 
-PODS = one_pod_of_each_workload()
+PODS = list_one_pod_per_workload()
 
 
 @cache
@@ -70,13 +70,13 @@ def test_pairs_of_changes_place_the_pod(name: str) -> None:
         assert operator.is_placed(operator.carry_out(remedy)), (remedy.summary, remedy.commands)
 
 
-def made_up_names(remedy: Remedy) -> list[str]:
+def list_created_nodes(remedy: Remedy) -> list[str]:
     created = (change["create"] for change in remedy.changes if "create" in change)
     nodes = [document for document in created if isinstance(document, dict) and document["kind"] == "Node"]
     return [Key.of(node).name for node in nodes]
 
 
-def created_kind(change: JsonDict) -> str:
+def get_created_kind(change: JsonDict) -> str:
     created = change.get("create")
     return str(created["kind"]) if isinstance(created, dict) else ""
 
@@ -86,9 +86,9 @@ def test_no_fix_names_a_node_that_it_adds(name: str) -> None:
     """The name of a new node is unknown before it exists, so no command, selector or volume may contain it."""
     adding = [remedy for remedy in ask(name, 2)[1].remedies if "AddNode" in remedy.kinds]
     for remedy in adding:
-        by_people = [change for change in remedy.changes if created_kind(change) not in {*OF_SYSTEMS, "Pod"}]
+        by_people = [change for change in remedy.changes if get_created_kind(change) not in {*OF_SYSTEMS, "Pod"}]
         written = json.dumps([by_people, remedy.commands, remedy.manifests, remedy.summary])
-        assert not [made_up for made_up in made_up_names(remedy) if made_up in written], remedy.summary
+        assert not [made_up for made_up in list_created_nodes(remedy) if made_up in written], remedy.summary
 
 
 def test_selector_of_a_runtime_class_is_not_dropped() -> None:

@@ -7,7 +7,7 @@ import shlex
 
 import pytest
 from applied import Json
-from applied_changes import found
+from applied_changes import find_helping_remedies
 from claim_documents import (
     DRIVER_WITH_POOLS,
     HOSTNAME,
@@ -16,15 +16,15 @@ from claim_documents import (
     ZONE,
     build_claim,
     build_csi_node,
+    build_csi_volume,
     build_node,
     build_pod,
+    build_pod_volumes,
     build_pool,
     build_storage_class,
     build_volume,
-    csi_volume,
-    mounts,
 )
-from control_plane.validation import completed, explain_rejected_creation
+from control_plane.validation import complete_volume, explain_rejected_creation
 
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.one_pod import explain
@@ -37,7 +37,7 @@ from kschedctl.reports.remedy import Remedy, sort_incomplete_and_costly_fixes_la
 CSI = build_storage_class("csi")
 ON_N1 = {HOSTNAME: ["n1"]}
 IN_B = {ZONE: ["b"]}
-ASKED = build_pod(**mounts("data"))
+ASKED = build_pod(**build_pod_volumes("data"))
 LABELLED = build_volume("v", "manual", held_by="data")
 LABELLED["metadata"]["labels"] = {ZONE: "b"}
 GOING = build_claim(of="csi")
@@ -156,7 +156,7 @@ CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
         {"ForgetSelectedNode": "Do not provision the volume of claim d/data for node gone"},
     ),
     "the volume is in another zone": (
-        [build_node("n1"), CSI, build_claim(of="csi", volume="v"), csi_volume("v", "data", on=IN_B)],
+        [build_node("n1"), CSI, build_claim(of="csi", volume="v"), build_csi_volume("v", "data", on=IN_B)],
         {"RemakeClaim": "Recreate claim d/data, so that its volume is found or provisioned where the pod can run"},
     ),
     "the volume's label is of another zone": (
@@ -183,7 +183,7 @@ CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
         {"RemakeClaim": "Recreate claim d/data, which is being"},
     ),
     "the claim is being deleted with its data": (
-        [build_node("n1"), CSI, GOING_WITH_DATA, csi_volume("v", "data", persistentVolumeReclaimPolicy="Delete")],
+        [build_node("n1"), CSI, GOING_WITH_DATA, build_csi_volume("v", "data", persistentVolumeReclaimPolicy="Delete")],
         {"RemakeClaim": "Recreate claim d/data, which is being deleted"},
     ),
     "the claim's former volume is there": (
@@ -197,16 +197,16 @@ CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
 }
 
 
-def summaries(documents: list[Json]) -> dict[str, Remedy]:
+def get_remedies_by_kind(documents: list[Json]) -> dict[str, Remedy]:
     """Return the first remedy of each kind."""
-    report = found(documents)
+    report = find_helping_remedies(documents)
     return {remedy.kinds[0]: remedy for remedy in reversed(report.remedies)}
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_fix_removes_the_cause(name: str) -> None:
     documents, wanted = CASES[name]
-    by_kind = summaries([*documents, ASKED])
+    by_kind = get_remedies_by_kind([*documents, ASKED])
     for kind, begin in wanted.items():
         assert by_kind[kind].summary.startswith(begin)
 
@@ -215,11 +215,11 @@ def test_fix_removes_the_cause(name: str) -> None:
 def test_node_of_another_pod_that_uses_the_claim_stays_selected(*, is_placed: bool) -> None:
     selected = build_claim(of="csi")
     selected["metadata"]["annotations"] = {"volume.kubernetes.io/selected-node": "n1"}
-    first = build_pod("first", "n1" if is_placed else "", **mounts("data"))
-    asked = build_pod(**mounts("data"), nodeSelector={HOSTNAME: "n2"})
+    first = build_pod("first", "n1" if is_placed else "", **build_pod_volumes("data"))
+    asked = build_pod(**build_pod_volumes("data"), nodeSelector={HOSTNAME: "n2"})
     kinds = {
         kind
-        for fix in found([build_node("n1"), build_node("n2"), CSI, selected, first, asked]).remedies
+        for fix in find_helping_remedies([build_node("n1"), build_node("n2"), CSI, selected, first, asked]).remedies
         for kind in fix.kinds
     }
     assert ("ForgetSelectedNode" in kinds) is not is_placed
@@ -227,7 +227,7 @@ def test_node_of_another_pod_that_uses_the_claim_stays_selected(*, is_placed: bo
 
 def test_claim_for_a_free_volume() -> None:
     documents = [build_node("n1"), LOCAL, build_volume("v", size="3Gi"), ASKED]
-    (remedy,) = found(documents).remedies
+    (remedy,) = find_helping_remedies(documents).remedies
     assert remedy.summary == "Create claim d/data of 3Gi, class local, for volume v"
 
 
@@ -244,14 +244,14 @@ def test_claim_for_a_free_volume() -> None:
 )
 def test_abandoned_data_is_mentioned_and_kept(policy: str, told: str, first: tuple[str, ...]) -> None:
     documents, _ = CASES["the volume is in another zone"]
-    documents = [*documents[:-1], csi_volume("v", "data", on=IN_B, persistentVolumeReclaimPolicy=policy), ASKED]
-    (remedy,) = found(documents).remedies
+    documents = [*documents[:-1], build_csi_volume("v", "data", on=IN_B, persistentVolumeReclaimPolicy=policy), ASKED]
+    (remedy,) = find_helping_remedies(documents).remedies
     assert remedy.weakens == f"the pod starts without the data of claim d/data, which stays on volume v ({told})"
     assert remedy.commands[:-1] == first
-    assert recreated(remedy.commands[-1])["spec"]["volumeName"] is None
+    assert get_recreation_patch(remedy.commands[-1])["spec"]["volumeName"] is None
     documents, _ = CASES["the volume's claim is gone"]
     gone = build_volume("v", held_by="before", persistentVolumeReclaimPolicy=policy)
-    released = summaries([*documents[:-1], gone, ASKED])["ReleaseVolume"]
+    released = get_remedies_by_kind([*documents[:-1], gone, ASKED])["ReleaseVolume"]
     assert released.weakens == "the data of claim d/before on volume v are handed over and may be overwritten"
     assert released.commands[: len(first)] == first
 
@@ -259,7 +259,7 @@ def test_abandoned_data_is_mentioned_and_kept(policy: str, told: str, first: tup
 def test_recreated_claim_gets_its_volume_back() -> None:
     """The volume is reserved for a claim of the same name with another UID."""
     documents, _ = CASES["the claim's former volume is there"]
-    first = found([*documents, ASKED]).remedies[0]
+    first = find_helping_remedies([*documents, ASKED]).remedies[0]
     assert (first.kinds, first.weakens) == (("ReleaseVolume",), None)
 
 
@@ -267,7 +267,7 @@ def test_terminating_claim_keeps_its_volume() -> None:
     """First the volume is retained, then the claim is recreated for it, then the former claim's UID is removed from the
     volume."""
     documents, _ = CASES["the claim is being deleted with its data"]
-    (keeps, gives_up) = (each for each in found([*documents, ASKED]).remedies)
+    (keeps, gives_up) = (each for each in find_helping_remedies([*documents, ASKED]).remedies)
     assert keeps.summary == "Recreate claim d/data, which is being deleted, for volume v, which holds its data"
     assert keeps.weakens is None
     retained, recreated, freed = keeps.commands
@@ -283,40 +283,48 @@ def test_claim_of_a_stateful_set_is_not_recreated_by_hand() -> None:
     documents, _ = CASES["another class makes volumes"]
     one = [*documents[:-1], build_claim("data-db-0")]
     owner = {"kind": "StatefulSet", "name": "db"}
-    theirs = build_pod("db-0", owner=owner, **mounts("data-db-0"))
+    theirs = build_pod("db-0", owner=owner, **build_pod_volumes("data-db-0"))
     report = remedies(Cluster.from_objects([*one, theirs]), "d/db-0", RemedyCriteria(1))
     assert "OtherStorageClass" not in {kind for each in report.remedies for kind in each.kinds}
-    bare = remedies(Cluster.from_objects([*one, build_pod(**mounts("data-db-0"))]), "d/asked", RemedyCriteria(1))
+    bare = remedies(
+        Cluster.from_objects([*one, build_pod(**build_pod_volumes("data-db-0"))]), "d/asked", RemedyCriteria(1)
+    )
     assert "OtherStorageClass" in {kind for each in bare.remedies for kind in each.kinds}
 
 
 def test_claim_of_an_ended_pod_is_protected() -> None:
     documents, _ = CASES["the volume is in another zone"]
-    ended = build_pod("ended", "far", **mounts("data"))
+    ended = build_pod("ended", "far", **build_pod_volumes("data"))
     ended["status"] = {"phase": "Succeeded"}
-    assert not found([*documents, build_node("far", "c"), ended, ASKED]).remedies
+    assert not find_helping_remedies([*documents, build_node("far", "c"), ended, ASKED]).remedies
 
 
 def test_claim_of_another_pod_is_unchanged() -> None:
     documents, _ = CASES["the volume is in another zone"]
-    near = build_pod(nodeSelector={ZONE: "a"}, **mounts("data"))
-    assert {each.kinds for each in found([*documents, near]).remedies} == {("RemakeClaim",)}
-    other = [build_node("far", "b"), build_pod("other", "far", **mounts("data"))]
-    kinds = {kind for each in found([*documents, near, *other]).remedies for kind in each.kinds}
+    near = build_pod(nodeSelector={ZONE: "a"}, **build_pod_volumes("data"))
+    assert {each.kinds for each in find_helping_remedies([*documents, near]).remedies} == {("RemakeClaim",)}
+    other = [build_node("far", "b"), build_pod("other", "far", **build_pod_volumes("data"))]
+    kinds = {kind for each in find_helping_remedies([*documents, near, *other]).remedies for kind in each.kinds}
     assert kinds == {"OtherSelector", "DropSelector"}
 
 
 def test_two_claims_need_two_changes() -> None:
-    documents = [build_node("n1"), LOCAL, build_claim("one"), build_claim("two"), build_pod(**mounts("one", "two"))]
-    assert not found(documents).remedies
-    (remedy,) = found(documents, 2).remedies
+    documents = [
+        build_node("n1"),
+        LOCAL,
+        build_claim("one"),
+        build_claim("two"),
+        build_pod(**build_pod_volumes("one", "two")),
+    ]
+    assert not find_helping_remedies(documents).remedies
+    (remedy,) = find_helping_remedies(documents, 2).remedies
     assert remedy.kinds == ("CreateVolume", "CreateVolume")
 
 
 def test_one_change_for_a_volume_that_two_plugins_reject() -> None:
-    bound = csi_volume("v", "data", on=IN_B)
+    bound = build_csi_volume("v", "data", on=IN_B)
     bound["metadata"]["labels"] = {ZONE: "b"}
-    report = found([build_node("n1"), CSI, build_claim(of="csi", volume="v"), bound, ASKED])
+    report = find_helping_remedies([build_node("n1"), CSI, build_claim(of="csi", volume="v"), bound, ASKED])
     assert [remedy.kinds for remedy in report.remedies] == [("RemakeClaim",)]
 
 
@@ -324,14 +332,14 @@ def test_one_change_for_a_volume_that_two_plugins_reject() -> None:
 
 
 def test_claim_of_an_ephemeral_volume() -> None:
-    (remedy,) = found([build_node("n1"), CSI, SCRATCH]).remedies
+    (remedy,) = find_helping_remedies([build_node("n1"), CSI, SCRATCH]).remedies
     controller = "let the ephemeral volume controller of kube-controller-manager create claim d/asked-scratch"
     assert remedy.summary.lower() == controller
     assert remedy.commands == ()
 
 
 def test_claim_of_the_same_name_with_another_owner() -> None:
-    (remedy,) = found([build_node("n1"), CSI, build_claim("asked-scratch", of="csi"), SCRATCH]).remedies
+    (remedy,) = find_helping_remedies([build_node("n1"), CSI, build_claim("asked-scratch", of="csi"), SCRATCH]).remedies
     assert remedy.commands == ("kubectl delete pvc -n d asked-scratch",)
     assert remedy.weakens == "claim d/asked-scratch is deleted"
 
@@ -341,13 +349,13 @@ def test_claim_of_the_same_name_with_another_owner() -> None:
 
 def test_immutable_objects_are_recreated() -> None:
     documents, _ = CASES["the volume is too small"]
-    remedy = summaries([*documents, ASKED])["OtherVolume"]
+    remedy = get_remedies_by_kind([*documents, ASKED])["OtherVolume"]
     assert remedy.by == "author"
     (command,) = remedy.commands
-    assert recreated(command) == {"spec": {"resources": {"requests": {"storage": "10Gi"}}}}
+    assert get_recreation_patch(command) == {"spec": {"resources": {"requests": {"storage": "10Gi"}}}}
 
 
-def recreated(command: str) -> Json:
+def get_recreation_patch(command: str) -> Json:
     """Return the patch with which the claim d/data is deleted and created again with its other fields."""
     words = shlex.split(command)
     assert words[:7] == ["kubectl", "patch", "pvc", "-n", "d", "data", "--type=merge"]
@@ -360,8 +368,8 @@ def test_names_are_quoted() -> None:
     """Objects in files can have any name."""
     name = "x'; reboot #"
     before = build_volume("v", held_by="before; reboot", persistentVolumeReclaimPolicy="Retain")
-    documents = [build_node("n1"), LOCAL, build_claim(name), before, build_pod(**mounts(name))]
-    made = {remedy.kinds[0]: remedy.commands for remedy in found(documents).remedies}
+    documents = [build_node("n1"), LOCAL, build_claim(name), before, build_pod(**build_pod_volumes(name))]
+    made = {remedy.kinds[0]: remedy.commands for remedy in find_helping_remedies(documents).remedies}
     assert made["CreateVolume"] == ()
     (release,) = made["ReleaseVolume"]
     *words, change = shlex.split(release)
@@ -390,7 +398,7 @@ def test_new_volume_is_a_manifest_to_complete(source: Json, field: str) -> None:
     assert remedy.weakens == f"not verified until you fill in {field} of PersistentVolume data-volume"
     (manifest,) = remedy.manifests
     assert explain_rejected_creation(manifest)
-    assert not explain_rejected_creation(completed(manifest))
+    assert not explain_rejected_creation(complete_volume(manifest))
     spec = manifest["spec"]
     assert isinstance(spec, dict)
     term = {"matchExpressions": [{"key": HOSTNAME, "operator": "In", "values": ["n1"]}]}

@@ -55,12 +55,12 @@ def run_all(seed: str, numbers: Sequence[int], snapshot: bytes, command: str = "
     while left:
         ours, theirs = multiprocessing.Pipe(duplex=False)
         process = multiprocessing.get_context("fork").Process(
-            target=_child, args=(seed, left[:BATCH], snapshot, command, theirs)
+            target=_run_child, args=(seed, left[:BATCH], snapshot, command, theirs)
         )
         process.start()
         theirs.close()
         for number in left[:BATCH]:
-            result = _received(ours, number)
+            result = _receive_result(ours, number)
             left.pop(0)
             yield result
             if result.code < 0:  # the child did not live to tell
@@ -69,7 +69,7 @@ def run_all(seed: str, numbers: Sequence[int], snapshot: bytes, command: str = "
         process.join()
 
 
-def _received(connection: Connection, number: int) -> Result:
+def _receive_result(connection: Connection, number: int) -> Result:
     """Return the child's result of an input, or a result with a fault if the child has died or hangs."""
     try:
         if connection.poll(WAIT):
@@ -80,19 +80,19 @@ def _received(connection: Connection, number: int) -> Result:
     return Result(number, -1, WAIT, 0, "hangs")
 
 
-def _child(seed: str, numbers: Sequence[int], snapshot: bytes, command: str, connection: Connection) -> None:
+def _run_child(seed: str, numbers: Sequence[int], snapshot: bytes, command: str, connection: Connection) -> None:
     for number in numbers:
         connection.send(run(number, make(f"{seed}:{number}", snapshot, command)))
 
 
 def run(number: int, given: Input) -> Result:
     """Run one input in a folder of its own."""
-    with tempfile.TemporaryDirectory() as folder, _inside(folder), _limits():
+    with tempfile.TemporaryDirectory() as folder, _run_inside(folder), _limit_input():
         for name, data in given.files.items():
             Path(name).write_bytes(data)
         out, err = io.StringIO(), io.StringIO()
         sys.stdin = io.TextIOWrapper(io.BytesIO(given.stdin))
-        before, began = _memory(reset=True), process_time()
+        before, began = _read_peak_memory(reset=True), process_time()
         fault, code = "", 0
         try:
             with redirect_stdout(out), redirect_stderr(err):
@@ -102,11 +102,11 @@ def run(number: int, given: Input) -> Result:
         except BaseException:
             fault = f"leaves main:\n{traceback.format_exc()[-2000:]}"
         seconds = process_time() - began
-        memory = max(_memory() - before, 0)
-    return Result(number, code, seconds, memory, fault or _fault(code, memory, out.getvalue(), err.getvalue()))
+        memory = max(_read_peak_memory() - before, 0)
+    return Result(number, code, seconds, memory, fault or _find_fault(code, memory, out.getvalue(), err.getvalue()))
 
 
-def _fault(code: int, memory: int, out: str, err: str) -> str:
+def _find_fault(code: int, memory: int, out: str, err: str) -> str:
     """Return the fault in a command's exit code, memory or output, or "" if there is none."""
     last = err.rstrip("\n").rpartition("\n")[2]
     if code not in EXPECTED:
@@ -124,7 +124,7 @@ def _fault(code: int, memory: int, out: str, err: str) -> str:
 
 
 @contextmanager
-def _inside(folder: str) -> Iterator[None]:
+def _run_inside(folder: str) -> Iterator[None]:
     """Run the block in a folder, with a separate environment."""
     before, stdin = os.getcwd(), sys.stdin
     environment = {"HOME": folder, "KUBECONFIG": os.path.join(folder, "nope"), "COLUMNS": "100"}
@@ -142,7 +142,7 @@ def _inside(folder: str) -> Iterator[None]:
 
 
 @contextmanager
-def _limits() -> Iterator[None]:
+def _limit_input() -> Iterator[None]:
     """End an input after SECONDS, and limit its memory to MOST_BYTES."""
 
     def end(signum: int, frame: object) -> None:
@@ -165,7 +165,7 @@ def _limits() -> Iterator[None]:
 _LINUX = sys.platform == "linux"
 
 
-def _memory(reset: bool = False) -> int:
+def _read_peak_memory(reset: bool = False) -> int:
     """Return the peak memory of this process in bytes since it was reset, if the system tells it."""
     if not _LINUX:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

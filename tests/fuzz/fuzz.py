@@ -16,7 +16,7 @@ from driving import Result, run_all
 from kschedctl.cli.main import main as kschedctl
 
 
-def sound_snapshot() -> bytes:
+def build_sound_snapshot() -> bytes:
     """Build a snapshot of the demo cluster."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "demo.ksched"
@@ -34,9 +34,9 @@ def keep(folder: Path, number: int, given: Input) -> None:
     (place / "arguments").write_text(repr(given.arguments))
 
 
-def fuzz(seed: str, numbers: Sequence[int], folder: Path | None = None, command: str = "") -> list[Result]:
+def fuzz_inputs(seed: str, numbers: Sequence[int], folder: Path | None = None, command: str = "") -> list[Result]:
     """Run these inputs. Faults are printed at once and kept in the folder."""
-    snapshot = sound_snapshot()
+    snapshot = build_sound_snapshot()
     results = []
     for result in run_all(seed, numbers, snapshot, command):
         results.append(result)
@@ -60,9 +60,9 @@ def main() -> int:
     given = parser.parse_args()
     numbers = range(given.start, given.start + given.count) if given.only is None else [given.only]
     began = monotonic()
-    results = fuzz(given.seed, numbers, given.keep, given.command)
+    results = fuzz_inputs(given.seed, numbers, given.keep, given.command)
     if given.only is not None and given.keep:
-        keep(given.keep, given.only, make(f"{given.seed}:{given.only}", sound_snapshot(), given.command))
+        keep(given.keep, given.only, make(f"{given.seed}:{given.only}", build_sound_snapshot(), given.command))
     slowest, largest = max(results, key=lambda r: r.seconds), max(results, key=lambda r: r.memory)
     codes = ", ".join(f"{code}: {number}" for code, number in sorted(Counter(r.code for r in results).items()))
     print(f"{len(results)} inputs in {monotonic() - began:.0f} s; exit codes {codes}")

@@ -42,24 +42,24 @@ _STUFFING = (
 Change = Callable[[random.Random, Any], Any]
 
 
-def mutated(rng: random.Random, value: Any, times: int) -> Any:
+def mutate(rng: random.Random, value: Any, times: int) -> Any:
     """Return a copy of a document with this many changed places, half of them with plausible values."""
     value, changes = copy.deepcopy(value), rng.choice((_CHANGES, _LIKELY))
     for _ in range(times):
-        places = list(_places(value))
+        places = list(_iter_places(value))
         if not places:
-            return odd(rng)
+            return draw_odd_value(rng)
         holder, key = rng.choice(places)
         if key in holder if isinstance(holder, dict) else key < len(holder):
             rng.choice(changes)(rng, holder, key, places)
     return value
 
 
-def odd(rng: random.Random) -> Any:
+def draw_odd_value(rng: random.Random) -> Any:
     return copy.deepcopy(rng.choice(_ODD))
 
 
-def _places(value: Any) -> Iterator[tuple[Any, Any]]:
+def _iter_places(value: Any) -> Iterator[tuple[Any, Any]]:
     """Yield every (mapping or list, key or index) in a document."""
     stack = [value]
     while stack:
@@ -71,7 +71,7 @@ def _places(value: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _swap_type(rng: random.Random, holder: Any, key: Any, places: Any) -> None:
-    holder[key] = odd(rng)
+    holder[key] = draw_odd_value(rng)
 
 
 def _wrap(rng: random.Random, holder: Any, key: Any, places: Any) -> None:
@@ -98,7 +98,7 @@ def _transplant(rng: random.Random, holder: Any, key: Any, places: Any) -> None:
         holder[key] = copy.deepcopy(found)
 
 
-def _number(rng: random.Random, holder: Any, key: Any, places: Any) -> None:
+def _change_number(rng: random.Random, holder: Any, key: Any, places: Any) -> None:
     """Replace a number with another one, or change a text slightly."""
     if isinstance(holder[key], int) and not isinstance(holder[key], bool):
         holder[key] = rng.choice((0, -1, 1, 1000, 10**6, 2**31, 2**63, 10**18, -(10**18), HUGE))
@@ -108,7 +108,7 @@ def _number(rng: random.Random, holder: Any, key: Any, places: Any) -> None:
         )
 
 
-def _like(rng: random.Random, holder: Any, key: Any, places: Any) -> None:
+def _replace_with_like(rng: random.Random, holder: Any, key: Any, places: Any) -> None:
     """Replace a value with another one of its type, from elsewhere in the document or at a limit."""
     type_ = type(holder[key])
     if rng.random() < 0.5:
@@ -121,7 +121,7 @@ def _like(rng: random.Random, holder: Any, key: Any, places: Any) -> None:
         holder[key] = copy.deepcopy(rng.choice(fitting))
 
 
-def _again(rng: random.Random, holder: Any, key: Any, places: Any) -> None:
+def _repeat_or_remove_item(rng: random.Random, holder: Any, key: Any, places: Any) -> None:
     """Repeat or remove an item."""
     if isinstance(holder, list):
         holder.insert(key, copy.deepcopy(holder[key])) if rng.random() < 0.7 else holder.pop(key)
@@ -153,7 +153,7 @@ _OF_FIELDS: dict[str, tuple[Any, ...]] = {
 """Field -> unusual values in the form of the field, which Go programs accept or reject in one line."""
 
 
-def _of_the_field(rng: random.Random, holder: Any, key: Any, places: Any) -> None:
+def _set_odd_value(rng: random.Random, holder: Any, key: Any, places: Any) -> None:
     """Put an odd value into a field: zero times, amounts near 2**63, slashes, newer versions, or null items."""
     fitting = [(o, k) for o, k in places if k in _OF_FIELDS] if isinstance(key, int) or key not in _OF_FIELDS else []
     holder, key = rng.choice(fitting) if fitting else (holder, key)
@@ -168,14 +168,34 @@ def _of_the_field(rng: random.Random, holder: Any, key: Any, places: Any) -> Non
         found.extend(copy.deepcopy(found[:1]) * rng.choice((1, 30, 300)))
 
 
-_LIKELY = (_like, _like, _like, _again, _again, _delete, _of_the_field, _of_the_field)
-_CHANGES = (_of_the_field, _swap_type, _swap_type, _wrap, _delete, _delete, _rename, _transplant, _number, _number)
+_LIKELY = (
+    _replace_with_like,
+    _replace_with_like,
+    _replace_with_like,
+    _repeat_or_remove_item,
+    _repeat_or_remove_item,
+    _delete,
+    _set_odd_value,
+    _set_odd_value,
+)
+_CHANGES = (
+    _set_odd_value,
+    _swap_type,
+    _swap_type,
+    _wrap,
+    _delete,
+    _delete,
+    _rename,
+    _transplant,
+    _change_number,
+    _change_number,
+)
 
 
 # -- text ---------------------------------------------------------------------------------------------------------
 
 
-def written(rng: random.Random, documents: list[Any]) -> bytes:
+def write_documents(rng: random.Random, documents: list[Any]) -> bytes:
     """Write documents as JSON or YAML, one by one or in a list."""
     if rng.random() < 0.4:
         documents = [{"apiVersion": "v1", "kind": rng.choice(("List", "List", "PodList")), "items": documents}]
@@ -183,14 +203,14 @@ def written(rng: random.Random, documents: list[Any]) -> bytes:
         indent = rng.choice((None, None, 1))
         text = "\n".join(json.dumps(document, indent=indent) for document in documents)
     else:
-        text = "\n".join(f"---\n{_yaml(document)}" for document in documents)
+        text = "\n".join(f"---\n{_write_yaml(document)}" for document in documents)
     deep = rng.choice((60, 150, 600, 5000))
     text = text.replace(f'"{DEEP}"', DEEP).replace(f"'{DEEP}'", DEEP).replace(DEEP, "[" * deep + "]" * deep)
     text = text.replace(f'"{HUGE}"', HUGE).replace(f"'{HUGE}'", HUGE).replace(HUGE, "9" * 5000)
     return text.encode("utf-8", "surrogatepass")
 
 
-def _yaml(document: Any) -> str:
+def _write_yaml(document: Any) -> str:
     """Write a document as YAML, or as JSON if YAML cannot hold it."""
     try:
         return str(yaml.dump(document, Dumper=_DUMPER, allow_unicode=False, sort_keys=False, width=10**9))
@@ -198,19 +218,19 @@ def _yaml(document: Any) -> str:
         return json.dumps(document)
 
 
-def damaged(rng: random.Random, data: bytes) -> bytes:
+def damage(rng: random.Random, data: bytes) -> bytes:
     """Return the bytes cut, flipped, or stuffed with characters that parsers dislike."""
     for _ in range(rng.choice((1, 1, 1, 2, 5))):
         data = rng.choice(_DAMAGES)(rng, data)
     return data
 
 
-def _somewhere(rng: random.Random, data: bytes) -> int:
+def _draw_position(rng: random.Random, data: bytes) -> int:
     return rng.randrange(len(data) + 1)
 
 
 def _truncate(rng: random.Random, data: bytes) -> bytes:
-    return data[: _somewhere(rng, data)]
+    return data[: _draw_position(rng, data)]
 
 
 def _flip(rng: random.Random, data: bytes) -> bytes:
@@ -222,17 +242,17 @@ def _flip(rng: random.Random, data: bytes) -> bytes:
 
 
 def _cut_out(rng: random.Random, data: bytes) -> bytes:
-    at = _somewhere(rng, data)
+    at = _draw_position(rng, data)
     return data[:at] + data[at + rng.choice((1, 2, 10, 100, 1000)) :]
 
 
 def _stuff(rng: random.Random, data: bytes) -> bytes:
-    at = data.rfind(b"\n", 0, _somewhere(rng, data)) + 1 if rng.random() < 0.5 else _somewhere(rng, data)
+    at = data.rfind(b"\n", 0, _draw_position(rng, data)) + 1 if rng.random() < 0.5 else _draw_position(rng, data)
     return data[:at] + rng.choice(_STUFFING) * rng.choice((1, 1, 2, 30, 1000, 100_000)) + data[at:]
 
 
 def _repeat(rng: random.Random, data: bytes) -> bytes:
-    at, size = _somewhere(rng, data), rng.choice((5, 50, 500))
+    at, size = _draw_position(rng, data), rng.choice((5, 50, 500))
     return data[:at] + data[at : at + size] * rng.choice((1, 10)) + data[at:]
 
 

@@ -50,7 +50,7 @@ GATES = (
 Operator = Callable[[random.Random, list[Any]], list[Any]]
 
 
-def operated(rng: random.Random, documents: list[Any]) -> list[Any]:
+def damage_documents(rng: random.Random, documents: list[Any]) -> list[Any]:
     """Return a copy of the documents with one or two kinds of faults."""
     documents = copy.deepcopy(documents)
     for operator in rng.sample(OPERATORS, rng.choice((1, 1, 2))):
@@ -58,7 +58,7 @@ def operated(rng: random.Random, documents: list[Any]) -> list[Any]:
     return documents
 
 
-def _mappings(value: Any) -> Iterator[Json]:
+def _iter_mappings(value: Any) -> Iterator[Json]:
     """Yield every mapping in a value."""
     stack = [value]
     while stack:
@@ -68,7 +68,7 @@ def _mappings(value: Any) -> Iterator[Json]:
         stack += list(found.values() if isinstance(found, dict) else found if isinstance(found, list) else ())
 
 
-def strange_times(rng: random.Random, documents: list[Any]) -> list[Any]:
+def change_times(rng: random.Random, documents: list[Any]) -> list[Any]:
     """Change the times of all or some objects."""
     field, time, share = rng.choice(TIME_FIELDS), rng.choice(TIMES), rng.choice((0.1, 1.0))
     for document in documents:
@@ -76,17 +76,17 @@ def strange_times(rng: random.Random, documents: list[Any]) -> list[Any]:
             document.setdefault("metadata", {})["creationTimestamp"] = time
             if isinstance(status := document.setdefault("status", {}), dict) and document.get("kind") == "Pod":
                 status["startTime"] = time
-        for found in _mappings(document):
+        for found in _iter_mappings(document):
             if field in found and rng.random() < share:
                 found[field] = time
     return documents
 
 
-def large_integers(rng: random.Random, documents: list[Any]) -> list[Any]:
+def enlarge_integers(rng: random.Random, documents: list[Any]) -> list[Any]:
     """Change some integers to large ones."""
     places = [
         (found, key)
-        for found in _mappings(documents)
+        for found in _iter_mappings(documents)
         for key, value in found.items()
         if isinstance(value, int) and not isinstance(value, bool)
     ]
@@ -95,21 +95,23 @@ def large_integers(rng: random.Random, documents: list[Any]) -> list[Any]:
     return documents
 
 
-def large_amounts(rng: random.Random, documents: list[Any]) -> list[Any]:
+def enlarge_amounts(rng: random.Random, documents: list[Any]) -> list[Any]:
     """Change requests, limits and capacities to amounts near 2^63."""
     fields = ("requests", "limits", "allocatable", "capacity", "hard", "overhead")
-    places = [found[field] for found in _mappings(documents) for field in fields if isinstance(found.get(field), dict)]
+    places = [
+        found[field] for found in _iter_mappings(documents) for field in fields if isinstance(found.get(field), dict)
+    ]
     for found in rng.sample(places, min(len(places), rng.choice((1, 1, 5, 50)))):
         found[rng.choice(list(found) or ["memory"])] = rng.choice(AMOUNTS)
     return documents
 
 
-def null_items(rng: random.Random, documents: list[Any]) -> list[Any]:
+def add_null_items(rng: random.Random, documents: list[Any]) -> list[Any]:
     documents.insert(rng.randrange(len(documents) + 1), rng.choice((None, None, [], {}, [None])))
     return documents
 
 
-def strange_names(rng: random.Random, documents: list[Any]) -> list[Any]:
+def change_names(rng: random.Random, documents: list[Any]) -> list[Any]:
     """Change the name or namespace of one object or of a kind."""
     kinds = [document.get("kind") for document in documents if isinstance(document, dict)]
     kind, field = rng.choice(kinds or [""]), rng.choice(("name", "name", "namespace"))
@@ -122,7 +124,7 @@ def strange_names(rng: random.Random, documents: list[Any]) -> list[Any]:
     return documents
 
 
-def other_versions(rng: random.Random, documents: list[Any]) -> list[Any]:
+def change_versions(rng: random.Random, documents: list[Any]) -> list[Any]:
     """Change API versions to later or unknown ones, with or without an unknown field."""
     version = rng.choice(VERSIONS)
     kinds = [document.get("kind") for document in documents if isinstance(document, dict)]
@@ -136,7 +138,7 @@ def other_versions(rng: random.Random, documents: list[Any]) -> list[Any]:
     return documents
 
 
-def duplicates(rng: random.Random, documents: list[Any]) -> list[Any]:
+def add_duplicates(rng: random.Random, documents: list[Any]) -> list[Any]:
     """Add the same object twice, or another object with its name."""
     for document in rng.sample(documents, min(len(documents), rng.choice((1, 1, 5)))):
         other = copy.deepcopy(document)
@@ -147,11 +149,11 @@ def duplicates(rng: random.Random, documents: list[Any]) -> list[Any]:
 
 
 OPERATORS: tuple[Operator, ...] = (
-    *(strange_times, large_integers, large_amounts, null_items, strange_names, other_versions, duplicates),
+    *(change_times, enlarge_integers, enlarge_amounts, add_null_items, change_names, change_versions, add_duplicates),
 )
 
 
-def without_plugins(rng: random.Random) -> Json:
+def build_configuration_without_plugins(rng: random.Random) -> Json:
     """Build a configuration that disables all plugins of some extension points."""
     plugins: Json = {point: {"disabled": [{"name": "*"}]} for point in rng.sample(POINTS, rng.choice((1, 1, 2, 3)))}
     if rng.random() < 0.4:

@@ -8,7 +8,7 @@ from pathlib import Path
 import driving
 import pytest
 from corpus import Input, make
-from fuzz import fuzz, sound_snapshot
+from fuzz import build_sound_snapshot, fuzz_inputs
 
 from kschedctl.cli import main
 
@@ -17,17 +17,17 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits of memor
 
 def test_wrong_input_causes_no_crash() -> None:
     """No input ends with exit code 4 or a traceback, or takes 10 s or 1 GiB."""
-    faults = [result for result in fuzz("ci", range(120)) if result.fault]
+    faults = [result for result in fuzz_inputs("ci", range(120)) if result.fault]
     assert faults == []
 
 
 def test_same_seed_gives_the_same_input() -> None:
-    snapshot = sound_snapshot()
+    snapshot = build_sound_snapshot()
     assert make("1:7", snapshot) == make("1:7", snapshot)
     assert len({tuple(make(f"1:{i}", snapshot).arguments) for i in range(50)}) > 25
 
 
-def raising(error: BaseException) -> object:
+def build_raising_function(error: BaseException) -> object:
     def fail(*_: object) -> object:
         raise error
 
@@ -43,7 +43,7 @@ def raising(error: BaseException) -> object:
     ],
 )
 def test_faults_are_found(monkeypatch: pytest.MonkeyPatch, error: BaseException, found: str) -> None:
-    monkeypatch.setattr(main, "load_command", raising(error))
+    monkeypatch.setattr(main, "load_command", build_raising_function(error))
     assert driving.run(0, Input(["explain", "-A", "--demo"])).fault.startswith(found)
 
 

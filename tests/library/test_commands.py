@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from metrics_texts import attempts, queues
+from metrics_texts import write_attempts, write_queues
 
 import kschedctl
 from kschedctl import demo
@@ -181,7 +181,7 @@ def test_wakes_between_two_snapshots(
 ) -> None:
     files = str(tmp_path / "before.ksnap"), str(tmp_path / "after.ksnap")
     cluster.save(files[0])
-    kschedctl.Cluster.from_paths([*demo.list_files(), _written(tmp_path, EVENT["new"])]).save(files[1])
+    kschedctl.Cluster.from_paths([*demo.list_files(), _write_document(tmp_path, EVENT["new"])]).save(files[1])
     before, after = map(kschedctl.Cluster.from_snapshot, files)
     report = kschedctl.wakes_between(before, after, names=files)
     assert report.changes
@@ -205,7 +205,7 @@ WITHOUT_A_CLUSTER: dict[str, tuple[list[str], Callable[[], Document]]] = {
     ),
     "latency": (["latency", "--metrics", "METRICS"], lambda: kschedctl.latency([METRICS])),
 }
-METRICS = attempts({0.004: 90, 0.05: 10}) + queues()
+METRICS = write_attempts({0.004: 90, 0.05: 10}) + write_queues()
 
 
 @pytest.mark.parametrize("name", WITHOUT_A_CLUSTER)
@@ -222,7 +222,7 @@ def test_command_without_a_cluster_equals_its_function(
 
 def test_configuration_check_equals_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """Only the command also knows the line."""
-    file = _written(tmp_path, {**CONFIGURATION, "percentageOfNodesToScore": 101})
+    file = _write_document(tmp_path, {**CONFIGURATION, "percentageOfNodesToScore": 101})
     document = read_output(capsys, "config", "check", file)
     report = kschedctl.check_configuration({**CONFIGURATION, "percentageOfNodesToScore": 101})
     places = {"file", "line", "column", "fingerprint"}
@@ -234,7 +234,7 @@ def test_configuration_check_equals_the_command(capsys: pytest.CaptureFixture[st
     assert both[0] == both[1] != []
 
 
-def _written(folder: Path, document: Any) -> str:
+def _write_document(folder: Path, document: Any) -> str:
     file = folder / "written.json"
     file.write_text(json.dumps(document))
     return str(file)

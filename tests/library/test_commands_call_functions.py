@@ -83,7 +83,7 @@ def answers(value: object) -> bool:
     return is_report(typing.get_type_hints(value, localns=ONLY_FOR_TYPES).get("return"))
 
 
-def faults(source: str) -> list[str]:
+def list_faults(source: str) -> list[str]:
     return [
         name
         for name, value in iter_used_names(source)
@@ -93,7 +93,7 @@ def faults(source: str) -> list[str]:
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(FOLDER)))
 def test_commands_call_only_library_functions(file: Path) -> None:
-    assert faults(file.read_text()) == []
+    assert list_faults(file.read_text()) == []
 
 
 @pytest.mark.parametrize(
@@ -107,4 +107,4 @@ def test_commands_call_only_library_functions(file: Path) -> None:
     ],
 )
 def test_detected_faults(source: str, found: list[str]) -> None:
-    assert faults(source) == found
+    assert list_faults(source) == found

@@ -20,33 +20,33 @@ NODE = {
 }
 
 
-def pod(name, cpu, **spec):
+def build_pod(name, cpu, **spec):
     requests = {"resources": {"requests": {"cpu": cpu}}}
     spec = {"containers": [{"name": "main", "image": "web", **requests}], **spec}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "shop"}, "spec": spec}
 
 
 def test_pod_of_the_cluster_is_explained():
-    cluster = kschedctl.Cluster.from_objects([NODE, pod("web", "3")])
+    cluster = kschedctl.Cluster.from_objects([NODE, build_pod("web", "3")])
     report = kschedctl.explain(cluster, "shop/web")
     assert report.verdict == "Unschedulable"
     assert report.to_dict()["firstFail"]["n1"]["reasons"] == ["Insufficient cpu"]
 
 
 def test_manifest_is_explained():
-    report = kschedctl.explain(kschedctl.Cluster.from_objects([NODE]), pod("new", "1"))
+    report = kschedctl.explain(kschedctl.Cluster.from_objects([NODE]), build_pod("new", "1"))
     assert (report.verdict, report.best) == ("Schedulable", ("n1",))
 
 
 def test_document_is_json_with_version_and_kind():
-    document = kschedctl.explain(kschedctl.Cluster.from_objects([NODE]), pod("new", "1")).to_dict()
+    document = kschedctl.explain(kschedctl.Cluster.from_objects([NODE]), build_pod("new", "1")).to_dict()
     assert (document["apiVersion"], document["kind"]) == ("kschedctl.dev/v1", "Explanation")
     assert json.loads(json.dumps(document)) == document
 
 
 def test_lists_are_flattened_and_other_kinds_skipped():
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}}
-    both = {"apiVersion": "v1", "kind": "List", "items": [NODE, secret, pod("web", "3")]}
+    both = {"apiVersion": "v1", "kind": "List", "items": [NODE, secret, build_pod("web", "3")]}
     cluster = kschedctl.Cluster.from_objects([both])
     assert ([node.metadata.name for node in cluster.nodes], [p.key for p in cluster.pods]) == (["n1"], ["shop/web"])
 
@@ -64,7 +64,7 @@ TAINTED = NODE | {"spec": {"taints": [{"key": "gpu", "value": "yes", "effect": "
     ],
 )
 def test_cluster_has_a_release(version, reason, tmp_path):
-    objects, file = [TAINTED, pod("web", "1")], tmp_path / "cluster.json"
+    objects, file = [TAINTED, build_pod("web", "1")], tmp_path / "cluster.json"
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
     write_archive(kschedctl.Cluster.from_objects(objects, kube_version=version), str(tmp_path / "saved"))
     write_archive(kschedctl.Cluster.from_objects(objects), str(tmp_path / "other"))
@@ -85,15 +85,15 @@ def test_configuration():
         "profiles": [{"schedulerName": "mine", "plugins": {"filter": {"disabled": [{"name": "NodeResourcesFit"}]}}}],
     }
     cluster = kschedctl.Cluster.from_objects([NODE], config=config)
-    assert kschedctl.explain(cluster, pod("new", "3", schedulerName="mine")).verdict == "Schedulable"
-    assert kschedctl.explain(cluster, pod("new", "3")).verdict == "NotResponsible"
+    assert kschedctl.explain(cluster, build_pod("new", "3", schedulerName="mine")).verdict == "Schedulable"
+    assert kschedctl.explain(cluster, build_pod("new", "3")).verdict == "NotResponsible"
 
 
 @pytest.mark.parametrize(("on", "verdict"), [(True, "Unschedulable"), (False, "Schedulable")])
 def test_feature_gates(on, verdict):
     gates = {"PodLevelResources": on, "InPlacePodLevelResourcesVerticalScaling": on}
     cluster = kschedctl.Cluster.from_objects([NODE], feature_gates=gates)
-    assert kschedctl.explain(cluster, pod("new", "1", resources={"requests": {"cpu": "3"}})).verdict == verdict
+    assert kschedctl.explain(cluster, build_pod("new", "1", resources={"requests": {"cpu": "3"}})).verdict == verdict
 
 
 def test_admit_merges_label_keys_of_pods_that_are_not_bound():
@@ -104,7 +104,7 @@ def test_admit_merges_label_keys_of_pods_that_are_not_bound():
         "matchLabelKeys": ["hash"],
     }
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-    old, new = pod("old", "0", nodeName="n1"), pod("new", "0", affinity=affinity)
+    old, new = build_pod("old", "0", nodeName="n1"), build_pod("new", "0", affinity=affinity)
     old["metadata"]["labels"], new["metadata"]["labels"] = {"app": "web", "hash": "1"}, {"app": "web", "hash": "2"}
     node = {**NODE, "metadata": {"name": "n1", "labels": {"kubernetes.io/hostname": "n1"}}}
     verdicts = [
@@ -115,7 +115,7 @@ def test_admit_merges_label_keys_of_pods_that_are_not_bound():
 
 
 def test_cluster_without_nodes():
-    report = kschedctl.explain(kschedctl.Cluster.from_objects([]), pod("new", "1"))
+    report = kschedctl.explain(kschedctl.Cluster.from_objects([]), build_pod("new", "1"))
     assert (report.verdict, report.message) == ("Unschedulable", "no nodes available to schedule pods")
 
 
@@ -156,7 +156,7 @@ def test_manifest_without_a_namespace_belongs_to_default() -> None:
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "DaemonSet", "Job"])
 def test_workload_is_explained_by_a_pod_of_its_template(kind: str) -> None:
     restart = "Never" if kind == "Job" else "Always"
-    template = {"metadata": {"labels": {"app": "web"}}, "spec": pod("web", "3", restartPolicy=restart)["spec"]}
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": build_pod("web", "3", restartPolicy=restart)["spec"]}
     selector = {} if kind == "Job" else {"selector": {"matchLabels": {"app": "web"}}}
     version = "batch/v1" if kind == "Job" else "apps/v1"
     manifest = {"apiVersion": version, "kind": kind, "metadata": {"name": "web", "namespace": "shop"}}

@@ -37,7 +37,7 @@ def build_pod(name: str, cpu: str) -> dict[str, Any]:
     return {"kind": "Pod", "metadata": {"name": name, "namespace": "shop"}, "spec": {"containers": containers}}
 
 
-def small() -> kschedctl.Cluster:
+def build_small_cluster() -> kschedctl.Cluster:
     return kschedctl.Cluster.from_objects(
         [*map(build_node, range(3)), build_pod("large", "64"), build_pod("fits", "1015m")]
     )
@@ -63,7 +63,7 @@ def test_commands_are_kept_if_one_entry_of_each_list_fits() -> None:
 
 
 def test_summary_of_a_schedulable_pod_names_the_best_node() -> None:
-    summary = kschedctl.explain(small(), "shop/fits").summary()
+    summary = kschedctl.explain(build_small_cluster(), "shop/fits").summary()
     assert summary.verdict == "Schedulable"
     assert list(summary.best) == ["node-00002.eu-west-1.compute.internal"]  # of three one is tainted, one too small
     assert summary.headline.startswith("shop/fits Schedulable: ")
@@ -81,7 +81,7 @@ def test_summary_of_a_schedulable_pod_names_the_best_node() -> None:
     ids=["remedies", "run_queue", "wakes", "sampling", "follow"],
 )
 def test_every_report_has_a_summary(ask: Any, kind: str, words: str) -> None:
-    summary = ask(small()).summary()
+    summary = ask(build_small_cluster()).summary()
     assert summary.summarizes == kind
     assert summary.headline.startswith(words)
     assert summary.headline

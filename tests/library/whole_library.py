@@ -17,7 +17,7 @@ META = {"name": PENDING.partition("/")[2], "namespace": "shop", "creationTimesta
 BINDING = {"kind": "Binding", "metadata": META, "target": {"kind": "Node", "name": NODE}}
 
 
-def lines(cluster: kschedctl.Cluster, file: str) -> Iterable[str]:
+def iter_answer_lines(cluster: kschedctl.Cluster, file: str) -> Iterable[str]:
     """Yield each answer in a line, with fields of the reports by their types."""
     explained = kschedctl.explain(cluster, PENDING, remedies=True)
     verdict: str = explained.verdict
@@ -58,7 +58,7 @@ def lines(cluster: kschedctl.Cluster, file: str) -> Iterable[str]:
     yield str(kschedctl.wakes_by(cluster, [EVENT]).answers[0].woken)
     yield str(kschedctl.sampling(cluster, [PENDING]))
     yield str(kschedctl.pending_wake_ups(cluster, "shop").pods[0].headline)
-    yield from more_lines(cluster)
+    yield from iter_further_lines(cluster)
     cluster.save(file)
     saved = kschedctl.Cluster.from_snapshot(file)
     yield str(kschedctl.diff(cluster, saved))
@@ -68,7 +68,7 @@ def lines(cluster: kschedctl.Cluster, file: str) -> Iterable[str]:
     yield explained.to_html()
 
 
-def more_lines(cluster: kschedctl.Cluster) -> Iterable[str]:
+def iter_further_lines(cluster: kschedctl.Cluster) -> Iterable[str]:
     """Yield lines about sections of the audit, metrics, configurations and versions."""
     yield str(kschedctl.packing(cluster, nodes=1).headline)
     yield str(kschedctl.priorities(cluster, now=demo.DEMO_TIME).state)
@@ -82,7 +82,9 @@ def more_lines(cluster: kschedctl.Cluster) -> Iterable[str]:
 
 
 def main() -> None:
-    for line in lines(kschedctl.Cluster.from_paths(list(demo.list_files()), assume_complete=True), sys.argv[1]):
+    for line in iter_answer_lines(
+        kschedctl.Cluster.from_paths(list(demo.list_files()), assume_complete=True), sys.argv[1]
+    ):
         print(line)
 
 

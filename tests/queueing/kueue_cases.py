@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from golden_cases import family_lines
+from golden_cases import iter_family_lines
 
 FAMILIES = ("checks", "cohorts", "fairsharing", "flavors", "limits", "partial", "preemption", "strict", "tas")
 _ORDERED = frozenset({"order", "cycles", "podSets", "domains", "levels", "values"})
@@ -17,7 +17,7 @@ Json = dict[str, Any]
 
 def iter_cases(family: str) -> Iterator[Json]:
     """Yield the cases of a family."""
-    yield from map(json.loads, family_lines(f"queueing/{family}"))
+    yield from map(json.loads, iter_family_lines(f"queueing/{family}"))
 
 
 def normalize(value: Any, key: str = "") -> Any:

@@ -7,11 +7,11 @@ TestScheduleForTASCohorts in pkg/scheduler. See golden/README.md for the cases l
 from __future__ import annotations
 
 import pytest
-from golden_cases import Json, table
+from golden_cases import Json, read_table
 
 import kschedctl
 
-CASES = table("kueueschedule")
+CASES = read_table("kueueschedule")
 NOW = "2026-03-01T00:00:00Z"
 
 

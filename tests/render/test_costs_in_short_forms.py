@@ -43,7 +43,7 @@ status: {phase: %(phase)s}
 """
 
 
-def pod(name: str, cpu: str = "3", node: str = "", spec: str = "", meta: str = "") -> str:
+def write_pod(name: str, cpu: str = "3", node: str = "", spec: str = "", meta: str = "") -> str:
     spec = f"\n  nodeName: {node}{spec}" if node else spec
     phase = "Running" if node else "Pending"
     return POD % {"name": name, "cpu": cpu, "spec": spec, "meta": meta, "phase": phase}
@@ -65,15 +65,18 @@ spec:
 """
 HOST_PORT = "\n  nodeSelector: {kubernetes.io/hostname: n1}"
 HAND_MADE = {
-    "cordoned": "---".join([CORDONED, pod("web")]),
-    "preemption": "---".join([NODE, pod("old", node="n1"), pod("web", spec=HOST_PORT)]) + HIGH,
-    "replicas": "---".join([NODE, pod("web-1", node="n1", meta=OWNED), pod("web-2", meta=OWNED)]) + REPLICA_SET,
-    "two nodes": "---".join([NODE, NODE.replace("n1", "n2"), pod("old", "2", "n1"), pod("web", spec=HOST_PORT)]),
+    "cordoned": "---".join([CORDONED, write_pod("web")]),
+    "preemption": "---".join([NODE, write_pod("old", node="n1"), write_pod("web", spec=HOST_PORT)]) + HIGH,
+    "replicas": "---".join([NODE, write_pod("web-1", node="n1", meta=OWNED), write_pod("web-2", meta=OWNED)])
+    + REPLICA_SET,
+    "two nodes": "---".join(
+        [NODE, NODE.replace("n1", "n2"), write_pod("old", "2", "n1"), write_pod("web", spec=HOST_PORT)]
+    ),
 }
 
 
 @cache
-def reports(case: str) -> tuple[Report, ...]:
+def list_reports(case: str) -> tuple[Report, ...]:
     """Return the answers with fixes for all waiting pods of a case."""
     if case == "demo":
         cluster = Cluster.from_paths([str(Path(kschedctl.__file__).parent / "demo" / "cluster.json")])
@@ -87,7 +90,7 @@ def reports(case: str) -> tuple[Report, ...]:
     return (*single, *explained, pending_remedies(cluster))
 
 
-def fixes_of(report: Report) -> Iterator[Remedy]:
+def iter_fixes(report: Report) -> Iterator[Remedy]:
     if isinstance(report, RemediesOfMany):
         yield from (chosen.remedy for chosen in report.chosen)
     else:
@@ -99,7 +102,7 @@ ALL = ("demo", *CASES, *HAND_MADE)
 
 @pytest.mark.parametrize("case", ALL)
 def test_costs_are_complete(case: str) -> None:
-    for fix in (fix for report in reports(case) for fix in fixes_of(report)):
+    for fix in (fix for report in list_reports(case) for fix in iter_fixes(report)):
         kinds = {cost.kind: cost for cost in fix.all_costs}
         assert (CostKind.CHECK_FIRST in kinds) == ("Uncordon" in fix.kinds), fix.summary
         assert CostKind.LOSES in kinds or "StopPod" not in fix.kinds, fix.summary
@@ -113,41 +116,44 @@ def test_costs_are_complete(case: str) -> None:
 
 @pytest.mark.parametrize("case", ALL)
 def test_short_forms_have_the_costs_of_the_long_form(case: str) -> None:
-    for report in reports(case):
-        for number, fix in enumerate(fixes_of(report)):
+    for report in list_reports(case):
+        for number, fix in enumerate(iter_fixes(report)):
             copied, page = format_fix_commands(fix), " ".join(describe_remedy(fix))
-            alone = alone_in(report, fix)
+            alone = build_report_with_one_fix(report, fix)
             summary = alone.summary().fixes[0]
-            brief = squeezed(RENDERERS["brief"](alone, Style(width=80)))
+            brief = join_whitespace(RENDERERS["brief"](alone, Style(width=80)))
             assert summary.costs == tuple(replace(cost) for cost in fix.all_costs)
-            assert not fix.commands or f"fix: {fix.summary}" in brief or not shows_command(fix, brief), (number, brief)
+            assert not fix.commands or f"fix: {fix.summary}" in brief or not is_command_shown(fix, brief), (
+                number,
+                brief,
+            )
             for cost in fix.all_costs:
-                assert not copied or f"# {squeezed(cost.text)}" in copied
-                assert f"fix: {fix.summary}" not in brief or cost_is_told(cost.kind, cost.brief, fix, brief)
-                assert not shows_command(fix, brief) or cost_is_told(cost.kind, cost.brief, fix, brief)
-                assert cost_is_told(cost.kind, cost.text, fix, page)
-                assert cost_is_told(cost.kind, cost.text, fix, summary.words)
+                assert not copied or f"# {join_whitespace(cost.text)}" in copied
+                assert f"fix: {fix.summary}" not in brief or is_cost_shown(cost.kind, cost.brief, fix, brief)
+                assert not is_command_shown(fix, brief) or is_cost_shown(cost.kind, cost.brief, fix, brief)
+                assert is_cost_shown(cost.kind, cost.text, fix, page)
+                assert is_cost_shown(cost.kind, cost.text, fix, summary.words)
 
 
 @pytest.mark.parametrize("case", ALL)
 def test_pages_have_the_costs(case: str) -> None:
-    for report in (each for each in reports(case) if isinstance(each, Remedies | RemediesOfMany)):
-        page = text_of_html(str(RENDERERS["html"](report, Style())))
-        patch = squeezed(RENDERERS["patch"](report, Style())).replace("# ", "")
+    for report in (each for each in list_reports(case) if isinstance(each, Remedies | RemediesOfMany)):
+        page = extract_text(str(RENDERERS["html"](report, Style())))
+        patch = join_whitespace(RENDERERS["patch"](report, Style())).replace("# ", "")
         listed = (
             " ".join(line.text for line in list_remedy_lines(report, 500)) if isinstance(report, Remedies) else page
         )
-        for cost in (cost for fix in fixes_of(report) for cost in fix.all_costs if cost.kind != CostKind.CHECK_FIRST):
-            for form in (page, patch, squeezed(listed)):
-                assert squeezed(cost.text) in form
+        for cost in (cost for fix in iter_fixes(report) for cost in fix.all_costs if cost.kind != CostKind.CHECK_FIRST):
+            for form in (page, patch, join_whitespace(listed)):
+                assert join_whitespace(cost.text) in form
 
 
 def test_clusters_have_each_kind_of_cost() -> None:
     kinds = {
         cost.kind
         for case in ("demo", *HAND_MADE)
-        for report in reports(case)
-        for fix in fixes_of(report)
+        for report in list_reports(case)
+        for fix in iter_fixes(report)
         for cost in fix.costs
     }
     assert {CostKind.CHECK_FIRST, CostKind.EVICTS, CostKind.GIVES_UP, CostKind.RESTARTS} <= kinds
@@ -162,14 +168,18 @@ def test_check_notices_a_dropped_cost(monkeypatch: pytest.MonkeyPatch, case: str
     """The test removes the costs of one kind from a form, as a faulty renderer would, and expects a failure."""
     render = RENDERERS[form]
     costs = [
-        cost for report in reports(case) for fix in fixes_of(report) for cost in fix.all_costs if cost.kind == kind
+        cost
+        for report in list_reports(case)
+        for fix in iter_fixes(report)
+        for cost in fix.all_costs
+        if cost.kind == kind
     ]
     assert costs
 
     def careless(report: Report, style: Style) -> str:
-        text = squeezed(html.unescape(str(render(report, style))))
+        text = join_whitespace(html.unescape(str(render(report, style))))
         for cost in costs:
-            text = text.replace(squeezed(cost.brief), "").replace(squeezed(cost.text), "")
+            text = text.replace(join_whitespace(cost.brief), "").replace(join_whitespace(cost.text), "")
         return text
 
     monkeypatch.setitem(RENDERERS, form, careless)
@@ -178,7 +188,7 @@ def test_check_notices_a_dropped_cost(monkeypatch: pytest.MonkeyPatch, case: str
         walk(case)
 
 
-def alone_in(report: Report, fix: Remedy) -> Report:
+def build_report_with_one_fix(report: Report, fix: Remedy) -> Report:
     """Return the report with this fix as its only one."""
     if isinstance(report, RemediesOfMany):
         (chosen,) = (chosen for chosen in report.chosen if chosen.remedy is fix)
@@ -186,19 +196,19 @@ def alone_in(report: Report, fix: Remedy) -> Report:
     return replace(report, remedies=(fix,))
 
 
-def shows_command(fix: Remedy, brief: str) -> bool:
-    return any(squeezed(command) in brief for command in fix.commands)
+def is_command_shown(fix: Remedy, brief: str) -> bool:
+    return any(join_whitespace(command) in brief for command in fix.commands)
 
 
-def cost_is_told(kind: CostKind, text: str, fix: Remedy, form: str) -> bool:
+def is_cost_shown(kind: CostKind, text: str, fix: Remedy, form: str) -> bool:
     """Return whether the form has the cost; the summary itself tells what has to be found out first."""
     told = f"{fix.summary}" if kind is CostKind.CHECK_FIRST else text
-    return squeezed(told) in squeezed(form)
+    return join_whitespace(told) in join_whitespace(form)
 
 
-def squeezed(text: object) -> str:
+def join_whitespace(text: object) -> str:
     return " ".join(str(text).split())
 
 
-def text_of_html(page: str) -> str:
-    return squeezed(html.unescape(re.sub(r"<[^>]+>", "", page)))
+def extract_text(page: str) -> str:
+    return join_whitespace(html.unescape(re.sub(r"<[^>]+>", "", page)))

@@ -30,7 +30,7 @@ class Move(Document, frozen=True):
 MOVES = (Move("n1", ("a", "b"), tied=1200, zone="z"), Move("", ("c",), tied=1, message="=no room"))
 
 
-def table(width: int = 200, **options: int) -> Table:
+def build_table(width: int = 200, **options: int) -> Table:
     heading, found = build_struct_table(MOVES, Style(width=width), title="Moves", **options)  # type: ignore[arg-type]
     assert heading == Heading("Moves")
     assert isinstance(found, Table)
@@ -38,7 +38,7 @@ def table(width: int = 200, **options: int) -> Table:
 
 
 def test_columns_are_in_order_and_values_become_text() -> None:
-    found = table()
+    found = build_table()
     assert [(c.name, c.right) for c in found.columns] == [
         ("pods", True),
         ("to node", False),
@@ -49,7 +49,7 @@ def test_columns_are_in_order_and_values_become_text() -> None:
 
 
 def test_narrow_terminals_have_columns_beneath_the_first_cell() -> None:
-    found = table(width=80)
+    found = build_table(width=80)
     assert [column.name for column in found.columns] == ["pods", "to node", "equally good"]
     first = found.rows[0][0]
     assert isinstance(first, Stack)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from opened_reports import Opens, obstacles
+from opened_reports import Opens, find_accessibility_problems
 from playwright.sync_api import expect
 from reports import HOSTILE, HOSTILE_PENDING, HOSTILE_REPORT, HOSTILE_ROOM, PENDING, SCHEDULABLE, UNSCHEDULABLE
 
@@ -30,7 +30,7 @@ ALL = pytest.mark.parametrize(
 )
 
 
-def many(nodes: int) -> Explanation:
+def build_large_explanation(nodes: int) -> Explanation:
     """Build an explanation in which every third node fits with its own score and two reasons reject the others."""
     cpu, taint = Refusal("NodeResourcesFit", "Insufficient cpu", "too little"), Refusal("TaintToleration", "tainted")
     fit = [f"n{i}" for i in range(0, nodes, 3)]
@@ -48,13 +48,13 @@ def many(nodes: int) -> Explanation:
     )  # fmt: skip
 
 
-def matrix(page: Any) -> Any:
+def find_matrix(page: Any) -> Any:
     return page.get_by_role("region", name="Nodes and plugins")
 
 
 @ALL
 def test_page_is_accessible_and_fits_the_screen(document: Any, opened: Opens) -> None:
-    assert obstacles(opened(document)) == []
+    assert find_accessibility_problems(opened(document)) == []
 
 
 @pytest.mark.parametrize(
@@ -74,11 +74,11 @@ def test_names_are_text_everywhere(name: str, opened: Opens) -> None:
         Explanation(name, "Unschedulable", name, nodes=(node,), total={name: 3}, weighted={name: {name: 3}},
                     score={name: {name: 3}}, normalized={name: {name: 3}}, best=(name,))
     )  # fmt: skip
-    matrix(page).get_by_role("checkbox").uncheck()
+    find_matrix(page).get_by_role("checkbox").uncheck()
     assert "hacked" not in page.title().replace(name, "")
     assert page.locator("img, main script:not([type])").count() == 0
     shown = name.encode("unicode_escape").decode() if name == HOSTILE else name
-    assert matrix(page).get_by_role("cell").nth(1).inner_text() == shown.replace("\\u202e", "\\u202e")
+    assert find_matrix(page).get_by_role("cell").nth(1).inner_text() == shown.replace("\\u202e", "\\u202e")
 
 
 ADD = """source => {
@@ -102,8 +102,8 @@ def test_content_policy_forbids_foreign_content(opened: Opens, complaints: list[
 
 
 def test_only_open_sections_are_laid_out(opened: Opens) -> None:
-    page = opened(many(5000))
-    grid = matrix(page)
+    page = opened(build_large_explanation(5000))
+    grid = find_matrix(page)
     rows = grid.locator("tbody tr")
     assert rows.all_inner_texts() == [
         "pool: fits (1,667)",
@@ -118,8 +118,8 @@ def test_only_open_sections_are_laid_out(opened: Opens) -> None:
 
 
 def test_filter_and_sort(opened: Opens) -> None:
-    page = opened(many(600))
-    grid = matrix(page)
+    page = opened(build_large_explanation(600))
+    grid = find_matrix(page)
     grid.get_by_role("checkbox", name="Grouped by pool and answer").uncheck()
     names = grid.locator("tbody tr td:nth-child(2)")
     grid.get_by_role("button", name="total").click()
@@ -133,7 +133,7 @@ def test_filter_and_sort(opened: Opens) -> None:
 
 
 def test_first_keyboard_stop_skips_to_the_answer(opened: Opens) -> None:
-    page = opened(many(30))
+    page = opened(build_large_explanation(30))
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "Skip to the answer"
     page.keyboard.press("Enter")
@@ -154,7 +154,7 @@ def test_keyboard_stops_at_scrollable_tables_only(opened: Opens) -> None:
 
 
 def test_filter_has_a_label_and_announces_the_number_of_rows(opened: Opens) -> None:
-    grid = matrix(opened(many(30)))
+    grid = find_matrix(opened(build_large_explanation(30)))
     grid.get_by_label("Filter rows").press_sequentially("tainted")
     grid.get_by_role("status").get_by_text("10 of 30 rows").wait_for()
 
@@ -165,8 +165,8 @@ def test_long_texts_are_cut_with_a_note(opened: Opens) -> None:
 
 
 def test_report_works_with_the_keyboard_alone(opened: Opens) -> None:
-    page = opened(many(30))
-    button = matrix(page).get_by_role("button", name="pool: Insufficient cpu")
+    page = opened(build_large_explanation(30))
+    button = find_matrix(page).get_by_role("button", name="pool: Insufficient cpu")
     for _ in range(60):
         page.keyboard.press("Tab")
         if button.evaluate("each => each === document.activeElement"):
@@ -178,30 +178,32 @@ def test_report_works_with_the_keyboard_alone(opened: Opens) -> None:
 
 def test_printed_page_has_no_buttons(opened: Opens) -> None:
     """It also has none of the boxes in table heads, with which Chromium prints a head on the first sheet only."""
-    page = opened(many(30))
-    head = matrix(page).locator("th button", has_text="zone")
+    page = opened(build_large_explanation(30))
+    head = find_matrix(page).locator("th button", has_text="zone")
     assert head.bounding_box() is not None
     page.emulate_media(media="print")
     assert head.bounding_box() is None
-    assert not matrix(page).get_by_role("searchbox").is_visible()
+    assert not find_matrix(page).get_by_role("searchbox").is_visible()
     assert page.locator("h1").is_visible()
 
 
 def test_first_rows_are_shown_without_scripts(opened: Opens) -> None:
-    page = opened(many(300), java_script_enabled=False)
-    assert matrix(page).locator("tbody tr").count() == 50
-    assert "The first 50 of 300 rows." in matrix(page).inner_text()
+    page = opened(build_large_explanation(300), java_script_enabled=False)
+    assert find_matrix(page).locator("tbody tr").count() == 50
+    assert "The first 50 of 300 rows." in find_matrix(page).inner_text()
 
 
 def test_best_nodes_have_bars_of_their_scores(opened: Opens) -> None:
-    drawing = opened(replace(many(9))).get_by_role("img", name="Scores by plugin of 3 of 3 feasible nodes")
+    drawing = opened(replace(build_large_explanation(9))).get_by_role(
+        "img", name="Scores by plugin of 3 of 3 feasible nodes"
+    )
     widths = [each.bounding_box()["width"] for each in drawing.locator("rect").all()]
     assert widths[0] == pytest.approx(2 * widths[1], abs=1)  # 6 and 3, and nothing for 0
     assert len(widths) == 2
 
 
 def test_bars_and_their_numbers_fit_a_narrow_screen(opened: Opens) -> None:
-    page = opened(replace(many(9)), viewport={"width": 390, "height": 700})
+    page = opened(replace(build_large_explanation(9)), viewport={"width": 390, "height": 700})
     drawing = page.get_by_role("img", name="Scores by plugin of 3 of 3 feasible nodes")
     room = drawing.bounding_box()
     assert room["x"] + room["width"] <= 390
@@ -282,7 +284,10 @@ def test_room_runs_out_in_steps(opened: Opens) -> None:
 def test_best_fix_with_its_drawback_is_on_the_first_screen(opened: Opens, width: int) -> None:
     costs = (FixCost(CostKind.EVICTS, "evicts shop/a"),)
     fix = Remedy("Delete shop/a", "operator", None, ("n1",), ("kubectl delete pod -n shop a",), (), costs=costs)
-    page = opened(replace(many(12), verdict="Unschedulable", remedies=(fix,)), viewport={"width": width, "height": 844})
+    page = opened(
+        replace(build_large_explanation(12), verdict="Unschedulable", remedies=(fix,)),
+        viewport={"width": width, "height": 844},
+    )
     tile = page.locator(".tiles div", has_text="best fix")
     expect(tile).to_contain_text("Delete shop/a")
     expect(tile).to_contain_text("evicts shop/a")

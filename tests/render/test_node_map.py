@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from opened_reports import Opens, obstacles
+from opened_reports import Opens, find_accessibility_problems
 from playwright.sync_api import expect
 
 from kschedctl.commands.explain.html_widgets import COLOURS, OTHERS, build_node_map
@@ -13,7 +13,7 @@ from kschedctl.commands.explain.report import Explanation, NodeReport, Refusal
 REASONS = ("Insufficient cpu", "node(s) had untolerated taint(s)", "node(s) were unschedulable")
 
 
-def report(nodes: int, reasons: tuple[str, ...] = REASONS) -> Explanation:
+def build_explanation(nodes: int, reasons: tuple[str, ...] = REASONS) -> Explanation:
     """Build an explanation with a node of each reason and one that fits, in two zones and pools of ten nodes."""
     found = tuple(
         NodeReport(
@@ -27,7 +27,7 @@ def report(nodes: int, reasons: tuple[str, ...] = REASONS) -> Explanation:
 
 
 def test_map_counts_equal_a_naive_loop() -> None:
-    made = build_node_map(report(100))
+    made = build_node_map(build_explanation(100))
     expected = Counter("fits" if i == 0 else REASONS[i % 3] for i in range(100))
     assert {key.text: key.nodes for key in made.legend} == expected
     assert made.legend[0].text == "fits"
@@ -39,14 +39,14 @@ def test_map_counts_equal_a_naive_loop() -> None:
 
 
 def test_more_reasons_than_colours_share_the_last() -> None:
-    made = build_node_map(report(201, tuple(f"reason {i}" for i in range(20))))
+    made = build_node_map(build_explanation(201, tuple(f"reason {i}" for i in range(20))))
     assert len(made.legend) == 1 + COLOURS
     assert made.legend[-1].text == OTHERS
     assert sum(key.nodes for key in made.legend) == 201
 
 
 def test_legend_filters_and_a_cell_opens_its_row(opened: Opens) -> None:
-    page = opened(report(60))
+    page = opened(build_explanation(60))
     cells = page.locator(".cell")
     expect(cells).to_have_count(60)
     page.get_by_role("button", name="Insufficient cpu").first.click()
@@ -60,7 +60,7 @@ def test_legend_filters_and_a_cell_opens_its_row(opened: Opens) -> None:
 
 
 def test_map_by_keyboard(opened: Opens) -> None:
-    page = opened(report(12))
+    page = opened(build_explanation(12))
     page.locator(".cell").first.focus()
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
@@ -68,6 +68,6 @@ def test_map_by_keyboard(opened: Opens) -> None:
 
 
 def test_5000_nodes_fit_a_phone_screen(opened: Opens) -> None:
-    page = opened(report(5_000))
+    page = opened(build_explanation(5_000))
     expect(page.locator(".cell")).to_have_count(5_000)
-    assert obstacles(page) == []
+    assert find_accessibility_problems(page) == []

@@ -17,11 +17,11 @@ from kschedctl.render.page import Style, limit_rows
 from kschedctl.render.renderers import PAGES, RENDERERS
 
 
-def text(report: object, **style: object) -> str:
+def render_page(report: object, **style: object) -> str:
     return RENDERERS["table"](report, Style(**{"width": 160, **style}))  # type: ignore[arg-type]
 
 
-def section(shown: str, title: str) -> list[str]:
+def list_section_lines(shown: str, title: str) -> list[str]:
     """Return the lines below a heading."""
     lines = shown.split("\n")
     start = next(i for i, line in enumerate(lines) if line.startswith(title)) + 1
@@ -29,17 +29,18 @@ def section(shown: str, title: str) -> list[str]:
 
 
 def test_answer_is_followed_by_the_schedulers_words() -> None:
-    first, *others = text(UNSCHEDULABLE).split("\n\n")[0].split("\n")
+    first, *others = render_page(UNSCHEDULABLE).split("\n\n")[0].split("\n")
     assert first == f"shop/web Unschedulable, would preempt 1 pod on n3: {UNSCHEDULABLE.headline}"
     assert others[-1] == f"kube-scheduler: {UNSCHEDULABLE.message}"
     same = replace(UNSCHEDULABLE, headline=UNSCHEDULABLE.message)
-    assert text(same).count(UNSCHEDULABLE.message or "?") == 1
+    assert render_page(same).count(UNSCHEDULABLE.message or "?") == 1
 
 
 def test_reasons_count_nodes_and_nodes_rejected_only_by_them() -> None:
     for width in (80, 160):
         rows = [
-            re.split("  +", row.strip()) for row in section(text(UNSCHEDULABLE, width=width), "Why nodes are rejected")
+            re.split("  +", row.strip())
+            for row in list_section_lines(render_page(UNSCHEDULABLE, width=width), "Why nodes are rejected")
         ]
         assert rows[1:] == [
             ["3", "2", "NodeResourcesFit", "Insufficient cpu"],
@@ -49,11 +50,11 @@ def test_reasons_count_nodes_and_nodes_rejected_only_by_them() -> None:
 
 def test_nodes_rejected_for_the_same_reasons_are_one_row() -> None:
     """The row has their number, pools, two names, and the obstacles of the first node."""
-    rows = [re.split("  +", row.strip()) for row in section(text(UNSCHEDULABLE), "Rejected nodes")]
+    rows = [re.split("  +", row.strip()) for row in list_section_lines(render_page(UNSCHEDULABLE), "Rejected nodes")]
     assert rows[1] == ["2", "general", "n3, n2", "NodeResourcesFit", "n3: cpu: 2 requested, 1 free of 4"]
     assert rows[2][:4] == ["2", "gpu", "n1, n4", "TaintToleration"]
     assert rows[2][4:] == ["n1: taint gpu:NoSchedule is not tolerated", "NodeResourcesFit"]
-    narrow = section(text(UNSCHEDULABLE, width=80), "Rejected nodes")
+    narrow = list_section_lines(render_page(UNSCHEDULABLE, width=80), "Rejected nodes")
     assert [row.split() for row in narrow[3:4]] == [["2", "gpu", "TaintToleration"]]
     assert " ".join(narrow[4].split()).startswith("n1, n4 n1: taint gpu:NoSchedule is not tolerated (would")
 
@@ -74,15 +75,15 @@ def test_matrices_count_only_newly_pending_pods() -> None:
 
 def test_reason_for_unexamined_nodes_is_shown_once() -> None:
     absent = Refusal("", "pod has unbound immediate PersistentVolumeClaims", "claim shop/data is not bound")
-    shown = text(replace(UNSCHEDULABLE, groups=(NodeGroup(9, ("general",), ("n1", "n2"), (absent, TAINT)),)))
-    header, row = section(shown, "No node was evaluated: PreFilter already ruled all of them out")
+    shown = render_page(replace(UNSCHEDULABLE, groups=(NodeGroup(9, ("general",), ("n1", "n2"), (absent, TAINT)),)))
+    header, row = list_section_lines(shown, "No node was evaluated: PreFilter already ruled all of them out")
     assert re.split("  +", header.strip()) == ["NODES", "POOL", "EXAMPLES", "WOULD ALSO BE REJECTED BY"]
     assert re.split("  +", row.strip()) == ["9", "general", "n1, n2, …", "TaintToleration"]
 
 
 def test_each_node_has_all_its_rejections() -> None:
     for style in ({"all_nodes": True}, {"wide": True}):
-        rows = section(text(UNSCHEDULABLE, **style), "All nodes")[1:]
+        rows = list_section_lines(render_page(UNSCHEDULABLE, **style), "All nodes")[1:]
         assert [row.split()[0] for row in rows] == ["n3", "n2", "n1", "n4"]
         assert "taint gpu:NoSchedule is not tolerated" in rows[2]
         assert "zone-a/gpu" in rows[3]
@@ -90,7 +91,7 @@ def test_each_node_has_all_its_rejections() -> None:
 
 
 def test_preemption_shows_the_choice_its_reason_and_every_victim() -> None:
-    rows = section(text(UNSCHEDULABLE), "Preemption")
+    rows = list_section_lines(render_page(UNSCHEDULABLE), "Preemption")
     assert "on n3 by evicting 1 pod, decided by: fewest PodDisruptionBudgets violated" in rows[0]
     victims = [row.split() for row in rows[2:5]]
     assert victims[0][:3] == ["n3", "shop/older", "0"]
@@ -103,28 +104,28 @@ def test_forbidden_preemption_has_a_reason() -> None:
     report = replace(
         UNSCHEDULABLE, preemption=PreemptionReport(True, False, "not eligible due to preemptionPolicy=Never.")
     )
-    assert section(text(report), "Preemption") == ["not eligible due to preemptionPolicy=Never."]
-    assert "Preemption" not in text(replace(UNSCHEDULABLE, preemption=None))
+    assert list_section_lines(render_page(report), "Preemption") == ["not eligible due to preemptionPolicy=Never."]
+    assert "Preemption" not in render_page(replace(UNSCHEDULABLE, preemption=None))
 
 
 def test_tied_candidates_are_all_named() -> None:
     preemption = replace(UNSCHEDULABLE.preemption, tied=("n2", "n3"))
-    shown = text(replace(UNSCHEDULABLE, preemption=preemption))
+    shown = render_page(replace(UNSCHEDULABLE, preemption=preemption))
     assert "on one of 2 equally good nodes by evicting 1 pod, picked at random: n2, n3" in shown
 
 
 def test_scores_show_raw_and_weighted_and_the_ties() -> None:
-    rows = section(text(SCHEDULABLE), "Scores of 3 feasible nodes")
+    rows = list_section_lines(render_page(SCHEDULABLE), "Scores of 3 feasible nodes")
     assert rows[3].split() == ["n1", "★", "350", "50", "→", "50"]
     assert rows[5].split() == ["n3", "310", "10", "→", "10"]
     assert "Equal on all these nodes: TaintToleration 300" in rows
     assert rows[-1] == "2 nodes are tied for the best score; kube-scheduler picks one of them at random: n1, n2"
-    wide = text(SCHEDULABLE, wide=True)
+    wide = render_page(SCHEDULABLE, wide=True)
     assert "0 → 100 × 3" in wide
 
 
 def test_scores_are_a_text_if_columns_do_not_fit() -> None:
-    rows = section(text(SCHEDULABLE, width=60), "Scores of 3 feasible nodes")
+    rows = list_section_lines(render_page(SCHEDULABLE, width=60), "Scores of 3 feasible nodes")
     assert [re.split("  +", row.strip()) for row in rows[:2]] == [
         ["NODE", "TOTAL", "SCORES"],
         ["n1", "★ 350", "NodeResourcesFit 50 → 50"],
@@ -132,7 +133,7 @@ def test_scores_are_a_text_if_columns_do_not_fit() -> None:
 
 
 def test_victims_on_a_narrow_terminal() -> None:
-    rows = [row.strip() for row in section(text(UNSCHEDULABLE, width=80), "Preemption")]
+    rows = [row.strip() for row in list_section_lines(render_page(UNSCHEDULABLE, width=80), "Preemption")]
     assert rows[2:8] == [
         "NODE  PRIORITY  VICTIM",
         "n3           0  shop/older",
@@ -144,24 +145,24 @@ def test_victims_on_a_narrow_terminal() -> None:
 
 
 def test_single_best_node_is_named() -> None:
-    assert "kube-scheduler would choose n1" in text(replace(SCHEDULABLE, best=("n1",)))
+    assert "kube-scheduler would choose n1" in render_page(replace(SCHEDULABLE, best=("n1",)))
 
 
 def test_rejections_before_any_node_was_examined() -> None:
-    rows = section(text(GATED), "Before any node")
+    rows = list_section_lines(render_page(GATED), "Before any node")
     assert [row.split()[:2] for row in rows[1:]] == [
         ["PreFilter", "VolumeBinding"],
         ["PreFilter", "NodeAffinity"],
     ]
     assert rows[2].endswith("leaves only n0, n1, n2 and 7 more")
-    assert text(GATED).count("waiting for scheduling gates") == 1  # in the first line already
-    assert "NodePorts" not in text(GATED)
+    assert render_page(GATED).count("waiting for scheduling gates") == 1  # in the first line already
+    assert "NodePorts" not in render_page(GATED)
 
 
 def test_advice_has_a_command_only_if_it_can_be_typed() -> None:
     advice = Advice("Uncordon", "Once n2 is uncordoned, the pod fits there", "n2")
     report = replace(UNSCHEDULABLE, advice=(advice,))
-    assert "  - Once n2 is uncordoned, the pod fits there\n  kubectl uncordon n2\n\n" in text(report)
+    assert "  - Once n2 is uncordoned, the pod fits there\n  kubectl uncordon n2\n\n" in render_page(report)
     shown = json.loads(RENDERERS["json"](report, Style()))
     assert shown["advice"] == [
         {"kind": "Uncordon", "text": "Once n2 is uncordoned, the pod fits there", "node": "n2", "claim": ""}
@@ -169,7 +170,7 @@ def test_advice_has_a_command_only_if_it_can_be_typed() -> None:
 
 
 def test_advice_and_omissions() -> None:
-    shown = text(UNSCHEDULABLE)
+    shown = render_page(UNSCHEDULABLE)
     assert "\nWhat to do next\n  - Ask for less cpu\n\n" in shown
 
 
@@ -193,18 +194,21 @@ def test_victims_with_equal_alternatives() -> None:
     chosen = replace(UNSCHEDULABLE.preemption.candidates["n3"], ties=(("shop/older", "shop/same"),))
     other = replace(UNSCHEDULABLE.preemption.candidates["n2"], ties=(("shop/old", "batch/job"),))
     preemption = replace(UNSCHEDULABLE.preemption, candidates={"n2": other, "n3": chosen})
-    rows = [row.strip() for row in section(text(replace(UNSCHEDULABLE, preemption=preemption)), "Preemption")]
+    rows = [
+        row.strip()
+        for row in list_section_lines(render_page(replace(UNSCHEDULABLE, preemption=preemption)), "Preemption")
+    ]
     first = next(i for i, row in enumerate(rows) if row.startswith("- n3"))
     said = " ".join(rows[first:])
     memory = "have the same priority and start time; kube-scheduler takes them in an arbitrary order"
     assert f"n3: shop/older, shop/same {memory}, so it may evict pods other than shop/older" in said
     assert "n2: shop/old" not in said
-    everything = text(replace(UNSCHEDULABLE, preemption=preemption), all_nodes=True)
+    everything = render_page(replace(UNSCHEDULABLE, preemption=preemption), all_nodes=True)
     assert f"n2: shop/old, batch/job {memory}" in " ".join(everything.split())
 
 
 def test_reservations_on_the_best_nodes() -> None:
-    rows = section(text(BINDING), "Volumes and devices that would be bound")
+    rows = list_section_lines(render_page(BINDING), "Volumes and devices that would be bound")
     assert [re.split("  +", row.strip()) for row in rows[1:4]] == [
         ["n2", "shop/data", "volume pv-7"],
         ["shop/logs", "a new volume"],
@@ -212,19 +216,22 @@ def test_reservations_on_the_best_nodes() -> None:
     ]
     assert rows[4].split() == ["n0", "shop/data", "a", "new", "volume"]
     assert rows[-1].strip() == "… 1 more, --each-node shows all"
-    assert len(section(text(BINDING, all_nodes=True), "Volumes and devices that would be bound")) == len(rows)
+    assert len(
+        list_section_lines(render_page(BINDING, all_nodes=True), "Volumes and devices that would be bound")
+    ) == len(rows)
 
 
 @pytest.mark.parametrize("width", [40, 80, 160])
 def test_bare_report_is_one_paragraph(width: int) -> None:
     bare = Explanation(pod="shop/web", verdict="Error", headline="it failed")
-    assert text(bare, width=width) == "shop/web Error: it failed\n"
+    assert render_page(bare, width=width) == "shop/web Error: it failed\n"
 
 
 def test_pending_pods_by_cause_begin_with_pods_age_and_workload() -> None:
     """Facts about a single pod are beside its name, since the figures of other pods may differ."""
     rows = [
-        re.split("  +", row.strip()) for row in section(text(PENDING), "4 pods pending across all namespaces, 2 causes")
+        re.split("  +", row.strip())
+        for row in list_section_lines(render_page(PENDING), "4 pods pending across all namespaces, 2 causes")
     ]
     assert rows == [
         ["PODS", "AGE", "WORKLOAD AND CAUSE"],
@@ -236,10 +243,10 @@ def test_pending_pods_by_cause_begin_with_pods_age_and_workload() -> None:
         ["Schedulable: on n1"],
     ]
     commands = {"": ("kschedctl explain a/x",), "a/x": ("kschedctl explain a/x",), "c/w": ("kschedctl explain c/w",)}
-    assert text(PENDING, commands=commands).endswith("Details of one of these pods\n  kschedctl explain a/x\n")
-    assert "Details" not in text(PENDING)
-    shown = text(PENDING, wide=True, commands=commands)
-    wide = [re.split("  +", row.strip()) for row in section(shown, "4 pods pending")]
+    assert render_page(PENDING, commands=commands).endswith("Details of one of these pods\n  kschedctl explain a/x\n")
+    assert "Details" not in render_page(PENDING)
+    shown = render_page(PENDING, wide=True, commands=commands)
+    wide = [re.split("  +", row.strip()) for row in list_section_lines(shown, "4 pods pending")]
     assert shown.endswith("Next\n  kschedctl explain a/x\n  kschedctl explain c/w\n")
     assert wide[1][:5] == ["3", "3d4h", "a/x", "Deployment a/web", "Unschedulable"]
     assert wide[3] == ["5m", "b/z", "Pod b/z", "Unschedulable", "Insufficient cpu (n1, the only candidate node)"]
@@ -265,7 +272,7 @@ def test_names_in_commands_are_quoted_for_shells() -> None:
         Advice("LookAtClaim", "Look at the claim", claim="data; reboot"),
         Advice("LookAtClaim", "No claim is there"),
     )
-    assert section(text(replace(UNSCHEDULABLE, advice=advice)), "What to do next") == [
+    assert list_section_lines(render_page(replace(UNSCHEDULABLE, advice=advice)), "What to do next") == [
         "  - Look at it",
         "  kubectl describe node 'n2; rm -rf /'",
         "  - Look at the claim",
@@ -277,6 +284,6 @@ def test_names_in_commands_are_quoted_for_shells() -> None:
 
 def test_victims_of_preemption_are_named_once() -> None:
     advice = (Advice("AwaitPreemption", "Preemption would make room on n3 by evicting 1 pod", "n3"),)
-    shown = text(replace(UNSCHEDULABLE, advice=advice))
+    shown = render_page(replace(UNSCHEDULABLE, advice=advice))
     assert "make room on n3" in shown
     assert "What to do next" not in shown

@@ -33,18 +33,18 @@ STACKS = build_bar_plot(
 ALL = (CURVE, STEPS, *BARS, *STACKS)
 
 
-def picture(document: Document, form: str = "svg") -> str | bytes:
+def draw_picture(document: Document, form: str = "svg") -> str | bytes:
     return RENDERERS[form](document, Style())
 
 
-def texts(drawn: str | bytes) -> list[str]:
+def list_texts(drawn: str | bytes) -> list[str]:
     """Return the texts in an SVG."""
     assert isinstance(drawn, str)
     return ["".join(each.itertext()).strip() for each in ElementTree.fromstring(drawn).iter(f"{SVG}text")]
 
 
 def test_svg_has_its_texts_as_text() -> None:
-    written = texts(pictures.render_svg(ALL))
+    written = list_texts(pictures.render_svg(ALL))
 
     assert [title for title in ("Lost", "Room", "Pods", "Scores") if title in written] == [plot.title for plot in ALL]
     assert {"nodes", "%", "a", "b", "before", "after", "Fit", "Spread", "n0", "n19", "and 4,980 more"} <= set(written)
@@ -122,7 +122,7 @@ def test_names_are_text_and_nothing_else(name: str, capfd: pytest.CaptureFixture
     lines = Plot(name, Axis(name), Axis(name), (Series(name, ((1, 2), (3, 4))), Series("b", ((1, 2), (2, 2)))))
     plots = (lines, *build_bar_plot(name, (name, name), {name: {name: 1, "b": 2}}, 3))
 
-    written = texts(pictures.render_svg(plots))
+    written = list_texts(pictures.render_svg(plots))
 
     assert pictures.render_png(plots).startswith(b"\x89PNG")
     if name.isprintable() and 0 < len(name.strip()) < 40:
@@ -134,31 +134,31 @@ def test_names_are_text_and_nothing_else(name: str, capfd: pytest.CaptureFixture
 @pytest.mark.parametrize("form", ["svg", "png"])
 def test_reports_with_plots_are_pictures(form: str) -> None:
     for document in (SCHEDULABLE, UNSCHEDULABLE, PENDING, HOSTILE_REPORT, HOSTILE_PENDING):
-        assert picture(document, form)
+        assert draw_picture(document, form)
 
 
 def test_plots_of_scores_name_the_pod() -> None:
-    written = texts(picture(SCHEDULABLE))
+    written = list_texts(draw_picture(SCHEDULABLE))
     assert "Scores by plugin of 3 of 3 feasible nodes for shop/web" in written
     assert {"n1", "n2", "n3", "350", "310", "NodeResourcesFit", "TaintToleration"} <= set(written)
 
 
 def test_pending_pods_are_counted_by_cause_and_refused_nodes_by_reason() -> None:
-    written = texts(picture(PENDING))
+    written = list_texts(draw_picture(PENDING))
     assert written.index("Insufficient cpu") < written.index("Schedulable: a node fits now")
     assert {"3", "1", "Pending pods by cause"} <= set(written)
-    refused = texts(picture(UNSCHEDULABLE))
+    refused = list_texts(draw_picture(UNSCHEDULABLE))
     assert {"node(s) had untolerated taint(s)", "for this alone", "for other reasons as well"} <= set(refused)
 
 
 def test_plots_of_several_clusters_are_stacked() -> None:
     answers = tuple(ClusterAnswer(name, True, replace(SCHEDULABLE, pod="a/b")) for name in ("east.ksnap", "west.ksnap"))
-    titles = [text for text in texts(picture(Answers(answers, 2))) if "Scores" in text]
+    titles = [text for text in list_texts(draw_picture(Answers(answers, 2))) if "Scores" in text]
     assert [title.split(":")[0] for title in titles] == ["east.ksnap", "west.ksnap"]
 
 
 def test_number_of_plots_is_limited() -> None:
-    written = texts(pictures.render_svg((STEPS,) * 500))
+    written = list_texts(pictures.render_svg((STEPS,) * 500))
     assert written.count("Room") == 12
     assert "… 488 more plots are not drawn" in written
 
@@ -167,11 +167,11 @@ def test_number_of_plots_is_limited() -> None:
 @pytest.mark.parametrize("document", [GATED, PendingPods("across all namespaces")], ids=["gated", "nothing pending"])
 def test_answer_without_plots_is_an_error(document: Document, form: str) -> None:
     with pytest.raises(UsageError, match=f"-o {form} draws plots, and this answer has none"):
-        picture(document, form)
+        draw_picture(document, form)
 
 
 @pytest.mark.parametrize("form", ["svg", "png"])
 def test_missing_library_error_says_how_to_install_it(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(UsageError, match=rf"-o {form} needs matplotlib.*pip install 'kschedctl\[plots\]'"):
-        picture(SCHEDULABLE, form)
+        draw_picture(SCHEDULABLE, form)

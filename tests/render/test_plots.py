@@ -40,13 +40,13 @@ def build_plot(*points: Point) -> Plot:
     return Plot("t", Axis("x"), Axis("y"), (Series("s", points),))
 
 
-def drawn(plot: Plot, width: int = 80, **style: bool) -> list[str]:
+def draw_plot(plot: Plot, width: int = 80, **style: bool) -> list[str]:
     return render_text((plot,), Style(width=width, plots=True, **style)).splitlines()
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
 def test_lines_go_from_the_first_point_to_the_last(width: int) -> None:
-    title, legend, _, *field, frame, labels, axis = drawn(PLOT, width)
+    title, legend, _, *field, frame, labels, axis = draw_plot(PLOT, width)
 
     assert (title, legend) == ("  Losses", "  lost:  • mean   × max")
     assert axis.strip() == "nodes"
@@ -58,9 +58,9 @@ def test_lines_go_from_the_first_point_to_the_last(width: int) -> None:
 
 
 def test_colours_change_no_character() -> None:
-    coloured = "\n".join(drawn(PLOT, color=True))
+    coloured = "\n".join(draw_plot(PLOT, color=True))
 
-    assert re.sub("\x1b\\[[0-9;]*m", "", coloured).splitlines() == drawn(PLOT)
+    assert re.sub("\x1b\\[[0-9;]*m", "", coloured).splitlines() == draw_plot(PLOT)
     assert "\x1b[36m•" in coloured
     assert "\x1b[33m×" in coloured
 
@@ -68,7 +68,7 @@ def test_colours_change_no_character() -> None:
 def test_names_from_a_cluster_cannot_control_the_terminal() -> None:
     lines = (Series("\x1b]0;owned\x07[bold]", ((0, 1), (1, 2))), Series("s", ((0, 1),)))
 
-    shown = drawn(Plot("t\x9b", Axis("x\x1b[2J"), Axis("y\n"), lines))
+    shown = draw_plot(Plot("t\x9b", Axis("x\x1b[2J"), Axis("y\n"), lines))
 
     assert shown[:2] == ["  t\\x9b", "  y\\n:  • \\x1b]0;owned\\x07[bold]   × s"]
     assert shown[-1].strip() == "x\\x1b[2J"
@@ -77,11 +77,11 @@ def test_names_from_a_cluster_cannot_control_the_terminal() -> None:
 
 @pytest.mark.parametrize("points", [(), ((1, 1),), ((1, 1), (1, 2)), ((float("nan"), 0), (1, float("inf")), (2, 2))])
 def test_nothing_is_drawn_for_fewer_than_two_points(points: tuple[Point, ...]) -> None:
-    assert drawn(build_plot(*points)) == []
+    assert draw_plot(build_plot(*points)) == []
 
 
 def test_equal_values_make_a_level_line() -> None:
-    assert sum("•" in line for line in drawn(build_plot((1, 0), (5, 0)))) == 1
+    assert sum("•" in line for line in draw_plot(build_plot((1, 0), (5, 0)))) == 1
 
 
 @pytest.mark.parametrize("width", [120, UNFOLDED])
@@ -94,14 +94,14 @@ def test_table_has_no_plots_by_default(width: int) -> None:
 
 
 def test_plots_in_wide_pipes_have_a_readable_width() -> None:
-    assert max(map(len, drawn(PLOT, UNFOLDED))) == 102
+    assert max(map(len, draw_plot(PLOT, UNFOLDED))) == 102
 
 
 def test_missing_library_error_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "plotext", None)
 
     with pytest.raises(UsageError, match=r"needs plotext.*pip install 'kschedctl\[plots\]'"):
-        drawn(PLOT)
+        draw_plot(PLOT)
     with pytest.raises(UsageError, match="plotext"):
         Drawn(plot=True)
 
@@ -124,13 +124,13 @@ def test_ascii_output_has_only_ascii(monkeypatch: pytest.MonkeyPatch, encoding: 
 
 @pytest.mark.parametrize("plot", [PLOT, *build_bar_plot("t", ("node", "pods"), {"n" * 20: {"mean": 1, "max": 2}}, 9)])
 def test_ascii_plot_has_the_same_content(plot: Plot) -> None:
-    plain, ascii_only = drawn(plot), drawn(plot, ascii_only=True)
+    plain, ascii_only = draw_plot(plot), draw_plot(plot, ascii_only=True)
 
     assert all(line.isascii() for line in ascii_only)
     words = re.compile(r"\b(?:lost|mean|max|nodes|pods|n+|and|\d+)\b")
     assert words.findall("\n".join(ascii_only)) == words.findall("\n".join(plain))
     assert list(map(len, ascii_only)) == list(map(len, plain))
-    coloured = "\n".join(drawn(plot, ascii_only=True, color=True))
+    coloured = "\n".join(draw_plot(plot, ascii_only=True, color=True))
     assert re.sub("\x1b\\[[0-9;]*m", "", coloured).splitlines() == ascii_only
 
 
@@ -138,7 +138,7 @@ PODS = {"a": {"before": 30, "after": 15}, "b": {"before": 0, "after": 60}}
 
 
 def test_length_of_bars_is_proportional() -> None:
-    _, legend, *rows = drawn(*build_bar_plot("t", ("zone", "pods"), PODS, 5))
+    _, legend, *rows = draw_plot(*build_bar_plot("t", ("zone", "pods"), PODS, 5))
 
     assert legend == "  pods:  █ before   ▒ after"
     assert rows.pop() == "  and 3 more"
@@ -151,7 +151,7 @@ def test_length_of_bars_is_proportional() -> None:
 
 
 def test_stacked_bars_have_their_pieces_in_order() -> None:
-    title, _, *rows = drawn(*build_bar_plot("Sums", ("zone", "pods"), PODS, 2, stacked=True))
+    title, _, *rows = draw_plot(*build_bar_plot("Sums", ("zone", "pods"), PODS, 2, stacked=True))
 
     assert title == "  Sums"
     assert re.fullmatch("  a █+▒+ 45", rows[0])

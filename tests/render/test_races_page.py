@@ -22,7 +22,7 @@ ASSUMED = RaceAssumptions(
 )
 
 
-def result(nodes: int, expiry: str, double_booked: int) -> RaceResult:
+def build_result(nodes: int, expiry: str, double_booked: int) -> RaceResult:
     share = double_booked / 1000
     return RaceResult(
         nodes=nodes,
@@ -40,27 +40,32 @@ def result(nodes: int, expiry: str, double_booked: int) -> RaceResult:
     )
 
 
-def page(*results: RaceResult, wide: bool = False) -> tuple[object, ...]:
+def build_page(*results: RaceResult, wide: bool = False) -> tuple[object, ...]:
     report = Races(headline="h", recommendation="r", assumptions=ASSUMED, results=results)
     return build_races_page(report, Style(wide=wide))
 
 
-def cells(table: Table) -> list[list[str]]:
+def list_cells(table: Table) -> list[list[str]]:
     return [[list_lines(cell)[0].text for cell in row] for row in table.rows]
 
 
-SEVERAL = (result(100, "30s", 10), result(100, "never", 0), result(500, "30s", 30), result(500, "never", 0))
+SEVERAL = (
+    build_result(100, "30s", 10),
+    build_result(100, "never", 0),
+    build_result(500, "30s", 30),
+    build_result(500, "never", 0),
+)
 
 
 def test_sizes_have_rows_and_expiries_columns() -> None:
-    blocks = page(*SEVERAL)
+    blocks = build_page(*SEVERAL)
     (table,) = [block for block in blocks if isinstance(block, Table)]
     assert [column.name for column in table.columns] == ["nodes", "pods per s", "30s", "never"]
-    assert cells(table) == [["100", "10", "1.0%", "0%"], ["500", "10", "3.0%", "0%"]]
+    assert list_cells(table) == [["100", "10", "1.0%", "0%"], ["500", "10", "3.0%", "0%"]]
 
 
 def test_plot_has_the_figures_of_the_table() -> None:
-    (plot,) = [block for block in page(*SEVERAL) if isinstance(block, Plot)]
+    (plot,) = [block for block in build_page(*SEVERAL) if isinstance(block, Plot)]
     assert {series.name: series.points for series in plot.series} == {
         "30s": ((100.0, 1.0), (500.0, 3.0)),
         "never": ((100.0, 0.0), (500.0, 0.0)),
@@ -68,26 +73,31 @@ def test_plot_has_the_figures_of_the_table() -> None:
 
 
 def test_constant_or_empty_results_are_not_plotted() -> None:
-    quiet = (result(100, "30s", 0), result(500, "30s", 0))
-    assert not [block for block in (*page(*quiet), *page(result(100, "30s", 9))) if isinstance(block, Plot)]
+    quiet = (build_result(100, "30s", 0), build_result(500, "30s", 0))
+    assert not [
+        block for block in (*build_page(*quiet), *build_page(build_result(100, "30s", 9))) if isinstance(block, Plot)
+    ]
 
 
 def test_one_size_and_the_wide_form_have_every_figure() -> None:
-    (table,) = [block for block in page(result(100, "adaptive", 10)) if isinstance(block, Table)]
-    assert cells(table) == [["100", "10", "adaptive (30s)", "1,000", "10", "50.0", "10", "1.0%", "7"]]
-    (wide,) = [block for block in page(*SEVERAL, wide=True) if isinstance(block, Table)]
+    (table,) = [block for block in build_page(build_result(100, "adaptive", 10)) if isinstance(block, Table)]
+    assert list_cells(table) == [["100", "10", "adaptive (30s)", "1,000", "10", "50.0", "10", "1.0%", "7"]]
+    (wide,) = [block for block in build_page(*SEVERAL, wide=True) if isinstance(block, Table)]
     assert len(wide.rows) == 4
 
 
 def test_a_share_that_differs_between_runs_has_a_range_in_percent() -> None:
-    varying = replace(result(100, "30s", 12), least_share=0.009, most_share=0.0151)
-    (table,) = [block for block in page(varying) if isinstance(block, Table)]
-    assert "1.2% (0.9–1.5%)" in cells(table)[0]
+    varying = replace(build_result(100, "30s", 12), least_share=0.009, most_share=0.0151)
+    (table,) = [block for block in build_page(varying) if isinstance(block, Table)]
+    assert "1.2% (0.9–1.5%)" in list_cells(table)[0]
 
 
 def test_basis_of_the_simulation_is_shown() -> None:
     text = " ".join(
-        list_lines(part)[0].text for block in page(*SEVERAL) if isinstance(block, Paragraph) for part in block.parts
+        list_lines(part)[0].text
+        for block in build_page(*SEVERAL)
+        if isinstance(block, Paragraph)
+        for part in block.parts
     )
     assert "nodes fit 30 pods each and are 50% full" in text
     assert "taken from the cluster: share of room in use" in text

@@ -34,7 +34,7 @@ COLUMNS = st.builds(
 
 
 @st.composite
-def tables(draw: st.DrawFn) -> Table:
+def draw_tables(draw: st.DrawFn) -> Table:
     columns = draw(st.lists(COLUMNS, min_size=1, max_size=6))
     cells = st.one_of(TEXTS, st.builds(Marked, TEXTS, st.sampled_from(Tone)), st.builds(Stack, st.tuples(TEXTS, TEXTS)))
     rows = draw(st.lists(st.tuples(*[cells] * len(columns)), max_size=4))
@@ -42,14 +42,14 @@ def tables(draw: st.DrawFn) -> Table:
 
 
 BLOCKS = st.one_of(
-    tables(),
+    draw_tables(),
     st.builds(Paragraph, st.tuples(TEXTS, TEXTS)),
     st.builds(Bullets, st.tuples(TEXTS, TEXTS)),
     st.builds(Heading, TEXTS),
 )
 
 
-def characters(text: str) -> Counter[str]:
+def count_characters(text: str) -> Counter[str]:
     """Count each visible character, except for the commas between joined headers."""
     return Counter(re.sub(r"[\s,]", "", text))
 
@@ -59,7 +59,7 @@ def test_folding_keeps_every_character_within_the_width(block: Block, width: int
     lines = render_text((block,), Style(width=width)).split("\n")
     assert all(cell_len(line) <= width for line in lines)
     contents = list_cell_texts(block) if isinstance(block, Table) else [render_text((block,), Style(width=UNFOLDED))]
-    assert not characters("".join(contents)) - characters("".join(lines))
+    assert not count_characters("".join(contents)) - count_characters("".join(lines))
 
 
 def list_cell_texts(table: Table) -> list[str]:

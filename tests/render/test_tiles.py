@@ -12,23 +12,25 @@ from kschedctl.reports.remedy import Remedy
 from kschedctl.reports.summary import CostKind, FixCost
 
 
-def section(*not_replayed: str) -> CreationSection:
+def build_section(*not_replayed: str) -> CreationSection:
     return CreationSection(title="Creation", headline="fine", state="sound", not_replayed=not_replayed)
 
 
 def test_audit_tiles_have_each_limit_once() -> None:
-    audit = Audit(headline="Sound", state="sound", sections=(section("webhooks"), section("webhooks", "quotas")))
+    audit = Audit(
+        headline="Sound", state="sound", sections=(build_section("webhooks"), build_section("webhooks", "quotas"))
+    )
     certainty = build_tiles(audit)[-1]
     assert certainty == Tile("certainty", "with caveats", "warning", "not replayed: webhooks; not replayed: quotas")
 
 
 def test_nothing_is_limited_if_no_section_is() -> None:
-    audit = Audit(headline="Sound", state="sound", sections=(section(),))
+    audit = Audit(headline="Sound", state="sound", sections=(build_section(),))
     assert build_tiles(audit)[-1].tone == "good"
 
 
 def test_sections_that_were_not_judged_are_gaps() -> None:
-    judged, not_judged = section(), CreationSection(title="C", headline="", state="sound", nothing_judged=True)
+    judged, not_judged = build_section(), CreationSection(title="C", headline="", state="sound", nothing_judged=True)
     audit = Audit(headline="Sound", state="sound", sections=(judged, not_judged), not_asked={"latency": "--metrics"})
     detail = f"not judged: {not_judged.name}; not audited: latency"
     assert build_tiles(audit)[-1] == Tile("certainty", "with gaps", "plain", detail)

@@ -17,7 +17,7 @@ from kschedctl.commands.whatif import whatif
 SECOND = {**NODE, "metadata": {"name": "m"}}
 
 
-def running(name: str, node: str = "n", **resources: Json) -> Json:
+def build_running_pod(name: str, node: str = "n", **resources: Json) -> Json:
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-5d", "controller": True, "uid": "r"}
     metadata = {"name": name, "namespace": "shop", "uid": name, "ownerReferences": [owner]}
     labels = {"app": "web", "pod-template-hash": "5d"}
@@ -43,7 +43,7 @@ def build_cluster(*objects: Json) -> kschedctl.Cluster:
 def test_deleted_pod_leaves_its_quota_to_its_replacement() -> None:
     """The quota is used up by these two pods alone."""
     full = build_quota("q", {"pods": "2"}, {"pods": "2"})
-    report = drain_nodes(build_cluster(running("a"), running("b"), full), ["n"])
+    report = drain_nodes(build_cluster(build_running_pod("a"), build_running_pod("b"), full), ["n"])
     assert report.safe
     assert not report.not_created
     assert not report.not_replayed
@@ -52,20 +52,23 @@ def test_deleted_pod_leaves_its_quota_to_its_replacement() -> None:
 def test_pods_beyond_the_quota_are_not_recreated() -> None:
     """Three pods use a quota of one. Once two of them are deleted, the third uses it up."""
     over = build_quota("q", {"pods": "3"}, {"pods": "1"})
-    report = drain_nodes(build_cluster(running("a"), running("b"), running("c", "m"), over), ["n"])
+    report = drain_nodes(
+        build_cluster(build_running_pod("a"), build_running_pod("b"), build_running_pod("c", "m"), over), ["n"]
+    )
     (lacking,) = report.not_created
     assert (lacking.wanted, lacking.there, lacking.missing) == (2, 0, 2)
     assert not report.safe
     assert not report.moved
     assert "2 pods are not recreated" in " ".join(report.build_headline_parts())
     steps = whatif(
-        build_cluster(running("a"), running("b"), running("c", "m"), over), {"steps": [{"drain": {"nodes": ["n"]}}]}
+        build_cluster(build_running_pod("a"), build_running_pod("b"), build_running_pod("c", "m"), over),
+        {"steps": [{"drain": {"nodes": ["n"]}}]},
     )
     assert [each.missing for each in steps.not_created] == [2]
 
 
 def test_limit_range_newer_than_the_pods() -> None:
-    big = running("a", requests={"cpu": "2"}, limits={"cpu": "2"})
+    big = build_running_pod("a", requests={"cpu": "2"}, limits={"cpu": "2"})
     (lacking,) = drain_nodes(build_cluster(big, build_limits(max={"cpu": "1"})), ["n"]).not_created
     (failure,) = lacking.failures
     assert failure.message == 'pods "web-*" is forbidden: maximum cpu usage per Container is 1, but limit is 2'
@@ -83,7 +86,7 @@ def test_steps_count_in_order() -> None:
 def test_scaling_counts() -> None:
     """Two of five pods exist, and the quota has room for one more. A deleted pod makes room for a later step."""
     used = build_quota("q", {"pods": "2"}, {"pods": "3"})
-    pods = [running("a"), running("b", "m")]
+    pods = [build_running_pod("a"), build_running_pod("b", "m")]
     up: Any = {"scale": {"name": "web", "namespace": "shop", "replicas": 5}}
     report = whatif(build_cluster(*pods, used), {"steps": [up]})
     (lacking,) = report.not_created
@@ -109,7 +112,7 @@ def test_drain_sees_the_quotas_of_earlier_steps() -> None:
         {"drain": {"nodes": ["n"]}},
         {"apply": {"manifests": [build_deployment(1, name="third")]}},
     ]
-    report = whatif(build_cluster(running("a"), running("b", "m"), used), {"steps": steps})
+    report = whatif(build_cluster(build_running_pod("a"), build_running_pod("b", "m"), used), {"steps": steps})
     assert [(each.workload, each.missing) for each in report.not_created] == [("Deployment shop/third", 1)]
 
 
@@ -130,7 +133,10 @@ def test_replacements_of_lost_pods_are_counted_one_by_one(step: Any, hard: str, 
     """
     over = build_quota("q", {"pods": "3"}, {"pods": hard})
     third = {"apply": {"manifests": [build_deployment(1, name="third")]}}
-    report = whatif(build_cluster(running("a"), running("b"), running("c", "m"), over), {"steps": [step, third]})
+    report = whatif(
+        build_cluster(build_running_pod("a"), build_running_pod("b"), build_running_pod("c", "m"), over),
+        {"steps": [step, third]},
+    )
     refused = {each.workload: each.missing for each in report.not_created}
     assert refused == ({"Deployment shop/web": missing} if missing else {}) | {"Deployment shop/third": 1}
     moved = {change.pod: change.change for change in report.changes}
@@ -140,11 +146,11 @@ def test_replacements_of_lost_pods_are_counted_one_by_one(step: Any, hard: str, 
 
 def test_bare_pod_leaves_its_quota() -> None:
     """A bare pod is lost with its node, and the next pod gets its place in the quota."""
-    bare = running("a")
+    bare = build_running_pod("a")
     del bare["metadata"]["ownerReferences"]
     full = build_quota("q", {"pods": "2"}, {"pods": "2"})
     steps: Any = [LEAVING["fail"], {"apply": {"manifests": [build_deployment(2, name="other")]}}]
-    report = whatif(build_cluster(bare, running("b", "m"), full), {"steps": steps})
+    report = whatif(build_cluster(bare, build_running_pod("b", "m"), full), {"steps": steps})
     assert [(each.workload, each.missing) for each in report.not_created] == [("Deployment shop/other", 1)]
 
 
@@ -152,24 +158,24 @@ def test_step_does_not_see_later_steps() -> None:
     """Room that the second step frees is of no use to the first."""
     full = build_quota("q", {"pods": "2"}, {"pods": "2"})
     other: Any = {"apply": {"manifests": [build_deployment(1, name="other")]}}
-    bare = running("a")
+    bare = build_running_pod("a")
     del bare["metadata"]["ownerReferences"]
-    report = whatif(build_cluster(bare, running("b", "m"), full), {"steps": [other, LEAVING["fail"]]})
+    report = whatif(build_cluster(bare, build_running_pod("b", "m"), full), {"steps": [other, LEAVING["fail"]]})
     assert [(each.workload, each.missing) for each in report.not_created] == [("Deployment shop/other", 1)]
 
 
-def rolled(surge: int, unavailable: int, hard: str) -> Any:
+def roll_out(surge: int, unavailable: int, hard: str) -> Any:
     """Roll out three pods of an old version that use all three pods of a quota."""
     changed = build_deployment(3, "200m")
     update = {"maxSurge": surge, "maxUnavailable": unavailable}
     changed["spec"]["strategy"] = {"type": "RollingUpdate", "rollingUpdate": update}
-    old = [running(name, requests={"cpu": "100m"}) for name in "abc"]
+    old = [build_running_pod(name, requests={"cpu": "100m"}) for name in "abc"]
     return simulate(build_cluster(*old, build_quota("q", {"pods": "3"}, {"pods": hard})), [changed], rollout=True)
 
 
 def test_surge_needs_room_in_the_quota() -> None:
     """A fourth pod at the same time exceeds the quota, so no new pod is created and no old pod may be removed."""
-    report = rolled(1, 0, "3")
+    report = roll_out(1, 0, "3")
     (lacking,) = report.not_created
     assert (lacking.wanted, lacking.missing) == (3, 3)
     (failure,) = lacking.failures
@@ -179,11 +185,11 @@ def test_surge_needs_room_in_the_quota() -> None:
 
 
 def test_unavailable_pod_makes_room_in_the_quota() -> None:
-    report = rolled(0, 1, "3")
+    report = roll_out(0, 1, "3")
     assert not report.not_created
     assert report.workloads[0].rollout == "complete"
-    assert rolled(1, 1, "3").good
-    assert rolled(1, 0, "4").good
+    assert roll_out(1, 1, "3").good
+    assert roll_out(1, 0, "4").good
 
 
 def test_capacity_names_the_limit_that_ends_first() -> None:
@@ -242,19 +248,19 @@ def test_objects_are_counted() -> None:
 @pytest.mark.parametrize(("surge", "unavailable"), [(1, 0), (2, 0)])
 def test_rollout_blocked_by_a_quota_has_fixes(surge: int, unavailable: int) -> None:
     """One more pod in the quota is enough for a surge of one or two. Without a surge, the quota suffices."""
-    slower, more = rolled(surge, unavailable, "3").not_created[0].fixes
+    slower, more = roll_out(surge, unavailable, "3").not_created[0].fixes
     assert slower.what == "roll Deployment shop/web out with maxSurge 0 and maxUnavailable 1"
-    assert rolled(0, 1, "3").workloads[0].rollout == "complete"
+    assert roll_out(0, 1, "3").workloads[0].rollout == "complete"
     assert more.what == "raise ResourceQuota q to pods=4"
     (command,) = more.commands
     assert command.startswith("kubectl patch resourcequota -n shop q --type=merge -p ")
-    assert rolled(surge, unavailable, "4").workloads[0].rollout == "complete"
+    assert roll_out(surge, unavailable, "4").workloads[0].rollout == "complete"
 
 
 def test_scenario_has_fixes_for_denied_pods() -> None:
     changed = build_deployment(3, "200m")
     changed["spec"]["strategy"] = {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
-    old = [running(name, requests={"cpu": "100m"}) for name in "abc"]
+    old = [build_running_pod(name, requests={"cpu": "100m"}) for name in "abc"]
     step: Any = {"apply": {"manifests": [changed], "rollout": True}}
     (lacking,) = whatif(
         build_cluster(*old, build_quota("q", {"pods": "3"}, {"pods": "3"})), {"steps": [step]}
@@ -264,7 +270,7 @@ def test_scenario_has_fixes_for_denied_pods() -> None:
 
 def test_quota_after_the_loss_of_a_node() -> None:
     """Three pods use a quota of one. Once two are lost, the third uses it up."""
-    pods = running("a"), running("b"), running("c", "m")
+    pods = build_running_pod("a"), build_running_pod("b"), build_running_pod("c", "m")
     within = kschedctl.failures(build_cluster(*pods, build_quota("q", {"pods": "3"}, {"pods": "3"})), "node")
     assert [loss.not_created for loss in within.failures] == [(), ()]
     assert within.safe
@@ -278,7 +284,7 @@ def test_quota_after_the_loss_of_a_node() -> None:
 
 
 def test_newer_limit_range_denies_replacements_of_lost_pods() -> None:
-    big = running("a", requests={"cpu": "2"}, limits={"cpu": "2"})
+    big = build_running_pod("a", requests={"cpu": "2"}, limits={"cpu": "2"})
     worst = kschedctl.failures(build_cluster(big, build_limits(max={"cpu": "1"})), "node").failures[0]
     (lacking,) = worst.not_created
     assert "maximum cpu usage per Container is 1, but limit is 2" in lacking.headline

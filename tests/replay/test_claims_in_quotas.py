@@ -17,11 +17,11 @@ GPU = {
 }
 
 
-def requests(*asked: Json) -> Json:
+def build_device_requests(*asked: Json) -> Json:
     return {"devices": {"requests": list(asked)}}
 
 
-def exactly(name: str = "r", device_class: str = "gpu", **how: object) -> Json:
+def build_exact_request(name: str = "r", device_class: str = "gpu", **how: object) -> Json:
     return {"name": name, "exactly": {"deviceClassName": device_class, **how}}
 
 
@@ -30,7 +30,7 @@ def build_claim(spec: Json, name: str = "c") -> Json:
     return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": meta, "spec": spec}
 
 
-def admitted(spec: Json, hard: Json, *more: Json) -> str:
+def admit_claim(spec: Json, hard: Json, *more: Json) -> str:
     used = build_quota("q", dict.fromkeys(hard, "0"), hard)
     return kschedctl.admit(kschedctl.Cluster.from_objects([SHOP, GPU, used, *more]), build_claim(spec)).message or ""
 
@@ -45,13 +45,13 @@ WAYS = [
 @pytest.mark.parametrize(
     ("spec", "counted"),
     [
-        (requests(exactly()), 1),
-        (requests(exactly(count=5)), 5),
-        (requests(exactly(allocationMode="All")), 32),
-        (requests(exactly("a", count=1), exactly("b", count=2)), 3),
-        (requests({"name": "r", "firstAvailable": WAYS}), 2),
-        (requests({"name": "r", "firstAvailable": WAYS}, exactly(count=3)), 5),
-        (requests(exactly(device_class="other", count=9)), 0),
+        (build_device_requests(build_exact_request()), 1),
+        (build_device_requests(build_exact_request(count=5)), 5),
+        (build_device_requests(build_exact_request(allocationMode="All")), 32),
+        (build_device_requests(build_exact_request("a", count=1), build_exact_request("b", count=2)), 3),
+        (build_device_requests({"name": "r", "firstAvailable": WAYS}), 2),
+        (build_device_requests({"name": "r", "firstAvailable": WAYS}, build_exact_request(count=3)), 5),
+        (build_device_requests(build_exact_request(device_class="other", count=9)), 0),
     ],
     ids=["one by default", "count", "all", "several requests", "the most of the ways", "both", "another class"],
 )
@@ -60,8 +60,8 @@ WAYS = [
 )
 def test_by_device_class(spec: Json, counted: int, name: str) -> None:
     """Upstream: TestResourceClaimEvaluatorUsage. The class also stands for an extended resource."""
-    assert admitted(spec, {name: str(counted)}) == ""
-    said = admitted(spec, {name: str(counted - 1)}) if counted else ""
+    assert admit_claim(spec, {name: str(counted)}) == ""
+    said = admit_claim(spec, {name: str(counted - 1)}) if counted else ""
     wanted = f"exceeded quota: q, requested: {name}={counted}, used: {name}=0, limited: {name}={counted - 1}"
     assert said == (f'resourceclaims.resource.k8s.io "c" is forbidden: {wanted}' if counted else "")
 
@@ -69,16 +69,22 @@ def test_by_device_class(spec: Json, counted: int, name: str) -> None:
 def test_number_of_claims() -> None:
     """Upstream: TestResourceClaimEvaluatorMatchingResources."""
     name = "count/resourceclaims.resource.k8s.io"
-    assert "exceeded quota" in admitted(requests(exactly()), {name: "0"})
-    assert admitted(requests(exactly()), {"pods": "0", "requests.cpu": "0", "requests.foreign.io/x": "0"}) == ""
+    assert "exceeded quota" in admit_claim(build_device_requests(build_exact_request()), {name: "0"})
+    assert (
+        admit_claim(
+            build_device_requests(build_exact_request()),
+            {"pods": "0", "requests.cpu": "0", "requests.foreign.io/x": "0"},
+        )
+        == ""
+    )
 
 
 def test_class_without_an_extended_resource() -> None:
     plain = {**GPU, "spec": {}}
-    assert admitted(requests(exactly()), {"requests.example.com/gpu": "0"}, plain) == ""
+    assert admit_claim(build_device_requests(build_exact_request()), {"requests.example.com/gpu": "0"}, plain) == ""
 
 
-def volume_claim(name: str, size: str = "5Gi") -> Json:
+def build_volume_claim(name: str, size: str = "5Gi") -> Json:
     spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}}
     meta = {"name": name, "namespace": "shop"}
     return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec}
@@ -91,7 +97,7 @@ def build_deployment(**spec: object) -> Json:
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec}
 
 
-def mounting(name: str) -> Json:
+def build_mounting_deployment(name: str) -> Json:
     return build_deployment(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": name}}])
 
 
@@ -130,9 +136,9 @@ def simulate_manifests(objects: list[Json], *manifests: Json) -> SimulationRepor
 )
 def test_volume_claim_of_the_same_file(limit: Json) -> None:
     """The claim is denied, and the pods that reference it do not find it."""
-    free = simulate_manifests([STORAGE_CLASS], volume_claim("data"), mounting("data"))
+    free = simulate_manifests([STORAGE_CLASS], build_volume_claim("data"), build_mounting_deployment("data"))
     assert (free.placed, free.not_created) == (2, ())
-    report = simulate_manifests([STORAGE_CLASS, limit], volume_claim("data"), mounting("data"))
+    report = simulate_manifests([STORAGE_CLASS, limit], build_volume_claim("data"), build_mounting_deployment("data"))
     (lacking,) = report.not_created
     assert lacking.workload == "PersistentVolumeClaim shop/data"
     assert 'persistentvolumeclaims "data" is forbidden: ' in lacking.failures[0].message
@@ -143,10 +149,10 @@ def test_volume_claim_of_the_same_file(limit: Json) -> None:
 def test_claims_of_a_file_and_of_a_stateful_set_share_a_quota() -> None:
     """Of the three allowed claims, the file has one, and the four pods get two."""
     stateful = {**build_deployment(), "kind": "StatefulSet"}
-    template = {"metadata": {"name": "own"}, "spec": volume_claim("own")["spec"]}
+    template = {"metadata": {"name": "own"}, "spec": build_volume_claim("own")["spec"]}
     stateful["spec"] = {**stateful["spec"], "replicas": 4, "serviceName": "web", "volumeClaimTemplates": [template]}
     three = build_quota("q", {"persistentvolumeclaims": "0"}, {"persistentvolumeclaims": "3"})
-    report = simulate_manifests([STORAGE_CLASS, three], volume_claim("data"), stateful)
+    report = simulate_manifests([STORAGE_CLASS, three], build_volume_claim("data"), stateful)
     (lacking,) = report.not_created
     assert (lacking.workload, lacking.missing, report.placed) == ("StatefulSet shop/web", 2, 2)
 
@@ -155,7 +161,7 @@ TEMPLATE = {
     "apiVersion": "resource.k8s.io/v1",
     "kind": "ResourceClaimTemplate",
     "metadata": {"name": "one", "namespace": "shop"},
-    "spec": {"spec": requests(exactly())},
+    "spec": {"spec": build_device_requests(build_exact_request())},
 }
 SLICE = {
     "apiVersion": "resource.k8s.io/v1",
@@ -180,7 +186,7 @@ def test_claims_of_templates_beyond_the_quota_leave_pods_waiting() -> None:
     assert any(told in line and "pods wait for claims that are not created" in line for line in report.assumed)
 
 
-def other(name: str) -> Json:
+def build_other_claim(name: str) -> Json:
     return {**ASKING, "metadata": {"name": name, "namespace": "shop"}}
 
 
@@ -191,11 +197,11 @@ def test_denied_pods_need_no_claims() -> None:
     of_high = build_quota("h", {"count/pods": "0"}, {"count/pods": "1"}, scopeSelector=scope)
     around = [GPU, SLICE, TEMPLATE, high, of_high, build_quota("d", {DEVICES: "0"}, {DEVICES: "2"})]
     important = build_deployment(priorityClassName="high", **ASKING["spec"]["template"]["spec"])
-    report = simulate_manifests(around, important, single(other("later")))
+    report = simulate_manifests(around, important, set_one_replica(build_other_claim("later")))
     assert (report.placed, report.unplaced) == (2, 0)
 
 
-def single(workload: Json) -> Json:
+def set_one_replica(workload: Json) -> Json:
     return {**workload, "spec": {**workload["spec"], "replicas": 1}}
 
 
@@ -203,7 +209,10 @@ def test_step_counts_the_claims_of_earlier_steps() -> None:
     cluster = kschedctl.Cluster.from_objects(
         [NODE, GPU, SLICE, TEMPLATE, build_quota("q", {DEVICES: "0"}, {DEVICES: "1"})]
     )
-    steps = [{"apply": {"manifests": [single(ASKING)]}}, {"apply": {"manifests": [single(other("later"))]}}]
+    steps = [
+        {"apply": {"manifests": [set_one_replica(ASKING)]}},
+        {"apply": {"manifests": [set_one_replica(build_other_claim("later"))]}},
+    ]
     report = kschedctl.whatif(cluster, {"steps": steps})
     assert [step.placed for step in report.steps] == [1, 0]
 

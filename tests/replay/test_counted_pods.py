@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from failed_creations import case, cases, words
+from failed_creations import get_case, get_error_message, read_cases
 
 import kschedctl
 from kschedctl.api.workloads import decode_workload
@@ -48,11 +48,11 @@ def build_deployment(replicas: int, cpu: str | None = "100m", name: str = "web")
     }
 
 
-def simulated(objects: list[Json], *manifests: Any, **choices: Any) -> SimulationReport:
+def simulate_manifests(objects: list[Json], *manifests: Any, **choices: Any) -> SimulationReport:
     return simulate(kschedctl.Cluster.from_objects([NODE, *objects]), manifests, **choices)
 
 
-def with_status(found: Json, namespace: str) -> Json:
+def add_unused_status(found: Json, namespace: str) -> Json:
     """Return the quota with the status that the quota controller writes if nothing is used."""
     placed = {**found, "metadata": {**found["metadata"], "namespace": namespace}}
     if found["kind"] != "ResourceQuota":
@@ -61,24 +61,24 @@ def with_status(found: Json, namespace: str) -> Json:
     return {**placed, "status": {"hard": hard, "used": dict.fromkeys(hard, "0")}}
 
 
-def around(told: Json) -> list[Json]:
+def build_surroundings(told: Json) -> list[Json]:
     """Build the namespace with its account and the other objects."""
     namespace = told["namespace"]
     metadata = {"name": namespace, "uid": "n", "labels": told["labels"]}
     account = {"kind": "ServiceAccount", "apiVersion": "v1", "metadata": {"name": "default", "namespace": namespace}}
-    others = [with_status(each, namespace) for each in told["objects"]]
+    others = [add_unused_status(each, namespace) for each in told["objects"]]
     return [{"kind": "Namespace", "apiVersion": "v1", "metadata": metadata}, account, *others]
 
 
-@pytest.mark.parametrize("number", range(1, len(cases()) + 1))
+@pytest.mark.parametrize("number", range(1, len(read_cases()) + 1))
 def test_denials_have_the_words_that_controllers_received(number: int) -> None:
-    told = case(number)
+    told = get_case(number)
     namespace, workload = told["namespace"], told["workload"]
     placed = {**workload, "metadata": {**workload["metadata"], "namespace": namespace}}
-    report = simulated(around(told), placed)
+    report = simulate_manifests(build_surroundings(told), placed)
     (lacking,) = report.not_created
     said = [(failure.message.partition(" is forbidden: ") or failure.message) for failure in lacking.failures]
-    assert words(told) in [forbidden or head.partition(" is invalid: ")[2] for head, _, forbidden in said]
+    assert get_error_message(told) in [forbidden or head.partition(" is invalid: ")[2] for head, _, forbidden in said]
     assert not report.good
     assert report.placed == 0
 
@@ -94,7 +94,7 @@ def test_denials_have_the_words_that_controllers_received(number: int) -> None:
     ids=["two are left", "50m are left over", "none at all", "more than there may be"],
 )
 def test_as_many_pods_as_the_quota_allows(hard: Json, used: Json, created: int, words: str) -> None:
-    report = simulated([build_quota("q", used, hard)], build_deployment(6))
+    report = simulate_manifests([build_quota("q", used, hard)], build_deployment(6))
     (lacking,) = report.not_created
     assert (lacking.wanted, lacking.there, lacking.creatable, lacking.missing) == (6, 0, created, 6 - created)
     assert report.placed == created
@@ -111,7 +111,7 @@ def test_workloads_are_counted_in_their_order() -> None:
     The remaining 100m give the second workload one pod and the third none.
     """
     manifests = [build_deployment(3, "300m", "a"), build_deployment(2, "100m", "b"), build_deployment(1, "100m", "c")]
-    report = simulated([build_quota("q", {"requests.cpu": "0"}, {"requests.cpu": "1"})], *manifests)
+    report = simulate_manifests([build_quota("q", {"requests.cpu": "0"}, {"requests.cpu": "1"})], *manifests)
     assert {w.workload: (w.desired, w.running) for w in report.workloads} == {
         "Deployment shop/a": (3, 3),
         "Deployment shop/b": (2, 1),
@@ -126,7 +126,7 @@ def test_denied_pods_use_no_quota() -> None:
         build_quota("cpu", {"requests.cpu": "0"}, {"requests.cpu": "1"}),
         build_quota("pods", {"pods": "0"}, {"pods": "2"}),
     ]
-    report = simulated(quotas, build_deployment(2, "2", "big"), build_deployment(2, "500m", "small"))
+    report = simulate_manifests(quotas, build_deployment(2, "2", "big"), build_deployment(2, "500m", "small"))
     assert [(each.workload, each.missing) for each in report.not_created] == [("Deployment shop/big", 2)]
     assert report.placed == 2
 
@@ -134,7 +134,7 @@ def test_denied_pods_use_no_quota() -> None:
 def test_all_denying_quotas_are_named() -> None:
     """Upstream goes through quotas in random order."""
     quotas = [build_quota(name, {"pods": "0"}, {"pods": "0"}) for name in "ab"]
-    (lacking,) = simulated(quotas, build_deployment(1)).not_created
+    (lacking,) = simulate_manifests(quotas, build_deployment(1)).not_created
     assert sorted(failure.message.partition("quota: ")[2][0] for failure in lacking.failures) == ["a", "b"]
 
 
@@ -143,7 +143,7 @@ def test_quota_scope_by_deadline(scope: str, seconds: int, good: bool) -> None:
     """Scheduling does not read the deadline, but the manifest has it."""
     web = build_deployment(1)
     web["spec"]["template"]["spec"]["activeDeadlineSeconds"] = seconds
-    report = simulated([build_quota("q", {"pods": "0"}, {"pods": "0"}, scopes=[scope])], web)
+    report = simulate_manifests([build_quota("q", {"pods": "0"}, {"pods": "0"}, scopes=[scope])], web)
     assert report.good == good
     assert not report.not_replayed
 
@@ -152,20 +152,20 @@ def test_quota_scope_by_deadline(scope: str, seconds: int, good: bool) -> None:
 def test_quota_scope_that_cannot_be_decided_is_not_replayed(scope: str) -> None:
     """For a workload passed as a struct, only the fields that scheduling reads are known."""
     web = decode_workload(build_deployment(1))
-    report = simulated([build_quota("q", {"pods": "0"}, {"pods": "0"}, scopes=[scope])], web)
+    report = simulate_manifests([build_quota("q", {"pods": "0"}, {"pods": "0"}, scopes=[scope])], web)
     assert report.good
     assert any("ResourceQuota q" in line for line in report.not_replayed)
 
 
 def test_quota_without_a_status_denies_nothing_and_is_reported() -> None:
     unseen = build_quota("q", {}, {"pods": "0"}) | {"status": {}}
-    report = simulated([unseen], build_deployment(1))
+    report = simulate_manifests([unseen], build_deployment(1))
     assert report.good
     assert any("ResourceQuota q" in line for line in report.not_replayed)
 
 
 def test_rollouts_are_counted() -> None:
-    report = simulated([build_quota("q", {"pods": "0"}, {"pods": "0"})], build_deployment(1), rollout=True)
+    report = simulate_manifests([build_quota("q", {"pods": "0"}, {"pods": "0"})], build_deployment(1), rollout=True)
     assert [lacking.missing for lacking in report.not_created] == [1]
     assert not report.pending
     assert not report.not_replayed
@@ -175,7 +175,7 @@ def test_rollouts_are_counted() -> None:
 def test_quota_limits_many_pods(room: int) -> None:
     """The expected number is counted pod by pod."""
     hard = {"pods": str(room), "requests.cpu": "8"}
-    report = simulated([build_quota("q", dict.fromkeys(hard, "0"), hard)], build_deployment(1000, "10m"))
+    report = simulate_manifests([build_quota("q", dict.fromkeys(hard, "0"), hard)], build_deployment(1000, "10m"))
     by_hand = 0
     while by_hand < 1000 and by_hand + 1 <= room and (by_hand + 1) * 10 <= 8000:
         by_hand += 1

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import pytest
 from control_plane import kubectl
-from control_plane.patches import json_patch
+from control_plane.patches import apply_json_patch
 from control_plane.store import Store
-from test_admitted_again import build_cluster, running
-from test_counted_pods import NODE, Json, build_deployment, build_quota, simulated
+from test_admitted_again import build_cluster, build_running_pod
+from test_counted_pods import NODE, Json, build_deployment, build_quota, simulate_manifests
 
 import kschedctl
 from kschedctl.cli.inquiry import Inquiry
@@ -34,7 +34,7 @@ def build_pods(replicas: int, requests: Json | None = None, limits: Json | None 
     return made
 
 
-def bounds(kind: str = "Container", name: str = "l", **item: Json) -> Json:
+def build_limit_range(kind: str = "Container", name: str = "l", **item: Json) -> Json:
     metadata = {"name": name, "namespace": "shop"}
     return {
         "apiVersion": "v1",
@@ -44,11 +44,11 @@ def bounds(kind: str = "Container", name: str = "l", **item: Json) -> Json:
     }
 
 
-def shop(**labels: str) -> Json:
+def build_shop(**labels: str) -> Json:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "uid": "n", "labels": labels}}
 
 
-def account(name: str = "default") -> Json:
+def build_account(name: str = "default") -> Json:
     return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": "shop"}}
 
 
@@ -129,45 +129,47 @@ WORLDS = {
         ("set limits.memory for: c, and raise ResourceQuota q to pods=2",),
     ),
     "above the most": World(
-        [bounds(max={"cpu": "50m"})], build_pods(1, {"cpu": "100m"}), ("request 50m cpu instead of 100m",)
+        [build_limit_range(max={"cpu": "50m"})], build_pods(1, {"cpu": "100m"}), ("request 50m cpu instead of 100m",)
     ),
     "above the most, both": World(
-        [bounds(max={"cpu": "1"})],
+        [build_limit_range(max={"cpu": "1"})],
         build_pods(1, {"cpu": "2"}, {"cpu": "4"}),
         ("request 1 cpu instead of 2, limit cpu to 1 instead of 4",),
     ),
     "above a default limit": World(
-        [bounds(default={"memory": "1Gi"})],
+        [build_limit_range(default={"memory": "1Gi"})],
         build_pods(1, {"memory": "2Gi"}),
         ("limit memory to 2Gi instead of the default of 1Gi",),
     ),
     "below the least": World(
-        [bounds(min={"memory": "64Mi"})],
+        [build_limit_range(min={"memory": "64Mi"})],
         build_pods(1, {"memory": "32Mi"}, {"memory": "32Mi"}),
         ("request 64Mi memory instead of 32Mi, limit memory to 64Mi instead of 32Mi",),
     ),
     "ratio": World(
-        [bounds(maxLimitRequestRatio={"cpu": "4"})],
+        [build_limit_range(maxLimitRequestRatio={"cpu": "4"})],
         build_pods(1, {"cpu": "100m"}, {"cpu": "1"}),
         ("request 250m cpu instead of 100m",),
     ),
     "pod as a whole": World(
-        [bounds("Pod", max={"cpu": "1"}, min={"memory": "1Gi"})],
+        [build_limit_range("Pod", max={"cpu": "1"}, min={"memory": "1Gi"})],
         build_pods(1, {"cpu": "500m"}),
         ("request 1Gi memory, limit cpu to 500m",),
     ),
     "two LimitRanges": World(
-        [bounds(max={"cpu": "4"}), bounds(name="m", max={"cpu": "2"})],
+        [build_limit_range(max={"cpu": "4"}), build_limit_range(name="m", max={"cpu": "2"})],
         build_pods(1, {"cpu": "3"}, {"cpu": "3"}),
         ("request 2 cpu instead of 3, limit cpu to 2 instead of 3",),
     ),
     "LimitRange, then quota": World(
-        [build_quota("q", {"pods": "0"}, {"pods": "0"}), bounds(max={"cpu": "50m"})],
+        [build_quota("q", {"pods": "0"}, {"pods": "0"}), build_limit_range(max={"cpu": "50m"})],
         build_pods(1, {"cpu": "100m"}),
         ("request 50m cpu instead of 100m, and raise ResourceQuota q to pods=1",),
     ),
     "account": World(
-        [shop(), account()], build_pods(1, serviceAccountName="robot"), ("create ServiceAccount shop/robot",)
+        [build_shop(), build_account()],
+        build_pods(1, serviceAccountName="robot"),
+        ("create ServiceAccount shop/robot",),
     ),
     "priority class": World(
         [build_priority_class("urgent")],
@@ -208,7 +210,7 @@ WORLDS = {
         ),
     ),
     "Pod Security": World(
-        [shop(**RESTRICTED)],
+        [build_shop(**RESTRICTED)],
         build_pods(2),
         (
             f"set securityContext: {HARDENED} and capabilities.drop=[ALL] of c"
@@ -217,7 +219,7 @@ WORLDS = {
         ),
     ),
     "Pod Security, not to be had": World(
-        [shop(**RESTRICTED)],
+        [build_shop(**RESTRICTED)],
         build_pods(1, hostNetwork=True),
         (
             f"drop hostNetwork, and set securityContext: {HARDENED} and capabilities.drop=[ALL] of c"
@@ -227,7 +229,7 @@ WORLDS = {
         ),
     ),
     "access to the host": World(
-        [shop(**{"pod-security.kubernetes.io/enforce": "baseline"})],
+        [build_shop(**{"pod-security.kubernetes.io/enforce": "baseline"})],
         build_pods(1, hostPID=True, containers=[{"name": "c", "image": "c", "securityContext": {"privileged": True}}]),
         (
             "drop hostPID and privileged",
@@ -244,7 +246,10 @@ WORLDS = {
         ),
     ),
     "less than the LimitRange allows": World(
-        [build_quota("q", {"requests.memory": "0"}, {"requests.memory": "4Gi"}), bounds(max={"memory": "2Gi"})],
+        [
+            build_quota("q", {"requests.memory": "0"}, {"requests.memory": "4Gi"}),
+            build_limit_range(max={"memory": "2Gi"}),
+        ],
         build_pods(4, {"memory": "3Gi"}),
         (
             "request 1Gi memory instead of 3Gi",
@@ -272,7 +277,12 @@ WORLDS = {
         ("set nodeSelector rt=kata to match the namespace",),
     ),
     "all at once": World(
-        [shop(), account(), build_quota("q", {"pods": "0"}, {"pods": "1"}), bounds(max={"cpu": "1"})],
+        [
+            build_shop(),
+            build_account(),
+            build_quota("q", {"pods": "0"}, {"pods": "1"}),
+            build_limit_range(max={"cpu": "1"}),
+        ],
         build_pods(2, {"cpu": "2"}, serviceAccountName="robot"),
         ("create ServiceAccount shop/robot, and request 1 cpu instead of 2, and raise ResourceQuota q to pods=2",),
     ),
@@ -287,18 +297,18 @@ def apply_fix(store: Store, fix: CreationFix) -> None:
         found["status"]["hard"] = found["spec"]["hard"]
 
 
-def edited(manifest: Json, fix: CreationFix) -> Json:
+def edit_manifest(manifest: Json, fix: CreationFix) -> Json:
     """Return the manifest with the changes that its author makes."""
     found = deepcopy(manifest)
     for change in fix.changes:
         if change.get("kind") == "Deployment":
-            found = json_patch(found, change["patch"])
+            found = apply_json_patch(found, change["patch"])
     return found
 
 
 def report_not_created(world: World) -> NotCreated:
     """Return the report on the pods that could not be created."""
-    (lacking,) = simulated(world.objects, world.manifest).not_created
+    (lacking,) = simulate_manifests(world.objects, world.manifest).not_created
     return lacking
 
 
@@ -310,7 +320,7 @@ def test_printed_fixes_let_all_pods_be_created_and_placed(name: str) -> None:
     for fix in lacking.fixes:
         store = Store(world.objects)
         apply_fix(store, fix)
-        report = simulated(store.documents(), edited(world.manifest, fix))
+        report = simulate_manifests(store.documents(), edit_manifest(world.manifest, fix))
         assert report.good, fix.what
         assert fix.opens == ("n",)
     told = explain(build_cluster(*world.objects), world.manifest).not_created
@@ -336,7 +346,7 @@ def test_remedies_show_these_fixes(name: str) -> None:
 
 
 def test_no_fix_if_limit_ranges_contradict_each_other() -> None:
-    objects = [bounds(min={"cpu": "2"}), bounds(name="m", max={"cpu": "1"})]
+    objects = [build_limit_range(min={"cpu": "2"}), build_limit_range(name="m", max={"cpu": "1"})]
     assert not report_not_created(World(objects, build_pods(1, {"cpu": "1"}), ())).fixes
 
 
@@ -354,7 +364,7 @@ def test_created_pods_that_stay_pending_are_reported() -> None:
 # -- workloads of the cluster ----------------------------------------------------------------------------------------
 
 
-def stored(manifest: Json, there: int) -> list[Json]:
+def build_stored_deployment(manifest: Json, there: int) -> list[Json]:
     """Build an existing Deployment with its ReplicaSet and some of the pods."""
     labels = {"app": "web", "pod-template-hash": "5d"}
     owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "controller": True, "uid": "d"}
@@ -364,7 +374,7 @@ def stored(manifest: Json, there: int) -> list[Json]:
     status = {"replicas": there}
     sets = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata, "spec": spec, "status": status}
     made = {**manifest, "metadata": {**manifest["metadata"], "uid": "d"}, "status": {"replicas": there}}
-    return [made, sets, *(running(f"web-5d-{number}") for number in range(there))]
+    return [made, sets, *(build_running_pod(f"web-5d-{number}") for number in range(there))]
 
 
 def find_web_target(documents: list[Json]) -> Any:
@@ -377,24 +387,24 @@ def find_web_target(documents: list[Json]) -> Any:
 def test_workload_with_fewer_pods_than_desired(name: str) -> None:
     """The commands are enough, and change the Deployment, not its ReplicaSet."""
     world = WORLDS[name]
-    found = find_web_target([NODE, *world.objects, *stored(world.manifest, 0)])
+    found = find_web_target([NODE, *world.objects, *build_stored_deployment(world.manifest, 0)])
     report = find_pod_remedies(found)
     assert (report.verdict, len(report.remedies)) == ("NotCreated", len(world.fixes))
     assert explain_target(found).not_created.fixes  # type: ignore[union-attr]
     for fix in found.not_created.fixes:
-        store = Store([*world.objects, *stored(world.manifest, 0)])
+        store = Store([*world.objects, *build_stored_deployment(world.manifest, 0)])
         assert fix.commands
         apply_fix(store, fix)
         manifest = next(iter(store.of_kind("Deployment")))
         around = [each for each in store.documents() if each["kind"] not in ("Deployment", "ReplicaSet")]
         written = {**world.manifest, "spec": manifest["spec"]}
-        assert simulated(around, written).good, fix.what
+        assert simulate_manifests(around, written).good, fix.what
 
 
 def test_pods_that_run_and_would_be_replaced_are_counted() -> None:
     """One of three pods runs, and a changed template restarts it."""
     world = WORLDS["above the most"]
-    found = find_web_target([NODE, *world.objects, *stored(build_pods(3, {"cpu": "100m"}), 1)])
+    found = find_web_target([NODE, *world.objects, *build_stored_deployment(build_pods(3, {"cpu": "100m"}), 1)])
     assert [fix.restarts for fix in found.not_created.fixes] == [1]
 
 
@@ -402,13 +412,13 @@ def test_equal_bare_pods_share_a_fix() -> None:
     """Two of five bare pods are created, for a quota of two. Three pods of a Deployment come after them."""
     bare = [{**BARE, "metadata": {"name": f"p{number}", "namespace": "shop"}} for number in range(5)]
     world = [build_quota("q", {"pods": "0"}, {"pods": "2"})]
-    *alone, web = simulated(world, *bare, build_pods(3)).not_created
+    *alone, web = simulate_manifests(world, *bare, build_pods(3)).not_created
     assert [[fix.what for fix in each.fixes] for each in alone] == [["raise ResourceQuota q to pods=5"]] * 3
     (last,) = web.fixes
     assert last.what == "raise ResourceQuota q to pods=8"
     store = Store(world)
     apply_fix(store, last)
-    assert simulated(store.documents(), *bare, build_pods(3)).good
+    assert simulate_manifests(store.documents(), *bare, build_pods(3)).good
 
 
 @pytest.mark.parametrize("most", ["3", "4"], ids=["both claims are missing", "one of them was created"])
@@ -429,4 +439,4 @@ def test_quotas_of_claims_of_a_stateful_set(most: str) -> None:
     assert fix.what == "raise ResourceQuota q to persistentvolumeclaims=7"
     store = Store([found])
     apply_fix(store, fix)
-    assert not simulated(store.documents(), db).not_created
+    assert not simulate_manifests(store.documents(), db).not_created

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from random import Random
 
 import pytest
-from commands.consolidate.test_consolidate import constrained
+from commands.consolidate.test_consolidate import build_constrained_cluster
 from commands.failures.test_failures import build_random_cluster
 from small import build_node, build_replica, build_workload
 
@@ -60,7 +60,7 @@ def test_sets_of_nodes(address: str) -> None:
 
 
 def test_removable_nodes(address: str) -> None:
-    cluster = Cluster.from_objects(constrained(0))
+    cluster = Cluster.from_objects(build_constrained_cluster(0))
     alone = find_removable_nodes(cluster)
     assert alone.removable
     assert alone.staying
@@ -111,7 +111,7 @@ def test_missing_dask_scheduler() -> None:
 
 
 @contextmanager
-def scheduler_of_its_own() -> Iterator[tuple[str, Callable[[], None]]]:
+def start_dask_scheduler() -> Iterator[tuple[str, Callable[[], None]]]:
     """Run a scheduler and one worker as processes, and yield its address and a function that kills it."""
     program = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0"]
     scheduler = subprocess.Popen([*program, "--no-dashboard"], stderr=subprocess.PIPE, text=True)
@@ -130,7 +130,7 @@ def test_lost_dask_scheduler_is_an_unreachable_cluster() -> None:
     def wait(context: object, task: int) -> None:  # within: workers know nothing of this module
         time.sleep(30)
 
-    with scheduler_of_its_own() as (address, end):
+    with start_dask_scheduler() as (address, end):
         threading.Timer(2, end).start()
         with pytest.raises(ClusterError, match="the connection to the Dask scheduler was lost") as raised:
             run_tasks(wait, None, [1, 2, 3], Workers(dask=address))

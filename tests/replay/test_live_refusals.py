@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from control_plane import kubectl
 from control_plane.store import Store
-from failed_creations import Json, build_objects, case, words
+from failed_creations import Json, build_objects, get_case, get_error_message
 
 import kschedctl
 from kschedctl.cli.inquiry import Inquiry
@@ -27,7 +27,7 @@ LIVE = {
 """The recording, the desired and the allowed number of pods, by the reason for the denial."""
 
 
-def around(told: Json, most: int) -> list[Json]:
+def build_surroundings(told: Json, most: int) -> list[Json]:
     """Build the recorded surroundings of the workload, with a quota whose pods are all in use."""
     namespace = told["namespace"]
     metadata = {"name": namespace, "uid": "n", "labels": told["labels"]}
@@ -43,19 +43,19 @@ def around(told: Json, most: int) -> list[Json]:
 
 @pytest.mark.parametrize(("number", "wanted", "there"), LIVE.values(), ids=LIVE)
 def test_simulated(number: int, wanted: int, there: int) -> None:
-    told = case(number)
+    told = get_case(number)
     manifest: Any = {**told["workload"], "metadata": {**told["workload"]["metadata"], "namespace": told["namespace"]}}
     manifest["spec"] = {**manifest["spec"], "replicas": wanted}
-    cluster = kschedctl.Cluster.from_objects([*build_objects(told)[:1], *around(told, there)])
+    cluster = kschedctl.Cluster.from_objects([*build_objects(told)[:1], *build_surroundings(told, there)])
     (lacking,) = simulate(cluster, [manifest]).not_created
     assert (lacking.wanted, lacking.there, lacking.creatable, lacking.missing) == (wanted, 0, there, wanted - there)
-    gist = words(told).partition(", requested")[0]
+    gist = get_error_message(told).partition(", requested")[0]
     assert gist in lacking.failures[0].message
 
 
 @pytest.mark.parametrize(("number", "wanted", "there"), LIVE.values(), ids=LIVE)
 def test_explained(number: int, wanted: int, there: int) -> None:
-    told = case(number)
+    told = get_case(number)
     cluster = kschedctl.Cluster.from_objects(build_objects(told, replicas=wanted, there=there))
     inquiry = Inquiry(cluster, now="2026-05-06T09:12:00Z")
     asked, *_ = find_named_targets(
@@ -69,13 +69,13 @@ def test_explained(number: int, wanted: int, there: int) -> None:
         there,
         wanted - there,
     )
-    assert words(told) in report.headline
+    assert get_error_message(told) in report.headline
 
 
 @pytest.mark.parametrize(("number", "wanted", "there"), LIVE.values(), ids=LIVE)
 def test_denied_workloads_are_named_beside_the_remedies_of_pending_pods(number: int, wanted: int, there: int) -> None:
     """A pod that cannot be created is not pending, but must be mentioned."""
-    cluster = kschedctl.Cluster.from_objects(build_objects(case(number), replicas=wanted, there=there))
+    cluster = kschedctl.Cluster.from_objects(build_objects(get_case(number), replicas=wanted, there=there))
     (lacking,) = kschedctl.pending_remedies(cluster).not_created
     assert (lacking.wanted, lacking.missing) == (wanted, wanted - there)
 
@@ -83,7 +83,7 @@ def test_denied_workloads_are_named_beside_the_remedies_of_pending_pods(number: 
 def test_security_context_fixes_satisfy_the_api_server() -> None:
     """The recorded pods are created once the fields are set, or the namespace is changed, as the printed command does
     it."""
-    told = case(14)
+    told = get_case(14)
     asked, *_ = find_named_targets(
         Inquiry(kschedctl.Cluster.from_objects(build_objects(told, replicas=2, there=0)), now="2026-05-06T09:12:00Z"),
         [f"deploy/{told['workload']['metadata']['name']}"],
@@ -94,14 +94,14 @@ def test_security_context_fixes_satisfy_the_api_server() -> None:
     assert [fix.kinds for fix in asked.not_created.fixes] == [("SetSecurityContext",), ("EnforceLess",)]
     for fix in asked.not_created.fixes:
         meta = {**told["workload"]["metadata"], "namespace": told["namespace"]}
-        store = Store([*around(told, 9), {**told["workload"], "metadata": meta}])
-        assert simulated_again(store, told).not_created
+        store = Store([*build_surroundings(told, 9), {**told["workload"], "metadata": meta}])
+        assert simulate_again(store, told).not_created
         for command in fix.commands:
             kubectl.run(store, command)
-        assert not simulated_again(store, told).not_created
+        assert not simulate_again(store, told).not_created
 
 
-def simulated_again(store: Store, told: Json) -> SimulationReport:
+def simulate_again(store: Store, told: Json) -> SimulationReport:
     documents = store.documents()
     manifests = [found for found in documents if found["kind"] == "Deployment"]
     others = [found for found in documents if found["kind"] != "Deployment"]
@@ -118,7 +118,7 @@ def simulated_again(store: Store, told: Json) -> SimulationReport:
     ],
 )
 def test_forbidden_values_without_an_obvious_replacement_are_not_guessed(more: str) -> None:
-    told = case(14)
+    told = get_case(14)
     documents = build_objects(told, replicas=2, there=0)
     for found in documents:
         for condition in found.get("status", {}).get("conditions", ()):

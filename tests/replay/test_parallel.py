@@ -26,7 +26,7 @@ run_tasks(busy, {folder!r}, [1, 2, 3, 4], Workers(2))
 PATIENCE_SECONDS = 60
 
 
-def lives(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
     """Return whether the process exists and has not ended."""
     try:
         os.kill(pid, 0)
@@ -36,7 +36,7 @@ def lives(pid: int) -> bool:
     return not state.exists() or state.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
-def waited(condition: object) -> bool:
+def wait_for(condition: object) -> bool:
     until = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < until:
         if condition():  # type: ignore[operator]
@@ -49,10 +49,10 @@ def waited(condition: object) -> bool:
 def test_signal_to_the_program_ends_its_workers(tmp_path: Path, number: signal.Signals) -> None:
     process = subprocess.Popen([sys.executable, "-c", SCRIPT.format(folder=str(tmp_path))], stderr=subprocess.PIPE)
     try:
-        assert waited(lambda: len(list(tmp_path.iterdir())) == 2)
+        assert wait_for(lambda: len(list(tmp_path.iterdir())) == 2)
         workers = [int(file.name) for file in tmp_path.iterdir()]
         process.send_signal(number)
         process.wait(PATIENCE_SECONDS)
-        assert waited(lambda: not any(map(lives, workers)))
+        assert wait_for(lambda: not any(map(is_alive, workers)))
     finally:
         process.kill()

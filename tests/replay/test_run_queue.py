@@ -44,7 +44,7 @@ def run(*objects: Json, closed_loop: bool = True, **settings: Any) -> QueueRun:
     return report
 
 
-def tried(report: QueueRun) -> list[str]:
+def list_tried_pods(report: QueueRun) -> list[str]:
     return [cycle.popped.removeprefix("shop/") for cycle in report.cycles]
 
 
@@ -70,7 +70,7 @@ def test_victims_stay_in_the_open_loop() -> None:
 def test_pods_yield_to_the_nominated_pod() -> None:
     """Its victim is gone when the other pod is tried, but the room is reserved."""
     report = run(build_node("a"), RUNNING, build_pod("high", 10), build_pod("later"))
-    assert tried(report) == ["high", "later", "high"]
+    assert list_tried_pods(report) == ["high", "later", "high"]
     assert report.cycles[1].failed["shop/later"].message.startswith("0/1 nodes are available: 1 Insufficient cpu.")
     assert report.cycles[2].bound == {"shop/high": "a"}
     assert report.queue_after == {"shop/later": "unschedulable"}
@@ -78,7 +78,7 @@ def test_pods_yield_to_the_nominated_pod() -> None:
 
 def test_pod_of_lower_priority_loses_its_nomination() -> None:
     report = run(build_node("a"), RUNNING, build_pod("mid", 5, promised="a"), build_pod("high", 10))
-    assert tried(report) == ["high", "mid", "high"]
+    assert list_tried_pods(report) == ["high", "mid", "high"]
     assert [cycle.nominations_cleared for cycle in report.cycles] == [("shop/mid",), (), ()]
     assert report.cycles[1].failed["shop/mid"].nominated == ""
 
@@ -90,7 +90,7 @@ def test_pod_that_fits_nowhere_loses_its_nomination() -> None:
     report = run(
         build_node("a", "2"), build_pod("other", 20, cpu="2", nodeName="b"), build_node("b", "2"), first, second
     )
-    assert tried(report) == ["first", "second", "first"]
+    assert list_tried_pods(report) == ["first", "second", "first"]
     assert report.cycles[1].bound == {"shop/second": "a"}
 
 
@@ -104,7 +104,7 @@ def test_gated_pods_are_named_and_never_tried() -> None:
 
 def test_terminating_pod_is_popped_and_skipped() -> None:
     report = run(build_node("a"), build_pod("leaving", deleted=True))
-    assert tried(report) == ["leaving"]
+    assert list_tried_pods(report) == ["leaving"]
     assert (report.cycles[0].bound, report.cycles[0].failed, report.queue_after) == ({}, {}, {})
 
 

@@ -32,7 +32,7 @@ def build_budget(app: str, allowed: int) -> Json:
     }
 
 
-def candidate(cpu: str, *running: Json) -> CandidateReport:
+def find_candidate(cpu: str, *running: Json) -> CandidateReport:
     cluster = kschedctl.Cluster.from_objects([NODE, *running, build_pod("p", 10, cpu=cpu, node="")])
     preemption = kschedctl.explain(cluster, "d/p").preemption
     assert preemption is not None
@@ -40,52 +40,52 @@ def candidate(cpu: str, *running: Json) -> CandidateReport:
 
 
 def test_one_of_two_equal_pods_is_evicted() -> None:
-    found = candidate("1", build_pod("a", 0, "1"), build_pod("b", 0, "1"), build_pod("c", 5, "1"))
+    found = find_candidate("1", build_pod("a", 0, "1"), build_pod("b", 0, "1"), build_pod("c", 5, "1"))
     assert found.victims == ("d/b",)
     assert found.ties == (("d/b", "d/a"),)
 
 
 def test_both_equal_pods_are_evicted() -> None:
-    assert candidate("3", build_pod("a", 0, "1"), build_pod("b", 0, "1"), build_pod("c", 5, "1")).ties == (
+    assert find_candidate("3", build_pod("a", 0, "1"), build_pod("b", 0, "1"), build_pod("c", 5, "1")).ties == (
         ("d/a", "d/b"),
     )
 
 
 def test_pods_that_have_not_started_are_equal() -> None:
-    assert len(candidate("1", build_pod("a", 0), build_pod("b", 0), build_pod("c", 0)).ties[0]) == 3
+    assert len(find_candidate("1", build_pod("a", 0), build_pod("b", 0), build_pod("c", 0)).ties[0]) == 3
 
 
 def test_different_start_or_priority_decides() -> None:
-    assert candidate("1", build_pod("a", 0, "1"), build_pod("b", 0, "2"), build_pod("c", 5, "2")).ties == ()
+    assert find_candidate("1", build_pod("a", 0, "1"), build_pod("b", 0, "2"), build_pod("c", 5, "2")).ties == ()
 
 
 def test_equal_pods_that_all_stay_are_not_reported() -> None:
-    assert candidate("1", build_pod("a", 3, "1"), build_pod("b", 3, "1"), build_pod("c", 0, "1")).ties == ()
+    assert find_candidate("1", build_pod("a", 3, "1"), build_pod("b", 3, "1"), build_pod("c", 0, "1")).ties == ()
 
 
 def test_pod_of_an_exhausted_budget_is_put_back_first() -> None:
     pods = build_pod("a", 0, "1", app="web"), build_pod("b", 0, "1"), build_pod("c", 0, "1")
-    assert candidate("1", build_budget("web", 0), *pods).ties == (("d/c", "d/b"),)
+    assert find_candidate("1", build_budget("web", 0), *pods).ties == (("d/c", "d/b"),)
 
 
 def test_budget_that_allows_a_disruption_does_not_decide() -> None:
     pods = build_pod("a", 0, "1", app="web"), build_pod("b", 0, "1"), build_pod("c", 5, "1")
-    assert candidate("1", build_budget("web", 1), *pods).ties == (("d/b", "d/a"),)
+    assert find_candidate("1", build_budget("web", 1), *pods).ties == (("d/b", "d/a"),)
 
 
 def test_more_important_pod_uses_up_the_budget_first() -> None:
     pods = build_pod("a", 5, "1", app="web"), build_pod("b", 0, "1", app="web"), build_pod("c", 0, "1")
-    assert candidate("1", build_budget("web", 1), *pods).ties == ()
+    assert find_candidate("1", build_budget("web", 1), *pods).ties == ()
 
 
 def test_pod_that_cannot_be_preempted_uses_up_no_budget() -> None:
     pods = build_pod("a", 10, "1", app="web"), build_pod("b", 0, "1", app="web"), build_pod("c", 0, "1")
-    assert candidate("1", build_budget("web", 1), *pods).ties == (("d/c", "d/b"),)
+    assert find_candidate("1", build_budget("web", 1), *pods).ties == (("d/c", "d/b"),)
 
 
 def test_equal_pods_of_one_budget_violate_it_in_an_arbitrary_order() -> None:
     pods = build_pod("a", 0, "1", app="web"), build_pod("b", 0, "1", app="web"), build_pod("c", 5, "1")
-    assert candidate("1", build_budget("web", 1), *pods).ties == (("d/a", "d/b"),)
+    assert find_candidate("1", build_budget("web", 1), *pods).ties == (("d/a", "d/b"),)
 
 
 @pytest.mark.parametrize(("allowed", "tied"), [(0, ()), (1, ("d/a",))])

@@ -58,7 +58,7 @@ def build_cluster(nodes: int) -> kschedctl.Cluster:
     return kschedctl.Cluster.from_objects(list(map(build_node, range(nodes))))
 
 
-def expanded(short: Json) -> Json:
+def expand_groups(short: Json) -> Json:
     """Return each list of {"nodes", "answer"} as {name: answer}, with ``nodes`` one by one."""
     names = [*short["nodeOrder"], *short["otherNodes"]]
 
@@ -81,7 +81,7 @@ def expanded(short: Json) -> Json:
 def test_compact_form_expands_to_the_full_form(case: str) -> None:
     report = of_one_pod.explain(build_cluster(60), PODS[case])
     short = to_compact_form(report).to_dict()
-    assert expanded(short) == report.to_dict()
+    assert expand_groups(short) == report.to_dict()
     jsonschema.validate(short, build_schema(DOCUMENTS["compact-explanation"]))
     assert (short["apiVersion"], short["kind"]) == ("kschedctl.dev/v1", "CompactExplanation")
 
@@ -90,7 +90,7 @@ def test_compact_form_of_several_pods() -> None:
     report = combine_explanations([of_one_pod.explain(build_cluster(20), incoming) for incoming in PODS.values()])
     short = to_compact_form(report).to_dict()
     full = report.to_dict()
-    assert [expanded(each) for each in short.pop("explanations")] == full.pop("explanations")
+    assert [expand_groups(each) for each in short.pop("explanations")] == full.pop("explanations")
     assert short == full | {"kind": "CompactExplanations"}
     jsonschema.validate(to_compact_form(report).to_dict(), build_schema(DOCUMENTS["compact-explanations"]))
 

@@ -11,7 +11,7 @@ from kschedctl.scheduler.engine.preemption.budgets import Budgets
 from kschedctl.scheduler.scheduler import Scheduler
 
 
-def budgets(**status: int) -> Budgets:
+def build_budgets(**status: int) -> Budgets:
     meta, labels = {"namespace": "d", "name": "b"}, {"app": "web"}
     pdb: dict[str, Any] = {"metadata": meta, "spec": {"selector": {"matchLabels": labels}}, "status": status}
     pod = {"kind": "Pod", "metadata": {**meta, "labels": labels}, "spec": {}}
@@ -30,7 +30,7 @@ def budgets(**status: int) -> Budgets:
     ids=["spare", "known", "just enough", "one short", "unknown"],
 )
 def test_allowed_disruptions_while_pods_become_ready(status: dict[str, int], allowed: list[int]) -> None:
-    found = budgets(**status)
+    found = build_budgets(**status)
     told = [found.count_allowed_disruptions("d/b")]
     for _ in range(2):
         found.record_running_pods([0])
@@ -41,7 +41,7 @@ def test_allowed_disruptions_while_pods_become_ready(status: dict[str, int], all
 
 def test_each_removed_pod_uses_one_disruption() -> None:
     """Three disruptions are allowed. Two removed pods leave one, and returning pods give theirs back."""
-    found = budgets(disruptionsAllowed=3)
+    found = build_budgets(disruptionsAllowed=3)
     found.record_evicted_pods([0, 0])
     assert found.count_allowed_disruptions("d/b") == 1
     assert found.view.cluster.pod_disruption_budgets[0].status.disruptions_allowed == 1

@@ -31,7 +31,7 @@ def no_full_cycles() -> Iterator[None]:
         yield
 
 
-def object_of(kind: str, name: str, spec: Json, **rest: Any) -> Json:
+def build_object(kind: str, name: str, spec: Json, **rest: Any) -> Json:
     return {"kind": kind, "metadata": {"name": name, "namespace": "d", "uid": name}, "spec": spec, **rest}
 
 
@@ -42,33 +42,35 @@ def build_nodes(random: Random) -> list[Json]:
         labels = {"zone": random.choice("ab")}
         found.append({"kind": "Node", "metadata": {"name": f"n{i}", "labels": labels}, "spec": {}, "status": status})
         drivers = [{"name": "csi.example.com", "nodeID": f"n{i}", "allocatable": {"count": random.randint(1, 3)}}]
-        found.append(object_of("CSINode", f"n{i}", {"drivers": drivers}))
+        found.append(build_object("CSINode", f"n{i}", {"drivers": drivers}))
     return found
 
 
-def devices(random: Random, names: list[str]) -> list[Json]:
+def draw_devices(random: Random, names: list[str]) -> list[Json]:
     """Draw devices of single nodes, of all nodes of a zone, and with shared counters."""
-    found = [object_of("DeviceClass", "gpu", {"extendedResourceName": "example.com/gpu"})]
+    found = [build_object("DeviceClass", "gpu", {"extendedResourceName": "example.com/gpu"})]
     for name in names:
         found.append(build_resource_slice(random, f"of-{name}", {"nodeName": name}))
     term = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
     found.append(build_resource_slice(random, "of-zone", {"nodeSelector": {"nodeSelectorTerms": [term]}}))
     counters = [{"name": "set", "counters": {"memory": {"value": str(random.randint(1, 4))}}}]
     pool = {"name": "split", "generation": 1, "resourceSliceCount": 2}
-    found.append(object_of("ResourceSlice", "counters", {"driver": DRIVER, "pool": pool, "sharedCounters": counters}))
+    found.append(
+        build_object("ResourceSlice", "counters", {"driver": DRIVER, "pool": pool, "sharedCounters": counters})
+    )
     takes = {"consumesCounters": [{"counterSet": "set", "counters": {"memory": {"value": "1"}}}]}
     parts = [build_device(random, i) | takes for i in range(3)]
     spec = {"driver": DRIVER, "allNodes": True, "pool": pool, "devices": parts}
-    return [*found, object_of("ResourceSlice", "parts", spec)] if random.random() < 0.5 else found
+    return [*found, build_object("ResourceSlice", "parts", spec)] if random.random() < 0.5 else found
 
 
 def build_resource_slice(random: Random, name: str, where: Json) -> Json:
-    return resource_slice_of(name, [build_device(random, i) for i in range(random.randint(0, 3))], where)
+    return build_slice(name, [build_device(random, i) for i in range(random.randint(0, 3))], where)
 
 
-def resource_slice_of(name: str, devices: list[Json], where: Json) -> Json:
+def build_slice(name: str, devices: list[Json], where: Json) -> Json:
     pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
-    return object_of("ResourceSlice", name, {"driver": DRIVER, "pool": pool, "devices": devices, **where})
+    return build_object("ResourceSlice", name, {"driver": DRIVER, "pool": pool, "devices": devices, **where})
 
 
 def build_device(random: Random, i: int) -> Json:
@@ -100,14 +102,14 @@ def build_volumes(random: Random) -> list[Json]:
     for i in range(4):
         access = random.choice(["ReadWriteOnce", "ReadWriteOncePod"])
         spec = {"accessModes": [access], "resources": GB, "storageClassName": random.choice(["local", "csi"])}
-        found.append(object_of("PersistentVolumeClaim", f"v{i}", spec))
+        found.append(build_object("PersistentVolumeClaim", f"v{i}", spec))
     for i in range(3):
         at = {"key": "zone", "operator": "In", "values": [random.choice("ab")]}
         spec = {"capacity": {"storage": f"{random.randint(1, 2)}Gi"}, "storageClassName": "local"}
         spec |= {"accessModes": ["ReadWriteOnce", "ReadWriteOncePod"]}
         spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [{"matchExpressions": [at]}]}}
         labels = {"topology.kubernetes.io/zone": "x"} if random.random() < 0.3 else {}
-        volume = object_of("PersistentVolume", f"pv{i}", spec, status={"phase": "Available"})
+        volume = build_object("PersistentVolume", f"pv{i}", spec, status={"phase": "Available"})
         found.append(volume | {"metadata": {"name": f"pv{i}", "labels": labels}})
     return found
 
@@ -115,14 +117,14 @@ def build_volumes(random: Random) -> list[Json]:
 def build_pods(random: Random) -> list[Json]:
     """Draw pods with claims of templates, with a shared claim, with volumes, and with an extended resource."""
     templates = [{"devices": {"requests": [request(random)]}} for _ in range(2)]
-    common = object_of("ResourceClaim", "common", {"devices": {"requests": [request(random)]}})
+    common = build_object("ResourceClaim", "common", {"devices": {"requests": [request(random)]}})
     found = [common]
     for i in range(random.randint(4, 10)):
         name, spec = f"p{i:02}", {"containers": [build_container(random)]}
         kind = random.random()
         status: Json = {}
         if kind < 0.55:
-            claim = object_of("ResourceClaim", f"c{i}", random.choice(templates))
+            claim = build_object("ResourceClaim", f"c{i}", random.choice(templates))
             claim["metadata"]["ownerReferences"] = [{"kind": "Pod", "name": name, "uid": name, "controller": True}]
             found.append(claim)
             spec["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "t"}]
@@ -134,7 +136,7 @@ def build_pods(random: Random) -> list[Json]:
         elif kind < 0.95:
             claims = random.sample(range(4), random.randint(1, 2))
             spec["volumes"] = [{"name": f"v{k}", "persistentVolumeClaim": {"claimName": f"v{k}"}} for k in claims]
-        found.append(object_of("Pod", name, spec, status=status))
+        found.append(build_object("Pod", name, spec, status=status))
     return found
 
 
@@ -145,7 +147,7 @@ def build_container(random: Random) -> Json:
 def build_objects(random: Random) -> list[Json]:
     found = build_nodes(random)
     names = [o["metadata"]["name"] for o in found if o["kind"] == "Node"]
-    return [*found, *devices(random, names), *build_volumes(random), *build_pods(random)]
+    return [*found, *draw_devices(random, names), *build_volumes(random), *build_pods(random)]
 
 
 @settings(max_examples=25, deadline=None)
@@ -207,14 +209,16 @@ def test_one_cycle_explains_similar_unschedulable_pods(monkeypatch: pytest.Monke
     """There is a device for one of four pods with a claim each. Two other claims request two devices."""
     found = [
         {"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "9", "pods": "9"}}},
-        object_of("DeviceClass", "gpu", {}),
-        resource_slice_of("n", [{"name": "gpu-0"}], {"nodeName": "n"}),
+        build_object("DeviceClass", "gpu", {}),
+        build_slice("n", [{"name": "gpu-0"}], {"nodeName": "n"}),
     ]
     for i in range(6):
         exact = {"deviceClassName": "gpu", "count": 1 if i < 4 else 2}
-        found.append(object_of("ResourceClaim", f"c{i}", {"devices": {"requests": [{"name": "r", "exactly": exact}]}}))
+        found.append(
+            build_object("ResourceClaim", f"c{i}", {"devices": {"requests": [{"name": "r", "exactly": exact}]}})
+        )
         spec = {"resourceClaims": [{"name": "gpu", "resourceClaimName": f"c{i}"}], "containers": [{"name": "c"}]}
-        found.append(object_of("Pod", f"p{i}", spec))
+        found.append(build_object("Pod", f"p{i}", spec))
     simulation = Simulation(Scheduler(Cluster.from_objects(found)))
     asked: list[int] = []
     placements, cycle = simulation.placements, simulation.placements.run_cycle
@@ -238,10 +242,10 @@ def test_clones_have_their_own_devices(seed: int) -> None:
     for each in cluster:
         if each["kind"] == "Node" and random.random() < 0.3:
             each["status"]["allocatable"]["example.com/gpu"] = "2"
-    cluster += devices(random, names)
+    cluster += draw_devices(random, names)
     requests = {"cpu": "100m", "example.com/gpu": random.choice(["1", "1", "2"])}
     spec = {"containers": [{"name": "c", "resources": {"requests": requests}}]}
-    others = [object_of("Pod", f"p{i}", spec) for i in range(random.randint(2, 7))]
+    others = [build_object("Pod", f"p{i}", spec) for i in range(random.randint(2, 7))]
     by_name = Simulation(Scheduler(Cluster.from_objects([*cluster, *others])), seed=seed)
     cloned = Simulation(Scheduler(Cluster.from_objects([*cluster, others[0]])), seed=seed)
     for position, copy in enumerate([0, *cloned.view.add_clones(0, len(others) - 1)]):
@@ -257,15 +261,15 @@ def test_missing_class_is_reported_after_an_allocated_claim() -> None:
     """Of two similar pods, the class of the allocated claim is not looked up, but that of the other is."""
     status = {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}}
     cluster: list[Json] = [{"kind": "Node", "metadata": {"name": "n0"}, "spec": {}, "status": status}]
-    cluster.append(resource_slice_of("of-n0", [{"name": "gpu-0"}, {"name": "gpu-1"}], {"nodeName": "n0"}))
+    cluster.append(build_slice("of-n0", [{"name": "gpu-0"}, {"name": "gpu-1"}], {"nodeName": "n0"}))
     wants = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gone"}}]}}
     held = {"devices": {"results": [{"request": "r", "driver": DRIVER, "pool": "of-n0", "device": "gpu-0"}]}}
-    cluster.append(object_of("ResourceClaim", "a", wants, status={"allocation": held}))
-    cluster.append(object_of("ResourceClaim", "b", wants))
+    cluster.append(build_object("ResourceClaim", "a", wants, status={"allocation": held}))
+    cluster.append(build_object("ResourceClaim", "b", wants))
     for name in ("a", "b"):
         claims = [{"name": "gpu", "resourceClaimName": name}]
         template = {"containers": [{"name": "c"}], "resourceClaims": claims}
-        cluster.append(object_of("Pod", f"p-{name}", template))
+        cluster.append(build_object("Pod", f"p-{name}", template))
     scheduler = Scheduler(Cluster.from_objects(cluster))
     view = scheduler.view
     first, second = (view.pods.infos[view.pods.info[view.pods.index[f"d/p-{name}"]]] for name in ("a", "b"))

@@ -21,26 +21,26 @@ META = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerCo
 GATES = FeatureGates()
 
 
-def golden(*, refused):
+def read_golden_cases(*, refused):
     with gzip.open(GOLDEN, "rt") as lines:
         cases = [json.loads(line) for line in lines]
     return [case for case in cases if ("error" in case) == refused]
 
 
-def profile(**fields):
+def build_profile(**fields):
     return {**META, "profiles": [fields]}
 
 
-def plugins(**points):
-    return profile(plugins=points)
+def build_plugins(**points):
+    return build_profile(plugins=points)
 
 
-def names(*plugin_names):
+def build_names(*plugin_names):
     return [{"name": name} for name in plugin_names]
 
 
-def args(plugin, **fields):
-    return profile(pluginConfig=[{"name": plugin, "args": fields}])
+def build_args(plugin, **fields):
+    return build_profile(pluginConfig=[{"name": plugin, "args": fields}])
 
 
 def load(document, gates=GATES, *, other_builds=False, **registered):
@@ -48,17 +48,17 @@ def load(document, gates=GATES, *, other_builds=False, **registered):
     return load_configuration(document, gates, declared, other_builds=other_builds)
 
 
-def only(document, gates=GATES, **registered):
+def load_default_profile(document, gates=GATES, **registered):
     return load(document, gates, **registered).profiles["default-scheduler"]
 
 
-def compiled_in(document):
+def load_with_other_builds(document):
     return load(document, other_builds=True).profiles["default-scheduler"]
 
 
 def test_plugins_and_weights_are_kube_schedulers():
     differing = []
-    for case in golden(refused=False):
+    for case in read_golden_cases(refused=False):
         gates = FeatureGates(overrides=case.get("featureGates"))
         found = load(case.get("config"), gates).profiles[case["profile"]]
         want = {point: tuple(order) for point, order in case["plugins"].items()}
@@ -69,7 +69,7 @@ def test_plugins_and_weights_are_kube_schedulers():
     assert not differing
 
 
-@pytest.mark.parametrize("case", golden(refused=True), ids=lambda case: case["error"][:60])
+@pytest.mark.parametrize("case", read_golden_cases(refused=True), ids=lambda case: case["error"][:60])
 def test_errors_are_kube_schedulers(case):
     with pytest.raises(ConfigurationError) as caught:
         load(case["config"])
@@ -78,7 +78,7 @@ def test_errors_are_kube_schedulers(case):
 
 
 def test_points_without_recorded_plugins():
-    found = only(None).plugins
+    found = load_default_profile(None).plugins
     assert found["queueSort"] == ("PrioritySort",)
     assert found["reserve"] == found["preBind"] == ("VolumeBinding", "DynamicResources")
     assert (found["bind"], found["postBind"], found["permit"]) == (("DefaultBinder",), (), ())
@@ -87,11 +87,11 @@ def test_points_without_recorded_plugins():
 
 def test_gates_determine_default_plugins():
     workload = {"GenericWorkload": True, "GangScheduling": True, "TopologyAwareWorkloadScheduling": True}
-    found = only(None, FeatureGates(overrides=workload))
+    found = load_default_profile(None, FeatureGates(overrides=workload))
     assert found.plugins["permit"] == ("GangScheduling",)
     assert found.plugins["placementGenerate"] == ("TopologyPlacementGenerator",)
     assert found.placement_weights == {"NodeResourcesFit": 1, "PodGroupPodsCount": 1}
-    assert "DynamicResources" not in only(None, FeatureGates("1.33")).plugins["filter"]
+    assert "DynamicResources" not in load_default_profile(None, FeatureGates("1.33")).plugins["filter"]
 
 
 THIRD_PARTY = {"All": ("filter", "preScore", "score"), "Scorer": ("preScore", "score"), "Other": ("score",)}
@@ -107,29 +107,34 @@ THIRD_PARTY = {"All": ("filter", "preScore", "score"), "Scorer": ("preScore", "s
 )
 def test_multi_point_expansion(multi_point, score, want):
     points = {
-        "multiPoint": {"disabled": names("*"), "enabled": names("PrioritySort", "DefaultBinder", *multi_point)},
-        "score": {"enabled": names(*score)},
+        "multiPoint": {
+            "disabled": build_names("*"),
+            "enabled": build_names("PrioritySort", "DefaultBinder", *multi_point),
+        },
+        "score": {"enabled": build_names(*score)},
     }
-    found = only(plugins(**points), **THIRD_PARTY)
+    found = load_default_profile(build_plugins(**points), **THIRD_PARTY)
     assert found.plugins["score"] == want
     assert found.plugins["filter"] == ("All",)
 
 
 def test_origins_of_enabled_plugins():
-    points = {"multiPoint": {"enabled": names("All")}, "score": {"enabled": names("NodeAffinity")}}
-    found = only(plugins(**points), **THIRD_PARTY).origins["score"]
+    points = {"multiPoint": {"enabled": build_names("All")}, "score": {"enabled": build_names("NodeAffinity")}}
+    found = load_default_profile(build_plugins(**points), **THIRD_PARTY).origins["score"]
     assert (found["All"], found["NodeAffinity"], found["ImageLocality"]) == ("multiPoint", "score", "default")
 
 
 def test_third_party_arguments_stay_a_document():
-    document = profile(
-        plugins={"filter": {"enabled": names("All")}}, pluginConfig=[{"name": "All", "args": {"a": [1]}}]
+    document = build_profile(
+        plugins={"filter": {"enabled": build_names("All")}}, pluginConfig=[{"name": "All", "args": {"a": [1]}}]
     )
-    assert only(document, **THIRD_PARTY).args["All"] == {"a": [1]}
+    assert load_default_profile(document, **THIRD_PARTY).args["All"] == {"a": [1]}
 
 
 def test_plugin_of_another_build_runs_at_the_named_points():
-    found = compiled_in(plugins(permit={"enabled": names("Coscheduling")}, score={"enabled": names("Trimaran")}))
+    found = load_with_other_builds(
+        build_plugins(permit={"enabled": build_names("Coscheduling")}, score={"enabled": build_names("Trimaran")})
+    )
     assert found.foreign == ("Coscheduling", "Trimaran")
     assert found.plugins["permit"] == ("Coscheduling",)
     assert found.plugins["score"][-1] == "Trimaran"
@@ -137,17 +142,17 @@ def test_plugin_of_another_build_runs_at_the_named_points():
 
 
 def test_plugin_of_another_build_may_sort_the_queue_and_bind():
-    off = {"queueSort": {"disabled": names("*")}, "bind": {"disabled": names("*")}}
-    found = compiled_in(plugins(multiPoint={"enabled": names("Coscheduling")}, **off))
+    off = {"queueSort": {"disabled": build_names("*")}, "bind": {"disabled": build_names("*")}}
+    found = load_with_other_builds(build_plugins(multiPoint={"enabled": build_names("Coscheduling")}, **off))
     assert found.foreign == ("Coscheduling",)
     with pytest.raises(ConfigurationError, match="only one queue sort plugin required"):
-        compiled_in(plugins(permit={"enabled": names("Coscheduling")}, **off))
+        load_with_other_builds(build_plugins(permit={"enabled": build_names("Coscheduling")}, **off))
 
 
 @pytest.mark.parametrize("name", ["NodeLabel", "EBSLimits", ""])
 def test_removed_plugins_and_empty_names_are_errors(name):
     with pytest.raises(ConfigurationError):
-        compiled_in(plugins(filter={"enabled": names(name)}))
+        load_with_other_builds(build_plugins(filter={"enabled": build_names(name)}))
 
 
 def test_lease_must_outlast_its_renewal():
@@ -162,9 +167,14 @@ OVERFLOW = "score plugins: total score of Score plugins could overflow"
 
 def test_negative_weight_overflows_if_another_plugin_scores():
     with pytest.raises(ConfigurationError, match=OVERFLOW):
-        load(plugins(multiPoint={"enabled": [{"name": "TaintToleration", "weight": -1}]}))
-    last = {"disabled": names("*"), "enabled": [{"name": "ImageLocality", "weight": -1}]}
-    load(plugins(multiPoint={"disabled": names("*"), "enabled": names("PrioritySort", "DefaultBinder")}, score=last))
+        load(build_plugins(multiPoint={"enabled": [{"name": "TaintToleration", "weight": -1}]}))
+    last = {"disabled": build_names("*"), "enabled": [{"name": "ImageLocality", "weight": -1}]}
+    load(
+        build_plugins(
+            multiPoint={"disabled": build_names("*"), "enabled": build_names("PrioritySort", "DefaultBinder")},
+            score=last,
+        )
+    )
 
 
 @pytest.mark.parametrize("args", [{"x": 1}, {}])
@@ -185,13 +195,13 @@ def test_limits_default_and_override():
     found = load({**META, "profiles": None, "parallelism": None})
     assert (found.percentage_of_nodes_to_score, found.parallelism) == (0, 16)
     assert (found.pod_initial_backoff_seconds, found.pod_max_backoff_seconds) == (1, 10)
-    document = profile(percentageOfNodesToScore=20) | {"percentageOfNodesToScore": 10}
+    document = build_profile(percentageOfNodesToScore=20) | {"percentageOfNodesToScore": 10}
     assert load(document).percentage_of_nodes_to_score == 10
-    assert only(document).percentage_of_nodes_to_score == 20
+    assert load_default_profile(document).percentage_of_nodes_to_score == 20
 
 
 def test_arguments_default():
-    found = only(None).args
+    found = load_default_profile(None).args
     assert found["DefaultPreemption"].min_candidate_nodes_percentage == 10
     assert found["DefaultPreemption"].min_candidate_nodes_absolute == 100
     assert (found["DynamicResources"].filter_timeout, found["DynamicResources"].binding_timeout) == (10, 600)
@@ -204,12 +214,19 @@ def test_arguments_default():
 
 def test_partial_arguments_default():
     resources = [{"name": "cpu"}, {"name": "x.y/z", "weight": 0}, {"name": "memory", "weight": 7}]
-    found = only(args("NodeResourcesFit", scoringStrategy={"type": "MostAllocated", "resources": resources}))
+    found = load_default_profile(
+        build_args("NodeResourcesFit", scoringStrategy={"type": "MostAllocated", "resources": resources})
+    )
     weighted = found.args["NodeResourcesFit"].scoring_strategy.resources
     assert [resource.weight for resource in weighted] == [1, 1, 7]
-    found = only(args("VolumeBinding"), FeatureGates(overrides={"StorageCapacityScoring": True}))
+    found = load_default_profile(build_args("VolumeBinding"), FeatureGates(overrides={"StorageCapacityScoring": True}))
     assert found.args["VolumeBinding"].shape == (UtilizationShapePoint(0, 10), UtilizationShapePoint(100, 0))
-    assert only(args("DynamicResources"), FeatureGates("1.35")).args["DynamicResources"].binding_timeout is None
+    assert (
+        load_default_profile(build_args("DynamicResources"), FeatureGates("1.35"))
+        .args["DynamicResources"]
+        .binding_timeout
+        is None
+    )
 
 
 def test_extenders_are_ordered_and_timed():
@@ -223,8 +240,8 @@ def test_extenders_are_ordered_and_timed():
 
 def test_resources_of_extenders_replace_the_ignored_ones():
     managed = [{"name": "example.com/a", "ignoredByScheduler": True}, {"name": "example.com/b"}]
-    document = args("NodeResourcesFit", ignoredResources=["example.com/c"])
-    found = only(document | {"extenders": [{"urlPrefix": "http://a", "managedResources": managed}]})
+    document = build_args("NodeResourcesFit", ignoredResources=["example.com/c"])
+    found = load_default_profile(document | {"extenders": [{"urlPrefix": "http://a", "managedResources": managed}]})
     assert found.args["NodeResourcesFit"].ignored_resources == ("example.com/a",)
 
 
@@ -244,24 +261,27 @@ REFUSED = {
     ),
     "no object": ([META], "a KubeSchedulerConfiguration must be an object"),
     "wrong case": ({**META, "Profiles": []}, 'strict decoding error: unknown field "Profiles"'),
-    "unknown in list": (profile(bogus=1), 'strict decoding error: unknown field "profiles[0].bogus"'),
+    "unknown in list": (build_profile(bogus=1), 'strict decoding error: unknown field "profiles[0].bogus"'),
     "unknown in args": (
-        args("NodeResourcesFit", scoringStrategy={"resources": [{"Name": "cpu", "Weight": 1}]}),
+        build_args("NodeResourcesFit", scoringStrategy={"resources": [{"Name": "cpu", "Weight": 1}]}),
         STRICT_ARGS + 'unknown field "scoringStrategy.resources[0].Name", '
         'unknown field "scoringStrategy.resources[0].Weight"',
     ),
     "wrong type": (
-        profile(percentageOfNodesToScore="5"),
+        build_profile(percentageOfNodesToScore="5"),
         "profiles[0].percentageOfNodesToScore: expected int, got str",
     ),
     "wrong type in args": (
-        args("InterPodAffinity", hardPodAffinityWeight=True),
+        build_args("InterPodAffinity", hardPodAffinityWeight=True),
         f"{PATH}.hardPodAffinityWeight: expec",
     ),
     "beyond int32": ({**META, "parallelism": 2**31}, "parallelism: expected int <= 2147483647"),
-    "bad duration": (args("DynamicResources", filterTimeout="10"), f"{PATH}.filterTimeout: invalid duration '10'"),
+    "bad duration": (
+        build_args("DynamicResources", filterTimeout="10"),
+        f"{PATH}.filterTimeout: invalid duration '10'",
+    ),
     "args of another plugin": (
-        args("DefaultPreemption", apiVersion=META["apiVersion"], kind="InterPodAffinityArgs"),
+        build_args("DefaultPreemption", apiVersion=META["apiVersion"], kind="InterPodAffinityArgs"),
         "decoding .profiles[0].pluginConfig[0]: args for plugin DefaultPreemption were not of type "
         "DefaultPreemptionArgs.kubescheduler.config.k8s.io, got InterPodAffinityArgs.kubescheduler.config.k8s.io",
     ),
@@ -288,48 +308,51 @@ REFUSED = {
         'leaderElection.resourceLock: Invalid value: "endpoints": resourceLock value must be "leases"',
     ),
     "removed plugin": (
-        plugins(filter={"enabled": names("EBSLimits")}),
+        build_plugins(filter={"enabled": build_names("EBSLimits")}),
         'profiles[0].plugins.filter.enabled[0]: Invalid value: "EBSLimits": was invalid in version ',
     ),
     "args twice": (
-        profile(pluginConfig=names("NodeAffinity", "NodeAffinity")),
+        build_profile(pluginConfig=build_names("NodeAffinity", "NodeAffinity")),
         'profiles[0].pluginConfig[1]: Duplicate value: "NodeAffinity"',
     ),
     "unknown plugin": (
-        plugins(multiPoint={"enabled": names("Nope")}),
+        build_plugins(multiPoint={"enabled": build_names("Nope")}),
         f'{BY_NAME}: PreFilterPlugin "Nope" does not exist',
     ),
     "plugin twice": (
-        plugins(filter={"enabled": names("NodeName", "NodeName")}),
+        build_plugins(filter={"enabled": build_names("NodeName", "NodeName")}),
         f'{BY_NAME}: plugin "NodeName" already registered as "FilterPlugin"',
     ),
     "multiPoint plugin twice": (
-        plugins(multiPoint={"enabled": names("NodeName", "NodeName")}),
+        build_plugins(multiPoint={"enabled": build_names("NodeName", "NodeName")}),
         f'{BY_NAME}: plugin "NodeName" already registered as "FilterPlugin"',
     ),
     "plugin at a foreign point": (
-        plugins(filter={"enabled": names("ImageLocality")}),
+        build_plugins(filter={"enabled": build_names("ImageLocality")}),
         f'{BY_NAME}: plugin "ImageLocality" does not extend FilterPlugin plugin',
     ),
     "no queue sort": (
-        plugins(queueSort={"disabled": names("*")}),
+        build_plugins(queueSort={"disabled": build_names("*")}),
         f'{BY_NAME}: only one queue sort plugin required for profile with scheduler name "default-scheduler", but',
     ),
-    "no bind": (plugins(bind={"disabled": names("*")}), f"{BY_NAME}: at least one bind plugin is needed for profile"),
+    "no bind": (
+        build_plugins(bind={"disabled": build_names("*")}),
+        f"{BY_NAME}: at least one bind plugin is needed for profile",
+    ),
     "preemption": (
-        args("DefaultPreemption", minCandidateNodesPercentage=101),
+        build_args("DefaultPreemption", minCandidateNodesPercentage=101),
         f"{PATH}.minCandidateNodesPercentage: Invalid value: 101: not in valid range [0, 100]",
     ),
     "preemption both zero": (
-        args("DefaultPreemption", minCandidateNodesPercentage=0, minCandidateNodesAbsolute=0),
+        build_args("DefaultPreemption", minCandidateNodesPercentage=0, minCandidateNodesAbsolute=0),
         f"[{PATH}.minCandidateNodesPercentage: Invalid value: 0: cannot be zero at the same time as",
     ),
     "binding timeout": (
-        args("DynamicResources", bindingTimeout="999ms"),
+        build_args("DynamicResources", bindingTimeout="999ms"),
         f'{PATH}.bindingTimeout: Invalid value: "0.999s": must be at least 1 second',
     ),
     "added affinity": (
-        args(
+        build_args(
             "NodeAffinity",
             addedAffinity={
                 "requiredDuringSchedulingIgnoredDuringExecution": {
@@ -340,35 +363,42 @@ REFUSED = {
         f'{PATH}.{REQUIRED_TERMS}[0].matchExpressions[0].operator: Unsupported value: "Is": supported values: "In", ',
     ),
     "balanced weight": (
-        args("NodeResourcesBalancedAllocation", resources=[{"name": "cpu", "weight": 2}]),
+        build_args("NodeResourcesBalancedAllocation", resources=[{"name": "cpu", "weight": 2}]),
         f"{PATH}.resources[0].weight: Invalid value: 2: must be 1",
     ),
     "resource weight": (
-        args(
+        build_args(
             "NodeResourcesFit", scoringStrategy={"type": "LeastAllocated", "resources": [{"name": "a", "weight": 101}]}
         ),
         f'{BY_NAME}: initializing plugin "NodeResourcesFit": scoringStrategy.resources[0].weight: Invalid value: 101: '
         "resource weight of a not in valid range (0, 100]",
     ),
     "no shape": (
-        args("NodeResourcesFit", scoringStrategy={"type": "RequestedToCapacityRatio", "requestedToCapacityRatio": {}}),
+        build_args(
+            "NodeResourcesFit", scoringStrategy={"type": "RequestedToCapacityRatio", "requestedToCapacityRatio": {}}
+        ),
         f'{BY_NAME}: initializing plugin "NodeResourcesFit": scoringStrategy.requestedToCapacityRatio.shape: Required',
     ),
     "resource group": (
-        args("NodeResourcesFit", ignoredResourceGroups=["a.b/c"]),
+        build_args("NodeResourcesFit", ignoredResourceGroups=["a.b/c"]),
         f'{BY_NAME}: initializing plugin "NodeResourcesFit": ignoredResourceGroups[0]: Invalid value: "a.b/c": ',
     ),
-    "args by the wrong name": (args("NodeResourcesFitArgs"), f"{PATH}: Invalid value: {{}}: has to match plugin args"),
+    "args by the wrong name": (
+        build_args("NodeResourcesFitArgs"),
+        f"{PATH}: Invalid value: {{}}: has to match plugin args",
+    ),
     "constraint with selector": (
-        args("PodTopologySpread", defaultingType="List", defaultConstraints=[{**CONSTRAINT, "labelSelector": {}}]),
+        build_args(
+            "PodTopologySpread", defaultingType="List", defaultConstraints=[{**CONSTRAINT, "labelSelector": {}}]
+        ),
         f"{PATH}.defaultConstraints[0].labelSelector: Forbidden: constraint must not define a selector",
     ),
     "constraint twice": (
-        args("PodTopologySpread", defaultingType="List", defaultConstraints=[CONSTRAINT, CONSTRAINT]),
+        build_args("PodTopologySpread", defaultingType="List", defaultConstraints=[CONSTRAINT, CONSTRAINT]),
         f'{PATH}.defaultConstraints[1]: Duplicate value: "{{zone, DoNotSchedule}}"',
     ),
     "shape without its gate": (
-        args("VolumeBinding", shape=[{"utilization": 0, "score": 0}]),
+        build_args("VolumeBinding", shape=[{"utilization": 0, "score": 0}]),
         f"{PATH}.shape: Invalid value: ",
     ),
     "extender weight": (
@@ -380,7 +410,7 @@ REFUSED = {
         'extenders: Invalid value: "found 2 extenders implementing bind": only one extender can implement bind',
     ),
     "native managed resource": (
-        {**META, "extenders": [{"managedResources": names("cpu")}]},
+        {**META, "extenders": [{"managedResources": build_names("cpu")}]},
         'extenders[0].managedResources[0].name: Invalid value: "cpu": is an invalid extended resource name',
     ),
 }
@@ -394,11 +424,11 @@ def test_invalid_configurations(document, message):
 
 
 def test_arguments_of_a_disabled_fit_are_not_checked():
-    document = profile(
-        plugins={"multiPoint": {"disabled": names("NodeResourcesFit")}},
+    document = build_profile(
+        plugins={"multiPoint": {"disabled": build_names("NodeResourcesFit")}},
         pluginConfig=[{"name": "NodeResourcesFit", "args": {"scoringStrategy": {"type": "Weird"}}}],
     )
-    assert "NodeResourcesFit" not in only(document).plugins["filter"]
+    assert "NodeResourcesFit" not in load_default_profile(document).plugins["filter"]
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fake_plugins import FAKES, FakeFilter, FakeFramework, FakePreFilter, from_table
-from plugin_cases import cases, pod_info, shown, snapshot
-from table_extenders import table_extenders
+from fake_plugins import FAKES, FakeFilter, FakeFramework, FakePreFilter, build_fake_plugins
+from plugin_cases import build_snapshot, find_pod_info, parametrize_cases, show_status
+from table_extenders import build_table_extenders
 
 from kschedctl.scheduler.configuration.configuration import load_configuration
 from kschedctl.scheduler.engine.cycle import run_cycle
@@ -25,9 +25,9 @@ GATES = FeatureGates()
 ARGS = load_configuration(None, GATES).profiles["default-scheduler"].args
 
 
-def framework(case):
+def build_framework(case):
     """Build the plugins of a case. In-tree plugins have their default arguments."""
-    own = from_table(case.get("fakePlugins", ()))
+    own = build_fake_plugins(case.get("fakePlugins", ()))
 
     def plugin(name):
         return own.get(name) or FAKES.get(name) or IN_TREE[name].make(ARGS.get(name), GATES)
@@ -38,38 +38,40 @@ def framework(case):
         if point not in {"bind", "queueSort"}
     }
     weights = {entry["name"]: entry["weight"] for entry in case["plugins"].get("score", ())}
-    return FakeFramework(points, weights, table_extenders(case))
+    return FakeFramework(points, weights, build_table_extenders(case))
 
 
-def cycle(case):
+def run_case_cycle(case):
     """Run the cycle of a case, with claims bound as in the test of the table."""
     bound = {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}}
     objects = [{**each, "metadata": {**each["metadata"], **bound}} for each in case.get("objects", ())]
-    view = snapshot({**case, "objects": objects})
-    return run_cycle(framework(case), pod_info(case, view), view)
+    view = build_snapshot({**case, "objects": objects})
+    return run_cycle(build_framework(case), find_pod_info(case, view), view)
 
 
-def names(found, rows):
+def list_node_names(found, rows):
     return [found.view.nodes.names[row] for row in rows]
 
 
-@cases("scheduleone", "schedulepod", left_out=ZERO_TIME)
+@parametrize_cases("scheduleone", "schedulepod", left_out=ZERO_TIME)
 def test_schedule_pod(case):
-    found, want = cycle(case), case["want"]
+    found, want = run_case_cycle(case), case["want"]
     if "fitError" in want:
         assert not found.schedulable
         assert build_fit_error(found) == want["error"]
-        assert reported(found) == {n: without_plugin(s) for n, s in want["fitError"]["nodeToStatus"]["nodes"].items()}
+        assert list_reported_statuses(found) == {
+            n: drop_plugin(s) for n, s in want["fitError"]["nodeToStatus"]["nodes"].items()
+        }
     elif "error" in want:
         assert found.error == want["error"]
     else:
-        assert sorted(names(found, found.scores.best)) == want.get("anyOfNodes", [want["suggestedHost"]])
+        assert sorted(list_node_names(found, found.scores.best)) == want.get("anyOfNodes", [want["suggestedHost"]])
 
 
-@cases("scheduleone", "findfit", "fitmessage")
+@parametrize_cases("scheduleone", "findfit", "fitmessage")
 def test_find_fit(case):
-    found, want = cycle(case), case["want"]
-    assert reported(found) == {n: without_plugin(s) for n, s in want["nodeToStatus"]["nodes"].items()}
+    found, want = run_case_cycle(case), case["want"]
+    assert list_reported_statuses(found) == {n: drop_plugin(s) for n, s in want["nodeToStatus"]["nodes"].items()}
     assert {found.filter.find_first_rejection(row)[0] for row in list_rejected_rows(found)} == set(
         want["unschedulablePlugins"]
     )
@@ -82,20 +84,20 @@ def list_rejected_rows(found):
     return np.flatnonzero(found.considered & ~found.filter.passing).tolist()
 
 
-def reported(found):
+def list_reported_statuses(found):
     """Return the status that the framework reports for each node that it looked at."""
     by_plugins = {
-        found.view.nodes.names[row]: shown(found.filter.find_first_rejection(row)[1])
+        found.view.nodes.names[row]: show_status(found.filter.find_first_rejection(row)[1])
         for row in list_rejected_rows(found)
     }
-    return by_plugins | {name: shown(status) for name, status in found.consultation.statuses.items()}
+    return by_plugins | {name: show_status(status) for name, status in found.consultation.statuses.items()}
 
 
-def without_plugin(status):
+def drop_plugin(status):
     return {"code": status["code"], "reasons": sorted(status["reasons"])}
 
 
-@cases("scheduleone", "fiterror")
+@parametrize_cases("scheduleone", "fiterror")
 def test_fit_error(case):
     statuses = case["nodeToStatus"]["nodes"]
     reasons = sorted({reason for status in statuses.values() for reason in status["reasons"]})
@@ -107,12 +109,12 @@ def test_fit_error(case):
     if case["preFilterMsg"]:
         plugins["preFilter"] = [FakePreFilter("p", Status(Code.UNRESOLVABLE, (case["preFilterMsg"],)))]
     nodes = [{"kind": "Node", "metadata": {"name": name}} for name in statuses]
-    view = snapshot({"nodes": nodes})
-    found = run_cycle(FakeFramework(plugins), pod_info({"pod": {"kind": "Pod", "metadata": {}}}, view), view)
+    view = build_snapshot({"nodes": nodes})
+    found = run_cycle(FakeFramework(plugins), find_pod_info({"pod": {"kind": "Pod", "metadata": {}}}, view), view)
     assert build_fit_error(found, case["postFilterMsg"]) == case["want"]["message"]
 
 
-@cases("scheduleone", "selecthost")
+@parametrize_cases("scheduleone", "selecthost")
 def test_select_host(case):
     """Our best nodes are all nodes of which the scheduler picks one at random."""
     totals = np.array([entry["total"] for entry in case["list"]], np.int64)
@@ -122,9 +124,9 @@ def test_select_host(case):
     assert {case["list"][row]["node"] for row in best} == expected
 
 
-@cases("scheduleone", "prioritizenodes")
+@parametrize_cases("scheduleone", "prioritizenodes")
 def test_prioritize_nodes(case):
-    scores = cycle(case).scores
+    scores = run_case_cycle(case).scores
     for row, wanted in enumerate(case["want"]["nodeScores"]):
         assert {name: values[row] for name, values in (*scores.weighted.items(), *scores.extended)} == wanted["scores"]
         assert scores.total[row] == wanted["total"]
@@ -142,8 +144,8 @@ def test_prioritize_nodes(case):
 )
 def test_nominated_node(promised, refuses, feasible):
     """The nominated node is evaluated first, and suffices if it passes."""
-    view = snapshot({"nodes": [{"kind": "Node", "metadata": {"name": name}} for name in ("n1", "n2", "n3")]})
+    view = build_snapshot({"nodes": [{"kind": "Node", "metadata": {"name": name}} for name in ("n1", "n2", "n3")]})
     pod = {"kind": "Pod", "metadata": {"name": "p"}, "status": {"nominatedNodeName": promised}}
     plugins = {"filter": [FakeFilter("F", lambda pod, node, pods: node == refuses)]}
-    found = run_cycle(FakeFramework(plugins), pod_info({"pod": pod}, view), view)
-    assert names(found, found.feasible) == feasible
+    found = run_cycle(FakeFramework(plugins), find_pod_info({"pod": pod}, view), view)
+    assert list_node_names(found, found.feasible) == feasible

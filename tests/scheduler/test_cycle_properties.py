@@ -7,8 +7,8 @@ from random import Random
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from plugin_cases import pod_info, shown, snapshot
-from small_clusters import build_selector, clusters, many, some_of, topology_key
+from plugin_cases import build_snapshot, find_pod_info, show_status
+from small_clusters import build_selector, draw_clusters, draw_many, draw_some, draw_topology_key
 
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.engine.cycle import run_cycle
@@ -17,61 +17,64 @@ from kschedctl.scheduler.scheduler import Scheduler
 FRAMEWORK = Scheduler(Cluster()).find_framework("default-scheduler")
 
 
-def container(random):
-    requests = some_of(random, cpu=random.choice(["200m", "1"]), memory=random.choice(["100Mi", "1Gi"]))
+def draw_container(random):
+    requests = draw_some(random, cpu=random.choice(["200m", "1"]), memory=random.choice(["100Mi", "1Gi"]))
     port = {"containerPort": 80, "hostPort": 80}
     return {"image": "web", "resources": {"requests": requests}, **({"ports": [port]} if random.random() < 0.1 else {})}
 
 
-def affinity(random):
-    term = {"topologyKey": topology_key(random), "labelSelector": build_selector(random)}
-    hard, soft = some_of(random, t=term), some_of(random, t={"weight": random.randint(1, 100), "podAffinityTerm": term})
+def draw_affinity(random):
+    term = {"topologyKey": draw_topology_key(random), "labelSelector": build_selector(random)}
+    hard, soft = (
+        draw_some(random, t=term),
+        draw_some(random, t={"weight": random.randint(1, 100), "podAffinityTerm": term}),
+    )
     return {
         "requiredDuringSchedulingIgnoredDuringExecution": list(hard.values()) if random.random() < 0.3 else [],
         "preferredDuringSchedulingIgnoredDuringExecution": list(soft.values()),
     }
 
 
-def constraint(random):
+def draw_constraint(random):
     action = random.choice(["DoNotSchedule", "ScheduleAnyway"])
     return {
         "maxSkew": 1,
-        "topologyKey": topology_key(random),
+        "topologyKey": draw_topology_key(random),
         "whenUnsatisfiable": action,
         "labelSelector": build_selector(random),
     }
 
 
-def demanding(random):
+def draw_demanding_pod(random):
     return {
-        "containers": many(random, 2, container, least=1),
-        "tolerations": many(random, 1, lambda r: {"operator": "Exists"}),
-        "affinity": some_of(random, podAffinity=affinity(random), podAntiAffinity=affinity(random)),
-        "topologySpreadConstraints": many(random, 2, constraint),
+        "containers": draw_many(random, 2, draw_container, least=1),
+        "tolerations": draw_many(random, 1, lambda r: {"operator": "Exists"}),
+        "affinity": draw_some(random, podAffinity=draw_affinity(random), podAntiAffinity=draw_affinity(random)),
+        "topologySpreadConstraints": draw_many(random, 2, draw_constraint),
     }
 
 
-def varied(random):
+def draw_varied_node(random):
     taint = {"key": "k", "effect": random.choice(["NoSchedule", "PreferNoSchedule"])}
     spec = {"unschedulable": random.random() < 0.1, "taints": [taint] if random.random() < 0.3 else []}
     images = [{"names": ["web:latest"], "sizeBytes": 500 << 20}] if random.random() < 0.5 else []
     return {"spec": spec, "status": {"allocatable": {"cpu": "2", "memory": "2Gi", "pods": "4"}, "images": images}}
 
 
-DEMANDING = clusters(pending=demanding, running=demanding, node=varied)
+DEMANDING = draw_clusters(pending=draw_demanding_pod, running=draw_demanding_pod, node=draw_varied_node)
 
 
-def cycle(cluster, view):
-    return run_cycle(FRAMEWORK, pod_info({"pod": cluster.pending}, view), view)
+def run_pending_cycle(cluster, view):
+    return run_cycle(FRAMEWORK, find_pod_info({"pod": cluster.pending}, view), view)
 
 
-def by_name(found):
+def get_results_by_name(found):
     """Return everything that a cycle reports about nodes, by their names."""
     names = found.view.nodes.names
     scores = found.scores
     return {
         "filter": {
-            plugin: {names[row]: shown(verdict.get_status(row)) for row in range(len(names))}
+            plugin: {names[row]: show_status(verdict.get_status(row)) for row in range(len(names))}
             for plugin, verdict in found.filter.verdicts.items()
         },
         "firstFail": {
@@ -88,15 +91,15 @@ def by_name(found):
 
 @given(DEMANDING, st.integers(0, 2**32 - 1))
 def test_permuting_nodes_permutes_results(cluster, seed):
-    expected = by_name(cycle(cluster, cluster.view()))
+    expected = get_results_by_name(run_pending_cycle(cluster, cluster.view()))
     Random(seed).shuffle(cluster.nodes)
-    assert by_name(cycle(cluster, cluster.view())) == expected
+    assert get_results_by_name(run_pending_cycle(cluster, cluster.view())) == expected
 
 
 @given(DEMANDING)
 def test_first_rejections_partition_the_nodes(cluster):
     """Each node is feasible, or its first rejection is by exactly one plugin, the first in order that rejects it."""
-    found = cycle(cluster, cluster.view())
+    found = run_pending_cycle(cluster, cluster.view())
     nodes = len(found.view.nodes)
     masks = [found.filter.first == position for position in range(len(found.filter.order))]
     feasible = np.isin(np.arange(nodes), found.feasible)
@@ -110,7 +113,7 @@ def test_first_rejections_partition_the_nodes(cluster):
 
 @given(DEMANDING)
 def test_scores_stay_in_bounds(cluster):
-    found = cycle(cluster, cluster.view())
+    found = run_pending_cycle(cluster, cluster.view())
     assert found.error is None
     for values in found.scores.normalized.values():
         assert ((values >= 0) & (values <= 100)).all()
@@ -121,7 +124,7 @@ def test_cycle_on_a_fork_equals_one_on_the_changed_cluster(cluster, seed):
     """Plugins cache results for a fork, which must not become stale as pods come and go."""
     random, fork = Random(seed), cluster.view().fork()
     for _ in range(4):
-        cycle(cluster, fork)
+        run_pending_cycle(cluster, fork)
         bound = np.flatnonzero(fork.node >= 0)
         unbound = np.flatnonzero(fork.node < 0)
         if len(bound) and random.random() < 0.5:
@@ -135,5 +138,7 @@ def test_cycle_on_a_fork_equals_one_on_the_changed_cluster(cluster, seed):
         place = {"nodeName": fork.nodes.names[row]} if row >= 0 else {}
         spec = {key: value for key, value in document["spec"].items() if key != "nodeName"}
         pods.append({**document, "spec": {**spec, **place}})
-    fresh = snapshot({"nodes": cluster.nodes, "pods": pods, "namespaces": cluster.namespaces})
-    assert by_name(cycle(cluster, fork)) == by_name(cycle(cluster, fresh))
+    fresh = build_snapshot({"nodes": cluster.nodes, "pods": pods, "namespaces": cluster.namespaces})
+    assert get_results_by_name(run_pending_cycle(cluster, fork)) == get_results_by_name(
+        run_pending_cycle(cluster, fresh)
+    )

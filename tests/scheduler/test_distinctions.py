@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from test_simulation import objects
+from test_simulation import draw_objects
 
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.engine.cycle import run_cycle
@@ -22,7 +22,7 @@ from kschedctl.snapshot.nodes import Domains
 from kschedctl.snapshot.trail import Trail
 
 
-def told_apart(distinctions: list[Distinction], rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def compute_codes(distinctions: list[Distinction], rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return codes (N,) that are equal for rows of which a plugin must have the same answer."""
     columns = [
         np.where(d.domains.present, d.get_domain_values(rows), -1) if d.domains.separates_nodes else d.domains.codes
@@ -38,7 +38,7 @@ def agree(answers: np.ndarray[Any, Any], apart: np.ndarray[Any, Any]) -> bool:
 @given(st.integers(0, 2**32 - 1))
 def test_single_rows_get_the_answers_of_all_nodes(seed: int) -> None:
     random = Random(seed)
-    documents, keys = objects(random)
+    documents, keys = draw_objects(random)
     scheduler = Scheduler(Cluster.from_objects(documents))
     view = scheduler.view.fork()
     framework = scheduler.find_framework("default-scheduler")
@@ -62,7 +62,7 @@ def _compare(cycle: Any, view: Fork) -> None:
         verdict = cycle.filter.verdicts.get(plugin.name)
         expected = np.zeros(len(rows), np.bool_) if verdict is None else verdict.rejected
         assert verdicts.find_rejected_rows(rows).tolist() == expected.tolist()
-        assert agree(expected, told_apart(list(verdicts.distinctions), rows))
+        assert agree(expected, compute_codes(list(verdicts.distinctions), rows))
     scored, ones = cycle.scores.rows, np.ones(len(cycle.scores.rows), np.int64)
     for plugin in cycle.framework.plugins_at("score"):
         if offers(plugin, DistinguishingScore) and plugin.name in cycle.scores.raw and len(scored) > 1:
@@ -71,7 +71,7 @@ def _compare(cycle: Any, view: Fork) -> None:
             assert raw.tolist() == cycle.scores.raw[plugin.name].tolist()
             normal = among.normalize(raw, among.counted[scored])
             assert normal.tolist() == cycle.scores.normalized[plugin.name].tolist()
-            apart = told_apart(list(among.distinctions), rows)[scored]
+            apart = compute_codes(list(among.distinctions), rows)[scored]
             assert agree(raw, apart)
             first = np.array([scored[apart == group][0] for group in sorted(set(apart.tolist()))])
             many = np.array([np.count_nonzero(apart == group) for group in sorted(set(apart.tolist()))])

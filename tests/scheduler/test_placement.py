@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_simulation import objects
+from test_simulation import draw_objects
 
 from kschedctl.api.workloads import decode_workload
 from kschedctl.cluster import Cluster
@@ -40,7 +40,7 @@ def no_full_cycles() -> Iterator[None]:
         yield
 
 
-def framework(scheduler: Scheduler) -> Framework:
+def find_framework(scheduler: Scheduler) -> Framework:
     found = scheduler.find_framework("default-scheduler")
     assert found is not None
     return found
@@ -53,7 +53,7 @@ def test_real_scheduler_chose_one_of_the_tied_nodes(case: dict[str, Any]) -> Non
     (pods,) = create_workload_objects(cluster, [decode_workload(case["pod"])]).pods.values()
     scheduler = Scheduler(add_or_replace_pods(cluster, pods))
     view = scheduler.view.fork()
-    choice = Placements(view).choose_node(framework(scheduler), view.pods.index[pods[0].key])
+    choice = Placements(view).choose_node(find_framework(scheduler), view.pods.index[pods[0].key])
     assert choice is not None
     assert case["result"]["chosen"] in {view.nodes.names[row] for row in choice.tied}
     assert choice.feasible == case["result"]["feasibleNodes"]
@@ -109,9 +109,9 @@ def test_cached_answers_equal_full_cycles_in_forks_without_some_nodes(
 
 def _build_scheduler(random: Random, nominated: bool) -> tuple[Scheduler, list[str]]:
     """Build the scheduler of a random cluster, and return it with the keys of the pods to move."""
-    documents, keys = objects(random)
+    documents, keys = draw_objects(random)
     if nominated:
-        documents = [promised(each, random) for each in documents]
+        documents = [nominate_some_pods(each, random) for each in documents]
     return Scheduler(Cluster.from_objects(documents)), keys
 
 
@@ -132,8 +132,8 @@ def _move_and_compare(random: Random, scheduler: Scheduler, view: Fork, keys: li
             continue
         info = placements.get_incoming_info(int(view.pods.info[position]))
         alone = PodInfo(placements.build_stored_pod(position), info.options)  # of which nothing is known
-        expected = run_cycle(framework(scheduler), alone, view)
-        choice = placements.choose_node(framework(scheduler), position)
+        expected = run_cycle(find_framework(scheduler), alone, view)
+        choice = placements.choose_node(find_framework(scheduler), position)
         if choice is None:
             assert not len(expected.feasible)
             continue
@@ -146,7 +146,7 @@ def _move_and_compare(random: Random, scheduler: Scheduler, view: Fork, keys: li
 def test_identical_pods_get_the_nodes_of_full_cycles(seed: int, small_count: int) -> None:
     """Each pod gets the node that a full cycle chooses with the same random numbers, until no node is feasible."""
     random = Random(seed)
-    scheduler = Scheduler(Cluster.from_objects(uneven_nodes(random)))
+    scheduler = Scheduler(Cluster.from_objects(build_uneven_nodes(random)))
     view = scheduler.view.fork()
     placements = Placements(view, seed)
     same_random = Random(seed)
@@ -155,8 +155,8 @@ def test_identical_pods_get_the_nodes_of_full_cycles(seed: int, small_count: int
         for position in view.add_clones(view.pods.index["default/more"], 150):
             info = placements.get_incoming_info(int(view.pods.info[position]))
             alone = PodInfo(placements.build_stored_pod(position), info.options)
-            best = run_cycle(framework(scheduler), alone, view).scores.best
-            choice = placements.choose_node(framework(scheduler), position)
+            best = run_cycle(find_framework(scheduler), alone, view).scores.best
+            choice = placements.choose_node(find_framework(scheduler), position)
             if choice is None:
                 assert not len(best)
                 return
@@ -164,7 +164,7 @@ def test_identical_pods_get_the_nodes_of_full_cycles(seed: int, small_count: int
             view.assume(position, choice.row)
 
 
-def uneven_nodes(random: Random) -> list[dict[str, Any]]:
+def build_uneven_nodes(random: Random) -> list[dict[str, Any]]:
     """Build nodes of a few sizes in three zones, running pods, and the pod ``more`` that spreads softly over them."""
     documents = []
     labels = {"app": "more"}
@@ -202,7 +202,7 @@ def uneven_nodes(random: Random) -> list[dict[str, Any]]:
     return documents
 
 
-def promised(document: dict[str, Any], random: Random) -> dict[str, Any]:
+def nominate_some_pods(document: dict[str, Any], random: Random) -> dict[str, Any]:
     """Nominate one in three of the pods without a node for some node, and make it more important than others."""
     if document["kind"] != "Pod" or document["spec"].get("nodeName") or random.random() > 0.33:
         return document
@@ -210,7 +210,7 @@ def promised(document: dict[str, Any], random: Random) -> dict[str, Any]:
     return document | {"spec": spec, "status": {"nominatedNodeName": f"n{random.randint(0, 4)}"}}
 
 
-def plain(documents: int, cpu: str = "4") -> list[dict[str, Any]]:
+def build_plain_nodes(documents: int, cpu: str = "4") -> list[dict[str, Any]]:
     status = {"allocatable": {"cpu": cpu, "memory": "8Gi", "pods": "110"}}
     return [{"kind": "Node", "metadata": {"name": f"n{i:03}"}, "status": status} for i in range(documents)]
 
@@ -222,9 +222,9 @@ def test_pod_that_requires_two_node_names_fits_nowhere() -> None:
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
     spec = {"containers": [{"name": "c", "image": "i"}], "affinity": affinity}
     pod = {"kind": "Pod", "metadata": {"name": "torn", "namespace": "d"}, "spec": spec}
-    nodes = plain(2)
+    nodes = build_plain_nodes(2)
     scheduler = Scheduler(Cluster.from_objects([*nodes, pod]))
-    mask = Placements(scheduler.view.fork()).find_feasible_mask(framework(scheduler), 0)
+    mask = Placements(scheduler.view.fork()).find_feasible_mask(find_framework(scheduler), 0)
     assert mask is not None
     assert mask.tolist() == [False, False]
 
@@ -233,13 +233,13 @@ def test_answers_computed_ahead_equal_full_cycles() -> None:
     """Hundreds of equal pods are placed on equal nodes."""
     container = {"name": "c", "resources": {"requests": {"cpu": "150m", "memory": "100Mi"}}}
     pod = {"kind": "Pod", "metadata": {"name": "p", "namespace": "d"}, "spec": {"containers": [container]}}
-    scheduler = Scheduler(Cluster.from_objects([*plain(8), pod]))
+    scheduler = Scheduler(Cluster.from_objects([*build_plain_nodes(8), pod]))
     view = scheduler.view.fork()
     placements = Placements(view, 1)
     placed = 0
     for position in view.add_clones(0, 300):
-        expected = run_cycle(framework(scheduler), view.pods.infos[0], view)
-        choice = placements.choose_node(framework(scheduler), position)
+        expected = run_cycle(find_framework(scheduler), view.pods.infos[0], view)
+        choice = placements.choose_node(find_framework(scheduler), position)
         if choice is None:
             assert not len(expected.feasible)
             break
@@ -266,7 +266,7 @@ def test_templates_with_equal_requests_share_cached_data() -> None:
         }
         for name, spec in zip("abc", specs, strict=True)
     ]
-    nodes = plain(8)
+    nodes = build_plain_nodes(8)
     for i, node in enumerate(nodes):
         node["metadata"]["labels"] = {"zone": str(i % 3)}
     nodes[0]["spec"] = {"taints": [{"key": "k", "effect": "NoSchedule"}]}
@@ -277,8 +277,8 @@ def test_templates_with_equal_requests_share_cached_data() -> None:
     random.shuffle(positions)
     placed = 0
     for position in positions:
-        expected = run_cycle(framework(scheduler), view.pods.infos[view.pods.info[position]], view)
-        choice = placements.choose_node(framework(scheduler), position)
+        expected = run_cycle(find_framework(scheduler), view.pods.infos[view.pods.info[position]], view)
+        choice = placements.choose_node(find_framework(scheduler), position)
         if choice is None:
             assert not len(expected.feasible)
             continue
@@ -291,7 +291,7 @@ def test_templates_with_equal_requests_share_cached_data() -> None:
 def test_snapshot_without_nodes_equals_a_cluster_without_them() -> None:
     random = Random(11)
     for _ in range(20):
-        documents, keys = objects(random)
+        documents, keys = draw_objects(random)
         scheduler = Scheduler(Cluster.from_objects(documents))
         gone = np.array([random.random() < 0.3 for _ in scheduler.view.nodes.names])
         names = {name for name, lost in zip(scheduler.view.nodes.names, gone, strict=True) if lost}
@@ -301,11 +301,14 @@ def test_snapshot_without_nodes_equals_a_cluster_without_them() -> None:
         view = scheduler.view.without_nodes(gone)
         for key in keys:
             info = fresh.view.pods.infos[fresh.view.pods.info[fresh.view.pods.index[key]]]
-            ours, theirs = run_cycle(framework(scheduler), info, view), run_cycle(framework(fresh), info, fresh.view)
-            assert best(ours) == best(theirs)
+            ours, theirs = (
+                run_cycle(find_framework(scheduler), info, view),
+                run_cycle(find_framework(fresh), info, fresh.view),
+            )
+            assert list_best_nodes(ours) == list_best_nodes(theirs)
 
 
-def best(cycle: Any) -> set[str]:
+def list_best_nodes(cycle: Any) -> set[str]:
     return {cycle.view.nodes.names[row] for row in cycle.scores.best.tolist()}
 
 
@@ -327,7 +330,7 @@ def test_answers_with_too_many_groups_of_nodes(most: int) -> None:
     ]
     spec = {"containers": [container], "topologySpreadConstraints": spread}
     pod = {"kind": "Pod", "metadata": {"name": "p", "namespace": "d", "labels": {"app": "p"}}, "spec": spec}
-    nodes = plain(6)
+    nodes = build_plain_nodes(6)
     for i, node in enumerate(nodes):
         node["metadata"]["labels"] = {"kubernetes.io/hostname": f"h{i}", "rack": f"r{i // 2}"}
     scheduler = Scheduler(Cluster.from_objects([*nodes, pod]))
@@ -336,8 +339,8 @@ def test_answers_with_too_many_groups_of_nodes(most: int) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(grouped_ranking, "MAX_GROUPS", most)
         for position in view.add_clones(0, 60):
-            expected = run_cycle(framework(scheduler), view.pods.infos[0], view)
-            choice = placements.choose_node(framework(scheduler), position)
+            expected = run_cycle(find_framework(scheduler), view.pods.infos[0], view)
+            choice = placements.choose_node(find_framework(scheduler), position)
             assert choice is not None
             assert (choice.feasible, choice.tied.tolist()) == (len(expected.feasible), expected.scores.best.tolist())
             view.assume(position, random.randrange(6))

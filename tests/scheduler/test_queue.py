@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from plugin_cases import cases
+from plugin_cases import parametrize_cases
 
 from kschedctl.scheduler.plugins.priority_sort import PrioritySort
 
 
-@cases("queuesort", "queuesort")
+@parametrize_cases("queuesort", "queuesort")
 def test_order(case):
     first, second = (
         PrioritySort.sort_key(case[pod]["spec"]["priority"], case.get(f"{pod}QueueTime") or 0) for pod in ("p1", "p2")

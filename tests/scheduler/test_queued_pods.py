@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from golden_cases import SETTINGS, Json, family_lines
+from golden_cases import SETTINGS, Json, iter_family_lines
 
 from kschedctl.api.arrays import Rows
 from kschedctl.cluster import Cluster
@@ -125,7 +125,7 @@ def test_pods_get_the_nodes_that_kube_scheduler_chose(share: int, monkeypatch: p
         return Choice(info, rows[0], best, feasible, before) if feasible else None
 
     monkeypatch.setattr(Placements, "_pick_node", by_name)
-    cases = [json.loads(line) for line in family_lines("over_time/run")]
+    cases = [json.loads(line) for line in iter_family_lines("over_time/run")]
     plain = [c for c in cases if not any(cycle.get("batched") for cycle in c["want"]["cycles"])]
     assert len(plain) > 100
     for case in plain[share::SHARES]:

@@ -20,7 +20,7 @@ def build_pod(name: str, **spec: Any) -> Json:
     return {"kind": "Pod", "metadata": {"name": name, "namespace": "d", "uid": name}, "spec": spec}
 
 
-def mounting(name: str, claim: str, **spec: Any) -> Json:
+def build_mounting_pod(name: str, claim: str, **spec: Any) -> Json:
     return build_pod(name, volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": claim}}], **spec)
 
 
@@ -55,7 +55,7 @@ CSI = build_storage_class("csi", "csi.example.com")
 def test_smallest_volume_is_bound_to_the_claim() -> None:
     volumes = [build_volume("large", "9Gi"), build_volume("small", "2Gi")]
     simulation, _ = run_simulation(
-        build_node("n1"), LOCAL, *volumes, build_claim("c", "local"), mounting("p", "c"), pods=1
+        build_node("n1"), LOCAL, *volumes, build_claim("c", "local"), build_mounting_pod("p", "c"), pods=1
     )
     cluster = simulation.view.cluster
     (bound,) = cluster.persistent_volume_claims
@@ -66,19 +66,22 @@ def test_smallest_volume_is_bound_to_the_claim() -> None:
 
 def test_volume_serves_one_claim() -> None:
     claims = [build_claim("c1", "local"), build_claim("c2", "local")]
-    pods = [mounting("p1", "c1"), mounting("p2", "c2")]
+    pods = [build_mounting_pod("p1", "c1"), build_mounting_pod("p2", "c2")]
     _, nodes = run_simulation(build_node("n1"), LOCAL, build_volume("v", "1Gi"), *claims, *pods, pods=2)
     assert nodes == ["n1", ""]
 
 
 def test_unprovisioned_claim_stays_on_its_selected_node() -> None:
     """The second pod would otherwise go to the emptier node."""
-    pods = [mounting(f"p{i}", "c", containers=[{"name": "c", "resources": {"requests": {"cpu": "1"}}}]) for i in (1, 2)]
+    pods = [
+        build_mounting_pod(f"p{i}", "c", containers=[{"name": "c", "resources": {"requests": {"cpu": "1"}}}])
+        for i in (1, 2)
+    ]
     _, (first, second) = run_simulation(build_node("n1"), build_node("n2"), CSI, build_claim("c", "csi"), *pods, pods=2)
     assert first == second != ""
 
 
-def devices(count: int, **device: Any) -> list[Json]:
+def build_device_slice(count: int, **device: Any) -> list[Json]:
     pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
     found = [{"name": f"gpu{i}", **device} for i in range(count)]
     spec = {"driver": "d.example.com", "nodeName": "n1", "pool": pool, "devices": found}
@@ -92,14 +95,16 @@ def build_resource_claim(name: str) -> Json:
     return {"kind": "ResourceClaim", "metadata": {"name": name, "namespace": "d"}, "spec": spec}
 
 
-def using(name: str, claim_name: str, **spec: Any) -> Json:
+def build_pod_with_claim(name: str, claim_name: str, **spec: Any) -> Json:
     return build_pod(name, resourceClaims=[{"name": "gpu", "resourceClaimName": claim_name}], **spec)
 
 
 def test_each_device_is_allocated_to_one_claim() -> None:
     claims = [build_resource_claim(f"c{i}") for i in range(3)]
-    pods = [using(f"p{i}", f"c{i}") for i in range(3)]
-    simulation, nodes = run_simulation(build_node("n1"), build_node("n2"), *devices(2), *claims, *pods, pods=3)
+    pods = [build_pod_with_claim(f"p{i}", f"c{i}") for i in range(3)]
+    simulation, nodes = run_simulation(
+        build_node("n1"), build_node("n2"), *build_device_slice(2), *claims, *pods, pods=3
+    )
     assert nodes == ["n1", "n1", ""]
     found = simulation.view.cluster.resource_claims
     allocations = [c.status.allocation for c in found]
@@ -108,9 +113,9 @@ def test_each_device_is_allocated_to_one_claim() -> None:
 
 
 def test_claim_of_two_pods_is_allocated_once() -> None:
-    pods = [using("p1", "c"), using("p2", "c")]
+    pods = [build_pod_with_claim("p1", "c"), build_pod_with_claim("p2", "c")]
     simulation, nodes = run_simulation(
-        build_node("n1"), build_node("n2"), *devices(1), build_resource_claim("c"), *pods, pods=2
+        build_node("n1"), build_node("n2"), *build_device_slice(1), build_resource_claim("c"), *pods, pods=2
     )
     assert nodes == ["n1", "n1"]
     (found,) = simulation.view.cluster.resource_claims
@@ -120,7 +125,10 @@ def test_claim_of_two_pods_is_allocated_once() -> None:
 def test_device_that_backs_a_resource_serves_one_pod() -> None:
     """The pods differ only in their names. The device is free again when the first pod is gone."""
     containers = [{"name": "c", "resources": {"requests": {"example.com/gpu": "1"}}}]
-    (published, device_class), pods = devices(1), [build_pod(f"p{i}", containers=containers) for i in range(3)]
+    (published, device_class), pods = (
+        build_device_slice(1),
+        [build_pod(f"p{i}", containers=containers) for i in range(3)],
+    )
     backing = device_class | {"spec": {"extendedResourceName": "example.com/gpu"}}
     simulation, nodes = run_simulation(build_node("n1"), published, backing, *pods, pods=3)
     assert nodes == ["n1", "", ""]
@@ -131,8 +139,11 @@ def test_device_that_backs_a_resource_serves_one_pod() -> None:
 def test_devices_are_free_when_their_pod_is_evicted() -> None:
     big = [{"name": "c", "resources": {"requests": {"cpu": "4"}}}]
     claims = [build_resource_claim("c0"), build_resource_claim("c1")]
-    pods = [using("p0", "c0", containers=big, priority=0), using("p1", "c1", containers=big, priority=5)]
-    simulation = Simulation(Scheduler(Cluster.from_objects([build_node("n1"), *devices(1), *claims, *pods])))
+    pods = [
+        build_pod_with_claim("p0", "c0", containers=big, priority=0),
+        build_pod_with_claim("p1", "c1", containers=big, priority=5),
+    ]
+    simulation = Simulation(Scheduler(Cluster.from_objects([build_node("n1"), *build_device_slice(1), *claims, *pods])))
     assert simulation.attempt_pod(0) is not None
     simulation.evict([0])
     outcome = simulation.attempt_pod(1)
@@ -146,8 +157,12 @@ def test_claim_is_free_once_its_last_user_is_gone() -> None:
     The claim of a third pod gets it when both are gone, not before.
     """
     claims = [build_resource_claim("shared"), build_resource_claim("other")]
-    pods = [using("p1", "shared"), using("p2", "shared"), using("p3", "other")]
-    simulation, nodes = run_simulation(build_node("n1"), *devices(1), *claims, *pods, pods=3)
+    pods = [
+        build_pod_with_claim("p1", "shared"),
+        build_pod_with_claim("p2", "shared"),
+        build_pod_with_claim("p3", "other"),
+    ]
+    simulation, nodes = run_simulation(build_node("n1"), *build_device_slice(1), *claims, *pods, pods=3)
     assert nodes == ["n1", "n1", ""]
 
     def shared() -> tuple[list[str], list[str]]:
@@ -168,7 +183,7 @@ def test_claim_is_free_once_its_last_user_is_gone() -> None:
 
 def test_devices_for_extended_resources_are_free_when_their_pod_is_evicted() -> None:
     extended = {"containers": [{"name": "c", "resources": {"requests": {"example.com/gpu": "1"}}}]}
-    slices, device_class = devices(1)
+    slices, device_class = build_device_slice(1)
     device_class["spec"] = {"extendedResourceName": "example.com/gpu"}
     simulation, nodes = run_simulation(
         build_node("n1"), slices, device_class, build_pod("p1", **extended), build_pod("p2", **extended), pods=2
@@ -183,11 +198,11 @@ def test_devices_for_extended_resources_are_free_when_their_pod_is_evicted() -> 
 def test_pods_without_a_uid_are_distinguished_by_namespace() -> None:
     claims = [build_resource_claim("c"), build_resource_claim("c")]
     claims[1]["metadata"]["namespace"] = "e"
-    pods = [using("p", "c"), using("p", "c")]
+    pods = [build_pod_with_claim("p", "c"), build_pod_with_claim("p", "c")]
     pods[1]["metadata"]["namespace"] = "e"
     for each in pods:
         del each["metadata"]["uid"]
-    simulation, nodes = run_simulation(build_node("n1"), *devices(2), *claims, *pods, pods=2)
+    simulation, nodes = run_simulation(build_node("n1"), *build_device_slice(2), *claims, *pods, pods=2)
     assert nodes == ["n1", "n1"]
     simulation.evict([0])
     found = {c.metadata.namespace: bool(c.status.allocation) for c in simulation.view.cluster.resource_claims}
@@ -197,7 +212,13 @@ def test_pods_without_a_uid_are_distinguished_by_namespace() -> None:
 def test_nothing_is_reserved_without_reserve_plugins() -> None:
     off = {"plugins": {"reserve": {"disabled": [{"name": "VolumeBinding"}]}}}
     config = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "profiles": [off]}
-    objects = [build_node("n1"), LOCAL, build_volume("v", "1Gi"), build_claim("c", "local"), mounting("p", "c")]
+    objects = [
+        build_node("n1"),
+        LOCAL,
+        build_volume("v", "1Gi"),
+        build_claim("c", "local"),
+        build_mounting_pod("p", "c"),
+    ]
     simulation = Simulation(Scheduler(Cluster.from_objects(objects, config=config)))
     assert [outcome.row for outcome in simulation.run([0])] == [0]
     (unbound,) = simulation.view.cluster.persistent_volume_claims
@@ -209,6 +230,6 @@ def test_shares_of_a_device_add_up() -> None:
     policy = {"default": "1", "validRange": {"min": "1"}}
     shared = {"allowMultipleAllocations": True, "capacity": {"slots": {"value": "2", "requestPolicy": policy}}}
     claims = [build_resource_claim(f"c{i}") for i in range(3)]
-    pods = [using(f"p{i}", f"c{i}") for i in range(3)]
-    _, nodes = run_simulation(build_node("n1"), *devices(1, **shared), *claims, *pods, pods=3)
+    pods = [build_pod_with_claim(f"p{i}", f"c{i}") for i in range(3)]
+    _, nodes = run_simulation(build_node("n1"), *build_device_slice(1, **shared), *claims, *pods, pods=3)
     assert nodes == ["n1", "n1", ""]

@@ -32,7 +32,7 @@ def test_every_node_gets_its_turn() -> None:
         assert sampling.start == start
 
 
-def naive(refused: list[bool], start: int, enough: int) -> tuple[list[int], int]:
+def sample_naively(refused: list[bool], start: int, enough: int) -> tuple[list[int], int]:
     """Return the nodes that a loop finds from ``start`` on, and the start of the next loop."""
     found, failed = [], 0
     for i in range(len(refused)):
@@ -54,7 +54,7 @@ def test_samples_equal_those_of_a_loop() -> None:
         enough = count_nodes_to_find(percentage, nodes)
         for _ in range(6):
             refused = [random.random() < 0.4 for _ in range(nodes)]
-            expected, start = naive(refused, start, enough)
+            expected, start = sample_naively(refused, start, enough)
             found = sampling.search_nodes(np.array(refused), np.arange(nodes)).feasible
             assert (found.tolist(), sampling.start) == (expected, start)
 

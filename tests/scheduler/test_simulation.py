@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from small_clusters import HOSTNAME, Json, some_of
+from small_clusters import HOSTNAME, Json, draw_some
 
 import kschedctl
 from kschedctl.api.arrays import Position
@@ -42,12 +42,12 @@ def build_pod(random: Random, name: str, spec: Json, app: str) -> Json:
 def build_template(random: Random, app: str, volumes: bool) -> Json:
     """Draw the spec of all pods of a template."""
     ports = [{"containerPort": 80, "hostPort": random.choice([80, 81])}] if random.random() < 0.15 else []
-    requests = {"cpu": random.choice(["500m", "1", "2"]), **some_of(random, memory="1Gi")}
+    requests = {"cpu": random.choice(["500m", "1", "2"]), **draw_some(random, memory="1Gi")}
     spec: Json = {"containers": [{"name": "c", "resources": {"requests": requests}, "ports": ports}]}
     spec["priority"] = random.choice([0, 0, 0, 10, 20])
     if random.random() < 0.4:
         spec["topologySpreadConstraints"] = [build_spread(random) for _ in range(random.randint(1, 2))]
-    affinity = some_of(random, podAffinity=terms(random), podAntiAffinity=terms(random))
+    affinity = draw_some(random, podAffinity=draw_terms(random), podAntiAffinity=draw_terms(random))
     if affinity and random.random() < 0.6:
         spec["affinity"] = affinity
     if random.random() < 0.3:
@@ -68,7 +68,7 @@ def build_spread(random: Random) -> Json:
     }
 
 
-def terms(random: Random) -> Json:
+def draw_terms(random: Random) -> Json:
     term = {
         "topologyKey": random.choice([ZONE, HOSTNAME]),
         "labelSelector": {"matchLabels": {"app": random.choice(APPS)}},
@@ -80,7 +80,7 @@ def terms(random: Random) -> Json:
     }
 
 
-def storage(random: Random) -> list[Json]:
+def draw_storage(random: Random) -> list[Json]:
     """Draw claims of a class that waits for its first consumer, and local volumes for them."""
     classes = [
         {"kind": "StorageClass", "metadata": {"name": "local"}, "provisioner": "kubernetes.io/no-provisioner"},
@@ -107,7 +107,7 @@ def storage(random: Random) -> list[Json]:
     return [*classes, *claims, *volumes]
 
 
-def objects(random: Random) -> tuple[list[Json], list[str]]:
+def draw_objects(random: Random) -> tuple[list[Json], list[str]]:
     """Draw the objects of a cluster, and the keys of the pods to schedule."""
     volumes = random.random() < 0.4
     nodes = [build_node(random, f"n{i}") for i in range(random.randint(1, 6))]
@@ -128,10 +128,10 @@ def objects(random: Random) -> tuple[list[Json], list[str]]:
         allowed = {"disruptionsAllowed": random.randint(0, 2)}
         budgets = [{"kind": "PodDisruptionBudget", "metadata": meta, "spec": selector, "status": allowed}]
     keys = [f"d/{p['metadata']['name']}" for p in pending]
-    return [*nodes, *running, *pending, *budgets, *(storage(random) if volumes else [])], keys
+    return [*nodes, *running, *pending, *budgets, *(draw_storage(random) if volumes else [])], keys
 
 
-def key_of(document: Json) -> str:
+def get_key(document: Json) -> str:
     return f"{document['metadata'].get('namespace')}/{document['metadata']['name']}"
 
 
@@ -152,7 +152,7 @@ class Chain:
         self.running: dict[str, list[str]] = {}
         for document in documents:
             if bound := document.get("spec", {}).get("nodeName"):
-                self.running.setdefault(bound, []).append(key_of(document))
+                self.running.setdefault(bound, []).append(get_key(document))
 
     def explain(self, key: str) -> Explanation:
         turns = self._turns()
@@ -188,14 +188,14 @@ class Chain:
         return turns
 
     def _is_gone(self, document: Json) -> bool:
-        return document["kind"] == "Pod" and key_of(document) in self.gone
+        return document["kind"] == "Pod" and get_key(document) in self.gone
 
     def _now(self, document: Json, turns: dict[str, int]) -> Json:
         """Return the pod on its node, under a name that gives it its position there."""
-        if document["kind"] != "Pod" or key_of(document) not in turns:
+        if document["kind"] != "Pod" or get_key(document) not in turns:
             return document
-        bound = self.node.get(key_of(document)) or document["spec"]["nodeName"]
-        meta = {**document["metadata"], "name": f"{turns[key_of(document)]:03}-{document['metadata']['name']}"}
+        bound = self.node.get(get_key(document)) or document["spec"]["nodeName"]
+        meta = {**document["metadata"], "name": f"{turns[get_key(document)]:03}-{document['metadata']['name']}"}
         return {**document, "metadata": meta, "spec": {**document["spec"], "nodeName": bound}}
 
 
@@ -222,7 +222,7 @@ def check(explained: Explanation, outcome: Outcome | None, simulation: Simulatio
 @given(st.integers(0, 2**32 - 1), st.booleans())
 def test_copies_get_the_nodes_that_single_attempts_find(seed: int, preemption: bool) -> None:
     random = Random(seed)
-    documents, keys = objects(random)
+    documents, keys = draw_objects(random)
     scheduler = Scheduler(Cluster.from_objects(documents))
     key = random.choice(keys)
 
@@ -246,7 +246,7 @@ def test_copies_get_the_nodes_that_single_attempts_find(seed: int, preemption: b
 @given(st.integers(0, 2**32 - 1))
 def test_simulation_is_a_chain_of_explanations(seed: int) -> None:
     random = Random(seed)
-    documents, keys = objects(random)
+    documents, keys = draw_objects(random)
     simulation = Simulation(Scheduler(Cluster.from_objects(documents)), seed=seed)
     chain = Chain(simulation, documents)
     waiting = simulation.sort_for_queue([simulation.view.pods.index[key] for key in keys])
@@ -272,11 +272,11 @@ def test_simulation_is_a_chain_of_explanations(seed: int) -> None:
 
 
 def test_run_is_the_same_with_the_same_seed() -> None:
-    documents, keys = objects(Random(5))
-    assert outcomes(documents, keys, 3) == outcomes(documents, keys, 3)
+    documents, keys = draw_objects(Random(5))
+    assert simulate_pods(documents, keys, 3) == simulate_pods(documents, keys, 3)
 
 
-def outcomes(documents: list[Json], keys: list[str], seed: int) -> list[Any]:
+def simulate_pods(documents: list[Json], keys: list[str], seed: int) -> list[Any]:
     simulation = Simulation(Scheduler(Cluster.from_objects(documents)), seed=seed)
     return simulation.run([simulation.view.pods.index[key] for key in keys])
 

@@ -71,7 +71,7 @@ def draw_affinity(random: Random) -> Json:
     return {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
 
 
-def members(random: Random, name: str) -> Iterator[Json]:
+def iter_members(random: Random, name: str) -> Iterator[Json]:
     policy = {"gang": {"minCount": random.randint(1, 4)}}
     meta = {"name": name, "namespace": "d"}
     version = "scheduling.k8s.io/v1alpha2"
@@ -88,13 +88,13 @@ def build_objects(random: Random, gangs: int) -> list[Json]:
         running = build_pod(random, f"b{i}", random.choice((-5, 0, 5)), nodeName=f"n{random.randrange(nodes)}")
         found.append({**running, "status": {"startTime": f"2026-01-01T00:00:{i:02}Z"}})
     for i in range(gangs):
-        found += members(random, f"g{i}")
+        found += iter_members(random, f"g{i}")
     for i in range(random.randint(0, 8)):
         found.append(build_pod(random, f"s{i}", random.choice((0, 0, 10, 20)), **draw_affinity(random)))
     return found
 
 
-def coscheduled(random: Random) -> list[Json]:
+def draw_coscheduled_objects(random: Random) -> list[Json]:
     """Draw the objects with groups of Coscheduling, in which some pods may never fit."""
     found = build_objects(random, 0)
     for i in range(random.randint(1, 3)):
@@ -114,7 +114,7 @@ def coscheduled(random: Random) -> list[Json]:
     return sorted(found, key=lambda each: (each["kind"] != "Node", each["kind"] == "Node" and each["metadata"]["name"]))
 
 
-def coscheduling(random: Random) -> Json:
+def draw_coscheduling_profile(random: Random) -> Json:
     """Draw a profile in which Coscheduling runs after preemption, or before."""
     enabled: Json = {point: {"enabled": [{"name": "Coscheduling"}]} for point in ("preFilter", "permit", "reserve")}
     preempting = [{"name": "DefaultPreemption"}, {"name": "Coscheduling"}]
@@ -135,7 +135,7 @@ def coscheduling(random: Random) -> Json:
 # -- both engines ----------------------------------------------------------------------------------------------------
 
 
-def placements(view: Fork) -> dict[str, str]:
+def get_placements(view: Fork) -> dict[str, str]:
     pods, names = view.pods.objects, view.nodes.names
     return {pods[position].metadata.name: names[row] for position, row in enumerate(view.node.tolist()) if row >= 0}
 
@@ -145,18 +145,18 @@ def get_simulated_placements(scheduler: Scheduler) -> dict[str, str]:
     simulation = Simulation(scheduler)
     simulation.placements.random = First()
     simulation.schedule(np.flatnonzero(simulation.view.node < 0).tolist())
-    return placements(simulation.view)
+    return get_placements(simulation.view)
 
 
-def queued(scheduler: Scheduler) -> dict[str, str]:
+def place_by_queue(scheduler: Scheduler) -> dict[str, str]:
     loop = QueueReplay(scheduler, QueuedPodGroups(scheduler))
     loop.fill_queue()
-    for record in cycles(loop):
+    for record in iter_cycles(loop):
         loop.apply_effects(record)
-    return placements(loop.view)
+    return get_placements(loop.view)
 
 
-def cycles(loop: QueueReplay) -> Iterator[CycleRecord]:
+def iter_cycles(loop: QueueReplay) -> Iterator[CycleRecord]:
     """Yield the cycles until only groups are left that were all tried in vain, also after a while.
 
     Time passes as they run. When no pod can be tried, backoffs and waits end.
@@ -168,20 +168,20 @@ def cycles(loop: QueueReplay) -> Iterator[CycleRecord]:
             done = bool(record.bound or record.victims)
             in_vain, waited = 0 if done else in_vain + 1, waited and not done
             if record.group is not None and in_vain > 3 * sum(1 for _ in loop.queue):
-                if waited or not backoff_ends(loop):
+                if waited or not end_backoff(loop):
                     return
                 in_vain, waited = 0, True
         elif (end := loop.queue.backoff.find_next_completion()) is not None and end <= (
             loop.waiting.find_first_timeout() or end
         ):
-            backoff_ends(loop)
+            end_backoff(loop)
         elif record := loop.time_out_waiting_pods():
             yield record
         else:
             return
 
 
-def backoff_ends(loop: QueueReplay) -> bool:
+def end_backoff(loop: QueueReplay) -> bool:
     """End the backoff of the first pods that back off, and return whether there were any."""
     end = loop.queue.backoff.find_next_completion()
     if end is not None:
@@ -190,7 +190,7 @@ def backoff_ends(loop: QueueReplay) -> bool:
     return end is not None
 
 
-def backoffs_alone(time_passes: Any) -> Any:
+def pass_backoffs_only(time_passes: Any) -> Any:
     """Let only backoffs end, without the flush after five minutes."""
 
     def passes(self: QueuedPods) -> bool:
@@ -221,24 +221,24 @@ def test_pods_are_placed_alike(version: str, seed: int) -> None:
 @given(seed=st.integers(0, 2**32 - 1))
 @example(seed=GOING_ROUND)
 def test_coscheduled_pods_are_placed_alike(version: str, seed: int) -> None:
-    compare(of_coscheduling(seed, version))
+    compare(draw_coscheduling_cluster(seed, version))
 
 
 @pytest.mark.parametrize(("version", "seed"), DIFFERED)
 def test_seeds_that_once_differed_are_placed_alike(version: str, seed: int) -> None:
-    compare(of_coscheduling(seed, version))
+    compare(draw_coscheduling_cluster(seed, version))
 
 
-def of_coscheduling(seed: int, version: str) -> Cluster:
+def draw_coscheduling_cluster(seed: int, version: str) -> Cluster:
     random = Random(seed)
-    found, config = coscheduled(random), coscheduling(random)
+    found, config = draw_coscheduled_objects(random), draw_coscheduling_profile(random)
     return Cluster.from_objects(found, config=config, other_builds=True, kube_version=version)
 
 
 def test_cyclic_preemption_within_a_gang_ends() -> None:
     """Each waiting sibling activates g1-0, which fits nowhere while the sibling is there, preempts it, and still does
     not fit."""
-    scheduler = Scheduler(of_coscheduling(GOING_ROUND, "1.36"))
+    scheduler = Scheduler(draw_coscheduling_cluster(GOING_ROUND, "1.36"))
     simulation = Simulation(scheduler)
     simulation.placements.random = First()
     outcomes = simulation.run(np.flatnonzero(simulation.view.node < 0).tolist())
@@ -261,5 +261,5 @@ def test_cyclic_preemption_within_a_gang_ends() -> None:
 def compare(cluster: Cluster) -> None:
     scheduler = Scheduler(cluster)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(QueuedPods, "_advance_time", backoffs_alone(QueuedPods._advance_time))
-        assert get_simulated_placements(scheduler) == queued(scheduler)
+        patch.setattr(QueuedPods, "_advance_time", pass_backoffs_only(QueuedPods._advance_time))
+        assert get_simulated_placements(scheduler) == place_by_queue(scheduler)

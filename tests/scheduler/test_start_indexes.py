@@ -87,7 +87,7 @@ def build_pod(name: str, spec: Json, app: str = "web", node_name: str = "") -> J
     }
 
 
-def cluster_of(seed: int, configuration: Json | None = None) -> Cluster:
+def build_cluster(seed: int, configuration: Json | None = None) -> Cluster:
     random = Random(seed)
     nodes = [build_node(random, number) for number in range(random.randint(200, 300))]
     running = [
@@ -99,7 +99,7 @@ def cluster_of(seed: int, configuration: Json | None = None) -> Cluster:
     return Cluster.from_objects([*nodes, *running, *asked, service], config=configuration)
 
 
-def cycle_of(cluster: Cluster, name: str, sampling: Sampling | None = None) -> Cycle:
+def run_sampled_cycle(cluster: Cluster, name: str, sampling: Sampling | None = None) -> Cycle:
     scheduler = Scheduler(cluster)
     found = scheduler.cluster.pod("shop", name.replace(" ", "-"))
     assert found is not None
@@ -112,7 +112,7 @@ def cycle_of(cluster: Cluster, name: str, sampling: Sampling | None = None) -> C
 Told = tuple[int, int, int, int, int]
 
 
-def replayed(whole: Cycle, percentage: int, start: int) -> Told:
+def replay_start(whole: Cycle, percentage: int, start: int) -> Told:
     """Return the results of a cycle that samples from this index: nodes found and looked at, ties, and best ones."""
     cycle = run_cycle(whole.framework, whole.info, whole.view, Sampling(percentage, start))
     total = dict(zip(whole.scores.rows.tolist(), whole.scores.total.tolist(), strict=True))
@@ -130,31 +130,31 @@ def list_results(whole: Cycle, percentage: int) -> list[Told]:
     return [(found.scored, *row) for row in zip(*(column.tolist() for column in columns), strict=True)]
 
 
-def all_replayed(whole: Cycle, percentage: int) -> list[Told]:
-    return [replayed(whole, percentage, start) for start in range(len(whole.view.nodes))]
+def replay_all_starts(whole: Cycle, percentage: int) -> list[Told]:
+    return [replay_start(whole, percentage, start) for start in range(len(whole.view.nodes))]
 
 
 @pytest.mark.parametrize("name", SHAPES)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_every_start_equals_its_replay(seed: int, name: str) -> None:
-    whole = cycle_of(cluster_of(seed), name)
+    whole = run_sampled_cycle(build_cluster(seed), name)
     for percentage in (5, 60, 80):
-        assert list_results(whole, percentage) == all_replayed(whole, percentage)
+        assert list_results(whole, percentage) == replay_all_starts(whole, percentage)
 
 
 def test_generated_clusters_have_varied_results() -> None:
-    cluster = cluster_of(1)
-    fitting = [name for name in SHAPES if len(cycle_of(cluster, name).feasible) > 100]
+    cluster = build_cluster(1)
+    fitting = [name for name in SHAPES if len(run_sampled_cycle(cluster, name).feasible) > 100]
     assert len(fitting) == len(SHAPES) - 2, "all but those that fit nowhere and on three nodes"
     for name in fitting:
-        answers = list_results(cycle_of(cluster, name), 5)
+        answers = list_results(run_sampled_cycle(cluster, name), 5)
         assert len(set(answers)) > 10, name
         assert any(lost for *_, lost, _ in answers), name
 
 
 def test_plugin_without_row_scores_is_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = cycle_of(cluster_of(3), "pods it likes and avoids")
-    expected = all_replayed(whole, 5)
+    whole = run_sampled_cycle(build_cluster(3), "pods it likes and avoids")
+    expected = replay_all_starts(whole, 5)
     assert list_results(whole, 5) == expected
     monkeypatch.setattr(InterPodAffinity, "peers", Peers.ALL)
     assert list_results(whole, 5) == expected
@@ -198,8 +198,8 @@ def test_profiles(name: str) -> None:
         "kind": "KubeSchedulerConfiguration",
         "profiles": [PROFILES[name]],
     }
-    whole = cycle_of(cluster_of(4, configuration), "plain")
-    assert list_results(whole, 5) == all_replayed(whole, 5)
+    whole = run_sampled_cycle(build_cluster(4, configuration), "plain")
+    assert list_results(whole, 5) == replay_all_starts(whole, 5)
 
 
 def test_examined_nodes_by_hand() -> None:
@@ -211,7 +211,7 @@ def test_examined_nodes_by_hand() -> None:
     for number, each in enumerate(nodes):
         each["metadata"] = {"name": f"n{number:03}"}
         each["spec"] = {"unschedulable": bool(number % 2)}
-    whole = cycle_of(Cluster.from_objects([*nodes, build_pod("web", {})]), "web")
+    whole = run_sampled_cycle(Cluster.from_objects([*nodes, build_pod("web", {})]), "web")
     assert whole.view.nodes.names[:3] == ("n000", "n001", "n002")
     found = EveryStart(whole).search_samples(100)
     assert found.scored == 100

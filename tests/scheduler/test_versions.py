@@ -256,7 +256,7 @@ def test_most_important_victim(version: str, chosen: str) -> None:
     assert found["chosen"] == chosen
 
 
-def with_volumes(version: str, gates: dict[str, bool]) -> Json:
+def explain_with_volumes(version: str, gates: dict[str, bool]) -> Json:
     """Explain a pod with a claim of 4Gi, for volumes of 5Gi on n and 8Gi on m."""
     mode, names = {"accessModes": ["ReadWriteOnce"], "storageClassName": "local"}, {"n": "5Gi", "m": "8Gi"}
     made = {"kind": "StorageClass", "metadata": {"name": "local"}, "provisioner": "kubernetes.io/no-provisioner"}
@@ -283,9 +283,9 @@ def with_volumes(version: str, gates: dict[str, bool]) -> Json:
 )
 def test_capacity_scoring_changes_from_most_to_least(version: str, gate: str, scores: dict[str, int]) -> None:
     """4 of 5Gi are 80 percent, and 4 of 8Gi are 50."""
-    found = with_volumes(version, {gate: True})["score"]
+    found = explain_with_volumes(version, {gate: True})["score"]
     assert found["VolumeBinding"] == scores
-    assert "VolumeBinding" not in with_volumes(version, {})["score"]
+    assert "VolumeBinding" not in explain_with_volumes(version, {})["score"]
 
 
 def test_older_gate_scores_only_volumes_to_bind() -> None:
@@ -316,9 +316,12 @@ def test_volumes_of_portworx_are_those_of_its_csi_driver(version: str, gates: di
     annotations = {"storage.alpha.kubernetes.io/migrated-plugins": "kubernetes.io/portworx-volume"}
     driver = {"name": "pxd.portworx.com", "nodeID": "n", "allocatable": {"count": 1}}
     csi_node = {"kind": "CSINode", "metadata": {"name": "n", "annotations": annotations}, "spec": {"drivers": [driver]}}
-    pods = [build_pod("there", "n", volumes=[portworx("a")]), build_pod(volumes=[portworx("b")])]
+    pods = [
+        build_pod("there", "n", volumes=[build_portworx_volume("a")]),
+        build_pod(volumes=[build_portworx_volume("b")]),
+    ]
     assert explain_pod(version, build_node("n"), csi_node, *pods, gates=gates)["feasible"] == (["n"] if fits else [])
 
 
-def portworx(volume: str) -> Json:
+def build_portworx_volume(volume: str) -> Json:
     return {"name": "v", "portworxVolume": {"volumeID": volume}}

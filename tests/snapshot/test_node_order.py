@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from plugin_cases import cases
+from plugin_cases import parametrize_cases
 
 from kschedctl.api.objects import Node, ObjectMeta
 from kschedctl.cluster import convert_document
 from kschedctl.snapshot.nodes import BETA_ZONE, REGION, ZONE, get_region_and_zone, interleave_zones
 
 
-def order(documents):
+def list_in_order(documents):
     nodes = [convert_document({"kind": "Node", **document}) for document in documents]
     return [node.metadata.name for node in interleave_zones(nodes)]
 
 
-@cases("nodetree", "nodeorder")
+@parametrize_cases("nodetree", "nodeorder")
 def test_upstream_orders(case):
-    assert order(case.get("nodes", ())) == case["want"]["order"]
+    assert list_in_order(case.get("nodes", ())) == case["want"]["order"]
 
 
-@cases("nodetree", "nodeorder-ops")
+@parametrize_cases("nodetree", "nodeorder-ops")
 def test_order_of_remaining_nodes(case):
     """Nodes that were added and removed leave no trace."""
     added, removed, left = iter(case["nodesToAdd"]), iter(case.get("nodesToRemove") or ()), []
@@ -31,7 +31,7 @@ def test_order_of_remaining_nodes(case):
         else:
             name = next(removed)["metadata"]["name"]
             left = [node for node in left if node["metadata"]["name"] != name]
-    assert order(left) == case["want"]["order"]
+    assert list_in_order(left) == case["want"]["order"]
 
 
 def test_deprecated_labels_count_first():

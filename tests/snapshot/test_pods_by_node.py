@@ -14,7 +14,7 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.trail import MAX_SCANS, Arrivals, Trail
 
 
-def naive(view: Fork, row: int) -> list[int]:
+def list_pods_naively(view: Fork, row: int) -> list[int]:
     return [position for position in range(len(view.pods)) if view.node[position] == row]
 
 
@@ -33,8 +33,8 @@ def test_pods_on_nodes_while_pods_move() -> None:
             moving.assume(position, Row(random.randrange(6)))
             for _ in range(MAX_SCANS // 4):
                 for row in range(6):
-                    assert moving.pods_on(Row(row)) == naive(moving, row)
-                    assert still.pods_on(Row(row)) == naive(still, row)
+                    assert moving.pods_on(Row(row)) == list_pods_naively(moving, row)
+                    assert still.pods_on(Row(row)) == list_pods_naively(still, row)
 
 
 def list_in_order_of_arrival(arrivals: Arrivals, row: int) -> list[int]:

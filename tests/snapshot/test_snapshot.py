@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from plugin_cases import snapshot
-from small_clusters import clusters, labels_of, many, name_of
+from plugin_cases import build_snapshot
+from small_clusters import draw_clusters, draw_many, get_labels, get_name
 
 from kschedctl.api.columns import NO_TIME
 from kschedctl.api.labels import selector_from_set
@@ -21,11 +21,11 @@ from kschedctl.snapshot import pod_infos
 from kschedctl.snapshot.pod_info import PodInfo
 
 
-def node(name, labels=None, **allocatable):
+def build_node(name, labels=None, **allocatable):
     return {"kind": "Node", "metadata": {"name": name, "labels": labels or {}}, "status": {"allocatable": allocatable}}
 
 
-def pod(name, node_name="", priority=0, nominated="", **more):
+def build_pod(name, node_name="", priority=0, nominated="", **more):
     return {
         "kind": "Pod",
         "metadata": {"name": name, "namespace": "a", "uid": name, "labels": more.get("labels", {})},
@@ -38,8 +38,15 @@ def pod(name, node_name="", priority=0, nominated="", **more):
 
 
 def test_label_column_distinguishes_absent_from_empty():
-    view = snapshot(
-        {"nodes": [node("n0", {"zone": "x"}), node("n1", {"zone": ""}), node("n2"), node("n3", {"zone": "x"})]}
+    view = build_snapshot(
+        {
+            "nodes": [
+                build_node("n0", {"zone": "x"}),
+                build_node("n1", {"zone": ""}),
+                build_node("n2"),
+                build_node("n3", {"zone": "x"}),
+            ]
+        }
     )
     column = view.nodes.label("zone")
     found = dict(zip(view.nodes.names, column.codes.tolist(), strict=True))
@@ -49,7 +56,7 @@ def test_label_column_distinguishes_absent_from_empty():
 
 
 def test_predicate_is_called_once_per_combination_of_labels():
-    view = snapshot({"nodes": [node(f"n{i}", {"zone": "xy"[i % 2], "rack": str(i)}) for i in range(6)]})
+    view = build_snapshot({"nodes": [build_node(f"n{i}", {"zone": "xy"[i % 2], "rack": str(i)}) for i in range(6)]})
     asked = []
 
     def in_x(labels, name):
@@ -62,7 +69,7 @@ def test_predicate_is_called_once_per_combination_of_labels():
 
 
 def test_predicate_is_called_for_the_named_nodes():
-    view = snapshot({"nodes": [node(name, {"zone": zone}) for name, zone in ("ax", "by", "cx", "dy")]})
+    view = build_snapshot({"nodes": [build_node(name, {"zone": zone}) for name, zone in ("ax", "by", "cx", "dy")]})
     asked = []
 
     def in_x_or_named(labels, name):
@@ -76,7 +83,9 @@ def test_predicate_is_called_for_the_named_nodes():
 
 
 def test_allocatable_is_in_millicores_and_bytes():
-    view = snapshot({"nodes": [node("n0", cpu="1500m", memory="1Gi", pods="10", **{"example.com/gpu": "2"})]})
+    view = build_snapshot(
+        {"nodes": [build_node("n0", cpu="1500m", memory="1Gi", pods="10", **{"example.com/gpu": "2"})]}
+    )
     found = {name: int(view.allocatable[0, column]) for name, column in view.resources.items()}
     assert {name: found[name] for name in ("cpu", "memory", "pods", "example.com/gpu")} == {
         "cpu": 1500,
@@ -88,7 +97,7 @@ def test_allocatable_is_in_millicores_and_bytes():
 
 def test_invalid_amount_names_the_node():
     with pytest.raises(InputError, match=r"Node n0, status\.allocatable"):
-        _ = snapshot({"nodes": [node("n0", cpu="much")]}).allocatable
+        _ = build_snapshot({"nodes": [build_node("n0", cpu="much")]}).allocatable
 
 
 # -- pods ---------------------------------------------------------------------------------------------------------
@@ -96,16 +105,16 @@ def test_invalid_amount_names_the_node():
 
 def test_equal_pods_share_one_info():
     """The name of the node makes no difference, but being bound does."""
-    nodes = [node("n0"), node("n1")]
-    pods = [pod("a", "n0"), pod("b", "n1"), pod("c"), pod("d", "n0", labels={"app": "x"})]
-    view = snapshot({"nodes": nodes, "pods": pods})
+    nodes = [build_node("n0"), build_node("n1")]
+    pods = [build_pod("a", "n0"), build_pod("b", "n1"), build_pod("c"), build_pod("d", "n0", labels={"app": "x"})]
+    view = build_snapshot({"nodes": nodes, "pods": pods})
     assert len(view.pods.infos) == 3
     assert view.pods.info[0] == view.pods.info[1]
 
 
-def running(pod_name, container, request, **status):
+def build_running_pod(pod_name, container, request, **status):
     """Build a pod with one container and its status."""
-    made = pod(pod_name, "n0")
+    made = build_pod(pod_name, "n0")
     made["spec"]["containers"] = [{"name": container, "resources": {"requests": {"cpu": request}}}]
     made["status"]["containerStatuses"] = [{"name": container, **status}]
     return made
@@ -114,15 +123,15 @@ def running(pod_name, container, request, **status):
 def test_pods_with_equal_requests_share_a_demand():
     resized = {"resources": {"requests": {"cpu": "2"}}}
     of_another = {"name": "gone", **resized}
-    view = snapshot(
+    view = build_snapshot(
         {
-            "nodes": [node("n0", cpu="32", memory="1Gi")],
+            "nodes": [build_node("n0", cpu="32", memory="1Gi")],
             "pods": [
-                running("p0", "a", "1"),
-                running("p1", "b", "1"),
-                running("p2", "c", "1", **resized),
-                running("p3", "d", "1", **of_another),
-                running("p4", "e", "3"),
+                build_running_pod("p0", "a", "1"),
+                build_running_pod("p1", "b", "1"),
+                build_running_pod("p2", "c", "1", **resized),
+                build_running_pod("p3", "d", "1", **of_another),
+                build_running_pod("p4", "e", "3"),
             ],
         }
     )
@@ -142,44 +151,52 @@ def test_pods_with_equal_requests_share_a_demand():
 
 
 def test_info_is_built_on_first_use():
-    view = snapshot({"nodes": [node("n0")], "pods": [pod(f"p{i}", "n0", i, labels={"i": str(i)}) for i in range(5)]})
+    view = build_snapshot(
+        {"nodes": [build_node("n0")], "pods": [build_pod(f"p{i}", "n0", i, labels={"i": str(i)}) for i in range(5)]}
+    )
     infos = view.pods.infos
     assert view.pods.priority.tolist() == [info.priority for info in view.pods.infos[:]]
     assert infos[3] is infos[3]
     assert [info.labels["i"] for info in infos] == list("01234")
     assert infos[-1] is infos[4]
-    other = snapshot({"nodes": [node("n0")], "pods": [pod(f"p{i}", "n0", i, labels={"i": str(i)}) for i in range(5)]})
+    other = build_snapshot(
+        {"nodes": [build_node("n0")], "pods": [build_pod(f"p{i}", "n0", i, labels={"i": str(i)}) for i in range(5)]}
+    )
     assert other.requested[0, other.resources["pods"]] == 5
     assert sum(made is not None for made in other.pods.distinct.infos._built_infos) == 1  # they all request nothing
 
 
 def test_terminated_pods_do_not_count():
-    pods = [pod("a", "n0", phase="Succeeded"), pod("b", "n0", phase="Failed"), pod("c", "n0", phase="Running")]
-    view = snapshot({"nodes": [node("n0")], "pods": pods})
+    pods = [
+        build_pod("a", "n0", phase="Succeeded"),
+        build_pod("b", "n0", phase="Failed"),
+        build_pod("c", "n0", phase="Running"),
+    ]
+    view = build_snapshot({"nodes": [build_node("n0")], "pods": pods})
     assert [each.metadata.name for each in view.pods.objects] == ["c"]
 
 
 def test_pods_on_unknown_nodes_have_no_row():
-    view = snapshot({"nodes": [node("n0")], "pods": [pod("a", "gone")]})
+    view = build_snapshot({"nodes": [build_node("n0")], "pods": [build_pod("a", "gone")]})
     assert view.node.tolist() == [-1]
     assert view.requested[0, view.resources["pods"]] == 0
 
 
 NOMINATED = {
-    "more important": (pod("other", priority=2, nominated="n0"), 1),
-    "as important": (pod("other", priority=1, nominated="n0"), 1),
-    "less important": (pod("other", priority=0, nominated="n0"), 0),
-    "itself": (pod("me", priority=1, nominated="n0"), 0),
-    "bound by now": (pod("other", "n0", priority=2, nominated="n0"), 0),
-    "to a node that is gone": (pod("other", priority=2, nominated="gone"), 0),
-    "of another scheduler": (pod("other", priority=2, nominated="n0", scheduler="other"), 0),
+    "more important": (build_pod("other", priority=2, nominated="n0"), 1),
+    "as important": (build_pod("other", priority=1, nominated="n0"), 1),
+    "less important": (build_pod("other", priority=0, nominated="n0"), 0),
+    "itself": (build_pod("me", priority=1, nominated="n0"), 0),
+    "bound by now": (build_pod("other", "n0", priority=2, nominated="n0"), 0),
+    "to a node that is gone": (build_pod("other", priority=2, nominated="gone"), 0),
+    "of another scheduler": (build_pod("other", priority=2, nominated="n0", scheduler="other"), 0),
 }
 
 
 @pytest.mark.parametrize(("other", "count"), NOMINATED.values(), ids=NOMINATED)
 def test_nominated_pods_of_higher_priority(other, count):
-    view = snapshot({"nodes": [node("n0"), node("n1")], "pods": [other]})
-    me = PodInfo(convert_document(pod("me", priority=1)), view.settings.requests)
+    view = build_snapshot({"nodes": [build_node("n0"), build_node("n1")], "pods": [other]})
+    me = PodInfo(convert_document(build_pod("me", priority=1)), view.settings.requests)
     delta = view.build_nominated_delta_against(me)
     assert delta.sign.tolist() == [1] * count
     assert [view.nodes.names[row] for row in delta.node] == ["n0"] * count
@@ -188,12 +205,12 @@ def test_nominated_pods_of_higher_priority(other, count):
 # -- sums ---------------------------------------------------------------------------------------------------------
 
 
-def asking(random):
+def draw_containers(random):
     """Draw containers that request CPU, or nothing at all."""
-    return {"containers": many(random, 2, lambda r: {"resources": r.choice([{}, {"requests": {"cpu": "300m"}}])})}
+    return {"containers": draw_many(random, 2, lambda r: {"resources": r.choice([{}, {"requests": {"cpu": "300m"}}])})}
 
 
-@given(clusters(running=asking))
+@given(draw_clusters(running=draw_containers))
 def test_sums_by_node(cluster):
     view = cluster.view()
     for row, name in enumerate(view.nodes.names):
@@ -203,11 +220,11 @@ def test_sums_by_node(cluster):
         assert view.requested[row, view.resources["cpu"]] == 300 * sum(c is not None for c in containers)
         assert view.nonzero_requested[row, view.resources["cpu"]] == sum(300 if c else 100 for c in containers)
         selected = view.pods.match_infos(selector_from_set({"app": "x"}), frozenset({"a"}))
-        matching = [p for p in here if p["metadata"]["namespace"] == "a" and labels_of(p).get("app") == "x"]
+        matching = [p for p in here if p["metadata"]["namespace"] == "a" and get_labels(p).get("app") == "x"]
         assert view.count_by_node(selected)[row] == len(matching)
 
 
-@given(clusters(running=asking), st.sampled_from((1, 32)))
+@given(draw_clusters(running=draw_containers), st.sampled_from((1, 32)))
 def test_selector_matches_are_cached(cluster, sparse):
     """A match is kept as a mask, or rebuilt from a few positions."""
     with pytest.MonkeyPatch.context() as patched:
@@ -217,35 +234,35 @@ def test_selector_matches_are_cached(cluster, sparse):
             selected = pods.match_infos(selector_from_set({"app": "x"}), namespaces)
             again = pods.match_infos(selector_from_set({"app": "x"}), namespaces)
             named = {
-                (p["metadata"]["namespace"], name_of(p))
+                (p["metadata"]["namespace"], get_name(p))
                 for p in cluster.pods + cluster.nominated
-                if labels_of(p).get("app") == "x" and p["metadata"]["namespace"] in (namespaces or ("a", "b"))
+                if get_labels(p).get("app") == "x" and p["metadata"]["namespace"] in (namespaces or ("a", "b"))
             }
             expected = [(each.metadata.namespace, each.metadata.name) in named for each in pods.objects]
             assert selected[pods.info].tolist() == again[pods.info].tolist() == expected
 
 
-@given(clusters(running=asking, changing=True))
+@given(draw_clusters(running=draw_containers, changing=True))
 def test_delta_changes_the_counts_of_its_nodes(cluster):
     view = cluster.view()
     selected = view.pods.match_infos(selector_from_set({"app": "x"}), None)
     changed = view.count_by_node(selected) + cluster.delta(view).count_changes(selected, len(view.nodes))
     for row, name in enumerate(view.nodes.names):
         here = [p for p in cluster.pods_if_changed(name) if p["spec"]["nodeName"] == name]
-        assert changed[row] == sum(labels_of(p).get("app") == "x" for p in here)
+        assert changed[row] == sum(get_labels(p).get("app") == "x" for p in here)
 
 
 # -- forks --------------------------------------------------------------------------------------------------------
 
 
-@given(clusters(running=asking, changing=True), st.integers(0, 2**32 - 1))
+@given(draw_clusters(running=draw_containers, changing=True), st.integers(0, 2**32 - 1))
 def test_fork_equals_a_snapshot_of_the_changed_cluster(cluster, seed):
     """A fork keeps its sums up to date, so they are read before and after the moves."""
     view, random = cluster.view(), Random(seed)
     before = view.requested.copy()
     fork = view.fork()
     matching = view.pods.match_infos(selector_from_set({"app": "x"}), None)
-    places = {name_of(p): p["spec"].get("nodeName") for p in cluster.pods + cluster.nominated}
+    places = {get_name(p): p["spec"].get("nodeName") for p in cluster.pods + cluster.nominated}
     for name in random.choices([*places], k=random.randint(0, 6)) if places else ():
         fork.tally("x", lambda: matching.astype(np.int64))
         position = [each.metadata.name for each in view.pods.objects].index(name)
@@ -255,7 +272,7 @@ def test_fork_equals_a_snapshot_of_the_changed_cluster(cluster, seed):
         else:
             places[name] = random.choice(view.nodes.names)
             fork.assume(position, view.nodes.index[places[name]])
-    fresh = snapshot({"nodes": cluster.nodes, "pods": get_moved_pods(cluster, places)})
+    fresh = build_snapshot({"nodes": cluster.nodes, "pods": get_moved_pods(cluster, places)})
     assert Counter(fork.node.tolist()) == Counter(fresh.node.tolist())
     for resource in ("cpu", "pods"):
         column, own = fork.resources[resource], fresh.resources[resource]
@@ -272,25 +289,25 @@ def get_moved_pods(cluster, places):
     pods = []
     for each in cluster.pods + cluster.nominated:
         spec = {key: value for key, value in each["spec"].items() if key != "nodeName"}
-        place = places[name_of(each)]
+        place = places[get_name(each)]
         pods.append({**each, "spec": {**spec, **({"nodeName": place} if place else {})}})
     return pods
 
 
-def started(name, start):
+def build_started_pod(name, start):
     metadata = {"name": name, "namespace": "d"}
     return {"kind": "Pod", "metadata": metadata, "spec": {}, "status": {"startTime": start} if start else {}}
 
 
 def test_clones_have_the_start_time_of_their_pod():
-    view = snapshot({"pods": [started("a", "1970-01-01T00:00:01Z"), started("b", "")]}).fork()
+    view = build_snapshot({"pods": [build_started_pod("a", "1970-01-01T00:00:01Z"), build_started_pod("b", "")]}).fork()
     assert view.pods.start.tolist() == [10**6, NO_TIME]
     view.add_clones(0, 2)
     assert view.pods.start.tolist() == [10**6, NO_TIME, 10**6, 10**6]
 
 
 def test_pods_are_cloned_many_times():
-    view = snapshot({"pods": [started("a", ""), started("b", "")]}).fork()
+    view = build_snapshot({"pods": [build_started_pod("a", ""), build_started_pod("b", "")]}).fork()
     for _ in range(2 * sys.getrecursionlimit()):
         view.add_clones(0, 1)
     view.add_clones(1, 1)
@@ -300,7 +317,9 @@ def test_pods_are_cloned_many_times():
 
 
 def test_invalid_start_time_names_the_pod():
-    view = snapshot({"pods": [started("a", "1970-01-01T00:00:01Z"), started("b", "yesterday")]})
+    view = build_snapshot(
+        {"pods": [build_started_pod("a", "1970-01-01T00:00:01Z"), build_started_pod("b", "yesterday")]}
+    )
     with pytest.raises(InputError, match=r"Pod d/b, status\.startTime: 'yesterday' is not a time"):
         _ = view.pods.start
 
@@ -315,8 +334,8 @@ def test_images_equal_those_of_a_loop_over_nodes():
         "n2": [{"names": ["db:1"], "sizeBytes": 4}, {"names": ["db:1"], "sizeBytes": 9}],
         "n3": [],
     }
-    nodes = [{**node(name), "status": {"images": images}} for name, images in lists.items()]
-    view = snapshot({"nodes": list(reversed(nodes))})
+    nodes = [{**build_node(name), "status": {"images": images}} for name, images in lists.items()]
+    view = build_snapshot({"nodes": list(reversed(nodes))})
     names = ["web:1", "web@sha256:a", "db:1", "none:1"]
     for name, state in zip(names, view.nodes.find_image_states(names), strict=True):
         expected = {}
@@ -335,7 +354,7 @@ def test_host_ports_include_defaults_of_host_networking():
     def listening(name, host_network=False, **port):
         ports = [{"protocol": "TCP", **port}] if port else []
         spec = {"hostNetwork": host_network, "containers": [{"name": "c", "ports": ports}], "nodeName": "n0"}
-        return {**pod(name), "spec": spec}
+        return {**build_pod(name), "spec": spec}
 
     pods = [
         listening("declared", hostPort=80, containerPort=8080),
@@ -343,7 +362,7 @@ def test_host_ports_include_defaults_of_host_networking():
         listening("inside", containerPort=443),
         listening("silent"),
     ]
-    view = snapshot({"nodes": [node("n0")], "pods": pods})
+    view = build_snapshot({"nodes": [build_node("n0")], "pods": pods})
     assert sorted(port.port for port in view.pods.host_ports) == [80, 443]
     takes_443 = view.pods.mask_with_host_port(lambda port: port.port == 443)[view.pods.info]
     keys = [view.pods.objects.get_key(position) for position in np.flatnonzero(takes_443)]

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from golden_cases import FAMILIES, SETTINGS, family_lines
-from test_archive_file import demo_cluster, recorded_cluster, unpacked
+from golden_cases import FAMILIES, SETTINGS, iter_family_lines
+from test_archive_file import build_recorded_cluster, read_demo_cluster, unpack_sections
 
 import kschedctl
 from kschedctl.api import objects as api
@@ -25,13 +25,13 @@ from kschedctl.sources.archive_file import read_archive, write_archive
 PSEUDONYM = re.compile(r"x\d{4,}")
 
 
-def pseudonym_of(originals: dict[str, str], cluster: Cluster, made: Cluster, key: str) -> str:
+def get_pseudonym(originals: dict[str, str], cluster: Cluster, made: Cluster, key: str) -> str:
     """Return the new ``namespace/name`` of a pod, found by its position."""
     place = [pod.key for pod in sorted(cluster.pods, key=lambda p: (p.metadata.namespace, p.metadata.name))].index(key)
     return made.pods[place].key
 
 
-def restored(document: Any, originals: dict[str, str]) -> Any:
+def restore_originals(document: Any, originals: dict[str, str]) -> Any:
     """Return a document with the originals put back."""
 
     def original(match: re.Match[str]) -> str:
@@ -42,25 +42,25 @@ def restored(document: Any, originals: dict[str, str]) -> Any:
     return json.loads(re.sub(r"[a-z0-9.-]*?(x\d{4,})", original, json.dumps(document)))
 
 
-@pytest.mark.parametrize("make", [demo_cluster, recorded_cluster])
+@pytest.mark.parametrize("make", [read_demo_cluster, build_recorded_cluster])
 def test_answers_equal_the_originals_word_for_word(make: Any, tmp_path: Path) -> None:
     cluster = make()
     made, originals, _ = anonymize_cluster(cluster)
     write_archive(made, str(tmp_path / "s"), anonymized=True)
     again = read_archive(str(tmp_path / "s"))
     for pod in cluster.unbound_pods():
-        found = kschedctl.explain(again, pseudonym_of(originals, cluster, again, pod.key)).to_dict()
-        assert restored(found, originals) == kschedctl.explain(cluster, pod.key).to_dict()
+        found = kschedctl.explain(again, get_pseudonym(originals, cluster, again, pod.key)).to_dict()
+        assert restore_originals(found, originals) == kschedctl.explain(cluster, pod.key).to_dict()
 
 
-@pytest.mark.parametrize("make", [demo_cluster, recorded_cluster])
+@pytest.mark.parametrize("make", [read_demo_cluster, build_recorded_cluster])
 def test_file_contains_no_original_text(make: Any, tmp_path: Path) -> None:
     """Every text of every object is searched for as a whole word, except texts that have to stay."""
     cluster = make()
     made, _, stays = anonymize_cluster(cluster)
     write_archive(made, str(tmp_path / "s"), anonymized=True, stays=stays)
-    everything = unpacked(tmp_path / "s").decode("utf-8", "replace").replace("".join(stays), "")
-    found = {text for kind in KINDS.values() for obj in getattr(cluster, kind.field) for text in texts(obj)}
+    everything = unpack_sections(tmp_path / "s").decode("utf-8", "replace").replace("".join(stays), "")
+    found = {text for kind in KINDS.values() for obj in getattr(cluster, kind.field) for text in list_texts(obj)}
     words = set(re.findall(r"[\w./-]+", everything))
     left = {text for text in found & words if not is_well_known_key(text)}
     assert left <= API_WORDS, left - API_WORDS
@@ -96,15 +96,15 @@ API_WORDS = {
 """Texts that the API itself puts into objects."""
 
 
-def texts(value: Any) -> set[str]:
+def list_texts(value: Any) -> set[str]:
     """Return all texts with a letter in an object, including keys, but without quantities and times."""
     if isinstance(value, api.Struct):
         fields = (getattr(value, field) for field in value.__struct_fields__)
-        return {text for field in fields for text in texts(field)}
+        return {text for field in fields for text in list_texts(field)}
     if isinstance(value, dict):
-        return {text for pair in value.items() for item in pair for text in texts(item)}
+        return {text for pair in value.items() for item in pair for text in list_texts(item)}
     if isinstance(value, tuple | list):
-        return {text for item in value for text in texts(item)}
+        return {text for item in value for text in list_texts(item)}
     is_text = (
         isinstance(value, str) and re.search("[A-Za-z]{2}", value) and not re.fullmatch(r"[\d.]+[kKMGTPEi]*", value)
     )
@@ -114,7 +114,7 @@ def texts(value: Any) -> set[str]:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_golden_clusters_give_the_same_answers(family: str) -> None:
     """These are clusters that kube-scheduler was asked about. Verdict, scores, reasons and choices are the same."""
-    for case in map(json.loads, family_lines(family)[::12]):
+    for case in map(json.loads, iter_family_lines(family)[::12]):
         settings = {key: case[source] for key, source in SETTINGS.items() if source in case}
         cluster = kschedctl.Cluster.from_objects(case["objects"], **settings)
         try:
@@ -122,27 +122,29 @@ def test_golden_clusters_give_the_same_answers(family: str) -> None:
         except kschedctl.KschedctlError:
             continue
         made, originals, _ = anonymize_cluster(cluster)
-        found = kschedctl.explain(made, pseudonym_of(originals, cluster, made, case["pod"])).to_dict()
-        assert comparable(restored(found, originals)) == comparable(expected), case["id"]
+        found = kschedctl.explain(made, get_pseudonym(originals, cluster, made, case["pod"])).to_dict()
+        assert get_comparable_answers(restore_originals(found, originals)) == get_comparable_answers(expected), case[
+            "id"
+        ]
 
 
-def comparable(document: dict[str, Any]) -> dict[str, Any]:
+def get_comparable_answers(document: dict[str, Any]) -> dict[str, Any]:
     """Return the answers of plugins without the facts, whose numbers may be ranked by name."""
     kept = ("verdict", "message", "nodeOrder", "queue", "preFilter", "filter", "firstFail", "feasible")
     scores = ("score", "normalized", "weighted", "total", "best")
     preemption = document["preemption"] and {k: v for k, v in document["preemption"].items() if k != "candidates"}
     victims = document["preemption"] and {n: c["victims"] for n, c in document["preemption"]["candidates"].items()}
     found = {key: document[key] for key in kept + scores} | {"preemption": preemption, "victims": victims}
-    return without_positions(found)
+    return drop_positions(found)
 
 
-def without_positions(value: Any) -> Any:
+def drop_positions(value: Any) -> Any:
     """Return CEL errors without the column and the quoted line, which depend on the texts."""
     if isinstance(value, str):
         return re.sub(r"\n \|[^\n]*", "", re.sub(r"<input>:\d+:\d+", "<input>", value))
     if isinstance(value, dict):
-        return {key: without_positions(item) for key, item in value.items()}
-    return [without_positions(item) for item in value] if isinstance(value, list) else value
+        return {key: drop_positions(item) for key, item in value.items()}
+    return [drop_positions(item) for item in value] if isinstance(value, list) else value
 
 
 def test_every_text_field_is_classified() -> None:
@@ -152,7 +154,7 @@ def test_every_text_field_is_classified() -> None:
         struct = waiting.pop()
         if struct not in structs:
             structs.add(struct)
-            waiting += [inner for field in msgspec.structs.fields(struct) for inner in _inner(field.type)]
+            waiting += [inner for field in msgspec.structs.fields(struct) for inner in _list_inner_structs(field.type)]
     for struct in structs:
         decided = {*FIELDS.get(struct, {}), *KEPT_FIELDS.get(struct, "").split()}
         texts = {field.name for field in msgspec.structs.fields(struct) if _holds_texts(field.type)}
@@ -160,15 +162,15 @@ def test_every_text_field_is_classified() -> None:
         assert decided <= {field.name for field in msgspec.structs.fields(struct)}, struct
 
 
-def _inner(annotation: Any) -> list[type]:
+def _list_inner_structs(annotation: Any) -> list[type]:
     if isinstance(annotation, type) and issubclass(annotation, api.Struct):
         return [annotation]
-    return [struct for inner in getattr(annotation, "__args__", ()) for struct in _inner(inner)]
+    return [struct for inner in getattr(annotation, "__args__", ()) for struct in _list_inner_structs(inner)]
 
 
 def _holds_texts(annotation: Any) -> bool:
     arguments = getattr(annotation, "__args__", ())
-    return annotation is str or (not _inner(annotation) and any(map(_holds_texts, arguments)))
+    return annotation is str or (not _list_inner_structs(annotation) and any(map(_holds_texts, arguments)))
 
 
 def test_compared_numbers_keep_their_order() -> None:
@@ -186,14 +188,16 @@ def test_compared_numbers_keep_their_order() -> None:
 
 def test_invalid_label_value_stays_invalid() -> None:
     """The scheduler rejects the selector because of it. Signs of compared numbers stay for the same reason."""
-    made, *_ = anonymize_cluster(kschedctl.Cluster.from_objects([_preferring("-1"), _preferring("no label")]))
+    made, *_ = anonymize_cluster(
+        kschedctl.Cluster.from_objects([_build_preferring_pod("-1"), _build_preferring_pod("no label")])
+    )
     terms = [p.spec.affinity.node_affinity.preferred_during_scheduling_ignored_during_execution for p in made.pods]  # type: ignore[union-attr]
     values = {requirement.values for (term,) in terms for requirement in term.preference.match_expressions}
     assert ("-1",) in values
     assert any(PSEUDONYM.fullmatch(value[:-1]) and value.endswith("?") for (value,) in values)
 
 
-def _preferring(value: str) -> dict[str, Any]:
+def _build_preferring_pod(value: str) -> dict[str, Any]:
     expression = {"key": "k", "operator": "Gt" if value == "-1" else "In", "values": [value]}
     term = {"weight": 1, "preference": {"matchExpressions": [expression]}}
     affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term]}}
@@ -226,7 +230,7 @@ def test_cluster_cannot_be_identified() -> None:
         leader="acme-master-1_0f",
         configured_by="ConfigMap acme-system/scheduler",
     )
-    made, _, _ = anonymize_cluster(replace(demo_cluster(), provenance=provenance))
+    made, _, _ = anonymize_cluster(replace(read_demo_cluster(), provenance=provenance))
     assert made.provenance == Provenance("", server_version="v1.36.2", read_at="2026-01-02T03:04:05Z")
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from golden_cases import SETTINGS, family_lines
+from golden_cases import SETTINGS, iter_family_lines
 
 import kschedctl
 from kschedctl import demo
@@ -34,11 +34,11 @@ UNVERIFIED = (
 )
 
 
-def demo_cluster() -> Cluster:
+def read_demo_cluster() -> Cluster:
     return Cluster.of(read_paths([str(file) for file in demo.list_files()]).objects)
 
 
-def recorded_cluster() -> Cluster:
+def build_recorded_cluster() -> Cluster:
     return kschedctl.Cluster.from_objects(RECORDED["objects"])
 
 
@@ -47,16 +47,16 @@ def explain_pending(cluster: Cluster) -> dict[str, Any]:
     return {pod.key: kschedctl.explain(cluster, pod.key).to_dict() for pod in cluster.unbound_pods()}
 
 
-def through_a_file(cluster: Cluster, folder: Path) -> Cluster:
+def write_and_read(cluster: Cluster, folder: Path) -> Cluster:
     path = str(folder / "snapshot")
     write_archive(cluster, path)
     return read_archive(path)
 
 
-@pytest.mark.parametrize("make", [demo_cluster, recorded_cluster])
+@pytest.mark.parametrize("make", [read_demo_cluster, build_recorded_cluster])
 def test_answers_equal_those_of_the_original(make: Any, tmp_path: Path) -> None:
     cluster = make()
-    again = through_a_file(cluster, tmp_path)
+    again = write_and_read(cluster, tmp_path)
     assert explain_pending(again) == explain_pending(cluster)
     for kind, field in FIELDS.items():
         if kind not in ("Pod", "Node"):
@@ -76,9 +76,9 @@ def test_host_paths_are_replaced_but_stay_distinct(tmp_path: Path) -> None:
     stateful_set = {"kind": "StatefulSet", "metadata": {"name": "s", "uid": "1"}, "spec": {"template": template}}
     objects = [pod("a", "/var/secret-a", "/var/secret-b"), pod("b", "/var/secret-a"), stateful_set]
     cluster = kschedctl.Cluster.from_objects(objects)
-    once = through_a_file(cluster, tmp_path)
+    once = write_and_read(cluster, tmp_path)
     assert b"secret" not in (tmp_path / "snapshot").read_bytes()
-    again = through_a_file(once, tmp_path)
+    again = write_and_read(once, tmp_path)
     for read_again in (once, again):
         (first, second), (shared,) = ([v.host_path.path for v in pod.spec.volumes] for pod in read_again.pods)
         (owned,) = read_again.stateful_sets[0].spec.template.spec.volumes
@@ -90,10 +90,10 @@ def test_host_paths_are_replaced_but_stay_distinct(tmp_path: Path) -> None:
 @pytest.mark.parametrize("family", ["volumes", "dra", "preemption", "resize", "mixed"])
 def test_golden_clusters_are_restored(family: str, tmp_path: Path) -> None:
     """Every fifth cluster that kube-scheduler was asked about is saved and restored."""
-    for case in map(json.loads, family_lines(family)[::5]):
+    for case in map(json.loads, iter_family_lines(family)[::5]):
         settings = {key: case[source] for key, source in SETTINGS.items() if source in case}
         cluster = kschedctl.Cluster.from_objects(case["objects"], **settings)
-        again = through_a_file(cluster, tmp_path)
+        again = write_and_read(cluster, tmp_path)
         try:
             expected = kschedctl.explain(cluster, case["pod"], now=NOW).to_dict()
         except kschedctl.KschedctlError as error:
@@ -113,12 +113,12 @@ def test_settings_are_restored(tmp_path: Path) -> None:
         "gaps": {"ResourceClaim": Gap("could not be read: forbidden"), "Service": Gap("of one namespace", "shop")},
         "provenance": Provenance("https://api.example.com", resource_versions={"Pod": "7"}, changed={"Node": 2}),
     }
-    again = through_a_file(Cluster(**settings), tmp_path)
+    again = write_and_read(Cluster(**settings), tmp_path)
     assert {name: getattr(again, name) for name in settings} == settings
     assert len(again.pods) == 0
 
 
-def unpacked(path: Path) -> bytes:
+def unpack_sections(path: Path) -> bytes:
     """Return the header and all sections."""
     with zipfile.ZipFile(path) as file:
         return b"\n".join(map(file.read, file.namelist()))
@@ -144,7 +144,7 @@ def test_only_fields_that_scheduling_reads_are_stored(tmp_path: Path) -> None:
     ]
     cluster = kschedctl.Cluster.from_objects(objects)
     write_archive(cluster, str(tmp_path / "s"))
-    everything = unpacked(tmp_path / "s")
+    everything = unpack_sections(tmp_path / "s")
     assert b"hunter2" not in everything
     (claim,) = read_archive(str(tmp_path / "s")).persistent_volume_claims
     assert claim.metadata.annotations == {"volume.kubernetes.io/selected-node": "n1"}
@@ -152,7 +152,7 @@ def test_only_fields_that_scheduling_reads_are_stored(tmp_path: Path) -> None:
 
 def test_archive_is_an_ordinary_zip_file(tmp_path: Path) -> None:
     path = str(tmp_path / "s")
-    written = write_archive(demo_cluster(), path)
+    written = write_archive(read_demo_cluster(), path)
     with zipfile.ZipFile(path) as file:
         first = json.loads(file.read("snapshot.json"))
         assert (first["apiVersion"], first["kind"], first["format"]) == ("kschedctl.dev/v1", "Snapshot", 2)
@@ -161,14 +161,14 @@ def test_archive_is_an_ordinary_zip_file(tmp_path: Path) -> None:
     assert read_header(path) == written
 
 
-def zipped(path: Path, members: dict[str, bytes]) -> Path:
+def zip_members(path: Path, members: dict[str, bytes]) -> Path:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
         for name, data in members.items():
             file.writestr(name, data)
     return path
 
 
-def header(**fields: Any) -> bytes:
+def build_header(**fields: Any) -> bytes:
     return json.dumps({"kind": "Snapshot", "format": 2, "writtenBy": "kschedctl 9", **fields}).encode()
 
 
@@ -191,24 +191,24 @@ def test_other_files_are_distinguished_from_snapshots(text: bytes, words: str, t
         read_archive(str(tmp_path / "s"))
 
 
-POD_HEADER = header(objects={"Pod": 1})
+POD_HEADER = build_header(objects={"Pod": 1})
 OTHER_ARCHIVES: dict[str, tuple[dict[str, bytes], str]] = {
     "another zip file": ({"word/document.xml": b"<a/>"}, "not a snapshot"),
     "another document": ({"snapshot.json": b'{"kind": "List"}'}, "not a snapshot"),
     "of a later version": (
-        {"snapshot.json": header(format=9, gaps=[], objects=7)},
+        {"snapshot.json": build_header(format=9, gaps=[], objects=7)},
         r"a snapshot in format 9, written by kschedctl 9, which is not supported \(this kschedctl reads format 2\)",
     ),
     "without format": (
         {"snapshot.json": b'{"kind": "Snapshot"}'},
         "a snapshot in format 0, written by an unknown program, which is not supported",
     ),
-    "a header that is none": ({"snapshot.json": header(objects=[1])}, "damaged snapshot: Expected `object`"),
+    "a header that is none": ({"snapshot.json": build_header(objects=[1])}, "damaged snapshot: Expected `object`"),
     "a header nested too deeply": ({"snapshot.json": b'{"x":' + b"[" * 9999}, "damaged snapshot: .*recursion"),
     "a header without end": ({"snapshot.json": b" " * (17 << 20)}, "its part snapshot.json is larger than 16 MiB"),
     "a kind that is not in it": ({"snapshot.json": POD_HEADER}, "damaged snapshot: .*Pod.msgpack"),
     "objects of another number": (
-        {"snapshot.json": header(objects={"Service": 2}), "Service.msgpack": b"\x91\x80"},
+        {"snapshot.json": build_header(objects={"Service": 2}), "Service.msgpack": b"\x91\x80"},
         "damaged snapshot: 1 objects of kind Service instead of 2",
     ),
 }
@@ -218,13 +218,13 @@ OTHER_ARCHIVES: dict[str, tuple[dict[str, bytes], str]] = {
 def test_invalid_snapshots_are_errors(case: str, tmp_path: Path) -> None:
     members, words = OTHER_ARCHIVES[case]
     with pytest.raises(InputError, match=words) as error:
-        read_archive(str(zipped(tmp_path / "s", members)))
+        read_archive(str(zip_members(tmp_path / "s", members)))
     assert str(error.value).startswith(f"{tmp_path}/s: ")
 
 
 def test_kinds_of_a_later_version_are_ignored(tmp_path: Path) -> None:
-    members = {"snapshot.json": header(objects={"PriorityThing": 1}), "PriorityThing.msgpack": b"\x91\x80"}
-    assert read_archive(str(zipped(tmp_path / "s", members))).priority_classes == ()
+    members = {"snapshot.json": build_header(objects={"PriorityThing": 1}), "PriorityThing.msgpack": b"\x91\x80"}
+    assert read_archive(str(zip_members(tmp_path / "s", members))).priority_classes == ()
 
 
 BOMBS: dict[str, tuple[bytes, bytes, int]] = {
@@ -244,8 +244,11 @@ BOMBS: dict[str, tuple[bytes, bytes, int]] = {
 def test_small_file_cannot_exhaust_memory(case: str, tmp_path: Path) -> None:
     """The sizes in the directory and the msgpack headers are added up before any object is created."""
     beginning, repeated, times = BOMBS[case]
-    members = {"snapshot.json": header(objects={"ReplicaSet": 1}), "ReplicaSet.msgpack": beginning + repeated * times}
-    path = zipped(tmp_path / "s", members)
+    members = {
+        "snapshot.json": build_header(objects={"ReplicaSet": 1}),
+        "ReplicaSet.msgpack": beginning + repeated * times,
+    }
+    path = zip_members(tmp_path / "s", members)
     assert path.stat().st_size < 3 << 20
     with pytest.raises(InputError, match="needs more than 1,024 MiB of memory"):
         read_archive(str(path))
@@ -253,7 +256,7 @@ def test_small_file_cannot_exhaust_memory(case: str, tmp_path: Path) -> None:
 
 def test_wrong_sizes_in_the_directory_are_errors(tmp_path: Path) -> None:
     """A member is decompressed only up to its announced size."""
-    path = zipped(tmp_path / "s", {"snapshot.json": POD_HEADER, "Pod.msgpack": b"\0" * (50 << 20)})
+    path = zip_members(tmp_path / "s", {"snapshot.json": POD_HEADER, "Pod.msgpack": b"\0" * (50 << 20)})
     data = path.read_bytes()
     path.write_bytes(data.replace((50 << 20).to_bytes(4, "little"), (50).to_bytes(4, "little")))
     tracemalloc.start()
@@ -265,7 +268,7 @@ def test_wrong_sizes_in_the_directory_are_errors(tmp_path: Path) -> None:
 
 def test_member_shorter_than_announced_is_an_error(tmp_path: Path) -> None:
     """Its checksum is right."""
-    path = zipped(tmp_path / "s", {"snapshot.json": POD_HEADER, "Pod.msgpack": b"\0" * 4321})
+    path = zip_members(tmp_path / "s", {"snapshot.json": POD_HEADER, "Pod.msgpack": b"\0" * 4321})
     data = path.read_bytes()
     path.write_bytes(data.replace((4321).to_bytes(4, "little"), (9876).to_bytes(4, "little")))
     with pytest.raises(InputError, match=r"damaged snapshot: Pod\.msgpack does not have the size"):
@@ -273,7 +276,7 @@ def test_member_shorter_than_announced_is_an_error(tmp_path: Path) -> None:
 
 
 def test_too_large_file_is_not_read(tmp_path: Path) -> None:
-    path = zipped(tmp_path / "s", {"snapshot.json": POD_HEADER})
+    path = zip_members(tmp_path / "s", {"snapshot.json": POD_HEADER})
     with path.open("r+b") as file:
         file.truncate(MAX_FILE_SIZE + 1)
     with pytest.raises(InputError, match=f"larger than {MAX_FILE_SIZE >> 20:,} MiB"):
@@ -287,7 +290,7 @@ def test_devices_are_not_snapshots(device: str) -> None:
 
 
 def test_pipes_are_read_and_broken_ones_are_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    data = small_snapshot(tmp_path)
+    data = save_small_snapshot(tmp_path)
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(InputError, match="pipe: no program writes to this pipe"):
         read_archive(str(tmp_path / "pipe"))
@@ -302,7 +305,7 @@ def test_pipes_are_read_and_broken_ones_are_errors(tmp_path: Path, monkeypatch: 
         read_archive("-")
 
 
-def small_snapshot(folder: Path) -> bytes:
+def save_small_snapshot(folder: Path) -> bytes:
     """Save a node and a pod, two kinds that are stored in tables, and one that is not."""
     node = {"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "4", "pods": "9"}}}
     pod = {"kind": "Pod", "metadata": {"name": "p", "uid": "u"}, "spec": {"containers": [{"name": "c"}]}}
@@ -323,7 +326,7 @@ def read_or_get_error(data: bytes, path: Path) -> str:
 
 
 def test_flipped_bits_are_detected_or_harmless(tmp_path: Path) -> None:
-    data = small_snapshot(tmp_path)
+    data = save_small_snapshot(tmp_path)
     places = [divmod(number, 8) for number in range(0, 8 * len(data), 5)]  # each bit of a byte in its turn
     outcomes = Counter(
         read_or_get_error(data[:at] + bytes([data[at] ^ 1 << bit]) + data[at + 1 :], tmp_path / "s")
@@ -334,7 +337,7 @@ def test_flipped_bits_are_detected_or_harmless(tmp_path: Path) -> None:
 
 
 def test_truncated_files_are_errors(tmp_path: Path) -> None:
-    data = small_snapshot(tmp_path)
+    data = save_small_snapshot(tmp_path)
     assert {read_or_get_error(data[:length], tmp_path / "s") for length in range(len(data))} == {"told"}
 
 
@@ -355,14 +358,14 @@ RECORDS: dict[str, Any] = {
 @pytest.mark.parametrize("case", RECORDS)
 def test_inconsistent_tables_are_errors(case: str, tmp_path: Path) -> None:
     """Their checksums are right, so such tables are made on purpose."""
-    small_snapshot(tmp_path)
+    save_small_snapshot(tmp_path)
     with zipfile.ZipFile(tmp_path / "small") as file:
         members = {name: file.read(name) for name in file.namelist()}
     record = msgspec.msgpack.decode(members["Pod.msgpack"])
     for field, value in RECORDS[case].items():
         record[field] = value
     members["Pod.msgpack"] = msgspec.msgpack.encode(record)
-    assert read_or_get_error(zipped(tmp_path / "crafted", members).read_bytes(), tmp_path / "s") == "told"
+    assert read_or_get_error(zip_members(tmp_path / "crafted", members).read_bytes(), tmp_path / "s") == "told"
 
 
 def test_writing_is_all_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -374,16 +377,16 @@ def test_writing_is_all_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(os, "replace", fail)
     with pytest.raises(InputError, match="cannot be written: no space left on device"):
-        write_archive(demo_cluster(), str(path))
+        write_archive(read_demo_cluster(), str(path))
     assert [file.name for file in tmp_path.iterdir()] == ["s"]
     assert path.read_text() == "before"
     with pytest.raises(InputError, match="cannot be written"):
-        write_archive(demo_cluster(), str(tmp_path / "no" / "such" / "folder"))
+        write_archive(read_demo_cluster(), str(tmp_path / "no" / "such" / "folder"))
 
 
 def test_table_is_stored_unchanged(tmp_path: Path) -> None:
-    cluster = recorded_cluster()
-    table, again = PodTable.from_pods(cluster.pods), through_a_file(cluster, tmp_path).pods
+    cluster = build_recorded_cluster()
+    table, again = PodTable.from_pods(cluster.pods), write_and_read(cluster, tmp_path).pods
     assert isinstance(again, PodTable)
     assert msgspec.msgpack.encode(list(again)) == msgspec.msgpack.encode(list(table))
 
@@ -403,6 +406,6 @@ def test_replayed_version_is_reported_again(
     server: str, replayed: str, warnings: tuple[str, ...], tmp_path: Path
 ) -> None:
     cluster = Cluster(kube_version=replayed, provenance=Provenance(server="https://x", server_version=server))
-    assert through_a_file(cluster, tmp_path).warnings == warnings
+    assert write_and_read(cluster, tmp_path).warnings == warnings
     asked = kschedctl.Cluster.from_snapshot(tmp_path / "snapshot", kube_version="1.35")
     assert asked.warnings == ()

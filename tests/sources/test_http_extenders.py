@@ -7,7 +7,7 @@ import gzip
 from typing import Any
 
 import pytest
-from extender_server import TLS, ExtenderServer, extender
+from extender_server import TLS, ExtenderServer, serve_extender
 
 import kschedctl
 from kschedctl.sources import extender_http as http
@@ -45,7 +45,7 @@ def explain_pod(server: ExtenderServer | str, **settings: Any) -> Json:
 @pytest.mark.parametrize("by_name", [True, False], ids=["names", "whole nodes"])
 def test_extender_filters_and_scores(by_name: bool) -> None:
     script = {"filter": {"refuse": {"n1": "busy"}}, "prioritize": {"scores": {"n2": 3, "n3": -4}}}
-    with extender(script=script) as server:
+    with serve_extender(script=script) as server:
         found = explain_pod(f"{server.url}/", nodeCacheCapable=by_name)
     assert found["feasible"] == ["n2", "n3"]
     assert found["extenderScores"] == {f"{server.url}/": {"n2": 30, "n3": -40}}
@@ -79,7 +79,7 @@ FAILING = {
 
 @pytest.mark.parametrize(("behaviour", "words"), FAILING.values(), ids=FAILING)
 def test_failure_is_a_scheduler_error_unless_ignorable(behaviour: Json, words: str) -> None:
-    with extender(**behaviour) as server:
+    with serve_extender(**behaviour) as server:
         found = explain_pod(server)
         ignored = explain_pod(server, ignorable=True)
     assert (found["verdict"], found["message"]) == ("Error", words.format(url=server.url))
@@ -102,13 +102,13 @@ def test_failure_is_a_scheduler_error_unless_ignorable(behaviour: Json, words: s
     ids=["silence", "a byte now and then"],
 )
 def test_timeout_of_the_configuration_applies(behaviour: Json, words: str) -> None:
-    with extender(**behaviour) as server:
+    with serve_extender(**behaviour) as server:
         found = explain_pod(server, httpTimeout="300ms", prioritizeVerb="")
     assert (found["verdict"], found["message"]) == ("Error", words.format(url=server.url))
 
 
 def test_redirects_are_not_followed() -> None:
-    with extender() as other, extender(status=307, headers={"Location": f"{other.url}/filter"}) as server:
+    with serve_extender() as other, serve_extender(status=307, headers={"Location": f"{other.url}/filter"}) as server:
         found = explain_pod(server, prioritizeVerb="")
     assert other.requests == []
     assert (found["verdict"], found["undecided"]) == ("Schedulable", True)
@@ -121,14 +121,14 @@ def test_redirects_are_not_followed() -> None:
 def test_too_large_response_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """The answer is conditional, because the end of the response is unknown."""
     monkeypatch.setattr(http, "MAX_BODY_SIZE", 4 << 20)
-    with extender(endless=1024) as server:
+    with serve_extender(endless=1024) as server:
         found = explain_pod(server, prioritizeVerb="", httpTimeout="30s")
     assert found["undecided"]
     assert found["unknown"][0]["why"].endswith("sent more than 4 MiB")
 
 
 def test_unreachable_extender_makes_the_answer_conditional() -> None:
-    with extender() as server:
+    with serve_extender() as server:
         gone = server.url
     found = explain_pod(gone, prioritizeVerb="")
     assert found["undecided"]
@@ -136,21 +136,21 @@ def test_unreachable_extender_makes_the_answer_conditional() -> None:
 
 
 def test_text_after_the_first_json_value_is_ignored() -> None:
-    with extender(raw=b' {"nodenames": ["n2"]} garbage') as server:
+    with serve_extender(raw=b' {"nodenames": ["n2"]} garbage') as server:
         assert explain_pod(server, prioritizeVerb="")["feasible"] == ["n2"]
 
 
 def test_compressed_response_is_decompressed() -> None:
     body = gzip.compress(b'{"NodeNames": ["n2"]}')
-    with extender(raw=body, headers={"Content-Encoding": "gzip"}) as server:
+    with serve_extender(raw=body, headers={"Content-Encoding": "gzip"}) as server:
         assert explain_pod(server, prioritizeVerb="")["feasible"] == ["n2"]
-    with extender(raw=b"{}", headers={"Content-Encoding": "gzip"}) as server:
+    with serve_extender(raw=b"{}", headers={"Content-Encoding": "gzip"}) as server:
         assert explain_pod(server)["message"] == "gzip: invalid header"
 
 
 def test_too_large_compressed_response_is_not_decompressed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "MAX_BODY_SIZE", 4 << 20)
-    with extender(raw=gzip.compress(b" " * (5 << 20)), headers={"Content-Encoding": "gzip"}) as server:
+    with serve_extender(raw=gzip.compress(b" " * (5 << 20)), headers={"Content-Encoding": "gzip"}) as server:
         found = explain_pod(server, prioritizeVerb="")
     assert found["unknown"][0]["why"].endswith("sent more than 4 MiB")
 
@@ -160,7 +160,7 @@ def test_empty_nodes_of_an_extender_are_accepted() -> None:
 
     Both are called "" in the next request, and no score names them.
     """
-    with extender(raw=b'{"Nodes": {"items": [{}, {"metadata": null}]}}') as server:
+    with serve_extender(raw=b'{"Nodes": {"items": [{}, {"metadata": null}]}}') as server:
         cluster = kschedctl.Cluster.from_objects(
             [*NODES, POD], config=build_configuration(server, nodeCacheCapable=False)
         )
@@ -177,7 +177,7 @@ def test_empty_nodes_of_an_extender_are_accepted() -> None:
 def test_long_messages_are_truncated_as_in_events(field: str) -> None:
     words = "m" * 5000
     script = {"filter": {field: words if field == "error" else dict.fromkeys(("n1", "n2", "n3"), words)}}
-    with extender(script=script) as server:
+    with serve_extender(script=script) as server:
         found = explain_pod(server)
     said = "m" * 1020 + " ..."
     assert found["message"].startswith(said if field == "error" else f"0/3 nodes are available: 3 {said}. ")
@@ -189,7 +189,7 @@ def test_other_url_schemes_are_errors() -> None:
 
 
 def test_credentials_in_the_url_are_not_printed() -> None:
-    with extender(status=503) as server:
+    with serve_extender(status=503) as server:
         found = explain_pod(server.url.replace("//", "//me:hunter2@"), prioritizeVerb="")
     expected = base64.b64encode(b"me:hunter2").decode()
     assert server.requests[0][1]["authorization"] == f"Basic {expected}"
@@ -197,17 +197,17 @@ def test_credentials_in_the_url_are_not_printed() -> None:
     assert found["message"] == f"failed filter with extender at URL {server.url}/filter, code 503"
 
 
-def pem(name: str) -> str:
+def read_pem(name: str) -> str:
     return base64.b64encode((TLS / name).read_bytes()).decode()
 
 
 @pytest.mark.parametrize("as_data", [True, False], ids=["data", "files"])
 def test_tls_options_of_the_configuration_apply(as_data: bool) -> None:
     if as_data:
-        tls = {"caData": pem("ca.pem"), "certData": pem("client.pem"), "keyData": pem("client.pem")}
+        tls = {"caData": read_pem("ca.pem"), "certData": read_pem("client.pem"), "keyData": read_pem("client.pem")}
     else:
         tls = {"caFile": str(TLS / "ca.pem"), "certFile": str(TLS / "client.pem"), "keyFile": str(TLS / "client.pem")}
-    with extender(tls=True, script={"filter": {"refuse": {"n1": "busy"}}}) as server:
+    with serve_extender(tls=True, script={"filter": {"refuse": {"n1": "busy"}}}) as server:
         found = explain_pod(server, enableHTTPS=True, tlsConfig=tls, prioritizeVerb="")
         strange = explain_pod(
             server, enableHTTPS=True, tlsConfig={**tls, "serverName": "else.example"}, prioritizeVerb=""

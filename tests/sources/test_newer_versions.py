@@ -56,14 +56,14 @@ TO_COME = {
 }
 
 
-def newer(kind: str, version: str = "", **fields: Any) -> dict[str, Any]:
+def build_newer_object(kind: str, version: str = "", **fields: Any) -> dict[str, Any]:
     """Build an existing object in version v99 of its group."""
     group, slash, _ = KINDS[kind].versions[0].rpartition("/")
     meta = {"name": "x", "namespace": "d", "uid": "1"}
     return {"kind": kind, "apiVersion": version or f"{group}{slash}v99", "metadata": meta, **fields}
 
 
-def files(folder: Path, form: str, *objects: dict[str, Any]) -> list[str]:
+def write_files(folder: Path, form: str, *objects: dict[str, Any]) -> list[str]:
     file = folder / f"objects.{form.partition(' ')[0]}"
     listed = {"kind": "List", "apiVersion": "v1", "items": list(objects)}
     texts = {
@@ -78,7 +78,9 @@ def files(folder: Path, form: str, *objects: dict[str, Any]) -> list[str]:
 @pytest.mark.parametrize("form", ["yaml", "json list", "json documents"])
 @pytest.mark.parametrize("kind", sorted(each.name for each in KINDS.values() if not is_custom_api(each.versions[0])))
 def test_kinds_in_a_future_version(kind: str, form: str, tmp_path: Path) -> None:
-    cluster = kschedctl.Cluster.from_paths(files(tmp_path, form, newer(kind, madeUp={"by": "v99"}), NODE))
+    cluster = kschedctl.Cluster.from_paths(
+        write_files(tmp_path, form, build_newer_object(kind, madeUp={"by": "v99"}), NODE)
+    )
     assert [node.metadata.name for node in cluster.nodes] == ["n1"]
     assert kind in OBSERVED or "madeUp is not known" in cluster.gaps[kind].why
 
@@ -87,11 +89,11 @@ def test_kinds_in_a_future_version(kind: str, form: str, tmp_path: Path) -> None
 @pytest.mark.parametrize("kind", TO_COME)
 def test_future_version_with_known_fields_is_read(kind: str, form: str, tmp_path: Path) -> None:
     version, spec = TO_COME[kind]
-    paths = files(tmp_path, form, newer(kind, version, spec=spec), NODE)
+    paths = write_files(tmp_path, form, build_newer_object(kind, version, spec=spec), NODE)
     cluster, warnings = kschedctl.Cluster.from_paths(paths), read_paths(paths).warnings
     assert [each.metadata.name for each in getattr(cluster, FIELDS[kind])] == ["x"]
     assert any(version in warning for warning in warnings)
-    paths = files(tmp_path, form, newer(kind, version, spec={**spec, "shape": "round"}), NODE)
+    paths = write_files(tmp_path, form, build_newer_object(kind, version, spec={**spec, "shape": "round"}), NODE)
     other = kschedctl.Cluster.from_paths(paths)
     why = f"in apiVersion {version}, which is newer than this kschedctl, were left out (spec.shape is not known)"
     assert (list(getattr(other, FIELDS[kind])), other.gaps[kind].why) == ([], why)
@@ -101,7 +103,7 @@ def test_future_version_with_known_fields_is_read(kind: str, form: str, tmp_path
 @pytest.mark.parametrize("named", OF_1_37)
 def test_kinds_of_1_37_are_known(named: str, tmp_path: Path) -> None:
     kind, (version, spec) = named.split(maxsplit=1)[0], OF_1_37[named]
-    paths = files(tmp_path, "yaml", newer(kind, version, spec=spec), NODE)
+    paths = write_files(tmp_path, "yaml", build_newer_object(kind, version, spec=spec), NODE)
     cluster = kschedctl.Cluster.from_paths(paths, assume_complete=True)
     assert [each.metadata.name for each in getattr(cluster, FIELDS[kind])] == ["x"]
     assert (read_paths(paths).warnings, kind in cluster.gaps) == ((), False)
@@ -118,7 +120,7 @@ def test_other_kinds_of_1_37_are_ignored(tmp_path: Path) -> None:
             ("EvictionRequest", "lifecycle.k8s.io/v1alpha1"),
         )
     ]
-    cluster = kschedctl.Cluster.from_paths(files(tmp_path, "yaml", *others, NODE), assume_complete=True)
+    cluster = kschedctl.Cluster.from_paths(write_files(tmp_path, "yaml", *others, NODE), assume_complete=True)
     assert (len(cluster.nodes), dict(cluster.gaps)) == (1, {})
 
 
@@ -126,7 +128,7 @@ def test_other_kinds_of_1_37_are_ignored(tmp_path: Path) -> None:
     ("mode", "together"), [("PodGroup", True), ("Pod", False), ({"all": {}}, True), ({"single": {}}, False)]
 )
 def test_both_forms_of_the_disruption_mode_are_read(mode: Any, together: bool) -> None:
-    group = newer("PodGroup", "scheduling.k8s.io/v1beta1", spec={"disruptionMode": mode})
+    group = build_newer_object("PodGroup", "scheduling.k8s.io/v1beta1", spec={"disruptionMode": mode})
     (only,) = kschedctl.Cluster.from_objects([group]).pod_groups
     assert only.spec.is_disrupted_together is together
 
@@ -145,10 +147,10 @@ def test_list_of_one_kind(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", TO_COME)
 def test_library_documents_are_read_like_files(kind: str) -> None:
     version, spec = TO_COME[kind]
-    cluster = kschedctl.Cluster.from_objects([newer(kind, version, spec=spec), NODE])
+    cluster = kschedctl.Cluster.from_objects([build_newer_object(kind, version, spec=spec), NODE])
     assert [each.metadata.name for each in getattr(cluster, FIELDS[kind])] == ["x"]
     assert any(version in warning for warning in cluster.warnings)
-    other = kschedctl.Cluster.from_objects([newer(kind, version, spec={**spec, "shape": "round"}), NODE])
+    other = kschedctl.Cluster.from_objects([build_newer_object(kind, version, spec={**spec, "shape": "round"}), NODE])
     assert (len(getattr(other, FIELDS[kind])), len(other.nodes)) == (0, 1)
     assert other.gaps[kind].why.endswith("(spec.shape is not known)")
 
@@ -189,14 +191,14 @@ def test_comparison_of_versions(kind: str, version: str, expected: bool) -> None
 def test_unknown_fields_of_stored_pods_are_reported_once(form: str, tmp_path: Path) -> None:
     """Fields of the status are not reported, as those that scheduling reads are known."""
     spec = {"containers": [{"name": "c", "image": "i", "madeUp": 1}], "alsoMadeUp": {"by": "v99"}}
-    pods = [newer("Pod", "v1", spec=spec, status={"madeUp": 1}) for _ in range(3)]
+    pods = [build_newer_object("Pod", "v1", spec=spec, status={"madeUp": 1}) for _ in range(3)]
     for number, pod in enumerate(pods):
         pod["metadata"] = {**pod["metadata"], "name": f"x{number}"}
     if form == "list of pods":
         paths = [str(tmp_path / "pods.json")]
         Path(paths[0]).write_text(json.dumps({"kind": "PodList", "apiVersion": "v1", "items": pods}))
     else:
-        paths = files(tmp_path, form, *pods)
+        paths = write_files(tmp_path, form, *pods)
     told = read_paths(paths).warnings
     assert [warning.partition(' unknown field "')[2].partition('"')[0] for warning in told] == [
         "spec.containers[0].madeUp",
@@ -215,7 +217,7 @@ def test_unknown_field_in_one_of_many_pods(listed: str, owned: bool, tmp_path: P
         if number in (2345, 2346):
             spec["containers"][0]["ports"] = [{"containerPort": 1, "madeUp": 1}]  # type: ignore[assignment]
         owner = {"kind": "ReplicaSet", "name": f"r{number // 5}", "uid": f"u{number // 5}", "apiVersion": "apps/v1"}
-        pod = newer("Pod", "v1", spec=spec)
+        pod = build_newer_object("Pod", "v1", spec=spec)
         pod["metadata"] = {**pod["metadata"], "name": f"x{number}", "ownerReferences": [owner] if owned else []}
         pods.append(pod)
     file = tmp_path / "pods.json"

@@ -24,7 +24,7 @@ def build_node(name: str, *images: Json) -> Json:
     return {"metadata": {"name": name, "labels": {"zone": "a"}}, "spec": {"unschedulable": True}, "status": status}
 
 
-def nodes_of(*items: Json) -> list[api.Node]:
+def read_nodes(*items: Json) -> list[api.Node]:
     data = json.dumps({"kind": "NodeList", "apiVersion": "v1", "metadata": {}, "items": items}).encode()
     head, collector = match_list_head(data), Collector()
     assert head is not None
@@ -33,7 +33,7 @@ def nodes_of(*items: Json) -> list[api.Node]:
 
 
 def test_nodes_share_decoded_images() -> None:
-    first, second, third = nodes_of(build_node("a", WEB), build_node("b", {"names": ["other"]}, WEB), build_node("c"))
+    first, second, third = read_nodes(build_node("a", WEB), build_node("b", {"names": ["other"]}, WEB), build_node("c"))
     image = api.ContainerImage(("registry/web:1", "registry/web@sha256:1"), 5)
     assert first.status.images == (image,)
     assert second.status.images == (api.ContainerImage(("other",)), image)
@@ -47,4 +47,4 @@ def test_nodes_share_decoded_images() -> None:
 
 def test_invalid_image_is_reported() -> None:
     with pytest.raises(InputError, match=r"status\.images\[1\]\.sizeBytes"):
-        nodes_of(build_node("a", WEB), build_node("b", WEB, {"names": ["x"], "sizeBytes": "large"}))
+        read_nodes(build_node("a", WEB), build_node("b", WEB, {"names": ["x"], "sizeBytes": "large"}))

@@ -70,7 +70,7 @@ LEASE = {
 HEARTBEAT = LEASE | {"metadata": {"name": "n1", "namespace": "kube-node-lease"}}
 
 
-def condition(kind: str, status: str, time: str, **fields: Any) -> Json:
+def build_condition(kind: str, status: str, time: str, **fields: Any) -> Json:
     return {"type": kind, "status": status, "lastProbeTime": None, "lastTransitionTime": time, **fields}
 
 
@@ -86,17 +86,19 @@ def build_pod(name: str, node: str = "", **status: Any) -> Json:
 
 PODS = [
     build_pod("evicting", "n1", phase="Running", conditions=[
-        condition("Ready", "True", EARLY),
-        condition("PodScheduled", "True", BOUND),
-        condition("DisruptionTarget", "True", LATE, reason="PreemptionByScheduler", message="preempting"),
+        build_condition("Ready", "True", EARLY),
+        build_condition("PodScheduled", "True", BOUND),
+        build_condition("DisruptionTarget", "True", LATE, reason="PreemptionByScheduler", message="preempting"),
     ]),
     build_pod("refused", "n1", phase="Failed", reason="OutOfcpu", message=OUT_OF_CPU, startTime=BOUND),
-    build_pod("running", "n1", phase="Running", startTime=LATE, conditions=[condition("PodScheduled", "True", BOUND)]),
+    build_pod("running", "n1", phase="Running", startTime=LATE, conditions=[
+        build_condition("PodScheduled", "True", BOUND),
+    ]),
     build_pod("timeless", "n1", phase="Running", conditions=[
         {"type": "Ready", "status": "True", "lastTransitionTime": None}, {"type": "PodScheduled", "status": "True"},
     ]),
     build_pod("waiting", phase="Pending", conditions=[
-        condition("PodScheduled", "False", BOUND, reason="Unschedulable", message=REFUSAL)
+        build_condition("PodScheduled", "False", BOUND, reason="Unschedulable", message=REFUSAL)
     ]),
 ]  # fmt: skip
 
@@ -142,7 +144,7 @@ def test_unrelated_events_are_ignored(tmp_path: Path) -> None:
     assert cluster.events == ()
 
 
-def columns(table: PodTable) -> dict[str, tuple[str, ...]]:
+def get_columns(table: PodTable) -> dict[str, tuple[str, ...]]:
     own = table.columns
     rows = zip(
         own.scheduled.texts(),
@@ -175,12 +177,12 @@ def test_status_is_kept_in_every_form(
     path = tmp_path / "pods.json"
     path.write_text(json.dumps({"kind": "PodList", "apiVersion": "v1", "items": PODS}, indent=spaces))
     table = Cluster.of(read_paths([str(path)]).objects).pods
-    assert columns(table) == EXPECTED
-    assert columns(table.apply_changes({("shop", "running"): None})) == {
+    assert get_columns(table) == EXPECTED
+    assert get_columns(table.apply_changes({("shop", "running"): None})) == {
         name: row for name, row in EXPECTED.items() if name != "running"
     }
     write_archive(Cluster(pods=table), str(tmp_path / "snapshot"))
-    assert columns(read_archive(str(tmp_path / "snapshot")).pods) == EXPECTED
+    assert get_columns(read_archive(str(tmp_path / "snapshot")).pods) == EXPECTED
 
 
 def test_pod_has_the_values_of_its_status() -> None:
@@ -195,7 +197,7 @@ def test_pod_has_the_values_of_its_status() -> None:
         "PreemptionByScheduler",
         LATE,
     )
-    assert columns(PodTable.from_pods(list(table))) == EXPECTED | {
+    assert get_columns(PodTable.from_pods(list(table))) == EXPECTED | {
         "evicting": ("", LATE, "", ""),  # that PodScheduled holds is not on a pod that was made
         "running": ("", "", "", ""),
     }
@@ -204,7 +206,9 @@ def test_pod_has_the_values_of_its_status() -> None:
 def test_times_and_messages_do_not_separate_templates() -> None:
     alike = [
         build_pod(f"w{n}", phase="Pending", conditions=[
-            condition("PodScheduled", "False", f"2026-01-31T12:00:0{n}Z", reason="Unschedulable", message=f"{n} nodes")
+            build_condition(
+                "PodScheduled", "False", f"2026-01-31T12:00:0{n}Z", reason="Unschedulable", message=f"{n} nodes"
+            )
         ])
         for n in range(5)
     ]  # fmt: skip
@@ -217,7 +221,7 @@ def test_older_snapshots_have_no_observations() -> None:
     table = Cluster.from_objects(PODS).pods
     record = msgspec.msgpack.decode(encode_objects("Pod", table))
     before: Any = decode_objects("Pod", msgspec.msgpack.encode(record[:12]), len(PODS))
-    assert set(columns(before).values()) == {("", "", "", "")}
+    assert set(get_columns(before).values()) == {("", "", "", "")}
     assert before.names == table.names
 
 

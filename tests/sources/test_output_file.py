@@ -32,34 +32,34 @@ def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def mode(path: Path) -> int:
+def get_mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def fifo(path: Path) -> str:
+def make_fifo(path: Path) -> str:
     os.mkfifo(path)
     return str(path)
 
 
-def link(path: Path, target: str) -> str:
+def make_link(path: Path, target: str) -> str:
     path.symlink_to(target)
     return str(path)
 
 
-def folder(path: Path) -> str:
+def make_folder(path: Path) -> str:
     path.mkdir()
     return str(path)
 
 
 REFUSED: dict[str, tuple[Callable[[Path], str], str]] = {
     "a device": (lambda path: "/dev/null", "not a regular file"),
-    "a FIFO, before anybody reads it": (fifo, "not a regular file"),
-    "a symlink to a device": (lambda path: link(path, "/dev/zero"), "not a regular file"),
-    "a folder": (folder, "a folder"),
+    "a FIFO, before anybody reads it": (make_fifo, "not a regular file"),
+    "a symlink to a device": (lambda path: make_link(path, "/dev/zero"), "not a regular file"),
+    "a folder": (make_folder, "a folder"),
     "a folder that is not there": (lambda path: str(path / "no" / "x"), "no such folder"),
     "a name that ends as a folder's": (lambda path: f"{path}/", "not a file name"),
     "no name": (lambda path: "", "not a file name"),
-    "symlinks in a circle": (lambda path: link(path, path.name), "too many levels of symbolic links"),
+    "symlinks in a circle": (lambda path: make_link(path, path.name), "too many levels of symbolic links"),
     "something below a file": (lambda path: f"{__file__}/x", "not a directory"),
     "a name with a NUL": (lambda path: f"{path}\0", "embedded null byte"),
 }
@@ -78,8 +78,8 @@ def test_only_regular_files_are_written(case: str, tmp_path: Path) -> None:
 def test_symlink_stays_and_its_target_is_written(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     (tmp_path / "there" / "target").write_text("before")
-    write_file(link(tmp_path / "link", "there/target"), [b"after"])
-    write_file(link(tmp_path / "dangling", "there/new"), [b"new"])
+    write_file(make_link(tmp_path / "link", "there/target"), [b"after"])
+    write_file(make_link(tmp_path / "dangling", "there/new"), [b"new"])
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "dangling").is_symlink()
     assert (tmp_path / "there" / "target").read_text() == "after"
@@ -92,13 +92,13 @@ def test_existing_file_keeps_its_mode(private: bool, tmp_path: Path) -> None:
     path.write_text("before, and longer than what comes")
     path.chmod(0o640)
     write_file(str(path), [b"af", b"ter"], private=private)
-    assert (path.read_text(), mode(path)) == ("after", 0o640)
+    assert (path.read_text(), get_mode(path)) == ("after", 0o640)
 
 
 def test_new_private_file_is_only_for_its_owner(tmp_path: Path) -> None:
     write_file(str(tmp_path / "private"), [b""], private=True)
     write_file(str(tmp_path / "public"), [b""])
-    assert (mode(tmp_path / "private"), mode(tmp_path / "public")) == (0o600, 0o644)
+    assert (get_mode(tmp_path / "private"), get_mode(tmp_path / "public")) == (0o600, 0o644)
 
 
 @pytest.mark.parametrize("failure", [OSError(28, "No space left on device"), KeyboardInterrupt()])
@@ -155,7 +155,7 @@ def test_two_outputs_must_be_different_files(pair: tuple[str, str], in_folder: P
 
 def test_snapshots_and_mappings_are_private(in_folder: Path) -> None:
     assert main(["snapshot", "save", "--demo", "-o", "s", "--anonymize", "--mapping", "names.json"]) == 0
-    assert (mode(in_folder / "s"), mode(in_folder / "names.json")) == (0o600, 0o600)
+    assert (get_mode(in_folder / "s"), get_mode(in_folder / "names.json")) == (0o600, 0o600)
 
 
 def test_snapshot_on_stdout_is_the_only_output(in_folder: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_anonymize import restored
+from test_anonymize import restore_originals
 
 import kschedctl
 from kschedctl.api import resource_names
@@ -58,7 +58,7 @@ def test_well_known_keys_stay(key: str, stays: bool) -> None:
     pseudonyms, originals = build_pseudonyms([key])
     made = pseudonyms.replace_key(key)
     assert (made == key, is_well_known_key(key)) == (stays, stays)
-    assert restored(made, originals) == key
+    assert restore_originals(made, originals) == key
     assert stays or resource_names.is_qualified_name(made)
 
 
@@ -83,7 +83,7 @@ def test_keys_keep_their_order_among_those_that_stay(keys: list[str]) -> None:
     assert len(set(made.values())) == len(made)
     for key in keys:
         assert resource_names.is_qualified_name(made[key]) == resource_names.is_qualified_name(key)
-        assert restored(made[key], originals) == key
+        assert restore_originals(made[key], originals) == key
 
 
 @pytest.mark.parametrize("key", ["-bad", "two/sla/shes", "Upper.com/x", "/name", "domain/", "x" * 64, "bad key"])
@@ -93,7 +93,7 @@ def test_invalid_key_stays_invalid(key: str) -> None:
     assert not resource_names.is_qualified_name(pseudonyms.replace_key(key))
 
 
-def rewriter(cluster: Cluster, pseudonyms: Pseudonyms) -> Rewriter:
+def build_rewriter(cluster: Cluster, pseudonyms: Pseudonyms) -> Rewriter:
     return Rewriter({}, pseudonyms, Numbers.from_cluster(cluster), Expressions.from_cluster(cluster))
 
 
@@ -117,7 +117,7 @@ RESOURCES = (
 @pytest.mark.parametrize("name", RESOURCES)
 def test_resources_keep_their_category(name: str) -> None:
     pseudonyms = Pseudonyms({})
-    made = rewriter(Cluster(), pseudonyms)
+    made = build_rewriter(Cluster(), pseudonyms)
     made.replace_resource(name)
     pseudonyms.assign_pseudonyms()
     found = made.replace_resource(name)
@@ -134,11 +134,11 @@ def test_resources_keep_their_category(name: str) -> None:
     assert SECRET not in found or name in kept_class
 
 
-def everything_of(document: Any) -> str:
+def encode_document(document: Any) -> str:
     return msgspec.json.encode(document).decode()
 
 
-def objects_of_everybody() -> list[Json]:
+def build_marked_objects() -> list[Json]:
     """Build a node, pods and more, in which every user-written text is marked."""
     labels = {"acme.com/pool": "acme-a", "acme-team": "acme-b", "kubernetes.io/hostname": "acme-1"}
     taint = {"key": "acme.com/dedicated", "value": "acme-c", "effect": "NoSchedule"}
@@ -258,13 +258,13 @@ CONFIGURATION: Json = {
 
 def test_no_user_text_is_left_and_answers_are_the_same() -> None:
     """This includes keys, resources, gates, schedulers, kinds, groups, conditions, annotations and a configuration."""
-    cluster = Cluster.from_objects(objects_of_everybody(), config=CONFIGURATION)
+    cluster = Cluster.from_objects(build_marked_objects(), config=CONFIGURATION)
     made, originals, _ = anonymize_cluster(cluster)
     for field in ("pods", "nodes", "pod_groups", "persistent_volume_claims", "csi_nodes"):
-        assert SECRET not in everything_of(list(getattr(made, field))).lower(), field
+        assert SECRET not in encode_document(list(getattr(made, field))).lower(), field
     assert SECRET not in json.dumps(made.configuration)
     for row, pod in enumerate(cluster.pods):
-        found = restored(kschedctl.explain(made, made.pods[row].key).to_dict(), originals)
+        found = restore_originals(kschedctl.explain(made, made.pods[row].key).to_dict(), originals)
         expected = kschedctl.explain(cluster, pod.key).to_dict()
         for document in (found, expected):
             document["notReplayed"] = [text.partition(" https:")[0] for text in document["notReplayed"]]
@@ -274,17 +274,17 @@ def test_no_user_text_is_left_and_answers_are_the_same() -> None:
 
 def test_mapping_restores_the_originals() -> None:
     """It restores labels, taints, selectors, tolerations and resources, except what was left out."""
-    cluster = Cluster.from_objects(objects_of_everybody())
+    cluster = Cluster.from_objects(build_marked_objects())
     made, originals, _ = anonymize_cluster(cluster)
     for before, after in zip(cluster.nodes, made.nodes, strict=True):
-        found = restored(json.loads(everything_of(after)), originals)
+        found = restore_originals(json.loads(encode_document(after)), originals)
         conditions = [{"type": "Ready", "status": "True"}]
-        expected = json.loads(everything_of(before))
+        expected = json.loads(encode_document(before))
         assert found == {**expected, "status": {**expected["status"], "conditions": conditions}}
     for old, new in zip(cluster.pods, made.pods, strict=True):
-        assert {"status": {}, **restored(json.loads(everything_of(new)), originals)} == {
+        assert {"status": {}, **restore_originals(json.loads(encode_document(new)), originals)} == {
             "status": {},
-            **json.loads(everything_of(old)),
+            **json.loads(encode_document(old)),
         }
 
 
@@ -301,7 +301,7 @@ def build_device(**attributes: str) -> Json:
     return {"name": "d0", "attributes": {f"gpu.acme.com/{name}": {"string": text} for name, text in attributes.items()}}
 
 
-def selected(expressions: list[str], **attributes: str) -> tuple[list[str], dict[str, str], dict[str, str]]:
+def select_expressions(expressions: list[str], **attributes: str) -> tuple[list[str], dict[str, str], dict[str, str]]:
     """Return the expressions under pseudonyms, the values of the attributes, and the mapping."""
     slices = {"driver": "gpu.acme.com", "pool": {"name": "p"}, "nodeName": "n", "devices": [build_device(**attributes)]}
     selectors = [{"cel": {"expression": text}} for text in expressions]
@@ -337,8 +337,8 @@ D = "device.attributes['gpu.acme.com']"
     ],
 )
 def test_expressions_are_compared_with_pseudonyms(expression: str, kept: list[str]) -> None:
-    (made,), values, originals = selected([expression], model="A100", other="B")
-    assert restored(made, originals) == expression.partition("  //")[0] + "  " * ("//" in expression)
+    (made,), values, originals = select_expressions([expression], model="A100", other="B")
+    assert restore_originals(made, originals) == expression.partition("  //")[0] + "  " * ("//" in expression)
     assert SECRET not in made
     for text in ("A100", "absent", '"B"', *(kept and [])):
         assert text not in made
@@ -364,18 +364,18 @@ def test_expressions_are_compared_with_pseudonyms(expression: str, kept: list[st
     ],
 )
 def test_texts_that_expressions_compute_with_stay(expression: str) -> None:
-    (made, plain, other), values, originals = selected(
+    (made, plain, other), values, originals = select_expressions(
         [expression, f"{D}.model == 'A100' || {D}.kind == 'k'", f"{D}.other == 'B'"], model="A100", kind="k", other="B"
     )
     assert computes_with_strings(expression)
-    assert made == expression.replace("gpu.acme.com", pseudonym_of("gpu.acme.com", originals))
+    assert made == expression.replace("gpu.acme.com", get_pseudonym("gpu.acme.com", originals))
     assert (values["model"], values["kind"]) == ("A100", "k")
     assert "'A100'" in plain
     assert "'B'" not in other
     assert values["other"] != "B"
 
 
-def pseudonym_of(text: str, originals: dict[str, str]) -> str:
+def get_pseudonym(text: str, originals: dict[str, str]) -> str:
     return next(made for made, original in originals.items() if original == text)
 
 

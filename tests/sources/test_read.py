@@ -51,7 +51,7 @@ OBJECTS = [build_pod("a", nodeName="n1"), build_pod("b"), build_node("n1"), buil
 LIST = {"apiVersion": "v1", "kind": "List", "items": OBJECTS, "metadata": {"resourceVersion": ""}}
 
 
-def cluster_of(result: ReadResult) -> Cluster:
+def build_cluster(result: ReadResult) -> Cluster:
     return Cluster.of(result.objects)
 
 
@@ -60,7 +60,7 @@ def have_equal_columns(left: Cluster, right: Cluster) -> bool:
     return all(tuple(getattr(left, field)) == tuple(getattr(right, field)) for field in FIELDS.values())
 
 
-def bytes_of(*documents: Any) -> io.BytesIO:
+def encode_documents(*documents: Any) -> io.BytesIO:
     return io.BytesIO(b"\n".join(json.dumps(document).encode() for document in documents))
 
 
@@ -84,14 +84,14 @@ def test_all_forms_give_the_same_cluster(name: str, packed: bool, tmp_path: Path
     path.write_bytes(gzip.compress(FORMS[name].encode()) if packed else FORMS[name].encode())
     expected = Cluster.from_objects(OBJECTS[:5])
     for result in (read_paths([str(path)]), read_paths(["-"], stdin=io.BytesIO(path.read_bytes()))):
-        assert have_equal_columns(cluster_of(result), expected)
+        assert have_equal_columns(build_cluster(result), expected)
         assert result.skipped == {"Service": 1}
 
 
 def test_items_of_a_typed_list_need_no_kind() -> None:
     items = [{k: v for k, v in build_node(n).items() if k not in ("kind", "apiVersion")} for n in "ab"]
-    result = read_paths(["-"], stdin=bytes_of({"kind": "NodeList", "apiVersion": "v1", "items": items}))
-    assert have_equal_columns(cluster_of(result), Cluster.from_objects([build_node("a"), build_node("b")]))
+    result = read_paths(["-"], stdin=encode_documents({"kind": "NodeList", "apiVersion": "v1", "items": items}))
+    assert have_equal_columns(build_cluster(result), Cluster.from_objects([build_node("a"), build_node("b")]))
 
 
 def test_later_files_add_and_replace(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_later_files_add_and_replace(tmp_path: Path) -> None:
         yaml.safe_dump_all([build_node("n1"), build_pod("b", nodeName="n1"), build_pod("c")])
     )
     result = read_paths([str(tmp_path)])
-    cluster = cluster_of(result)
+    cluster = build_cluster(result)
     assert [(p.metadata.name, p.spec.node_name) for p in cluster.pods] == [("a", ""), ("b", "n1"), ("c", "")]
     assert result.origins["Pod", "shop", "a"] == str(tmp_path / "1.json")
     assert result.origins["Pod", "shop", "b"] == f"{tmp_path / '2.yml'}, document 2"
@@ -142,8 +142,8 @@ def test_nulls_are_absent_fields() -> None:
     other = document | {"metadata": document["metadata"] | {"name": "b"}}
     big = {"kind": "PodList", "apiVersion": "v1", "items": [document, other]}
     a, b = PodTable.from_pods(Cluster.from_objects([build_pod("a"), other]).pods)
-    assert list(read_paths(["-"], stdin=bytes_of(document)).objects["Pod"]) == [a]
-    assert list(streamed(json.dumps(big).encode()).objects["Pod"]) == [a, b]
+    assert list(read_paths(["-"], stdin=encode_documents(document)).objects["Pod"]) == [a]
+    assert list(collect_stream(json.dumps(big).encode()).objects["Pod"]) == [a, b]
 
 
 def test_configuration_among_the_files(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_manifests_in_removed_versions() -> None:
     """The versions are from Kubernetes' deprecated API migration guide."""
     old = [("extensions/v1beta1", "Deployment"), ("batch/v1beta1", "CronJob"), ("apps/v1", "Deployment")]
     documents = [{"apiVersion": version, "kind": kind, "metadata": {"name": "a"}} for version, kind in old]
-    assert read_paths(["-"], stdin=bytes_of(*documents)).warnings == (
+    assert read_paths(["-"], stdin=encode_documents(*documents)).warnings == (
         "standard input: document 1: Deployment in apiVersion extensions/v1beta1 was removed in 1.16",
         "standard input: document 2 (line 2): CronJob in apiVersion batch/v1beta1 was removed in 1.25",
     )
@@ -173,7 +173,8 @@ def test_manifests_in_removed_versions() -> None:
 def test_manifests_are_distinguished_from_stored_objects() -> None:
     written = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"nodeSelecter": {}}}
     result = read_paths(
-        ["-"], stdin=bytes_of(build_pod("b"), written, {"kind": "Job", "spec": {"template": {"spec": {"x": 1}}}})
+        ["-"],
+        stdin=encode_documents(build_pod("b"), written, {"kind": "Job", "spec": {"template": {"spec": {"x": 1}}}}),
     )
     assert [m.document["kind"] for m in result.manifests] == ["Pod", "Job"]
     assert result.warnings == (
@@ -184,13 +185,13 @@ def test_manifests_are_distinguished_from_stored_objects() -> None:
 
 def test_incomplete_list_gives_a_warning() -> None:
     page = {"kind": "NodeList", "apiVersion": "v1", "metadata": {"continue": "abc"}, "items": [build_node("a")]}
-    assert read_paths(["-"], stdin=bytes_of(page)).warnings == (
+    assert read_paths(["-"], stdin=encode_documents(page)).warnings == (
         "standard input: document 1: incomplete list, because it was read with a limit",
     )
 
 
 def test_names_are_not_interpreted() -> None:
-    (found,) = read_paths(["-"], stdin=bytes_of(build_node("\x1b[31m"))).objects["Node"]
+    (found,) = read_paths(["-"], stdin=encode_documents(build_node("\x1b[31m"))).objects["Node"]
     assert found.metadata.name == "\x1b[31m"  # type: ignore[attr-defined]
 
 
@@ -199,7 +200,7 @@ NO_LIST = 'the kind of a list must end in "List"'
 # -- big lists ------------------------------------------------------------------------------------------------------
 
 
-def streamed(data: bytes) -> Collector:
+def collect_stream(data: bytes) -> Collector:
     """Collect the objects of a list that is read in pieces."""
     collector = Collector()
     head = match_list_head(data)
@@ -233,13 +234,13 @@ def test_pieces_of_any_size(items: list[Any], indent: int | None, step: int) -> 
     data = json.dumps({"apiVersion": "v1", "kind": "List", "items": items}, indent=indent).encode()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(json_lists, "CHUNK_SIZE", step)
-        collector = streamed(data)
+        collector = collect_stream(data)
     expected = Cluster.from_objects(item | {"spec": {}} for item in items if item["kind"] != "Event")
     assert have_equal_columns(Cluster.of(collector.objects), expected)
     assert collector.skipped == ({"Event": n} if (n := sum(item["kind"] == "Event" for item in items)) else {})
 
 
-def pod_list(pods: list[dict[str, Any]]) -> bytes:
+def build_pod_list(pods: list[dict[str, Any]]) -> bytes:
     return json.dumps({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": pods}).encode()
 
 
@@ -250,7 +251,7 @@ def test_listed_pods_share_equal_parts() -> None:
         build_pod(n, tolerations=tolerations) | {"status": {"conditions": conditions, "startTime": TIME}} for n in "abc"
     ]
     pods[1]["spec"]["nodeName"] = "n1"
-    a, b, c = streamed(pod_list(pods)).objects["Pod"]
+    a, b, c = collect_stream(build_pod_list(pods)).objects["Pod"]
     assert a.spec.containers is b.spec.containers is c.spec.containers
     assert a.spec.tolerations is b.spec.tolerations is c.spec.tolerations
     assert [p.metadata.labels["on"] for p in (a, b, c)] == ["a", "b", "c"]
@@ -325,7 +326,7 @@ def test_listed_pods_differ_in_every_field_that_is_read() -> None:
             changed = build_pod(f"{part}-{field}".lower())
             changed[part] = changed.get(part, {}) | {field: value}
             pods.append(changed)
-    found = streamed(pod_list(pods)).objects["Pod"]
+    found = collect_stream(build_pod_list(pods)).objects["Pod"]
     assert list(found) == list(PodTable.from_pods(Cluster.from_objects(pods).pods))
 
 
@@ -335,9 +336,11 @@ def test_consecutive_lists(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_lists, "CHUNK_SIZE", 64)
     pods = {"apiVersion": "v1", "kind": "PodList", "items": [build_pod(f"p{i}") for i in range(20)]}
     nodes = {"apiVersion": "v1", "items": [build_node(f"n{i}") for i in range(20)], "kind": "List"}
-    result = read_paths(["-"], stdin=bytes_of(pods, nodes, {"kind": "EventList", "items": [{}]}, build_pod("last")))
+    result = read_paths(
+        ["-"], stdin=encode_documents(pods, nodes, {"kind": "EventList", "items": [{}]}, build_pod("last"))
+    )
     assert have_equal_columns(
-        cluster_of(result), Cluster.from_objects([*pods["items"], *nodes["items"], build_pod("last")])
+        build_cluster(result), Cluster.from_objects([*pods["items"], *nodes["items"], build_pod("last")])
     )  # type: ignore[misc]
     assert result.origins["Pod", "shop", "last"] == "standard input, document 4"
 
@@ -384,7 +387,7 @@ def test_consecutive_lists(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_broken_big_lists(text: str, message: str) -> None:
     with pytest.raises(kschedctl.KschedctlError) as raised:
-        streamed(text.encode())
+        collect_stream(text.encode())
     where = "-: document 1, " if message.startswith("items[") else "-: document 1: "
     assert str(raised.value) == where + message
 
@@ -411,7 +414,10 @@ def test_shared_parts_do_not_change_the_snapshot() -> None:
     ]
     for document in documents:
         document["metadata"]["labels"] = {"app": "web"}
-    plain, shared = Cluster.from_objects(documents), cluster_of(read_paths(["-"], stdin=bytes_of(*documents)))
+    plain, shared = (
+        Cluster.from_objects(documents),
+        build_cluster(read_paths(["-"], stdin=encode_documents(*documents))),
+    )
     expected, found = Fork.from_cluster(plain), Fork.from_cluster(shared)
     assert found.pods.info.tolist() == expected.pods.info.tolist() == [0, 1, 2, 1, 3, 4, 0, 5]
     assert found.node.tolist() == expected.node.tolist()

@@ -15,7 +15,7 @@ from kschedctl.errors import InputError
 Json = dict[str, Any]
 
 
-def core(pod: str, node: str, time: str, **fields: Any) -> Json:
+def build_core_event(pod: str, node: str, time: str, **fields: Any) -> Json:
     return {
         "apiVersion": "v1",
         "kind": "Event",
@@ -29,7 +29,7 @@ def core(pod: str, node: str, time: str, **fields: Any) -> Json:
     }
 
 
-def newer(pod: str, node: str, time: str) -> Json:
+def build_newer_event(pod: str, node: str, time: str) -> Json:
     return {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
@@ -42,12 +42,12 @@ def newer(pod: str, node: str, time: str) -> Json:
     }
 
 
-def binding(pod: str, node: str, time: str) -> Json:
+def build_binding(pod: str, node: str, time: str) -> Json:
     metadata = {"name": pod, "namespace": "shop", "creationTimestamp": time}
     return {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": {"kind": "Node", "name": node}}
 
 
-def written(folder: Path, text: str) -> str:
+def write_events(folder: Path, text: str) -> str:
     path = folder / "events"
     path.write_text(text)
     return str(path)
@@ -60,16 +60,18 @@ def build_list(*items: Json, kind: str = "List") -> Json:
 
 @pytest.mark.parametrize("dump", [json.dumps, yaml.safe_dump])
 def test_events_are_parsed_in_order_of_time(tmp_path: Path, dump: Any) -> None:
-    other = core("noise", "n1", "2026-01-01T00:00:00Z", reason="Pulled", message="Image already present")
-    old = core("old", "n3", None, lastTimestamp="2026-01-01T00:00:03Z", reportingComponent="")
+    other = build_core_event("noise", "n1", "2026-01-01T00:00:00Z", reason="Pulled", message="Image already present")
+    old = build_core_event("old", "n3", None, lastTimestamp="2026-01-01T00:00:03Z", reportingComponent="")
     old["source"] = {"component": "older"}
     events = [
-        newer("b", "n2", "2026-01-01T00:00:02.000002Z"),
+        build_newer_event("b", "n2", "2026-01-01T00:00:02.000002Z"),
         other,
         old,
-        core("a", "n1", "2026-01-01T00:00:02.000001Z"),
+        build_core_event("a", "n1", "2026-01-01T00:00:02.000001Z"),
     ]
-    found = read_placements(written(tmp_path, dump(build_list(*events, binding("c", "n4", "2026-01-01T00:00:01Z")))))
+    found = read_placements(
+        write_events(tmp_path, dump(build_list(*events, build_binding("c", "n4", "2026-01-01T00:00:01Z"))))
+    )
     assert [(each.pod, each.node, each.scheduler) for each in found] == [
         ("shop/c", "n4", ""),
         ("shop/a", "n1", "default-scheduler"),
@@ -79,17 +81,17 @@ def test_events_are_parsed_in_order_of_time(tmp_path: Path, dump: Any) -> None:
 
 
 def test_items_of_event_lists_need_no_kind(tmp_path: Path) -> None:
-    event = {key: value for key, value in core("a", "n1", "2026-01-01T00:00:02Z").items() if key != "kind"}
-    assert len(read_placements(written(tmp_path, json.dumps(build_list(event, kind="EventList"))))) == 1
+    event = {key: value for key, value in build_core_event("a", "n1", "2026-01-01T00:00:02Z").items() if key != "kind"}
+    assert len(read_placements(write_events(tmp_path, json.dumps(build_list(event, kind="EventList"))))) == 1
 
 
 @pytest.mark.parametrize(
     ("document", "text"),
     [
         (build_list(), "no Scheduled event"),
-        (build_list(core("a", "n1", "yesterday")), "'yesterday' is not a time"),
-        (build_list(core("a", "n1", "", metadata={})), "the time at which shop/a was scheduled is missing"),
-        (build_list(core("a\x1b[31m", "n1", "2026-01-01T00:00:02Z")), "is not a name"),
+        (build_list(build_core_event("a", "n1", "yesterday")), "'yesterday' is not a time"),
+        (build_list(build_core_event("a", "n1", "", metadata={})), "the time at which shop/a was scheduled is missing"),
+        (build_list(build_core_event("a\x1b[31m", "n1", "2026-01-01T00:00:02Z")), "is not a name"),
         ({"kind": "List", "items": {}}, "expected a list"),
         ({"kind": "List", "items": [3]}, "expected objects, got int"),
         (build_list({"kind": "Binding", "metadata": {"name": "a"}, "target": 3}), "node 'None' is not a name"),
@@ -97,4 +99,4 @@ def test_items_of_event_lists_need_no_kind(tmp_path: Path) -> None:
 )
 def test_bad_events_are_one_line_errors(tmp_path: Path, document: Json, text: str) -> None:
     with pytest.raises(InputError, match=text):
-        read_placements(written(tmp_path, json.dumps(document)))
+        read_placements(write_events(tmp_path, json.dumps(document)))

@@ -31,14 +31,14 @@ status:
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  versions:\n  - kept\n"
 
 
-def content(text: str) -> Content:
+def build_content(text: str) -> Content:
     return Content("f.yaml", text, is_json=False)
 
 
 @pytest.mark.parametrize("marker", ["---\n", "--- # next\n"])
 def test_only_schemas_of_definitions_are_skipped(marker: str) -> None:
     text = DEFINITION + marker + POD + marker + DEFINITION.replace("versions:", "validation:")
-    (first, pod, second), whole = parse_without_schemas(content(text)), list(parse_documents(content(text)))
+    (first, pod, second), whole = parse_without_schemas(build_content(text)), list(parse_documents(build_content(text)))
     assert [first.line, pod.line, second.line] == [each.line for each in whole]
     assert pod == whole[1]
     for found, full, left_out in ((first, whole[0], "versions"), (second, whole[2], "validation")):
@@ -61,16 +61,16 @@ def test_other_documents_are_unchanged(text: str) -> None:
 
 def test_indentation_by_four_and_crlf() -> None:
     text = DEFINITION.replace("  ", "    ").replace("\n", "\r\n")
-    (found,) = parse_without_schemas(content(text))
+    (found,) = parse_without_schemas(build_content(text))
     assert found.value["spec"] == {"group": "shop.example", "names": {"kind": "Web", "plural": "webs"}}
 
 
 def test_alias_into_a_skipped_schema_is_resolved() -> None:
     text = DEFINITION.replace("served: true", "served: &yes true") + "extra: *yes\n"
-    (found,) = parse_without_schemas(content(text))
+    (found,) = parse_without_schemas(build_content(text))
     assert found.value["extra"] is True
 
 
 def test_errors_elsewhere_keep_their_line() -> None:
     with pytest.raises(InputError, match="document 2, line 23"):
-        parse_without_schemas(content(DEFINITION + "---\na: [\nb: 1\n"))
+        parse_without_schemas(build_content(DEFINITION + "---\na: [\nb: 1\n"))

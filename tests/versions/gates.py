@@ -35,11 +35,11 @@ def _parse_go_source(text: str, minor: int) -> dict[str, str]:
             gate = named[1]
         for since, rest in _STAGE.findall(line):
             if int(since) <= minor:
-                found[gate] = _stage(rest)
+                found[gate] = _format_stage(rest)
     return found
 
 
-def _stage(fields: str) -> str:
+def _format_stage(fields: str) -> str:
     """Return the notation of a stage from the fields of its Go struct."""
     maturity = re.search(r"featuregate\.(\w+)", fields)
     assert maturity, fields
@@ -60,7 +60,7 @@ def changes(facts: Mapping[str, str], minor: int) -> dict[str, str]:
     return found
 
 
-def with_changes(table: str, added: Mapping[str, str]) -> tuple[str, set[str]]:
+def add_stages(table: str, added: Mapping[str, str]) -> tuple[str, set[str]]:
     """Return the text of a table with these stages added to its gates, and the set of gates that it contains."""
     there = {gate for gate in added if f'    "{gate}": "' in table}
     for gate in there:
@@ -68,7 +68,7 @@ def with_changes(table: str, added: Mapping[str, str]) -> tuple[str, set[str]]:
     return table, there
 
 
-def with_new(table: str, added: Mapping[str, str]) -> str:
+def add_new_gates(table: str, added: Mapping[str, str]) -> str:
     """Return the text of UNREAD_GATE_STAGES with lines for these gates, in alphabetical order."""
     start, end = table.index("UNREAD_GATE_STAGES: "), table.index("\n}\n")
     head, *lines = table[start:end].split("\n")
@@ -80,11 +80,11 @@ def write(facts: Mapping[str, str], minor: int) -> dict[str, str]:
     """Add the changes to the tables of both files, and return the stages that were added."""
     added = changes(facts, minor)
     unread, specs = FRAMEWORK / "unread_gates.py", FRAMEWORK / "feature_gates.py"
-    text, there = with_changes(specs.read_text(), added)
+    text, there = add_stages(specs.read_text(), added)
     specs.write_text(text)
-    text, also = with_changes(unread.read_text(), {gate: stage for gate, stage in added.items() if gate not in there})
+    text, also = add_stages(unread.read_text(), {gate: stage for gate, stage in added.items() if gate not in there})
     new = {gate: stage for gate, stage in added.items() if gate not in there | also and "removed" not in stage}
-    unread.write_text(with_new(text, new))
+    unread.write_text(add_new_gates(text, new))
     return added
 
 

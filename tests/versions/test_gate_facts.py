@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from gates import changes, parse_stages, with_changes, with_new
+from gates import add_new_gates, add_stages, changes, parse_stages
 
 SOURCE = """
 	NodeDeclaredFeatures: {
@@ -42,8 +42,10 @@ def test_new_facts_are_added_to_the_tables() -> None:
     added = changes({**facts, "APIListChunking": "removed"}, 38)
     assert added == {"StorageCapacityScoring": "1.38 GA", "MadeUp": "1.38 alpha"}
     table = 'UNREAD_GATE_STAGES: dict[str, str] = {\n    "A": "1.30 beta",\n    "Z": "1.30 beta",\n}\n'
-    assert with_changes(table, {"A": "1.38 GA", "MadeUp": "1.38 alpha"}) == (
+    assert add_stages(table, {"A": "1.38 GA", "MadeUp": "1.38 alpha"}) == (
         table.replace('"A": "1.30 beta"', '"A": "1.30 beta, 1.38 GA"'),
         {"A"},
     )
-    assert with_new(table, {"MadeUp": "1.38 alpha"}) == table.replace('    "Z"', '    "MadeUp": "1.38 alpha",\n    "Z"')
+    assert add_new_gates(table, {"MadeUp": "1.38 alpha"}) == table.replace(
+        '    "Z"', '    "MadeUp": "1.38 alpha",\n    "Z"'
+    )

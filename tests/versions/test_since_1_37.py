@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from golden_cases import FAMILIES, answer, differences, family_lines
+from golden_cases import FAMILIES, answer, iter_family_lines, list_differences
 
 import kschedctl
 from kschedctl.api.kube_version import VersionMix
@@ -29,7 +29,7 @@ SMALL_FAMILY = 50
 FOUND = " preemption: found a potential placement for pod on node "
 
 
-def of_1_37(case: Json, mix: VersionMix | None = None) -> Json:
+def adapt_answer(case: Json, mix: VersionMix | None = None) -> Json:
     """Return the answer without preemption messages and the constant score of StorageCapacityScoring."""
     want, got = case["want"], answer({**case, "kubeVersion": "1.37"}, mix)
     got["message"] = (got["message"] or "").split(FOUND)[0] or None if mix is None else got["message"]
@@ -40,7 +40,7 @@ def of_1_37(case: Json, mix: VersionMix | None = None) -> Json:
     return got
 
 
-def faults(message: str) -> list[list[str]]:
+def list_faulty_gates(message: str) -> list[list[str]]:
     """Return the gates that each rejected flag names."""
     return [[gate for gate in re.findall(r"\w+", fault) if gate in ALL_GATE_STAGES] for fault in message.split("; ")]
 
@@ -58,21 +58,22 @@ def test_all_differences_are_rows_of_the_version_table(family: str) -> None:
 
     A quarter of a large family is enough, because tests/test_golden.py runs all of its cases as 1.36.
     """
-    lines = family_lines(family)
+    lines = iter_family_lines(family)
     for case in map(json.loads, lines if len(lines) <= SMALL_FAMILY else lines[::4]):
-        want, got = case["want"], of_1_37(case)
-        if "kubeVersion" in case or not differences(want, got):
+        want, got = case["want"], adapt_answer(case)
+        if "kubeVersion" in case or not list_differences(want, got):
             continue
         if got["verdict"] == "Refused" != want["verdict"]:
             changed = [
-                any(get_stage(gate, 36) != get_stage(gate, 37) for gate in gates) for gates in faults(got["message"])
+                any(get_stage(gate, 36) != get_stage(gate, 37) for gate in gates)
+                for gates in list_faulty_gates(got["message"])
             ]
             assert all(changed), got["message"]
         else:
             gates = case.get("featureGates", {})
             first, second = (Cluster(kube_version=version, feature_gates=gates) for version in ("1.36", "1.37"))
             changes = TwoVersions(first, second, ROWS).describe_changes()
-            assert not differences(want, of_1_37(case, VersionMix("1.36", frozenset(changes)))), case["id"]
+            assert not list_differences(want, adapt_answer(case, VersionMix("1.36", frozenset(changes)))), case["id"]
 
 
 NODE = {
@@ -227,7 +228,7 @@ SLICE = {
 }
 
 
-def claiming(class_name: str) -> list[Json]:
+def build_claiming_pod(class_name: str) -> list[Json]:
     """Build a pod that claims a device of a class."""
     requests = [{"name": "r", "exactly": {"deviceClassName": class_name}}]
     metadata = {"name": "c", "namespace": "d", "uid": "c"}
@@ -242,7 +243,7 @@ def claiming(class_name: str) -> list[Json]:
 def test_unread_taint_rules_only_remove_devices(class_name: str, verdict: str, undecided: bool) -> None:
     """A pod whose DeviceClass does not exist fits nowhere with any rules, and an upgrade does not help it."""
     cluster = replace(
-        Cluster.from_objects([NODE, CLASS, SLICE, *claiming(class_name)], assume_complete=True),
+        Cluster.from_objects([NODE, CLASS, SLICE, *build_claiming_pod(class_name)], assume_complete=True),
         gaps={"DeviceTaintRule": Gap("were not read")},
     )
     report = kschedctl.explain(replace(cluster, kube_version="1.37"), "d/p")

@@ -122,8 +122,9 @@ def validate_job_update(new: Document, old: Document) -> ValidationErrors:
 def find_first_difference(new: object, old: object, location: Path) -> Path | None:
     """Return the path of the first field in which the manifest differs from the stored object, or None.
 
-    Empty values in the manifest are not compared, since the API server may have set a default. Neither are items of a
-    stored list after the end of the manifest's list. ``location`` is the path of both values in their objects.
+    Empty values in the manifest are not compared, since the API server may have set a default. Items of a stored list
+    after the end of the manifest's list are not compared either. ``location`` is the path of both values in their
+    objects.
 
     >>> find_first_difference({"a": [{"b": 1}]}, {"a": [{"b": 2, "c": 3}]}, ())
     ('a', 0, 'b')

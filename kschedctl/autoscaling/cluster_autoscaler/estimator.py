@@ -186,7 +186,7 @@ def group_equivalent_pods(pods: Iterable[Pod]) -> list[EquivalenceGroup]:
     """Group similar pods of each controller, in the order of their first pods.
 
     Once a controller has MAX_GROUPS_PER_CONTROLLER groups, each further pod that belongs to none of them forms a group
-    of its own. So do pods without a controller and pods of DaemonSets.
+    of its own. Pods without a controller and pods of DaemonSets also form groups of their own.
     """
     groups: list[EquivalenceGroup] = []
     by_controller: dict[str, dict[bytes, EquivalenceGroup]] = {}

@@ -189,8 +189,8 @@ def read_priorities(config_map: ConfigMap) -> dict[int, list[str]]:
 def _parse_priorities(text: str) -> dict[int, list[str]]:
     """Parse the ConfigMap's YAML into a dict from priority to regular expressions for group names.
 
-    Raises YAMLError for invalid YAML. Raises ValueError if the text is empty, is not such a mapping, or has an invalid
-    expression.
+    Raises YAMLError for invalid YAML. Raises ValueError if the text is empty, does not map priorities to expressions,
+    or has an invalid expression.
     """
     if not text:
         message = f"priority configuration in {PRIORITY_MAP} configmap is empty; please provide valid configuration"

@@ -54,8 +54,8 @@ class _TemplateFacts(NamedTuple):
 def list_placed_and_unschedulable_pods(pods: PodTable, rows: Iterable[int], options: AutoscalerOptions) -> PodLists:
     """List the placed and the unschedulable pods among the pods in these rows.
 
-    Nominated pods count as placed. Pods that have ended are left out. So are unbound pods that are being deleted, and
-    unbound pods that the scheduler has not rejected.
+    Nominated pods count as placed. Pods that have ended are left out, as well as unbound pods that are being deleted or
+    that the scheduler has not rejected.
     """
     template_facts = [_read_template_facts(template, options) for template in pods.templates]
     template_indexes = pods.template.tolist()

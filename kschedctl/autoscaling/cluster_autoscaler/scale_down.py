@@ -399,7 +399,6 @@ class ScaleDownPlan:
         chosen_drained: list[str] = []
 
         # As in upstream, the first atomic group may exceed what remains, unless nothing remains.
-        is_first = True
         for name in atomic_groups:
             empty_nodes = empty_by_group.get(name, [])
             drained_nodes = drained_by_group.get(name, [])
@@ -408,27 +407,23 @@ class ScaleDownPlan:
                 remaining_drains = min(remaining, remaining_drains)
             exceeds = remaining < size or remaining_drains < len(drained_nodes)
             is_used_up = remaining <= 0 or (drained_nodes and remaining_drains <= 0)
+            is_first = not chosen_empty and not chosen_drained
             if exceeds and (is_used_up or not is_first):
                 break
             chosen_empty += empty_nodes
             chosen_drained += drained_nodes
             remaining -= size
             remaining_drains -= len(drained_nodes)
-            is_first = False
 
         # Nodes of other groups are taken one by one.
-        for name, nodes in empty_by_group.items():
-            if name not in atomic_groups:
-                chosen = nodes[: max(remaining, 0)]
-                chosen_empty += chosen
-                remaining -= len(chosen)
-        remaining_drains = min(remaining, remaining_drains)
-        for name, nodes in drained_by_group.items():
-            if name not in atomic_groups:
-                chosen = nodes[: max(remaining_drains, 0)]
-                chosen_drained += chosen
-                remaining_drains -= len(chosen)
-        return RemovedNodes(tuple(chosen_empty), tuple(chosen_drained))
+        other_empty = [node for name, nodes in empty_by_group.items() if name not in atomic_groups for node in nodes]
+        other_drained = [
+            node for name, nodes in drained_by_group.items() if name not in atomic_groups for node in nodes
+        ]
+        other_empty = other_empty[: max(remaining, 0)]
+        remaining_drains = min(remaining - len(other_empty), remaining_drains)
+        other_drained = other_drained[: max(remaining_drains, 0)]
+        return RemovedNodes((*chosen_empty, *other_empty), (*chosen_drained, *other_drained))
 
     def _group_names_by_node_group(self, names: Iterable[str]) -> dict[str, list[str]]:
         """Group the names of nodes by their node group."""

@@ -191,9 +191,9 @@ class Consolidation:
     ) -> RemovalOutcome | None:
         """Reschedule the candidates' pods as if the candidates were removed, and return the outcome.
 
-        Pods that wait for a node anyway are scheduled along with them, but their errors do not count. Return None if no
-        NodePool launches nodes. Without ``consolidating``, even settling nodes take the pods. The pods whose keys are
-        in ``softened`` are placed without their soft constraints. Events are written to ``log``.
+        Pods that already wait for a node are scheduled along with them, but their errors do not count. Return None if
+        no NodePool launches nodes. Without ``consolidating``, even settling nodes take the pods. The pods whose keys
+        are in ``softened`` are placed without their soft constraints. Events are written to ``log``.
         """
         setting = self.setting
         if not setting.pools.pools:

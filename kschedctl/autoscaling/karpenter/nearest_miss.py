@@ -322,7 +322,7 @@ class _ObstacleSearch:
         smallest: Quantities,
         type_for_pod: InstanceType | None,
     ) -> list[str]:
-        """Describe what is left of the pool's limits on these resources, and how much an instance type needs.
+        """Describe the remaining limits of the pool on these resources, and how much an instance type needs.
 
         ``smallest`` has the smallest amount of each resource that any type has. If less is left, these amounts are
         given. Otherwise, the amounts of ``type_for_pod``, the smallest type for the pod, are given if it is known.

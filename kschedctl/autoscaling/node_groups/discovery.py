@@ -233,7 +233,7 @@ class _GroupMerger:
         """Return the groups with the names of their nodes. Groups that do not list their nodes get assigned nodes.
 
         ``registered_counts`` is the autoscaler's own count of each group's nodes. A different number is recorded as a
-        doubt, and so are nodes that could belong to several groups.
+        doubt. Nodes that could belong to several groups are also recorded as doubts.
         """
         names = [str(group["id"]) for group in groups if "nodes" not in group]
         members = assign_nodes_to_groups(names, self._cluster.nodes, self._user_groups.label)

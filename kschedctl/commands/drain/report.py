@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -229,36 +229,40 @@ class Drain(Report, frozen=True):
         """Return the worst outcome if the verdict names it, or "" if the verdict is a general one."""
         if self.safe or not self.drained or self.down_nodes:
             return ""
-        return next(iter(self._list_drawbacks()), "")
+        return next(self._iter_drawbacks(), "")
 
     def _list_outcomes(self) -> list[str]:
         """Describe the number of pods with each outcome, the worst outcomes first. Return [] if nothing runs there."""
-        numbers = (
-            (len(self.returned), "pod comes back: it tolerates the cordon", "pods come back: they tolerate the cordon"),
-            (self._moved_count, "pod moves to another node", "pods move to other nodes"),
-        )
-        counts = []
+        outcomes = [
+            *self._iter_fates(),
+            *self._describe_pods_evicted_elsewhere(),
+            *self._iter_waits(),
+            *self._iter_effects_on_pending_pods(),
+        ]
+        if self.untried:
+            outcomes.append(counted(self.untried, "pod was not tried", "pods were not tried"))
+        if self.staying:
+            outcomes.append(counted(self.staying, "DaemonSet or static pod stays", "DaemonSet or static pods stay"))
+        return outcomes
+
+    def _iter_fates(self) -> Iterator[str]:
+        """Describe how many pods cannot be evicted, and how many have each fate afterwards, the worst fate first."""
         if self.blocked:
             cannot = counted(len(self.blocked), "pod cannot be evicted", "pods cannot be evicted")
-            counts.append(f"{cannot} ({first_few([pod.pod for pod in self.blocked])})")
-        counts += self._describe_pods_without_node()
-        counts += [counted(number, singular, plural) for number, singular, plural in numbers if number]
-        counts += self._describe_pods_evicted_elsewhere()
-        if self.delayed:
-            waits = counted(len(self.delayed), "pod can be evicted only", "pods can be evicted only")
-            delayed_names = first_few([delayed.pod for delayed in self.delayed])
-            counts.append(f"{waits} once replacements of others are ready ({delayed_names})")
-        counts += self._describe_terminating_pods()
-        counts += self._describe_pending_pods_that_lose()
-        if self.untried:
-            counts.append(counted(self.untried, "pod was not tried", "pods were not tried"))
-        if self.staying:
-            counts.append(counted(self.staying, "DaemonSet or static pod stays", "DaemonSet or static pods stay"))
-        return counts
+            yield f"{cannot} ({first_few([pod.pod for pod in self.blocked])})"
+        yield from self._iter_fates_without_node()
+        if self.returned:
+            yield counted(
+                len(self.returned),
+                "pod comes back: it tolerates the cordon",
+                "pods come back: they tolerate the cordon",
+            )
+        if self._moved_count:
+            yield counted(self._moved_count, "pod moves to another node", "pods move to other nodes")
 
-    def _describe_pods_without_node(self) -> list[str]:
+    def _iter_fates_without_node(self) -> Iterator[str]:
         """Describe how many evicted pods are lost, fit nowhere else, wait for quota, or are not recreated."""
-        numbers = (
+        counts_and_fates = (
             (
                 self._lost_count,
                 "pod is lost: no controller recreates it",
@@ -268,25 +272,35 @@ class Drain(Report, frozen=True):
             (self._waiting_count, "pod waits for quota of Kueue", "pods wait for quota of Kueue"),
             (self._not_created_count, "pod is not recreated", "pods are not recreated"),
         )
-        return [counted(number, singular, plural) for number, singular, plural in numbers if number]
+        for count, singular, plural in counts_and_fates:
+            if count:
+                yield counted(count, singular, plural)
 
-    def _describe_pending_pods_that_lose(self) -> list[str]:
-        """Describe the pending pods that lose the only nodes that they can run on, or their nominated node."""
-        texts = []
+    def _iter_waits(self) -> Iterator[str]:
+        """Describe the pods for which the drain waits: those that can only be evicted later, and the terminating."""
+        if self.delayed:
+            waits = counted(len(self.delayed), "pod can be evicted only", "pods can be evicted only")
+            names = first_few([delayed.pod for delayed in self.delayed])
+            yield f"{waits} once replacements of others are ready ({names})"
+        if self.terminating:
+            verb = agreeing(len(self.terminating), "pod is", "pods are")
+            yield f"{len(self.terminating):,} {verb} still terminating (grace period ends {self.grace_ends})"
+
+    def _iter_effects_on_pending_pods(self) -> Iterator[str]:
+        """Describe the pending pods that can run nowhere else, and those that lose their nominated node."""
         if self.stranded:
             can = agreeing(len(self.stranded), "pending pod can", "pending pods can")
-            texts.append(f"{len(self.stranded):,} {can} run nowhere else ({first_few(self.stranded)})")
+            yield f"{len(self.stranded):,} {can} run nowhere else ({first_few(self.stranded)})"
         if self.nominated:
             loses = agreeing(len(self.nominated), "pending pod loses its", "pending pods lose their")
-            texts.append(f"{len(self.nominated):,} {loses} nominated node ({first_few(self.nominated)})")
-        return texts
+            yield f"{len(self.nominated):,} {loses} nominated node ({first_few(self.nominated)})"
 
-    def _list_drawbacks(self) -> list[str]:
-        """Return the outcomes that leave pods without a node, the worst first."""
-        drawbacks = self._describe_pods_without_node()
+    def _iter_drawbacks(self) -> Iterator[str]:
+        """Describe the outcomes that leave pods without a node, the worst first."""
+        yield from self._iter_fates_without_node()
         if self._unplaced_evicted_count:
-            drawbacks += self._describe_pods_evicted_elsewhere()
-        return [*drawbacks, *self._describe_pending_pods_that_lose()]
+            yield from self._describe_pods_evicted_elsewhere()
+        yield from self._iter_effects_on_pending_pods()
 
     def _build_verdict(self) -> str:
         """Return the verdict as a predicate of the nodes.
@@ -343,13 +357,6 @@ class Drain(Report, frozen=True):
         if moved_from_other_nodes == evicted:
             return [f"{text} and {agreeing(evicted, 'moves', 'move')}"]
         return [text]
-
-    def _describe_terminating_pods(self) -> list[str]:
-        """Describe the terminating pods for which the drain waits, in a list that is empty if there are none."""
-        if not self.terminating:
-            return []
-        verb = agreeing(len(self.terminating), "pod is", "pods are")
-        return [f"{len(self.terminating):,} {verb} still terminating (grace period ends {self.grace_ends})"]
 
     def _describe_blocker(self) -> str:
         """Describe why the first blocked pod cannot be evicted, and count the other blocked pods.

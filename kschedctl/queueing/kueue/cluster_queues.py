@@ -440,8 +440,8 @@ class QueueCache:
     def build_snapshot(self, topologies: Mapping[str, TopologySnapshot]) -> CycleSnapshot:
         """Copy the active ClusterQueues and their cohorts. ``topologies`` maps a flavor to its topology.
 
-        Queues that are not active are only listed as inactive. So are queues below cohorts whose chain of parents has a
-        cycle.
+        Queues that are not active, and queues below cohorts whose chain of parents has a cycle, are only listed as
+        inactive.
         """
         cohorts = self._copy_cohorts()
         queues = {}

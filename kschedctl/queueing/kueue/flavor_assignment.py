@@ -172,8 +172,8 @@ class FlavorAssigner:
     def _start_pod_set_assignment(self, pod_set: PodSetRequests, index: int) -> PodSetAssignment:
         """Start the assignment of a pod set. ``index`` is the pod set's index in the Workload.
 
-        Flavors are already chosen only if the pod set has former ones and the gate TopologyAwareScheduling is on. The
-        pods count as a resource if the ClusterQueue has a quota for pods.
+        With the gate TopologyAwareScheduling, the assignment starts with the former flavors of the pod set, if it has
+        any. The pods count as a resource if the ClusterQueue has a quota for pods.
         """
         requests = dict(pod_set.requests)
         if self.queue.settings.find_resource_group(_PODS) is not None:
@@ -303,7 +303,7 @@ class FlavorAssigner:
                 attempts.append(FlavorAttempt(flavor, AssignmentMode.NO_FIT, [mismatch], no_fit_reason=no_fit))
                 continue
 
-            # Compare the quota of the others
+            # Compare the flavors that the pods may use by their quota
             trial = self._try_flavor(flavor, covered, assumed)
             attempts.append(trial.attempt)
             reasons += trial.attempt.reasons

@@ -35,8 +35,9 @@ class KueueInstallation(NamedTuple):
 def detect_installation(cluster: Cluster) -> KueueInstallation:
     """Detect which release of Kueue is installed and how it is configured.
 
-    The release is the one recorded with the cluster, else that of Kueue's Deployment, else the newest one. The
-    Configuration is taken from Kueue's ConfigMap. If it cannot be read, the defaults are assumed and ``doubt`` says so.
+    The release is taken from the cluster's record or, failing that, from Kueue's Deployment. Otherwise, the newest is
+    assumed. The Configuration is taken from Kueue's ConfigMap. If it cannot be read, the defaults are assumed, which is
+    recorded in ``doubt``.
 
     >>> detect_installation(Cluster.from_objects([])).release.value
     '0.20'

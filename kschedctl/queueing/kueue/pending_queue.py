@@ -133,8 +133,8 @@ class PendingQueue:
         """Put a Workload that was tried back into the queue, as active or inadmissible. Return whether it was added.
 
         It becomes active if ``reason`` allows an immediate retry, if it has flavors left to try, or if quota was
-        released while it was tried. While it waits for a backoff, it becomes inadmissible in any case. A Workload that
-        is already waiting is not added, but an inadmissible one may become active.
+        released while it was tried. While it waits for a backoff, it always becomes inadmissible. A Workload that is
+        already waiting is not added, but an inadmissible one may become active.
 
         If the Workload did not fit, ``quota_reason`` is recorded as the reason why all Workloads of its shape are
         inadmissible, given the gate SchedulingEquivalenceHashing. Upstream: RequeueIfNotPresent.

@@ -89,9 +89,9 @@ def _list_borrowing_attempts(candidates: _CandidateList, request: PreemptionRequ
     """Return, for each of the one or two attempts to preempt, whether the request may borrow in it.
 
     The attempt without borrowing is left out if it would gain nothing: if only the request's own queue has candidates,
-    or if quota must be borrowed anyway. It comes first if the queue must not borrow while it preempts Workloads of
-    other queues, unless there are candidates for hierarchical reclaim. Otherwise, the attempt with borrowing comes
-    first.
+    or if the request cannot fit without borrowing. It comes first if the queue must not borrow while it preempts
+    Workloads of other queues, unless there are candidates for hierarchical reclaim. Otherwise, the attempt with
+    borrowing comes first.
     """
     is_forbidden = _forbids_borrowing(request.queue)
     if not candidates.has_other_queues or (is_forbidden and not _is_under_nominal_quota(request)):
@@ -274,8 +274,8 @@ class _CandidateList:
     ) -> list[RankedCandidate]:
         """Return the candidates of all queues below a cohort that exceed their quota, and record the queues' origin.
 
-        The preemptor's own queue is left out, and so are child cohorts that are within their quota. Queues below
-        ``skipped`` are left out, because candidates were already collected from this child cohort.
+        The preemptor's own queue and child cohorts that are within their quota are left out. Queues below ``skipped``
+        are left out, because candidates were already collected from this child cohort.
         """
         keys = self._request.keys
         policy = self._request.queue.settings.preemption.reclaim_within_cohort

@@ -497,9 +497,7 @@ class AdmissionScheduler:
 
         Return the assignment's usage, and whether it fits once all preempted Workloads and the entry's targets are
         gone. An assignment that needs preemption, but has neither targets nor a topology assignment, does not fit and
-        stays unchanged. RecomputeAssignmentUponPreemptionTargetsOverlap is the gate for an update because of the
-        targets, and TASRecomputeAssignmentWithinSchedulingCycle for an update because of the topology. Upstream:
-        updateAssignmentIfNeeded.
+        stays unchanged. Each of the two reasons has its own feature gate. Upstream: updateAssignmentIfNeeded.
         """
         usage = self.compute_usage(entry)
         assert entry.assignment is not None
@@ -674,7 +672,7 @@ def _has_all_required_checks(workload: WorkloadState, queue: QueueSnapshot) -> b
 
 
 def find_required_checks(admission: QuotaAdmission | None, checks: Mapping[str, frozenset[str]]) -> set[str]:
-    """Return the admission checks that an admission needs for its flavors, none if ``admission`` is None.
+    """Return the admission checks that an admission needs for its flavors, or an empty set if ``admission`` is None.
 
     ``checks`` maps each check to the flavors for which it is required.
     """

@@ -103,7 +103,7 @@ def _describe_strings_in_expressions(expressions: Expressions) -> Iterator[str]:
 def _rewrite_cluster(cluster: Cluster, rewriter: Rewriter) -> Cluster:
     """Return the cluster with all objects, the configuration and the gaps rewritten.
 
-    Warnings, the autoscaler's ConfigMaps and the objects' files are dropped. So are the names of the server, the
+    Warnings, the autoscaler's ConfigMaps and the objects' files are dropped, as well as the names of the server, the
     context and the scheduler's instances. If ConfigMaps were dropped, the kind ConfigMap becomes a gap.
     """
     # Objects of kinds that need no special treatment
@@ -192,8 +192,8 @@ _EXTENDER_VERBS = {"filterVerb": "filter", "prioritizeVerb": "prioritize", "pree
 def anonymize_configuration(document: Document, rewriter: Rewriter) -> dict[str, object]:
     """Replace the names of schedulers, resources, keys and extenders in a valid configuration document.
 
-    The connection to the cluster and TLS settings are left out. So are the arguments of plugins that are not in-tree,
-    because they may contain anything.
+    The connection to the cluster and TLS settings are left out. The arguments of plugins that are not in-tree are left
+    out as well, because they may contain anything.
     """
     anonymized = {key: value for key, value in drop_nulls(document).items() if key not in _DROPPED}
     if "profiles" in anonymized:

@@ -116,7 +116,8 @@ class Kustomizations:
         """Return the object with the replicas, spreading, selector and labels that kustomizations set.
 
         Only workloads that require a selector are changed. Spreading that is set for the object's kind takes precedence
-        over spreading for any kind. It is the other way round for replicas, which Kustomize sets after the patches.
+        over spreading for any kind. Replicas for any kind take precedence over replicas for the kind, because Kustomize
+        sets them after the patches.
         """
         path = os.path.abspath(file)
         kind = str(document.get("kind"))

@@ -151,8 +151,8 @@ def read_replayed_version(server: Server) -> ReplayedVersion:
     """Read the server's version, and choose the nearest supported version to replay.
 
     If the server does not report its version, or if the user may not read it, the default version is replayed. A
-    warning says so, or that the replayed version differs from the server's. Raises ClusterError if the server cannot be
-    reached or fails.
+    warning reports this case, or that the replayed version differs from the server's. Raises ClusterError if the server
+    cannot be reached or fails.
     """
     server_info = _get_object_if_permitted(server, "/version", _Version) or _Version()
     minor_match = re.match(r"\d{1,4}", server_info.minor)

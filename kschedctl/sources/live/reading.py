@@ -147,7 +147,7 @@ class Reading:
 def read_live_cluster(connection: Connection, options: ReadingOptions = ReadingOptions()) -> Reading:
     """Read all kinds that the scheduler's plugins need. If the cache is used, save complete lists in it.
 
-    Raises ClusterError if the API server fails, and ConfigurationError or InputError if what it returns cannot be used.
+    Raises ClusterError if the API server fails, and ConfigurationError or InputError if its responses cannot be used.
     """
     cache = _open_cache(connection, options) if options.cache else None
     cached_lists = cache.load_lists() if cache else {}
@@ -188,8 +188,8 @@ def _read_kinds(
     """List all required kinds in parallel, bring the lists to the same point in time, and record the gaps.
 
     With ``options.pods_alone``, kinds that cannot affect the existing pods are not listed. If a pod that needs one of
-    them is created meanwhile, all kinds are read again. Raises ClusterError if the API server fails, and
-    ConfigurationError if the scheduler's configuration cannot be replayed.
+    these kinds is created while the lists are read, all kinds are read again. Raises ClusterError if the API server
+    fails, and ConfigurationError if the scheduler's configuration cannot be replayed.
     """
     server = connection.server
     namespace = options.namespace or connection.namespace
@@ -369,7 +369,7 @@ def _choose_config_maps(options: ReadingOptions, absent_kinds: Collection[str]) 
 
 
 def _asks_about_autoscalers(options: ReadingOptions) -> bool:
-    """Return whether the settings of autoscalers are needed, which is so if their machines are read as well."""
+    """Return whether the settings of autoscalers are needed, which is the case if their machines are read."""
     return "MachineDeployment" in options.also
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from golden_cases import FAMILIES, family_lines
+from golden_cases import FAMILIES, iter_family_lines
 from test_recordings import DUMP, PENDING, PLACED
-from written_manifests import Json, refused
+from written_manifests import Json, list_errors
 
 from kschedctl.api.validation.manifests import KINDS
 from kschedctl.cluster import flatten_lists
@@ -51,7 +51,7 @@ INVENTED = {
 """Family -> deliberately invalid parts of its pods, which were given to the scheduler without an API server."""
 
 
-def workloads(documents: list[Json]) -> Iterator[Json]:
+def iter_workloads(documents: list[Json]) -> Iterator[Json]:
     """Yield the pods and the objects with pod templates."""
     return (document for document in flatten_lists(documents) if document and document.get("kind") in KINDS)
 
@@ -59,13 +59,13 @@ def workloads(documents: list[Json]) -> Iterator[Json]:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_pods_of_golden_cases_are_valid(family: str) -> None:
     said = set()
-    for line in family_lines(family):
+    for line in iter_family_lines(family):
         case = json.loads(line)
         if case["want"]["verdict"] == "Refused":
             continue
         options = build_validation_options(FeatureGates(overrides=case.get("featureGates") or {}))._asdict()
-        for document in workloads(case["objects"]):
-            said |= set(refused(document, **options))
+        for document in iter_workloads(case["objects"]):
+            said |= set(list_errors(document, **options))
     assert [each for each in said if not any(part in each for part in INVENTED.get(family, ()))] == []
 
 
@@ -73,13 +73,13 @@ def test_pods_of_recorded_clusters_are_valid() -> None:
     """The recordings have no templates from which the pods were created."""
     documents = [*PENDING["objects"], *(each for case in PLACED for each in case["objects"])]
     documents += [file for file in DUMP.values() if isinstance(file, dict)]
-    found = [document for document in workloads(documents) if document["kind"] == "Pod"]
+    found = [document for document in iter_workloads(documents) if document["kind"] == "Pod"]
     assert len(found) > 100
-    assert [each for document in found for each in refused(document)] == []
+    assert [each for document in found for each in list_errors(document)] == []
 
 
 @pytest.mark.parametrize("chart", CHARTS, ids=lambda path: path.stem)
 def test_common_charts_are_valid(chart: Path) -> None:
-    found = list(workloads(list(yaml.load_all(chart.read_text(), yaml.CSafeLoader))))
+    found = list(iter_workloads(list(yaml.load_all(chart.read_text(), yaml.CSafeLoader))))
     assert found
-    assert [each for document in found for each in refused(document)] == []
+    assert [each for document in found for each in list_errors(document)] == []

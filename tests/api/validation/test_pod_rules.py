@@ -11,7 +11,7 @@ from written_manifests import (
     Json,
     build_container,
     build_pod,
-    refused,
+    list_errors,
 )
 
 NAME = "regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
@@ -36,30 +36,32 @@ BAD_SUBDOMAIN = (
 )
 
 
-def named(**metadata: object) -> Json:
+def name_pod(**metadata: object) -> Json:
     return {**build_pod(), "metadata": metadata}
 
 
 def test_valid_pod_has_no_errors() -> None:
-    assert refused(build_pod()) == []
+    assert list_errors(build_pod()) == []
 
 
 @pytest.mark.parametrize(
     ("manifest", "said"),
     [
-        (named(), ["metadata.name: Required value: name or generateName is required"]),
-        (named(name="Web"), [f'metadata.name: Invalid value: "Web": {BAD_SUBDOMAIN}']),
-        (named(name="a" * 254), [f'metadata.name: Invalid value: "{"a" * 254}": must be no more than 253 characters']),
-        (named(generateName="web-"), []),
-        (named(generateName="we_"), [f'metadata.generateName: Invalid value: "we_": {BAD_SUBDOMAIN}']),
-        (named(name="w", namespace="a.b"), ['metadata.namespace: Invalid value: "a.b": must not contain dots']),
-        (named(name="w", labels={"a b": "c"}), [f'metadata.labels: Invalid value: "a b": {BAD_KEY}']),
-        (named(name="w", labels={"a": "b c"}), [f'metadata.labels: Invalid value: "b c": {BAD_VALUE}']),
-        (named(name="w", labels={"/a": ""}), ['metadata.labels: Invalid value: "/a": prefix part must be non-empty']),
-        (named(name="w", annotations={"A.Example.com/Key": "x y"}), []),
-        (named(name="w", annotations={"a b": ""}), [f'metadata.annotations: Invalid value: "a b": {BAD_KEY}']),
+        (name_pod(), ["metadata.name: Required value: name or generateName is required"]),
+        (name_pod(name="Web"), [f'metadata.name: Invalid value: "Web": {BAD_SUBDOMAIN}']),
+        (name_pod(name="a" * 254),
+         [f'metadata.name: Invalid value: "{"a" * 254}": must be no more than 253 characters']),
+        (name_pod(generateName="web-"), []),
+        (name_pod(generateName="we_"), [f'metadata.generateName: Invalid value: "we_": {BAD_SUBDOMAIN}']),
+        (name_pod(name="w", namespace="a.b"), ['metadata.namespace: Invalid value: "a.b": must not contain dots']),
+        (name_pod(name="w", labels={"a b": "c"}), [f'metadata.labels: Invalid value: "a b": {BAD_KEY}']),
+        (name_pod(name="w", labels={"a": "b c"}), [f'metadata.labels: Invalid value: "b c": {BAD_VALUE}']),
+        (name_pod(name="w", labels={"/a": ""}),
+         ['metadata.labels: Invalid value: "/a": prefix part must be non-empty']),
+        (name_pod(name="w", annotations={"A.Example.com/Key": "x y"}), []),
+        (name_pod(name="w", annotations={"a b": ""}), [f'metadata.annotations: Invalid value: "a b": {BAD_KEY}']),
         (
-            named(name="w", annotations={"a": "x" * 262_144}),
+            name_pod(name="w", annotations={"a": "x" * 262_144}),
             ["metadata.annotations: Too long: may not be more than 262144 bytes"],
         ),
     ],
@@ -69,7 +71,7 @@ def test_valid_pod_has_no_errors() -> None:
     ],
 )  # fmt: skip
 def test_metadata(manifest: Json, said: list[str]) -> None:
-    assert refused(manifest) == said
+    assert list_errors(manifest) == said
 
 
 @pytest.mark.parametrize(
@@ -113,45 +115,45 @@ def test_metadata(manifest: Json, said: list[str]) -> None:
     ids=["none", "name", "image", "capital", "twice", "init", "white space", "restart", "mount", "pod's restart"],
 )
 def test_containers(manifest: Json, said: list[str]) -> None:
-    assert refused(manifest) == said
+    assert list_errors(manifest) == said
 
 
-def ports(*found: Json, **spec: object) -> Json:
+def add_ports(*found: Json, **spec: object) -> Json:
     return build_pod(containers=[{"name": "c", "image": "web", "ports": list(found)}], **spec)
 
 
 @pytest.mark.parametrize(
     ("manifest", "said"),
     [
-        (ports({}), ["[0].containerPort: Required value"]),
+        (add_ports({}), ["[0].containerPort: Required value"]),
         (
-            ports({"containerPort": 80, "hostPort": 99999}),
+            add_ports({"containerPort": 80, "hostPort": 99999}),
             ["[0].hostPort: Invalid value: 99999: must be between 1 and 65535, inclusive"],
         ),
         (
-            ports({"containerPort": -1}),
+            add_ports({"containerPort": -1}),
             ["[0].containerPort: Invalid value: -1: must be between 1 and 65535, inclusive"],
         ),
         (
-            ports({"containerPort": 80, "protocol": "tcp"}),
+            add_ports({"containerPort": 80, "protocol": "tcp"}),
             ['[0].protocol: Unsupported value: "tcp": supported values: "SCTP", "TCP", "UDP"'],
         ),
         (
-            ports({"containerPort": 80, "hostPort": 80}, {"containerPort": 81, "hostPort": 80, "protocol": "TCP"}),
+            add_ports({"containerPort": 80, "hostPort": 80}, {"containerPort": 81, "hostPort": 80, "protocol": "TCP"}),
             ['[1].hostPort: Duplicate value: "TCP//80"'],
         ),
         (
-            ports({"containerPort": 80, "hostPort": 80}, {"containerPort": 81, "hostPort": 80, "protocol": "UDP"}),
+            add_ports({"containerPort": 80, "hostPort": 80}, {"containerPort": 81, "hostPort": 80, "protocol": "UDP"}),
             [],
         ),
         (
-            ports({"containerPort": 80, "hostPort": 81}, hostNetwork=True),
+            add_ports({"containerPort": 80, "hostPort": 81}, hostNetwork=True),
             ["[0].hostPort: Invalid value: 81: must match `containerPort` when `hostNetwork` is true"],
         ),
-        (ports({"containerPort": 80}, hostNetwork=True), []),
-        (ports(*[{"containerPort": 80, "name": "web"}] * 2), ['[1].name: Duplicate value: "web"']),
+        (add_ports({"containerPort": 80}, hostNetwork=True), []),
+        (add_ports(*[{"containerPort": 80, "name": "web"}] * 2), ['[1].name: Duplicate value: "web"']),
         (
-            ports({"containerPort": 80, "name": "-"}),
+            add_ports({"containerPort": 80, "name": "-"}),
             [
                 '[0].name: Invalid value: "-": must contain at least one letter (a-z)',
                 '[0].name: Invalid value: "-": must not begin or end with a hyphen',
@@ -164,12 +166,14 @@ def ports(*found: Json, **spec: object) -> Json:
     ],
 )  # fmt: skip
 def test_ports(manifest: Json, said: list[str]) -> None:
-    assert refused(manifest) == [f"spec.containers[0].ports{each}" for each in said]
+    assert list_errors(manifest) == [f"spec.containers[0].ports{each}" for each in said]
 
 
 def test_host_port_is_unique_among_all_containers() -> None:
     two = [{"name": name, "image": "w", "ports": [{"containerPort": 80, "hostPort": 80}]} for name in "ab"]
-    assert refused(build_pod(containers=two)) == ['spec.containers[1].ports[0].hostPort: Duplicate value: "TCP//80"']
+    assert list_errors(build_pod(containers=two)) == [
+        'spec.containers[1].ports[0].hostPort: Duplicate value: "TCP//80"'
+    ]
 
 
 @pytest.mark.parametrize(
@@ -218,7 +222,7 @@ def test_host_port_is_unique_among_all_containers() -> None:
     ],
 )  # fmt: skip
 def test_tolerations(toleration: Json, said: list[str]) -> None:
-    assert refused(build_pod(tolerations=[toleration])) == [f"spec.tolerations[0].{each}" for each in said]
+    assert list_errors(build_pod(tolerations=[toleration])) == [f"spec.tolerations[0].{each}" for each in said]
 
 
 @pytest.mark.parametrize(
@@ -232,7 +236,7 @@ def test_tolerations(toleration: Json, said: list[str]) -> None:
 )
 def test_comparison_operators_with_their_gate(value: str, said: list[str]) -> None:
     toleration = {"key": "a", "operator": "Gt", "value": value}
-    found = refused(build_pod(tolerations=[toleration]), comparison_operators=True)
+    found = list_errors(build_pod(tolerations=[toleration]), comparison_operators=True)
     assert found == [f'spec.tolerations[0].value: Invalid value: "{value}": {each}' for each in said]
 
 
@@ -314,7 +318,7 @@ def build_constraint(**fields: object) -> Json:
     ],
 )  # fmt: skip
 def test_spread_constraints(constraints: list[Json], said: list[str]) -> None:
-    found = refused(build_pod(topologySpreadConstraints=constraints))
+    found = list_errors(build_pod(topologySpreadConstraints=constraints))
     assert found == [f"spec.topologySpreadConstraints[0].{each}" for each in said]
 
 
@@ -322,9 +326,9 @@ def test_label_key_that_the_selector_also_has_is_a_duplicate() -> None:
     """Upstream's path has the index of the key, but not the name of the list."""
     manifest = build_pod(topologySpreadConstraints=[build_constraint(matchLabelKeys=["app"])])
     both = "exists in both matchLabelKeys and labelSelector"
-    assert refused(manifest) == [f'spec.topologySpreadConstraints[0][0]: Invalid value: "app": {both}']
+    assert list_errors(manifest) == [f'spec.topologySpreadConstraints[0][0]: Invalid value: "app": {both}']
     before = 'spec.topologySpreadConstraints[0].matchLabelKeys[0]: Invalid value: "app": '
-    assert refused(manifest, selector_merge=False) == [before + both]
+    assert list_errors(manifest, selector_merge=False) == [before + both]
 
 
 def build_affinity(kind: str, **terms: object) -> Json:
@@ -400,7 +404,7 @@ def build_node_term(*expressions: Json, fields: tuple[Json, ...] = ()) -> Json:
 )  # fmt: skip
 def test_required_node_affinity(manifest: Json, said: list[str]) -> None:
     at = f"spec.affinity.nodeAffinity.{AFFINITY_TERMS}.nodeSelectorTerms"
-    assert refused(manifest) == [f"{at}{each}" for each in said]
+    assert list_errors(manifest) == [f"{at}{each}" for each in said]
 
 
 def test_preferred_node_affinity_needs_a_weight_but_no_valid_value() -> None:
@@ -409,7 +413,7 @@ def test_preferred_node_affinity_needs_a_weight_but_no_valid_value() -> None:
         for weight in (0, 1, 100, 101)
     ]
     at = f"spec.affinity.nodeAffinity.{PREFERRED_TERMS}"
-    assert refused(build_affinity("nodeAffinity", **{PREFERRED_TERMS: terms})) == [
+    assert list_errors(build_affinity("nodeAffinity", **{PREFERRED_TERMS: terms})) == [
         f"{at}[0].weight: Invalid value: 0: must be in the range 1-100",
         f"{at}[3].weight: Invalid value: 101: must be in the range 1-100",
     ]
@@ -454,11 +458,11 @@ def build_pod_term(**fields: object) -> Json:
 )
 def test_pod_affinity(kind: str, term: Json, said: list[str]) -> None:
     at = f"spec.affinity.{kind}.{AFFINITY_TERMS}[0]"
-    assert refused(build_affinity(kind, **{AFFINITY_TERMS: [term]})) == [f"{at}{each}" for each in said]
+    assert list_errors(build_affinity(kind, **{AFFINITY_TERMS: [term]})) == [f"{at}{each}" for each in said]
     at = f"spec.affinity.{kind}.{PREFERRED_TERMS}[0]"
     weighted = {PREFERRED_TERMS: [{"weight": 101, "podAffinityTerm": term}]}
     weight = [f"{at}.weight: Invalid value: 101: must be in the range 1-100"]
-    assert refused(build_affinity(kind, **weighted)) == weight + [f"{at}.podAffinityTerm{each}" for each in said]
+    assert list_errors(build_affinity(kind, **weighted)) == weight + [f"{at}.podAffinityTerm{each}" for each in said]
 
 
 @pytest.mark.parametrize(
@@ -489,7 +493,7 @@ def test_pod_affinity(kind: str, term: Json, said: list[str]) -> None:
     ],
 )  # fmt: skip
 def test_other_fields_of_the_spec(spec: Json, said: list[str]) -> None:
-    assert refused(build_pod(**spec)) == [f"spec.{each}" for each in said]
+    assert list_errors(build_pod(**spec)) == [f"spec.{each}" for each in said]
 
 
 def build_claim(**fields: str) -> Json:
@@ -520,15 +524,15 @@ def build_claim(**fields: str) -> Json:
     ids=["right", "no name", "claim's name", "neither", "both"],
 )
 def test_resource_claims(claims: list[Json], said: list[str]) -> None:
-    assert refused(build_pod(resourceClaims=claims)) == [f"spec.resourceClaims[0]{each}" for each in said]
+    assert list_errors(build_pod(resourceClaims=claims)) == [f"spec.resourceClaims[0]{each}" for each in said]
 
 
 def test_two_claims_with_one_name() -> None:
     two = [build_claim(resourceClaimName="a"), build_claim(resourceClaimTemplateName="b")]
-    assert refused(build_pod(resourceClaims=two)) == ['spec.resourceClaims[1].name: Duplicate value: "gpu"']
+    assert list_errors(build_pod(resourceClaims=two)) == ['spec.resourceClaims[1].name: Duplicate value: "gpu"']
 
 
 def test_label_key_that_the_pod_lacks_adds_no_requirement() -> None:
     assert LABELS == {"app": "web"}
     manifest = build_pod(topologySpreadConstraints=[build_constraint(matchLabelKeys=["app"])])
-    assert refused({**manifest, "metadata": {"name": "web"}}) == []
+    assert list_errors({**manifest, "metadata": {"name": "web"}}) == []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from written_manifests import Json, build_container, build_pod, refused
+from written_manifests import Json, build_container, build_pod, list_errors
 
 GPU, PAGES = "nvidia.com/gpu", "hugepages-2Mi"
 
@@ -74,12 +74,12 @@ GPU, PAGES = "nvidia.com/gpu", "hugepages-2Mi"
     ],
 )  # fmt: skip
 def test_resources_of_a_container(resources: Json, said: list[str]) -> None:
-    assert refused(build_container(resources=resources)) == [f"spec.containers[0].resources{each}" for each in said]
+    assert list_errors(build_container(resources=resources)) == [f"spec.containers[0].resources{each}" for each in said]
 
 
 def test_amounts_are_rounded_up_to_thousandths_first() -> None:
     """The API server compares 100.5m as 101m."""
-    found = refused(build_container(resources={"requests": {"cpu": "100.5m"}, "limits": {"cpu": "100m"}}))
+    found = list_errors(build_container(resources={"requests": {"cpu": "100.5m"}, "limits": {"cpu": "100m"}}))
     at = "spec.containers[0].resources.requests"
     assert found == [f'{at}: Invalid value: "101m": must be less than or equal to cpu limit of 100m']
 
@@ -112,8 +112,8 @@ def test_resources_of_the_pod(resources: Json, said: list[str]) -> None:
     if GPU in resources.get("limits", {}):
         own = {"requests": {"cpu": "500m"}}
     manifest = build_pod(resources=resources, containers=[{"name": "c", "image": "w", "resources": own}])
-    assert refused(manifest) == [f"spec.resources{each}" for each in said]
-    assert refused(manifest, pod_level_resources=False) == []
+    assert list_errors(manifest) == [f"spec.resources{each}" for each in said]
+    assert list_errors(manifest, pod_level_resources=False) == []
 
 
 @pytest.mark.parametrize(
@@ -133,18 +133,18 @@ def test_claims_of_a_container(claims: list[Json], said: list[str]) -> None:
     known = [{"name": name, "resourceClaimName": name} for name in ("nic", "gpu")]
     manifest = build_container(resources={"claims": claims})
     manifest["spec"]["resourceClaims"] = known
-    assert refused(manifest) == [f"spec.containers[0].resources.claims{each}" for each in said]
+    assert list_errors(manifest) == [f"spec.containers[0].resources.claims{each}" for each in said]
 
 
 def test_container_claim_without_claims_of_the_pod() -> None:
     said = "must be one of the names in pod.spec.resourceClaims which is empty"
     at = "spec.containers[0].resources.claims[0]"
-    assert refused(build_container(resources={"claims": [{"name": "x"}]})) == [f'{at}: Not found: "x": {said}']
+    assert list_errors(build_container(resources={"claims": [{"name": "x"}]})) == [f'{at}: Not found: "x": {said}']
 
 
 def test_overhead_is_validated_as_limits() -> None:
     at = "spec.overhead.limits[cpu]"
-    assert refused(build_pod(overhead={"cpu": -1})) == [
+    assert list_errors(build_pod(overhead={"cpu": -1})) == [
         f'{at}: Invalid value: "-1": must be greater than or equal to 0'
     ]
 
@@ -192,13 +192,15 @@ CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage":
     ],
 )  # fmt: skip
 def test_volumes(volume: Json, said: list[str]) -> None:
-    assert refused(build_pod(volumes=[volume])) == [f"spec.volumes[0]{each}" for each in said]
+    assert list_errors(build_pod(volumes=[volume])) == [f"spec.volumes[0]{each}" for each in said]
 
 
 def test_names_of_volumes() -> None:
-    assert refused(build_pod(volumes=[{"name": "v"}, {"name": "v"}])) == ['spec.volumes[1].name: Duplicate value: "v"']
+    assert list_errors(build_pod(volumes=[{"name": "v"}, {"name": "v"}])) == [
+        'spec.volumes[1].name: Duplicate value: "v"'
+    ]
     created = {"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": CLAIM}}}
     named = {"name": "x", "persistentVolumeClaim": {"claimName": "web-v"}}
     said = "must not reference a PVC that gets created for an ephemeral volume"
     at = "spec.volumes[1].persistentVolumeClaim.claimName"
-    assert refused(build_pod(volumes=[created, named])) == [f'{at}: Invalid value: "web-v": {said}']
+    assert list_errors(build_pod(volumes=[created, named])) == [f'{at}: Invalid value: "web-v": {said}']

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from written_manifests import SELECTOR, Json, build_workload, refused
+from written_manifests import SELECTOR, Json, build_workload, list_errors
 
 KINDS = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController", "Job", "CronJob")
 SELECTED = tuple(kind for kind in KINDS if kind not in ("ReplicationController", "Job", "CronJob"))
@@ -12,7 +12,7 @@ NOT_MATCHING = "`selector` does not match template `labels`"
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_valid_workload_has_no_errors(kind: str) -> None:
-    assert refused(build_workload(kind)) == []
+    assert list_errors(build_workload(kind)) == []
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -20,25 +20,25 @@ def test_templates_are_validated_like_pods(kind: str) -> None:
     at = "spec.jobTemplate.spec.template" if kind == "CronJob" else "spec.template"
     said = ': Unsupported value: "Equals": supported values: "Equal", "Exists"'
     bad = build_workload(kind, {"tolerations": [{"key": "a", "operator": "Equals"}]})
-    assert refused(bad) == [f"{at}.spec.tolerations[0].operator{said}"]
+    assert list_errors(bad) == [f"{at}.spec.tolerations[0].operator{said}"]
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "StatefulSet", "ReplicationController"])
 def test_replicas_must_not_be_negative(kind: str) -> None:
     said = ["spec.replicas: Invalid value: -1: must be greater than or equal to 0"]
-    assert refused(build_workload(kind, replicas=-1)) == said
+    assert list_errors(build_workload(kind, replicas=-1)) == said
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "StatefulSet"])
 def test_selector_is_required(kind: str) -> None:
     labels = f'spec.template.metadata.labels: Invalid value: {{"app":"web"}}: {NOT_MATCHING}'
-    assert refused(build_workload(kind, selector=None)) == ["spec.selector: Required value", labels]
+    assert list_errors(build_workload(kind, selector=None)) == ["spec.selector: Required value", labels]
 
 
 @pytest.mark.parametrize("kind", SELECTED)
 def test_selector_must_match_the_template_labels(kind: str) -> None:
     said = f'spec.template.metadata.labels: Invalid value: {{"app":"web"}}: {NOT_MATCHING}'
-    assert refused(build_workload(kind, selector={"matchLabels": {"app": "db"}})) == [said]
+    assert list_errors(build_workload(kind, selector={"matchLabels": {"app": "db"}})) == [said]
 
 
 @pytest.mark.parametrize(
@@ -52,25 +52,25 @@ def test_selector_must_match_the_template_labels(kind: str) -> None:
 )
 def test_selector_must_not_be_empty(kind: str, word: str) -> None:
     said = f"spec.selector: Invalid value: {{}}: empty selector is invalid for {word}"
-    assert refused(build_workload(kind, selector={})) == [said]
+    assert list_errors(build_workload(kind, selector={})) == [said]
 
 
 def test_replication_controller_selector_defaults_to_labels() -> None:
-    assert refused(build_workload("ReplicationController", selector={})) == []
+    assert list_errors(build_workload("ReplicationController", selector={})) == []
     said = f'spec.template.metadata.labels: Invalid value: {{"app":"web"}}: {NOT_MATCHING}'
-    assert refused(build_workload("ReplicationController", selector={"app": "db"})) == [said]
+    assert list_errors(build_workload("ReplicationController", selector={"app": "db"})) == [said]
 
 
 @pytest.mark.parametrize("kind", [*SELECTED, "ReplicationController"])
 def test_restart_policy_of_replicated_pods_is_always(kind: str) -> None:
     said = 'spec.template.spec.restartPolicy: Unsupported value: "Never": supported values: "Always"'
-    assert refused(build_workload(kind, {"restartPolicy": "Never"})) == [said]
+    assert list_errors(build_workload(kind, {"restartPolicy": "Never"})) == [said]
 
 
 @pytest.mark.parametrize("policy", ["", "Always"])
 def test_restart_policy_of_job_pods_is_not_always(policy: str) -> None:
     said = 'spec.template.spec.restartPolicy: Required value: valid values: "OnFailure", "Never"'
-    assert refused(build_workload("Job", {"restartPolicy": policy})) == [said]
+    assert list_errors(build_workload("Job", {"restartPolicy": policy})) == [said]
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_restart_policy_of_job_pods_is_not_always(policy: str) -> None:
     ids=["parallelism", "completions", "mode", "indexed", "selector"],
 )
 def test_jobs(spec: Json, said: list[str]) -> None:
-    found = refused(build_workload("Job", **spec))
+    found = list_errors(build_workload("Job", **spec))
     assert [each[: len(start)] for each, start in zip(found, said, strict=True)] == said
 
 
@@ -96,7 +96,7 @@ def test_cron_jobs() -> None:
     found = build_workload("CronJob", selector=SELECTOR)
     del found["spec"]["schedule"]
     found["metadata"]["name"] = "n" * 53
-    assert refused(found) == [
+    assert list_errors(found) == [
         "spec.schedule: Required value",
         'spec.jobTemplate.spec.selector: Invalid value: {"matchLabels":{"app":"web"}}: '
         "`selector` will be auto-generated",
@@ -107,7 +107,7 @@ def test_cron_jobs() -> None:
 def test_stateful_sets_mount_their_claim_templates() -> None:
     claim = {"metadata": {"name": "data"}, "spec": {}}
     mounting = {"containers": [{"name": "c", "image": "w", "volumeMounts": [{"name": "data", "mountPath": "/d"}]}]}
-    assert refused(
+    assert list_errors(
         build_workload("StatefulSet", mounting, volumeClaimTemplates=[claim], podManagementPolicy="Serial")
     ) == [
         "spec.podManagementPolicy: Invalid value: \"Serial\": must be 'OrderedReady' or 'Parallel'",
@@ -176,11 +176,11 @@ def test_stateful_sets_mount_their_claim_templates() -> None:
     ],
 )
 def test_strategies(strategy: Json, said: list[str]) -> None:
-    assert refused(build_workload("Deployment", strategy=strategy)) == [f"spec.strategy{each}" for each in said]
+    assert list_errors(build_workload("Deployment", strategy=strategy)) == [f"spec.strategy{each}" for each in said]
 
 
 def test_templates_need_no_defaults_of_the_pod() -> None:
     """Host ports and requests are filled in when the pod is created, which is also when white space is checked."""
     port = {"containerPort": 80}
     container = {"name": "c", "image": " w", "ports": [port], "resources": {"limits": {"nvidia.com/gpu": 1}}}
-    assert refused(build_workload("Deployment", {"hostNetwork": True, "containers": [container]})) == []
+    assert list_errors(build_workload("Deployment", {"hostNetwork": True, "containers": [container]})) == []

@@ -42,7 +42,7 @@ def build_workload(kind: str, template: Json | None = None, **spec: Any) -> Json
     return {"kind": kind, "metadata": {"name": "web"}, "spec": inner}
 
 
-def refused(manifest: Json, **options: bool) -> list[str]:
+def list_errors(manifest: Json, **options: bool) -> list[str]:
     """Return the errors of the API server for a manifest."""
     document = drop_nulls(deepcopy(manifest))
     found = msgspec.convert(document, KINDS[manifest["kind"]])

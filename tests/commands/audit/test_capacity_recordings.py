@@ -24,7 +24,7 @@ def audited() -> AuditedCluster:
     return AuditedCluster(Scheduler(Cluster.from_objects(PENDING["objects"])))
 
 
-def free_cpu() -> Counter[str]:
+def count_free_cpu() -> Counter[str]:
     """Count the free millicores of each node, container by container. No pod requests more while it starts."""
     free = Counter({name: parse_milli_value(node["status"]["allocatable"]["cpu"]) for name, node in NODES.items()})
     for pod in PODS:
@@ -35,7 +35,7 @@ def free_cpu() -> Counter[str]:
 
 
 def test_free_and_stranded_amounts_add_up(audited: AuditedCluster) -> None:
-    found, free = build_packing_section(audited), free_cpu()
+    found, free = build_packing_section(audited), count_free_cpu()
     cpu = {pool.pool: next(each for each in pool.resources if each.resource == "cpu") for pool in found.pools}
     cordoned = {name for name, node in NODES.items() if node["spec"].get("unschedulable")}
     assert cpu["general"].free == sum(free[name] for name in NODES.keys() - cordoned if not name.startswith("gpu"))

@@ -49,7 +49,7 @@ def build_scheduled_event(pod: str, instance: str, time: str, scheduler: str = "
     }
 
 
-def elected(number: int, name: str = "kube-scheduler", words: str = "became leader") -> Json:
+def build_election_event(number: int, name: str = "kube-scheduler", words: str = "became leader") -> Json:
     return {
         "kind": "Event",
         "apiVersion": "v1",
@@ -68,7 +68,7 @@ def build_pod(name: str, scheduler: str, on: str = "") -> Json:
     return {"kind": "Pod", "metadata": {"name": name, "namespace": "d"}, "spec": spec}
 
 
-def section(*objects: Json, now: str = NOW, earlier: tuple[Json, ...] = (), **settings: Any) -> LeaderSection:
+def audit_leader(*objects: Json, now: str = NOW, earlier: tuple[Json, ...] = (), **settings: Any) -> LeaderSection:
     before = Scheduler(Cluster.from_objects(earlier)) if earlier else None
     return build_leader_section(
         AuditedCluster(Scheduler(Cluster.from_objects(objects, **settings)), now, earlier=before)
@@ -85,7 +85,7 @@ OTHER = build_lease("kube-controller-manager", format_time(59, 59))
 
 
 def test_leader_that_renews_its_lease() -> None:
-    made = section(FRESH, OTHER, elected(1), build_pod("a", "default-scheduler", "n1"))
+    made = audit_leader(FRESH, OTHER, build_election_event(1), build_pod("a", "default-scheduler", "n1"))
     assert (made.state, get_severities(made), made.undecided) == ("sound", {}, False)
     assert made.headline == "cp1_aa has led for 60m; 4 leader changes in total"
     (told,) = made.leases  # the other one is no scheduler's
@@ -117,11 +117,11 @@ def test_leader_that_renews_its_lease() -> None:
         ("no-lease", "note", (OTHER,)),
         ("left-behind", "warning", (FRESH, build_lease("my-scheduler", format_time(10)))),
         ("left-behind", "note", (FRESH, build_lease("my-scheduler", "2026-01-29T12:00:00Z"))),
-        ("frequent", "warning", (FRESH, *map(elected, (1, 2, 3)))),
+        ("frequent", "warning", (FRESH, *map(build_election_event, (1, 2, 3)))),
     ],
 )
 def test_each_fault_is_found_alone(rule: str, severity: str, objects: tuple[Json, ...]) -> None:
-    assert get_severities(section(*objects)) == {rule: severity}
+    assert get_severities(audit_leader(*objects)) == {rule: severity}
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,13 @@ def test_each_fault_is_found_alone(rule: str, severity: str, objects: tuple[Json
     [
         (build_lease("kube-scheduler", format_time(59, 46)), OTHER),  # 14 s
         (build_lease("kube-scheduler", format_time(59, 10), leaseDurationSeconds=60), OTHER),
-        (FRESH, elected(1), elected(2), elected(3, words="stopped leading"), elected(4, "kube-controller-manager")),
+        (
+            FRESH,
+            build_election_event(1),
+            build_election_event(2),
+            build_election_event(3, words="stopped leading"),
+            build_election_event(4, "kube-controller-manager"),
+        ),
         (FRESH, build_pod("a", "mine"), build_lease("mine", format_time(1), namespace="mine")),
         (FRESH, build_pod("a", "mine"), build_scheduled_event("b", "x", format_time(1), "mine")),
         (FRESH, build_pod("a", "mine", "n1")),
@@ -137,22 +143,22 @@ def test_each_fault_is_found_alone(rule: str, severity: str, objects: tuple[Json
     ],
 )
 def test_harmless_settings_are_no_findings(objects: tuple[Json, ...]) -> None:
-    assert get_severities(section(*objects)) == {}
+    assert get_severities(audit_leader(*objects)) == {}
 
 
 def test_age_without_a_time_is_judged_by_other_leases() -> None:
-    behind = section(build_lease("kube-scheduler", format_time(30)), OTHER, now="")
+    behind = audit_leader(build_lease("kube-scheduler", format_time(30)), OTHER, now="")
     assert (get_severities(behind), behind.undecided) == ({"stale": "error"}, False)
-    alone = section(FRESH, now="")
+    alone = audit_leader(FRESH, now="")
     assert (alone.state, [each.kind for each in alone.unknown]) == ("unknown", ["Age"])
 
 
 def test_changes_since_an_earlier_snapshot() -> None:
     earlier = (build_lease("kube-scheduler", format_time(1), leaseTransitions=1),)
-    assert get_severities(section(FRESH, OTHER, earlier=earlier)) == {"frequent": "warning"}  # from 1 to 4
+    assert get_severities(audit_leader(FRESH, OTHER, earlier=earlier)) == {"frequent": "warning"}  # from 1 to 4
     assert (
         get_severities(
-            section(FRESH, OTHER, earlier=(build_lease("kube-scheduler", format_time(1), leaseTransitions=2),))
+            audit_leader(FRESH, OTHER, earlier=(build_lease("kube-scheduler", format_time(1), leaseTransitions=2),))
         )
         == {}
     )
@@ -161,7 +167,7 @@ def test_changes_since_an_earlier_snapshot() -> None:
 def test_instances_that_alternate_as_leader() -> None:
     """The leaders are cp1, cp2, cp1 and cp2, which are three changes but only one election."""
     turns = [build_scheduled_event(f"p{i}", f"cp{i % 2 + 1}", format_time(20, i)) for i in range(4)]
-    made = section(FRESH, OTHER, elected(1), *turns)
+    made = audit_leader(FRESH, OTHER, build_election_event(1), *turns)
     assert get_severities(made) == {"two-serve": "error"}
     (name,) = made.names
     assert name.turns == 3
@@ -170,16 +176,19 @@ def test_instances_that_alternate_as_leader() -> None:
         ("default-scheduler-cp2", 2, format_time(20, 1)),
     ]
     handed_over = [build_scheduled_event(f"p{i}", "cp1" if i < 2 else "cp2", format_time(20, i)) for i in range(4)]
-    assert get_severities(section(FRESH, OTHER, *handed_over)) == {}
+    assert get_severities(audit_leader(FRESH, OTHER, *handed_over)) == {}
     back_and_forth = [build_scheduled_event(f"p{i}", ("cp1", "cp2", "cp1")[i], format_time(20, i)) for i in range(3)]
-    assert get_severities(section(FRESH, OTHER, elected(1), elected(2), *back_and_forth)) == {}
+    assert (
+        get_severities(audit_leader(FRESH, OTHER, build_election_event(1), build_election_event(2), *back_and_forth))
+        == {}
+    )
     others = [
         build_scheduled_event(f"p{i}", f"cp{i % 2 + 1}", format_time(20, i), f"scheduler-{i % 2}") for i in range(4)
     ]
-    assert get_severities(section(FRESH, OTHER, *others)) == {}
+    assert get_severities(audit_leader(FRESH, OTHER, *others)) == {}
 
 
-def seen(*instances: SchedulerInstance) -> LeaderSection:
+def audit_leader_with_two_leases(*instances: SchedulerInstance) -> LeaderSection:
     cluster = Cluster.from_objects([FRESH, OTHER])
     from dataclasses import replace  # noqa: PLC0415
 
@@ -190,11 +199,16 @@ def seen(*instances: SchedulerInstance) -> LeaderSection:
 def test_instances_with_different_settings() -> None:
     one = SchedulerInstance("kube-scheduler-cp1", "v1.36.2", {"feature-gates": "A=true"})
     two = SchedulerInstance("kube-scheduler-cp2", "v1.36.1", {})
-    assert get_severities(seen(one)) == {}
+    assert get_severities(audit_leader_with_two_leases(one)) == {}
     assert (
-        get_severities(seen(one, SchedulerInstance("kube-scheduler-cp3", "v1.36.2", {"feature-gates": "A=true"}))) == {}
+        get_severities(
+            audit_leader_with_two_leases(
+                one, SchedulerInstance("kube-scheduler-cp3", "v1.36.2", {"feature-gates": "A=true"})
+            )
+        )
+        == {}
     )
-    made = seen(one, two)
+    made = audit_leader_with_two_leases(one, two)
     assert get_severities(made) == {"instances-differ": "warning"}
     assert [(each.setting, each.values) for each in made.differences] == [
         ("version", {"v1.36.2": ("kube-scheduler-cp1",), "v1.36.1": ("kube-scheduler-cp2",)}),
@@ -205,23 +219,23 @@ def test_instances_with_different_settings() -> None:
 def test_several_instances_without_an_election() -> None:
     alone = {"leader-elect": "false"}
     one, two = (SchedulerInstance(f"kube-scheduler-cp{n}", "v1.36.2", alone) for n in (1, 2))
-    assert get_severities(seen(one)) == {}
-    assert get_severities(seen(one, two)) == {"no-election": "error"}
+    assert get_severities(audit_leader_with_two_leases(one)) == {}
+    assert get_severities(audit_leader_with_two_leases(one, two)) == {"no-election": "error"}
 
 
 def test_lease_of_another_name_and_no_election() -> None:
     head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
     named = head | {"leaderElection": {"leaderElect": True, "resourceName": "mine", "resourceNamespace": "team"}}
     mine = build_lease("mine", format_time(59, 57), "me_1", "team")
-    assert section(mine, config=named).headline.startswith("me_1 has led for 60m")
+    assert audit_leader(mine, config=named).headline.startswith("me_1 has led for 60m")
     off = head | {"leaderElection": {"leaderElect": False}}
-    made = section(OTHER, config=off)
+    made = audit_leader(OTHER, config=off)
     assert (get_severities(made), made.headline) == ({}, "leader election is off in the configuration")
 
 
 def test_anonymized_lease_is_recognized() -> None:
     cluster = anonymize_cluster(
-        Cluster.from_objects([build_lease("kube-scheduler", format_time(59, 40)), OTHER, elected(1)])
+        Cluster.from_objects([build_lease("kube-scheduler", format_time(59, 40)), OTHER, build_election_event(1)])
     ).cluster
     made = build_leader_section(AuditedCluster(Scheduler(cluster), NOW))
     assert get_severities(made) == {"stale": "error"}
@@ -229,14 +243,14 @@ def test_anonymized_lease_is_recognized() -> None:
 
 
 def test_unread_kinds_make_the_answer_unknown() -> None:
-    made = section(build_pod("a", "mine"), assume_complete=False)
+    made = audit_leader(build_pod("a", "mine"), assume_complete=False)
     assert {each.kind for each in made.unknown} == {"Lease", "Event", "Pod"}
     assert (get_severities(made), made.undecided) == ({}, True)
 
 
 def test_scheduler_name_without_a_known_scheduler_is_reported() -> None:
     """The pods that wait for this scheduler are a finding of the pending section."""
-    made = section(FRESH, build_pod("a", "mine"))
+    made = audit_leader(FRESH, build_pod("a", "mine"))
     assert get_severities(made) == {}
     assert made.headline.endswith("; 1 pod names an unknown scheduler")
     assert {each.name: each.served for each in made.names} == {"mine": "", "default-scheduler": "profile"}
@@ -249,10 +263,10 @@ def test_volcano_is_known_by_its_pod_groups() -> None:
     for namespace, served in ((of_group["metadata"].get("namespace", "default"), "podGroups"), ("other", "")):
         meta = {"name": "train", "namespace": namespace}
         group = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": meta}
-        made = section(FRESH, of_group, {**group, "spec": {"minMember": 1}})
+        made = audit_leader(FRESH, of_group, {**group, "spec": {"minMember": 1}})
         assert {each.name: each.served for each in made.names}["volcano"] == served
 
 
 def test_held_lease_without_a_renew_time_is_not_sound() -> None:
-    silent = section(build_lease("kube-scheduler", ""), OTHER)
+    silent = audit_leader(build_lease("kube-scheduler", ""), OTHER)
     assert (silent.state, silent.undecided, silent.findings) == ("unknown", True, ())

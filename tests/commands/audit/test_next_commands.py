@@ -19,7 +19,7 @@ TERM = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": HOSTNAM
 APART = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [TERM]}}}
 
 
-def with_port(document: Json) -> Json:
+def add_host_port(document: Json) -> Json:
     document["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 80}]
     return document
 
@@ -68,7 +68,7 @@ def test_advice_never_deletes_running_pods() -> None:
     ("pods", "rule"),
     [
         ([build_pod("a", "n1", "3"), build_pod("b", "n1", "3")], "audit-placed-overcommitted"),
-        ([with_port(build_pod("a", "n1")), with_port(build_pod("b", "n1"))], "audit-placed-ports"),
+        ([add_host_port(build_pod("a", "n1")), add_host_port(build_pod("b", "n1"))], "audit-placed-ports"),
         ([build_pod("a", "n1"), build_pod("b", "n1", **APART)], "audit-placed-anti-affinity"),
     ],
 )

@@ -44,14 +44,16 @@ def build_pod(name: str, on: str, cpu: str = "1", owner: str = "ReplicaSet", at:
     }
 
 
-def section(*objects: Json, complete: bool = True) -> PlacedSection:
+def audit_placed_pods(*objects: Json, complete: bool = True) -> PlacedSection:
     cluster = Cluster.from_objects(objects, assume_complete=complete)
     return build_placed_section(AuditedCluster(Scheduler(cluster), NOW))
 
 
 def get_severities(*objects: Json) -> dict[str, str]:
     """Return the severity of each rule that was found."""
-    return {finding.rule.removeprefix("audit-placed-"): finding.severity for finding in section(*objects).findings}
+    return {
+        finding.rule.removeprefix("audit-placed-"): finding.severity for finding in audit_placed_pods(*objects).findings
+    }
 
 
 def build_taint(key: str, effect: str) -> Json:
@@ -62,12 +64,12 @@ def build_selector(app: str) -> Json:
     return {"matchLabels": {"app": app}}
 
 
-def against(app: str, key: str = "kubernetes.io/hostname") -> Json:
+def build_anti_affinity(app: str, key: str = "kubernetes.io/hostname") -> Json:
     term = {"labelSelector": build_selector(app), "topologyKey": key}
     return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
 
 
-def beside(app: str) -> Json:
+def build_affinity(app: str) -> Json:
     term = {"labelSelector": build_selector(app), "topologyKey": "kubernetes.io/hostname"}
     return {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
 
@@ -77,23 +79,23 @@ def build_spread(app: str, skew: int = 1) -> list[Json]:
     return [constraint | {"labelSelector": build_selector(app)}]
 
 
-def port(number: int) -> list[Json]:
+def build_container_with_port(number: int) -> list[Json]:
     return [{"name": "c", "image": "i", "ports": [{"containerPort": 80, "hostPort": number}]}]
 
 
 N1, N2, N3 = build_node("n1", "a"), build_node("n2", "b"), build_node("n3", "b")
 SOUND = (
     *(N1, N2, N3),
-    build_pod("web-1", "n1", affinity=against("web"), topologySpreadConstraints=build_spread("web")),
-    build_pod("web-2", "n2", affinity=against("web"), topologySpreadConstraints=build_spread("web")),
-    build_pod("near-1", "n1", affinity=beside("web"), containers=port(8080)),
-    build_pod("near-2", "n2", containers=port(8080), nodeSelector={ZONE: "b"}),
+    build_pod("web-1", "n1", affinity=build_anti_affinity("web"), topologySpreadConstraints=build_spread("web")),
+    build_pod("web-2", "n2", affinity=build_anti_affinity("web"), topologySpreadConstraints=build_spread("web")),
+    build_pod("near-1", "n1", affinity=build_affinity("web"), containers=build_container_with_port(8080)),
+    build_pod("near-2", "n2", containers=build_container_with_port(8080), nodeSelector={ZONE: "b"}),
     build_pod("own-1", "n2", tolerations=[{"operator": "Exists"}]),
 )
 
 
 def test_correctly_placed_pods_are_no_findings() -> None:
-    sound = section(*SOUND)
+    sound = audit_placed_pods(*SOUND)
     assert (sound.state, sound.findings, sound.undecided) == ("sound", (), False)
     assert sound.headline == "all 5 placed pods comply with the scheduling rules"
     assert (sound.judged, sound.others) == (5, 0)
@@ -109,14 +111,14 @@ def test_correctly_placed_pods_are_no_findings() -> None:
             "warning",
             (build_node("t", "a", build_taint("broken", "NoExecute")), build_pod("plain-1", "t")),
         ),
-        ("anti-affinity", "warning", (build_pod("web-3", "n1", affinity=against("web")),)),
-        ("affinity", "note", (build_pod("near-3", "n3", affinity=beside("web")),)),
+        ("anti-affinity", "warning", (build_pod("web-3", "n1", affinity=build_anti_affinity("web")),)),
+        ("affinity", "note", (build_pod("near-3", "n3", affinity=build_affinity("web")),)),
         (
             "spread",
             "note",
             (build_pod("one-1", "n1", topologySpreadConstraints=build_spread("one")), build_pod("one-2", "n1")),
         ),
-        ("ports", "error", (build_pod("near-3", "n1", containers=port(8080)),)),
+        ("ports", "error", (build_pod("near-3", "n1", containers=build_container_with_port(8080)),)),
         ("overcommitted", "error", (build_pod("big-1", "n3", "3"), build_pod("big-2", "n3", "2"))),
         ("node-gone", "warning", (build_pod("lost-1", "n9"),)),
     ],
@@ -158,7 +160,7 @@ def test_allowed_placements_are_no_findings(objects: tuple[Json, ...]) -> None:
 
 @pytest.mark.parametrize("objects", [(), (N1,), (N1, build_pod("waits-1", ""))])
 def test_cluster_without_placed_pods_has_no_findings(objects: tuple[Json, ...]) -> None:
-    placed = section(*objects)
+    placed = audit_placed_pods(*objects)
     assert (placed.state, placed.judged, placed.findings) == ("sound", 0, ())
     assert placed.headline == "no pods are on nodes"
 
@@ -173,7 +175,7 @@ def test_terminating_pod_is_not_judged() -> None:
 
 
 def test_pods_of_other_schedulers_are_counted() -> None:
-    other = section(*SOUND, build_pod("gpu-1", "n1", nodeSelector={"gpu": "yes"}, schedulerName="mine"))
+    other = audit_placed_pods(*SOUND, build_pod("gpu-1", "n1", nodeSelector={"gpu": "yes"}, schedulerName="mine"))
     assert (other.judged, other.others, other.findings) == (5, 1, ())
 
 
@@ -187,7 +189,7 @@ def test_overcommitted_node_names_its_latest_pod() -> None:
         build_pod("b-1", "n1", "2", at="2026-01-31T12:30:00Z"),
         build_pod("c-1", "n1", "1", at="2026-01-31T12:30:01Z"),
     )
-    (over,) = section(N1, *pods).overcommitted
+    (over,) = audit_placed_pods(N1, *pods).overcommitted
     assert (over.node, over.resource, over.requested, over.allocatable) == ("n1", "cpu", 4500, 4000)
     assert [(each.pod, each.requests, each.beyond) for each in over.arrivals] == [
         ("d/a-1", 1500, False),
@@ -195,7 +197,7 @@ def test_overcommitted_node_names_its_latest_pod() -> None:
         ("d/c-1", 1000, True),
     ]
     assert over.gap == 1.0
-    (finding,) = section(N1, *pods).findings
+    (finding,) = audit_placed_pods(N1, *pods).findings
     assert finding.message == (
         "3 pods request 4.5 of 4 CPUs; d/c-1 was the first that did not fit, started at 2026-01-31T12:30:01Z, 1 s "
         "after the pod before it"
@@ -215,7 +217,7 @@ def test_deferred_resize_is_not_overcommitment() -> None:
         "conditions": [{"type": "PodResizePending", "status": "True", "reason": "Deferred"}],
         "containerStatuses": [{"name": "c", "allocatedResources": {"cpu": "500m"}, "resources": resources}],
     }
-    placed = section(N1, build_pod("a-1", "n1", "1"), grower)
+    placed = audit_placed_pods(N1, build_pod("a-1", "n1", "1"), grower)
     (finding,) = placed.findings
     assert (finding.rule, finding.severity) == ("audit-placed-deferred-resize", "warning")
     assert finding.message == (
@@ -237,7 +239,7 @@ def test_excessive_static_pod_is_not_the_schedulers_fault() -> None:
     assert get_severities(N1, *pods) == {"overcommitted": "warning"}
     unknown = (build_pod("a-1", "n1", "3"), build_pod("etcd-1", "n1", "2", "Node", at="2026-01-31T12:30:00Z"))
     assert get_severities(N1, *unknown) == {"overcommitted": "error"}  # nobody knows who came last
-    assert section(N1, *unknown).overcommitted[0].gap is None
+    assert audit_placed_pods(N1, *unknown).overcommitted[0].gap is None
 
 
 def test_nodes_without_allocatable_amounts_are_left_out() -> None:
@@ -271,7 +273,7 @@ def test_pods_rejected_by_kubelets() -> None:
         *(build_event("a-2", "OutOfcpu"), build_event("a-7", "OutOfcpu"), build_event("a-8", "OutOfexample.com/fpga")),
         build_event("a-9", "FailedScheduling"),
     )
-    made = section(*SOUND, *objects)
+    made = audit_placed_pods(*SOUND, *objects)
     assert [(each.reason, each.pods, each.gone) for each in made.refused] == [
         ("OutOfcpu", 2, 1),
         ("OutOfexample.com/fpga", 0, 1),
@@ -296,7 +298,7 @@ def build_claim(name: str, **fields: Any) -> Json:
 
 
 def test_device_of_two_claims() -> None:
-    (shared,) = section(*SOUND, build_claim("one"), build_claim("two")).shared_devices
+    (shared,) = audit_placed_pods(*SOUND, build_claim("one"), build_claim("two")).shared_devices
     assert (shared.device, shared.claims) == ("gpu.example.com/n1/gpu-0", ("d/one", "d/two"))
     assert get_severities(*SOUND, build_claim("one"), build_claim("two")) == {"shared-device": "error"}
     assert get_severities(*SOUND, build_claim("one"), build_claim("two", adminAccess=True)) == {}
@@ -334,7 +336,7 @@ def test_volume_in_another_zone() -> None:
     using = [{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}]
     assert get_severities(*SOUND, volume, bound, build_pod("db-1", "n1", volumes=using)) == {"volumes": "warning"}
     assert get_severities(*SOUND, volume, bound, build_pod("db-1", "n2", volumes=using)) == {}
-    made = section(*SOUND, build_pod("db-1", "n2", volumes=using), complete=False)
+    made = audit_placed_pods(*SOUND, build_pod("db-1", "n2", volumes=using), complete=False)
     assert (made.state, made.undecided) == ("unknown", True)
     assert {"Node", "Pod", "PersistentVolumeClaim"} <= {each.kind for each in made.unknown}
 
@@ -350,11 +352,11 @@ def build_random_cluster(seed: int) -> list[Json]:
         if pick.random() < 0.3:
             spec["nodeSelector"] = {"pool": pick.choice("xy")}
         if pick.random() < 0.5:
-            spec["affinity"] = pick.choice([against, beside])(pick.choice(["web", "db"]))
+            spec["affinity"] = pick.choice([build_anti_affinity, build_affinity])(pick.choice(["web", "db"]))
         if pick.random() < 0.4:
             spec["topologySpreadConstraints"] = build_spread(app, pick.choice([1, 2]))
         if pick.random() < 0.3:
-            spec["containers"] = port(pick.choice([80, 81]))
+            spec["containers"] = build_container_with_port(pick.choice([80, 81]))
         pods.append(build_pod(f"{app}-{i}", f"n{pick.randrange(6)}", **spec))
     return [*nodes, *pods]
 

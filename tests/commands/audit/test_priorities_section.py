@@ -38,7 +38,7 @@ def build_tier_pod(
     return made
 
 
-def with_times(made: Json, created: str = "", started: str = "") -> Json:
+def set_times(made: Json, created: str = "", started: str = "") -> Json:
     """Return the pod with its times, given as ``11:00`` of the day."""
     if created:
         made["metadata"]["creationTimestamp"] = f"2026-05-06T{created}:00Z"
@@ -51,7 +51,9 @@ def build_service(name: str, **selector: str) -> Json:
     return {"kind": "Service", "metadata": {"name": name, "namespace": "d"}, "spec": {"selector": selector}}
 
 
-def section(*objects: Json, now: str = NOW, gaps: dict[str, Gap] | None = None, **limits: Any) -> PrioritiesSection:
+def audit_priorities(
+    *objects: Json, now: str = NOW, gaps: dict[str, Gap] | None = None, **limits: Any
+) -> PrioritiesSection:
     cluster = Cluster.from_objects(list(objects))
     if gaps:
         cluster.gaps.update(gaps)  # type: ignore[attr-defined]
@@ -59,7 +61,7 @@ def section(*objects: Json, now: str = NOW, gaps: dict[str, Gap] | None = None, 
     return build_priorities_section(AuditedCluster(Scheduler(cluster), now, thresholds))
 
 
-def rules(found: PrioritiesSection) -> list[tuple[str, str, str]]:
+def list_findings(found: PrioritiesSection) -> list[tuple[str, str, str]]:
     return [(each.rule.removeprefix("audit-priorities-"), each.severity, each.object) for each in found.findings]
 
 
@@ -74,7 +76,7 @@ SOUND = (
 
 
 def test_user_facing_top_tier_with_free_room_is_sound() -> None:
-    found = section(*SOUND, grow=2)
+    found = audit_priorities(*SOUND, grow=2)
     assert (found.findings, found.state, found.undecided) == ((), "sound", False)
     growth = "if 2 more pods of PriorityClass high arrived, all would get a node and no pod would be preempted"
     assert found.headline == f"2 tiers; {growth}"
@@ -82,7 +84,7 @@ def test_user_facing_top_tier_with_free_room_is_sound() -> None:
 
 def test_figures_of_tiers() -> None:
     waiting = build_tier_pod(LOW, "batch-2", cpu="8")
-    high, low = section(*SOUND, waiting, grow=0).tiers
+    high, low = audit_priorities(*SOUND, waiting, grow=0).tiers
     assert (high.name, high.priority, high.pods, high.pending, high.nodes, high.user_facing) == (
         "high",
         1000,
@@ -110,7 +112,7 @@ FULL = (
 
 
 def test_lowest_tiers_are_evicted_first_then_user_facing_pods() -> None:
-    found = section(*FULL, grow=3)
+    found = audit_priorities(*FULL, grow=3)
     assert found.grown is not None
     assert (found.grown.tier, found.grown.like, found.grown.placed) == ("high", "d/pay-1", 3)
     assert [(each.workload, each.tier, len(each.pods), each.services) for each in found.victims] == [
@@ -119,13 +121,13 @@ def test_lowest_tiers_are_evicted_first_then_user_facing_pods() -> None:
     ]
     # No core is left anywhere: whoever went waits.
     assert {pod.fate for each in found.victims for pod in each.pods} == {"Pending"}
-    assert ("victims", "warning", "StatefulSet d/web") in rules(found)
-    assert ("victims", "note", "PriorityClass high") in rules(found)
+    assert ("victims", "warning", "StatefulSet d/web") in list_findings(found)
+    assert ("victims", "note", "PriorityClass high") in list_findings(found)
 
 
 @pytest.mark.parametrize(("grow", "evicted"), [(0, 0), (1, 1), (2, 2), (4, 4), (6, 4)])
 def test_each_additional_pod_evicts_one_until_none_is_left(grow: int, evicted: int) -> None:
-    found = section(*FULL, grow=grow)
+    found = audit_priorities(*FULL, grow=grow)
     assert sum(len(each.pods) for each in found.victims) == evicted
     assert found.grown is None if grow == 0 else found.grown is not None
     assert grow < 5 or found.grown is None or "Insufficient cpu" in found.grown.message
@@ -133,10 +135,10 @@ def test_each_additional_pod_evicts_one_until_none_is_left(grow: int, evicted: i
 
 def test_growing_tier_can_be_named_by_class_or_value() -> None:
     for name in ("middle", "100"):
-        found = section(*FULL, grow=1, tier=name)
+        found = audit_priorities(*FULL, grow=1, tier=name)
         assert [(each.workload, len(each.pods)) for each in found.victims] == [("Job d/nightly", 1)]
     with pytest.raises(UsageError, match="available: high, middle, low"):
-        section(*FULL, tier="urgent")
+        audit_priorities(*FULL, tier="urgent")
 
 
 def test_pods_that_may_not_preempt_evict_no_pods() -> None:
@@ -144,7 +146,7 @@ def test_pods_that_may_not_preempt_evict_no_pods() -> None:
         build_tier_pod(HIGH, "pay-1", "n2", preemptionPolicy="Never"),
         *(each for each in FULL if each is not FULL[6]),
     ]
-    found = section(*gentle, grow=2, tier="high")
+    found = audit_priorities(*gentle, grow=2, tier="high")
     assert found.grown is not None
     assert (found.grown.placed, found.victims) == (0, ())
     assert not found.tiers[0].preempts
@@ -153,10 +155,10 @@ def test_pods_that_may_not_preempt_evict_no_pods() -> None:
 def test_highest_preempting_tier_grows_by_default() -> None:
     """Tiers that may not preempt are passed over, unless no tier may preempt."""
     gentle = build_tier_pod(HIGH, "pay-1", "n2", preemptionPolicy="Never")
-    found = section(gentle, *(each for each in FULL if each is not FULL[6]), grow=1)
+    found = audit_priorities(gentle, *(each for each in FULL if each is not FULL[6]), grow=1)
     assert found.grown is not None
     assert (found.grown.tier, [each.workload for each in found.victims]) == ("middle", ["Job d/nightly"])
-    found = section(gentle, *FULL[:2], grow=1)
+    found = audit_priorities(gentle, *FULL[:2], grow=1)
     assert found.grown is not None
     assert (found.grown.tier, found.victims) == ("high", ())
 
@@ -164,13 +166,13 @@ def test_highest_preempting_tier_grows_by_default() -> None:
 def test_tiers_of_daemon_sets_and_of_the_system_do_not_grow() -> None:
     daemon = build_tier_pod(HIGH, "agent-1", "n1", {"kind": "DaemonSet", "name": "agent"})
     system = build_tier_pod(("system-node-critical", 2_000_001_000), "proxy-1", "n1")
-    found = section(build_node("n1"), daemon, system, build_tier_pod(LOW, "batch-1", "n1", JOB), grow=1)
+    found = audit_priorities(build_node("n1"), daemon, system, build_tier_pod(LOW, "batch-1", "n1", JOB), grow=1)
     assert found.grown is not None
     assert found.grown.tier == "low"
 
 
 def test_user_facing_pods_below_other_tiers_are_exposed() -> None:
-    found = section(*FULL, grow=0)
+    found = audit_priorities(*FULL, grow=0)
     (web,) = found.exposed
     assert (web.workload, web.pods, web.tiers_above, web.pods_above, web.jobs_above, web.budgets) == (
         "StatefulSet d/web",
@@ -180,10 +182,10 @@ def test_user_facing_pods_below_other_tiers_are_exposed() -> None:
         0,
         (),
     )
-    assert rules(found) == [("exposed", "note", "PriorityClass middle")]
-    found = section(*FULL, build_tier_pod(HIGH, "report-1", "n1", JOB, cpu="0"), grow=0)
+    assert list_findings(found) == [("exposed", "note", "PriorityClass middle")]
+    found = audit_priorities(*FULL, build_tier_pod(HIGH, "report-1", "n1", JOB, cpu="0"), grow=0)
     assert found.exposed[0].jobs_above == 1
-    assert rules(found) == [("exposed", "warning", "PriorityClass middle")]
+    assert list_findings(found) == [("exposed", "warning", "PriorityClass middle")]
 
 
 def test_system_and_non_preempting_tiers_expose_no_pods() -> None:
@@ -191,7 +193,7 @@ def test_system_and_non_preempting_tiers_expose_no_pods() -> None:
         build_tier_pod(HIGH, "pay-1", "n1", preemptionPolicy="Never"),
         build_tier_pod(("system-cluster-critical", 2_000_000_000), "dns-1", "n1"),
     )
-    found = section(
+    found = audit_priorities(
         build_node("n1"), *above, build_tier_pod(LOW, "web-1", "n1"), build_service("web", app="web"), grow=0
     )
     assert found.exposed == ()
@@ -204,50 +206,52 @@ def test_budget_is_reported() -> None:
         "spec": {"selector": {"matchLabels": {"app": "web"}}, "minAvailable": 1},
         "status": {"disruptionsAllowed": 1},
     }
-    found = section(*FULL, budget, grow=0)
+    found = audit_priorities(*FULL, budget, grow=0)
     assert found.exposed[0].budgets == ("d/web",)
     (exposed,) = [each for each in found.findings if each.rule == "audit-priorities-exposed"]
     assert exposed.message.endswith("; the workload has a PodDisruptionBudget")
-    (unprotected,) = [each for each in section(*FULL, grow=0).findings if each.rule == "audit-priorities-exposed"]
+    (unprotected,) = [
+        each for each in audit_priorities(*FULL, grow=0).findings if each.rule == "audit-priorities-exposed"
+    ]
     assert unprotected.message.endswith("; 1 of these workloads has no PodDisruptionBudget")
 
 
 # n1 is full of two pods of the lower tier, one of which came after the pod that waits.
 STARVING = (
     build_node("n1", cpu="2"),
-    with_times(build_tier_pod(LOW, "old-1", "n1"), started="09:00"),
-    with_times(build_tier_pod(LOW, "new-1", "n1"), started="11:00"),
-    with_times(build_tier_pod(HIGH, "pay-1", preemptionPolicy="Never"), created="10:00"),
+    set_times(build_tier_pod(LOW, "old-1", "n1"), started="09:00"),
+    set_times(build_tier_pod(LOW, "new-1", "n1"), started="11:00"),
+    set_times(build_tier_pod(HIGH, "pay-1", preemptionPolicy="Never"), created="10:00"),
 )
 
 
 def test_pod_that_waits_while_lower_tiers_run_starves() -> None:
-    found = section(*STARVING, grow=0)
+    found = audit_priorities(*STARVING, grow=0)
     (starving,) = found.starving
     assert (starving.pods, starving.seconds, starving.lower_pods, starving.lower_started) == (("d/pay-1",), 7200, 2, 1)
     assert starving.preemption == "does not help: not eligible due to preemptionPolicy=Never."
-    assert rules(found) == [("starving", "warning", "Pod d/pay-1")]
+    assert list_findings(found) == [("starving", "warning", "Pod d/pay-1")]
     assert found.headline == "2 tiers; 1 pod starving"
 
 
 def test_pods_that_starve_for_one_cause_share_a_finding() -> None:
     """The report has each of them; the finding is about the first and names the other."""
-    other = with_times(build_tier_pod(HIGH, "pay-2", preemptionPolicy="Never"), created="10:30")
-    found = section(*STARVING, other, grow=0)
+    other = set_times(build_tier_pod(HIGH, "pay-2", preemptionPolicy="Never"), created="10:30")
+    found = audit_priorities(*STARVING, other, grow=0)
     assert [starving.pods for starving in found.starving] == [("d/pay-1",), ("d/pay-2",)]
-    assert rules(found) == [("starving", "warning", "Pod d/pay-1")]
+    assert list_findings(found) == [("starving", "warning", "Pod d/pay-1")]
     (finding,) = found.findings
     assert "2 pods of tier high are pending, the oldest for 120 min (also Pod d/pay-2)" in finding.message
 
 
 def test_no_pod_starves_before_the_threshold() -> None:
-    found = section(*STARVING, grow=0, starving_seconds=3 * 3600.0)
+    found = audit_priorities(*STARVING, grow=0, starving_seconds=3 * 3600.0)
     assert (found.starving, found.state, found.undecided) == ((), "sound", False)
 
 
 def test_starvation_is_unknown_without_a_time() -> None:
     """The pods are shown with their ages as of today, but they are no finding."""
-    found = section(*STARVING, grow=0, now="")
+    found = audit_priorities(*STARVING, grow=0, now="")
     assert (found.starving, found.findings, found.state, found.undecided) == ((), (), "unknown", True)
     assert "starving" not in found.headline
     (waiting,) = found.starving_as_of_today
@@ -257,25 +261,25 @@ def test_starvation_is_unknown_without_a_time() -> None:
     assert "Waiting too long as of today" in text
     assert waiting.age in text
 
-    dated = section(*STARVING, grow=0)
+    dated = audit_priorities(*STARVING, grow=0)
     assert [starving.pods for starving in dated.starving] == [("d/pay-1",)]
     assert dated.starving_as_of_today == ()
     assert "as of today" not in RENDERERS["table"](dated, Style())
 
 
 def test_pod_that_matches_no_node_does_not_starve() -> None:
-    lost = with_times(build_tier_pod(HIGH, "pay-1", nodeSelector={"pool": "none"}), created="10:00")
-    assert section(*STARVING[:3], lost, grow=0).starving == ()
+    lost = set_times(build_tier_pod(HIGH, "pay-1", nodeSelector={"pool": "none"}), created="10:00")
+    assert audit_priorities(*STARVING[:3], lost, grow=0).starving == ()
 
 
 @pytest.mark.parametrize(("started", "overtaken"), [("11:00", [1]), ("09:00", [])])
 def test_lowest_tier_is_overtaken_by_later_pods(started: str, overtaken: list[int]) -> None:
-    waiting = with_times(build_tier_pod(LOW, "batch-1", owner=JOB), created="10:00")
-    found = section(
-        build_node("n1", cpu="1"), with_times(build_tier_pod(HIGH, "pay-1", "n1"), started=started), waiting, grow=0
+    waiting = set_times(build_tier_pod(LOW, "batch-1", owner=JOB), created="10:00")
+    found = audit_priorities(
+        build_node("n1", cpu="1"), set_times(build_tier_pod(HIGH, "pay-1", "n1"), started=started), waiting, grow=0
     )
     assert [each.higher_started for each in found.starving] == overtaken
-    assert rules(found) == [("overtaken", "note", "Job d/nightly")] * len(overtaken)
+    assert list_findings(found) == [("overtaken", "note", "Job d/nightly")] * len(overtaken)
 
 
 def build_event(pod_name: str, count: int = 1, last: str = "11:00") -> Json:
@@ -301,7 +305,7 @@ REPLICA_SET = {
 STATEFUL_SET = {"kind": "StatefulSet", "metadata": {"name": "db", "namespace": "d"}, "spec": {}}
 
 
-def bulk(name: str, **more: Any) -> Json:
+def build_bulk_pod(name: str, **more: Any) -> Json:
     made = build_tier_pod(LOW, name, "n1", {"kind": "ReplicaSet", "name": "bulk-5f"}, cpu="0", **more)
     made["metadata"]["labels"]["pod-template-hash"] = "5f"
     return made
@@ -315,39 +319,41 @@ def test_workload_that_lost_more_pods_than_it_has_is_repeatedly_preempted() -> N
         build_event("db-0", 2),
     ]
     others = [build_event("lone", 1), {**build_event("bulk-5f-ddddd"), "reason": "FailedScheduling"}]
-    pods = [bulk("bulk-5f-eeeee"), bulk("bulk-5f-fffff")]
-    found = section(*SOUND, *pods, REPLICA_SET, STATEFUL_SET, *events, *others, grow=0)
+    pods = [build_bulk_pod("bulk-5f-eeeee"), build_bulk_pod("bulk-5f-fffff")]
+    found = audit_priorities(*SOUND, *pods, REPLICA_SET, STATEFUL_SET, *events, *others, grow=0)
     assert [(each.workload, each.times, each.pods) for each in found.preempted] == [
         ("Deployment d/bulk", 3, 2),
         ("StatefulSet d/db", 2, 0),
         ("Pod d/lone", 1, 0),
     ]
     assert found.preempted[0].last == "2026-05-06T11:30:00Z"
-    assert {object_ for rule, _, object_ in rules(found) if rule == "preempted"} == {
+    assert {object_ for rule, _, object_ in list_findings(found) if rule == "preempted"} == {
         "Deployment d/bulk",
         "StatefulSet d/db",
     }
 
 
 def test_terminating_victim_counts_once() -> None:
-    leaving = bulk("bulk-5f-aaaaa")
+    leaving = build_bulk_pod("bulk-5f-aaaaa")
     leaving["metadata"]["deletionTimestamp"] = NOW
     leaving["status"]["conditions"] = [
         {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
     ]
     for events in ([], [build_event("bulk-5f-aaaaa")]):
-        (found,) = section(*SOUND, leaving, bulk("bulk-5f-bbbbb"), REPLICA_SET, *events, grow=0).preempted
+        (found,) = audit_priorities(
+            *SOUND, leaving, build_bulk_pod("bulk-5f-bbbbb"), REPLICA_SET, *events, grow=0
+        ).preempted
         assert (found.workload, found.times, found.pods) == ("Deployment d/bulk", 1, 1)
 
 
 def test_preempted_pods_are_unknown_without_events_and_several_tiers() -> None:
     gaps = {"Event": Gap("were not read")}
-    assert section(*SOUND, grow=0, gaps=gaps).undecided
-    assert not section(build_node("n1"), build_tier_pod(LOW, "web-1", "n1"), grow=0, gaps=gaps).undecided
+    assert audit_priorities(*SOUND, grow=0, gaps=gaps).undecided
+    assert not audit_priorities(build_node("n1"), build_tier_pod(LOW, "web-1", "n1"), grow=0, gaps=gaps).undecided
 
 
 def test_unread_services_make_the_answer_undecided() -> None:
-    found = section(*SOUND, grow=0, gaps={"Service": Gap("were not read")})
+    found = audit_priorities(*SOUND, grow=0, gaps={"Service": Gap("were not read")})
     assert (found.state, found.undecided) == ("unknown", True)
 
 
@@ -380,7 +386,7 @@ def test_services_of_pods_equal_a_naive_loop() -> None:
 def test_recorded_cluster() -> None:
     file = Path(__file__).parents[2] / "recordings" / "pending.json.xz"
     objects = json.loads(lzma.decompress(file.read_bytes()))["objects"]
-    found = section(*objects, grow=0)
+    found = audit_priorities(*objects, grow=0)
     pods = [each for each in objects if each["kind"] == "Pod"]
     bound = Counter(each["spec"]["priority"] for each in pods if each["spec"].get("nodeName"))
     waiting = Counter(each["spec"]["priority"] for each in pods if not each["spec"].get("nodeName"))

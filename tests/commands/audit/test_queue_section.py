@@ -23,11 +23,11 @@ TERM = {
 JOINS = {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [TERM]}}}
 
 
-def scheduler(*documents: Json) -> Scheduler:
+def build_scheduler(*documents: Json) -> Scheduler:
     return Scheduler(kschedctl.Cluster.from_objects(documents))
 
 
-def waiting(name: str, refused: bool = True, **spec: Any) -> Json:
+def build_waiting_pod(name: str, refused: bool = True, **spec: Any) -> Json:
     """Build a pod that was created two minutes before NOW, with a condition that says when it was rejected."""
     found = build_pod(name, **spec)
     found["metadata"]["creationTimestamp"] = BEFORE
@@ -36,31 +36,31 @@ def waiting(name: str, refused: bool = True, **spec: Any) -> Json:
     return found
 
 
-def refusal(name: str, time: str, **fields: Any) -> Json:
+def build_rejection_event(name: str, time: str, **fields: Any) -> Json:
     """Build the event of a rejection."""
     reference = {"kind": "Pod", "namespace": "d", "name": name}
     event = {"kind": "Event", "metadata": {"name": f"{name}.1", "namespace": "d"}, "reason": "FailedScheduling"}
     return {**event, "involvedObject": reference, "lastTimestamp": time, **fields}
 
 
-def section(*documents: Json, earlier: Scheduler | None = None, now: str = NOW) -> QueueSection:
-    return build_queue_section(AuditedCluster(scheduler(*documents), now, earlier=earlier))
+def audit_queue(*documents: Json, earlier: Scheduler | None = None, now: str = NOW) -> QueueSection:
+    return build_queue_section(AuditedCluster(build_scheduler(*documents), now, earlier=earlier))
 
 
-def queues(found: QueueSection) -> dict[str, tuple[str, ...]]:
+def get_pods_by_queue(found: QueueSection) -> dict[str, tuple[str, ...]]:
     return {each.queue: each.pods for each in found.queued}
 
 
 def test_queue_of_each_pod() -> None:
-    found = section(
+    found = audit_queue(
         build_node("n1"),
-        waiting("large", cpu="9"),
-        waiting("gated", refused=False, schedulingGates=[{"name": "g"}]),
-        waiting("fits"),
-        waiting("new", refused=False),
-        waiting("other", refused=False, schedulerName="other"),
+        build_waiting_pod("large", cpu="9"),
+        build_waiting_pod("gated", refused=False, schedulingGates=[{"name": "g"}]),
+        build_waiting_pod("fits"),
+        build_waiting_pod("new", refused=False),
+        build_waiting_pod("other", refused=False, schedulerName="other"),
     )
-    assert queues(found) == {
+    assert get_pods_by_queue(found) == {
         "unknown": ("d/fits",),
         "activeQ": ("d/new",),
         "unschedulable": ("d/large",),
@@ -71,7 +71,7 @@ def test_queue_of_each_pod() -> None:
 
 
 def test_changes_that_would_wake_a_pod() -> None:
-    (found,) = section(build_node("n1", cpu="2"), waiting("large", cpu="3")).queued
+    (found,) = audit_queue(build_node("n1", cpu="2"), build_waiting_pod("large", cpu="3")).queued
     (rejector,) = found.wakes
     assert (found.refused_by, rejector.plugin) == (("NodeResourcesFit",), "NodeResourcesFit")
     assert any(each.kind == "Node" and each.actions == ("Add",) for each in rejector.wake_ups)
@@ -80,22 +80,25 @@ def test_changes_that_would_wake_a_pod() -> None:
 
 def test_backoff_ends_within_ten_seconds() -> None:
     """The number of attempts is known only from events, and is then a lower limit."""
-    event = refusal("fits", "2026-05-06T09:01:55Z", count=3)
-    (found,) = section(build_node("n1"), waiting("fits"), event).queued
+    event = build_rejection_event("fits", "2026-05-06T09:01:55Z", count=3)
+    (found,) = audit_queue(build_node("n1"), build_waiting_pod("fits"), event).queued
     assert (found.queue, found.attempts, found.backs_off_until) == ("backoffQ", 3, "2026-05-06T09:02:05Z")
 
 
 def test_backoff_of_several_pods_ends_with_the_last() -> None:
-    events = [refusal("one", "2026-05-06T09:01:58Z"), refusal("two", "2026-05-06T09:01:52Z")]
-    (found,) = section(build_node("n1"), waiting("one"), waiting("two"), *events).queued
+    events = [
+        build_rejection_event("one", "2026-05-06T09:01:58Z"),
+        build_rejection_event("two", "2026-05-06T09:01:52Z"),
+    ]
+    (found,) = audit_queue(build_node("n1"), build_waiting_pod("one"), build_waiting_pod("two"), *events).queued
     assert (found.pods, found.backs_off_until) == (("d/two", "d/one"), "2026-05-06T09:02:08Z")
 
 
 def test_no_missed_event_if_the_pod_still_fits_nowhere() -> None:
-    found = section(
+    found = audit_queue(
         build_node("n1"),
-        waiting("large", cpu="9"),
-        earlier=scheduler(build_node("n1", cpu="2"), waiting("large", cpu="9")),
+        build_waiting_pod("large", cpu="9"),
+        earlier=build_scheduler(build_node("n1", cpu="2"), build_waiting_pod("large", cpu="9")),
     )
     assert (found.changes, found.between, found.findings, found.state) == (1, (), (), "sound")
     assert found.headline.endswith("no wake-up missed since the earlier time")
@@ -106,9 +109,15 @@ def test_pod_that_missed_an_event() -> None:
 
     During its back-off and the cycles before it, waiting is not certainly a fault.
     """
-    small = scheduler(build_node("n1", cpu="1"), waiting("large", cpu="3"))
+    small = build_scheduler(build_node("n1", cpu="1"), build_waiting_pod("large", cpu="3"))
     for now, severity in ((NOW, "warning"), (MUCH_LATER, "error")):
-        found = section(build_node("n1"), waiting("large", cpu="3"), refusal("large", BEFORE), earlier=small, now=now)
+        found = audit_queue(
+            build_node("n1"),
+            build_waiting_pod("large", cpu="3"),
+            build_rejection_event("large", BEFORE),
+            earlier=small,
+            now=now,
+        )
         (finding,) = found.findings
         assert (finding.rule, finding.severity) == ("audit-queue-woken-in-vain", severity)
         assert "Node n1 changed (NodeResourcesFit) woke it, but it is still pending" in finding.message
@@ -117,9 +126,9 @@ def test_pod_that_missed_an_event() -> None:
 
 def test_pod_that_fits_without_a_waking_event() -> None:
     """Its affinity selects namespaces by a label that a namespace now gets, but no plugin registers for namespaces."""
-    documents = [build_node("n1"), build_pod("db", "n1"), waiting("joins", **JOINS)]
-    before = scheduler(*documents, {"kind": "Namespace", "metadata": {"name": "d"}})
-    found = section(
+    documents = [build_node("n1"), build_pod("db", "n1"), build_waiting_pod("joins", **JOINS)]
+    before = build_scheduler(*documents, {"kind": "Namespace", "metadata": {"name": "d"}})
+    found = audit_queue(
         *documents, {"kind": "Namespace", "metadata": {"name": "d", "labels": {"team": "x"}}}, earlier=before
     )
     (finding,) = found.findings
@@ -130,12 +139,12 @@ def test_pod_that_fits_without_a_waking_event() -> None:
 
 def test_pod_behind_others_missed_no_event() -> None:
     """The new room for one pod woke both pods, but only the first one gets it."""
-    pods = [waiting("a", cpu="3"), waiting("b", cpu="3")]
-    found = section(build_node("n1", cpu="4"), *pods, earlier=scheduler(build_node("n1", cpu="1"), *pods))
+    pods = [build_waiting_pod("a", cpu="3"), build_waiting_pod("b", cpu="3")]
+    found = audit_queue(build_node("n1", cpu="4"), *pods, earlier=build_scheduler(build_node("n1", cpu="1"), *pods))
     assert [each.pod for each in found.between] == ["d/a"]
 
 
 def test_times_are_formatted() -> None:
     before = kschedctl.Cluster.from_objects([build_node("n1")], assume_complete=True)
     object.__setattr__(before, "provenance", Provenance("https://x", read_at=BEFORE))
-    assert section(build_node("n1"), earlier=Scheduler(before)).before == BEFORE
+    assert audit_queue(build_node("n1"), earlier=Scheduler(before)).before == BEFORE

@@ -16,12 +16,12 @@ from kschedctl.commands.audit.races.question import FOREVER
 LATENCIES = [ConstantLatency(0.0), ConstantLatency(45.0), ExponentialLatency(10.0), LognormalLatency(1.0, 90.0)]
 
 
-def crowded(informer: Latency, instances: int = 1, nodes: int = 20, load: float = 1.0) -> RaceSetting:
+def build_crowded_setting(informer: Latency, instances: int = 1, nodes: int = 20, load: float = 1.0) -> RaceSetting:
     """Build a setting with few full nodes and many short-lived pods."""
     return RaceSetting(nodes, 5.0, 4, load, instances, ExponentialLatency(3.0), informer, 200.0)
 
 
-def by_hand(arrivals: list[float], binding: float, lag: float, instance: list[int] | None = None) -> RandomDraws:
+def build_draws(arrivals: list[float], binding: float, lag: float, instance: list[int] | None = None) -> RandomDraws:
     """Build draws in which pods come to empty nodes at these times, one node for all, and never end."""
     number, whose = len(arrivals), np.array(instance or [0] * len(arrivals))
     return RandomDraws(
@@ -38,7 +38,7 @@ def by_hand(arrivals: list[float], binding: float, lag: float, instance: list[in
     )
 
 
-def one_room(draws: RandomDraws, ttl: float) -> RaceCounts:
+def run_on_one_node(draws: RandomDraws, ttl: float) -> RaceCounts:
     """Run two minutes on one node with room for one pod."""
     instances = draws.lags.shape[1]
     setting = RaceSetting(1, 1.0, 1, 1.0, instances, ConstantLatency(0), ConstantLatency(0), 120.0)
@@ -53,14 +53,14 @@ def one_room(draws: RandomDraws, ttl: float) -> RaceCounts:
 )
 @settings(max_examples=60, deadline=None)
 def test_one_instance_without_expiry_double_books_no_pod(seed: int, informer: Latency, nodes: int, load: float) -> None:
-    setting = crowded(informer, nodes=nodes, load=load)
+    setting = build_crowded_setting(informer, nodes=nodes, load=load)
     counts = RaceSimulation(setting, RandomDraws.from_seed(setting, seed), FOREVER).run()
     assert (counts.double_booked, counts.expired) == (0, 0)
     assert counts.assumed > 0
 
 
 def test_equal_seeds_give_equal_results() -> None:
-    setting = crowded(ExponentialLatency(10.0), instances=2)
+    setting = build_crowded_setting(ExponentialLatency(10.0), instances=2)
     runs = [RaceSimulation(setting, RandomDraws.from_seed(setting, seed), 20.0).run() for seed in (7, 7, 8)]
     assert runs[0] == runs[1] != runs[2]
     assert runs[0].double_booked > 0
@@ -72,7 +72,7 @@ def test_number_of_expiries_with_an_exponential_lag(ttl: float) -> None:
 
     The number is n p, give or take 4 sqrt(n p (1 - p)).
     """
-    setting = crowded(ExponentialLatency(10.0), nodes=2000)
+    setting = build_crowded_setting(ExponentialLatency(10.0), nodes=2000)
     counts = [RaceSimulation(setting, RandomDraws.from_seed(setting, seed), ttl).run() for seed in range(4)]
     pods, expired = sum(each.assumed for each in counts), sum(each.expired for each in counts)
     share = math.exp(-ttl / 10)
@@ -82,7 +82,7 @@ def test_number_of_expiries_with_an_exponential_lag(ttl: float) -> None:
 
 def test_shorter_expiry_leads_to_more_expiries() -> None:
     """exp(-t/10) at 5, 10, 20 and 30 s is 0.61, 0.37, 0.14 and 0.05."""
-    setting = crowded(ExponentialLatency(10.0), nodes=2000)
+    setting = build_crowded_setting(ExponentialLatency(10.0), nodes=2000)
     expired = [
         RaceSimulation(setting, RandomDraws.from_seed(setting, 0), ttl).run().expired for ttl in (5.0, 10.0, 20.0, 30.0)
     ]
@@ -104,19 +104,19 @@ def test_shorter_expiry_leads_to_more_expiries() -> None:
     ],
 )
 def test_second_pod_gets_the_room_of_an_expired_pod(ttl: float, second: float, expected: RaceCounts) -> None:
-    draws = by_hand([0.0, second], binding=1.0, lag=40.0)
-    assert one_room(draws, ttl) == expected
+    draws = build_draws([0.0, second], binding=1.0, lag=40.0)
+    assert run_on_one_node(draws, ttl) == expected
 
 
 def test_unanswered_binding_does_not_expire() -> None:
-    draws = by_hand([0.0, 60.0], binding=100.0, lag=1.0)
-    assert one_room(draws, 30.0) == RaceCounts(assumed=1, waiting=1)
+    draws = build_draws([0.0, 60.0], binding=100.0, lag=1.0)
+    assert run_on_one_node(draws, 30.0) == RaceCounts(assumed=1, waiting=1)
 
 
 def test_instances_that_do_not_see_each_other_double_book() -> None:
     """The first pod is bound at 1.01 and seen by the other instance five seconds later: not yet at 4, but at 7."""
-    assert one_room(by_hand([0.0, 4.0], 1.0, 5.0, [0, 1]), FOREVER) == RaceCounts(assumed=2, double_booked=1)
-    assert one_room(by_hand([0.0, 7.0], 1.0, 5.0, [0, 1]), FOREVER) == RaceCounts(assumed=1, waiting=1)
+    assert run_on_one_node(build_draws([0.0, 4.0], 1.0, 5.0, [0, 1]), FOREVER) == RaceCounts(assumed=2, double_booked=1)
+    assert run_on_one_node(build_draws([0.0, 7.0], 1.0, 5.0, [0, 1]), FOREVER) == RaceCounts(assumed=1, waiting=1)
 
 
 def test_room_of_a_rejected_pod_is_free_once_it_is_seen() -> None:
@@ -124,12 +124,12 @@ def test_room_of_a_rejected_pod_is_free_once_it_is_seen() -> None:
 
     Then one more pod gets the room.
     """
-    draws = by_hand([0.0, 4.0, 20.0], 1.0, 5.0, [0, 1, 1])._replace(run_times=np.array([7.0, 1e9, 1e9]))
-    assert one_room(draws, FOREVER) == RaceCounts(assumed=3, double_booked=1)
+    draws = build_draws([0.0, 4.0, 20.0], 1.0, 5.0, [0, 1, 1])._replace(run_times=np.array([7.0, 1e9, 1e9]))
+    assert run_on_one_node(draws, FOREVER) == RaceCounts(assumed=3, double_booked=1)
 
 
 def test_node_with_the_fewest_pods_is_chosen_with_random_ties() -> None:
-    draws = by_hand([0.0, 1.0, 2.0], 0.1, 0.1)._replace(
+    draws = build_draws([0.0, 1.0, 2.0], 0.1, 0.1)._replace(
         ties=np.array([0.99, 0.0, 0.5]), initial_pods=np.array([0, 1, 0])
     )
     model = RaceSimulation(RaceSetting(3, 1.0, 2, 1.0, 1, ConstantLatency(0), ConstantLatency(0), 60.0), draws, FOREVER)

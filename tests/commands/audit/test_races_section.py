@@ -37,7 +37,7 @@ def build_pod(name: str, node_name: str, scheduler: str = "default-scheduler", l
     }
 
 
-def filled(nodes: int, others_on: int = 0, lag: int = 1) -> list[Json]:
+def build_full_nodes(nodes: int, others_on: int = 0, lag: int = 1) -> list[Json]:
     """Build full nodes. On the first of them every second pod is scheduled by volcano."""
     pods = [
         build_pod(f"p{n}-{i}", f"n{n}", "volcano" if n < others_on and i % 2 else "default-scheduler", lag)
@@ -47,12 +47,12 @@ def filled(nodes: int, others_on: int = 0, lag: int = 1) -> list[Json]:
     return [*(build_node(f"n{n}") for n in range(nodes)), *pods]
 
 
-def section(objects: list[Json], complete: bool = True) -> RacesSection:
+def audit_races(objects: list[Json], complete: bool = True) -> RacesSection:
     return build_races_section(AuditedCluster(Scheduler(Cluster.from_objects(objects, assume_complete=complete))))
 
 
 def test_one_scheduler_with_fast_kubelets_is_sound() -> None:
-    found = section(filled(4))
+    found = audit_races(build_full_nodes(4))
     assert (found.state, found.findings, found.rivals) == ("sound", (), ())
     assert found.headline.startswith(
         "no pods can be double-booked, since kube-scheduler 1.36 never expires assumed pods (with an expiry of 30s, "
@@ -67,7 +67,7 @@ def test_one_scheduler_with_fast_kubelets_is_sound() -> None:
 
 def test_two_schedulers_on_the_same_nodes_are_a_finding() -> None:
     """Two of the four nodes have pods of both schedulers."""
-    found = section(filled(4, others_on=2))
+    found = audit_races(build_full_nodes(4, others_on=2))
     (rival,) = found.findings
     assert (rival.rule, rival.severity, rival.object) == (
         "audit-races-several-schedulers",
@@ -82,12 +82,12 @@ def test_two_schedulers_on_the_same_nodes_are_a_finding() -> None:
 def test_schedulers_with_separate_nodes_do_not_race() -> None:
     objects = [build_node("n1"), build_node("n2"), build_pod("a", "n1"), build_pod("b", "n2", "volcano")]
     assert find_competing_schedulers(Scheduler(Cluster.from_objects(objects)).view) == ((), ())
-    assert section(objects).state == "sound"
+    assert audit_races(objects).state == "sound"
 
 
 @pytest.mark.parametrize(("lag", "rules"), [(5, []), (6, ["audit-races-slow-bindings"])])
 def test_slow_kubelets_are_a_finding(lag: int, rules: list[str]) -> None:
-    found = section(filled(1, lag=lag))
+    found = audit_races(build_full_nodes(1, lag=lag))
     assert [finding.rule for finding in found.findings] == rules
     assert found.races is not None
     assert found.races.assumptions.measured is not None
@@ -95,10 +95,10 @@ def test_slow_kubelets_are_a_finding(lag: int, rules: list[str]) -> None:
 
 
 def test_cluster_without_pods_has_no_races() -> None:
-    assert section([build_node("n1")]).headline == "too few nodes or pods to simulate races"
+    assert audit_races([build_node("n1")]).headline == "too few nodes or pods to simulate races"
 
 
 def test_unread_kinds_make_the_answer_undecided() -> None:
-    found = section([{"kind": "NodeList", "items": [build_node("n1")]}, build_pod("a", "n1")], complete=False)
+    found = audit_races([{"kind": "NodeList", "items": [build_node("n1")]}, build_pod("a", "n1")], complete=False)
     assert (found.state, found.undecided) == ("unknown", True)
     assert {each.kind for each in found.unknown} == {"Pod"}

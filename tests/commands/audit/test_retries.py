@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
-from test_pending_section import LONG_AGO, NOW, build_event, build_node, build_pod, created, refused
+from test_pending_section import LONG_AGO, NOW, build_event, build_node, build_pod, set_creation_time, set_rejection
 
 from kschedctl import Cluster, explain, pending
 from kschedctl.commands.remedies import remedies
@@ -19,7 +19,7 @@ from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.scheduler.scheduler import Scheduler
 
 
-def advice(*documents: dict, now: str = NOW, name: str = "d/fits") -> list[str]:
+def list_advice(*documents: dict, now: str = NOW, name: str = "d/fits") -> list[str]:
     report = explain(Cluster.from_objects(documents), name, now=now)
     assert report.verdict == "Schedulable"
     return [each.text for each in report.advice]
@@ -28,8 +28,8 @@ def advice(*documents: dict, now: str = NOW, name: str = "d/fits") -> list[str]:
 @pytest.mark.parametrize(("last_refusal", "overdue"), [("2026-05-06T09:05:00Z", True), ("2026-05-06T09:08:00Z", False)])
 def test_overdue_pod_is_not_said_to_be_retried(last_refusal: str, overdue: bool) -> None:
     """It was last rejected 420 or 240 seconds ago."""
-    waits = refused(created(build_pod("fits")), LONG_AGO)
-    (text,) = advice(build_node("n1"), waits, build_event("fits", last_refusal))
+    waits = set_rejection(set_creation_time(build_pod("fits")), LONG_AGO)
+    (text,) = list_advice(build_node("n1"), waits, build_event("fits", last_refusal))
     assert ("has not been tried for 7 min" in text) == overdue
     assert ("(as of 2026-05-06; the files do not say when the cluster was read)" in text) == overdue
     assert ("retries the pod within" in text) == (not overdue)
@@ -37,7 +37,7 @@ def test_overdue_pod_is_not_said_to_be_retried(last_refusal: str, overdue: bool)
 
 def test_retry_time_is_unknown_without_events() -> None:
     """The condition has the time of the first refusal, so that nothing says when the scheduler last tried the pod."""
-    (text,) = advice(build_node("n1"), refused(created(build_pod("fits")), LONG_AGO))
+    (text,) = list_advice(build_node("n1"), set_rejection(set_creation_time(build_pod("fits")), LONG_AGO))
     assert "had waited for 12m by 2026-05-06" in text
     assert "no event says when it was last tried" in text
     assert "retries the pod within" not in text
@@ -45,8 +45,8 @@ def test_retry_time_is_unknown_without_events() -> None:
 
 def test_pod_crowded_out_by_older_pods_waits_for_room() -> None:
     """Two pods of 2 cores fill the node's 4 cores. The third pod fits only by itself."""
-    pods = [refused(created(build_pod(f"p{number}", cpu="2")), LONG_AGO) for number in range(3)]
-    (text,) = advice(build_node("n1"), *pods, name="d/p2")
+    pods = [set_rejection(set_creation_time(build_pod(f"p{number}", cpu="2")), LONG_AGO) for number in range(3)]
+    (text,) = list_advice(build_node("n1"), *pods, name="d/p2")
     assert "waits until there is room for it and for the pods ahead of it" in text
     assert "retries the pod" not in text
 
@@ -73,7 +73,9 @@ def test_pod_that_fits_only_by_itself_names_its_rivals() -> None:
 
 def test_pod_of_higher_priority_takes_the_room_of_an_older_pod() -> None:
     urgent = build_pod("urgent", cpu="3", priority=10)
-    cluster = Cluster.from_objects([build_node("n1"), created(build_pod("old", cpu="3")), created(urgent, NOW)])
+    cluster = Cluster.from_objects(
+        [build_node("n1"), set_creation_time(build_pod("old", cpu="3")), set_creation_time(urgent, NOW)]
+    )
     assert explain(cluster, "d/old").rivals == ("d/urgent",)
     assert explain(cluster, "d/urgent").rivals == ()
 

@@ -61,13 +61,13 @@ def build_configuration(profile: Json = ONLY_TAINTS, **fields: Any) -> Json:
     return {**head, "profiles": [profile], **fields}
 
 
-def scheduler(nodes: int, best: int, *pods: Json, config: Json | None = None) -> Scheduler:
+def build_tainted_scheduler(nodes: int, best: int, *pods: Json, config: Json | None = None) -> Scheduler:
     """Build a cluster in which every node but one has a PreferNoSchedule taint."""
     made = [build_node(number, number != best) for number in range(nodes)]
     return Scheduler(Cluster.from_objects([*made, *pods], config=config or build_configuration()))
 
 
-def costs(found: Scheduler, max_loss: float = 5) -> SamplingCosts:
+def compute_costs(found: Scheduler, max_loss: float = 5) -> SamplingCosts:
     return compute_default_sampling_costs(found, 5, limits=SamplingLimits(max_loss=max_loss))
 
 
@@ -83,7 +83,7 @@ def test_curve_by_hand() -> None:
     are 100 nodes, and the 100 searches that begin at 51 to 150 reach it. 75 % are 150 nodes, with which 150 searches
     reach it, and 95 % are 190. All nodes fit, so as many are examined as are found.
     """
-    report = costs(scheduler(200, 150, build_pod("web")))
+    report = compute_costs(build_tainted_scheduler(200, 150, build_pod("web")))
     assert [
         (p.percentage, p.loss, p.missed) for p in report.profiles[0].curve if p.percentage in (5, 50, 75, 95, 100)
     ] == [
@@ -117,7 +117,7 @@ def test_curve_by_hand() -> None:
 def test_recommended_percentage_is_the_smallest_without_further_loss(
     max_loss: float, verdict: str, percentage: int
 ) -> None:
-    advice = costs(scheduler(200, 150, build_pod("web")), max_loss).profiles[0].advice
+    advice = compute_costs(build_tainted_scheduler(200, 150, build_pod("web")), max_loss).profiles[0].advice
     assert (advice.verdict, advice.percentage) == (verdict, percentage)
     assert advice.now is not None
     assert (advice.now.percentage, advice.now.loss) == (49, 50)
@@ -125,8 +125,8 @@ def test_recommended_percentage_is_the_smallest_without_further_loss(
 
 def test_lower_percentage_is_recommended_if_it_saves_work() -> None:
     """Of 400 equal nodes, 47 % are 188 nodes, and 25 % are 100, the minimum that is examined."""
-    found = scheduler(400, -1, build_pod("web"))
-    report = costs(found)
+    found = build_tainted_scheduler(400, -1, build_pod("web"))
+    report = compute_costs(found)
     assert report.headline == "Lower percentageOfNodesToScore to 5: 100 nodes per pod instead of 188; 0.0 points lost"
     assert report.profiles[0].advice.verdict == "lower"
 
@@ -147,7 +147,7 @@ def test_lower_percentage_is_recommended_if_it_saves_work() -> None:
     ],
 )
 def test_configured_percentage(config: Json, expected: tuple[int, str, int, int]) -> None:
-    setting = costs(scheduler(300, 7, build_pod("web"), config=config)).profiles[0].setting
+    setting = compute_costs(build_tainted_scheduler(300, 7, build_pod("web"), config=config)).profiles[0].setting
     assert (setting.configured, setting.origin, setting.effective, setting.enough) == expected
 
 
@@ -155,20 +155,23 @@ def test_configured_percentage(config: Json, expected: tuple[int, str, int, int]
     ("found", "headline"),
     [
         (
-            scheduler(99, 7, build_pod("web")),
+            build_tainted_scheduler(99, 7, build_pod("web")),
             "All nodes are evaluated: percentageOfNodesToScore has no effect below 100 nodes",
         ),
-        (scheduler(99, 7), "All nodes are evaluated: percentageOfNodesToScore has no effect below 100 nodes"),
         (
-            scheduler(120, 7, build_pod("web", nodeSelector={"no": "node"})),
+            build_tainted_scheduler(99, 7),
+            "All nodes are evaluated: percentageOfNodesToScore has no effect below 100 nodes",
+        ),
+        (
+            build_tainted_scheduler(120, 7, build_pod("web", nodeSelector={"no": "node"})),
             "percentageOfNodesToScore is adaptive (50%); its cost cannot be measured because no pod fits",
         ),
         (
-            scheduler(120, 7),
+            build_tainted_scheduler(120, 7),
             "percentageOfNodesToScore is adaptive (50%); its cost cannot be measured because no pod fits",
         ),
         (
-            scheduler(
+            build_tainted_scheduler(
                 120,
                 7,
                 build_pod("web"),
@@ -179,11 +182,11 @@ def test_configured_percentage(config: Json, expected: tuple[int, str, int, int]
     ],
 )
 def test_nothing_is_measured_without_a_choice(found: Scheduler, headline: str) -> None:
-    assert costs(found).headline == headline
+    assert compute_costs(found).headline == headline
 
 
 def test_nothing_is_measured_without_nodes() -> None:
-    found = scheduler(0, 0, build_pod("web"))
+    found = build_tainted_scheduler(0, 0, build_pod("web"))
     asked = RecreatedPodKind(found, found.view.build_stored_pod(found.cluster.pods[0]), "Pod shop/web")
     [profile] = compute_sampling_costs(found, [asked], "named").profiles
     assert (profile.kinds[0].unmeasured, profile.curve) == ("no nodes available to schedule pods", ())
@@ -192,14 +195,14 @@ def test_nothing_is_measured_without_nodes() -> None:
 def test_extenders_that_score_need_as_many_nodes() -> None:
     extender = {"urlPrefix": "http://127.0.0.1:1", "prioritizeVerb": "p", "weight": 1}
     config = build_configuration({"plugins": {"score": {"disabled": [{"name": "*"}]}}}, extenders=[extender])
-    report = costs(scheduler(300, 7, build_pod("web"), config=config))
+    report = compute_costs(build_tainted_scheduler(300, 7, build_pod("web"), config=config))
     assert report.profiles[0].setting.enough == 144
     assert (get_point(report, 48).enough, get_point(report, 48).scored) == (144, 144)
     assert report.undecided, "nobody asked the extender"
 
 
 def test_pod_that_no_scheduler_serves() -> None:
-    found = scheduler(10, 1, build_pod("web", schedulerName="volcano"))
+    found = build_tainted_scheduler(10, 1, build_pod("web", schedulerName="volcano"))
     asked = RecreatedPodKind(found, found.view.build_stored_pod(found.cluster.pods[0]), "Pod shop/web")
     with pytest.raises(UsageError, match='no scheduler profile is named "volcano"'):
         compute_sampling_costs(found, [asked], "named")
@@ -217,7 +220,7 @@ def test_kinds_are_the_largest_workloads_without_those_pinned_to_a_node() -> Non
         build_pod("lone"),
         build_pod("other", schedulerName="volcano"),
     ]
-    found = scheduler(10, 1, *running, *waiting)
+    found = build_tainted_scheduler(10, 1, *running, *waiting)
     assert [
         (asked, [(kind.workload, kind.pods) for kind in kinds]) for asked, kinds in iter_default_pod_kinds(found, 2)
     ] == [
@@ -229,8 +232,10 @@ def test_kinds_are_the_largest_workloads_without_those_pinned_to_a_node() -> Non
 
 
 def test_running_pods_are_measured_if_no_pending_pod_fits() -> None:
-    found = scheduler(200, 150, build_pod("stuck", nodeSelector={"no": "node"}), build_pod("web", nodeName="n003"))
-    report = costs(found)
+    found = build_tainted_scheduler(
+        200, 150, build_pod("stuck", nodeSelector={"no": "node"}), build_pod("web", nodeName="n003")
+    )
+    report = compute_costs(found)
     assert (report.asked, [kind.workload for kind in report.profiles[0].kinds]) == ("running", ["Pod shop/web"])
 
 
@@ -238,12 +243,16 @@ def test_running_pods_are_measured_if_no_pending_pod_fits() -> None:
     ("found", "rules", "state"),
     [
         (
-            scheduler(300, 150, build_pod("web")),
+            build_tainted_scheduler(300, 150, build_pod("web")),
             ["audit-sampling-loses"],
             "findings",
         ),  # 156 of 300 searches lose 100: 52
-        (scheduler(300, -1, build_pod("web")), ["audit-sampling-wastes"], "sound"),  # 100 nodes do as well as 144
-        (scheduler(99, 7, build_pod("web")), [], "sound"),
+        (
+            build_tainted_scheduler(300, -1, build_pod("web")),
+            ["audit-sampling-wastes"],
+            "sound",
+        ),  # 100 nodes do as well as 144
+        (build_tainted_scheduler(99, 7, build_pod("web")), [], "sound"),
     ],
 )
 def test_audit_section(found: Scheduler, rules: list[str], state: str) -> None:

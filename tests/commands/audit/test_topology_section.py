@@ -39,7 +39,7 @@ def build_spread(app: str, max_skew: int = 1, key: str = ZONE, **fields: Any) ->
     return {"topologySpreadConstraints": [{**constraint, "labelSelector": {"matchLabels": {"app": app}}, **fields}]}
 
 
-def section(*documents: Json, asked: TopologyScope = EVERYTHING, nodes: list[Json] = NODES) -> TopologySection:
+def audit_topology(*documents: Json, asked: TopologyScope = EVERYTHING, nodes: list[Json] = NODES) -> TopologySection:
     cluster = kschedctl.Cluster.from_objects([*nodes, *documents])
     return build_topology_section(AuditedCluster(Scheduler(cluster)), asked)
 
@@ -49,9 +49,9 @@ def list_findings(found: TopologySection) -> list[tuple[str, str, str]]:
     return [(each.rule.removeprefix("audit-topology-"), each.severity, each.object) for each in found.findings]
 
 
-def promise(name: str, *documents: Json, nodes: list[Json] = NODES) -> SpreadPromise:
+def audit_spread_promise(name: str, *documents: Json, nodes: list[Json] = NODES) -> SpreadPromise:
     asked = TopologyScope(workloads=frozenset((Owner("StatefulSet", "d", name),)))
-    [found] = section(*documents, asked=asked, nodes=nodes).promises
+    [found] = audit_topology(*documents, asked=asked, nodes=nodes).promises
     return found
 
 
@@ -70,7 +70,7 @@ def promise(name: str, *documents: Json, nodes: list[Json] = NODES) -> SpreadPro
     ],
 )
 def test_workloads_in_one_domain(documents: list[Json], expected: list[tuple[str, str, str]]) -> None:
-    found = section(*documents)
+    found = audit_topology(*documents)
     assert list_findings(found) == expected
     assert found.state == ("findings" if [each for each in expected if each[1] == "warning"] else "sound")
 
@@ -78,11 +78,11 @@ def test_workloads_in_one_domain(documents: list[Json], expected: list[tuple[str
 def test_deleted_pods_do_not_count() -> None:
     documents = build_pods("web", "a1", "a2", "b1")
     documents[2]["metadata"]["deletionTimestamp"] = "2026-05-06T09:00:00Z"
-    assert list_findings(section(*documents)) == [("one-zone", "warning", "StatefulSet d/web")]
+    assert list_findings(audit_topology(*documents)) == [("one-zone", "warning", "StatefulSet d/web")]
 
 
 def test_single_zone_is_no_finding() -> None:
-    assert list_findings(section(*build_pods("web", "a1", "a2"), nodes=NODES[:2])) == []
+    assert list_findings(audit_topology(*build_pods("web", "a1", "a2"), nodes=NODES[:2])) == []
 
 
 def test_racks_are_judged_on_request_or_if_a_constraint_names_them() -> None:
@@ -90,12 +90,12 @@ def test_racks_are_judged_on_request_or_if_a_constraint_names_them() -> None:
     for i, each in enumerate(nodes):
         each["metadata"]["labels"]["rack"] = f"r{i // 3}"
     documents = build_pods("web", "n0", "n1", "n2")  # three zones, one rack
-    assert list_findings(section(*documents, nodes=nodes)) == []
+    assert list_findings(audit_topology(*documents, nodes=nodes)) == []
     expected = [("one-domain", "note", "StatefulSet d/web")]
-    assert list_findings(section(*documents, nodes=nodes, asked=TopologyScope(("rack",)))) == expected
+    assert list_findings(audit_topology(*documents, nodes=nodes, asked=TopologyScope(("rack",)))) == expected
     assert (
         list_findings(
-            section(*documents, *build_pods("db", "n0", "n4", **build_spread("db", key="rack")), nodes=nodes)
+            audit_topology(*documents, *build_pods("db", "n0", "n4", **build_spread("db", key="rack")), nodes=nodes)
         )[:1]
         == expected
     )
@@ -107,7 +107,7 @@ def test_skew_now_and_after_each_loss_by_hand() -> None:
     Without a, the zones have 1 and 0 pods. Without b, they have 3 and 0.
     """
     asked = TopologyScope(workloads=frozenset((Owner("StatefulSet", "d", "web"),)))
-    [placed] = section(*build_pods("web", "a1", "a1", "a2", "b1"), asked=asked).placed
+    [placed] = audit_topology(*build_pods("web", "a1", "a1", "a2", "b1"), asked=asked).placed
     hosts, zones = placed.by_key
     assert (zones.key, zones.domains, zones.used, zones.skew, zones.most, zones.most_pods) == (ZONE, 3, 2, 3, "a", 3)
     assert [(loss.domain, loss.lost, loss.skew) for loss in zones.losses] == [("a", 3, 1), ("b", 1, 3)]
@@ -122,7 +122,7 @@ def test_skew_now_and_after_each_loss_by_hand() -> None:
 
 
 def test_constraint_that_no_longer_holds() -> None:
-    found = section(*build_pods("web", "a1", "a2", "a1", "b1", "c1", **build_spread("web")))  # 3, 1, 1
+    found = audit_topology(*build_pods("web", "a1", "a2", "a1", "b1", "c1", **build_spread("web")))  # 3, 1, 1
     assert list_findings(found)[0] == ("skew", "warning", "StatefulSet d/web")
     message = f"maxSkew 1 (DoNotSchedule over {ZONE}) is 2 now: a has 3 pods, c 1"
     assert found.findings[0].message == message
@@ -132,13 +132,18 @@ def test_constraint_that_no_longer_holds() -> None:
 def test_min_domains_decides_the_minimum() -> None:
     """Three domains have 2, 1 and 1 pods. With minDomains 4, the minimum is 0."""
     placed = build_pods("web", "a1", "a2", "b1", "c1", **build_spread("web", minDomains=3))
-    assert promise("web", *placed).skew == 1
-    assert promise("web", *build_pods("web", "a1", "a2", "b1", "c1", **build_spread("web", minDomains=4))).skew == 2
+    assert audit_spread_promise("web", *placed).skew == 1
+    assert (
+        audit_spread_promise(
+            "web", *build_pods("web", "a1", "a2", "b1", "c1", **build_spread("web", minDomains=4))
+        ).skew
+        == 2
+    )
 
 
 def test_soft_constraint_is_uneven_but_not_violated() -> None:
     soft = build_spread("web", whenUnsatisfiable="ScheduleAnyway")
-    found = section(*build_pods("web", "a1", "a2", "a1", "b1", "c1", **soft))
+    found = audit_topology(*build_pods("web", "a1", "a2", "a1", "b1", "c1", **soft))
     assert ("skew", "note", "StatefulSet d/web") in list_findings(found)
     uneven = "1 of 1 spread constraint uneven (ScheduleAnyway)"
     assert found.headline == f"{NONE_CONCENTRATED}; {uneven}"
@@ -146,7 +151,7 @@ def test_soft_constraint_is_uneven_but_not_violated() -> None:
 
 
 def test_constraint_that_holds() -> None:
-    found = section(*build_pods("web", "a1", "a2", "b1", "c1", **build_spread("web")))
+    found = audit_topology(*build_pods("web", "a1", "a2", "b1", "c1", **build_spread("web")))
     assert not [each for each in list_findings(found) if each[1] != "note"]
     assert found.headline == f"{NONE_CONCENTRATED}; 1 spread constraint is met"
     assert (found.promises, found.state) == ((), "sound")
@@ -168,7 +173,7 @@ def test_pods_are_counted_as_by_the_plugin(fields: Json, spec: Json, skew: int, 
     nodes = [build_node(name, name[0], **({"taints": [DOWN]} if name[0] == "c" else {})) for name in ("a1", "b1", "c1")]
     for each in nodes[:2]:
         each["metadata"]["labels"]["zoned"] = "ab"
-    found = promise(
+    found = audit_spread_promise(
         "web", *build_pods("web", "a1", "a1", "b1", "b1", **build_spread("web", **fields), **spec), nodes=nodes
     )
     assert (found.skew, found.domains, found.holds) == (skew, domains, skew <= 1)
@@ -178,7 +183,7 @@ def test_revisions_are_counted_separately_with_match_label_keys() -> None:
     documents = build_pods("web", "a1", "a1", "b1", "b1", **build_spread("web", matchLabelKeys=["rev"]))
     for each, revision in zip(documents, ("old", "old", "new", "new"), strict=True):
         each["metadata"]["labels"]["rev"] = revision
-    found = section(*documents)
+    found = audit_topology(*documents)
     assert [(each.most, each.most_pods, each.skew) for each in found.promises] == [("a", 2, 2), ("b", 2, 2)]
 
 
@@ -195,11 +200,11 @@ def test_revisions_are_counted_separately_with_match_label_keys() -> None:
     ],
 )
 def test_pods_that_cannot_return_by_hand(where: tuple[str, ...], fields: Json, gone: int, down: int) -> None:
-    loss = promise("web", *build_pods("web", *where, **build_spread("web", **fields))).losses[0]
+    loss = audit_spread_promise("web", *build_pods("web", *where, **build_spread("web", **fields))).losses[0]
     assert (loss.domain, loss.stranded, loss.stranded_while_down) == ("a", gone, down)
 
 
-def replayed(nodes: list[Json], running: list[Json], lost: str) -> int:
+def count_pending_after_loss(nodes: list[Json], running: list[Json], lost: str) -> int:
     """Count the pods of a zone that kube-scheduler would leave pending if they had to go elsewhere."""
     waiting = [
         {**each, "spec": {**each["spec"], "nodeName": ""}} for each in running if each["spec"]["nodeName"][0] == lost
@@ -218,16 +223,16 @@ def test_pods_that_cannot_return_equal_a_replay(seed: int) -> None:
     fields |= {"nodeTaintsPolicy": "Honor"} if random.random() < 0.3 else {}
     where = [random.choice(["a1", "a1", "b1", "c1"]) for _ in range(random.randint(2, 9))]
     running = build_pods("web", *where, **build_spread("web", **fields))
-    for loss in promise("web", *running).losses:
+    for loss in audit_spread_promise("web", *running).losses:
         others = [each for each in NODES if each["metadata"]["name"][0] != loss.domain]
         down = [{**each, "spec": {"taints": [DOWN]}} for each in NODES if each not in others]
-        assert loss.stranded == replayed(others, running, loss.domain)
-        assert loss.stranded_while_down == replayed([*others, *down], running, loss.domain)
+        assert loss.stranded == count_pending_after_loss(others, running, loss.domain)
+        assert loss.stranded_while_down == count_pending_after_loss([*others, *down], running, loss.domain)
 
 
 def test_pods_that_cannot_return_are_a_finding() -> None:
     documents = build_pods("web", "a1", "b1", "c1", **build_spread("web", minDomains=3))
-    found = section(*documents)
+    found = audit_topology(*documents)
     assert list_findings(found) == [("stranded", "warning", "StatefulSet d/web")]
     message = (
         "if a is lost, 1 of 1 pod cannot come back: the minimum counts as 0 with 2 domains, fewer than minDomains 3"
@@ -239,13 +244,13 @@ def test_pods_that_cannot_return_are_a_finding() -> None:
 def test_loss_of_the_only_domain_is_an_outage() -> None:
     """Zone a is the only zone for the pods, so they cannot return after its loss, whatever minDomains is."""
     selected = {"nodeSelector": {ZONE: "a"}}
-    (found,) = section(*build_pods("web", "a1", "a2", **selected, **build_spread("web"))).findings
+    (found,) = audit_topology(*build_pods("web", "a1", "a2", **selected, **build_spread("web"))).findings
     assert (found.rule, found.severity) == ("audit-topology-one-zone", "warning")
     assert found.message.endswith("the only one that taints and node selection allow: losing it is an outage")
     assert found.fix == "Add nodes in a second zone that they may use, and set minDomains: 2 in the constraint"
-    (wide,) = section(*build_pods("web", "a1", "a2", **selected, **build_spread("web", max_skew=2))).findings
+    (wide,) = audit_topology(*build_pods("web", "a1", "a2", **selected, **build_spread("web", max_skew=2))).findings
     assert wide.fix.endswith("set maxSkew: 1 and minDomains: 2 in the constraint")
-    found = section(*build_pods("web", "a1", "a2", **selected, **build_spread("web", minDomains=2))).findings
+    found = audit_topology(*build_pods("web", "a1", "a2", **selected, **build_spread("web", minDomains=2))).findings
     assert [each.fix for each in found if each.rule == "audit-topology-one-zone"] == [
         "Add nodes in a second zone that they may use"
     ]
@@ -257,7 +262,7 @@ def test_loss_of_the_only_domain_is_an_outage() -> None:
 def test_tainted_domain_that_counts_as_empty_is_named() -> None:
     """Zones a and b have 2 pods each, tainted zone c has none: the skew is 2, and a restart would not lower it."""
     nodes = [*NODES[:4], build_node("c1", "c", taints=[{"key": "sick", "effect": "NoSchedule"}])]
-    found = section(*build_pods("web", "a1", "a2", "b1", "b2", **build_spread("web")), nodes=nodes)
+    found = audit_topology(*build_pods("web", "a1", "a2", "b1", "b2", **build_spread("web")), nodes=nodes)
     (skewed,) = (each for each in found.findings if each.rule == "audit-topology-skew")
     why = "c (taint sick:NoSchedule of node c1) counts as empty because nodeTaintsPolicy is Ignore"
     assert skewed.message.endswith(why)
@@ -269,16 +274,18 @@ def test_tainted_domain_that_counts_as_empty_is_named() -> None:
 def test_a_soft_constraint_leaves_no_pod_pending() -> None:
     nodes = [*NODES[:4], build_node("c1", "c", taints=[{"key": "sick", "effect": "NoSchedule"}])]
     soft = build_spread("web", whenUnsatisfiable="ScheduleAnyway")
-    found = section(*build_pods("web", "a1", "a2", "b1", "b2", **soft), nodes=nodes)
+    found = audit_topology(*build_pods("web", "a1", "a2", "b1", "b2", **soft), nodes=nodes)
     (skewed,) = (each for each in found.findings if each.rule == "audit-topology-skew")
     assert skewed.fix.startswith("Set nodeTaintsPolicy: Honor in the constraint, so that only domains")
     assert "Pending" not in skewed.fix
 
 
 def test_constraint_shows_its_min_domains() -> None:
-    assert not promise("web", *build_pods("web", "a1", "b1", **build_spread("web"))).min_domains_set
-    assert promise("web", *build_pods("web", "a1", "b1", **build_spread("web", minDomains=2))).min_domains_set
-    [note] = section(*build_pods("web", "a1", "b1", "c1", **build_spread("web"))).findings
+    assert not audit_spread_promise("web", *build_pods("web", "a1", "b1", **build_spread("web"))).min_domains_set
+    assert audit_spread_promise(
+        "web", *build_pods("web", "a1", "b1", **build_spread("web", minDomains=2))
+    ).min_domains_set
+    [note] = audit_topology(*build_pods("web", "a1", "b1", "c1", **build_spread("web"))).findings
     assert (note.rule, note.severity) == ("audit-topology-stranded-while-down", "note")
 
 

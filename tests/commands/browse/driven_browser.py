@@ -30,12 +30,12 @@ EVERYWHERE = Scope(all_namespaces=True)
 
 
 @cache
-def demo() -> BrowseSession:
+def start_demo_session() -> BrowseSession:
     source = Source(demo=True)
     return BrowseSession(load_cluster(source), source, EVERYWHERE, DEMO_TIME)
 
 
-def of_objects(*objects: dict[str, Any]) -> BrowseSession:
+def start_session(*objects: dict[str, Any]) -> BrowseSession:
     return BrowseSession(Cluster.from_objects(objects), Source(filename=["state.json"]), EVERYWHERE)
 
 
@@ -59,7 +59,7 @@ def drive(
     return browser
 
 
-async def until(pilot: Pilot[Any], holds: Callable[[], bool], what: str = "") -> None:
+async def wait_until(pilot: Pilot[Any], holds: Callable[[], bool], what: str = "") -> None:
     """Wait until the condition holds. Fails after PATIENCE_SECONDS, or if the browser ends before."""
     end = asyncio.get_running_loop().time() + PATIENCE_SECONDS
     while not holds():
@@ -73,7 +73,7 @@ async def wait_until_settled(browser: Browser, pilot: Pilot[Any]) -> None:
     """Wait until nothing is being computed and the result is shown."""
     for _ in range(2):
         await pilot.pause()
-        await until(pilot, lambda: not browser.questions.is_busy)
+        await wait_until(pilot, lambda: not browser.questions.is_busy)
         await pilot.pause()
 
 
@@ -89,27 +89,27 @@ async def write(browser: Browser, pilot: Pilot[Any], key: str, text: str) -> Non
     await press(browser, pilot, "enter")
 
 
-def said(browser: Browser) -> str:
+def get_text_above_tabs(browser: Browser) -> str:
     """Return the text above the tabs."""
     return str(browser.answer_pane.query_one("#verdict", Static).content)
 
 
-def flat(browser: Browser) -> str:
+def get_flat_text_above_tabs(browser: Browser) -> str:
     """Return the text above the tabs without line breaks."""
-    return " ".join(said(browser).split())
+    return " ".join(get_text_above_tabs(browser).split())
 
 
-def text(browser: Browser, name: str) -> str:
+def get_widget_text(browser: Browser, name: str) -> str:
     return str(browser.screen_stack[0].query_one(name, Static).content)
 
 
-def lines(listed: LineList) -> list[str]:
+def list_lines(listed: LineList) -> list[str]:
     return [listed.lines[row].text.strip() for row in range(len(listed.lines))]
 
 
-def shown(browser: Browser) -> list[str]:
+def list_overlay_lines(browser: Browser) -> list[str]:
     """Return the lines of the screen over the browser."""
-    return lines(browser.screen.query_one("#lines", LineList))
+    return list_lines(browser.screen.query_one("#lines", LineList))
 
 
 def read_screen(browser: Any) -> list[str]:

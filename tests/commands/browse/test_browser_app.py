@@ -8,17 +8,17 @@ import pytest
 from command_line import build_node, build_pod
 from driven_browser import (
     CHECKOUT,
-    demo,
     drive,
-    flat,
-    lines,
-    of_objects,
+    get_flat_text_above_tabs,
+    get_text_above_tabs,
+    get_widget_text,
+    list_lines,
+    list_overlay_lines,
     press,
     read_screen,
-    said,
-    shown,
-    text,
-    until,
+    start_demo_session,
+    start_session,
+    wait_until,
     wait_until_settled,
     write,
 )
@@ -49,23 +49,27 @@ NO_SENSE = {
 
 def test_list_groups_pending_pods_by_cause_and_explains_the_first() -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
-        names = lines(browser.pod_list)
+        names = list_lines(browser.pod_list)
         heading = names[names.index(CHECKOUT) - 2 : names.index(CHECKOUT)]
         assert heading == ["1 · too little CPU is free", "(Insufficient cpu)"]
         ingress = "platform/ingress-nginx-7b4f6c9d85-wt7jd"
-        assert flat(browser).startswith(f"{ingress} Unschedulable: a host port is taken on both candidate nodes")
-        assert text(browser, "#head") == "10 pending pods · across all namespaces · 12 nodes"
+        assert get_flat_text_above_tabs(browser).startswith(
+            f"{ingress} Unschedulable: a host port is taken on both candidate nodes"
+        )
+        assert get_widget_text(browser, "#head") == "10 pending pods · across all namespaces · 12 nodes"
         await press(browser, pilot, "down")
-        assert flat(browser).startswith("batch/embedder-t7x4w Unschedulable: taint nvidia.com/gpu=present:NoSchedule")
+        assert get_flat_text_above_tabs(browser).startswith(
+            "batch/embedder-t7x4w Unschedulable: taint nvidia.com/gpu=present:NoSchedule"
+        )
 
-    drive(demo(), steps)
+    drive(start_demo_session(), steps)
 
 
 def test_search_finds_pods_nodes_and_workloads() -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         await press(browser, pilot, "slash", *"insufficient")
         assert browser.pod_list.subjects == [Openable("pod", CHECKOUT)]
-        assert text(browser, "#head").startswith('search "insufficient" (Esc to clear)')
+        assert get_widget_text(browser, "#head").startswith('search "insufficient" (Esc to clear)')
         await press(browser, pilot, "escape")
         assert len(browser.pod_list.subjects) == 10
         await write(browser, pilot, "slash", "general-a")
@@ -73,27 +77,27 @@ def test_search_finds_pods_nodes_and_workloads() -> None:
             "general-a1", "general-a2", "general-a3",
         ]  # fmt: skip
         await write(browser, pilot, "slash", "no such thing")
-        assert " ".join(lines(browser.pod_list)) == "no pod, node or workload has a name with this text"
+        assert " ".join(list_lines(browser.pod_list)) == "no pod, node or workload has a name with this text"
         await press(browser, pilot, "escape")
         assert len(browser.pod_list.subjects) == 10
 
-    drive(demo(), steps)
+    drive(start_demo_session(), steps)
 
 
 def test_choosing_a_pod_on_a_node_shows_it_and_ends_the_search() -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         await write(browser, pilot, "slash", "general-b2")
         await press(browser, pilot, "enter")
-        found = shown(browser)
+        found = list_overlay_lines(browser)
         fitting = "Would fit here on their own: 1 of 10 pending pods"
         assert found[found.index(fitting) + 1] == "shop/web-6d4cf56db6-h8s2k"
         await press(browser, pilot, "enter")
         assert browser.chosen_key == "shop/web-6d4cf56db6-h8s2k"
-        assert said(browser).startswith("shop/web-6d4cf56db6-h8s2k\nSchedulable")
+        assert get_text_above_tabs(browser).startswith("shop/web-6d4cf56db6-h8s2k\nSchedulable")
         assert len(browser.screen_stack) == 1
         assert not browser.search_text
 
-    drive(demo(), steps)
+    drive(start_demo_session(), steps)
 
 
 def test_assumption_shows_both_answers_and_escape_reverts_it() -> None:
@@ -106,33 +110,33 @@ def test_assumption_shows_both_answers_and_escape_reverts_it() -> None:
             ("cpu=500m tolerate=example.com/spot", "now: Schedulable: on "),
         ):
             await write(browser, pilot, "a", words)
-            assert flat(browser).startswith(f"{CHECKOUT} as if {words} {before}")
-            assert now in flat(browser)
+            assert get_flat_text_above_tabs(browser).startswith(f"{CHECKOUT} as if {words} {before}")
+            assert now in get_flat_text_above_tabs(browser)
             assert not browser.ask_line.display
         await write(browser, pilot, "a", "cpu=500m")
-        why = text(browser, "#why-text")
+        why = get_widget_text(browser, "#why-text")
         assert "0    6  feasible nodes" in why
         assert "7    1  NodeResourcesFit:" in why
         await press(browser, pilot, "escape")
-        assert flat(browser).startswith(f"{CHECKOUT} Unschedulable: needs 1.5 CPUs")
+        assert get_flat_text_above_tabs(browser).startswith(f"{CHECKOUT} Unschedulable: needs 1.5 CPUs")
 
-    drive(demo(), steps)
+    drive(start_demo_session(), steps)
 
 
 def test_invalid_assumption_can_be_corrected() -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
-        was = said(browser)
+        was = get_text_above_tabs(browser)
         for words, why in NO_SENSE.items():
             await write(browser, pilot, "a", words)
-            assert text(browser, "#note").startswith(why), words
+            assert get_widget_text(browser, "#note").startswith(why), words
             assert browser.ask_line.display
             assert browser.ask_line.query_one(Input).value == words
-            assert said(browser) == was
+            assert get_text_above_tabs(browser) == was
             await press(browser, pilot, "escape")
             assert not browser.ask_line.display
-            assert text(browser, "#note") == ""
+            assert get_widget_text(browser, "#note") == ""
 
-    drive(demo(), steps)
+    drive(start_demo_session(), steps)
 
 
 def test_keys_can_be_clicked() -> None:
@@ -152,11 +156,11 @@ def test_keys_can_be_clicked() -> None:
         await wait_until_settled(browser, pilot)
         assert browser.ask_line.purpose == "search"
 
-    drive(demo(), steps)
+    drive(start_demo_session(), steps)
 
 
 def test_assumed_toleration_can_be_limited_to_an_effect() -> None:
-    asked = demo().build_target(CHECKOUT)
+    asked = start_demo_session().build_target(CHECKOUT)
     (added,) = apply_suppositions(asked, "tolerate=a=b:NoExecute").pod.spec.tolerations[
         len(asked.pod.spec.tolerations) :
     ]
@@ -166,7 +170,7 @@ def test_assumed_toleration_can_be_limited_to_an_effect() -> None:
 @pytest.mark.parametrize("words", ["node=general-a1", "node=gpu-a1", "node=spot-c1 node=spot-c1 cpu=1"])
 def test_assumed_nodes_give_the_answer_of_a_cluster_that_has_them(words: str) -> None:
     """All columns are built again, with another order of nodes."""
-    session = demo()
+    session = start_demo_session()
     for pending_pod in session.pending_pods:
         asked = session.build_target(pending_pod.key, words)
         anew = asked._replace(scheduler=Scheduler(asked.scheduler.cluster))
@@ -182,59 +186,62 @@ def test_nodes_show_their_obstacles_and_pods() -> None:
         await press(browser, pilot, "2")
         assert len(browser.answer_pane.node_list.subjects) == 12
         # A narrow list has only what each node has
-        first = " ".join(lines(browser.answer_pane.node_list)[1].split())
+        first = " ".join(list_lines(browser.answer_pane.node_list)[1].split())
         assert first == "general-b2 1.2 of 3.9 CPUs free"
         assert "the pod needs 1.5 CPUs, but the node has 1.2 of 3.9 free" in " ".join(
-            text(browser, "#node-fact").split()
+            get_widget_text(browser, "#node-fact").split()
         )
         await press(browser, pilot, "slash", *"gpu-")
         assert [each.name for each in browser.answer_pane.node_list.subjects] == ["gpu-a1", "gpu-b1"]
         await press(browser, pilot, "enter", "enter")
-        assert shown(browser)[:2] == ["Node gpu-a1 · pool gpu · eu-west-1a", "taint nvidia.com/gpu=present:NoSchedule"]
+        assert list_overlay_lines(browser)[:2] == [
+            "Node gpu-a1 · pool gpu · eu-west-1a",
+            "taint nvidia.com/gpu=present:NoSchedule",
+        ]
         await press(browser, pilot, "escape", "escape")
         assert len(browser.answer_pane.node_list.subjects) == 12
         await press(browser, pilot, "home", "enter")
-        found = shown(browser)
+        found = list_overlay_lines(browser)
         assert found[0] == "Node general-b2 · pool general · eu-west-1b"
         assert "Pods (3)" in found
         assert "topology.kubernetes.io/zone=eu-west-1b" in found
         assert ["cpu", "1.2", "3.9"] in [line.split() for line in found]
 
-    drive(demo(), steps)
+    drive(start_demo_session(), steps)
 
 
 def test_workload_leads_to_its_nodes_and_back() -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         await write(browser, pilot, "slash", "shop/cart")
         await press(browser, pilot, "w")
-        found = shown(browser)
+        found = list_overlay_lines(browser)
         assert found[0] == "Deployment shop/cart · 6 pods, 1 pending"
         placed = [line.split() for line in found[found.index("Placed (5)") + 2 :]]
-        by_zone = {line[-2] if line[-1].startswith("■") else line[-1]: int(line[0]) for line in zones(found)}
+        by_zone = {line[-2] if line[-1].startswith("■") else line[-1]: int(line[0]) for line in list_zone_rows(found)}
         assert by_zone == {zone: sum(row[2] == zone for row in placed) for zone in by_zone}
         assert found[found.index("Pending (1)") + 2].startswith("shop/cart-5f7b8c9d4-zr5mt")
         await press(browser, pilot, "down", "enter")
-        assert shown(browser)[0].startswith(f"Node {placed[0][1]} ")
+        assert list_overlay_lines(browser)[0].startswith(f"Node {placed[0][1]} ")
         await press(browser, pilot, "escape")
-        assert shown(browser)[0] == "Deployment shop/cart · 6 pods, 1 pending"
+        assert list_overlay_lines(browser)[0] == "Deployment shop/cart · 6 pods, 1 pending"
         await press(browser, pilot, "escape")
         assert browser.chosen_key == "shop/cart-5f7b8c9d4-zr5mt"
 
-    drive(demo(), steps)
+    drive(start_demo_session(), steps)
 
 
 def test_pod_without_a_controller_is_its_own_workload() -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         await write(browser, pilot, "slash", "waits")
         await press(browser, pilot, "w")
-        found = shown(browser)
+        found = list_overlay_lines(browser)
         assert found[0] == "Pod default/waits · 1 pod, 1 pending"
         assert found[found.index("Pending (1)") + 2].startswith("default/waits")
 
-    drive(of_objects(build_node("n1", "2"), build_pod("waits", "3")), steps)
+    drive(start_session(build_node("n1", "2"), build_pod("waits", "3")), steps)
 
 
-def zones(found: list[str]) -> list[list[str]]:
+def list_zone_rows(found: list[str]) -> list[list[str]]:
     """Return the rows below "By zone"."""
     start = found.index("By zone") + 2
     return [line.split() for line in found[start : found.index("", start)]]
@@ -244,22 +251,22 @@ def test_remedies_are_chosen_opened_and_copied() -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         await write(browser, pilot, "slash", "checkout")
         await press(browser, pilot, "4")
-        first = lines(browser.answer_pane.query_one("#remedy-list", LineList))[0]
+        first = list_lines(browser.answer_pane.query_one("#remedy-list", LineList))[0]
         assert first.startswith("1 Find out why node general-c2 is cordoned,")
         await press(browser, pilot, "enter")
-        assert "kubectl uncordon general-c2" in shown(browser)
+        assert "kubectl uncordon general-c2" in list_overlay_lines(browser)
         await press(browser, pilot, "enter", "c")
         assert browser.clipboard.splitlines() == [
             "# find out first why node general-c2 is cordoned: kubectl describe node general-c2",
             "kubectl uncordon general-c2",
         ]
-        assert text(browser, "#note") == "copied 2 lines: kubectl uncordon general-c2 …"
+        assert get_widget_text(browser, "#note") == "copied 2 lines: kubectl uncordon general-c2 …"
         # The screen of the fix copies the same commands, and closes so that the note is visible
         await press(browser, pilot, "enter", "c")
         assert len(browser.screen_stack) == 1
         assert browser.copied[0] == browser.copied[1]
 
-    drive(demo(), steps)
+    drive(start_demo_session(), steps)
 
 
 def test_copied_command_includes_the_assumption() -> None:
@@ -270,7 +277,7 @@ def test_copied_command_includes_the_assumption() -> None:
         await write(browser, pilot, "a", "cpu=500m   node=general-a1")
         await press(browser, pilot, "c")
 
-    browser = drive(demo(), steps)
+    browser = drive(start_demo_session(), steps)
     supposed_too = f"kschedctl explain {CHECKOUT} --as-if cpu=500m --as-if node=general-a1 --demo"
     assert browser.copied == [f"kschedctl explain {CHECKOUT} --demo", supposed_too]
 
@@ -287,7 +294,7 @@ def test_tab_moves_to_the_other_side_and_escape_returns() -> None:
         await press(browser, pilot, "enter")
         assert browser.answer_pane.query_one("#scores").has_focus
 
-    drive(demo(), steps)
+    drive(start_demo_session(), steps)
 
 
 @pytest.mark.parametrize("key", ["q", "ctrl+c"])
@@ -296,9 +303,9 @@ def test_quit(key: str, before: tuple[str, ...]) -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         await press(browser, pilot, *before)
         await pilot.press(key)
-        await until(pilot, lambda: browser.return_code == 0)
+        await wait_until(pilot, lambda: browser.return_code == 0)
 
-    drive(demo(), steps)
+    drive(start_demo_session(), steps)
 
 
 def test_keys_are_letters_while_typing() -> None:
@@ -308,13 +315,13 @@ def test_keys_are_letters_while_typing() -> None:
         assert len(browser.screen_stack) == 1
         assert not browser.copied
         await pilot.press("ctrl+c")
-        await until(pilot, lambda: browser.return_code == 0)
+        await wait_until(pilot, lambda: browser.return_code == 0)
 
-    drive(demo(), steps)
+    drive(start_demo_session(), steps)
 
 
 def test_workloads_are_found_with_their_kinds() -> None:
-    assert demo().search("shop/web").workloads == (
+    assert start_demo_session().search("shop/web").workloads == (
         Owner("Deployment", "shop", "web"), Owner("ReplicaSet", "shop", "web-6d4cf56db6"),
     )  # fmt: skip
 
@@ -324,9 +331,9 @@ def test_only_the_latest_question_is_answered() -> None:
         await pilot.press(*["down"] * 9)
         await wait_until_settled(browser, pilot)
         assert browser.chosen_key == "shop/web-6d4cf56db6-h8s2k"
-        assert said(browser).startswith(f"{browser.chosen_key}\nSchedulable")
+        assert get_text_above_tabs(browser).startswith(f"{browser.chosen_key}\nSchedulable")
 
-    drive(demo(), steps)
+    drive(start_demo_session(), steps)
 
 
 def test_colon_goes_to_the_places_of_k9s() -> None:
@@ -348,16 +355,16 @@ def test_colon_goes_to_the_places_of_k9s() -> None:
         await write(browser, pilot, "colon", "help")
         assert isinstance(browser.screen, HelpScreen)
 
-    drive(demo(), steps)
+    drive(start_demo_session(), steps)
 
 
 def test_d_describes_what_enter_opens() -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         await write(browser, pilot, "slash", "general-b2")
         await press(browser, pilot, "d")
-        assert "Would fit here on their own: 1 of 10 pending pods" in shown(browser)
+        assert "Would fit here on their own: 1 of 10 pending pods" in list_overlay_lines(browser)
         await press(browser, pilot, "escape", "escape")
         await press(browser, pilot, "d")
         assert not browser.pod_list.has_focus
 
-    drive(demo(), steps)
+    drive(start_demo_session(), steps)

@@ -5,7 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import small
-from driven_browser import CHECKOUT, LARGE, demo, drive, lines, of_objects, press, read_screen, shown, text, write
+from driven_browser import (
+    CHECKOUT,
+    LARGE,
+    drive,
+    get_widget_text,
+    list_lines,
+    list_overlay_lines,
+    press,
+    read_screen,
+    start_demo_session,
+    start_session,
+    write,
+)
 from textual.pilot import Pilot
 
 from kschedctl.cluster import Cluster
@@ -31,35 +43,39 @@ AGED = (
 )
 
 
-def names(browser: Browser) -> list[str]:
+def list_subject_names(browser: Browser) -> list[str]:
     return [subject.name for subject in browser.pod_list.subjects]
 
 
 def test_pods_are_sorted_by_cause_age_or_name() -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         await press(browser, pilot, "s")
-        assert names(browser) == ["shop/c-old", "batch/b-middle", "shop/a-young"]
-        assert "by age" in text(browser, "#head")
+        assert list_subject_names(browser) == ["shop/c-old", "batch/b-middle", "shop/a-young"]
+        assert "by age" in get_widget_text(browser, "#head")
         await press(browser, pilot, "s")
-        assert names(browser) == ["batch/b-middle", "shop/a-young", "shop/c-old"]
+        assert list_subject_names(browser) == ["batch/b-middle", "shop/a-young", "shop/c-old"]
         await press(browser, pilot, "s")
-        assert "by " not in text(browser, "#head")
+        assert "by " not in get_widget_text(browser, "#head")
 
-    drive(of_objects(*AGED), steps)
+    drive(start_session(*AGED), steps)
 
 
 def test_namespace_is_selected_and_left() -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         await press(browser, pilot, "n")
-        assert [line.split() for line in shown(browser)[1:]] == [["3", "all"], ["1", "batch"], ["2", "shop"]]
+        assert [line.split() for line in list_overlay_lines(browser)[1:]] == [
+            ["3", "all"],
+            ["1", "batch"],
+            ["2", "shop"],
+        ]
         await press(browser, pilot, "down", "enter")
-        assert names(browser) == ["batch/b-middle"]
+        assert list_subject_names(browser) == ["batch/b-middle"]
         assert browser.chosen_key == "batch/b-middle"
-        assert "namespace batch" in text(browser, "#head")
+        assert "namespace batch" in get_widget_text(browser, "#head")
         await press(browser, pilot, "escape")
-        assert len(names(browser)) == 3
+        assert len(list_subject_names(browser)) == 3
 
-    drive(of_objects(*AGED), steps)
+    drive(start_session(*AGED), steps)
 
 
 def test_shown_tab_is_in_brackets() -> None:
@@ -71,26 +87,26 @@ def test_shown_tab_is_in_brackets() -> None:
             assert line.count("[") == 1
             assert len(browser.answer_pane.query_one(TabLine).render().plain) <= 46  # of 80 columns less the list
 
-    drive(demo(), steps)
+    drive(start_demo_session(), steps)
 
 
 def test_nodes_are_sorted() -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         await write(browser, pilot, "slash", CHECKOUT)
         await press(browser, pilot, "2", "s")
-        found = [line.split()[0] for line in lines(browser.answer_pane.node_list)[1:]]
+        found = [line.split()[0] for line in list_lines(browser.answer_pane.node_list)[1:]]
         assert found == sorted(found)
         assert len(found) == 12
-        assert text(browser, "#note") == "nodes by name"
+        assert get_widget_text(browser, "#note") == "nodes by name"
 
-    drive(demo(), steps)
+    drive(start_demo_session(), steps)
 
 
 def test_entry_of_the_map_lists_its_nodes() -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         await write(browser, pilot, "slash", CHECKOUT)
         await press(browser, pilot, "5")
-        listed = lines(browser.answer_pane.query_one("#map-list", LineList))
+        listed = list_lines(browser.answer_pane.query_one("#map-list", LineList))
         assert listed[:3] == [
             "a 7 Insufficient cpu",
             "b 4 node(s) had untolerated taint(s)",
@@ -98,14 +114,14 @@ def test_entry_of_the_map_lists_its_nodes() -> None:
         ]
         assert [line.split()[-1] for line in listed[4:]] == ["aaa", "aaa", "ac", "b", "b", "b", "b"]
         await press(browser, pilot, "down", "enter")
-        assert {line.split()[0] for line in lines(browser.answer_pane.node_list)[1:]} == {
+        assert {line.split()[0] for line in list_lines(browser.answer_pane.node_list)[1:]} == {
             "gpu-a1",
             "gpu-b1",
             "spot-a1",
             "spot-c1",
         }
 
-    drive(demo(), steps, LARGE)
+    drive(start_demo_session(), steps, LARGE)
 
 
 def test_map_of_thousands_of_nodes_has_a_character_for_each() -> None:
@@ -149,15 +165,15 @@ def test_pod_that_a_quota_denies_is_listed_and_explained() -> None:
     }
 
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
-        assert "Pods that could not be created" in lines(browser.pod_list)
-        assert "1 workload lacks pods" in text(browser, "#head")
+        assert "Pods that could not be created" in list_lines(browser.pod_list)
+        assert "1 workload lacks pods" in get_widget_text(browser, "#head")
         await press(browser, pilot, "enter")
-        assert "exceeded quota: q" in " ".join(shown(browser))
+        assert "exceeded quota: q" in " ".join(list_overlay_lines(browser))
         await press(browser, pilot, "escape")
         await write(browser, pilot, "slash", "nothing-like-it")
-        assert "Pods that could not be created" not in lines(browser.pod_list)
+        assert "Pods that could not be created" not in list_lines(browser.pod_list)
 
-    drive(of_objects(replica_set, event), steps)
+    drive(start_session(replica_set, event), steps)
 
 
 def test_object_that_waits_for_another_controller_is_listed_and_explained() -> None:
@@ -174,11 +190,11 @@ def test_object_that_waits_for_another_controller_is_listed_and_explained() -> N
     }
 
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
-        assert lines(browser.pod_list) == ["Not seen by kube-scheduler yet", "Job ml/train"]
+        assert list_lines(browser.pod_list) == ["Not seen by kube-scheduler yet", "Job ml/train"]
         await press(browser, pilot, "enter")
-        assert any("suspend" in line for line in shown(browser))
+        assert any("suspend" in line for line in list_overlay_lines(browser))
 
-    drive(of_objects(job), steps)
+    drive(start_session(job), steps)
 
 
 def test_a_narrow_node_list_shows_what_each_node_has() -> None:

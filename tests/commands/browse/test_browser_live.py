@@ -16,17 +16,16 @@ from driven_browser import (
     EVERYWHERE,
     PATIENCE_SECONDS,
     drive,
-    flat,
-    lines,
+    get_flat_text_above_tabs,
+    get_widget_text,
+    list_lines,
+    list_overlay_lines,
     press,
-    shown,
-    text,
-    until,
+    wait_until,
     wait_until_settled,
     write,
 )
-from sources.live.api_server import Response, replayed, serving, status
-from sources.live.api_server import kubeconfig as write_kubeconfig
+from sources.live.api_server import Response, build_status, replay_response, serve_api, write_kubeconfig
 from textual.pilot import Pilot
 
 from kschedctl.cli.options import Source
@@ -63,9 +62,9 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @cache
-def listed() -> Response:
+def answer_with_few_pending_pods() -> Response:
     """Return the recorded list of pods, with few pending pods."""
-    recorded = replayed(PODS, {})
+    recorded = replay_response(PODS, {})
     pods = json.loads(recorded.body)
     there = [each for each in pods["items"] if "nodeName" in each["spec"] or each["metadata"]["name"] in WAITING]
     return replace(recorded, body=json.dumps({**pods, "items": there}).encode())
@@ -84,11 +83,11 @@ class Changes:
 
     def __call__(self, path: str, query: dict[str, str]) -> Response | None:
         if self.over:
-            return status(401, "Unauthorized", "Unauthorized")
+            return build_status(401, "Unauthorized", "Unauthorized")
         if self.refusal is not None:
             return self.refusal
         if "watch" not in query:
-            return listed() if path == PODS else None
+            return answer_with_few_pending_pods() if path == PODS else None
         return Response(chunks=self._said(int(query["resourceVersion"])) if path == PODS else self._silence())
 
     def tell(self, kind: str, name: str, **spec: Any) -> None:
@@ -138,10 +137,10 @@ class Changes:
 
 
 @contextmanager
-def live_cluster(tmp_path: Path) -> Iterator[tuple[Changes, LiveSessions]]:
+def serve_live_cluster(tmp_path: Path) -> Iterator[tuple[Changes, LiveSessions]]:
     """Serve the recorded cluster with events that the test sends. At the end nobody may follow it any more."""
     changes, others = Changes(), set(threading.enumerate())
-    with serving(changes, replayed) as api:
+    with serve_api(changes, replay_response) as api:
         source = Source(kubeconfig=write_kubeconfig(api.url, tmp_path / "config"))
         try:
             yield changes, LiveSessions(_iter_sessions(source, EVERYWHERE), lambda: _iter_sessions(source, EVERYWHERE))
@@ -161,77 +160,79 @@ def is_listed(browser: Browser, name: str) -> bool:
 
 
 def test_selection_survives_added_and_deleted_pods(tmp_path: Path) -> None:
-    with live_cluster(tmp_path) as (changes, live):
+    with serve_live_cluster(tmp_path) as (changes, live):
 
         async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
             await press(browser, pilot, "down", "down", "down")
-            chosen, was = browser.pod_list.chosen, flat(browser)
+            chosen, was = browser.pod_list.chosen, get_flat_text_above_tabs(browser)
             changes.tell("ADDED", "aaa-new")
-            await until(pilot, lambda: is_listed(browser, "aaa-new"))
+            await wait_until(pilot, lambda: is_listed(browser, "aaa-new"))
             await wait_until_settled(browser, pilot)
-            assert text(browser, "#head").startswith("live ")
-            assert f"{len(WAITING) + 1} pending pods" in text(browser, "#head")
-            assert (browser.pod_list.chosen, flat(browser)) == (chosen, was)
+            assert get_widget_text(browser, "#head").startswith("live ")
+            assert f"{len(WAITING) + 1} pending pods" in get_widget_text(browser, "#head")
+            assert (browser.pod_list.chosen, get_flat_text_above_tabs(browser)) == (chosen, was)
             changes.tell("DELETED", "aaa-new")
-            await until(pilot, lambda: not is_listed(browser, "aaa-new"))
+            await wait_until(pilot, lambda: not is_listed(browser, "aaa-new"))
             assert browser.pod_list.chosen == chosen
-            assert text(browser, "#note") == ""
+            assert get_widget_text(browser, "#note") == ""
 
         drive(next(live.sessions), steps, live=live)
 
 
 def test_fate_of_the_chosen_pod_is_shown(tmp_path: Path) -> None:
-    with live_cluster(tmp_path) as (changes, live):
+    with serve_live_cluster(tmp_path) as (changes, live):
 
         async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
             await write(browser, pilot, "slash", "p01-cpu")
             assert browser.chosen_key == "lab/p01-cpu"
             changes.tell("MODIFIED", "p01-cpu", nodeName="w1")
-            await until(pilot, lambda: text(browser, "#note") == "lab/p01-cpu has a node now: w1")
+            await wait_until(pilot, lambda: get_widget_text(browser, "#note") == "lab/p01-cpu has a node now: w1")
             assert not browser.pod_list.subjects or not is_listed(browser, "p01-cpu")
             assert browser.search_text == "p01-cpu"
             await press(browser, pilot, "escape")
             assert len(browser.pod_list.subjects) == len(WAITING) - 1
             assert browser.chosen_key != "lab/p01-cpu"
-            assert flat(browser).startswith(f"{browser.chosen_key} ")
+            assert get_flat_text_above_tabs(browser).startswith(f"{browser.chosen_key} ")
 
         drive(next(live.sessions), steps, live=live)
 
 
 def test_search_assumption_and_open_node_survive_a_change(tmp_path: Path) -> None:
-    with live_cluster(tmp_path) as (changes, live):
+    with serve_live_cluster(tmp_path) as (changes, live):
 
         async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
             await write(browser, pilot, "slash", "p23")
             await write(browser, pilot, "a", "priority=7")
-            assert flat(browser).startswith("lab/p23-never as if priority=7 before:")
+            assert get_flat_text_above_tabs(browser).startswith("lab/p23-never as if priority=7 before:")
             changes.tell("ADDED", "p23-more")
-            await until(pilot, lambda: is_listed(browser, "p23-more"))
+            await wait_until(pilot, lambda: is_listed(browser, "p23-more"))
             await wait_until_settled(browser, pilot)
             assert [each.name for each in browser.pod_list.subjects if each.kind == "pod"] == [
                 "lab/p23-never",
                 "lab/p23-more",
             ]
-            assert flat(browser).startswith("lab/p23-never as if priority=7 before:")
+            assert get_flat_text_above_tabs(browser).startswith("lab/p23-never as if priority=7 before:")
             await press(browser, pilot, "2", "home", "enter")
-            assert any(f"of {len(WAITING) + 1} pending pods" in line for line in shown(browser))
+            assert any(f"of {len(WAITING) + 1} pending pods" in line for line in list_overlay_lines(browser))
             changes.tell("DELETED", "p23-more")
-            await until(pilot, lambda: any(f"of {len(WAITING)} pending pods" in line for line in shown(browser)))
+            await wait_until(
+                pilot, lambda: any(f"of {len(WAITING)} pending pods" in line for line in list_overlay_lines(browser))
+            )
 
         drive(next(live.sessions), steps, live=live)
 
 
 def test_expired_watch_is_restarted(tmp_path: Path) -> None:
-    with live_cluster(tmp_path) as (changes, live):
+    with serve_live_cluster(tmp_path) as (changes, live):
 
         async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
             changes.tell("ADDED", "aaa-new")
-            await until(pilot, lambda: is_listed(browser, "aaa-new"))
+            await wait_until(pilot, lambda: is_listed(browser, "aaa-new"))
             changes.end(EXPIRED)
-            await until(pilot, lambda: not is_listed(browser, "aaa-new"), "the list is read anew")
+            await wait_until(pilot, lambda: not is_listed(browser, "aaa-new"), "the list is read anew")
             changes.tell("ADDED", "bbb-new")
-            await until(pilot, lambda: is_listed(browser, "bbb-new"))
-            assert text(browser, "#note") == ""
+            await wait_until(pilot, lambda: is_listed(browser, "bbb-new"))
+            assert get_widget_text(browser, "#note") == ""
 
         drive(next(live.sessions), steps, live=live)
 
@@ -239,40 +240,42 @@ def test_expired_watch_is_restarted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("refusal", "why"),
     [
-        (status(401, "Unauthorized", "Unauthorized"), "does not accept these credentials"),
+        (build_status(401, "Unauthorized", "Unauthorized"), "does not accept these credentials"),
         (Response(raw=(b"",)), ""),
     ],
     ids=["401", "connection lost"],
 )
 def test_lost_connection_is_reported_and_retried(tmp_path: Path, refusal: Response, why: str) -> None:
-    with live_cluster(tmp_path) as (changes, live):
+    with serve_live_cluster(tmp_path) as (changes, live):
 
         async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
             changes.refusal = refusal
             changes.end()
-            await until(pilot, lambda: text(browser, "#head").startswith("not live since "))
-            assert text(browser, "#note").startswith("no longer live (press r to read the cluster again): ")
-            assert why in text(browser, "#note")
+            await wait_until(pilot, lambda: get_widget_text(browser, "#head").startswith("not live since "))
+            assert get_widget_text(browser, "#note").startswith("no longer live (press r to read the cluster again): ")
+            assert why in get_widget_text(browser, "#note")
             await press(browser, pilot, "down", "2", "escape")
             assert len(browser.pod_list.subjects) == len(WAITING)
-            assert len(lines(browser.answer_pane.node_list)) > 1
+            assert len(list_lines(browser.answer_pane.node_list)) > 1
             changes.refusal = None
             await press(browser, pilot, "r")
-            await until(pilot, lambda: text(browser, "#head").startswith("live "))
+            await wait_until(pilot, lambda: get_widget_text(browser, "#head").startswith("live "))
             changes.tell("ADDED", "aaa-new")
-            await until(pilot, lambda: is_listed(browser, "aaa-new"))
+            await wait_until(pilot, lambda: is_listed(browser, "aaa-new"))
 
         drive(next(live.sessions), steps, live=live)
 
 
 def test_forbidden_watch_is_reported(tmp_path: Path) -> None:
-    with live_cluster(tmp_path) as (changes, live):
-        forbidden = status(403, "pods is forbidden", "Forbidden")
+    with serve_live_cluster(tmp_path) as (changes, live):
+        forbidden = build_status(403, "pods is forbidden", "Forbidden")
 
         async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
             changes.refusal = forbidden
             changes.end()
-            await until(pilot, lambda: browser.is_connection_lost or "forbidden" in text(browser, "#note"))
+            await wait_until(
+                pilot, lambda: browser.is_connection_lost or "forbidden" in get_widget_text(browser, "#note")
+            )
             await press(browser, pilot, "down", "1")
             assert len(browser.pod_list.subjects) == len(WAITING)
 
@@ -287,11 +290,11 @@ def test_unexpected_error_ends_the_browser_and_is_raised(tmp_path: Path) -> None
         raise RuntimeError("nobody expected that")
         yield
 
-    with live_cluster(tmp_path) as (_, live):
+    with serve_live_cluster(tmp_path) as (_, live):
 
         async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
             looked_at.set()
-            await until(pilot, lambda: browser.return_code == browser_app.BUG_EXIT_CODE)
+            await wait_until(pilot, lambda: browser.return_code == browser_app.BUG_EXIT_CODE)
 
         with pytest.raises(RuntimeError, match="nobody expected that"):
             drive(next(live.sessions), steps, live=LiveSessions(broken(), broken))

@@ -19,7 +19,18 @@ from typing import Any
 
 import pytest
 from command_line import Run
-from driven_browser import EVERYWHERE, drive, flat, lines, of_objects, press, read_screen, shown, text, write
+from driven_browser import (
+    EVERYWHERE,
+    drive,
+    get_flat_text_above_tabs,
+    get_widget_text,
+    list_lines,
+    list_overlay_lines,
+    press,
+    read_screen,
+    start_session,
+    write,
+)
 from textual.pilot import Pilot
 
 from kschedctl.cli.options import Source
@@ -64,7 +75,7 @@ def test_hostile_names_are_shown_as_text(name: str) -> None:
             assert all(character.isprintable() for line in screen for character in line)
         assert browser.return_code is None
 
-    drive(of_objects(*objects), steps)
+    drive(start_session(*objects), steps)
 
 
 @pytest.mark.parametrize(
@@ -72,26 +83,26 @@ def test_hostile_names_are_shown_as_text(name: str) -> None:
 )
 def test_cluster_without_pending_pods(objects: tuple[dict[str, Any], ...]) -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
-        assert " ".join(lines(browser.pod_list)).startswith("no pod is pending here")
+        assert " ".join(list_lines(browser.pod_list)).startswith("no pod is pending here")
         await press(browser, pilot, "enter", "w", "a", "c", "2", "down", "enter", "4", "enter", "escape", "1", "escape")
         assert len(browser.screen_stack) == 1
         await write(browser, pilot, "slash", "n")
         assert [each.name for each in browser.pod_list.subjects] == ["n"] * bool(objects)
         if objects:
             await press(browser, pilot, "enter")
-            assert "Would fit here on their own: 0 of 0 pending pods" in shown(browser)
+            assert "Would fit here on their own: 0 of 0 pending pods" in list_overlay_lines(browser)
 
-    drive(of_objects(*objects), steps)
+    drive(start_session(*objects), steps)
 
 
 def test_unknowns_are_shown_above_the_tabs() -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
-        assert flat(browser).startswith(
+        assert get_flat_text_above_tabs(browser).startswith(
             "d/web Schedulable (not certain: PersistentVolumeClaims could not be read: forbidden)"
         )
 
     claim = {"name": "v", "persistentVolumeClaim": {"claimName": "data"}}
-    cluster = replace(of_objects(build_node("n"), build_pod("web", "100m", volumes=[claim])).cluster, gaps=GAPS)
+    cluster = replace(start_session(build_node("n"), build_pod("web", "100m", volumes=[claim])).cluster, gaps=GAPS)
     drive(BrowseSession(cluster, Source(), EVERYWHERE), steps)
 
 
@@ -100,23 +111,23 @@ def test_five_thousand_nodes_and_a_thousand_pending_pods() -> None:
     pods = [build_pod(f"big-{i:03}", f"{2 + i % 50}") for i in range(1000)]
 
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
-        assert text(browser, "#head").startswith("1,000 pending pods · across all namespaces · 5,000 nodes")
+        assert get_widget_text(browser, "#head").startswith("1,000 pending pods · across all namespaces · 5,000 nodes")
         assert len(browser.pod_list.subjects) == 1000
         await press(browser, pilot, "2")
         assert len(browser.answer_pane.node_list.subjects) == 5000
         await press(browser, pilot, "slash", *"n4321", "enter", "enter")
-        assert shown(browser)[0].startswith("Node n4321")
-        assert "Would fit here on their own: 0 of 1,000 pending pods" in shown(browser)
+        assert list_overlay_lines(browser)[0].startswith("Node n4321")
+        assert "Would fit here on their own: 0 of 1,000 pending pods" in list_overlay_lines(browser)
         await press(browser, pilot, "escape", "escape", "escape", "end")
         assert browser.chosen_key == browser.pod_list.subjects[-1].name
         await write(browser, pilot, "a", "cpu=1")
-        assert "now: Schedulable" in flat(browser)
+        assert "now: Schedulable" in get_flat_text_above_tabs(browser)
         await write(browser, pilot, "a", "node=n0007")
-        assert "now: Unschedulable" in flat(browser)
+        assert "now: Unschedulable" in get_flat_text_above_tabs(browser)
         await write(browser, pilot, "slash", "big-77")
         assert [each.name for each in browser.pod_list.subjects] == [f"d/big-{i}" for i in range(770, 780)]
 
-    drive(of_objects(*nodes, *pods), steps)
+    drive(start_session(*nodes, *pods), steps)
 
 
 def test_background_answers_the_latest_question_of_each_kind_in_order() -> None:
@@ -178,7 +189,7 @@ class Terminal:
 
 
 @contextlib.contextmanager
-def terminal(*arguments: str, **environment: str) -> Iterator[Terminal]:
+def open_terminal(*arguments: str, **environment: str) -> Iterator[Terminal]:
     found = Terminal(*arguments, **environment)
     try:
         yield found
@@ -190,7 +201,7 @@ def terminal(*arguments: str, **environment: str) -> Iterator[Terminal]:
 
 @pytest.mark.parametrize("environment", TERMINALS, ids=["xterm", "screen", "linux", "no color"])
 def test_real_terminals(environment: dict[str, str]) -> None:
-    with terminal("--demo", "-A", **environment) as found:
+    with open_terminal("--demo", "-A", **environment) as found:
         found.until(lambda: b"ingress-nginx" in found.seen and b"Unschedulable" in found.seen)
         found.type(b"c")
         found.until(lambda: b"\x1b]52;c;" in found.seen)
@@ -203,7 +214,7 @@ def test_real_terminals(environment: dict[str, str]) -> None:
 
 
 def test_control_c_ends_the_browser_while_it_works(tmp_path: Path) -> None:
-    with terminal("--demo", "-A", TERM="xterm") as found:
+    with open_terminal("--demo", "-A", TERM="xterm") as found:
         found.until(lambda: b"pending" in found.seen or b"replaying" in found.seen)
         found.type(b"\x03")
         assert found.end() == 0

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driven_browser import LARGE, SMALL, demo, drive, press, read_screen, write
+from driven_browser import LARGE, SMALL, drive, press, read_screen, start_demo_session, write
 from textual.pilot import Pilot
 
 from kschedctl.commands.browse.answers import TABS
@@ -24,7 +24,7 @@ KEYS = {
 TINY = (40, 10)
 
 
-async def leave(browser: Browser, pilot: Pilot[Any]) -> None:
+async def leave_answer(browser: Browser, pilot: Pilot[Any]) -> None:
     """Back to the list with what was searched for, and to the first tab."""
     while (
         len(browser.screen_stack) > 1
@@ -37,7 +37,7 @@ async def leave(browser: Browser, pilot: Pilot[Any]) -> None:
         await press(browser, pilot, "1", "escape")
 
 
-def screens(size: tuple[int, int]) -> dict[str, str]:
+def draw_screens(size: tuple[int, int]) -> dict[str, str]:
     """Return the screens of one session."""
     found = {}
 
@@ -53,18 +53,18 @@ def screens(size: tuple[int, int]) -> dict[str, str]:
         for name, keys in KEYS.items():
             await press(browser, pilot, *keys)
             look(name)
-            await leave(browser, pilot)
+            await leave_answer(browser, pilot)
         await write(browser, pilot, "slash", "shop/cart")
         await press(browser, pilot, "w")
         look("workload")
 
-    drive(demo(), steps, size)
+    drive(start_demo_session(), steps, size)
     return found
 
 
 @pytest.mark.parametrize("size", [SMALL, LARGE], ids=["80x24", "160x50"])
 def test_screens_are_unchanged(size: tuple[int, int]) -> None:
-    found = screens(size)
+    found = draw_screens(size)
     files = {name: SCREENS / f"{name}-{size[0]}x{size[1]}.txt" for name in found}
     if os.environ.get(UPDATE):
         for name, file in files.items():
@@ -89,7 +89,7 @@ def test_sides_are_stacked_on_a_narrow_screen() -> None:
         await press(browser, pilot)
         assert read_screen(browser) == before
 
-    drive(demo(), steps)
+    drive(start_demo_session(), steps)
 
 
 def test_help_shows_one_of_the_screens() -> None:

@@ -28,7 +28,7 @@ PODS = (
 )
 
 
-def names(*words: str) -> list[str]:
+def list_candidates(*words: str) -> list[str]:
     return list(iter_candidates(words[0], words[1:]))
 
 
@@ -53,36 +53,36 @@ def source(request: pytest.FixtureRequest, run: Run, write: Write, tmp_path: Pat
 
 
 def test_names_of_each_kind(source: list[str]) -> None:
-    assert names("pods", "explain", *source, "") == [
+    assert list_candidates("pods", "explain", *source, "") == [
         *("web-2", "shop/cart"),  # pending ones
         *("ended", "web-1", "shop/runs"),
     ]
-    assert names("pods", "explain", *source, "-n", "shop", "") == ["cart", "runs"]
-    assert names("pods", "explain", *source, "shop/r") == ["shop/runs"]
-    assert names("nodes", "drain", *source, "") == ["n1", "n2"]
-    assert names("namespaces", "explain", *source, "-n", "") == ["default", "shop", "team"]
-    assert names("priority-classes", "explain", *source, "--as-if-priority-class", "h") == ["high"]
+    assert list_candidates("pods", "explain", *source, "-n", "shop", "") == ["cart", "runs"]
+    assert list_candidates("pods", "explain", *source, "shop/r") == ["shop/runs"]
+    assert list_candidates("nodes", "drain", *source, "") == ["n1", "n2"]
+    assert list_candidates("namespaces", "explain", *source, "-n", "") == ["default", "shop", "team"]
+    assert list_candidates("priority-classes", "explain", *source, "--as-if-priority-class", "h") == ["high"]
 
 
 def test_options_with_attached_values(write: Write) -> None:
     file = write(*PODS)
-    assert names("pods", "explain", f"--filename={file}", "--namespace=shop", "c") == ["cart"]
-    assert names("nodes", "drain", "--demo", "general-a")[0] == "general-a1"
+    assert list_candidates("pods", "explain", f"--filename={file}", "--namespace=shop", "c") == ["cart"]
+    assert list_candidates("nodes", "drain", "--demo", "general-a")[0] == "general-a1"
 
 
 def test_rules_and_names_of_a_kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "pdb-missing" in names("rules", "lint", "--select", "pdb-")
+    assert "pdb-missing" in list_candidates("rules", "lint", "--select", "pdb-")
     first = {"contexts": [{"name": "prod"}, {"name": "arn:aws:eks:eu:1:cluster/x"}], "users": [{"name": "me"}]}
     (tmp_path / "a").write_text(json.dumps(first))
     (tmp_path / "b").write_text(json.dumps({"contexts": [{"name": "dev"}], "clusters": [{"name": "c"}]}))
     monkeypatch.setenv("KUBECONFIG", f"{tmp_path / 'a'}{os.pathsep}{tmp_path / 'b'}{os.pathsep}/nope")
-    assert names("contexts", "explain", "--context", "") == ["prod", "arn:aws:eks:eu:1:cluster/x", "dev"]
-    assert names("users", "explain", "--user", "") == ["me"]
-    assert names("contexts", "explain", "--kubeconfig", str(tmp_path / "b"), "--context", "") == ["dev"]
+    assert list_candidates("contexts", "explain", "--context", "") == ["prod", "arn:aws:eks:eu:1:cluster/x", "dev"]
+    assert list_candidates("users", "explain", "--user", "") == ["me"]
+    assert list_candidates("contexts", "explain", "--kubeconfig", str(tmp_path / "b"), "--context", "") == ["dev"]
 
 
 def test_names_that_a_shell_would_run_are_left_out(write: Write) -> None:
-    assert names(
+    assert list_candidates(
         "pods", "explain", "-f", write(build_pod("$(id)"), build_pod("a;b"), build_pod("`id`"), build_pod("fine")), ""
     ) == ["fine"]
 
@@ -99,9 +99,9 @@ def test_nested_aliases_are_rejected(tmp_path: Path) -> None:
     first = "- &l0 {kind: Pod, metadata: {name: many}}"
     (tmp_path / "few.yaml").write_text("\n".join(["kind: List", "items:", first, *lists[:1]]))
     (tmp_path / "many.yaml").write_text("\n".join(["kind: List", "items:", first, *lists]))
-    assert set(names("pods", "explain", "-f", str(tmp_path / "few.yaml"), "")) == {"many"}
+    assert set(list_candidates("pods", "explain", "-f", str(tmp_path / "few.yaml"), "")) == {"many"}
     with pytest.raises(InputError, match="excessive aliasing"):
-        names("pods", "explain", "-f", str(tmp_path / "many.yaml"), "")
+        list_candidates("pods", "explain", "-f", str(tmp_path / "many.yaml"), "")
 
 
 def test_work_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

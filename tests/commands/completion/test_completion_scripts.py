@@ -44,23 +44,23 @@ NAMES = [
 @pytest.fixture(scope="session")
 def real(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Return an environment in which shells find this program by both its names."""
-    return _programs(tmp_path_factory.mktemp("bin"), f'exec {sys.executable} -m kschedctl "$@"')
+    return _install_programs(tmp_path_factory.mktemp("bin"), f'exec {sys.executable} -m kschedctl "$@"')
 
 
 @pytest.fixture
 def scripted(tmp_path: Path) -> dict[str, str]:
     """Return an environment in which the program prints its arguments and names in a fixed order."""
-    return _programs(tmp_path, r"""shift; printf '%s|' "$@"; printf '\na\tthe first: one\n:36\n'""")
+    return _install_programs(tmp_path, r"""shift; printf '%s|' "$@"; printf '\na\tthe first: one\n:36\n'""")
 
 
-def _programs(folder: Path, line: str) -> dict[str, str]:
+def _install_programs(folder: Path, line: str) -> dict[str, str]:
     for program in ("kschedctl", "kubectl-ksched"):
         (folder / program).write_text(f"#!/bin/sh\n{line}\n")
         (folder / program).chmod(0o755)
     return {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
 
 
-def bash(words: list[str]) -> list[str]:
+def build_bash_command(words: list[str]) -> list[str]:
     quoted = " ".join(f"'{word}'" for word in ("kschedctl", *words))
     return [
         *("bash", "-c"),
@@ -73,7 +73,7 @@ def bash(words: list[str]) -> list[str]:
     ]
 
 
-def zsh(words: list[str]) -> list[str]:
+def build_zsh_command(words: list[str]) -> list[str]:
     """Return the candidates of zsh, printed because zsh shows none outside of its line editor."""
     quoted = " ".join(f"'{word}'" for word in ("kschedctl", *words))
     return [
@@ -89,21 +89,21 @@ def zsh(words: list[str]) -> list[str]:
     ]
 
 
-def fish(words: list[str]) -> list[str]:
+def build_fish_command(words: list[str]) -> list[str]:
     return ["fish", "-N", "-c", f"source {SCRIPTS / 'kschedctl.fish'}; complete -C 'kschedctl {' '.join(words)}'"]
 
 
-def kubectl(words: list[str]) -> list[str]:
+def build_kubectl_command(words: list[str]) -> list[str]:
     return ["sh", str(SCRIPTS / "kubectl_complete-ksched"), *words]
 
 
 SHELLS = [
     pytest.param(shell, marks=pytest.mark.skipif(not shutil.which(shell.__name__), reason=f"needs {shell.__name__}"))
-    for shell in (bash, zsh, fish)
+    for shell in (build_bash_command, build_zsh_command, build_fish_command)
 ]
 
 
-def output(command: list[str], environment: dict[str, str]) -> list[str]:
+def list_output_lines(command: list[str], environment: dict[str, str]) -> list[str]:
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, cwd=ROOT)
     return [line for line in done.stdout.splitlines() if line]
 
@@ -130,7 +130,7 @@ def test_words_at_the_cursor(run: Run, words: list[str], expected: set[str]) -> 
 @pytest.mark.parametrize(("words", "expected"), [CASES[0], CASES[2], CASES[4], CASES[11]])
 def test_shells_complete(shell: object, words: list[str], expected: set[str], real: dict[str, str]) -> None:
     assert callable(shell)
-    shown = {line.partition("\t")[0].split(":")[0] for line in output(shell(words), real)}
+    shown = {line.partition("\t")[0].split(":")[0] for line in list_output_lines(shell(words), real)}
     assert shown == expected
 
 
@@ -139,11 +139,16 @@ def test_shells_complete(shell: object, words: list[str], expected: set[str], re
 def test_scripts_pass_all_words(shell: object, words: list[str], scripted: dict[str, str]) -> None:
     """Of all lines, fish shows those that begin like the word."""
     assert callable(shell)
-    if shell is fish:
+    if shell is build_fish_command:
         words = [*words[:-1], ""]
-    asked, first = output(shell(words), scripted)
+    asked, first = list_output_lines(shell(words), scripted)
     assert asked == "".join(f"{word}|" for word in words)
-    assert first == {bash: "a", zsh: "a:the first: one", fish: "a\tthe first: one"}[shell]
+    assert (
+        first
+        == {build_bash_command: "a", build_zsh_command: "a:the first: one", build_fish_command: "a\tthe first: one"}[
+            shell
+        ]
+    )
 
 
 def test_option_with_an_attached_value(run: Run) -> None:
@@ -166,12 +171,12 @@ def test_option_with_an_attached_value(run: Run) -> None:
     ],
 )
 def test_kubectl_completes_its_plugin(words: list[str], expected: list[str], real: dict[str, str]) -> None:
-    assert output(kubectl(words), real) == expected
+    assert list_output_lines(build_kubectl_command(words), real) == expected
 
 
 def test_kubectl_script_passes_all_words(scripted: dict[str, str]) -> None:
     """Directive 36 means: no files, in this order."""
-    assert output(kubectl(["explain", "-n", ""]), scripted) == ["explain|-n||", "a", ":36"]
+    assert list_output_lines(build_kubectl_command(["explain", "-n", ""]), scripted) == ["explain|-n||", "a", ":36"]
 
 
 def test_file_of_options_is_current() -> None:

@@ -70,7 +70,7 @@ class Terminal:
 
 
 @contextmanager
-def terminal(shell: Shell, home: Path) -> Iterator[Terminal]:
+def open_terminal(shell: Shell, home: Path) -> Iterator[Terminal]:
     """Run the shell with its completions, where ``kschedctl`` logs its arguments."""
     log, (name, text, command) = home / "log", SETTINGS[shell]
     places = {"script": SCRIPTS / FILES[shell], "folder": SCRIPTS, "settings": home / name}
@@ -98,7 +98,7 @@ def test_tab_completes_the_command_line(shell: Shell, tmp_path: Path) -> None:
     if not shutil.which(shell):
         assert shell is not Shell.BASH, "bash is needed"
         pytest.skip(f"needs {shell}")
-    with terminal(shell, tmp_path) as typed:
+    with open_terminal(shell, tmp_path) as typed:
         typed.type("kschedctl begins\r", "ran: begins")
         for begun, whole in LINES:
             typed.type(f"kschedctl {begun}\t", "completed")

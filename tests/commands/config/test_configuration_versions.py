@@ -25,19 +25,19 @@ META = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerCo
 Json = dict[str, Any]
 
 
-def with_profile(**profile: Any) -> Json:
+def set_profile(**profile: Any) -> Json:
     """Return a configuration with one profile."""
     return {**META, "profiles": [{"schedulerName": "a", **profile}]}
 
 
-def with_plugin(name: str, point: str = "filter", how: str = "enabled") -> Json:
+def set_plugin(name: str, point: str = "filter", how: str = "enabled") -> Json:
     """Return a configuration that enables or disables a plugin at a point."""
-    return with_profile(plugins={point: {how: [{"name": name}]}})
+    return set_profile(plugins={point: {how: [{"name": name}]}})
 
 
-def with_args(**args: Any) -> Json:
+def set_args(**args: Any) -> Json:
     """Return a configuration with arguments of a plugin."""
-    return with_profile(pluginConfig=[{"name": "DynamicResources", "args": args}])
+    return set_profile(pluginConfig=[{"name": "DynamicResources", "args": args}])
 
 
 def check_fields(version: str, document: Mapping[str, Any], gates: Mapping[str, bool] | None = None) -> dict[str, str]:
@@ -49,21 +49,21 @@ def check_fields(version: str, document: Mapping[str, Any], gates: Mapping[str, 
 
 
 REFUSED = [
-    ("1.34", with_plugin("NodeDeclaredFeatures"), "profiles[0].plugins.filter.enabled[0].name",
+    ("1.34", set_plugin("NodeDeclaredFeatures"), "profiles[0].plugins.filter.enabled[0].name",
      'FilterPlugin "NodeDeclaredFeatures" does not exist', "NodeDeclaredFeatures needs Kubernetes 1.35"),
-    ("1.34", with_plugin("GangScheduling", "multiPoint"), "profiles[0].plugins.multiPoint.enabled[0].name",
+    ("1.34", set_plugin("GangScheduling", "multiPoint"), "profiles[0].plugins.multiPoint.enabled[0].name",
      'PreFilterPlugin "GangScheduling" does not exist', "GangScheduling needs Kubernetes 1.35"),
-    ("1.36", with_plugin("EBSLimits"), "profiles[0].plugins.filter.enabled[0].name",
+    ("1.36", set_plugin("EBSLimits"), "profiles[0].plugins.filter.enabled[0].name",
      'Invalid value: "EBSLimits": was invalid in version', "EBSLimits was removed in 1.32"),
-    ("1.36", with_plugin("EBSLimits", "multiPoint"), "profiles[0].plugins.multiPoint.enabled[0].name",
+    ("1.36", set_plugin("EBSLimits", "multiPoint"), "profiles[0].plugins.multiPoint.enabled[0].name",
      'PreFilterPlugin "EBSLimits" does not exist', "EBSLimits was removed in 1.32"),
-    ("1.30", with_plugin("NodeLabel"), "profiles[0].plugins.filter.enabled[0].name",
+    ("1.30", set_plugin("NodeLabel"), "profiles[0].plugins.filter.enabled[0].name",
      'FilterPlugin "NodeLabel" does not exist', "NodeLabel was removed before 1.30"),
-    ("1.34", with_plugin("DynamicResources", "score"), "profiles[0].plugins.score.enabled[0].name",
+    ("1.34", set_plugin("DynamicResources", "score"), "profiles[0].plugins.score.enabled[0].name",
      'plugin "DynamicResources" does not extend ScorePlugin plugin', "DynamicResources needs Kubernetes 1.35 at score"),
-    ("1.35", with_plugin("PodGroupPodsCount", "placementScore"), "profiles[0].plugins.placementScore",
+    ("1.35", set_plugin("PodGroupPodsCount", "placementScore"), "profiles[0].plugins.placementScore",
      'unknown field "profiles[0].plugins.placementScore"', "placementScore needs Kubernetes 1.36"),
-    ("1.34", with_args(filterTimeout="1s", bindingTimeout="9s"), "profiles[0].pluginConfig[0].args.bindingTimeout",
+    ("1.34", set_args(filterTimeout="1s", bindingTimeout="9s"), "profiles[0].pluginConfig[0].args.bindingTimeout",
      'unknown field "profiles[0].pluginConfig[0].args.bindingTimeout"', "bindingTimeout needs Kubernetes 1.35"),
 ]  # fmt: skip
 
@@ -84,12 +84,12 @@ def test_rejection_names_the_version(version: str, document: Json, field: str, r
 @pytest.mark.parametrize(
     ("version", "document"),
     [
-        ("1.35", with_plugin("NodeDeclaredFeatures")),
-        ("1.31", with_plugin("EBSLimits", "multiPoint")),
-        ("1.35", with_plugin("DynamicResources", "score")),
-        ("1.36", with_profile(plugins={"placementScore": {"disabled": [{"name": "*"}]}})),
-        ("1.34", with_args(filterTimeout="1s")),
-        ("1.35", with_plugin("OfAnotherBuild")),
+        ("1.35", set_plugin("NodeDeclaredFeatures")),
+        ("1.31", set_plugin("EBSLimits", "multiPoint")),
+        ("1.35", set_plugin("DynamicResources", "score")),
+        ("1.36", set_profile(plugins={"placementScore": {"disabled": [{"name": "*"}]}})),
+        ("1.34", set_args(filterTimeout="1s")),
+        ("1.35", set_plugin("OfAnotherBuild")),
     ],
 )
 def test_features_of_the_version_are_not_named(version: str, document: Json) -> None:
@@ -98,18 +98,18 @@ def test_features_of_the_version_are_not_named(version: str, document: Json) -> 
 
 
 def test_hint_is_about_the_rejected_field() -> None:
-    document = {**with_plugin("EBSLimits", how="disabled"), "parallelism": -1}
+    document = {**set_plugin("EBSLimits", how="disabled"), "parallelism": -1}
     with pytest.raises(ConfigurationError) as raised:
         load_configuration(document, FeatureGates())
     assert (raised.value.hint, "parallelism" in raised.value.what) == ("", True)
 
 
 def test_ignored_fields_name_the_version() -> None:
-    assert check_fields("1.34", with_plugin("NodeDeclaredFeatures", how="disabled")) == {
+    assert check_fields("1.34", set_plugin("NodeDeclaredFeatures", how="disabled")) == {
         "profiles[0].plugins.filter.disabled[0]": "plugin NodeDeclaredFeatures does not exist"
         " (NodeDeclaredFeatures needs Kubernetes 1.35)"
     }
-    unknown = with_profile(pluginConfig=[{"name": "GangScheduling"}])
+    unknown = set_profile(pluginConfig=[{"name": "GangScheduling"}])
     assert check_fields("1.34", unknown)["profiles[0].pluginConfig[0]"].endswith(
         "(GangScheduling needs Kubernetes 1.35)"
     )
@@ -118,7 +118,7 @@ def test_ignored_fields_name_the_version() -> None:
 def test_arguments_of_later_versions_are_not_validated() -> None:
     """Before DynamicResourcesArgs existed, nothing decoded the arguments."""
     document, gates = (
-        with_args(filterTimeout="soon", bindingTimeout="9s"),
+        set_args(filterTimeout="soon", bindingTimeout="9s"),
         {"DynamicResourceAllocation": True},
     )
     (said,) = check_fields("1.33", document, gates).values()
@@ -158,7 +158,7 @@ def run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Callable[..., tup
 
 
 def test_view_of_ignored_fields(run: Callable[..., tuple[int, str, str]]) -> None:
-    document = with_plugin("NodeDeclaredFeatures", how="disabled")
+    document = set_plugin("NodeDeclaredFeatures", how="disabled")
     code, out, _ = run(document, "config", "view", "--kube-version", "1.34", "-o", "json")
     found = json.loads(out)
     assert (code, found["kubeVersion"]) == (0, "1.34")
@@ -172,7 +172,7 @@ def test_view_of_ignored_fields(run: Callable[..., tuple[int, str, str]]) -> Non
 
 
 def test_view_of_rejected_fields(run: Callable[..., tuple[int, str, str]]) -> None:
-    code, out, err = run(with_plugin("NodeDeclaredFeatures"), "config", "view", "--kube-version", "1.34")
+    code, out, err = run(set_plugin("NodeDeclaredFeatures"), "config", "view", "--kube-version", "1.34")
     assert (code, out) == (2, "")
     assert err.endswith(
         'FilterPlugin "NodeDeclaredFeatures" does not exist (NodeDeclaredFeatures needs Kubernetes 1.35)\n'

@@ -14,7 +14,7 @@ import pytest
 from control_plane import kubectl
 from control_plane.running import run
 from control_plane.store import Key
-from control_plane.world import control_plane
+from control_plane.world import build_store
 from small import HOSTNAME, ZONE, Json, build_budget, build_node, build_pod, build_replica, build_spread
 
 from kschedctl.api.arrays import Row
@@ -37,15 +37,15 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 
 
-def consolidated(objects: list[Json], **criteria: object) -> NodeConsolidation:
+def consolidate_nodes(objects: list[Json], **criteria: object) -> NodeConsolidation:
     return find_removable_nodes(Cluster.from_objects(objects), ConsolidationCriteria(**criteria))  # type: ignore[arg-type]
 
 
-def names(report: NodeConsolidation) -> list[str]:
+def list_removed_nodes(report: NodeConsolidation) -> list[str]:
     return [each.node for each in report.removable]
 
 
-def naive(cluster: Cluster, order: list[str]) -> list[str]:
+def drain_from_scratch(cluster: Cluster, order: list[str]) -> list[str]:
     """Drain the nodes in an order, each from scratch on a cluster without the removed ones, and return those."""
     found = []
     for name in order:
@@ -56,7 +56,7 @@ def naive(cluster: Cluster, order: list[str]) -> list[str]:
     return found
 
 
-def unreachable(name: str) -> Json:
+def build_unreachable_node(name: str) -> Json:
     """Build a node whose kubelet does not report. The scheduler has not tainted it yet."""
     found = build_node(name)
     found["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
@@ -65,8 +65,10 @@ def unreachable(name: str) -> Json:
 
 def test_last_ready_node_stays() -> None:
     """Unready and cordoned nodes do not count as remaining nodes."""
-    report = consolidated([unreachable("n1"), build_node("n2"), build_node("n3"), build_node("n4", unschedulable=True)])
-    assert names(report) == ["n2"]
+    report = consolidate_nodes(
+        [build_unreachable_node("n1"), build_node("n2"), build_node("n3"), build_node("n4", unschedulable=True)]
+    )
+    assert list_removed_nodes(report) == ["n2"]
     assert [(staying.node, staying.why) for staying in report.staying] == [("n3", "it is the last ready node")]
     assert report.not_tried["not ready or not initialized"] == ("n1",)
 
@@ -76,8 +78,8 @@ def test_pods_of_unready_nodes_need_room() -> None:
     stateful = build_pod("db-0", "n1", "2", owner={"kind": "StatefulSet", "name": "db"})
     pods = [stateful, build_replica("r1", "n1", "3")]
     down = build_node("n1", cpu="8", taints=[{"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}])
-    report = consolidated([down, build_node("n2"), build_node("n3"), *pods])
-    assert (names(report), len(report.pods_of_unready_nodes)) == ([], 2)
+    report = consolidate_nodes([down, build_node("n2"), build_node("n3"), *pods])
+    assert (list_removed_nodes(report), len(report.pods_of_unready_nodes)) == ([], 2)
     assert "room is kept for 2 pods of nodes that are not ready" in report.build_headline_parts()[0]
     assert "room is kept for 2 pods of nodes that are not ready" in report.summary().headline
 
@@ -87,8 +89,8 @@ def test_pods_of_unready_nodes_need_room() -> None:
 
     # A terminating pod whose replacement exists needs no room, and neither does a pod that nothing recreates
     pods[1]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    report = consolidated([down, build_node("n2"), build_node("n3"), *pods, build_pod("alone", "n1", "3")])
-    assert (len(names(report)), report.pods_of_unready_nodes) == (1, ("d/db-0",))
+    report = consolidate_nodes([down, build_node("n2"), build_node("n3"), *pods, build_pod("alone", "n1", "3")])
+    assert (len(list_removed_nodes(report)), report.pods_of_unready_nodes) == (1, ("d/db-0",))
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -104,24 +106,25 @@ def test_plan_equals_a_naive_loop_of_drains(seed: int) -> None:
         objects.append(build_pod(f"p{number}", f"n{random.randrange(5)}", random.choice(("300m", "500m")), owner))
     if random.random() < 0.5:
         objects.append(build_budget(1))
-    report = consolidated(objects)
-    order = [*names(report), *(each.node for each in report.staying)]
+    report = consolidate_nodes(objects)
+    order = [*list_removed_nodes(report), *(each.node for each in report.staying)]
     usage = {
-        name: sum(_cpu(o) for o in objects if o["spec"].get("nodeName") == name) / _offered(objects, name)
+        name: sum(_get_cpu(o) for o in objects if o["spec"].get("nodeName") == name)
+        / _get_allocatable_cpu(objects, name)
         for name in order
     }
-    assert len(names(report)) >= len(
-        naive(Cluster.from_objects(objects), sorted(order, key=lambda name: (usage[name], name)))
+    assert len(list_removed_nodes(report)) >= len(
+        drain_from_scratch(Cluster.from_objects(objects), sorted(order, key=lambda name: (usage[name], name)))
     )
-    assert naive(Cluster.from_objects(objects), names(report)) == names(report)
+    assert drain_from_scratch(Cluster.from_objects(objects), list_removed_nodes(report)) == list_removed_nodes(report)
     assert report.tried == report.candidates == len(order)
 
 
-def _cpu(each: Json) -> int:
+def _get_cpu(each: Json) -> int:
     return int(each["spec"]["containers"][0]["resources"]["requests"]["cpu"].removesuffix("m"))
 
 
-def _offered(objects: list[Json], name: str) -> int:
+def _get_allocatable_cpu(objects: list[Json], name: str) -> int:
     return next(1000 * int(o["status"]["allocatable"]["cpu"]) for o in objects if o["metadata"]["name"] == name)
 
 
@@ -133,8 +136,8 @@ def test_empty_node_is_removed_first_and_the_other_has_a_reason() -> None:
         build_replica("a", "n1", "3"),
         build_replica("b", "n2", "2"),
     ]
-    report = consolidated(objects)
-    assert names(report) == ["n3"]
+    report = consolidate_nodes(objects)
+    assert list_removed_nodes(report) == ["n3"]
     assert [(each.node, each.pod) for each in report.staying] == [("n2", "d/b"), ("n1", "d/a")]
     assert "1 Insufficient cpu" in report.staying[0].why
     assert report.saves["cpu"] == 4000
@@ -142,32 +145,32 @@ def test_empty_node_is_removed_first_and_the_other_has_a_reason() -> None:
 
 def test_bare_pods_and_budgets_keep_nodes() -> None:
     objects = [build_node("n1"), build_node("n2"), build_pod("alone", "n1"), build_budget(0), build_replica("r", "n2")]
-    report = consolidated(objects)
+    report = consolidate_nodes(objects)
     assert {each.node: each.pod for each in report.staying} == {"n1": "d/alone", "n2": "d/r"}
 
 
 def test_pending_pods_come_first() -> None:
     """The pending pod needs the empty node."""
     objects = [build_node("n1"), build_node("n2"), build_replica("a", "n1", "3"), build_replica("new", "", "3")]
-    assert names(consolidated(objects)) == []
+    assert list_removed_nodes(consolidate_nodes(objects)) == []
 
 
 def test_headroom() -> None:
     """1 of 8 CPUs is requested. Without one node, 25 % of 4 CPUs are, so that 75 % are free."""
     objects = [build_node("n1"), build_node("n2"), build_replica("a", "n1", "1")]
-    assert names(consolidated(objects, headroom=75.0)) == ["n2"]
-    report = consolidated(objects, headroom=76.0)
-    assert names(report) == []
+    assert list_removed_nodes(consolidate_nodes(objects, headroom=75.0)) == ["n2"]
+    report = consolidate_nodes(objects, headroom=76.0)
+    assert list_removed_nodes(report) == []
     assert report.staying[0].why == "cpu: 75% would be free, --headroom requires 76%"
 
 
 def test_additional_pods_must_still_fit() -> None:
     objects = [build_node("n1"), build_node("n2"), build_replica("a", "n1", "1"), build_pod("burst", "", "3")]
-    assert names(consolidated(objects, headroom_for=("d/burst",))) == ["n2"]
+    assert list_removed_nodes(consolidate_nodes(objects, headroom_for=("d/burst",))) == ["n2"]
     for cpu, why in (("4", "would no longer fit"), ("5", "do not fit even before a node is removed")):
         objects[-1] = build_pod("burst", "", cpu)
-        report = consolidated(objects, headroom_for=("d/burst",))
-        assert names(report) == []
+        report = consolidate_nodes(objects, headroom_for=("d/burst",))
+        assert list_removed_nodes(report) == []
         assert {each.why for each in report.staying} == {f"the pods of --headroom-for {why}"}
 
 
@@ -178,9 +181,9 @@ def test_loss_of_a_zone_gets_no_worse() -> None:
     """
     objects = [build_node(f"{zone}{i}", zone) for zone in "ab" for i in (1, 2)]
     objects += [build_replica(f"r{i}", "a1", "1") for i in range(4)]
-    assert len(names(consolidated(objects))) == 3
-    report = consolidated(objects, keep_zone_loss=True)
-    left = {"a1", "a2", "b1", "b2"} - set(names(report))
+    assert len(list_removed_nodes(consolidate_nodes(objects))) == 3
+    report = consolidate_nodes(objects, keep_zone_loss=True)
+    left = {"a1", "a2", "b1", "b2"} - set(list_removed_nodes(report))
     assert {name[0] for name in left} == {"a", "b"}
     assert report.zones == (ZoneLoss("a", 0, 0), ZoneLoss("b", 0, 0))
     assert any(each.why.startswith("--keep-zone-loss") for each in report.staying)
@@ -190,11 +193,11 @@ def test_only_nodes_of_a_pool() -> None:
     objects = [build_node("n1"), build_node("n2"), build_node("n3"), build_replica("a", "n1", "1")]
     for each, pool in zip(objects[:3], ("x", "x", "y"), strict=True):
         each["metadata"]["labels"]["karpenter.sh/nodepool"] = pool
-    report = consolidated(objects, pool="y")
-    assert names(report) == ["n3"]
+    report = consolidate_nodes(objects, pool="y")
+    assert list_removed_nodes(report) == ["n3"]
     assert report.left_out == {"of another pool": 2}
     with pytest.raises(UsageError, match='pool "z" not found'):
-        consolidated(objects, pool="z")
+        consolidate_nodes(objects, pool="z")
 
 
 def test_pools_that_lose_nodes() -> None:
@@ -202,7 +205,7 @@ def test_pools_that_lose_nodes() -> None:
     objects = [build_node("n1"), build_node("n2"), build_node("n3"), build_replica("a", "n1", "1")]
     for each, pool in zip(objects[:3], ("x", "x", "y"), strict=True):
         each["metadata"]["labels"]["karpenter.sh/nodepool"] = pool
-    pools = {each.pool: each for each in consolidated(objects).pools}
+    pools = {each.pool: each for each in consolidate_nodes(objects).pools}
     x, y = pools["x"], pools["y"]
     assert (x.nodes_before, x.nodes_after, x.cpu_before, x.cpu_after) == (2, 1, 12.5, 25.0)
     assert (y.nodes_before, y.nodes_after, y.cpu_before, y.cpu_after) == (1, 0, 0.0, None)
@@ -248,7 +251,7 @@ def test_all_pods_have_nodes_after_the_plan() -> None:
         [build_node(f"n{i}") for i in range(4)] + [build_replica(f"r{i}", f"n{i}", "1") for i in range(4)]
     )
     report = find_removable_nodes(cluster)
-    assert len(names(report)) == 3
+    assert len(list_removed_nodes(report)) == 3
     for each in report.removable:
         assert drain_nodes(cluster, [each.node]).safe
         cluster = remove_nodes_and_move_pods(cluster, [each.node], each.moves)
@@ -257,8 +260,8 @@ def test_all_pods_have_nodes_after_the_plan() -> None:
 
 
 def test_removed_zone_cannot_be_lost() -> None:
-    report = consolidated([build_node("n1", "a"), build_node("n2", "b")], keep_zone_loss=True)
-    assert names(report) == ["n1"]
+    report = consolidate_nodes([build_node("n1", "a"), build_node("n2", "b")], keep_zone_loss=True)
+    assert list_removed_nodes(report) == ["n1"]
     assert [(loss.before, loss.after) for loss in report.zones] == [(0, 0), (0, 0)]
 
 
@@ -274,19 +277,19 @@ def test_drains_on_a_control_plane() -> None:
         agent = build_pod(f"agent-{number}", f"n{number}", "100m", {"kind": "DaemonSet", "name": "agent"})
         agent["metadata"]["labels"] = {"app": "agent"}
         objects += [web, agent]
-    report = consolidated(objects)
+    report = consolidate_nodes(objects)
     assert len(report.commands) == 2  # three pods of 1 cpu fit beside an agent, four do not
-    store = control_plane(objects, "d/web-5f-0")
+    store = build_store(objects, "d/web-5f-0")
     for command in report.commands:
         kubectl.run(store, command)
         run(store)
         assert all(found["spec"].get("nodeName") for found in store.of_kind("Pod"))
     left = {found["spec"]["nodeName"] for found in store.of_kind("Pod") if found["metadata"]["labels"]["app"] == "web"}
-    assert left.isdisjoint(names(report))
+    assert left.isdisjoint(list_removed_nodes(report))
     assert len(store.of_kind("Pod")) == 8
 
 
-def constrained(seed: int) -> list[Json]:
+def build_constrained_cluster(seed: int) -> list[Json]:
     """Build nodes of two zones with pods that have spreading, affinity, priorities, host ports, budgets and taints."""
     random = Random(seed)
     names = [f"n{number}" for number in range(random.randint(3, 6))]
@@ -297,7 +300,7 @@ def constrained(seed: int) -> list[Json]:
         )
         for name in names
     ]
-    kinds = [shape(app, random) for app in ("a", "b", "c", "d")]
+    kinds = [draw_workload(app, random) for app in ("a", "b", "c", "d")]
     for number in range(random.randint(5, 14)):
         app, cpu, spec = random.choice(kinds)
         owner = {"kind": "ReplicaSet", "name": app} if random.random() < 0.95 else None
@@ -309,7 +312,7 @@ def constrained(seed: int) -> list[Json]:
     return objects
 
 
-def shape(app: str, random: Random) -> tuple[str, str, Json]:
+def draw_workload(app: str, random: Random) -> tuple[str, str, Json]:
     """Return the name, CPU and other spec fields of a workload."""
     spec: Json = {}
     if random.random() < 0.4:
@@ -330,7 +333,7 @@ def test_aborted_drain_gives_the_verdict_of_a_complete_one(share: int) -> None:
     """A drain that ends at the first pod that keeps its node gives the same verdict, and pods get the same nodes."""
     kept = emptied = 0
     for seed in range(share * 40, share * 40 + 40):
-        scheduler = Scheduler(Cluster.from_objects(constrained(seed)))
+        scheduler = Scheduler(Cluster.from_objects(build_constrained_cluster(seed)))
         for row, name in enumerate(scheduler.view.nodes.names):
             trial = DrainsInTurn(scheduler, scheduler.view).drain_node(Row(row))
             changed = {Row(row): cordon_node(scheduler.view.nodes.objects[row])}
@@ -357,10 +360,10 @@ def test_drains_with_a_budget_on_a_control_plane() -> None:
         "status": {"disruptionsAllowed": 1},
     }
     objects = [build_node("n1"), build_node("n2"), build_node("n3", cpu="2"), kept, *replicas]
-    report = consolidated(objects)
-    assert names(report) == ["n3", "n1"]
+    report = consolidate_nodes(objects)
+    assert list_removed_nodes(report) == ["n3", "n1"]
     assert {move.target for each in report.removable for move in each.moves} == {"n2"}
-    store = control_plane(objects, "d/web-5f-0")
+    store = build_store(objects, "d/web-5f-0")
     for command in report.commands:
         kubectl.run(store, command)
         assert all(pod["spec"].get("nodeName") for pod in store.of_kind("Pod"))
@@ -379,9 +382,9 @@ def test_drain_that_a_budget_blocks_is_not_printed() -> None:
         build_replica("web-5f-0", "n1", "1"),
         build_replica("web-5f-1", "n2", "1"),
     ]
-    assert consolidated(objects).commands == ()
+    assert consolidate_nodes(objects).commands == ()
     with pytest.raises(Exception, match="waits for as long as a budget allows no eviction"):
-        kubectl.run(control_plane(objects, "d/web-5f-0"), "kubectl drain n1 --ignore-daemonsets --delete-emptydir-data")
+        kubectl.run(build_store(objects, "d/web-5f-0"), "kubectl drain n1 --ignore-daemonsets --delete-emptydir-data")
 
 
 @pytest.mark.parametrize(
@@ -397,7 +400,7 @@ def test_drain_has_only_the_options_that_kubectl_needs(*, has_daemon: bool, spec
     daemon = build_pod("agent", "n1", "100m", owner={"kind": "DaemonSet", "name": "agent"})
     objects = [build_node("n1"), build_node("n2"), build_replica("web-5f-0", "n1", "1", **spec)]
     objects += [build_replica("web-5f-1", "n2", "2"), *([daemon] if has_daemon else [])]
-    assert consolidated(objects).commands == (f"kubectl drain n1{options}",)
+    assert consolidate_nodes(objects).commands == (f"kubectl drain n1{options}",)
 
 
 def test_pools_before_and_after() -> None:
@@ -410,7 +413,7 @@ def test_pools_before_and_after() -> None:
     ]
     for each in objects[:2]:
         each["metadata"]["labels"]["example.com/pool"] = "general"
-    report = consolidated(objects)
+    report = consolidate_nodes(objects)
     assert report.pools == (PoolChange("general", 2, 1, 2, 2, 25.0, 50.0, 0.0, 0.0),)
     page = RENDERERS["table"](report, Style())
     assert "Pools, before → after" in page
@@ -427,7 +430,7 @@ def test_cordoned_nodes_outside_the_pool_figures_are_named() -> None:
     ]
     for each in objects[:3]:
         each["metadata"]["labels"]["example.com/pool"] = "general"
-    report = consolidated(objects)
+    report = consolidate_nodes(objects)
     (pool,) = report.pools
     assert (pool.nodes_before, pool.cordoned) == (2, 1)
     assert "Not counted: 1 cordoned node in pool general and its pods." in RENDERERS["table"](report, Style())
@@ -443,7 +446,7 @@ def test_fitting_pending_pod_counts_only_afterwards() -> None:
     ]
     for each in objects:
         each["metadata"].setdefault("labels", {})["example.com/pool"] = "general"
-    report = consolidated([*objects, build_pod("waits", "", "1")])
+    report = consolidate_nodes([*objects, build_pod("waits", "", "1")])
     assert report.fitting == 1
     assert report.pools == (PoolChange("general", 2, 1, 2, 3, 25.0, 75.0, 0.0, 0.0),)
     assert [(share.before, share.after) for share in report.requested if share.resource == "cpu"] == [(25.0, 75.0)]
@@ -467,7 +470,7 @@ def test_page_says_that_more_expensive_nodes_may_save_more() -> None:
 
 
 def test_no_pool_figures_without_removed_nodes() -> None:
-    assert consolidated([build_node("n1"), build_replica("web-5f-a", "n1", "4")]).pools == ()
+    assert consolidate_nodes([build_node("n1"), build_replica("web-5f-a", "n1", "4")]).pools == ()
 
 
 def test_several_workers_find_the_same_plan() -> None:
@@ -488,7 +491,9 @@ def compare_with_several_workers() -> None:
     """Compare two workers with one process, and print how many nodes went and stayed. Raises ValueError."""
     went = stayed = 0
     for seed in range(8):
-        cluster = Cluster.from_objects(constrained(seed) + [build_node(f"more-{number}", "c") for number in range(3)])
+        cluster = Cluster.from_objects(
+            build_constrained_cluster(seed) + [build_node(f"more-{number}", "c") for number in range(3)]
+        )
         criteria = ConsolidationCriteria(headroom=20.0 * (seed % 2), keep_zone_loss=seed % 3 == 0)
         alone = find_removable_nodes(cluster, criteria)
         if find_removable_nodes(cluster, criteria, workers=Workers(2)) != alone:
@@ -523,7 +528,7 @@ def test_interruption_prints_the_plan_so_far(workers: Workers) -> None:
         [build_node("n1"), build_node("n2"), build_node("n3"), build_replica("a", "n1", "1")]
     )
     report = find_removable_nodes(cluster, workers=workers, progress=Interrupting(1))
-    assert (names(report), report.tried, report.complete, report.interrupted) == (["n2"], 1, False, True)
+    assert (list_removed_nodes(report), report.tried, report.complete, report.interrupted) == (["n2"], 1, False, True)
     assert len(report.commands) == 1
 
 
@@ -549,11 +554,11 @@ def test_node_that_pending_pods_need_once_empty_is_kept() -> None:
     web = {"kind": "ReplicaSet", "name": "web-5f"}
     running = [build_pod("p1", "n1", "1", web), build_pod("p2", "n2", "1", web)]
     nodes = [build_node("n1", cpu="4"), build_node("n2", cpu="4")]
-    report = consolidated([*nodes, *running, build_pod("big", "", "4", web)])
-    assert names(report) == []
+    report = consolidate_nodes([*nodes, *running, build_pod("big", "", "4", web)])
+    assert list_removed_nodes(report) == []
     assert [(kept.node, kept.pod, len(kept.lets_run)) for kept in report.staying] == [("n1", "", 1), ("n2", "", 1)]
     assert str(report).startswith("None of 2 nodes can be removed; pending pods need 2 nodes (n1, n2)")
-    assert names(consolidated([*nodes, *running, build_pod("huge", "", "5", web)])) == ["n1"]
+    assert list_removed_nodes(consolidate_nodes([*nodes, *running, build_pod("huge", "", "5", web)])) == ["n1"]
 
 
 def test_untried_nodes_are_named_and_empty_cordoned_nodes_are_removable() -> None:
@@ -562,7 +567,7 @@ def test_untried_nodes_are_named_and_empty_cordoned_nodes_are_removable() -> Non
     daemon = {"kind": "DaemonSet", "name": "agent"}
     cordoned = [build_node("n2", unschedulable=True), build_node("n3", unschedulable=True)]
     pods = [build_replica("a", "n1"), build_pod("agent-n2", "n2", "1", daemon), build_replica("b", "n3")]
-    report = consolidated([build_node("n1"), *cordoned, *pods])
+    report = consolidate_nodes([build_node("n1"), *cordoned, *pods])
     assert (report.tried, report.left_out) == (1, {"already cordoned": 1})
     assert (report.not_tried, report.cordoned_empty) == ({"already cordoned": ("n3",)}, ("n2",))
     empty = "only n2, which is cordoned and empty, can be removed"
@@ -584,10 +589,10 @@ def test_only_node_for_a_pending_pod_is_kept_even_if_empty() -> None:
         build_node("n3", unschedulable=True),
         build_node("n4", unschedulable=True),
     ]
-    report = consolidated([*nodes, build_replica("a", "n1", "3"), daemon, big, held])
+    report = consolidate_nodes([*nodes, build_replica("a", "n1", "3"), daemon, big, held])
     assert {kept.node: kept.lets_run for kept in report.staying} == {"n1": (), "n2": ("d/big",), "n3": ("d/held",)}
     assert report.staying[-1].why == "1 pending pod can run nowhere else: d/held"
-    assert (names(report), report.cordoned_empty, report.not_tried) == ([], ("n4",), {})
+    assert (list_removed_nodes(report), report.cordoned_empty, report.not_tried) == ([], ("n4",), {})
     assert "pending pods need 2 nodes (n2, n3); only n4, which is cordoned and empty, can be removed" in str(report)
 
 
@@ -597,16 +602,16 @@ def test_one_of_two_nodes_for_a_pending_pod_is_kept() -> None:
     daemons = [build_pod(f"agent-{name}", name, "2", {"kind": "DaemonSet", "name": "agent"}) for name in ("n1", "n2")]
     big = build_pod("big", "", "3", web, nodeSelector={"topology.kubernetes.io/zone": "a"})
     nodes = [build_node("n1", "a"), build_node("n2", "a"), build_node("n3", "b")]
-    report = consolidated([*nodes, build_replica("a", "n3", "4"), *daemons, big])
-    assert names(report) == ["n1"]
+    report = consolidate_nodes([*nodes, build_replica("a", "n3", "4"), *daemons, big])
+    assert list_removed_nodes(report) == ["n1"]
     assert report.staying[0].lets_run == ("d/big",)
 
 
 def test_room_is_kept_for_pods_of_unready_nodes() -> None:
     """n1 is unreachable, so its pod needs n2 or n3, and neither counts what is free on n1."""
     unreachable = build_node("n1", taints=[{"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}])
-    report = consolidated([unreachable, build_node("n2"), build_node("n3"), build_replica("a", "n1", "1")])
-    assert len(names(report)) == 1
+    report = consolidate_nodes([unreachable, build_node("n2"), build_node("n3"), build_replica("a", "n1", "1")])
+    assert len(list_removed_nodes(report)) == 1
     assert report.pods_of_unready_nodes == ("d/a",)
     assert str(report) == "1 of 3 nodes can be removed; room is kept for 1 pod of nodes that are not ready"
     cpu = next(share for share in report.requested if share.resource == "cpu")
@@ -616,8 +621,8 @@ def test_room_is_kept_for_pods_of_unready_nodes() -> None:
 def test_answer_depends_on_pending_pods_of_other_schedulers() -> None:
     waiting = build_pod("train", "", "1", {"kind": "Job", "name": "train"})
     waiting["spec"]["schedulerName"] = "volcano"
-    report = consolidated([build_node("n1"), build_node("n2"), waiting])
-    assert names(report) == ["n1"]
+    report = consolidate_nodes([build_node("n1"), build_node("n2"), waiting])
+    assert list_removed_nodes(report) == ["n1"]
     condition = ", unless Pod d/train, which was not simulated, needs the capacity"
     assert str(report) == report.summary().headline == f"1 of 2 nodes can be removed{condition}"
 
@@ -639,12 +644,12 @@ def test_replays_and_not_the_time_limit_the_search(monkeypatch: pytest.MonkeyPat
         build_replica("b", "n2"),
         build_replica("c", "n3"),
     ]
-    expected = consolidated(objects).to_dict()
+    expected = consolidate_nodes(objects).to_dict()
     hours = count(step=3600)
     monkeypatch.setattr("time.monotonic", lambda: next(hours))
-    assert consolidated(objects).to_dict() == expected
+    assert consolidate_nodes(objects).to_dict() == expected
     assert len(expected["removable"]) == 2
 
     monkeypatch.setattr("kschedctl.commands.consolidate.plan.SEARCH_BUDGET", 3)
-    limited = consolidated(objects)
+    limited = consolidate_nodes(objects)
     assert (limited.tried, limited.complete) == (2, False)

@@ -9,7 +9,7 @@ from copy import deepcopy
 
 import pytest
 from small import Json
-from test_consolidate import consolidated, constrained
+from test_consolidate import build_constrained_cluster, consolidate_nodes
 
 from kschedctl.cluster import Cluster
 from kschedctl.commands.consolidate.report import NodeConsolidation
@@ -29,7 +29,7 @@ def may_go(pod: Json, budgets: list[Json]) -> bool:
     return all(budget["status"]["disruptionsAllowed"] > 0 for budget in mine)
 
 
-def best_nodes(objects: list[Json], name: str) -> list[str]:
+def find_best_nodes(objects: list[Json], name: str) -> list[str]:
     """Return the nodes on which kube-scheduler may place a waiting pod, by a full cycle."""
     scheduler = Scheduler(Cluster.from_objects(objects))
     framework, waiting = scheduler.find_framework("default-scheduler"), scheduler.cluster.pod("d", name)
@@ -38,7 +38,7 @@ def best_nodes(objects: list[Json], name: str) -> list[str]:
     return [scheduler.view.nodes.names[row] for row in scheduler.run_cycle(framework, waiting).scores.best.tolist()]
 
 
-def play(objects: list[Json], report: NodeConsolidation) -> list[Json]:
+def apply_plan(objects: list[Json], report: NodeConsolidation) -> list[Json]:
     """Return the manifests after the plan. Fail if a step breaks a budget or a pod gets another node, or none."""
     by_name = {(each["kind"], each["metadata"]["name"]): each for each in objects}
     budgets = [each for each in objects if each["kind"] == "PodDisruptionBudget"]
@@ -51,7 +51,7 @@ def play(objects: list[Json], report: NodeConsolidation) -> list[Json]:
             assert may_go(pod, budgets)
             del pod["spec"]["nodeName"]
             pod["status"] = {}
-            best = best_nodes(objects, pod["metadata"]["name"])
+            best = find_best_nodes(objects, pod["metadata"]["name"])
             assert move.target in best
             assert move.tied == len(best)
             pod["spec"]["nodeName"] = move.target
@@ -64,9 +64,11 @@ def play(objects: list[Json], report: NodeConsolidation) -> list[Json]:
 def test_each_step_holds_from_scratch(share: int) -> None:
     moves = 0
     for seed in range(200 + share * 25, 225 + share * 25):
-        objects = [each for each in constrained(seed) if each["kind"] != "Pod" or each["spec"]["nodeName"]]
-        report = consolidated(objects)
-        after = play(deepcopy(objects), report)
+        objects = [
+            each for each in build_constrained_cluster(seed) if each["kind"] != "Pod" or each["spec"]["nodeName"]
+        ]
+        report = consolidate_nodes(objects)
+        after = apply_plan(deepcopy(objects), report)
         assert all(each["spec"]["nodeName"] for each in after if each["kind"] == "Pod"), "nothing waits"
         moves += sum(len(step.moves) for step in report.removable)
     assert moves > 15

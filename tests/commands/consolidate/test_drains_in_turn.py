@@ -23,7 +23,7 @@ from kschedctl.snapshot.fork import Fork
 CORDONED = {"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}
 
 
-def one_by_one(scheduler: Scheduler, names: list[str]) -> tuple[list[tuple[str, list[object]]], Fork]:
+def drain_one_by_one(scheduler: Scheduler, names: list[str]) -> tuple[list[tuple[str, list[object]]], Fork]:
     """Return the nodes that whole drains empty, with the moves of their pods, and the cluster afterwards."""
     went, view = list[tuple[str, list[object]]](), scheduler.view
     for row, name in enumerate(names):
@@ -38,12 +38,12 @@ def one_by_one(scheduler: Scheduler, names: list[str]) -> tuple[list[tuple[str, 
     return went, view
 
 
-def varied(seed: int) -> list[Json]:
+def build_varied_cluster(seed: int) -> list[Json]:
     """Build different nodes, and pods that depend on cordons, claims, budgets, priorities or other pods."""
     random = Random(seed)
     names = [f"n{number}" for number in range(random.randint(3, 7))]
     objects = [build_node(name, random.choice("ab"), random.choice(("2", "3", "4"))) for name in names]
-    kinds = [workload(app, random) for app in "abcd"]
+    kinds = [draw_workload(app, random) for app in "abcd"]
     for number in range(random.randint(6, 20)):
         app, cpu, spec = random.choice(kinds)
         owner = {"kind": "ReplicaSet", "name": app} if random.random() < 0.97 else None
@@ -52,14 +52,14 @@ def varied(seed: int) -> list[Json]:
         if random.random() < 0.1:
             placed["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
         if random.random() < 0.15:
-            objects += storage(placed, number, random.choice(names), bound=random.random() < 0.5)
+            objects += build_storage(placed, number, random.choice(names), bound=random.random() < 0.5)
         objects.append(placed)
     if random.random() < 0.5:
         objects.append(build_budget(random.choice((1, 2, 3)), random.choice("abcd")))
     return objects
 
 
-def workload(app: str, random: Random) -> tuple[str, str, Json]:
+def draw_workload(app: str, random: Random) -> tuple[str, str, Json]:
     """Return the name, CPU and other spec fields of a workload."""
     spec: Json = {}
     if random.random() < 0.4:
@@ -78,7 +78,7 @@ def workload(app: str, random: Random) -> tuple[str, str, Json]:
     return app, random.choice(("200m", "500m", "1", "1500m")), spec
 
 
-def storage(placed: Json, number: int, home: str, *, bound: bool) -> list[Json]:
+def build_storage(placed: Json, number: int, home: str, *, bound: bool) -> list[Json]:
     """Build a claim for a pod, and the disks of a node, of which the pod has one or gets one with its node."""
     claim = f"data-{number}"
     placed["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]
@@ -118,9 +118,9 @@ def test_shared_simulation_equals_separate_drains(share: int) -> None:
     place."""
     went = stayed = shared = 0
     for seed in range(share * 30, share * 30 + 30):
-        scheduler = Scheduler(Cluster.from_objects(varied(seed)))
+        scheduler = Scheduler(Cluster.from_objects(build_varied_cluster(seed)))
         names = list(scheduler.view.nodes.names)
-        expected, after = one_by_one(scheduler, names)
+        expected, after = drain_one_by_one(scheduler, names)
         drains = DrainsInTurn(scheduler, scheduler.view)
         emptied = []
         for row, name in enumerate(names):
@@ -145,7 +145,7 @@ def test_reverted_drain_leaves_no_trace(share: int) -> None:
     """After a removable node is put back, later drains have the same results."""
     put_back = 0
     for seed in range(share * 25, share * 25 + 25):
-        scheduler = Scheduler(Cluster.from_objects(varied(seed)))
+        scheduler = Scheduler(Cluster.from_objects(build_varied_cluster(seed)))
         rows = [Row(row) for row in range(len(scheduler.view.nodes))]
         untouched = DrainsInTurn(scheduler, scheduler.view)
         expected = [untouched.drain_node(row)[:2] for row in rows[1:]]
@@ -175,7 +175,7 @@ def test_pod_with_an_unbound_claim_keeps_its_node(mode: str) -> None:
     """
     placed = build_pod("p", "n1", "1", {"kind": "ReplicaSet", "name": "p"})
     other = build_pod("other", "n1", "1", {"kind": "ReplicaSet", "name": "other"})
-    waits, volume, claim = storage(placed, 0, "n2", bound=False)
+    waits, volume, claim = build_storage(placed, 0, "n2", bound=False)
     waits["volumeBindingMode"] = mode
     nodes = [build_node("n1"), build_node("n2"), build_node("n3")]
     scheduler = Scheduler(Cluster.from_objects([*nodes, placed, other, waits, volume, claim]))

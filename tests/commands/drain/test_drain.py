@@ -21,14 +21,14 @@ from kschedctl.replay.parallel import Workers
 from kschedctl.reports.placements import PodCount, Spread
 
 
-def drained(objects: list[Json], *nodes: str) -> Drain:
+def drain_given_nodes(objects: list[Json], *nodes: str) -> Drain:
     return drain_nodes(Cluster.from_objects(objects), nodes)
 
 
 def test_pods_move_and_daemon_set_pods_stay() -> None:
     daemon = build_pod("agent-n1", "n1", owner={"kind": "DaemonSet", "name": "agent"})
     static = build_pod("etcd-n1", "n1", owner={"kind": "Node", "name": "n1"})
-    report = drained(
+    report = drain_given_nodes(
         [
             build_node("n1", cpu="8"),
             build_node("n2"),
@@ -48,7 +48,7 @@ def test_terminating_pods_and_pods_nominated_to_the_node_are_named() -> None:
     leaving, preemptor = build_replica("r1", "n1"), build_pod("p1", cpu="4")
     leaving["metadata"]["deletionTimestamp"] = "2026-11-20T23:56:08Z"
     preemptor["status"] = {"phase": "Pending", "nominatedNodeName": "n1"}
-    report = drained([build_node("n1", cpu="4"), build_node("n2"), leaving, preemptor], "n1")
+    report = drain_given_nodes([build_node("n1", cpu="4"), build_node("n2"), leaving, preemptor], "n1")
     assert (report.terminating, report.nominated, report.moved) == (("d/r1",), ("d/p1",), ())
     _, verdict, outcomes = report.build_headline_parts()
     assert verdict == "can be drained, but 1 pending pod loses its nominated node (d/p1);"
@@ -61,7 +61,7 @@ def test_terminating_pods_and_pods_nominated_to_the_node_are_named() -> None:
 STATEFUL_SET = {"kind": "StatefulSet", "name": "db"}
 
 
-def unhealthy(name: str, ready: str, *taint_keys: str) -> Json:
+def build_unhealthy_node(name: str, ready: str, *taint_keys: str) -> Json:
     """Build a node with this status of its condition Ready, and with these NoExecute taints."""
     found = build_node(name, taints=[{"key": key, "effect": "NoExecute"} for key in taint_keys])
     found["status"]["conditions"] = [{"type": "Ready", "status": ready}]
@@ -70,9 +70,9 @@ def unhealthy(name: str, ready: str, *taint_keys: str) -> Json:
 
 def test_pods_of_an_unreachable_node_stay_terminating() -> None:
     """The StatefulSet replaces its pod only once the pod is gone. The ReplicaSet replaces its pod at once."""
-    down = unhealthy("n1", "Unknown", "node.kubernetes.io/unreachable")
+    down = build_unhealthy_node("n1", "Unknown", "node.kubernetes.io/unreachable")
     pods = [build_pod("db-0", "n1", owner=STATEFUL_SET), build_replica("r1", "n1")]
-    report = drained([down, build_node("n2"), *pods], "n1")
+    report = drain_given_nodes([down, build_node("n2"), *pods], "n1")
     [down_node] = report.down_nodes
     assert (down_node.node, down_node.health, down_node.pods) == ("n1", NodeHealth.UNREACHABLE, ("d/db-0", "d/r1"))
     assert down_node.not_replaced == ("d/db-0",)
@@ -90,15 +90,20 @@ def test_pods_of_an_unreachable_node_stay_terminating() -> None:
 def test_terminating_pod_on_an_unreachable_node_is_not_safe_to_wait_for() -> None:
     leaving = build_replica("r1", "n1")
     leaving["metadata"]["deletionTimestamp"] = "2026-11-20T23:56:08Z"
-    report = drained([unhealthy("n1", "Unknown"), build_node("n2"), leaving], "n1")
+    report = drain_given_nodes([build_unhealthy_node("n1", "Unknown"), build_node("n2"), leaving], "n1")
     assert [down.pods for down in report.down_nodes] == [("d/r1",)]
     assert not report.safe
 
 
 def test_pods_of_an_unready_node_may_stay_terminating() -> None:
     """The node's kubelet reports, and it ends pods if its container runtime works."""
-    report = drained(
-        [unhealthy("n1", "False", "node.kubernetes.io/not-ready"), build_node("n2"), build_replica("r1", "n1")], "n1"
+    report = drain_given_nodes(
+        [
+            build_unhealthy_node("n1", "False", "node.kubernetes.io/not-ready"),
+            build_node("n2"),
+            build_replica("r1", "n1"),
+        ],
+        "n1",
     )
     assert (report.drained, report.safe) == (True, False)
     assert report.build_headline_parts()[1] == "can be drained, but pods may stay Terminating:"
@@ -108,24 +113,24 @@ def test_pods_of_an_unready_node_may_stay_terminating() -> None:
 @pytest.mark.parametrize(
     "down",
     [
-        unhealthy("n1", "Unknown", "node.kubernetes.io/unreachable", "node.kubernetes.io/out-of-service"),
-        unhealthy("n1", "True", "node.kubernetes.io/unreachable"),
+        build_unhealthy_node("n1", "Unknown", "node.kubernetes.io/unreachable", "node.kubernetes.io/out-of-service"),
+        build_unhealthy_node("n1", "True", "node.kubernetes.io/unreachable"),
     ],
 )
 def test_pods_of_a_node_out_of_service_or_with_a_working_kubelet_disappear(down: Json) -> None:
     """The taint manager removes the taint of a node that is ready again."""
-    report = drained([down, build_node("n2"), build_replica("r1", "n1")], "n1")
+    report = drain_given_nodes([down, build_node("n2"), build_replica("r1", "n1")], "n1")
     assert (report.down_nodes, report.safe) == ((), True)
 
 
 def test_an_unreachable_node_without_pods_to_evict_is_safe_to_drain() -> None:
     daemon = build_pod("agent-n1", "n1", owner={"kind": "DaemonSet", "name": "agent"})
-    assert drained([unhealthy("n1", "Unknown"), build_node("n2"), daemon], "n1").safe
+    assert drain_given_nodes([build_unhealthy_node("n1", "Unknown"), build_node("n2"), daemon], "n1").safe
 
 
 def test_unready_nodes_do_not_count_as_free_room_after_a_drain() -> None:
-    down = unhealthy("n3", "Unknown", "node.kubernetes.io/unreachable")
-    report = drained([build_node("n1"), build_node("n2"), down, build_replica("r1", "n1")], "n1")
+    down = build_unhealthy_node("n3", "Unknown", "node.kubernetes.io/unreachable")
+    report = drain_given_nodes([build_node("n1"), build_node("n2"), down, build_replica("r1", "n1")], "n1")
     assert next(room.allocatable for room in report.headroom if room.resource == "cpu") == 4000
 
 
@@ -145,7 +150,7 @@ def test_pending_pods_that_can_run_on_no_other_node_are_named() -> None:
         large,
         tolerant,
     ]
-    report = drained(objects, "n1")
+    report = drain_given_nodes(objects, "n1")
     assert report.stranded == ("d/here",)
     _, verdict, outcomes = report.build_headline_parts()
     assert verdict == "can be drained, but 1 pending pod can run nowhere else (d/here);"
@@ -165,7 +170,9 @@ def test_pending_pods_that_can_run_on_no_other_node_are_named() -> None:
 
 def test_pending_pod_that_does_not_tolerate_the_node_is_not_stranded() -> None:
     tainted = build_node("n1", taints=[{"key": "dedicated", "effect": "NoSchedule"}])
-    report = drained([tainted, build_node("n2"), build_pod("p", nodeSelector={"kubernetes.io/hostname": "n1"})], "n1")
+    report = drain_given_nodes(
+        [tainted, build_node("n2"), build_pod("p", nodeSelector={"kubernetes.io/hostname": "n1"})], "n1"
+    )
     assert report.stranded == ()
 
 
@@ -175,7 +182,7 @@ def test_pods_are_counted_by_node_and_zone_before_and_after() -> None:
     nowhere = build_node("n3", taints=[{"key": "own", "effect": "NoSchedule"}])
     nowhere["metadata"]["labels"] = {}
     pods = [build_replica("r1", "n1"), build_replica("r2", "n1"), build_replica("r3", "n2"), build_pod("o", "n3")]
-    report = drained([build_node("n1", "a"), build_node("n2", "b"), nowhere, daemon, *pods], "n1")
+    report = drain_given_nodes([build_node("n1", "a"), build_node("n2", "b"), nowhere, daemon, *pods], "n1")
     assert report.zones == (PodCount("a", 3, 1), PodCount("b", 1, 3))
     assert set(report.nodes_changed) == {PodCount("n1", 3, 1), PodCount("n2", 1, 3)}
 
@@ -183,7 +190,7 @@ def test_pods_are_counted_by_node_and_zone_before_and_after() -> None:
 def test_free_room_excludes_drained_and_cordoned_nodes() -> None:
     """1 of 4 CPUs on n2 is free once r1 is there. The empty n1 and the cordoned n3 do not count."""
     objects = [build_node("n1", cpu="16"), build_node("n2"), build_node("n3", cpu="8", unschedulable=True)]
-    report = drained([*objects, build_replica("r1", "n1", "1"), build_replica("r2", "n2", "2")], "n1")
+    report = drain_given_nodes([*objects, build_replica("r1", "n1", "1"), build_replica("r2", "n2", "2")], "n1")
     cpu = next(headroom for headroom in report.headroom if headroom.resource == "cpu")
     assert (cpu.allocatable, cpu.requested_before, cpu.requested_after) == (12_000, 2_000, 3_000)
     assert (cpu.largest_free_before, cpu.largest_free_after) == (2_000, 1_000)
@@ -196,7 +203,7 @@ def test_preempted_pod_without_a_controller_is_lost() -> None:
         build_pod("alone", "n2", "4"),
         build_replica("high", "n1", "4", priority=10),
     ]
-    report = drained(objects, "n1")
+    report = drain_given_nodes(objects, "n1")
     assert (report.lost, report.lost_victims) == ((), ("d/alone",))
     assert "1 pod is lost: no controller recreates it" in str(report)
     assert "lost for good, since they are preempted: d/alone" in report.summary().warnings
@@ -214,7 +221,7 @@ def test_pod_with_a_local_volume_can_run_only_on_its_node() -> None:
     volume_spec = {"nodeAffinity": terms, "local": {"path": "/data"}}
     volume = {"kind": "PersistentVolume", "metadata": {"name": "v"}, "spec": volume_spec}
     mounted = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
-    report = drained(
+    report = drain_given_nodes(
         [build_node("n1"), build_node("n2"), claim, volume, build_replica("db", "n1", volumes=mounted)], "n1"
     )
     cause = "volume v (claim d/c) is local to n1, so the pod can run only there"
@@ -230,7 +237,7 @@ def test_pod_with_a_local_volume_can_run_only_on_its_node() -> None:
 
 
 def test_drained_node_takes_no_pod_back() -> None:
-    report = drained([build_node("n1"), build_node("n2", cpu="500m"), build_replica("r1", "n1")], "n1")
+    report = drain_given_nodes([build_node("n1"), build_node("n2", cpu="500m"), build_replica("r1", "n1")], "n1")
     (group,) = report.unplaced
     assert group.pods == ("d/r1",)
     assert group.message.startswith("0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable.")
@@ -240,14 +247,16 @@ def test_drained_node_takes_no_pod_back() -> None:
 def test_pod_that_tolerates_the_cordon_returns() -> None:
     """Only the drained node has room for it. If another node has room as well, the drained node is the emptier one."""
     back = build_replica("r1", "n1", "2", tolerations=[{"operator": "Exists"}])
-    report = drained([build_node("n1"), build_node("n2", cpu="500m"), back], "n1")
+    report = drain_given_nodes([build_node("n1"), build_node("n2", cpu="500m"), back], "n1")
     assert (report.returned, report.moved, report.unplaced) == (("d/r1",), (), ())
     assert (report.drained, report.safe) == (False, False)
     assert report.build_headline_parts()[2] == "1 pod comes back: it tolerates the cordon"
     assert "Come back to the nodes" in RENDERERS["table"](report, Style(width=80))
-    report = drained([build_node("n1"), build_node("n2", cpu="500m"), build_node("n3", cpu="64"), back], "n1")
+    report = drain_given_nodes([build_node("n1"), build_node("n2", cpu="500m"), build_node("n3", cpu="64"), back], "n1")
     assert ([moved.target for moved in report.moved], report.safe) == (["n3"], True)
-    report = drained([build_node("n1"), build_node("n2", cpu="500m"), build_node("n3", cpu="64"), back], "n1", "n3")
+    report = drain_given_nodes(
+        [build_node("n1"), build_node("n2", cpu="500m"), build_node("n3", cpu="64"), back], "n1", "n3"
+    )
     assert (report.returned, report.safe) == (("d/r1",), False)
 
 
@@ -258,14 +267,14 @@ def test_cordoned_node_still_counts_for_spreading() -> None:
         build_node("n2", "b"),
         *(build_replica(f"r{i}", "n1", **build_spread()) for i in range(2)),
     ]
-    report = drained(objects, "n1")
+    report = drain_given_nodes(objects, "n1")
     assert len(report.moved) == 1
     assert "1 node(s) didn't match pod topology spread constraints" in report.unplaced[0].message
 
 
 def test_budget_recovers_once_the_replacement_runs() -> None:
     objects = [build_node("n1"), build_node("n2"), build_budget(1), *(build_replica(f"r{i}", "n1") for i in range(4))]
-    report = drained(objects, "n1")
+    report = drain_given_nodes(objects, "n1")
     assert len(report.moved) == 4
     assert not report.blocked
 
@@ -281,7 +290,7 @@ def test_budget_is_used_up_by_a_pod_without_a_replacement() -> None:
         build_budget(1),
         *(build_replica(f"r{i}", "n1") for i in range(4)),
     ]
-    report = drained(objects, "n1")
+    report = drain_given_nodes(objects, "n1")
     assert (len(report.moved), sum(len(g.pods) for g in report.unplaced), len(report.blocked)) == (2, 1, 1)
     used_up = "PodDisruptionBudget d/b is used up by d/r2, evicted before and without a new node"
     assert report.blocked[0].why == used_up
@@ -293,19 +302,21 @@ def test_unhealthy_pods_are_evicted_if_the_budget_allows_it() -> None:
     sick["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
     always = build_budget(0)
     always["spec"]["unhealthyPodEvictionPolicy"] = "AlwaysAllow"
-    assert len(drained([build_node("n1"), build_node("n2"), build_budget(0), sick], "n1").blocked) == 1
-    assert len(drained([build_node("n1"), build_node("n2"), always, sick], "n1").moved) == 1
+    assert len(drain_given_nodes([build_node("n1"), build_node("n2"), build_budget(0), sick], "n1").blocked) == 1
+    assert len(drain_given_nodes([build_node("n1"), build_node("n2"), always, sick], "n1").moved) == 1
 
 
 def test_pod_of_two_budgets_cannot_be_evicted() -> None:
     second = build_budget(5)
     second["metadata"] = {"name": "c", "namespace": "d"}
-    report = drained([build_node("n1"), build_node("n2"), build_budget(5), second, build_replica("r1", "n1")], "n1")
+    report = drain_given_nodes(
+        [build_node("n1"), build_node("n2"), build_budget(5), second, build_replica("r1", "n1")], "n1"
+    )
     assert "more than one PodDisruptionBudget" in report.blocked[0].why
 
 
 def test_bare_pod_is_lost() -> None:
-    report = drained([build_node("n1"), build_node("n2"), build_pod("alone", "n1")], "n1")
+    report = drain_given_nodes([build_node("n1"), build_node("n2"), build_pod("alone", "n1")], "n1")
     assert (report.lost, report.moved) == (("d/alone",), ())
     assert (report.drained, report.safe) == (True, False)
 
@@ -313,7 +324,9 @@ def test_bare_pod_is_lost() -> None:
 def test_lost_pods_are_a_cost_and_named_first() -> None:
     """kubectl drain rejects them without --force (unreplicatedFilter in pkg/drain/filters.go)."""
     bare = [build_pod(f"alone-{i:02}", "n1", "10m") for i in range(31)]
-    report = drained([build_node("n1", pods="50"), build_node("n2", pods="50"), *bare, build_replica("r1", "n1")], "n1")
+    report = drain_given_nodes(
+        [build_node("n1", pods="50"), build_node("n2", pods="50"), *bare, build_replica("r1", "n1")], "n1"
+    )
     shown = RENDERERS["table"](report, Style())
     assert shown.startswith(
         "n1 can be drained, but 31 pods are lost: no controller recreates them; 1 pod moves to another"
@@ -332,9 +345,11 @@ def test_lost_pods_are_a_cost_and_named_first() -> None:
 )
 def test_budget_that_never_allows_an_eviction(spec: Json, reason: str) -> None:
     """It allows none even if all pods are healthy, so waiting does not help."""
-    strict = guarded(0, 2, 3)
+    strict = build_budget_with_status(0, 2, 3)
     strict["spec"] |= spec
-    report = drained([build_node("n1"), build_node("n2"), strict, build_replica("r1", "n1"), sick("r2")], "n1")
+    report = drain_given_nodes(
+        [build_node("n1"), build_node("n2"), strict, build_replica("r1", "n1"), build_unready_replica("r2")], "n1"
+    )
     assert report.blocked[0].why == f"PodDisruptionBudget d/b never allows an eviction: {reason}"
     headline = report.summary().headline
     assert headline.startswith(f"n1 cannot be drained: {report.blocked[0].why} (d/r1")
@@ -345,7 +360,7 @@ def test_ended_bare_pod_is_no_loss(phase: str) -> None:
     """kubectl drain deletes it without --force (unreplicatedFilter)."""
     ended = build_pod("done", "n1")
     ended["status"] = {"phase": phase}
-    report = drained([build_node("n1"), build_node("n2"), ended], "n1")
+    report = drain_given_nodes([build_node("n1"), build_node("n2"), ended], "n1")
     assert (report.lost, report.safe) == ((), True)
 
 
@@ -353,7 +368,9 @@ def test_room_of_terminating_pods_is_taken_without_an_eviction() -> None:
     """Their controller has replaced them already, so the drain costs no pod."""
     leaving = build_replica("leaving", "n2", "3")
     leaving["metadata"]["deletionTimestamp"] = "2026-05-06T09:12:00Z"
-    report = drained([build_node("n1"), build_node("n2"), leaving, build_replica("high", "n1", "3", priority=10)], "n1")
+    report = drain_given_nodes(
+        [build_node("n1"), build_node("n2"), leaving, build_replica("high", "n1", "3", priority=10)], "n1"
+    )
     assert [(evicted.pod, evicted.fate) for evicted in report.evicted] == [("d/leaving", "Deleted")]
     assert (report.safe, report.evicted_elsewhere, report.lost_victims) == (True, (), ())
     brief = report.summary()
@@ -373,14 +390,14 @@ def test_budget_used_up_by_the_drain() -> None:
         build_replica("r2", "n2", "4"),
         build_budget(1),
     ]
-    report = drained(objects, "n1", "n2")
+    report = drain_given_nodes(objects, "n1", "n2")
     why = "PodDisruptionBudget d/b is used up by d/r1, evicted before and without a new node"
     assert [(blocked.pod, blocked.why) for blocked in report.blocked] == [("d/r2", why)]
     assert report.summary().headline == f"n1, n2 cannot be drained: {why} (d/r2)"
 
     # A budget that allows none from the start says how many healthy pods it needs
     objects[-1] = build_budget(0)
-    assert "allows no disruption now" in drained(objects, "n1", "n2").blocked[0].why
+    assert "allows no disruption now" in drain_given_nodes(objects, "n1", "n2").blocked[0].why
 
 
 def test_blocked_drain_says_what_kubectl_does_and_what_to_change() -> None:
@@ -391,7 +408,7 @@ def test_blocked_drain_says_what_kubectl_does_and_what_to_change() -> None:
     minimum["spec"]["minAvailable"] = 1
     other = build_pod("other", "n1", owner=web)
     other["metadata"]["labels"] = {}
-    report = drained([build_node("n1"), build_node("n2"), build_replica("r1", "n1"), other, minimum], "n1")
+    report = drain_given_nodes([build_node("n1"), build_node("n2"), build_replica("r1", "n1"), other, minimum], "n1")
     (kubectl,) = report.describe_blocked_kubectl_drain()
     assert kubectl == (
         "kubectl drain would cordon n1, evict 1 other pod, and then retry forever, unless --timeout is set"
@@ -402,14 +419,16 @@ def test_blocked_drain_says_what_kubectl_does_and_what_to_change() -> None:
     assert f"next: {fix[:60]}" in RENDERERS["brief"](report, Style(width=200))
 
     bound = build_replica("r1", "n1", nodeSelector={"kubernetes.io/hostname": "n1"})
-    (fix,) = drained([build_node("n1"), build_node("n2"), bound, minimum], "n1").budget_fixes
+    (fix,) = drain_given_nodes([build_node("n1"), build_node("n2"), bound, minimum], "n1").budget_fixes
     assert fix.startswith("PodDisruptionBudget d/b: Lower the budget's minAvailable, or scale the workload to 0")
 
 
 def test_drain_of_a_pod_with_two_budgets_ends_with_an_error() -> None:
     second = build_budget(1)
     second["metadata"] = {**second["metadata"], "name": "second"}
-    report = drained([build_node("n1"), build_node("n2"), build_replica("r1", "n1"), build_budget(1), second], "n1")
+    report = drain_given_nodes(
+        [build_node("n1"), build_node("n2"), build_replica("r1", "n1"), build_budget(1), second], "n1"
+    )
     assert report.describe_blocked_kubectl_drain() == (
         "kubectl drain would cordon n1, evict no pod, and then end with an error",
     )
@@ -423,19 +442,19 @@ def test_command_has_the_options_that_kubectl_requires() -> None:
     static = build_pod("etcd-n1", "n1", owner={"kind": "Node", "name": "n1"})
     caching = build_replica("r1", "n1", volumes=[{"name": "cache", "emptyDir": {}}])
     bare = build_pod("bare", "n1")
-    assert drained([*nodes, static, build_replica("r1", "n1")], "n1").commands == ("kubectl drain n1",)
-    assert drained([*nodes, daemon], "n1").commands == ("kubectl drain n1 --ignore-daemonsets",)
-    assert drained([*nodes, caching], "n1").commands == ("kubectl drain n1 --delete-emptydir-data",)
-    assert drained([*nodes, bare], "n1").commands == ("kubectl drain n1 --force",)
+    assert drain_given_nodes([*nodes, static, build_replica("r1", "n1")], "n1").commands == ("kubectl drain n1",)
+    assert drain_given_nodes([*nodes, daemon], "n1").commands == ("kubectl drain n1 --ignore-daemonsets",)
+    assert drain_given_nodes([*nodes, caching], "n1").commands == ("kubectl drain n1 --delete-emptydir-data",)
+    assert drain_given_nodes([*nodes, bare], "n1").commands == ("kubectl drain n1 --force",)
     bare["metadata"]["deletionTimestamp"] = "2026-05-06T09:12:00Z"
-    assert drained([*nodes, bare], "n1").commands == ("kubectl drain n1 --force",)
-    report = drained([*nodes, daemon, static, caching, build_pod("alone", "n1")], "n1")
+    assert drain_given_nodes([*nodes, bare], "n1").commands == ("kubectl drain n1 --force",)
+    report = drain_given_nodes([*nodes, daemon, static, caching, build_pod("alone", "n1")], "n1")
     assert report.commands == ("kubectl drain n1 --ignore-daemonsets --delete-emptydir-data --force",)
     assert report.commands[0] in RENDERERS["table"](report, Style())
     assert "next: drain n1, but loses d/alone for good; deletes emptyDir data of d/r1" in RENDERERS["brief"](
         report, Style()
     )
-    assert drained([*nodes, build_budget(0), build_replica("r1", "n1")], "n1").commands == ()
+    assert drain_given_nodes([*nodes, build_budget(0), build_replica("r1", "n1")], "n1").commands == ()
 
 
 def test_moved_pods_preempt_on_other_nodes() -> None:
@@ -445,7 +464,7 @@ def test_moved_pods_preempt_on_other_nodes() -> None:
         build_replica("low", "n2", "3"),
         build_replica("high", "n1", "3", priority=10),
     ]
-    report = drained(objects, "n1")
+    report = drain_given_nodes(objects, "n1")
     assert [(m.pod, m.target) for m in report.moved] == [("d/high", "n2")]
     assert [(e.pod, e.by) for e in report.evicted] == [("d/low", "d/high")]
     assert not report.safe
@@ -460,23 +479,25 @@ def test_nodes_are_drained_together() -> None:
         build_replica("r1", "n1"),
         build_replica("r2", "n2"),
     ]
-    assert {m.target for m in drained(objects, "n1", "n2").moved} == {"n3"}
+    assert {m.target for m in drain_given_nodes(objects, "n1", "n2").moved} == {"n3"}
 
 
-def guarded(allowed: int, healthy: int, desired: int) -> Json:
+def build_budget_with_status(allowed: int, healthy: int, desired: int) -> Json:
     found = build_budget(allowed)
     found["status"] = {"disruptionsAllowed": allowed, "currentHealthy": healthy, "desiredHealthy": desired}
     return found
 
 
-def sick(name: str, **spec: Any) -> Json:
+def build_unready_replica(name: str, **spec: Any) -> Json:
     found = build_replica(name, "n1", **spec)
     found["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
     return found
 
 
 def test_budget_shows_its_shortage() -> None:
-    report = drained([build_node("n1"), build_node("n2"), guarded(0, 2, 3), build_replica("r1", "n1")], "n1")
+    report = drain_given_nodes(
+        [build_node("n1"), build_node("n2"), build_budget_with_status(0, 2, 3), build_replica("r1", "n1")], "n1"
+    )
     why = "PodDisruptionBudget d/b allows no disruption now: it needs 3 healthy pods and has 2"
     assert [(b.pod, b.why, b.budgets) for b in report.blocked] == [("d/r1", why, ("d/b",))]
 
@@ -486,17 +507,27 @@ def test_budget_shows_its_shortage() -> None:
 )
 def test_unhealthy_pods_are_evicted_while_healthy_pods_suffice(healthy: int, desired: int, moves: bool) -> None:
     """IfHealthyBudget in eviction.go requires currentHealthy >= desiredHealthy and desiredHealthy > 0."""
-    report = drained([build_node("n1"), build_node("n2"), guarded(0, healthy, desired), sick("r1")], "n1")
+    report = drain_given_nodes(
+        [
+            build_node("n1"),
+            build_node("n2"),
+            build_budget_with_status(0, healthy, desired),
+            build_unready_replica("r1"),
+        ],
+        "n1",
+    )
     assert (len(report.moved), len(report.blocked)) == (int(moves), int(not moves))
 
 
 @pytest.mark.parametrize(("observed", "sick_too"), [(1, False), (2, True)])
 def test_budget_with_an_outdated_status_allows_nothing(observed: int, sick_too: bool) -> None:
     """eviction.go denies evictions if observedGeneration < generation. The rule for unready pods comes before."""
-    changed = guarded(1, 2, 1)
+    changed = build_budget_with_status(1, 2, 1)
     changed["metadata"]["generation"] = 2
     changed["status"]["observedGeneration"] = observed
-    report = drained([build_node("n1"), build_node("n2"), changed, build_replica("r1", "n1"), sick("r2")], "n1")
+    report = drain_given_nodes(
+        [build_node("n1"), build_node("n2"), changed, build_replica("r1", "n1"), build_unready_replica("r2")], "n1"
+    )
     assert {moved.pod for moved in report.moved} == ({"d/r1", "d/r2"} if sick_too else {"d/r2"})
     if not sick_too:
         assert "d/b was changed, and its status is not up to date yet" in report.blocked[0].why
@@ -504,8 +535,10 @@ def test_budget_with_an_outdated_status_allows_nothing(observed: int, sick_too: 
 
 def test_replacement_of_an_unhealthy_pod_allows_another_eviction() -> None:
     """Two healthy pods are needed and two exist. Once the third runs again, one may be evicted."""
-    objects = [build_node("n1"), build_node("n2"), build_node("n3"), guarded(0, 2, 2)]
-    report = drained([*objects, build_replica("r1", "n1"), sick("r2"), build_replica("r3", "n3")], "n1")
+    objects = [build_node("n1"), build_node("n2"), build_node("n3"), build_budget_with_status(0, 2, 2)]
+    report = drain_given_nodes(
+        [*objects, build_replica("r1", "n1"), build_unready_replica("r2"), build_replica("r3", "n3")], "n1"
+    )
     assert {moved.pod for moved in report.moved} == {"d/r1", "d/r2"}
 
 
@@ -514,9 +547,11 @@ def test_shortage_is_made_up_first() -> None:
 
     The unhealthy pod is evicted (AlwaysAllow), and its replacement is the second.
     """
-    always = guarded(0, 1, 2)
+    always = build_budget_with_status(0, 1, 2)
     always["spec"]["unhealthyPodEvictionPolicy"] = "AlwaysAllow"
-    report = drained([build_node("n1"), build_node("n2"), always, build_replica("r1", "n1"), sick("r2")], "n1")
+    report = drain_given_nodes(
+        [build_node("n1"), build_node("n2"), always, build_replica("r1", "n1"), build_unready_replica("r2")], "n1"
+    )
     assert [moved.pod for moved in report.moved] == ["d/r2"]
     assert report.blocked[0].why.endswith("it needs 2 healthy pods and has 2")
 
@@ -524,7 +559,7 @@ def test_shortage_is_made_up_first() -> None:
 def test_terminating_pod_uses_up_no_budget() -> None:
     leaving = build_replica("r1", "n1")
     leaving["metadata"]["deletionTimestamp"] = "2024-01-01T00:00:00Z"
-    report = drained(
+    report = drain_given_nodes(
         [build_node("n1"), build_node("n2", cpu="1"), build_budget(1), leaving, build_replica("r2", "n1")], "n1"
     )
     assert [moved.pod for moved in report.moved] == ["d/r2"]
@@ -539,13 +574,13 @@ def test_victims_are_rescheduled() -> None:
     ]
     tolerant = {"tolerations": [{"key": "k", "operator": "Exists"}]}
     low, high = build_replica("low", "n2", "3", **tolerant), build_replica("high", "n1", "4", priority=10)
-    report = drained([*objects, low, high], "n1")
+    report = drain_given_nodes([*objects, low, high], "n1")
     assert {(m.pod, m.source, m.target) for m in report.moved} == {("d/high", "n1", "n2"), ("d/low", "n2", "n3")}
     assert [(e.pod, e.fate, e.target) for e in report.evicted] == [("d/low", "Moved", "n3")]
     assert (
         report.build_headline_parts()[2] == "1 pod moves to another node, 1 pod on another node is preempted and moves"
     )
-    report = drained([*objects[:2], low, high], "n1")
+    report = drain_given_nodes([*objects[:2], low, high], "n1")
     _, verdict, outcomes = report.build_headline_parts()
     assert verdict == "can be drained, but 1 pod on another node is preempted and fits nowhere;"
     assert outcomes == "1 pod moves to another node"
@@ -606,17 +641,19 @@ def test_budget_of_a_manifest_gets_a_status(spec: Json, moved: int) -> None:
     new = build_budget(0)
     new["spec"] |= spec
     del new["status"]
-    report = drained([build_node("n1"), build_node("n2"), new, *(build_replica(f"r{i}", "n1") for i in range(3))], "n1")
+    report = drain_given_nodes(
+        [build_node("n1"), build_node("n2"), new, *(build_replica(f"r{i}", "n1") for i in range(3))], "n1"
+    )
     assert (len(report.moved), len(report.blocked)) == (moved, 3 - moved)
 
 
 def test_empty_selector_covers_the_whole_namespace() -> None:
     """This holds for evictions. In kube-scheduler's preemption, an empty selector selects no pods."""
-    every = guarded(0, 1, 1)
+    every = build_budget_with_status(0, 1, 1)
     every["spec"]["selector"] = {}
     unlabelled = build_replica("r1", "n1")
     unlabelled["metadata"]["labels"] = {}
-    report = drained([build_node("n1"), build_node("n2"), every, unlabelled], "n1")
+    report = drain_given_nodes([build_node("n1"), build_node("n2"), every, unlabelled], "n1")
     assert report.blocked[0].budgets == ("d/b",)
 
 
@@ -625,24 +662,24 @@ def test_budget_without_a_number_is_an_error() -> None:
     new["spec"]["minAvailable"] = "most"
     del new["status"]
     with pytest.raises(InputError, match=r'^PodDisruptionBudget d/b: expected a number or a percentage, not "most"$'):
-        drained([build_node("n1"), new, build_replica("r1", "n1")], "n1")
+        drain_given_nodes([build_node("n1"), new, build_replica("r1", "n1")], "n1")
 
 
 # -- in which order pods come back --------------------------------------------------------------------------------
 
 
-def of_job(name: str, cpu: str = "1") -> Json:
+def build_job_pod(name: str, cpu: str = "1") -> Json:
     return build_pod(name, "n1", cpu, owner={"kind": "Job", "name": "once", "apiVersion": "batch/v1"})
 
 
-def of_set(name: str, owner: str, cpu: str) -> Json:
+def build_stateful_pod(name: str, owner: str, cpu: str) -> Json:
     return build_pod(name, "n1", cpu, owner={"kind": "StatefulSet", "name": owner})
 
 
 def test_pods_that_fit_in_no_order_and_in_some_orders() -> None:
     """n2 has 4 CPUs. It takes the pod of 3 or the pod of 2, and never the pod of 5."""
     sized = {"a": "3", "b": "2", "c": "5"}
-    pods = [of_set(f"{name}-0", name, cpu) for name, cpu in sized.items()]
+    pods = [build_stateful_pod(f"{name}-0", name, cpu) for name, cpu in sized.items()]
     report = drain_nodes(Cluster.from_objects([build_node("n1", cpu="16"), build_node("n2"), *pods]), ["n1"], runs=16)
     assert report.unplaced_over_runs == {
         "StatefulSet d/b": Spread(0, 1),
@@ -660,7 +697,7 @@ def test_dependence_on_another_pod_proves_nothing() -> None:
     """``near`` requires ``seed`` in its domain, which gets another node in every tried order."""
     term = {"labelSelector": {"matchLabels": {"app": "seed"}}, "topologyKey": "kubernetes.io/hostname"}
     beside = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-    near, seed = of_set("near-0", "near", "3"), of_set("seed-0", "seed", "3")
+    near, seed = build_stateful_pod("near-0", "near", "3"), build_stateful_pod("seed-0", "seed", "3")
     near["spec"]["affinity"], seed["metadata"]["labels"] = beside, {"app": "seed"}
     report = drain_nodes(
         Cluster.from_objects([build_node("n1", cpu="16"), build_node("n2"), near, seed]), ["n1"], runs=4
@@ -672,7 +709,7 @@ def test_dependence_on_another_pod_proves_nothing() -> None:
 def test_possible_preemption_proves_nothing() -> None:
     """``big`` could preempt ``low`` on n2, as long as no pod of its priority is there."""
     low = build_pod("low", "n2", "4", owner={"kind": "StatefulSet", "name": "low"})
-    big, same = of_set("big-0", "big", "3"), of_set("same-0", "same", "3")
+    big, same = build_stateful_pod("big-0", "big", "3"), build_stateful_pod("same-0", "same", "3")
     low["spec"]["priority"], big["spec"]["priority"], same["spec"]["priority"] = -1, 5, 5
     report = drain_nodes(
         Cluster.from_objects([build_node("n1", cpu="16"), build_node("n2"), low, big, same]), ["n1"], runs=6
@@ -683,7 +720,7 @@ def test_possible_preemption_proves_nothing() -> None:
 
 def test_pods_of_jobs_come_last() -> None:
     """The Job's pod is first by name. Its back-off gives the only place to the other pod in every second run."""
-    pods = [of_job("a"), of_set("b-0", "b", "1")]
+    pods = [build_job_pod("a"), build_stateful_pod("b-0", "b", "1")]
     cluster = Cluster.from_objects([build_node("n1"), build_node("n2", cpu="1"), *pods])
     assert [moved.pod for moved in drain_nodes(cluster, ["n1"]).moved] == ["d/a"]
     for seed in range(1, 9):
@@ -717,7 +754,7 @@ def test_budget_that_never_allows_evictions_is_not_blamed_on_unhealthy_pods(spec
     pods = [build_replica("a", "n1"), build_replica("b", "")]
     for each in pods:
         each["metadata"]["labels"] = {"app": "web"}
-    (blocked,) = drained([build_node("n1"), pdb, *pods], "n1").blocked
+    (blocked,) = drain_given_nodes([build_node("n1"), pdb, *pods], "n1").blocked
     assert blocked.why == f"PodDisruptionBudget d/web never allows an eviction: {cause}"
     assert blocked.unhealthy == ()
 
@@ -775,7 +812,7 @@ def test_advice_on_a_used_up_budget_begins_with_its_pending_pod() -> None:
     minimum["spec"]["minAvailable"] = 1
     waiting = build_replica("r2", "", nodeSelector={"kubernetes.io/hostname": "n9"})
     bound = build_replica("r1", "n1", nodeSelector={"kubernetes.io/hostname": "n1"})
-    report = drained([build_node("n1"), build_node("n2"), bound, waiting, minimum], "n1")
+    report = drain_given_nodes([build_node("n1"), build_node("n2"), bound, waiting, minimum], "n1")
     assert report.waiting_in_budgets == ("d/r2",)
     (fix,) = report.budget_fixes
     assert fix.startswith("PodDisruptionBudget d/b: Get d/r2 a node, or lower the budget's minAvailable during the ")
@@ -784,5 +821,5 @@ def test_advice_on_a_used_up_budget_begins_with_its_pending_pod() -> None:
 def test_brief_form_names_lost_pods_first() -> None:
     objects = [build_node("n1"), build_node("n2"), build_replica("r1", "n1"), build_pod("alone", "n1"), build_budget(0)]
     objects[3]["metadata"]["labels"] = {}
-    brief = RENDERERS["brief"](drained(objects, "n1"), Style(width=200))
+    brief = RENDERERS["brief"](drain_given_nodes(objects, "n1"), Style(width=200))
     assert 0 < brief.index("d/alone") < brief.index("kubectl drain would cordon")

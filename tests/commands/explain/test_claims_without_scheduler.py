@@ -15,7 +15,7 @@ CLASS = {
 }
 
 
-def explained(mode: str = "WaitForFirstConsumer", phase: str = "Pending", **claim: Json) -> Explanation:
+def explain_bound_pod(mode: str = "WaitForFirstConsumer", phase: str = "Pending", **claim: Json) -> Explanation:
     """Return the explanation of a pod with nodeName and a claim with further metadata and fields of its spec."""
     asked = build_pod("p", "n1", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
     asked["status"] = {"phase": phase}
@@ -30,7 +30,7 @@ def explained(mode: str = "WaitForFirstConsumer", phase: str = "Pending", **clai
 
 
 def test_unbound_claim_is_named() -> None:
-    report = explained()
+    report = explain_bound_pod()
     assert report.verdict == "Bound"
     assert report.headline == (
         "spec.nodeName n1 bypasses the scheduler, but claim d/data of class disk waits for the scheduler to choose a"
@@ -45,10 +45,10 @@ def test_claims_that_are_bound_without_the_scheduler_are_not_named() -> None:
     claim."""
     selected = {"annotations": {"volume.kubernetes.io/selected-node": "n1"}}
     for report in (
-        explained(spec={"volumeName": "pv"}),
-        explained(metadata=selected),
-        explained(mode="Immediate"),
-        explained(phase="Running"),
+        explain_bound_pod(spec={"volumeName": "pv"}),
+        explain_bound_pod(metadata=selected),
+        explain_bound_pod(mode="Immediate"),
+        explain_bound_pod(phase="Running"),
     ):
         assert report.claims_without_scheduler == ()
         assert report.headline == "the pod is already bound to node n1"

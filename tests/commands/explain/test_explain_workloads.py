@@ -38,7 +38,7 @@ def build_workload(kind: str, name: str = "web", cpu: str = "1", uid: str = "", 
     return {"apiVersion": VERSIONS.get(kind, "apps/v1"), "kind": kind, "metadata": metadata, "spec": spec}
 
 
-def owned(name: str, kind: str, owner: str, cpu: str = "1", labels: Json | None = None, **spec: Any) -> Json:
+def build_owned_pod(name: str, kind: str, owner: str, cpu: str = "1", labels: Json | None = None, **spec: Any) -> Json:
     """Build an existing pod of a controller."""
     made = build_pod(name, cpu, uid=f"uid-{name}", **spec)
     made["metadata"]["ownerReferences"] = [{"kind": kind, "name": owner, "controller": True, "uid": owner}]
@@ -128,7 +128,7 @@ def test_daemon_set_that_selects_no_node_creates_no_pod(run: Run, write: Write) 
 
 
 def test_existing_pods_of_a_daemon_set_are_replaced(run: Run, write: Write) -> None:
-    cluster = write(build_node("n1", "4"), owned("web-x", "DaemonSet", "web", "3", nodeName="n1"))
+    cluster = write(build_node("n1", "4"), build_owned_pod("web-x", "DaemonSet", "web", "3", nodeName="n1"))
     manifest = write(build_workload("DaemonSet", cpu="3"), name="m.json")
     assert explain_document(run, "-f", cluster, "-f", manifest)["verdict"] == "Schedulable"
 
@@ -138,7 +138,7 @@ def test_stateful_set_is_explained_by_its_first_pod_without_a_node(run: Run, wri
 
     2 of 4 CPUs are free, and 3 without that pod.
     """
-    there = [owned(f"web-{i}", "StatefulSet", "web", "1", nodeName="n1") for i in range(2)]
+    there = [build_owned_pod(f"web-{i}", "StatefulSet", "web", "1", nodeName="n1") for i in range(2)]
     manifest = write(build_workload("StatefulSet", cpu="3", replicas=2), name="m.json")
     document = explain_document(run, "-f", write(build_node("n1", "4"), *there), "-f", manifest)
     assert (document["pod"], document["verdict"]) == ("default/web-1", "Schedulable")
@@ -156,7 +156,9 @@ def test_unchanged_deployment_is_explained_by_an_additional_pod(run: Run, write:
         "matchLabelKeys": ["pod-template-hash"],
     }
     labels = {"app": "web", "pod-template-hash": "5f"}
-    there = owned("web-5f-a", "ReplicaSet", "web-5f", labels=labels, nodeName="n1", topologySpreadConstraints=[spread])
+    there = build_owned_pod(
+        "web-5f-a", "ReplicaSet", "web-5f", labels=labels, nodeName="n1", topologySpreadConstraints=[spread]
+    )
     manifest = build_workload("Deployment")
     manifest["spec"]["template"]["spec"]["topologySpreadConstraints"] = [spread]
     files = ("-f", write(build_node("n1"), build_node("n2"), there), "-f", write(manifest, name="m.json"))
@@ -168,9 +170,12 @@ def test_unchanged_deployment_is_explained_by_an_additional_pod(run: Run, write:
 )
 def test_pending_pods_of_a_workload_are_explained(run: Run, write: Write, words: list[str]) -> None:
     labels = {"app": "web", "pod-template-hash": "5f"}
-    pods = [owned(f"web-5f-{i}", "ReplicaSet", "web-5f", "9", labels) for i in range(3)]
+    pods = [build_owned_pod(f"web-5f-{i}", "ReplicaSet", "web-5f", "9", labels) for i in range(3)]
     cluster = write(
-        build_node("n1", "4"), *pods, build_pod("other", "9"), owned("webs-5f-a", "ReplicaSet", "webs-5f", "9")
+        build_node("n1", "4"),
+        *pods,
+        build_pod("other", "9"),
+        build_owned_pod("webs-5f-a", "ReplicaSet", "webs-5f", "9"),
     )
     document = explain_document(run, *words, "-f", cluster)
     assert (document["pod"], document["verdict"]) == ("default/web-5f-0", "Unschedulable")
@@ -193,7 +198,7 @@ def test_workload_without_pending_pods_gets_an_additional_pod(
 ) -> None:
     """Each of its two pods uses 2 of 4 CPUs on its own node, so that a third pod does not fit."""
     labels = {"app": "web", "pod-template-hash": "5f"}
-    pods = [owned(f"web-{i}", kind, owner, "2", labels, nodeName=f"n{i}") for i in range(2)]
+    pods = [build_owned_pod(f"web-{i}", kind, owner, "2", labels, nodeName=f"n{i}") for i in range(2)]
     rest = [build_pod(f"rest-{i}", "1", nodeName=f"n{i}") for i in range(2)]
     document = explain_document(run, word, "-f", write(build_node("n0"), build_node("n1"), *pods, *rest))
     assert (document["pod"], document["verdict"]) == (made, "Unschedulable")
@@ -214,8 +219,8 @@ def test_several_objects_are_explained_from_one_snapshot(
 
     monkeypatch.setattr(Scheduler.view, "func", counted)
     labels = {"app": "web", "pod-template-hash": "5f"}
-    waiting = owned("web-5f-a", "ReplicaSet", "web-5f", "9", labels)
-    objects = [waiting, owned("db-a", "ReplicaSet", "db", nodeName="n1"), build_pod("bare", "9")]
+    waiting = build_owned_pod("web-5f-a", "ReplicaSet", "web-5f", "9", labels)
+    objects = [waiting, build_owned_pod("db-a", "ReplicaSet", "db", nodeName="n1"), build_pod("bare", "9")]
     document = explain_document(
         run, "deploy/web", "rs/db", "bare", "-f", write(build_node("n1"), *objects), "--no-remedies"
     )
@@ -240,7 +245,7 @@ def test_next_pod_of_a_stateful_set_gets_its_own_claim(run: Run, write: Write) -
         "volumeBindingMode": "WaitForFirstConsumer",
     }
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data-web-0"}}]
-    there = owned("web-0", "StatefulSet", "web", nodeName="n1", volumes=volumes)
+    there = build_owned_pod("web-0", "StatefulSet", "web", nodeName="n1", volumes=volumes)
     document = explain_document(run, "sts/web", "-f", write(build_node("n1"), build_node("n2"), there, claim, storage))
     assert document["verdict"] == "Schedulable"
     assert document["volumes"]["n2"]["provisions"] == ["default/data-web-1"]
@@ -255,7 +260,7 @@ def test_deployment_without_pods_is_explained_by_its_replica_set(run: Run, write
 
 def test_daemon_set_without_pending_pods_is_bound(run: Run, write: Write) -> None:
     document = explain_document(
-        run, "ds/web", "-f", write(build_node("n1"), owned("web-x", "DaemonSet", "web", nodeName="n1"))
+        run, "ds/web", "-f", write(build_node("n1"), build_owned_pod("web-x", "DaemonSet", "web", nodeName="n1"))
     )
     assert document["verdict"] == "Bound"
     assert document["standsFor"] == "the only pod of DaemonSet default/web, which is not pending"
@@ -263,7 +268,7 @@ def test_daemon_set_without_pending_pods_is_bound(run: Run, write: Write) -> Non
 
 def test_workload_printed_by_kubectl_is_the_one_in_the_cluster(run: Run, write: Write) -> None:
     labels = {"app": "web", "pod-template-hash": "5f"}
-    waiting = owned("web-5f-a", "ReplicaSet", "web-5f", "9", labels)
+    waiting = build_owned_pod("web-5f-a", "ReplicaSet", "web-5f", "9", labels)
     printed = write(build_workload("Deployment", cpu="9", uid="u"), name="m.json")
     assert (
         explain_document(run, "-f", write(build_node("n1"), waiting), "-f", printed)["kind"] == "PendingPods"
@@ -275,7 +280,7 @@ def test_workload_printed_by_kubectl_is_the_one_in_the_cluster(run: Run, write: 
 
 def test_error_about_a_missing_workload_suggests_others(run: Run, write: Write) -> None:
     labels = {"app": "web", "pod-template-hash": "5f"}
-    cluster = write(build_node("n1"), owned("web-5f-a", "ReplicaSet", "web-5f", labels=labels))
+    cluster = write(build_node("n1"), build_owned_pod("web-5f-a", "ReplicaSet", "web-5f", labels=labels))
     for words in (["deploy/wbe"], ["deploy/web", "-n", "shop"]):
         code, _, err = run("explain", *words, "-f", cluster)
         assert code == 2
@@ -286,7 +291,7 @@ def test_error_about_a_missing_workload_suggests_others(run: Run, write: Write) 
 def test_error_about_a_missing_name_suggests_other_kinds(run: Run, write: Write) -> None:
     group = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "spec": {"minMember": 1}}
     group["metadata"] = {"name": "small", "namespace": "ml"}
-    cluster = write(build_node("n1"), owned("train-a", "Job", "train"), group)
+    cluster = write(build_node("n1"), build_owned_pod("train-a", "Job", "train"), group)
     assert "did you mean job/train -n default?" in run("explain", "deploy/train", "-f", cluster).err
     assert "did you mean podgroup/small -n ml?" in run("explain", "ml/small", "-f", cluster).err
 

@@ -19,7 +19,7 @@ def explain_pod(*objects: Json) -> Json:
     return kschedctl.explain(kschedctl.Cluster.from_objects(list(objects)), "d/p").to_dict()
 
 
-def data(document: Json, plugin: str, name: str = "n1") -> Json:
+def get_rejection_data(document: Json, plugin: str, name: str = "n1") -> Json:
     """Return the data of the first rejection of the node by the plugin."""
     (found,) = (n for n in document["nodes"] if n["name"] == name)
     refusal = next(r for r in found["refusals"] if r["plugin"] == plugin)
@@ -31,20 +31,22 @@ def test_resources_are_in_base_units_in_all_documents() -> None:
     others = [build_pod("a", "n1", "3"), build_pod("b", "n2", "5")]
     document = explain_pod(build_node("n1"), build_node("n2", cpu="6"), *others, build_pod("p", cpu="2"))
     common = {"type": "Insufficient", "resource": "cpu", "requested": 2000, "free": 1000, "largest": 6000}
-    assert data(document, "NodeResourcesFit") == {**common, "offered": 4000}
-    assert data(document, "NodeResourcesFit", "n2") == {**common, "offered": 6000}
+    assert get_rejection_data(document, "NodeResourcesFit") == {**common, "offered": 4000}
+    assert get_rejection_data(document, "NodeResourcesFit", "n2") == {**common, "offered": 6000}
     (cause,) = document["causes"]
-    assert cause["factData"] == data(document, "NodeResourcesFit", cause["nearest"])
+    assert cause["factData"] == get_rejection_data(document, "NodeResourcesFit", cause["nearest"])
     (elimination,) = document["eliminations"]
-    assert elimination["nearest"]["factData"] == data(document, "NodeResourcesFit", elimination["nearest"]["node"])
+    assert elimination["nearest"]["factData"] == get_rejection_data(
+        document, "NodeResourcesFit", elimination["nearest"]["node"]
+    )
     (group,) = document["groups"]
-    assert group["refusals"][0]["factData"] == data(document, "NodeResourcesFit", group["suchAs"][0])
+    assert group["refusals"][0]["factData"] == get_rejection_data(document, "NodeResourcesFit", group["suchAs"][0])
 
 
 def test_memory_is_in_bytes() -> None:
     asking = build_pod("p")
     asking["spec"]["containers"][0]["resources"]["requests"] = {"memory": "16Gi"}
-    found = data(explain_pod(build_node("n1"), asking), "NodeResourcesFit")
+    found = get_rejection_data(explain_pod(build_node("n1"), asking), "NodeResourcesFit")
     assert (found["requested"], found["offered"]) == (16 * 2**30, 8 * 2**30)
 
 
@@ -52,7 +54,7 @@ def test_room_of_a_nominated_pod_is_not_free() -> None:
     """3 of the 4 cores of n1 are reserved for the nominated pod."""
     nominated = build_pod("first", cpu="3")
     nominated["status"] = {"nominatedNodeName": "n1"}
-    found = data(explain_pod(build_node("n1"), nominated, build_pod("p", cpu="2")), "NodeResourcesFit")
+    found = get_rejection_data(explain_pod(build_node("n1"), nominated, build_pod("p", cpu="2")), "NodeResourcesFit")
     assert (found["free"], found["nominated"]) == (1000, True)
 
 
@@ -85,14 +87,14 @@ PORT = {"hostPort": 80, "containerPort": 80, "hostIP": "10.0.0.1"}
 )
 def test_facts_about_a_node(spec: Json, asked: Json, plugin: str, fact: Json) -> None:
     holder = build_pod("holder", "n1", containers=[{"name": "c", "ports": [PORT]}])
-    assert data(explain_pod(build_node("n1", **spec), holder, build_pod("p", **asked)), plugin) == fact
+    assert get_rejection_data(explain_pod(build_node("n1", **spec), holder, build_pod("p", **asked)), plugin) == fact
 
 
 ZONED = "topology.kubernetes.io/zone"
 WEB = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": ZONED}
 
 
-def required(kind: str, *terms: Json) -> Json:
+def build_required_affinity(kind: str, *terms: Json) -> Json:
     return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": list(terms)}}}
 
 
@@ -102,7 +104,7 @@ def test_skew() -> None:
     there = [build_pod("x", "n1", "1"), build_pod("y", "n1", "1")]
     small = build_node("n2", "b", cpu="100m")
     document = explain_pod(build_node("n1"), small, *there, build_pod("p", topologySpreadConstraints=[constraint]))
-    assert data(document, "PodTopologySpread") == {
+    assert get_rejection_data(document, "PodTopologySpread") == {
         "type": "TooSkewed",
         "key": ZONED,
         "domain": "a",
@@ -125,7 +127,7 @@ def test_fewer_domains_than_min_domains() -> None:
     document = explain_pod(
         build_node("n1"), build_node("n2", "b"), *there, build_pod("p", topologySpreadConstraints=[constraint])
     )
-    fact = data(document, "PodTopologySpread")
+    fact = get_rejection_data(document, "PodTopologySpread")
     assert (fact["domains"], fact["minDomains"], fact["fewest"], fact["skew"]) == (2, 3, 0, 2)
     assert "emptiest" not in fact
 
@@ -135,17 +137,19 @@ def test_tainted_zone_counts_as_empty() -> None:
     constraint = {**WEB, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
     tainted = build_node("n3", "c", taints=[{"key": "sick", "effect": "NoExecute"}])
     objects = [build_node("n1"), build_pod("x", "n1", "1"), build_pod("p", topologySpreadConstraints=[constraint])]
-    emptiest = data(explain_pod(*objects, tainted), "PodTopologySpread")["emptiest"]
+    emptiest = get_rejection_data(explain_pod(*objects, tainted), "PodTopologySpread")["emptiest"]
     assert emptiest == {"domain": "c", "policy": "nodeTaintsPolicy", "node": "n3", "taint": "sick:NoExecute"}
     full = build_node("n2", "b", cpu="100m")
-    emptiest = data(explain_pod(*objects, tainted, full), "PodTopologySpread")["emptiest"]
+    emptiest = get_rejection_data(explain_pod(*objects, tainted, full), "PodTopologySpread")["emptiest"]
     assert emptiest == {"domain": "b", "equallyEmpty": 1}
 
 
 def test_anti_affinity_of_an_existing_pod() -> None:
     """Pod x keeps pods with app=web out of its zone. The incoming pod has this label and no term of its own."""
-    document = explain_pod(build_node("n1"), build_pod("x", "n1", **required("podAntiAffinity", WEB)), build_pod("p"))
-    assert data(document, "InterPodAffinity") == {
+    document = explain_pod(
+        build_node("n1"), build_pod("x", "n1", **build_required_affinity("podAntiAffinity", WEB)), build_pod("p")
+    )
+    assert get_rejection_data(document, "InterPodAffinity") == {
         "type": "PodInTheWay",
         "pod": "d/x",
         "key": ZONED,
@@ -161,21 +165,24 @@ def test_anti_affinity_of_an_existing_pod() -> None:
     ("spec", "fact"),
     [
         (
-            required("podAntiAffinity", WEB),
+            build_required_affinity("podAntiAffinity", WEB),
             {"type": "PodInTheWay", "pod": "d/x", "others": 1, "key": ZONED, "domain": "a", "selector": "app=web"},
         ),
         (
-            required("podAffinity", {**WEB, "labelSelector": {"matchLabels": {"app": "db"}}}),
+            build_required_affinity("podAffinity", {**WEB, "labelSelector": {"matchLabels": {"app": "db"}}}),
             {"type": "NoPodToJoin", "selector": "app=db", "key": ZONED, "domain": "a", "namespaces": ["d"]},
         ),
-        (required("podAffinity", {**WEB, "topologyKey": "rack"}), {"type": "TopologyLabelMissing", "key": "rack"}),
+        (
+            build_required_affinity("podAffinity", {**WEB, "topologyKey": "rack"}),
+            {"type": "TopologyLabelMissing", "key": "rack"},
+        ),
     ],
     ids=["in the way", "to join", "no label"],
 )
 def test_facts_about_other_pods(spec: Json, fact: Json) -> None:
     """Two pods with app=web run on n1, in zone a."""
     document = explain_pod(build_node("n1"), build_pod("x", "n1"), build_pod("y", "n1"), build_pod("p", **spec))
-    assert data(document, "InterPodAffinity") == fact
+    assert get_rejection_data(document, "InterPodAffinity") == fact
 
 
 def test_node_affinity_fact_has_requirements_and_labels() -> None:
@@ -183,15 +190,19 @@ def test_node_affinity_fact_has_requirements_and_labels() -> None:
     named = {"key": "metadata.name", "operator": "In", "values": ["n9"]}
     terms = {"nodeSelectorTerms": [{"matchExpressions": [zone]}, {"matchFields": [named]}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
-    assert data(explain_pod(build_node("n1"), build_pod("p", affinity=affinity)), "NodeAffinity")["terms"] == [
+    assert get_rejection_data(explain_pod(build_node("n1"), build_pod("p", affinity=affinity)), "NodeAffinity")[
+        "terms"
+    ] == [
         [{"key": ZONED, "operator": "In", "values": ["b", "c"], "found": "a"}],
         [{"key": "metadata.name", "operator": "In", "values": ["n9"], "found": "n1", "field": True}],
     ]
-    selecting = data(explain_pod(build_node("n1"), build_pod("p", nodeSelector={"disk": "ssd"})), "NodeAffinity")
+    selecting = get_rejection_data(
+        explain_pod(build_node("n1"), build_pod("p", nodeSelector={"disk": "ssd"})), "NodeAffinity"
+    )
     assert selecting["selector"] == [{"key": "disk", "operator": "In", "values": ["ssd"]}]
 
 
-def claiming(volume: str = "", storage_class: str = "", size: str = "2Gi") -> list[Json]:
+def build_pod_and_claim(volume: str = "", storage_class: str = "", size: str = "2Gi") -> list[Json]:
     """Build the pod d/p and its claim d/data."""
     spec = {"resources": {"requests": {"storage": size}}, "accessModes": ["ReadWriteOnce"]}
     spec |= {"storageClassName": storage_class} | ({"volumeName": volume} if volume else {})
@@ -207,7 +218,9 @@ def build_storage_class(**more: Json | str) -> Json:
 
 def test_claim_without_a_volume() -> None:
     none = build_storage_class(provisioner="kubernetes.io/no-provisioner")
-    assert data(explain_pod(build_node("n1"), none, *claiming(storage_class="fast")), "VolumeBinding") == {
+    assert get_rejection_data(
+        explain_pod(build_node("n1"), none, *build_pod_and_claim(storage_class="fast")), "VolumeBinding"
+    ) == {
         "type": "NoVolume",
         "claim": "d/data",
         "storageClass": "fast",
@@ -220,7 +233,9 @@ def test_claim_without_a_volume() -> None:
 def test_claim_that_is_provisioned_only_on_other_nodes() -> None:
     allowed = [{"matchLabelExpressions": [{"key": ZONED, "values": ["b"]}]}]
     made = build_storage_class(provisioner="csi", allowedTopologies=allowed)
-    found = data(explain_pod(build_node("n1"), made, *claiming(storage_class="fast")), "VolumeBinding")
+    found = get_rejection_data(
+        explain_pod(build_node("n1"), made, *build_pod_and_claim(storage_class="fast")), "VolumeBinding"
+    )
     assert found["provisions"] is True
     assert found["topologies"] == [[{"key": ZONED, "operator": "In", "values": ["b"], "found": "a"}]]
 
@@ -229,7 +244,7 @@ def test_volume_that_the_node_cannot_reach() -> None:
     wanted = {"key": ZONED, "operator": "In", "values": ["b"]}
     reach = {"required": {"nodeSelectorTerms": [{"matchExpressions": [wanted]}]}}
     volume = {"kind": "PersistentVolume", "metadata": {"name": "pv"}, "spec": {"nodeAffinity": reach}}
-    assert data(explain_pod(build_node("n1"), volume, *claiming("pv")), "VolumeBinding") == {
+    assert get_rejection_data(explain_pod(build_node("n1"), volume, *build_pod_and_claim("pv")), "VolumeBinding") == {
         "type": "VolumeOutOfReach",
         "volume": "pv",
         "claim": "d/data",
@@ -238,7 +253,7 @@ def test_volume_that_the_node_cannot_reach() -> None:
 
 
 def test_claim_that_must_be_bound_first_is_the_cause() -> None:
-    (cause,) = explain_pod(build_node("n1"), *claiming(storage_class="gone"))["causes"]
+    (cause,) = explain_pod(build_node("n1"), *build_pod_and_claim(storage_class="gone"))["causes"]
     assert cause["factData"] == {"type": "ClaimsUnbound", "claims": [{"claim": "d/data", "storageClass": "gone"}]}
 
 
@@ -257,7 +272,7 @@ def test_devices() -> None:
     ]
     fault = {"reason": "Allocated", "devices": 1}
     wanted = {"claim": "d/mine", "request": "r", "wanted": 2, "devices": 2, "free": 1, "faults": [fault]}
-    assert data(explain_pod(build_node("n1"), *objects), "DynamicResources") == {
+    assert get_rejection_data(explain_pod(build_node("n1"), *objects), "DynamicResources") == {
         "type": "DevicesUnfit",
         "requests": [wanted],
     }

@@ -12,7 +12,7 @@ CLUSTER = [{"kind": "PriorityClass", "apiVersion": "scheduling.k8s.io/v1", "meta
 ON_N1 = {"nodeSelector": {HOSTNAME: "n1"}, "priorityClassName": "high", "priority": 10}
 
 
-def versioned(document: Json) -> Json:
+def add_api_version(document: Json) -> Json:
     group = {"Pod": "v1", "Node": "v1"}.get(document["kind"], "apps/v1")
     return {"apiVersion": group, **document}
 
@@ -35,8 +35,8 @@ def test_explanation_says_if_the_victim_gets_another_node(
         if kind == "Pod":
             del new["metadata"]["uid"]
             made = new
-        question = ["explain", "-f", write(versioned(made), name="new.json", whole=False)]
-    question += ["-f", write(*CLUSTER, *map(versioned, objects)), "--assume-complete"]
+        question = ["explain", "-f", write(add_api_version(made), name="new.json", whole=False)]
+    question += ["-f", write(*CLUSTER, *map(add_api_version, objects)), "--assume-complete"]
 
     preemption = json.loads(run(*question, "-o", "json").out)["preemption"]
     assert preemption["victimsWithoutNode"] == ([] if cpus == "4" else ["d/victim"])
@@ -49,7 +49,7 @@ def test_victims_of_victims_are_named(run: Run, write: Write) -> None:
     lowest = build_replica("lowest", "n2", "3", priority=-5)
     objects = [build_node("n1"), build_node("n2"), build_replica("victim", "n1", "3"), lowest]
     waiting = build_pod("new", cpu="3", schedulerName="default-scheduler", **ON_N1)
-    file = write(*CLUSTER, *map(versioned, [*objects, waiting]))
+    file = write(*CLUSTER, *map(add_api_version, [*objects, waiting]))
     brief = run("explain", "new", "-n", "d", "-f", file, "--assume-complete", "--brief").out
     assert "evicts d/victim, which gets another node" in brief
     assert "d/lowest is evicted in turn and gets no other node" in brief

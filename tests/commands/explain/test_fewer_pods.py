@@ -24,7 +24,7 @@ def build_workload(kind: str, status: Json | None = None, **spec: Any) -> Json:
     }
 
 
-def member(kind: str, name: str, ready: str = "True", **spec: Any) -> Json:
+def build_member(kind: str, name: str, ready: str = "True", **spec: Any) -> Json:
     """Build a pod of the workload, on a node unless ``spec`` says otherwise."""
     found = build_pod(name, namespace="shop", uid=name, **{"nodeName": "n1", **spec})
     owner = {"apiVersion": "apps/v1", "kind": kind, "name": "web", "controller": True, "uid": "w"}
@@ -94,7 +94,7 @@ def test_pods_of_a_stateful_set_wait_for_the_previous_ordinal(
     run: Run, write: Write, policy: str, second: dict[str, Any], reasons: list[str]
 ) -> None:
     wanted = build_workload("StatefulSet", replicas=4, podManagementPolicy=policy)
-    pods = [member("StatefulSet", "web-0"), member("StatefulSet", "web-1", **second)]
+    pods = [build_member("StatefulSet", "web-0"), build_member("StatefulSet", "web-1", **second)]
     answer = get_report(run, "explain", "sts/web", "-n", "shop", "-f", write(build_node("n1"), wanted, *pods))
     assert answer.get("fewerPods", []) == reasons
 
@@ -108,7 +108,7 @@ def test_quota_is_replayed_without_conditions_and_events(run: Run, write: Write)
         "-n",
         "shop",
         "-f",
-        write(build_node("n1"), wanted, member("ReplicaSet", "a"), build_quota("3", "1")),
+        write(build_node("n1"), wanted, build_member("ReplicaSet", "a"), build_quota("3", "1")),
     )
     assert found.code == 1
     counts = "2 of 5 pods (5 wanted, 1 exists, 2 can be created)"
@@ -119,7 +119,7 @@ def test_quota_is_replayed_without_conditions_and_events(run: Run, write: Write)
 def test_existing_pods_are_not_denied(run: Run, write: Write) -> None:
     """The quota is exceeded, but the workload has all desired pods."""
     wanted = build_workload("ReplicaSet", replicas=1)
-    cluster = write(build_node("n1"), wanted, member("ReplicaSet", "a"), build_quota("1", "1"))
+    cluster = write(build_node("n1"), wanted, build_member("ReplicaSet", "a"), build_quota("1", "1"))
     assert run("explain", "rs/web", "-n", "shop", "-f", cluster).code == 0
 
 

@@ -58,19 +58,19 @@ def build_pod(
     return {"kind": "Pod", "metadata": meta, "spec": {"containers": [container], **spec}, **status}
 
 
-def of_volcano(name: str, task: str = "", **fields: Any) -> Json:
+def build_volcano_pod(name: str, task: str = "", **fields: Any) -> Json:
     annotations = {"scheduling.k8s.io/group-name": "train"} | ({"volcano.sh/task-spec": task} if task else {})
     return build_pod(name, annotations=annotations, **{"schedulerName": "volcano", **fields})
 
 
-def of_kueue(name: str, count: str = "4", **fields: Any) -> Json:
+def build_kueue_pod(name: str, count: str = "4", **fields: Any) -> Json:
     annotations = {"kueue.x-k8s.io/pod-group-total-count": count} if count else {}
     return build_pod(
         name, {"kueue.x-k8s.io/pod-group-name": "train"}, annotations, **{"schedulingGates": GATE, **fields}
     )
 
 
-def of_coscheduling(name: str, group: str = "train", **fields: Any) -> Json:
+def build_coscheduling_pod(name: str, group: str = "train", **fields: Any) -> Json:
     return build_pod(name, {"scheduling.x-k8s.io/pod-group": group}, **fields)
 
 
@@ -79,7 +79,7 @@ def build_group(version: str, least: int, name: str = "train", **spec: Any) -> J
     return {"apiVersion": version, "kind": "PodGroup", "metadata": meta, "spec": {"minMember": least, **spec}}
 
 
-def leaving(document: Json) -> Json:
+def set_deletion_time(document: Json) -> Json:
     return {**document, "metadata": {**document["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
 
 
@@ -90,7 +90,7 @@ def explain(*objects: Json, pod: str = "ml/a", config: Json | None = None) -> Js
     return report
 
 
-def verdicts(report: Json) -> dict[str, str]:
+def get_verdicts(report: Json) -> dict[str, str]:
     return {each["pod"].removeprefix("ml/"): each["verdict"] for each in report["podGroup"]["members"]}
 
 
@@ -98,7 +98,7 @@ def verdicts(report: Json) -> dict[str, str]:
 
 
 def test_volcano_gang_that_fits() -> None:
-    report = explain(*map(of_volcano, "abc"), build_group(VOLCANO, 3, queue="research"))
+    report = explain(*map(build_volcano_pod, "abc"), build_group(VOLCANO, 3, queue="research"))
     found = report["podGroup"]
     assert (report["verdict"], found["verdict"], found["decidedBy"]) == ("NotResponsible", "Placed", "Volcano")
     assert (found["minCount"], found["pods"], found["fitting"], found["queue"]) == (3, 3, 3, "research")
@@ -110,13 +110,13 @@ def test_volcano_gang_that_fits() -> None:
 
 
 def test_number_of_fitting_pods_of_a_gang() -> None:
-    report = explain(*map(of_volcano, "abcd"), build_group(VOLCANO, 4))
+    report = explain(*map(build_volcano_pod, "abcd"), build_group(VOLCANO, 4))
     found = report["podGroup"]
     assert (found["verdict"], found["fitting"], found["missing"]) == ("Unschedulable", 3, 0)
     assert report["headline"] == (
         "according to kube-scheduler's filters, 3 of 4 pods of its gang train fit at once; Volcano decides"
     )
-    assert sorted(verdicts(report).values()) == ["Placed"] * 3 + ["Unschedulable"]
+    assert sorted(get_verdicts(report).values()) == ["Placed"] * 3 + ["Unschedulable"]
 
 
 def test_missing_pods_of_a_volcano_gang() -> None:
@@ -125,56 +125,58 @@ def test_missing_pods_of_a_volcano_gang() -> None:
     One has succeeded and counts as if it had a node.
     """
     pods = [
-        of_volcano("a"),
-        of_volcano("b", nodeName="n1"),
-        leaving(of_volcano("c")),
-        of_volcano("d", phase="Failed"),
-        of_volcano("e", phase="Succeeded", nodeName="n1"),
-        of_volcano("f", schedulingGates=[{"name": "wait"}]),
+        build_volcano_pod("a"),
+        build_volcano_pod("b", nodeName="n1"),
+        set_deletion_time(build_volcano_pod("c")),
+        build_volcano_pod("d", phase="Failed"),
+        build_volcano_pod("e", phase="Succeeded", nodeName="n1"),
+        build_volcano_pod("f", schedulingGates=[{"name": "wait"}]),
     ]
     report = explain(*pods, build_group(VOLCANO, 6))
     found = report["podGroup"]
     assert (found["pods"], found["scheduled"], found["missing"], found["ended"]) == (4, 2, 2, 1)
     assert (found["verdict"], found["fitting"]) == ("Incomplete", 3)
-    assert verdicts(report) == {"a": "Placed", "c": "Terminating", "d": "Failed", "f": "Gated"}
+    assert get_verdicts(report) == {"a": "Placed", "c": "Terminating", "d": "Failed", "f": "Gated"}
     assert report["headline"] == "its gang train has 4 of the 6 pods that Volcano waits for"
 
 
 def test_each_task_needs_its_minimum_of_pods() -> None:
     """Three pods fit. The master is tried last and finds no room."""
-    workers = [of_volcano(name, "worker") for name in "abc"]
+    workers = [build_volcano_pod(name, "worker") for name in "abc"]
     tasks = {"master": 1, "worker": 2}
-    report = explain(*workers, of_volcano("z", "master"), build_group(VOLCANO, 3, minTaskMember=tasks))
+    report = explain(*workers, build_volcano_pod("z", "master"), build_group(VOLCANO, 3, minTaskMember=tasks))
     found = report["podGroup"]
     told = {task["name"]: (task["least"], task["pods"], task["fitting"]) for task in found["tasks"]}
     assert told == {"master": (1, 1, 0), "worker": (2, 3, 3)}
     assert (found["verdict"], found["fitting"]) == ("Unschedulable", 3)
-    ignored = explain(*workers, of_volcano("z", "master"), build_group(VOLCANO, 2, minTaskMember=tasks))["podGroup"]
+    ignored = explain(*workers, build_volcano_pod("z", "master"), build_group(VOLCANO, 2, minTaskMember=tasks))[
+        "podGroup"
+    ]
     assert (ignored["verdict"], ignored["tasks"]) == ("Placed", [])  # they want more than minMember together
 
 
 def test_volcano_pod_with_the_default_scheduler() -> None:
-    pods = [of_volcano(name, schedulerName="default-scheduler") for name in "abcd"]
+    pods = [build_volcano_pod(name, schedulerName="default-scheduler") for name in "abcd"]
     report = explain(*pods, build_group(VOLCANO, 4))
     assert (report["verdict"], report["podGroup"]["policy"], report["notReplayed"]) == ("Schedulable", "basic", [])
 
 
 def test_missing_volcano_group() -> None:
-    report = explain(of_volcano("a"))
+    report = explain(build_volcano_pod("a"))
     assert report["headline"] == "Volcano decides about its gang train: its PodGroup does not exist"
-    cluster = kschedctl.Cluster.from_objects([*NODES, of_volcano("a")], assume_complete=False)
+    cluster = kschedctl.Cluster.from_objects([*NODES, build_volcano_pod("a")], assume_complete=False)
     unread = kschedctl.explain(cluster, "ml/a").to_dict()["podGroup"]
     assert unread["problem"] == "PodGroups were not among the objects"
 
 
 @pytest.mark.parametrize("least", [0, -7])
 def test_volcano_group_without_a_positive_minimum(least: int) -> None:
-    found = explain(of_volcano("a"), build_group(VOLCANO, least))["podGroup"]
+    found = explain(build_volcano_pod("a"), build_group(VOLCANO, least))["podGroup"]
     assert (found["verdict"], found["missing"]) == ("Placed", 0)
 
 
 def test_volcano_group_with_the_largest_minimum() -> None:
-    found = explain(of_volcano("a"), build_group(VOLCANO, 2**31 - 1))["podGroup"]
+    found = explain(build_volcano_pod("a"), build_group(VOLCANO, 2**31 - 1))["podGroup"]
     assert (found["verdict"], found["missing"]) == ("Incomplete", 2**31 - 2)
 
 
@@ -182,28 +184,28 @@ def test_volcano_group_with_the_largest_minimum() -> None:
 
 
 def test_kueue_gang_that_is_not_admitted() -> None:
-    report = explain(*(of_kueue(name) for name in "abcd"))
+    report = explain(*(build_kueue_pod(name) for name in "abcd"))
     found = report["podGroup"]
     assert (report["verdict"], found["verdict"], found["decidedBy"]) == ("Gated", "Unschedulable", "Kueue")
     assert (found["minCount"], found["fitting"], found["heldBack"]) == (4, 3, 4)
     assert report["headline"] == (
         "according to kube-scheduler's filters, 3 of 4 pods of its gang train fit at once; Kueue decides"
     )
-    three = explain(*(of_kueue(name, "3") for name in "abc"))
+    three = explain(*(build_kueue_pod(name, "3") for name in "abc"))
     assert three["headline"] == (
         "according to kube-scheduler's filters, all 3 pods of its gang train fit at once; Kueue decides"
     )
 
 
 def test_missing_pods_of_a_kueue_gang() -> None:
-    other_gate = of_kueue("c", schedulingGates=[*GATE, {"name": "wait"}])
-    report = explain(of_kueue("a"), of_kueue("b", phase="Failed"), other_gate)
+    other_gate = build_kueue_pod("c", schedulingGates=[*GATE, {"name": "wait"}])
+    report = explain(build_kueue_pod("a"), build_kueue_pod("b", phase="Failed"), other_gate)
     assert report["headline"] == "its gang train has 2 of the 4 pods that Kueue waits for"
-    assert verdicts(report) == {"a": "Placed", "b": "Failed", "c": "Gated"}
+    assert get_verdicts(report) == {"a": "Placed", "b": "Failed", "c": "Gated"}
 
 
 def test_kueue_does_not_wait_for_all_pods_of_a_fast_admission() -> None:
-    pods = [of_kueue(name) for name in "ab"]
+    pods = [build_kueue_pod(name) for name in "ab"]
     for each in pods:
         each["metadata"]["annotations"]["kueue.x-k8s.io/pod-group-fast-admission"] = "true"
     report = explain(*pods)
@@ -212,8 +214,8 @@ def test_kueue_does_not_wait_for_all_pods_of_a_fast_admission() -> None:
 
 def test_admitted_kueue_gang_is_placed_pod_by_pod() -> None:
     topology = [{"name": "kueue.x-k8s.io/topology"}]
-    admitted = [of_kueue(name, schedulingGates=[]) for name in "abc"]
-    report = explain(*admitted, of_kueue("d", schedulingGates=topology))
+    admitted = [build_kueue_pod(name, schedulingGates=[]) for name in "abc"]
+    report = explain(*admitted, build_kueue_pod("d", schedulingGates=topology))
     assert (report["verdict"], report["podGroup"]["policy"]) == ("Schedulable", "basic")
     assert report["podGroup"]["heldBack"] == 1
 
@@ -229,7 +231,7 @@ def test_admitted_kueue_gang_is_placed_pod_by_pod() -> None:
     ],
 )
 def test_invalid_total_count_annotations_of_kueue(counts: list[str], said: str) -> None:
-    report = explain(*(of_kueue(name, count) for name, count in zip("ab", counts, strict=True)))
+    report = explain(*(build_kueue_pod(name, count) for name, count in zip("ab", counts, strict=True)))
     problem = f"its pods {said} annotation kueue.x-k8s.io/pod-group-total-count"
     assert (report["podGroup"]["problem"], report["podGroup"]["minCount"]) == (problem, 0)
     assert report["headline"] == f"Kueue decides about its gang train: {problem}"
@@ -239,7 +241,7 @@ def test_invalid_total_count_annotations_of_kueue(counts: list[str], said: str) 
 
 
 def test_coscheduling_gang_that_does_not_fit() -> None:
-    report = explain(*map(of_coscheduling, "abcd"), build_group(COSCHEDULING, 4), config=CONFIG)
+    report = explain(*map(build_coscheduling_pod, "abcd"), build_group(COSCHEDULING, 4), config=CONFIG)
     assert (report["verdict"], report["feasible"], report["notReplayed"]) == ("Unschedulable", ["n1", "n2"], [])
     assert report["headline"] == "its gang train needs nodes for 4 pods at once, but only 3 fit"
     assert report["message"] == "0/1 nodes are available: 1 optimistic rejection in PostFilter."
@@ -247,33 +249,37 @@ def test_coscheduling_gang_that_does_not_fit() -> None:
 
 
 def test_coscheduling_gang_that_fits() -> None:
-    report = explain(*map(of_coscheduling, "abc"), build_group(COSCHEDULING, 3), config=CONFIG)
+    report = explain(*map(build_coscheduling_pod, "abc"), build_group(COSCHEDULING, 3), config=CONFIG)
     assert (report["verdict"], report["message"], report["permit"]) == ("Schedulable", None, {})
     assert report["podGroup"]["verdict"] == "Placed"
 
 
 def test_incomplete_coscheduling_gang() -> None:
-    report = explain(*map(of_coscheduling, "ab"), build_group(COSCHEDULING, 4), config=CONFIG)
+    report = explain(*map(build_coscheduling_pod, "ab"), build_group(COSCHEDULING, 4), config=CONFIG)
     assert report["headline"] == "its gang train has 2 of the 4 pods that it needs; until they exist, no pod is tried"
     assert "cannot find enough sibling pods, current pods number: 2, minMember of group: 4" in report["message"]
 
 
 def test_terminating_members_count_but_are_not_tried() -> None:
-    pods = [of_coscheduling("a"), leaving(of_coscheduling("b")), of_coscheduling("c", schedulerName="other")]
+    pods = [
+        build_coscheduling_pod("a"),
+        set_deletion_time(build_coscheduling_pod("b")),
+        build_coscheduling_pod("c", schedulerName="other"),
+    ]
     report = explain(*pods, build_group(COSCHEDULING, 3), config=CONFIG)
-    assert verdicts(report) == {"a": "Placed", "b": "Terminating", "c": "NotTried"}
+    assert get_verdicts(report) == {"a": "Placed", "b": "Terminating", "c": "NotTried"}
     assert report["headline"] == "its gang train needs nodes for 3 pods at once, but only 1 fits"
     late = "0/1 nodes are available: 1 rejected due to timeout after waiting 1m0s at plugin Coscheduling."
     assert report["message"] == late
 
 
 def test_without_the_plugin_pods_are_placed_one_by_one() -> None:
-    report = explain(*map(of_coscheduling, "abcd"), build_group(COSCHEDULING, 4))
+    report = explain(*map(build_coscheduling_pod, "abcd"), build_group(COSCHEDULING, 4))
     assert (report["verdict"], report["podGroup"]["policy"]) == ("Schedulable", "basic")
 
 
 def test_pod_of_a_missing_coscheduling_group() -> None:
-    report = explain(of_coscheduling("a"), config=CONFIG)
+    report = explain(build_coscheduling_pod("a"), config=CONFIG)
     assert (report["verdict"], report["message"]) == (
         "Unschedulable",
         "0/1 nodes are available: 1 PodGroup not found.",
@@ -282,7 +288,7 @@ def test_pod_of_a_missing_coscheduling_group() -> None:
 
 
 def test_unread_group_makes_the_answer_uncertain() -> None:
-    objects = [*NODES, of_coscheduling("a")]
+    objects = [*NODES, build_coscheduling_pod("a")]
     cluster = kschedctl.Cluster.from_objects(objects, config=CONFIG, other_builds=True, assume_complete=False)
     report = kschedctl.explain(cluster, "ml/a")
     assert report.undecided
@@ -297,9 +303,9 @@ def test_group_without_pods_changes_nothing() -> None:
 
 
 def test_manifest_counts_as_a_member() -> None:
-    objects = [*NODES, *map(of_coscheduling, "bc"), build_group(COSCHEDULING, 3)]
+    objects = [*NODES, *map(build_coscheduling_pod, "bc"), build_group(COSCHEDULING, 3)]
     cluster = kschedctl.Cluster.from_objects(objects, config=CONFIG, other_builds=True)
-    asked = kschedctl.explain(cluster, of_coscheduling("a")).to_dict()
+    asked = kschedctl.explain(cluster, build_coscheduling_pod("a")).to_dict()
     assert (asked["verdict"], asked["podGroup"]["pods"]) == ("Schedulable", 3)
 
 
@@ -308,8 +314,8 @@ def test_manifest_counts_as_a_member() -> None:
 
 def test_two_half_placed_gangs_of_different_projects() -> None:
     """n1 has room for two pods, and n2 for one. Each gang has one pod on n1 and needs a second node."""
-    ours = [of_coscheduling("a"), of_coscheduling("b", nodeName="n1"), build_group(COSCHEDULING, 2)]
-    theirs = [of_volcano("v"), of_volcano("w", nodeName="n1"), build_group(VOLCANO, 2)]
+    ours = [build_coscheduling_pod("a"), build_coscheduling_pod("b", nodeName="n1"), build_group(COSCHEDULING, 2)]
+    theirs = [build_volcano_pod("v"), build_volcano_pod("w", nodeName="n1"), build_group(VOLCANO, 2)]
     taken = build_pod("taken", nodeName="n2")
     report = explain(*ours, *theirs, taken, config=CONFIG)
     assert report["podGroup"]["deadlockedWith"] == ["ml/train"]
@@ -322,8 +328,8 @@ def test_two_half_placed_gangs_of_different_projects() -> None:
 
 
 def test_gang_whose_other_pods_have_ended_is_no_deadlock() -> None:
-    ours = [of_coscheduling("a"), of_coscheduling("b", nodeName="n1"), build_group(COSCHEDULING, 2)]
-    done = [of_volcano("v", phase="Succeeded"), of_volcano("w", nodeName="n1"), build_group(VOLCANO, 2)]
+    ours = [build_coscheduling_pod("a"), build_coscheduling_pod("b", nodeName="n1"), build_group(COSCHEDULING, 2)]
+    done = [build_volcano_pod("v", phase="Succeeded"), build_volcano_pod("w", nodeName="n1"), build_group(VOLCANO, 2)]
     report = explain(*ours, *done, build_pod("taken", nodeName="n2"), config=CONFIG)
     assert report["podGroup"]["deadlockedWith"] == []
     assert report["headline"] == "its gang train needs nodes for 2 pods at once, but only 1 fits"
@@ -334,7 +340,7 @@ def test_admitted_kueue_gangs_may_block_each_other() -> None:
     gangs = []
     for name in ("one", "two"):
         for number, on in enumerate(("n1", "")):
-            made = of_kueue(f"{name}-{number}", "2", schedulingGates=[], **({"nodeName": on} if on else {}))
+            made = build_kueue_pod(f"{name}-{number}", "2", schedulingGates=[], **({"nodeName": on} if on else {}))
             made["metadata"]["labels"] = {"kueue.x-k8s.io/pod-group-name": name}
             gangs.append(made)
     report = explain(*gangs, build_pod("taken", nodeName="n2"), pod="ml/one-1")
@@ -345,7 +351,7 @@ def test_admitted_kueue_gangs_may_block_each_other() -> None:
 # -- simulations, commands --------------------------------------------------------------------------------------------
 
 
-def unnamed(document: Json) -> Json:
+def drop_generated_name(document: Json) -> Json:
     """Return the document as a user writes it."""
     return {**document, "metadata": {key: value for key, value in document["metadata"].items() if key != "uid"}}
 
@@ -360,16 +366,20 @@ def test_simulation_of_a_gang_that_does_not_fit_ends(own: bool) -> None:
         described = {**build_group("scheduling.k8s.io/v1alpha2", 4), "spec": spec}
         settings: Json = {"feature_gates": {"GenericWorkload": True, "GangScheduling": True}}
     else:
-        pods, described = [of_coscheduling(name) for name in "abcd"], build_group(COSCHEDULING, 4)
+        pods, described = [build_coscheduling_pod(name) for name in "abcd"], build_group(COSCHEDULING, 4)
         settings = {"config": CONFIG, "other_builds": True}
     cluster = kschedctl.Cluster.from_objects(NODES, **settings)
-    report = simulate(cluster, [described, *map(unnamed, pods)])
+    report = simulate(cluster, [described, *map(drop_generated_name, pods)])
     assert (report.unplaced, report.placed) == (4, 0)
 
 
 def test_page_about_a_gang(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = tmp_path / "all.json"
-    objects = [*NODES, *(of_volcano(name, "worker") for name in "abcd"), leaving(of_volcano("e"))]
+    objects = [
+        *NODES,
+        *(build_volcano_pod(name, "worker") for name in "abcd"),
+        set_deletion_time(build_volcano_pod("e")),
+    ]
     objects.append(build_group(VOLCANO, 5, minTaskMember={"worker": 4}, queue="research"))
     items = [{"apiVersion": "v1", **each} for each in objects]
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
@@ -393,31 +403,31 @@ def test_page_about_a_gang(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
 def test_decisions_of_other_schedulers_are_unknown() -> None:
     """The filters of kube-scheduler do not matter. Volcano has its own scheduler, and Kueue admits by quota."""
     undecided = {
-        "Volcano, fits": explain(*map(of_volcano, "abc"), build_group(VOLCANO, 3)),
-        "Volcano, does not": explain(*map(of_volcano, "abcd"), build_group(VOLCANO, 4)),
-        "Kueue, fits": explain(*(of_kueue(name, "3") for name in "abc")),
-        "Kueue, does not": explain(*(of_kueue(name) for name in "abcd")),
+        "Volcano, fits": explain(*map(build_volcano_pod, "abc"), build_group(VOLCANO, 3)),
+        "Volcano, does not": explain(*map(build_volcano_pod, "abcd"), build_group(VOLCANO, 4)),
+        "Kueue, fits": explain(*(build_kueue_pod(name, "3") for name in "abc")),
+        "Kueue, does not": explain(*(build_kueue_pod(name) for name in "abcd")),
     }
     assert {name: report["undecided"] for name, report in undecided.items()} == dict.fromkeys(undecided, True)
-    by_us = [of_volcano(name, schedulerName="default-scheduler") for name in "abcd"]
+    by_us = [build_volcano_pod(name, schedulerName="default-scheduler") for name in "abcd"]
     assert not explain(*by_us, build_group(VOLCANO, 4))["undecided"]
-    assert not explain(*(of_kueue(name, schedulingGates=[]) for name in "abc"))["undecided"]
+    assert not explain(*(build_kueue_pod(name, schedulingGates=[]) for name in "abc"))["undecided"]
 
 
 def test_advice_on_gangs_of_other_schedulers() -> None:
-    told = [each["text"] for each in explain(of_volcano("a"), build_group(VOLCANO, 3))["advice"]]
+    told = [each["text"] for each in explain(build_volcano_pod("a"), build_group(VOLCANO, 3))["advice"]]
     assert told == [
         "Volcano waits for 2 more pods of train to be created",
         "Ask Volcano: kubectl describe podgroups.scheduling.volcano.sh train -n ml",
     ]
-    told = [each["text"] for each in explain(of_kueue("a", "1"))["advice"]]
+    told = [each["text"] for each in explain(build_kueue_pod("a", "1"))["advice"]]
     assert told == ["Ask Kueue: kubectl get workloads.kueue.x-k8s.io -n ml"]
 
 
 # -- audit ------------------------------------------------------------------------------------------------------------
 
 
-def audited(*objects: Json) -> dict[tuple[str, ...], tuple[str, list[str]]]:
+def audit_gangs(*objects: Json) -> dict[tuple[str, ...], tuple[str, list[str]]]:
     """Return the cause and severity of the findings by their pods."""
     cluster = kschedctl.Cluster.from_objects([*NODES, *objects], config=CONFIG, other_builds=True)
     section = build_pending_section(AuditedCluster(Scheduler(cluster)))
@@ -430,20 +440,20 @@ def test_audit_attributes_volcano_gangs_to_another_scheduler() -> None:
 
     Without it, the scheduler is unknown.
     """
-    pods = [of_volcano(name) for name in "abcd"]
+    pods = [build_volcano_pod(name) for name in "abcd"]
     everyone = tuple(f"ml/{name}" for name in "abcd")
-    assert audited(*pods, build_group(VOLCANO, 4)) == {everyone: ("elsewhere", [])}
-    assert audited(*pods) == {everyone: ("unserved", ["warning"])}
-    assert audited(*pods, build_group(VOLCANO, 5)) == {everyone: ("gang", ["note"])}
+    assert audit_gangs(*pods, build_group(VOLCANO, 4)) == {everyone: ("elsewhere", [])}
+    assert audit_gangs(*pods) == {everyone: ("unserved", ["warning"])}
+    assert audit_gangs(*pods, build_group(VOLCANO, 5)) == {everyone: ("gang", ["note"])}
 
 
 def test_audit_says_that_kueue_holds_gangs_back() -> None:
     everyone = tuple(f"ml/{name}" for name in "abcd")
-    assert audited(*(of_kueue(name) for name in "abcd")) == {everyone: ("gated", ["note"])}
-    assert audited(*(of_kueue(name, "5") for name in "abcd")) == {everyone: ("gang", ["note"])}
+    assert audit_gangs(*(build_kueue_pod(name) for name in "abcd")) == {everyone: ("gated", ["note"])}
+    assert audit_gangs(*(build_kueue_pod(name, "5") for name in "abcd")) == {everyone: ("gang", ["note"])}
 
 
-def half_placed(project: str, name: str) -> list[Json]:
+def build_half_placed_gang(project: str, name: str) -> list[Json]:
     """Build two pods, one of which has a node."""
     made = []
     for number, on in enumerate(("n1", "")):
@@ -468,8 +478,12 @@ def half_placed(project: str, name: str) -> list[Json]:
 @pytest.mark.parametrize("project", ["scheduler-plugins", "Volcano", "Kueue"])
 def test_deadlock_is_named_in_all_answers(project: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """n1 is full with one pod of each of two gangs, and n2 with another pod. Each gang needs a second node."""
-    objects = [*half_placed(project, "one"), *half_placed(project, "two"), build_pod("taken", nodeName="n2")]
-    assert audited(*objects) == {
+    objects = [
+        *build_half_placed_gang(project, "one"),
+        *build_half_placed_gang(project, "two"),
+        build_pod("taken", nodeName="n2"),
+    ]
+    assert audit_gangs(*objects) == {
         ("ml/one-1",): ("gang", ["warning", "warning"]),
         ("ml/two-1",): ("gang", ["warning", "warning"]),
     }

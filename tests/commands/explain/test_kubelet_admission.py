@@ -12,7 +12,7 @@ from kschedctl.commands.explain.report import Explanation
 RUNNING = build_pod("busy", "n1", cpu="3")  # leaves 1 of 4 CPUs
 
 
-def explained(phase: str = "", uid: str = "", **fields: Json) -> Explanation:
+def explain_bound_pod(phase: str = "", uid: str = "", **fields: Json) -> Explanation:
     """Return the explanation of a pod with nodeName n1, from a file unless it has a uid."""
     asked = build_pod("p", "n1", **fields)
     asked["metadata"]["uid"] = uid
@@ -28,7 +28,7 @@ def explained(phase: str = "", uid: str = "", **fields: Json) -> Explanation:
     ],
 )
 def test_rejection_by_the_kubelet_exits_1(fields: Json, cause: str) -> None:
-    report = explained(**fields)
+    report = explain_bound_pod(**fields)
     assert report.verdict == "Bound"
     assert report.kubelet_rejection == cause
     assert report.headline == f"spec.nodeName n1 bypasses the scheduler, but the kubelet would reject the pod: {cause}"
@@ -40,10 +40,10 @@ def test_rejection_by_the_kubelet_exits_1(fields: Json, cause: str) -> None:
 def test_pods_that_the_kubelet_starts() -> None:
     """They are a fitting, a stored, a running and a critical pod. For the last one, the kubelet evicts others."""
     for report in (
-        explained(cpu="1"),
-        explained(cpu="1.5", uid="u"),
-        explained(cpu="1.5", phase="Running"),
-        explained(cpu="1.5", priority=2_000_000_000),
+        explain_bound_pod(cpu="1"),
+        explain_bound_pod(cpu="1.5", uid="u"),
+        explain_bound_pod(cpu="1.5", phase="Running"),
+        explain_bound_pod(cpu="1.5", priority=2_000_000_000),
     ):
         assert report.kubelet_rejection == ""
         assert report.headline == "the pod is already bound to node n1"

@@ -39,7 +39,7 @@ def build_cluster(*expressions: str, drivers: tuple[str, ...] = ()) -> kschedctl
     return kschedctl.Cluster.from_objects(objects)
 
 
-def first_advice(cluster: kschedctl.Cluster) -> str:
+def get_first_advice(cluster: kschedctl.Cluster) -> str:
     advice = kschedctl.explain(cluster, "d/p").advice
     return advice[0].text if advice else ""
 
@@ -60,7 +60,7 @@ UNNAMED = "No node publishes devices (DeviceClass gpu): check the DaemonSet of i
 def test_driver_without_published_devices_is_named_first(
     expressions: list[str], drivers: tuple[str, ...], text: str
 ) -> None:
-    assert first_advice(build_cluster(*expressions, drivers=drivers)) == text
+    assert get_first_advice(build_cluster(*expressions, drivers=drivers)) == text
 
 
 @pytest.mark.parametrize(
@@ -69,10 +69,10 @@ def test_driver_without_published_devices_is_named_first(
 )
 def test_driver_with_devices_on_other_nodes_is_not_blamed(expression: str) -> None:
     cluster = build_cluster(expression, drivers=("gpu.example.com",))
-    assert not first_advice(cluster).startswith("No node publishes")
+    assert not get_first_advice(cluster).startswith("No node publishes")
 
 
 def test_nothing_is_claimed_if_slices_were_not_read() -> None:
     cluster = build_cluster('device.driver == "gpu.example.com"')
     unread = replace(cluster, gaps={"ResourceSlice": Gap("was not read")})
-    assert not first_advice(unread).startswith("No node publishes")
+    assert not get_first_advice(unread).startswith("No node publishes")

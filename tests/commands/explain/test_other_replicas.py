@@ -81,7 +81,7 @@ def test_pods_evicted_for_the_replicas_that_fit_are_named(run: Run, write: Write
 HIGH = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 10}
 
 
-def important_deployment(replicas: int, cpu: str) -> Json:
+def build_important_deployment(replicas: int, cpu: str) -> Json:
     """Build a Deployment whose pods have a higher priority than others."""
     workload = build_deployment(replicas, cpu)
     workload["spec"]["template"]["spec"]["priorityClassName"] = "high"
@@ -97,10 +97,10 @@ def test_all_replicas_fit_but_evict_a_running_pod(
     run: Run, write: Write, largest_free: str, code: int, fate: str
 ) -> None:
     """One pod of 3 CPUs fits on n1. The other one needs the place of web-1 on n2, for which n3 may have room."""
-    running, replica_set = running_web("2")
+    running, replica_set = build_running_web("2")
     running["spec"]["nodeName"] = "n2"
     running["metadata"]["name"] = "old-1"
-    workload = important_deployment(2, "3")
+    workload = build_important_deployment(2, "3")
     workload["metadata"]["name"] = "new"
     nodes = [build_node("n1", cpu="3"), build_node("n2", cpu="3"), build_node("n3", cpu=largest_free)]
     path = write(*nodes, running, replica_set, HIGH, workload)
@@ -134,7 +134,9 @@ def test_evictions_are_counted_for_several_workloads(run: Run, write: Write) -> 
     old = build_pod("old", "3", nodeName="n2", uid="1")
     small = build_deployment(1, "0.1")
     small["metadata"]["name"] = "small"
-    path = write(build_node("n1", cpu="3"), build_node("n2", cpu="3.5"), old, HIGH, important_deployment(2, "3"), small)
+    path = write(
+        build_node("n1", cpu="3"), build_node("n2", cpu="3.5"), old, HIGH, build_important_deployment(2, "3"), small
+    )
     outcome = run("explain", "-f", path, "--assume-complete")
     assert outcome.code == 1
     text = " ".join(outcome.out.split())
@@ -144,11 +146,11 @@ def test_evictions_are_counted_for_several_workloads(run: Run, write: Write) -> 
 
 def test_evicted_pods_without_another_node_are_named(run: Run, write: Write) -> None:
     """One of the two running pods finds room on n3, the other one is not recreated."""
-    running, replica_set = running_web("2")
+    running, replica_set = build_running_web("2")
     running["spec"]["nodeName"] = "n2"
     running["metadata"]["name"] = "old-1"
     alone = build_pod("alone", "1", nodeName="n2", uid="9")
-    workload = important_deployment(2, "3")
+    workload = build_important_deployment(2, "3")
     workload["metadata"]["name"] = "new"
     nodes = [build_node("n1", cpu="3"), build_node("n2", cpu="3"), build_node("n3", cpu="2")]
     path = write(*nodes, running, replica_set, alone, HIGH, workload)
@@ -161,9 +163,9 @@ def test_evicted_pods_without_another_node_are_named(run: Run, write: Write) -> 
 
 def test_a_rollout_evicts_a_pod_of_another_workload(run: Run, write: Write) -> None:
     """The second pod of web needs the place of default/old on n2."""
-    running = running_web("2")
+    running = build_running_web("2")
     old = build_pod("old", "3", nodeName="n2", uid="9")
-    workload = important_deployment(2, "2")
+    workload = build_important_deployment(2, "2")
     workload["spec"]["strategy"] = {"type": "Recreate"}
     path = write(build_node("n1", cpu="2"), build_node("n2", cpu="3"), old, *running, HIGH, workload)
     outcome = run("explain", "deploy/web", "-f", path, "--assume-complete", "-o", "json")
@@ -179,7 +181,7 @@ def test_ci_report_names_the_workload(run: Run, write: Write) -> None:
     assert "Deployment default/web: only 2 of the 3 pods" in outcome.out
 
 
-def running_web(cpu: str) -> list[Json]:
+def build_running_web(cpu: str) -> list[Json]:
     """Build a running pod of Deployment web, and its ReplicaSet."""
     template = {
         "metadata": {"labels": {"app": "web", "pod-template-hash": "abc"}},
@@ -205,7 +207,7 @@ def test_workload_with_pods_gets_additional_pods(
     run: Run, write: Write, command: str, replicas: int, placed: int
 ) -> None:
     """A node of 4 CPUs has room for one more pod of 2 CPUs beside the one that runs."""
-    path = write(build_node("n1", cpu="4"), *running_web("2"), build_deployment(replicas, "2"))
+    path = write(build_node("n1", cpu="4"), *build_running_web("2"), build_deployment(replicas, "2"))
     document = json.loads(run(command, "deploy/web", "-f", path, "--assume-complete", "-o", "json").out)
     counts = document["replicas"]
     if placed == replicas:
@@ -220,7 +222,7 @@ def test_rollout_that_gets_stuck(run: Run, write: Write, command: str) -> None:
     """One new pod fits beside the old one, which has to stay until the other new pod runs, too."""
     workload = build_deployment(2, "3")
     workload["spec"]["strategy"] = {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
-    path = write(build_node("n1", cpu="5"), *running_web("2"), workload)
+    path = write(build_node("n1", cpu="5"), *build_running_web("2"), workload)
     outcome = run(command, "deploy/web", "-f", path, "--assume-complete")
     assert outcome.code == 1
     assert "The rollout of Deployment default/web gets stuck: 1 of 2 new pods runs, 1 old pod is left" in " ".join(
@@ -235,7 +237,7 @@ def test_no_replica_makes_room_for_another(run: Run, write: Write) -> None:
     workload["spec"]["template"]["spec"]["nodeSelector"] = {"disk": "ssd"}
     with_disk = build_node("n1", cpu="5")
     with_disk["metadata"]["labels"] = {"disk": "ssd"}
-    path = write(with_disk, build_node("n2", cpu="3"), *running_web("3"), workload)
+    path = write(with_disk, build_node("n2", cpu="3"), *build_running_web("3"), workload)
     document = json.loads(run("remedies", "deploy/web", "-f", path, "--assume-complete", "-o", "json").out)
     assert document["verdict"] == "Unschedulable"
     assert not [fix["summary"] for fix in document["remedies"] if "Move default/web-1" in fix["summary"]]

@@ -8,27 +8,31 @@ from typing import Any
 import pytest
 import yaml
 from command_line import Run, Write
-from failed_creations import BEFORE, build_objects, case, cases, words
+from failed_creations import BEFORE, build_objects, get_case, get_error_message, read_cases
 
 SHORT = {"Deployment": "deploy", "StatefulSet": "sts", "Job": "job"}
-QUOTA, STATEFUL, JOB = case(1), case(22), case(26)
+QUOTA, STATEFUL, JOB = get_case(1), get_case(22), get_case(26)
 EXCEEDED = "exceeded quota: rq, requested: pods=1, used: pods=0, limited: pods=0"
 
 
-def unfold(text: str) -> str:
+def join_lines(text: str) -> str:
     """Return the text without line breaks and cell borders."""
     return " ".join(text.replace("|", " ").split())
 
 
-@pytest.mark.parametrize("case", cases(), ids=lambda each: each["case"])
+@pytest.mark.parametrize("case", read_cases(), ids=lambda each: each["case"])
 def test_workload_that_cannot_be_created_is_not_called_schedulable(run: Run, write: Write, case: Any) -> None:
     cluster = write(*build_objects(case, replicas=6, there=5))
     name = f"{SHORT[case['workload']['kind']]}/web"
     code, out, _ = run("explain", name, "-n", case["namespace"], "-f", cluster)
     assert code == 1
-    first, told = unfold(out).split(" Not created: 1 of 6 pods (6 wanted, 5 exist): ")
+    first, told = join_lines(out).split(" Not created: 1 of 6 pods (6 wanted, 5 exist): ")
     assert first == f"{case['workload']['kind']} {case['namespace']}/web"
-    assert told.removeprefix("invalid: ").removeprefix("claim data-web-0: ").startswith(unfold(words(case)))
+    assert (
+        told.removeprefix("invalid: ")
+        .removeprefix("claim data-web-0: ")
+        .startswith(join_lines(get_error_message(case)))
+    )
 
 
 @pytest.mark.parametrize("kind", ["deploy/web", "rs/web-6b57ffc4c"])
@@ -52,7 +56,7 @@ def test_every_form_reports_the_denial(run: Run, write: Write, form: str, asked:
     cluster = write(*build_objects(QUOTA, replicas=3))
     code, out, _ = run("explain", *(asked or ("-n", "adm-rs-01")), "-f", cluster, "-o", form)
     assert code == 1
-    told = json.dumps(yaml.safe_load(out)) if form == "yaml" else unfold(out)
+    told = json.dumps(yaml.safe_load(out)) if form == "yaml" else join_lines(out)
     assert EXCEEDED in told
     assert "3 wanted, 0 exist" in told
 
@@ -93,7 +97,7 @@ def test_past_denials_are_reported_as_past(run: Run, write: Write) -> None:
     cluster = write(*build_objects(STATEFUL, replicas=2, there=2))
     code, out, _ = run("explain", "sts/web", "-n", "adm-rs-22", "-f", cluster)
     assert code == 0
-    assert unfold(out).startswith("StatefulSet adm-rs-22/web earlier: some could not be created")
+    assert join_lines(out).startswith("StatefulSet adm-rs-22/web earlier: some could not be created")
     assert run("explain", "-A", "-f", cluster).code == 0
 
 
@@ -103,7 +107,7 @@ def test_cron_job_known_only_from_an_event(run: Run, write: Write) -> None:
     cluster = write(build_objects(QUOTA)[0], event)
     code, out, _ = run("explain", "cronjob/web", "-n", "adm-rs-01", "-f", cluster)
     assert code == 1
-    assert unfold(out).startswith(f"CronJob adm-rs-01/web Not created: its next Job: {EXCEEDED}")
+    assert join_lines(out).startswith(f"CronJob adm-rs-01/web Not created: its next Job: {EXCEEDED}")
     assert run("explain", "cronjob/other", "-n", "adm-rs-01", "-f", cluster).code == 2
 
 
@@ -116,15 +120,17 @@ def test_daemon_set_that_lacks_pods(run: Run, write: Write) -> None:
             about |= {"kind": "DaemonSet", "uid": ""}
     code, out, _ = run("explain", "ds/web", "-n", "adm-rs-22", "-f", write(*documents))
     assert code == 1
-    assert unfold(out).startswith(f"DaemonSet adm-rs-22/web Not created: 1 of 2 pods (2 wanted, 1 exists): {EXCEEDED}")
+    assert join_lines(out).startswith(
+        f"DaemonSet adm-rs-22/web Not created: 1 of 2 pods (2 wanted, 1 exists): {EXCEEDED}"
+    )
 
 
 def test_snapshot_keeps_denials_and_anonymizes_their_names(run: Run, write: Write, tmp_path: Any) -> None:
-    account = case(12)  # error looking up service account adm-rs-12/nope
+    account = get_case(12)  # error looking up service account adm-rs-12/nope
     cluster, plain, shared = write(*build_objects(account, replicas=2)), str(tmp_path / "a"), str(tmp_path / "b")
     assert run("snapshot", "save", "-f", cluster, "-o", plain).code == 0
     assert run("snapshot", "save", "-f", cluster, "-o", shared, "--anonymize").code == 0
-    assert words(account) in unfold(run("explain", "-A", "--snapshot", plain).out)
+    assert get_error_message(account) in join_lines(run("explain", "-A", "--snapshot", plain).out)
     code, out, _ = run("explain", "-A", "--snapshot", shared, "-o", "json")
     (told,) = json.loads(out)["notCreated"]
     assert (code, told["missing"]) == (1, 2)
@@ -146,7 +152,7 @@ def test_old_snapshot_says_that_denials_are_unknown(run: Run, write: Write, tmp_
             less.writestr(name, json.dumps(header) if header else data)
     code, out, _ = run("explain", "-A", "--snapshot", old)
     assert code == 0
-    assert "Deployments, DaemonSets and Jobs are not in snapshots of that version" in unfold(out)
+    assert "Deployments, DaemonSets and Jobs are not in snapshots of that version" in join_lines(out)
 
 
 def test_answer_says_if_denials_are_unknown(run: Run, write: Write) -> None:
@@ -155,13 +161,13 @@ def test_answer_says_if_denials_are_unknown(run: Run, write: Write) -> None:
     out = run("explain", "deploy/web", "-n", "adm-rs-01", "-f", cluster, "-o", "json").out
     told = {each["kind"]: each["affects"] for each in json.loads(out)["unknown"]}
     assert (told["Event"], told["Deployment"]) == ("creation", "creation")
-    assert "this answer may miss pods that could not be created" in unfold(run("explain", "-A", "-f", cluster).out)
+    assert "this answer may miss pods that could not be created" in join_lines(run("explain", "-A", "-f", cluster).out)
 
 
 def test_workload_of_an_unknown_shape_is_not_called_missing(run: Run, write: Write) -> None:
     broken = {**QUOTA["workload"], "metadata": {"name": "web", "namespace": "adm-rs-01", "uid": "u"}, "status": 5}
     out = run("explain", "-A", "-f", write(build_objects(QUOTA)[0], broken)).out
-    assert "Deployments could not all be read" in unfold(out)
+    assert "Deployments could not all be read" in join_lines(out)
 
 
 def test_workload_that_created_pods_since_is_not_reported(run: Run, write: Write) -> None:

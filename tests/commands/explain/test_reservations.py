@@ -52,7 +52,7 @@ LATE = {
 }
 
 
-def gpus(on: str, *names: str) -> Json:
+def build_gpu_slice(on: str, *names: str) -> Json:
     pool = {"name": on, "generation": 1, "resourceSliceCount": 1}
     devices = [{"name": name} for name in names]
     spec = {"driver": "gpu.example.com", "nodeName": on, "pool": pool, "devices": devices}
@@ -89,7 +89,7 @@ def test_allocated_devices_are_listed_by_claim() -> None:
         "metadata": {"name": "two-gpus", "namespace": "shop"},
         "spec": {"devices": {"requests": [request]}},
     }
-    slices = (gpus("n1", "a"), gpus("n2", "a", "b"))
+    slices = (build_gpu_slice("n1", "a"), build_gpu_slice("n2", "a", "b"))
     uses = build_pod(resourceClaims=[{"name": "gpus", "resourceClaimName": "two-gpus"}])
     report = explain_pod(*slices, {"kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}}, wanted, uses)
     assert report.feasible == ("n2",)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from golden_cases import SETTINGS, family_lines
+from golden_cases import SETTINGS, iter_family_lines
 from unknown_kinds import check_not_another
 
 import kschedctl
@@ -27,7 +27,7 @@ TURNS = 3
 """Each case leaves out every third of the kinds without objects in it, and the next case leaves out the next third."""
 
 
-def typed_lists(objects: list[Json], without: str = "") -> list[Json]:
+def build_typed_lists(objects: list[Json], without: str = "") -> list[Json]:
     """Build a typed list, maybe empty, for each kind that scheduling reads except the kind ``without``."""
     by_kind = defaultdict(list)
     for each in objects:
@@ -40,13 +40,13 @@ def typed_lists(objects: list[Json], without: str = "") -> list[Json]:
 
 
 def iter_cases(family: str) -> Iterator[Json]:
-    for line in family_lines(family)[::STEP]:
+    for line in iter_family_lines(family)[::STEP]:
         case = json.loads(line)
         if "error" not in case["want"] and case["want"].get("verdict") != "Refused":
             yield case
 
 
-def with_kinds(cases: Iterable[Json]) -> list[Any]:
+def parametrize_without_kinds(cases: Iterable[Json]) -> list[Any]:
     """Return the parameters of a test: each case with the kinds to leave out, one at a time."""
     return [pytest.param(case, choose_kinds(case, turn), id=case["id"]) for turn, case in enumerate(cases)]
 
@@ -64,7 +64,7 @@ ALL_CASES = [case for cases in CASES.values() for case in cases]
 def read(case: Json, folder: Path, without: str = "") -> kschedctl.Cluster:
     """Read the cluster of a case from a file that covers all kinds but one."""
     file = folder / f"without-{without}.json"
-    lists = typed_lists(case["objects"], without)
+    lists = build_typed_lists(case["objects"], without)
     file.write_text("\n".join(json.dumps(each) for each in lists))
     settings = {key: case[source] for key, source in SETTINGS.items() if source in case}
     return kschedctl.Cluster.from_paths([file], **settings)
@@ -100,14 +100,14 @@ def test_every_kind_is_left_out_in_every_family() -> None:
         assert left_out == FIELDS.keys()
 
 
-@pytest.mark.parametrize(("case", "kinds"), with_kinds(cases[0] for cases in CASES.values()))
+@pytest.mark.parametrize(("case", "kinds"), parametrize_without_kinds(cases[0] for cases in CASES.values()))
 def test_kind_without_objects_in_the_files_is_a_gap(case: Json, kinds: list[str], tmp_path: Path) -> None:
     whole = read(case, tmp_path)
     for kind in kinds:
         assert get_contents(read(case, tmp_path, kind)) == get_contents(drop_kind(whole, kind))
 
 
-@pytest.mark.parametrize(("case", "kinds"), with_kinds(ALL_CASES))
+@pytest.mark.parametrize(("case", "kinds"), parametrize_without_kinds(ALL_CASES))
 def test_explain_gives_no_wrong_definite_answer(case: Json, kinds: list[str], tmp_path: Path) -> None:
     cluster = answer(lambda: read(case, tmp_path))
     whole = (
@@ -126,12 +126,12 @@ def test_explain_gives_no_wrong_definite_answer(case: Json, kinds: list[str], tm
             check_not_another(part, whole, kind)
 
 
-def summary(report: Any) -> Any:
+def get_claims(report: Any) -> Any:
     """Return the claims of a study."""
     return report.safe, getattr(report, "drained", None), getattr(report, "unplaced", None)
 
 
-@pytest.mark.parametrize(("case", "kinds"), with_kinds(ALL_CASES[::5]))
+@pytest.mark.parametrize(("case", "kinds"), parametrize_without_kinds(ALL_CASES[::5]))
 def test_studies_make_no_wrong_definite_claim(case: Json, kinds: list[str], tmp_path: Path) -> None:
     node = min((each["metadata"]["name"] for each in case["objects"] if each["kind"] == "Node"), default="")
     cluster = read(case, tmp_path)
@@ -143,4 +143,4 @@ def test_studies_make_no_wrong_definite_claim(case: Json, kinds: list[str], tmp_
         for kind in kinds:
             part = answer(lambda ask=ask, kind=kind: ask(drop_kind(cluster, kind)))
             if not isinstance(part, str) and not part.undecided:
-                assert summary(part) == summary(whole), kind
+                assert get_claims(part) == get_claims(whole), kind

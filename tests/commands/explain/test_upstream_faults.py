@@ -124,7 +124,7 @@ CONFIGURATION = {
 SELECTOR = {"cel": {"expression": 'device.driver == "d.example.com"'}}
 
 
-def with_devices(
+def explain_with_devices(
     selectors: list[Json], nodes: tuple[str, ...] = ("n1", "n2"), config: Json | None = CONFIGURATION
 ) -> Explanation:
     incoming = build_pod("p", "b")
@@ -134,7 +134,7 @@ def with_devices(
 
 
 def test_class_with_selectors_crashes_the_scheduler() -> None:
-    report = with_devices([SELECTOR])
+    report = explain_with_devices([SELECTOR])
     assert set(report.feasible) == {"n1", "n2"}
     (said,) = report.upstream_faults
     assert said.startswith(
@@ -145,9 +145,9 @@ def test_class_with_selectors_crashes_the_scheduler() -> None:
 @pytest.mark.parametrize(
     "report",
     [
-        pytest.param(lambda: with_devices([]), id="no selectors"),
-        pytest.param(lambda: with_devices([SELECTOR], nodes=("n1",)), id="one node is not scored"),
-        pytest.param(lambda: with_devices([SELECTOR], config=None), id="the resource is not scored"),
+        pytest.param(lambda: explain_with_devices([]), id="no selectors"),
+        pytest.param(lambda: explain_with_devices([SELECTOR], nodes=("n1",)), id="one node is not scored"),
+        pytest.param(lambda: explain_with_devices([SELECTOR], config=None), id="the resource is not scored"),
     ],
 )
 def test_scheduler_does_not_crash_otherwise(report: Any) -> None:

@@ -14,11 +14,11 @@ def explain_pod(*objects: Json) -> Explanation:
     return kschedctl.explain(kschedctl.Cluster.from_objects(list(objects)), "d/p")
 
 
-def fact(report: Explanation, plugin: str) -> str:
+def find_fact(report: Explanation, plugin: str) -> str:
     return next(r.fact for n in report.nodes for r in n.refusals if r.plugin == plugin)
 
 
-def memory(request: str, limit: str = "31Gi", used: str = "") -> Explanation:
+def explain_memory(request: str, limit: str = "31Gi", used: str = "") -> Explanation:
     offering = build_node("n1")
     offering["status"]["allocatable"]["memory"] = limit
     others = []
@@ -44,18 +44,18 @@ def memory(request: str, limit: str = "31Gi", used: str = "") -> Explanation:
     ],
 )
 def test_amounts_in_a_line_have_one_unit_and_stay_distinct(request_: str, used: str, said: str) -> None:
-    assert fact(memory(request_, used=used), "NodeResourcesFit") == said
+    assert find_fact(explain_memory(request_, used=used), "NodeResourcesFit") == said
 
 
 def test_millicores_and_cores_are_not_mixed() -> None:
     report = explain_pod(build_node("n1", cpu="7910m"), build_pod("p", cpu="6"), build_pod("other", "n1", cpu="5650m"))
-    assert fact(report, "NodeResourcesFit") == "the pod needs 6 CPUs, but the node has 2.26 of 7.91 free"
+    assert find_fact(report, "NodeResourcesFit") == "the pod needs 6 CPUs, but the node has 2.26 of 7.91 free"
 
 
 def test_resource_that_no_node_offers() -> None:
     asking = build_pod("p")
     asking["spec"]["containers"][0]["resources"]["requests"]["example.com/fpga"] = "1"
-    assert fact(explain_pod(build_node("n1"), asking), "NodeResourcesFit") == (
+    assert find_fact(explain_pod(build_node("n1"), asking), "NodeResourcesFit") == (
         "the pod needs 1 example.com/fpga, which no node offers"
     )
 
@@ -85,7 +85,7 @@ def test_unmet_terms_are_printed() -> None:
     gone = {"key": "retired", "operator": "Exists"}
     name = {"key": "metadata.name", "operator": "In", "values": ["n9"]}
     terms = build_affinity({"matchExpressions": [pool, zone, gone]}, {"matchFields": [name]})
-    assert fact(explain_pod(build_node("n1"), build_pod("p", **terms)), "NodeAffinity") == (
+    assert find_fact(explain_pod(build_node("n1"), build_pod("p", **terms)), "NodeAffinity") == (
         "the pod needs either topology.kubernetes.io/zone=b or c and a label retired, or node n9, "
         "but the node has topology.kubernetes.io/zone=a and no label retired"
     )
@@ -93,7 +93,7 @@ def test_unmet_terms_are_printed() -> None:
 
 def test_at_most_three_terms_are_printed() -> None:
     terms = [{"matchExpressions": [{"key": f"k{i}", "operator": "Exists"}]} for i in range(5)]
-    found = fact(explain_pod(build_node("n1"), build_pod("p", **build_affinity(*terms))), "NodeAffinity")
+    found = find_fact(explain_pod(build_node("n1"), build_pod("p", **build_affinity(*terms))), "NodeAffinity")
     assert "a label k2" in found
     assert "k3" not in found
     assert ", or one of 2 more terms, but the node has " in found
@@ -110,7 +110,7 @@ def test_one_matching_pod_is_singular() -> None:
         build_replica("r", "n1"),
         build_replica("p", **build_spread()),
     ]
-    assert fact(explain_pod(*objects), "PodTopologySpread") == (
+    assert find_fact(explain_pod(*objects), "PodTopologySpread") == (
         "skew would be 2, but maxSkew is 1: topology.kubernetes.io/zone=a has 1 matching pod, and the emptiest domain, "
         "b, has 0"
     )

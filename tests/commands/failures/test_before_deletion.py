@@ -85,7 +85,7 @@ def test_mutual_affinity_requires_the_zone_of_terminating_pods() -> None:
     assert (failure.unplaced, set(failure.waiting_until_deleted)) == (0, {"d/r1", "d/r2"})
 
 
-def claimed(mode: str, *, driver: str = "disk.csi", attach: bool = True) -> list[Json]:
+def build_claim_with_volume(mode: str, *, driver: str = "disk.csi", attach: bool = True) -> list[Json]:
     """Build a claim `c` with its volume, and the CSIDriver."""
     claim = {
         "kind": "PersistentVolumeClaim",
@@ -106,7 +106,12 @@ MOUNTED = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}
 
 def test_claim_for_one_pod_stays_in_use() -> None:
     failure = lose(
-        [build_node("n1"), build_node("n2"), *claimed("ReadWriteOncePod"), build_replica("r1", "n1", **MOUNTED)],
+        [
+            build_node("n1"),
+            build_node("n2"),
+            *build_claim_with_volume("ReadWriteOncePod"),
+            build_replica("r1", "n1", **MOUNTED),
+        ],
         "n1",
         "node",
     )
@@ -121,7 +126,12 @@ def test_claim_for_one_pod_stays_in_use() -> None:
     [("ReadWriteOnce", True, 1), ("ReadWriteOnce", False, 0), ("ReadWriteMany", True, 0)],
 )
 def test_volume_for_one_node_stays_attached_to_the_lost_node(mode: str, attach: bool, late: int) -> None:
-    objects = [build_node("n1"), build_node("n2"), *claimed(mode, attach=attach), build_replica("r1", "n1", **MOUNTED)]
+    objects = [
+        build_node("n1"),
+        build_node("n2"),
+        *build_claim_with_volume(mode, attach=attach),
+        build_replica("r1", "n1", **MOUNTED),
+    ]
     failure = lose(objects, "n1", "node")
     assert (failure.unplaced, failure.waiting_until_deleted, failure.late) == (0, (), late)
     if late:

@@ -24,7 +24,7 @@ def build_term(kind: str, key: str, app: str) -> Json:
     return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}
 
 
-def spread_by(*keys: str) -> Json:
+def build_spread_constraints(*keys: str) -> Json:
     """Build hard constraints with these topology keys for the pods of the app `even`."""
     return {"topologySpreadConstraints": [build_spread(key, "even")["topologySpreadConstraints"][0] for key in keys]}
 
@@ -34,8 +34,8 @@ def build_cluster(random: Random) -> list[Json]:
     nodes = [build_node(f"n{i}", "abc"[i % 3]) for i in range(12)]
     kinds = (
         ("plain", {}),
-        ("even", spread_by(ZONE)),
-        ("even", spread_by(ZONE, HOSTNAME)),
+        ("even", build_spread_constraints(ZONE)),
+        ("even", build_spread_constraints(ZONE, HOSTNAME)),
         ("apart", build_term("podAntiAffinity", HOSTNAME, "apart")),
         ("rare", build_term("podAntiAffinity", ZONE, "apart")),
         ("together", build_term("podAffinity", ZONE, "together")),
@@ -52,7 +52,7 @@ def build_cluster(random: Random) -> list[Json]:
     return nodes + pods
 
 
-def without_places(failure: Failure) -> Failure:
+def drop_places(failure: Failure) -> Failure:
     """Return the failure without what the worst failure alone reports."""
     return replace(failure, zones=(), nodes_changed=())
 
@@ -64,7 +64,7 @@ def test_certain_outcomes_are_those_of_a_replay() -> None:
         for loss in list_losses(shared.cluster, "node"):
             failure = simulate_loss(shared, loss)
             replayed = simulate_loss(shared, replace(loss, needs_places=True))
-            assert without_places(failure) == without_places(replayed), (seed, loss.name)
+            assert drop_places(failure) == drop_places(replayed), (seed, loss.name)
             certain += not failure.nodes_changed and bool(failure.displaced)
     assert certain > 100  # otherwise the test would compare replays
 
@@ -109,7 +109,7 @@ def test_replays_that_stop_early_find_the_same_pods(monkeypatch: pytest.MonkeyPa
     failures = [simulate_loss(shared, loss) for shared, loss in losses]
     monkeypatch.setattr(certain_fits.FitProver, "is_applicable", False)
     replayed = [simulate_loss(shared, loss) for shared, loss in losses]
-    assert list(map(without_places, failures)) == list(map(without_places, replayed))
+    assert list(map(drop_places, failures)) == list(map(drop_places, replayed))
 
     # Otherwise the test would compare replays.
     stopped = [failure for failure in failures if failure.displaced and not failure.nodes_changed]

@@ -23,20 +23,20 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 
 
-def zones(pods: int, cpu: str = "1") -> list[Json]:
+def build_zones(pods: int, cpu: str = "1") -> list[Json]:
     """Build three zones of one node with four cores each."""
     nodes = [build_node(f"n{i}", zone) for i, zone in enumerate("abc")]
     return nodes + [build_replica(f"r{i}", f"n{i % 3}", cpu) for i in range(pods)]
 
 
 def test_cluster_that_withstands_the_loss_of_a_zone() -> None:
-    report = simulate_failures(Cluster.from_objects(zones(8)))
+    report = simulate_failures(Cluster.from_objects(build_zones(8)))
     assert report.safe
     assert {(f.name, f.displaced, f.unplaced) for f in report.failures} == {("a", 3, 0), ("b", 3, 0), ("c", 2, 0)}
 
 
 def test_worst_failure_comes_first() -> None:
-    report = simulate_failures(Cluster.from_objects(zones(10)))
+    report = simulate_failures(Cluster.from_objects(build_zones(10)))
     assert not report.safe
     assert [(f.name, f.displaced, f.unplaced) for f in report.failures] == [("a", 4, 2), ("b", 3, 2), ("c", 3, 2)]
     assert "2 Insufficient cpu" in report.failures[0].reasons[0].message
@@ -44,7 +44,7 @@ def test_worst_failure_comes_first() -> None:
 
 def test_pods_by_zone_and_node_before_and_after_the_worst_loss() -> None:
     """Four of ten pods are on n0 in zone a. The other two nodes have three each, and room for one more."""
-    worst, *others = simulate_failures(Cluster.from_objects(zones(10))).failures
+    worst, *others = simulate_failures(Cluster.from_objects(build_zones(10))).failures
     assert worst.zones == (PodCount("a", 4, 0), PodCount("b", 3, 4), PodCount("c", 3, 4))
     assert set(worst.nodes_changed) == {PodCount("n0", 4, 0), PodCount("n1", 3, 4), PodCount("n2", 3, 4)}
     assert not any(other.zones or other.nodes_changed for other in others)
@@ -52,11 +52,11 @@ def test_pods_by_zone_and_node_before_and_after_the_worst_loss() -> None:
 
 def test_daemon_set_pods_and_bare_pods() -> None:
     daemon = build_pod("agent", "n0", owner={"kind": "DaemonSet", "name": "agent"})
-    report = simulate_failures(Cluster.from_objects([*zones(1), daemon, build_pod("alone", "n0")]), "node")
+    report = simulate_failures(Cluster.from_objects([*build_zones(1), daemon, build_pod("alone", "n0")]), "node")
     worst = report.failures[0]
     assert (worst.name, worst.displaced, worst.lost, worst.unplaced, worst.ending) == ("n0", 1, 1, 0, 1)
     assert "DaemonSet pods and static pods are lost with their node" in RENDERERS["table"](report, Style())
-    without_daemons = simulate_failures(Cluster.from_objects([*zones(1), build_pod("alone", "n0")]), "node")
+    without_daemons = simulate_failures(Cluster.from_objects([*build_zones(1), build_pod("alone", "n0")]), "node")
     assert "Pods of DaemonSets" not in RENDERERS["table"](without_daemons, Style())
 
 
@@ -72,7 +72,7 @@ def test_lost_zone_is_no_domain() -> None:
 
 
 def test_pairs() -> None:
-    report = simulate_failures(Cluster.from_objects(zones(9)), "zone", pairs=True)
+    report = simulate_failures(Cluster.from_objects(build_zones(9)), "zone", pairs=True)
     assert [(f.name, f.displaced, f.unplaced) for f in report.failures] == [
         ("a + b", 6, 5),
         ("a + c", 6, 5),
@@ -83,7 +83,7 @@ def test_pairs() -> None:
 def test_nodes_without_a_unit_are_named_with_pairs() -> None:
     outside = build_node("n9", "")
     outside["metadata"]["labels"].pop(ZONE)
-    report = simulate_failures(Cluster.from_objects([*zones(3), outside]), "zone", pairs=True)
+    report = simulate_failures(Cluster.from_objects([*build_zones(3), outside]), "zone", pairs=True)
     assert (report.unit, report.single_unit, report.pairs) == ("pair of zones", "zone", True)
     text = RENDERERS["table"](report, Style())
     assert text.startswith("Any pair of zones can be lost")
@@ -101,7 +101,7 @@ def test_pods_bound_to_a_zone_by_their_volume() -> None:
     volume = {"kind": "PersistentVolume", "metadata": {"name": "v"}, "spec": {"nodeAffinity": terms}}
     mounted = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
     worst = simulate_failures(
-        Cluster.from_objects([*zones(0), claim, volume, build_replica("db", "n0", volumes=mounted)])
+        Cluster.from_objects([*build_zones(0), claim, volume, build_replica("db", "n0", volumes=mounted)])
     ).failures[0]
     assert worst.unplaced == 1
     assert "2 node(s) didn't match PersistentVolume's node affinity" in worst.reasons[0].message
@@ -114,7 +114,7 @@ def test_pods_bound_to_a_zone_by_their_volume() -> None:
     terms["required"]["nodeSelectorTerms"][0]["matchExpressions"].append(
         {"key": "topology.kubernetes.io/region", "operator": "In", "values": ["r"]}
     )
-    nodes = zones(0)
+    nodes = build_zones(0)
     for number, each in enumerate(nodes[:3]):
         each["metadata"]["labels"] |= {"topology.ebs.csi.aws.com/zone": "abc"[number]}
         each["metadata"]["labels"] |= {"topology.kubernetes.io/region": "r"}
@@ -124,7 +124,7 @@ def test_pods_bound_to_a_zone_by_their_volume() -> None:
     # A volume that names a node can be used only there
     expression["key"], expression["values"] = HOSTNAME, ["n0"]
     del terms["required"]["nodeSelectorTerms"][0]["matchExpressions"][1]
-    objects = [*zones(0), claim, volume, build_replica("db", "n0", volumes=mounted)]
+    objects = [*build_zones(0), claim, volume, build_replica("db", "n0", volumes=mounted)]
     cause = simulate_failures(Cluster.from_objects(objects)).failures[0].reasons[0].cause
     assert cause.endswith("can be used only from n0, so the pod can run only there")
 
@@ -206,27 +206,29 @@ def test_each_rescheduled_pod_counts_as_progress(processes: int) -> None:
     """
     for runs in (1, 2):
         progress = Recorder()
-        simulate_failures(Cluster.from_objects(zones(8)), runs=runs, workers=Workers(processes), progress=progress)
+        simulate_failures(
+            Cluster.from_objects(build_zones(8)), runs=runs, workers=Workers(processes), progress=progress
+        )
         assert (progress.total, sum(progress.calls)) == ((8 + 3) * runs, (8 + 3) * runs)
     assert processes > 1 or max(progress.calls) == 1
 
 
 def test_interruption_keeps_the_losses_before_it() -> None:
     """The loss of zone a has three pods and its summary. Then two of the three pods of zone b are rescheduled."""
-    report = simulate_failures(Cluster.from_objects(zones(8)), progress=Recorder(4 + 2))
+    report = simulate_failures(Cluster.from_objects(build_zones(8)), progress=Recorder(4 + 2))
     assert (report.interrupted, report.safe, [failure.name for failure in report.failures]) == (True, False, ["a"])
     assert str(report) == "Unknown whether any zone can be lost without disruption (interrupted after 1 of 3 failures)"
 
 
 def test_pending_pods_are_not_counted() -> None:
-    objects = [*zones(3), build_pod("waits", cpu="9"), build_replica("waits-too", cpu="9")]
+    objects = [*build_zones(3), build_pod("waits", cpu="9"), build_replica("waits-too", cpu="9")]
     assert simulate_failures(Cluster.from_objects(objects)).safe
 
 
 def test_nodes_without_a_unit_are_named() -> None:
     odd = build_node("odd")
     del odd["metadata"]["labels"][ZONE]
-    report = simulate_failures(Cluster.from_objects([*zones(3), odd]))
+    report = simulate_failures(Cluster.from_objects([*build_zones(3), odd]))
     assert (report.outside, report.safe) == (("odd",), True)
 
 
@@ -412,12 +414,12 @@ def test_failures_are_ranked_by_severity() -> None:
 
 
 def test_pending_pods_that_may_take_the_room_first_are_named() -> None:
-    report = failures(Cluster.from_objects([*zones(3), build_pod("q", cpu="2"), build_pod("w", cpu="9")]))
+    report = failures(Cluster.from_objects([*build_zones(3), build_pod("q", cpu="2"), build_pod("w", cpu="9")]))
     assert (report.pending_left_out.pods, report.pending_left_out.fitting) == (2, ("d/q",))
     text = "2 pending pods were left out of the simulation, but 1 of them fits now and may take the room first (d/q)"
     for output in ("table", "brief", "markdown", "html"):
         assert text in RENDERERS[output](report, Style(width=200))
-    assert failures(Cluster.from_objects(zones(3))).pending_left_out.describe() == ()
+    assert failures(Cluster.from_objects(build_zones(3))).pending_left_out.describe() == ()
 
 
 def test_pending_pods_with_a_nominated_node_may_take_the_room() -> None:
@@ -429,7 +431,7 @@ def test_pending_pods_with_a_nominated_node_may_take_the_room() -> None:
     for pod in ending:
         pod["metadata"]["deletionTimestamp"] = "2026-05-06T09:12:00Z"
     closed = build_node("n9", unschedulable=True)
-    report = failures(Cluster.from_objects([*zones(3), closed, *ending, nominated, hopeless, gone]))
+    report = failures(Cluster.from_objects([*build_zones(3), closed, *ending, nominated, hopeless, gone]))
     assert report.pending_left_out == PendingLeftOut(3, (), ("d/q",))
     text = (
         "3 pending pods were left out of the simulation: none of them fits even now, but 1 of them has a nominated "
@@ -452,7 +454,7 @@ def test_answer_without_displaced_pods_is_not_safe() -> None:
     assert report.unready == ("n1", "n2")
     for output in ("table", "brief", "markdown", "html"):
         assert "2 nodes are not ready already" in RENDERERS[output](report, Style(width=200))
-    assert failures(Cluster.from_objects(zones(3))).unready == ()
+    assert failures(Cluster.from_objects(build_zones(3))).unready == ()
 
 
 def test_waiting_pods_are_those_of_the_worst_loss() -> None:

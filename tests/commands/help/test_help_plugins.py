@@ -44,13 +44,13 @@ def config(printed: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPa
     return str(file)
 
 
-def labelled(name: str, **labels: str) -> Json:
+def build_labelled_node(name: str, **labels: str) -> Json:
     found = build_node(name)
     found["metadata"]["labels"] = {**found["metadata"].get("labels", {}), **labels}
     return found
 
 
-def approved(answer: str | None) -> Json:
+def build_approved_pod(answer: str | None) -> Json:
     found = build_pod("web")
     found["metadata"]["labels"] = {} if answer is None else {"example.com/approved": answer}
     return found
@@ -59,11 +59,11 @@ def approved(answer: str | None) -> Json:
 def explain_with_plugins(run: Run, write: Write, config: str, answer: str | None, *command: str) -> Outcome:
     """Explain the pod with the example plugins and three nodes."""
     nodes = [
-        labelled("broken", **{OUT_OF_ORDER: "yes"}),
-        labelled("dear", **{PRICE: "30"}),
-        labelled("cheap", **{PRICE: "10"}),
+        build_labelled_node("broken", **{OUT_OF_ORDER: "yes"}),
+        build_labelled_node("dear", **{PRICE: "30"}),
+        build_labelled_node("cheap", **{PRICE: "10"}),
     ]
-    return run(*(command or ("explain", "web")), "-f", write(*nodes, approved(answer)), "--config", config)
+    return run(*(command or ("explain", "web")), "-f", write(*nodes, build_approved_pod(answer)), "--config", config)
 
 
 def test_filter_and_score(run: Run, write: Write, config: str) -> None:

@@ -54,7 +54,7 @@ def build_pod(family: str) -> Json:
     }
 
 
-def saved(tmp_path: Path, *objects: Json) -> str:
+def write_cluster(tmp_path: Path, *objects: Json) -> str:
     path = tmp_path / "cluster.json"
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
     return str(path)
@@ -64,7 +64,7 @@ def test_types_of_nodes_and_claims(run: Run, tmp_path: Path) -> None:
     done = run(
         "instance-types",
         "-f",
-        saved(tmp_path, build_node("a", "z2"), build_node("b", "z1"), CLAIM),
+        write_cluster(tmp_path, build_node("a", "z2"), build_node("b", "z1"), CLAIM),
         "--assume-complete",
     )
     assert done.code == 0
@@ -81,7 +81,7 @@ def test_types_of_nodes_and_claims(run: Run, tmp_path: Path) -> None:
 
 def test_file_has_the_labels_of_the_nodes(run: Run, tmp_path: Path) -> None:
     """A family that a type has is a label that pods may select, although the pool does not name it."""
-    cluster = saved(tmp_path, build_node("a", "z1"), POOL, build_pod("m7g"), build_pod("c5"))
+    cluster = write_cluster(tmp_path, build_node("a", "z1"), POOL, build_pod("m7g"), build_pod("c5"))
     (tmp_path / "types.json").write_text(run("instance-types", "-f", cluster, "--assume-complete").out)
     asked = ("provision", "-f", cluster, "--assume-complete", "-o", "json")
     alone = json.loads(run(*asked).out)
@@ -92,13 +92,13 @@ def test_file_has_the_labels_of_the_nodes(run: Run, tmp_path: Path) -> None:
 
 
 def test_error_if_no_types_are_known(run: Run, tmp_path: Path) -> None:
-    done = run("instance-types", "-f", saved(tmp_path, POOL), "--assume-complete")
+    done = run("instance-types", "-f", write_cluster(tmp_path, POOL), "--assume-complete")
     assert (done.code, done.out) == (2, "")
     assert "no node and no NodeClaim" in done.err
 
 
 def test_unread_kinds_may_have_more_types(run: Run, tmp_path: Path) -> None:
-    done = run("instance-types", "-f", saved(tmp_path, build_node("a", "z1")))
+    done = run("instance-types", "-f", write_cluster(tmp_path, build_node("a", "z1")))
     assert done.code == 5
     assert "NodeClaims were not read" in done.err
     assert len(json.loads(done.out)) == 1

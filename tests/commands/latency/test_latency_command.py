@@ -8,13 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from metrics_server import MetricsServer, serving
-from metrics_texts import attempts, number, plugin, point, queues
+from metrics_server import MetricsServer, serve_metrics
+from metrics_texts import write_attempts, write_extension_point, write_plugin, write_queues, write_sample
 
 from kschedctl.cli.main import main
 
-SOUND = attempts({0.005: 1000}) + queues(active=0)
-SLOW = attempts({0.5: 1000}) + queues(active=0)
+SOUND = write_attempts({0.005: 1000}) + write_queues(active=0)
+SLOW = write_attempts({0.5: 1000}) + write_queues(active=0)
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_two_texts_give_rates_over_the_time_between_them(
     sound: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     newer = tmp_path / "newer.txt"
-    newer.write_text(attempts({0.005: 1600}) + queues(active=0))
+    newer.write_text(write_attempts({0.005: 1600}) + write_queues(active=0))
     options = ["--metrics", sound, "--metrics", str(newer), "--window", "5m", "-o", "json"]
     assert main(["latency", *options]) == 0
     document = json.loads(capsys.readouterr().out)
@@ -63,7 +63,7 @@ def test_two_texts_give_rates_over_the_time_between_them(
 
 def test_prometheus_is_queried_for_the_window(capsys: pytest.CaptureFixture[str]) -> None:
     body = json.dumps({"status": "success", "data": {"resultType": "vector", "result": []}}).encode()
-    with serving(MetricsServer(lambda path, query: (200, body))) as server:
+    with serve_metrics(MetricsServer(lambda path, query: (200, body))) as server:
         code = main(["latency", "--prometheus", server.url, "--window", "5m"])
     assert code == 2
     assert "no metrics of kube-scheduler" in capsys.readouterr().err
@@ -93,7 +93,7 @@ def test_contradictory_options_are_errors_of_one_line(
 
 def test_api_server_proxy_is_read_with_the_kubeconfig(tmp_path: Path) -> None:
     path = "/api/v1/namespaces/kube-system/pods/https:kube-scheduler-a:10259/proxy/metrics"
-    with serving(MetricsServer(lambda path, query: (200, SOUND.encode()))) as server:
+    with serve_metrics(MetricsServer(lambda path, query: (200, SOUND.encode()))) as server:
         kubeconfig = {
             "current-context": "here",
             "contexts": [{"name": "here", "context": {"cluster": "here", "user": "me"}}],
@@ -111,7 +111,7 @@ def test_api_server_proxy_is_read_with_the_kubeconfig(tmp_path: Path) -> None:
 
 def test_labels_without_distinction_are_only_in_wide_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "metrics.txt"
-    file.write_text(SOUND + point("Filter", {0.001: 5}) + point("Score", {0.001: 5}))
+    file.write_text(SOUND + write_extension_point("Filter", {0.001: 5}) + write_extension_point("Score", {0.001: 5}))
     for options, shown in (([], False), (["-o", "wide"], True)):
         assert main(["latency", "--metrics", str(file), *options]) == 0
         assert ("PROFILE" in capsys.readouterr().out) == shown
@@ -119,7 +119,7 @@ def test_labels_without_distinction_are_only_in_wide_tables(tmp_path: Path, caps
 
 def test_names_in_metrics_cannot_control_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "metrics.txt"
-    file.write_text(SOUND + number("scheduler_pending_pods", 1, queue="\x1b[31mred[/]"))
+    file.write_text(SOUND + write_sample("scheduler_pending_pods", 1, queue="\x1b[31mred[/]"))
     assert main(["latency", "--metrics", str(file), "-o", "wide"]) == 0
     assert "\x1b" not in capsys.readouterr().out
 
@@ -143,7 +143,7 @@ def test_quantile_bound_far_below_the_mean_is_unknown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The buckets of a plugin's time end at 22 ms, so the quantiles of ten runs of 14 s are unknown."""
-    (tmp_path / "m.txt").write_text(SOUND + plugin("Slow", "Permit", {14.0: 10}))
+    (tmp_path / "m.txt").write_text(SOUND + write_plugin("Slow", "Permit", {14.0: 10}))
     monkeypatch.setenv("COLUMNS", "240")
     main(["latency", "--metrics", str(tmp_path / "m.txt"), "-o", "wide"])
     line = next(each for each in capsys.readouterr().out.splitlines() if each.split()[:1] == ["Slow"])

@@ -65,7 +65,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp
     return run
 
 
-def fix_text(run: Run, text: str, *options: str) -> str:
+def apply_fixes(run: Run, text: str, *options: str) -> str:
     """Return what a file contains after ``--fix``."""
     Path("m.yaml").write_bytes(text.encode())
     run("m.yaml", "--fix", *options)
@@ -75,12 +75,12 @@ def fix_text(run: Run, text: str, *options: str) -> str:
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_only_the_fields_change(run: Run, end: str) -> None:
     """A field hidden by a value of the wrong type is corrected in the same run."""
-    assert fix_text(run, BEFORE.replace("\n", end)) == AFTER.replace("\n", end)
-    assert fix_text(run, AFTER) == AFTER
+    assert apply_fixes(run, BEFORE.replace("\n", end)) == AFTER.replace("\n", end)
+    assert apply_fixes(run, AFTER) == AFTER
 
 
 def test_byte_order_mark_stays(run: Run) -> None:
-    assert fix_text(run, "\ufeff" + BEFORE) == "\ufeff" + AFTER
+    assert apply_fixes(run, "\ufeff" + BEFORE) == "\ufeff" + AFTER
 
 
 def test_remaining_findings_are_reported(run: Run, tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_each_kind_of_edit(run: Run, name: str) -> None:
     fields, before, after = EDITS[name]
     text = POD.format(fields)
     assert text.count(before) == 1
-    assert fix_text(run, text) == text.replace(before, after)
+    assert apply_fixes(run, text) == text.replace(before, after)
 
 
 UNTOUCHED = {
@@ -199,20 +199,20 @@ UNTOUCHED = {
 @pytest.mark.parametrize("name", UNTOUCHED)
 def test_findings_without_an_automatic_fix(run: Run, name: str) -> None:
     text = POD.format(UNTOUCHED[name])
-    assert fix_text(run, text) == text
+    assert apply_fixes(run, text) == text
     assert run("m.yaml")[0] == 1
 
 
 def test_empty_selector_has_another_meaning_in_the_next_version(run: Run) -> None:
     text = BEFORE.split("---\n")[1].replace('"2"', "2").replace("    matchLabels: {app: web}", "    {}")
-    assert fix_text(run, text) == text
+    assert apply_fixes(run, text) == text
 
 
 def test_ignored_finding_is_not_fixed(run: Run) -> None:
     text = POD.format("  nodeSelector: {beta.kubernetes.io/os: linux}")
     ignored = text.replace("labels:", 'annotations: {kschedctl/ignore: "lb-* old nodes"}, labels:')
-    assert fix_text(run, ignored) == ignored
-    assert fix_text(run, text, "--ignore", "lb-*") == text
+    assert apply_fixes(run, ignored) == ignored
+    assert apply_fixes(run, text, "--ignore", "lb-*") == text
 
 
 def test_harmful_fix_is_not_made(run: Run, tmp_path: Path) -> None:
@@ -222,8 +222,8 @@ def test_harmful_fix_is_not_made(run: Run, tmp_path: Path) -> None:
     nodes = {"apiVersion": "v1", "kind": "NodeList", "items": [node]}
     (tmp_path / "nodes.json").write_text(json.dumps(nodes))
     text = POD.format("  nodeSelector: {beta.kubernetes.io/os: linux}")
-    assert fix_text(run, text, "--with-cluster", "nodes.json", "--assume-complete") == text
-    assert fix_text(run, text) != text
+    assert apply_fixes(run, text, "--with-cluster", "nodes.json", "--assume-complete") == text
+    assert apply_fixes(run, text) != text
 
 
 def test_json_and_lists_keep_their_layout(run: Run, tmp_path: Path) -> None:

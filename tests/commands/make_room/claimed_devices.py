@@ -10,7 +10,7 @@ DRIVER = "gpu.example.com"
 CLASS: Json = {"kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}}
 
 
-def offered(node: str, count: int, everywhere: bool = False) -> Json:
+def build_device_slice(node: str, count: int, everywhere: bool = False) -> Json:
     """Build a ResourceSlice with ``count`` devices of a node, named ``NODE-0`` and so on.
 
     With ``everywhere``, all nodes can use the devices.
@@ -24,10 +24,14 @@ def offered(node: str, count: int, everywhere: bool = False) -> Json:
 
 def build_template(count: int) -> Json:
     """Build a template for claims of this many devices."""
-    return {"kind": "ResourceClaimTemplate", "metadata": _meta(f"gpus-{count}"), "spec": {"spec": _wanted(count)}}
+    return {
+        "kind": "ResourceClaimTemplate",
+        "metadata": _build_meta(f"gpus-{count}"),
+        "spec": {"spec": _build_device_request(count)},
+    }
 
 
-def claiming(name: str, count: int, held: Sequence[str] = (), on: str = "", **more: object) -> list[Json]:
+def build_claiming_pod(name: str, count: int, held: Sequence[str] = (), on: str = "", **more: object) -> list[Json]:
     """Build a pod of a ReplicaSet, and its claim from a template for ``count`` devices.
 
     If ``held`` names devices, they are allocated to the claim.
@@ -37,13 +41,17 @@ def claiming(name: str, count: int, held: Sequence[str] = (), on: str = "", **mo
     made["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": f"gpus-{count}"}]
     made["status"]["resourceClaimStatuses"] = [{"name": "gpu", "resourceClaimName": f"{name}-gpu"}]
     owner = {"kind": "Pod", "apiVersion": "v1", "name": name, "uid": f"uid-{name}", "controller": True}
-    claim = {"kind": "ResourceClaim", "metadata": _meta(f"{name}-gpu", ownerReferences=[owner]), "spec": _wanted(count)}
+    claim = {
+        "kind": "ResourceClaim",
+        "metadata": _build_meta(f"{name}-gpu", ownerReferences=[owner]),
+        "spec": _build_device_request(count),
+    }
     if held:
-        claim["status"] = allocated(held, [made])
+        claim["status"] = build_allocated_status(held, [made])
     return [claim, made]
 
 
-def allocated(held: Sequence[str], users: Sequence[Json]) -> Json:
+def build_allocated_status(held: Sequence[str], users: Sequence[Json]) -> Json:
     """Build the status of a claim with allocated devices of one pool, reserved for the users."""
     pool = held[0].rpartition("-")[0]
     results = [{"request": "r", "driver": DRIVER, "pool": pool, "device": device} for device in held]
@@ -53,18 +61,18 @@ def allocated(held: Sequence[str], users: Sequence[Json]) -> Json:
     return {"allocation": {"devices": {"results": results}, **at_node}, "reservedFor": reserved}
 
 
-def shared_claim(held: Sequence[str], users: Sequence[Json]) -> Json:
+def build_shared_claim(held: Sequence[str], users: Sequence[Json]) -> Json:
     """Build a claim with allocated devices, and make all the pods use it."""
     for user in users:
         user["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": "common"}]
-    claim = {"kind": "ResourceClaim", "metadata": _meta("common"), "spec": _wanted(len(held))}
-    return {**claim, "status": allocated(held, users)}
+    claim = {"kind": "ResourceClaim", "metadata": _build_meta("common"), "spec": _build_device_request(len(held))}
+    return {**claim, "status": build_allocated_status(held, users)}
 
 
-def _meta(name: str, **more: object) -> Json:
+def _build_meta(name: str, **more: object) -> Json:
     return {"name": name, "namespace": "d", "uid": f"uid-{name}", **more}
 
 
-def _wanted(count: int) -> Json:
+def _build_device_request(count: int) -> Json:
     exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": count}
     return {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}

@@ -26,12 +26,12 @@ def build_random_cluster(random: Random) -> list[Json]:
             free[name] -= cpu
             app = random.choice("abc")
             owner = {"kind": "ReplicaSet", "name": app} if random.random() < 0.85 else None
-            more = _apart(random, app) | {"priority": random.choice((0, 0, 3))}
-            objects.append(_labelled(build_pod(f"p{number}", name, str(cpu), owner, **more), app))
+            more = _draw_anti_affinity(random, app) | {"priority": random.choice((0, 0, 3))}
+            objects.append(_label_object(build_pod(f"p{number}", name, str(cpu), owner, **more), app))
     for app in "ab":
         if random.random() < 0.3:
             objects.append(_build_budget(app, random.choice((0, 1))))
-    more = _apart(random, "w") | (build_spread(app="a") if random.random() < 0.2 else {})
+    more = _draw_anti_affinity(random, "w") | (build_spread(app="a") if random.random() < 0.2 else {})
     waiting = build_pod(
         WANTED,
         "",
@@ -39,15 +39,15 @@ def build_random_cluster(random: Random) -> list[Json]:
         {"kind": "ReplicaSet", "name": "w"},
         **more,
     )
-    objects.append(_labelled(waiting, random.choice("aw")))
+    objects.append(_label_object(waiting, random.choice("aw")))
     if random.random() < 0.3:
-        cpu, more = str(max(free.values()) + 1), _apart(random, "w") | {"preemptionPolicy": "Never"}
+        cpu, more = str(max(free.values()) + 1), _draw_anti_affinity(random, "w") | {"preemptionPolicy": "Never"}
         other = build_pod(OTHER, "", cpu, {"kind": "ReplicaSet", "name": "o"}, priority=random.choice((-1, 1)), **more)
-        objects.append(_labelled(other, random.choice("ao")))
+        objects.append(_label_object(other, random.choice("ao")))
     return objects
 
 
-def _apart(random: Random, app: str) -> Json:
+def _draw_anti_affinity(random: Random, app: str) -> Json:
     """Draw anti-affinity by zone or node to pods of the workload, or none."""
     if random.random() > 0.15:
         return {}
@@ -56,7 +56,7 @@ def _apart(random: Random, app: str) -> Json:
     return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
 
 
-def _labelled(made: Json, app: str) -> Json:
+def _label_object(made: Json, app: str) -> Json:
     made["metadata"]["labels"] = {"app": app}
     return made
 

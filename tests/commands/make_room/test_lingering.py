@@ -26,7 +26,7 @@ SPREAD = [
 ]
 
 
-def room(kind: str = "ReplicaSet", *more: Json, filled: str = "1", **spec: object) -> MakeRoom:
+def search_room(kind: str = "ReplicaSet", *more: Json, filled: str = "1", **spec: object) -> MakeRoom:
     r = build_pod("r", "n1", "2", {"kind": kind, "name": "r"}, **spec)
     r["metadata"]["labels"] = {"app": "r"}
     new = build_pod("new", "", "3", {"kind": "ReplicaSet", "name": "new"}, nodeSelector={HOSTNAME: "n1"})
@@ -37,14 +37,14 @@ def room(kind: str = "ReplicaSet", *more: Json, filled: str = "1", **spec: objec
     return find_room(Cluster.from_objects([*nodes, r, other, new, *more]), ["d/new"])
 
 
-def targets(report: MakeRoom) -> tuple[str, tuple[str, ...]]:
+def get_targets(report: MakeRoom) -> tuple[str, tuple[str, ...]]:
     (move,) = report.moves
     return move.target, move.others
 
 
 @pytest.mark.parametrize("affinity", [PREFERRED, REQUIRED], ids=["preferred", "required"])
 def test_node_chosen_beside_the_terminating_pod_is_named(affinity: Json) -> None:
-    assert targets(room(affinity=affinity)) == ("n2", ("n3",))
+    assert get_targets(search_room(affinity=affinity)) == ("n2", ("n3",))
 
 
 @pytest.mark.parametrize(
@@ -60,16 +60,16 @@ def test_node_chosen_beside_the_terminating_pod_is_named(affinity: Json) -> None
 def test_terminating_pods_that_make_no_difference(spec: Json) -> None:
     """The terminating pod does not change the destination: spread constraints do not count it, and affinity to it leads
     to its zone, n2's."""
-    assert targets(room(**spec)) == ("n2", ())
+    assert get_targets(search_room(**spec)) == ("n2", ())
 
 
 def test_stateful_set_waits_until_its_pod_is_gone() -> None:
-    assert targets(room("StatefulSet", affinity=PREFERRED)) == ("n2", ())
+    assert get_targets(search_room("StatefulSet", affinity=PREFERRED)) == ("n2", ())
 
 
 def test_pod_that_fits_nowhere_meanwhile_gets_the_same_node_later() -> None:
     """n3, the only node outside the terminating pod's zone, has no room."""
-    assert targets(room(filled="3", affinity=REQUIRED)) == ("n2", ())
+    assert get_targets(search_room(filled="3", affinity=REQUIRED)) == ("n2", ())
 
 
 def test_terminating_pod_does_not_count_for_a_budget() -> None:
@@ -77,10 +77,10 @@ def test_terminating_pod_does_not_count_for_a_budget() -> None:
     one_away = build_budget(0, "r")
     one_away["spec"]["maxUnavailable"] = 1
     del one_away["status"]
-    assert targets(room("ReplicaSet", one_away, affinity=PREFERRED)) == ("n2", ("n3",))
+    assert get_targets(search_room("ReplicaSet", one_away, affinity=PREFERRED)) == ("n2", ("n3",))
 
 
 def test_no_plan_preempts_pods_meanwhile() -> None:
     """While r terminates, its replacement fits only on n3, where it would preempt a pod of a lower priority."""
-    report = room(filled="3", affinity=REQUIRED, priority=5)
+    report = search_room(filled="3", affinity=REQUIRED, priority=5)
     assert (report.fits, report.moves) == (False, ())

@@ -8,7 +8,7 @@ import pytest
 from control_plane import kubectl
 from control_plane.running import run
 from control_plane.store import Key
-from control_plane.world import control_plane
+from control_plane.world import build_store
 from interrupting import Interrupting
 from small import HOSTNAME, Json, build_budget, build_node, build_pod, build_replica
 
@@ -24,22 +24,22 @@ BATCH = {"kind": "ReplicaSet", "name": "batch"}
 GPU = "nvidia.com/gpu"
 
 
-def waiting(cpu: str = "3", name: str = "new", **spec: object) -> Json:
+def build_waiting_pod(cpu: str = "3", name: str = "new", **spec: object) -> Json:
     found = build_pod(name, "", cpu, BATCH, **spec)
     found["metadata"]["labels"] = {"app": "batch"}
     return found
 
 
-def room(objects: list[Json], *names: str, **criteria: object) -> MakeRoom:
+def search_room(objects: list[Json], *names: str, **criteria: object) -> MakeRoom:
     keys = [f"d/{name}" for name in names or ("new",)]
     return find_room(Cluster.from_objects(objects), keys, RoomCriteria(**criteria))  # type: ignore[arg-type]
 
 
-def moves(report: MakeRoom) -> list[tuple[str, str, str]]:
+def list_moves(report: MakeRoom) -> list[tuple[str, str, str]]:
     return [(move.pod, move.source, move.target) for move in report.moves]
 
 
-def gpus(made: Json, number: int) -> Json:
+def add_gpus(made: Json, number: int) -> Json:
     """Add GPUs to the node or pod."""
     if made["kind"] == "Node":
         made["status"]["allocatable"][GPU] = str(number)
@@ -50,17 +50,23 @@ def gpus(made: Json, number: int) -> Json:
 
 
 def test_pod_that_fits_needs_no_move() -> None:
-    report = room([build_node("n1"), build_replica("a", "n1", "1"), waiting("3")])
+    report = search_room([build_node("n1"), build_replica("a", "n1", "1"), build_waiting_pod("3")])
     assert (report.fits, report.moves, report.commands) == (True, (), ())
     assert report.placed[0].node == "n1"
 
 
 def test_one_move_is_enough() -> None:
     """2 of 4 CPUs are free on both nodes, and 3 are needed. Either pod fits on the other's node."""
-    report = room(
-        [build_node("n1"), build_node("n2"), build_replica("a", "n1", "2"), build_replica("b", "n2", "2"), waiting("3")]
+    report = search_room(
+        [
+            build_node("n1"),
+            build_node("n2"),
+            build_replica("a", "n1", "2"),
+            build_replica("b", "n2", "2"),
+            build_waiting_pod("3"),
+        ]
     )
-    assert moves(report) == [("d/a", "n1", "n2")]
+    assert list_moves(report) == [("d/a", "n1", "n2")]
     assert [(placed.pod, placed.node) for placed in report.placed] == [("d/new", "n1")]
 
 
@@ -72,17 +78,23 @@ def test_pending_pod_cannot_be_evicted() -> None:
         build_pod("x", "n1", "2"),
         build_pod("y", "n2", "1"),
         build_replica("w", "", "1"),
-        waiting("3"),
+        build_waiting_pod("3"),
     ]
-    report = room(objects)
+    report = search_room(objects)
     assert [placed.node for placed in report.placed_first] == ["n2"]
     assert (report.fits, report.moves) == (False, ())
     assert (WAITING, 1) in [(held.why, held.pods) for held in report.held]
 
 
 def test_node_is_uncordoned_only_once_the_evicted_pod_is_gone() -> None:
-    report = room(
-        [build_node("n1"), build_node("n2"), build_replica("a", "n1", "2"), build_replica("b", "n2", "2"), waiting("3")]
+    report = search_room(
+        [
+            build_node("n1"),
+            build_node("n2"),
+            build_replica("a", "n1", "2"),
+            build_replica("b", "n2", "2"),
+            build_waiting_pod("3"),
+        ]
     )
     *_, wait, wait_for_replacement, uncordon = report.commands
     assert wait == "kubectl wait -n d --for=delete pod/a --timeout=5m"
@@ -94,8 +106,10 @@ def test_node_is_uncordoned_only_once_the_evicted_pod_is_gone() -> None:
 def test_kubectl_waits_for_the_replacement_of_a_single_replica() -> None:
     alone = build_replica("a-0", "n1", "2")
     alone["metadata"]["ownerReferences"] = [{"kind": "StatefulSet", "name": "a", "controller": True}]
-    report = room([build_node("n1"), build_node("n2"), alone, build_pod("fixed", "n2", "2"), waiting("3")])
-    assert moves(report) == [("d/a-0", "n1", "n2")]
+    report = search_room(
+        [build_node("n1"), build_node("n2"), alone, build_pod("fixed", "n2", "2"), build_waiting_pod("3")]
+    )
+    assert list_moves(report) == [("d/a-0", "n1", "n2")]
     *_, wait_for_replacement, uncordon = report.commands
     assert wait_for_replacement == "kubectl rollout status -n d statefulset/a --timeout=5m"
     assert uncordon == "kubectl uncordon n1"
@@ -105,7 +119,7 @@ def test_kubectl_waits_for_the_replacement_of_a_single_replica() -> None:
 
 def test_replicas_that_take_the_room_first_are_named() -> None:
     """The move of a makes room for one pod of 3 CPUs, which the older one takes."""
-    older, younger = waiting("3", "older"), waiting("3")
+    older, younger = build_waiting_pod("3", "older"), build_waiting_pod("3")
     older["metadata"]["creationTimestamp"] = "2026-11-20T10:00:00Z"
     younger["metadata"]["creationTimestamp"] = "2026-11-20T11:00:00Z"
     objects = [
@@ -116,20 +130,22 @@ def test_replicas_that_take_the_room_first_are_named() -> None:
         older,
         younger,
     ]
-    report = room(objects)
+    report = search_room(objects)
     assert (report.fits, report.rivals) == (False, ("d/older",))
     sentence = "kube-scheduler first tries 1 other pod of the same workload, which takes the room: d/older"
     assert report.summary().warnings[-1].startswith(sentence)
     assert sentence in " ".join(RENDERERS["table"](report, Style()).split())
-    assert len(moves(room(objects, "new", "older"))) == 1
+    assert len(list_moves(search_room(objects, "new", "older"))) == 1
 
 
 def test_moves_do_not_help_a_pod_that_no_node_takes() -> None:
-    report = room([build_node("n1"), build_replica("a", "n1", "2"), waiting("3", nodeSelector={"pool": "genral"})])
+    report = search_room(
+        [build_node("n1"), build_replica("a", "n1", "2"), build_waiting_pod("3", nodeSelector={"pool": "genral"})]
+    )
     assert report.build_headline_parts() == ("No room can be made:", "d/new", "– no node takes it, whichever pods move")
 
 
-def leaving(name: str, node_name: str, cpu: str) -> Json:
+def build_terminating_pod(name: str, node_name: str, cpu: str) -> Json:
     """Build a bare pod that is being deleted."""
     made = build_pod(name, node_name, cpu)
     made["metadata"]["deletionTimestamp"] = "2026-05-06T09:12:00Z"
@@ -138,8 +154,8 @@ def leaving(name: str, node_name: str, cpu: str) -> Json:
 
 def test_room_of_terminating_pods_needs_no_moves() -> None:
     """A pod uses 3 of the 4 CPUs of n1. First no controller recreates it, then it is terminating."""
-    assert room([build_node("n1"), build_pod("stays", "n1", "3"), waiting()]).terminating_room is None
-    report = room([build_node("n1"), leaving("goes", "n1", "3"), waiting()])
+    assert search_room([build_node("n1"), build_pod("stays", "n1", "3"), build_waiting_pod()]).terminating_room is None
+    report = search_room([build_node("n1"), build_terminating_pod("goes", "n1", "3"), build_waiting_pod()])
     assert report.terminating_room == TerminatingRoom(("n1",), ("d/goes",))
     line = "Nothing has to move: d/new – n1 takes it once 1 terminating pod leaves: d/goes"
     assert (report.fits, str(report), report.summary().headline) == (False, line, line)
@@ -147,17 +163,23 @@ def test_room_of_terminating_pods_needs_no_moves() -> None:
     assert report.commands[0] in RENDERERS["table"](report, Style())
 
     # A plan is still shown, as the second choice
-    report = room(
-        [build_node("n1"), build_node("n2"), leaving("goes", "n1", "2"), build_replica("a", "n2", "2"), waiting()]
+    report = search_room(
+        [
+            build_node("n1"),
+            build_node("n2"),
+            build_terminating_pod("goes", "n1", "2"),
+            build_replica("a", "n2", "2"),
+            build_waiting_pod(),
+        ]
     )
-    assert moves(report) == [("d/a", "n2", "n1")]
+    assert list_moves(report) == [("d/a", "n2", "n1")]
     assert " – but it is enough to wait: n1 takes it once 1 terminating pod leaves: d/goes" in str(report)
 
 
 def test_pods_that_take_the_room_of_terminating_pods_first_are_named() -> None:
     """The pod of higher priority may not preempt, so it waits as well."""
-    first = waiting(name="first", priority=10, preemptionPolicy="Never")
-    report = room([build_node("n1"), leaving("goes", "n1", "3"), first, waiting()])
+    first = build_waiting_pod(name="first", priority=10, preemptionPolicy="Never")
+    report = search_room([build_node("n1"), build_terminating_pod("goes", "n1", "3"), first, build_waiting_pod()])
     assert report.terminating_room == TerminatingRoom(("n1",), ("d/goes",), ("d/first",))
     sentence = "d/first takes n1 first, once 1 terminating pod leaves: d/goes"
     assert str(report).startswith("No room can be made: d/new – ")
@@ -167,19 +189,24 @@ def test_pods_that_take_the_room_of_terminating_pods_first_are_named() -> None:
 
 def test_preemptor_does_not_only_wait_for_terminating_pods() -> None:
     """Once the terminating pod is gone, 2 CPUs are free, and the pod of 3 CPUs evicts the other pod."""
-    objects = [build_node("n1"), leaving("goes", "n1", "2"), build_pod("stays", "n1", "2"), waiting(priority=10)]
-    assert room(objects).terminating_room is None
+    objects = [
+        build_node("n1"),
+        build_terminating_pod("goes", "n1", "2"),
+        build_pod("stays", "n1", "2"),
+        build_waiting_pod(priority=10),
+    ]
+    assert search_room(objects).terminating_room is None
 
 
 def test_search_that_ran_out_of_time_proves_nothing() -> None:
     """Every form says so in its first line."""
-    report = room(
+    report = search_room(
         [
             build_node("n1"),
             build_node("n2"),
             build_replica("a", "n1", "2"),
             build_replica("b", "n2", "2"),
-            waiting("3"),
+            build_waiting_pod("3"),
         ],
         seconds=0,
     )
@@ -197,16 +224,16 @@ def test_replays_and_not_the_time_limit_the_search(monkeypatch: pytest.MonkeyPat
         build_node("n2"),
         build_replica("a", "n1", "2"),
         build_replica("b", "n2", "2"),
-        waiting("3"),
+        build_waiting_pod("3"),
     ]
-    expected = room(objects).to_dict()
+    expected = search_room(objects).to_dict()
     hours = count(step=3600)
     monkeypatch.setattr("time.monotonic", lambda: next(hours))
-    assert room(objects).to_dict() == expected
+    assert search_room(objects).to_dict() == expected
     assert expected["fits"]
 
     monkeypatch.setattr("kschedctl.commands.make_room.room.SEARCH_BUDGET", 0)
-    limited = room(objects)
+    limited = search_room(objects)
     assert (limited.fits, limited.ended_at_limit) == (False, True)
     assert "the search stopped at its limit of replays" in str(limited)
 
@@ -218,14 +245,21 @@ def test_pod_of_the_lowest_priority_moves() -> None:
         build_replica("a", "n1", "2", priority=7),
         build_replica("b", "n2", "2", priority=3),
     ]
-    assert moves(room([*objects, waiting("3", priority=1)])) == [("d/b", "n2", "n1")]
+    assert list_moves(search_room([*objects, build_waiting_pod("3", priority=1)])) == [("d/b", "n2", "n1")]
 
 
 def test_pod_without_a_budget_is_preferred() -> None:
     other = build_pod("b", "n2", "2", {"kind": "ReplicaSet", "name": "other"})
     other["metadata"]["labels"] = {"app": "other"}
-    objects = [build_node("n1"), build_node("n2"), build_budget(1), build_replica("a", "n1", "2"), other, waiting("3")]
-    assert moves(room(objects)) == [("d/b", "n2", "n1")]
+    objects = [
+        build_node("n1"),
+        build_node("n2"),
+        build_budget(1),
+        build_replica("a", "n1", "2"),
+        other,
+        build_waiting_pod("3"),
+    ]
+    assert list_moves(search_room(objects)) == [("d/b", "n2", "n1")]
 
 
 def test_pod_moves_to_make_room_for_another_move() -> None:
@@ -235,12 +269,12 @@ def test_pod_moves_to_make_room_for_another_move() -> None:
     nodes = [build_node("n1", cpu="4"), build_node("n2", cpu="4"), build_node("n3", cpu="2")]
     for each in nodes[1:]:
         each["metadata"]["labels"]["disk"] = "ssd"
-    report = room([*nodes, owned, moved, build_pod("z", "n2", "1"), waiting("4")])
-    assert moves(report) == [("d/y", "n2", "n3"), ("d/a", "n1", "n2")]
+    report = search_room([*nodes, owned, moved, build_pod("z", "n2", "1"), build_waiting_pod("4")])
+    assert list_moves(report) == [("d/y", "n2", "n3"), ("d/a", "n1", "n2")]
     assert report.placed[0].node == "n1"
 
 
-def two_plans(priority: int) -> list[Json]:
+def build_cluster_with_two_plans(priority: int) -> list[Json]:
     """Build a cluster with two plans.
 
     Two pods of n1 go to n4 as they are. Or y leaves n3 for n4, so that b, which only fits on n3, leaves n2.
@@ -250,29 +284,29 @@ def two_plans(priority: int) -> list[Json]:
     y = build_pod("y", "n3", "2", {"kind": "ReplicaSet", "name": "y"})
     pair = [build_replica(name, "n1", "1", priority=priority) for name in ("a1", "a2")]
     nodes = [build_node("n1"), build_node("n2"), build_node("n3"), build_node("n4", cpu="2")]
-    return [*nodes, b, y, build_pod("z", "n3", "1"), *pair, waiting("4")]
+    return [*nodes, b, y, build_pod("z", "n3", "1"), *pair, build_waiting_pod("4")]
 
 
 @pytest.mark.parametrize("priority", [0, 5])
 def test_cheaper_of_two_plans_of_two_moves(priority: int) -> None:
-    found = {move.pod for move in room(two_plans(priority)).moves}
+    found = {move.pod for move in search_room(build_cluster_with_two_plans(priority)).moves}
     assert found == ({"d/y", "d/b"} if priority else {"d/a1", "d/a2"})
 
 
 def test_interrupted_search_keeps_its_plan() -> None:
     """The fifth plan is the first that holds, but it is not the cheapest."""
-    report = find_room(Cluster.from_objects(two_plans(5)), ["d/new"], progress=Interrupting(5))
+    report = find_room(Cluster.from_objects(build_cluster_with_two_plans(5)), ["d/new"], progress=Interrupting(5))
     assert (report.interrupted, report.fits) == (True, True)
     assert {move.pod for move in report.moves} == {"d/a1", "d/a2"}
 
 
 def test_each_step_respects_the_budget() -> None:
     """Both pods have to leave n1. The budget allows one at a time, and recovers once the first one runs again."""
-    pods = [build_replica("a", "n1", "2"), build_replica("b", "n1", "2"), waiting("5")]
+    pods = [build_replica("a", "n1", "2"), build_replica("b", "n1", "2"), build_waiting_pod("5")]
     objects = [build_node("n1", cpu="5"), build_node("n2"), build_budget(1), *pods]
-    assert len(room(objects).moves) == 2
+    assert len(search_room(objects).moves) == 2
     objects[2] = build_budget(0)
-    report = room(objects)
+    report = search_room(objects)
     assert not report.fits
     assert [(each.why, each.pods) for each in report.held] == [("their PodDisruptionBudget allows no disruption", 2)]
 
@@ -293,7 +327,7 @@ def test_each_step_respects_the_budget() -> None:
     ids=["bare", "daemon", "hostPath"],
 )
 def test_pods_that_would_be_lost_do_not_move(held: Json, why: str) -> None:
-    report = room([build_node("n1"), build_node("n2", cpu="2"), held, waiting("3")])
+    report = search_room([build_node("n1"), build_node("n2", cpu="2"), held, build_waiting_pod("3")])
     assert (report.fits, report.moves) == (False, ())
     assert [(each.why, each.pods) for each in report.held] == [(why, 1)]
 
@@ -304,7 +338,7 @@ def test_no_job_fails_by_a_move(limit: int | None, failed: int, moves_it: bool) 
     spec = {} if limit is None else {"backoffLimit": limit}
     job = {"kind": "Job", "metadata": {"name": "j", "namespace": "d"}, "spec": spec, "status": {"failed": failed}}
     running = build_pod("a", "n1", "2", {"kind": "Job", "name": "j"})
-    report = room([build_node("n1"), build_node("n2", cpu="2"), job, running, waiting("3")])
+    report = search_room([build_node("n1"), build_node("n2", cpu="2"), job, running, build_waiting_pod("3")])
     assert report.fits is moves_it
     held = [] if moves_it else [("their Job allows no more failed pods", 1)]
     assert [(group.why, group.pods) for group in report.held] == held
@@ -313,13 +347,13 @@ def test_no_job_fails_by_a_move(limit: int | None, failed: int, moves_it: bool) 
 def test_annotation_keeps_a_pod_on_its_node() -> None:
     held = build_replica("a", "n1", "2")
     held["metadata"]["annotations"] = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
-    report = room([build_node("n1"), build_node("n2", cpu="2"), held, waiting("3")])
+    report = search_room([build_node("n1"), build_node("n2", cpu="2"), held, build_waiting_pod("3")])
     assert [each.why for each in report.held] == ["an annotation forbids evicting them"]
 
 
 def test_siblings_of_the_pod_do_not_move() -> None:
     mine = build_pod("old", "n1", "2", BATCH)
-    assert not room([build_node("n1"), build_node("n2", cpu="2"), mine, waiting("3")]).fits
+    assert not search_room([build_node("n1"), build_node("n2", cpu="2"), mine, build_waiting_pod("3")]).fits
 
 
 def test_labels_and_pools_restrict_moves() -> None:
@@ -328,21 +362,21 @@ def test_labels_and_pools_restrict_moves() -> None:
         build_node("n2"),
         build_replica("a", "n1", "2"),
         build_replica("b", "n2", "2"),
-        waiting("3"),
+        build_waiting_pod("3"),
     ]
-    assert not room(objects, keep="app=web").fits
+    assert not search_room(objects, keep="app=web").fits
     for each, pool in zip(objects, ("one", "two"), strict=False):
         each["metadata"]["labels"]["karpenter.sh/nodepool"] = pool
-    assert moves(room(objects, pool="two")) == [("d/b", "n2", "n1")]
+    assert list_moves(search_room(objects, pool="two")) == [("d/b", "n2", "n1")]
     with pytest.raises(UsageError, match='pool "three" not found'):
-        room(objects, pool="three")
+        search_room(objects, pool="three")
 
 
 def test_fragmented_gpus_are_gathered() -> None:
     """Two of four GPUs are free on each node, and a pod with two GPUs moves to the other node."""
-    nodes = [gpus(build_node(f"n{i}", cpu="64"), 4) for i in (1, 2)]
-    running = [gpus(build_replica(f"r{i}", f"n{i}"), 2) for i in (1, 2)]
-    report = room([*nodes, *running, gpus(waiting("1"), 4)])
+    nodes = [add_gpus(build_node(f"n{i}", cpu="64"), 4) for i in (1, 2)]
+    running = [add_gpus(build_replica(f"r{i}", f"n{i}"), 2) for i in (1, 2)]
+    report = search_room([*nodes, *running, add_gpus(build_waiting_pod("1"), 4)])
     assert report.fragmented == (FragmentedResource(GPU, requested=4, free=4, on_one=2, nodes=2),)
     assert len(report.moves) == 1
     shown = RENDERERS["table"](report, Style())
@@ -365,7 +399,9 @@ def test_several_pods_get_room() -> None:
         build_replica("b", "n2", "2"),
     ]
     taken = build_pod("c", "n3", "0", {"kind": "ReplicaSet", "name": "c"})
-    report = room([*objects, taken, waiting("3", "new"), waiting("4", "more")], "new", "more")
+    report = search_room(
+        [*objects, taken, build_waiting_pod("3", "new"), build_waiting_pod("4", "more")], "new", "more"
+    )
     assert report.fits
     assert {placed.pod for placed in report.placed} == {"d/new", "d/more"}
     assert len({placed.node for placed in report.placed}) == 2
@@ -383,19 +419,19 @@ def test_anti_affinity_across_a_zone() -> None:
     stays = build_pod("s", "n3", "1")
     stays["metadata"]["labels"] = {"app": "other"}
     only = {"nodeSelector": {HOSTNAME: "n2"}, "tolerations": [{"operator": "Exists"}]}
-    report = room([*objects, stays, waiting("4", affinity=apart, **only)])
-    assert moves(report) == [("d/r", "n1", "n3")]
+    report = search_room([*objects, stays, build_waiting_pod("4", affinity=apart, **only)])
+    assert list_moves(report) == [("d/r", "n1", "n3")]
 
 
 def test_answer_says_if_it_is_certain_that_nothing_helps(monkeypatch: pytest.MonkeyPatch) -> None:
     """8 CPUs fit on no node of 4. 3 would fit without a, which no other node takes, if all plans were tried."""
-    report = room([build_node("n1"), build_replica("a", "n1", "2"), waiting("8")])
+    report = search_room([build_node("n1"), build_replica("a", "n1", "2"), build_waiting_pod("8")])
     assert report.build_headline_parts()[0] == "No room can be made:"
     assert report.message.startswith("0/1 nodes are available: 1 Insufficient cpu.")
-    objects = [build_node("n1"), build_node("n2", cpu="1"), build_replica("a", "n1", "2"), waiting("3")]
-    assert room(objects).build_headline_parts()[0] == "No room can be made:"
+    objects = [build_node("n1"), build_node("n2", cpu="1"), build_replica("a", "n1", "2"), build_waiting_pod("3")]
+    assert search_room(objects).build_headline_parts()[0] == "No room can be made:"
     monkeypatch.setattr(search, "MAX_SEQUENCES", 0)
-    report = room(objects)
+    report = search_room(objects)
     assert report.searched is not None
     assert not report.searched.complete
     assert report.build_headline_parts()[0] == "No room found so far:"
@@ -403,25 +439,25 @@ def test_answer_says_if_it_is_certain_that_nothing_helps(monkeypatch: pytest.Mon
         build_node("n1"),
         build_node("n2"),
         *(build_replica(name, "n1", "1") for name in "abc"),
-        waiting("4"),
+        build_waiting_pod("4"),
         build_pod("z", "n2", "1"),
     ]
-    report = room(objects, max_moves=2)
+    report = search_room(objects, max_moves=2)
     assert (
         " ".join(report.build_headline_parts())
         == "No room can be made: d/new – no plan of up to 2 moves makes room for it"
     )
-    assert room(objects, max_moves=3).build_headline_parts()[0] == "Moving 3 pods makes room for"
-    report = room(objects, max_moves=1)
+    assert search_room(objects, max_moves=3).build_headline_parts()[0] == "Moving 3 pods makes room for"
+    report = search_room(objects, max_moves=1)
     assert " ".join(report.build_headline_parts()) == "No room can be made: d/new – no single move makes room for it"
 
 
 def test_rivals_do_not_take_the_room() -> None:
     """The other pod has a higher priority and the same size, and would take the room that is made."""
-    objects = [build_node("n1"), build_node("n2", cpu="2"), build_replica("a", "n1", "2"), waiting("3")]
-    assert moves(room(objects)) == [("d/a", "n1", "n2")]
+    objects = [build_node("n1"), build_node("n2", cpu="2"), build_replica("a", "n1", "2"), build_waiting_pod("3")]
+    assert list_moves(search_room(objects)) == [("d/a", "n1", "n2")]
     other = build_pod("first", "", "3", {"kind": "ReplicaSet", "name": "first"}, priority=5, preemptionPolicy="Never")
-    assert not room([*objects, other]).fits
+    assert not search_room([*objects, other]).fits
 
 
 def test_waiting_pods_may_take_the_room_of_a_step() -> None:
@@ -435,11 +471,13 @@ def test_waiting_pods_may_take_the_room_of_a_step() -> None:
     nodes = [build_node("n1"), build_node("n2"), build_node("n3", cpu="2")]
     for each in nodes[1:]:
         each["metadata"]["labels"]["disk"] = "ssd"
-    objects = [*nodes, owned, moved, build_pod("z", "n2", "1"), waiting("4")]
-    assert moves(room(objects)) == [("d/y", "n2", "n3"), ("d/a", "n1", "n2")]
+    objects = [*nodes, owned, moved, build_pod("z", "n2", "1"), build_waiting_pod("4")]
+    assert list_moves(search_room(objects)) == [("d/y", "n2", "n3"), ("d/a", "n1", "n2")]
     for priority in (-5, 5):
         other = {"nodeSelector": {HOSTNAME: "n2"}, "preemptionPolicy": "Never", "priority": priority}
-        assert not room([*objects, build_pod("other", "", "2", {"kind": "ReplicaSet", "name": "other"}, **other)]).fits
+        assert not search_room(
+            [*objects, build_pod("other", "", "2", {"kind": "ReplicaSet", "name": "other"}, **other)]
+        ).fits
 
 
 def test_cordoned_node_stays_cordoned() -> None:
@@ -447,8 +485,8 @@ def test_cordoned_node_stays_cordoned() -> None:
     moved = build_pod("y", "n2", "2", {"kind": "ReplicaSet", "name": "y"})
     objects = [build_node("n2", unschedulable=True), build_node("n3", cpu="2"), moved]
     anywhere = {"tolerations": [{"operator": "Exists"}]}
-    report = room([*objects, waiting("4", **anywhere)])
-    assert moves(report) == [("d/y", "n2", "n3")]
+    report = search_room([*objects, build_waiting_pod("4", **anywhere)])
+    assert list_moves(report) == [("d/y", "n2", "n3")]
     assert [command.split()[1] for command in report.commands] == ["%s", "wait", "wait"]
 
 
@@ -462,9 +500,9 @@ def test_commands_on_a_control_plane() -> None:
     new = build_pod("batch-5f-new", "", "4", {"kind": "ReplicaSet", "name": "batch-5f"})
     new["metadata"]["labels"] = {"app": "batch", "pod-template-hash": "5f"}
     objects = [build_node("n1"), build_node("n2", cpu="2"), build_node("n3", cpu="1"), a, b, new]
-    report = room(objects, "batch-5f-new")
+    report = search_room(objects, "batch-5f-new")
     assert len(report.moves) == 2
-    store = control_plane(objects, "d/batch-5f-new")
+    store = build_store(objects, "d/batch-5f-new")
     for command in report.commands:
         kubectl.run(store, command)
         run(store)
@@ -475,9 +513,9 @@ def test_commands_on_a_control_plane() -> None:
     assert not store.objects[Key("Node", "", "n1")]["spec"].get("unschedulable")
 
 
-def member(name: str) -> Json:
+def build_gang_member(name: str) -> Json:
     """Build a pod of a gang that requests 4 CPUs."""
-    found = waiting("4", name)
+    found = build_waiting_pod("4", name)
     found["metadata"]["labels"] = {"app": "batch", "scheduling.x-k8s.io/pod-group": "gang"}
     return found
 
@@ -490,11 +528,11 @@ def test_gang_gets_room_as_a_whole_or_not_at_all() -> None:
     """
     nodes = [build_node("n1"), build_node("n2"), build_node("n3", cpu="5")]
     objects = [*nodes, build_replica("a", "n1", "2"), build_replica("b", "n2", "2"), build_pod("z", "n3", "1")]
-    report = room([*objects, member("m1"), member("m2")], "m1", "m2")
+    report = search_room([*objects, build_gang_member("m1"), build_gang_member("m2")], "m1", "m2")
     assert (report.fits, len(report.moves)) == (True, 1)
     assert {placed.node for placed in report.placed} > {"n3"}
     assert sum("uncordon" in command for command in report.commands) == 2
-    report = room([*objects, *(member(f"m{number}") for number in (1, 2, 3))], "m1", "m2", "m3")
+    report = search_room([*objects, *(build_gang_member(f"m{number}") for number in (1, 2, 3))], "m1", "m2", "m3")
     assert (report.fits, report.moves, report.placed) == (False, (), ())
     assert report.build_headline_parts() == (
         "No room can be made:",
@@ -506,7 +544,7 @@ def test_gang_gets_room_as_a_whole_or_not_at_all() -> None:
 
 def test_plan_so_far_is_shown_if_other_pods_find_no_room() -> None:
     objects = [build_node("n1"), build_node("n2"), build_replica("a", "n1", "2"), build_replica("b", "n2", "2")]
-    report = room([*objects, waiting("3", "new"), waiting("4", "more")], "new", "more")
+    report = search_room([*objects, build_waiting_pod("3", "new"), build_waiting_pod("4", "more")], "new", "more")
     assert (report.fits, len(report.moves), report.missing) == (False, 1, ("d/more",))
     assert "These moves make room for only some of the pods." in RENDERERS["table"](report, Style())
 
@@ -514,7 +552,9 @@ def test_plan_so_far_is_shown_if_other_pods_find_no_room() -> None:
 def test_shortage_is_no_fragmentation() -> None:
     """Both nodes have 2 free CPUs, and 6 are needed. Moving a to n2 makes room only for the first pod."""
     objects = [build_node("n1"), build_node("n2"), build_replica("a", "n1", "2"), build_replica("b", "n2", "2")]
-    report = room([*objects, waiting("3", "first"), waiting("3", "second")], "first", "second")
+    report = search_room(
+        [*objects, build_waiting_pod("3", "first"), build_waiting_pod("3", "second")], "first", "second"
+    )
     (shortage,) = report.shortages
     assert (shortage.resource, shortage.needed, shortage.free, shortage.freed_by_moves) == ("cpu", 6000, 4000, 0)
     assert (report.fragmented, report.ended_at_limit, report.undecided) == ((), False, False)
@@ -536,18 +576,20 @@ def test_pods_that_may_leave_for_other_nodes_count_as_gone(spec: Json, freed: in
     tolerant = {"tolerations": [{"key": "k", "operator": "Exists"}]}
     pods = [build_replica("a", "n1", "2", **tolerant), build_replica("b", "n2", "2", **tolerant, **spec)]
     objects = [build_node("n1"), build_node("n2"), tainted, *pods]
-    assert room([*objects, waiting("4", "first"), waiting("4", "second")], "first", "second").fits is (freed == 4000)
+    assert search_room(
+        [*objects, build_waiting_pod("4", "first"), build_waiting_pod("4", "second")], "first", "second"
+    ).fits is (freed == 4000)
 
     names = ("first", "second", "third")
-    report = room([*objects, *(waiting("3", name) for name in names)], *names)
+    report = search_room([*objects, *(build_waiting_pod("3", name) for name in names)], *names)
     (shortage,) = report.shortages
     assert (shortage.needed, shortage.free, shortage.freed_by_moves, shortage.nodes) == (9000, 4000, freed, 2)
 
 
 def test_new_nodes_are_not_proposed_for_pods_that_name_their_node() -> None:
     names = ("first", "second")
-    pinned = [waiting("3", name, nodeSelector={HOSTNAME: "n1"}) for name in names]
-    report = room([build_node("n1"), build_node("n2"), build_replica("a", "n1", "2"), *pinned], *names)
+    pinned = [build_waiting_pod("3", name, nodeSelector={HOSTNAME: "n1"}) for name in names]
+    report = search_room([build_node("n1"), build_node("n2"), build_replica("a", "n1", "2"), *pinned], *names)
     assert [(shortage.nodes, shortage.pods) for shortage in report.shortages] == [(1, 2)]
     assert report.new_nodes is None
 
@@ -561,13 +603,13 @@ def test_new_nodes_are_not_proposed_for_pods_that_name_their_node() -> None:
     ids=["another scheduler's", "gated"],
 )
 def test_no_move_helps_a_pod_that_is_not_scheduled(spec: Json, message: str) -> None:
-    report = room(
+    report = search_room(
         [
             build_node("n1"),
             build_node("n2"),
             build_replica("a", "n1", "2"),
             build_replica("b", "n2", "2"),
-            waiting("3", **spec),
+            build_waiting_pod("3", **spec),
         ]
     )
     assert (report.fits, report.moves, report.searched, report.message) == (False, (), None, message)
@@ -578,18 +620,18 @@ def test_pod_without_room_does_not_prevent_room_for_others() -> None:
     pods = [
         build_replica("a", "n1", "2"),
         build_replica("b", "n2", "2"),
-        waiting("9", "huge", priority=9),
-        waiting("3"),
+        build_waiting_pod("9", "huge", priority=9),
+        build_waiting_pod("3"),
     ]
-    report = room([build_node("n1"), build_node("n2"), *pods], "huge", "new")
+    report = search_room([build_node("n1"), build_node("n2"), *pods], "huge", "new")
     assert (report.fits, report.missing) == (False, ("d/huge",))
     assert [(placed.pod, placed.node) for placed in report.placed] == [("d/new", "n1")]
 
 
 def test_first_pod_of_the_queue_keeps_its_room() -> None:
     """b cannot move, so only n1 can be emptied. Each pod needs all of it, and the first in the queue gets it."""
-    wants = [waiting("4", "first", priority=9), waiting("4", "second", priority=8)]
-    report = room(
+    wants = [build_waiting_pod("4", "first", priority=9), build_waiting_pod("4", "second", priority=8)]
+    report = search_room(
         [build_node("n1"), build_node("n2"), build_replica("a", "n1", "2"), build_replica("b", "n2", "2"), *wants],
         "first",
         "second",
@@ -603,7 +645,9 @@ def test_rivals_that_take_the_room_first_are_named() -> None:
     nodes = [build_node("n1"), build_node("n2", cpu="2"), build_node("n3", cpu="2")]
     there = [build_replica("a", "n1", "2"), build_replica("b", "n1", "2")]
     own = {"nodeSelector": {HOSTNAME: "n1"}}
-    report = room([*nodes, *there, waiting("2", "rival", priority=0, **own), waiting("2", **own)])
+    report = search_room(
+        [*nodes, *there, build_waiting_pod("2", "rival", priority=0, **own), build_waiting_pod("2", **own)]
+    )
     assert (report.fits, len(report.moves)) == (True, 2)
     assert [(placed.pod, placed.node) for placed in report.also_placed] == [("d/rival", "n1")]
     page = RENDERERS["table"](report, Style())
@@ -615,7 +659,7 @@ def test_siblings_stay_and_are_named() -> None:
     apart = {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": {"app": "web"}}}
     spec = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}}}
     there = [build_replica("a", "n1", **spec), build_replica("b", "n2", **spec)]
-    report = room([build_node("n1"), build_node("n2"), *there, build_replica("new", "", **spec)])
+    report = search_room([build_node("n1"), build_node("n2"), *there, build_replica("new", "", **spec)])
     assert (report.fits, report.moves) == (False, ())
     assert [(held.why, held.pods) for held in report.held] == [("they belong to the workload that needs the room", 2)]
 
@@ -624,16 +668,20 @@ def test_pod_that_asks_not_to_be_evicted_moves_last() -> None:
     """b has a higher priority, but moves rather than a, whose annotation asks to stay. Without b, a moves."""
     a, b = build_replica("a", "n1", "2"), build_replica("b", "n2", "2", priority=3)
     a["metadata"]["annotations"] = {"descheduler.alpha.kubernetes.io/prefer-no-eviction": ""}
-    assert moves(room([build_node("n1"), build_node("n2"), a, b, waiting("3")])) == [("d/b", "n2", "n1")]
+    assert list_moves(search_room([build_node("n1"), build_node("n2"), a, b, build_waiting_pod("3")])) == [
+        ("d/b", "n2", "n1")
+    ]
     b["metadata"].pop("ownerReferences")
-    assert moves(room([build_node("n1"), build_node("n2"), a, b, waiting("3")])) == [("d/a", "n1", "n2")]
+    assert list_moves(search_room([build_node("n1"), build_node("n2"), a, b, build_waiting_pod("3")])) == [
+        ("d/a", "n1", "n2")
+    ]
 
 
 def test_pods_of_two_budgets_stay_for_that_reason() -> None:
     """eviction.go answers 500 for such a pod, whatever the budgets allow."""
     second = build_budget(5)
     second["metadata"]["name"] = "c"
-    report = room(
+    report = search_room(
         [
             build_node("n1"),
             build_node("n2"),
@@ -641,7 +689,7 @@ def test_pods_of_two_budgets_stay_for_that_reason() -> None:
             second,
             build_replica("a", "n1", "2"),
             build_replica("b", "n2", "2"),
-            waiting("3"),
+            build_waiting_pod("3"),
         ]
     )
     assert (report.fits, report.moves) == (False, ())

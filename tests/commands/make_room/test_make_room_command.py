@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from command_line import Json, Run, Write, build_node, build_pod
-from sources.live.api_server import kubeconfig, listing, serving
+from sources.live.api_server import answer_lists, serve_api, write_kubeconfig
 
 from kschedctl.commands.make_room.report import MakeRoom, SearchedPlans
 from kschedctl.commands.make_room.search import PlanSearch, SearchLimitError
@@ -132,8 +132,8 @@ def test_jobs_of_a_live_cluster_are_read(run: Run, tmp_path: Path, words: tuple[
     for limit, moves in ((0, 0), (1, 1)):
         job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "namespace": "default", "uid": "j"}}
         job["spec"] = {"backoffLimit": limit}
-        with serving(listing([tainted, build_node("n2", "2"), made, job, wanted])) as api:
-            config = kubeconfig(api.url, tmp_path / "kubeconfig")
+        with serve_api(answer_lists([tainted, build_node("n2", "2"), made, job, wanted])) as api:
+            config = write_kubeconfig(api.url, tmp_path / "kubeconfig")
             _, out, err = run(*words, "--kubeconfig", config, "-o", "json")
         document = json.loads(out)
         assert (len(document.get("moves", document.get("steps"))), document["unknown"]) == (moves, []), err

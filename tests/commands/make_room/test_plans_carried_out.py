@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from control_plane import kubectl
 from control_plane.running import run
 from control_plane.store import Store
-from control_plane.world import control_plane
+from control_plane.world import build_store
 from small import Json, build_budget, build_node, build_pod, build_pod_spec, build_replica, build_workload
 
 import kschedctl
@@ -25,7 +25,7 @@ GATES = {"GenericWorkload": True, "GangScheduling": True}
 EVICTION = re.compile(r"/namespaces/d/pods/(\S+)/eviction")
 
 
-def app_of(made: Json) -> str:
+def get_app(made: Json) -> str:
     app: str = made["metadata"]["labels"]["app"]
     return app
 
@@ -34,11 +34,11 @@ def get_places(store: Store) -> dict[str, list[str]]:
     """Return the nodes of each workload's pods, "" for a waiting pod."""
     where: dict[str, list[str]] = {}
     for made in store.of_kind("Pod"):
-        where.setdefault(app_of(made), []).append(made["spec"].get("nodeName") or "")
+        where.setdefault(get_app(made), []).append(made["spec"].get("nodeName") or "")
     return {app: sorted(nodes) for app, nodes in where.items()}
 
 
-def carry_out(
+def run_plan(
     store: Store, commands: Iterable[str], wanted: str, gates: Mapping[str, bool] | None = None
 ) -> list[dict[str, list[str]]]:
     """Return the nodes of all pods after each command. Only the wanted pods may be without a node."""
@@ -52,29 +52,35 @@ def carry_out(
     return after
 
 
-def of_app(app: str, made: Json) -> Json:
+def set_app(app: str, made: Json) -> Json:
     made["metadata"]["labels"] = {"app": app, "pod-template-hash": "5f"}
     made["metadata"]["ownerReferences"][0]["name"] = f"{app}-5f"
     return made
 
 
-def owned(app: str, on: str, cpu: str, **spec: object) -> Json:
-    return of_app(app, build_pod(f"{app}-5f-x", on, cpu, {"kind": "ReplicaSet", "name": ""}, **spec))
+def build_owned_pod(app: str, on: str, cpu: str, **spec: object) -> Json:
+    return set_app(app, build_pod(f"{app}-5f-x", on, cpu, {"kind": "ReplicaSet", "name": ""}, **spec))
 
 
-def chain() -> list[Json]:
+def build_chain_cluster() -> list[Json]:
     """Build a cluster in which a (3) must leave n1 but fits nowhere before y (2) has left n2 for n3."""
     nodes, ssd = [build_node("n1"), build_node("n2"), build_node("n3", cpu="2")], {"disk": "ssd"}
     for made in nodes[1:]:
         made["metadata"]["labels"] |= ssd
     z = build_pod("z", "n2", "1")
     z["metadata"]["labels"] = {"app": "z"}
-    return [*nodes, owned("a", "n1", "3"), owned("y", "n2", "2", nodeSelector=ssd), z, owned("new", "", "4")]
+    return [
+        *nodes,
+        build_owned_pod("a", "n1", "3"),
+        build_owned_pod("y", "n2", "2", nodeSelector=ssd),
+        z,
+        build_owned_pod("new", "", "4"),
+    ]
 
 
 def test_comments_above_the_commands_say_what_each_move_does() -> None:
     """A comment between commands that are joined by && would end the chain in an interactive zsh."""
-    objects = chain()
+    objects = build_chain_cluster()
     objects[3]["spec"]["volumes"] = [{"name": "v", "emptyDir": {}}]
     report = kschedctl.make_room(Cluster.from_objects(objects), "d/new-5f-x")
     comments = [
@@ -91,12 +97,12 @@ def test_comments_above_the_commands_say_what_each_move_does() -> None:
 
 
 def test_plan_that_remedies_show() -> None:
-    report = kschedctl.remedies(Cluster.from_objects(chain()), "d/new-5f-x")
+    report = kschedctl.remedies(Cluster.from_objects(build_chain_cluster()), "d/new-5f-x")
     room = report.make_room
     assert room is not None
     assert room.build_headline_parts()[0] == "Moving 2 pods makes room for"
-    store = control_plane(chain(), "d/new-5f-x")
-    carry_out(store, room.commands, "new")
+    store = build_store(build_chain_cluster(), "d/new-5f-x")
+    run_plan(store, room.commands, "new")
     assert get_places(store) == {"a": ["n2"], "y": ["n3"], "z": ["n2"], "new": ["n1"]}
 
 
@@ -117,12 +123,12 @@ def test_all_replicas_of_a_deployment() -> None:
     cluster = Cluster.from_objects(objects)
     report = kschedctl.make_room(cluster, [{"apiVersion": "apps/v1", **x}])
     assert (report.fits, len(report.moves), len(report.placed)) == (True, 2, 3)
-    store = control_plane(objects, "d/web-5f-a")
+    store = build_store(objects, "d/web-5f-a")
     document = json.dumps({"apiVersion": "apps/v1", **x})
     kubectl.run(store, f"printf %s {shlex.quote(document)} | kubectl apply -f -")
     run(store)
     assert Counter(get_places(store)["x"]) == Counter(["", "", "n3"])
-    after = carry_out(store, report.commands, "x")
+    after = run_plan(store, report.commands, "x")
     assert after[-1]["x"] == ["n1", "n2", "n3"]
     assert after[-1]["web"] == ["n4", "n4"]
     assert [EVICTION.search(command) is not None for command in report.commands].count(True) == 2
@@ -149,17 +155,17 @@ def test_gang_of_kubernetes() -> None:
         build_node("n1"),
         build_node("n2"),
         build_node("n3"),
-        owned("a", "n1", "2"),
-        owned("b", "n2", "2"),
+        build_owned_pod("a", "n1", "2"),
+        build_owned_pod("b", "n2", "2"),
         *build_gang(count=2),
     ]
     cluster = Cluster.from_objects(objects, feature_gates=GATES)
     report = kschedctl.make_room(cluster, "d/train-0")
     assert (report.fits, len(report.moves), set(report.pods)) == (True, 1, {"d/train-0", "d/train-1"})
-    store = control_plane(objects, "d/train-0")
+    store = build_store(objects, "d/train-0")
     run(store, GATES)
     assert get_places(store)["train"] == ["", ""]
-    after = carry_out(store, report.commands, "train", GATES)
+    after = run_plan(store, report.commands, "train", GATES)
     assert all(nodes["train"] == ["", ""] for nodes in after[:-2])
     assert "" not in after[-1]["train"]
     assert not kschedctl.make_room(cluster, "d/train-0", RoomCriteria(keep="app in (a, b)")).fits

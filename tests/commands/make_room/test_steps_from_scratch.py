@@ -25,7 +25,7 @@ CLUSTERS = int(os.environ.get("KSCHEDCTL_MANY", "60"))
 EVICTION = re.compile(r"/namespaces/d/pods/(\S+)/eviction")
 
 
-def guarded_cluster(random: Random) -> list[Json]:
+def build_guarded_cluster(random: Random) -> list[Json]:
     """Build three to five nodes, of which two or three should be emptied. Workloads may have a budget."""
     names = [f"n{number}" for number in range(random.randint(3, 5))]
     free = {name: random.choice((4, 6)) for name in names}
@@ -86,7 +86,7 @@ def replay(objects: list[Json], report: MakeRoom) -> int:
 def test_every_step_is_safe(share: int) -> None:
     plans, guarded = 0, 0
     for seed in range(share, CLUSTERS, 4):
-        objects = guarded_cluster(Random(seed))
+        objects = build_guarded_cluster(Random(seed))
         report = find_room(Cluster.from_objects(objects), [f"d/{WANTED}"], RoomCriteria(3))
         if report.fits:
             guarded += replay(objects, report)

@@ -51,7 +51,7 @@ def build_deployment(name: str, namespace: str, replicas: int, spec: Mapping[str
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
 
 
-def spec(requests: Mapping[str, str] | None = None, limits: Mapping[str, str] | None = None, **more: Any) -> Json:
+def build_spec(requests: Mapping[str, str] | None = None, limits: Mapping[str, str] | None = None, **more: Any) -> Json:
     resources = {"requests": requests or {"cpu": "10m"}, "limits": limits or {}}
     return {"containers": [{"name": "main", "image": "nginx", "resources": resources}], **more}
 
@@ -67,8 +67,8 @@ def build_claim(name: str, namespace: str, storage_class: str) -> Json:
     return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
 
 
-def with_claim(name: str) -> Json:
-    return spec(volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": name}}])
+def build_spec_with_claim(name: str) -> Json:
+    return build_spec(volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": name}}])
 
 
 CLASS = {
@@ -89,7 +89,7 @@ QUOTA = {
 AMOUNTS = {"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {"cpu": "20m", "memory": "64Mi"}}
 APART = {"labelSelector": {"matchLabels": {"app": "silver-puffin"}}, "topologyKey": "kubernetes.io/hostname"}
 ANTI = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [APART]}}
-SELECTING = build_pod("user-profile-import", "n13", spec(nodeSelector={"label": "someLabel"}))
+SELECTING = build_pod("user-profile-import", "n13", build_spec(nodeSelector={"label": "someLabel"}))
 REDIS = "redis-standard-pvc"
 GPUS = {"nvidia.com/gpu": "5", "cpu": "3", "memory": "5Gi"}
 CASES: dict[str, Case] = {
@@ -106,7 +106,7 @@ CASES: dict[str, Case] = {
         "explain_pod",
         {"pod": "n14/user-profile-resources"},
         ("Insufficient nvidia.com/gpu", "5"),
-        [build_pod("user-profile-resources", "n14", spec(GPUS, GPUS))],
+        [build_pod("user-profile-resources", "n14", build_spec(GPUS, GPUS))],
     ),
     "holmes 24: a misconfigured claim": Case(
         "explain_pod",
@@ -115,12 +115,12 @@ CASES: dict[str, Case] = {
         [
             CLASS,
             build_claim(REDIS, "n24", "standard-v2"),
-            build_pod("redis", "n24", with_claim(REDIS)),
+            build_pod("redis", "n24", build_spec_with_claim(REDIS)),
         ],
     ),
     "holmes 78b: a quota": Case(
         "simulate_apply",
-        {"manifests": [build_deployment("api-server", "n78", 3, spec(**AMOUNTS))]},
+        {"manifests": [build_deployment("api-server", "n78", 3, build_spec(**AMOUNTS))]},
         ("compute-quota", "requests.cpu", "20m", "10m", "api-server"),
         [QUOTA],
     ),
@@ -131,12 +131,12 @@ CASES: dict[str, Case] = {
         [
             CLASS,
             build_claim("database-pvc", "n80", "fast-ssd"),
-            build_pod("database-0", "n80", with_claim("database-pvc")),
+            build_pod("database-0", "n80", build_spec_with_claim("database-pvc")),
         ],
     ),
     "holmes 82: more pods than nodes": Case(
         "simulate_apply",
-        {"manifests": [build_deployment("silver-puffin", "n82", 8, spec(affinity=ANTI))]},
+        {"manifests": [build_deployment("silver-puffin", "n82", 8, build_spec(affinity=ANTI))]},
         ("didn't match pod anti-affinity rules", "silver-puffin"),
     ),
 }

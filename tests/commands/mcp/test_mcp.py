@@ -19,7 +19,7 @@ from typing import Any
 import jsonschema
 import pytest
 from command_line import Run
-from commands.provision.test_karpenter_commands import case, files
+from commands.provision.test_karpenter_commands import find_smallest_case, write_case_files
 
 import kschedctl
 from kschedctl import demo
@@ -121,8 +121,8 @@ KARPENTERS = {
 @pytest.mark.parametrize("name", KARPENTERS)
 def test_karpenter_tool(name: str, run: Run, tmp_path: Path) -> None:
     family, wanted, command = KARPENTERS[name]
-    given = case(family, wanted)["input"]
-    options = files(tmp_path, given)
+    given = find_smallest_case(family, wanted)["input"]
+    options = write_case_files(tmp_path, given)
     expected = json.loads(run(*command, *options, "-o", "json", "--summary").out)
     server = serving.McpServer(ServedCluster(Source(filename=[options[1]], assume_complete=True)))
     arguments = {"instance_types": given["instanceTypes"]}
@@ -183,7 +183,7 @@ def test_error_suggests_another_question(name: str, arguments: dict[str, Any], w
     assert "\n" not in answer.content[0].text
 
 
-def large_cluster() -> Cluster:
+def build_large_cluster() -> Cluster:
     """Build a cluster of 2,000 nodes that each reject a pod for another amount."""
     nodes = [
         {
@@ -205,7 +205,7 @@ def large_cluster() -> Cluster:
 def large(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Run a server on a snapshot of the large cluster, read once."""
     file = str(tmp_path_factory.mktemp("large") / "large.ksnap")
-    large_cluster().save(file)
+    build_large_cluster().save(file)
     return serving.McpServer(ServedCluster(Source(snapshot=[file])))
 
 

@@ -11,7 +11,7 @@ from command_line import Run, Write, build_node, build_pod
 from kschedctl.commands.schema import DOCUMENTS, build_schema
 
 
-def owned(name: str, node_name: str, cpu: str = "1") -> dict[str, object]:
+def build_owned_pod(name: str, node_name: str, cpu: str = "1") -> dict[str, object]:
     """Build a pod of a ReplicaSet."""
     found = build_pod(name, cpu, nodeName=node_name)
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "controller": True}
@@ -20,7 +20,7 @@ def owned(name: str, node_name: str, cpu: str = "1") -> dict[str, object]:
 
 
 def test_answer_comes_first_and_counts_the_tried_nodes(run: Run, write: Write) -> None:
-    file = write(*(build_node(f"n{i}") for i in range(3)), *(owned(f"p{i}", f"n{i}") for i in range(3)))
+    file = write(*(build_node(f"n{i}") for i in range(3)), *(build_owned_pod(f"p{i}", f"n{i}") for i in range(3)))
     code, out, err = run("packing", "-f", file, "--nodes", "1")
     assert (code, err) == (0, "")
     first = out.splitlines()[0]
@@ -31,7 +31,7 @@ def test_answer_comes_first_and_counts_the_tried_nodes(run: Run, write: Write) -
 
 def test_stranded_capacity_is_a_warning(run: Run, write: Write) -> None:
     """One of four CPUs is left, and no pod requests so little."""
-    file = write(build_node("n1"), owned("p", "n1", "3"))
+    file = write(build_node("n1"), build_owned_pod("p", "n1", "3"))
     assert run("packing", "-f", file).code == 1
     assert run("packing", "-f", file, "--fail-on", "error").code == 0
 
@@ -54,6 +54,6 @@ def test_wrong_usage(run: Run) -> None:
 
 
 def test_suggested_command_uses_the_same_cluster(run: Run, write: Write) -> None:
-    file = write(build_node("n1"), build_node("n2"), owned("p", "n1"))
+    file = write(build_node("n1"), build_node("n2"), build_owned_pod("p", "n1"))
     assert f"  kschedctl drain n2 -f {file}" in run("packing", "-f", file).out.splitlines()
     assert file not in run("packing", "-f", file, "-o", "json").out

@@ -7,22 +7,22 @@ from pathlib import Path
 
 import pytest
 from command_line import Run
-from golden_cases import Json, family_lines
+from golden_cases import Json, iter_family_lines
 from karpenter_cases import build_objects
 
 import kschedctl
 
 
-def case(family: str, wanted: str) -> Json:
+def find_smallest_case(family: str, wanted: str) -> Json:
     """Return the smallest case whose answer has something under a key."""
-    cases = (json.loads(line) for line in family_lines(f"autoscaling/{family}"))
+    cases = (json.loads(line) for line in iter_family_lines(f"autoscaling/{family}"))
     found: Json = min(
         (each for each in cases if each["answer"].get(wanted)), key=lambda each: len(json.dumps(each["input"]))
     )
     return found
 
 
-def files(tmp_path: Path, given: Json) -> tuple[str, ...]:
+def write_case_files(tmp_path: Path, given: Json) -> tuple[str, ...]:
     """Write the cluster and the instance types."""
     cluster, types = tmp_path / "cluster.json", tmp_path / "types.json"
     cluster.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": build_objects(given)}))
@@ -30,7 +30,7 @@ def files(tmp_path: Path, given: Json) -> tuple[str, ...]:
     return "-f", str(cluster), "--instance-types", str(types), "--assume-complete"
 
 
-def settings(given: Json) -> list[str]:
+def build_options(given: Json) -> list[str]:
     options = dict(given["options"])
     gates = options.pop("featureGates", {})
     pairs = [*options.items(), *((name, str(on).lower()) for name, on in gates.items())]
@@ -38,8 +38,8 @@ def settings(given: Json) -> list[str]:
 
 
 def test_provision_gives_the_answer_of_the_function(run: Run, tmp_path: Path) -> None:
-    given = case("provisioning", "podErrors")["input"]
-    asked = ("provision", *files(tmp_path, given), *settings(given))
+    given = find_smallest_case("provisioning", "podErrors")["input"]
+    asked = ("provision", *write_case_files(tmp_path, given), *build_options(given))
     done = run(*asked, "-o", "json")
     assert done.code == 1
     answer = json.loads(done.out)
@@ -54,8 +54,8 @@ def test_provision_gives_the_answer_of_the_function(run: Run, tmp_path: Path) ->
 
 
 def test_types_of_existing_nodes_decide_nothing(run: Run, tmp_path: Path) -> None:
-    given = case("provisioning", "podErrors")["input"]
-    done = run("provision", *files(tmp_path, given)[:2], "--assume-complete")
+    given = find_smallest_case("provisioning", "podErrors")["input"]
+    done = run("provision", *write_case_files(tmp_path, given)[:2], "--assume-complete")
     assert done.code == 5
     assert "no instance type is known, so some may fit" in " ".join(done.out.split())
     assert "$" not in done.out
@@ -63,18 +63,18 @@ def test_types_of_existing_nodes_decide_nothing(run: Run, tmp_path: Path) -> Non
 
 def test_unread_kinds_are_named_first(run: Run, tmp_path: Path) -> None:
     """Files without DaemonSets do not prove that none exist."""
-    given = case("provisioning", "newNodeClaims")["input"]
+    given = find_smallest_case("provisioning", "newNodeClaims")["input"]
     given = {key: value for key, value in given.items() if key != "daemonSets"}
-    done = run("provision", *files(tmp_path, given)[:-1])
+    done = run("provision", *write_case_files(tmp_path, given)[:-1])
     assert done.code == 5
     assert done.out.startswith("Not certain: ")
     assert "DaemonSets" in done.out.splitlines()[0]
 
 
 def test_nodes_that_karpenter_would_remove(run: Run, tmp_path: Path) -> None:
-    cases = [json.loads(line) for line in family_lines("autoscaling/disruption")]
+    cases = [json.loads(line) for line in iter_family_lines("autoscaling/disruption")]
     given = next(each["input"] for each in cases if each["answer"]["single"]["commands"])
-    asked = ("consolidate", "--autoscaler", "karpenter", *files(tmp_path, given), *settings(given))
+    asked = ("consolidate", "--autoscaler", "karpenter", *write_case_files(tmp_path, given), *build_options(given))
     answer = json.loads(run(*asked, "-o", "json").out)
     assert answer["kind"] == "Disruption"
     assert [each["node"] for each in answer["fates"] if each["fate"] != "stays"]
@@ -86,9 +86,9 @@ def test_nodes_that_karpenter_would_remove(run: Run, tmp_path: Path) -> None:
 
 
 def test_removable_nodes_compared_with_karpenters(run: Run, tmp_path: Path) -> None:
-    cases = [json.loads(line) for line in family_lines("autoscaling/disruption")]
+    cases = [json.loads(line) for line in iter_family_lines("autoscaling/disruption")]
     given = next(each["input"] for each in cases if each["answer"]["single"]["commands"])
-    asked = (*files(tmp_path, given), *settings(given))
+    asked = (*write_case_files(tmp_path, given), *build_options(given))
     alone = json.loads(run("consolidate", "--autoscaler", "karpenter", *asked, "-o", "json").out)
     both = json.loads(run("consolidate", "--compare", "karpenter", *asked, "-o", "json").out)
     first = next(
@@ -124,7 +124,7 @@ def test_removable_nodes_compared_with_karpenters(run: Run, tmp_path: Path) -> N
     ],
 )
 def test_invalid_options_are_errors(run: Run, tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
-    cluster = files(tmp_path, case("provisioning", "newNodeClaims")["input"])[1]
+    cluster = write_case_files(tmp_path, find_smallest_case("provisioning", "newNodeClaims")["input"])[1]
     done = run(*(cluster if each == "CLUSTER" else each for each in arguments))
     assert done.code == 2
     assert message in done.err
@@ -134,35 +134,37 @@ def test_invalid_options_are_errors(run: Run, tmp_path: Path, arguments: tuple[s
 def test_invalid_type_is_reported_with_its_file(run: Run, tmp_path: Path) -> None:
     offering = {"Price": "cheap", "Available": True, "Requirements": []}
     (tmp_path / "bad.json").write_text(json.dumps([{"name": "a", "resources": {}, "offerings": [offering]}]))
-    cluster = files(tmp_path, case("provisioning", "newNodeClaims")["input"])[1]
+    cluster = write_case_files(tmp_path, find_smallest_case("provisioning", "newNodeClaims")["input"])[1]
     done = run("provision", "-f", cluster, "--instance-types", str(tmp_path / "bad.json"))
     said = f"error: {tmp_path}/bad.json: instanceTypes[0]: Expected `float`, got `str` - at `$.offerings[0].Price`\n"
     assert (done.code, done.err) == (2, said)
 
 
 def test_folder_of_types(run: Run, tmp_path: Path) -> None:
-    given = case("provisioning", "newNodeClaims")["input"]
+    given = find_smallest_case("provisioning", "newNodeClaims")["input"]
     half = len(given["instanceTypes"]) // 2
     folder = tmp_path / "types"
     folder.mkdir()
     (folder / "a.json").write_text(json.dumps(given["instanceTypes"][:half]))
     (folder / "b.json").write_text(json.dumps(given["instanceTypes"][half:]))
     (folder / "notes.txt").write_text("no types")
-    whole = files(tmp_path, given)
+    whole = write_case_files(tmp_path, given)
     parted = (*whole[:3], str(folder), *whole[4:])
     assert run("provision", *parted, "-o", "json").out == run("provision", *whole, "-o", "json").out
 
 
 def test_explanation_says_if_a_node_would_be_launched(run: Run, tmp_path: Path) -> None:
     """Each pool has the answer of the real Karpenter about the pod."""
-    cases = [json.loads(line) for line in family_lines("autoscaling/provisioning")]
+    cases = [json.loads(line) for line in iter_family_lines("autoscaling/provisioning")]
     found = 0
     for each in cases[:40]:
         given, pools = each["input"], each["answer"].get("perPool") or {}
         if not given.get("nodes") or not pools:
             continue
         pod = next(iter(pools))
-        done = run("explain", pod, *files(tmp_path, given), *settings(given), "--no-remedies", "-o", "json")
+        done = run(
+            "explain", pod, *write_case_files(tmp_path, given), *build_options(given), "--no-remedies", "-o", "json"
+        )
         new = json.loads(done.out)["newNode"]
         if new is None:
             assert done.code != 1  # kube-scheduler has a place for it, or would make one
@@ -174,6 +176,6 @@ def test_explanation_says_if_a_node_would_be_launched(run: Run, tmp_path: Path) 
 
 
 def test_section_in_the_page(run: Run, tmp_path: Path) -> None:
-    given = case("provisioning", "podErrors")["input"]
-    out = run("explain", "-f", files(tmp_path, given)[1], "-A", "--assume-complete").out
+    given = find_smallest_case("provisioning", "podErrors")["input"]
+    out = run("explain", "-f", write_case_files(tmp_path, given)[1], "-A", "--assume-complete").out
     assert "Would a new node be added?" not in out  # of many pods a summary is given

@@ -83,7 +83,7 @@ OBJECTS = [
 ]
 
 
-def _report(*names: str, installation: KueueInstallation | None = None) -> KueueQueues:
+def _report_queues(*names: str, installation: KueueInstallation | None = None) -> KueueQueues:
     """Report on the queues of the test's cluster."""
     return kschedctl.queues(kschedctl.Cluster.from_objects(OBJECTS), names, now=NOW, installation=installation)
 
@@ -94,7 +94,7 @@ def _find_quota(report: KueueQueues, queue: str) -> QuotaUsage:
 
 
 def test_lent_and_borrowed_amounts_of_a_cohort_are_equal() -> None:
-    report = _report()
+    report = _report_queues()
     borrower, lender = _find_quota(report, "borrower"), _find_quota(report, "lender")
     assert (borrower.nominal, borrower.reserved, borrower.admitted, borrower.borrowed) == ("4", "6", "6", "2")
     assert (lender.nominal, lender.reserved, lender.borrowed, lender.free) == ("8", "5", "0", "1")
@@ -103,7 +103,7 @@ def test_lent_and_borrowed_amounts_of_a_cohort_are_equal() -> None:
 
 
 def test_each_waiting_workload_has_a_reason_and_a_possible_assignment() -> None:
-    waiting = {workload.workload: workload for workload in _report().waiting}
+    waiting = {workload.workload: workload for workload in _report_queues().waiting}
     assert waiting["ai/next"].flavors == ("gpu",)
     assert waiting["ai/stuck"].waits == (
         "ClusterQueue broken is inactive: references missing ResourceFlavor(s): missing"
@@ -115,19 +115,19 @@ def test_each_waiting_workload_has_a_reason_and_a_possible_assignment() -> None:
 
 
 def test_inactive_queue_shows_kueues_reason() -> None:
-    broken = next(queue for queue in _report().queues if queue.queue == "broken")
+    broken = next(queue for queue in _report_queues().queues if queue.queue == "broken")
     assert not broken.active
     assert broken.reason == "FlavorNotFound"
     assert broken.message == "Can't admit new workloads: references missing ResourceFlavor(s): missing."
 
 
 def test_the_summary_counts_queues_and_workloads() -> None:
-    figures = _report().summary().figures
+    figures = _report_queues().summary().figures
     assert figures == {"queues": 3, "inactiveQueues": 1, "waiting": 3, "wouldGetQuota": 1}
 
 
 def test_the_short_forms_name_the_workloads_and_the_victims() -> None:
-    report = _report()
+    report = _report_queues()
     assert {pods.workload for pods in report.summary().pods} == {
         "Workload ai/next",
         "Workload ai/stuck",
@@ -141,7 +141,7 @@ def test_the_short_forms_name_the_workloads_and_the_victims() -> None:
 
 def test_a_narrow_page_keeps_amounts_in_their_columns() -> None:
     """At 80 columns, no amount is under a queue's name, and an inactive queue has nothing free."""
-    page = RENDERERS["table"](_report(), Style(width=80))
+    page = RENDERERS["table"](_report_queues(), Style(width=80))
     words_beneath = ("priority ", "pods ", "reserving ", "admitted ")
     assert not any(line.strip().startswith(words_beneath) for line in page.splitlines())
     assert "PRIORITY  PODS  REASON, WOULD GET" in page
@@ -149,18 +149,18 @@ def test_a_narrow_page_keeps_amounts_in_their_columns() -> None:
 
 
 def test_names_select_queues_and_cohorts() -> None:
-    assert [queue.queue for queue in _report("org").queues] == ["borrower", "lender"]
-    assert [workload.workload for workload in _report("broken").waiting] == ["ai/stuck"]
+    assert [queue.queue for queue in _report_queues("org").queues] == ["borrower", "lender"]
+    assert [workload.workload for workload in _report_queues("broken").waiting] == ["ai/stuck"]
     with pytest.raises(InputError, match="there is no ClusterQueue or cohort nothing"):
-        _report("nothing")
+        _report_queues("nothing")
 
 
 def test_shares_follow_fair_sharing() -> None:
     fair = KueueInstallation(configuration={"fairSharing": {}})
-    shares = {queue.queue: queue.share for queue in _report(installation=fair).queues}
+    shares = {queue.queue: queue.share for queue in _report_queues(installation=fair).queues}
     # 2 of the 12 GPUs in the cohort are borrowed: 2 * 1000 / 12
     assert shares == {"broken": "0", "borrower": "166.667", "lender": "0"}
-    assert {queue.share for queue in _report().queues} == {""}
+    assert {queue.share for queue in _report_queues().queues} == {""}
 
 
 def test_cyclic_cohorts_are_reported_and_other_queues_answered() -> None:

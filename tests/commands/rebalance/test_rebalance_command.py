@@ -17,14 +17,14 @@ OWNER = [{"controller": True, "kind": "ReplicaSet", "name": "web", "apiVersion":
 TAINT = {"key": "maintenance", "effect": "NoSchedule"}
 
 
-def owned(name: str, on: str, cpu: str = "1", **labels: str) -> Json:
+def build_owned_pod(name: str, on: str, cpu: str = "1", **labels: str) -> Json:
     made = build_pod(name, cpu)
     made["metadata"] |= {"ownerReferences": OWNER, "labels": labels}
     made["spec"]["nodeName"] = on
     return made
 
 
-def tainted(name: str, cpu: str) -> Json:
+def build_tainted_node(name: str, cpu: str) -> Json:
     made = build_node(name, cpu)
     made["spec"] = {"taints": [TAINT]}
     return made
@@ -48,7 +48,7 @@ def run_rebalance(run: Run, write: Write, tmp_path, objects: list[Json], documen
 
 
 def test_pod_leaves_a_tainted_node(run: Run, write: Write, tmp_path) -> None:
-    objects = [tainted("n1", "4"), build_node("n2", "4"), owned("a", "n1")]
+    objects = [build_tainted_node("n1", "4"), build_node("n2", "4"), build_owned_pod("a", "n1")]
     answer = run_rebalance(run, write, tmp_path, objects, build_policy(TAINTS))
     assert [(step["pod"], step["source"], step["target"]) for step in answer["steps"]] == [("default/a", "n1", "n2")]
     assert (answer["code"], answer["quiet"], answer["loops"], len(answer["rounds"])) == (0, True, False, 2)
@@ -58,16 +58,16 @@ def test_pod_leaves_a_tainted_node(run: Run, write: Write, tmp_path) -> None:
 @pytest.mark.parametrize("form", [(), ("--brief",), ("-o", "markdown")])
 def test_harm_of_the_evictions_is_named(run: Run, write: Write, tmp_path, form: tuple[str, ...]) -> None:
     """The only pod of its workload has scratch data. A second replica would go on running."""
-    scratch = owned("a", "n1")
+    scratch = build_owned_pod("a", "n1")
     scratch["spec"]["volumes"] = [{"name": "v", "emptyDir": {}}]
     scratch["metadata"]["annotations"] = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
     evictor = {"name": "DefaultEvictor", "args": {"evictLocalStoragePods": True}}
     policy = build_policy(TAINTS, evictor)
-    objects = [tainted("n1", "4"), build_node("n2", "4"), scratch]
+    objects = [build_tainted_node("n1", "4"), build_node("n2", "4"), scratch]
     answer = run_rebalance(run, write, tmp_path, objects, policy)
     assert (answer["losesData"], answer["askToStay"]) == (["default/a"], ["default/a"])
     assert answer["outages"] == ["ReplicaSet default/web"]
-    assert run_rebalance(run, write, tmp_path, [*objects, owned("b", "n2")], policy)["outages"] == []
+    assert run_rebalance(run, write, tmp_path, [*objects, build_owned_pod("b", "n2")], policy)["outages"] == []
 
     file = tmp_path / "policy.json"
     text = " ".join(run("rebalance", "--policy", str(file), "-f", write(*objects), *form).out.replace("*", "").split())
@@ -90,9 +90,9 @@ def test_interruption_shows_the_evictions_before_it(
 
     monkeypatch.setattr(SettlingLoop, "run", run_until_third)
     objects = [
-        tainted("n1", "4"),
+        build_tainted_node("n1", "4"),
         build_node("n2", "4"),
-        *(owned(name, "n1") for name in "abc"),
+        *(build_owned_pod(name, "n1") for name in "abc"),
         build_pod("waits", "9"),
     ]
     answer = run_rebalance(run, write, tmp_path, objects, build_policy(TAINTS))
@@ -105,7 +105,7 @@ def test_pending_pod_gets_the_room_of_an_eviction(run: Run, write: Write, tmp_pa
     """a (2 CPUs) moves from n1 to n2. Then a pod that tolerates the taint of n1 and needs 3 of 4 CPUs fits there."""
     waits = build_pod("waits", "3")
     waits["spec"]["tolerations"] = [{"operator": "Exists"}]
-    objects = [tainted("n1", "4"), build_node("n2", "2"), owned("a", "n1", "2"), waits]
+    objects = [build_tainted_node("n1", "4"), build_node("n2", "2"), build_owned_pod("a", "n1", "2"), waits]
     answer = run_rebalance(run, write, tmp_path, objects, build_policy(TAINTS))
     assert [(step["pod"], step["target"]) for step in answer["steps"]] == [("default/a", "n2")]
     assert answer["placed"] == [{"pod": "default/waits", "node": "n1"}]
@@ -113,7 +113,9 @@ def test_pending_pod_gets_the_room_of_an_eviction(run: Run, write: Write, tmp_pa
 
 
 def test_page(run: Run, write: Write) -> None:
-    code, out, _ = run("rebalance", "-f", write(tainted("n1", "4"), build_node("n2", "4"), owned("a", "n1")))
+    code, out, _ = run(
+        "rebalance", "-f", write(build_tainted_node("n1", "4"), build_node("n2", "4"), build_owned_pod("a", "n1"))
+    )
     assert code == 0
     assert out.startswith("Settles after 1 eviction in 1 round")
     assert "n2" in out
@@ -132,10 +134,10 @@ def test_first_line_is_one_sentence(run: Run, write: Write, tmp_path) -> None:
         "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "a"}}},
     }
     ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
-    pods = [owned(name, "n1", app="a") | {"status": ready} for name in ("a", "b")]
+    pods = [build_owned_pod(name, "n1", app="a") | {"status": ready} for name in ("a", "b")]
     file = tmp_path / "policy.json"
     file.write_text(json.dumps(build_policy(TAINTS, unheardOf=1)))
-    objects = write(tainted("n1", "4"), build_node("n2", "4"), *pods, budget)
+    objects = write(build_tainted_node("n1", "4"), build_node("n2", "4"), *pods, budget)
     out = run("rebalance", "--policy", str(file), "--rounds", "1", "-f", objects).out.splitlines()
     assert out[0] == "Not settled after 1 eviction in 1 round; 1 pod may not be evicted"
     assert 'ignored: the descheduler does not read unknown field "unheardOf" of the policy' in out
@@ -145,29 +147,31 @@ def test_first_line_is_one_sentence(run: Run, write: Write, tmp_path) -> None:
 RESTARTS = {"name": "RemovePodsHavingTooManyRestarts", "args": {"podRestartThreshold": 5}}
 
 
-def restarted(name: str, times: int) -> Json:
-    return owned(name, "n1") | {"status": {"phase": "Running", "containerStatuses": [{"restartCount": times}]}}
+def build_restarted_pod(name: str, times: int) -> Json:
+    return build_owned_pod(name, "n1") | {
+        "status": {"phase": "Running", "containerStatuses": [{"restartCount": times}]}
+    }
 
 
 def test_pod_with_too_many_restarts_is_replaced_without_restarts(run: Run, write: Write, tmp_path) -> None:
     objects = [
         build_node("n1", "4"),
         build_node("n2", "4"),
-        restarted("few", 4),
-        restarted("many", 5),
-        restarted("most", 9),
+        build_restarted_pod("few", 4),
+        build_restarted_pod("many", 5),
+        build_restarted_pod("most", 9),
     ]
     answer = run_rebalance(run, write, tmp_path, objects, build_policy(RESTARTS))
     assert [step["pod"] for step in answer["steps"]] == ["default/most", "default/many"]
     assert (answer["code"], answer["quiet"], len(answer["rounds"])) == (0, True, 2)
 
 
-def by_conditions(*conditions: Json) -> Json:
+def build_condition_policy(*conditions: Json) -> Json:
     return build_policy({"name": "PodLifeTime", "args": {"conditions": list(conditions)}})
 
 
-def with_condition(name: str, **condition: str) -> Json:
-    return owned(name, "n1") | {"status": {"phase": "Running", "conditions": [condition]}}
+def build_pod_with_condition(name: str, **condition: str) -> Json:
+    return build_owned_pod(name, "n1") | {"status": {"phase": "Running", "conditions": [condition]}}
 
 
 @pytest.mark.parametrize(
@@ -183,12 +187,12 @@ def test_condition_filters_that_are_replayed(
 ) -> None:
     """The replacement is ready, and is not about to be disrupted."""
     pods = [
-        with_condition("away", type="Ready", status="False"),
-        with_condition("here", type="Ready", status="True"),
-        with_condition("tainted", type="DisruptionTarget", status="True", reason="DeletionByTaintManager"),
+        build_pod_with_condition("away", type="Ready", status="False"),
+        build_pod_with_condition("here", type="Ready", status="True"),
+        build_pod_with_condition("tainted", type="DisruptionTarget", status="True", reason="DeletionByTaintManager"),
     ]
     answer = run_rebalance(
-        run, write, tmp_path, [build_node("n1", "4"), build_node("n2", "4"), *pods], by_conditions(*conditions)
+        run, write, tmp_path, [build_node("n1", "4"), build_node("n2", "4"), *pods], build_condition_policy(*conditions)
     )
     assert [step["pod"] for step in answer["steps"]] == evicted
     assert (answer["code"], answer["quiet"], answer["notReplayed"]) == (0, True, [])
@@ -203,8 +207,12 @@ def test_condition_filters_that_are_replayed(
     ],
 )
 def test_condition_filters_that_are_not_replayed(run: Run, write: Write, tmp_path, condition: Json) -> None:
-    objects = [build_node("n1", "4"), build_node("n2", "4"), with_condition("a", type="Ready", status="False")]
-    answer = run_rebalance(run, write, tmp_path, objects, by_conditions(condition))
+    objects = [
+        build_node("n1", "4"),
+        build_node("n2", "4"),
+        build_pod_with_condition("a", type="Ready", status="False"),
+    ]
+    answer = run_rebalance(run, write, tmp_path, objects, build_condition_policy(condition))
     assert (answer["code"], answer["steps"]) == (5, [])
     assert answer["notReplayed"][0].startswith(
         "the descheduler's plugin PodLifeTime, conditions other than the status of"
@@ -214,7 +222,7 @@ def test_condition_filters_that_are_not_replayed(run: Run, write: Write, tmp_pat
 def test_snapshots_keep_restarts_unlike_earlier_versions(run: Run, write: Write, tmp_path, monkeypatch) -> None:
     file, saved = tmp_path / "policy.json", str(tmp_path / "saved.zip")
     file.write_text(json.dumps(build_policy(RESTARTS)))
-    given = ["-f", write(build_node("n1", "4"), build_node("n2", "4"), restarted("many", 5))]
+    given = ["-f", write(build_node("n1", "4"), build_node("n2", "4"), build_restarted_pod("many", 5))]
     question = ("rebalance", "--policy", str(file), "-o", "json", "--snapshot", saved)
     assert run("snapshot", "save", "-o", saved, *given).code == 0
     answer = run(*question)
@@ -233,7 +241,7 @@ def test_snapshots_keep_restarts_unlike_earlier_versions(run: Run, write: Write,
 
 def test_pod_that_fits_nowhere_else_stays(run: Run, write: Write, tmp_path) -> None:
     """Without nodeFit, upstream's evictor does not look for another node."""
-    objects = [tainted("n1", "4"), build_node("n2", "1"), owned("a", "n1", "2")]
+    objects = [build_tainted_node("n1", "4"), build_node("n2", "1"), build_owned_pod("a", "n1", "2")]
     answer = run_rebalance(run, write, tmp_path, objects, build_policy(TAINTS))
     assert (answer["code"], answer["steps"], answer["unsafe"]) == (1, [], 1)
     assert answer["held"][0]["why"].startswith("it fits nowhere else: 0/2 nodes are available")
@@ -243,27 +251,27 @@ def test_pod_that_fits_nowhere_else_stays(run: Run, write: Write, tmp_path) -> N
 
 def test_no_pod_is_lost(run: Run, write: Write, tmp_path) -> None:
     """The pod has no owner, and asks the descheduler to evict it."""
-    bare = owned("a", "n1")
+    bare = build_owned_pod("a", "n1")
     bare["metadata"] |= {"ownerReferences": [], "annotations": {"descheduler.alpha.kubernetes.io/evict": "true"}}
     answer = run_rebalance(
-        run, write, tmp_path, [tainted("n1", "4"), build_node("n2", "4"), bare], build_policy(TAINTS)
+        run, write, tmp_path, [build_tainted_node("n1", "4"), build_node("n2", "4"), bare], build_policy(TAINTS)
     )
     assert (answer["steps"], answer["held"][0]["why"], answer["unsafe"]) == ([], "nothing recreates it", 1)
 
 
 def test_pods_of_a_job_that_would_fail_stay(run: Run, write: Write, tmp_path) -> None:
-    made = owned("a", "n1")
+    made = build_owned_pod("a", "n1")
     made["metadata"]["ownerReferences"] = [{**OWNER[0], "apiVersion": "batch/v1", "kind": "Job", "name": "j"}]
     job = {"apiVersion": "batch/v1", "kind": "Job", "spec": {"backoffLimit": 0}}
     job["metadata"] = {"name": "j", "namespace": "default", "uid": "j"}
     answer = run_rebalance(
-        run, write, tmp_path, [tainted("n1", "4"), build_node("n2", "4"), made, job], build_policy(TAINTS)
+        run, write, tmp_path, [build_tainted_node("n1", "4"), build_node("n2", "4"), made, job], build_policy(TAINTS)
     )
     why = "its Job allows no more failed pods"
     assert (answer["steps"], answer["held"][0]["why"], answer["unsafe"]) == ([], why, 1)
     job["spec"] = {}
     answer = run_rebalance(
-        run, write, tmp_path, [tainted("n1", "4"), build_node("n2", "4"), made, job], build_policy(TAINTS)
+        run, write, tmp_path, [build_tainted_node("n1", "4"), build_node("n2", "4"), made, job], build_policy(TAINTS)
     )
     assert [step["target"] for step in answer["steps"]] == ["n2"]
 
@@ -275,9 +283,13 @@ def test_budget_spreads_evictions_over_rounds(run: Run, write: Write, tmp_path) 
     """
     spec = {"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 1}
     budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web"}, "spec": spec}
-    pods = [owned(name, "n1", app="web") for name in "abc"]
+    pods = [build_owned_pod(name, "n1", app="web") for name in "abc"]
     answer = run_rebalance(
-        run, write, tmp_path, [tainted("n1", "4"), build_node("n2", "4"), *pods, budget], build_policy(TAINTS)
+        run,
+        write,
+        tmp_path,
+        [build_tainted_node("n1", "4"), build_node("n2", "4"), *pods, budget],
+        build_policy(TAINTS),
     )
     assert [step["round"] for step in answer["steps"]] == [1, 2, 3]
     assert [(entry["evicted"], entry["refused"]) for entry in answer["rounds"]] == [(1, 2), (1, 1), (1, 0), (0, 0)]
@@ -288,7 +300,7 @@ def test_budget_spreads_evictions_over_rounds(run: Run, write: Write, tmp_path) 
 def test_budget_that_allows_nothing(run: Run, write: Write, tmp_path) -> None:
     spec = {"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 0}
     budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web"}, "spec": spec}
-    objects = [tainted("n1", "4"), build_node("n2", "4"), owned("a", "n1", app="web"), budget]
+    objects = [build_tainted_node("n1", "4"), build_node("n2", "4"), build_owned_pod("a", "n1", app="web"), budget]
     answer = run_rebalance(run, write, tmp_path, objects, build_policy(TAINTS))
     assert answer["steps"] == []
     assert answer["held"][0]["why"].startswith("PodDisruptionBudget default/web never allows an eviction")
@@ -303,7 +315,7 @@ def test_budget_that_allows_nothing(run: Run, write: Write, tmp_path) -> None:
     ],
 )
 def test_limits_hold_in_each_round(run: Run, write: Write, tmp_path, limit: str, counts: list[int]) -> None:
-    objects = [tainted("n1", "4"), build_node("n2", "4"), *(owned(name, "n1") for name in "abc")]
+    objects = [build_tainted_node("n1", "4"), build_node("n2", "4"), *(build_owned_pod(name, "n1") for name in "abc")]
     answer = run_rebalance(run, write, tmp_path, objects, build_policy(TAINTS, **{limit: 1}))
     assert [entry["evicted"] for entry in answer["rounds"]] == counts
 
@@ -312,7 +324,7 @@ def test_policy_that_loops(run: Run, write: Write, tmp_path) -> None:
     """The only node that the pod prefers is full, so that it returns to its node again and again."""
     prefers = {"key": "disk", "operator": "In", "values": ["ssd"]}
     term = {"weight": 1, "preference": {"matchExpressions": [prefers]}}
-    moving = owned("a", "n1", "2")
+    moving = build_owned_pod("a", "n1", "2")
     moving["spec"]["affinity"] = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term]}}
     best = build_node("n2", "1")
     best["metadata"]["labels"] = {"disk": "ssd"}
@@ -331,7 +343,7 @@ def test_actual_usage_is_unknown(run: Run, write: Write, tmp_path, metrics: Json
     args = {"thresholds": {"cpu": 20}, "targetThresholds": {"cpu": 50}, "metricsUtilization": metrics}
     document = build_policy({"name": "LowNodeUtilization", "args": args}, point="balance")
     answer = run_rebalance(
-        run, write, tmp_path, [build_node("n1", "4"), build_node("n2", "4"), owned("a", "n1", "3")], document
+        run, write, tmp_path, [build_node("n1", "4"), build_node("n2", "4"), build_owned_pod("a", "n1", "3")], document
     )
     assert (answer["code"], answer["steps"]) == (5, [])
     (said,) = answer["notReplayed"]
@@ -340,7 +352,9 @@ def test_actual_usage_is_unknown(run: Run, write: Write, tmp_path, metrics: Json
 
 def test_answer_is_undecided_without_budgets(run: Run, write: Write) -> None:
     code, out, err = run(
-        "rebalance", "-f", write(tainted("n1", "4"), build_node("n2", "4"), owned("a", "n1"), whole=False)
+        "rebalance",
+        "-f",
+        write(build_tainted_node("n1", "4"), build_node("n2", "4"), build_owned_pod("a", "n1"), whole=False),
     )
     assert code == 5, err
     doubt = "not certain: the files contain no list of PodDisruptionBudgets, Services or ReplicaSets"

@@ -113,15 +113,15 @@ class World:
         return {"apiVersion": "descheduler/v1alpha2", "kind": "DeschedulerPolicy", "profiles": [profile]}
 
 
-def best_nodes(world: World, name: str, where: dict[str, str]) -> list[str]:
+def find_best_nodes(world: World, name: str, where: dict[str, str]) -> list[str]:
     """Return the best nodes for the replacement of an evicted pod, which may still be there."""
     (evicted,) = (made for made in world.objects if made["kind"] == "Pod" and made["metadata"]["name"] == name)
     meta = {**evicted["metadata"], "name": "leaving", "uid": "leaving", "deletionTimestamp": NOW}
     leaving = {**evicted, "metadata": meta, "spec": {**evicted["spec"], "nodeName": where[name]}}
-    return fitting(world, name, where, leaving) or fitting(world, name, where)
+    return find_fitting_nodes(world, name, where, leaving) or find_fitting_nodes(world, name, where)
 
 
-def fitting(world: World, name: str, where: dict[str, str], *more: Json) -> list[str]:
+def find_fitting_nodes(world: World, name: str, where: dict[str, str], *more: Json) -> list[str]:
     """Return the best nodes for a waiting pod, with the other pods in their places."""
     objects = [*more, *(made for made in world.objects if made["kind"] != "Pod")]
     for made in (made for made in world.objects if made["kind"] == "Pod"):
@@ -152,7 +152,7 @@ def replay_steps(seed: int) -> int:
             assert counts[workload] - away[workload] >= world.least.get(workload, 0), f"the budget, in round {number}"
             assert step.budgets == ((f"default/{workload}",) if workload in world.least else ())
             assert where[name] == step.source
-            best = best_nodes(world, name, where)
+            best = find_best_nodes(world, name, where)
             assert step.target in best
             assert step.tied == len(best)
             where[name] = step.target

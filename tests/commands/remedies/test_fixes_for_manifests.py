@@ -129,7 +129,7 @@ def test_unapplied_manifest_is_edited_and_not_patched(run: Run, write: Write, na
         assert fix["edits"] == ['spec.template.spec.nodeSelector["example.com/pool"]: general']
 
 
-def _batch_workload(kind: str) -> dict[str, Any]:
+def _build_batch_workload(kind: str) -> dict[str, Any]:
     manifest = _build_workload("Job" if kind == "CronJob" else kind, "big", "d")
     if kind == "CronJob":
         manifest |= {"kind": kind, "spec": {"schedule": "0 3 * * *", "jobTemplate": {"spec": manifest["spec"]}}}
@@ -145,7 +145,7 @@ def test_fixes_for_a_manifest_name_its_fields_and_give_no_commands(
     """A pod of 3 CPUs gets 2. No command can change a workload that the cluster does not have."""
     cluster = write(build_node("n1", cpu="2"), build_node("n2", cpu="2"))
     others = [_build_workload("Deployment", "other", "d")] if further else []
-    chart = write(_batch_workload(kind), *others, name="chart.json", whole=False)
+    chart = write(_build_batch_workload(kind), *others, name="chart.json", whole=False)
     options = ["-f", cluster, "-f", chart, *(["--only", "LowerRequest"] if command == "remedies" else [])]
     document = json.loads(run(command, *options, "-o", "json").out)
     if command == "remedies":
@@ -170,7 +170,7 @@ def test_fix_sets_only_the_class_in_a_manifest(run: Run, write: Write) -> None:
     """Admission sets priority and preemptionPolicy, and denies pods that disagree with their class."""
     high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 10}
     cluster = write(build_node("n1", cpu="4"), build_pod("old", "3", nodeName="n1", uid="1"), high)
-    chart = write(_batch_workload("CronJob"), name="chart.json", whole=False)
+    chart = write(_build_batch_workload("CronJob"), name="chart.json", whole=False)
     report = json.loads(run("remedies", "-f", cluster, "-f", chart, "--only", "UsePriorityClass", "-o", "json").out)
     (fix,) = report["remedies"]
     assert fix["edits"] == ["spec.jobTemplate.spec.template.spec.priorityClassName: high"]

@@ -43,7 +43,7 @@ NODES = [
 ]
 
 
-def interrupted_remedies(title: str, parts: int) -> tuple[Remedies, Remedies]:
+def interrupt_remedies(title: str, parts: int) -> tuple[Remedies, Remedies]:
     """Return the interrupted report about one of two waiting pods, and the whole report."""
     scheduler = Scheduler(Cluster.from_objects([*NODES, build_pod("a", cpu="3"), build_pod("b", cpu="3")]))
     asked = scheduler.cluster.pod("d", "a")
@@ -55,7 +55,7 @@ def interrupted_remedies(title: str, parts: int) -> tuple[Remedies, Remedies]:
 
 def test_fixes_found_before_an_interruption_are_reported() -> None:
     for parts in range(1, 20):
-        report, whole = interrupted_remedies("trying remedies", parts)
+        report, whole = interrupt_remedies("trying remedies", parts)
         if report.remedies:
             break
     assert (report.interrupted, whole.interrupted) == (True, False)
@@ -67,14 +67,14 @@ def test_fixes_found_before_an_interruption_are_reported() -> None:
 
 
 def test_interrupted_checks_leave_fixes_unchecked() -> None:
-    report, whole = interrupted_remedies("checking remedies", 1)
+    report, whole = interrupt_remedies("checking remedies", 1)
     assert report.interrupted
     assert {fix.summary for fix in report.remedies} == {fix.summary for fix in whole.remedies}
     assert any(fix.holds is not None for fix in whole.remedies)
     assert all(fix.holds is None for fix in report.remedies)
 
 
-def interrupted_choice(title: str, parts: int) -> tuple[RemediesOfMany, RemediesOfMany]:
+def interrupt_choice(title: str, parts: int) -> tuple[RemediesOfMany, RemediesOfMany]:
     """Return the interrupted report about pods that need two changes, and the whole report."""
     nodes = [build_node("n1", "a", "1", "1", taints=[TEAM]), build_node("n2", cpu="2", unschedulable=True)]
     nodes[0]["metadata"]["labels"]["edge"] = "true"
@@ -85,10 +85,10 @@ def interrupted_choice(title: str, parts: int) -> tuple[RemediesOfMany, Remedies
 
 
 def test_changes_chosen_before_an_interruption_are_reported() -> None:
-    _, whole = interrupted_choice("", 0)
+    _, whole = interrupt_choice("", 0)
     assert len(whole.chosen) > 1
     for parts in range(1, 20):
-        report, _ = interrupted_choice("simulating remedies", parts)
+        report, _ = interrupt_choice("simulating remedies", parts)
         if report.chosen or not report.interrupted:
             break
     assert (report.interrupted, report.complete) == (True, False)
@@ -97,7 +97,7 @@ def test_changes_chosen_before_an_interruption_are_reported() -> None:
 
 
 def test_nothing_is_chosen_if_the_search_is_interrupted() -> None:
-    report, whole = interrupted_choice("searching remedies", 1)
+    report, whole = interrupt_choice("searching remedies", 1)
     assert (report.interrupted, report.complete, report.chosen, report.cleared) == (True, False, (), 0)
     assert report.waiting == whole.waiting
 

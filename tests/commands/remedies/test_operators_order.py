@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from golden_cases import SETTINGS, Json, family_lines
-from waiting_73 import NOW, explained
+from golden_cases import SETTINGS, Json, iter_family_lines
+from waiting_73 import NOW, explain_waiting_pod
 
 from kschedctl import demo
 from kschedctl.autoscaling.node_groups.discovery import UserGroups
@@ -33,7 +33,7 @@ PODS = [(source, name) for source, pods in TABLE.items() for name in pods]
 
 
 @cache
-def scheduler_of(source: str) -> Scheduler:
+def build_scheduler(source: str) -> Scheduler:
     """Return the scheduler of all rows of a source, so that the queue is replayed without a fix only once."""
     if source == "demo":
         documents = [yaml.load(file.read_text(), yaml.CSafeLoader) for file in demo.list_files()]
@@ -48,7 +48,7 @@ def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RemedySearch, "_has_reached_limit", lambda search: search.trials.replayed > MOST_TRIALS)
 
 
-def question(source: str, name: str) -> tuple[Scheduler, str, UserGroups]:
+def build_question(source: str, name: str) -> tuple[Scheduler, str, UserGroups]:
     """Return the scheduler, the pod and the node groups of a row of the table.
 
     Names of rows: ``namespace/name`` of a pod; ``family number`` of a golden case; ``file namespace/name`` of a field
@@ -56,7 +56,7 @@ def question(source: str, name: str) -> tuple[Scheduler, str, UserGroups]:
     """
     if source == "golden":
         family, number = name.split()
-        case = json.loads(family_lines(family)[int(number)])
+        case = json.loads(iter_family_lines(family)[int(number)])
         settings = {key: case[field] for key, field in SETTINGS.items() if field in case}
         return Scheduler(Cluster.from_objects(case["objects"], **settings)), case["pod"], UserGroups()
     if source == "field":
@@ -69,14 +69,14 @@ def question(source: str, name: str) -> tuple[Scheduler, str, UserGroups]:
         )
         items = yaml.load((FIELD / file).read_text(), yaml.CSafeLoader)["items"]
         return Scheduler(Cluster.from_objects(items)), pod, given
-    return scheduler_of(source), name, UserGroups()
+    return build_scheduler(source), name, UserGroups()
 
 
-def offered(source: str, name: str) -> tuple[Remedy, ...]:
+def list_offered_fixes(source: str, name: str) -> tuple[Remedy, ...]:
     """Return the fixes that ``explain`` shows for a row of the table."""
     if source == "queue":
-        return explained(name).remedies
-    scheduler, pod, given = question(source, name)
+        return explain_waiting_pod(name).remedies
+    scheduler, pod, given = build_question(source, name)
     if pod == NO_POD:
         assert not any(not pod.spec.node_name for pod in scheduler.cluster.pods)
         return ()
@@ -97,7 +97,7 @@ def test_table_is_complete_and_each_row_has_a_reason() -> None:
 
 @pytest.mark.parametrize(("source", "name"), PODS)
 def test_remedies_are_in_the_order_of_an_operator(source: str, name: str) -> None:
-    wanted, remedies = TABLE[source][name], offered(source, name)
+    wanted, remedies = TABLE[source][name], list_offered_fixes(source, name)
     kinds = list(dict.fromkeys("+".join(sorted(remedy.kinds)) for remedy in remedies))
     order = ["+".join(sorted(each.split("+"))) for each in wanted["order"]]
     assert kinds[: len(order)] == order, kinds

@@ -7,8 +7,8 @@ from random import Random
 import pytest
 import small
 from held_fixes import HeldFixes
-from waiting_73 import explained
-from waiting_worlds import Json, waiting_world
+from waiting_73 import explain_waiting_pod
+from waiting_worlds import Json, build_waiting_world
 
 from kschedctl import Cluster
 from kschedctl.commands.explain.one_pod import explain
@@ -25,16 +25,16 @@ def test_first_fixes_hold_in_random_clusters() -> None:
     """
     held, too_large = HeldFixes(), []
     for seed in range(50):
-        documents, waiting = waiting_world(seed)
+        documents, waiting = build_waiting_world(seed)
         helpless = len(held.helpless)
         held.judge(documents, Random(seed).sample(waiting, 4), most=1)
-        too_large += [key for key in held.helpless[helpless:] if requests_of(documents, key)["cpu"] == "5"]
+        too_large += [key for key in held.helpless[helpless:] if get_requests(documents, key)["cpu"] == "5"]
     assert len(held.helped) >= 30
     assert len(held.broken) <= 0.05 * len(held.promised), held.broken
     assert len(held.helpless) - len(too_large) <= 0.1 * len(held.helped), held.helpless
 
 
-def requests_of(documents: list[Json], key: str) -> Json:
+def get_requests(documents: list[Json], key: str) -> Json:
     """Return the requests of the pod with this key."""
     namespace, _, name = key.partition("/")
     (spec,) = (
@@ -46,7 +46,7 @@ def requests_of(documents: list[Json], key: str) -> Json:
     return requests
 
 
-def huge_world() -> list[Json]:
+def build_huge_world() -> list[Json]:
     """Build a cluster with a full node, six waiting pods of 2 CPUs, and behind them one of 12 CPUs."""
     waiting = [small.build_pod(f"w{i}", cpu="2", priority=10) for i in range(6)]
     return [
@@ -59,9 +59,9 @@ def huge_world() -> list[Json]:
 
 def test_large_nodes_are_not_added_for_small_pods() -> None:
     """Six nodes of 12 CPUs would hold, since each small pod takes one; 72 CPUs for 24 are no fix."""
-    for fix in explain(Cluster.from_objects(huge_world()), "d/huge", remedies=True).remedies:
+    for fix in explain(Cluster.from_objects(build_huge_world()), "d/huge", remedies=True).remedies:
         assert "nodes like n1 (pool p) but with" not in fix.summary
-    (larger, *_) = (fix for fix in explain(Cluster.from_objects(huge_world()), "d/huge", remedies=True).remedies)
+    (larger, *_) = (fix for fix in explain(Cluster.from_objects(build_huge_world()), "d/huge", remedies=True).remedies)
     assert larger.holds is False or larger.summary.startswith("Add a node like n1 (pool p) but with")
 
 
@@ -104,7 +104,7 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> list[RemedyTrial]:
 
 def test_trying_only_the_affected_pods_gives_the_same_fixes(compared: list[RemedyTrial]) -> None:
     for seed in range(1000, 1014):
-        documents, waiting = waiting_world(seed)
+        documents, waiting = build_waiting_world(seed)
         explain(Cluster.from_objects(documents), Random(seed).choice(waiting), remedies=True)
     assert len(compared) > 17
 
@@ -121,5 +121,5 @@ def test_so_it_does_if_pods_are_evicted_or_other_objects_edited(
     pod: str, kind: str, compared: list[RemedyTrial]
 ) -> None:
     """These are pods of a recorded cluster on which 73 pods wait."""
-    explained.__wrapped__(pod)  # not from the cache
+    explain_waiting_pod.__wrapped__(pod)  # not from the cache
     assert any(fix.kind == kind for trial in compared for fix in trial.changes)

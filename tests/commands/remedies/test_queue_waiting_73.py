@@ -13,10 +13,10 @@ from functools import cache
 
 import pytest
 from applied import apply
-from cli.printed_commands import asked
+from cli.printed_commands import answer_command_line
 from held_fixes import HeldFixes
 from test_operators_order import TABLE
-from waiting_73 import RECORDING, build_cluster, build_documents, explained
+from waiting_73 import RECORDING, build_cluster, build_documents, explain_waiting_pod
 
 from kschedctl import Cluster
 from kschedctl.api.copying import replace
@@ -43,7 +43,7 @@ def test_first_fixes_hold_while_all_others_wait() -> None:
     judged = list(TABLE["queue"])
     assert len(judged) >= 30
     held = HeldFixes()
-    held.judge_fixes(build_documents(), {pod: explained(pod).remedies for pod in judged})
+    held.judge_fixes(build_documents(), {pod: explain_waiting_pod(pod).remedies for pod in judged})
     assert len(held.helped) >= 25
     assert len(held.broken) <= 0.05 * len(held.promised), held.broken
     assert len(held.helpless) <= 0.1 * len(held.helped), held.helpless
@@ -54,7 +54,7 @@ def test_added_nodes_suffice_for_the_pods_ahead() -> None:
 
     The second one needs two nodes.
     """
-    fix = explained("pend/cpu-prio-6bbc4d9bc5-t5hcp").remedies[0]
+    fix = explain_waiting_pod("pend/cpu-prio-6bbc4d9bc5-t5hcp").remedies[0]
     assert fix.summary.startswith("Add 2 nodes like general-a1 (pool general), since pod ")
     assert "pend/cpu-prio-6bbc4d9bc5-rlr8n" in fix.summary
     assert fix.holds is True
@@ -65,7 +65,7 @@ def test_added_nodes_suffice_for_the_pods_ahead() -> None:
 def test_rivals_are_named_if_no_fix_holds() -> None:
     """Scaling api down makes room, but not for near-full: cpu-mid takes it, which has the same priority and is a second
     older."""
-    fix = explained("pend/near-full").remedies[0]
+    fix = explain_waiting_pod("pend/near-full").remedies[0]
     assert fix.holds is False
     assert any(rival.startswith("pend/cpu-mid-") for rival in fix.rivals)
     assert "would be scheduled first" in fix.drawbacks[0]
@@ -98,7 +98,7 @@ def test_brief_does_not_count_changes_that_are_not_enough_as_fixes() -> None:
 
 @cache
 def ask_about_tiny_3(command: str) -> Answer:
-    answer = asked([command, "sim/tiny-3", "-f", str(RECORDING), "--assume-complete"])
+    answer = answer_command_line([command, "sim/tiny-3", "-f", str(RECORDING), "--assume-complete"])
     assert answer is not None
     return answer
 
@@ -134,7 +134,7 @@ def test_explain_and_make_room_agree_on_free_amounts() -> None:
 
 def test_smaller_claim_names_the_volume_and_the_lost_storage() -> None:
     """pvc-taint requests 60Gi and does not tolerate the taint of db-a2, where pv-db-a2 is. pv-gen-a3 has 10Gi."""
-    tolerate, smaller, *_ = explained("pend/pvc-taint").remedies
+    tolerate, smaller, *_ = explain_waiting_pod("pend/pvc-taint").remedies
     assert tolerate.summary == "Tolerate the taint dedicated=db:NoSchedule"
     assert smaller.summary.endswith("such as pv-gen-a3: 10Gi instead of 60Gi")
     assert "pv-db" not in repr(smaller)

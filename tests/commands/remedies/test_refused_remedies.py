@@ -10,7 +10,7 @@ import pytest
 from command_line import Json, Run, Write
 from control_plane import kubectl
 from control_plane.store import Store
-from failed_creations import build_objects, case
+from failed_creations import build_objects, get_case
 
 import kschedctl
 from kschedctl.commands.simulate import simulate
@@ -27,7 +27,7 @@ LIVE = {
 
 def build_reported_cluster(number: int, wanted: int, there: int) -> list[Json]:
     """Build the cluster of the report: quotas with status, and the namespace with its labels and account."""
-    told = case(number)
+    told = get_case(number)
     found = deepcopy(build_objects(told, replicas=wanted, there=there))
     for each in found:
         if each["kind"] == "Namespace":
@@ -39,7 +39,7 @@ def build_reported_cluster(number: int, wanted: int, there: int) -> list[Json]:
     return [*found, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}]
 
 
-def created_after(documents: list[Json], commands: list[str]) -> Any:
+def list_pods_created_after(documents: list[Json], commands: list[str]) -> Any:
     """Return the pods that the Deployment creates once its commands were run and the quota controller has seen them."""
     store = Store([each for each in documents if each["kind"] != "Event"])
     for command in commands:
@@ -61,17 +61,17 @@ def test_commands_let_all_pods_be_created(run: Run, write: Write, name: str) -> 
     number, wanted, there, kinds = LIVE[name]
     documents = build_reported_cluster(number, wanted, there)
     path = write(*documents)
-    found = run("remedies", "deploy/web", "-n", case(number)["namespace"], "-f", path, "-o", "json")
+    found = run("remedies", "deploy/web", "-n", get_case(number)["namespace"], "-f", path, "-o", "json")
     assert found.code == 1
     report = json.loads(found.out)
     assert report["verdict"] == "NotCreated"
     assert [each["kinds"] for each in report["remedies"]] == kinds
-    assert not created_after(documents, []).good
+    assert not list_pods_created_after(documents, []).good
     for remedy in report["remedies"]:
-        report = created_after(documents, remedy["commands"])
+        report = list_pods_created_after(documents, remedy["commands"])
         assert report.good, remedy["summary"]
         assert report.placed == (there if remedy["kinds"] == ["FewerReplicas"] else wanted)
-    told = run("explain", "deploy/web", "-n", case(number)["namespace"], "-f", path, "-o", "json")
+    told = run("explain", "deploy/web", "-n", get_case(number)["namespace"], "-f", path, "-o", "json")
     assert [fix["kinds"] for fix in json.loads(told.out)["notCreated"]["fixes"]] == kinds
 
 

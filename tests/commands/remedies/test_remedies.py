@@ -17,7 +17,7 @@ from kschedctl.render.renderers import RENDERERS
 TEAM = {"key": "team", "value": "yes", "effect": "NoSchedule"}
 
 
-def tainted(*more: Json) -> list[Json]:
+def build_cluster_with_two_ways(*more: Json) -> list[Json]:
     """Build a full n1, a tainted n2 and a cordoned n3: two ways for the author and two for the operator."""
     return [
         build_node("n1", cpu="1"),
@@ -28,7 +28,7 @@ def tainted(*more: Json) -> list[Json]:
     ]
 
 
-def kinds(
+def list_kinds(
     documents: list[Json], key: str = "d/p", criteria: RemedyCriteria = RemedyCriteria()
 ) -> list[tuple[str, ...]]:
     return [each.kinds for each in remedies(Cluster.from_objects(documents), key, criteria).remedies]
@@ -36,7 +36,7 @@ def kinds(
 
 def test_order_of_fixes() -> None:
     """Harmless fixes come first, and fixes that weaken a guarantee come last."""
-    assert kinds(tainted(), criteria=RemedyCriteria(1)) == [
+    assert list_kinds(build_cluster_with_two_ways(), criteria=RemedyCriteria(1)) == [
         ("Uncordon",),
         ("AddNode",),
         ("Tolerate",),
@@ -46,7 +46,7 @@ def test_order_of_fixes() -> None:
 
 
 def test_each_applied_fix_places_the_pod_on_the_promised_node() -> None:
-    documents = tainted(build_pod("other", "n1", "500m"))
+    documents = build_cluster_with_two_ways(build_pod("other", "n1", "500m"))
     found = remedies(Cluster.from_objects(documents), "d/p").remedies
     assert len(found) >= 5
     for remedy in found:
@@ -55,21 +55,21 @@ def test_each_applied_fix_places_the_pod_on_the_promised_node() -> None:
 
 
 def test_only_requested_kinds() -> None:
-    documents = tainted()
-    assert kinds(documents, criteria=RemedyCriteria(1, by="operator")) == [
+    documents = build_cluster_with_two_ways()
+    assert list_kinds(documents, criteria=RemedyCriteria(1, by="operator")) == [
         ("Uncordon",),
         ("AddNode",),
         ("RemoveTaint",),
     ]
-    assert kinds(documents, criteria=RemedyCriteria(1, only=frozenset({"Tolerate"}))) == [("Tolerate",)]
+    assert list_kinds(documents, criteria=RemedyCriteria(1, only=frozenset({"Tolerate"}))) == [("Tolerate",)]
     without = RemedyCriteria(1, without=frozenset({"Tolerate", "Uncordon"}))
-    assert kinds(documents, criteria=without) == [("AddNode",), ("LowerRequest",), ("RemoveTaint",)]
+    assert list_kinds(documents, criteria=without) == [("AddNode",), ("LowerRequest",), ("RemoveTaint",)]
 
 
 def test_fixes_of_two_changes_have_no_needless_change() -> None:
     documents = [build_node("n1", cpu="1", taints=[TEAM]), build_pod("p", cpu="2")]
-    assert kinds(documents, criteria=RemedyCriteria(1)) == []
-    found = kinds(documents, criteria=RemedyCriteria(2))
+    assert list_kinds(documents, criteria=RemedyCriteria(1)) == []
+    found = list_kinds(documents, criteria=RemedyCriteria(2))
     assert {frozenset(each) for each in found} == {
         frozenset({"Tolerate", "LowerRequest"}),
         frozenset({"Tolerate", "AddNode"}),
@@ -119,7 +119,7 @@ def test_no_node_is_added_if_a_daemon_set_holds_the_port() -> None:
     port = {"ports": [{"containerPort": 1, "hostPort": 9100}]}
     agent = build_pod("agent-x", "n1", owner={"kind": "DaemonSet", "name": "agent"}, containers=[{"name": "c", **port}])
     documents = [build_node("n1"), agent, build_pod("p", containers=[{"name": "c", **port}])]
-    assert kinds(documents, criteria=RemedyCriteria(1)) == [("OtherHostPort",), ("DropHostPort",)]
+    assert list_kinds(documents, criteria=RemedyCriteria(1)) == [("OtherHostPort",), ("DropHostPort",)]
 
 
 HIGH = {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000}
@@ -276,7 +276,7 @@ def test_pod_that_no_profile_serves() -> None:
 
 
 def test_explanation_ends_with_the_best_of_the_smallest_fixes() -> None:
-    asked = find_or_create_target(Cluster.from_objects(tainted()), "d/p")
+    asked = find_or_create_target(Cluster.from_objects(build_cluster_with_two_ways()), "d/p")
     report = add_fixes(explain_target(asked), asked)
     assert [each.kinds for each in report.remedies][:2] == [("Uncordon",), ("AddNode",)]
     assert all(len(each.kinds) == 1 for each in report.remedies)

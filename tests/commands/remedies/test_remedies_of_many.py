@@ -19,18 +19,18 @@ from kschedctl.replay.settling import UnexplainedSettling, settle
 TEAM = {"key": "team", "value": "yes", "effect": "NoSchedule"}
 
 
-def waiting(documents: list[Json]) -> set[str]:
+def find_waiting_pods(documents: list[Json]) -> set[str]:
     return set(settle(Cluster.from_objects(documents)).waiting)
 
 
 def answer(documents: list[Json]) -> tuple[list[tuple[str, int]], int, int]:
-    keys = waiting(documents)
+    keys = find_waiting_pods(documents)
     report = find_remedies_of_many(Cluster.from_objects(documents), keys, "here")
     assert (report.waiting, report.complete) == (len(keys), True)
     for chosen in report.chosen:
         documents = apply(chosen.remedy, documents)
-    assert len(keys - waiting(documents)) == report.cleared
-    assert {key for left in report.left for key in left.pods} == waiting(documents)
+    assert len(keys - find_waiting_pods(documents)) == report.cleared
+    assert {key for left in report.left for key in left.pods} == find_waiting_pods(documents)
     return [(each.remedy.summary, len(each.clears)) for each in report.chosen], report.cleared, report.waiting
 
 
@@ -54,7 +54,7 @@ def test_each_choice_clears_the_most_remaining_pods() -> None:
 
 def test_change_of_a_template_applies_to_all_its_pods() -> None:
     documents = [build_node("n1", taints=[TEAM]), *(build_replica(f"r{i}") for i in range(3))]
-    keys = waiting(documents)
+    keys = find_waiting_pods(documents)
     report = find_remedies_of_many(Cluster.from_objects(documents), keys, "here")
     assert (report.waiting, report.cleared, report.left) == (3, 3, ())
     (chosen,) = report.chosen
@@ -74,7 +74,7 @@ def test_as_many_nodes_as_the_pods_need() -> None:
     ]
     chosen, cleared, waits = answer(documents)
     assert (chosen, cleared, waits) == ([("Add 3 nodes like n1 (pool p)", 5)], 5, 5)
-    report = find_remedies_of_many(Cluster.from_objects(documents), waiting(documents), "here")
+    report = find_remedies_of_many(Cluster.from_objects(documents), find_waiting_pods(documents), "here")
     made = [change["create"]["metadata"]["name"] for change in report.chosen[0].remedy.changes]
     assert report.chosen[0].remedy.opens == tuple(made) == ("n1-more-0", "n1-more-1", "n1-more-2")
 
@@ -162,7 +162,7 @@ def test_a_larger_node_is_added_only_for_pods_that_need_it() -> None:
     documents = [build_node("n1"), build_pod("full", "n1", cpu="4", priority=10), *small, build_pod("large", cpu="13")]
     chosen, cleared, waits = answer(documents)
     assert (chosen, cleared, waits) == ([("Add 3 nodes like n1 (pool p)", 3)], 3, 4)
-    report = find_remedies_of_many(Cluster.from_objects(documents), waiting(documents), "here")
+    report = find_remedies_of_many(Cluster.from_objects(documents), find_waiting_pods(documents), "here")
     (large,) = report.left
     assert (large.pods, large.alone, large.alone_is_taken) == (("d/large",), LARGER, True)
     assert f"Needs its own fix: {LARGER}, but other waiting pods take its room first" in RENDERERS["table"](
@@ -201,7 +201,7 @@ def test_plan_does_not_depend_on_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_limit_of_simulations_ends_the_choice(monkeypatch: pytest.MonkeyPatch) -> None:
     documents = [build_node("n1", cpu="2"), build_pod("a", "n1", cpu="2"), *(build_replica(f"r{i}") for i in range(5))]
-    cluster, keys = Cluster.from_objects(documents), waiting(documents)
+    cluster, keys = Cluster.from_objects(documents), find_waiting_pods(documents)
     monkeypatch.setattr("kschedctl.commands.remedies.pending_fixes.SIMULATION_BUDGET", 12)
     report = find_remedies_of_many(cluster, keys, "here", RemedyCriteria(max_changes=1, smallest=True))
     assert (report.complete, report.stopped_after) == (False, 0)
@@ -214,7 +214,7 @@ def test_causes_of_waiting_pods_name_only_existing_nodes() -> None:
     """The three added nodes do not exist yet."""
     documents = [build_node("n1", cpu="2"), build_pod("a", "n1", cpu="2"), *(build_replica(f"r{i}") for i in range(5))]
     documents.append(build_pod("lost", nodeSelector={HOSTNAME: "n9"}))
-    keys = waiting(documents)
+    keys = find_waiting_pods(documents)
     criteria = RemedyCriteria(max_changes=1, smallest=True)
     report = find_remedies_of_many(Cluster.from_objects(documents), keys, "here", criteria)
     (lost,) = report.left

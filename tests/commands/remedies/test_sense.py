@@ -16,21 +16,21 @@ ARCH, OS = "kubernetes.io/arch", "kubernetes.io/os"
 TAINT = "node.kubernetes.io/"
 
 
-def offered(*documents: Json, most: int = 1) -> list[Remedy]:
+def list_offered_fixes(*documents: Json, most: int = 1) -> list[Remedy]:
     return list(remedies(Cluster.from_objects(list(documents)), "d/p", RemedyCriteria(most)).remedies)
 
 
-def kinds(*documents: Json, most: int = 1) -> list[str]:
-    return ["+".join(each.kinds) for each in offered(*documents, most=most)]
+def list_kinds(*documents: Json, most: int = 1) -> list[str]:
+    return ["+".join(each.kinds) for each in list_offered_fixes(*documents, most=most)]
 
 
-def labelled(name: str, **labels: str) -> Json:
+def build_labelled_node(name: str, **labels: str) -> Json:
     found = build_node(name)
     found["metadata"]["labels"] |= labels
     return found
 
 
-def of_arch(name: str, arch: str, os: str = "linux") -> Json:
+def build_node_of_architecture(name: str, arch: str, os: str = "linux") -> Json:
     found = build_node(name)
     found["metadata"]["labels"] |= {ARCH: arch, OS: os}
     return found
@@ -39,7 +39,7 @@ def of_arch(name: str, arch: str, os: str = "linux") -> Json:
 @pytest.mark.parametrize(("key", "value"), [(ARCH, "arm64"), (OS, "windows")])
 def test_image_architecture_is_no_typo(key: str, value: str) -> None:
     """arm64 is as similar to amd64 as a typo would be."""
-    found = offered(of_arch("n1", "amd64"), build_pod("p", nodeSelector={key: value}))
+    found = list_offered_fixes(build_node_of_architecture("n1", "amd64"), build_pod("p", nodeSelector={key: value}))
     assert {each.kinds for each in found} == {("OtherSelector",), ("DropSelector",)}
     assert {each.weakens for each in found} == {
         f"its image could run on nodes that are not {value}: it must be built for those as well; "
@@ -48,13 +48,17 @@ def test_image_architecture_is_no_typo(key: str, value: str) -> None:
     expression = {"key": key, "operator": "In", "values": [value]}
     required = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
-    found = offered(of_arch("n1", "amd64"), build_pod("p", affinity=affinity))
+    found = list_offered_fixes(build_node_of_architecture("n1", "amd64"), build_pod("p", affinity=affinity))
     assert {each.kinds[0] for each in found} == {"WidenNodeAffinity", "DropNodeAffinity", "SoftenNodeAffinity"}
     assert all(each.weakens and "must be built for those" in each.weakens for each in found)
 
 
 def test_other_name_of_the_same_architecture_is_corrected() -> None:
-    first = offered(of_arch("n1", "amd64"), of_arch("n2", "arm64"), build_pod("p", nodeSelector={ARCH: "x86_64"}))[0]
+    first = list_offered_fixes(
+        build_node_of_architecture("n1", "amd64"),
+        build_node_of_architecture("n2", "arm64"),
+        build_pod("p", nodeSelector={ARCH: "x86_64"}),
+    )[0]
     assert (first.kinds, first.opens) == (("CorrectSelector",), ("n1",))
     assert first.drawbacks == ("pod d/p is deleted and recreated",)
 
@@ -64,7 +68,7 @@ def test_other_name_of_the_same_architecture_is_corrected() -> None:
 )
 def test_unready_node_is_repaired(state: str) -> None:
     broken = build_node("n1", taints=[{"key": TAINT + state, "effect": "NoSchedule"}])
-    (repair, add) = offered(broken, build_pod("p"))
+    (repair, add) = list_offered_fixes(broken, build_pod("p"))
     assert (repair.kinds, repair.summary) == (("RepairNode",), f"Make node n1 ready again ({state})")
     assert repair.commands == ("kubectl describe node n1",)
     assert add.kinds == ("AddNode",)
@@ -76,7 +80,7 @@ def test_unready_node_is_repaired(state: str) -> None:
 )
 def test_starting_node_is_waited_for(key: str) -> None:
     taints = [{"key": key, "effect": "NoSchedule"}, {"key": TAINT + "not-ready", "effect": "NoSchedule"}]
-    first = offered(build_node("n1", taints=taints), build_node("n2", unschedulable=True), build_pod("p"))[0]
+    first = list_offered_fixes(build_node("n1", taints=taints), build_node("n2", unschedulable=True), build_pod("p"))[0]
     assert (first.kinds, first.summary) == (
         ("Wait",),
         f"Wait until node n1 is set up ({key.partition('/')[2]}, not-ready)",
@@ -86,7 +90,7 @@ def test_starting_node_is_waited_for(key: str) -> None:
 def test_uninitialized_nodes_wait_for_the_cloud_controller_manager() -> None:
     taint = {"key": "node.cloudprovider.kubernetes.io/uninitialized", "value": "true", "effect": "NoSchedule"}
     nodes = [build_node(name, taints=[taint]) for name in ("n1", "n2")]
-    assert kinds(*nodes, build_pod("p")) == ["StartCloudController"]
+    assert list_kinds(*nodes, build_pod("p")) == ["StartCloudController"]
 
 
 def test_toleration_of_one_pool_is_not_corrected_to_another() -> None:
@@ -96,41 +100,41 @@ def test_toleration_of_one_pool_is_not_corrected_to_another() -> None:
     ]
     full = build_pod("full", "db", "4")
     asked = build_pod("p", tolerations=[{"key": "dedicated", "value": "db", "effect": "NoSchedule"}])
-    assert not [each for each in offered(*pools, full, asked) if "correct" in each.summary.lower()]
+    assert not [each for each in list_offered_fixes(*pools, full, asked) if "correct" in each.summary.lower()]
 
 
 def test_selected_pool_is_tolerated_first() -> None:
     taint = {"key": "dedicated", "value": "db", "effect": "NoSchedule"}
-    pool = labelled("n1", pool="db")
+    pool = build_labelled_node("n1", pool="db")
     pool["spec"]["taints"] = [taint]
-    assert kinds(pool, build_node("n2"), build_pod("p", nodeSelector={"pool": "db"}))[0] == "Tolerate"
-    assert "RemoveTaint" not in kinds(pool, build_node("n2"), build_pod("p", nodeSelector={"pool": "db"}))
+    assert list_kinds(pool, build_node("n2"), build_pod("p", nodeSelector={"pool": "db"}))[0] == "Tolerate"
+    assert "RemoveTaint" not in list_kinds(pool, build_node("n2"), build_pod("p", nodeSelector={"pool": "db"}))
 
 
 def test_control_planes_are_tolerated_only_by_pods_that_select_nodes() -> None:
     control_plane = build_node("cp", taints=[{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}])
     full = build_pod("full", "n1", "4")
-    assert "Tolerate" not in kinds(control_plane, build_node("n1"), full, build_pod("p"))
-    assert "Tolerate" in kinds(control_plane, build_pod("p"))
-    assert "Tolerate" in kinds(control_plane, build_node("n1"), build_pod("p", nodeSelector={HOSTNAME: "cp"}))
+    assert "Tolerate" not in list_kinds(control_plane, build_node("n1"), full, build_pod("p"))
+    assert "Tolerate" in list_kinds(control_plane, build_pod("p"))
+    assert "Tolerate" in list_kinds(control_plane, build_node("n1"), build_pod("p", nodeSelector={HOSTNAME: "cp"}))
 
 
 def test_uncordoning_advises_to_find_the_reason_first() -> None:
-    (first, add) = offered(build_node("n1", unschedulable=True), build_pod("p"))
+    (first, add) = list_offered_fixes(build_node("n1", unschedulable=True), build_pod("p"))
     assert first.summary == "Find out why node n1 is cordoned, then uncordon it"
     assert first.commands == ("# first find out why: kubectl describe node n1", "kubectl uncordon n1")
     assert add.kinds == ("AddNode",)
 
 
-def with_gpus(**spec: object) -> Json:
+def build_gpu_node(**spec: object) -> Json:
     found = build_node("gpu", taints=[{"key": "nvidia.com/gpu", "effect": "NoSchedule"}], **spec)
     found["status"]["allocatable"]["nvidia.com/gpu"] = "1"
     return found
 
 
 def test_nodes_with_devices_are_kept_for_pods_that_request_them() -> None:
-    assert kinds(with_gpus(), build_pod("p")) == []
-    (last,) = offered(with_gpus(), build_pod("p", nodeSelector={HOSTNAME: "gpu"}))
+    assert list_kinds(build_gpu_node(), build_pod("p")) == []
+    (last,) = list_offered_fixes(build_gpu_node(), build_pod("p", nodeSelector={HOSTNAME: "gpu"}))
     assert (last.kinds, last.weakens) == (
         ("Tolerate",),
         "the pod takes capacity from pods that need the devices of the tainted nodes",
@@ -140,29 +144,32 @@ def test_nodes_with_devices_are_kept_for_pods_that_request_them() -> None:
         "requests": {"nvidia.com/gpu": "1"},
         "limits": {"nvidia.com/gpu": "1"},
     }
-    assert kinds(with_gpus(), build_node("n1"), asks)[0] == "Tolerate"
-    assert "RemoveTaint" not in kinds(with_gpus(), build_node("n1"), asks)
+    assert list_kinds(build_gpu_node(), build_node("n1"), asks)[0] == "Tolerate"
+    assert "RemoveTaint" not in list_kinds(build_gpu_node(), build_node("n1"), asks)
 
 
 def test_label_is_added_only_if_it_is_a_role_of_other_nodes() -> None:
-    plain, edge, disk = build_node("n1"), labelled("n2", edge="true"), labelled("n3", disk="ssd")
+    plain, edge, disk = build_node("n1"), build_labelled_node("n2", edge="true"), build_labelled_node("n3", disk="ssd")
     for each in (edge, disk):
         each["spec"]["unschedulable"] = True
-    assert "LabelNode" in kinds(plain, edge, build_pod("p", nodeSelector={"edge": "true"}))
-    assert "LabelNode" not in kinds(plain, disk, build_pod("p", nodeSelector={"disk": "ssd"}))
-    assert "LabelNode" not in kinds(plain, disk, build_pod("p", nodeSelector={"disk": "floppy"}))
-    assert "LabelNode" not in kinds(plain, build_pod("p", nodeSelector={"edge": "true"}))
+    assert "LabelNode" in list_kinds(plain, edge, build_pod("p", nodeSelector={"edge": "true"}))
+    assert "LabelNode" not in list_kinds(plain, disk, build_pod("p", nodeSelector={"disk": "ssd"}))
+    assert "LabelNode" not in list_kinds(plain, disk, build_pod("p", nodeSelector={"disk": "floppy"}))
+    assert "LabelNode" not in list_kinds(plain, build_pod("p", nodeSelector={"edge": "true"}))
 
 
 def test_names_that_differ_in_a_number_are_no_typos() -> None:
-    assert kinds(labelled("n1", rack="k7"), build_pod("p", nodeSelector={"rack": "k9"})) == [
+    assert list_kinds(build_labelled_node("n1", rack="k7"), build_pod("p", nodeSelector={"rack": "k9"})) == [
         "OtherSelector",
         "DropSelector",
     ]
-    assert kinds(labelled("n1", pool2="blue"), build_pod("p", nodeSelector={"pool2": "bleu"}))[0] == "CorrectSelector"
+    assert (
+        list_kinds(build_labelled_node("n1", pool2="blue"), build_pod("p", nodeSelector={"pool2": "bleu"}))[0]
+        == "CorrectSelector"
+    )
 
 
-def asking(**resources: str) -> Json:
+def build_requesting_pod(**resources: str) -> Json:
     asked = build_pod("p")
     asked["spec"]["containers"][0]["resources"] = {"requests": dict(resources), "limits": dict(resources)}
     return asked
@@ -173,20 +180,20 @@ GPU = "nvidia.com/gpu"
 
 def test_no_node_is_invented_for_an_implausible_request() -> None:
     """500 CPUs were probably meant to be 500m. No node has 8 GPUs if the largest one has 1."""
-    asked = asking(cpu="500")
-    first, *others = offered(build_node("n1"), asked)
+    asked = build_requesting_pod(cpu="500")
+    first, *others = list_offered_fixes(build_node("n1"), asked)
     assert (first.kinds, first.summary) == (("LowerRequest",), "Request 500m cpu instead of 500 in container c")
     assert "AddNode" not in [kind for each in others for kind in each.kinds]
-    gpus = asking(**{GPU: "8"})
+    gpus = build_requesting_pod(**{GPU: "8"})
     gpus["spec"]["tolerations"] = [{"key": GPU, "operator": "Exists"}]
-    report = remedies(Cluster.from_objects([with_gpus(), build_node("n1"), gpus]), "d/p", RemedyCriteria(1))
+    report = remedies(Cluster.from_objects([build_gpu_node(), build_node("n1"), gpus]), "d/p", RemedyCriteria(1))
     assert "AddNode" not in [kind for each in report.remedies for kind in each.kinds]
     assert "the request looks wrong" in report.impossible[0]
 
 
 def test_device_plugin_of_a_node_without_its_devices_is_checked() -> None:
-    marked = labelled("g1", **{f"{GPU}.present": "true"})
-    first = offered(marked, build_node("n1"), asking(**{GPU: "1"}))[0]
+    marked = build_labelled_node("g1", **{f"{GPU}.present": "true"})
+    first = list_offered_fixes(marked, build_node("n1"), build_requesting_pod(**{GPU: "1"}))[0]
     assert (first.kinds, first.opens) == (("PublishResource",), ("g1",))
     assert first.summary == (
         f"Check the device plugin of {GPU} on node g1, which publishes none despite the label {GPU}.present=true"
@@ -194,11 +201,15 @@ def test_device_plugin_of_a_node_without_its_devices_is_checked() -> None:
 
 
 def test_device_of_one_node_is_not_expected_in_its_pool() -> None:
-    pool = [labelled(name, pool="general") for name in ("n1", "n2", "n3")]
+    pool = [build_labelled_node(name, pool="general") for name in ("n1", "n2", "n3")]
     pool[2]["status"]["allocatable"][GPU] = "1"
     holder = build_pod("holder", "n3")
     holder["spec"]["containers"][0]["resources"] = {"requests": {GPU: "1"}, "limits": {GPU: "1"}}
-    adds = [each.summary for each in offered(*pool, holder, asking(**{GPU: "1"})) if each.kinds == ("AddNode",)]
+    adds = [
+        each.summary
+        for each in list_offered_fixes(*pool, holder, build_requesting_pod(**{GPU: "1"}))
+        if each.kinds == ("AddNode",)
+    ]
     assert adds == ["Add a node like n3 with the same devices (most nodes of pool general lack them)"]
 
 
@@ -213,16 +224,16 @@ def test_files_on_a_missing_host_are_not_abandoned() -> None:
         )
         assert not report.remedies
         assert any(line.startswith("another host: gone is gone") for line in report.impossible)
-        assert kinds(build_node("n1"), build_pod("p", **pin))[0] in ("DropSelector", "DropNodeAffinity")
+        assert list_kinds(build_node("n1"), build_pod("p", **pin))[0] in ("DropSelector", "DropNodeAffinity")
 
 
 def test_no_node_is_added_in_a_failed_zone() -> None:
     zone = "topology.kubernetes.io/zone"
-    out = labelled("n1", **{zone: "a"})
+    out = build_labelled_node("n1", **{zone: "a"})
     out["spec"]["taints"] = [{"key": f"{TAINT}unreachable", "effect": "NoSchedule"}]
-    healthy = labelled("n2", **{zone: "b"})
-    assert kinds(out, healthy, build_pod("p", nodeSelector={zone: "a"}))[0] == "RepairNode"
-    assert "AddNode" not in kinds(out, healthy, build_pod("p", nodeSelector={zone: "a"}))
+    healthy = build_labelled_node("n2", **{zone: "b"})
+    assert list_kinds(out, healthy, build_pod("p", nodeSelector={zone: "a"}))[0] == "RepairNode"
+    assert "AddNode" not in list_kinds(out, healthy, build_pod("p", nodeSelector={zone: "a"}))
 
 
 def test_permanently_tainted_domain_is_left_out_of_the_spread() -> None:
@@ -236,18 +247,20 @@ def test_permanently_tainted_domain_is_left_out_of_the_spread() -> None:
     for each in (running, asked):
         each["metadata"]["labels"] = {"app": "p"}
     lasting = build_node("n2", taints=[{"key": "dedicated", "value": "db", "effect": "NoSchedule"}])
-    assert kinds(build_node("n1"), lasting, running, asked)[0] == "NodeTaintsPolicy"
-    assert kinds(build_node("n1"), build_node("n2", unschedulable=True), running, asked)[0] == "Uncordon"
+    assert list_kinds(build_node("n1"), lasting, running, asked)[0] == "NodeTaintsPolicy"
+    assert list_kinds(build_node("n1"), build_node("n2", unschedulable=True), running, asked)[0] == "Uncordon"
 
 
-def with_port() -> Json:
+def build_spec_with_port() -> Json:
     return {"containers": [{"name": "c", "ports": [{"containerPort": 80, "hostPort": 80}]}]}
 
 
 def test_changed_port_and_fewer_replicas_come_last() -> None:
     owner = {"kind": "ReplicaSet", "name": "other"}
-    found = kinds(
-        build_node("n1"), build_pod("holder", "n1", owner=owner, **with_port()), build_pod("p", **with_port())
+    found = list_kinds(
+        build_node("n1"),
+        build_pod("holder", "n1", owner=owner, **build_spec_with_port()),
+        build_pod("p", **build_spec_with_port()),
     )
     assert found == ["AddNode", "OtherHostPort", "DropHostPort", "ScaleDown"]
 
@@ -255,7 +268,7 @@ def test_changed_port_and_fewer_replicas_come_last() -> None:
 def test_waiting_for_a_terminating_victim_comes_first() -> None:
     leaves = build_pod("leaves", "n1", "4")
     leaves["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    (first, *_) = offered(build_node("n1"), leaves, build_pod("p", cpu="2"))
+    (first, *_) = list_offered_fixes(build_node("n1"), leaves, build_pod("p", cpu="2"))
     assert (first.kinds, first.summary) == (("Wait",), "Wait until 1 terminating pod leaves n1: d/leaves")
     assert first.commands == ("kubectl wait -n d --for=delete pod/leaves --timeout=5m",)
 
@@ -266,7 +279,7 @@ def test_local_data_of_a_moved_pod_is_mentioned() -> None:
     for name, volume in {"nothing": None, "scratch": {"emptyDir": {}}, "files": {"hostPath": {"path": "/x"}}}.items():
         volumes = [{"name": "v", **volume}] if volume else []
         moved = build_pod("other", "n1", "3", owner=owner, volumes=volumes)
-        found = offered(
+        found = list_offered_fixes(
             build_node("n1"), build_node("n2", cpu="3"), moved, build_pod("p", nodeSelector={HOSTNAME: "n1"}, cpu="2")
         )
         told[name] = next(each.weakens for each in found if each.kinds == ("MovePod",))
@@ -284,7 +297,7 @@ def test_node_stays_cordoned_while_two_pods_leave() -> None:
     owner = {"kind": "ReplicaSet", "name": "other"}
     movable = [build_pod(f"o{i}", "n1", "2", owner=owner) for i in (1, 2)]
     waiting = build_pod("p", nodeSelector={HOSTNAME: "n1"}, cpu="4")
-    found = offered(build_node("n1"), build_node("n2", cpu="4"), *movable, waiting, most=2)
+    found = list_offered_fixes(build_node("n1"), build_node("n2", cpu="4"), *movable, waiting, most=2)
     commands = next(each.commands for each in found if each.kinds == ("MovePod", "MovePod"))
     assert [command.split()[1] for command in commands if "cordon" in command] == ["cordon", "uncordon"]
     assert (commands[0], commands[-1]) == ("kubectl cordon n1", "kubectl uncordon n1")
@@ -293,7 +306,7 @@ def test_node_stays_cordoned_while_two_pods_leave() -> None:
 def test_commands_wait_for_the_grace_period() -> None:
     leaving = build_pod("leaves", "n1", "4", terminationGracePeriodSeconds=7200)
     leaving["metadata"]["deletionTimestamp"] = "2026-01-01T02:00:00Z"
-    first = offered(build_node("n1"), leaving, build_pod("p"))[0]
+    first = list_offered_fixes(build_node("n1"), leaving, build_pod("p"))[0]
     assert first.summary == (
         "Wait until 1 terminating pod leaves n1 (grace period 2 h, until 2026-01-01T02:00:00Z): d/leaves"
     )
@@ -318,10 +331,12 @@ def test_last_replica_is_not_removed() -> None:
     owner = {"kind": "ReplicaSet", "name": "other"}
     running = [build_pod(f"o{i}", f"n{i}", "4", owner=owner) for i in (1, 2)]
     asked = build_pod("p", cpu="2", nodeSelector={HOSTNAME: "n1"})
-    one = next(each for each in offered(build_node("n1"), running[0], asked) if each.kinds == ("ScaleDown",))
+    one = next(each for each in list_offered_fixes(build_node("n1"), running[0], asked) if each.kinds == ("ScaleDown",))
     assert one.weakens == "ReplicaSet d/other loses its last replica"
     two = next(
-        each for each in offered(build_node("n1"), build_node("n2"), *running, asked) if each.kinds == ("ScaleDown",)
+        each
+        for each in list_offered_fixes(build_node("n1"), build_node("n2"), *running, asked)
+        if each.kinds == ("ScaleDown",)
     )
     assert two.weakens == "ReplicaSet d/other loses one replica"
 
@@ -335,7 +350,11 @@ def test_terminating_victim_is_no_loss() -> None:
     )
     owned["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     asked = build_pod("p", cpu="4", nodeSelector={HOSTNAME: "n1"})
-    told = [each for each in offered(build_node("n1"), high, owned, bare, asked) if "UsePriorityClass" in each.kinds]
+    told = [
+        each
+        for each in list_offered_fixes(build_node("n1"), high, owned, bare, asked)
+        if "UsePriorityClass" in each.kinds
+    ]
     assert told
     assert all("no controller recreates d/bare" in (each.weakens or "") for each in told)
     assert not any("d/owned (no" in (each.weakens or "") or "owns d/owned" in (each.weakens or "") for each in told)

@@ -24,7 +24,7 @@ def find_remedies(documents: list[Json], *kinds: str, key: str = "d/r") -> Remed
     return remedies(Cluster.from_objects(documents), key, RemedyCriteria(1, only=frozenset(kinds)))
 
 
-def one(documents: list[Json], *kinds: str, key: str = "d/r") -> Remedy:
+def find_only_remedy(documents: list[Json], *kinds: str, key: str = "d/r") -> Remedy:
     (remedy,) = find_remedies(documents, *kinds, key=key).remedies
     return remedy
 
@@ -90,7 +90,7 @@ def test_victims_of_the_whole_workload_are_named() -> None:
     ]
     for other in documents[-2:]:
         other["metadata"]["labels"] = {"app": "other"}
-    remedy = one(documents, "UsePriorityClass")
+    remedy = find_only_remedy(documents, "UsePriorityClass")
     assert sorted(remedy.victims) == ["d/other-1", "d/other-2"]
     assert remedy.restarts == 1
 
@@ -153,7 +153,7 @@ def test_running_replicas_lose_their_anti_affinity_in_the_rollout() -> None:
     """
     owner = {"kind": "Job", "name": "j"}
     documents = [build_node("n1"), build_pod("a", "n1", owner=owner, **APART), build_pod("r", owner=owner, **APART)]
-    assert one(documents, "SoftenAntiAffinity").holds
+    assert find_only_remedy(documents, "SoftenAntiAffinity").holds
     documents = [build_node("n1"), build_replica("a", "n1", **APART), build_replica("r", **APART)]
     report = find_remedies(documents, "SoftenAntiAffinity")
     assert report.remedies == ()
@@ -167,7 +167,7 @@ def test_pod_that_blocks_its_stateful_set_is_deleted() -> None:
     owner = {"kind": "StatefulSet", "name": "db"}
     documents = [build_node("n1", cpu="1"), build_node("n2", taints=[DEDICATED])]
     documents += [build_pod("db-0", "n1", owner=owner), build_pod("db-1", owner=owner)]
-    remedy = one(documents, "Tolerate", key="d/db-1")
+    remedy = find_only_remedy(documents, "Tolerate", key="d/db-1")
     assert remedy.commands[-1] == "kubectl delete pod -n d db-1"
     assert remedy.commands[0].startswith("kubectl patch statefulset -n d db ")
     assert remedy.restarts == 1
@@ -177,7 +177,7 @@ def test_pods_of_a_bare_replica_set_keep_their_template() -> None:
     owner = {"kind": "ReplicaSet", "name": "solo"}
     documents = [build_node("n1", cpu="1"), build_node("n2", taints=[DEDICATED])]
     documents += [build_pod("solo-a", "n1", owner=owner), build_pod("solo-b", owner=owner)]
-    remedy = one(documents, "Tolerate", key="d/solo-b")
+    remedy = find_only_remedy(documents, "Tolerate", key="d/solo-b")
     assert remedy.commands[-1] == "kubectl delete pod -n d solo-b"
     assert remedy.restarts == 0
 
@@ -220,5 +220,5 @@ def test_merged_label_keys_are_not_written_into_the_template() -> None:
     term = {**WEB, "labelSelector": merged, "matchLabelKeys": ["pod-template-hash"]}
     own = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
     documents = [build_node("n1"), build_replica("a", "n1"), build_replica("r", **own)]
-    remedy = one(documents, "SoftenAntiAffinity")
+    remedy = find_only_remedy(documents, "SoftenAntiAffinity")
     assert "5f" not in yaml.safe_dump(remedy.owner_patch)

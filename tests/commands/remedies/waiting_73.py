@@ -34,18 +34,18 @@ def build_cluster() -> Cluster:
 
 
 @cache
-def scheduler() -> Scheduler:
+def build_scheduler() -> Scheduler:
     """Return the scheduler of all questions, so that the queue is replayed without a fix only once."""
     return Scheduler(build_cluster())
 
 
 @cache
-def explained(pod: str) -> Explanation:
+def explain_waiting_pod(pod: str) -> Explanation:
     """Return what ``explain`` answers about a waiting pod. The search for fixes has no time limit."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RemedySearch, "_has_reached_limit", lambda search: search.trials.replayed > MOST_TRIALS)
         return explain_in_cluster(
-            TargetPod(scheduler(), resolve_pod(scheduler(), pod)),
+            TargetPod(build_scheduler(), resolve_pod(build_scheduler(), pod)),
             lambda target: predict_new_node(target, NOW),
             lambda target, launched_node: find_autoscaler_fixes(target, launched_node, NOW),
             remedies=True,

@@ -10,7 +10,7 @@ ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 CLASSES = {"high": 1000, "normal": 0, "low": -10}
 
 
-def waiting_world(seed: int) -> tuple[list[Json], list[str]]:
+def build_waiting_world(seed: int) -> tuple[list[Json], list[str]]:
     """Return the documents of a cluster, and its 5 to 40 waiting pods as ``namespace/name``."""
     random = Random(seed)
     nodes = [_build_node(random, number) for number in range(random.randint(3, 8))]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from command_line import Run, Write, build_node, build_pod
-from golden_cases import Json, family_lines
+from golden_cases import Json, iter_family_lines
 
 import kschedctl
 from kschedctl.render.page import Style
@@ -15,22 +15,22 @@ from kschedctl.render.renderers import RENDERERS
 from kschedctl.reports.cluster_autoscaler import ExpansionOption, GroupIncrease, RemainingPod, ScaleUp
 
 
-def files(tmp_path: Path, given: Json) -> tuple[str, ...]:
+def write_case_files(tmp_path: Path, given: Json) -> tuple[str, ...]:
     cluster, groups = tmp_path / "cluster.json", tmp_path / "groups.json"
     cluster.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": given["objects"]}))
     groups.write_text(json.dumps({"nodeGroups": given["nodeGroups"], "options": given.get("options") or {}}))
     return "-f", str(cluster), "--node-groups", str(groups), "--assume-complete"
 
 
-def cases(family: str, key: str) -> list[Json]:
-    loops = (json.loads(line) for line in family_lines(f"autoscaling/{family}"))
+def list_cases(family: str, key: str) -> list[Json]:
+    loops = (json.loads(line) for line in iter_family_lines(f"autoscaling/{family}"))
     return [each for each in loops if each["answer"].get(key)]
 
 
 def test_scale_up_gives_the_answer_of_the_function(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    given = cases("scaleup", "increases")[0]["input"]
+    given = list_cases("scaleup", "increases")[0]["input"]
     monkeypatch.setattr("kschedctl.commands.scale.command.get_cluster_time", lambda *_: given["now"])
-    asked = ("scale", "up", *files(tmp_path, given))
+    asked = ("scale", "up", *write_case_files(tmp_path, given))
     answer = json.loads(run(*asked, "-o", "json").out)
     cluster = kschedctl.Cluster.from_objects(given["objects"])
     expected = kschedctl.scale_up(cluster, given["nodeGroups"], given.get("options"), now=given["now"])
@@ -40,9 +40,9 @@ def test_scale_up_gives_the_answer_of_the_function(run: Run, tmp_path: Path, mon
 
 
 def test_scale_down_gives_every_node_a_reason(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    given = cases("scaledown", "unneeded")[0]["input"]
+    given = list_cases("scaledown", "unneeded")[0]["input"]
     monkeypatch.setattr("kschedctl.commands.scale.command.get_cluster_time", lambda *_: given["now"])
-    asked = ("scale", "down", *files(tmp_path, given))
+    asked = ("scale", "down", *write_case_files(tmp_path, given))
     done = run(*asked, "-o", "json")
     assert (done.code, json.loads(done.out)["kind"]) == (0, "ScaleDown")
     wide = run(*asked, "-o", "wide").out
@@ -123,10 +123,10 @@ def test_running_pods_that_the_autoscaler_ignores_are_named(run: Run, form: tupl
 def test_explanation_says_if_a_group_would_grow(run: Run, tmp_path: Path) -> None:
     """Each group has the answer of the real autoscaler about the pod."""
     found = 0
-    for each in cases("scaleup", "remaining")[:12]:
+    for each in list_cases("scaleup", "remaining")[:12]:
         given, remaining = each["input"], each["answer"]["remaining"]
         for name, refused in list(remaining.items())[:1]:
-            done = run("explain", name, *files(tmp_path, given), "--no-remedies", "-o", "json")
+            done = run("explain", name, *write_case_files(tmp_path, given), "--no-remedies", "-o", "json")
             new = json.loads(done.out)["newNode"] if done.code == 1 else None
             if new is None or new["existingNode"]:
                 continue  # kube-scheduler has a place for it, or there is no node at all
@@ -206,7 +206,7 @@ def test_pods_that_wait_for_a_later_loop_are_named_in_all_forms() -> None:
 
 
 def test_each_unschedulable_pod_of_real_loops_is_counted_once() -> None:
-    grown = cases("scaleup", "increases")
+    grown = list_cases("scaleup", "increases")
     assert grown
     for case in grown:
         given = case["input"]

@@ -30,18 +30,18 @@ def run(objects: list[Json], *manifests: Json, **options: object) -> SimulationR
     return simulate(Cluster.from_objects([*CLASSES, *objects]), manifests, **options)  # type: ignore[arg-type]
 
 
-def owned(kind: str, name: str, node_name: str, cpu: str, **spec: object) -> Json:
+def build_owned_pod(kind: str, name: str, node_name: str, cpu: str, **spec: object) -> Json:
     """Build a running pod ``d/NAME`` with the label app=NAME, controlled by a workload of the same name."""
     made = build_pod(name, node_name, cpu, {"kind": kind, "name": name}, **spec)
     made["metadata"]["labels"] = {"app": name}
     return made
 
 
-def only_on(name: str) -> Json:
+def build_node_selector(name: str) -> Json:
     return {"nodeSelector": {HOSTNAME: name}}
 
 
-def apart_from(app: str) -> Json:
+def build_anti_affinity(app: str) -> Json:
     term = {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": HOSTNAME}
     return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
 
@@ -52,10 +52,10 @@ def test_replacement_of_a_victim_preempts() -> None:
     objects = [
         build_node("n1"),
         build_node("n2"),
-        owned("ReplicaSet", "mid", "n1", "4", priority=50),
-        owned("ReplicaSet", "low", "n2", "4", priority=0),
+        build_owned_pod("ReplicaSet", "mid", "n1", "4", priority=50),
+        build_owned_pod("ReplicaSet", "low", "n2", "4", priority=0),
     ]
-    report = run(objects, build_pod("urgent", cpu="4", priorityClassName="high", **only_on("n1")))
+    report = run(objects, build_pod("urgent", cpu="4", priorityClassName="high", **build_node_selector("n1")))
     assert [(e.pod, e.node, e.by, e.round, e.fate, e.target) for e in report.evicted] == [
         ("d/mid", "n1", "d/urgent", 1, "Moved", "n2"),
         ("d/low", "n2", "d/mid", 2, "Pending", ""),
@@ -72,9 +72,13 @@ def test_replacement_of_a_victim_preempts() -> None:
 
 def test_pod_evicted_twice_is_listed_twice() -> None:
     """urgent evicts mid from n1. mid fits only on n2, alone. Then second evicts mid from n2."""
-    objects = [build_node("n1"), build_node("n2"), owned("ReplicaSet", "mid", "n1", "4", priority=50)]
+    objects = [build_node("n1"), build_node("n2"), build_owned_pod("ReplicaSet", "mid", "n1", "4", priority=50)]
     high: Json = {"cpu": "4", "priorityClassName": "high"}
-    report = run(objects, build_pod("a", **high, **only_on("n1")), build_pod("b", **high, **only_on("n2")))
+    report = run(
+        objects,
+        build_pod("a", **high, **build_node_selector("n1")),
+        build_pod("b", **high, **build_node_selector("n2")),
+    )
     assert report.placements == {"d/a": "n1", "d/b": "n2"}
     assert report.chain is not None
     assert (report.chain.evicted, report.chain.pending) == (1, 1)
@@ -82,22 +86,24 @@ def test_pod_evicted_twice_is_listed_twice() -> None:
 
 def test_replacement_does_not_take_nominated_room() -> None:
     """Of 4 cores, urgent takes 2, so web, which needs 3, cannot return. It gets n2."""
-    objects = [build_node("n1"), build_node("n2"), owned("ReplicaSet", "web", "n1", "3")]
-    report = run(objects, build_pod("urgent", cpu="2", priorityClassName="high", **only_on("n1")))
+    objects = [build_node("n1"), build_node("n2"), build_owned_pod("ReplicaSet", "web", "n1", "3")]
+    report = run(objects, build_pod("urgent", cpu="2", priorityClassName="high", **build_node_selector("n1")))
     assert report.placements == {"d/urgent": "n1"}
     assert [(e.pod, e.fate, e.target) for e in report.evicted] == [("d/web", "Moved", "n2")]
     assert report.chain is not None
     assert not report.chain.goes_on
 
 
-def anti_affine(*running: Json) -> SimulationReport:
+def simulate_anti_affine_pod(*running: Json) -> SimulationReport:
     """Simulate a pod of 2 cores with anti-affinity to agents, on n1 of 4 cores with an agent of 500m.
 
     The nominated pod's anti-affinity counts for no pod. If no running pod has such terms, InterPodAffinity's PreFilter
     skips the agent, also for nodes to which pods are nominated.
     """
-    agent = owned("DaemonSet", "agent", "n1", "500m", **only_on("n1"))
-    urgent = build_pod("urgent", cpu="2", priorityClassName="high", **only_on("n1"), **apart_from("agent"))
+    agent = build_owned_pod("DaemonSet", "agent", "n1", "500m", **build_node_selector("n1"))
+    urgent = build_pod(
+        "urgent", cpu="2", priorityClassName="high", **build_node_selector("n1"), **build_anti_affinity("agent")
+    )
     return run([build_node("n1"), agent, *running], urgent)
 
 
@@ -106,7 +112,7 @@ def test_replacement_kept_away_only_by_affinity_returns_to_its_node() -> None:
 
     Once urgent gives up, web fits again.
     """
-    report = anti_affine(owned("ReplicaSet", "web", "n1", "3"))
+    report = simulate_anti_affine_pod(build_owned_pod("ReplicaSet", "web", "n1", "3"))
     assert report.placements == {}
     assert report.chain is not None
     assert (report.chain.outrun, report.chain.returned) == (("d/urgent",), 2)
@@ -115,7 +121,7 @@ def test_replacement_kept_away_only_by_affinity_returns_to_its_node() -> None:
 
 def test_replacement_of_a_daemon_sets_only_pod_comes_after_the_preemptor() -> None:
     """The deletion of the only victim wakes the preemptor before the DaemonSet's controller creates a pod."""
-    report = anti_affine()
+    report = simulate_anti_affine_pod()
     assert report.placements == {"d/urgent": "n1"}
     assert [(e.pod, e.fate) for e in report.evicted] == [("d/agent", "Pending")]
 
@@ -125,9 +131,9 @@ def test_settling_follows_the_chain() -> None:
         *CLASSES,
         build_node("n1"),
         build_node("n2"),
-        owned("ReplicaSet", "mid", "n1", "4", priority=50),
-        owned("ReplicaSet", "low", "n2", "4", priority=0),
-        build_pod("urgent", cpu="4", priority=100, **only_on("n1")),
+        build_owned_pod("ReplicaSet", "mid", "n1", "4", priority=50),
+        build_owned_pod("ReplicaSet", "low", "n2", "4", priority=0),
+        build_pod("urgent", cpu="4", priority=100, **build_node_selector("n1")),
     ]
     rest = settle(Cluster.from_objects(objects))
     assert (list(rest.waiting), rest.placed, rest.evicted) == (["d/low"], 2, ("d/mid", "d/low"))
@@ -138,7 +144,11 @@ def test_victims_do_not_count_for_the_manifests_workload() -> None:
 
     The victims stay pending and are not of the workload.
     """
-    objects = [build_node("n1"), build_node("n2"), *(owned("ReplicaSet", f"w{n}", f"n{n}", "4") for n in (1, 2))]
+    objects = [
+        build_node("n1"),
+        build_node("n2"),
+        *(build_owned_pod("ReplicaSet", f"w{n}", f"n{n}", "4") for n in (1, 2)),
+    ]
     template = build_pod_spec("4", priorityClassName="high")
     report = run(objects, build_workload("Deployment", "urgent", {"replicas": 2}, template))
     assert (report.placed, report.unplaced) == (2, 0)
@@ -150,7 +160,7 @@ def test_victims_do_not_count_for_the_manifests_workload() -> None:
     )
 
 
-def another_class(*objects: Json) -> Remedies:
+def find_class_remedies(*objects: Json) -> Remedies:
     """Return the fixes of the waiting pod d/waiting by a higher PriorityClass."""
     cluster = Cluster.from_objects([CLASSES[0], *objects])
     return find_pod_remedies(
@@ -161,9 +171,9 @@ def another_class(*objects: Json) -> Remedies:
 def test_class_whose_victims_return_is_no_fix() -> None:
     """The agent's DaemonSet recreates it before web has terminated, and its only obstacle is not the nominated pod's
     affinity."""
-    waiting = build_pod("waiting", cpu="2", **only_on("n1"), **apart_from("agent"))
-    agent = owned("DaemonSet", "agent", "n1", "500m", **only_on("n1"))
-    found = another_class(build_node("n1"), agent, owned("ReplicaSet", "web", "n1", "3"), waiting)
+    waiting = build_pod("waiting", cpu="2", **build_node_selector("n1"), **build_anti_affinity("agent"))
+    agent = build_owned_pod("DaemonSet", "agent", "n1", "500m", **build_node_selector("n1"))
+    found = find_class_remedies(build_node("n1"), agent, build_owned_pod("ReplicaSet", "web", "n1", "3"), waiting)
     assert found.remedies == ()
     assert any("whose replacements take the node before" in line for line in found.impossible)
 
@@ -173,10 +183,10 @@ def test_fix_by_a_class_names_the_victims_fate() -> None:
     objects = [
         build_node("n1"),
         build_node("n2"),
-        owned("ReplicaSet", "mid", "n1", "4", priority=50),
-        owned("ReplicaSet", "low", "n2", "4", priority=0),
+        build_owned_pod("ReplicaSet", "mid", "n1", "4", priority=50),
+        build_owned_pod("ReplicaSet", "low", "n2", "4", priority=0),
     ]
-    (fix,) = another_class(*objects, build_pod("waiting", cpu="4", **only_on("n1"))).remedies
+    (fix,) = find_class_remedies(*objects, build_pod("waiting", cpu="4", **build_node_selector("n1"))).remedies
     assert fix.victims == ("d/mid", "d/low")
     assert fix.chain is not None
     assert (fix.chain.moved, fix.chain.pending, fix.chain.evicted_in_turn) == (1, 1, ("d/low",))
@@ -188,11 +198,11 @@ def test_fix_by_a_class_names_the_victims_fate() -> None:
 
 def test_one_of_two_equal_victims_is_named_with_the_other() -> None:
     """Both pods have the same priority and no start time, and urgent needs the room of one of them."""
-    objects = [build_node("n1"), *(owned("ReplicaSet", name, "n1", "2") for name in ("a", "b"))]
+    objects = [build_node("n1"), *(build_owned_pod("ReplicaSet", name, "n1", "2") for name in ("a", "b"))]
     report = run(objects, build_pod("urgent", cpu="2", priorityClassName="high"))
     (evicted,) = report.evicted
     assert {evicted.pod, *evicted.tied} == {"d/a", "d/b"}
-    (fix,) = another_class(*objects, build_pod("waiting", cpu="2")).remedies
+    (fix,) = find_class_remedies(*objects, build_pod("waiting", cpu="2")).remedies
     assert fix.weakens == (
         "the pod can then preempt any pod of lower priority; "
         f"evicts one of {evicted.pod}, {evicted.tied[0]}, which stays Pending; pod d/waiting is deleted and recreated"
@@ -201,15 +211,19 @@ def test_one_of_two_equal_victims_is_named_with_the_other() -> None:
 
 def test_equal_pod_that_is_too_small_is_not_named() -> None:
     """urgent needs 3 of 4 cores. Only evicting the pod of 3 cores makes room, not the pod of 1 core."""
-    objects = [build_node("n1"), owned("ReplicaSet", "large", "n1", "3"), owned("ReplicaSet", "small", "n1", "1")]
+    objects = [
+        build_node("n1"),
+        build_owned_pod("ReplicaSet", "large", "n1", "3"),
+        build_owned_pod("ReplicaSet", "small", "n1", "1"),
+    ]
     (evicted,) = run(objects, build_pod("urgent", cpu="3", priorityClassName="high")).evicted
     assert (evicted.pod, evicted.tied) == ("d/large", ())
 
 
 def test_two_of_three_equal_victims() -> None:
     """A node of 6 cores has three pods of 2. A pod of 4 cores needs the room of two of them."""
-    objects = [build_node("n1", cpu="6"), *(owned("ReplicaSet", name, "n1", "2") for name in ("a", "b", "c"))]
-    (fix,) = another_class(*objects, build_pod("waiting", cpu="4")).remedies
+    objects = [build_node("n1", cpu="6"), *(build_owned_pod("ReplicaSet", name, "n1", "2") for name in ("a", "b", "c"))]
+    (fix,) = find_class_remedies(*objects, build_pod("waiting", cpu="4")).remedies
     assert fix.chain is not None
     (named,) = fix.chain.name_victims(fix.victims)
     number, _, pods = named.partition(" of ")
@@ -217,7 +231,7 @@ def test_two_of_three_equal_victims() -> None:
 
 
 def test_start_time_decides_between_victims() -> None:
-    running = [owned("ReplicaSet", name, "n1", "2") for name in ("a", "b")]
+    running = [build_owned_pod("ReplicaSet", name, "n1", "2") for name in ("a", "b")]
     for second, made in enumerate(running):
         made["status"]["startTime"] = f"2026-01-01T00:00:0{second}Z"
     (evicted,) = run([build_node("n1"), *running], build_pod("urgent", cpu="2", priorityClassName="high")).evicted
@@ -229,8 +243,8 @@ def test_drain_follows_victims_of_displaced_pods() -> None:
     objects = [
         build_node("n1"),
         build_node("n2"),
-        owned("ReplicaSet", "mid", "n1", "4", priority=50),
-        owned("ReplicaSet", "low", "n2", "4", priority=0),
+        build_owned_pod("ReplicaSet", "mid", "n1", "4", priority=50),
+        build_owned_pod("ReplicaSet", "low", "n2", "4", priority=0),
     ]
     report = drain_nodes(Cluster.from_objects(objects), ["n1"])
     assert [(moved.pod, moved.target) for moved in report.moved] == [("d/mid", "n2")]
@@ -241,14 +255,14 @@ def test_drain_follows_victims_of_displaced_pods() -> None:
 @pytest.mark.parametrize(("limit", "fate"), [(0, "Lost"), (3, "Pending")])
 def test_job_without_retries_creates_no_replacement(limit: int, fate: str) -> None:
     job = {**build_workload("Job", "run", {"backoffLimit": limit}), "apiVersion": "batch/v1"}
-    objects = [build_node("n1"), job, owned("Job", "run", "n1", "4")]
+    objects = [build_node("n1"), job, build_owned_pod("Job", "run", "n1", "4")]
     (evicted,) = run(objects, build_pod("urgent", cpu="4", priorityClassName="high")).evicted
     assert evicted.fate == fate
 
 
 def test_terminating_pod_is_not_lost() -> None:
     """Its controller has replaced it already."""
-    terminating = owned("ReplicaSet", "low", "n1", "4", priority=0)
+    terminating = build_owned_pod("ReplicaSet", "low", "n1", "4", priority=0)
     terminating["metadata"]["deletionTimestamp"] = "2026-05-06T09:12:00Z"
     report = run([build_node("n1"), terminating], build_pod("urgent", cpu="4", priorityClassName="high"))
     assert [evicted.fate for evicted in report.evicted] == ["Deleted"]
@@ -268,9 +282,9 @@ def test_terminating_pod_is_not_lost() -> None:
 
 def test_evicting_a_terminating_pod_costs_its_workload_nothing() -> None:
     """The Deployment has created the other pod already, which waits for this node with and without urgent."""
-    terminating = owned("ReplicaSet", "low", "n1", "4", priority=0)
+    terminating = build_owned_pod("ReplicaSet", "low", "n1", "4", priority=0)
     terminating["metadata"]["deletionTimestamp"] = "2026-05-06T09:12:00Z"
-    replacement = owned("ReplicaSet", "low", "", "4", priority=0)
+    replacement = build_owned_pod("ReplicaSet", "low", "", "4", priority=0)
     replacement["metadata"]["name"] = "low-2"
     objects = [build_node("n1"), terminating, replacement, build_budget(0, "low")]
     report = run(objects, build_pod("urgent", cpu="4", priorityClassName="high"))
@@ -285,8 +299,8 @@ def test_evicting_a_terminating_pod_costs_its_workload_nothing() -> None:
 
 
 def test_drain_that_evicts_only_terminating_pods_elsewhere_is_safe() -> None:
-    moved = owned("ReplicaSet", "mid", "n1", "4", priority=50)
-    terminating = owned("ReplicaSet", "low", "n2", "4", priority=0)
+    moved = build_owned_pod("ReplicaSet", "mid", "n1", "4", priority=50)
+    terminating = build_owned_pod("ReplicaSet", "low", "n2", "4", priority=0)
     terminating["metadata"]["deletionTimestamp"] = "2026-05-06T09:12:00Z"
     cluster = Cluster.from_objects([*CLASSES, build_node("n1"), build_node("n2"), moved, terminating])
     report = drain_nodes(cluster, ["n1"])
@@ -297,13 +311,13 @@ def test_drain_that_evicts_only_terminating_pods_elsewhere_is_safe() -> None:
 
 
 def test_answer_is_not_good_if_running_pods_lose_their_node() -> None:
-    objects = [build_node("n1"), owned("ReplicaSet", "low", "n1", "4", priority=0)]
+    objects = [build_node("n1"), build_owned_pod("ReplicaSet", "low", "n1", "4", priority=0)]
     report = run(objects, build_pod("urgent", cpu="4", priorityClassName="high"))
     assert (report.placed, report.unplaced, report.homeless_pods) == (1, 0, 1)
     assert report.build_headline_parts()[0] == "1 running pod loses its node:"
     assert report.summary().verdict == "Scheduled, but running pods lose their nodes"
     objects.append(build_node("n2"))
-    report = run(objects, build_pod("urgent", cpu="4", priorityClassName="high", **only_on("n1")))
+    report = run(objects, build_pod("urgent", cpu="4", priorityClassName="high", **build_node_selector("n1")))
     assert (report.evicted_pods, report.homeless_pods) == (1, 0)
     assert report.build_headline_parts()[0] == "All scheduled:"
     assert report.summary().verdict == "All scheduled"
@@ -324,7 +338,7 @@ def build_random_cluster(seed: int) -> list[Json]:
             spec["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
         kind = random.choice(["ReplicaSet", "ReplicaSet", "DaemonSet", "StatefulSet", "Job", None])
         if kind == "DaemonSet":
-            spec |= only_on(where or "n0")
+            spec |= build_node_selector(where or "n0")
         owner = {"kind": kind, "name": f"o{random.randint(0, 4)}"} if kind else None
         made = build_pod(name, where, str(random.choice([1, 1, 2, 3])), owner, **spec)
         made["metadata"]["labels"] = {"app": random.choice("xyz")}

@@ -55,7 +55,7 @@ def build_web(replicas: int, **spec: object) -> Json:
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "d"}, "spec": body}
 
 
-def grown(run: Run, tmp_path: Path, *objects: Json, types: list[Json] | None = TYPES) -> tuple[int, Json]:
+def simulate_growth(run: Run, tmp_path: Path, *objects: Json, types: list[Json] | None = TYPES) -> tuple[int, Json]:
     (tmp_path / "c.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [NODE, *objects]}))
     (tmp_path / "t.json").write_text(json.dumps(types))
     of_types = ["--instance-types", str(tmp_path / "t.json")] if types else []
@@ -69,7 +69,7 @@ def test_as_many_nodes_as_needed(run: Run, tmp_path: Path) -> None:
 
     The third pod needs another node.
     """
-    code, report = grown(run, tmp_path, build_pool(), build_web(3))
+    code, report = simulate_growth(run, tmp_path, build_pool(), build_web(3))
     growth = report["growth"]
     assert code == 0
     assert growth["autoscaler"] == "Karpenter"
@@ -80,7 +80,7 @@ def test_as_many_nodes_as_needed(run: Run, tmp_path: Path) -> None:
 
 def test_pool_at_its_limit_launches_nothing(run: Run, tmp_path: Path) -> None:
     """A limit of one core is below both types."""
-    code, report = grown(run, tmp_path, build_pool(limits={"cpu": "1"}), build_web(1))
+    code, report = simulate_growth(run, tmp_path, build_pool(limits={"cpu": "1"}), build_web(1))
     assert code == 1
     assert report["growth"]["placements"] == {}
     assert "all available instance types exceed limits for nodepool (NodePool=general)" in json.dumps(report["growth"])
@@ -89,13 +89,13 @@ def test_pool_at_its_limit_launches_nothing(run: Run, tmp_path: Path) -> None:
 def test_pods_with_anti_affinity_get_a_node_each(run: Run, tmp_path: Path) -> None:
     term = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "kubernetes.io/hostname"}
     apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-    code, report = grown(run, tmp_path, build_pool(), build_web(3, affinity=apart))
+    code, report = simulate_growth(run, tmp_path, build_pool(), build_web(3, affinity=apart))
     assert code == 0
     assert len(set(report["growth"]["placements"].values())) == 3
 
 
 def test_types_of_existing_nodes_decide_nothing(run: Run, tmp_path: Path) -> None:
-    code, report = grown(run, tmp_path, build_pool(), build_web(1), types=None)
+    code, report = simulate_growth(run, tmp_path, build_pool(), build_web(1), types=None)
     assert code == 5
     assert "--instance-types" in report["growth"]["doubts"][0]
 

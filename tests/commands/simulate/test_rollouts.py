@@ -32,7 +32,7 @@ def build_web(replicas: int, cpu: str = "1", **spec: object) -> Json:
     return build_workload("Deployment", spec={"replicas": replicas, **spec}, template=build_pod_spec(cpu))
 
 
-def rolling(surge: int | str, unavailable: int | str) -> Json:
+def build_rolling_update(surge: int | str, unavailable: int | str) -> Json:
     return {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}}
 
 
@@ -44,13 +44,13 @@ def build_replicas(number: int) -> list[Json]:
     ("cpu", "new_cpu", "strategy", "expected", "rollout"),
     [
         # one core is free: 1 surge pod comes, 1 old one goes, and so on
-        ("5", "1", rolling(1, 0), (4, 4, 0, 4), "complete"),
+        ("5", "1", build_rolling_update(1, 0), (4, 4, 0, 4), "complete"),
         # 25 % of 4 is 1 of both; the surge pod waits until an old one went
         ("4", "1", {}, (4, 4, 0, 4), "complete"),
         # both round to 0, so that one may be missing
-        ("4", "1", rolling("0%", "10%"), (4, 4, 0, 4), "complete"),
+        ("4", "1", build_rolling_update("0%", "10%"), (4, 4, 0, 4), "complete"),
         # the surge pod waits, 1 old pod goes, a second one comes: 5 pods, of which the 3 that must run do, 2 of 5 cores
-        ("5", "3", rolling(1, 1), (2, 3, 2, 1), "stuck: 0 of 4 new pods run, 3 old pods are left"),
+        ("5", "3", build_rolling_update(1, 1), (2, 3, 2, 1), "stuck: 0 of 4 new pods run, 3 old pods are left"),
         # all old pods go first: of 3 cores each one fits
         ("5", "3", {"type": "Recreate"}, (4, 1, 3, 4), "stuck: 1 of 4 new pods runs, 0 old pods are left"),
     ],
@@ -67,7 +67,9 @@ def test_rollout_of_a_deployment(
 
 
 def test_pods_that_a_rollout_does_not_create() -> None:
-    report = run([build_node("n1"), *build_replicas(4)], build_web(4, strategy=rolling(1, 0)), rollout=True)
+    report = run(
+        [build_node("n1"), *build_replicas(4)], build_web(4, strategy=build_rolling_update(1, 0)), rollout=True
+    )
     assert [(group.verdict, len(group.pods)) for group in report.pending] == [("Unschedulable", 1), ("NotCreated", 3)]
     assert (report.placed, report.unplaced) == (0, 4)
 
@@ -76,7 +78,7 @@ def test_surge_is_rounded_up_and_unavailable_pods_down() -> None:
     assert [resolve_share("25%", number, round_up=True) for number in (1, 3, 4, 10)] == [1, 1, 1, 3]
     assert [resolve_share("25%", number, round_up=False) for number in (1, 3, 4, 10)] == [0, 0, 1, 2]
     with pytest.raises(InputError, match="a valid percent string must be a numeric string") as caught:
-        run([build_node("n1")], build_web(1, strategy=rolling("some", 1)), rollout=True)
+        run([build_node("n1")], build_web(1, strategy=build_rolling_update("some", 1)), rollout=True)
     assert caught.value.where == "Deployment d/web"
 
 
@@ -144,11 +146,11 @@ def test_evicted_pods_are_recreated() -> None:
 # -- StatefulSets -------------------------------------------------------------------------------------------------
 
 
-def db(replicas: int, cpu: str = "1", **spec: object) -> Json:
+def build_db(replicas: int, cpu: str = "1", **spec: object) -> Json:
     return build_workload("StatefulSet", "db", {"replicas": replicas, **spec}, build_pod_spec(cpu))
 
 
-def members(number: int, *idle: int) -> list[Json]:
+def build_members(number: int, *idle: int) -> list[Json]:
     owner = {"kind": "StatefulSet", "name": "db"}
     found = [build_pod(f"db-{i}", "" if i in idle else "n1", owner=owner) for i in range(number)]
     for each in found:
@@ -157,19 +159,21 @@ def members(number: int, *idle: int) -> list[Json]:
 
 
 def test_ordered_pods_wait_for_their_predecessors() -> None:
-    report = run([build_node("n1", cpu="2")], db(5))
+    report = run([build_node("n1", cpu="2")], build_db(5))
     assert [(group.verdict, group.pods) for group in report.pending] == [
         ("Unschedulable", ("d/db-2",)),
         ("NotCreated", ("d/db-3", "d/db-4")),
     ]
-    report = run([build_node("n1", cpu="2")], db(5, podManagementPolicy="Parallel"))
+    report = run([build_node("n1", cpu="2")], build_db(5, podManagementPolicy="Parallel"))
     assert [(group.verdict, len(group.pods)) for group in report.pending] == [("Unschedulable", 3)]
 
 
 @pytest.mark.parametrize("rollout", [False, True])
 def test_pods_below_the_partition_stay(rollout: bool) -> None:
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}
-    report = run([build_node("n1", cpu="8"), *members(4)], db(4, "2", updateStrategy=strategy), rollout=rollout)
+    report = run(
+        [build_node("n1", cpu="8"), *build_members(4)], build_db(4, "2", updateStrategy=strategy), rollout=rollout
+    )
     assert get_counts(report.workloads[0]) == (2, 4, 0, 2)
     assert sorted(report.placements) == ["d/db-2", "d/db-3"]
 
@@ -178,10 +182,10 @@ def test_pods_below_the_partition_stay(rollout: bool) -> None:
     ("manifest", "before", "cpu", "expected", "rollout"),
     [
         # db-2 and db-3 are created first, in order; then db-1 makes way
-        (db(4, "2"), members(2), "6", (3, 3, 1, 1), "stuck: 2 of 4 new pods run, 1 old pod is left"),
-        (db(2, "2"), members(4), "4", (2, 2, 0, 4), "complete"),
-        (db(2), members(2, 0), "0", (0, 1, 0, 0), "stuck: 0 of 2 new pods run, 2 old pods are left"),
-        (db(3, "4"), members(3), "4", (1, 2, 1, 1), "stuck: 0 of 3 new pods run, 2 old pods are left"),
+        (build_db(4, "2"), build_members(2), "6", (3, 3, 1, 1), "stuck: 2 of 4 new pods run, 1 old pod is left"),
+        (build_db(2, "2"), build_members(4), "4", (2, 2, 0, 4), "complete"),
+        (build_db(2), build_members(2, 0), "0", (0, 1, 0, 0), "stuck: 0 of 2 new pods run, 2 old pods are left"),
+        (build_db(3, "4"), build_members(3), "4", (1, 2, 1, 1), "stuck: 0 of 3 new pods run, 2 old pods are left"),
     ],
     ids=["more replicas", "fewer replicas", "one waits already", "too large"],
 )
@@ -195,8 +199,8 @@ def test_rollout_of_a_stateful_set(
 def test_stateful_sets_replace_pods_one_by_one() -> None:
     """Feature gate MaxUnavailableStatefulSet is off by default (pkg/features/kube_features.go)."""
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 2}}
-    manifest = db(3, "4", updateStrategy=strategy, podManagementPolicy="Parallel")
-    report = run([build_node("n1"), *members(3)], manifest, rollout=True)
+    manifest = build_db(3, "4", updateStrategy=strategy, podManagementPolicy="Parallel")
+    report = run([build_node("n1"), *build_members(3)], manifest, rollout=True)
     assert get_counts(report.workloads[0]) == (1, 2, 1, 1)
     assert "MaxUnavailableStatefulSet" in report.assumed[0]
 
@@ -206,12 +210,12 @@ def test_stateful_sets_replace_pods_one_by_one() -> None:
 NODES = [build_node(f"n{i}") for i in range(4)]
 
 
-def agent(cpu: str, **update: object) -> Json:
+def build_agent(cpu: str, **update: object) -> Json:
     strategy = {"type": "RollingUpdate", "rollingUpdate": update}
     return build_workload("DaemonSet", "agent", {"updateStrategy": strategy}, build_pod_spec(cpu))
 
 
-def agents() -> list[Json]:
+def build_agent_pods() -> list[Json]:
     owner = {"kind": "DaemonSet", "name": "agent"}
     found = [build_pod(f"agent-{i}", f"n{i}", owner=owner) for i in range(4)]
     for each in found:
@@ -223,23 +227,27 @@ def agents() -> list[Json]:
     ("manifest", "expected", "rollout"),
     [
         # n2 has room for one core: its new pod waits, and nobody else may be missing
-        (agent("3"), (3, 3, 1, 3), "stuck: 2 of 4 new pods run, 1 old pod is left"),
+        (build_agent("3"), (3, 3, 1, 3), "stuck: 2 of 4 new pods run, 1 old pod is left"),
         # 30 % of 4 rounds up to 2
-        (agent("3", maxUnavailable="30%"), (4, 3, 1, 4), "stuck: 3 of 4 new pods run, 0 old pods are left"),
+        (build_agent("3", maxUnavailable="30%"), (4, 3, 1, 4), "stuck: 3 of 4 new pods run, 0 old pods are left"),
         # n2 has no room for two; the others go on beside it
-        (agent("1", maxSurge=2, maxUnavailable=0), (4, 4, 1, 3), "stuck: 3 of 4 new pods run, 1 old pod is left"),
-        (agent("4", maxSurge=2, maxUnavailable=0), (2, 4, 2, 0), "stuck: 0 of 4 new pods run, 4 old pods are left"),
-        (agent("1"), (4, 4, 0, 4), "complete"),
+        (build_agent("1", maxSurge=2, maxUnavailable=0), (4, 4, 1, 3), "stuck: 3 of 4 new pods run, 1 old pod is left"),
+        (
+            build_agent("4", maxSurge=2, maxUnavailable=0),
+            (2, 4, 2, 0),
+            "stuck: 0 of 4 new pods run, 4 old pods are left",
+        ),
+        (build_agent("1"), (4, 4, 0, 4), "complete"),
     ],
     ids=["one", "share", "surge", "surge without room", "complete"],
 )
 def test_rollout_of_a_daemon_set(manifest: Json, expected: tuple[int, int, int, int], rollout: str) -> None:
-    (found,) = run([*NODES, *agents()], manifest, rollout=True).workloads
+    (found,) = run([*NODES, *build_agent_pods()], manifest, rollout=True).workloads
     assert (get_counts(found), found.rollout) == (expected, rollout)
 
 
 def test_pods_stay_with_strategy_on_delete() -> None:
     manifest = build_workload("DaemonSet", "agent", {"updateStrategy": {"type": "OnDelete"}}, build_pod_spec("2"))
-    report = run([*NODES, build_node("n4"), *agents()], manifest, rollout=True)
+    report = run([*NODES, build_node("n4"), *build_agent_pods()], manifest, rollout=True)
     assert get_counts(report.workloads[0]) == (1, 5, 0, 0)
     assert "OnDelete" in report.assumed[0]

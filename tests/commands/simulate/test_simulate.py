@@ -214,14 +214,14 @@ def build_storage_class(name: str, mode: str, provisioner: str = "csi.example.co
     return {"kind": "StorageClass", "metadata": {"name": name}, "provisioner": provisioner, "volumeBindingMode": mode}
 
 
-def local_volume(name: str, zone: str) -> Json:
+def build_local_volume(name: str, zone: str) -> Json:
     expression = {"key": ZONE, "operator": "In", "values": [zone]}
     terms = {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
     spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "storageClassName": "local"}
     return {"kind": "PersistentVolume", "metadata": {"name": name}, "spec": {**spec, "nodeAffinity": terms}}
 
 
-def stateful(storage: str, replicas: int) -> Json:
+def build_stateful_set(storage: str, replicas: int) -> Json:
     claim = {
         "metadata": {"name": "data"},
         "spec": {
@@ -235,15 +235,15 @@ def stateful(storage: str, replicas: int) -> Json:
 
 def test_each_pod_of_a_stateful_set_takes_a_volume() -> None:
     local = build_storage_class("local", "WaitForFirstConsumer", "kubernetes.io/no-provisioner")
-    volumes = [local_volume("pv1", "a"), local_volume("pv2", "b")]
-    report = run([*THREE_ZONES, local, *volumes], stateful("local", 3))
+    volumes = [build_local_volume("pv1", "a"), build_local_volume("pv2", "b")]
+    report = run([*THREE_ZONES, local, *volumes], build_stateful_set("local", 3))
     assert sorted(report.placements.values()) == ["n1", "n2"]
     (pending,) = report.pending
     assert "3 node(s) didn't find available persistent volumes to bind" in pending.message
 
 
 def test_claims_of_an_immediate_class_count_as_provisioned() -> None:
-    report = run([*THREE_ZONES, build_storage_class("fast", "Immediate")], stateful("fast", 2))
+    report = run([*THREE_ZONES, build_storage_class("fast", "Immediate")], build_stateful_set("fast", 2))
     assert report.placed == 2
     assert len(report.assumed) == 2
 
@@ -320,7 +320,7 @@ def test_rollout_of_a_stateful_set_begins_with_the_last_pod() -> None:
 # -- runs ---------------------------------------------------------------------------------------------------------
 
 
-def lottery() -> tuple[list[Json], Json]:
+def build_tied_cluster() -> tuple[list[Json], Json]:
     """Build two equal nodes, one of which a pod of lower score cannot use, so that ties decide."""
     return [build_node("n1", "a"), build_node("n2", "b")], build_workload("Deployment", spec={"replicas": 1})
 
@@ -346,7 +346,7 @@ def test_stateful_set_continues_once_its_first_pod_has_a_node(important: bool) -
 
 
 def test_several_runs_show_the_effect_of_ties() -> None:
-    objects, manifest = lottery()
+    objects, manifest = build_tied_cluster()
     report = run(objects, manifest, runs=8)
     assert report.variation is not None
     assert (report.variation.runs, report.variation.outcomes) == (8, 2)
@@ -355,7 +355,7 @@ def test_several_runs_show_the_effect_of_ties() -> None:
 
 
 def test_processes_give_the_same_results() -> None:
-    objects, manifest = lottery()
+    objects, manifest = build_tied_cluster()
     alone = run(objects, manifest, runs=6)
     assert run(objects, manifest, runs=6, workers=Workers(2)).to_dict() == alone.to_dict()
 

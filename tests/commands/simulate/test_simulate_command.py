@@ -27,7 +27,7 @@ def build_deployment(name: str, replicas: int, cpu: str = "1", **spec: Any) -> J
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": body}
 
 
-def running(name: str) -> Json:
+def build_running_pod(name: str) -> Json:
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-5f", "controller": True}
     found = build_pod(name, uid=name, nodeName="n1")
     found["metadata"] |= {"labels": {"app": "web", "pod-template-hash": "5f"}, "ownerReferences": [owner]}
@@ -123,7 +123,12 @@ def test_suggested_command_repeats_the_rollout_with_waiting_pods(run: Run, write
 
 
 def test_complete_answer_about_a_rollout(run: Run, write: Write) -> None:
-    files = ["-f", write(*NODES, running("web-5f-1")), "-f", write(build_deployment("web", 1, "5"), name="web.json")]
+    files = [
+        "-f",
+        write(*NODES, build_running_pod("web-5f-1")),
+        "-f",
+        write(build_deployment("web", 1, "5"), name="web.json"),
+    ]
     found = run("simulate", *files, "--rollout")
     assert (found.code, found.out.splitlines()[0]) == (
         1,
@@ -250,7 +255,7 @@ AUTOSCALER: Json = {
 }
 
 
-def stored_web(replicas: int) -> list[Json]:
+def build_stored_web(replicas: int) -> list[Json]:
     """Return nodes, Deployment web as a cluster holds it, its ReplicaSet, and its running pods."""
     web = build_deployment("web", replicas)
     web["metadata"] |= {"uid": "w", "namespace": "default"}
@@ -269,13 +274,13 @@ def stored_web(replicas: int) -> list[Json]:
         },
         "spec": {"replicas": replicas, "template": hashed},
     }
-    return [*NODES, web, replica_set, *(running(f"web-5f-{number}") for number in range(replicas))]
+    return [*NODES, web, replica_set, *(build_running_pod(f"web-5f-{number}") for number in range(replicas))]
 
 
 @pytest.mark.parametrize("kept", ["Deployment and ReplicaSet", "ReplicaSet"])
 def test_autoscaler_alone_scales_a_workload_of_the_cluster(run: Run, write: Write, kept: str) -> None:
     """Two pods of one CPU run on two nodes of 4 CPUs. The autoscaler creates two more, and six more fit in all."""
-    objects = [obj for obj in stored_web(2) if kept != "ReplicaSet" or obj["kind"] != "Deployment"]
+    objects = [obj for obj in build_stored_web(2) if kept != "ReplicaSet" or obj["kind"] != "Deployment"]
     options = ["-f", write(*objects), "-f", write(AUTOSCALER, name="new.json"), "--assume-complete"]
     scaled = "HorizontalPodAutoscaler web raises Deployment default/web from 2 to 4 replicas at once (minReplicas)"
 
@@ -293,7 +298,7 @@ def test_autoscaler_alone_scales_a_workload_of_the_cluster(run: Run, write: Writ
 def test_autoscaler_without_its_target(run: Run, write: Write) -> None:
     other: Json = json.loads(json.dumps(AUTOSCALER).replace('"name": "web"}', '"name": "wob"}'))
     for command in ("simulate", "capacity"):
-        found = run(command, "-f", write(*stored_web(1)), "-f", write(other, name="new.json"))
+        found = run(command, "-f", write(*build_stored_web(1)), "-f", write(other, name="new.json"))
         assert found.code == 2
         assert "its target Deployment default/wob is not among the workloads of the cluster" in found.err
         assert "did you mean deployment/web -n default?" in found.err
@@ -313,7 +318,7 @@ def test_autoscaler_without_its_target(run: Run, write: Write) -> None:
 )
 def test_objects_that_create_no_pods(run: Run, write: Write, document: Json, title: str) -> None:
     new = {**document, "metadata": {"name": "new"}}
-    options = ["-f", write(*stored_web(1)), "-f", write(new, name="new.json"), "--assume-complete"]
+    options = ["-f", write(*build_stored_web(1)), "-f", write(new, name="new.json"), "--assume-complete"]
     found = run("simulate", *options)
     assert (found.code, found.out.splitlines()[0]) == (0, f"Nothing to schedule: {title} creates no pods")
     found = run("capacity", *options)

@@ -21,7 +21,7 @@ def simulate_placement(objects: list[Json], manifest: Json) -> WorkloadPlacement
     return found
 
 
-def running(name: str, number: int, kind: str, owner: str, **labels: str) -> list[Json]:
+def build_running_pods(name: str, number: int, kind: str, owner: str, **labels: str) -> list[Json]:
     """Build pods to which admission added the labels of their node and a sidecar's request."""
     pods = []
     for count in range(number):
@@ -48,14 +48,14 @@ def build_replica_set(template: Json, hash_label: str = "5f", kind: str = "Repli
 
 def test_growing_deployment_gets_only_new_pods() -> None:
     manifest = build_workload("Deployment", spec={"replicas": 20})
-    pods = running("web-5f", 18, "ReplicaSet", "web-5f", **{"pod-template-hash": "5f"})
+    pods = build_running_pods("web-5f", 18, "ReplicaSet", "web-5f", **{"pod-template-hash": "5f"})
     found = simulate_placement([build_replica_set(manifest["spec"]["template"]), *pods], manifest)
     assert (found.desired, found.created, found.removed, found.running) == (20, 2, 0, 20)
 
 
 def test_node_labels_make_no_difference_without_a_template() -> None:
     manifest = build_workload("Deployment", spec={"replicas": 20})
-    pods = running("web-5f", 18, "ReplicaSet", "web-5f", **{"pod-template-hash": "5f"})
+    pods = build_running_pods("web-5f", 18, "ReplicaSet", "web-5f", **{"pod-template-hash": "5f"})
     for made in pods:
         del made["spec"]["containers"][1]
     found = simulate_placement(pods, manifest)
@@ -67,13 +67,13 @@ def test_pods_of_an_older_template_are_replaced() -> None:
     larger requests."""
     manifest = build_workload("Deployment", spec={"replicas": 5})
     older: Json = {"metadata": {"labels": {"app": "web"}}, "spec": build_pod_spec("2")}
-    old_pods = running("web-3c", 2, "ReplicaSet", "web-3c", **{"pod-template-hash": "3c"})
+    old_pods = build_running_pods("web-3c", 2, "ReplicaSet", "web-3c", **{"pod-template-hash": "3c"})
     for made in old_pods:
         made["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "2"
     objects = [
         build_replica_set(manifest["spec"]["template"]),
         build_replica_set(older, "3c", name="web-3c"),
-        *running("web-5f", 3, "ReplicaSet", "web-5f", **{"pod-template-hash": "5f"}),
+        *build_running_pods("web-5f", 3, "ReplicaSet", "web-5f", **{"pod-template-hash": "5f"}),
         *old_pods,
     ]
     found = simulate_placement(objects, manifest)
@@ -84,7 +84,7 @@ def test_pods_of_an_older_template_are_replaced() -> None:
 def test_stateful_set_and_daemon_set_that_lack_pods(kind: str) -> None:
     """The StatefulSet has two of three pods, and the DaemonSet has a pod on one of the two nodes."""
     manifest = build_workload(kind, spec={"replicas": 3} if kind == "StatefulSet" else {})
-    pods = running("web", 2, kind, "web", **{"controller-revision-hash": "web-77"})
+    pods = build_running_pods("web", 2, kind, "web", **{"controller-revision-hash": "web-77"})
     if kind == "DaemonSet":
         pods[1]["spec"]["nodeName"] = "n2"
     found = simulate_placement(
@@ -96,14 +96,16 @@ def test_stateful_set_and_daemon_set_that_lack_pods(kind: str) -> None:
 def test_job_with_more_parallelism_gets_the_missing_pods() -> None:
     """1 of 6 completions is done. 5 pods may run in parallel, and 2 do. The failed pod counts for neither."""
     manifest = build_workload("Job", spec={"parallelism": 5, "completions": 6})
-    pods = running("run", 4, "Job", "web")
+    pods = build_running_pods("run", 4, "Job", "web")
     pods[2]["status"]["phase"], pods[3]["status"]["phase"] = "Succeeded", "Failed"
     found = simulate_placement(pods, manifest)
     assert (found.created, found.removed, found.desired) == (3, 0, 5)
 
 
 def test_job_with_less_parallelism_removes_pods() -> None:
-    found = simulate_placement(running("run", 4, "Job", "web"), build_workload("Job", spec={"parallelism": 1}))
+    found = simulate_placement(
+        build_running_pods("run", 4, "Job", "web"), build_workload("Job", spec={"parallelism": 1})
+    )
     assert (found.created, found.removed, found.running) == (0, 3, 1)
 
 
@@ -111,7 +113,7 @@ def test_job_with_less_parallelism_removes_pods() -> None:
 def test_rollout_that_may_replace_no_pod_is_noted(cpu: str) -> None:
     """Fields that scheduling does not read may differ. The rollout is replayed although there may be none."""
     manifest = build_workload("Deployment", spec={"replicas": 18})
-    pods = running("web-5f", 18, "ReplicaSet", "web-5f", **{"pod-template-hash": "5f"})
+    pods = build_running_pods("web-5f", 18, "ReplicaSet", "web-5f", **{"pod-template-hash": "5f"})
     stored = build_replica_set(manifest["spec"]["template"])
     changed = build_workload("Deployment", spec={"replicas": 18}, template=build_pod_spec(cpu))
     report = simulate(Cluster.from_objects([*NODES, stored, *pods]), [changed], rollout=True)
@@ -141,10 +143,10 @@ def test_rollout_replaces_no_pod_if_only_the_replicas_change(
     manifest = build_workload(kind, spec={"replicas": replicas})
     if kind == "Deployment":
         stored = build_replica_set(manifest["spec"]["template"])
-        pods = running("web-5f", 18, "ReplicaSet", "web-5f", **{"pod-template-hash": "5f"})
+        pods = build_running_pods("web-5f", 18, "ReplicaSet", "web-5f", **{"pod-template-hash": "5f"})
     else:
         stored = build_replica_set(manifest["spec"]["template"], kind=kind, name="web")
-        pods = running("web", 18, kind, "web", **{"controller-revision-hash": "web-77"})
+        pods = build_running_pods("web", 18, kind, "web", **{"controller-revision-hash": "web-77"})
     report = simulate(Cluster.from_objects([*NODES, stored, *pods]), [manifest], rollout=True)
     (found,) = report.workloads
     assert (found.desired, found.created, found.removed, found.rollout) == (replicas, created, removed, "")
@@ -155,7 +157,7 @@ def test_rollout_replaces_no_pod_if_only_the_replicas_change(
 def test_rollout_of_a_workload_that_lacks_a_pod() -> None:
     """One of the 18 replicas is missing, so the number of replicas does not change."""
     manifest = build_workload("Deployment", spec={"replicas": 18})
-    pods = running("web-5f", 17, "ReplicaSet", "web-5f", **{"pod-template-hash": "5f"})
+    pods = build_running_pods("web-5f", 17, "ReplicaSet", "web-5f", **{"pod-template-hash": "5f"})
     stored = build_replica_set(manifest["spec"]["template"])
     report = simulate(Cluster.from_objects([*NODES, stored, *pods]), [manifest], rollout=True)
     assert report.workloads[0].removed == 17

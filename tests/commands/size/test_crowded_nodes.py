@@ -60,12 +60,12 @@ def build_workloads(seed: int, number: int = 80) -> list[Json]:
     return [*small, *(build_pod(f"train{at}", 0.5, 1024, gpu=True) for at in range(4))]
 
 
-def sized(pods: list[Json], seconds: float = 20) -> Any:
+def size_nodes(pods: list[Json], seconds: float = 20) -> Any:
     cluster = kschedctl.Cluster.from_objects(pods)
     return kschedctl.size(cluster, criteria=SizingCriteria(seconds=seconds), instance_types=TYPES)
 
 
-def seen(pods: list[Json]) -> tuple[PackingProgram, NodeSets]:
+def build_program_and_sets(pods: list[Json]) -> tuple[PackingProgram, NodeSets]:
     cluster = kschedctl.Cluster.from_objects(pods)
     shapes = {shape.name: shape for shape in build_type_shapes(cluster, TYPES)}
     sets = NodeSets(cluster, shapes)
@@ -77,26 +77,26 @@ def seen(pods: list[Json]) -> tuple[PackingProgram, NodeSets]:
     ), sets
 
 
-def waiting(pods: list[Json], counts: dict[str, int]) -> list[str]:
+def list_waiting_pods(pods: list[Json], counts: dict[str, int]) -> list[str]:
     """Return the pods that wait after a separate replay."""
-    return list(seen(pods)[1].find_pods_without_node(counts))
+    return list(build_program_and_sets(pods)[1].find_pods_without_node(counts))
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_devices_stay_free_for_later_pods_that_need_them(seed: int) -> None:
     pods = build_workloads(seed)
-    report = sized(pods)
+    report = size_nodes(pods)
     counts = {shape.shape: shape.nodes for shape in report.shapes}
-    assert (report.never, waiting(pods, counts)) == ((), [])
+    assert (report.never, list_waiting_pods(pods, counts)) == ((), [])
 
 
 def test_no_set_is_claimed_if_the_search_ends_early(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only one replay is made, in which pods are pending that one more node would take."""
     monkeypatch.setattr(search, "MAX_ROUNDS", 1)
-    report = sized(build_workloads(0))
+    report = size_nodes(build_workloads(0))
     for alternative in report.alternatives:
         counts = {name: int(number) for number, name in (part.split(" × ") for part in alternative.shapes.split(", "))}
-        assert len(waiting(build_workloads(0), counts)) == report.homeless
+        assert len(list_waiting_pods(build_workloads(0), counts)) == report.homeless
     assert not report.complete
 
 
@@ -104,7 +104,7 @@ def test_no_set_is_claimed_if_the_search_ends_early(monkeypatch: pytest.MonkeyPa
 def test_fill_level_of_other_nodes_when_devices_ran_out(seed: int) -> None:
     """The result must equal a loop over the pods in the order of placement."""
     pods, counts = build_workloads(seed, 100), {"lean": 1, "even": 1, "gpu": 4}
-    program, sets = seen(pods)
+    program, sets = build_program_and_sets(pods)
     late = list(sets.find_pods_without_node(counts))
     assert any(key.startswith("default/train") for key in late)
     simulation, outcomes, nodes = sets.replay_with_outcomes(counts)
@@ -128,6 +128,6 @@ def test_fill_level_of_other_nodes_when_devices_ran_out(seed: int) -> None:
 
 
 def test_pods_that_fit_anywhere_crowd_out_no_pods() -> None:
-    program, _ = seen(build_workloads(0))
+    program, _ = build_program_and_sets(build_workloads(0))
     assert find_crowded_shapes(program, ["default/train0"]).tolist() == [name == "gpu" for name in program.names]
     assert not find_crowded_shapes(program, ["default/p0"]).any()

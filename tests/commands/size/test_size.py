@@ -58,39 +58,39 @@ def build_pod(name: str, cpu: float, app: str = "web", on: str = "", **spec: Any
     }
 
 
-def sized(objects: list[Json], **criteria: Any) -> Any:
+def size_nodes(objects: list[Json], **criteria: Any) -> Any:
     types = criteria.pop("instance_types", ())
     cluster = kschedctl.Cluster.from_objects(objects)
     return kschedctl.size(cluster, criteria=SizingCriteria(**criteria), instance_types=types)
 
 
-def counts(report: Any) -> dict[str, int]:
+def count_nodes(report: Any) -> dict[str, int]:
     return {shape.shape: shape.nodes for shape in report.shapes}
 
 
 def test_number_of_nodes_for_the_requested_cpu() -> None:
     """Seven pods of 3 CPUs need one node of 4 each, whatever runs now."""
     pods = [build_pod(f"p{number}", 3, on="n1" if number == 0 else "") for number in range(7)]
-    report = sized([build_node("n1", "small", 4), *pods])
-    assert (counts(report), report.bound, report.never) == ({"small": 7}, 7.0, ())  # no two of 3 cpus on 4
+    report = size_nodes([build_node("n1", "small", 4), *pods])
+    assert (count_nodes(report), report.bound, report.never) == ({"small": 7}, 7.0, ())  # no two of 3 cpus on 4
 
 
 def test_daemon_set_pods_use_a_share() -> None:
     """A node of 4 CPUs has 3 for other pods, so it takes one pod of 2 instead of two."""
     daemon = build_pod("agent-1", 1, "agent", on="n1", kind="DaemonSet")
-    report = sized([build_node("n1", "small", 4), daemon, *(build_pod(f"p{number}", 2) for number in range(4))])
-    assert (counts(report), report.pods) == ({"small": 4}, 4)
-    assert counts(sized([build_node("n1", "small", 4), *(build_pod(f"p{number}", 2) for number in range(4))])) == {
-        "small": 2
-    }
+    report = size_nodes([build_node("n1", "small", 4), daemon, *(build_pod(f"p{number}", 2) for number in range(4))])
+    assert (count_nodes(report), report.pods) == ({"small": 4}, 4)
+    assert count_nodes(
+        size_nodes([build_node("n1", "small", 4), *(build_pod(f"p{number}", 2) for number in range(4))])
+    ) == {"small": 2}
 
 
 def test_pods_with_devices_get_another_shape() -> None:
     gpu = {"requests": {"example.com/gpu": "1"}, "limits": {"example.com/gpu": "1"}}
     nodes = [build_node("n1", "small", 4), build_node("g1", "gpu", 2, **{"example.com/gpu": "2"})]
     asking = [build_pod(f"g{number}", 0.5, "train", **gpu) for number in range(3)]
-    report = sized([*nodes, *(build_pod(f"p{number}", 4) for number in range(3)), *asking])
-    assert counts(report) == {"small": 3, "gpu": 2}
+    report = size_nodes([*nodes, *(build_pod(f"p{number}", 4) for number in range(3)), *asking])
+    assert count_nodes(report) == {"small": 3, "gpu": 2}
 
 
 def test_spread_needs_nodes_in_zones() -> None:
@@ -99,20 +99,20 @@ def test_spread_needs_nodes_in_zones() -> None:
     spread |= {"labelSelector": {"matchLabels": {"app": "web"}}}
     nodes = [build_node("n1", "small", 8, "a"), build_node("n2", "small", 8, "b")]
     pods = [build_pod(f"p{number}", 1, topologySpreadConstraints=[spread]) for number in range(4)]
-    report = sized([*nodes, *pods])
+    report = size_nodes([*nodes, *pods])
     assert report.nodes == 1  # one node is all the zones that there are
-    report = sized([*nodes, *pods], keep_zone_loss=True)
+    report = size_nodes([*nodes, *pods], keep_zone_loss=True)
     assert [(shape.nodes, shape.zones) for shape in report.shapes] == [(2, {"a": 1, "b": 1})]
 
 
 def test_twice_the_pods_need_twice_the_nodes() -> None:
     pods = [build_pod(f"p{number}", 3) for number in range(4)]
-    assert sized([build_node("n1", "small", 4), *pods], scale=2).nodes == 8
-    assert sized([build_node("n1", "small", 4), *pods], scale=1.1).nodes == 5
+    assert size_nodes([build_node("n1", "small", 4), *pods], scale=2).nodes == 8
+    assert size_nodes([build_node("n1", "small", 4), *pods], scale=1.1).nodes == 5
 
 
 def test_pods_that_no_shape_takes_are_reported() -> None:
-    report = sized([build_node("n1", "small", 4), build_pod("p", 1), build_pod("huge", 9, "huge")])
+    report = size_nodes([build_node("n1", "small", 4), build_pod("p", 1), build_pod("huge", 9, "huge")])
     assert (report.nodes, [never.pods for never in report.never]) == (1, [("default/huge",)])
     assert "Insufficient cpu" in report.never[0].message
 
@@ -120,7 +120,7 @@ def test_pods_that_no_shape_takes_are_reported() -> None:
 def test_reasons_count_the_nodes_of_the_set() -> None:
     """Seven pods of 3 CPUs need seven nodes of 4, and a pod of 9 CPUs lacks CPU on each of them."""
     pods = [*(build_pod(f"p{number}", 3) for number in range(7)), build_pod("huge", 9, app="huge")]
-    report = sized([build_node("n1", "small", 4), *pods])
+    report = size_nodes([build_node("n1", "small", 4), *pods])
     assert report.nodes == 7
     assert [(each.pods, each.message.partition(".")[0]) for each in report.never] == [
         (("default/huge",), "0/7 nodes are available: 7 Insufficient cpu")
@@ -136,13 +136,13 @@ def test_set_that_is_worse_than_today_says_so_first() -> None:
         build_pod("db", 1, "db", "n1", **by_name),
         build_pod("new", 1, "n", **by_name),
     ]
-    report = sized(objects)
+    report = size_nodes(objects)
     assert report.loses_node == ("default/db",)
     assert str(report).startswith(
         "Worse than now: 1 pod that runs now would get no node (default/db); 1 node can run 1 of 3 pods"
     )
     assert str(report).endswith("; 2 pods get no node")
-    assert sized(objects[:2]).loses_node == ()
+    assert size_nodes(objects[:2]).loses_node == ()
 
 
 def test_nodes_that_running_pods_are_bound_to_are_kept() -> None:
@@ -162,7 +162,7 @@ def test_nodes_that_running_pods_are_bound_to_are_kept() -> None:
             {"kind": "PersistentVolumeClaim", "metadata": meta, "spec": {"volumeName": name}, "status": status},
             {"kind": "PersistentVolume", "metadata": {"name": name}, "spec": volume, "status": status},
         ]
-    report = sized(objects)
+    report = size_nodes(objects)
     assert report.nodes_to_keep == {"n1": ("default/db",)}
     keeps = "keep n1: default/db is bound to its node by hostname (local volume or nodeSelector)"
     assert report.summary().warnings[0] == keeps
@@ -177,7 +177,7 @@ def test_labels_that_nodes_of_types_lack_are_named() -> None:
         *(build_pod(f"p{number}", 1, **in_pool) for number in range(2)),
     ]
     types = [build_instance_type("small", 4, 1.0)]
-    assert sized(objects, instance_types=types).hints == (
+    assert size_nodes(objects, instance_types=types).hints == (
         "2 pods select pool=general, which no node of these types has: --node-label pool=general sizes nodes for them",
         "none of the zones of these types (a) is a zone of the cluster (z): volumes and zone selectors do not match",
     )
@@ -190,7 +190,7 @@ def test_missing_hostnames_and_zones_do_not_hide_other_labels() -> None:
     zones = [build_pod(f"{zone}{number}", 1, nodeSelector={ZONE: zone}) for zone in "wxyz" for number in range(2)]
     objects = [build_node("n1", "small", 4), *zones, build_pod("p", 1, nodeSelector={"pool": "general"})]
     hint = "1 pod selects pool=general, which no node of these types has: --node-label pool=general sizes nodes for it"
-    assert sized(objects, instance_types=[build_instance_type("small", 4, 1.0)]).hints == (hint,)
+    assert size_nodes(objects, instance_types=[build_instance_type("small", 4, 1.0)]).hints == (hint,)
 
 
 def test_bound_for_more_pods_than_the_set_takes_says_so() -> None:
@@ -219,7 +219,7 @@ def test_concentration_in_one_zone_is_reported() -> None:
         *(build_pod(f"a{number}", 3, **in_zone("a")) for number in range(3)),
         build_pod("b", 3, "b", **in_zone("b")),
     ]
-    report = sized([build_node("n1", "small", 4), build_node("n2", "small", 4, "b"), *pods])
+    report = size_nodes([build_node("n1", "small", 4), build_node("n2", "small", 4, "b"), *pods])
     assert report.zone_warning.startswith("3 of 4 nodes are in zone a, so losing it may leave pods without a node")
     assert report.summary().warnings[0] == report.zone_warning
 
@@ -227,7 +227,7 @@ def test_concentration_in_one_zone_is_reported() -> None:
 def test_fractions_of_pods_are_rounded_up_exactly() -> None:
     """A tenth more than ten pods is eleven, although 10 * 1.1 is slightly more in binary."""
     pods = [build_pod(f"p{number}", 3) for number in range(10)]
-    assert sized([build_node("n1", "small", 4), *pods], scale=1.1).pods == 11
+    assert size_nodes([build_node("n1", "small", 4), *pods], scale=1.1).pods == 11
 
 
 def test_zone_labels_do_not_distinguish_shapes() -> None:
@@ -238,7 +238,7 @@ def test_zone_labels_do_not_distinguish_shapes() -> None:
         found["metadata"]["labels"][key] = found["metadata"]["labels"][ZONE]
     apart = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": key}
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}}
-    report = sized([*nodes, *(build_pod(f"p{number}", 1, affinity=affinity) for number in range(2))])
+    report = size_nodes([*nodes, *(build_pod(f"p{number}", 1, affinity=affinity) for number in range(2))])
     assert [(shape.shape, shape.zones) for shape in report.shapes] == [("small", {"a": 1, "b": 1})]
 
 
@@ -247,15 +247,15 @@ def test_another_shape_helps_if_more_nodes_of_one_do_not() -> None:
     apart = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": ZONE}
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}}
     nodes = [build_node("n1", "one", 4, "a"), build_node("n2", "two", 4, "b")]
-    report = sized([*nodes, *(build_pod(f"p{number}", 1, affinity=affinity) for number in range(2))])
-    assert (counts(report), report.never) == ({"one": 1, "two": 1}, ())
-    report = sized([*nodes, *(build_pod(f"p{number}", 1, affinity=affinity) for number in range(3))])
-    assert (counts(report), report.homeless) == ({"one": 1, "two": 1}, 1)
+    report = size_nodes([*nodes, *(build_pod(f"p{number}", 1, affinity=affinity) for number in range(2))])
+    assert (count_nodes(report), report.never) == ({"one": 1, "two": 1}, ())
+    report = size_nodes([*nodes, *(build_pod(f"p{number}", 1, affinity=affinity) for number in range(3))])
+    assert (count_nodes(report), report.homeless) == ({"one": 1, "two": 1}, 1)
 
 
 def test_single_zone_cannot_be_lost() -> None:
     with pytest.raises(UsageError, match="several zones"):
-        sized([build_node("n1", "small", 4), build_pod("p", 1)], keep_zone_loss=True)
+        size_nodes([build_node("n1", "small", 4), build_pod("p", 1)], keep_zone_loss=True)
 
 
 def test_pods_that_are_not_created_are_reported() -> None:
@@ -274,7 +274,7 @@ def test_pods_that_are_not_created_are_reported() -> None:
 
 def test_devices_of_new_nodes_are_unknown() -> None:
     asking = build_pod("p", 1, resourceClaims=[{"name": "gpu", "resourceClaimName": "mine"}])
-    report = sized([build_node("n1", "small", 4), asking])
+    report = size_nodes([build_node("n1", "small", 4), asking])
     assert report.undecided
     assert report.doubts == ("1 pod with ResourceClaims: the devices of new nodes are unknown",)
 
@@ -305,32 +305,32 @@ def test_cheaper_nodes_are_chosen(large: float, wanted: dict[str, int]) -> None:
     """Four pods of 2 CPUs need two nodes of 4 CPUs, or one of 8 if it costs less than two."""
     types = [build_instance_type("small", 4, 1.0), build_instance_type("large", 8, large)]
     pods = [build_pod(f"p{number}", 2) for number in range(4)]
-    report = sized(pods, instance_types=types)
-    assert counts(report) == wanted
+    report = size_nodes(pods, instance_types=types)
+    assert count_nodes(report) == wanted
     assert report.price == min(2.0, large)
-    assert sized(pods, instance_types=types, by_nodes=True).nodes == 1
+    assert size_nodes(pods, instance_types=types, by_nodes=True).nodes == 1
 
 
 def test_missing_offers_are_reported() -> None:
     with pytest.raises(UsageError, match="no nodes to buy"):
-        sized([build_pod("p", 1)])
+        size_nodes([build_pod("p", 1)])
 
 
 def test_unavailable_types_are_reported() -> None:
     with pytest.raises(UsageError, match="no instance type is available"):
-        sized([build_pod("p", 1)], instance_types=[{**build_instance_type("small", 4, 1.0), "offerings": []}])
+        size_nodes([build_pod("p", 1)], instance_types=[{**build_instance_type("small", 4, 1.0), "offerings": []}])
 
 
 def test_negative_price_is_an_error() -> None:
     with pytest.raises(InputError, match=r'^instanceTypes: the price of "small" must not be negative: -1.0$'):
-        sized([build_pod("p", 1)], instance_types=[build_instance_type("small", 4, -1.0)])
+        size_nodes([build_pod("p", 1)], instance_types=[build_instance_type("small", 4, -1.0)])
 
 
 def test_invalid_quantity_of_a_type_is_shown_once() -> None:
     wrong = build_instance_type("small", 4, 1.0)
     wrong["resources"]["cpu"] = "four"
     with pytest.raises(InputError) as error:
-        sized([build_pod("p", 1)], instance_types=[wrong])
+        size_nodes([build_pod("p", 1)], instance_types=[wrong])
     assert str(error.value).count("four") == 1
 
 
@@ -344,7 +344,7 @@ def test_pools_cost_what_their_types_cost() -> None:
     types = [build_instance_type("small", 4, 1.0), build_instance_type("large", 8, 1.5)]
     pods = [build_pod(f"p{number}", 2) for number in range(4)]
     report = kschedctl.size(kschedctl.Cluster.from_objects([*nodes, *pods]), instance_types=types, pools=True)
-    assert (counts(report), report.price) == ({"large": 1}, 1.5)
+    assert (count_nodes(report), report.price) == ({"large": 1}, 1.5)
 
 
 def test_nodes_of_a_catalog_get_labels() -> None:
@@ -352,19 +352,19 @@ def test_nodes_of_a_catalog_get_labels() -> None:
     cluster = kschedctl.Cluster.from_objects([wanted])
     types = [build_instance_type("small", 4, 1.0)]
     assert kschedctl.size(cluster, instance_types=types).homeless == 1
-    assert counts(kschedctl.size(cluster, instance_types=types, node_labels={"team": "red"})) == {"small": 1}
+    assert count_nodes(kschedctl.size(cluster, instance_types=types, node_labels={"team": "red"})) == {"small": 1}
 
 
 def test_sets_of_one_and_of_several_shapes() -> None:
     """Three pods of 4 CPUs and one of 1 need three nodes of 4 and one of 1, or four of 4."""
     types = [build_instance_type("small", 1, 1.0), build_instance_type("large", 4, 3.9)]
     pods = [*(build_pod(f"p{number}", 4) for number in range(3)), build_pod("q", 1, "q")]
-    report = sized(pods, instance_types=types)
+    report = size_nodes(pods, instance_types=types)
     assert [(each.kinds, round(each.price or 0, 4)) for each in report.alternatives] == [(2, 12.7), (1, 15.6)]
 
 
 def test_other_processes_find_the_same_sets() -> None:
-    objects = world(5)
+    objects = build_world(5)
     cluster = kschedctl.Cluster.from_objects(objects)
     alone, two = (kschedctl.size(cluster, workers=Workers(number)) for number in (1, 2))
     assert alone == two
@@ -374,12 +374,12 @@ def test_other_processes_find_the_same_sets() -> None:
 def test_set_does_not_depend_on_the_clock(monkeypatch: pytest.MonkeyPatch, budget: int, is_complete: bool) -> None:
     """The clock runs 100,000 times as fast in one of the searches. The smaller budget ends the search early."""
     monkeypatch.setattr(sizing, "SEARCH_BUDGET", budget)
-    types, pods = catalogue(4)
-    calm = sized(pods, instance_types=types)
+    types, pods = build_catalogue(4)
+    calm = size_nodes(pods, instance_types=types)
     with monkeypatch.context() as patched:
         patched.setattr("time.time", lambda: 1e5 * process_time())
         patched.setattr("time.monotonic", lambda: 1e5 * process_time())
-        assert sized(pods, instance_types=types) == calm
+        assert size_nodes(pods, instance_types=types) == calm
     cluster = kschedctl.Cluster.from_objects(pods)
     assert kschedctl.size(cluster, instance_types=types, workers=Workers(2)) == calm
     assert calm.complete is is_complete
@@ -417,7 +417,9 @@ def test_placed_pods_are_shown_as_progress(processes: int) -> None:
     assert (progress.totals[kinds], progress.done[kinds]) == (1, 1)
 
 
-def interrupted(monkeypatch: pytest.MonkeyPatch, where: str, after: int, objects: list[Json], **criteria: Any) -> Any:
+def size_interrupted(
+    monkeypatch: pytest.MonkeyPatch, where: str, after: int, objects: list[Json], **criteria: Any
+) -> Any:
     """Interrupt the study after a number of calls of one of its functions."""
     whole, calls = getattr(NodeSets, where) if hasattr(NodeSets, where) else getattr(study, where), list[int]()
 
@@ -428,14 +430,14 @@ def interrupted(monkeypatch: pytest.MonkeyPatch, where: str, after: int, objects
         return whole(*given, **named)
 
     monkeypatch.setattr(NodeSets if hasattr(NodeSets, where) else study, where, called)
-    return sized(objects, **criteria)
+    return size_nodes(objects, **criteria)
 
 
 def test_interruption_shows_the_results_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two nodes take all pods. While one node is tried, the user interrupts."""
     objects = [build_node("n1", "small", 4), *(build_pod(f"p{number}", 1) for number in range(8))]
-    report = interrupted(monkeypatch, "find_pods_without_node", 2, objects)
-    assert (report.interrupted, report.complete, counts(report)) == (True, False, {"small": 2})
+    report = size_interrupted(monkeypatch, "find_pods_without_node", 2, objects)
+    assert (report.interrupted, report.complete, count_nodes(report)) == (True, False, {"small": 2})
 
 
 def test_set_is_shown_before_the_solver_has_found_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -445,8 +447,8 @@ def test_set_is_shown_before_the_solver_has_found_one(monkeypatch: pytest.Monkey
         raise KeyboardInterrupt
 
     monkeypatch.setattr(SolvedPacking, "propose_starting_sets", starts)
-    report = sized([build_node("n1", "small", 4), *(build_pod(f"p{number}", 1) for number in range(8))])
-    assert (report.interrupted, report.never, counts(report), report.bound) == (True, (), {"small": 2}, 2)
+    report = size_nodes([build_node("n1", "small", 4), *(build_pod(f"p{number}", 1) for number in range(8))])
+    assert (report.interrupted, report.never, count_nodes(report), report.bound) == (True, (), {"small": 2}, 2)
 
 
 def test_set_that_takes_the_most_pods_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -455,9 +457,9 @@ def test_set_that_takes_the_most_pods_is_shown(monkeypatch: pytest.MonkeyPatch) 
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [label]}}
     nodes = [build_node(f"n{zone}", "small", 4, zone) for zone in "abcd"]
     objects = [*nodes, *(build_pod(f"p{number}", 2, affinity=affinity) for number in range(4))]
-    assert counts(sized(objects)) == {"small": 4}
-    report = interrupted(monkeypatch, "find_pods_without_node", 1, objects)
-    assert (report.interrupted, counts(report), report.homeless) == (True, {"small": 2}, 2)
+    assert count_nodes(size_nodes(objects)) == {"small": 4}
+    report = size_interrupted(monkeypatch, "find_pods_without_node", 1, objects)
+    assert (report.interrupted, count_nodes(report), report.homeless) == (True, {"small": 2}, 2)
     assert "ended before it found a better set" in report.never[0].message
     assert report.build_headline_parts()[0].startswith("2 nodes can run 2 of 4 pods;")
 
@@ -465,12 +467,12 @@ def test_set_that_takes_the_most_pods_is_shown(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("where", ["find_places_of_pending_pods", "explain_unplaced_pods", "build_program"])
 def test_interruption_before_any_set_is_no_error(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
     objects = [build_node("n1", "small", 4), build_pod("huge", 5), build_pod("p", 1)]
-    report = interrupted(monkeypatch, where, 0, objects)
+    report = size_interrupted(monkeypatch, where, 0, objects)
     assert (report.interrupted, report.complete, report.shapes, report.alternatives) == (True, False, (), ())
     assert "No set of nodes was found" in report.build_headline_parts()[0]
 
 
-def catalogue(seed: int) -> tuple[list[Json], list[Json]]:
+def build_catalogue(seed: int) -> tuple[list[Json], list[Json]]:
     """Build three instance types with different memory shares and prices, and workloads of small pods."""
     random = Random(seed)
     types = []
@@ -494,12 +496,12 @@ class Gap(NamedTuple):
     replays: float
 
 
-def gaps(seeds: range, *, solver: bool) -> list[Gap]:
+def compute_gaps(seeds: range, *, solver: bool) -> list[Gap]:
     """Return the gaps of random instances without constraints."""
     some = []
     for seed in seeds:
-        types, pods = catalogue(seed)
-        report = sized(pods, instance_types=types, seconds=60)
+        types, pods = build_catalogue(seed)
+        report = size_nodes(pods, instance_types=types, seconds=60)
         assert (report.homeless, report.solver) == (0, solver), seed
         assert report.price is not None
         assert report.bound <= report.proven <= report.price + 1e-9, seed
@@ -512,7 +514,7 @@ def test_sets_are_within_five_percent_of_a_proven_bound() -> None:
 
     For the others, all cheaper sets were replayed and do not take all pods, because kube-scheduler does not pack them.
     """
-    some = gaps(range(0, 50, 4), solver=True)
+    some = compute_gaps(range(0, 50, 4), solver=True)
     assert max(gap.replays for gap in some) <= 0.05
     assert sum(gap.requests <= 0.05 for gap in some) >= 10
     assert max(gap.requests for gap in some) < 0.13
@@ -520,10 +522,10 @@ def test_sets_are_within_five_percent_of_a_proven_bound() -> None:
 
 def test_sets_are_found_without_a_solver(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sizing, "is_solver_available", lambda: False)
-    assert max(gap.requests for gap in gaps(range(3), solver=False)) < 0.3
+    assert max(gap.requests for gap in compute_gaps(range(3), solver=False)) < 0.3
 
 
-def world(seed: int) -> list[Json]:
+def build_world(seed: int) -> list[Json]:
     random = Random(seed)
     sizes = random.sample((2, 3, 4, 6, 8), 2)
     nodes = [build_node(f"n{at}", f"pool{at}", cpu, "ab"[at % 2]) for at, cpu in enumerate(sizes)]
@@ -554,9 +556,9 @@ def fits(objects: list[Json], bought: dict[str, int]) -> bool:
 @pytest.mark.parametrize("share", range(2))
 def test_set_takes_all_pods_and_no_smaller_set_does(share: int) -> None:
     for seed in range(share * 8, share * 8 + 8):
-        objects = world(seed)
-        report = sized(objects)
-        bought = counts(report)
+        objects = build_world(seed)
+        report = size_nodes(objects)
+        bought = count_nodes(report)
         assert fits(objects, bought), seed
         assert report.bound <= report.nodes, seed
         assert report.cheapest, seed

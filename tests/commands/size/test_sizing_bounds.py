@@ -15,7 +15,7 @@ from kschedctl.commands.size.program import Counts, PackingProgram
 from kschedctl.commands.size.solved import SolvedPacking, find_cuts, suppress_stdout
 
 
-def program(seed: int) -> PackingProgram:
+def build_program(seed: int) -> PackingProgram:
     """Build a program of two or three kinds of pods, up to three of each, and two shapes that may not take all."""
     random = Random(seed)
     groups = random.choice((2, 3))
@@ -57,7 +57,7 @@ def fits(some: PackingProgram, nodes: Sequence[int]) -> bool:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_every_sufficient_set_meets_the_cuts_and_the_bound(seed: int) -> None:
-    some = program(seed)
+    some = build_program(seed)
     cuts, begun = find_cuts(some), SolvedPacking().propose_starting_sets(some)
     assert cuts
     assert len(begun.cuts) > len(cuts)  # with those of what is requested in all
@@ -70,7 +70,7 @@ def test_every_sufficient_set_meets_the_cuts_and_the_bound(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_sets_between_bound_and_best_are_complete(seed: int) -> None:
-    some, below = program(seed), 21.5
+    some, below = build_program(seed), 21.5
     begun = SolvedPacking().propose_starting_sets(some)
     wanted = [
         nodes

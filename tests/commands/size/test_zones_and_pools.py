@@ -38,7 +38,7 @@ def build_pod(name: str, cpu: float, claim: str = "", **spec: Any) -> Json:
     }
 
 
-def bound_volume(name: str, zone: str, key: str = ZONE) -> list[Json]:
+def build_bound_volume(name: str, zone: str, key: str = ZONE) -> list[Json]:
     """Build a claim and the volume of one zone that it is bound to."""
     term = {"matchExpressions": [{"key": key, "operator": "In", "values": [zone]}]}
     claim_spec = {"volumeName": name, "storageClassName": "fast", "accessModes": ["ReadWriteOnce"]}
@@ -71,7 +71,7 @@ def bound_volume(name: str, zone: str, key: str = ZONE) -> list[Json]:
     ]
 
 
-def waiting_claim(name: str) -> Json:
+def build_waiting_claim(name: str) -> Json:
     spec = {"storageClassName": "slow", "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     meta = {"name": name, "namespace": "default", "uid": name}
     return {
@@ -93,39 +93,39 @@ def build_storage_class(*zones: str) -> Json:
 NODES = [build_node("n1", 4, "a"), build_node("n2", 4, "b"), build_node("n3", 4, "c")]
 
 
-def sized(objects: list[Json], **options: Any) -> Any:
+def size_nodes(objects: list[Json], **options: Any) -> Any:
     criteria = SizingCriteria(**{key: options.pop(key) for key in ("keep_zone_loss", "scale") if key in options})
     return kschedctl.size(kschedctl.Cluster.from_objects(objects), criteria=criteria, **options)
 
 
-def bought(report: Any) -> dict[str, dict[str, int]]:
+def count_nodes_by_zone(report: Any) -> dict[str, dict[str, int]]:
     return {shape.shape: shape.zones for shape in report.shapes}
 
 
 def test_node_in_the_zone_of_the_volume() -> None:
     """The volume is in the last of three zones."""
-    report = sized([*NODES, *bound_volume("v", "c"), build_pod("p", 3, "v")])
-    assert (bought(report), report.bound) == ({"small": {"c": 1}}, 1)
+    report = size_nodes([*NODES, *build_bound_volume("v", "c"), build_pod("p", 3, "v")])
+    assert (count_nodes_by_zone(report), report.bound) == ({"small": {"c": 1}}, 1)
 
 
 def test_pods_of_volumes_in_two_zones_share_no_node() -> None:
     """Two pods of 3 CPUs are in c and one in b. A pod of 1 CPU can go anywhere and has room beside each of them."""
-    volumes = [*bound_volume("v1", "c"), *bound_volume("v2", "c"), *bound_volume("v3", "b")]
+    volumes = [*build_bound_volume("v1", "c"), *build_bound_volume("v2", "c"), *build_bound_volume("v3", "b")]
     pods = [build_pod("p1", 3, "v1"), build_pod("p2", 3, "v2"), build_pod("p3", 3, "v3"), build_pod("p4", 1)]
-    report = sized([*NODES, *volumes, *pods])
-    assert (bought(report), report.bound) == ({"small": {"b": 1, "c": 2}}, 3)
+    report = size_nodes([*NODES, *volumes, *pods])
+    assert (count_nodes_by_zone(report), report.bound) == ({"small": {"b": 1, "c": 2}}, 3)
 
 
 def test_nodes_of_types_have_the_drivers_zone_labels() -> None:
     """The volume's driver has its own zone label, which existing nodes have."""
     nodes = [build_node(f"n{zone}", 4, zone, **{EBS_ZONE: zone}) for zone in "ab"]
     types = [build_instance_type("large", 8, 1.0, "ab")]
-    report = sized([*nodes, *bound_volume("v", "b", EBS_ZONE), build_pod("p", 3, "v")], instance_types=types)
-    assert (bought(report), report.never) == ({"large": {"b": 1}}, ())
+    report = size_nodes([*nodes, *build_bound_volume("v", "b", EBS_ZONE), build_pod("p", 3, "v")], instance_types=types)
+    assert (count_nodes_by_zone(report), report.never) == ({"large": {"b": 1}}, ())
 
 
 def test_pod_is_left_out_if_its_volumes_zone_is_not_offered() -> None:
-    report = sized([*NODES, *bound_volume("v", "z"), build_pod("p", 3, "v"), build_pod("q", 1)])
+    report = size_nodes([*NODES, *build_bound_volume("v", "z"), build_pod("p", 3, "v"), build_pod("q", 1)])
     assert (report.nodes, [group.pods for group in report.never]) == (1, [("default/p",)])
     assert "didn't match PersistentVolume's node affinity" in report.never[0].message
 
@@ -136,13 +136,17 @@ def test_new_volumes_are_provisioned_where_their_class_allows(allowed: tuple[str
 
     Each of the two pods needs its own node.
     """
-    claims = [waiting_claim("v1"), waiting_claim("v2")]
-    report = sized([*NODES, build_storage_class(*allowed), *claims, build_pod("p1", 3, "v1"), build_pod("p2", 3, "v2")])
-    assert bought(report) == {"small": zones}
+    claims = [build_waiting_claim("v1"), build_waiting_claim("v2")]
+    report = size_nodes(
+        [*NODES, build_storage_class(*allowed), *claims, build_pod("p1", 3, "v1"), build_pod("p2", 3, "v2")]
+    )
+    assert count_nodes_by_zone(report) == {"small": zones}
 
 
 def test_pod_of_a_volume_has_no_node_after_the_loss_of_its_zone() -> None:
-    report = sized([*NODES, *bound_volume("v", "c"), build_pod("p", 3, "v"), build_pod("q", 1)], keep_zone_loss=True)
+    report = size_nodes(
+        [*NODES, *build_bound_volume("v", "c"), build_pod("p", 3, "v"), build_pod("q", 1)], keep_zone_loss=True
+    )
     assert [(group.pods, group.message.partition(":")[0]) for group in report.never] == [
         (("default/p",), "after the loss of zone c")
     ]
@@ -192,15 +196,15 @@ def test_taints_of_a_pool_keep_other_pods_off() -> None:
         *(build_pod(f"p{number}", 1) for number in range(8)),
         build_pod("train", 8, tolerations=[TOLERATION], **ASKING),
     ]
-    report = sized([*pools, *pods], instance_types=TYPES)
-    assert (bought(report), report.price) == ({"general-plain": {"a": 1}, "gpu-fast": {"a": 1}}, 5.0)
+    report = size_nodes([*pools, *pods], instance_types=TYPES)
+    assert (count_nodes_by_zone(report), report.price) == ({"general-plain": {"a": 1}, "gpu-fast": {"a": 1}}, 5.0)
 
 
 def test_other_pods_fill_device_nodes_without_taints() -> None:
     """Each of the eight pods goes to the emptiest node, so the GPU node stays free only beside at least eight plain
     nodes."""
     pods = [*(build_pod(f"p{number}", 1) for number in range(8)), build_pod("train", 8, **ASKING)]
-    report = sized(pods, instance_types=TYPES)
+    report = size_nodes(pods, instance_types=TYPES)
     assert (report.never, report.bound, report.cheapest) == ((), 5.0, True)
     assert report.price >= 8 * 1.0 + 4.0
 
@@ -210,7 +214,7 @@ def test_nodes_above_the_limits_of_a_pool_are_reported(limits: Json, above: bool
     """Two nodes of 8 CPUs each are needed."""
     pool = build_node_pool("general", ["plain"], [])
     pool["spec"]["limits"] = limits
-    report = sized([pool, *(build_pod(f"p{number}", 8) for number in range(2))], instance_types=TYPES)
+    report = size_nodes([pool, *(build_pod(f"p{number}", 8) for number in range(2))], instance_types=TYPES)
     assert report.nodes == 2
     assert [doubt.startswith('NodePool "general" is limited to') for doubt in report.doubts] == [True] * above
     assert report.undecided == above
@@ -218,20 +222,20 @@ def test_nodes_above_the_limits_of_a_pool_are_reported(limits: Json, above: bool
 
 def test_labels_of_a_pool_can_be_selected() -> None:
     pools = [build_node_pool("general", ["plain"], [], team="red"), build_node_pool("gpu", ["fast"], [], team="blue")]
-    report = sized([*pools, build_pod("p", 1, nodeSelector={"team": "blue"})], instance_types=TYPES)
-    assert bought(report) == {"gpu-fast": {"a": 1}}
-    report = sized([*pools, build_pod("p", 1, nodeSelector={POOL: "general"})], instance_types=TYPES)
-    assert bought(report) == {"general-plain": {"a": 1}}
+    report = size_nodes([*pools, build_pod("p", 1, nodeSelector={"team": "blue"})], instance_types=TYPES)
+    assert count_nodes_by_zone(report) == {"gpu-fast": {"a": 1}}
+    report = size_nodes([*pools, build_pod("p", 1, nodeSelector={POOL: "general"})], instance_types=TYPES)
+    assert count_nodes_by_zone(report) == {"general-plain": {"a": 1}}
 
 
 def test_spot_pool_has_spot_prices() -> None:
     cheap = build_instance_type("plain", 8, 0.3, capacity="spot")
     both = {**TYPES[0], "offerings": [*TYPES[0]["offerings"], *cheap["offerings"]]}
     pool = build_node_pool("spot", ["plain"], [])
-    assert sized([pool, build_pod("p", 1)], instance_types=[both]).price == 1.0
+    assert size_nodes([pool, build_pod("p", 1)], instance_types=[both]).price == 1.0
     capacity = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"]}
     pool["spec"]["template"]["spec"]["requirements"].append(capacity)
-    assert sized([pool, build_pod("p", 1)], instance_types=[both]).price == 0.3
+    assert size_nodes([pool, build_pod("p", 1)], instance_types=[both]).price == 0.3
 
 
 def test_workloads_are_sized_after_the_steps() -> None:
@@ -244,26 +248,26 @@ def test_workloads_are_sized_after_the_steps() -> None:
     api = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec}
     more = {"scale": {"kind": "ReplicaSet", "name": "web", "replicas": 5}}
     one = [build_node("n1", 4, "a")]
-    assert sized([*one, *pods]).nodes == 3
-    report = sized([*one, *pods], scenario={"steps": [more]})
+    assert size_nodes([*one, *pods]).nodes == 3
+    report = size_nodes([*one, *pods], scenario={"steps": [more]})
     assert (report.pods, report.nodes) == (5, 5)
-    report = sized([*one, *pods], scenario={"steps": [more, {"apply": {"manifests": [api]}}]})
+    report = size_nodes([*one, *pods], scenario={"steps": [more, {"apply": {"manifests": [api]}}]})
     assert (report.pods, report.nodes) == (6, 6)
-    assert sized([*one, *pods], scenario={"steps": [more]}, scale=2).nodes == 10
+    assert size_nodes([*one, *pods], scenario={"steps": [more]}, scale=2).nodes == 10
 
 
 def test_failing_step_is_named() -> None:
     steps = [{"cordon": {"nodes": ["n1"]}}, {"scale": {"name": "nobody", "replicas": 2}}]
     with pytest.raises(UsageError, match=r"step 2 \(scale\)"):
-        sized([*NODES, build_pod("p", 1)], scenario={"steps": steps})
+        size_nodes([*NODES, build_pod("p", 1)], scenario={"steps": steps})
     with pytest.raises(UsageError, match=r"step 1 \(instanceTypes\).*size replaces all nodes"):
-        sized([*NODES, build_pod("p", 1)], scenario={"steps": [{"instanceTypes": {"types": TYPES}}]})
+        size_nodes([*NODES, build_pod("p", 1)], scenario={"steps": [{"instanceTypes": {"types": TYPES}}]})
 
 
 def test_nodes_cordoned_by_a_step_are_no_model() -> None:
     nodes = [build_node("n1", 4, "a"), build_node("n2", 8, "a", "large")]
-    assert bought(sized([*nodes, build_pod("p", 6)])) == {"large": {"a": 1}}
-    report = sized([*nodes, build_pod("p", 6)], scenario={"steps": [{"cordon": {"nodes": ["n2"]}}]})
+    assert count_nodes_by_zone(size_nodes([*nodes, build_pod("p", 6)])) == {"large": {"a": 1}}
+    report = size_nodes([*nodes, build_pod("p", 6)], scenario={"steps": [{"cordon": {"nodes": ["n2"]}}]})
     assert report.homeless == 1
 
 

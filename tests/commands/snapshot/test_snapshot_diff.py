@@ -45,7 +45,7 @@ BEFORE = [
 ]
 
 
-def differences(after: list[Json], **settings: Any) -> tuple[set[tuple[Any, ...]], tuple[Any, ...]]:
+def list_differences(after: list[Json], **settings: Any) -> tuple[set[tuple[Any, ...]], tuple[Any, ...]]:
     before = kschedctl.Cluster.from_objects(BEFORE)
     report = diff(before, kschedctl.Cluster.from_objects(after, **settings), ("a", "b"))
     lines = {
@@ -61,7 +61,7 @@ def test_equal_snapshots_have_no_differences() -> None:
     after[0]["metadata"]["annotations"] = {"note": "x"}
     after[2]["status"]["conditions"] = [{"type": "PodScheduled", "status": "False", "message": "0/2 nodes"}]
     after[4]["status"]["startTime"] = "2026-01-01T00:00:05Z"
-    assert differences(after) == (set(), ())
+    assert list_differences(after) == (set(), ())
 
 
 def test_added_removed_and_changed_objects() -> None:
@@ -70,7 +70,7 @@ def test_added_removed_and_changed_objects() -> None:
     after[1]["metadata"]["labels"] = {"pool": "b", "example.com/x": "1"}
     after[2]["spec"]["nodeName"] = "n1"
     after[3] = build_pod("new")
-    lines, _ = differences(after)
+    lines, _ = list_differences(after)
     taints = ("spec.taints", None, '[{"key":"k","effect":"NoSchedule"}]')
     labels = ('metadata.labels["example.com/x"]', None, '"1"'), ("metadata.labels.pool", '"a"', '"b"')
     assert lines == {
@@ -84,11 +84,11 @@ def test_added_removed_and_changed_objects() -> None:
 
 def test_recreated_pod_is_another_pod() -> None:
     after = [*BEFORE[:2], build_pod("web", uid="2"), *BEFORE[3:]]
-    assert differences(after)[0] == {("Pod", "shop/web", "recreated")}
+    assert list_differences(after)[0] == {("Pod", "shop/web", "recreated")}
 
 
 def test_scheduler_configuration_is_compared() -> None:
-    lines, scheduler = differences(BEFORE, feature_gates={"StorageCapacityScoring": True})
+    lines, scheduler = list_differences(BEFORE, feature_gates={"StorageCapacityScoring": True})
     assert lines == set()
     assert [(change.field, change.before, change.after) for change in scheduler] == [
         ("feature_gates.StorageCapacityScoring", None, "true")

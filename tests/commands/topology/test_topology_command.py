@@ -16,7 +16,7 @@ ZONE = "topology.kubernetes.io/zone"
 Json = dict[str, Any]
 
 
-def zoned(name: str, zone: str) -> Json:
+def build_zone_node(name: str, zone: str) -> Json:
     made = build_node(name)
     made["metadata"]["labels"][ZONE] = zone
     return made
@@ -32,9 +32,9 @@ def build_workload_pods(workload: str, namespace: str, *nodes: str) -> list[Json
 
 
 OBJECTS = [
-    zoned("a1", "a"),
-    zoned("a2", "a"),
-    zoned("b1", "b"),
+    build_zone_node("a1", "a"),
+    build_zone_node("a2", "a"),
+    build_zone_node("b1", "b"),
     *build_workload_pods("web", "shop", "a1", "a2"),
     *build_workload_pods("db", "data", "a1", "b1"),
 ]

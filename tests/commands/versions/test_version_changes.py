@@ -17,7 +17,7 @@ from kschedctl.errors import ConfigurationError
 from kschedctl.scheduler.framework.feature_gates import GATE_STAGES, get_stage
 
 
-def rules_of_all_modules() -> Iterator[tuple[str, ByVersion[object]]]:
+def iter_versioned_rules() -> Iterator[tuple[str, ByVersion[object]]]:
     for module in pkgutil.walk_packages(kschedctl.__path__, "kschedctl."):
         if not module.name.endswith("__main__"):
             for name, value in vars(import_module(module.name)).items():
@@ -27,7 +27,7 @@ def rules_of_all_modules() -> Iterator[tuple[str, ByVersion[object]]]:
 
 def test_table_has_every_changed_rule() -> None:
     listed = {id(rule) for changed in group_rules_by_plugin().values() for rule in changed}
-    found = dict(rules_of_all_modules())
+    found = dict(iter_versioned_rules())
     assert "kschedctl.scheduler.plugins.taint_toleration.REASON" in found
     assert [name for name, rule in found.items() if id(rule) not in listed] == []
 

@@ -43,7 +43,7 @@ def cluster(write: Write) -> str:
     )
 
 
-def event(tmp_path: Path, *documents: object) -> str:
+def write_events(tmp_path: Path, *documents: object) -> str:
     path = tmp_path / "events.json"
     path.write_text("\n".join(map(json.dumps, documents)))
     return str(path)
@@ -109,7 +109,7 @@ def test_ctrl_c_prints_the_pods_so_far(run: Run, cluster: str, tmp_path: Path, m
     found = build_document(run("wakes", *options, "-o", "json").out, "WakeUpsOfMany")
     assert (found["interrupted"], len(found["pods"])) == (True, 1)  # type: ignore[arg-type]
 
-    options = (*options, "--event", event(tmp_path, build_node("n2", "9")))
+    options = (*options, "--event", write_events(tmp_path, build_node("n2", "9")))
     code, out, err = run("wakes", *options)
     assert (code, err, out.splitlines()[0]) == (130, "", "Interrupted: the changes found so far")
     found = build_document(run("wakes", *options, "-o", "json").out, "WakesOfMany")
@@ -118,22 +118,22 @@ def test_ctrl_c_prints_the_pods_so_far(run: Run, cluster: str, tmp_path: Path, m
 
 def test_events(run: Run, cluster: str, tmp_path: Path) -> None:
     small, large = build_node("new", "1"), build_node("new", "4")
-    code, out, _ = run("wakes", "-A", "-f", cluster, "--event", event(tmp_path, small))
+    code, out, _ = run("wakes", "-A", "-f", cluster, "--event", write_events(tmp_path, small))
     assert (code, out.splitlines()[0]) == (1, "0 of 2 rejected pods across all namespaces are woken by Node new added")
     service = {"kind": "Service", "metadata": {"name": "s"}}
-    code, out, _ = run("wakes", "waits", "-f", cluster, "--event", event(tmp_path, large, service))
+    code, out, _ = run("wakes", "waits", "-f", cluster, "--event", write_events(tmp_path, large, service))
     assert (code, out.splitlines()[0]) == (0, "1 of 1 rejected pod is woken by 2 changes, each applied alone")
     assert "not watched: Service default/s added" in out
     assert "NodeAdd: Queue by NodeResourcesFit" in out
     found = build_document(
-        run("wakes", "-A", "-f", cluster, "--event", event(tmp_path, large), "-o", "json").out, "WakesOfMany"
+        run("wakes", "-A", "-f", cluster, "--event", write_events(tmp_path, large), "-o", "json").out, "WakesOfMany"
     )
     assert found["fitting"] == ["default/fits"]
 
 
 def test_deleted_pod_is_not_woken(run: Run, cluster: str, tmp_path: Path) -> None:
     gone = {"action": "Delete", "old": {"kind": "Pod", "metadata": {"name": "waits"}}}
-    code, out, _ = run("wakes", "waits", "-f", cluster, "--event", event(tmp_path, gone))
+    code, out, _ = run("wakes", "waits", "-f", cluster, "--event", write_events(tmp_path, gone))
     assert (code, out.splitlines()[0]) == (1, "0 of 1 rejected pod is woken by Pod default/waits deleted")
 
 
@@ -231,7 +231,7 @@ def test_uncalled_extenders_may_reject_a_fitting_pod(run: Run, cluster: str, tmp
     assert (code, out.splitlines()[0][:25]) == (5, "default/fits fits now, so")
     assert "not certain: Extenders were not called" in " ".join(out.split())
     assert run("wakes", "waits", "-f", cluster, "--config", str(config)).code == 0
-    file = event(tmp_path, build_node("new", "4"))
+    file = write_events(tmp_path, build_node("new", "4"))
     assert run("wakes", "-A", "-f", cluster, "--config", str(config), "--event", file).code == 5
 
 
@@ -241,7 +241,7 @@ def test_unread_claims_make_the_answer_uncertain(run: Run, write: Write, tmp_pat
     code, out, _ = run("wakes", "waits", "-f", partly)
     assert code == 5
     assert "not certain: the files contain no list of PersistentVolumeClaims" in " ".join(out.split())
-    assert run("wakes", "waits", "-f", partly, "--event", event(tmp_path, build_node("new", "4"))).code == 5
+    assert run("wakes", "waits", "-f", partly, "--event", write_events(tmp_path, build_node("new", "4"))).code == 5
 
 
 def test_brief_form_names_the_changes(run: Run) -> None:

@@ -31,11 +31,11 @@ def build_pod(name: str, cpu: str = "2", namespace: str = "d", labels: Json | No
     return {"kind": "Pod", "metadata": metadata, "spec": {"containers": containers, **spec}}
 
 
-def scheduler(*objects: Json, version: str = "1.36", gates: dict[str, bool] | None = None) -> Scheduler:
+def build_scheduler(*objects: Json, version: str = "1.36", gates: dict[str, bool] | None = None) -> Scheduler:
     return Scheduler(kschedctl.Cluster.from_objects(objects, kube_version=version, feature_gates=gates))
 
 
-def words(found: Scheduler, key: str) -> dict[str, list[str]]:
+def get_hints_by_rejector(found: Scheduler, key: str) -> dict[str, list[str]]:
     """Return the hints of each rejector of a pod."""
     namespace, name = key.split("/")
     report = find_wake_ups(found, found.view.build_stored_pod(found.cluster.pod(namespace, name)))
@@ -44,27 +44,27 @@ def words(found: Scheduler, key: str) -> dict[str, list[str]]:
 
 def test_descriptions_have_the_figures_that_hints_compare() -> None:
     waiting = build_pod("p", cpu="1500m", nodeSelector={"disktype": "ssd"})
-    found = words(scheduler(build_node("n1", disktype="ssd"), build_node("n2"), waiting), "d/p")
+    found = get_hints_by_rejector(build_scheduler(build_node("n1", disktype="ssd"), build_node("n2"), waiting), "d/p")
     assert found["NodeAffinity"][0] == "a node with label disktype=ssd is added"
     assert found["NodeResourcesFit"][0] == "a pod leaves a node (to fit there, this pod needs 1.5 CPUs)"
     assert "a node that offers 1.5 CPUs is added" in found["NodeResourcesFit"]
 
 
 def test_gates_and_claims_are_named() -> None:
-    found = scheduler(
+    found = build_scheduler(
         build_node("n1"),
         build_pod("gated", schedulingGates=[{"name": "wait"}]),
         build_pod("p", cpu="1", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]),
     )
-    assert words(found, "d/gated") == {
+    assert get_hints_by_rejector(found, "d/gated") == {
         "SchedulingGates": ["the last of its scheduling gates is removed: wait"],
     }
-    assert words(found, "d/p")["VolumeRestrictions"][1] == "claim d/data is created"
+    assert get_hints_by_rejector(found, "d/p")["VolumeRestrictions"][1] == "claim d/data is created"
 
 
 def test_affinity_terms_name_pods_and_domains() -> None:
-    found = words(
-        scheduler(build_node("n1"), build_pod("p", cpu="1", affinity={"podAffinity": {REQUIRED: [TERM]}})), "d/p"
+    found = get_hints_by_rejector(
+        build_scheduler(build_node("n1"), build_pod("p", cpu="1", affinity={"podAffinity": {REQUIRED: [TERM]}})), "d/p"
     )
     assert found["InterPodAffinity"][0] == "a pod with app=db in namespace d gets a node"
     assert "a node with label zone is added" in found["InterPodAffinity"]
@@ -97,15 +97,15 @@ def test_descriptions_of_hints_before_1_32(version: str, of_affinity: list[str])
         build_pod("q", cpu="1", affinity={"podAffinity": {REQUIRED: [TERM]}}),
     )
     gates = {"SchedulerQueueingHints": True}
-    found = scheduler(build_node("n1", disktype="ssd"), build_node("n2"), *waiting, version=version, gates=gates)
-    assert words(found, "d/p") == {
+    found = build_scheduler(build_node("n1", disktype="ssd"), build_node("n2"), *waiting, version=version, gates=gates)
+    assert get_hints_by_rejector(found, "d/p") == {
         "NodeAffinity": [f"a node with label disktype=ssd is added or changes{TAKES}"],
         "NodeResourcesFit": [
             "a pod leaves a node (to fit there, this pod needs 2 CPUs)",
             f"a node that offers 2 CPUs is added or changes{TAKES}",
         ],
     }
-    assert words(found, "d/q") == {"InterPodAffinity": of_affinity}
+    assert get_hints_by_rejector(found, "d/q") == {"InterPodAffinity": of_affinity}
 
 
 EVERYTHING = {
@@ -126,7 +126,7 @@ EVERYTHING = {
 
 
 def test_every_registered_event_is_described() -> None:
-    found = scheduler(build_node("n1"), build_pod("p", **EVERYTHING))
+    found = build_scheduler(build_node("n1"), build_pod("p", **EVERYTHING))
     framework, registrations = found.find_framework("default-scheduler"), found.get_registrations("default-scheduler")
     assert framework is not None
     info = found.view.pods.infos[0]
@@ -148,7 +148,7 @@ def test_answer_about_many_pods_equals_the_single_answers() -> None:
         build_pod(f"p{number}", cpu=str(number % 3 + 1), nodeSelector={"x": "y"} if number % 2 else {})
         for number in range(9)
     ]
-    found = scheduler(build_node("n1", "500m"), *pods)
+    found = build_scheduler(build_node("n1", "500m"), *pods)
     events = [
         {"action": "Add", "new": build_node("new", "2", x="y")},
         {"action": "Delete", "old": build_pod("r", nodeName="n1")},
@@ -165,7 +165,7 @@ def test_answer_about_many_pods_equals_the_single_answers() -> None:
 
 
 def test_watch_events_and_objects_are_accepted_as_events() -> None:
-    found = scheduler(build_node("n1"), build_pod("p"))
+    found = build_scheduler(build_node("n1"), build_pod("p"))
     told = [
         {"type": "DELETED", "object": build_node("n1")},
         build_node("n1", "4"),
@@ -184,7 +184,7 @@ def test_watch_events_and_objects_are_accepted_as_events() -> None:
 )
 def test_invalid_events_are_errors(documents: list[Json]) -> None:
     with pytest.raises(kschedctl.KschedctlError):
-        parse_changes(documents, scheduler(build_node("n1")).view)
+        parse_changes(documents, build_scheduler(build_node("n1")).view)
 
 
 def test_missed_pod_is_found() -> None:
@@ -193,9 +193,9 @@ def test_missed_pod_is_found() -> None:
     waits = build_pod("waits", "100m", affinity={"podAffinity": {REQUIRED: [term]}})
     large = build_pod("large", "3")
     db = build_pod("db", "100m", "other", {"app": "db"}, nodeName="n1")
-    before = scheduler(build_node("n1"), db, waits, large, {"kind": "Namespace", "metadata": {"name": "other"}})
+    before = build_scheduler(build_node("n1"), db, waits, large, {"kind": "Namespace", "metadata": {"name": "other"}})
     labelled = {"kind": "Namespace", "metadata": {"name": "other", "labels": {"team": "x"}}}
-    after = scheduler(build_node("n1"), db, waits, large, labelled)
+    after = build_scheduler(build_node("n1"), db, waits, large, labelled)
     report = find_wakes_between(before, after, None, ("a", "b"))
     assert (report.changes, report.unheard) == (0, 1)
     assert [(each.pod, each.missed, each.fits) for each in report.pods] == [
@@ -205,15 +205,15 @@ def test_missed_pod_is_found() -> None:
 
 
 def test_gated_pod_is_not_said_to_fit_nowhere() -> None:
-    found = scheduler(build_node("n1"), build_pod("p", cpu="1", schedulingGates=[{"name": "wait"}]))
+    found = build_scheduler(build_node("n1"), build_pod("p", cpu="1", schedulingGates=[{"name": "wait"}]))
     (told,) = find_wakes_between(found, found, None, ("a", "b")).pods
     assert told.headline == "nothing woke it, rightly: it is held back by SchedulingGates"
 
 
 def test_changes_that_woke_a_pod_between_two_snapshots() -> None:
     old, other = build_node("n1"), build_node("n2", "500m")
-    before = scheduler(old, other, build_pod("p"), build_pod("bound"))
-    after = scheduler(build_node("n1", "4"), other, build_pod("p"), build_pod("bound", nodeName="n1"))
+    before = build_scheduler(old, other, build_pod("p"), build_pod("bound"))
+    after = build_scheduler(build_node("n1", "4"), other, build_pod("p"), build_pod("bound", nodeName="n1"))
     (found,) = find_wakes_between(before, after, None, ("a", "b")).pods
     assert [(each.change, each.by) for each in found.woken_by] == [("Node n1 changed", ("NodeResourcesFit",))]
     assert (found.pod, found.fits, found.missed, found.not_woken_by) == ("d/p", ("n1",), False, 1)
@@ -239,9 +239,9 @@ def test_fate_of_pods_that_no_longer_wait() -> None:
     old = [build_pod("bound"), build_pod("gone"), build_pod("left"), build_pod("done"), build_pod("waits")]
     leaving = build_pod("left")
     leaving["metadata"]["deletionTimestamp"] = "2024-01-01T00:00:00Z"
-    before = scheduler(build_node("n1"), *old)
+    before = build_scheduler(build_node("n1"), *old)
     done = {**build_pod("done"), "status": {"phase": "Failed"}}
-    after = scheduler(build_node("n1", "4"), build_pod("bound", nodeName="n1"), leaving, done, build_pod("waits"))
+    after = build_scheduler(build_node("n1", "4"), build_pod("bound", nodeName="n1"), leaving, done, build_pod("waits"))
     keys = {f"d/{name}" for name in ("bound", "gone", "left", "done", "waits")}
     assert [each.pod for each in find_wakes_between(before, after, keys, ("a", "b")).pods] == ["d/waits"]
     found = find_wakes_between(before, after, keys, ("a", "b"), include_ended=True)
@@ -262,9 +262,9 @@ def test_kinds_unread_in_one_snapshot_are_no_changes() -> None:
     claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "c", "namespace": "d"}}
     volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
     objects = [build_node("n1"), build_pod("p", volumes=volumes)]
-    after = scheduler(*objects, claim)
+    after = build_scheduler(*objects, claim)
     unread = Scheduler(kschedctl.Cluster.from_objects(objects, assume_complete=False))
-    assert find_wakes_between(scheduler(*objects), after, None, ("a", "b")).changes == 1
+    assert find_wakes_between(build_scheduler(*objects), after, None, ("a", "b")).changes == 1
     for moments in ((unread, after), (after, unread)):
         report = find_wakes_between(*moments, None, ("a", "b"))
         assert (report.changes, report.undecided) == (0, True)
@@ -278,7 +278,7 @@ def test_kinds_unread_in_one_snapshot_are_no_changes() -> None:
     ],
 )
 def test_deleted_objects_need_only_a_name(event: Json) -> None:
-    found = scheduler(build_node("n1"), build_pod("r", "1", nodeName="n1"), build_pod("p", "1"))
+    found = build_scheduler(build_node("n1"), build_pod("r", "1", nodeName="n1"), build_pod("p", "1"))
     (change,) = parse_changes([event], found.view)
     assert change.old.spec.node_name == "n1"
     report = replay_changes_for_pods(found, [found.cluster.pod("d", "p")], [change], "")
@@ -287,15 +287,17 @@ def test_deleted_objects_need_only_a_name(event: Json) -> None:
 
 def test_error_in_an_event_file_names_its_place() -> None:
     with pytest.raises(kschedctl.KschedctlError, match=r"^events\.yaml, document 2, event: expected objects"):
-        parse_changes([build_node("n2"), {}], scheduler(build_node("n1")).view, where="events.yaml")
+        parse_changes([build_node("n2"), {}], build_scheduler(build_node("n1")).view, where="events.yaml")
 
 
 def test_most_of_many_changes_are_only_counted() -> None:
     names = [f"n{number}" for number in range(150)]
-    before, after = (scheduler(*(build_node(name, cpu) for name in names), build_pod("p", "4")) for cpu in ("2", "3"))
+    before, after = (
+        build_scheduler(*(build_node(name, cpu) for name in names), build_pod("p", "4")) for cpu in ("2", "3")
+    )
     (told,) = find_wakes_between(before, after, None, ("a", "b")).pods
     assert (told.waking_changes, told.not_woken_by, told.woken_by) == (0, 150, ())
-    after = scheduler(*(build_node(name, "4") for name in names), build_pod("p", "4"))
+    after = build_scheduler(*(build_node(name, "4") for name in names), build_pod("p", "4"))
     (told,) = find_wakes_between(before, after, None, ("a", "b")).pods
     assert (told.waking_changes, len(told.woken_by), told.missed) == (150, 100, False)
     assert told.headline.startswith("150 of 150 changes woke it; ")
@@ -319,13 +321,13 @@ def test_gated_pod_waits_only_for_changes_that_lift_the_gate() -> None:
         build_pod("both", resourceClaims=[generated, named]),
         build_pod("tried", resourceClaims=[there]),
     ]
-    found = scheduler(build_node("n1"), CLAIM, *pods)
+    found = build_scheduler(build_node("n1"), CLAIM, *pods)
     told = "the names of its generated claims are recorded in the pod's status"
-    assert words(found, "d/named") == {"DynamicResources": ["claim d/gone is created"]}
-    assert words(found, "d/generated") == {"DynamicResources": [told]}
+    assert get_hints_by_rejector(found, "d/named") == {"DynamicResources": ["claim d/gone is created"]}
+    assert get_hints_by_rejector(found, "d/generated") == {"DynamicResources": [told]}
     both = ["claim d/gone is created, and the pod's other claims exist", told]
-    assert words(found, "d/both") == {"DynamicResources": both}
-    assert "DynamicResources" not in words(found, "d/tried")
+    assert get_hints_by_rejector(found, "d/both") == {"DynamicResources": both}
+    assert "DynamicResources" not in get_hints_by_rejector(found, "d/tried")
 
 
 def test_incomplete_gang_shows_the_number_of_missing_pods() -> None:
@@ -338,7 +340,7 @@ def test_incomplete_gang_shows_the_number_of_missing_pods() -> None:
     gates = {"GenericWorkload": True, "GangScheduling": True}
     member = build_pod("p", schedulingGroup={"podGroupName": "g"})
     found = Scheduler(kschedctl.Cluster.from_objects([build_node("n1"), group, member], feature_gates=gates))
-    assert words(found, "d/p")["GangScheduling"][0] == "2 more pods of group d/g are created"
+    assert get_hints_by_rejector(found, "d/p")["GangScheduling"][0] == "2 more pods of group d/g are created"
 
 
 def test_any_update_of_the_pod_itself_wakes_it_without_hints() -> None:
@@ -346,8 +348,13 @@ def test_any_update_of_the_pod_itself_wakes_it_without_hints() -> None:
     gated, large = build_pod("gated", schedulingGates=[{"name": "wait"}]), build_pod("p")
     cluster = kschedctl.Cluster.from_objects([build_node("n1"), gated, large], kube_version="1.31")
     found = Scheduler(cluster)
-    assert words(found, "d/gated") == {"SchedulingGates": ["the last of its scheduling gates is removed: wait"]}
-    assert words(found, "d/p")["NodeResourcesFit"][-1] == "the pod itself is updated, in more than its status"
+    assert get_hints_by_rejector(found, "d/gated") == {
+        "SchedulingGates": ["the last of its scheduling gates is removed: wait"]
+    }
+    assert (
+        get_hints_by_rejector(found, "d/p")["NodeResourcesFit"][-1]
+        == "the pod itself is updated, in more than its status"
+    )
     event = {"action": "Update", "old": large, "new": build_pod("p", labels={"a": "b"})}
     assert kschedctl.wakes(cluster, "d/p", event).moved
 

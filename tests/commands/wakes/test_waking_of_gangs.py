@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from jsonschema import validate
-from test_gangs_of_others import CONFIG, COSCHEDULING, NODES, build_group, build_pod, of_coscheduling
+from test_gangs_of_others import CONFIG, COSCHEDULING, NODES, build_coscheduling_pod, build_group, build_pod
 
 import kschedctl
 from kschedctl.cluster import Cluster
@@ -26,31 +26,31 @@ Json = dict[str, Any]
 OPTIMISTIC = "0/1 nodes are available: 1 optimistic rejection in PostFilter."
 
 
-def cluster_of(*objects: Json) -> Cluster:
+def build_cluster(*objects: Json) -> Cluster:
     return Cluster.from_objects([*NODES, *objects], config=CONFIG, other_builds=True)
 
 
 def find_wakes(name: str, *objects: Json) -> WakeUps:
     """Find the events that wake a pod."""
-    scheduler = Scheduler(cluster_of(*objects))
+    scheduler = Scheduler(build_cluster(*objects))
     position = scheduler.view.pods.index[f"ml/{name}"]
     report = find_wake_ups(scheduler, scheduler.view.build_stored_pod(scheduler.view.pods.objects[position]))
     validate(json.loads(json.dumps(report.to_dict())), build_schema(WakeUps))
     return report
 
 
-def words(report: WakeUps) -> list[str]:
+def list_hints(report: WakeUps) -> list[str]:
     return [each.words for rejector in report.rejectors for each in rejector.wake_ups]
 
 
 def test_member_that_waits_for_a_member_that_fits_nowhere() -> None:
     """Three of four pods fit and are rejected by Coscheduling, and the last one by NodeResourcesFit."""
-    objects = [*map(of_coscheduling, "abcd"), build_group(COSCHEDULING, 4)]
+    objects = [*map(build_coscheduling_pod, "abcd"), build_group(COSCHEDULING, 4)]
     report = find_wakes("a", *objects)
     assert report.headline == "its gang train needs nodes for 4 pods at once, but only 3 fit"
     assert (report.queue, report.message) == ("unschedulable", OPTIMISTIC)
     assert [each.plugin for each in report.rejectors] == ["Coscheduling"]
-    assert words(report) == [
+    assert list_hints(report) == [
         "any pod gets a node",
         "any PodGroup is created or changed, train or another",
         "a first pod of train gets a node: then the plugin retries the whole group",
@@ -62,9 +62,9 @@ def test_member_that_waits_for_a_member_that_fits_nowhere() -> None:
 
 
 def test_incomplete_gang() -> None:
-    report = find_wakes("a", *map(of_coscheduling, "ab"), build_group(COSCHEDULING, 4))
+    report = find_wakes("a", *map(build_coscheduling_pod, "ab"), build_group(COSCHEDULING, 4))
     assert report.headline == "its gang train has 2 of the 4 pods that it needs; until they exist, no pod is tried"
-    assert words(report) == [
+    assert list_hints(report) == [
         "any pod gets a node",
         "any PodGroup is created or changed, train or another",
         "2 more pods of train are created and one of the group gets a node: then the plugin retries the whole group",
@@ -72,26 +72,30 @@ def test_incomplete_gang() -> None:
 
 
 def test_no_member_is_first_if_some_have_nodes() -> None:
-    objects = [of_coscheduling("a", nodeName="n2"), *map(of_coscheduling, "bcd"), build_group(COSCHEDULING, 4)]
+    objects = [
+        build_coscheduling_pod("a", nodeName="n2"),
+        *map(build_coscheduling_pod, "bcd"),
+        build_group(COSCHEDULING, 4),
+    ]
     report = find_wakes("b", *objects)
     assert [each.plugin for each in report.rejectors] == ["Coscheduling"]
-    assert words(report) == ["any pod gets a node", "any PodGroup is created or changed, train or another"]
+    assert list_hints(report) == ["any pod gets a node", "any PodGroup is created or changed, train or another"]
 
 
 def test_gang_that_fits() -> None:
-    report = find_wakes("a", *map(of_coscheduling, "abc"), build_group(COSCHEDULING, 3))
+    report = find_wakes("a", *map(build_coscheduling_pod, "abc"), build_group(COSCHEDULING, 3))
     assert report.headline == "fits now with its gang train, so no change is needed"
     assert (report.queue, report.rejectors, report.message) == ("", (), None)
 
 
 def test_pod_beyond_the_minimum_of_a_gang() -> None:
     """Two pods need a node and three get one. The fourth waits for room, like a single pod."""
-    report = find_wakes("d", *map(of_coscheduling, "abcd"), build_group(COSCHEDULING, 2))
+    report = find_wakes("d", *map(build_coscheduling_pod, "abcd"), build_group(COSCHEDULING, 2))
     assert report.headline == "rejected by NodeResourcesFit; 5 kinds of changes would make the scheduler retry it"
 
 
 def test_missing_group() -> None:
-    report = find_wakes("a", of_coscheduling("a"))
+    report = find_wakes("a", build_coscheduling_pod("a"))
     assert report.headline == "its PodGroup does not exist"
     assert report.message == "0/1 nodes are available: 1 PodGroup not found."
     assert [each.plugin for each in report.rejectors] == ["Coscheduling"]
@@ -108,13 +112,13 @@ def test_missing_group() -> None:
     ],
 )
 def test_events_and_a_member_that_fits_by_itself(event: Json, moved: bool) -> None:
-    cluster = cluster_of(*map(of_coscheduling, "abcd"), build_group(COSCHEDULING, 4))
+    cluster = build_cluster(*map(build_coscheduling_pod, "abcd"), build_group(COSCHEDULING, 4))
     found = kschedctl.wakes(cluster, "ml/a", event)
     assert (found.before, found.moved, found.unschedulable_plugins) == ("unschedulable", moved, ("Coscheduling",))
 
 
 def test_answer_about_many_pods_names_each_gang() -> None:
-    cluster = cluster_of(*map(of_coscheduling, "abcd"), build_pod("alone"), build_group(COSCHEDULING, 4))
+    cluster = build_cluster(*map(build_coscheduling_pod, "abcd"), build_pod("alone"), build_group(COSCHEDULING, 4))
     report = find_wake_ups_of_pods(Scheduler(cluster), cluster.unbound_pods(), "in ml")
     refused = {each.pod: [found.plugin for found in each.rejectors] for each in report.pods}
     coscheduling = {f"ml/{name}": ["Coscheduling"] for name in "abc"}
@@ -123,8 +127,8 @@ def test_answer_about_many_pods_names_each_gang() -> None:
 
 def test_member_whose_gang_does_not_fit_is_not_missed() -> None:
     """It fits by itself in both snapshots, but never with its gang, so no event should have woken it."""
-    objects = [*map(of_coscheduling, "abcd"), build_group(COSCHEDULING, 4)]
-    before, after = (Scheduler(cluster_of(*objects)) for _ in range(2))
+    objects = [*map(build_coscheduling_pod, "abcd"), build_group(COSCHEDULING, 4)]
+    before, after = (Scheduler(build_cluster(*objects)) for _ in range(2))
     report = find_wakes_between(before, after, None, ("before", "after"))
     assert not any(each.missed for each in report.pods)
     assert len(report.pods) == 4
@@ -140,7 +144,7 @@ def test_descriptions_without_hints() -> None:
     huge["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "9"}}
     cluster = Cluster.from_objects([NODES[0], huge], kube_version="1.30", feature_gates=gates)
     (report,) = find_wake_ups_of_pods(Scheduler(cluster), cluster.unbound_pods(), "").pods
-    assert words(report) == [
+    assert list_hints(report) == [
         "any delete of a Pod",
         "any update of a Pod that is being resized",
         "any add or update of a Node that would then take it",

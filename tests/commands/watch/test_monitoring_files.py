@@ -41,16 +41,16 @@ QUIET = {
 }
 
 
-def printed(run: Run, what: str) -> str:
+def print_monitoring_file(run: Run, what: str) -> str:
     return run("watch", "--print", what).out
 
 
-def promtool(*arguments: str, text: str | None = None) -> subprocess.CompletedProcess[str]:
+def run_promtool(*arguments: str, text: str | None = None) -> subprocess.CompletedProcess[str]:
     assert PROMTOOL is not None
     return subprocess.run([PROMTOOL, *arguments], input=text, capture_output=True, text=True, check=False)
 
 
-def _series(values: dict[str, str]) -> list[dict[str, str]]:
+def _parse_series(values: dict[str, str]) -> list[dict[str, str]]:
     """Parse series in promtool's notation: ``3x60`` is ``3+0x60``, the same value for an hour."""
     steady = {name: value if "+" in value else value.replace("x", "+0x") for name, value in values.items()}
     return [{"series": name, "values": value} for name, value in steady.items()]
@@ -58,39 +58,39 @@ def _series(values: dict[str, str]) -> list[dict[str, str]]:
 
 @needs_promtool
 def test_prometheus_accepts_rules_and_metrics(run: Run, tmp_path: Path, write: Write) -> None:
-    (tmp_path / "rules.yaml").write_text(printed(run, "rules"))
-    assert promtool("check", "rules", str(tmp_path / "rules.yaml")).returncode == 0
+    (tmp_path / "rules.yaml").write_text(print_monitoring_file(run, "rules"))
+    assert run_promtool("check", "rules", str(tmp_path / "rules.yaml")).returncode == 0
     spec = {"containers": [{"name": "c", "image": "web"}]}
     web = write({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": spec})
     text = run("watch", "--demo", "-o", "openmetrics", "--losses", "zone", "--room-for", web).out
     assert "kschedctl_room_pods{" in text
-    done = promtool("check", "metrics", text=text)
+    done = run_promtool("check", "metrics", text=text)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 @needs_promtool
 def test_each_alert_fires_only_for_its_condition(run: Run, tmp_path: Path) -> None:
-    rules = yaml.safe_load(printed(run, "rules"))
+    rules = yaml.safe_load(print_monitoring_file(run, "rules"))
     names = [rule["alert"] for group in rules["groups"] for rule in group["rules"]]
     assert {*names} == {*FIRING}
-    (tmp_path / "rules.yaml").write_text(yaml.safe_dump(_without_words(rules)))
+    (tmp_path / "rules.yaml").write_text(yaml.safe_dump(_drop_texts(rules)))
     tests = []
     for name, values in FIRING.items():
         given = {LAGGING: "0+60x60", **values}
-        tests.append({"input_series": _series(given), **_expected(names, name)})
-    tests.append({"input_series": _series({LAGGING: "0+60x60", **QUIET}), **_expected(names, "")})
+        tests.append({"input_series": _parse_series(given), **_build_expected_alerts(names, name)})
+    tests.append({"input_series": _parse_series({LAGGING: "0+60x60", **QUIET}), **_build_expected_alerts(names, "")})
     document = {"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": tests}
     (tmp_path / "tests.yaml").write_text(yaml.safe_dump(document))
-    done = promtool("test", "rules", str(tmp_path / "tests.yaml"))
+    done = run_promtool("test", "rules", str(tmp_path / "tests.yaml"))
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def _expected(names: list[str], firing: str) -> dict[str, Any]:
+def _build_expected_alerts(names: list[str], firing: str) -> dict[str, Any]:
     checks = [{"eval_time": "59m", "alertname": name, "exp_alerts": [{}] if name == firing else []} for name in names]
     return {"interval": "1m", "alert_rule_test": checks}
 
 
-def _without_words(rules: Any) -> Any:
+def _drop_texts(rules: Any) -> Any:
     """Return the alerts without labels of series and annotations, whose texts are tested elsewhere."""
     groups = []
     for group in rules["groups"]:
@@ -102,11 +102,11 @@ def _without_words(rules: Any) -> Any:
 
 @needs_promtool
 def test_prometheus_evaluates_the_queries_of_the_panels(run: Run, tmp_path: Path) -> None:
-    panels = json.loads(printed(run, "dashboard"))["panels"]
+    panels = json.loads(print_monitoring_file(run, "dashboard"))["panels"]
     asked = [target["expr"] for panel in panels for target in panel["targets"]]
     records = [{"record": f"panel:{number}", "expr": expression} for number, expression in enumerate(asked)]
     (tmp_path / "panels.yaml").write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": records}]}))
-    done = promtool("check", "rules", str(tmp_path / "panels.yaml"))
+    done = run_promtool("check", "rules", str(tmp_path / "panels.yaml"))
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -117,22 +117,22 @@ def test_grafana_knows_every_field_of_the_dashboard(run: Run) -> None:
     """
     dashboards = pytest.importorskip("grafana_foundation_sdk.models.dashboard")
     encoder = pytest.importorskip("grafana_foundation_sdk.cog.encoder")
-    dashboard = json.loads(printed(run, "dashboard"))
+    dashboard = json.loads(print_monitoring_file(run, "dashboard"))
     known = json.loads(encoder.JSONEncoder().encode(dashboards.Dashboard.from_json(dashboard)))
-    assert list(lost(dashboard, known)) == []
+    assert list(iter_lost_paths(dashboard, known)) == []
     misspelled = {**dashboard, "refesh": "1m"}
     known = json.loads(encoder.JSONEncoder().encode(dashboards.Dashboard.from_json(misspelled)))
-    assert list(lost(misspelled, known)) == ["refesh"]
+    assert list(iter_lost_paths(misspelled, known)) == ["refesh"]
 
 
-def lost(given: Any, known: Any, path: str = "") -> Any:
+def iter_lost_paths(given: Any, known: Any, path: str = "") -> Any:
     """Yield the paths of values that are missing or have changed."""
     if isinstance(given, dict) and isinstance(known, dict):
         for key, value in given.items():
             at = f"{path}.{key}".lstrip(".")
-            yield from lost(value, known[key], at) if key in known else (at,)
+            yield from iter_lost_paths(value, known[key], at) if key in known else (at,)
     elif isinstance(given, list) and isinstance(known, list) and len(given) == len(known):
         for index, (value, other) in enumerate(zip(given, known, strict=True)):
-            yield from lost(value, other, f"{path}[{index}]")
+            yield from iter_lost_paths(value, other, f"{path}[{index}]")
     elif given != known:
         yield path

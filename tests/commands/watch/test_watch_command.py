@@ -21,7 +21,7 @@ OWN = ("kschedctl_build_info", "kschedctl_answers", "kschedctl_answer_duration_s
 OWN += ("kschedctl_answer_timestamp_seconds",)
 
 
-def samples(text: str) -> dict[str, list[tuple[Labels, float]]]:
+def parse_samples(text: str) -> dict[str, list[tuple[Labels, float]]]:
     """Return the samples by metric, as a client of OpenMetrics reads them."""
     families = text_string_to_metric_families(text)
     return {family.name: [(sample.labels, sample.value) for sample in family.samples] for family in families}
@@ -29,7 +29,7 @@ def samples(text: str) -> dict[str, list[tuple[Labels, float]]]:
 
 def get_samples(run: Run, *arguments: str) -> dict[str, list[tuple[Labels, float]]]:
     """Return the samples that watch prints, by metric."""
-    return samples(run("watch", *arguments, "-o", "openmetrics").out)
+    return parse_samples(run("watch", *arguments, "-o", "openmetrics").out)
 
 
 WEB = {
@@ -121,14 +121,14 @@ def test_unread_kinds_are_reported(run: Run, write: Write) -> None:
     waits = build_pod("web", cpu="1", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}])
     outcome = run("watch", "-f", write(lists, waits), "-o", "openmetrics")
     assert outcome.code == 5
-    assert ({"question": "pending"}, 1.0) in samples(outcome.out)["kschedctl_undecided"]
+    assert ({"question": "pending"}, 1.0) in parse_samples(outcome.out)["kschedctl_undecided"]
 
 
 def test_texts_of_a_cluster_are_escaped_in_labels(run: Run, write: Write) -> None:
     waits = build_pod("web", schedulerName='x"}\n# EOF\n\x1b[2J')
     text = run("watch", "-f", write(build_node("n1"), waits), "-o", "openmetrics").out
     assert "\x1b" not in text
-    ((labels, number),) = samples(text)["kschedctl_pending_pods"]
+    ((labels, number),) = parse_samples(text)["kschedctl_pending_pods"]
     assert (number, "EOF" in labels["cause"]) == (1.0, True)
 
 
@@ -143,7 +143,7 @@ def test_names_follow_the_conventions() -> None:
 def test_text_format_is_valid_for_prometheus(run: Run) -> None:
     """Prometheus' textfile collector reads this format."""
     text = run("watch", "--demo", "-o", "openmetrics").out
-    assert {family.name for family in plain_families(text)} == {*samples(text)}
+    assert {family.name for family in plain_families(text)} == {*parse_samples(text)}
 
 
 @pytest.mark.parametrize(
@@ -173,27 +173,29 @@ def test_room_needs_manifests_of_pods(run: Run, write: Write) -> None:
 # -- what monitoring in a cluster needs --------------------------------------------------------------------------------
 
 
-def printed(run: Run, what: str) -> str:
+def print_monitoring_file(run: Run, what: str) -> str:
     outcome = run("watch", "--print", what)
     assert (outcome.code, outcome.err) == (0, "")
     return outcome.out
 
 
-def labels_of(run: Run, write: Write) -> dict[str, set[str]]:
+def get_labels_by_metric(run: Run, write: Write) -> dict[str, set[str]]:
     """Return the labels of each metric."""
     web = write(WEB, name="web.json")
     text = run("watch", "--demo", "-o", "openmetrics", "--losses", "zone", "--room-for", web).out
-    found = {name: set[str]().union(*(labels for labels, _ in numbers)) for name, numbers in samples(text).items()}
+    found = {
+        name: set[str]().union(*(labels for labels, _ in numbers)) for name, numbers in parse_samples(text).items()
+    }
     quota = {"namespace", "quota", "resource"}
     absent = {"kschedctl_quota_hard": quota, "kschedctl_quota_used": quota, "kschedctl_uncreated_pods": {"workload"}}
     return found | absent | {name: set() for name in OWN}
 
 
 def test_alerts_and_the_dashboard_use_existing_metrics(run: Run, write: Write) -> None:
-    known = labels_of(run, write)
+    known = get_labels_by_metric(run, write)
     assert {*FAMILIES} <= {*known}
-    rules = [rule for group in yaml.safe_load(printed(run, "rules"))["groups"] for rule in group["rules"]]
-    panels = json.loads(printed(run, "dashboard"))["panels"]
+    rules = [rule for group in yaml.safe_load(print_monitoring_file(run, "rules"))["groups"] for rule in group["rules"]]
+    panels = json.loads(print_monitoring_file(run, "dashboard"))["panels"]
     asked = [(rule["expr"], " ".join(rule["annotations"].values())) for rule in rules]
     asked += [(target["expr"], target["legendFormat"]) for panel in panels for target in panel["targets"]]
     assert len(asked) == len(rules) + len(panels)
@@ -207,7 +209,7 @@ def test_alerts_and_the_dashboard_use_existing_metrics(run: Run, write: Write) -
 
 
 def test_every_alert_says_what_to_do(run: Run) -> None:
-    rules = [rule for group in yaml.safe_load(printed(run, "rules"))["groups"] for rule in group["rules"]]
+    rules = [rule for group in yaml.safe_load(print_monitoring_file(run, "rules"))["groups"] for rule in group["rules"]]
     assert len({rule["alert"] for rule in rules}) == len(rules)
     for rule in rules:
         assert {*rule} == {"alert", "expr", "for", "labels", "annotations"}
@@ -215,7 +217,7 @@ def test_every_alert_says_what_to_do(run: Run) -> None:
 
 
 def test_panels_of_the_dashboard_do_not_overlap(run: Run) -> None:
-    dashboard = json.loads(printed(run, "dashboard"))
+    dashboard = json.loads(print_monitoring_file(run, "dashboard"))
     cells = [
         (x, y)
         for panel in dashboard["panels"]
@@ -228,7 +230,10 @@ def test_panels_of_the_dashboard_do_not_overlap(run: Run) -> None:
 
 
 def test_manifests_have_the_printed_rights_and_schedule(run: Run, tmp_path: Path) -> None:
-    documents = [*yaml.safe_load_all(printed(run, "deployment")), *yaml.safe_load_all(printed(run, "audit"))]
+    documents = [
+        *yaml.safe_load_all(print_monitoring_file(run, "deployment")),
+        *yaml.safe_load_all(print_monitoring_file(run, "audit")),
+    ]
     rights = [*yaml.safe_load_all(run("help", "rights").out.split("```yaml\n")[1].split("```")[0])]
     assert documents[: len(rights)] == rights
     file = tmp_path / "all.yaml"

@@ -20,7 +20,7 @@ with lzma.open(Path(__file__).parents[2] / "recordings" / "pending.json.xz") as 
 GPU = [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}]
 
 
-def recorded(pod: str) -> Explanation:
+def explain_recorded_pod(pod: str) -> Explanation:
     return kschedctl.explain(CLUSTER, pod)
 
 
@@ -67,7 +67,7 @@ DOMINANT: dict[str, list[tuple[str, str]]] = {
 
 @pytest.mark.parametrize(("pod", "causes"), DOMINANT.items())
 def test_planted_cause_is_found(pod: str, causes: list[tuple[str, str]]) -> None:
-    report = recorded(pod)
+    report = explain_recorded_pod(pod)
     assert [(cause.plugin, cause.reason) for cause in report.causes] == causes
     first = report.causes[0]
     assert report.headline.removeprefix(f"{first.conflict}; ").startswith(first.plain)
@@ -87,7 +87,7 @@ def test_planted_cause_is_found(pod: str, causes: list[tuple[str, str]]) -> None
     ],
 )
 def test_closest_node_is_one_that_the_pod_could_get(pod: str, nearest: str, within: int) -> None:
-    report = recorded(pod)
+    report = explain_recorded_pod(pod)
     assert (report.causes[0].nearest, report.causes[0].within) == (nearest, within)
     assert report.nodes[0].name == nearest
     assert report.groups[0].such_as[0] == nearest
@@ -95,7 +95,7 @@ def test_closest_node_is_one_that_the_pod_could_get(pod: str, nearest: str, with
 
 @pytest.mark.parametrize("pod", ["lab/p06-nodeselector", "lab/p07-nodeaffinity", "lab/p17-pv-zone", "lab/p15-pvc-wffc"])
 def test_no_node_is_close_if_the_pods_constraints_exclude_all(pod: str) -> None:
-    report = recorded(pod)
+    report = explain_recorded_pod(pod)
     assert all(cause.within == 0 for cause in report.causes)
     assert "nearest" not in report.headline
 
@@ -106,16 +106,16 @@ def test_nodes_rejected_for_one_reason_after_prefilter(pod: str, only: int) -> N
 
     NodeVolumeLimits also rejects all 12 for a missing claim.
     """
-    (elimination,) = recorded(pod).eliminations
+    (elimination,) = explain_recorded_pod(pod).eliminations
     assert (elimination.nodes, elimination.only) == (12, only)
 
 
 def test_unbound_claim_is_named() -> None:
-    assert "claim lab/immediate-unbound is not bound" in recorded("lab/p14-pvc-immediate").headline
+    assert "claim lab/immediate-unbound is not bound" in explain_recorded_pod("lab/p14-pvc-immediate").headline
 
 
 def test_advice_is_to_wait_while_victims_terminate() -> None:
-    report = recorded("batch/p25-preempting-pdb")
+    report = explain_recorded_pod("batch/p25-preempting-pdb")
     assert report.preemption is not None
     assert report.preemption.terminating == ("batch/unguarded-d4cb4b55d-wd2bc",)
     assert (report.preemption.nominated, report.preemption.rivals) == ("w8", ())
@@ -129,7 +129,7 @@ def test_advice_is_to_wait_while_victims_terminate() -> None:
 def test_waiting_does_not_help_if_a_pod_of_higher_priority_takes_the_room() -> None:
     """p23-never has priority 20,000, selects the nodes of p24, which has priority 10,000, and is pending as well."""
     key = "batch/p24-preempting"
-    report = recorded(key)
+    report = explain_recorded_pod(key)
     assert report.preemption is not None
     victims = ("batch/batch-low-5bcf64775b-8d4ns", "batch/batch-low-5bcf64775b-mlm96")
     assert (report.preemption.terminating, report.preemption.rivals) == (victims, ("lab/p23-never",))
@@ -195,7 +195,7 @@ def test_toleration_is_proposed_if_it_helps() -> None:
 def test_document_contains_no_commands_or_options() -> None:
     """The commands that a reader can type depend on where the answer is read."""
     for waiting in CLUSTER.unbound_pods():
-        shown = json.dumps(recorded(waiting.key).to_dict()["advice"])
+        shown = json.dumps(explain_recorded_pod(waiting.key).to_dict()["advice"])
         assert not any(word in shown for word in ("kubectl", "kschedctl", " --"))
 
 
@@ -226,7 +226,7 @@ def test_contradictory_constraints_are_both_named() -> None:
 
 
 def test_selector_that_excludes_the_volumes_zone_is_named_with_it() -> None:
-    report = recorded("lab/p17-pv-zone")
+    report = explain_recorded_pod("lab/p17-pv-zone")
     both = f"its nodeSelector requires {ZONE}=zone-a, but its volume requires {ZONE}=zone-c (claim lab/zonal-c)"
     assert report.causes[0].conflict == both
     assert report.headline.startswith(both)
@@ -250,7 +250,7 @@ def test_contradictory_selector_and_affinity_are_both_named() -> None:
 
 def test_largest_storage_pool_is_named_with_its_capacity() -> None:
     """The recording has one pool, of 50Gi in zone-a."""
-    fact = recorded("lab/p18-csi-capacity").causes[0].fact
+    fact = explain_recorded_pod("lab/p18-csi-capacity").causes[0].fact
     assert fact == (
         "claim lab/csi-toobig requests 200Gi of class csi-wait, but CSIStorageCapacity csi-wait-zone-a has at most 50Gi"
     )

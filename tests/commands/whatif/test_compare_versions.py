@@ -25,12 +25,12 @@ BALANCE_ALONE = {
 }
 
 
-def with_memory(made: Json) -> Json:
+def set_memory(made: Json) -> Json:
     made["spec"]["containers"][0]["resources"]["requests"]["memory"] = "4Gi"
     return made
 
 
-def uneven(*pods: Json) -> Cluster:
+def build_uneven_cluster(*pods: Json) -> Cluster:
     """Build an empty n1 and an n2 with 3 of 4 CPUs and none of 8 GiB requested, for pods of 1 CPU and 4 GiB.
 
     In percent of CPU and memory, with the balance (1 - half the difference): n1 goes from 0 and 0 (100) to 25 and 50
@@ -43,10 +43,13 @@ def uneven(*pods: Json) -> Cluster:
 
 
 def test_pending_pod_goes_to_the_node_whose_balance_improves() -> None:
-    report = whatif(uneven(with_memory(build_pod("p"))), None, build_version_settings(("1.35", "1.36")))
+    report = whatif(build_uneven_cluster(set_memory(build_pod("p"))), None, build_version_settings(("1.35", "1.36")))
     assert [(c.pod, c.change, c.before, c.after) for c in report.changes] == [("d/p", "Moved", "n1", "n2")]
     assert (report.compared, report.messages, report.replacement) == (("1.35", "1.36"), (), Replacement(0, 0))
-    assert whatif(uneven(with_memory(build_pod("p"))), None, build_version_settings(("1.34", "1.35"))).changes == ()
+    assert (
+        whatif(build_uneven_cluster(set_memory(build_pod("p"))), None, build_version_settings(("1.34", "1.35"))).changes
+        == ()
+    )
 
 
 def test_cause_of_a_newly_pending_pod() -> None:
@@ -54,19 +57,21 @@ def test_cause_of_a_newly_pending_pod() -> None:
 
     Without this request, p would get n2 in 1.36 instead of n1, which does not explain why it is pending.
     """
-    pending = with_memory(build_pod("p"))
+    pending = set_memory(build_pod("p"))
     pending["spec"]["resources"] = {"requests": {"cpu": "9"}}
-    (change,) = whatif(uneven(pending), None, build_version_settings(("1.31", "1.36")), in_full=1).changes
+    (change,) = whatif(build_uneven_cluster(pending), None, build_version_settings(("1.31", "1.36")), in_full=1).changes
     assert (change.change, change.before, change.because) == ("NewlyPending", "n1", ("PodLevelResources",))
 
 
 def test_running_pod_would_move_if_it_were_recreated() -> None:
     """A pod that no controller recreates is left out."""
-    report = whatif(uneven(with_memory(build_replica("r", "n1"))), None, build_version_settings(("1.35", "1.36")))
+    report = whatif(
+        build_uneven_cluster(set_memory(build_replica("r", "n1"))), None, build_version_settings(("1.35", "1.36"))
+    )
     moved = PodsElsewhere("Deployment d/web", ("d/r",), ("n1",), ("n2",), (BALANCE,))
     assert (report.changes, report.replacement) == ((), Replacement(1, 1, (moved,)))
     assert whatif(
-        uneven(with_memory(build_replica("r", "n1"))), None, build_version_settings(("1.34", "1.35"))
+        build_uneven_cluster(set_memory(build_replica("r", "n1"))), None, build_version_settings(("1.34", "1.35"))
     ).replacement == Replacement(1, 1)
 
 
@@ -74,7 +79,7 @@ def test_running_pod_is_left_out_if_a_plugin_fails(monkeypatch: pytest.MonkeyPat
     def fails(*_: object) -> None:
         raise PluginError("no such answer")
 
-    cluster = uneven(with_memory(build_replica("r", "n1")))
+    cluster = build_uneven_cluster(set_memory(build_replica("r", "n1")))
     monkeypatch.setattr(NodePorts, "pre_filter", fails)
     report = whatif(cluster, None, build_version_settings(("1.35", "1.36")))
     assert report.replacement == Replacement(1, 1, (), 1)
@@ -100,9 +105,11 @@ def test_equal_versions_and_changes_that_are_not_replayed() -> None:
         whatif(cluster, None, build_version_settings(("1.29", "1.34")))
 
 
-def two_of_each() -> Cluster:
+def build_pairs_of_pods() -> Cluster:
     """Build two running pods of each of three workloads."""
-    return uneven(*(build_pod(f"{name}-{i}", "n1", "10m", build_owner(name)) for name in "abc" for i in range(2)))
+    return build_uneven_cluster(
+        *(build_pod(f"{name}-{i}", "n1", "10m", build_owner(name)) for name in "abc" for i in range(2))
+    )
 
 
 def build_owner(name: str) -> Json:
@@ -119,7 +126,7 @@ def test_large_clusters_are_compared_by_some_pods_of_each_workload(monkeypatch: 
 
     monkeypatch.setattr(rescheduling, "MAX_PODS", 4)
     monkeypatch.setattr(rescheduling._SchedulerProbe, "find_best_nodes", noted)
-    found = whatif(two_of_each(), None, build_version_settings(("1.35", "1.36"))).replacement
+    found = whatif(build_pairs_of_pods(), None, build_version_settings(("1.35", "1.36"))).replacement
     assert found is not None
     assert (found.running, found.asked) == (6, 4)
     assert sorted(set(asked)) == ["d/a-0", "d/a-1", "d/b-0", "d/c-0"]
@@ -138,7 +145,7 @@ def test_interruption_shows_the_results_so_far(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(rescheduling, "BATCH_SIZE", 1)
     monkeypatch.setattr(rescheduling._SchedulerProbe, "find_best_nodes", patience)
-    report = whatif(two_of_each(), None, build_version_settings(("1.35", "1.36")))
+    report = whatif(build_pairs_of_pods(), None, build_version_settings(("1.35", "1.36")))
     assert report.interrupted
     assert report.replacement is not None
     assert (report.replacement.running, report.replacement.asked) == (6, 2)
@@ -152,7 +159,7 @@ def test_progress_is_shown_for_running_pods() -> None:
             shown[what] = [total]
             return shown[what].append
 
-    whatif(two_of_each(), None, build_version_settings(("1.35", "1.36")), progress=Seen())
+    whatif(build_pairs_of_pods(), None, build_version_settings(("1.35", "1.36")), progress=Seen())
     assert shown["Running pods"] == [1, 1]
 
 

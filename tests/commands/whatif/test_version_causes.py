@@ -22,7 +22,7 @@ NAMES = "abcdefg"
 TAINT = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
 
 
-def of_sets(enough: list[frozenset[str]]) -> CauseSearch:
+def build_search(enough: list[frozenset[str]]) -> CauseSearch:
     """Build a search for a pod that is unchanged if all changes of one of these sets are undone."""
 
     def replay(names: frozenset[str]) -> Callable[[str], bool]:
@@ -34,7 +34,7 @@ def of_sets(enough: list[frozenset[str]]) -> CauseSearch:
 @given(st.lists(st.frozensets(st.sampled_from(NAMES), min_size=1), max_size=4))
 def test_smallest_set_of_changes_that_explains_it(enough: list[frozenset[str]]) -> None:
     """No smaller part of the set is enough. Nothing is reported if no set explains the difference."""
-    told = of_sets(enough).explain_pod("p")
+    told = build_search(enough).explain_pod("p")
     assert (told == NOT_ATTRIBUTED) == (not enough)
     if enough:
         assert any(each == set(told) for each in enough)
@@ -94,7 +94,7 @@ def test_changes_of_plugins_with_different_answers_are_likely() -> None:
 
 def test_search_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(causes, "MAX_REPLAYS", 3)
-    assert of_sets([frozenset("c")]).explain_pod("p") == NOT_ATTRIBUTED
+    assert build_search([frozenset("c")]).explain_pod("p") == NOT_ATTRIBUTED
 
 
 @pytest.mark.parametrize(("first", "second"), [("1.30", "1.37"), ("1.36", "1.37"), ("1.37", "1.33")])
@@ -105,7 +105,7 @@ def test_feature_gates_of_the_other_version(first: str, second: str) -> None:
     assert [gate for gate in GATE_STAGES if mixed.enabled(gate) != whole.enabled(gate)] == []
 
 
-def because(report: WhatIf) -> list[tuple[str, ...]]:
+def list_causes(report: WhatIf) -> list[tuple[str, ...]]:
     assert report.replacement
     return [each.because for each in (*report.changes, *report.messages, *report.replacement.elsewhere)]
 
@@ -129,7 +129,7 @@ def build_claim(name: str) -> Json:
     return {"kind": "PersistentVolumeClaim", "metadata": {"name": name, "namespace": "d", "uid": name}, "spec": spec}
 
 
-def room(node_name: str, capacity: str) -> Json:
+def build_storage_capacity(node_name: str, capacity: str) -> Json:
     return {
         "kind": "CSIStorageCapacity",
         "metadata": {"name": node_name, "namespace": "d"},
@@ -149,12 +149,12 @@ STORAGE = [
     {"kind": "CSIDriver", "metadata": {"name": "csi"}, "spec": {"storageCapacity": True}},
     {"kind": "CSINode", "metadata": {"name": "n1"}, "spec": {"drivers": [{"name": "csi", "nodeID": "n1"}]}},
     {"kind": "CSINode", "metadata": {"name": "n2"}, "spec": {"drivers": [{"name": "csi", "nodeID": "n2"}]}},
-    room("n1", "4Gi"),
-    room("n2", "40Gi"),
+    build_storage_capacity("n1", "4Gi"),
+    build_storage_capacity("n2", "40Gi"),
 ]
 
 
-def with_claim(made: Json) -> Json:
+def add_claim(made: Json) -> Json:
     made["spec"]["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
     return made
 
@@ -163,7 +163,7 @@ def test_feature_gate_that_changes_a_placement() -> None:
     """n2 has more room for the volume. Otherwise n1 is better, because 1 CPU is used on n2."""
     busy = build_pod("busy", "n2", "1")
     cluster = Cluster.from_objects(
-        [build_node("n1"), build_node("n2"), *STORAGE, build_claim("c"), busy, with_claim(build_pod("p"))]
+        [build_node("n1"), build_node("n2"), *STORAGE, build_claim("c"), busy, add_claim(build_pod("p"))]
     )
     report = whatif(cluster, None, build_version_settings(("1.36", "1.37")))
     assert [(c.pod, c.before, c.after, c.because) for c in report.changes] == [
@@ -175,13 +175,13 @@ def test_feature_gate_that_changes_a_placement() -> None:
         *STORAGE,
         build_claim("c"),
         busy,
-        with_claim(build_replica("r", "n1")),
+        add_claim(build_replica("r", "n1")),
     ]
-    assert because(whatif(Cluster.from_objects(running), None, build_version_settings(("1.36", "1.37")))) == [
+    assert list_causes(whatif(Cluster.from_objects(running), None, build_version_settings(("1.36", "1.37")))) == [
         ("StorageCapacityScoring",)
     ]
     set_by_hand = Cluster.from_objects(running, feature_gates={"StorageCapacityScoring": True})
-    assert because(whatif(set_by_hand, None, build_version_settings(("1.36", "1.37")))) == []
+    assert list_causes(whatif(set_by_hand, None, build_version_settings(("1.36", "1.37")))) == []
 
 
 def test_no_change_is_searched_for_if_only_the_cluster_changes() -> None:
@@ -199,7 +199,7 @@ def test_changed_scores_with_the_same_best_node() -> None:
         *STORAGE,
         build_claim("c"),
         build_pod("busy", "n1", "1"),
-        with_claim(build_replica("r", "n2")),
+        add_claim(build_replica("r", "n2")),
     ]
     found = whatif(Cluster.from_objects(objects), None, build_version_settings(("1.36", "1.37"))).replacement
     assert found is not None

@@ -28,7 +28,7 @@ def build_node(name: str, zone: str, cpu: str = "4") -> Json:
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "status": status}
 
 
-def running(name: str, node_name: str, cpu: str = "1") -> Json:
+def build_running_pod(name: str, node_name: str, cpu: str = "1") -> Json:
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "controller": True}
     metadata = {"name": name, "namespace": "d", "uid": name, "ownerReferences": [owner]}
     container = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
@@ -36,8 +36,8 @@ def running(name: str, node_name: str, cpu: str = "1") -> Json:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Running"}}
 
 
-def waiting(name: str, cpu: str) -> Json:
-    found = running(name, "", cpu)
+def build_waiting_pod(name: str, cpu: str) -> Json:
+    found = build_running_pod(name, "", cpu)
     return found | {"status": {"phase": "Pending"}}
 
 
@@ -48,7 +48,7 @@ def build_deployment(replicas: int, cpu: str = "1") -> Json:
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "api"}, "spec": spec}
 
 
-CLUSTER = [build_node("n1", "a"), build_node("n2", "b"), running("r1", "n1")]
+CLUSTER = [build_node("n1", "a"), build_node("n2", "b"), build_running_pod("r1", "n1")]
 
 
 @pytest.fixture
@@ -133,7 +133,9 @@ def test_drain(run: Run, write: Write) -> None:
     assert run("drain", "-f", cluster, "-l", "topology.kubernetes.io/zone=a").code == 0
     assert run("drain", "-f", cluster).code == 2
     assert 'node "n11" not found (did you mean' in run("drain", "-f", cluster, "n11").err
-    crowded = write(*CLUSTER, running("r2", "n1", "4"), running("r3", "n2", "3"), name="crowded.json")
+    crowded = write(
+        *CLUSTER, build_running_pod("r2", "n1", "4"), build_running_pod("r3", "n2", "3"), name="crowded.json"
+    )
     assert run("drain", "-f", crowded, "n1").code == 1
 
 
@@ -141,7 +143,9 @@ def test_failures(run: Run, write: Write) -> None:
     cluster = write(*CLUSTER)
     found = run("failures", "-f", cluster)
     assert (found.code, "Any zone can be lost: every recreated pod gets a node" in found.out) == (0, True)
-    crowded = write(*CLUSTER, running("r2", "n1", "4"), running("r3", "n2", "3"), name="crowded.json")
+    crowded = write(
+        *CLUSTER, build_running_pod("r2", "n1", "4"), build_running_pod("r3", "n2", "3"), name="crowded.json"
+    )
     found = run("failures", "-f", crowded, "--nodes")
     assert (found.code, "lost without disruption" in found.out) == (1, True)
     assert run("failures", "-f", cluster, "--nodes", "--zones").code == 2
@@ -232,11 +236,11 @@ def test_configurations_are_compared_for_running_pods(run: Run, write: Write, tm
     objects = [
         build_node("n1", "a"),
         build_node("n2", "b"),
-        running("r1", "n1"),
-        running("r2", "n1"),
-        running("r3", "n2"),
+        build_running_pod("r1", "n1"),
+        build_running_pod("r2", "n1"),
+        build_running_pod("r3", "n2"),
     ]
-    cluster = write(*objects, waiting("w1", "3"), waiting("w2", "9"))
+    cluster = write(*objects, build_waiting_pod("w1", "3"), build_waiting_pod("w2", "9"))
 
     found = run("whatif", "-f", cluster, "--assume-complete", "--compare-config", *both)
     assert found.out.startswith(
@@ -281,7 +285,7 @@ def test_interrupted_simulation_shows_the_results_so_far() -> None:
     assert runs.variation.runs == 3
 
 
-CROWDED = [*CLUSTER, running("r2", "n1", "4"), running("r3", "n2", "3")]
+CROWDED = [*CLUSTER, build_running_pod("r2", "n1", "4"), build_running_pod("r3", "n2", "3")]
 
 
 @pytest.mark.parametrize(
@@ -332,7 +336,7 @@ def test_suggested_scenario_runs_and_helps(run: Run, write: Write, command: list
 @pytest.mark.parametrize("command", [["drain", "n1"], ["failures", "--nodes"]], ids=["drain", "failures"])
 def test_useless_nodes_are_not_proposed(run: Run, write: Write, command: list[str]) -> None:
     """r9 can run only on n1, so more nodes do not help."""
-    pinned = running("r9", "n1")
+    pinned = build_running_pod("r9", "n1")
     pinned["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "n1"}
     found = run(*command, "-f", write(*CLUSTER, pinned), "-o", "json")
     assert found.code == 1
@@ -350,7 +354,7 @@ def test_new_node_is_not_modeled_on_a_cordoned_node(run: Run, write: Write) -> N
 def test_suggested_command_does_not_wait_for_standard_input(
     run: Run, monkeypatch: pytest.MonkeyPatch, command: list[str]
 ) -> None:
-    text = json.dumps({"kind": "List", "items": [*CROWDED, waiting("waits", "9")]})
+    text = json.dumps({"kind": "List", "items": [*CROWDED, build_waiting_pod("waits", "9")]})
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
     found = run(*command, "-f", "-", "--assume-complete")
     assert found.code == 1
@@ -358,7 +362,7 @@ def test_suggested_command_does_not_wait_for_standard_input(
 
 
 def test_suggested_command_uses_the_same_scheduler(run: Run, write: Write) -> None:
-    found = run("explain", "-n", "d", "-f", write(*CLUSTER, waiting("big", "9")), "--kube-version", "1.33")
+    found = run("explain", "-n", "d", "-f", write(*CLUSTER, build_waiting_pod("big", "9")), "--kube-version", "1.33")
     (line,) = found.commands
     assert "--kube-version 1.33" in line
 

@@ -245,12 +245,12 @@ def test_scale_up_and_down() -> None:
     assert changes(down) == {("r1", "Gone", "n1", ""), ("r2", "Gone", "n1", "")}
 
 
-def member(name: str, node_name: str = "n1") -> Json:
+def build_member(name: str, node_name: str = "n1") -> Json:
     return build_pod(name, node_name, "100m", {"kind": "StatefulSet", "name": "db"})
 
 
 def test_stateful_set_is_scaled_by_ordinal() -> None:
-    objects = [build_node("n1"), *(member(f"db-{i}") for i in (0, 1, 2, 10))]
+    objects = [build_node("n1"), *(build_member(f"db-{i}") for i in (0, 1, 2, 10))]
     step = {"scale": {"kind": "StatefulSet", "namespace": "d", "name": "db", "replicas": 2}}
     assert changes(run(step, objects=objects)) == {("db-2", "Gone", "n1", ""), ("db-10", "Gone", "n1", "")}
     step["scale"]["replicas"] = 5
@@ -535,7 +535,7 @@ def test_drain_whose_pod_returns_is_not_completed() -> None:
     assert not is_harmless(report)
 
 
-def guard(healthy: int, desired: int, **spec: Any) -> Json:
+def build_budget_with_status(healthy: int, desired: int, **spec: Any) -> Json:
     """Build a budget of app=web as the API server stores it."""
     guarding = build_budget(max(healthy - desired, 0))
     guarding["metadata"]["uid"] = "uid-b"
@@ -553,7 +553,7 @@ def test_replacement_placed_in_a_later_step_is_healthy_again(kind: str, count: i
         build_pod(f"web-{name}", name, owner={"kind": kind, "name": "web"}, nodeSelector={HOSTNAME: name})
         for name in nodes
     ]
-    objects = [*map(build_node, nodes), *pods, guard(count, count - 1, maxUnavailable=1)]
+    objects = [*map(build_node, nodes), *pods, build_budget_with_status(count, count - 1, maxUnavailable=1)]
     upgrade = [{step: {"nodes": [name]}} for name in nodes for step in ("drain", "uncordon")]
     report = run(*upgrade, *upgrade, objects=objects)
     assert report.incomplete_steps == ()
@@ -565,7 +565,13 @@ def test_replacement_placed_in_a_later_step_is_healthy_again(kind: str, count: i
 def test_replacement_without_a_node_uses_up_the_budget_in_later_steps() -> None:
     """Without the uncordon between the drains, the answer is that of a drain of both nodes."""
     pods = [build_replica(f"r{number}", f"n{number}", nodeSelector={HOSTNAME: f"n{number}"}) for number in (1, 2, 3)]
-    objects = [build_node("n1"), build_node("n2"), build_node("n3"), *pods, guard(3, 2, maxUnavailable=1)]
+    objects = [
+        build_node("n1"),
+        build_node("n2"),
+        build_node("n3"),
+        *pods,
+        build_budget_with_status(3, 2, maxUnavailable=1),
+    ]
     assert [blocked.pod for blocked in drain(Cluster.from_objects(objects), ["n1", "n2"]).blocked] == ["d/r2"]
     report = run(DRAIN_N1, DRAIN_N2, objects=objects)
     assert report.incomplete_steps == (2,)
@@ -577,7 +583,7 @@ def test_replacement_without_a_node_uses_up_the_budget_in_later_steps() -> None:
 @pytest.mark.parametrize("step", ["removeNodes", "fail"])
 def test_pod_that_loses_its_node_without_an_eviction_uses_up_the_budget(step: str) -> None:
     pods = [build_replica(f"r{number}", f"n{number}", nodeSelector={HOSTNAME: f"n{number}"}) for number in (1, 2)]
-    objects = [build_node("n1"), build_node("n2"), *pods, guard(2, 1, maxUnavailable=1)]
+    objects = [build_node("n1"), build_node("n2"), *pods, build_budget_with_status(2, 1, maxUnavailable=1)]
     report = run({step: {"nodes": ["n1"]}}, DRAIN_N2, objects=objects)
     assert [blocked.pod for blocked in report.blocked_pods] == ["d/r2"]
 
@@ -595,7 +601,7 @@ def test_scaling_changes_the_numbers_of_a_budget(spec: Json, replicas: int, evic
     """All pods run on n1, and no other node takes them."""
     pods = [build_replica(f"r{number}", "n1", nodeSelector={HOSTNAME: "n1"}) for number in (1, 2)]
     scale = {"scale": {"kind": "Deployment", "namespace": "d", "name": "web", "replicas": replicas}}
-    report = run(scale, DRAIN_N1, objects=[build_node("n1"), *pods, guard(2, 2, **spec)])
+    report = run(scale, DRAIN_N1, objects=[build_node("n1"), *pods, build_budget_with_status(2, 2, **spec)])
     assert report.steps[1].displaced == evicted_count
     assert len(report.steps[1].blocked) == replicas - evicted_count
 
@@ -603,13 +609,13 @@ def test_scaling_changes_the_numbers_of_a_budget(spec: Json, replicas: int, evic
 def test_scaling_up_does_not_change_a_budget_with_max_unavailable() -> None:
     pods = [build_replica(f"r{number}", "n1", nodeSelector={HOSTNAME: "n1"}) for number in (1, 2)]
     scale = {"scale": {"kind": "Deployment", "namespace": "d", "name": "web", "replicas": 4}}
-    report = run(scale, DRAIN_N1, objects=[build_node("n1"), *pods, guard(2, 1, maxUnavailable=1)])
+    report = run(scale, DRAIN_N1, objects=[build_node("n1"), *pods, build_budget_with_status(2, 1, maxUnavailable=1)])
     assert (report.steps[1].displaced, len(report.steps[1].blocked)) == (1, 3)
 
 
 def test_budget_in_failed_state_allows_nothing_in_later_steps() -> None:
     """It allows no disruption although 3 pods are healthy and 1 is desired."""
-    failed = guard(3, 1, maxUnavailable=1)
+    failed = build_budget_with_status(3, 1, maxUnavailable=1)
     failed["status"]["disruptionsAllowed"] = 0
     objects = [
         build_node("n1"),

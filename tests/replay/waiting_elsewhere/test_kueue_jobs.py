@@ -15,7 +15,7 @@ from kschedctl.replay.waiting_elsewhere.kueue_jobs import JobOutlook, predict_ma
 from kschedctl.reports.waiting_elsewhere import WaitingState, has_unadmitted, has_unchecked_objects
 
 
-def _predict(manifest: JsonObject, *objects: JsonObject) -> JobOutlook:
+def _predict_outlook(manifest: JsonObject, *objects: JsonObject) -> JobOutlook:
     """Return what Kueue would do with a manifest."""
     cluster = Cluster.from_objects([*QUEUES, *NODES, *objects])
     (outlook,) = predict_manifest_outlooks(cluster, [decode_workload(manifest)], NOW)
@@ -23,7 +23,7 @@ def _predict(manifest: JsonObject, *objects: JsonObject) -> JobOutlook:
 
 
 def test_job_with_enough_quota_is_admitted_and_placed() -> None:
-    outlook = _predict(build_manifest(2, 4))
+    outlook = _predict_outlook(build_manifest(2, 4))
     assert outlook.flavors == "flavor gpu"
     assert outlook.report.state is WaitingState.ADMISSIBLE
     assert outlook.report.headline == "is next in ClusterQueue cq: there is enough quota for it"
@@ -33,7 +33,7 @@ def test_job_with_enough_quota_is_admitted_and_placed() -> None:
 
 
 def test_job_without_quota_certainly_waits() -> None:
-    outlook = _predict(build_manifest(2, 8))
+    outlook = _predict_outlook(build_manifest(2, 8))
     assert not outlook.admitted
     assert outlook.report.headline == (
         "waits for quota in ClusterQueue cq: pod set main needs 16 nvidia.com/gpu, but flavor gpu has 8 of 8 free"
@@ -42,17 +42,20 @@ def test_job_without_quota_certainly_waits() -> None:
 
 
 def test_job_waits_behind_the_workloads_of_the_queue() -> None:
-    outlook = _predict(build_manifest(2, 4), build_workload("old", 8))
+    outlook = _predict_outlook(build_manifest(2, 4), build_workload("old", 8))
     assert not outlook.admitted
     assert "This Workload is number 2 of 2 in ClusterQueue cq" in outlook.report.details
 
 
 def test_job_of_a_missing_queue() -> None:
-    assert _predict(build_manifest(1, 1, queue="gone")).report.headline == "waits: LocalQueue ai/gone does not exist"
+    assert (
+        _predict_outlook(build_manifest(1, 1, queue="gone")).report.headline
+        == "waits: LocalQueue ai/gone does not exist"
+    )
 
 
 def test_some_pods_of_a_deployment_are_admitted() -> None:
-    outlook = _predict(build_manifest(4, 3, "Deployment"))
+    outlook = _predict_outlook(build_manifest(4, 3, "Deployment"))
     assert (len(outlook.admitted), outlook.workload_count) == (2, 3)
     assert outlook.report.state is WaitingState.NOT_ADMITTED
     assert outlook.report.headline.startswith(

@@ -27,7 +27,7 @@ def list_entries(*objects: Json) -> list[tuple[str, str, str]]:
     return [(entry.resource, entry.state.value, entry.headline) for entry in entries]
 
 
-def broker(name: str) -> Json:
+def build_broker(name: str) -> Json:
     metadata = {"name": name, "namespace": "shop", "uid": name, "labels": {"strimzi.io/cluster": "x"}}
     spec = {"nodeName": "n1", "containers": [{"name": "c", "image": "x"}]}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
@@ -40,8 +40,10 @@ def test_custom_resource_shows_the_expected_number_of_pods() -> None:
 
 
 def test_existing_pods_are_not_expected() -> None:
-    assert list_entries(KAFKA, broker("x-0"), broker("x-1"))[0][2].startswith("1 pod expected by Kafka/x (2 exist)")
-    assert list_entries(KAFKA, broker("x-0"), broker("x-1"), broker("x-2")) == []
+    assert list_entries(KAFKA, build_broker("x-0"), build_broker("x-1"))[0][2].startswith(
+        "1 pod expected by Kafka/x (2 exist)"
+    )
+    assert list_entries(KAFKA, build_broker("x-0"), build_broker("x-1"), build_broker("x-2")) == []
 
 
 @pytest.mark.parametrize(

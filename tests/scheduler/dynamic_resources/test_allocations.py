@@ -7,24 +7,24 @@ from functools import cache
 
 import msgspec
 import pytest
-from golden_cases import SETTINGS, family_lines, table
+from golden_cases import SETTINGS, iter_family_lines, read_table
 
 import kschedctl
 from kschedctl.commands.explain.one_pod import resolve_pod
 from kschedctl.scheduler.scheduler import Scheduler
 
-CASES = table("allocations")
+CASES = read_table("allocations")
 
 
 @cache
-def documents(family):
+def read_documents(family):
     wanted = {case["id"] for case in CASES if case["family"] == family}
-    return {found["id"]: found for found in map(json.loads, family_lines(family)) if found["id"] in wanted}
+    return {found["id"]: found for found in map(json.loads, iter_family_lines(family)) if found["id"] in wanted}
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case["id"] for case in CASES])
 def test_allocations(case):
-    document = documents(case["family"])[case["id"]]
+    document = read_documents(case["family"])[case["id"]]
     settings = {key: document[source] for key, source in SETTINGS.items() if source in document}
     scheduler = Scheduler(kschedctl.Cluster.from_objects(document["objects"], **settings))
     pod = resolve_pod(scheduler, document["pod"])
@@ -33,15 +33,16 @@ def test_allocations(case):
     state = cycle.pre_filter.results["DynamicResources"].state
     rows = cycle.view.nodes.index
     found = {
-        node: plain(plugin.reservation(cycle.info, cycle.view, rows[node], state).allocations) for node in case["want"]
+        node: list_claim_allocations(plugin.reservation(cycle.info, cycle.view, rows[node], state).allocations)
+        for node in case["want"]
     }
-    assert found == {node: list(map(complete, claims)) for node, claims in case["want"].items()}
+    assert found == {node: list(map(add_devices, claims)) for node, claims in case["want"].items()}
 
 
-def plain(allocations):
+def list_claim_allocations(allocations):
     """Return the allocations as the status of the claims shows them, in the order of the claims."""
     return msgspec.json.decode(msgspec.json.encode(list(allocations.values())))
 
 
-def complete(allocation):
+def add_devices(allocation):
     return {**allocation, "devices": allocation.get("devices", {})}

@@ -6,8 +6,8 @@ import json
 
 import msgspec
 import pytest
-from golden_cases import table
-from plugin_cases import cases, snapshot
+from golden_cases import read_table
+from plugin_cases import build_snapshot, parametrize_cases
 
 from kschedctl.api.kube_version import KubeVersion
 from kschedctl.api.objects import ResourceClaim
@@ -36,47 +36,49 @@ class IncubatingFeatures(Features):
     stable_allocator = False
 
 
-EXPERIMENTAL = [case["name"] for case in table("draallocator") if case["channel"] == "experimental"]
+EXPERIMENTAL = [case["name"] for case in read_table("draallocator") if case["channel"] == "experimental"]
 """Constraints on attributes with several values: kube-scheduler v1.36 never asks for the allocator that knows them."""
 
 
-@cases("draallocator", "draallocate", left_out=EXPERIMENTAL)
+@parametrize_cases("draallocator", "draallocate", left_out=EXPERIMENTAL)
 def test_allocate(case):
     features = IncubatingFeatures(**{name: bool(case["featureGates"].get(gate)) for gate, name in GATES.items()})
-    view = snapshot(case)
+    view = build_snapshot(case)
     inventory = Inventory(view, features)
-    inventory.reservations.state = state_of(case)
+    inventory.reservations.state = build_state(case)
     claims = [msgspec.convert(document, ResourceClaim) for document in case["claims"]]
     want = case["want"]
     if "error" in want:
         with pytest.raises((AllocationError, InvalidPoolsError)) as caught:
-            allocate(inventory, claims)
-        assert str(caught.value) == want["error"].replace('  "not found" not found', f" {absent(want['error'])}")
+            allocate_claims(inventory, claims)
+        assert str(caught.value) == want["error"].replace(
+            '  "not found" not found', f" {rephrase_missing_class(want['error'])}"
+        )
         return
-    found = allocate(inventory, claims)
-    assert plain(found, inventory.visible.get_node_selector(0), features) == [
-        without_ids(allocation) for allocation in want.get("allocations") or ()
+    found = allocate_claims(inventory, claims)
+    assert list_results(found, inventory.visible.get_node_selector(0), features) == [
+        drop_share_ids(allocation) for allocation in want.get("allocations") or ()
     ]
 
 
-def allocate(inventory, claims):
+def allocate_claims(inventory, claims):
     return Search(inventory, 0, [read_claim(claim, inventory.classes, inventory.features) for claim in claims]).run()
 
 
-def absent(error):
+def rephrase_missing_class(error):
     """Return the error in the words of the table's lister for a missing class."""
     name = error.partition("device class ")[2].partition(":")[0]
     return f'deviceclass.resource.k8s.io "{name}" not found'
 
 
-def plain(found, itself, features):
+def list_results(found, itself, features):
     results = [
         build_allocation_result(results, [r.device for r in results], itself, features) for results in found or ()
     ]
-    return [without_ids(json.loads(msgspec.json.encode(result))) for result in results]
+    return [drop_share_ids(json.loads(msgspec.json.encode(result))) for result in results]
 
 
-def without_ids(allocation):
+def drop_share_ids(allocation):
     """Return the allocation without upstream's random share IDs and without empty parts."""
     results = [
         {key: value for key, value in result.items() if key != "shareID"}
@@ -85,7 +87,7 @@ def without_ids(allocation):
     return {"devices": results, "nodeSelector": allocation.get("nodeSelector")}
 
 
-def state_of(case):
+def build_state(case):
     def device(text):
         return tuple(text.split("/")[:3])
 
@@ -115,23 +117,23 @@ SINCE_1_37 = {
 @pytest.mark.parametrize("name", SINCE_1_37)
 def test_since_1_37(name):
     """#139395: a selector that asks for none of the attributes with several values no longer fails; #140769."""
-    (case,) = (case for case in table("draallocator") if case["name"] == name)
+    (case,) = (case for case in read_table("draallocator") if case["name"] == name)
     features = IncubatingFeatures(
         **{name: bool(case["featureGates"].get(gate)) for gate, name in GATES.items()}, release=V1_37
     )
-    inventory = Inventory(snapshot(case), features)
-    inventory.reservations.state = state_of(case)
-    assert allocate(inventory, [msgspec.convert(document, ResourceClaim) for document in case["claims"]]) is None
+    inventory = Inventory(build_snapshot(case), features)
+    inventory.reservations.state = build_state(case)
+    assert allocate_claims(inventory, [msgspec.convert(document, ResourceClaim) for document in case["claims"]]) is None
 
 
-def piece(name, node_name, **spec):
+def build_slice(name, node_name, **spec):
     """Build a ResourceSlice of driver-a's pool-1, which has three slices."""
     pool = {"name": "pool-1", "generation": 1, "resourceSliceCount": 3}
     spec = {"driver": "driver-a", "nodeName": node_name, "pool": pool, **spec}
     return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": name}, "spec": spec}
 
 
-def consumer(name, memory):
+def build_consuming_device(name, memory):
     counters = {"memory": {"value": memory}}
     return {"name": name, "consumesCounters": [{"counterSet": "counter-set-1", "counters": counters}]}
 
@@ -142,22 +144,26 @@ def test_devices_consume_a_counter_set_in_different_nodes(release):
     shared = [{"name": "counter-set-1", "counters": {"memory": {"value": "8Gi"}}}]
     objects = [
         {"kind": "DeviceClass", "metadata": {"name": "class-a"}},
-        piece("slice-1", "node-1", sharedCounters=shared),
-        piece("slice-2", "node-1", devices=[consumer("device-1", "6Gi")]),
-        piece("slice-3", "node-2", devices=[consumer("device-2", "6Gi"), consumer("device-3", "2Gi")]),
+        build_slice("slice-1", "node-1", sharedCounters=shared),
+        build_slice("slice-2", "node-1", devices=[build_consuming_device("device-1", "6Gi")]),
+        build_slice(
+            "slice-3",
+            "node-2",
+            devices=[build_consuming_device("device-2", "6Gi"), build_consuming_device("device-3", "2Gi")],
+        ),
     ]
     case = {
         "nodes": [{"kind": "Node", "metadata": {"name": "node-2"}}],
         "objects": objects,
         "allocatedDevices": ["driver-a/pool-1/device-1"],
     }
-    inventory = Inventory(snapshot(case), IncubatingFeatures(release=release))
-    inventory.reservations.state = state_of(case)
+    inventory = Inventory(build_snapshot(case), IncubatingFeatures(release=release))
+    inventory.reservations.state = build_state(case)
     request = {"name": "req-0", "exactly": {"deviceClassName": "class-a", "allocationMode": "ExactCount", "count": 1}}
     claim = msgspec.convert(
         {"metadata": {"name": "claim-0"}, "spec": {"devices": {"requests": [request]}}}, ResourceClaim
     )
-    (results,) = allocate(inventory, [claim])
+    (results,) = allocate_claims(inventory, [claim])
     assert [result.device.id for result in results] == [("driver-a", "pool-1", "device-3")]
 
 
@@ -186,7 +192,7 @@ def test_an_attribute_that_is_missing(release, said):
         "objects": [
             {"kind": "DeviceClass", "metadata": {"name": "class-a"}},
             {
-                **piece("slice-1", "node-1", devices=[{"name": "device-1", "attributes": {"a": {"int": 1}}}]),
+                **build_slice("slice-1", "node-1", devices=[{"name": "device-1", "attributes": {"a": {"int": 1}}}]),
             },
         ],
     }
@@ -198,13 +204,14 @@ def test_an_attribute_that_is_missing(release, said):
         "spec": {"devices": {"requests": [{"name": "req-0", "exactly": exactly}]}},
     }
     with pytest.raises(AllocationError) as caught:
-        allocate(
-            Inventory(snapshot(case), IncubatingFeatures(release=release)), [msgspec.convert(claim, ResourceClaim)]
+        allocate_claims(
+            Inventory(build_snapshot(case), IncubatingFeatures(release=release)),
+            [msgspec.convert(claim, ResourceClaim)],
         )
     assert str(caught.value) == said
 
 
-def one_slice(driver, *devices, **spec):
+def build_single_slice(driver, *devices, **spec):
     """Build a ResourceSlice of node-1 and its counters, each alone in pool-1 of the driver."""
     shared = [{"name": "counter-set-1", "counters": {"memory": {"value": "4Gi"}}}]
     pool = {"name": "pool-1", "generation": 1, "resourceSliceCount": 2}
@@ -228,25 +235,30 @@ TAINT = {"key": "k", "effect": "NoSchedule"}
 COLOURS = [{"name": f"device-{i}", "attributes": {"colour": {"string": c}}} for i, c in enumerate("aba")]
 CHANGED = {
     "#140434: two drivers whose pools have one name": (
-        [*one_slice("driver-a", consumer("a", "4Gi")), *one_slice("driver-b", consumer("b", "4Gi"))],
+        [
+            *build_single_slice("driver-a", build_consuming_device("a", "4Gi")),
+            *build_single_slice("driver-b", build_consuming_device("b", "4Gi")),
+        ],
         build_claim_spec(2),
         {},
         (None, ["a", "b"]),
     ),
     "#140436: a device that is tainted gives its counters back": (
-        one_slice("driver-a", {**consumer("a", "4Gi"), "taints": [TAINT]}, consumer("b", "4Gi")),
+        build_single_slice(
+            "driver-a", {**build_consuming_device("a", "4Gi"), "taints": [TAINT]}, build_consuming_device("b", "4Gi")
+        ),
         build_claim_spec(),
         {},
         (None, ["b"]),
     ),
     "#140433: a device of which somebody has a share without capacity": (
-        one_slice("driver-a", {**consumer("a", "4Gi"), "allowMultipleAllocations": True}),
+        build_single_slice("driver-a", {**build_consuming_device("a", "4Gi"), "allowMultipleAllocations": True}),
         build_claim_spec(),
         {"allocatedSharedDeviceIDs": ["driver-a/pool-1/a"]},
         (None, ["a"]),
     ),
     "#140438: three devices of one request, of which two are of a colour": (
-        one_slice("driver-a", *COLOURS),
+        build_single_slice("driver-a", *COLOURS),
         build_claim_spec(3, constraints=[{"distinctAttribute": "driver-a/colour"}]),
         {},
         (["device-0", "device-1", "device-2"], None),
@@ -261,8 +273,8 @@ def test_what_1_37_mended(name, minor, place):
     slices, devices, state, expected = CHANGED[name]
     node = {"kind": "Node", "metadata": {"name": "node-1"}}
     case = {"nodes": [node], "objects": [{"kind": "DeviceClass", "metadata": {"name": "class-a"}}, *slices], **state}
-    inventory = Inventory(snapshot(case), IncubatingFeatures(release=KubeVersion(minor)))
-    inventory.reservations.state = state_of(case)
+    inventory = Inventory(build_snapshot(case), IncubatingFeatures(release=KubeVersion(minor)))
+    inventory.reservations.state = build_state(case)
     claim = {"metadata": {"name": "claim-0"}, "spec": {"devices": devices}}
-    found = allocate(inventory, [msgspec.convert(claim, ResourceClaim)])
+    found = allocate_claims(inventory, [msgspec.convert(claim, ResourceClaim)])
     assert (found and [result.device.device.name for result in found[0]]) == expected[place]

@@ -16,7 +16,7 @@ DRIVER = "dra.example.com"
 TEN = "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]"
 
 
-def device(multiple=None, capacity=None, **attributes):
+def build_device(multiple=None, capacity=None, **attributes):
     kinds = {bool: "bool_", int: "int_", str: "string", tuple: "strings"}
     typed = {
         name.replace("__", "/").replace("_io", ".io"): value
@@ -28,16 +28,22 @@ def device(multiple=None, capacity=None, **attributes):
     return Device("device", typed, amounts, allow_multiple_allocations=multiple)
 
 
-def version(text):
+def build_version(text):
     return DeviceAttribute(version=text)
 
 
-NONE = device()
-NAME = device(name=True)
-SERVICES = device(services="some_example_value")
-ALL = device(capacity={"quantity": "1Mi"}, bool=True, int=1, string="fish", version=version("1.0.0"))
-GPU = device(
-    True, {"memory": "40Gi"}, model="A100", index=3, driverVersion=version("1.10.0"), other_io__zone="z", ip="10.2.3.4"
+NONE = build_device()
+NAME = build_device(name=True)
+SERVICES = build_device(services="some_example_value")
+ALL = build_device(capacity={"quantity": "1Mi"}, bool=True, int=1, string="fish", version=build_version("1.0.0"))
+GPU = build_device(
+    True,
+    {"memory": "40Gi"},
+    model="A100",
+    index=3,
+    driverVersion=build_version("1.10.0"),
+    other_io__zone="z",
+    ip="10.2.3.4",
 )
 
 MATCHES = {
@@ -49,18 +55,18 @@ MATCHES = {
     "driver-name-qualifier": (f"{D}.name", NAME, True),
     "driver-name-qualifier-map-lookup": (f'{D}["name"]', NAME, True),
     "bind": (f"cel.bind(dra, {D}, dra.name)", NAME, True),
-    "int": (f"{D}.name > 0", device(name=1), True),
-    "string": (f'{D}.name == "fish"', device(name="fish"), True),
-    "version": (f'{D}.name.isGreaterThan(semver("0.0.1"))', device(name=version("1.0.0")), True),
+    "int": (f"{D}.name > 0", build_device(name=1), True),
+    "string": (f'{D}.name == "fish"', build_device(name="fish"), True),
+    "version": (f'{D}.name.isGreaterThan(semver("0.0.1"))', build_device(name=build_version("1.0.0")), True),
     "version_v": (
         f'{D}.name.isGreaterThan(semver("v0.0.1", true)) && isSemver("v1.0.0", true)',
-        device(name=version("1.0.0")),
+        build_device(name=build_version("1.0.0")),
         True,
     ),
-    "quantity": (f'{C}.name.isGreaterThan(quantity("1Ki"))', device(capacity={"name": "1Mi"}), True),
+    "quantity": (f'{C}.name.isGreaterThan(quantity("1Ki"))', build_device(capacity={"name": "1Mi"}), True),
     "check-positive": (
         f'"name" in {C} && {C}.name.isGreaterThan(quantity("1Ki"))',
-        device(capacity={"name": "1Mi"}),
+        build_device(capacity={"name": "1Mi"}),
         True,
     ),
     "check-negative": (f'!("name" in {C}) || {C}.name.isGreaterThan(quantity("1Ki"))', NONE, True),
@@ -75,14 +81,14 @@ MATCHES = {
     "check_attribute_domains": (f'device.attributes.exists_one(x, x == "{DRIVER}")', SERVICES, True),
     "check_attribute_ids": (f'{D}.exists_one(x, x == "services")', SERVICES, True),
     "split_attribute": (f'{D}.services.split("example").size() >= 2', SERVICES, True),
-    "regexp_attribute": (f'{D}.services.matches("[^a]?sym")', device(services="asymetric"), True),
+    "regexp_attribute": (f'{D}.services.matches("[^a]?sym")', build_device(services="asymetric"), True),
     "check_capacity_domains": (
         f'device.capacity.exists_one(x, x == "{DRIVER}")',
-        device(capacity={"memory": "1Mi"}),
+        build_device(capacity={"memory": "1Mi"}),
         True,
     ),
-    "check_capacity_ids": (f'{C}.exists_one(x, x == "memory")', device(capacity={"memory": "1Mi"}), True),
-    "allow_multiple_allocations": ("device.allowMultipleAllocations == true", device(True), True),
+    "check_capacity_ids": (f'{C}.exists_one(x, x == "memory")', build_device(capacity={"memory": "1Mi"}), True),
+    "allow_multiple_allocations": ("device.allowMultipleAllocations == true", build_device(True), True),
     "allow_multiple_allocations_default": ("device.allowMultipleAllocations == false", NONE, True),
     # from the documentation, and the functions that it lists
     "docs-large-gpu": (f'device.driver == "{DRIVER}" && {C}.memory.compareTo(quantity("40Gi")) >= 0', GPU, True),
@@ -120,16 +126,16 @@ MATCHES = {
     "unknown-domain-is-empty": ('"a" in device.attributes["b"] || "b" in device.attributes', NONE, False),
 }
 LISTS = {
-    "list-size": (f"{D}.names.size() == 2", device(names=("fish", "bird")), True),
-    "macro-on-list": (f'{D}.names.all(x, x != "")', device(names=("fish", "bird")), True),
-    "includes-list": (f'{D}.names.includes("fish")', device(names=("fish", "bird")), True),
-    "includes-scalar": (f'{D}.names.includes("bird")', device(names="fish"), False),
+    "list-size": (f"{D}.names.size() == 2", build_device(names=("fish", "bird")), True),
+    "macro-on-list": (f'{D}.names.all(x, x != "")', build_device(names=("fish", "bird")), True),
+    "includes-list": (f'{D}.names.includes("fish")', build_device(names=("fish", "bird")), True),
+    "includes-scalar": (f'{D}.names.includes("bird")', build_device(names="fish"), False),
     "includes-version": (
         f'{D}.v.includes(semver("2.0.0"))',
-        device(v=DeviceAttribute(versions=("1.0.0", "2.0.0"))),
+        build_device(v=DeviceAttribute(versions=("1.0.0", "2.0.0"))),
         True,
     ),
-    "in": (f"1 in {D}.names", device(names=DeviceAttribute(ints=(1, 2, 3))), True),
+    "in": (f"1 in {D}.names", build_device(names=DeviceAttribute(ints=(1, 2, 3))), True),
 }
 COMPILE_ERRORS = {
     "syntax-error": ("?!", "Syntax error"),
@@ -161,7 +167,7 @@ RUNTIME_ERRORS = {
         NONE,
         "no such key: noSuchAttr",
     ),
-    "list-without-feature": (f"{D}.names", device(names=("a",)), "attribute names: unsupported attribute value"),
+    "list-without-feature": (f"{D}.names", build_device(names=("a",)), "attribute names: unsupported attribute value"),
     "not-bool": (f"{D}.model", GPU, "CEL result of type string could not be converted to bool"),
     "wrong-type": (f'{D}.index.startsWith("x")', GPU, "no such overload"),
     "bad-version": (f'{D}.model.compareTo(semver("one")) == 0', GPU, "No Major.Minor.Patch elements found"),
@@ -179,24 +185,24 @@ RUNTIME_ERRORS = {
 }
 
 
-def table(cases):
+def parametrize_cases(cases):
     return pytest.mark.parametrize("case", cases.values(), ids=cases)
 
 
-@table(MATCHES)
+@parametrize_cases(MATCHES)
 @pytest.mark.parametrize("lists", [False, True])
 def test_matches(case, lists):
     expression, found, want = case
     assert compile_selector(expression, lists).matches(DeviceInput.from_device(found, DRIVER, lists=lists)) is want
 
 
-@table(LISTS)
+@parametrize_cases(LISTS)
 def test_list_attributes(case):
     expression, found, want = case
     assert compile_selector(expression, True).matches(DeviceInput.from_device(found, DRIVER, lists=True)) is want
 
 
-@table(COMPILE_ERRORS)
+@parametrize_cases(COMPILE_ERRORS)
 def test_compile_errors(case):
     expression, want = case
     with pytest.raises(CompileError) as caught:
@@ -204,7 +210,7 @@ def test_compile_errors(case):
     assert want in str(caught.value)
 
 
-@table(RUNTIME_ERRORS)
+@parametrize_cases(RUNTIME_ERRORS)
 def test_runtime_errors(case):
     expression, found, want = case
     with pytest.raises(EvaluationError) as caught:
@@ -213,7 +219,7 @@ def test_runtime_errors(case):
 
 
 def test_lists_have_a_maximum_length():
-    found = device(names=tuple(f"value-{i}" for i in range(49)))
+    found = build_device(names=tuple(f"value-{i}" for i in range(49)))
     with pytest.raises(EvaluationError, match="longer than 48 values"):
         compile_selector(f'{D}.names.includes("value-49")', True).matches(
             DeviceInput.from_device(found, DRIVER, lists=True)
@@ -223,7 +229,7 @@ def test_lists_have_a_maximum_length():
 def test_total_cost_of_selectors_is_limited():
     loops = "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10].all"
     selector = compile_selector("".join(f"{loops}(x{i}, " for i in range(4)) + "x0 < 11" + ")" * 4)
-    allowance = CostAllowance(remaining=selector_cost(selector))
+    allowance = CostAllowance(remaining=compute_selector_cost(selector))
     seen = DeviceInput.from_device(NONE, DRIVER, lists=False)
     assert selector.matches(seen, allowance)
     assert selector.matches(seen, allowance)
@@ -237,6 +243,6 @@ def test_cheap_selectors_do_not_use_up_the_allowance():
     assert allowance.remaining == CostAllowance().remaining
 
 
-def selector_cost(selector):
+def compute_selector_cost(selector):
     selector.matches(DeviceInput.from_device(NONE, DRIVER, lists=False))
     return selector.program.cost

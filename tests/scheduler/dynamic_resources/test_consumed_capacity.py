@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 from golden_cases import Json
-from plugin_cases import cases
+from plugin_cases import parametrize_cases
 
 from kschedctl.api.objects import CapacityRequestPolicy, CapacityRequestPolicyRange, DeviceCapacity
 from kschedctl.api.quantity import parse_quantity
@@ -52,14 +52,14 @@ def build_arithmetic_of_1_37(case: Json) -> RangeArithmetic:
     return RangeArithmetic.from_features(Features.from_gates(gates))
 
 
-def policy_of(document: Json | None) -> CapacityRequestPolicy | None:
+def read_policy(document: Json | None) -> CapacityRequestPolicy | None:
     return None if document is None else msgspec.convert(document, CapacityRequestPolicy)
 
 
-@cases("consumablecapacity137", "calculateconsumedcapacity")
+@parametrize_cases("consumablecapacity137", "calculateconsumedcapacity")
 def test_consumed_in_1_37(case: Json) -> None:
     requested = {"c": parse_quantity(case["requested"])} if case["requested"] is not None else {}
-    capacity = {"c": DeviceCapacity(case["capacity"], policy_of(case["policy"]))}
+    capacity = {"c": DeviceCapacity(case["capacity"], read_policy(case["policy"]))}
     if "error" in case["want"]:
         with pytest.raises(AllocationError, match="cannot be represented in the device's range arithmetic"):
             compute_consumption(requested, capacity, build_arithmetic_of_1_37(case))
@@ -69,16 +69,16 @@ def test_consumed_in_1_37(case: Json) -> None:
         }
 
 
-@cases("consumablecapacity137", "usemilli")
+@parametrize_cases("consumablecapacity137", "usemilli")
 def test_thousandths_in_1_37(case: Json) -> None:
     unit = build_arithmetic_of_1_37(case).choose_unit(msgspec.convert(case["range"], CapacityRequestPolicyRange))
     assert (unit == -3) is case["want"]["milli"]
 
 
-@cases("consumablecapacity137", "violatecapacityrequestpolicy")
+@parametrize_cases("consumablecapacity137", "violatecapacityrequestpolicy")
 def test_violated_policies_in_1_37(case: Json) -> None:
     assert (
-        violates_policy(parse_quantity(case["amount"]), policy_of(case["policy"]), build_arithmetic_of_1_37(case))
+        violates_policy(parse_quantity(case["amount"]), read_policy(case["policy"]), build_arithmetic_of_1_37(case))
         is case["want"]["violates"]
     )
 

@@ -16,7 +16,7 @@ def build_device(name: str, **attributes: str) -> Json:
     return {"name": name, "attributes": {key: {"string": value} for key, value in attributes.items()}}
 
 
-def piece(name: str, *devices: Json, pool: str = "n", **fields: Any) -> Json:
+def build_slice(name: str, *devices: Json, pool: str = "n", **fields: Any) -> Json:
     generation, count = fields.get("generation", 1), fields.get("count", 1)
     spec = {"driver": DRIVER, "nodeName": "n", "devices": devices}
     spec["pool"] = {"name": pool, "generation": generation, "resourceSliceCount": count}
@@ -28,7 +28,7 @@ def request(name: str, selector: str = "true", mode: str = "ExactCount", **more:
     return {"name": name, "exactly": {"deviceClassName": "c", "selectors": selectors, "allocationMode": mode, **more}}
 
 
-def named(*names: str) -> str:
+def build_name_expression(*names: str) -> str:
     return f'device.attributes["{DRIVER}"].n in {list(names)}'
 
 
@@ -59,8 +59,8 @@ def explain_rejection(
 
 
 NO = "cannot allocate all claims"
-TWO = [piece("s", build_device("a", n="a"), build_device("b", n="b"))]
-THREE = [piece("s", *(build_device(n, n=n) for n in "abc"))]
+TWO = [build_slice("s", build_device("a", n="a"), build_device("b", n="b"))]
+THREE = [build_slice("s", *(build_device(n, n=n) for n in "abc"))]
 
 
 @pytest.mark.parametrize(
@@ -74,8 +74,11 @@ def test_mode_all_with_devices_that_an_earlier_request_took(version: str, of_two
     search after the first try, which took a. 1.33 continues, but when it tries b first, it takes a for the second
     request, finds b in use, and does not give a back. Later versions give it back.
     """
-    assert explain_rejection(version, TWO, [request("r0"), request("r1", named("a"), "All")]) == of_two
-    assert explain_rejection(version, THREE, [request("r0"), request("r1", named("a", "b"), "All")]) == of_three
+    assert explain_rejection(version, TWO, [request("r0"), request("r1", build_name_expression("a"), "All")]) == of_two
+    assert (
+        explain_rejection(version, THREE, [request("r0"), request("r1", build_name_expression("a", "b"), "All")])
+        == of_three
+    )
 
 
 @pytest.mark.parametrize(("version", "words"), [("1.31", "no such key: missing"), ("1.32", "")])
@@ -108,36 +111,39 @@ def test_invalid_pool_before_a_usable_pool(version: str, want: str) -> None:
 
     1.32 fails only if it selects one.
     """
-    invalid = piece("s0", build_device("x", n="x"), build_device("x", n="y"), pool="p")
+    invalid = build_slice("s0", build_device("x", n="x"), build_device("x", n="y"), pool="p")
     assert (
         explain_rejection(
-            version, [invalid, piece("s1", build_device("a", n="a"), pool="q")], [request("r0", named("a"))]
+            version,
+            [invalid, build_slice("s1", build_device("a", n="a"), pool="q")],
+            [request("r0", build_name_expression("a"))],
         )
         == want
     )
 
 
 def test_request_that_selects_a_device_of_an_invalid_pool() -> None:
-    invalid = piece("s0", build_device("x", n="x"), build_device("x", n="y"), pool="p")
-    assert explain_rejection("1.31", [invalid], [request("r0", named("x"))]) == ""
+    invalid = build_slice("s0", build_device("x", n="x"), build_device("x", n="y"), pool="p")
+    assert explain_rejection("1.31", [invalid], [request("r0", build_name_expression("x"))]) == ""
     assert (
-        explain_rejection("1.32", [invalid], [request("r0", named("x"))])
+        explain_rejection("1.32", [invalid], [request("r0", build_name_expression("x"))])
         == "pool p is invalid: duplicate device name x"
     )
     assert (
-        explain_rejection("1.36", [invalid], [request("r0", named("x"))]) == "invalid resource pools were encountered"
+        explain_rejection("1.36", [invalid], [request("r0", build_name_expression("x"))])
+        == "invalid resource pools were encountered"
     )
 
 
 @pytest.mark.parametrize(("version", "want"), [("1.34", ""), ("1.35", NO)])
 def test_pool_with_a_missing_slice(version: str, want: str) -> None:
-    assert explain_rejection(version, [piece("s", build_device("a", n="a"), count=2)], [request("r0")]) == want
+    assert explain_rejection(version, [build_slice("s", build_device("a", n="a"), count=2)], [request("r0")]) == want
 
 
 @pytest.mark.parametrize(("version", "words"), [("1.31", "is currently being updated"), ("1.32", "")])
 def test_pool_with_a_slice_of_an_older_generation(version: str, words: str) -> None:
     """The pool consists of one slice, but the slice of the previous generation still exists. 1.31 counts both."""
-    slices = [piece("s1", build_device("a", n="a")), piece("s2", build_device("b", n="b"), generation=2)]
+    slices = [build_slice("s1", build_device("a", n="a")), build_slice("s2", build_device("b", n="b"), generation=2)]
     found = explain_rejection(version, slices, [request("r0", mode="All")])
     assert found.endswith(words)
     assert bool(found) == bool(words)
@@ -146,7 +152,7 @@ def test_pool_with_a_slice_of_an_older_generation(version: str, words: str) -> N
 @pytest.mark.parametrize(("version", "want"), [("1.34", ""), ("1.35", NO)])
 def test_distinct_attribute_of_devices_with_equal_values(version: str, want: str) -> None:
     """1.34 compares the addresses of values, so that two devices always differ."""
-    alike = [piece("s", build_device("a", model="m"), build_device("b", model="m"))]
+    alike = [build_slice("s", build_device("a", model="m"), build_device("b", model="m"))]
     distinct = [{"distinctAttribute": f"{DRIVER}/model"}]
     consumable = {"DRAConsumableCapacity": True}
     assert explain_rejection(version, alike, [request("r0"), request("r1")], distinct, gates=consumable) == want
@@ -158,7 +164,7 @@ def test_admin_request_for_two_devices_gets_one_device_twice(version: str, want:
 
     Before 1.34, a device allocated with adminAccess is not in use, even for the same request.
     """
-    one, gates = [piece("s", build_device("a", n="a"))], {"DynamicResourceAllocation": True}
+    one, gates = [build_slice("s", build_device("a", n="a"))], {"DynamicResourceAllocation": True}
     gates |= {"DRAAdminAccess": True} if version == "1.33" else {}
     assert explain_rejection(version, one, [request("r0", count=2, adminAccess=True)], gates=gates) == want
 
@@ -170,7 +176,7 @@ def test_mode_all_with_more_than_half_the_devices_of_a_claim(version: str, numbe
 
     Before the last of 17 devices, the sum is 16 + 17, which exceeds 32.
     """
-    slices = [piece("s", *(build_device(f"d{i}", n=f"d{i}") for i in range(number)))]
+    slices = [build_slice("s", *(build_device(f"d{i}", n=f"d{i}") for i in range(number)))]
     want = NO if (version, number) == ("1.33.0", 17) else ""
     assert explain_rejection(version, slices, [request("r0", mode="All")]) == want
 
@@ -181,20 +187,29 @@ def test_limit_of_devices_with_a_second_request(version: str, want: str) -> None
 
     For 17 devices, it exceeds 32.
     """
-    slices = [piece("s", *(build_device(f"d{i}", n=f"d{i}") for i in range(18)))]
+    slices = [build_slice("s", *(build_device(f"d{i}", n=f"d{i}") for i in range(18)))]
     others = [f"d{i}" for i in range(1, 18)]
     assert (
-        explain_rejection(version, slices, [request("r0", named("d0")), request("r1", named(*others), "All")]) == want
+        explain_rejection(
+            version,
+            slices,
+            [request("r0", build_name_expression("d0")), request("r1", build_name_expression(*others), "All")],
+        )
+        == want
     )
     assert (
-        explain_rejection(version, slices, [request("r0", named("d0")), request("r1", named(*others[:16]), "All")])
+        explain_rejection(
+            version,
+            slices,
+            [request("r0", build_name_expression("d0")), request("r1", build_name_expression(*others[:16]), "All")],
+        )
         == ""
     )
 
 
 TAKES = {"consumesCounters": [{"counterSet": "s", "counters": {"memory": {"value": "1"}}}]}
 ONE_COUNTER = [{"name": "s", "counters": {"memory": {"value": "1"}}}]
-COUNTERS = piece("s0", count=2)
+COUNTERS = build_slice("s0", count=2)
 COUNTERS["spec"] = COUNTERS["spec"] | {"devices": [], "sharedCounters": ONE_COUNTER}
 SHARED = build_device("a", n="a") | TAKES | {"allowMultipleAllocations": True}
 
@@ -203,9 +218,9 @@ SHARED = build_device("a", n="a") | TAKES | {"allowMultipleAllocations": True}
 def test_two_shares_of_a_device_that_consumes_the_only_counter(version: str, want: str) -> None:
     gates = {"DRAConsumableCapacity": True, "DRAPartitionableDevices": True}
     slots = {"slots": {"value": "2", "requestPolicy": {"default": "1"}}}
-    slices = [COUNTERS, piece("s1", SHARED | {"capacity": slots}, count=2)]
+    slices = [COUNTERS, build_slice("s1", SHARED | {"capacity": slots}, count=2)]
     if version == "1.34":  # the counters of devices stand in their own slice
-        slices = [piece("s1", SHARED | {"capacity": slots})]
+        slices = [build_slice("s1", SHARED | {"capacity": slots})]
         slices[0]["spec"]["sharedCounters"] = ONE_COUNTER
     assert explain_rejection(version, slices, [request("r0")], gates=gates) == ""
     assert explain_rejection(version, slices, [request("r0"), request("r1")], gates=gates) == want
@@ -223,6 +238,6 @@ def test_counters_consumed_by_a_shared_device(version: str, want: str) -> None:
         "metadata": {"name": "other", "namespace": "d"},
         "status": {"allocation": {"devices": {"results": [share]}}},
     }
-    documents = [COUNTERS, piece("s1", SHARED, build_device("b", n="b") | TAKES, count=2), other]
-    assert explain_rejection(version, documents, [request("r0", named("b"))]) == want
-    assert explain_rejection(version, documents[:2], [request("r0", named("b"))]) == ""
+    documents = [COUNTERS, build_slice("s1", SHARED, build_device("b", n="b") | TAKES, count=2), other]
+    assert explain_rejection(version, documents, [request("r0", build_name_expression("b"))]) == want
+    assert explain_rejection(version, documents[:2], [request("r0", build_name_expression("b"))]) == ""

@@ -7,7 +7,16 @@ from types import SimpleNamespace
 import msgspec
 import numpy as np
 from msgspec.structs import replace
-from plugin_cases import cases, filtered, gate, pod_info, pre_filter, scores, shown, snapshot
+from plugin_cases import (
+    build_snapshot,
+    compute_scores,
+    find_pod_info,
+    is_gate_enabled,
+    parametrize_cases,
+    run_filter,
+    run_pre_filter,
+    show_status,
+)
 
 from kschedctl.api.objects import AllocationResult, ResourceClaim, ResourceClaimStatus
 from kschedctl.api.pod_requests import Options
@@ -39,28 +48,28 @@ GATES = {
 }
 
 
-@cases("dynamicresources", "dra", left_out=LEFT_OUT)
+@parametrize_cases("dynamicresources", "dra", left_out=LEFT_OUT)
 def test_plugin(case):
-    pod_level = gate(case, "PodLevelResources", default=False)
-    view = snapshot(case, Settings(Options(pod_level=pod_level)))
-    plugin, info, want = plugin_of(case), pod_info(case, view), case["want"]
-    assert shown(plugin.pre_enqueue(info, view)) == want["preenqueue"]
+    pod_level = is_gate_enabled(case, "PodLevelResources", default=False)
+    view = build_snapshot(case, Settings(Options(pod_level=pod_level)))
+    plugin, info, want = build_plugin(case), find_pod_info(case, view), case["want"]
+    assert show_status(plugin.pre_enqueue(info, view)) == want["preenqueue"]
     if "prefilter" not in want:
         return
-    status, state = pre_filter(plugin, info, view)
+    status, state = run_pre_filter(plugin, info, view)
     assert status == want["prefilter"]
-    found = filtered(plugin, info, view, state) if "filter" in want and status["code"] == "Success" else {}
+    found = run_filter(plugin, info, view, state) if "filter" in want and status["code"] == "Success" else {}
     assert {node: found.get(node, {"code": "Success", "reasons": []}) for node in want.get("filter", {})} == want.get(
         "filter", {}
     )
     if "scores" in want:
-        found = scores(plugin, info, view, want["scores"])
+        found = compute_scores(plugin, info, view, want["scores"])
         assert {part: found[part] for part in ("rawScores", "scores")} == {p: want[p] for p in ("rawScores", "scores")}
     if "postfilter" in want:
-        assert shown(plugin.post_filter(finished(plugin, info, view)).status) == want["postfilter"]
+        assert show_status(plugin.post_filter(finish_cycle(plugin, info, view)).status) == want["postfilter"]
 
 
-@cases("dynamicresources", "computescore", left_out=["more-claims-than-allocations"])  # cannot happen here
+@parametrize_cases("dynamicresources", "computescore", left_out=["more-claims-than-allocations"])  # cannot happen here
 def test_score(case):
     claims = [msgspec.convert(document, ResourceClaim) for document in case["objects"]]
     results = iter(case.get("allocationResults") or ())
@@ -75,7 +84,7 @@ def convert_result(document):
     return msgspec.convert(document, AllocationResult)
 
 
-@cases("dynamicresources", "normalizescore")
+@parametrize_cases("dynamicresources", "normalizescore")
 def test_normalize(case):
     raw = {entry["node"]: entry["score"] for entry in case.get("rawScores", ())}
     plugin = DynamicResources(DynamicResourcesArgs(), DEFAULT_FEATURES)
@@ -83,15 +92,19 @@ def test_normalize(case):
     assert dict(zip(raw, normalized, strict=True)) == case["want"].get("scores", {})
 
 
-def plugin_of(case):
-    binding = gate(case, "DRADeviceBindingConditions", False) and gate(case, "DRAResourceClaimDeviceStatus", False)
-    features = Features(binding_conditions=binding, **{name: gate(case, g, False) for name, g in GATES.items()})
+def build_plugin(case):
+    binding = is_gate_enabled(case, "DRADeviceBindingConditions", False) and is_gate_enabled(
+        case, "DRAResourceClaimDeviceStatus", False
+    )
+    features = Features(
+        binding_conditions=binding, **{name: is_gate_enabled(case, g, False) for name, g in GATES.items()}
+    )
     given = case.get("args", {}).get("bindingTimeout")
     timeout = GoDuration.parse(given) if given else GoDuration(600)
     return DynamicResources(DynamicResourcesArgs(binding_timeout=timeout), features)
 
 
-def finished(plugin, info, view):
+def finish_cycle(plugin, info, view):
     """Run a cycle with this plugin only."""
     result = plugin.pre_filter(info, view)
     status = result.status if result.status.rejected else Status()

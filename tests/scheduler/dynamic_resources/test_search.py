@@ -7,7 +7,7 @@ from itertools import combinations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from plugin_cases import snapshot
+from plugin_cases import build_snapshot
 
 from kschedctl.api.objects import ResourceClaim
 from kschedctl.cluster import convert_document
@@ -30,11 +30,11 @@ constraints = st.sampled_from([None, "matchAttribute"])
 
 @given(st.lists(devices, min_size=1, max_size=3), requests, constraints)
 def test_brute_force(nodes, wanted, constraint):
-    view, claim = snapshot(cluster(nodes)), convert_document(claim_of(wanted, constraint))
+    view, claim = build_snapshot(build_cluster(nodes)), convert_document(build_claim(wanted, constraint))
     inventory = Inventory(view, Features())
     evaluation = Evaluation(inventory, None, PodClaims((claim,)), {})
     for row, name in enumerate(view.nodes.names):
-        want = first_fit(nodes[int(name)], wanted, constraint)
+        want = find_first_fit(nodes[int(name)], wanted, constraint)
         alone = Search(inventory, row, [read_claim(claim, inventory.classes, Features())]).run()
         found = None if alone is None else [int(result.device.device.name) for result in alone[0]]
         assert found == want
@@ -46,14 +46,14 @@ def test_brute_force(nodes, wanted, constraint):
 
 def test_recursion_limit_is_restored_after_a_search() -> None:
     before = sys.getrecursionlimit()
-    view, claim = snapshot(cluster([[(0, 0, False)]])), convert_document(claim_of([(1, None)], None))
+    view, claim = build_snapshot(build_cluster([[(0, 0, False)]])), convert_document(build_claim([(1, None)], None))
     inventory = Inventory(view, Features())
     claims = [read_claim(claim, inventory.classes, Features())] * (before // MAX_RESULTS + 1)
     assert Search(inventory, 0, claims).run() is None
     assert sys.getrecursionlimit() == before
 
 
-def first_fit(found, wanted, constraint, taken=()):
+def find_first_fit(found, wanted, constraint, taken=()):
     """Return the first choice of devices, in order, that satisfies each request."""
     if not wanted:
         return list(taken)
@@ -64,13 +64,13 @@ def first_fit(found, wanted, constraint, taken=()):
     for choice in combinations(free, count):
         together = (*taken, *choice)
         if constraint is None or len({found[i][1] for i in together}) == 1:
-            rest = first_fit(found, later, constraint, together)
+            rest = find_first_fit(found, later, constraint, together)
             if rest is not None:
                 return rest
     return None
 
 
-def cluster(nodes):
+def build_cluster(nodes):
     objects = [{"kind": "DeviceClass", "metadata": {"name": "class"}}]
     for n, found in enumerate(nodes):
         pool = {"name": f"pool-{n}", "generation": 1, "resourceSliceCount": 1}
@@ -88,29 +88,29 @@ def cluster(nodes):
     return {"nodes": [{"kind": "Node", "metadata": {"name": str(n)}} for n in range(len(nodes))], "objects": objects}
 
 
-def claim_of(wanted, constraint):
+def build_claim(wanted, constraint):
     found = [
-        {"name": f"r{i}", "exactly": {"deviceClassName": "class", "count": count, "selectors": selectors(model)}}
+        {"name": f"r{i}", "exactly": {"deviceClassName": "class", "count": count, "selectors": build_selectors(model)}}
         for i, (count, model) in enumerate(wanted)
     ]
     devices = {"requests": found, "constraints": [{constraint: ATTRIBUTE}] if constraint else []}
     return {"kind": "ResourceClaim", "metadata": {"name": "claim"}, "spec": {"devices": devices}}
 
 
-def selectors(model):
+def build_selectors(model):
     return [] if model is None else [{"cel": {"expression": f'device.attributes["{DRIVER}"].model == {model}'}}]
 
 
 def test_drawn_claims_are_decoded_as_claims():
-    assert isinstance(convert_document(claim_of([(1, None)], None)), ResourceClaim)
+    assert isinstance(convert_document(build_claim([(1, None)], None)), ResourceClaim)
 
 
 def test_identical_devices_are_not_tried_one_by_one():
     """Ten requests for one device each cannot be met by nine identical devices. The search detects this at once."""
-    view = snapshot(cluster([[(0, 0, False)] * 9]))
+    view = build_snapshot(build_cluster([[(0, 0, False)] * 9]))
     inventory = Inventory(view, Features())
     search = Search(
-        inventory, 0, [read_claim(convert_document(claim_of([(1, 0)] * 10, None)), inventory.classes, Features())]
+        inventory, 0, [read_claim(convert_document(build_claim([(1, 0)] * 10, None)), inventory.classes, Features())]
     )
     assert search.run() is None
     assert search.limit.tried < 100

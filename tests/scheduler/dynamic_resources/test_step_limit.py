@@ -21,7 +21,7 @@ Json = dict[str, Any]
 REFUSED, TIMED_OUT = "cannot allocate all claims", "timed out trying to allocate devices"
 
 
-def cluster_of(devices: int, wanted: int, alike: bool = False, **spec: Any) -> list[Json]:
+def build_cluster(devices: int, wanted: int, alike: bool = False, **spec: Any) -> list[Json]:
     found = [{"name": f"d{i}", "attributes": {"i": {"int": 0 if alike else i}}} for i in range(devices)]
     pool = {"name": "n", "generation": 1, "resourceSliceCount": 1}
     request = {"name": "r", "exactly": {"deviceClassName": "c", "count": wanted}}
@@ -54,7 +54,7 @@ def explain_rejection(objects: list[Json], version: str = "1.36", **settings: An
 @pytest.mark.parametrize("alike", [False, True])
 @pytest.mark.parametrize(("devices", "want"), [(18, ("Unschedulable", REFUSED)), (23, ("Unschedulable", REFUSED))])
 def test_request_for_more_devices_than_exist_is_rejected(devices: int, want: tuple[str, str], alike: bool) -> None:
-    assert explain_rejection(cluster_of(devices, devices + 1, alike)) == want
+    assert explain_rejection(build_cluster(devices, devices + 1, alike)) == want
 
 
 def test_search_with_24_devices_times_out() -> None:
@@ -62,8 +62,8 @@ def test_search_with_24_devices_times_out() -> None:
 
     It tries all sets of 23 devices, and also of 24 devices if the gate is off.
     """
-    assert explain_rejection(cluster_of(24, 25)) == ("Error", f"node n: {TIMED_OUT}")
-    assert explain_rejection(cluster_of(24, 25), feature_gates={"DRASchedulerFilterTimeout": False}) == (
+    assert explain_rejection(build_cluster(24, 25)) == ("Error", f"node n: {TIMED_OUT}")
+    assert explain_rejection(build_cluster(24, 25), feature_gates={"DRASchedulerFilterTimeout": False}) == (
         "Unschedulable",
         REFUSED,
     )
@@ -73,7 +73,7 @@ def test_filter_timeout_of_the_configuration() -> None:
     def within(seconds: int) -> tuple[str, str]:
         args = {"name": "DynamicResources", "args": {"filterTimeout": f"{seconds}s"}}
         kind = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
-        return explain_rejection(cluster_of(22, 23), config={**kind, "profiles": [{"pluginConfig": [args]}]})
+        return explain_rejection(build_cluster(22, 23), config={**kind, "profiles": [{"pluginConfig": [args]}]})
 
     assert within(1) == ("Error", f"node n: {TIMED_OUT}")
     assert within(0) == within(5) == ("Unschedulable", REFUSED)
@@ -90,14 +90,17 @@ def test_filter_timeout_of_the_configuration() -> None:
 )
 def test_older_versions_try_devices_in_every_order(version: str, devices: int, want: str) -> None:
     gates = {"DynamicResourceAllocation": True} if version == "1.33" else {}
-    assert explain_rejection(cluster_of(devices, devices + 1), version, feature_gates=gates) == ("Unschedulable", want)
+    assert explain_rejection(build_cluster(devices, devices + 1), version, feature_gates=gates) == (
+        "Unschedulable",
+        want,
+    )
 
 
 def test_stable_allocator_tries_devices_in_every_order_in_1_36() -> None:
     """Without these feature gates, kube-scheduler uses its stable allocator."""
     gates = {"DRAConsumableCapacity": False, "DRADeviceBindingConditions": False}
-    assert explain_rejection(cluster_of(10, 11), feature_gates=gates) == ("Unschedulable", REFUSED)
-    assert explain_rejection(cluster_of(11, 12), feature_gates=gates) == ("Error", f"node n: {TIMED_OUT}")
+    assert explain_rejection(build_cluster(10, 11), feature_gates=gates) == ("Unschedulable", REFUSED)
+    assert explain_rejection(build_cluster(11, 12), feature_gates=gates) == ("Error", f"node n: {TIMED_OUT}")
 
 
 @pytest.mark.parametrize("devices", range(7))
@@ -125,7 +128,7 @@ def test_result_is_undecided_if_our_own_step_limit_is_reached(monkeypatch: pytes
     with pytest.raises(SearchTimeoutError) as caught:
         limit.count_step()
     assert not caught.value.upstream
-    cluster = kschedctl.Cluster.from_objects(cluster_of(26, 27, constraints=[{"distinctAttribute": "d.io/i"}]))
+    cluster = kschedctl.Cluster.from_objects(build_cluster(26, 27, constraints=[{"distinctAttribute": "d.io/i"}]))
     found = kschedctl.explain(cluster, "d/p").to_dict()
     assert (found["verdict"], found["undecided"]) == ("Error", True)
     assert [each["kind"] for each in found["unknown"]] == ["Device"]
@@ -133,7 +136,7 @@ def test_result_is_undecided_if_our_own_step_limit_is_reached(monkeypatch: pytes
 
 def test_slice_with_two_node_selector_terms_cannot_be_allocated() -> None:
     """Upstream needs a single term for the claim's node selector, and fails only after it has found the devices."""
-    objects = cluster_of(1, 1)
+    objects = build_cluster(1, 1)
     of_slice = objects[2]["spec"]
     del of_slice["nodeName"]
     everywhere = {"matchExpressions": [{"key": "no-such-label", "operator": "DoesNotExist"}]}

@@ -16,7 +16,7 @@ LACKING = f'device.attributes["{DRIVER}"].memory == 1'
 TAINTS, RULES = "DRADeviceTaints", "DRADeviceTaintRules"
 
 
-def cel(*expressions: str) -> list[dict[str, Any]]:
+def build_cel_selectors(*expressions: str) -> list[dict[str, Any]]:
     return [{"cel": {"expression": expression}} for expression in expressions]
 
 
@@ -37,14 +37,19 @@ def build_documents(selector: dict[str, Any] | None, model: str = "slow") -> lis
         {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": allocatable}},
         {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "d", "uid": "p"}, "spec": spec},
         {"apiVersion": api, "kind": "DeviceClass", "metadata": {"name": "any"}, "spec": {}},
-        {"apiVersion": api, "kind": "DeviceClass", "metadata": {"name": "slow"}, "spec": {"selectors": cel(SLOW)}},
+        {
+            "apiVersion": api,
+            "kind": "DeviceClass",
+            "metadata": {"name": "slow"},
+            "spec": {"selectors": build_cel_selectors(SLOW)},
+        },
         {"apiVersion": api, "kind": "ResourceSlice", "metadata": {"name": "s"}, "spec": slice_},
         {"apiVersion": api, "kind": "ResourceClaim", "metadata": named, "spec": claim},
         {"apiVersion": f"{api}alpha3", "kind": "DeviceTaintRule", "metadata": {"name": "r"}, "spec": rule},
     ]
 
 
-def feasible(version: str, gates: tuple[str, ...], *case: Any) -> bool:
+def is_feasible(version: str, gates: tuple[str, ...], *case: Any) -> bool:
     on = {"DynamicResourceAllocation": True} if version == "1.33" else {}
     on |= dict.fromkeys(gates, True)
     cluster = Cluster.from_objects(build_documents(*case), feature_gates=on, kube_version=version)
@@ -65,7 +70,7 @@ def feasible(version: str, gates: tuple[str, ...], *case: Any) -> bool:
     ],
 )
 def test_feature_gate_of_taint_rules_by_version(version: str, gates: tuple[str, ...], applies: bool) -> None:
-    assert feasible(version, gates, None) == (not applies)
+    assert is_feasible(version, gates, None) == (not applies)
 
 
 @pytest.mark.parametrize("version", ["1.33", "1.34"])
@@ -76,34 +81,34 @@ def test_feature_gate_of_taint_rules_by_version(version: str, gates: tuple[str, 
         ({"deviceClassName": "slow"}, "fast", False),
         ({"deviceClassName": "any"}, "fast", True),
         ({"deviceClassName": "unheard-of"}, "slow", False),
-        ({"selectors": cel(SLOW)}, "slow", True),
-        ({"selectors": cel(SLOW, "false")}, "slow", False),
-        ({"selectors": cel(LACKING)}, "slow", False),
+        ({"selectors": build_cel_selectors(SLOW)}, "slow", True),
+        ({"selectors": build_cel_selectors(SLOW, "false")}, "slow", False),
+        ({"selectors": build_cel_selectors(LACKING)}, "slow", False),
         ({"deviceClassName": "slow", "device": "b"}, "slow", False),
         ({"deviceClassName": "slow", "driver": DRIVER, "pool": "p", "device": "a"}, "slow", True),
-        ({"deviceClassName": "slow", "selectors": cel("false")}, "slow", False),
+        ({"deviceClassName": "slow", "selectors": build_cel_selectors("false")}, "slow", False),
     ],
     ids=["class", "class of others", "any", "no such class", "cel", "all of them", "fails", "device", "all", "both"],
 )
 def test_taint_rule_selects_devices_by_class_and_cel(version: str, selector: Any, model: str, tainted: bool) -> None:
-    assert feasible(version, (TAINTS,), selector, model) == (not tainted)
+    assert is_feasible(version, (TAINTS,), selector, model) == (not tainted)
 
 
 def test_taint_rule_selectors_do_not_see_multiple_allocations() -> None:
     """Upstream passes only the driver, attributes and capacity to cel.Device."""
-    selector = {"selectors": cel("device.allowMultipleAllocations")}
-    assert feasible("1.34", (TAINTS, "DRAConsumableCapacity"), selector)
+    selector = {"selectors": build_cel_selectors("device.allowMultipleAllocations")}
+    assert is_feasible("1.34", (TAINTS, "DRAConsumableCapacity"), selector)
 
 
 def test_slice_is_ignored_if_a_taint_rule_does_not_compile() -> None:
     """syncSlice does not add the slice, even if the rule would not select any of its devices."""
-    assert not feasible("1.34", (TAINTS,), {"selectors": cel("noSuchVariable")})
-    assert feasible("1.34", (TAINTS,), {"driver": "other", "selectors": cel("noSuchVariable")})
+    assert not is_feasible("1.34", (TAINTS,), {"selectors": build_cel_selectors("noSuchVariable")})
+    assert is_feasible("1.34", (TAINTS,), {"driver": "other", "selectors": build_cel_selectors("noSuchVariable")})
 
 
 def test_taint_rule_selectors_are_ignored_since_1_35() -> None:
     """The selectors were removed from the API. A rule that had nothing else selects every device."""
-    assert not feasible("1.35", (TAINTS, RULES), {"deviceClassName": "slow"}, "fast")
+    assert not is_feasible("1.35", (TAINTS, RULES), {"deviceClassName": "slow"}, "fast")
 
 
 @pytest.mark.parametrize(("selector", "unknown"), [({"deviceClassName": "slow"}, ["DeviceClass"]), ({}, [])])

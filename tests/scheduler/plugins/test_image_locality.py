@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given
-from plugin_cases import cases, pod_info, scores, snapshot
-from small_clusters import check_scores, clusters, many, name_of
+from plugin_cases import build_snapshot, compute_scores, find_pod_info, parametrize_cases
+from small_clusters import check_scores, draw_clusters, draw_many, get_name
 
 from kschedctl.api.kube_version import KubeVersion
 from kschedctl.scheduler.plugins.image_locality import ImageLocality, normalize_image_name
 
 
-@cases("imagelocality", "score")
+@parametrize_cases("imagelocality", "score")
 def test_score(case):
-    view = snapshot(case)
-    assert scores(ImageLocality(), pod_info(case, view), view)["scores"] == case["want"]["scores"]
+    view = build_snapshot(case)
+    assert compute_scores(ImageLocality(), find_pod_info(case, view), view)["scores"] == case["want"]["scores"]
 
 
-@cases("imagelocality", "normalizedimagename")
+@parametrize_cases("imagelocality", "normalizedimagename")
 def test_normalized_image_name(case):
     assert normalize_image_name(case["input"]) == case["want"]["output"]
 
@@ -25,41 +25,41 @@ def test_normalized_image_name(case):
 IMAGES = ["web:1", "web:latest", "registry:5000/db:2"]
 
 
-def container(random):
+def draw_container(random):
     return {"image": random.choice([*IMAGES, "web", "none"])}
 
 
-def pending(random):
-    return {"containers": many(random, 3, container), "initContainers": many(random, 2, container)}
+def draw_pending_pod(random):
+    return {"containers": draw_many(random, 3, draw_container), "initContainers": draw_many(random, 2, draw_container)}
 
 
-def holding(random):
+def draw_images(random):
     """Draw images, each with a unique name."""
     names = random.sample(IMAGES, random.randint(0, 3))
     images = [names[:2], names[2:]]
     return {"status": {"images": [{"names": n, "sizeBytes": random.randint(0, 3000) << 20} for n in images if n]}}
 
 
-@given(clusters(pending=pending, node=holding))
+@given(draw_clusters(pending=draw_pending_pod, node=draw_images))
 def test_naive_scores(cluster):
-    check_scores(ImageLocality(), cluster, naive_scores)
+    check_scores(ImageLocality(), cluster, score_naively)
 
 
-def naive_scores(cluster):
+def score_naively(cluster):
     """Score nodes by the bytes of the containers' images that they hold, weighted by the share of nodes with each."""
     spec = cluster.pending["spec"]
     containers = spec["initContainers"] + spec["containers"]
     scores = {}
     for node in cluster.nodes:
-        if name_of(node) in cluster.feasible:
-            held = sum(naive_weight(container["image"], node, cluster.nodes) for container in containers)
+        if get_name(node) in cluster.feasible:
+            held = sum(weigh_naively(container["image"], node, cluster.nodes) for container in containers)
             low, high = 23 << 20, (1000 << 20) * len(containers)
             held = low if held < low else min(held, high)
-            scores[name_of(node)] = 100 * (held - low) // (high - low)
+            scores[get_name(node)] = 100 * (held - low) // (high - low)
     return scores, scores
 
 
-def naive_weight(image, node, nodes):
+def weigh_naively(image, node, nodes):
     """Return an image's size, as the first node that holds the image reports it."""
     image = image if ":" in image.rpartition("/")[2] else f"{image}:latest"
     sizes = [
@@ -87,6 +87,6 @@ def test_image_volumes(minor, expected):
     volume = {"name": "v", "image": {"reference": "data:1"}}
     pod = {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"image": "web:1"}], "volumes": [volume]}}
     case = {"nodes": [{"kind": "Node", **node} for node in nodes], "pod": pod}
-    view = snapshot(case)
-    found = scores(ImageLocality(KubeVersion(minor)), pod_info(case, view), view)["scores"]
+    view = build_snapshot(case)
+    found = compute_scores(ImageLocality(KubeVersion(minor)), find_pod_info(case, view), view)["scores"]
     assert found == {"n1": expected, "n2": 0}

@@ -9,16 +9,24 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from hypothesis import given
-from plugin_cases import answer, cases, gate, pod_info, scores, snapshot, typed_args
+from plugin_cases import (
+    answer,
+    build_plugin_args,
+    build_snapshot,
+    compute_scores,
+    find_pod_info,
+    is_gate_enabled,
+    parametrize_cases,
+)
 from small_clusters import (
     UNRESOLVABLE,
     UNSCHEDULABLE,
     check_filter,
     check_scores,
-    clusters,
-    many,
-    name_of,
-    some_of,
+    draw_clusters,
+    draw_many,
+    draw_some,
+    get_name,
 )
 
 from kschedctl.api.pod_requests import Options
@@ -48,86 +56,86 @@ ZERO_WEIGHT = ["resource with zero weight"]
 """Cases with a weight of 0, which a document cannot express because 0 means an absent weight."""
 
 
-def gates(case):
-    return FeatureGates(overrides={"DRAExtendedResource": gate(case, "DRAExtendedResource")})
+def build_gates(case):
+    return FeatureGates(overrides={"DRAExtendedResource": is_gate_enabled(case, "DRAExtendedResource")})
 
 
 def fit(case):
-    return NodeResourcesFit.make(typed_args(case, NodeResourcesFitArgs), gates(case))
+    return NodeResourcesFit.make(build_plugin_args(case, NodeResourcesFitArgs), build_gates(case))
 
 
-def plugin(case):
+def build_plugin(case):
     if "BalancedAllocation" not in case["test"]:
         return fit(case)
-    args = typed_args(case, NodeResourcesBalancedAllocationArgs)
-    return NodeResourcesBalancedAllocation.make(args, gates(case))
+    args = build_plugin_args(case, NodeResourcesBalancedAllocationArgs)
+    return NodeResourcesBalancedAllocation.make(args, build_gates(case))
 
 
-def options(case):
-    return Options(dra_node_allocatable=gate(case, "DRANodeAllocatableResources", False))
+def build_options(case):
+    return Options(dra_node_allocatable=is_gate_enabled(case, "DRANodeAllocatableResources", False))
 
 
-@cases("noderesources", "filter", left_out=SIDECARS_OFF)
+@parametrize_cases("noderesources", "filter", left_out=SIDECARS_OFF)
 def test_filter(case):
-    view, want = snapshot(case), case["want"]
-    found = answer(fit(case), pod_info(case, view), view)
+    view, want = build_snapshot(case), case["want"]
+    found = answer(fit(case), find_pod_info(case, view), view)
     assert found == {part: want[part] for part in want if part != "insufficientResources"}
 
 
-@cases("noderesources", "isfit", left_out=["nil node"])
+@parametrize_cases("noderesources", "isfit", left_out=["nil node"])
 def test_fits(case):
-    view = snapshot(case)
-    (status,) = answer(fit(case), pod_info(case, view), view)["filter"].values()
+    view = build_snapshot(case)
+    (status,) = answer(fit(case), find_pod_info(case, view), view)["filter"].values()
     assert (status["code"] == "Success") == case["want"]["fits"]
 
 
-@cases("noderesources", "score", left_out=ZERO_WEIGHT)
+@parametrize_cases("noderesources", "score", left_out=ZERO_WEIGHT)
 def test_score(case):
     want = case["want"]
     if "argsError" in want:
-        assert any(error.endswith(want["argsError"]) for error in fit(case).args.validate(gates(case)))
+        assert any(error.endswith(want["argsError"]) for error in fit(case).args.validate(build_gates(case)))
         return
-    view = snapshot(case)
-    found = scores(plugin(case), pod_info(case, view), view)
+    view = build_snapshot(case)
+    found = compute_scores(build_plugin(case), find_pod_info(case, view), view)
     compared = want.keys() & {"prescore", "scores"}
     assert {part: found.get(part) for part in compared} == {part: want[part] for part in compared}
 
 
-@cases("noderesources", "score")
+@parametrize_cases("noderesources", "score")
 def test_score_without_pre_score(case):
     """A profile may run the plugins' Score without their PreScore."""
     if "scores" not in case["want"]:
         return
-    view = snapshot(case)
-    found = plugin(case).score(pod_info(case, view), view, None, np.arange(len(view.nodes)))
+    view = build_snapshot(case)
+    found = build_plugin(case).score(find_pod_info(case, view), view, None, np.arange(len(view.nodes)))
     assert dict(zip(view.nodes.names, found.tolist(), strict=True)) == case["want"]["scores"]
 
 
-@cases("noderesources", "podrequests-nonzero")
+@parametrize_cases("noderesources", "podrequests-nonzero")
 def test_amounts_to_score_with(case):
-    view = snapshot(case)
-    info = pod_info(case, view)
+    view = build_snapshot(case)
+    info = find_pod_info(case, view)
     found = list_pod_amounts(info, DEFAULT_RESOURCES, info.options, nonzero=True)
     assert dict(zip(("cpu", "memory"), found, strict=True)) == case["want"]["requests"]
 
 
-@cases("noderesources", "podrequests")
+@parametrize_cases("noderesources", "podrequests")
 def test_requests(case):
-    view, want = snapshot(case, Settings(requests=options(case))), case["want"]["resource"]
-    requests = pod_info(case, view).requests
+    view, want = build_snapshot(case, Settings(requests=build_options(case))), case["want"]["resource"]
+    requests = find_pod_info(case, view).requests
     assert (requests["cpu"], requests["memory"]) == (want["milliCPU"], want["memory"])
 
 
-@cases("noderesources", "allocatable-requested")
+@parametrize_cases("noderesources", "allocatable-requested")
 def test_usage_of_a_node(case):
-    view = snapshot(case)
+    view = build_snapshot(case)
     asked = get_demanded_amounts([ResourceSpec(case["resource"])], [1], view)
     devices = partial(DeviceBackedResources, view, fit(case).features)
     found = compute_node_usage(asked, view, view.requested, np.arange(1), devices)
     assert {"allocatable": found.allocatable[0, 0], "requested": found.used[0, 0]} == case["want"]
 
 
-@cases("noderesources", "brokenlinear")
+@parametrize_cases("noderesources", "brokenlinear")
 def test_broken_linear(case):
     points = [(point["utilization"], point["score"]) for point in case["points"]]
     at = np.array([value["p"] for value in case["want"]["values"]], np.int64)
@@ -140,8 +148,8 @@ GPU, IGNORED = "example.com/gpu", "example.com/ignored"
 MIB = 1 << 20
 
 
-def container(random):
-    requests = some_of(
+def draw_container(random):
+    requests = draw_some(
         random,
         cpu=f"{random.randint(0, 2000)}m",
         memory=f"{random.randint(0, 900)}Mi",
@@ -150,12 +158,12 @@ def container(random):
     return {"resources": {"requests": requests}}
 
 
-def asking(random):
-    return {"containers": many(random, 2, container), "initContainers": many(random, 1, container)}
+def draw_requesting_pod(random):
+    return {"containers": draw_many(random, 2, draw_container), "initContainers": draw_many(random, 1, draw_container)}
 
 
-def offering(random):
-    allocatable = some_of(
+def draw_offering_node(random):
+    allocatable = draw_some(
         random,
         memory=f"{random.randint(0, 2000)}Mi",
         **{"ephemeral-storage": str(random.randint(0, 5)), GPU: str(random.randint(0, 4))},
@@ -169,7 +177,7 @@ POINTS = [(0, 10), (30, 0), (75, 7), (100, 0)]
 SHAPE = RequestedToCapacityRatioParam(tuple(UtilizationShapePoint(*point) for point in POINTS))
 
 
-def in_units(resource, text):
+def parse_amount(resource, text):
     """Parse an amount in millicores, bytes or pieces."""
     if text.endswith("m"):
         return int(text[:-1])
@@ -182,33 +190,33 @@ def compute_request(pod, resource, default=0):
 
     def of(container):
         requests = container["resources"]["requests"]
-        return in_units(resource, requests[resource]) if resource in requests else default
+        return parse_amount(resource, requests[resource]) if resource in requests else default
 
     containers, init = pod["spec"]["containers"], pod["spec"]["initContainers"]
     return max([sum(map(of, containers)), *map(of, init)])
 
 
-def offered(node, resource):
-    return in_units(resource, node["status"]["allocatable"].get(resource, "0"))
+def get_allocatable(node, resource):
+    return parse_amount(resource, node["status"]["allocatable"].get(resource, "0"))
 
 
-def on(node, pods):
-    return [pod for pod in pods if pod["spec"]["nodeName"] == name_of(node)]
+def list_pods_on(node, pods):
+    return [pod for pod in pods if pod["spec"]["nodeName"] == get_name(node)]
 
 
-def fitting(**strategy):
+def build_fit_plugin(**strategy):
     args = NodeResourcesFitArgs((IGNORED,), (), ScoringStrategy(**strategy) if strategy else ScoringStrategy())
     return NodeResourcesFit.make(args, FeatureGates())
 
 
-@given(clusters(pending=asking, running=asking, node=offering))
+@given(draw_clusters(pending=draw_requesting_pod, running=draw_requesting_pod, node=draw_offering_node))
 def test_naive_filter(cluster):
-    check_filter(fitting(), cluster, naive_filter)
+    check_filter(build_fit_plugin(), cluster, filter_naively)
 
 
-@given(clusters(pending=asking, running=asking, node=offering, changing=True))
+@given(draw_clusters(pending=draw_requesting_pod, running=draw_requesting_pod, node=draw_offering_node, changing=True))
 def test_naive_filter_under_changes(cluster):
-    check_filter(fitting(), cluster, naive_filter)
+    check_filter(build_fit_plugin(), cluster, filter_naively)
 
 
 @pytest.mark.parametrize(("memory", "helps"), [(2**33, True), (2**63 + 5, False)], ids=["ordinary", "beyond int64"])
@@ -216,41 +224,43 @@ def test_evictions_can_only_help(memory, helps):
     nodes = [{"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": {"pods": "5", "memory": "1"}}}]
     spec = {"nodeName": "n", "containers": [{"name": "c", "resources": {"requests": {"memory": str(memory)}}}]}
     pods = [{"kind": "Pod", "metadata": {"name": "p", "namespace": "a"}, "spec": spec}]
-    assert fitting().can_evictions_only_help(snapshot({"nodes": nodes, "pods": pods})) is helps
+    assert build_fit_plugin().can_evictions_only_help(build_snapshot({"nodes": nodes, "pods": pods})) is helps
 
 
-def naive_filter(cluster, node, pods):
-    here, reasons, hopeless = on(node, pods), [], False
-    if len(here) + 1 > offered(node, "pods"):
+def filter_naively(cluster, node, pods):
+    here, reasons, hopeless = list_pods_on(node, pods), [], False
+    if len(here) + 1 > get_allocatable(node, "pods"):
         reasons.append("Too many pods")
     for resource in ("cpu", "memory", "ephemeral-storage", GPU):
-        request, capacity = compute_request(cluster.pending, resource), offered(node, resource)
+        request, capacity = compute_request(cluster.pending, resource), get_allocatable(node, resource)
         if request and request > capacity - sum(compute_request(pod, resource) for pod in here):
             reasons.append(f"Insufficient {resource}")
             hopeless |= request > capacity
     return (UNRESOLVABLE if hopeless else UNSCHEDULABLE, reasons) if reasons else None
 
 
-def naive_usage(cluster, node, nonzero):
+def iter_usage_naively(cluster, node, nonzero):
     """Yield resources of interest with the amounts used with the pod, used without it, and offered."""
     defaults = {"cpu": 100, "memory": 200 * MIB} if nonzero else {}
     for spec in SCORED:
         request = compute_request(cluster.pending, spec.name, defaults.get(spec.name, 0))
-        capacity = offered(node, spec.name)
+        capacity = get_allocatable(node, spec.name)
         if capacity and not (spec.name == GPU and not request):
-            used = sum(compute_request(pod, spec.name, defaults.get(spec.name, 0)) for pod in on(node, cluster.pods))
+            used = sum(
+                compute_request(pod, spec.name, defaults.get(spec.name, 0)) for pod in list_pods_on(node, cluster.pods)
+            )
             yield spec, used + request, used, capacity
 
 
-def least(used, capacity):
+def score_least_allocated(used, capacity):
     return 0 if used > capacity else (capacity - used) * 100 // capacity
 
 
-def most(used, capacity):
+def score_most_allocated(used, capacity):
     return min(used, capacity) * 100 // capacity
 
 
-def ratio(used, capacity):
+def score_ratio(used, capacity):
     """Interpolate between two points in integers that are truncated towards zero."""
     percent = 100 if used > capacity else used * 100 // capacity
     points = [(x, 10 * y) for x, y in POINTS]
@@ -261,20 +271,24 @@ def ratio(used, capacity):
 
 
 @pytest.mark.parametrize("strategy", ["LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"])
-@given(cluster=clusters(pending=asking, running=asking, node=offering))
+@given(cluster=draw_clusters(pending=draw_requesting_pod, running=draw_requesting_pod, node=draw_offering_node))
 def test_naive_scores(strategy, cluster):
     shape = SHAPE if strategy == "RequestedToCapacityRatio" else None
-    check_scores(fitting(type=strategy, resources=SCORED, requested_to_capacity_ratio=shape), cluster, NAIVE[strategy])
+    check_scores(
+        build_fit_plugin(type=strategy, resources=SCORED, requested_to_capacity_ratio=shape), cluster, NAIVE[strategy]
+    )
 
 
-def weighted_mean(rate, ignore_zero, rounded):
+def make_weighted_scorer(rate, ignore_zero, rounded):
     def scores_of(cluster):
         found = {}
         for node in cluster.nodes:
-            rated = [(s.weight, rate(used, capacity)) for s, used, _, capacity in naive_usage(cluster, node, True)]
+            rated = [
+                (s.weight, rate(used, capacity)) for s, used, _, capacity in iter_usage_naively(cluster, node, True)
+            ]
             rated = [(weight, score) for weight, score in rated if score or not ignore_zero]
             total, weights = sum(weight * score for weight, score in rated), sum(weight for weight, _ in rated)
-            found[name_of(node)] = rounded(total / weights) if weights else 0
+            found[get_name(node)] = rounded(total / weights) if weights else 0
         chosen = {name: found[name] for name in cluster.feasible}
         return chosen, chosen
 
@@ -282,33 +296,33 @@ def weighted_mean(rate, ignore_zero, rounded):
 
 
 NAIVE = {
-    "LeastAllocated": weighted_mean(least, False, math.floor),
-    "MostAllocated": weighted_mean(most, False, math.floor),
-    "RequestedToCapacityRatio": weighted_mean(ratio, True, lambda mean: math.floor(mean + 0.5)),
+    "LeastAllocated": make_weighted_scorer(score_least_allocated, False, math.floor),
+    "MostAllocated": make_weighted_scorer(score_most_allocated, False, math.floor),
+    "RequestedToCapacityRatio": make_weighted_scorer(score_ratio, True, lambda mean: math.floor(mean + 0.5)),
 }
 
 
-@given(clusters(pending=asking, running=asking, node=offering))
+@given(draw_clusters(pending=draw_requesting_pod, running=draw_requesting_pod, node=draw_offering_node))
 def test_naive_balance(cluster):
     args = NodeResourcesBalancedAllocationArgs(SCORED)
-    check_scores(NodeResourcesBalancedAllocation.make(args, FeatureGates()), cluster, naive_balance)
+    check_scores(NodeResourcesBalancedAllocation.make(args, FeatureGates()), cluster, score_balance_naively)
 
 
-def naive_balance(cluster):
+def score_balance_naively(cluster):
     """Score 50 if the pod makes utilizations as uneven as possible, and 100 if it evens them out."""
     if not any(compute_request(cluster.pending, spec.name) for spec in SCORED):
         return None
     found = {}
     for node in cluster.nodes:
-        usage = list(naive_usage(cluster, node, False))
-        after = evenness([used / capacity for _, used, _, capacity in usage])
-        before = evenness([used / capacity for _, _, used, capacity in usage])
-        found[name_of(node)] = 50 + (50 + after - before) // 2
+        usage = list(iter_usage_naively(cluster, node, False))
+        after = compute_evenness([used / capacity for _, used, _, capacity in usage])
+        before = compute_evenness([used / capacity for _, _, used, capacity in usage])
+        found[get_name(node)] = 50 + (50 + after - before) // 2
     chosen = {name: found[name] for name in cluster.feasible}
     return chosen, chosen
 
 
-def evenness(fractions):
+def compute_evenness(fractions):
     fractions = [min(fraction, 1.0) for fraction in fractions]
     if len(fractions) < 2:
         return 100
@@ -334,7 +348,7 @@ def test_overcommitted_node_counts_as_full():
 
     offered = {"cpu": "2", "memory": "2Gi", "pods": "9"}
     node = {"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": offered}}
-    view = snapshot({"nodes": [node], "pods": [wanting("there", "3", "n"), wanting("coming", "1")]})
+    view = build_snapshot({"nodes": [node], "pods": [wanting("there", "3", "n"), wanting("coming", "1")]})
     balanced = NodeResourcesBalancedAllocation.make(
         NodeResourcesBalancedAllocationArgs(DEFAULT_RESOURCES), FeatureGates()
     )

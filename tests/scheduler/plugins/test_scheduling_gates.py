@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from plugin_cases import cases, pod_info, shown, snapshot
+from plugin_cases import build_snapshot, find_pod_info, parametrize_cases, show_status
 
 from kschedctl.scheduler.plugins.scheduling_gates import SchedulingGates
 
 
-@cases("schedulinggates", "preenqueue")
+@parametrize_cases("schedulinggates", "preenqueue")
 def test_pre_enqueue(case):
-    view = snapshot(case)
-    assert shown(SchedulingGates().pre_enqueue(pod_info(case, view), view)) == case["want"]["preenqueue"]
+    view = build_snapshot(case)
+    assert show_status(SchedulingGates().pre_enqueue(find_pod_info(case, view), view)) == case["want"]["preenqueue"]

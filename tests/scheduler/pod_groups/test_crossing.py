@@ -37,7 +37,7 @@ COSCHEDULING = {
 WAITS = f"{UNSCHEDULABLE_GROUP}, one or more plugins asked to wait and no plugin rejected pod"
 
 
-def native(name: str, count: int, **meta: Any) -> Json:
+def build_pod_group(name: str, count: int, **meta: Any) -> Json:
     policy = {"gang": {"minCount": count}}
     metadata = {"name": name, "namespace": "a", **meta}
     kind = {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup"}
@@ -59,11 +59,11 @@ def build_pod(name: str, group: str = "", of: str = "", *, app: str = "", beside
     labels = {**({LABEL: of} if of else {}), **({"app": app} if app else {})}
     metadata: Json = {"name": name, "namespace": "a", "labels": labels}
     if owner:
-        metadata["ownerReferences"] = [owned_by(owner)]
+        metadata["ownerReferences"] = [build_owner_reference(owner)]
     return {"kind": "Pod", "metadata": metadata, "spec": spec}
 
 
-def owned_by(name: str) -> Json:
+def build_owner_reference(name: str) -> Json:
     return {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": name, "controller": True}
 
 
@@ -81,8 +81,8 @@ def get_bound_pods(found: Cluster) -> set[str]:
 
 
 CROSSED = [
-    native("y", 2),
-    native("w", 2),
+    build_pod_group("y", 2),
+    build_pod_group("w", 2),
     build_gang("x", 2),
     build_gang("z", 2),
     build_pod("p1", "y", "x"),
@@ -110,7 +110,7 @@ def test_groups_that_wait_for_each_other_are_never_bound() -> None:
 
 def test_two_pod_groups_in_one_gang() -> None:
     """The gang needs four pods at once, but the scheduler never tries more than two of them together."""
-    objects = [native("y", 2), native("w", 2), build_gang("x", 4)]
+    objects = [build_pod_group("y", 2), build_pod_group("w", 2), build_gang("x", 4)]
     objects += [build_pod(f"{group}{i}", group, "x") for group in "yw" for i in range(2)]
     found = build_cluster(*objects)
     assert get_bound_pods(found) == set()
@@ -129,10 +129,10 @@ def test_wakes_names_the_groups_for_which_the_gang_waits() -> None:
 @pytest.mark.parametrize(
     ("objects", "waits"),
     [
-        ([native("y", 2), build_gang("x", 2), build_pod("p1", "y", "x"), build_pod("p2", "y", "x")], False),
+        ([build_pod_group("y", 2), build_gang("x", 2), build_pod("p1", "y", "x"), build_pod("p2", "y", "x")], False),
         (
             [
-                native("y", 2),
+                build_pod_group("y", 2),
                 build_gang("x", 2),
                 build_pod("p1", "y", "x"),
                 build_pod("p2", "y"),
@@ -140,7 +140,7 @@ def test_wakes_names_the_groups_for_which_the_gang_waits() -> None:
             ],
             True,
         ),
-        ([native("y", 1), build_gang("x", 1), build_pod("p1", "y", "x")], False),
+        ([build_pod_group("y", 1), build_gang("x", 1), build_pod("p1", "y", "x")], False),
     ],
     ids=["the same pods", "one pod in common", "one pod"],
 )
@@ -156,7 +156,7 @@ def test_groups_that_share_pods_without_a_cycle(objects: list[Json], waits: bool
 @pytest.mark.parametrize("grouped", [True, False])
 def test_pods_with_mutual_affinity(grouped: bool) -> None:
     """No node has the pod that the other pod requires, so neither is placed, with or without groups."""
-    groups = [native("left", 1), native("right", 1)] if grouped else []
+    groups = [build_pod_group("left", 1), build_pod_group("right", 1)] if grouped else []
     names = ("left", "right") if grouped else ("", "")
     found = build_cluster(
         *groups,
@@ -174,13 +174,13 @@ def test_pods_with_mutual_affinity(grouped: bool) -> None:
 def test_pods_that_own_each_other_or_themselves(owners: tuple[str, str]) -> None:
     """The scheduler follows owner references only to the controller."""
     pods = [build_pod(f"p{i + 1}", "y", owner=owner) for i, owner in enumerate(owners)]
-    found = build_cluster(native("y", 2, ownerReferences=[owned_by("p1")]), *pods, config=None)
+    found = build_cluster(build_pod_group("y", 2, ownerReferences=[build_owner_reference("p1")]), *pods, config=None)
     assert get_bound_pods(found) == {"a/p1", "a/p2"}
 
 
 @pytest.mark.parametrize("config", [None, COSCHEDULING], ids=["default", "Coscheduling"])
 def test_groups_without_pods(config: Json | None) -> None:
     """Groups without pods wait for no pod, and no pod waits for them."""
-    found = build_cluster(native("none", 3), build_gang("nobody", 3), build_pod("p"), config=config)
+    found = build_cluster(build_pod_group("none", 3), build_gang("nobody", 3), build_pod("p"), config=config)
     assert get_bound_pods(found) == {"a/p"}
     assert explain(found, "a/p").to_dict()["podGroup"] is None

@@ -70,7 +70,7 @@ class Naive(NamedTuple):
         return found if self.own + len(found) >= self.count else {}
 
     def victims(self, running: list[Json], allowed: dict[str, int]) -> list[str]:
-        below = [unit for unit in units(running) if unit.priority < PRIORITY]
+        below = [unit for unit in list_units(running) if unit.priority < PRIORITY]
         gone = [each["metadata"]["name"] for unit in below for each in unit.pods]
         left = [each for each in running if each["metadata"]["name"] not in gone]
         if not below or not self.placed(left):
@@ -78,7 +78,7 @@ class Naive(NamedTuple):
         protected: list[Unit] = []
         others: list[Unit] = []
         for unit in sorted(below, key=lambda unit: unit.importance):
-            (protected if breaks(unit, allowed) else others).append(unit)
+            (protected if breaks_budget(unit, allowed) else others).append(unit)
         evicted = []
         for unit in protected + others:
             if self.placed(left + unit.pods):
@@ -89,7 +89,7 @@ class Naive(NamedTuple):
         return [f"a/{each['metadata']['name']}" for unit in evicted for each in unit.pods]
 
 
-def units(running: list[Json]) -> list[Unit]:
+def list_units(running: list[Json]) -> list[Unit]:
     """Return the units of victims, node by node."""
     found: dict[str, Unit] = {}
     for each in sorted(running, key=lambda each: str(each["spec"]["nodeName"])):
@@ -101,7 +101,7 @@ def units(running: list[Json]) -> list[Unit]:
     return list(found.values())
 
 
-def breaks(unit: Unit, allowed: dict[str, int]) -> bool:
+def breaks_budget(unit: Unit, allowed: dict[str, int]) -> bool:
     """Return whether the unit's budget allows no further disruption. Later units do not count."""
     for each in unit.pods:
         budget = each["metadata"]["labels"]["app"]

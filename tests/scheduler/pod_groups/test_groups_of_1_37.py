@@ -16,7 +16,7 @@ import pytest
 from fake_plugins import FakeFramework
 from golden_cases import Json
 from group_clusters import build_cluster, build_gang, build_node, build_pod
-from plugin_cases import cases, pod_info, snapshot
+from plugin_cases import build_snapshot, find_pod_info, parametrize_cases
 
 from kschedctl.api.arrays import Position
 from kschedctl.api.kube_version import KubeVersion
@@ -41,7 +41,7 @@ GATES = FeatureGates("1.37", {"GenericWorkload": True})
 ANYBODYS = Settings(served_profiles=frozenset(("", "default-scheduler")))
 
 
-def settings_of(gates: FeatureGates) -> Settings:
+def build_settings(gates: FeatureGates) -> Settings:
     return ANYBODYS._replace(groups_of_groups=gates.enabled("CompositePodGroup"))
 
 
@@ -64,7 +64,7 @@ def group_of(least: int, *, composite: bool) -> AnyGroup:
     return group
 
 
-@cases("podgroups137", "placementfeasible")
+@parametrize_cases("podgroups137", "placementfeasible")
 def test_placement_feasible(case: Json) -> None:
     group = group_of(case["minCount"], composite=case.get("composite", False))
     scheduled, codes = case["initialScheduledCount"], []
@@ -75,19 +75,19 @@ def test_placement_feasible(case: Json) -> None:
     assert codes == case["want"]["codes"]
 
 
-@cases("podgroups137", "preenqueue")
+@parametrize_cases("podgroups137", "preenqueue")
 def test_pre_enqueue(case: Json) -> None:
     gates = FeatureGates("1.37", case["featureGates"])
-    view = snapshot(case, settings_of(gates), more=[case["pod"]])
-    status = GangScheduling.make(None, gates).pre_enqueue(pod_info(case, view), view)
+    view = build_snapshot(case, build_settings(gates), more=[case["pod"]])
+    status = GangScheduling.make(None, gates).pre_enqueue(find_pod_info(case, view), view)
     assert {"code": status.code, "reasons": list(status.reasons)} == case["want"]["preenqueue"]
 
 
-@cases("podgroups137", "hint")
+@parametrize_cases("podgroups137", "hint")
 def test_hints(case: Json) -> None:
     old, new = (convert_document(case[part]) if case[part] else None for part in ("old", "new"))
     gates = FeatureGates("1.37", case.get("featureGates", GATES.overrides))
-    view = snapshot({"objects": case.get("objects", [])}, settings_of(gates))
+    view = build_snapshot({"objects": case.get("objects", [])}, build_settings(gates))
     event = (case["new"]["kind"], "Update" if old else "Add")
     (hint,) = [
         registered.hint
@@ -95,7 +95,7 @@ def test_hints(case: Json) -> None:
         if (registered.kind, registered.action.label) == event
     ]
     assert hint is not None
-    assert hint(pod_info(case, view), ChangedObject(event[0], old, new), view) is (case["want"]["hint"] == "Queue")
+    assert hint(find_pod_info(case, view), ChangedObject(event[0], old, new), view) is (case["want"]["hint"] == "Queue")
 
 
 @dataclass
@@ -117,7 +117,7 @@ class Scripted:
         return Status(Code(self.feasible[self.asked] if self.feasible else "Success"), ("injected",))
 
 
-@cases("podgroups137", "podgroupalgorithm")
+@parametrize_cases("podgroups137", "podgroupalgorithm")
 @pytest.mark.parametrize("topology_aware", [False, True])
 def test_algorithm(case: Json, topology_aware: bool) -> None:
     group = {"kind": "PodGroup", "metadata": {"name": "pg", "namespace": "default"}}
@@ -126,10 +126,10 @@ def test_algorithm(case: Json, topology_aware: bool) -> None:
         {"kind": "Pod", "metadata": {"name": name, "namespace": "default", "uid": name}, "spec": spec}
         for name in case["filterStatus"]
     ]
-    view = snapshot({"nodes": [build_node("node1")], "objects": [group]}, ANYBODYS, more=members)
+    view = build_snapshot({"nodes": [build_node("node1")], "objects": [group]}, ANYBODYS, more=members)
     plugin = Scripted(case["filterStatus"], case["podGroupFeasibleStatuses"])
     framework = FakeFramework({"filter": [plugin], "preEnqueue": [plugin]}, release=KubeVersion(37))
-    infos = {Position(i): pod_info({"pod": member}, view) for i, member in enumerate(members)}
+    infos = {Position(i): find_pod_info({"pod": member}, view) for i, member in enumerate(members)}
     result = PodGroupCycle(framework, view, ("default", "pg"), list(infos), infos, topology_aware).run()
     codes = {infos[member.position].pod.metadata.name: member.status.code for member in result.members}
     assert {"code": result.status.code, "pods": codes} == case["want"]

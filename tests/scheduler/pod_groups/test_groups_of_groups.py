@@ -14,7 +14,7 @@ import pytest
 from group_clusters import Json, build_gang, build_node, build_pod
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plugin_cases import cases
+from plugin_cases import parametrize_cases
 
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.one_pod import explain
@@ -24,7 +24,7 @@ GATES = {"GenericWorkload": True, "TopologyAwareWorkloadScheduling": True, "Comp
 PRIORITY = 100
 
 
-def composite(name: str, parent: str = "", least: int = 0, **spec: Any) -> Json:
+def build_composite_group(name: str, parent: str = "", least: int = 0, **spec: Any) -> Json:
     policy = {"gang": {"minGroupCount": least}} if least else {"basic": {}}
     above = {"parentCompositePodGroupName": parent} if parent else {}
     meta = {"name": name, "namespace": "a"}
@@ -57,10 +57,10 @@ def get_bound_groups(cluster: Cluster, *, closed_loop: bool = False) -> set[str]
 # -- upstream's integration tests ------------------------------------------------------------------------------------
 
 HIERARCHY = [
-    composite("root", least=2),
-    composite("s1", "root", 2),
-    composite("s2", "root"),
-    composite("s3", "root", 2),
+    build_composite_group("root", least=2),
+    build_composite_group("s1", "root", 2),
+    build_composite_group("s2", "root"),
+    build_composite_group("s3", "root", 2),
 ]
 HIERARCHY += [build_group(name, "s1", 3) for name in ("pg1", "pg2", "pg3")] + [
     build_group("pg4", "s2"),
@@ -75,31 +75,31 @@ TESTS: dict[str, tuple[list[Json], int, dict[str, tuple[int, int]], set[str]]] =
         {"pg1", "pg2", "pg4", "pg5"},
     ),
     "TestCPGMinGroupCount": (
-        [composite("root", least=2), *(build_group(name, "root", 3) for name in ("pg1", "pg2", "pg3"))],
+        [build_composite_group("root", least=2), *(build_group(name, "root", 3) for name in ("pg1", "pg2", "pg3"))],
         20,
         {"pg1": (3, 1), "pg2": (3, 1), "pg3": (3, 100)},
         {"pg1", "pg2"},
     ),
     "TestCPGBasicWithGangChildren": (
-        [composite("root"), build_group("pg1", "root", 3), build_group("pg2", "root", 3)],
+        [build_composite_group("root"), build_group("pg1", "root", 3), build_group("pg2", "root", 3)],
         20,
         {"pg1": (3, 1), "pg2": (3, 100)},
         {"pg1"},
     ),
     "TestCPGBasicWithBasicChildren": (
-        [composite("root"), build_group("pg1", "root"), build_group("pg2", "root")],
+        [build_composite_group("root"), build_group("pg1", "root"), build_group("pg2", "root")],
         20,
         {"pg1": (2, 1), "pg2": (2, 1)},
         {"pg1", "pg2"},
     ),
     "TestCPGGangWithBasicChildren": (
-        [composite("root", least=2), *(build_group(name, "root") for name in ("pg1", "pg2", "pg3"))],
+        [build_composite_group("root", least=2), *(build_group(name, "root") for name in ("pg1", "pg2", "pg3"))],
         8,
         {"pg1": (3, 1), "pg2": (3, 1), "pg3": (3, 10)},
         {"pg1", "pg2"},
     ),
     "TestCPGBasicWithUnschedulableBasicChildren": (
-        [composite("root"), build_group("pg1", "root"), build_group("pg2", "root")],
+        [build_composite_group("root"), build_group("pg1", "root"), build_group("pg2", "root")],
         20,
         {"pg1": (2, 50), "pg2": (2, 50)},
         set(),
@@ -125,7 +125,12 @@ def test_groups_added_to_a_composite_group(subs: int, placed: bool) -> None:
 
     A composite group that lacks a child waits, although its siblings have nodes.
     """
-    there = [composite("root"), build_group("pg1", "root"), build_group("pg2", "root"), composite("sub", "root", 2)]
+    there = [
+        build_composite_group("root"),
+        build_group("pg1", "root"),
+        build_group("pg2", "root"),
+        build_composite_group("sub", "root", 2),
+    ]
     running = [*build_pods("pg1", 1, bound="n"), *build_pods("pg2", 1, bound="n")]
     added = [each for i in range(subs) for each in (build_group(f"sub{i}", "sub"), *build_pods(f"sub{i}", 1))]
     tried = build_cluster(there, build_node("n", 20), running, added)
@@ -144,7 +149,7 @@ def test_all_groups_are_placed_in_one_domain() -> None:
 
     The workers by themselves would be placed in zone a.
     """
-    there = [composite("root", least=2, schedulingConstraints={"topology": [{"key": "zone"}]})]
+    there = [build_composite_group("root", least=2, schedulingConstraints={"topology": [{"key": "zone"}]})]
     there += [build_group("driver", "root"), build_group("workers", "root", 2)]
     nodes = [
         {**build_node(name, cpu), "metadata": {"name": name, "labels": {"zone": name}}}
@@ -161,7 +166,7 @@ def test_child_group_is_placed_within_its_parents_domain() -> None:
 
     In zone a, no rack has room for the second child.
     """
-    there = [composite("root", least=2, schedulingConstraints={"topology": [{"key": "zone"}]})]
+    there = [build_composite_group("root", least=2, schedulingConstraints={"topology": [{"key": "zone"}]})]
     rack = {"schedulingConstraints": {"topology": [{"key": "rack"}]}}
     there += [build_group("x", "root", 2, **rack), build_group("y", "root", 2, **rack)]
     shape = [("a", "a1", 2), ("a", "a2", 1), ("a", "a3", 1), ("b", "b1", 2), ("b", "b2", 2)]
@@ -178,7 +183,7 @@ def test_messages_if_the_root_does_not_fit() -> None:
 
     Both groups that share the status append their reason to it.
     """
-    there = [composite("root", least=2), build_group("x", "root", 1), build_group("y", "root", 2)]
+    there = [build_composite_group("root", least=2), build_group("x", "root", 1), build_group("y", "root", 2)]
     (cycle,) = run_queue(build_cluster(there, build_node("n", 2), build_pods("x", 1), build_pods("y", 2))).cycles
     nowhere = "pod group is unschedulable, 0/1 placements are available, first placement status: "
     few = "minCount (2) cannot be satisfied: 1 scheduled, 0 remaining"
@@ -197,15 +202,19 @@ BROKEN: dict[str, tuple[list[Json], str]] = {
     "no group": ([], "pod group object not found in state for podgroup/a/g"),
     "no parent": ([build_group("g", "c1")], "composite pod group object not found in state for compositepodgroup/a/c1"),
     "a gap": (
-        [build_group("g", "c1"), composite("c1", "c2"), composite("c2", "c3")],
+        [build_group("g", "c1"), build_composite_group("c1", "c2"), build_composite_group("c2", "c3")],
         "composite pod group object not found in state for compositepodgroup/a/c3",
     ),
     "a circle": (
-        [build_group("g", "c1"), composite("c1", "c2"), composite("c2", "c1")],
+        [build_group("g", "c1"), build_composite_group("c1", "c2"), build_composite_group("c2", "c1")],
         "cycle detected in composite pod group hierarchy: compositepodgroup/a/c2",
     ),
     "too deep": (
-        [build_group("g", "c1"), *(composite(f"c{i}", f"c{i + 1}") for i in range(1, 5)), composite("c5")],
+        [
+            build_group("g", "c1"),
+            *(build_composite_group(f"c{i}", f"c{i + 1}") for i in range(1, 5)),
+            build_composite_group("c5"),
+        ],
         "composite pod group object not found in state for compositepodgroup/a/c1",
     ),
 }
@@ -220,7 +229,7 @@ def test_invalid_trees_are_rejected(name: str) -> None:
 
 
 def test_pods_must_have_the_priority_of_the_root() -> None:
-    there = [composite("root", priority=7), build_group("g", "root")]
+    there = [build_composite_group("root", priority=7), build_group("g", "root")]
     (cycle,) = run_queue(build_cluster(there, build_node("n", 4), build_pods("g", 1))).cycles
     said = "all pods in a single pod group should have the same priority as the pod group's priority, got 100 and 7"
     assert cycle.failed["a/g-0"].message == said
@@ -236,7 +245,7 @@ def test_parent_is_ignored_without_the_feature_gate() -> None:
 @pytest.mark.parametrize(("least", "undecided"), [(1, True), (2, False)])
 def test_answer_is_undecided_if_the_order_of_groups_decides(least: int, undecided: bool) -> None:
     """One of the two groups fits. If both must have nodes, none fits in any order."""
-    there = [composite("root", least=least), build_group("x", "root", 2), build_group("y", "root", 2)]
+    there = [build_composite_group("root", least=least), build_group("x", "root", 2), build_group("y", "root", 2)]
     tried = build_cluster(there, build_node("n", 3), build_pods("x", 2), build_pods("y", 2))
     for of in ("x", "y"):
         report = explain(tried, f"a/{of}-0")
@@ -248,7 +257,7 @@ def test_answer_is_undecided_if_the_order_of_groups_decides(least: int, undecide
 
 
 def test_answer_is_undecided_if_not_all_orders_are_tried() -> None:
-    there = [composite("root"), *(build_group(f"g{i}", "root") for i in range(5))]
+    there = [build_composite_group("root"), *(build_group(f"g{i}", "root") for i in range(5))]
     report = explain(build_cluster(there, build_node("n", 9), *(build_pods(f"g{i}", 1) for i in range(5))), "a/g0-0")
     tree = report.pod_group and report.pod_group.tree
     assert tree is not None
@@ -258,12 +267,12 @@ def test_answer_is_undecided_if_not_all_orders_are_tried() -> None:
 def test_simulations_with_composite_groups_are_undecided() -> None:
     import kschedctl  # noqa: PLC0415
 
-    there = [composite("root"), build_group("g", "root")]
+    there = [build_composite_group("root"), build_group("g", "root")]
     assert kschedctl.whatif(build_cluster(there, build_node("n", 4), build_pods("g", 1)), None).undecided
 
 
 def test_headline_of_a_group_that_would_fit_by_itself() -> None:
-    there = [composite("root", least=2), build_group("x", "root", 1), build_group("y", "root", 2)]
+    there = [build_composite_group("root", least=2), build_group("x", "root", 1), build_group("y", "root", 2)]
     tried = build_cluster(there, build_node("n", 2), build_pods("x", 1), build_pods("y", 2))
     assert explain(tried, "a/x-0").headline == (
         "its CompositePodGroup root needs nodes for 2 groups at once, but fewer fit"
@@ -276,7 +285,7 @@ def test_headline_of_a_group_that_would_fit_by_itself() -> None:
 
 def test_tree_preempts_as_a_whole() -> None:
     """There is room for one of the two groups. One victim makes room for the other, and both are nominated."""
-    there = [composite("root", least=2), build_group("x", "root"), build_group("y", "root")]
+    there = [build_composite_group("root", least=2), build_group("x", "root"), build_group("y", "root")]
     lower = [build_pod(f"low{i}", cpu=1, priority=0, bound="n") for i in range(2)]
     (cycle,) = run_queue(build_cluster(there, build_node("n", 3), build_pods("x", 1), build_pods("y", 1), lower)).cycles
     assert len(cycle.victims) == 1
@@ -301,8 +310,8 @@ def test_victims_that_are_evicted_as_a_whole(root: Json, sub: Json, gone: set[st
 
     The highest group that is disrupted as a whole decides which pods are victims.
     """
-    victims = [composite("v", priority=0, **({"disruptionMode": root} if root else {}))]
-    victims += [composite("w", "v", priority=0, **({"disruptionMode": sub} if sub else {}))]
+    victims = [build_composite_group("v", priority=0, **({"disruptionMode": root} if root else {}))]
+    victims += [build_composite_group("w", "v", priority=0, **({"disruptionMode": sub} if sub else {}))]
     victims += [build_group("v1", "w"), build_group("v2", "w"), build_group("v3", "v")]
     running = [build_pod(f"{of}-0", of, 1, 0, bound="n") for of in ("v1", "v2", "v3")]
     tried = build_cluster(victims, build_group("g"), running, build_pods("g", 1, 2), build_node("n", 3))
@@ -312,13 +321,13 @@ def test_victims_that_are_evicted_as_a_whole(root: Json, sub: Json, gone: set[st
 
 def test_priority_of_the_root_protects_its_pods() -> None:
     """A pod of a lower priority than its tree is not evicted."""
-    there = [composite("v", priority=200), build_group("v1", "v"), build_group("g")]
+    there = [build_composite_group("v", priority=200), build_group("v1", "v"), build_group("g")]
     running = [build_pod("v1-0", "v1", 1, 0, bound="n")]
     (cycle,) = run_queue(build_cluster(there, running, build_pods("g", 1), build_node("n", 1))).cycles
     assert not cycle.victims
 
 
-@cases("grouppreemption137", "grouppreemption")
+@parametrize_cases("grouppreemption137", "grouppreemption")
 def test_victims_of_groups_in_upstreams_table(case: Json) -> None:
     """The cases are upstream's integration tests. Each is one cycle of a group whose pods all exist."""
     objects = [*case["objects"], *case["running"], *case["preemptors"]]
@@ -385,7 +394,11 @@ class Naive(NamedTuple):
 def test_trees_are_placed_as_by_a_naive_cycle(cpus: list[int], leaves: list[Any], least: tuple[int, int, int]) -> None:
     """The root ``r`` has two composite groups, ``s`` and ``t``. Each PodGroup belongs to one of these three."""
     nodes = [build_node(f"n{i}", cpu) for i, cpu in enumerate(cpus)]
-    composites = [composite("r", least=least[0]), composite("s", "r", least[1]), composite("t", "r", least[2])]
+    composites = [
+        build_composite_group("r", least=least[0]),
+        build_composite_group("s", "r", least[1]),
+        build_composite_group("t", "r", least[2]),
+    ]
     groups = [build_group(f"g{i}", parent, count) for i, (parent, count, _) in enumerate(leaves)]
     waiting = {
         f"g{i}": [build_pod(f"g{i}-{k}", f"g{i}", cpu, PRIORITY) for k, cpu in enumerate(each[2])]
@@ -397,7 +410,7 @@ def test_trees_are_placed_as_by_a_naive_cycle(cpus: list[int], leaves: list[Any]
     needed |= {name: max(count, 1) for name, count in zip("rst", least, strict=True)}
     cycles = run_queue(build_cluster(nodes, composites, groups, *waiting.values())).cycles
     if not cycles:
-        assert not any(waiting.values()) or not ready("r", children, needed, waiting)
+        assert not any(waiting.values()) or not is_ready("r", children, needed, waiting)
         return
     turn = {name: place for place, name in enumerate(cycles[0].order)}
     for of_group in waiting.values():
@@ -405,6 +418,6 @@ def test_trees_are_placed_as_by_a_naive_cycle(cpus: list[int], leaves: list[Any]
     assert dict(cycles[0].bound) == (Naive(nodes, children, needed, waiting).placed("r", []) or {})
 
 
-def ready(name: str, children: dict[str, list[str]], needed: dict[str, int], waiting: dict[str, list[Json]]) -> bool:
-    there = waiting.get(name, [below for below in children.get(name, []) if ready(below, children, needed, waiting)])
+def is_ready(name: str, children: dict[str, list[str]], needed: dict[str, int], waiting: dict[str, list[Json]]) -> bool:
+    there = waiting.get(name, [below for below in children.get(name, []) if is_ready(below, children, needed, waiting)])
     return len(there) >= needed[name]

@@ -33,7 +33,7 @@ class Rows:
         return scores
 
 
-def scores(*rows: int) -> list[int]:
+def compute_scores(*rows: int) -> list[int]:
     """Return the scores of placements of one row each, with weight 3."""
     profile = SimpleNamespace(placement_weights={"Rows": 3})
     framework: Any = SimpleNamespace(plugins_at=lambda point: [Rows()] * (point == "placementScore"), profile=profile)
@@ -43,11 +43,11 @@ def scores(*rows: int) -> list[int]:
 
 
 def test_lowest_and_highest_score_are_valid() -> None:
-    assert scores(0, 100, 7) == [0, 300, 21]
+    assert compute_scores(0, 100, 7) == [0, 300, 21]
 
 
 @pytest.mark.parametrize("wrong", [-1, 101])
 def test_scores_out_of_range_are_errors(wrong: int) -> None:
     with pytest.raises(PluginError) as failure:
-        scores(50, wrong)
+        compute_scores(50, wrong)
     assert str(failure.value) == INVALID.format(wrong)

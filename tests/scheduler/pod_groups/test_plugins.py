@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from golden_cases import Json
-from plugin_cases import cases, pod_info, snapshot, typed_args, unbound
+from plugin_cases import build_plugin_args, build_snapshot, drop_node_name, find_pod_info, parametrize_cases
 
 from kschedctl.api.arrays import Position, Row
 from kschedctl.api.objects import Pod
@@ -53,20 +53,20 @@ def get_tried_or_released_pods(info: PodInfo, view: Fork, code: str) -> Json:
     waiting = code == Code.WAIT
     assumed = [p for p in state.scheduled.tolist() if not view.pods.objects[p].spec.node_name]
     return {
-        "activatedPods": names(view, state.unscheduled.tolist() if waiting else []),
-        "allowedPods": None if waiting else names(view, assumed),
+        "activatedPods": list_pod_names(view, state.unscheduled.tolist() if waiting else []),
+        "allowedPods": None if waiting else list_pod_names(view, assumed),
     }
 
 
-def names(view: Fork, positions: list[int]) -> list[str]:
+def list_pod_names(view: Fork, positions: list[int]) -> list[str]:
     return sorted(view.pods.objects[position].metadata.name for position in positions)
 
 
-@cases("gangscheduling", "gangflow")
+@parametrize_cases("gangscheduling", "gangflow")
 def test_gang(case: Json) -> None:
     pod = case["pod"]
-    view = snapshot({**case, "nodes": [NODE]}, ANYBODYS, more=[pod])
-    info, plugin = pod_info(case, view), GangScheduling()
+    view = build_snapshot({**case, "nodes": [NODE]}, ANYBODYS, more=[pod])
+    info, plugin = find_pod_info(case, view), GangScheduling()
     found = {"preenqueue": format_status(plugin.pre_enqueue(info, view))}
     if "permit" in case["want"]:
         assume(view, [f"ns1/{name}" for name in case["podsWaitingOnPermit"]])
@@ -79,15 +79,15 @@ def test_gang(case: Json) -> None:
 def test_pod_that_does_not_exist_yet_counts_for_its_gang() -> None:
     pod = {"metadata": {"name": "a", "namespace": "default"}, "spec": {"schedulingGroup": {"podGroupName": "pg1"}}}
     group = {**GROUP, "spec": {"schedulingPolicy": {"gang": {"minCount": 1}}}}
-    view = snapshot({"objects": [group]}, ANYBODYS)
-    info = pod_info({"pod": {"kind": "Pod", **pod}}, view)
+    view = build_snapshot({"objects": [group]}, ANYBODYS)
+    info = find_pod_info({"pod": {"kind": "Pod", **pod}}, view)
     assert GangScheduling().pre_enqueue(info, view).code is Code.SUCCESS
-    assert GangScheduling().pre_enqueue(info, snapshot({}, ANYBODYS)).code is Code.UNRESOLVABLE
+    assert GangScheduling().pre_enqueue(info, build_snapshot({}, ANYBODYS)).code is Code.UNRESOLVABLE
 
 
-@cases("topologyplacement", "generateplacements")
+@parametrize_cases("topologyplacement", "generateplacements")
 def test_placements(case: Json) -> None:
-    view = snapshot(case, ANYBODYS)
+    view = build_snapshot(case, ANYBODYS)
     rows = np.array([view.nodes.index[name] for name in case["placementNodes"]])
     (group,) = view.objects.of("PodGroup")
     try:
@@ -100,21 +100,21 @@ def test_placements(case: Json) -> None:
     assert {"placements": placements, "status": status} == case["want"]
 
 
-@cases("podgrouppodscount", "placementscore")
+@parametrize_cases("podgrouppodscount", "placementscore")
 def test_pods_count(case: Json) -> None:
     nodes = [{"kind": "Node", "metadata": {"name": f"node{i}"}} for i in range(1, 4)]
     assumed = [{"kind": "Pod", **pod} for pod in case["assumedPods"] or ()]
-    view = snapshot({**case, "nodes": nodes, "objects": [GROUP]}, ANYBODYS, more=map(unbound, assumed))
+    view = build_snapshot({**case, "nodes": nodes, "objects": [GROUP]}, ANYBODYS, more=map(drop_node_name, assumed))
     for pod in assumed:
         position = view.pods.find_position(f"default/{pod['metadata']['name']}")
         view.assume(Position(position or 0), Row(view.nodes.index[pod["spec"]["nodeName"]]))
     assert (
-        PodGroupPodsCount().score_placement(group_of(view), view, proposal(view, proposed(case)))
+        PodGroupPodsCount().score_placement(group_of(view), view, build_proposal(view, list_proposed(case)))
         == case["want"]["score"]
     )
 
 
-@cases("podgrouppodscount", "normalizeplacementscore")
+@parametrize_cases("podgrouppodscount", "normalizeplacementscore")
 def test_normalized_pods_count(case: Json) -> None:
     scores = np.array([each["Score"] for each in case["scores"]])
     if "status" in case["want"]:
@@ -125,18 +125,18 @@ def test_normalized_pods_count(case: Json) -> None:
         assert PodGroupPodsCount().normalize_placements(scores).tolist() == wanted
 
 
-@cases("noderesources", "placementscore")
+@parametrize_cases("noderesources", "placementscore")
 def test_fullness_of_a_placement(case: Json) -> None:
-    view = snapshot({**case, "objects": [GROUP]}, ANYBODYS)
+    view = build_snapshot({**case, "objects": [GROUP]}, ANYBODYS)
     pods = {pod["metadata"]["uid"]: pod for pod in case["podGroupPods"]}
     placed = [(pods[uid], node) for uid, node in case["podGroupAssignments"].items()]
-    plugin = NodeResourcesFit(typed_args(case, NodeResourcesFitArgs))
+    plugin = NodeResourcesFit(build_plugin_args(case, NodeResourcesFitArgs))
     rows = np.array([view.nodes.index[name] for name in case["placementNodes"]])
-    assert plugin.score_placement(group_of(view), view, proposal(view, placed, rows)) == case["want"]["score"]
+    assert plugin.score_placement(group_of(view), view, build_proposal(view, placed, rows)) == case["want"]["score"]
     assert plugin.normalize_placements(np.array([3])).tolist() == [3]
 
 
-def proposed(case: Json) -> list[tuple[Json, str]]:
+def list_proposed(case: Json) -> list[tuple[Json, str]]:
     return [(each["pod"], each["node"]) for each in case["proposedAssignments"]]
 
 
@@ -146,7 +146,7 @@ def group_of(view: Fork):
     return group
 
 
-def proposal(view: Fork, placed: list[tuple[Json, str]], rows: np.ndarray | None = None) -> PodGroupAssignments:
+def build_proposal(view: Fork, placed: list[tuple[Json, str]], rows: np.ndarray | None = None) -> PodGroupAssignments:
     """Propose these pods on these nodes, in a placement of some rows or of all."""
     found = []
     for pod, node in placed:

@@ -12,7 +12,7 @@ from itertools import count
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from go_sort import insertion_sort
+from go_sort import sort_by_insertion
 
 from kschedctl.api.objects import Pod, PodDisruptionBudget
 from kschedctl.scheduler.engine.preemption.dry_run import dry_run
@@ -49,14 +49,14 @@ def select_victims(
     node: NodeState, pods: Sequence[Pod], priority: int, budgets: Sequence[PodDisruptionBudget]
 ) -> Victims | str:
     """Select the victims on a node with these pods for a pod with this priority, or return why there are none."""
-    lower = [pod for pod in pods if priority_of(pod) < priority]
+    lower = [pod for pod in pods if get_priority(pod) < priority]
     if not lower:
         return EMPTY
     for pod in lower:
         node.remove(pod)
     if not node.fits():
         return HOPELESS
-    violating, others = split_by_budgets(by_importance(lower), budgets)
+    violating, others = split_by_budgets(sort_by_importance(lower), budgets)
     victims = []
     for pod in [*violating, *others]:
         node.add(pod)
@@ -65,15 +65,15 @@ def select_victims(
             victims.append(pod)
     violations = sum(pod in violating for pod in victims)
     if violating and others:
-        victims = by_importance(victims)
+        victims = sort_by_importance(victims)
     return Victims([pod.key for pod in victims], violations)
 
 
-def priority_of(pod: Pod) -> int:
+def get_priority(pod: Pod) -> int:
     return pod.spec.priority or 0
 
 
-def by_importance(pods: Sequence[Pod]) -> list[Pod]:
+def sort_by_importance(pods: Sequence[Pod]) -> list[Pod]:
     """Sort by insertion, as Go sorts up to twelve elements. A pod without start time starts at each comparison."""
     now = count(int(datetime(2999, 1, 1).timestamp()))
 
@@ -82,12 +82,12 @@ def by_importance(pods: Sequence[Pod]) -> list[Pod]:
         return datetime.fromisoformat(text).timestamp() if text else next(now)
 
     def more_important(left: Pod, right: Pod) -> bool:
-        if priority_of(left) != priority_of(right):
-            return priority_of(left) > priority_of(right)
+        if get_priority(left) != get_priority(right):
+            return get_priority(left) > get_priority(right)
         asked_first, asked_second = start(left), start(right)
         return asked_first < asked_second
 
-    return insertion_sort(pods, more_important)
+    return sort_by_insertion(pods, more_important)
 
 
 def split_by_budgets(pods: Sequence[Pod], budgets: Sequence[PodDisruptionBudget]) -> tuple[list[Pod], list[Pod]]:
@@ -98,14 +98,14 @@ def split_by_budgets(pods: Sequence[Pod], budgets: Sequence[PodDisruptionBudget]
     for pod in pods:
         breaks = False
         for i, budget in enumerate(budgets):
-            if protects(budget, pod) and pod.metadata.name not in budget.status.disrupted_pods:
+            if is_protecting(budget, pod) and pod.metadata.name not in budget.status.disrupted_pods:
                 left[i] -= 1
                 breaks |= left[i] < 0
         (violating if breaks else others).append(pod)
     return violating, others
 
 
-def protects(budget: PodDisruptionBudget, pod: Pod) -> bool:
+def is_protecting(budget: PodDisruptionBudget, pod: Pod) -> bool:
     """Return whether a budget with matchLabels only selects the pod. An empty selector protects no pod."""
     wanted = budget.spec.selector.match_labels if budget.spec.selector else {}
     same_namespace = budget.metadata.namespace == pod.metadata.namespace

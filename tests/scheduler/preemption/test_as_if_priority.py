@@ -50,15 +50,15 @@ def build_cluster(*more: Json) -> Cluster:
     )
 
 
-def preemption(report: Explanation) -> PreemptionReport:
+def get_preemption(report: Explanation) -> PreemptionReport:
     assert report.verdict == "Unschedulable"
     assert report.preemption is not None
     return report.preemption
 
 
-def evicted(report: Explanation) -> dict[str, list[str]]:
+def list_evicted_pods(report: Explanation) -> dict[str, list[str]]:
     """Return the names of the pods that would be evicted on each node."""
-    found = preemption(report).candidates
+    found = get_preemption(report).candidates
     return {name: [key.removeprefix("shop/") for key in candidate.victims] for name, candidate in found.items()}
 
 
@@ -78,15 +78,15 @@ def evicted(report: Explanation) -> dict[str, list[str]]:
 )
 def test_victims_with_a_higher_priority(asked: Json, victims: dict[str, list[str]], chosen: str | None) -> None:
     report = of_one_pod.explain(build_cluster(), WEB, **asked)
-    assert evicted(report) == victims
-    assert preemption(report).chosen == chosen
+    assert list_evicted_pods(report) == victims
+    assert get_preemption(report).chosen == chosen
 
 
 def test_pod_that_needs_a_whole_node() -> None:
     """The pod needs 4 cores, so node a must be emptied. On node b, b-high has a higher priority than class gold."""
     report = of_one_pod.explain(build_cluster(build_pod("web", 4)), WEB, as_if_priority_class="gold")
-    assert evicted(report) == {"a": ["a-high", "a-low"]}
-    assert preemption(report).decided_by == "the only candidate"
+    assert list_evicted_pods(report) == {"a": ["a-high", "a-low"]}
+    assert get_preemption(report).decided_by == "the only candidate"
 
 
 def test_node_without_budget_violations_is_preferred() -> None:
@@ -96,7 +96,7 @@ def test_node_without_budget_violations_is_preferred() -> None:
         "spec": {"selector": {"matchLabels": {"app": "a-low"}}},
         "status": {"disruptionsAllowed": 0},
     }
-    found = preemption(of_one_pod.explain(build_cluster(build_pod("web", 2), budget), WEB, as_if_priority=60))
+    found = get_preemption(of_one_pod.explain(build_cluster(build_pod("web", 2), budget), WEB, as_if_priority=60))
     assert found.chosen == "b"
     assert found.decided_by == "fewest PodDisruptionBudget violations"
     assert found.candidates["a"].pdb_violations == 1
@@ -104,14 +104,17 @@ def test_node_without_budget_violations_is_preferred() -> None:
 
 
 def test_class_that_never_preempts() -> None:
-    found = preemption(of_one_pod.explain(build_cluster(), WEB, as_if_priority_class="quiet"))
+    found = get_preemption(of_one_pod.explain(build_cluster(), WEB, as_if_priority_class="quiet"))
     assert (found.eligible, found.why) == (False, "not eligible due to preemptionPolicy=Never.")
 
 
 def test_class_replaces_the_preemption_policy_of_the_pod() -> None:
     patient = build_cluster(build_pod("web", 2, preemptionPolicy="Never"))
-    assert not preemption(of_one_pod.explain(patient, WEB, as_if_priority=200)).eligible
-    assert evicted(of_one_pod.explain(patient, WEB, as_if_priority_class="gold")) == {"a": ["a-low"], "b": ["b-low"]}
+    assert not get_preemption(of_one_pod.explain(patient, WEB, as_if_priority=200)).eligible
+    assert list_evicted_pods(of_one_pod.explain(patient, WEB, as_if_priority_class="gold")) == {
+        "a": ["a-low"],
+        "b": ["b-low"],
+    }
 
 
 def test_nominated_pods_of_lower_priority_are_ignored() -> None:
@@ -128,7 +131,7 @@ def test_unknown_class_is_an_error() -> None:
 def test_manifest_passes_admission_first() -> None:
     gold = build_pod("web", 2, priorityClassName="gold")
     gold["spec"]["containers"][0]["image"] = "web"
-    assert evicted(of_one_pod.explain(build_cluster(build_node("c"), build_pod("c", 4, 900, "c")), gold)) == {
+    assert list_evicted_pods(of_one_pod.explain(build_cluster(build_node("c"), build_pod("c", 4, 900, "c")), gold)) == {
         "a": ["a-low"],
         "b": ["b-low"],
     }
@@ -137,13 +140,13 @@ def test_manifest_passes_admission_first() -> None:
     not_created = kschedctl.explain(build_cluster(), missing).not_created
     assert not_created is not None
     assert "no PriorityClass with name platinum was found" in not_created.headline
-    assert evicted(of_one_pod.explain(build_cluster(missing), WEB)) == {}
+    assert list_evicted_pods(of_one_pod.explain(build_cluster(missing), WEB)) == {}
 
 
 def test_manifest_of_an_existing_pod_skips_admission() -> None:
     existing = build_pod("web", 2, 60, priorityClassName="since-deleted")
     existing["metadata"]["uid"] = "5f1c"
-    assert evicted(of_one_pod.explain(build_cluster(), existing)) == {"a": ["a-low"], "b": ["b-low"]}
+    assert list_evicted_pods(of_one_pod.explain(build_cluster(), existing)) == {"a": ["a-low"], "b": ["b-low"]}
 
 
 def test_sum_of_priorities_counts_before_the_number_of_victims() -> None:
@@ -156,5 +159,5 @@ def test_sum_of_priorities_counts_before_the_number_of_victims() -> None:
     of_b = [build_pod("b-high", 2, -5, "b"), build_pod("b-low", 2, -6, "b")]
     found = Cluster.from_objects([build_node("a"), build_node("b"), *of_a, *of_b, build_pod("web", 4, 0)])
     report = of_one_pod.explain(found, "shop/web")
-    assert {name: len(victims) for name, victims in evicted(report).items()} == {"a": 3, "b": 2}
-    assert preemption(report).chosen == "a"
+    assert {name: len(victims) for name, victims in list_evicted_pods(report).items()} == {"a": 3, "b": 2}
+    assert get_preemption(report).chosen == "a"

@@ -15,7 +15,7 @@ from naive_preemption import (
     Victims,
     build_node,
     dry_run_all_nodes,
-    priority_of,
+    get_priority,
     select_victims,
 )
 
@@ -32,19 +32,22 @@ STARTS = [None, "2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z", "2026-01-01T00:0
 # -- clusters -----------------------------------------------------------------------------------------------------
 
 
-def selecting(app: str) -> Json:
+def build_selector(app: str) -> Json:
     return {"matchLabels": {"app": app}}
 
 
-def terms(app: str | None, topology: str) -> Json | None:
-    required = [{"labelSelector": selecting(app), "topologyKey": topology}] if app else []
+def build_terms(app: str | None, topology: str) -> Json | None:
+    required = [{"labelSelector": build_selector(app), "topologyKey": topology}] if app else []
     return {"requiredDuringSchedulingIgnoredDuringExecution": required}
 
 
 apps = st.sampled_from(["a", "b", "c"])
 topologies = st.sampled_from([ZONE, HOSTNAME])
 affinities = st.builds(
-    lambda wanted, unwanted, near, far: {"podAffinity": terms(wanted, near), "podAntiAffinity": terms(unwanted, far)},
+    lambda wanted, unwanted, near, far: {
+        "podAffinity": build_terms(wanted, near),
+        "podAntiAffinity": build_terms(unwanted, far),
+    },
     st.one_of(st.none(), st.none(), st.none(), apps),
     st.one_of(st.none(), st.none(), apps),
     topologies,
@@ -55,7 +58,7 @@ constraints = st.fixed_dictionaries(
         "maxSkew": st.integers(1, 2),
         "topologyKey": topologies,
         "whenUnsatisfiable": st.just("DoNotSchedule"),
-        "labelSelector": apps.map(selecting),
+        "labelSelector": apps.map(build_selector),
     },
     optional={"minDomains": st.integers(1, 3)},
 )
@@ -73,7 +76,7 @@ budgets = st.fixed_dictionaries(
 
 
 @st.composite
-def pods(draw: st.DrawFn, name: str, node_name: str | None) -> Json:
+def draw_pod(draw: st.DrawFn, name: str, node_name: str | None) -> Json:
     """Draw a pod on a node, or a pending pod that is nominated to some node."""
     labels = draw(
         st.sampled_from([{}, {"app": "a"}, {"app": "b"}, {"app": "a", "tier": "t"}, {"app": "c", "tier": "t"}])
@@ -100,8 +103,8 @@ def pods(draw: st.DrawFn, name: str, node_name: str | None) -> Json:
 
 
 @st.composite
-def pending(draw: st.DrawFn) -> Json:
-    found = draw(pods("pending", None))
+def draw_pending_pod(draw: st.DrawFn) -> Json:
+    found = draw(draw_pod("pending", None))
     found["metadata"]["namespace"] = "default"
     found["spec"]["containers"][0]["resources"]["requests"]["cpu"] = str(draw(st.integers(1, 3)))
     found["spec"] |= {"priority": 10, "topologySpreadConstraints": draw(st.lists(constraints, max_size=2))}
@@ -110,27 +113,27 @@ def pending(draw: st.DrawFn) -> Json:
 
 
 @st.composite
-def clusters(draw: st.DrawFn) -> Cluster:
+def draw_cluster(draw: st.DrawFn) -> Cluster:
     nodes = [build_node(f"n{i}", draw(st.sampled_from(["x", "y", None])), draw(st.integers(2, 5))) for i in range(3)]
-    waiting = draw(pending())
-    objects = [*nodes, waiting, *repelling(waiting)]
+    waiting = draw(draw_pending_pod())
+    objects = [*nodes, waiting, *build_repelling_pod(waiting)]
     number = 0
     for i in range(3):
         held: list[Json] = []
         for _ in range(draw(st.integers(1, 6))):
-            pod = draw(pods(f"p{number}", f"n{i}"))
+            pod = draw(draw_pod(f"p{number}", f"n{i}"))
             number += 1
             for port in pod["spec"]["containers"][0].get("ports", []):
                 if port in held:  # which of two holders of a port goes first matters: see test_dry_run_quirks
                     pod["spec"]["containers"][0]["ports"] = []
                 held.append(port)
             objects.append(pod)
-    objects += [draw(pods(f"promised{i}", None)) for i in range(draw(st.integers(0, 2)))]
+    objects += [draw(draw_pod(f"promised{i}", None)) for i in range(draw(st.integers(0, 2)))]
     objects += [build_budget(i, found) for i, found in enumerate(draw(st.lists(budgets, min_size=1, max_size=3)))]
     return Cluster.from_objects(objects)
 
 
-def repelling(waiting: Json) -> list[Json]:
+def build_repelling_pod(waiting: Json) -> list[Json]:
     """Build a pod with anti-affinity to the pending one on a node of its own, so that InterPodAffinity runs."""
     waiting["metadata"]["labels"] = {**waiting["metadata"]["labels"], "lonely": "yes"}
     term = {"labelSelector": {"matchLabels": {"lonely": "yes"}}, "topologyKey": HOSTNAME}
@@ -165,7 +168,7 @@ class ReplayedNode:
         self.promised = [
             msgspec.structs.replace(p, spec=msgspec.structs.replace(p.spec, node_name=name))
             for p in promised
-            if p.status.nominated_node_name == name and priority_of(p) >= priority_of(pod)
+            if p.status.nominated_node_name == name and get_priority(p) >= get_priority(pod)
         ]
         self.removed: list[str] = []
 
@@ -192,21 +195,21 @@ class ReplayedNode:
         )
 
 
-def naive(cluster: Cluster, scheduler: Scheduler, pod: Pod) -> dict[str, Victims | str]:
+def dry_run_naively(cluster: Cluster, scheduler: Scheduler, pod: Pod) -> dict[str, Victims | str]:
     found = {}
     for name in scheduler.view.nodes.names:
         state = ReplayedNode(cluster, scheduler, pod, name)
         here = [p for p in cluster.pods if p.spec.node_name == name]
-        found[name] = select_victims(state, here, priority_of(pod), cluster.pod_disruption_budgets)
+        found[name] = select_victims(state, here, get_priority(pod), cluster.pod_disruption_budgets)
     return found
 
 
 @settings(max_examples=100)
-@given(clusters())
+@given(draw_cluster())
 def test_agrees_with_replaying_node_by_node(cluster: Cluster) -> None:
     scheduler = Scheduler(cluster)
     pod = next(scheduler.view.build_stored_pod(p) for p in cluster.pods if p.key == PENDING)
-    want = naive(cluster, scheduler, pod)
+    want = dry_run_naively(cluster, scheduler, pod)
     for answer in want.values():
         event(answer if isinstance(answer, str) else f"{len(answer.keys)} victims, {answer.violations} violations")
     assert dry_run_all_nodes(scheduler, pod) == want

@@ -19,7 +19,7 @@ from naive_preemption import (
     Victims,
     build_node,
     dry_run_all_nodes,
-    priority_of,
+    get_priority,
     select_victims,
 )
 
@@ -45,7 +45,7 @@ constraints = st.fixed_dictionaries(
 
 
 @st.composite
-def pods(draw: st.DrawFn, name: str, node_name: str | None) -> Json:
+def draw_pod(draw: st.DrawFn, name: str, node_name: str | None) -> Json:
     cpu = {"requests": {"cpu": str(draw(st.integers(0, 2)))}}
     container = {"name": "c", "resources": cpu, "ports": draw(st.lists(ports, max_size=2))}
     metadata: Json = {"namespace": draw(st.sampled_from(["default", "default", "other"])), "name": name}
@@ -60,14 +60,14 @@ def pods(draw: st.DrawFn, name: str, node_name: str | None) -> Json:
 
 
 @st.composite
-def clusters(draw: st.DrawFn) -> Cluster:
+def draw_cluster(draw: st.DrawFn) -> Cluster:
     zones = [draw(st.sampled_from(["x", "y", None])) for _ in NAMES]
     nodes = [build_node(name, zone, draw(st.integers(2, 4))) for name, zone in zip(NAMES, zones, strict=True)]
-    waiting = draw(pods("pending", None)) | {"status": {}}
+    waiting = draw(draw_pod("pending", None)) | {"status": {}}
     waiting["metadata"] = {"namespace": "default", "name": "pending", "labels": waiting["metadata"]["labels"]}
     waiting["spec"] |= {"priority": 5, "topologySpreadConstraints": draw(st.lists(constraints, max_size=2))}
-    bound = [draw(pods(f"p{name}{i}", name)) for name in NAMES for i in range(draw(st.integers(0, 5)))]
-    promised = [draw(pods(f"promised{i}", None)) for i in range(draw(st.integers(0, 1)))]
+    bound = [draw(draw_pod(f"p{name}{i}", name)) for name in NAMES for i in range(draw(st.integers(0, 5)))]
+    promised = [draw(draw_pod(f"promised{i}", None)) for i in range(draw(st.integers(0, 1)))]
     return Cluster.from_objects([*nodes, waiting, *bound, *promised])
 
 
@@ -89,12 +89,12 @@ class Books:
                 counts[value] = counts.get(value, 0) + number
         for other_pod in cluster.pods:
             if other_pod.spec.node_name == here.metadata.name:
-                self.cpu -= cpu(other_pod)
-                self.ports |= host_ports(other_pod)
+                self.cpu -= get_cpu(other_pod)
+                self.ports |= list_host_ports(other_pod)
         self.promised = [
             p
             for p in cluster.pods
-            if p.status.nominated_node_name == here.metadata.name and priority_of(p) >= priority_of(pod)
+            if p.status.nominated_node_name == here.metadata.name and get_priority(p) >= get_priority(pod)
         ]
 
     def has_all_keys(self, other: Node) -> bool:
@@ -111,13 +111,13 @@ class Books:
         return other.metadata.namespace == self.pod.metadata.namespace and wanted <= other.metadata.labels.items()
 
     def remove(self, other: Pod) -> None:
-        self.cpu += cpu(other)
-        self.ports -= host_ports(other)
+        self.cpu += get_cpu(other)
+        self.ports -= list_host_ports(other)
         self.count(other, -1)
 
     def add(self, other: Pod) -> None:
-        self.cpu -= cpu(other)
-        self.ports |= host_ports(other)
+        self.cpu -= get_cpu(other)
+        self.ports |= list_host_ports(other)
         self.count(other, +1)
 
     def count(self, other: Pod, change: int) -> None:
@@ -134,8 +134,8 @@ class Books:
         return self.fits_now() and crowded.fits_now()
 
     def fits_now(self) -> bool:
-        room = cpu(self.pod) == 0 or cpu(self.pod) <= self.cpu
-        free = not any(conflict(a, b) for a in host_ports(self.pod) for b in self.ports)
+        room = get_cpu(self.pod) == 0 or get_cpu(self.pod) <= self.cpu
+        free = not any(is_conflict(a, b) for a in list_host_ports(self.pod) for b in self.ports)
         return room and free and all(self.even(*found) for found in zip(self.counts, self.constraints, strict=True))
 
     def even(self, counts: dict[str, int], constraint: TopologySpreadConstraint) -> bool:
@@ -147,20 +147,20 @@ class Books:
         return here + self.selected(constraint, self.pod) - smallest <= constraint.max_skew
 
 
-def cpu(pod: Pod) -> int:
+def get_cpu(pod: Pod) -> int:
     return int(pod.spec.containers[0].resources.requests["cpu"])
 
 
-def host_ports(pod: Pod) -> set[tuple[str, str, int]]:
+def list_host_ports(pod: Pod) -> set[tuple[str, str, int]]:
     return {(p.host_ip or "0.0.0.0", p.protocol or "TCP", p.host_port) for p in pod.spec.containers[0].ports}
 
 
-def conflict(left: tuple[str, str, int], right: tuple[str, str, int]) -> bool:
+def is_conflict(left: tuple[str, str, int], right: tuple[str, str, int]) -> bool:
     return left[1:] == right[1:] and (left[0] == right[0] or "0.0.0.0" in (left[0], right[0]))
 
 
 @settings(max_examples=100)
-@given(clusters())
+@given(draw_cluster())
 def test_dry_run_agrees_with_a_model_of_each_node(cluster: Cluster) -> None:
     scheduler = Scheduler(cluster)
     pod = next(scheduler.view.build_stored_pod(p) for p in cluster.pods if p.key == PENDING)
@@ -168,5 +168,5 @@ def test_dry_run_agrees_with_a_model_of_each_node(cluster: Cluster) -> None:
     for here in cluster.nodes:
         books = Books(cluster, pod, here)
         bound = [p for p in cluster.pods if p.spec.node_name == here.metadata.name]
-        want[here.metadata.name] = select_victims(books, bound, priority_of(pod), ())
+        want[here.metadata.name] = select_victims(books, bound, get_priority(pod), ())
     assert dry_run_all_nodes(scheduler, pod) == want

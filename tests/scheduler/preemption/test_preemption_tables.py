@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from plugin_cases import cases, pod_info, snapshot
-from table_extenders import table_extenders
+from plugin_cases import build_snapshot, find_pod_info, parametrize_cases
+from table_extenders import build_table_extenders
 
 from kschedctl.api.kube_version import VERIFIED
 from kschedctl.cluster import Cluster
@@ -74,19 +74,19 @@ class TableFramework:
             "MatchFilter": FakeFilter("MatchFilter", only=case["pod"]["metadata"]["name"]),
         }
         self.points = case.get("plugins", {})
-        self.extenders = table_extenders(case)
+        self.extenders = build_table_extenders(case)
 
     def plugins_at(self, point: str) -> list[Any]:
         """Return the plugins without the one that only the left-out cases use."""
         return [self.made[plugin["name"]] for plugin in self.points.get(point, ()) if plugin["name"] != "test-plugin"]
 
 
-def cycle_of(case: Json) -> Cycle:
-    view = snapshot(case)
-    return run_cycle(TableFramework(case), pod_info(case, view), view)
+def run_case_cycle(case: Json) -> Cycle:
+    view = build_snapshot(case)
+    return run_cycle(TableFramework(case), find_pod_info(case, view), view)
 
 
-def with_statuses(cycle: Cycle, codes: dict[str, str]) -> Cycle:
+def replace_statuses(cycle: Cycle, codes: dict[str, str]) -> Cycle:
     """Return the cycle with these answers of Filter plugins. Nodes without an answer were not examined."""
     names = cycle.view.nodes.names
     masks = {
@@ -101,48 +101,52 @@ def with_statuses(cycle: Cycle, codes: dict[str, str]) -> Cycle:
     return replace(cycle, filter=outcome, considered=considered, passed=NOTHING_OFFERED)
 
 
-def victims(view: Fork, candidate: Candidate) -> list[str]:
+def list_victims(view: Fork, candidate: Candidate) -> list[str]:
     return [view.pods.objects[position].metadata.name for position in candidate.victims]
 
 
 def format_candidate(view: Fork, candidate: Candidate) -> Json:
     """Return a candidate in the form of the table."""
     name = view.nodes.names[candidate.row]
-    return {"node": name, "numPDBViolations": candidate.pdb_violations, "victims": victims(view, candidate)}
+    return {"node": name, "numPDBViolations": candidate.pdb_violations, "victims": list_victims(view, candidate)}
 
 
-def everywhere(cycle: Cycle) -> DryRun:
+def dry_run_everywhere(cycle: Cycle) -> DryRun:
     return dry_run(cycle, np.ones(len(cycle.view.nodes), np.bool_), LowerPriority(cycle.view, cycle.info.priority))
 
 
-@cases("defaultpreemption", "preemption", left_out=[*FAILING_REMOVAL, *POD_GROUPS])
+@parametrize_cases("defaultpreemption", "preemption", left_out=[*FAILING_REMOVAL, *POD_GROUPS])
 def test_post_filter(case):
     want = case["want"]
     codes = {name: status["code"] for name, status in case["filteredNodesStatuses"]["nodes"].items()}
-    cycle = with_statuses(cycle_of(case), codes)
+    cycle = replace_statuses(run_case_cycle(case), codes)
     result = DefaultPreemption(DefaultPreemptionArgs()).post_filter(cycle)
     assert (result.status.code, list(result.status.reasons)) == (want["status"]["code"], want["status"]["reasons"])
     assert result.nominated_node == want["nominatedNode"]
-    assert sorted(chosen_victims(cycle.view, result.report)) == sorted(want["victims"])
+    assert sorted(list_chosen_victims(cycle.view, result.report)) == sorted(want["victims"])
 
 
-def chosen_victims(view: Fork, report: Preemption) -> list[str]:
+def list_chosen_victims(view: Fork, report: Preemption) -> list[str]:
     """Return the victims of the first node, by name, that upstream may pick."""
     if report.allowed is None:
         return []
-    return victims(view, min(report.allowed.tied, key=lambda candidate: view.nodes.names[candidate.row]))
+    return list_victims(view, min(report.allowed.tied, key=lambda candidate: view.nodes.names[candidate.row]))
 
 
-@cases("defaultpreemption", "preemption-dryrun")
+@parametrize_cases("defaultpreemption", "preemption-dryrun")
 def test_dry_run(case):
-    cycle = cycle_of(case)
-    found = {candidate.row: candidate for candidate in everywhere(cycle).candidates if candidate.victims}
-    looked_at = enough(found, len(cycle.view.nodes), case["offset"], case["numCandidates"], case["parallelism"])
+    cycle = run_case_cycle(case)
+    found = {candidate.row: candidate for candidate in dry_run_everywhere(cycle).candidates if candidate.victims}
+    looked_at = find_kept_candidates(
+        found, len(cycle.view.nodes), case["offset"], case["numCandidates"], case["parallelism"]
+    )
     got = sorted((format_candidate(cycle.view, found[row]) for row in looked_at), key=lambda each: each["node"])
     assert got == case["want"]["candidates"]
 
 
-def enough(found: dict[int, Candidate], nodes: int, offset: int, wanted: int, parallelism: int) -> list[int]:
+def find_kept_candidates(
+    found: dict[int, Candidate], nodes: int, offset: int, wanted: int, parallelism: int
+) -> list[int]:
     """Return the rows of the candidates that upstream keeps.
 
     It goes on until it has enough candidates and one violates no PDB. Of the candidates with violations, and of those
@@ -158,10 +162,10 @@ def enough(found: dict[int, Candidate], nodes: int, offset: int, wanted: int, pa
     return kept[True] + kept[False]
 
 
-@cases("defaultpreemption", "preemption-select")
+@parametrize_cases("defaultpreemption", "preemption-select")
 def test_choice(case):
-    cycle = cycle_of(case)
-    candidates = everywhere(cycle).candidates
+    cycle = run_case_cycle(case)
+    candidates = dry_run_everywhere(cycle).candidates
     got = sorted((format_candidate(cycle.view, candidate) for candidate in candidates), key=lambda each: each["node"])
     assert got == case["want"]["candidates"]
     tied = sorted(
@@ -170,40 +174,42 @@ def test_choice(case):
     assert tied == case["want"]["anyOfNodes"]
 
 
-@cases("defaultpreemption", "preemption-preempt")
+@parametrize_cases("defaultpreemption", "preemption-preempt")
 def test_preempt(case):
     """Upstream's Preempt is PostFilter without the name of the plugin before the message."""
-    cycle, want = cycle_of(case), case["want"]
+    cycle, want = run_case_cycle(case), case["want"]
     result = DefaultPreemption(DefaultPreemptionArgs()).post_filter(cycle)
     assert result.status.code == want["status"]["code"]
     assert [reason.removeprefix("preemption: ") for reason in result.status.reasons] == want["status"]["reasons"]
     assert (result.nominated_node or None) == want["nominatedNode"]
-    assert sorted(chosen_victims(cycle.view, result.report)) == sorted(want["victims"])
+    assert sorted(list_chosen_victims(cycle.view, result.report)) == sorted(want["victims"])
 
 
-@cases("defaultpreemption", "preemption-eligible")
+@parametrize_cases("defaultpreemption", "preemption-eligible")
 def test_eligible(case):
     nominated = case["pod"]["status"].get("nominatedNodeName")
     codes = {nominated: case["nominatedNodeStatus"]["code"]} if "nominatedNodeStatus" in case else {}
     everyone = {node["metadata"]["name"]: "Success" for node in case.get("nodes", ())}
     report = (
-        DefaultPreemption(DefaultPreemptionArgs()).post_filter(with_statuses(cycle_of(case), everyone | codes)).report
+        DefaultPreemption(DefaultPreemptionArgs())
+        .post_filter(replace_statuses(run_case_cycle(case), everyone | codes))
+        .report
     )
     assert (report.eligible, report.why) == (case["want"]["eligible"], case["want"]["message"])
 
 
-@cases("defaultpreemption", "preemption-pdb", left_out=GROUPED_VICTIMS)
+@parametrize_cases("defaultpreemption", "preemption-pdb", left_out=GROUPED_VICTIMS)
 def test_budgets(case):
     """The table removes its victims from separate nodes in turn. Here all of them are on one node."""
     pods = [{**pod, "spec": {**pod["spec"], "nodeName": "n"}} for (pod,) in case["victims"]]
     node = {"kind": "Node", "metadata": {"name": "n"}}
-    view = snapshot({**case, "nodes": [node], "pods": pods})
+    view = build_snapshot({**case, "nodes": [node], "pods": pods})
     violating = get_budgets(view).find_violating_pods(np.arange(len(pods)))
     assert np.flatnonzero(violating).tolist() == case["want"]["violating"]
     assert np.flatnonzero(~violating).tolist() == case["want"]["nonViolating"]
 
 
-@cases("defaultpreemption", "moreimportantpod")
+@parametrize_cases("defaultpreemption", "moreimportantpod")
 @pytest.mark.parametrize("swapped", [False, True])
 def test_more_important_pod(case, swapped):
     """Both pods have to be evicted for a third. The order of the victims shows which is more important."""
@@ -211,7 +217,7 @@ def test_more_important_pod(case, swapped):
     node = {"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": {"pods": "1"}}}
     third = {"kind": "Pod", "metadata": {"name": "third"}, "spec": {"priority": 100}}
     fit = {"preFilter": [{"name": "NodeResourcesFit"}], "filter": [{"name": "NodeResourcesFit"}]}
-    cycle = cycle_of({"pod": third, "nodes": [node], "pods": pods[::-1] if swapped else pods, "plugins": fit})
+    cycle = run_case_cycle({"pod": third, "nodes": [node], "pods": pods[::-1] if swapped else pods, "plugins": fit})
     first, second = (case[key]["metadata"]["name"] for key in ("p1", "p2"))
     order = [first, second] if case["want"]["moreImportant"] else [second, first]
-    assert [victims(cycle.view, candidate) for candidate in everywhere(cycle).candidates] == [order]
+    assert [list_victims(cycle.view, candidate) for candidate in dry_run_everywhere(cycle).candidates] == [order]

@@ -28,18 +28,18 @@ def build_anti_affinity(app: str, key: str = "zone") -> Json:
     return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
 
 
-def added(new: Json) -> Json:
+def build_addition(new: Json) -> Json:
     return {"action": "Add", "new": new}
 
 
-def updated(old: Json, new: Json) -> Json:
+def build_update(old: Json, new: Json) -> Json:
     return {"action": "Update", "old": old, "new": new}
 
 
-def deleted(old: Json) -> Json:
+def build_deletion(old: Json) -> Json:
     return {"action": "Delete", "old": old}
 
 
-def woken(event: Json, *objects: Json, version: str = "1.36", gates: dict[str, bool] | None = None) -> Json:
+def replay_event(event: Json, *objects: Json, version: str = "1.36", gates: dict[str, bool] | None = None) -> Json:
     cluster = kschedctl.Cluster.from_objects(objects, feature_gates=gates, kube_version=version)
     return kschedctl.wakes(cluster, "d/p", event).to_dict()

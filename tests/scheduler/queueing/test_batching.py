@@ -35,14 +35,14 @@ def build_pod(name: str, cpu: str = "1", labels: Json | None = None, **spec: Any
     return {"kind": "Pod", "metadata": metadata, "spec": {"containers": [container], **spec}}
 
 
-def loop_of(*objects: Json, **settings: Any) -> QueueReplay:
+def build_loop(*objects: Json, **settings: Any) -> QueueReplay:
     found = QueueReplay(Scheduler(Cluster.from_objects(list(objects), **{"config": NO_DEFAULTS, **settings})))
     found.fill_queue()
     return found
 
 
-def signatures(*pods: Json, **settings: Any) -> list[bytes | None]:
-    return [queued.signature for queued, _ in loop_of(*pods, **settings).queue]
+def list_signatures(*pods: Json, **settings: Any) -> list[bytes | None]:
+    return [queued.signature for queued, _ in build_loop(*pods, **settings).queue]
 
 
 ANTI = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}}
@@ -54,15 +54,15 @@ SAME_TERM = {
 }
 
 
-def scratch(**source: Any) -> Json:
+def build_scratch_volume(**source: Any) -> Json:
     return {"volumes": [{"name": "v", "emptyDir": source}]}
 
 
-def of_node(path: str, **source: Any) -> Json:
+def build_host_path(path: str, **source: Any) -> Json:
     return {"volumes": [{"name": "v", "hostPath": {"path": path, **source}}]}
 
 
-def on(term: Json) -> Json:
+def build_node_affinity(term: Json) -> Json:
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
 
 
@@ -74,8 +74,8 @@ def on(term: Json) -> Json:
         ({}, {"cpu": "2"}, False),
         ({}, {"labels": {"app": "db"}}, False),
         ({}, {"nodeSelector": {"disk": "ssd"}}, False),
-        ({"affinity": on(TERM)}, {"affinity": on(SAME_TERM)}, True),
-        ({"affinity": on(TERM)}, {}, False),
+        ({"affinity": build_node_affinity(TERM)}, {"affinity": build_node_affinity(SAME_TERM)}, True),
+        ({"affinity": build_node_affinity(TERM)}, {}, False),
         ({}, {"tolerations": [{"operator": "Exists"}]}, False),
         ({}, {"schedulingGates": [{"name": "later"}]}, True),
         (
@@ -86,16 +86,16 @@ def on(term: Json) -> Json:
         ({}, {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]}, False),
         ({}, {"volumes": [{"name": "v", "emptyDir": {}}]}, False),
         ({"volumes": [{"name": "v", "emptyDir": {}}]}, {"volumes": [{"name": "w", "emptyDir": {}}]}, True),
-        (scratch(), scratch(sizeLimit="1Gi"), False),
-        (scratch(sizeLimit="1024Mi"), scratch(sizeLimit="1Gi"), True),
-        (scratch(medium="Memory"), scratch(), False),
-        (of_node("/var/log"), of_node("/var/log"), True),
-        (of_node("/var/log"), of_node("/var/lib"), False),
-        (of_node("/var/log", type="Directory"), of_node("/var/log"), False),
+        (build_scratch_volume(), build_scratch_volume(sizeLimit="1Gi"), False),
+        (build_scratch_volume(sizeLimit="1024Mi"), build_scratch_volume(sizeLimit="1Gi"), True),
+        (build_scratch_volume(medium="Memory"), build_scratch_volume(), False),
+        (build_host_path("/var/log"), build_host_path("/var/log"), True),
+        (build_host_path("/var/log"), build_host_path("/var/lib"), False),
+        (build_host_path("/var/log", type="Directory"), build_host_path("/var/log"), False),
     ],
 )
 def test_equal_pods_have_the_same_signature(left: Json, right: Json, alike: bool) -> None:
-    first, second = signatures(build_pod("a", **left), build_pod("b", **right))
+    first, second = list_signatures(build_pod("a", **left), build_pod("b", **right))
     assert first is not None
     assert (first == second) is alike
 
@@ -104,16 +104,16 @@ def test_equal_pods_have_the_same_signature(left: Json, right: Json, alike: bool
     "spec", [{"affinity": ANTI}, {"topologySpreadConstraints": SPREAD}, {"resourceClaims": CLAIMS}]
 )
 def test_incomparable_pods_have_no_signature(spec: Json) -> None:
-    assert signatures(build_pod("a", **spec)) == [None]
+    assert list_signatures(build_pod("a", **spec)) == [None]
 
 
 def test_no_pod_is_signed_with_default_constraints() -> None:
-    assert signatures(build_pod("a"), config=None) == [None]
+    assert list_signatures(build_pod("a"), config=None) == [None]
 
 
 def test_no_pod_is_signed_without_the_feature_gate() -> None:
-    assert signatures(build_pod("a"), kube_version="1.34") == [None]
-    assert signatures(build_pod("a"), feature_gates={"OpportunisticBatching": False}) == [None]
+    assert list_signatures(build_pod("a"), kube_version="1.34") == [None]
+    assert list_signatures(build_pod("a"), feature_gates={"OpportunisticBatching": False}) == [None]
 
 
 GPU = {"kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}}
@@ -140,13 +140,13 @@ def test_signatures_with_resources_that_devices_may_back(version: str, spec: Jso
     api = {**GPU, "apiVersion": "resource.k8s.io/v1"}
     config = {**NO_DEFAULTS, "profiles": [profile]}
     gates = {"DRAExtendedResource": True}
-    (found,) = signatures(api, build_pod("a", **spec), config=config, kube_version=version, feature_gates=gates)
+    (found,) = list_signatures(api, build_pod("a", **spec), config=config, kube_version=version, feature_gates=gates)
     assert (found is not None) == signed
 
 
 def test_no_pod_is_signed_with_extenders() -> None:
     extenders = [{"urlPrefix": "http://x", "filterVerb": "filter"}]
-    assert signatures(build_pod("a"), config={**NO_DEFAULTS, "extenders": extenders}) == [None]
+    assert list_signatures(build_pod("a"), config={**NO_DEFAULTS, "extenders": extenders}) == [None]
 
 
 def test_next_node_is_reused_once_a_node_is_full() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import small_changes
-from small_changes import Json, added, build_anti_affinity, build_node, build_pod, deleted, updated
+from small_changes import Json, build_addition, build_anti_affinity, build_deletion, build_node, build_pod, build_update
 
 import kschedctl
 from kschedctl.scheduler.engine.diagnosis import Rejectors
@@ -22,7 +22,7 @@ from kschedctl.scheduler.scheduler import Scheduler
 ON = {"SchedulerQueueingHints": True}
 
 
-def thing(kind: str, name: str = "x", **fields: Any) -> Json:
+def build_object(kind: str, name: str = "x", **fields: Any) -> Json:
     return {"kind": kind, "metadata": {"name": name}, **fields}
 
 
@@ -39,9 +39,9 @@ def build_spread(app: str) -> Json:
     return {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
 
 
-def woken(event: Json, *objects: Json, version: str, gates: dict[str, bool] | None = None) -> Json:
+def replay_event_with_hints(event: Json, *objects: Json, version: str, gates: dict[str, bool] | None = None) -> Json:
     """Replay the event with queueing hints, which are off by default before 1.32."""
-    return small_changes.woken(event, *objects, version=version, gates={**ON, **(gates or {})})
+    return small_changes.replay_event(event, *objects, version=version, gates={**ON, **(gates or {})})
 
 
 def list_hints(found: Json) -> list[tuple[str, str]]:
@@ -64,7 +64,7 @@ ZONE = {"zone": "a"}
 ANNOTATED = {"annotations": {"a": "b"}}
 
 
-def annotated(found: Json) -> Json:
+def annotate(found: Json) -> Json:
     return {**found, "metadata": {**found["metadata"], **ANNOTATED}}
 
 
@@ -73,69 +73,75 @@ NODES: list[tuple[str, Json, tuple[Json, ...], list[tuple[str, str]], bool]] = [
     # any change of a node that matches counts, but only once the node would take the pod
     (
         "affinity",
-        updated(build_node(labels=SSD), annotated(build_node(labels=SSD))),
+        build_update(build_node(labels=SSD), annotate(build_node(labels=SSD))),
         (build_node(), PICKY),
         [("NodeAnnotationChange", QUEUE)],
         True,
     ),
     (
         "another label",
-        updated(build_node(), build_node(labels={"disk": "hdd"})),
+        build_update(build_node(), build_node(labels={"disk": "hdd"})),
         (build_node(), PICKY),
         [("NodeLabelChange", SKIP)],
         False,
     ),
-    ("affinity, no room", added(build_node("n2", SSD, cpu="10m")), (build_node(), PICKY), [("NodeAdd", QUEUE)], False),
+    (
+        "affinity, no room",
+        build_addition(build_node("n2", SSD, cpu="10m")),
+        (build_node(), PICKY),
+        [("NodeAdd", QUEUE)],
+        False,
+    ),
     (
         "affinity, tainted",
-        added(build_node("n2", SSD, taints=[build_taint("a")])),
+        build_addition(build_node("n2", SSD, taints=[build_taint("a")])),
         (build_node(), PICKY),
         [("NodeAdd", QUEUE)],
         False,
     ),
     (
         "room",
-        updated(build_node(cpu="3"), annotated(build_node(cpu="3"))),
+        build_update(build_node(cpu="3"), annotate(build_node(cpu="3"))),
         (build_node(), LARGE),
         [("NodeAnnotationChange", QUEUE)],
         True,
     ),
     (
         "less room",
-        updated(build_node(cpu="3"), build_node(cpu="2500m")),
+        build_update(build_node(cpu="3"), build_node(cpu="2500m")),
         (build_node(), LARGE),
         [("NodeAllocatableChange", QUEUE)],
         True,
     ),
     (
         "no room",
-        updated(build_node(cpu="500m"), build_node(cpu="1")),
+        build_update(build_node(cpu="500m"), build_node(cpu="1")),
         (build_node(), LARGE),
         [("NodeAllocatableChange", SKIP)],
         False,
     ),
     (
         "not cordoned",
-        updated(build_node("n2"), annotated(build_node("n2"))),
+        build_update(build_node("n2"), annotate(build_node("n2"))),
         (build_node(unschedulable=True), build_pod()),
         [("NodeAnnotationChange", QUEUE)],
         True,
     ),
     (
         "by name",
-        updated(build_node("n2"), annotated(build_node("n2"))),
+        build_update(build_node("n2"), annotate(build_node("n2"))),
         (build_node(), build_pod(affinity={"nodeAffinity": {}}, nodeSelector=SSD)),
         [("NodeAnnotationChange", SKIP)],
         False,
     ),
     (
         "spread: the keys are there",
-        updated(build_node("n2", ZONE), build_node("n2", {**ZONE, "other": "x"})),
+        build_update(build_node("n2", ZONE), build_node("n2", {**ZONE, "other": "x"})),
         (build_node(), SPREADING),
         [("NodeLabelChange", QUEUE)],
         True,
     ),
-    ("spread: no such keys", added(build_node("n2")), (build_node(), SPREADING), [("NodeAdd", SKIP)], False),
+    ("spread: no such keys", build_addition(build_node("n2")), (build_node(), SPREADING), [("NodeAdd", SKIP)], False),
 ]
 """Name, event, objects, the events and hints of both versions, and whether the pod moved."""
 
@@ -145,7 +151,7 @@ NODES: list[tuple[str, Json, tuple[Json, ...], list[tuple[str, str]], bool]] = [
     ("event", "objects", "hints", "moved"), [case[1:] for case in NODES], ids=[c[0] for c in NODES]
 )
 def test_node_events(version: str, event: Json, objects: tuple[Json, ...], hints: list[Any], moved: bool) -> None:
-    found = woken(event, *objects, version=version)
+    found = replay_event_with_hints(event, *objects, version=version)
     assert (list_hints(found), found["moved"], found["undecided"], found["notReplayed"]) == (hints, moved, False, [])
 
 
@@ -154,19 +160,19 @@ TAINTED = build_node(taints=[build_taint("a")])
 DIFFER: list[tuple[str, Json, tuple[Json, ...], dict[str, tuple[list[tuple[str, str]], bool]]]] = [
     (
         "taints of a node that keeps the pod away",
-        updated(TAINTED, annotated(TAINTED)),
+        build_update(TAINTED, annotate(TAINTED)),
         (TAINTED, build_pod()),
         {"1.30": ([("NodeAnnotationChange", QUEUE)], False), "1.31": ([("NodeAnnotationChange", SKIP)], False)},
     ),
     (
         "a node without the taint",
-        updated(build_node("n2", taints=[build_taint("b")]), build_node("n2")),
+        build_update(build_node("n2", taints=[build_taint("b")]), build_node("n2")),
         (TAINTED, build_pod()),
         {"1.30": ([("NodeTaintChange", QUEUE)], True), "1.31": ([("NodeTaintChange", QUEUE)], True)},
     ),
     (
         "another toleration of its own",  # in 1.30 any update is worth a try
-        updated(build_pod(), build_pod(**OWN_MORE)),
+        build_update(build_pod(), build_pod(**OWN_MORE)),
         (TAINTED, build_pod()),
         {
             "1.30": ([("PodUpdate", NOT)], True),
@@ -176,7 +182,7 @@ DIFFER: list[tuple[str, Json, tuple[Json, ...], dict[str, tuple[list[tuple[str, 
     ),
     (
         "labels of its own, to taints",
-        updated(build_pod(), build_pod(labels={"a": "b"})),
+        build_update(build_pod(), build_pod(labels={"a": "b"})),
         (TAINTED, build_pod()),
         {
             "1.30": ([("PodUpdate", NOT)], True),
@@ -186,7 +192,7 @@ DIFFER: list[tuple[str, Json, tuple[Json, ...], dict[str, tuple[list[tuple[str, 
     ),
     (
         "labels of its own, to spreading",
-        updated(SPREADING, build_pod("p", {"app": "q"}, topologySpreadConstraints=[build_spread("p")])),
+        build_update(SPREADING, build_pod("p", {"app": "q"}, topologySpreadConstraints=[build_spread("p")])),
         (build_node(), SPREADING),
         {
             "1.30": ([("PodUpdate", SKIP)], True),
@@ -196,7 +202,7 @@ DIFFER: list[tuple[str, Json, tuple[Json, ...], dict[str, tuple[list[tuple[str, 
     ),
     (
         "a toleration does not help with a cordon",
-        updated(build_pod(), build_pod(tolerations=[{"operator": "Exists"}])),
+        build_update(build_pod(), build_pod(tolerations=[{"operator": "Exists"}])),
         (build_node(unschedulable=True), build_pod()),
         {
             "1.31": ([("AssignedPodUpdate", NOT)], False),
@@ -205,31 +211,33 @@ DIFFER: list[tuple[str, Json, tuple[Json, ...], dict[str, tuple[list[tuple[str, 
     ),
     (
         "its last gate",
-        updated(build_pod(schedulingGates=[{"name": "g"}]), build_pod()),
+        build_update(build_pod(schedulingGates=[{"name": "g"}]), build_pod()),
         (build_node(), build_pod(schedulingGates=[{"name": "g"}])),
         {"1.30": ([("PodUpdate", NOT)], True), "1.31": ([("AssignedPodUpdate", QUEUE)], True)},
     ),
     (
         "one of two gates",  # in 1.30 PreEnqueue refuses it again
-        updated(build_pod(schedulingGates=[{"name": "g"}, {"name": "h"}]), build_pod(schedulingGates=[{"name": "h"}])),
+        build_update(
+            build_pod(schedulingGates=[{"name": "g"}, {"name": "h"}]), build_pod(schedulingGates=[{"name": "h"}])
+        ),
         (build_node(), build_pod(schedulingGates=[{"name": "g"}, {"name": "h"}])),
         {"1.30": ([("PodUpdate", NOT)], False), "1.31": ([("AssignedPodUpdate", SKIP)], False)},
     ),
     (
         "a pod with labels that anti-affinity is not about",
-        deleted(build_pod("web", {"app": "web"}, nodeName="n1")),
+        build_deletion(build_pod("web", {"app": "web"}, nodeName="n1")),
         (build_node(labels=ZONE), DB, build_pod("web", {"app": "web"}, nodeName="n1"), HATING),
         {"1.30": ([("AssignedPodDelete", QUEUE)], True), "1.31": ([("AssignedPodDelete", SKIP)], False)},
     ),
     (
         "a node in no topology of the terms",
-        added(build_node("n2")),
+        build_addition(build_node("n2")),
         (build_node(labels=ZONE), DB, HATING),
         {"1.30": ([("NodeAdd", QUEUE)], True), "1.31": ([("NodeAdd", SKIP)], False)},
     ),
     (
         "taints of a node in one of them",
-        updated(build_node("n2", ZONE, taints=[build_taint("b")]), build_node("n2", ZONE)),
+        build_update(build_node("n2", ZONE, taints=[build_taint("b")]), build_node("n2", ZONE)),
         (build_node(labels=ZONE), DB, HATING),
         {
             "1.30": ([("NodeTaintChange", QUEUE)], True),
@@ -238,7 +246,7 @@ DIFFER: list[tuple[str, Json, tuple[Json, ...], dict[str, tuple[list[tuple[str, 
     ),
     (
         "taints of a node in none of them",
-        updated(build_node("n2", taints=[build_taint("b")]), build_node("n2")),
+        build_update(build_node("n2", taints=[build_taint("b")]), build_node("n2")),
         (build_node(labels=ZONE), DB, HATING),
         {
             "1.30": ([("NodeTaintChange", QUEUE)], True),
@@ -248,13 +256,13 @@ DIFFER: list[tuple[str, Json, tuple[Json, ...], dict[str, tuple[list[tuple[str, 
     ),
     (
         "a pod comes that spreading counts",  # 1.30 tells only those whose affinity is about it
-        added(build_pod("r", {"app": "p"}, nodeName="n1")),
+        build_addition(build_pod("r", {"app": "p"}, nodeName="n1")),
         (build_node(), SPREADING),
         {"1.30": ([("AssignedPodAdd", QUEUE)], False), "1.31": ([("AssignedPodAdd", QUEUE)], True)},
     ),
     (
         "a pod that is updated, no matter how",
-        updated(DB, annotated(DB)),
+        build_update(DB, annotate(DB)),
         (build_node(labels=ZONE), DB, HATING),
         {
             "1.30": ([("AssignedPodUpdate", QUEUE)], False),
@@ -264,31 +272,31 @@ DIFFER: list[tuple[str, Json, tuple[Json, ...], dict[str, tuple[list[tuple[str, 
     ),
     (
         "a pod that gives up the labels",
-        updated(DB, build_pod("db", {"app": "web"}, nodeName="n1")),
+        build_update(DB, build_pod("db", {"app": "web"}, nodeName="n1")),
         (build_node(labels=ZONE), DB, HATING),
         {"1.30": ([("AssignedPodUpdate", QUEUE)], False), "1.31": ([("AssignedPodUpdate", QUEUE)], True)},
     ),
     (
         "the claim of another pod",
-        added(build_claim("other")),
+        build_addition(build_claim("other")),
         (build_node(), WITH_CLAIM),
         {"1.30": ([("PvcAdd", QUEUE)], True), "1.31": ([("PvcAdd", SKIP)], False)},
     ),
     (
         "its own claim",
-        added(build_claim("c")),
+        build_addition(build_claim("c")),
         (build_node(), WITH_CLAIM),
         {"1.30": ([("PvcAdd", QUEUE)], True), "1.31": ([("PvcAdd", QUEUE)], True)},
     ),
     (
         "a class that binds at once",
-        added(thing("StorageClass", provisioner="x", volumeBindingMode="Immediate")),
+        build_addition(build_object("StorageClass", provisioner="x", volumeBindingMode="Immediate")),
         (build_node(), WITH_CLAIM),
         {"1.30": ([], False), "1.31": ([], False), "1.32": ([("storage.k8s.io/StorageClassAdd", NOT)], False)},
     ),
     (
         "a driver",  # VolumeBinding has no hint for drivers before 1.32
-        updated(thing("CSIDriver", spec={}), thing("CSIDriver", spec={"storageCapacity": True})),
+        build_update(build_object("CSIDriver", spec={}), build_object("CSIDriver", spec={"storageCapacity": True})),
         (build_node(), {**build_claim("c"), "spec": {"volumeName": "gone"}}, WITH_CLAIM),
         {
             "1.30": ([("CSIDriverUpdate", QUEUE)], True),
@@ -307,21 +315,21 @@ DIFFER: list[tuple[str, Json, tuple[Json, ...], dict[str, tuple[list[tuple[str, 
 def test_differences_between_1_30_and_1_31(
     event: Json, objects: tuple[Json, ...], version: str, hints: list[Any], moved: bool
 ) -> None:
-    found = woken(event, *objects, version=version)
+    found = replay_event_with_hints(event, *objects, version=version)
     assert (list_hints(found), found["moved"], found["undecided"]) == (hints, moved, False)
 
 
-def resized(name: str, before: str, after: str, **spec: Any) -> Json:
-    return updated(build_pod(name, cpu=before, **spec), build_pod(name, cpu=after, **spec))
+def build_resize(name: str, before: str, after: str, **spec: Any) -> Json:
+    return build_update(build_pod(name, cpu=before, **spec), build_pod(name, cpu=after, **spec))
 
 
 @pytest.mark.parametrize(
     ("event", "moved"),
     [
-        (resized("r", "1", "500m", nodeName="n1"), {"1.30": False, "1.31": True, "1.32": True}),
-        (resized("p", "2", "1500m"), {"1.30": True, "1.31": True, "1.32": True}),
+        (build_resize("r", "1", "500m", nodeName="n1"), {"1.30": False, "1.31": True, "1.32": True}),
+        (build_resize("p", "2", "1500m"), {"1.30": True, "1.31": True, "1.32": True}),
         (
-            updated(
+            build_update(
                 build_pod(cpu="2"), build_pod(containers=[{"name": "c"}])
             ),  # in 1.31 what it no longer asks for does not count
             {"1.30": True, "1.31": False, "1.32": True},
@@ -332,16 +340,16 @@ def resized(name: str, before: str, after: str, **spec: Any) -> Json:
 def test_resize_events(event: Json, moved: dict[str, bool]) -> None:
     gates = {"InPlacePodVerticalScaling": True}
     objects = build_node(), build_pod("r", cpu="1", nodeName="n1"), LARGE
-    assert {v: woken(event, *objects, version=v, gates=gates)["moved"] for v in moved} == moved
+    assert {v: replay_event_with_hints(event, *objects, version=v, gates=gates)["moved"] for v in moved} == moved
 
 
 @pytest.mark.parametrize("hinted", [True, False])
 def test_without_hints_resizes_of_1_31_are_updates_of_any_kind(hinted: bool) -> None:
     """AssignedPodUpdated moves all pods by AssignedPodUpdate, an event of plugins that register for changed labels."""
     before = build_pod("db", {"app": "db"}, cpu="200m", nodeName="n1")
-    event = updated(before, build_pod("db", {"app": "db"}, cpu="100m", nodeName="n1"))
+    event = build_update(before, build_pod("db", {"app": "db"}, cpu="100m", nodeName="n1"))
     gates = {"InPlacePodVerticalScaling": True, "SchedulerQueueingHints": hinted}
-    found = woken(event, build_node(labels=ZONE), before, HATING, version="1.31", gates=gates)
+    found = replay_event_with_hints(event, build_node(labels=ZONE), before, HATING, version="1.31", gates=gates)
     assert (list_hints(found), found["moved"]) == ([("AssignedPodUpdate", SKIP if hinted else QUEUE)], not hinted)
 
 
@@ -351,7 +359,7 @@ def test_rejection_of_all_nodes_has_no_rejector_before_1_31(version: str, reject
     field = {"key": "metadata.name", "operator": "In", "values": ["gone"]}
     terms = {"nodeSelectorTerms": [{"matchFields": [field]}]}
     waiting = build_pod(affinity={"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}})
-    found = woken(added(build_node("n2")), build_node(), waiting, version=version)
+    found = replay_event_with_hints(build_addition(build_node("n2")), build_node(), waiting, version=version)
     before = "unschedulable" if rejectors else "backoff"
     assert (found["unschedulablePlugins"], found["before"]) == (rejectors, before)
 

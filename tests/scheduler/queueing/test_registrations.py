@@ -19,7 +19,7 @@ GATES = {"default": {}, "gang": {"GenericWorkload": True, "GangScheduling": True
 def test_plugins_register_for_the_events_of_upstreams_plugins(profile: str) -> None:
     scheduler = Scheduler(kschedctl.Cluster.from_objects([], feature_gates=GATES[profile]))
     found = scheduler.get_registrations("default-scheduler").by_plugin
-    assert {plugin: sorted(map(written, asked)) for plugin, asked in found.items()} == WANTED[profile]
+    assert {plugin: sorted(map(write_event, asked)) for plugin, asked in found.items()} == WANTED[profile]
 
 
 def test_events_have_no_hints_if_hints_are_off() -> None:
@@ -27,10 +27,10 @@ def test_events_have_no_hints_if_hints_are_off() -> None:
     asked = Scheduler(cluster).get_registrations("default-scheduler").by_plugin
     assert {each.hint for events in asked.values() for each in events} == {None}
     assert asked["SchedulingGates"] == ()
-    assert written(asked["NodeName"][0]) == "Node: Add, UpdateNodeLabel, UpdateNodeTaint (always Queue)"
+    assert write_event(asked["NodeName"][0]) == "Node: Add, UpdateNodeLabel, UpdateNodeTaint (always Queue)"
 
 
-def written(asked: ClusterEventWithHint) -> str:
+def write_event(asked: ClusterEventWithHint) -> str:
     single = [each for each in ActionType if each not in (ActionType.UPDATE, ActionType.ALL)]
     every = ActionType.UPDATE in asked.action
     names = [each.label for each in single if each & asked.action and not (every and each in ActionType.UPDATE)]
@@ -64,7 +64,7 @@ def test_registrations_of_older_versions(version: str) -> None:
     cluster = kschedctl.Cluster.from_objects([], kube_version=version)
     found = Scheduler(cluster).get_registrations("default-scheduler").by_plugin
     wanted = {**WANTED["default"], **OF_VERSIONS[version]}
-    assert {plugin: sorted(map(written, asked)) for plugin, asked in found.items()} == {
+    assert {plugin: sorted(map(write_event, asked)) for plugin, asked in found.items()} == {
         plugin: asked for plugin, asked in wanted.items() if asked is not None
     }
 
@@ -99,7 +99,7 @@ NODE_LABELS = "Node: Add, UpdateNodeLabel, UpdateNodeTaint (always Queue)"
 def test_registrations_before_hints(plugin: str, asked: list[str]) -> None:
     cluster = kschedctl.Cluster.from_objects([], kube_version="1.31")
     found = Scheduler(cluster).get_registrations("default-scheduler").by_plugin
-    assert sorted(map(written, found[plugin])) == asked
+    assert sorted(map(write_event, found[plugin])) == asked
 
 
 EVERY_POD_UPDATE = "Pod: Add, Delete, Update (always Queue)"
@@ -136,4 +136,4 @@ def test_registrations_of_1_30(plugin: str, asked: list[str]) -> None:
     """Upstream: EventsToRegister of v1.30.10, where hints are off by default."""
     cluster = kschedctl.Cluster.from_objects([], kube_version="1.30")
     found = Scheduler(cluster).get_registrations("default-scheduler").by_plugin
-    assert sorted(map(written, found[plugin])) == asked
+    assert sorted(map(write_event, found[plugin])) == asked

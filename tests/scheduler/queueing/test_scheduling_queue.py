@@ -73,7 +73,7 @@ def pop(queue: SchedulingQueue) -> QueuedPod:
     return found
 
 
-def places(queue: SchedulingQueue) -> dict[int, str]:
+def get_places(queue: SchedulingQueue) -> dict[int, str]:
     return {pod.position: place for pod, place in queue}
 
 
@@ -132,7 +132,7 @@ def test_pod_activated_during_its_attempt(lasts: bool, place: str) -> None:
     pod = pop(queue)
     queue.activate([pod.position])
     queue.add_unschedulable_pod(pod, FIT)
-    assert places(queue) == {0: place}
+    assert get_places(queue) == {0: place}
 
 
 @pytest.mark.parametrize(("failures", "seconds"), [(1, 1), (2, 2), (3, 4), (4, 8), (5, 10), (60, 10)], ids=str)
@@ -144,14 +144,14 @@ def test_backoff_doubles_with_each_failure(failures: int, seconds: int) -> None:
     pod = pop(queue)
     queue.add_unschedulable_pod(pod, FIT)
     queue.move(POD_GONE)
-    assert places(queue) == {0: BACKOFF}
+    assert get_places(queue) == {0: BACKOFF}
     failed_at = pod.timestamp
     queue.clock.time = (failed_at // NANOSECONDS + seconds) * NANOSECONDS + NANOSECONDS - 2  # the window is not over
     queue.flush_backoff()
-    assert places(queue) == {0: BACKOFF}
+    assert get_places(queue) == {0: BACKOFF}
     queue.clock.time += 2
     queue.flush_backoff()
-    assert places(queue) == {0: ACTIVE}
+    assert get_places(queue) == {0: ACTIVE}
 
 
 @pytest.mark.parametrize(("version", "seconds"), [("1.33", 4), ("1.34", 1)])
@@ -180,7 +180,7 @@ def test_pods_whose_backoff_ends_in_the_same_second_are_popped_by_priority() -> 
     for pod in [pop(queue), pop(queue), pop(queue)]:
         queue.add_unschedulable_pod(pod, FIT)
     queue.move(POD_GONE)
-    assert set(places(queue).values()) == {BACKOFF}
+    assert set(get_places(queue).values()) == {BACKOFF}
     assert [pop(queue).position for _ in range(3)] == [2, 1, 0]
 
 
@@ -197,7 +197,7 @@ def test_pods_in_backoff_are_not_popped_without_the_feature_gate() -> None:
 def test_pods_that_failed_with_errors_complete_their_backoff() -> None:
     queue = queue_of(1)
     queue.add_unschedulable_pod(pop(queue), NO_REJECTORS)
-    assert places(queue) == {0: BACKOFF}
+    assert get_places(queue) == {0: BACKOFF}
     assert queue.pop() is None
 
 
@@ -209,23 +209,23 @@ def test_events_during_an_attempt_count_when_the_pod_returns() -> None:
     queue.add_unschedulable_pod(first, FIT)
     plugins.answer = QueueingStrategy.AFTER_BACKOFF
     queue.add_unschedulable_pod(second, FIT)
-    assert places(queue) == {0: UNSCHEDULABLE, 1: BACKOFF}
+    assert get_places(queue) == {0: UNSCHEDULABLE, 1: BACKOFF}
     again = pop(queue)
     queue.add_unschedulable_pod(again, FIT)
-    assert places(queue) == {0: UNSCHEDULABLE, 1: UNSCHEDULABLE}, "nothing happened since it was popped again"
+    assert get_places(queue) == {0: UNSCHEDULABLE, 1: UNSCHEDULABLE}, "nothing happened since it was popped again"
 
 
 def test_pod_rejected_as_pending_skips_the_backoff() -> None:
     queue = queue_of(1, ScriptedPlugins(QueueingStrategy.IMMEDIATELY))
     queue.add_unschedulable_pod(pop(queue), Rejectors(pending=frozenset({"DynamicResources"})))
     queue.move(POD_GONE)
-    assert places(queue) == {0: ACTIVE}
+    assert get_places(queue) == {0: ACTIVE}
 
 
 def test_members_of_pod_groups_return_to_backoff() -> None:
     queue = queue_of(1, ScriptedPlugins(QueueingStrategy.SKIP), QueueRules(in_groups=frozenset({Position(0)})))
     queue.add_unschedulable_pod(pop(queue), FIT)
-    assert places(queue) == {0: BACKOFF}
+    assert get_places(queue) == {0: BACKOFF}
 
 
 def test_any_event_during_an_attempt_requeues_the_pod_without_hints() -> None:
@@ -235,7 +235,7 @@ def test_any_event_during_an_attempt_requeues_the_pod_without_hints() -> None:
     second = pop(queue)
     queue.move(POD_GONE)
     queue.add_unschedulable_pod(second, FIT)
-    assert places(queue) == {0: UNSCHEDULABLE, 1: BACKOFF}
+    assert get_places(queue) == {0: UNSCHEDULABLE, 1: BACKOFF}
 
 
 def test_unregistered_event_requeues_no_pod() -> None:
@@ -245,7 +245,7 @@ def test_unregistered_event_requeues_no_pod() -> None:
     tried = pop(queue)
     queue.move(POD_GONE)
     queue.add_unschedulable_pod(tried, FIT)
-    assert places(queue) == {0: UNSCHEDULABLE}
+    assert get_places(queue) == {0: UNSCHEDULABLE}
 
 
 def test_gated_pod_enters_the_active_queue_once_its_gate_is_removed() -> None:
@@ -266,10 +266,10 @@ def test_unschedulable_pod_is_retried_after_five_minutes() -> None:
     queue.add_unschedulable_pod(pop(queue), FIT)
     queue.clock.time += MAX_UNSCHEDULABLE_TIME - NANOSECONDS
     queue.flush_unschedulable_pods()
-    assert places(queue) == {0: UNSCHEDULABLE}
+    assert get_places(queue) == {0: UNSCHEDULABLE}
     queue.clock.time += 2 * NANOSECONDS
     queue.flush_unschedulable_pods()
-    assert places(queue) == {0: ACTIVE}
+    assert get_places(queue) == {0: ACTIVE}
     assert cast(QueuedPod, queue.get(Position(0))).flushed
 
 
@@ -281,7 +281,7 @@ def test_gated_pod_is_not_retried_after_five_minutes() -> None:
     plugins.gated = frozenset()
     queue.clock.time += 2 * MAX_UNSCHEDULABLE_TIME
     queue.flush_unschedulable_pods()
-    assert places(queue) == {0: UNSCHEDULABLE}
+    assert get_places(queue) == {0: UNSCHEDULABLE}
 
 
 def test_a_given_pod_is_popped_from_any_queue() -> None:
@@ -289,4 +289,4 @@ def test_a_given_pod_is_popped_from_any_queue() -> None:
     queue.add_unschedulable_pod(pop(queue), FIT)
     assert [found.position for number in (2, 0) if (found := queue.pop_specific(Position(number)))] == [2, 0]
     assert queue.pop_specific(Position(0)) is None
-    assert places(queue) == {1: ACTIVE}
+    assert get_places(queue) == {1: ACTIVE}

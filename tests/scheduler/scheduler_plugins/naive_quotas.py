@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import NamedTuple
 
-from go_sort import insertion_sort
+from go_sort import sort_by_insertion
 
 Amounts = dict[str, int]
 NEVER_STARTED = 10**6
@@ -48,13 +48,13 @@ class NaiveQuota:
     used: Amounts
 
     def over_max_with(self, more: Amounts) -> bool:
-        return self.most is not None and exceeds(more, self.used, self.most, 2**63 - 1)
+        return self.most is not None and is_exceeding(more, self.used, self.most, 2**63 - 1)
 
     def over_min_with(self, more: Amounts) -> bool:
-        return exceeds(more, self.used, self.least, 0)
+        return is_exceeding(more, self.used, self.least, 0)
 
     def over_min(self) -> bool:
-        return exceeds(self.used, {}, self.least, 0)
+        return is_exceeding(self.used, {}, self.least, 0)
 
 
 class NaiveVictims(NamedTuple):
@@ -70,24 +70,24 @@ class Asking(NamedTuple):
     others: Amounts
 
 
-def exceeds(some: Amounts, others: Amounts, limits: Amounts, unnamed: int) -> bool:
+def is_exceeding(some: Amounts, others: Amounts, limits: Amounts, unnamed: int) -> bool:
     """Return whether the amounts exceed the limits, like upstream's cmp2."""
     if some.get("cpu", 0) + others.get("cpu", 0) > limits.get("cpu", 0):
         return True
     return SCALAR in some and some[SCALAR] + others.get(SCALAR, 0) > limits.get(SCALAR, unnamed)
 
 
-def plus(*amounts: Amounts) -> Amounts:
+def add_amounts(*amounts: Amounts) -> Amounts:
     return {name: sum(each.get(name, 0) for each in amounts) for name in BOTH}
 
 
-def aggregated_over_min_with(quotas: dict[str, NaiveQuota], more: Amounts) -> bool:
-    used = plus(*(quota.used for quota in quotas.values()), more)
-    least = plus(*(quota.least for quota in quotas.values()))
-    return exceeds(used, {}, least, 0)
+def is_sum_over_min(quotas: dict[str, NaiveQuota], more: Amounts) -> bool:
+    used = add_amounts(*(quota.used for quota in quotas.values()), more)
+    least = add_amounts(*(quota.least for quota in quotas.values()))
+    return is_exceeding(used, {}, least, 0)
 
 
-def less_by_importance(now: count[int]) -> Callable[[NaivePod, NaivePod], bool]:
+def make_importance_comparison(now: count[int]) -> Callable[[NaivePod, NaivePod], bool]:
     """Return a comparison like upstream's MoreImportantPod. A pod without start time starts at each comparison."""
 
     def more(left: NaivePod, right: NaivePod) -> bool:
@@ -124,21 +124,21 @@ class NaiveNode:
 
     def fits(self, pod: NaivePod, nominated: Sequence[NaivePod]) -> bool:
         """Return whether the pod fits with the nominated pods of at least its priority, and without them."""
-        taken = plus(*(each.amounts for each in (*self.pods, *nominated)), pod.amounts)
+        taken = add_amounts(*(each.amounts for each in (*self.pods, *nominated)), pod.amounts)
         return all(taken[name] <= self.capacity[name] for name in BOTH if pod.amounts[name] > 0)
 
 
-def naive_quota_victims(
+def select_victims_naively(
     node: NaiveNode, asking: Asking, nominated: Sequence[NaivePod], allowed: int
 ) -> NaiveVictims | str:
     """Select the victims on a node with these nominated pods, while the budget allows this many disruptions."""
     pod, quotas = asking.pod, node.quotas
-    more = less_by_importance(count(NEVER_STARTED))
-    ours, everyone = plus(asking.ours, pod.amounts), plus(asking.ours, asking.others, pod.amounts)
+    more = make_importance_comparison(count(NEVER_STARTED))
+    ours, everyone = add_amounts(asking.ours, pod.amounts), add_amounts(asking.ours, asking.others, pod.amounts)
     own = quotas.get(pod.namespace)
     potential: list[NaivePod] = []
     borrows = own is not None and own.over_min_with(ours)
-    for each in insertion_sort(node.pods, lambda left, right: not more(left, right)):
+    for each in sort_by_insertion(node.pods, lambda left, right: not more(left, right)):
         theirs = quotas.get(each.namespace)
         lower = each.priority < pod.priority
         if own is None:
@@ -156,7 +156,7 @@ def naive_quota_victims(
         return EMPTY
     if not node.fits(pod, nominated):
         return HOPELESS
-    if own is not None and (own.over_max_with(pod.amounts) or aggregated_over_min_with(quotas, pod.amounts)):
+    if own is not None and (own.over_max_with(pod.amounts) or is_sum_over_min(quotas, pod.amounts)):
         return EXCEEDED
     victims: list[NaivePod] = []
 
@@ -166,12 +166,12 @@ def naive_quota_victims(
         if not fits:
             node.remove(each)
             victims.append(each)
-        if own is not None and (own.over_max_with(ours) or aggregated_over_min_with(quotas, everyone)):
+        if own is not None and (own.over_max_with(ours) or is_sum_over_min(quotas, everyone)):
             node.remove(each)
             victims.append(each)
         return fits
 
-    violating, others = split_by_budget(insertion_sort(potential, more), allowed)
+    violating, others = split_by_budget(sort_by_insertion(potential, more), allowed)
     violations = 0
     try:
         violations = sum(not reprieve(each) for each in violating)
@@ -180,7 +180,7 @@ def naive_quota_victims(
     except ValueError:
         return GONE_TWICE
     if violating and others:
-        victims = insertion_sort(victims, more)
+        victims = sort_by_insertion(victims, more)
     return NaiveVictims([each.name for each in victims], violations)
 
 

@@ -46,7 +46,7 @@ def build_pod(key: str, node: str = "", priority: int = 0, nominated: str = "", 
     return document
 
 
-def reasons(*objects: Json) -> list[str]:
+def list_reasons(*objects: Json) -> list[str]:
     """Return why the plugin's PreFilter rejects pod a/web, or [] if it passes."""
     cluster = Cluster.from_objects([NODE, *objects], config=CONFIG, other_builds=True)
     report: Json = explain(cluster, "a/web").to_dict()
@@ -67,28 +67,28 @@ BOTH = build_quota("a", {"cpu": "4"}, {"cpu": "6"}), build_quota("b", {"cpu": "4
 )
 def test_within_max_and_all_mins(used: dict[str, str], wanted: str) -> None:
     running = [build_pod(f"{namespace}/old", "n1", cpu=cpu) for namespace, cpu in used.items()]
-    assert reasons(*BOTH, *running, build_pod("a/web", cpu=wanted)) == []
+    assert list_reasons(*BOTH, *running, build_pod("a/web", cpu=wanted)) == []
 
 
 def test_more_than_max() -> None:
-    assert reasons(*BOTH, build_pod("a/old", "n1", cpu="3"), build_pod("a/web", cpu="3001m")) == [MAX]
+    assert list_reasons(*BOTH, build_pod("a/old", "n1", cpu="3"), build_pod("a/web", cpu="3001m")) == [MAX]
 
 
 def test_more_than_all_mins_together() -> None:
-    assert reasons(*BOTH, build_pod("b/old", "n1", cpu="7"), build_pod("a/web", cpu="1001m")) == [MIN]
+    assert list_reasons(*BOTH, build_pod("b/old", "n1", cpu="7"), build_pod("a/web", cpu="1001m")) == [MIN]
 
 
 def test_namespace_without_a_quota_passes() -> None:
-    assert reasons(BOTH[1], build_pod("b/old", "n1", cpu="8"), build_pod("a/web", cpu="9")) == []
+    assert list_reasons(BOTH[1], build_pod("b/old", "n1", cpu="8"), build_pod("a/web", cpu="9")) == []
 
 
 def test_max_without_memory_allows_no_memory() -> None:
     """Upstream takes a missing amount as 0, but a missing extended resource as unlimited."""
-    assert reasons(
+    assert list_reasons(
         build_quota("a", {"cpu": "9", "memory": "9Gi"}, {"cpu": "9"}), build_pod("a/web", cpu="1", memory="1")
     ) == [MAX]
     assert (
-        reasons(
+        list_reasons(
             build_quota("a", {"cpu": "9", "example.com/gpu": "1"}, {"cpu": "9"}), build_pod("a/web", cpu="1", gpu="1")
         )
         == []
@@ -96,28 +96,28 @@ def test_max_without_memory_allows_no_memory() -> None:
 
 
 def test_no_min_guarantees_nothing() -> None:
-    assert reasons(build_quota("a", None, {"cpu": "9"}), build_pod("a/web", cpu="1")) == [MIN]
-    assert reasons(build_quota("a", {"cpu": "9"}, None), build_pod("a/web", cpu="1")) == []
+    assert list_reasons(build_quota("a", None, {"cpu": "9"}), build_pod("a/web", cpu="1")) == [MIN]
+    assert list_reasons(build_quota("a", {"cpu": "9"}, None), build_pod("a/web", cpu="1")) == []
 
 
 def test_nominated_pods_of_the_namespace_count() -> None:
     waiting = [build_pod("a/first", priority=5, nominated="n1", cpu="4")]
-    assert reasons(*BOTH, *waiting, build_pod("a/web", priority=5, cpu="3")) == [MAX]
-    assert reasons(*BOTH, *waiting, build_pod("a/web", priority=6, cpu="3")) == []
+    assert list_reasons(*BOTH, *waiting, build_pod("a/web", priority=5, cpu="3")) == [MAX]
+    assert list_reasons(*BOTH, *waiting, build_pod("a/web", priority=6, cpu="3")) == []
 
 
 def test_nominated_pods_within_the_min_of_others_count() -> None:
     """b/first counts while b uses no more than its min of 4."""
     waiting = build_pod("b/first", nominated="n1", cpu="3")
-    assert reasons(*BOTH, waiting, build_pod("a/web", cpu="6")) == [MIN]
-    assert reasons(*BOTH, waiting, build_pod("b/old", "n1", cpu="5"), build_pod("a/web", cpu="3")) == []
+    assert list_reasons(*BOTH, waiting, build_pod("a/web", cpu="6")) == [MIN]
+    assert list_reasons(*BOTH, waiting, build_pod("b/old", "n1", cpu="5"), build_pod("a/web", cpu="3")) == []
 
 
 def test_sidecars_count_as_init_containers() -> None:
     web = build_pod("a/web", cpu="4")
     sidecar = {"name": "s", "restartPolicy": "Always", "resources": {"requests": {"cpu": "3"}}}
     web["spec"]["initContainers"] = [sidecar]
-    assert reasons(*BOTH, web) == []
+    assert list_reasons(*BOTH, web) == []
 
 
 def test_placed_pods_use_up_the_quota() -> None:
@@ -132,5 +132,5 @@ def test_placed_pods_use_up_the_quota() -> None:
 
 def test_invalid_amount_names_the_quota() -> None:
     with pytest.raises(InputError) as error:
-        reasons(build_quota("a", {"cpu": "four"}, None), build_pod("a/web", cpu="1"))
+        list_reasons(build_quota("a", {"cpu": "four"}, None), build_pod("a/web", cpu="1"))
     assert error.value.where == "ElasticQuota a/of-a, spec.min"

@@ -27,7 +27,7 @@ LABEL = "scheduling.x-k8s.io/pod-group"
 POINTS = ("preFilter", "postFilter", "permit", "reserve")
 
 
-def config(**args: int) -> Json:
+def build_config(**args: int) -> Json:
     enabled = {point: {"enabled": [{"name": "Coscheduling"}]} for point in POINTS}
     plugins = {**enabled, "queueSort": {"enabled": [{"name": "Coscheduling"}], "disabled": [{"name": "*"}]}}
     profile: Json = {"schedulerName": "default-scheduler", "plugins": plugins}
@@ -59,8 +59,8 @@ def build_group(name: str, least: int, namespace: str = "ns", created: str = "",
     }
 
 
-def cluster_of(*objects: Json, **args: int) -> Cluster:
-    return Cluster.from_objects(objects, config=config(**args), other_builds=True)
+def build_cluster(*objects: Json, **args: int) -> Cluster:
+    return Cluster.from_objects(objects, config=build_config(**args), other_builds=True)
 
 
 GATED = {"schedulingGates": [{"name": "example-gate"}]}
@@ -100,7 +100,7 @@ GATES = "pre-filter pod p1a cannot proceed due to gated pods in the same PodGrou
     ],
 )
 def test_pre_filter(objects: list[Json], refused: str) -> None:
-    report = explain(cluster_of(build_node("node-a"), build_node("node-b"), *objects), "ns/p1a").to_dict()
+    report = explain(build_cluster(build_node("node-a"), build_node("node-b"), *objects), "ns/p1a").to_dict()
     found = report["preFilter"]["Coscheduling"]
     assert found["reasons"] == ([refused] if refused else [])
     assert found["code"] == ("UnschedulableAndUnresolvable" if refused else "Success")
@@ -127,7 +127,9 @@ def test_pre_filter(objects: list[Json], refused: str) -> None:
 def test_cluster_resources(running: list[Json], wanted: Json, gap: str) -> None:
     """There are two nodes of 3 CPUs, where resources of the group's own pods count as free."""
     nodes = [build_node("node-a", "3", **{"example.com/gpu": "2"}), build_node("node-b", "3")]
-    report = explain(cluster_of(*nodes, *running, A, B, build_group("pg1", 2, minResources=wanted)), "ns/p1a").to_dict()
+    report = explain(
+        build_cluster(*nodes, *running, A, B, build_group("pg1", 2, minResources=wanted)), "ns/p1a"
+    ).to_dict()
     reasons = report["preFilter"]["Coscheduling"]["reasons"]
     assert len(reasons) == bool(gap)
     assert not gap or reasons[0].startswith(f"resource gap: map[{gap}")
@@ -140,7 +142,7 @@ def test_resources_stay_covered_once_found() -> None:
         pods = [build_pod(name, cpu="3", on=overbooked) for name in "xy"]
         wanted = build_group("pg1", 2, minResources={"cpu": "4"})
         report = explain(
-            cluster_of(build_node("node-a"), build_node("node-b"), *pods, A, B, wanted), "ns/p1a"
+            build_cluster(build_node("node-a"), build_node("node-b"), *pods, A, B, wanted), "ns/p1a"
         ).to_dict()
         assert report["preFilter"]["Coscheduling"]["reasons"] == gap
 
@@ -161,7 +163,7 @@ def test_resources_stay_covered_once_found() -> None:
     ],
 )
 def test_permit(objects: list[Json], code: Code, reasons: tuple[str, ...] | None) -> None:
-    scheduler = Scheduler(cluster_of(build_node("node"), *objects))
+    scheduler = Scheduler(build_cluster(build_node("node"), *objects))
     position = scheduler.view.pods.index["ns/p"]
     info = PodInfo(scheduler.view.pods.objects[position], scheduler.view.settings.requests)
     framework = scheduler.find_framework("default-scheduler")
@@ -202,7 +204,7 @@ REJECTED = "PodGroup ns/pg1 gets rejected due to Pod p is unschedulable even aft
 )
 def test_post_filter(objects: list[Json], reasons: list[str]) -> None:
     """If a tenth of the pods is missing, the gap is small enough, but not with a ninth."""
-    report = explain(cluster_of(build_node("node"), *objects), "ns/p")
+    report = explain(build_cluster(build_node("node"), *objects), "ns/p")
     assert report.message is not None
     assert report.message.startswith("0/1 nodes are available: 1 Insufficient cpu.")
     assert [each for each in (REJECTED, "can not find pod group") if each in report.message] == reasons
@@ -216,14 +218,14 @@ def test_percentage_determines_the_small_gap() -> None:
         build_group("pg1", 2),
     ]
     for percentage, given_up in ((50, False), (49, True), (0, True), (100, False)):
-        report = explain(cluster_of(*objects, podGroupRejectPercentage=percentage), "ns/p")
+        report = explain(build_cluster(*objects, podGroupRejectPercentage=percentage), "ns/p")
         assert (REJECTED in (report.message or "")) is given_up
 
 
 EARLY, LATE = "2026-01-01T00:00:01Z", "2026-01-01T00:00:02Z"
 
 
-def created(document: Json, when: str) -> Json:
+def set_creation_time(document: Json, when: str) -> Json:
     return {**document, "metadata": {**document["metadata"], "creationTimestamp": when}}
 
 
@@ -231,7 +233,9 @@ def created(document: Json, when: str) -> Json:
     ("pods", "groups", "order"),
     [
         pytest.param([build_pod("a", priority=1), build_pod("b", priority=2)], [], "ba", id="priority"),
-        pytest.param([created(build_pod("a"), LATE), created(build_pod("b"), EARLY)], [], "ba", id="age"),
+        pytest.param(
+            [set_creation_time(build_pod("a"), LATE), set_creation_time(build_pod("b"), EARLY)], [], "ba", id="age"
+        ),
         pytest.param(
             [build_pod("a", "pg1", priority=1), build_pod("b", priority=2)],
             [build_group("pg1", 1)],
@@ -239,13 +243,13 @@ def created(document: Json, when: str) -> Json:
             id="priority before groups",
         ),
         pytest.param(
-            [created(build_pod("a", "pg1"), EARLY), created(build_pod("b", "pg2"), LATE)],
+            [set_creation_time(build_pod("a", "pg1"), EARLY), set_creation_time(build_pod("b", "pg2"), LATE)],
             [build_group("pg1", 1, created=LATE), build_group("pg2", 1, created=EARLY)],
             "ba",
             id="the age of the group, not of the pod",
         ),
         pytest.param(
-            [created(build_pod("a", "pg1"), EARLY), created(build_pod("b"), LATE)],
+            [set_creation_time(build_pod("a", "pg1"), EARLY), set_creation_time(build_pod("b"), LATE)],
             [build_group("pg1", 1, created="2026-01-01T00:00:03Z")],
             "ba",
             id="a pod older than the group",
@@ -257,7 +261,7 @@ def created(document: Json, when: str) -> Json:
             id="a group's pods one after the other",
         ),
         pytest.param(
-            [created(build_pod("a", "none"), LATE), created(build_pod("b"), EARLY)],
+            [set_creation_time(build_pod("a", "none"), LATE), set_creation_time(build_pod("b"), EARLY)],
             [],
             "ba",
             id="a group that does not exist",
@@ -265,7 +269,7 @@ def created(document: Json, when: str) -> Json:
     ],
 )
 def test_queue_sort(pods: list[Json], groups: list[Json], order: str) -> None:
-    simulation = Simulation(Scheduler(cluster_of(build_node("node"), *pods, *groups)))
+    simulation = Simulation(Scheduler(build_cluster(build_node("node"), *pods, *groups)))
     objects = simulation.view.pods.objects
     found = simulation.sort_for_queue(simulation.view.pods.index.values())
     assert "".join(objects[position].metadata.name for position in found) == order
@@ -281,12 +285,12 @@ def test_queue_sort(pods: list[Json], groups: list[Json], order: str) -> None:
 )
 def test_arguments(args: dict[str, int], error: str) -> None:
     with pytest.raises(ConfigurationError, match=error):
-        Scheduler(cluster_of(build_node("node"), **args))
+        Scheduler(build_cluster(build_node("node"), **args))
 
 
 def test_invalid_amounts_are_errors() -> None:
     with pytest.raises(InputError, match=r"PodGroup ns/pg1, spec\.minResources"):
-        explain(cluster_of(build_node("node"), A, build_group("pg1", 1, minResources={"cpu": "lots"})), "ns/p1a")
+        explain(build_cluster(build_node("node"), A, build_group("pg1", 1, minResources={"cpu": "lots"})), "ns/p1a")
 
 
 # -- pods one after another -------------------------------------------------------------------------------------------
@@ -294,7 +298,7 @@ def test_invalid_amounts_are_errors() -> None:
 
 def place_pods(*objects: Json, **args: int) -> tuple[dict[str, str], dict[str, str]]:
     """Return the node of each scheduled pod, and the message of each other pod."""
-    simulation = Simulation(Scheduler(cluster_of(*objects, **args)))
+    simulation = Simulation(Scheduler(build_cluster(*objects, **args)))
     view = simulation.view
     waiting = [position for position in view.pods.index.values() if view.node[position] < 0]
     outcomes = simulation.run(waiting)
@@ -400,7 +404,7 @@ def test_gang_is_never_placed_partially(
         for number in (next(numbers) for _ in range(size)):
             cpu, priority = str(cpus[number]), priorities[number]
             objects.append(build_pod(f"p{number:02d}", f"pg{index}", cpu=cpu, priority=priority))
-    simulation = Simulation(Scheduler(cluster_of(*objects)))
+    simulation = Simulation(Scheduler(build_cluster(*objects)))
     view = simulation.view
     simulation.run([position for position in view.pods.index.values() if view.node[position] < 0])
     evicted = simulation.gone
@@ -417,7 +421,7 @@ def test_gang_is_never_placed_partially(
 
 def run_closed_queue(*objects: Json, **args: int) -> tuple[dict[str, str], list[str]]:
     """Return the node of each pod that the closed loop binds, and all messages."""
-    run = run_queue(cluster_of(*objects, **args), closed_loop=True)
+    run = run_queue(build_cluster(*objects, **args), closed_loop=True)
     assert run.not_replayed == ()
     bound = {pod: where for cycle in run.cycles for pod, where in cycle.bound.items()}
     return bound, [failed.message for cycle in run.cycles for failed in cycle.failed.values()]

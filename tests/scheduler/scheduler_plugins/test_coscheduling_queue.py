@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_coscheduling import Json, build_group, build_node, build_pod, cluster_of, config
+from test_coscheduling import Json, build_cluster, build_config, build_group, build_node, build_pod
 
 from kschedctl.api.arrays import Position
 from kschedctl.cluster import Cluster
@@ -121,7 +121,7 @@ def build_pod_at_start(each: TriedPod) -> Json:
     return {**made, "metadata": {**made["metadata"], "creationTimestamp": format_time(each.initial)}}
 
 
-def plugin_of(cluster: Cluster) -> tuple[Coscheduling, Fork]:
+def find_plugin(cluster: Cluster) -> tuple[Coscheduling, Fork]:
     scheduler = Scheduler(cluster)
     framework = scheduler.find_framework("default-scheduler")
     assert framework is not None
@@ -135,7 +135,9 @@ def test_less(case: tuple[TriedPod, TriedPod, list[Created], bool]) -> None:
     """The first possible attempt of a waiting pod is at its creation."""
     one, two, groups, want = case
     objects = [build_group(each.name, 1, each.namespace, created=format_time(each.seconds)) for each in groups]
-    plugin, view = plugin_of(cluster_of(build_node("node"), build_pod_at_start(one), build_pod_at_start(two), *objects))
+    plugin, view = find_plugin(
+        build_cluster(build_node("node"), build_pod_at_start(one), build_pod_at_start(two), *objects)
+    )
     came = sorted((one, two), key=lambda each: each.initial)
     positions = [view.pods.index[f"{each.namespace}/{each.name}"] for each in came]
     keys = dict(zip([each.name for each in came], plugin.sort_keys(view, positions), strict=True))
@@ -151,8 +153,8 @@ def test_less_after_schedule_failure(version: str, after_others: bool) -> None:
     pods = [build_pod("p1", "pg1", priority=HIGH), build_pod("p2", "pg2", priority=HIGH)]
     groups = [build_group("pg1", 3, created=format_time(0)), build_group("pg2", 3, created=format_time(5))]
     objects = [build_node("node"), *pods, *groups]
-    cluster = Cluster.from_objects(objects, config=config(), other_builds=True, kube_version=version)
-    plugin, view = plugin_of(cluster)
+    cluster = Cluster.from_objects(objects, config=build_config(), other_builds=True, kube_version=version)
+    plugin, view = find_plugin(cluster)
     view.gang_history = GangHistory(Clock())
     one, two = (QueuedPod(view.pods.index[f"ns/{name}"], HIGH) for name in ("p1", "p2"))
 
@@ -172,19 +174,19 @@ def test_less_after_schedule_failure(version: str, after_others: bool) -> None:
 def test_pod_group_backoff_time() -> None:
     """The first pod waits and activates its siblings, the second fits nowhere, and the last is not tried at all."""
     pods = [build_pod(f"pod{i}", "pg1", cpu="3") for i in (1, 2, 3)]
-    run = run_queue(cluster_of(build_node("node"), *pods, build_group("pg1", 3), podGroupBackoffSeconds=1))
+    run = run_queue(build_cluster(build_node("node"), *pods, build_group("pg1", 3), podGroupBackoffSeconds=1))
     assert [cycle.popped for cycle in run.cycles] == ["ns/pod1", "ns/pod2", "ns/pod3"]
     assert run.cycles[0].waiting == {"ns/pod1": "node"}
     refused = run.cycles[2].failed["ns/pod3"]
     assert refused.message.startswith("0/1 nodes are available: podGroup ns/pg1 failed recently.")
     assert refused.rejectors == ("Coscheduling",)
-    without = run_queue(cluster_of(build_node("node"), *pods, build_group("pg1", 3)))
+    without = run_queue(build_cluster(build_node("node"), *pods, build_group("pg1", 3)))
     assert "failed recently" not in str(without)
 
 
 def test_incomplete_group_gets_no_backoff() -> None:
     pods = [build_pod(f"pod{i}", "pg1", cpu="9") for i in (1, 2)]
-    run = run_queue(cluster_of(build_node("node"), *pods, build_group("pg1", 3), podGroupBackoffSeconds=1))
+    run = run_queue(build_cluster(build_node("node"), *pods, build_group("pg1", 3), podGroupBackoffSeconds=1))
     messages = [failed.message for cycle in run.cycles for failed in cycle.failed.values()]
     assert len(messages) == 2
     assert all("cannot find enough sibling pods" in message for message in messages)
@@ -200,7 +202,9 @@ def test_first_permitted_pod_activates_its_siblings() -> None:
         build_pod("s", "pg2"),
         build_pod("t", "pg2"),
     ]
-    plugin, view = plugin_of(cluster_of(build_node("node"), *objects, build_group("pg1", 3), build_group("pg2", 4)))
+    plugin, view = find_plugin(
+        build_cluster(build_node("node"), *objects, build_group("pg1", 3), build_group("pg2", 4))
+    )
 
     def woken(name: str, *, waits: bool = True) -> set[str]:
         position = view.pods.index[f"ns/{name}"]
@@ -214,7 +218,7 @@ def test_first_permitted_pod_activates_its_siblings() -> None:
     assert woken("s") == set()  # another has a node already
 
 
-def popped(run: QueueRun) -> list[str]:
+def list_popped_pods(run: QueueRun) -> list[str]:
     return [cycle.popped.removeprefix("ns/") for cycle in run.cycles]
 
 
@@ -227,8 +231,8 @@ def test_failed_group_is_ordered_later(version: str, order: str) -> None:
     pods = [build_pod(f"{name}{i}", f"pg-{name}", cpu=cpu) for name, cpu in (("a", "9"), ("b", "1")) for i in (1, 2, 3)]
     groups = [build_group("pg-a", 3, created=format_time(0)), build_group("pg-b", 3, created=format_time(5))]
     objects = [build_node("node"), *pods, *groups]
-    run = run_queue(Cluster.from_objects(objects, config=config(), other_builds=True, kube_version=version))
-    assert popped(run) == order.split()
+    run = run_queue(Cluster.from_objects(objects, config=build_config(), other_builds=True, kube_version=version))
+    assert list_popped_pods(run) == order.split()
     assert run.cycles[order.split().index("b3")].bound.keys() == {"ns/b1", "ns/b2", "ns/b3"}
 
 
@@ -245,8 +249,8 @@ def test_order_of_the_queue() -> None:
         ),
         *(build_group("young", 1, created=format_time(5)), build_group("old", 1, created=format_time(0))),
     ]
-    run = run_queue(cluster_of(build_node("node"), *objects))
-    assert popped(run) == ["a", "d", "c", "e", "b", "f"]
+    run = run_queue(build_cluster(build_node("node"), *objects))
+    assert list_popped_pods(run) == ["a", "d", "c", "e", "b", "f"]
     assert run.not_replayed == ()
 
 
@@ -262,9 +266,11 @@ def test_granted_resources_are_not_checked_again() -> None:
         build_pod("c", "pg1", cpu="1", priority=1),
     ]
     run = run_queue(
-        cluster_of(build_node("node"), *pods, build_group("pg1", 2, minResources=wanted), podGroupRejectPercentage=100)
+        build_cluster(
+            build_node("node"), *pods, build_group("pg1", 2, minResources=wanted), podGroupRejectPercentage=100
+        )
     )
-    assert popped(run) == ["a", "b", "c"]
+    assert list_popped_pods(run) == ["a", "b", "c"]
     assert "Insufficient cpu" in run.cycles[2].failed["ns/c"].message
     assert "resource gap" not in str(run)
 
@@ -299,7 +305,7 @@ def test_changed_keys_are_popped_as_by_go() -> None:
 
 
 def test_unsupported_order_is_reported() -> None:
-    settings = config()
+    settings = build_config()
     settings["profiles"][0]["plugins"]["queueSort"]["enabled"] = [{"name": "QOSSort"}]
     run = run_queue(Cluster.from_objects([build_node("node"), build_pod("a")], config=settings, other_builds=True))
     assert run.not_replayed == ("plugin QOSSort at queueSort",)

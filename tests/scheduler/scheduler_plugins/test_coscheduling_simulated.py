@@ -7,7 +7,7 @@ simulations do what the queue does is in tests/scheduler/test_simulation_and_que
 from __future__ import annotations
 
 import pytest
-from test_coscheduling import Json, build_group, build_node, build_pod, cluster_of, config
+from test_coscheduling import Json, build_cluster, build_config, build_group, build_node, build_pod
 
 from kschedctl.cluster import Cluster
 from kschedctl.replay.run_queue import run_queue
@@ -15,17 +15,17 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 
 
-def beside(app: str) -> Json:
+def build_affinity(app: str) -> Json:
     term = {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": "kubernetes.io/hostname"}
     return {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
 
 
-def labelled(document: Json, **labels: str) -> Json:
+def add_labels(document: Json, **labels: str) -> Json:
     metadata = document["metadata"]
     return {**document, "metadata": {**metadata, "labels": {**metadata.get("labels", {}), **labels}}}
 
 
-HERE = labelled(build_node("n"), **{"kubernetes.io/hostname": "n"})
+HERE = add_labels(build_node("n"), **{"kubernetes.io/hostname": "n"})
 
 
 def run_simulation(cluster: Cluster) -> Simulation:
@@ -43,7 +43,7 @@ def get_placed_names(simulation: Simulation) -> set[str]:
 
 
 def build_cluster_of_version(version: str, objects: list[Json], **args: int) -> Cluster:
-    return Cluster.from_objects(objects, config=config(**args), other_builds=True, kube_version=version)
+    return Cluster.from_objects(objects, config=build_config(**args), other_builds=True, kube_version=version)
 
 
 @pytest.mark.parametrize(("seconds", "placed"), [(0, {"a1", "a3"}), (100, {"z"})])
@@ -70,16 +70,22 @@ def test_simulation_waits_for_the_backoff_of_a_gang() -> None:
 
     They get the event, but the backoff is longer than any other waiting time.
     """
-    gang = [build_pod(name, "pg", priority=1, **beside("x")) for name in "ab"]
-    objects = [HERE, *gang, labelled(build_pod("z"), app="x"), build_group("pg", 2)]
+    gang = [build_pod(name, "pg", priority=1, **build_affinity("x")) for name in "ab"]
+    objects = [HERE, *gang, add_labels(build_pod("z"), app="x"), build_group("pg", 2)]
     for seconds in (0, 20, 1000, 10**8):
-        assert get_placed_names(run_simulation(cluster_of(*objects, podGroupBackoffSeconds=seconds))) == {"a", "b", "z"}
+        assert get_placed_names(run_simulation(build_cluster(*objects, podGroupBackoffSeconds=seconds))) == {
+            "a",
+            "b",
+            "z",
+        }
 
 
 def test_timed_out_gang_leaves_its_room_to_others() -> None:
     """One of two pods waits until it times out. Then the pod that found no room beside it gets the node."""
     objects = [build_node("n"), build_pod("a", "pg", cpu="2"), build_pod("b", "pg", cpu="9"), build_pod("z", cpu="3")]
-    cluster = cluster_of(*objects, build_group("pg", 2, created="2026-01-01T00:00:00Z"), podGroupRejectPercentage=100)
+    cluster = build_cluster(
+        *objects, build_group("pg", 2, created="2026-01-01T00:00:00Z"), podGroupRejectPercentage=100
+    )
     assert get_placed_names(run_simulation(cluster)) == {"z"}
     run = run_queue(cluster, closed_loop=True)
     assert [cycle.bound for cycle in run.cycles if cycle.bound] == [{"ns/z": "n"}]
@@ -93,7 +99,7 @@ def test_members_of_a_gang_preempt_separately() -> None:
     """
     low = [build_pod(f"low{i}", cpu="2", on="n", priority=-1) for i in range(2)]
     gang = [build_pod(f"g{i}", "pg", cpu="2") for i in range(3)]
-    simulation = run_simulation(cluster_of(build_node("n"), *low, *gang, build_group("pg", 3)))
+    simulation = run_simulation(build_cluster(build_node("n"), *low, *gang, build_group("pg", 3)))
     objects = simulation.view.pods.objects
     assert {objects[position].metadata.name for position in simulation.gone} == {"low0", "low1"}
     assert get_placed_names(simulation) == set()
@@ -105,9 +111,9 @@ def test_waiting_pods_free_their_resources_once() -> None:
     Both are preempted together, and their resources are freed once, so that the last pod finds no room.
     """
     gang = [*(build_pod(name, "pg", cpu="2", priority=1) for name in "ab"), build_pod("c", "pg", schedulerName="other")]
-    late = labelled(build_pod("e"), app="e"), labelled(build_pod("f", priority=9, **beside("e")), app="f")
-    urgent = build_pod("u", cpu="4", priority=9, **beside("f"))
-    cluster = cluster_of(HERE, *gang, *late, urgent, build_pod("z", cpu="2", priority=-1), build_group("pg", 3))
+    late = add_labels(build_pod("e"), app="e"), add_labels(build_pod("f", priority=9, **build_affinity("e")), app="f")
+    urgent = build_pod("u", cpu="4", priority=9, **build_affinity("f"))
+    cluster = build_cluster(HERE, *gang, *late, urgent, build_pod("z", cpu="2", priority=-1), build_group("pg", 3))
     assert get_placed_names(run_simulation(cluster)) == {"e", "f", "u"}
     run = run_queue(cluster, closed_loop=True)
     assert {name for cycle in run.cycles for name in cycle.bound} == {"ns/e", "ns/f", "ns/u"}

@@ -64,32 +64,32 @@ EIGHT = {
 }
 
 
-def four(*available: Json, step: int = 1) -> list[Cell]:
+def build_four_cells(*available: Json, step: int = 1) -> list[Cell]:
     costs = [{step * other: cost for other, cost in enumerate(each)} for each in FOUR]
     return [(step * i, each, costs[i]) for i, each in enumerate(available)]
 
 
-def eight(*without_memory: int) -> list[Cell]:
+def build_eight_cells(*without_memory: int) -> list[Cell]:
     return [(i, NO_MEMORY if i in without_memory else ALL, dict(enumerate(costs))) for i, costs in EIGHT.items()]
 
 
-def asking(cpu: int, gpus: int = 0) -> dict[str, int]:
+def build_pod_requests(cpu: int, gpus: int = 0) -> dict[str, int]:
     return {"cpu": 1000 * cpu, "memory": 2 * GI, **({GPU: gpus} if gpus else {})}
 
 
 @pytest.mark.parametrize(
     ("cells", "requests", "numbers", "nearest"),
     [
-        ([(0, PLAIN, {})], asking(2), {0}, True),
-        ([(0, PLAIN, {}), (1, PLAIN, {})], asking(12), {0, 1}, True),
-        ([(0, PLAIN, {}), (1, PLAIN, {})], asking(22), set(), False),
-        (four(ALL, ALL, NO_GPU, NO_GPU), asking(2, 2), {0, 1}, True),
-        (four(ALL, NO_GPU, ALL, NO_GPU), asking(2, 2), {0, 2}, False),
-        (eight(), asking(3, 3), {0, 1, 5}, True),
-        (eight(1, 3, 5, 7), asking(3, 3), {2, 4, 6}, False),
-        (four(ALL, ALL, NO_GPU, NO_GPU, step=2), asking(2, 2), {0, 2}, True),
-        (four(ALL, NO_GPU, NO_GPU, ALL, step=2), asking(2, 2), {0, 6}, False),
-        (four(ALL, NO_MEMORY, ALL, NO_MEMORY, step=2), asking(2, 2), {0, 4}, False),
+        ([(0, PLAIN, {})], build_pod_requests(2), {0}, True),
+        ([(0, PLAIN, {}), (1, PLAIN, {})], build_pod_requests(12), {0, 1}, True),
+        ([(0, PLAIN, {}), (1, PLAIN, {})], build_pod_requests(22), set(), False),
+        (build_four_cells(ALL, ALL, NO_GPU, NO_GPU), build_pod_requests(2, 2), {0, 1}, True),
+        (build_four_cells(ALL, NO_GPU, ALL, NO_GPU), build_pod_requests(2, 2), {0, 2}, False),
+        (build_eight_cells(), build_pod_requests(3, 3), {0, 1, 5}, True),
+        (build_eight_cells(1, 3, 5, 7), build_pod_requests(3, 3), {2, 4, 6}, False),
+        (build_four_cells(ALL, ALL, NO_GPU, NO_GPU, step=2), build_pod_requests(2, 2), {0, 2}, True),
+        (build_four_cells(ALL, NO_GPU, NO_GPU, ALL, step=2), build_pod_requests(2, 2), {0, 6}, False),
+        (build_four_cells(ALL, NO_MEMORY, ALL, NO_MEMORY, step=2), build_pod_requests(2, 2), {0, 4}, False),
     ],
     ids=[
         "simple case, fit on 1 NUMA node",
@@ -122,12 +122,12 @@ THREE: dict[str, Json] = {
 SMALL = {"cpu": "2", "memory": MI50, GPU: "1"}
 SMALL_NO_GPU = {**SMALL, GPU: "0"}
 WITH_GPUS = {
-    "Node1": four(SMALL, SMALL, SMALL_NO_GPU, SMALL_NO_GPU),
-    "Node2": four(SMALL, SMALL_NO_GPU, SMALL, SMALL_NO_GPU),
+    "Node1": build_four_cells(SMALL, SMALL, SMALL_NO_GPU, SMALL_NO_GPU),
+    "Node2": build_four_cells(SMALL, SMALL_NO_GPU, SMALL, SMALL_NO_GPU),
 }
 
 
-def scores(topologies: list[Json], *containers: Json) -> Json:
+def compute_scores(topologies: list[Json], *containers: Json) -> Json:
     """Return the scores by node for a pod with these containers, whose limits equal their requests."""
     spec = [{"name": f"c{i}", "resources": {"requests": c, "limits": c}} for i, c in enumerate(containers)]
     pod = {"kind": "Pod", "metadata": {"name": "web"}, "spec": {"containers": spec}}
@@ -172,7 +172,7 @@ def build_requests(cpu: str, gpus: str = "") -> Json:
 )
 def test_score_table(scope: str, cpus: list[str], expected: list[int]) -> None:
     topologies = [build_topology(name, [(0, each, {}), (1, each, {})], scope) for name, each in THREE.items()]
-    assert scores(topologies, *map(build_requests, cpus)) == dict(zip(THREE, expected, strict=True))
+    assert compute_scores(topologies, *map(build_requests, cpus)) == dict(zip(THREE, expected, strict=True))
 
 
 @pytest.mark.parametrize("scope", ["container", "pod"])
@@ -180,7 +180,7 @@ def test_resources_of_no_numa_node_table(scope: str) -> None:
     """Upstream's pods of one such resource are Guaranteed. Here CPU and memory outside the NUMA nodes make them so."""
     topologies = [build_topology(name, [(0, {GPU: "1"}, {}), (1, {GPU: "1"}, {})], scope) for name in THREE]
     other = {"cpu": "1", "memory": MI50, "non-numa.example.com/x": "1"}
-    assert scores(topologies, other) == dict.fromkeys(THREE, 100)
+    assert compute_scores(topologies, other) == dict.fromkeys(THREE, 100)
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_resources_of_no_numa_node_table(scope: str) -> None:
     ],
 )
 def test_score_table_of_devices(containers: list[Json], expected: Json) -> None:
-    assert scores([build_topology(name, cells) for name, cells in WITH_GPUS.items()], *containers) == expected
+    assert compute_scores([build_topology(name, cells) for name, cells in WITH_GPUS.items()], *containers) == expected
 
 
 @pytest.mark.parametrize(
@@ -233,19 +233,19 @@ def test_too_many_combinations() -> None:
 # -- against a loop --------------------------------------------------------------------------------------------------
 
 
-def naive_required(cells: list[Cell], left: list[Json], requests: Json) -> tuple[list[int], bool] | None:
+def find_required_naively(cells: list[Cell], left: list[Json], requests: Json) -> tuple[list[int], bool] | None:
     """Return the NUMA nodes of upstream's combination, and whether they are reported as nearest."""
     for size in range(1, len(cells) + 1):
         least, best, found = np.float32(255), np.float32(256), None
         every = list(combinations(range(len(cells)), size))
         for each in every:
-            least = min(least, naive_distance(cells, each))
+            least = min(least, compute_distance_naively(cells, each))
         for each in every:
             if any(name not in left[i] for i in each for name in requests):
                 continue
             if any(amount and sum(left[i][name] for i in each) < amount for name, amount in requests.items()):
                 continue
-            distance = naive_distance(cells, each)
+            distance = compute_distance_naively(cells, each)
             if distance == least:
                 return list(each), True
             if distance < best:
@@ -255,30 +255,30 @@ def naive_required(cells: list[Cell], left: list[Json], requests: Json) -> tuple
     return None
 
 
-def naive_distance(cells: list[Cell], places: tuple[int, ...]) -> np.float32:
+def compute_distance_naively(cells: list[Cell], places: tuple[int, ...]) -> np.float32:
     total = sum(cells[i][2].get(cells[j][0], 255) for i in places for j in places)
     return np.float32(total) / np.float32(len(places) ** 2)
 
 
-def naive_score(cells: list[Cell], containers: list[Json]) -> int:
+def score_naively(cells: list[Cell], containers: list[Json]) -> int:
     left = [dict(available) for _, available, _ in cells]
     most, all_nearest = 0, True
     for requests in containers:
         if not any(name in each for each in left for name in requests):
             continue
-        found = naive_required(cells, left, requests)
+        found = find_required_naively(cells, left, requests)
         if found is None:
             return 0
         places, nearest = found
         all_nearest &= nearest
         most = max(most, len(places))
         for name, wanted in requests.items():
-            naive_take(name, wanted, [left[number] for number in sorted(cells[place][0] for place in places)])
+            take_naively(name, wanted, [left[number] for number in sorted(cells[place][0] for place in places)])
     step = 100 // 8
     return 100 if not most else 100 - most * step + (step // 2 if all_nearest else 0)
 
 
-def naive_take(name: str, wanted: int, chosen: list[Json]) -> None:
+def take_naively(name: str, wanted: int, chosen: list[Json]) -> None:
     for each in chosen:
         taken = min(each.get(name, 0), wanted)
         if name in each:
@@ -298,5 +298,5 @@ machines = st.lists(st.tuples(amounts, costs), min_size=1, max_size=4).flatmap(
 @given(st.lists(machines, min_size=1, max_size=3), st.lists(amounts, min_size=1, max_size=3))
 def test_scores_agree_with_a_loop(found: list[list[Cell]], containers: list[Json]) -> None:
     numa = read(*(build_topology(f"n{i}", cells) for i, cells in enumerate(found)))
-    expected = [naive_score(cells, containers) for cells in found]
+    expected = [score_naively(cells, containers) for cells in found]
     assert score_containers(containers, numa).tolist() == expected

@@ -32,7 +32,7 @@ def build_cluster(nodes: dict[str, dict[str, Any]], **args: Any) -> Cluster:
     return Cluster.from_objects([*objects, pod], config={**config, "profiles": [profile]}, other_builds=True)
 
 
-def scores(found: Cluster, key: str = "normalized") -> dict[str, int]:
+def compute_scores(found: Cluster, key: str = "normalized") -> dict[str, int]:
     report: dict[str, Any] = explain(found, "default/web").to_dict()
     return dict(report[key][NAME])
 
@@ -50,18 +50,18 @@ def test_smallest_node_is_best_by_default() -> None:
     weight = (1 << 20) + 1
     total = [-(cpu * (1 << 20) + memory) for cpu, memory in ((1000, GIB), (2000, GIB), (4000, 2 * GIB))]
     raw = [-(-each // weight) for each in total]
-    assert scores(build_cluster(nodes), "score") == dict(zip("abc", raw, strict=True))
-    assert scores(build_cluster(nodes)) == {"a": 100, "b": (raw[1] - raw[2]) * 100 // (raw[0] - raw[2]), "c": 0}
+    assert compute_scores(build_cluster(nodes), "score") == dict(zip("abc", raw, strict=True))
+    assert compute_scores(build_cluster(nodes)) == {"a": 100, "b": (raw[1] - raw[2]) * 100 // (raw[0] - raw[2]), "c": 0}
 
 
 def test_mode_most_with_one_resource() -> None:
     nodes = {name: {"cpu": "8", "example.com/fpga": str(n)} for name, n in zip("abc", (1, 2, 5), strict=True)}
     args = {"mode": "Most", "resources": [{"name": "example.com/fpga", "weight": 3}]}
-    assert scores(build_cluster(nodes, **args)) == {"a": 0, "b": 25, "c": 100}
+    assert compute_scores(build_cluster(nodes, **args)) == {"a": 0, "b": 25, "c": 100}
 
 
 def test_equal_nodes_get_zero() -> None:
-    assert scores(build_cluster({"a": {"cpu": "1"}, "b": {"cpu": "1"}})) == {"a": 0, "b": 0}
+    assert compute_scores(build_cluster({"a": {"cpu": "1"}, "b": {"cpu": "1"}})) == {"a": 0, "b": 0}
 
 
 @given(
@@ -79,7 +79,7 @@ def test_scores_equal_the_formula(amounts: list[tuple[int, int]], cpu: int, memo
         raw[f"n{i}"] = size if mode == "Most" else -size
     low, width = min(raw.values()), max(raw.values()) - min(raw.values())
     wanted = {name: (each - low) * 100 // width if width else 0 for name, each in raw.items()}
-    assert scores(build_cluster(nodes, **args)) == wanted
+    assert compute_scores(build_cluster(nodes, **args)) == wanted
 
 
 @pytest.mark.parametrize(

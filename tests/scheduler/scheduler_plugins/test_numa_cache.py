@@ -44,7 +44,9 @@ def build_pod(name: str, requests: Json, on: str = "", limits: Json | None = Non
     return {"kind": "Pod", "metadata": metadata, "spec": spec | ({"nodeName": on} if on else {}), "status": status}
 
 
-def published(*names: str, method: str = "", scope: str = "container", numa: tuple[Json, ...] = (HALF, HALF)) -> Json:
+def build_published_topology(
+    *names: str, method: str = "", scope: str = "container", numa: tuple[Json, ...] = (HALF, HALF)
+) -> Json:
     """Build the published topology of node a with the pods of these names."""
     found = build_topology("a", *numa, scope=scope)
     sign = compute_fingerprint(("default", name) for name in names)
@@ -63,18 +65,18 @@ def build_cluster(*objects: Json, points: tuple[str, ...] = ("filter", "score", 
     )
 
 
-def report(*objects: Json, **args: Any) -> Json:
+def explain_web(*objects: Json, **args: Any) -> Json:
     found: Json = explain(build_cluster(*objects, **args), "default/web").to_dict()
     return found
 
 
-def doubts(found: Json) -> list[tuple[str, str]]:
+def list_doubts(found: Json) -> list[tuple[str, str]]:
     return [(each["why"], each["affects"]) for each in found["unknown"]]
 
 
-def placed(*pods: Json, **args: Any) -> list[str]:
+def list_placed_pods(*pods: Json, **args: Any) -> list[str]:
     """Return the pods that get node a with two NUMA nodes of 4 CPUs each."""
-    simulation = Simulation(Scheduler(build_cluster(published(), *pods, **args)))
+    simulation = Simulation(Scheduler(build_cluster(build_published_topology(), *pods, **args)))
     index = simulation.view.pods.index
     simulation.schedule([index[f"default/{each['metadata']['name']}"] for each in pods])
     return [name for name, position in index.items() if simulation.view.node[position] >= 0]
@@ -89,15 +91,15 @@ def test_placed_pod_is_deducted_from_every_numa_node() -> None:
     Without a cache nothing is deducted.
     """
     two = build_pod("p1", THREE), build_pod("p2", THREE)
-    assert placed(*two) == ["default/p1"]
-    assert placed(*two, cacheResyncPeriodSeconds=0) == ["default/p1", "default/p2"]
-    assert placed(*two, discardReservedNodes=True, cacheResyncPeriodSeconds=5) == ["default/p1", "default/p2"]
+    assert list_placed_pods(*two) == ["default/p1"]
+    assert list_placed_pods(*two, cacheResyncPeriodSeconds=0) == ["default/p1", "default/p2"]
+    assert list_placed_pods(*two, discardReservedNodes=True, cacheResyncPeriodSeconds=5) == ["default/p1", "default/p2"]
 
 
 def test_shared_resources_are_deducted_too() -> None:
     """The first pod is Burstable, so the kubelet gives it no exclusive CPUs."""
-    assert placed(build_pod("p1", SHARED, limits={}), build_pod("p2", SHARED)) == ["default/p1"]
-    assert placed(build_pod("p1", SHARED, limits={}), build_pod("p2", SHARED, limits={})) == [
+    assert list_placed_pods(build_pod("p1", SHARED, limits={}), build_pod("p2", SHARED)) == ["default/p1"]
+    assert list_placed_pods(build_pod("p1", SHARED, limits={}), build_pod("p2", SHARED, limits={})) == [
         "default/p1",
         "default/p2",
     ]
@@ -107,7 +109,9 @@ def test_deducted_amounts_are_never_negative() -> None:
     """Upstream's UpdateNRT leaves 0 of an amount that is too small. There is enough memory."""
     small = {"cpu": "6", "memory": "1Gi"}
     shared = [build_pod(f"p{i}", small, limits={}) for i in range(3)]
-    assert placed(*shared, build_pod("p9", {"cpu": "1", "memory": "1Gi"})) == [f"default/p{i}" for i in range(3)]
+    assert list_placed_pods(*shared, build_pod("p9", {"cpu": "1", "memory": "1Gi"})) == [
+        f"default/p{i}" for i in range(3)
+    ]
 
 
 NIC = "vendor.com/nic"
@@ -148,14 +152,16 @@ def test_upstreams_tables_of_reserved_pods(numa: tuple[Json, ...], containers: t
 def test_topology_of_the_current_pods() -> None:
     """The verdict is certain, but the best node may depend on older topologies."""
     there = build_pod("old", THREE, "a"), build_pod("done", THREE, "a", phase="Succeeded")
-    found = report(published("old", "done"), *there, build_pod("web", THREE))
-    assert (found["verdict"], doubts(found), found["undecided"]) == ("Schedulable", [(OLDER, "scores")], False)
+    found = explain_web(build_published_topology("old", "done"), *there, build_pod("web", THREE))
+    assert (found["verdict"], list_doubts(found), found["undecided"]) == ("Schedulable", [(OLDER, "scores")], False)
 
 
 @pytest.mark.parametrize("numa", [(HALF,), ({"cpu": "1", "memory": "4Gi"},)])
 def test_topology_of_other_pods(numa: tuple[Json, ...]) -> None:
-    found = report(published("gone", numa=numa), build_pod("old", THREE, "a"), build_pod("web", THREE))
-    assert doubts(found) == [(CHANGED, "verdict")]
+    found = explain_web(
+        build_published_topology("gone", numa=numa), build_pod("old", THREE, "a"), build_pod("web", THREE)
+    )
+    assert list_doubts(found) == [(CHANGED, "verdict")]
     assert found["undecided"]
 
 
@@ -172,7 +178,7 @@ def test_topologies_are_compared_with_the_pods_of_their_node() -> None:
 
     def about(name: str, *names: str, numa: Json = HALF) -> Json:
         method = "with-exclusive-resources"
-        found = published(*names, method=method if name == "b" else "", numa=(numa,))
+        found = build_published_topology(*names, method=method if name == "b" else "", numa=(numa,))
         return {**found, "metadata": {"name": name}}
 
     topologies = [about("a", "one"), about("b", "device", numa={**HALF, **device}), about("c"), about("e", "gone")]
@@ -184,11 +190,11 @@ def test_topologies_are_compared_with_the_pods_of_their_node() -> None:
 
 
 def test_topology_without_a_fingerprint() -> None:
-    assert doubts(report(build_topology("a", HALF), build_pod("web", THREE))) == [(CHANGED, "verdict")]
+    assert list_doubts(explain_web(build_topology("a", HALF), build_pod("web", THREE))) == [(CHANGED, "verdict")]
 
 
 def test_pods_without_requests_are_certain() -> None:
-    assert doubts(report(build_topology("a", HALF), build_pod("web", {}))) == []
+    assert list_doubts(explain_web(build_topology("a", HALF), build_pod("web", {}))) == []
 
 
 @pytest.mark.parametrize(
@@ -203,8 +209,10 @@ def test_pods_without_requests_are_certain() -> None:
 )
 def test_informer_mode_determines_the_known_pods(mode: str, phase: str, same: bool) -> None:
     there = build_pod("old", THREE, "a", phase=phase)
-    found = report(published("old"), there, build_pod("web", THREE), cache={"informerMode": mode}, **OVER_RESERVE)
-    assert doubts(found) == [(OLDER, "scores") if same else (CHANGED, "verdict")]
+    found = explain_web(
+        build_published_topology("old"), there, build_pod("web", THREE), cache={"informerMode": mode}, **OVER_RESERVE
+    )
+    assert list_doubts(found) == [(OLDER, "scores") if same else (CHANGED, "verdict")]
 
 
 @pytest.mark.parametrize(
@@ -215,12 +223,18 @@ def test_fingerprints_of_pods_with_exclusive_resources(requests: Json, limits: J
     """Whole CPUs and memory are exclusive to a Guaranteed pod. The method is published, or configured."""
     there = build_pod("old", requests, "a", limits)
     about = ["old"] if exclusive else []
-    detected = report(published(*about, method="with-exclusive-resources"), there, build_pod("web", THREE))
+    detected = explain_web(
+        build_published_topology(*about, method="with-exclusive-resources"), there, build_pod("web", THREE)
+    )
     settings = {"resyncMethod": "OnlyExclusiveResources"}
-    configured = report(published(*about), there, build_pod("web", THREE), cache=settings, **OVER_RESERVE)
-    assert doubts(detected) == doubts(configured) == [(OLDER, "scores")]
-    other = report(published(*about), there, build_pod("web", THREE), cache={"resyncMethod": "All"}, **OVER_RESERVE)
-    assert doubts(other) == [(OLDER, "scores") if exclusive else (CHANGED, "verdict")]
+    configured = explain_web(
+        build_published_topology(*about), there, build_pod("web", THREE), cache=settings, **OVER_RESERVE
+    )
+    assert list_doubts(detected) == list_doubts(configured) == [(OLDER, "scores")]
+    other = explain_web(
+        build_published_topology(*about), there, build_pod("web", THREE), cache={"resyncMethod": "All"}, **OVER_RESERVE
+    )
+    assert list_doubts(other) == [(OLDER, "scores") if exclusive else (CHANGED, "verdict")]
 
 
 FPGA = "veryfast.io/fpga"
@@ -260,10 +274,10 @@ def test_exclusive_table(kind: str, resources: Json, published_devices: set[str]
 
 def test_pods_of_other_schedulers_exclude_their_node() -> None:
     foreign = build_pod("old", THREE, "a", scheduler="another")
-    found = report(published("gone"), foreign, build_pod("web", THREE))
+    found = explain_web(build_published_topology("gone"), foreign, build_pod("web", THREE))
     assert found["filter"]["a"][NAME]["reasons"] == ["invalid node topology data"]
     assert found["filter"]["a"][NAME]["code"] == "Unschedulable"
-    assert report(published("old"), foreign, build_pod("web", THREE))["verdict"] == "Schedulable"
+    assert explain_web(build_published_topology("old"), foreign, build_pod("web", THREE))["verdict"] == "Schedulable"
 
 
 @pytest.mark.parametrize(
@@ -278,7 +292,9 @@ def test_pods_of_other_schedulers_exclude_their_node() -> None:
 def test_detection_mode_determines_foreign_pods(mode: str, requests: Json, refused: bool) -> None:
     foreign = build_pod("old", requests, "a", {} if requests != THREE else None, scheduler="another")
     settings = {"foreignPodsDetect": mode}
-    found = report(published("gone"), foreign, build_pod("web", THREE), cache=settings, **OVER_RESERVE)
+    found = explain_web(
+        build_published_topology("gone"), foreign, build_pod("web", THREE), cache=settings, **OVER_RESERVE
+    )
     assert (NAME in found["filter"].get("a", {})) == refused
 
 
@@ -286,8 +302,8 @@ def test_pending_gangs_are_uncertain_with_discarded_nodes() -> None:
     member = build_pod("member", THREE)
     member["metadata"]["labels"] = {"scheduling.x-k8s.io/pod-group": "gang"}
     discard = {"discardReservedNodes": True}
-    assert doubts(report(build_topology("a", HALF), build_pod("web", THREE), **discard)) == []
-    found = doubts(report(build_topology("a", HALF), build_pod("web", THREE), member, **discard))
+    assert list_doubts(explain_web(build_topology("a", HALF), build_pod("web", THREE), **discard)) == []
+    found = list_doubts(explain_web(build_topology("a", HALF), build_pod("web", THREE), member, **discard))
     assert found == [(DISCARDED, "verdict")]
 
 
@@ -313,10 +329,10 @@ def test_freed_resources_are_uncertain_if_placements_are_published(args: Json, p
         "name": "topology.node.k8s.io/numaplacement-metadata",
         "value": "npv0v001::ve=leb89::cc=1::nn=2::bn=0",
     }
-    about, there = published("old"), build_pod("old", THREE, "a")
+    about, there = build_published_topology("old"), build_pod("old", THREE, "a")
     big = build_pod("web", {"cpu": "5", "memory": "1Gi"}, priority=priority)
-    untold = report(about, there, big, **args)
-    assert (FREED, "verdict") not in doubts(untold)
-    told = report({**about, "attributes": [*about["attributes"], placements]}, there, big, **args)
-    assert ((FREED, "verdict") in doubts(told)) == named
+    untold = explain_web(about, there, big, **args)
+    assert (FREED, "verdict") not in list_doubts(untold)
+    told = explain_web({**about, "attributes": [*about["attributes"], placements]}, there, big, **args)
+    assert ((FREED, "verdict") in list_doubts(told)) == named
     assert untold["notReplayed"] == told["notReplayed"] == []

@@ -13,14 +13,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_node_resource_topology_match import GPU, build_node
-from test_numa_cache import CHANGED, OLDER, OVER_RESERVE, SHARED, THREE, build_pod, doubts, published, report
+from test_numa_cache import (
+    CHANGED,
+    OLDER,
+    OVER_RESERVE,
+    SHARED,
+    THREE,
+    build_pod,
+    build_published_topology,
+    explain_web,
+    list_doubts,
+)
 
 Json = dict[str, Any]
 DEVICE = {"cpu": "1", "memory": "1Gi", GPU: "1"}
 WITH_DEVICES = {"cpu": "4", "memory": "8Gi", GPU: "2"}
 
 
-def of_policy(topology: Json, policy: str) -> Json:
+def set_policy(topology: Json, policy: str) -> Json:
     first, *rest = topology["attributes"]
     return {**topology, "attributes": [{**first, "value": policy}, *rest]}
 
@@ -38,8 +48,11 @@ def of_policy(topology: Json, policy: str) -> Json:
 )
 def test_doubts_by_requests(requests: Json, limits: Json | None, about: str, told: Any) -> None:
     """Burstable pods share CPU and memory, but not devices."""
-    topology = published(about, numa=(WITH_DEVICES, WITH_DEVICES))
-    assert doubts(report(topology, build_pod("old", THREE, "a"), build_pod("web", requests, limits=limits))) == told
+    topology = build_published_topology(about, numa=(WITH_DEVICES, WITH_DEVICES))
+    assert (
+        list_doubts(explain_web(topology, build_pod("old", THREE, "a"), build_pod("web", requests, limits=limits)))
+        == told
+    )
 
 
 @pytest.mark.parametrize(
@@ -53,15 +66,17 @@ def test_doubts_by_requests(requests: Json, limits: Json | None, about: str, tol
 )
 def test_doubts_about_best_effort_nodes(strategy: str, about: str, told: Any) -> None:
     """Such nodes reject no pod, and only LeastNUMANodes scores them."""
-    topology = of_policy(published(about), "best-effort")
+    topology = set_policy(build_published_topology(about), "best-effort")
     args = {"scoringStrategy": {"type": strategy}, **OVER_RESERVE}
-    assert doubts(report(topology, build_pod("old", THREE, "a"), build_pod("web", THREE), **args)) == told
+    assert list_doubts(explain_web(topology, build_pod("old", THREE, "a"), build_pod("web", THREE), **args)) == told
 
 
 def test_doubts_about_nodes_with_foreign_pods() -> None:
     """The node rejects every pod until the topology with the foreign pods is published."""
     foreign = build_pod("old", THREE, "a", scheduler="another")
-    assert doubts(report(published("gone"), foreign, build_pod("web", SHARED, limits={}))) == [(CHANGED, "verdict")]
+    assert list_doubts(explain_web(build_published_topology("gone"), foreign, build_pod("web", SHARED, limits={}))) == [
+        (CHANGED, "verdict")
+    ]
 
 
 devices = st.sampled_from(("0", "2"))
@@ -97,10 +112,10 @@ def test_certain_answers_do_not_depend_on_amounts(
     objects = build_node("b"), build_pod("old", THREE, "a"), build_pod("web", asked, limits=limits)
 
     def answer(amounts: list[Json], period: int) -> Json:
-        topology = of_policy(published(about, numa=tuple(amounts), scope=scope), policy)
-        return report(topology, *objects, cacheResyncPeriodSeconds=period, scoringStrategy={"type": strategy})
+        topology = set_policy(build_published_topology(about, numa=tuple(amounts), scope=scope), policy)
+        return explain_web(topology, *objects, cacheResyncPeriodSeconds=period, scoringStrategy={"type": strategy})
 
-    if doubts(answer(now, 5)) == []:
+    if list_doubts(answer(now, 5)) == []:
         one, other = answer(now, 0), answer(older, 0)
         assert about == "old" or one["filter"] == other["filter"]
         assert one["filter"] != other["filter"] or one["score"] == other["score"]

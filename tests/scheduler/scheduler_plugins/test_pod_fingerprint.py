@@ -25,34 +25,34 @@ MASK = (1 << 64) - 1
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=80)
 
 
-def rotated(value: int, by: int) -> int:
+def rotate(value: int, by: int) -> int:
     return (value << by | value >> 64 - by) & MASK
 
 
-def mixed(lane: int, word: int) -> int:
-    return rotated((lane + word * SECOND) & MASK, 31) * FIRST & MASK
+def mix(lane: int, word: int) -> int:
+    return rotate((lane + word * SECOND) & MASK, 31) * FIRST & MASK
 
 
-def naive(data: bytes, seed: int = 0) -> int:
+def hash_naively(data: bytes, seed: int = 0) -> int:
     found = (seed + FIFTH) & MASK
     rest = data
     if len(data) >= 32:
         lanes = [(seed + FIRST + SECOND) & MASK, (seed + SECOND) & MASK, seed, (seed - FIRST) & MASK]
         while len(rest) >= 32:
-            lanes = [mixed(lane, int.from_bytes(rest[8 * i : 8 * i + 8], "little")) for i, lane in enumerate(lanes)]
+            lanes = [mix(lane, int.from_bytes(rest[8 * i : 8 * i + 8], "little")) for i, lane in enumerate(lanes)]
             rest = rest[32:]
-        found = sum(map(rotated, lanes, (1, 7, 12, 18))) & MASK
+        found = sum(map(rotate, lanes, (1, 7, 12, 18))) & MASK
         for lane in lanes:
-            found = ((found ^ mixed(0, lane)) * FIRST + FOURTH) & MASK
+            found = ((found ^ mix(0, lane)) * FIRST + FOURTH) & MASK
     found = (found + len(data)) & MASK
     while len(rest) >= 8:
-        found = (rotated(found ^ mixed(0, int.from_bytes(rest[:8], "little")), 27) * FIRST + FOURTH) & MASK
+        found = (rotate(found ^ mix(0, int.from_bytes(rest[:8], "little")), 27) * FIRST + FOURTH) & MASK
         rest = rest[8:]
     if len(rest) >= 4:
-        found = (rotated(found ^ int.from_bytes(rest[:4], "little") * FIRST & MASK, 23) * SECOND + THIRD) & MASK
+        found = (rotate(found ^ int.from_bytes(rest[:4], "little") * FIRST & MASK, 23) * SECOND + THIRD) & MASK
         rest = rest[4:]
     for byte in rest:
-        found = rotated(found ^ byte * FIFTH & MASK, 11) * FIRST & MASK
+        found = rotate(found ^ byte * FIFTH & MASK, 11) * FIRST & MASK
     found = (found ^ found >> 33) * SECOND & MASK
     found = (found ^ found >> 29) * THIRD & MASK
     return found ^ found >> 32
@@ -61,14 +61,14 @@ def naive(data: bytes, seed: int = 0) -> int:
 @pytest.mark.parametrize(("text", "wanted"), [("", 0xEF46DB3751D8E999), ("a", 0xD24EC4F1A98C6E5B)])
 def test_known_hashes(text: str, wanted: int) -> None:
     """The hashes are those of the reference implementation."""
-    assert naive(text.encode()) == int(hash_texts([text])[0]) == wanted
+    assert hash_naively(text.encode()) == int(hash_texts([text])[0]) == wanted
 
 
 @given(st.lists(st.tuples(TEXTS, st.integers(0, MASK)), max_size=20))
 def test_texts_of_all_lengths_at_once(texts: list[tuple[str, int]]) -> None:
     seeds = np.array([seed for _, seed in texts], np.uint64)
     found = hash_texts([text for text, _ in texts], seeds)
-    assert found.tolist() == [naive(text.encode(), seed) for text, seed in texts]
+    assert found.tolist() == [hash_naively(text.encode(), seed) for text, seed in texts]
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), TEXTS, TEXTS), max_size=30))
@@ -79,6 +79,6 @@ def test_pods_of_several_nodes(pods: list[tuple[int, str, str]]) -> None:
     found = compute_pod_digests(hashes, rows, 5)
     for node in range(5):
         there = [(namespace, name) for row, namespace, name in pods if row == node]
-        sums = sorted(naive(name.encode(), naive(namespace.encode())) for namespace, name in there)
-        wanted = f"pfp0v001{naive(b''.join(each.to_bytes(8, 'little') for each in sums)):016x}"
+        sums = sorted(hash_naively(name.encode(), hash_naively(namespace.encode())) for namespace, name in there)
+        wanted = f"pfp0v001{hash_naively(b''.join(each.to_bytes(8, 'little') for each in sums)):016x}"
         assert format_fingerprint(found[node]) == compute_fingerprint(there) == wanted

@@ -21,8 +21,8 @@ from naive_quotas import (
     NaivePod,
     NaiveQuota,
     NaiveVictims,
-    naive_quota_victims,
-    plus,
+    add_amounts,
+    select_victims_naively,
 )
 
 from kschedctl.cluster import Cluster
@@ -95,11 +95,11 @@ def build_budget(namespace: str, allowed: int, **labels: str) -> Json:
     }
 
 
-def cycle_of(key: str, *objects: Json, config: Json = CONFIG) -> Cycle:
-    return cycle_in(Scheduler(Cluster.from_objects(list(objects), config=config, other_builds=True)), key)
+def run_cluster_cycle(key: str, *objects: Json, config: Json = CONFIG) -> Cycle:
+    return run_scheduler_cycle(Scheduler(Cluster.from_objects(list(objects), config=config, other_builds=True)), key)
 
 
-def cycle_in(scheduler: Scheduler, key: str) -> Cycle:
+def run_scheduler_cycle(scheduler: Scheduler, key: str) -> Cycle:
     framework = scheduler.find_framework("default-scheduler")
     found = scheduler.cluster.pod(*key.split("/"))
     assert framework is not None
@@ -114,7 +114,7 @@ def run_post_filter(cycle: Cycle) -> PostFilterResult:
     return plugin.post_filter(cycle)
 
 
-def candidates(result: PostFilterResult, cycle: Cycle) -> dict[str, list[str]]:
+def list_candidates(result: PostFilterResult, cycle: Cycle) -> dict[str, list[str]]:
     report: Preemption = result.report
     pods, names = cycle.view.pods.objects, cycle.view.nodes.names
     return {names[each.row]: [pods[p].metadata.name for p in each.victims] for each in report.candidates}
@@ -141,8 +141,10 @@ ACROSS = [build_quota("ns1", {MEMORY: 150}, {MEMORY: 200}), build_quota("ns2", {
     ids=["in-namespace preemption", "cross-namespace preemption"],
 )
 def test_dry_run_table(quotas: list[Json], pods: list[Json], expected: list[str]) -> None:
-    cycle = cycle_of("ns1/t1-p", build_node("node-a", memory=150), *quotas, *pods, build_pod("ns1/t1-p", M50, HIGH))
-    assert candidates(run_post_filter(cycle), cycle) == {"node-a": expected}
+    cycle = run_cluster_cycle(
+        "ns1/t1-p", build_node("node-a", memory=150), *quotas, *pods, build_pod("ns1/t1-p", M50, HIGH)
+    )
+    assert list_candidates(run_post_filter(cycle), cycle) == {"node-a": expected}
 
 
 @pytest.mark.parametrize(
@@ -152,7 +154,9 @@ def test_dry_run_table(quotas: list[Json], pods: list[Json], expected: list[str]
 )
 def test_post_filter_table(quotas: list[Json]) -> None:
     result = run_post_filter(
-        cycle_of("ns1/t1-p", build_node("node-a", memory=150), *quotas, *THREE, build_pod("ns1/t1-p", M50, HIGH))
+        run_cluster_cycle(
+            "ns1/t1-p", build_node("node-a", memory=150), *quotas, *THREE, build_pod("ns1/t1-p", M50, HIGH)
+        )
     )
     assert (result.nominated_node, result.status.code) == ("node-a", Code.SUCCESS)
 
@@ -187,7 +191,7 @@ def test_eligible_table(
     """The table's usage besides the terminating pod is that of another pod on another node."""
     asking = build_pod("ns1/t1-p1", {}, HIGH, nominated="node-a", preemptionPolicy=policy)
     nodes = [node_a or build_node("node-a", memory=150), build_node("node-b", memory=100)]
-    result = run_post_filter(cycle_of("ns1/t1-p1", *nodes, *quotas, here, USES_100, asking))
+    result = run_post_filter(run_cluster_cycle("ns1/t1-p1", *nodes, *quotas, here, USES_100, asking))
     why = NEVER if policy else TERMINATING
     assert (result.report.eligible, result.report.why) == (eligible, "" if eligible else why)
 
@@ -223,12 +227,12 @@ CAPACITY = {"cpu": 6, SCALAR: 2}
 PROTECTED_IN = "b"
 
 
-def named(found: NaivePod, name: str) -> NaivePod:
+def build_naive_pod(found: NaivePod, name: str) -> NaivePod:
     protected = found.protected and found.namespace == PROTECTED_IN
     return NaivePod(name, found.namespace, found.priority, found.requests, found.started, protected)
 
 
-def as_pod(found: NaivePod, on: str = "", nominated: str = "") -> Json:
+def build_pod_document(found: NaivePod, on: str = "", nominated: str = "") -> Json:
     started = None if found.started is None else f"2026-01-01T00:00:0{found.started}Z"
     labels = {"app": "protected"} if found.protected else {"app": "free"}
     key = f"{found.namespace}/{found.name}"
@@ -239,52 +243,56 @@ def as_pod(found: NaivePod, on: str = "", nominated: str = "") -> Json:
 def test_victims_agree_with_plain_loops(cluster: Json) -> None:
     names = [f"n{i}" for i in range(len(cluster["nodes"]))]
     there = {
-        name: [named(each, f"{name}-{i}") for i, each in enumerate(pods)]
+        name: [build_naive_pod(each, f"{name}-{i}") for i, each in enumerate(pods)]
         for name, pods in zip(names, cluster["nodes"], strict=True)
     }
     nominated = [
-        (names[where], named(each, f"w{i}"))
+        (names[where], build_naive_pod(each, f"w{i}"))
         for i, (where, each) in enumerate(cluster["nominated"])
         if where < len(names)
     ]
-    asking = named(cluster["asking"], "asking")
-    quotas = used_up(cluster["quotas"], [each for pods in there.values() for each in pods])
+    asking = build_naive_pod(cluster["asking"], "asking")
+    quotas = build_naive_quotas(cluster["quotas"], [each for pods in there.values() for each in pods])
     objects = [
         *(build_node(name, cpu=CAPACITY["cpu"], gpu=CAPACITY[SCALAR]) for name in names),
         *(build_quota(namespace, each.least, each.most) for namespace, each in quotas.items()),
-        *(as_pod(each, name) for name, pods in there.items() for each in pods),
-        *(as_pod(each, nominated=name) for name, each in nominated),
-        as_pod(asking),
+        *(build_pod_document(each, name) for name, pods in there.items() for each in pods),
+        *(build_pod_document(each, nominated=name) for name, each in nominated),
+        build_pod_document(asking),
         build_budget(PROTECTED_IN, cluster["allowed"], app="protected"),
     ]
-    cycle = cycle_of(f"{asking.namespace}/asking", *objects)
-    claim = claim_of(asking, quotas, [each for _, each in nominated])
+    cycle = run_cluster_cycle(f"{asking.namespace}/asking", *objects)
+    claim = build_asking(asking, quotas, [each for _, each in nominated])
     expected = {}
     for name, pods in there.items():
         yielding_to = [each for where, each in nominated if where == name and each.priority >= asking.priority]
         came = sorted(pods, key=lambda each: cycle.view.pods.index[f"{each.namespace}/{each.name}"])
-        expected[name] = naive_quota_victims(NaiveNode(CAPACITY, came, quotas), claim, yielding_to, cluster["allowed"])
+        expected[name] = select_victims_naively(
+            NaiveNode(CAPACITY, came, quotas), claim, yielding_to, cluster["allowed"]
+        )
     for found in expected.values():
         event(found if isinstance(found, str) else "victims")
     assert dry_run_all_nodes(cycle) == expected
 
 
-def used_up(quotas: dict[str, NaiveQuota], pods: list[NaivePod]) -> dict[str, NaiveQuota]:
+def build_naive_quotas(quotas: dict[str, NaiveQuota], pods: list[NaivePod]) -> dict[str, NaiveQuota]:
     return {
-        namespace: NaiveQuota(each.least, each.most, plus(*(p.amounts for p in pods if p.namespace == namespace)))
+        namespace: NaiveQuota(
+            each.least, each.most, add_amounts(*(p.amounts for p in pods if p.namespace == namespace))
+        )
         for namespace, each in quotas.items()
     }
 
 
-def claim_of(asking: NaivePod, quotas: dict[str, NaiveQuota], nominated: list[NaivePod]) -> Asking:
+def build_asking(asking: NaivePod, quotas: dict[str, NaiveQuota], nominated: list[NaivePod]) -> Asking:
     ours, others = dict.fromkeys(BOTH, 0), dict.fromkeys(BOTH, 0)
     for each in nominated:
         if each.namespace not in quotas or asking.namespace not in quotas:
             continue
         if each.namespace == asking.namespace and each.priority >= asking.priority:
-            ours = plus(ours, each.amounts)
+            ours = add_amounts(ours, each.amounts)
         elif each.namespace != asking.namespace and not quotas[each.namespace].over_min():
-            others = plus(others, each.amounts)
+            others = add_amounts(others, each.amounts)
     return Asking(asking, ours, others)
 
 
@@ -317,7 +325,7 @@ def test_each_node_without_victims_is_named() -> None:
     quotas = [build_quota("a", {"cpu": 9}, None)]
     full = [build_pod(f"other/{name}", {"cpu": 2}, 1, name) for name in ("n1", "n2")]
     objects = [build_node("n1", cpu=2), build_node("n2", cpu=2), *quotas, *full, build_pod("a/web", {"cpu": 2})]
-    status = run_post_filter(cycle_of("a/web", *objects)).status
+    status = run_post_filter(run_cluster_cycle("a/web", *objects)).status
     told = [f"1 No victims found on node {name} for preemptor pod web" for name in ("n1", "n2")]
     assert status.reasons == (f"0/2 nodes are available: {', '.join(told)}.",)
 
@@ -333,7 +341,7 @@ def test_max_that_evictions_cannot_satisfy() -> None:
         build_pod("a/more", {"cpu": 2}, 9, "n2"),
         build_pod("a/web", {"cpu": 3}, 5),
     ]
-    status = run_post_filter(cycle_of("a/web", *objects)).status
+    status = run_post_filter(run_cluster_cycle("a/web", *objects)).status
     told = "1 No victims found on node n2 for preemptor pod web, 1 global quota max exceeded"
     assert (status.code, status.reasons) == (Code.UNSCHEDULABLE, (f"0/2 nodes are available: {told}.",))
 
@@ -350,14 +358,14 @@ def test_evicting_twice_fails() -> None:
         build_pod("a/web", {"cpu": 2}, 5, nodeSelector={"kubernetes.io/hostname": "n1"}),
     ]
     objects[0]["metadata"]["labels"] = {"kubernetes.io/hostname": "n1"}
-    status = run_post_filter(cycle_of("a/web", *objects)).status
+    status = run_post_filter(run_cluster_cycle("a/web", *objects)).status
     assert (status.code, status.reasons) == (Code.ERROR, ("no corresponding pod less in pods of node n1",))
 
 
 def test_preemption_needs_the_pre_filter_state() -> None:
     plugins = {"postFilter": {"enabled": [{"name": NAME}], "disabled": [{"name": "*"}]}}
     objects = [build_node("n1", cpu=1), build_pod("a/less", {"cpu": 1}, 1, "n1"), build_pod("a/web", {"cpu": 1}, 5)]
-    cycle = cycle_of("a/web", *objects, config={**CONFIG, "profiles": [{"plugins": plugins}]})
+    cycle = run_cluster_cycle("a/web", *objects, config={**CONFIG, "profiles": [{"plugins": plugins}]})
     assert run_post_filter(cycle).status.reasons == (NOT_PRE_FILTERED,)
 
 
@@ -376,8 +384,8 @@ def test_victims_are_sorted_by_importance_since_1_31() -> None:
     for version, expected in {"1.30": ["low", "mid"], "1.31": ["mid", "low"]}.items():
         cluster = Cluster.from_objects(objects, config=CONFIG, other_builds=True, kube_version=version)
         scheduler = Scheduler(cluster)
-        cycle = cycle_in(scheduler, "b/web")
-        assert candidates(run_post_filter(cycle), cycle) == {"n1": expected}
+        cycle = run_scheduler_cycle(scheduler, "b/web")
+        assert list_candidates(run_post_filter(cycle), cycle) == {"n1": expected}
 
 
 # -- while pods are placed -------------------------------------------------------------------------------------------
@@ -389,7 +397,7 @@ BORROWED = [build_pod(f"b/p{i}", {"cpu": 2}, HIGH + i, "n1") for i in range(3)]
 LENT = [build_node("n1", cpu=6), *TWO, build_pod("a/web", {"cpu": 2}, -5)]
 
 
-def owned(document: Json) -> Json:
+def set_owner(document: Json) -> Json:
     owner = {"kind": "ReplicaSet", "name": "web", "uid": "u", "controller": True, "apiVersion": "apps/v1"}
     return document | {"metadata": {**document["metadata"], "ownerReferences": [owner]}}
 
@@ -412,7 +420,7 @@ def test_borrowed_quota_is_reclaimed_at_any_priority() -> None:
 def test_preempted_pod_may_not_borrow_again() -> None:
     """The recreated b/p0 would make b use 6 CPUs again, while a uses no more than its min."""
     lent = [*LENT[:-1], build_pod("a/web", {"cpu": 2}, 2 * HIGH)]
-    cluster = Cluster.from_objects([*lent, *map(owned, BORROWED)], config=CONFIG, other_builds=True)
+    cluster = Cluster.from_objects([*lent, *map(set_owner, BORROWED)], config=CONFIG, other_builds=True)
     found = settle(cluster)
     assert (found.placed, found.evicted, set(found.waiting)) == (1, ("b/p0",), {"b/p0"})
 
@@ -423,7 +431,7 @@ def test_borrower_of_higher_priority_takes_the_room_again() -> None:
     A nomination reserves no room against pods of higher priority, so b/p0 is back before a/web each time, and a/web
     waits.
     """
-    cluster = Cluster.from_objects([*LENT, *map(owned, BORROWED)], config=CONFIG, other_builds=True)
+    cluster = Cluster.from_objects([*LENT, *map(set_owner, BORROWED)], config=CONFIG, other_builds=True)
     assert set(settle(cluster).waiting) == {"a/web"}
 
 

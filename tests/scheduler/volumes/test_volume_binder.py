@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from plugin_cases import filtered, pod_info, pre_filter, scores, snapshot
+from plugin_cases import build_snapshot, compute_scores, find_pod_info, run_filter, run_pre_filter
 
 from kschedctl.scheduler.framework import Reservation
 from kschedctl.scheduler.framework.facts import describe_fact
@@ -26,11 +26,11 @@ class Offer(NamedTuple):
     available: bool
 
 
-def node(name, zone):
+def build_node(name, zone):
     return {"kind": "Node", "metadata": {"name": name, "labels": {"zone": zone} if zone else {}}}
 
 
-def claim(name, size, storage_class="local", **metadata):
+def build_claim(name, size, storage_class="local", **metadata):
     spec = {"resources": {"requests": {"storage": f"{size}Gi"}}, "storageClassName": storage_class}
     return {
         "kind": "PersistentVolumeClaim",
@@ -39,7 +39,7 @@ def claim(name, size, storage_class="local", **metadata):
     }
 
 
-def volume(name, offer):
+def build_volume(name, offer):
     spec = {
         "capacity": {"storage": f"{offer.size}Gi"},
         "storageClassName": "local",
@@ -54,7 +54,7 @@ def volume(name, offer):
     return {"kind": "PersistentVolume", "metadata": {"name": name}, "spec": spec, "status": {"phase": phase}}
 
 
-def storage_class(name, provisioner, **fields):
+def build_storage_class(name, provisioner, **fields):
     metadata = {"name": name}
     mode = "WaitForFirstConsumer"
     return {
@@ -66,7 +66,7 @@ def storage_class(name, provisioner, **fields):
     }
 
 
-def pod(*claims):
+def build_pod(*claims):
     volumes = [{"name": f"v{i}", "persistentVolumeClaim": {"claimName": name}} for i, name in enumerate(claims)]
     return {"kind": "Pod", "metadata": {"name": "p", "namespace": "ns", "uid": "p"}, "spec": {"volumes": volumes}}
 
@@ -74,11 +74,11 @@ def pod(*claims):
 def ask(case, plugin=None):
     """Return plugin, pod, snapshot, state and the answer of Filter."""
     plugin = plugin or VolumeBinding()
-    view = snapshot(case)
-    info = pod_info(case, view)
-    status, state = pre_filter(plugin, info, view)
+    view = build_snapshot(case)
+    info = find_pod_info(case, view)
+    status, state = run_pre_filter(plugin, info, view)
     assert status["code"] == "Success", status
-    return plugin, info, view, state, filtered(plugin, info, view, state)
+    return plugin, info, view, state, run_filter(plugin, info, view, state)
 
 
 offers = st.builds(
@@ -90,7 +90,7 @@ offers = st.builds(
 )
 
 
-def naive(offers, sizes, zone):
+def bind_naively(offers, sizes, zone):
     """Return claim -> volume on one node, with None for a claim without a volume."""
     taken, bound = set(), {}
     for number, size in sorted(enumerate(sizes), key=lambda pair: pair[1]):
@@ -115,35 +115,35 @@ def naive(offers, sizes, zone):
 def test_binding_equals_a_loop_over_volumes(found, sizes, data):
     zones = data.draw(st.lists(st.sampled_from((*ZONES, None)), min_size=1, max_size=5))
     case = {
-        "nodes": [node(f"n{i}", zone) for i, zone in enumerate(zones)],
+        "nodes": [build_node(f"n{i}", zone) for i, zone in enumerate(zones)],
         "objects": [
-            storage_class("local", "kubernetes.io/no-provisioner"),
-            *(claim(f"c{i}", size) for i, size in enumerate(sizes)),
-            *(volume(f"pv{i}", offer) for i, offer in enumerate(found)),
+            build_storage_class("local", "kubernetes.io/no-provisioner"),
+            *(build_claim(f"c{i}", size) for i, size in enumerate(sizes)),
+            *(build_volume(f"pv{i}", offer) for i, offer in enumerate(found)),
         ],
-        "pod": pod(*(f"c{i}" for i in range(len(sizes)))),
+        "pod": build_pod(*(f"c{i}" for i in range(len(sizes)))),
     }
     plugin, info, view, state, statuses = ask(case)
-    for name, zone in zip(view.nodes.names, _zones(view), strict=True):
-        want = naive(found, sizes, zone)
+    for name, zone in zip(view.nodes.names, _list_zones(view), strict=True):
+        want = bind_naively(found, sizes, zone)
         assert (statuses[name]["code"] == "Success") == (want is not None)
         if want is not None:
             assert plugin.reservation(info, view, view.nodes.index[name], state).bindings == want
 
 
-def _zones(view):
+def _list_zones(view):
     return [found.metadata.labels.get("zone") for found in view.nodes.objects]
 
 
 # -- provisioning -------------------------------------------------------------------------------------------------
 
-THREE = [node("n0", "a"), node("n1", "b"), node("n2", None)]
+THREE = [build_node("n0", "a"), build_node("n1", "b"), build_node("n2", None)]
 DRIVER = {"kind": "CSIDriver", "metadata": {"name": "csi"}, "spec": {"storageCapacity": True}}
 NO_VOLUME = "node(s) didn't find available persistent volumes to bind"
 NO_SPACE = "node(s) did not have enough free storage"
 
 
-def pool(name, capacity, zone, **fields):
+def build_pool(name, capacity, zone, **fields):
     topology = {"matchLabels": {"zone": zone}}
     metadata = {"name": name, "namespace": "kube-system"}
     return {
@@ -156,17 +156,17 @@ def pool(name, capacity, zone, **fields):
     }
 
 
-def reasons(statuses):
+def get_reasons(statuses):
     return {name: status["reasons"] for name, status in statuses.items()}
 
 
 def test_allowed_topologies():
     allowed = [{"matchLabelExpressions": [{"key": "zone", "values": ["b", "c"]}]}]
-    objects = [storage_class("fast", "csi", allowedTopologies=allowed), claim("c0", 1, "fast")]
-    plugin, info, view, state, statuses = ask({"nodes": THREE, "objects": objects, "pod": pod("c0")})
-    assert reasons(statuses) == {"n0": [NO_VOLUME], "n1": [], "n2": [NO_VOLUME]}
+    objects = [build_storage_class("fast", "csi", allowedTopologies=allowed), build_claim("c0", 1, "fast")]
+    plugin, info, view, state, statuses = ask({"nodes": THREE, "objects": objects, "pod": build_pod("c0")})
+    assert get_reasons(statuses) == {"n0": [NO_VOLUME], "n1": [], "n2": [NO_VOLUME]}
     assert plugin.reservation(info, view, 1, state) == Reservation(provisions=("ns/c0",))
-    facts = {name: _fact(plugin, info, view, state, name) for name in ("n0", "n2")}
+    facts = {name: _find_fact(plugin, info, view, state, name) for name in ("n0", "n2")}
     lack = "claim ns/c0 requests 1Gi, but no matching PersistentVolume of class fast is available"
     text = f"{lack}, and the class provisions only where"
     assert facts == {
@@ -176,39 +176,39 @@ def test_allowed_topologies():
 
 
 def test_capacity():
-    pools = [pool("big", "9Gi", "a", maximumVolumeSize="2Gi"), pool("small", "5Gi", "b")]
-    objects = [storage_class("fast", "csi"), DRIVER, *pools, claim("c0", 3, "fast")]
-    plugin, info, view, state, statuses = ask({"nodes": THREE, "objects": objects, "pod": pod("c0")})
-    assert reasons(statuses) == {"n0": [NO_SPACE], "n1": [], "n2": [NO_SPACE]}
-    assert _fact(plugin, info, view, state, "n0") == (
+    pools = [build_pool("big", "9Gi", "a", maximumVolumeSize="2Gi"), build_pool("small", "5Gi", "b")]
+    objects = [build_storage_class("fast", "csi"), DRIVER, *pools, build_claim("c0", 3, "fast")]
+    plugin, info, view, state, statuses = ask({"nodes": THREE, "objects": objects, "pod": build_pod("c0")})
+    assert get_reasons(statuses) == {"n0": [NO_SPACE], "n1": [], "n2": [NO_SPACE]}
+    assert _find_fact(plugin, info, view, state, "n0") == (
         "claim ns/c0 requests 3Gi of class fast, but CSIStorageCapacity big has at most 2Gi"
     )
-    assert _fact(plugin, info, view, state, "n2") == (
+    assert _find_fact(plugin, info, view, state, "n2") == (
         "claim ns/c0 requests 3Gi of class fast, but no CSIStorageCapacity is known for the node"
     )
 
 
 def test_capacity_scoring():
     """Two claims of 2Gi use 50 percent of one pool of 8Gi, not of two pools."""
-    objects = [storage_class("fast", "csi"), DRIVER, pool("p0", "8Gi", "a"), pool("p1", "40Gi", "b")]
-    objects += [claim("c0", 2, "fast"), claim("c1", 2, "fast")]
-    case = {"nodes": THREE, "objects": objects, "pod": pod("c0", "c1")}
+    objects = [build_storage_class("fast", "csi"), DRIVER, build_pool("p0", "8Gi", "a"), build_pool("p1", "40Gi", "b")]
+    objects += [build_claim("c0", 2, "fast"), build_claim("c1", 2, "fast")]
+    case = {"nodes": THREE, "objects": objects, "pod": build_pod("c0", "c1")}
     plugin = VolumeBinding((UtilizationShapePoint(0, 10), UtilizationShapePoint(100, 0)))
     plugin, info, view, _, _ = ask(case, plugin)
-    assert scores(plugin, info, view, ["n0", "n1"])["scores"] == {"n0": 50, "n1": 90}
-    without_claims = pod_info({"pod": pod()}, view)
-    assert scores(plugin, without_claims, view)["scores"] == {"n0": 0, "n1": 0, "n2": 0}
+    assert compute_scores(plugin, info, view, ["n0", "n1"])["scores"] == {"n0": 50, "n1": 90}
+    without_claims = find_pod_info({"pod": build_pod()}, view)
+    assert compute_scores(plugin, without_claims, view)["scores"] == {"n0": 0, "n1": 0, "n2": 0}
 
 
 def test_selected_node():
-    selected = claim("c0", 1, "fast", annotations={"volume.kubernetes.io/selected-node": "n1"})
-    case = {"nodes": THREE, "objects": [storage_class("fast", "csi"), selected], "pod": pod("c0")}
+    selected = build_claim("c0", 1, "fast", annotations={"volume.kubernetes.io/selected-node": "n1"})
+    case = {"nodes": THREE, "objects": [build_storage_class("fast", "csi"), selected], "pod": build_pod("c0")}
     plugin, info, view, state, statuses = ask(case)
-    assert reasons(statuses) == {"n0": [NO_VOLUME], "n1": [], "n2": [NO_VOLUME]}
-    assert _fact(plugin, info, view, state, "n0") == "claim ns/c0 is being provisioned for node n1"
+    assert get_reasons(statuses) == {"n0": [NO_VOLUME], "n1": [], "n2": [NO_VOLUME]}
+    assert _find_fact(plugin, info, view, state, "n0") == "claim ns/c0 is being provisioned for node n1"
 
 
-def _fact(plugin, info, view, state, name):
+def _find_fact(plugin, info, view, state, name):
     """Return the fact behind the only rejection of a node, in words."""
     row = view.nodes.index[name]
     found = [r for r in plugin.filter(info, view, state, None) if r.mask[row]]
@@ -221,23 +221,24 @@ def _fact(plugin, info, view, state, name):
 
 def bind_to(name, to, **metadata):
     """Return the document of the claim bound to a volume."""
-    document = claim(name, 1, annotations={"pv.kubernetes.io/bind-completed": "yes"}, **metadata)
+    document = build_claim(name, 1, annotations={"pv.kubernetes.io/bind-completed": "yes"}, **metadata)
     return {**document, "spec": {**document["spec"], "volumeName": to}}
 
 
 def test_first_faulty_bound_claim_decides():
     """Upstream stops at the first claim whose volume is missing or unreachable."""
-    far = volume("far", Offer(1, ("b",), None, available=True))
+    far = build_volume("far", Offer(1, ("b",), None, available=True))
     objects = [far, bind_to("c0", "far"), bind_to("c1", "gone")]
-    plugin, info, view, state, statuses = ask({"nodes": THREE, "objects": objects, "pod": pod("c0", "c1")})
+    plugin, info, view, state, statuses = ask({"nodes": THREE, "objects": objects, "pod": build_pod("c0", "c1")})
     missing = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
     conflict = "node(s) didn't match PersistentVolume's node affinity"
-    assert reasons(statuses) == {"n0": [conflict], "n1": [missing], "n2": [conflict]}
-    assert _fact(plugin, info, view, state, "n0") == (
+    assert get_reasons(statuses) == {"n0": [conflict], "n1": [missing], "n2": [conflict]}
+    assert _find_fact(plugin, info, view, state, "n0") == (
         "PersistentVolume far of claim ns/c0 needs zone=b, but the node has zone=a"
     )
     assert (
-        _fact(plugin, info, view, state, "n1") == "claim ns/c1 is bound to PersistentVolume gone, which does not exist"
+        _find_fact(plugin, info, view, state, "n1")
+        == "claim ns/c1 is bound to PersistentVolume gone, which does not exist"
     )
 
 
@@ -262,10 +263,10 @@ def test_migrated_volumes(handle, code, reason):
     disk["spec"] = {"awsElasticBlockStore": {"volumeID": handle}}
     annotations = {"storage.alpha.kubernetes.io/migrated-plugins": "kubernetes.io/aws-ebs"}
     csi_node = {"kind": "CSINode", "metadata": {"name": "n0", "annotations": annotations}, "spec": {"drivers": []}}
-    view = snapshot({"nodes": THREE, "objects": [disk, csi_node, bind_to("c0", "disk")]})
-    info = pod_info({"pod": pod("c0")}, view)
+    view = build_snapshot({"nodes": THREE, "objects": [disk, csi_node, bind_to("c0", "disk")]})
+    info = find_pod_info({"pod": build_pod("c0")}, view)
     plugin = VolumeBinding()
-    _, state = pre_filter(plugin, info, view)
+    _, state = run_pre_filter(plugin, info, view)
     (rejection,) = [r for r in plugin.filter(info, view, state, None) if r.mask.any()]
     assert rejection.mask.tolist() == [name == "n0" for name in view.nodes.names]
     assert (rejection.code, rejection.reason) == (code, reason)

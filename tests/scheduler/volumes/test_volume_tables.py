@@ -9,7 +9,16 @@ import msgspec
 import numpy as np
 import pytest
 from golden_cases import Json
-from plugin_cases import answer, cases, filtered, gate, pod_info, pre_filter, scores, snapshot
+from plugin_cases import (
+    answer,
+    build_snapshot,
+    compute_scores,
+    find_pod_info,
+    is_gate_enabled,
+    parametrize_cases,
+    run_filter,
+    run_pre_filter,
+)
 
 from kschedctl.api.json_values import drop_nulls
 from kschedctl.api.objects import Node, ObjectMeta, PersistentVolume, PersistentVolumeClaim
@@ -37,85 +46,85 @@ def normalize_wanted(want: Json) -> Json:
     """Return the expected answer in the words of a running scheduler, with sorted reasons."""
     found = {part: want[part] for part in ("prefilter", "filter") if part in want}
     for status in (found["prefilter"], *found.get("filter", {}).values()):
-        status["reasons"] = sorted(map(_as_running, status["reasons"]))
+        status["reasons"] = sorted(map(_rename_lister, status["reasons"]))
     return found
 
 
-def _as_running(reason: str) -> str:
+def _rename_lister(reason: str) -> str:
     for table, real in REAL_LISTER.items():
         reason = reason.replace(f'{table} "', f'{real} "')
     return reason
 
 
-@cases("volumerestrictions", "filter")
+@parametrize_cases("volumerestrictions", "filter")
 def test_volume_restrictions(case: Json) -> None:
-    view = snapshot(case)
-    assert answer(VolumeRestrictions(), pod_info(case, view), view) == normalize_wanted(case["want"])
+    view = build_snapshot(case)
+    assert answer(VolumeRestrictions(), find_pod_info(case, view), view) == normalize_wanted(case["want"])
 
 
-@cases("nodevolumelimits", "filter")
+@parametrize_cases("nodevolumelimits", "filter")
 def test_node_volume_limits(case: Json) -> None:
-    view = snapshot(case)
-    plugin = NodeVolumeLimits(gate(case, "VolumeLimitScaling", default=False))
-    assert answer(plugin, pod_info(case, view), view) == normalize_wanted(case["want"])
+    view = build_snapshot(case)
+    plugin = NodeVolumeLimits(is_gate_enabled(case, "VolumeLimitScaling", default=False))
+    assert answer(plugin, find_pod_info(case, view), view) == normalize_wanted(case["want"])
 
 
-@cases("volumezone", "filter", left_out=LEFT_OUT)
+@parametrize_cases("volumezone", "filter", left_out=LEFT_OUT)
 def test_volume_zone(case: Json) -> None:
-    view = snapshot(case)
-    info = pod_info(case, view)
-    status, state = pre_filter(VolumeZone(), info, view)
+    view = build_snapshot(case)
+    info = find_pod_info(case, view)
+    status, state = run_pre_filter(VolumeZone(), info, view)
     got: Json = {"prefilter": status}
     if "filter" in case["want"]:  # upstream asks Filter even where PreFilter skipped
-        got["filter"] = filtered(VolumeZone(), info, view, state)
+        got["filter"] = run_filter(VolumeZone(), info, view, state)
     assert got == normalize_wanted(case["want"])
 
 
 # -- VolumeBinding ------------------------------------------------------------------------------------------------
 
 
-@cases("volumebinding", "filter")
+@parametrize_cases("volumebinding", "filter")
 def test_volume_binding(case: Json) -> None:
-    view = snapshot(case)
-    info = pod_info(case, view)
+    view = build_snapshot(case)
+    info = find_pod_info(case, view)
     args = msgspec.convert(case["args"], VolumeBindingArgs)
-    plugin = VolumeBinding(args.shape, gate(case, "VolumeAttributesClass"))
+    plugin = VolumeBinding(args.shape, is_gate_enabled(case, "VolumeAttributesClass"))
     got = answer(plugin, info, view)
     assert got == normalize_wanted(case["want"])
     if "prescore" in case["want"]:
-        found = scores(plugin, info, view)
+        found = compute_scores(plugin, info, view)
         assert found["prescore"]["code"] == case["want"]["prescore"]["code"]
         assert found.get("scores") == case["want"].get("scores")
 
 
-@cases("volumebinding", "findpodvolumes")
+@parametrize_cases("volumebinding", "findpodvolumes")
 def test_find_pod_volumes(case: Json) -> None:
-    view = snapshot(case)
-    info = pod_info(case, view)
-    status, state = pre_filter(VolumeBinding(), info, view)
+    view = build_snapshot(case)
+    info = find_pod_info(case, view)
+    status, state = run_pre_filter(VolumeBinding(), info, view)
     want = case["want"]
     if "error" in want:
         assert status["code"] == "UnschedulableAndUnresolvable"
         if "error getting PVC" not in want["error"]:  # PreFilter looks claims up first, and words it its own way
             assert status["reasons"] == [want["error"]]
         return
-    reasons = filtered(VolumeBinding(), info, view, state)[view.nodes.names[0]]["reasons"] if state else []
+    reasons = run_filter(VolumeBinding(), info, view, state)[view.nodes.names[0]]["reasons"] if state else []
     assert reasons == want["reasons"]
     if state and not reasons:
         bound = {claim.metadata.name: volume.metadata.name for claim, volume in state.volumes.iter_bindings(0)}
         assert bound == {binding["pvc"]: binding["pv"] for binding in want["staticBindings"]}
         provisioned = [
-            {"pvc": p.claim.metadata.name, "nodeCapacity": _pool(p)} for p in state.volumes.provisions if p.mask[0]
+            {"pvc": p.claim.metadata.name, "nodeCapacity": _get_pool(p)} for p in state.volumes.provisions if p.mask[0]
         ]
         assert provisioned == want["dynamicProvisions"]
 
 
-def _pool(provision: Any) -> str | None:
+def _get_pool(provision: Any) -> str | None:
     chosen = provision.capacity[0]
     return provision.pools[chosen].capacity.metadata.name if chosen >= 0 else None
 
 
-@cases("volumebinding", "capacityscorer")
+@parametrize_cases("volumebinding", "capacityscorer")
 def test_capacity_scorer(case: Json) -> None:
     points = [(point["Utilization"], point["Score"]) for point in case["shape"]]
     for value in case["want"]["values"]:
@@ -136,7 +145,7 @@ def test_empty_storage_counts_as_full() -> None:
 # -- helpers ------------------------------------------------------------------------------------------------------
 
 
-@cases("volumehelpers", "pvnodeaffinity")
+@parametrize_cases("volumehelpers", "pvnodeaffinity")
 def test_volume_node_affinity(case: Json) -> None:
     nodes = AllNodes([Node(ObjectMeta(name="node", labels=case["nodeLabels"]))])
     volume = msgspec.convert(drop_nulls(case["pv"]), PersistentVolume)
@@ -144,15 +153,15 @@ def test_volume_node_affinity(case: Json) -> None:
     assert reachable.tolist() == [case["want"]["matches"]]
 
 
-@cases("volumehelpers", "findmatchingvolume")
+@parametrize_cases("volumehelpers", "findmatchingvolume")
 def test_find_matching_volume(case: Json) -> None:
     """Upstream's volumes share names. Here their UIDs are the names, and excluded volumes are omitted."""
-    view = snapshot({"nodes": [{**node, "kind": "Node"} for node in case["nodes"]]})
-    named = {"nodes": [], "objects": [_by_uid(o) for o in case["objects"] if not _excluded(o, case)]}
-    volumes = Cluster(persistent_volumes=snapshot(named).cluster.persistent_volumes)
+    view = build_snapshot({"nodes": [{**node, "kind": "Node"} for node in case["nodes"]]})
+    named = {"nodes": [], "objects": [_rename_to_uid(o) for o in case["objects"] if not _is_excluded(o, case)]}
+    volumes = Cluster(persistent_volumes=build_snapshot(named).cluster.persistent_volumes)
     listers = Listers(ClusterObjects(volumes, Indexes()), view.nodes)
     claim = msgspec.convert(case["claim"], PersistentVolumeClaim)
-    with_classes = gate(case, "VolumeAttributesClass")
+    with_classes = is_gate_enabled(case, "VolumeAttributesClass")
     if "error" in case["want"]:
         with pytest.raises(MatchingError, match=case["want"]["error"]):
             choose_volume_per_node(claim, listers, (), attributes_class=with_classes)
@@ -161,9 +170,9 @@ def test_find_matching_volume(case: Json) -> None:
     assert (found.metadata.name if found else None) == case["want"]["volumeUID"]
 
 
-def _by_uid(document: Json) -> Json:
+def _rename_to_uid(document: Json) -> Json:
     return {**document, "metadata": {**document["metadata"], "name": document["metadata"]["uid"]}}
 
 
-def _excluded(document: Json, case: Json) -> bool:
+def _is_excluded(document: Json, case: Json) -> bool:
     return document["metadata"]["name"] in case["excludedVolumes"]

@@ -33,7 +33,7 @@ class Response:
     left out. ``raw`` is sent byte string by byte string instead of everything else, including status line and headers.
     """
 
-    status: int = 200
+    build_status: int = 200
     body: bytes = b""
     headers: Mapping[str, str] = field(default_factory=dict)
     chunks: Iterable[bytes] | None = None
@@ -76,10 +76,10 @@ class ApiServer:
             found = answer(parts.path, query)
             if found is not None:
                 return found
-        return status(404, "the server could not find the requested resource", "NotFound")
+        return build_status(404, "the server could not find the requested resource", "NotFound")
 
 
-def status(code: int, message: str, reason: str = "", headers: Mapping[str, str] | None = None) -> Response:
+def build_status(code: int, message: str, reason: str = "", headers: Mapping[str, str] | None = None) -> Response:
     """Build a response with a Status object."""
     document = {
         "kind": "Status",
@@ -93,34 +93,34 @@ def status(code: int, message: str, reason: str = "", headers: Mapping[str, str]
 
 
 @cache
-def recordings() -> tuple[dict[str, Any], ...]:
+def read_recordings() -> tuple[dict[str, Any], ...]:
     with lzma.open(RECORDINGS, "rt") as file:
         return tuple(json.loads(line) for line in file)
 
 
-def recorded_error(name: str) -> Response:
+def get_recorded_error(name: str) -> Response:
     """Return one of the recorded errors."""
-    return _response(next(r for r in recordings() if r.get("name") == name))
+    return _build_response(next(r for r in read_recordings() if r.get("name") == name))
 
 
-def replayed(path: str, query: dict[str, str]) -> Response | None:
+def replay_response(path: str, query: dict[str, str]) -> Response | None:
     """Return the recorded answer of the API server: whole lists, whatever the limit, and nothing to watches."""
     if "watch" in query:
         return Response(chunks=())
-    return next((_response(r) for r in recordings() if r["request"] == path and r["status"] == 200), None)
+    return next((_build_response(r) for r in read_recordings() if r["request"] == path and r["status"] == 200), None)
 
 
-def replayed_pages(path: str, query: dict[str, str]) -> Response | None:
+def replay_pages(path: str, query: dict[str, str]) -> Response | None:
     """Return the recorded pages of five."""
     wanted = f"{path}?limit=5" + (f"&continue={query['continue']}" if "continue" in query else "")
-    return next((_response(r) for r in recordings() if r["request"] == wanted and r["status"] == 200), None)
+    return next((_build_response(r) for r in read_recordings() if r["request"] == wanted and r["status"] == 200), None)
 
 
-def _response(recorded: Mapping[str, Any]) -> Response:
+def _build_response(recorded: Mapping[str, Any]) -> Response:
     return Response(recorded["status"], recorded["body"].encode(), recorded["headers"])
 
 
-def for_path(wanted: str, *responses: Response, watch: bool = False) -> Answer:
+def answer_path(wanted: str, *responses: Response, watch: bool = False) -> Answer:
     """Build an answer that responds to requests of a path with the responses in turn, and then repeats the last one.
 
     Requests of other paths are passed on. With ``watch``, only watch requests are answered, otherwise only other
@@ -136,7 +136,7 @@ def for_path(wanted: str, *responses: Response, watch: bool = False) -> Answer:
     return answer
 
 
-def listing(objects: Iterable[Mapping[str, Any]]) -> Answer:
+def answer_lists(objects: Iterable[Mapping[str, Any]]) -> Answer:
     """Build an answer with the objects in lists of their kinds, as from a server of version 1.36.2 without changes."""
     lists = {path: (get_api_kind(kind), list[Any]()) for kind in KINDS for path in iter_list_paths(kind)}
     for each in objects:
@@ -170,7 +170,7 @@ class _Quiet(ThreadingHTTPServer):
 
 
 @contextmanager
-def serving(*answers: Answer, tls: bool = False, write: Write | None = None) -> Iterator[ApiServer]:
+def serve_api(*answers: Answer, tls: bool = False, write: Write | None = None) -> Iterator[ApiServer]:
     """Run the server on a free port until the block ends.
 
     With ``tls`` it has a certificate and asks for a client certificate.
@@ -254,12 +254,12 @@ def _send_raw(handler: BaseHTTPRequestHandler, parts: Iterable[bytes], pause: fl
         time.sleep(pause)
 
 
-def dripped(text: bytes, after: int = 0) -> Iterable[bytes]:
+def drip(text: bytes, after: int = 0) -> Iterable[bytes]:
     """Yield the first bytes at once, and the others one by one."""
     return (text[:after], *(bytes([byte]) for byte in text[after:]))
 
 
-def kubeconfig(
+def write_kubeconfig(
     url: str, path: Path, *, name: str = "here", cluster: Any = None, namespace: str = "lab", **user: Any
 ) -> str:
     """Write a kubeconfig with one context, and return its path."""

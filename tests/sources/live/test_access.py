@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from api_server import TLS, ApiServer, Response, for_path, kubeconfig, replayed, serving, status
+from api_server import TLS, ApiServer, Response, answer_path, build_status, replay_response, serve_api, write_kubeconfig
 from live_fixtures import nobody  # noqa: F401 - fixtures
 
 from kschedctl.errors import ClusterError, KschedctlError, UsageError
@@ -27,8 +27,8 @@ def request_list(connection: Connection, api: ApiServer) -> ApiServer:
 
 
 def test_token_context_and_namespace(tmp_path: Path) -> None:
-    with serving(replayed) as api:
-        connection = connect(Access(kubeconfig=kubeconfig(api.url, tmp_path / "config")))
+    with serve_api(replay_response) as api:
+        connection = connect(Access(kubeconfig=write_kubeconfig(api.url, tmp_path / "config")))
         request_list(connection, api)
     assert api.header("authorization") == ["Bearer secret-token"]
     assert (connection.context, connection.namespace) == ("here", "lab")
@@ -36,9 +36,9 @@ def test_token_context_and_namespace(tmp_path: Path) -> None:
 
 def test_kubeconfig_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Missing files are skipped, and the first current-context counts, as for kubectl."""
-    with serving(replayed) as api:
-        first = kubeconfig(api.url, tmp_path / "one", name="one", token="1")
-        second = kubeconfig(api.url, tmp_path / "two", name="two", token="2")
+    with serve_api(replay_response) as api:
+        first = write_kubeconfig(api.url, tmp_path / "one", name="one", token="1")
+        second = write_kubeconfig(api.url, tmp_path / "two", name="two", token="2")
         monkeypatch.setenv("KUBECONFIG", os.pathsep.join((str(tmp_path / "none"), first, second)))
         assert request_list(connect(Access()), api).header("authorization") == ["Bearer 1"]
         assert request_list(connect(Access(context="two")), api).header("authorization") == ["Bearer 2"]
@@ -49,8 +49,8 @@ def test_kubeconfig_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_default_kubeconfig(tmp_path: Path) -> None:
     (tmp_path / ".kube").mkdir()
-    with serving(replayed) as api:
-        kubeconfig(api.url, tmp_path / ".kube" / "config")
+    with serve_api(replay_response) as api:
+        write_kubeconfig(api.url, tmp_path / ".kube" / "config")
         assert request_list(connect(Access()), api).header("authorization") == ["Bearer secret-token"]
 
 
@@ -64,7 +64,7 @@ def test_default_kubeconfig(tmp_path: Path) -> None:
     ],
 )
 def test_missing_kubeconfig_entries_are_errors(access: Access, words: str, tmp_path: Path) -> None:
-    path = kubeconfig("http://127.0.0.1:1", tmp_path / "config")
+    path = write_kubeconfig("http://127.0.0.1:1", tmp_path / "config")
     settings = {name: getattr(access, name) for name in ("context", "cluster", "user", "request_timeout")}
     with pytest.raises(KschedctlError, match=words):
         connect(Access(kubeconfig=path, **settings))
@@ -88,26 +88,26 @@ def test_no_kubeconfig() -> None:
 
 def test_token_file_and_basic_auth(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("from-file\n")
-    with serving(replayed) as api:
-        path = kubeconfig(api.url, tmp_path / "config", tokenFile="token")
+    with serve_api(replay_response) as api:
+        path = write_kubeconfig(api.url, tmp_path / "config", tokenFile="token")
         assert request_list(connect(Access(kubeconfig=path)), api).header("authorization") == ["Bearer from-file"]
-        path = kubeconfig(api.url, tmp_path / "config", username="u", password="p")
+        path = write_kubeconfig(api.url, tmp_path / "config", username="u", password="p")
         assert request_list(connect(Access(kubeconfig=path)), api).header("authorization") == ["Basic dTpw"]
 
 
 def test_impersonation(tmp_path: Path) -> None:
-    with serving(replayed) as api:
-        path = kubeconfig(api.url, tmp_path / "config", token="t", **{"as": "eve", "as-groups": ["g"]})
+    with serve_api(replay_response) as api:
+        path = write_kubeconfig(api.url, tmp_path / "config", token="t", **{"as": "eve", "as-groups": ["g"]})
         request_list(connect(Access(kubeconfig=path)), api)
         assert (api.header("impersonate-user"), api.header("impersonate-group")) == (["eve"], ["g"])
         request_list(connect(Access(kubeconfig=path, as_user="bob", as_groups=("dev", "ops"))), api)
         assert (api.header("impersonate-user"), api.header("impersonate-group")) == (["bob"], ["dev", "ops"])
-    path = kubeconfig(api.url, tmp_path / "config")
+    path = write_kubeconfig(api.url, tmp_path / "config")
     with pytest.raises(UsageError, match="--as-group needs --as"):
         connect(Access(kubeconfig=path, as_groups=("dev",))).server.get(VERSION)
 
 
-def plugin(folder: Path, script: str) -> dict[str, object]:
+def write_plugin(folder: Path, script: str) -> dict[str, object]:
     path = folder / "plugin"
     path.write_text(f"#!{sys.executable}\n{script}")
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
@@ -120,43 +120,43 @@ def test_exec_plugin(tmp_path: Path) -> None:
         "kind": "ExecCredential",
         "status": {"token": "made"},
     }
-    with serving(replayed) as api:
-        user = plugin(tmp_path, f"print({json.dumps(json.dumps(credential))})")
-        path = kubeconfig(api.url, tmp_path / "config", **user)
+    with serve_api(replay_response) as api:
+        user = write_plugin(tmp_path, f"print({json.dumps(json.dumps(credential))})")
+        path = write_kubeconfig(api.url, tmp_path / "config", **user)
         assert request_list(connect(Access(kubeconfig=path)), api).header("authorization") == ["Bearer made"]
 
 
 def test_failing_exec_plugin_is_reported(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    user = plugin(tmp_path, "import sys; sys.exit('log in first')")
-    path = kubeconfig("http://127.0.0.1:1", tmp_path / "config", **user)
+    user = write_plugin(tmp_path, "import sys; sys.exit('log in first')")
+    path = write_kubeconfig("http://127.0.0.1:1", tmp_path / "config", **user)
     with pytest.raises(ClusterError, match=r"no credentials: exec: process returned 1\. log in first"):
         connect(Access(kubeconfig=path))
     assert capfd.readouterr().err == ""
 
 
 def test_client_certificate(tmp_path: Path) -> None:
-    with serving(replayed, tls=True) as api:
+    with serve_api(replay_response, tls=True) as api:
         cluster = {"certificate-authority": str(TLS / "ca.pem")}
         user = {"client-certificate": str(TLS / "client.pem"), "client-key": str(TLS / "client.pem")}
-        path = kubeconfig(api.url, tmp_path / "config", cluster=cluster, **user)
+        path = write_kubeconfig(api.url, tmp_path / "config", cluster=cluster, **user)
         connect(Access(kubeconfig=path)).server.get(VERSION)
 
 
 def test_untrusted_server_certificate_is_rejected(tmp_path: Path) -> None:
-    with serving(replayed, tls=True) as api:
-        path = kubeconfig(api.url, tmp_path / "config")
+    with serve_api(replay_response, tls=True) as api:
+        path = write_kubeconfig(api.url, tmp_path / "config")
         with pytest.raises(ClusterError, match=r"no trusted connection: .*certificate") as error:
             connect(Access(kubeconfig=path)).server.get(VERSION)
         assert error.value.exit_code == 3
-        path = kubeconfig(api.url, tmp_path / "config", cluster={"insecure-skip-tls-verify": True})
+        path = write_kubeconfig(api.url, tmp_path / "config", cluster={"insecure-skip-tls-verify": True})
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             connect(Access(kubeconfig=path)).server.get(VERSION)
 
 
 def test_proxy(tmp_path: Path) -> None:
-    with serving(replayed) as proxy:
-        path = kubeconfig("http://api.example.invalid", tmp_path / "config", cluster={"proxy-url": proxy.url})
+    with serve_api(replay_response) as proxy:
+        path = write_kubeconfig("http://api.example.invalid", tmp_path / "config", cluster={"proxy-url": proxy.url})
         connect(Access(kubeconfig=path)).server.get(VERSION)
     assert proxy.requests[0][1] == "http://api.example.invalid/version"
 
@@ -175,8 +175,8 @@ def test_proxies_from_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], proxied: bool
 ) -> None:
     """There is a proxy variable for each scheme. A host in NO_PROXY is contacted directly, which fails here."""
-    path = kubeconfig("http://api.example.invalid", tmp_path / "config")
-    with serving(replayed) as proxy:
+    path = write_kubeconfig("http://api.example.invalid", tmp_path / "config")
+    with serve_api(replay_response) as proxy:
         for name, value in environment.items():
             monkeypatch.setenv(name, value.replace("HERE", proxy.url.removeprefix("http://")))
         if proxied:
@@ -195,9 +195,9 @@ def test_proxy_of_the_cluster_entry_takes_precedence(tmp_path: Path, monkeypatch
 
 def test_loopback_needs_no_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
-    with serving(replayed) as api:
+    with serve_api(replay_response) as api:
         for url in (api.url, api.url.replace("127.0.0.1", "localhost")):
-            connect(Access(kubeconfig=kubeconfig(url, tmp_path / "config"))).server.get(VERSION)
+            connect(Access(kubeconfig=write_kubeconfig(url, tmp_path / "config"))).server.get(VERSION)
         assert len(api.requests) == 2
 
 
@@ -207,7 +207,7 @@ def test_service_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("kubernetes.config.incluster_config.SERVICE_TOKEN_FILENAME", str(tmp_path / "token"))
     monkeypatch.setattr("kubernetes.config.incluster_config.SERVICE_CERT_FILENAME", str(tmp_path / "ca.crt"))
     monkeypatch.setattr("kschedctl.sources.live.connection.SERVICE_ACCOUNT", tmp_path)
-    with serving(replayed, tls=True) as api:
+    with serve_api(replay_response, tls=True) as api:
         host, _, port = api.url.removeprefix("https://").partition(":")
         monkeypatch.setenv("KUBERNETES_SERVICE_HOST", host)
         monkeypatch.setenv("KUBERNETES_SERVICE_PORT", port)
@@ -222,14 +222,14 @@ def test_durations(text: str, seconds: float) -> None:
 
 
 def test_kubeconfig_is_never_written(tmp_path: Path) -> None:
-    with serving(replayed) as api:
-        path = Path(kubeconfig(api.url, tmp_path / "config"))
+    with serve_api(replay_response) as api:
+        path = Path(write_kubeconfig(api.url, tmp_path / "config"))
         before = path.read_bytes(), path.stat().st_mtime_ns
         request_list(connect(Access(kubeconfig=str(path))), api)
         assert (path.read_bytes(), path.stat().st_mtime_ns) == before
 
 
-def rotating(folder: Path, **more: object) -> dict[str, object]:
+def write_rotating_plugin(folder: Path, **more: object) -> dict[str, object]:
     """Build a credential plugin that returns another token on each run: t1, t2, …"""
     credential = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": dict(more)}
     count = folder / "count"
@@ -242,13 +242,13 @@ credential = {credential!r}
 credential["status"]["token"] = f"t{{number}}"
 print(json.dumps(credential))
 """
-    return plugin(folder, script)
+    return write_plugin(folder, script)
 
 
-def accepting(api: ApiServer, *tokens: str) -> None:
+def accept_tokens(api: ApiServer, *tokens: str) -> None:
     """Accept only these tokens from now on."""
     wanted = [f"Bearer {token}" for token in tokens]
-    refused = status(401, "Unauthorized")
+    refused = build_status(401, "Unauthorized")
     api.answers.insert(0, lambda *_: None if api.header("authorization")[0] in wanted else refused)
 
 
@@ -257,10 +257,12 @@ def test_rotated_token_is_requested_from_the_plugin_again(tmp_path: Path) -> Non
 
     The plugin runs once for all requests that get one.
     """
-    with serving(replayed) as api:
-        connection = connect(Access(kubeconfig=kubeconfig(api.url, tmp_path / "config", **rotating(tmp_path))))
+    with serve_api(replay_response) as api:
+        connection = connect(
+            Access(kubeconfig=write_kubeconfig(api.url, tmp_path / "config", **write_rotating_plugin(tmp_path)))
+        )
         request_list(connection, api)
-        accepting(api, "t2")
+        accept_tokens(api, "t2")
         with ThreadPoolExecutor(8) as threads:
             for answer in [threads.submit(connection.server.get, VERSION) for _ in range(8)]:
                 assert b"gitVersion" in answer.result()
@@ -269,37 +271,39 @@ def test_rotated_token_is_requested_from_the_plugin_again(tmp_path: Path) -> Non
 
 
 def test_second_401_is_an_error(tmp_path: Path) -> None:
-    with serving(replayed) as api:
-        path = kubeconfig(api.url, tmp_path / "config", **rotating(tmp_path))
-        accepting(api, "none")
+    with serve_api(replay_response) as api:
+        path = write_kubeconfig(api.url, tmp_path / "config", **write_rotating_plugin(tmp_path))
+        accept_tokens(api, "none")
         with pytest.raises(ClusterError, match="does not accept these credentials: Unauthorized"):
             request_list(connect(Access(kubeconfig=path)), api)
     assert len(api.requests) == 2
 
 
 def test_plugin_that_fails_later_is_reported(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    with serving(replayed) as api:
-        connection = connect(Access(kubeconfig=kubeconfig(api.url, tmp_path / "config", **rotating(tmp_path))))
-        plugin(tmp_path, "import sys; sys.exit('log in again')")
-        accepting(api, "t2")
+    with serve_api(replay_response) as api:
+        connection = connect(
+            Access(kubeconfig=write_kubeconfig(api.url, tmp_path / "config", **write_rotating_plugin(tmp_path)))
+        )
+        write_plugin(tmp_path, "import sys; sys.exit('log in again')")
+        accept_tokens(api, "t2")
         with pytest.raises(ClusterError, match=r"no credentials: exec: process returned 1\. log in again"):
             request_list(connection, api)
     assert capfd.readouterr().err == ""
 
 
 def test_expired_token_is_renewed_before_a_401(tmp_path: Path) -> None:
-    with serving(replayed) as api:
-        user = rotating(tmp_path, expirationTimestamp="2020-01-01T00:00:00Z")
-        connection = connect(Access(kubeconfig=kubeconfig(api.url, tmp_path / "config", **user)))
+    with serve_api(replay_response) as api:
+        user = write_rotating_plugin(tmp_path, expirationTimestamp="2020-01-01T00:00:00Z")
+        connection = connect(Access(kubeconfig=write_kubeconfig(api.url, tmp_path / "config", **user)))
         assert request_list(connection, api).header("authorization") == ["Bearer t2"]
 
 
 def test_token_file_is_read_again(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("old")
-    with serving(replayed) as api:
-        connection = connect(Access(kubeconfig=kubeconfig(api.url, tmp_path / "config", tokenFile="token")))
+    with serve_api(replay_response) as api:
+        connection = connect(Access(kubeconfig=write_kubeconfig(api.url, tmp_path / "config", tokenFile="token")))
         (tmp_path / "token").write_text("new")
-        accepting(api, "new")
+        accept_tokens(api, "new")
         assert request_list(connection, api).header("authorization") == ["Bearer new"]
 
 
@@ -308,15 +312,19 @@ def test_certificate_is_requested_from_the_plugin_again(tmp_path: Path) -> None:
     pem = (TLS / "client.pem").read_text()
     credential = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential"}
     credential["status"] = {"clientCertificateData": pem, "clientKeyData": pem}  # type: ignore[assignment]
-    with serving(replayed, tls=True) as api:
-        user = plugin(tmp_path, f"print({json.dumps(json.dumps(credential))})")
-        path = kubeconfig(api.url, tmp_path / "config", cluster={"certificate-authority": str(TLS / "ca.pem")}, **user)
+    with serve_api(replay_response, tls=True) as api:
+        user = write_plugin(tmp_path, f"print({json.dumps(json.dumps(credential))})")
+        path = write_kubeconfig(
+            api.url, tmp_path / "config", cluster={"certificate-authority": str(TLS / "ca.pem")}, **user
+        )
         connection = connect(Access(kubeconfig=path))
         request_list(connection, api)
         credential["status"] = {"clientCertificateData": pem + "\n", "clientKeyData": pem}  # type: ignore[assignment]
-        plugin(tmp_path, f"print({json.dumps(json.dumps(credential))})")
+        write_plugin(tmp_path, f"print({json.dumps(json.dumps(credential))})")
         first = connection.server.pool.connection_pool_kw["cert_file"]
-        api.answers.insert(0, for_path(VERSION, status(401, "rotated"), replayed(VERSION, {}) or Response()))
+        api.answers.insert(
+            0, answer_path(VERSION, build_status(401, "rotated"), replay_response(VERSION, {}) or Response())
+        )
         request_list(connection, api)
         assert connection.server.pool.connection_pool_kw["cert_file"] != first
 
@@ -331,13 +339,15 @@ def test_certificate_is_requested_from_the_plugin_again(tmp_path: Path) -> None:
 )
 def test_invalid_token_is_reported_without_its_text(user: dict[str, object], words: str, tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match=words) as error:
-        connect(Access(kubeconfig=kubeconfig("http://127.0.0.1:1", tmp_path / "config", **user))).server.get(VERSION)
+        connect(Access(kubeconfig=write_kubeconfig("http://127.0.0.1:1", tmp_path / "config", **user))).server.get(
+            VERSION
+        )
     assert "two" not in str(error.value)
 
 
 def test_non_ascii_credentials_are_sent_as_utf_8(tmp_path: Path) -> None:
-    with serving(replayed) as api:
-        path = kubeconfig(api.url, tmp_path / "config")
+    with serve_api(replay_response) as api:
+        path = write_kubeconfig(api.url, tmp_path / "config")
         request_list(connect(Access(kubeconfig=path, as_user="zoë-Δ")), api)
     assert api.header("impersonate-user")[0].encode("latin-1").decode() == "zoë-Δ"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from api_server import Answer, ApiServer, Response, kubeconfig, listing, serving, status
+from api_server import Answer, ApiServer, Response, answer_lists, build_status, serve_api, write_kubeconfig
 from live_fixtures import nobody  # noqa: F401 - fixtures
 
 from kschedctl.cluster import FIELDS, Cluster
@@ -34,7 +34,7 @@ def build_pod(name: str, **spec: Any) -> Json:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": containers, **spec}}
 
 
-def system(uid: str = "one") -> Answer:
+def answer_system_namespace(uid: str = "one") -> Answer:
     """Answer with the namespace whose UID identifies the cluster."""
     body = json.dumps({"kind": "Namespace", "metadata": {"name": "kube-system", "uid": uid}}).encode()
     return lambda path, query: Response(body=body) if path == SYSTEM else None
@@ -58,8 +58,8 @@ def read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., tuple
     monkeypatch.delenv("KUBECONFIG", raising=False)
 
     def read(*answers: Answer, criteria: ReadingOptions = KEPT) -> tuple[Cluster, ApiServer]:
-        with serving(*answers) as api:
-            connection = connect(Access(kubeconfig=kubeconfig(api.url, tmp_path / "config")))
+        with serve_api(*answers) as api:
+            connection = connect(Access(kubeconfig=write_kubeconfig(api.url, tmp_path / "config")))
             of, server = cache.ReadingCache.open, connection.server.host
             monkeypatch.setattr(
                 cache.ReadingCache, "open", lambda *key: of(*("server" if part == server else part for part in key))
@@ -80,14 +80,14 @@ def build_objects(cluster: Cluster) -> dict[str, list[object]]:
     return {kind: list(getattr(cluster, field)) for kind, field in FIELDS.items()}
 
 
-def kept_file(tmp_path: Path) -> Path:
+def find_kept_file(tmp_path: Path) -> Path:
     (file,) = (tmp_path / "caches" / "kschedctl").iterdir()
     return file
 
 
 def test_second_reading_only_watches(read: Read) -> None:
-    first, before = read(system(), listing(OBJECTS))
-    second, after = read(system(), listing(OBJECTS))
+    first, before = read(answer_system_namespace(), answer_lists(OBJECTS))
+    second, after = read(answer_system_namespace(), answer_lists(OBJECTS))
     assert build_objects(first) == build_objects(second)
     assert first.gaps == second.gaps
     assert {PODS, NODES} <= {*before.paths()}
@@ -97,17 +97,19 @@ def test_second_reading_only_watches(read: Read) -> None:
 
 
 def test_changes_since_the_first_reading_are_applied(read: Read) -> None:
-    read(system(), listing(OBJECTS))
+    read(answer_system_namespace(), answer_lists(OBJECTS))
     bound = build_pod("web", nodeName="n2")
     bound["metadata"]["resourceVersion"] = "7"
     events = {
         PODS: [{"type": "MODIFIED", "object": bound}, {"type": "DELETED", "object": OBJECTS[3]}],
         NODES: [{"type": "ADDED", "object": build_node("n3")}],
     }
-    changed, _ = read(system(), answer_watches(events), listing(OBJECTS))
-    whole, _ = read(system(), listing([*OBJECTS[:2], build_node("n3"), bound]), criteria=ReadingOptions())
+    changed, _ = read(answer_system_namespace(), answer_watches(events), answer_lists(OBJECTS))
+    whole, _ = read(
+        answer_system_namespace(), answer_lists([*OBJECTS[:2], build_node("n3"), bound]), criteria=ReadingOptions()
+    )
     assert build_objects(changed) == build_objects(whole)
-    third, after = read(system(), listing([]))  # the changes were kept, too
+    third, after = read(answer_system_namespace(), answer_lists([]))  # the changes were kept, too
     assert build_objects(third) == build_objects(whole)
     assert any(
         f"{PODS}?watch=1&allowWatchBookmarks=true&resourceVersion=7" in target for _, target, _ in after.requests
@@ -118,42 +120,42 @@ def test_changes_since_the_first_reading_are_applied(read: Read) -> None:
     "fault",
     [
         Response(chunks=(b'{"type":"ERROR","object":{"kind":"Status","code":410}}\n',)),
-        status(410, "too old resource version"),
+        build_status(410, "too old resource version"),
         Response(chunks=(b'{"type":"ADDED"',), cut=1),
-        status(504, "too large resource version"),
+        build_status(504, "too large resource version"),
     ],
     ids=["gone", "refused", "cut", "not that far yet"],
 )
 def test_kind_whose_watch_fails_is_listed_again(fault: Response, read: Read) -> None:
-    read(system(), listing(OBJECTS))
+    read(answer_system_namespace(), answer_lists(OBJECTS))
 
     def pods(path: str, query: dict[str, str]) -> Response | None:
         return fault if path == PODS and "watch" in query else None
 
-    again, after = read(system(), pods, listing([*OBJECTS, build_pod("late")]))
+    again, after = read(answer_system_namespace(), pods, answer_lists([*OBJECTS, build_pod("late")]))
     assert {pod.metadata.name for pod in again.pods} == {"web", "db", "late"}
     assert PODS in after.paths()
     assert NODES not in after.paths()
 
 
 def test_cache_of_another_cluster_is_not_used(read: Read) -> None:
-    read(system("one"), listing(OBJECTS))
-    other, _ = read(system("another"), listing([build_node("other")]))
+    read(answer_system_namespace("one"), answer_lists(OBJECTS))
+    other, _ = read(answer_system_namespace("another"), answer_lists([build_node("other")]))
     assert [each.metadata.name for each in other.nodes] == ["other"]
 
 
 def test_nothing_is_cached_without_a_cluster_uid(read: Read, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    refused: Answer = lambda path, query: status(403, "no") if path == SYSTEM else None  # noqa: E731
-    read(refused, listing(OBJECTS))
+    refused: Answer = lambda path, query: build_status(403, "no") if path == SYSTEM else None  # noqa: E731
+    read(refused, answer_lists(OBJECTS))
     assert not (tmp_path / "caches").exists()
     assert "--cache has no effect" in caplog.text
 
 
 def test_forbidden_kinds_are_requested_again(read: Read) -> None:
     quotas = "/api/v1/persistentvolumes"
-    refused: Answer = lambda path, query: status(403, "no") if path == quotas else None  # noqa: E731
-    first, _ = read(system(), refused, listing(OBJECTS))
-    second, after = read(system(), listing(OBJECTS))
+    refused: Answer = lambda path, query: build_status(403, "no") if path == quotas else None  # noqa: E731
+    first, _ = read(answer_system_namespace(), refused, answer_lists(OBJECTS))
+    second, after = read(answer_system_namespace(), answer_lists(OBJECTS))
     assert first.find_gap("PersistentVolume") is not None
     assert second.find_gap("PersistentVolume") is None
     assert quotas in after.paths()
@@ -163,8 +165,8 @@ def test_forbidden_kinds_are_requested_again(read: Read) -> None:
 def test_unusable_cache_files_are_ignored(
     damage: str, read: Read, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read(system(), listing([build_node("stale")]))
-    file = kept_file(tmp_path)
+    read(answer_system_namespace(), answer_lists([build_node("stale")]))
+    file = find_kept_file(tmp_path)
     now = file.stat().st_mtime
     match damage:
         case "old":
@@ -177,13 +179,13 @@ def test_unusable_cache_files_are_ignored(
             file.write_bytes(b"")
         case "another version":
             monkeypatch.setattr(cache, "VERSION", "99")
-    found, _ = read(system(), listing(OBJECTS))
+    found, _ = read(answer_system_namespace(), answer_lists(OBJECTS))
     assert [each.metadata.name for each in found.nodes] == ["n1", "n2"]
 
 
 def test_cache_is_readable_only_by_its_owner(read: Read, tmp_path: Path) -> None:
-    read(system(), listing(OBJECTS))
-    file = kept_file(tmp_path)
+    read(answer_system_namespace(), answer_lists(OBJECTS))
+    file = find_kept_file(tmp_path)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
 
@@ -194,14 +196,14 @@ def test_old_files_are_removed(read: Read, tmp_path: Path) -> None:
     old = folder / f"old{cache.SUFFIX}"
     old.write_bytes(b"")
     os.utime(old, (0, 0))
-    read(system(), listing(OBJECTS))
+    read(answer_system_namespace(), answer_lists(OBJECTS))
     assert not old.exists()
 
 
 def test_cache_is_not_shared_between_users(read: Read, tmp_path: Path) -> None:
     """A user with fewer rights must not see what another user has read."""
     one, other = (
-        connect(Access(kubeconfig=kubeconfig("http://127.0.0.1:1", tmp_path / "c"), as_user=name)).user_key
+        connect(Access(kubeconfig=write_kubeconfig("http://127.0.0.1:1", tmp_path / "c"), as_user=name)).user_key
         for name in ("one", "other")
     )
     assert one != other

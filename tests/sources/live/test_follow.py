@@ -9,7 +9,7 @@ from contextlib import closing
 from typing import Any
 
 import pytest
-from api_server import Answer, ApiServer, Response, recorded_error, replayed, serving, status
+from api_server import Answer, ApiServer, Response, build_status, get_recorded_error, replay_response, serve_api
 from live_fixtures import fixture_server_at, nobody  # noqa: F401 - fixtures
 
 from kschedctl.cluster import Cluster
@@ -31,7 +31,7 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live_follow, "POLL_SECONDS", 0.01)
 
 
-def event(kind: str, name: str, version: int, **spec: Any) -> bytes:
+def build_event(kind: str, name: str, version: int, **spec: Any) -> bytes:
     pod = {"kind": "Pod", "metadata": {"name": name, "namespace": "lab", "resourceVersion": str(version)}, "spec": spec}
     return json.dumps({"type": kind, "object": pod}).encode() + b"\n"
 
@@ -54,8 +54,10 @@ class Watches:
         return self.left.pop(0)
 
 
-def following(server_at: ServerAt, watches: Watches, *answers: Answer) -> Iterator[tuple[ApiServer, Iterator[Cluster]]]:
-    with serving(*answers, watches, replayed) as api:
+def follow_server(
+    server_at: ServerAt, watches: Watches, *answers: Answer
+) -> Iterator[tuple[ApiServer, Iterator[Cluster]]]:
+    with serve_api(*answers, watches, replay_response) as api:
         connection = Connection(server_at(api.url), "here", "lab")
         with closing(
             Follower(connection.server, read_live_cluster(connection), settle=0.2).iter_clusters()
@@ -66,21 +68,25 @@ def following(server_at: ServerAt, watches: Watches, *answers: Answer) -> Iterat
                 watches.done.set()
 
 
-def names(cluster: Cluster) -> set[str]:
+def list_names(cluster: Cluster) -> set[str]:
     return {pod.metadata.name for pod in cluster.pods}
 
 
 def test_events_are_applied_and_watches_resumed(server_at: ServerAt) -> None:
-    first = Response(chunks=(event("ADDED", "new", 1500), event("MODIFIED", "p01-cpu", 1501, nodeName="w1")))
+    first = Response(
+        chunks=(build_event("ADDED", "new", 1500), build_event("MODIFIED", "p01-cpu", 1501, nodeName="w1"))
+    )
     bookmark = b'{"type":"BOOKMARK","object":{"kind":"Pod","metadata":{"resourceVersion":"1600"}}}\n'
-    second = Response(chunks=(event("DELETED", "new", 1502), bookmark, event("ADDED", "half", 1503)[:20]), cut=1)
-    watches = Watches(first, second, Response(chunks=(event("ADDED", "last", 1601),)))
-    for _, clusters in following(server_at, watches):
+    second = Response(
+        chunks=(build_event("DELETED", "new", 1502), bookmark, build_event("ADDED", "half", 1503)[:20]), cut=1
+    )
+    watches = Watches(first, second, Response(chunks=(build_event("ADDED", "last", 1601),)))
+    for _, clusters in follow_server(server_at, watches):
         start = next(clusters)
-        assert "new" not in names(start)
-        while "last" not in names(latest := next(clusters)):
+        assert "new" not in list_names(start)
+        while "last" not in list_names(latest := next(clusters)):
             pass
-        assert names(latest) == names(start) | {"last"}
+        assert list_names(latest) == list_names(start) | {"last"}
         bound = latest.pod("lab", "p01-cpu")
         assert bound is not None
         assert bound.spec.node_name == "w1"
@@ -91,19 +97,19 @@ def test_events_are_applied_and_watches_resumed(server_at: ServerAt) -> None:
     "late",
     [
         Response(chunks=(b'{"type":"ERROR","object":{"kind":"Status","code":410}}\n',)),
-        recorded_error("410-exact-old-rv"),
+        get_recorded_error("410-exact-old-rv"),
     ],
 )
 def test_expired_watch_lists_again(late: Response, server_at: ServerAt) -> None:
     again = json.dumps({"kind": "PodList", "metadata": {"resourceVersion": "2000"}, "items": []}).encode()
-    watches = Watches(late, Response(chunks=(event("ADDED", "only", 2001),)))
+    watches = Watches(late, Response(chunks=(build_event("ADDED", "only", 2001),)))
 
     def relist(path: str, query: dict[str, str]) -> Response | None:
         return Response(body=again) if path == PODS and "watch" not in query and watches.versions else None
 
-    for _, clusters in following(server_at, watches, relist):
-        assert len(names(next(clusters))) > 50
-        while (latest := names(next(clusters))) != {"only"}:
+    for _, clusters in follow_server(server_at, watches, relist):
+        assert len(list_names(next(clusters))) > 50
+        while (latest := list_names(next(clusters))) != {"only"}:
             assert latest == set()
     assert watches.versions[:2] == ["1429", "2000"]
 
@@ -126,7 +132,7 @@ def test_expired_watches_back_off(server_at: ServerAt, monkeypatch: pytest.Monke
     monkeypatch.setattr(live_follow, "MAX_WAIT", 0.05)
     late = Response(chunks=(b'{"type":"ERROR","object":{"kind":"Status","code":410}}\n',))
     watches = Watches(*[late] * 20)
-    with serving(watches, replayed) as api:
+    with serve_api(watches, replay_response) as api:
         connection = Connection(server_at(api.url), "here", "lab")
         reading = read_live_cluster(connection)
         waits = Waits()
@@ -136,8 +142,8 @@ def test_expired_watches_back_off(server_at: ServerAt, monkeypatch: pytest.Monke
 
 
 def test_kind_that_cannot_be_watched_is_polled(server_at: ServerAt) -> None:
-    watches = Watches(*[status(403, "cannot watch")] * 3)
-    for api, clusters in following(server_at, watches):
+    watches = Watches(*[build_status(403, "cannot watch")] * 3)
+    for api, clusters in follow_server(server_at, watches):
         next(clusters)
         next(clusters)
         assert api.paths().count(PODS) >= 2
@@ -145,7 +151,7 @@ def test_kind_that_cannot_be_watched_is_polled(server_at: ServerAt) -> None:
 
 def test_lost_server_ends_following(server_at: ServerAt) -> None:
     watches = Watches(*[Response(chunks=(b"{",), cut=1)] * 20)
-    for api, clusters in following(server_at, watches):
+    for api, clusters in follow_server(server_at, watches):
         next(clusters)
         with pytest.raises(ClusterError) as error:
             next(clusters)

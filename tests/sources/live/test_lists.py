@@ -10,7 +10,16 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from api_server import Response, for_path, recorded_error, recordings, replayed, replayed_pages, serving, status
+from api_server import (
+    Response,
+    answer_path,
+    build_status,
+    get_recorded_error,
+    read_recordings,
+    replay_pages,
+    replay_response,
+    serve_api,
+)
 from live_fixtures import WAITED, fixture_server_at, nobody  # noqa: F401 - fixtures
 
 from kschedctl.api.kinds import KINDS
@@ -34,21 +43,21 @@ NOT_RECORDED = {
 NOT_RECORDED |= {"CoschedulingPodGroup", "VolcanoPodGroup", *OBSERVED, *CREATION_KINDS}
 
 
-def page(*names: str, version: str = "7", token: str = "", kind: str = "Pod") -> Response:
+def build_page(*names: str, version: str = "7", token: str = "", kind: str = "Pod") -> Response:
     metadata = {"resourceVersion": version} | ({"continue": token} if token else {})
     items = [{"metadata": {"name": name, "namespace": "a"}} for name in names]
     return Response(body=json.dumps({"kind": f"{kind}List", "metadata": metadata, "items": items}).encode())
 
 
-def names(listing: live_lists.Listing) -> list[str]:
+def list_names(listing: live_lists.Listing) -> list[str]:
     return [obj.metadata.name for obj in listing.objects]  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in NOT_RECORDED])
 def test_recorded_lists(kind: str, server_at: ServerAt) -> None:
     path = next(iter_list_paths(kind))
-    recorded = json.loads(next(r["body"] for r in recordings() if r["request"] == path))
-    with serving(replayed) as api:
+    recorded = json.loads(next(r["body"] for r in read_recordings() if r["request"] == path))
+    with serve_api(replay_response) as api:
         listing = read_list(server_at(api.url), kind)
     wanted = sorted((i["metadata"].get("namespace", ""), i["metadata"]["name"]) for i in recorded["items"] or [])
     found = [(o.metadata.namespace, o.metadata.name) for o in listing.objects]  # type: ignore[attr-defined]
@@ -59,10 +68,10 @@ def test_recorded_lists(kind: str, server_at: ServerAt) -> None:
 @pytest.mark.parametrize(("kind", "total"), [("Pod", 114), ("Node", 12)])
 def test_recorded_pages(kind: str, total: int, server_at: ServerAt, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live_lists, "PAGE_SIZE", 5)
-    with serving(replayed_pages) as api:
+    with serve_api(replay_pages) as api:
         listing = read_list(server_at(api.url), kind)
     assert len(listing.objects) == total
-    assert len(set(map(str, names(listing)))) >= total - 2  # some pods of two namespaces share a name
+    assert len(set(map(str, list_names(listing)))) >= total - 2  # some pods of two namespaces share a name
     assert len(api.requests) == -(-total // 5)
 
 
@@ -72,27 +81,27 @@ def test_expired_continue_token_restarts_the_list(server_at: ServerAt) -> None:
     def answer(path: str, query: dict[str, str]) -> Response:
         if "continue" not in query:
             first.append(1)
-            return page("gone", token="old") if len(first) == 1 else page("here", token="new", version="9")
-        return recorded_error("410-old-rv-token") if query["continue"] == "old" else page("too")
+            return build_page("gone", token="old") if len(first) == 1 else build_page("here", token="new", version="9")
+        return get_recorded_error("410-old-rv-token") if query["continue"] == "old" else build_page("too")
 
     first: list[int] = []
-    with serving(answer) as api:
+    with serve_api(answer) as api:
         listing = read_list(server_at(api.url), "Pod")
-    assert names(listing) == ["here", "too"]
+    assert list_names(listing) == ["here", "too"]
     assert listing.resource_version == "9"
 
 
 def test_list_whose_token_always_expires_is_an_error(server_at: ServerAt) -> None:
     def answer(path: str, query: dict[str, str]) -> Response:
-        return recorded_error("410-old-rv-token") if "continue" in query else page("a", token="old")
+        return get_recorded_error("410-old-rv-token") if "continue" in query else build_page("a", token="old")
 
-    with serving(answer) as api, pytest.raises(RefusedError, match="too old"):
+    with serve_api(answer) as api, pytest.raises(RefusedError, match="too old"):
         read_list(server_at(api.url), "Pod")
     assert len(api.requests) == 2 * (live_lists.MAX_RESTARTS + 1)
 
 
 def test_unauthorized_is_a_one_line_error(server_at: ServerAt) -> None:
-    with serving(lambda *_: recorded_error("401-bad-token")) as api, pytest.raises(ClusterError) as error:
+    with serve_api(lambda *_: get_recorded_error("401-bad-token")) as api, pytest.raises(ClusterError) as error:
         read_list(server_at(api.url), "Pod")
     assert "does not accept these credentials: Unauthorized" in str(error.value)
     assert "\n" not in str(error.value)
@@ -111,37 +120,37 @@ def test_unauthorized_is_a_one_line_error(server_at: ServerAt) -> None:
     ],
 )
 def test_recorded_errors(name: str, code: int, words: str, server_at: ServerAt) -> None:
-    with serving(lambda *_: recorded_error(name)) as api, pytest.raises(RefusedError, match=words) as error:
+    with serve_api(lambda *_: get_recorded_error(name)) as api, pytest.raises(RefusedError, match=words) as error:
         read_list(server_at(api.url), "Pod")
     assert error.value.code == code
 
 
 def test_second_version_is_read_if_the_first_is_not_served(server_at: ServerAt) -> None:
     old = "/apis/resource.k8s.io/v1beta2/deviceclasses"
-    with serving(for_path(old, page("gpu", kind="DeviceClass"))) as api:
+    with serve_api(answer_path(old, build_page("gpu", kind="DeviceClass"))) as api:
         listing = read_list(server_at(api.url), "DeviceClass")
     assert listing.path == old
-    assert names(listing) == ["gpu"]
+    assert list_names(listing) == ["gpu"]
 
 
 @pytest.mark.parametrize("code", [408, 429, 500, 502, 503, 504])
 def test_transient_errors_are_retried(code: int, server_at: ServerAt) -> None:
-    fault = status(code, "busy")
-    with serving(for_path(PODS, fault, fault, page("web"))) as api:
-        assert names(read_list(server_at(api.url), "Pod")) == ["web"]
+    fault = build_status(code, "busy")
+    with serve_api(answer_path(PODS, fault, fault, build_page("web"))) as api:
+        assert list_names(read_list(server_at(api.url), "Pod")) == ["web"]
     assert pytest.approx([0.2, 0.4]) == WAITED
 
 
 def test_retry_after_is_respected_up_to_a_limit(server_at: ServerAt) -> None:
-    faults = [status(429, "slow down", headers={"Retry-After": after}) for after in ("3", "86400")]
-    with serving(for_path(PODS, *faults, recorded_error("504-future-rv"), page("web"))) as api:
-        assert names(read_list(server_at(api.url, seconds=60), "Pod")) == ["web"]
+    faults = [build_status(429, "slow down", headers={"Retry-After": after}) for after in ("3", "86400")]
+    with serve_api(answer_path(PODS, *faults, get_recorded_error("504-future-rv"), build_page("web"))) as api:
+        assert list_names(read_list(server_at(api.url, seconds=60), "Pod")) == ["web"]
     assert WAITED == [3.0, live_http.LONGEST_WAIT, 1.0]
 
 
 def test_retries_are_limited(server_at: ServerAt) -> None:
     with (
-        serving(for_path(PODS, status(503, "down for good"))) as api,
+        serve_api(answer_path(PODS, build_status(503, "down for good"))) as api,
         pytest.raises(ClusterError, match="503: down for"),
     ):
         read_list(server_at(api.url), "Pod")
@@ -151,9 +160,9 @@ def test_retries_are_limited(server_at: ServerAt) -> None:
 FAULTS: dict[str, Response] = {
     "cut": Response(body=b"x" * 100, cut=60),
     "cut in a chunk": Response(chunks=(b'{"kind":"PodList","metadata":{"resource',), cut=1),
-    "no end of the JSON": Response(body=page("lost").body[:-2]),
+    "no end of the JSON": Response(body=build_page("lost").body[:-2]),
     "not JSON": Response(body=b"<html>log in first</html>"),
-    "another kind": page("lost", kind="Node"),
+    "another kind": build_page("lost", kind="Node"),
     "empty": Response(body=b""),
 }
 
@@ -161,25 +170,25 @@ FAULTS: dict[str, Response] = {
 @pytest.mark.parametrize("kind", ["Pod", "Node"])
 def test_names_with_a_slash_are_rejected(kind: str, server_at: ServerAt) -> None:
     """No API server has such names, and a/b/c would be ambiguous."""
-    answers = for_path(next(iter_list_paths(kind)), page("b/c", kind=kind))
-    with serving(answers) as api, pytest.raises(ClusterError, match='the name "b/c" contains "/"'):
+    answers = answer_path(next(iter_list_paths(kind)), build_page("b/c", kind=kind))
+    with serve_api(answers) as api, pytest.raises(ClusterError, match='the name "b/c" contains "/"'):
         read_list(server_at(api.url), kind)
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_invalid_response_is_requested_again(fault: str, server_at: ServerAt) -> None:
-    with serving(for_path(PODS, FAULTS[fault], page("web"))) as api:
-        assert names(read_list(server_at(api.url), "Pod")) == ["web"]
-    with serving(for_path(PODS, FAULTS[fault])) as api, pytest.raises(ClusterError):
+    with serve_api(answer_path(PODS, FAULTS[fault], build_page("web"))) as api:
+        assert list_names(read_list(server_at(api.url), "Pod")) == ["web"]
+    with serve_api(answer_path(PODS, FAULTS[fault])) as api, pytest.raises(ClusterError):
         read_list(server_at(api.url), "Pod")
     assert len(api.requests) == live_http.TRIES
 
 
 def test_truncated_page_is_discarded(server_at: ServerAt) -> None:
     def answer(path: str, query: dict[str, str]) -> Response:
-        return FAULTS["no end of the JSON"] if "continue" in query else page("web", token="more")
+        return FAULTS["no end of the JSON"] if "continue" in query else build_page("web", token="more")
 
-    with serving(answer) as api, pytest.raises(ClusterError, match="unexpected response"):
+    with serve_api(answer) as api, pytest.raises(ClusterError, match="unexpected response"):
         read_list(server_at(api.url), "Pod")
 
 
@@ -189,37 +198,42 @@ def test_server_lost_during_a_list(server_at: ServerAt) -> None:
     def answer(path: str, query: dict[str, str]) -> Response:
         gone.append(query)
         return (
-            page("web", token="more") if len(gone) == 1 else Response(body=b"x", cut=1, headers={"Connection": "close"})
+            build_page("web", token="more")
+            if len(gone) == 1
+            else Response(body=b"x", cut=1, headers={"Connection": "close"})
         )
 
-    with serving(answer) as api, pytest.raises(ClusterError) as error:
+    with serve_api(answer) as api, pytest.raises(ClusterError) as error:
         read_list(server_at(api.url), "Pod")
     assert str(error.value).startswith(api.url)
 
 
 def test_slow_body_is_bounded_by_the_timeout(server_at: ServerAt) -> None:
     slow = Response(chunks=tuple(b"{" * 1 for _ in range(100)), pause=0.05)
-    with serving(for_path(PODS, slow)) as api, pytest.raises(ClusterError, match=r"no complete response within 0\.3 s"):
+    with (
+        serve_api(answer_path(PODS, slow)) as api,
+        pytest.raises(ClusterError, match=r"no complete response within 0\.3 s"),
+    ):
         read_list(server_at(api.url, seconds=0.3), "Pod")
 
 
 def test_broken_connection_is_not_reused(server_at: ServerAt) -> None:
     """The body has the announced length, so it looks complete, but the server closes the connection a little later."""
     start = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 9\r\n\r\n"
-    broken = for_path(PODS, Response(raw=[start + b"{" * 9], pause=0.2))
-    with serving(broken) as api, pytest.raises(ClusterError, match="connection lost"):
+    broken = answer_path(PODS, Response(raw=[start + b"{" * 9], pause=0.2))
+    with serve_api(broken) as api, pytest.raises(ClusterError, match="connection lost"):
         read_list(server_at(api.url), "Pod")
     assert len(api.requests) == live_http.TRIES
 
 
 def test_silent_server_is_bounded_by_the_timeout(server_at: ServerAt) -> None:
-    silent = for_path(PODS, Response(hang=600))
-    with serving(silent) as api, pytest.raises(ClusterError, match=r"no complete response within 0\.2 s"):
+    silent = answer_path(PODS, Response(hang=600))
+    with serve_api(silent) as api, pytest.raises(ClusterError, match=r"no complete response within 0\.2 s"):
         read_list(server_at(api.url, seconds=0.2), "Pod")
 
 
 def test_refused_connection_is_an_error(server_at: ServerAt) -> None:
-    with serving() as api:
+    with serve_api() as api:
         pass
     with pytest.raises(ClusterError, match=r"cannot be reached: .*[Rr]efused"):
         read_list(server_at(api.url), "Pod")
@@ -228,7 +242,7 @@ def test_refused_connection_is_an_error(server_at: ServerAt) -> None:
 
 def test_redirects_are_not_followed(server_at: ServerAt) -> None:
     answer = Response(302, headers={"Location": "http://elsewhere.example.com/"})
-    with serving(lambda *_: answer) as api, pytest.raises(ClusterError, match="redirects"):
+    with serve_api(lambda *_: answer) as api, pytest.raises(ClusterError, match="redirects"):
         read_list(server_at(api.url), "Pod")
 
 
@@ -238,22 +252,25 @@ def test_nulls_are_absent_fields(server_at: ServerAt) -> None:
     body = json.dumps({"kind": "CSINodeList", "metadata": {"resourceVersion": "1"}, "items": [item]}).encode()
     nothing = json.dumps({"kind": "CSIDriverList", "metadata": {"resourceVersion": "1"}, "items": None}).encode()
     answers = [
-        for_path(f"/apis/storage.k8s.io/v1/{name}", Response(body=b))
+        answer_path(f"/apis/storage.k8s.io/v1/{name}", Response(body=b))
         for name, b in (("csinodes", body), ("csidrivers", nothing))
     ]
-    with serving(*answers) as api:
-        assert names(read_list(server_at(api.url), "CSINode")) == ["n1"]
+    with serve_api(*answers) as api:
+        assert list_names(read_list(server_at(api.url), "CSINode")) == ["n1"]
         assert read_list(server_at(api.url), "CSIDriver").objects == ()
 
 
 def test_responses_other_than_lists_are_errors(server_at: ServerAt) -> None:
     body = b'{"kind":"NodeList","metadata":{},"items":[{"spec":{"taints":"none"}}]}'
-    with serving(lambda *_: Response(body=body)) as api, pytest.raises(ClusterError, match=r"Expected `array`.*taints"):
+    with (
+        serve_api(lambda *_: Response(body=body)) as api,
+        pytest.raises(ClusterError, match=r"Expected `array`.*taints"),
+    ):
         read_list(server_at(api.url), "Node")
 
 
 def test_annotations_and_managed_fields_are_dropped(server_at: ServerAt) -> None:
-    with serving(replayed) as api:
+    with serve_api(replay_response) as api:
         nodes = read_list(server_at(api.url), "Node").objects
     assert all(not node.metadata.annotations for node in nodes)  # type: ignore[attr-defined]
 
@@ -270,14 +287,14 @@ def test_page_size_shrinks_if_pages_are_too_large(server_at: ServerAt, monkeypat
         found = {"kind": "NodeList", "metadata": metadata, "items": items[start : start + limit]}
         return Response(body=json.dumps(found).encode())
 
-    with serving(answer) as api:
+    with serve_api(answer) as api:
         listing = read_list(server_at(api.url), "Node")
-    assert names(listing) == [item["metadata"]["name"] for item in items]  # type: ignore[index]
+    assert list_names(listing) == [item["metadata"]["name"] for item in items]  # type: ignore[index]
 
 
 def test_failed_list_cancels_the_others(server_at: ServerAt) -> None:
     """Lists that are still being read are abandoned."""
-    with serving(for_path(PODS, Response(hang=600))) as api, ThreadPoolExecutor(1) as threads:
+    with serve_api(answer_path(PODS, Response(hang=600))) as api, ThreadPoolExecutor(1) as threads:
         server = server_at(api.url)
         reading = threads.submit(read_list, server, "Pod")
         while not server.limits:
@@ -299,7 +316,7 @@ def test_namespace_cannot_change_the_path(namespace: str) -> None:
 
 def test_client_does_not_request_managed_fields(server_at: ServerAt) -> None:
     """The client asks every server for JSON without managed fields. Older servers ignore the parameter."""
-    with serving(replayed) as api:
+    with serve_api(replay_response) as api:
         read_list(server_at(api.url), "Node")
     assert api.header("accept") == ["application/json;drop=metadata.managedFields"]
 
@@ -308,12 +325,12 @@ def test_dropped_managed_fields_change_no_answer(server_at: ServerAt) -> None:
     """The second server omits managed fields, as requested, like one of version 1.38."""
 
     def dropping(path: str, query: dict[str, str]) -> Response:
-        response = replayed(path, query)
+        response = replay_response(path, query)
         document = json.loads(response.body)
         for item in document.get("items") or ():
             assert item["metadata"].pop("managedFields")
         return replace(response, body=json.dumps(document).encode())
 
-    with serving(replayed) as api, serving(dropping) as newer:
+    with serve_api(replay_response) as api, serve_api(dropping) as newer:
         whole, less = read_list(server_at(api.url), "Pod"), read_list(server_at(newer.url), "Pod")
     assert list(whole.objects) == list(less.objects)

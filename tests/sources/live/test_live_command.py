@@ -8,8 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from api_server import Answer, Response, for_path, kubeconfig, recorded_error, replayed, serving, status
-from command_line import hasty_searches
+from api_server import (
+    Answer,
+    Response,
+    answer_path,
+    build_status,
+    get_recorded_error,
+    replay_response,
+    serve_api,
+    write_kubeconfig,
+)
+from command_line import shorten_searches
 from live_fixtures import nobody  # noqa: F401 - fixtures
 
 import kschedctl
@@ -27,8 +36,8 @@ def run(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
     """Return a function that runs a command line against a server with these answers, and then the recorded ones."""
 
     def run(*arguments: str, answers: tuple[Answer, ...] = ()) -> tuple[int, str, str]:
-        with serving(*answers, replayed) as api:
-            monkeypatch.setenv("KUBECONFIG", kubeconfig(api.url, tmp_path / "config"))
+        with serve_api(*answers, replay_response) as api:
+            monkeypatch.setenv("KUBECONFIG", write_kubeconfig(api.url, tmp_path / "config"))
             code = main(arguments)
             assert {method for method, _, _ in api.requests} <= {"GET"}
         return code, *capsys.readouterr()
@@ -47,8 +56,8 @@ def test_live_cluster_is_the_default(run: Run) -> None:
 
 
 def test_gaps_are_reported_in_every_output_format(run: Run) -> None:
-    refused = status(403, "persistentvolumeclaims is forbidden")
-    answers = (for_path(CLAIMS, refused), for_path("/api/v1/namespaces/lab/persistentvolumeclaims", refused))
+    refused = build_status(403, "persistentvolumeclaims is forbidden")
+    answers = (answer_path(CLAIMS, refused), answer_path("/api/v1/namespaces/lab/persistentvolumeclaims", refused))
     for arguments, expected in ((["lab/p16-pvc-missing"], 5), (["-A"], 1)):  # some of all are refused for certain
         for form in ("table", "wide", "json", "yaml", "markdown"):
             code, out, _ = run("explain", *arguments, "-o", form, answers=answers)
@@ -59,8 +68,8 @@ def test_gaps_are_reported_in_every_output_format(run: Run) -> None:
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (recorded_error("401-bad-token"), "does not accept these credentials: Unauthorized"),
-        (recorded_error("403-nobody-list-nodes"), 'User "nobody" cannot list'),
+        (get_recorded_error("401-bad-token"), "does not accept these credentials: Unauthorized"),
+        (get_recorded_error("403-nobody-list-nodes"), 'User "nobody" cannot list'),
         (Response(302), "redirects"),
         (Response(body=b"<html>"), "unexpected response"),
     ],
@@ -80,11 +89,14 @@ def test_files_are_read_without_a_cluster(run: Run, tmp_path: Path) -> None:
     pod = {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "web"}, "spec": {"containers": []}}
     node = {"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n1"}}
     (tmp_path / "pod.json").write_text(json.dumps(pod) + json.dumps(node))
-    assert "web" in run("explain", "web", "-f", str(tmp_path / "pod.json"), answers=(lambda *_: status(500, "no"),))[1]
+    assert (
+        "web"
+        in run("explain", "web", "-f", str(tmp_path / "pod.json"), answers=(lambda *_: build_status(500, "no"),))[1]
+    )
     assert run("explain", "--watch", "--demo")[2] == "error: --watch: only a live cluster can be watched\n"
 
 
-def event(kind: str, version: int, **spec: Any) -> bytes:
+def build_event(kind: str, version: int, **spec: Any) -> bytes:
     metadata = {"name": "p01-cpu", "namespace": "lab", "uid": "1", "resourceVersion": str(version)}
     containers = [{"name": "c", "resources": {"requests": {"cpu": spec.pop("cpu", "6")}}}]
     pod = {
@@ -99,8 +111,12 @@ def event(kind: str, version: int, **spec: Any) -> bytes:
 def test_watch_answers_again_when_the_verdict_changes(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """The unchanged pod prints nothing new. It fits once it requests less, and the watch ends once it is bound."""
     monkeypatch.setattr(live_follow, "SETTLE_SECONDS", 0.05)
-    chunks = (event("MODIFIED", 1500), event("MODIFIED", 1501, cpu="1m"), event("MODIFIED", 1502, nodeName="w1"))
-    watching = for_path("/api/v1/pods", Response(chunks=chunks, pause=4.0), Response(hang=1, chunks=()), watch=True)
+    chunks = (
+        build_event("MODIFIED", 1500),
+        build_event("MODIFIED", 1501, cpu="1m"),
+        build_event("MODIFIED", 1502, nodeName="w1"),
+    )
+    watching = answer_path("/api/v1/pods", Response(chunks=chunks, pause=4.0), Response(hang=1, chunks=()), watch=True)
     code, out, err = run("explain", "p01-cpu", "--watch", "-o", "json", answers=(watching,))
     assert (code, err) == (0, "")
     documents, decoder = [], json.JSONDecoder()
@@ -112,8 +128,8 @@ def test_watch_answers_again_when_the_verdict_changes(run: Run, monkeypatch: pyt
 
 
 def test_library_reads_a_live_cluster(tmp_path: Path) -> None:
-    with serving(replayed) as api:
-        config = kubeconfig(api.url, tmp_path / "config")
+    with serve_api(replay_response) as api:
+        config = write_kubeconfig(api.url, tmp_path / "config")
         cluster = kschedctl.Cluster.from_live(kubeconfig=config)
         older = kschedctl.Cluster.from_live(kubeconfig=config, kube_version="v1.34.1")
     assert (cluster.kube_version, older.kube_version) == ("1.36.2", "v1.34.1")
@@ -181,7 +197,7 @@ def test_only_answers_about_pods_of_the_cluster_leave_lists_out(
         asked.append(path)
         return None
 
-    run(*arguments, answers=(note, for_path("/api/v1/pods", Response(body=json.dumps(body).encode()))))
+    run(*arguments, answers=(note, answer_path("/api/v1/pods", Response(body=json.dumps(body).encode()))))
     assert (CLAIMS in asked) is all_of_it
     assert "/api/v1/services" in asked
 
@@ -189,14 +205,14 @@ def test_only_answers_about_pods_of_the_cluster_leave_lists_out(
 @pytest.mark.parametrize("command", ["explain", "remedies", "wakes", "sampling"])
 def test_namespace_of_the_context_restricts_no_names(command: str, run: Run, tmp_path: Path) -> None:
     """Only -n requires that every named object is in its namespace."""
-    with hasty_searches():
+    with shorten_searches():
         code, _, err = run(command, "shop/p08-antiaffinity")
     assert (code in (0, 1, 5), err) == (True, "")
     spec = {"containers": [{"name": "c", "image": "c"}]}
     file = tmp_path / "pod.json"
     metadata = {"name": "x", "namespace": "shop"}
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}))
-    with hasty_searches():
+    with shorten_searches():
         code, _, err = run(command, "-f", str(file))
     assert (code in (0, 1, 5), err) == (True, "")
     assert "is not in namespace" in run(command, "shop/p08-antiaffinity", "-n", "lab")[2]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from api_server import ApiServer, kubeconfig, recorded_error, replayed, serving
+from api_server import ApiServer, get_recorded_error, replay_response, serve_api, write_kubeconfig
 from live_fixtures import nobody  # noqa: F401 - fixtures
 
 from kschedctl.cli.main import main
@@ -36,8 +36,8 @@ ASKED: dict[str, tuple[dict[str, Any], list[str]]] = {
 @pytest.fixture
 def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiServer]:
     """Run a server that answers as a real one did."""
-    with serving(replayed) as there:
-        monkeypatch.setenv("KUBECONFIG", kubeconfig(there.url, tmp_path / "config"))
+    with serve_api(replay_response) as there:
+        monkeypatch.setenv("KUBECONFIG", write_kubeconfig(there.url, tmp_path / "config"))
         yield there
         assert {method for method, _, _ in there.requests} <= {"GET"}
 
@@ -74,8 +74,8 @@ def test_cluster_is_read_again_after_a_while(
 
 def test_denied_request_is_an_answer_and_is_retried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live_http, "LONGEST_WAIT", 0.01)
-    with serving(lambda *_: recorded_error("401-bad-token")) as there:
-        monkeypatch.setenv("KUBECONFIG", kubeconfig(there.url, tmp_path / "config"))
+    with serve_api(lambda *_: get_recorded_error("401-bad-token")) as there:
+        monkeypatch.setenv("KUBECONFIG", write_kubeconfig(there.url, tmp_path / "config"))
         for answer in call_in_turn(("list_pending_pods", {}), ("list_pending_pods", {})):
             assert answer.is_error
             assert "does not accept these credentials: Unauthorized" in answer.content[0].text

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from api_server import Answer, Response, kubeconfig, listing, serving, status
+from api_server import Answer, Response, answer_lists, build_status, serve_api, write_kubeconfig
 from live_fixtures import nobody  # noqa: F401 - fixtures
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -36,7 +36,7 @@ def build_node(name: str, cpu: str) -> Json:
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": {"allocatable": allocatable}}
 
 
-def event(kind: str, name: str, version: int, cpu: str = "1", **spec: Any) -> bytes:
+def build_event(kind: str, name: str, version: int, cpu: str = "1", **spec: Any) -> bytes:
     container = {"name": "c", "image": "web", "resources": {"requests": {"cpu": cpu}}}
     metadata = {"name": name, "namespace": "default", "uid": name, "resourceVersion": str(version)}
     pod = {"kind": "Pod", "metadata": metadata, "spec": {"containers": [container], **spec}}
@@ -115,8 +115,8 @@ def start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Start]:
 
     def start(*objects: Json, answers: tuple[Answer, ...] = (), every: str = "1ms") -> Watch:
         feed, codes = Feed(), list[int]()
-        server = serving(*answers, feed, listing(objects))
-        monkeypatch.setenv("KUBECONFIG", kubeconfig(server.__enter__().url, tmp_path / "config"))
+        server = serve_api(*answers, feed, answer_lists(objects))
+        monkeypatch.setenv("KUBECONFIG", write_kubeconfig(server.__enter__().url, tmp_path / "config"))
         ends.extend((feed.end, lambda: server.__exit__(None, None, None)))
         arguments = ["watch", "--metrics", "127.0.0.1:0", "--every", every, "-q"]
         threads.append(threading.Thread(target=lambda: codes.append(main(arguments)), daemon=True))
@@ -148,7 +148,7 @@ def wait_until(true: Callable[[], bool], pause: float = 0.005) -> None:
         time.sleep(pause)
 
 
-def value(text: str, name: str) -> float:
+def sum_values(text: str, name: str) -> float:
     """Return the sum over all labels, or 0 if there is no such metric."""
     families = text_string_to_metric_families(text)
     return sum(sample.value for family in families for sample in family.samples if sample.name == name)
@@ -156,24 +156,24 @@ def value(text: str, name: str) -> float:
 
 def test_metrics_follow_the_cluster(start: Start) -> None:
     watch = start(build_node("n1", "4"))
-    pending = lambda: value(watch.scraped(), "kschedctl_pending_pods")  # noqa: E731
+    pending = lambda: sum_values(watch.scraped(), "kschedctl_pending_pods")  # noqa: E731
     wait_until(lambda: watch.rounds() > 0)
     assert pending() == 0
-    watch.feed.put(event("ADDED", "big", 10, cpu="9"), event("ADDED", "small", 11))
+    watch.feed.put(build_event("ADDED", "big", 10, cpu="9"), build_event("ADDED", "small", 11))
     wait_until(lambda: pending() == 2)
-    watch.feed.put(event("MODIFIED", "small", 12, nodeName="n1"))
+    watch.feed.put(build_event("MODIFIED", "small", 12, nodeName="n1"))
     wait_until(lambda: pending() == 1)
     text = watch.scraped()
     assert 'verdict="Unschedulable"' in text
-    assert value(text, "kschedctl_answers_total") >= 3
-    assert 0 < time.time() - value(text, "kschedctl_answer_timestamp_seconds") < PATIENCE_SECONDS
+    assert sum_values(text, "kschedctl_answers_total") >= 3
+    assert 0 < time.time() - sum_values(text, "kschedctl_answer_timestamp_seconds") < PATIENCE_SECONDS
 
 
 @pytest.mark.skipif(shutil.which("prometheus") is None, reason="Prometheus is not installed")
 def test_prometheus_scrapes_it_and_evaluates_the_alerts(start: Start, tmp_path: Path) -> None:
     watch = start(build_node("n1", "4"))
-    watch.feed.put(event("ADDED", "big", 10, cpu="9"))
-    wait_until(lambda: value(watch.scraped(), "kschedctl_pending_pods") == 1)
+    watch.feed.put(build_event("ADDED", "big", 10, cpu="9"))
+    wait_until(lambda: sum_values(watch.scraped(), "kschedctl_pending_pods") == 1)
     rules = Path(monitoring.__file__).with_name("rules.yaml")
     jobs = [{"job_name": "kschedctl", "static_configs": [{"targets": [watch.address()]}]}]
     every = {"scrape_interval": "1s", "evaluation_interval": "1s"}
@@ -193,13 +193,13 @@ def test_prometheus_scrapes_it_and_evaluates_the_alerts(start: Start, tmp_path: 
             (series,) = _query_prometheus(where, numbers)["result"]
             assert (series["value"][1], series["metric"]["verdict"]) == ("1", "Unschedulable")
             groups = _query_prometheus(where, "/api/v1/rules")["groups"]
-            wait_until(lambda: {rule["health"] for rule in _alerts(where)} == {"ok"}, pause=0.2)
+            wait_until(lambda: {rule["health"] for rule in _list_alerts(where)} == {"ok"}, pause=0.2)
             assert len(groups) == 1
         finally:
             prometheus.terminate()
 
 
-def _alerts(where: str) -> list[Json]:
+def _list_alerts(where: str) -> list[Json]:
     return [rule for group in _query_prometheus(where, "/api/v1/rules")["groups"] for rule in group["rules"]]
 
 
@@ -225,7 +225,7 @@ def test_metrics_are_absent_before_the_first_answer(start: Start) -> None:
     watch = start(build_node("n1", "4"), answers=(nodes,))
     text = watch.scraped()
     slow.set()
-    assert (value(text, "kschedctl_build_info"), value(text, "kschedctl_answers_total")) == (1, 0)
+    assert (sum_values(text, "kschedctl_build_info"), sum_values(text, "kschedctl_answers_total")) == (1, 0)
     assert "kschedctl_pending_pods" not in text
     assert "kschedctl_answer_timestamp_seconds" not in text
     wait_until(lambda: "kschedctl_answer_timestamp_seconds" in watch.scraped())
@@ -237,7 +237,7 @@ def test_lost_cluster_ends_the_command(start: Start, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(follow, "MAX_WAIT", 0.001)
 
     def refused(path: str, query: dict[str, str]) -> Response | None:
-        return status(401, "Unauthorized", "Unauthorized") if "watch" in query else None
+        return build_status(401, "Unauthorized", "Unauthorized") if "watch" in query else None
 
     watch = start(build_node("n1", "4"), answers=(refused,))
     wait_until(lambda: bool(watch.codes))
@@ -251,8 +251,8 @@ def test_memory_is_constant_over_hours_of_changes(start: Start) -> None:
     def hour(name: str) -> int:
         for number in range(40):
             key, version, before = f"{name}-{number}", 10 + 10 * number, watch.rounds()
-            come = event("ADDED", key, version, cpu="9" if number % 3 else "1")
-            gone = event("DELETED", f"{name}-{number - 5}", version + 1)
+            come = build_event("ADDED", key, version, cpu="9" if number % 3 else "1")
+            gone = build_event("DELETED", f"{name}-{number - 5}", version + 1)
             watch.feed.put(come, *([gone] if number >= 5 else []))
             wait_until(lambda before=before: watch.rounds() > before)  # type: ignore[misc]
         gc.collect()
@@ -267,4 +267,4 @@ def test_memory_is_constant_over_hours_of_changes(start: Start) -> None:
         tracemalloc.stop()
         gc.set_threshold(*thresholds)
     assert used[2] - used[1] < 40_000, used
-    assert value(watch.scraped(), "kschedctl_pending_pods") == 15  # of each hour the last five
+    assert sum_values(watch.scraped(), "kschedctl_pending_pods") == 15  # of each hour the last five

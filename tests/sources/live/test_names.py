@@ -8,7 +8,7 @@ import ssl
 from pathlib import Path
 
 import pytest
-from api_server import TLS, Response, for_path, kubeconfig, serving
+from api_server import TLS, Response, answer_path, serve_api, write_kubeconfig
 from live_fixtures import nobody  # noqa: F401 - fixtures
 
 from kschedctl.cli.completing import iter_candidates
@@ -22,7 +22,7 @@ def build_list_response(*pods: str) -> Response:
     return Response(body=json.dumps({"kind": "PartialObjectMetadataList", "items": items}).encode())
 
 
-def names(*words: str) -> list[str]:
+def list_candidates(*words: str) -> list[str]:
     return list(iter_candidates(words[0], words[1:]))
 
 
@@ -30,14 +30,14 @@ def test_pending_pods_first_then_those_of_the_context_s_namespace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers = (
-        for_path("/api/v1/pods", build_list_response("lab/waits", "shop/waits-too")),
-        for_path(HOME, build_list_response("lab/runs", "lab/waits")),
-        for_path("/api/v1/nodes", build_list_response("/n1")),
+        answer_path("/api/v1/pods", build_list_response("lab/waits", "shop/waits-too")),
+        answer_path(HOME, build_list_response("lab/runs", "lab/waits")),
+        answer_path("/api/v1/nodes", build_list_response("/n1")),
     )
-    with serving(*answers) as api:
-        monkeypatch.setenv("KUBECONFIG", kubeconfig(api.url, tmp_path / "config"))
-        assert names("pods", "explain", "") == ["waits", "shop/waits-too", "runs"]
-        assert names("nodes", "drain", "") == ["n1"]
+    with serve_api(*answers) as api:
+        monkeypatch.setenv("KUBECONFIG", write_kubeconfig(api.url, tmp_path / "config"))
+        assert list_candidates("pods", "explain", "") == ["waits", "shop/waits-too", "runs"]
+        assert list_candidates("nodes", "drain", "") == ["n1"]
         assert "fieldSelector=spec.nodeName%3D" in api.requests[0][1]
         assert api.header("accept")[0].startswith("application/json;as=PartialObjectMetadataList")
         assert {method for method, _, _ in api.requests} == {"GET"}
@@ -51,26 +51,26 @@ def test_client_certificates_are_sent(tmp_path: Path, monkeypatch: pytest.Monkey
         data = (TLS / file).read_bytes()
         return {f"{name}-data": base64.b64encode(data).decode()} if inline else {name: str(TLS / file)}
 
-    with serving(for_path("/api/v1/nodes", build_list_response("/n1")), tls=True) as api:
+    with serve_api(answer_path("/api/v1/nodes", build_list_response("/n1")), tls=True) as api:
         user = given("client-certificate", "client.pem") | given("client-key", "client.pem")
         cluster = given("certificate-authority", "ca.pem")
-        monkeypatch.setenv("KUBECONFIG", kubeconfig(api.url, tmp_path / "config", cluster=cluster, **user))
-        assert names("nodes", "drain", "") == ["n1"]
-        monkeypatch.setenv("KUBECONFIG", kubeconfig(api.url, tmp_path / "config", **user))
+        monkeypatch.setenv("KUBECONFIG", write_kubeconfig(api.url, tmp_path / "config", cluster=cluster, **user))
+        assert list_candidates("nodes", "drain", "") == ["n1"]
+        monkeypatch.setenv("KUBECONFIG", write_kubeconfig(api.url, tmp_path / "config", **user))
         with pytest.raises(ssl.SSLError):
-            names("nodes", "drain", "")
+            list_candidates("nodes", "drain", "")
 
 
 def test_completion_runs_no_credential_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with serving(for_path("/api/v1/nodes", build_list_response("/n1"))) as api:
+    with serve_api(answer_path("/api/v1/nodes", build_list_response("/n1"))) as api:
         user = {"exec": {"command": "touch", "args": [str(tmp_path / "ran")]}}
-        monkeypatch.setenv("KUBECONFIG", kubeconfig(api.url, tmp_path / "config", **user))
-        assert names("nodes", "drain", "") == []
+        monkeypatch.setenv("KUBECONFIG", write_kubeconfig(api.url, tmp_path / "config", **user))
+        assert list_candidates("nodes", "drain", "") == []
         assert not api.requests
     assert not (tmp_path / "ran").exists()
 
 
 def test_denied_request_completes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with serving(for_path("/api/v1/nodes", Response(status=403))) as api:
-        monkeypatch.setenv("KUBECONFIG", kubeconfig(api.url, tmp_path / "config"))
-        assert names("nodes", "drain", "") == []
+    with serve_api(answer_path("/api/v1/nodes", Response(status=403))) as api:
+        monkeypatch.setenv("KUBECONFIG", write_kubeconfig(api.url, tmp_path / "config"))
+        assert list_candidates("nodes", "drain", "") == []

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 import yaml
-from api_server import Answer, Response, for_path, kubeconfig, replayed, serving, status
-from failed_creations import build_objects, case
+from api_server import Answer, Response, answer_path, build_status, replay_response, serve_api, write_kubeconfig
+from failed_creations import build_objects, get_case
 from live_fixtures import nobody  # noqa: F401 - a fixture
 
 from kschedctl.api.events import FAILURE_SOURCES
@@ -21,7 +21,7 @@ from kschedctl.cluster import LIMITS
 from kschedctl.sources.live.lists import iter_list_paths
 
 Json = dict[str, Any]
-QUOTA = case(1)
+QUOTA = get_case(1)
 RUN = ("explain", "deploy/web", "-n", "adm-rs-01")
 RIGHTS = Path(__file__).parents[3] / "kschedctl/cli/topics/rights.md"
 
@@ -29,10 +29,10 @@ RIGHTS = Path(__file__).parents[3] / "kschedctl/cli/topics/rights.md"
 def answer_with_list(kind: str, items: list[Json]) -> Answer:
     """Answer with a list of these items."""
     document = {"kind": f"{kind}List", "apiVersion": KINDS[kind].versions[0], "metadata": {"resourceVersion": "7"}}
-    return for_path(next(iter_list_paths(kind)), Response(body=json.dumps({**document, "items": items}).encode()))
+    return answer_path(next(iter_list_paths(kind)), Response(body=json.dumps({**document, "items": items}).encode()))
 
 
-def cluster(**others: Answer) -> list[Answer]:
+def answer_cluster(**others: Answer) -> list[Answer]:
     """Answer like the recorded cluster, with these kinds taken from the case."""
     documents = build_objects(QUOTA, replicas=3)
     own = {kind: [each for each in documents if each["kind"] == kind] for kind in (*FAILURE_SOURCES, *LIMITS)}
@@ -46,8 +46,8 @@ def run(
     """Return a function that runs a command and returns its exit code, its output and the requested paths."""
 
     def run(*arguments: str, answers: list[Answer]) -> tuple[int, str, list[str]]:
-        with serving(*answers, replayed) as api:
-            monkeypatch.setenv("KUBECONFIG", kubeconfig(api.url, tmp_path / "config"))
+        with serve_api(*answers, replay_response) as api:
+            monkeypatch.setenv("KUBECONFIG", write_kubeconfig(api.url, tmp_path / "config"))
             code = main(list(arguments))
             return code, capsys.readouterr().out, [f"{path}?{query}" for _, path, query in api.requests]
 
@@ -56,7 +56,7 @@ def run(
 
 def test_failed_creations_are_reported(run: Any) -> None:
     for arguments in (RUN, ("explain", "-n", "adm-rs-01"), ("explain", "-A")):
-        code, out, asked = run(*arguments, answers=cluster())
+        code, out, asked = run(*arguments, answers=answer_cluster())
         assert code == 1
         assert "3 of 3 pods (3 wanted, 0 exist): exceeded quota" in " ".join(out.split())
         assert "incomplete: " not in out
@@ -65,15 +65,15 @@ def test_failed_creations_are_reported(run: Any) -> None:
 
 
 def test_explaining_one_pod_reads_no_workloads(run: Any) -> None:
-    _, _, asked = run("explain", "lab/p01-cpu", answers=cluster())
+    _, _, asked = run("explain", "lab/p01-cpu", answers=answer_cluster())
     assert not [each for each in asked if re.search(r"/(events|deployments|jobs|resourcequotas)\?", each)]
 
 
 @pytest.mark.parametrize("kind", ["Event", "Deployment"])
 def test_forbidden_lists_are_named(run: Any, kind: str) -> None:
-    refused = status(403, f"{KINDS[kind].plural} is forbidden")
+    refused = build_status(403, f"{KINDS[kind].plural} is forbidden")
     everywhere, namespaced = next(iter_list_paths(kind)), next(iter_list_paths(kind, "adm-rs-01"))
-    answers = cluster(first=for_path(everywhere, refused), second=for_path(namespaced, refused))
+    answers = answer_cluster(first=answer_path(everywhere, refused), second=answer_path(namespaced, refused))
     code, out, _ = run(*RUN, answers=answers)
     assert code == 1  # the ReplicaSet's condition tells it
     assert f"{kind}s could not be read: {KINDS[kind].plural} is forbidden" in " ".join(out.split())

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from api_server import Response, for_path, replayed, serving
+from api_server import Response, answer_path, replay_response, serve_api
 from live_fixtures import fixture_server_at, nobody  # noqa: F401 - fixtures
 
 from kschedctl.api.gangs import GangKey, GangProject, find_gangs
@@ -153,14 +153,14 @@ def test_live_cluster_reads_the_groups_that_pods_name(server_at: Any) -> None:
 
     def lists(pods: list[Json], *answers: Any) -> tuple[Cluster, set[str]]:
         body = json.dumps(build_list("PodList", "v1", pods) | {"metadata": {"resourceVersion": "1429"}}).encode()
-        with serving(*answers, for_path("/api/v1/pods", Response(body=body)), replayed) as api:
+        with serve_api(*answers, answer_path("/api/v1/pods", Response(body=body)), replay_response) as api:
             cluster = read_live_cluster(Connection(server_at(api.url), "here", "ml"), ReadingOptions()).build_cluster()
             return cluster, {path for path in api.paths() if path.endswith("podgroups")}
 
     document = build_list("PodGroupList", COSCHEDULING, [build_group(COSCHEDULING)]) | {
         "metadata": {"resourceVersion": "1429"}
     }
-    served = for_path(paths[COSCHEDULING], Response(body=json.dumps(document).encode()))
+    served = answer_path(paths[COSCHEDULING], Response(body=json.dumps(document).encode()))
     assert lists(PODS[3:])[1] == set()
     found, asked = lists(PODS[:2], served)
     assert asked == set(paths.values())

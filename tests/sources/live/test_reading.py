@@ -12,7 +12,16 @@ from typing import Any
 
 import pytest
 import yaml
-from api_server import Answer, Response, for_path, recorded_error, recordings, replayed, serving, status
+from api_server import (
+    Answer,
+    Response,
+    answer_path,
+    build_status,
+    get_recorded_error,
+    read_recordings,
+    replay_response,
+    serve_api,
+)
 from live_fixtures import fixture_server_at, nobody  # noqa: F401 - fixtures
 from unknown_kinds import check_not_another
 
@@ -30,7 +39,7 @@ ServerAt = Callable[..., Server]
 CLAIMS, CONFIG_MAPS = "/api/v1/persistentvolumeclaims", "/api/v1/namespaces/kube-system/configmaps"
 SCHEDULER_PODS = "/api/v1/namespaces/kube-system/pods"
 PENDING = json.loads(lzma.decompress((Path(__file__).parents[2] / "recordings" / "pending.json.xz").read_bytes()))
-FORBIDDEN = status(403, 'persistentvolumeclaims is forbidden: User "nobody" cannot list', "Forbidden")
+FORBIDDEN = build_status(403, 'persistentvolumeclaims is forbidden: User "nobody" cannot list', "Forbidden")
 GATES = "StorageCapacityScoring=true,DRAExtendedResource=false,KubeletOnlyGate=true"
 CONFIGURATION = """\
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -50,7 +59,7 @@ UNVERIFIED = (
 
 def read(server_at: ServerAt, *answers: Answer, **criteria: Any) -> tuple[Cluster, list[str]]:
     """Return the cluster, and the paths of the requests."""
-    with serving(*answers, replayed) as api:
+    with serve_api(*answers, replay_response) as api:
         connection = Connection(server_at(api.url), "here", "lab")
         return read_live_cluster(connection, ReadingOptions(**criteria)).build_cluster(), api.paths(watch=True)
 
@@ -69,7 +78,7 @@ def is_group(path: str) -> bool:
 
 
 def test_only_kinds_that_plugins_read_are_requested(server_at: ServerAt) -> None:
-    with serving(replayed) as api:
+    with serve_api(replay_response) as api:
         read_live_cluster(Connection(server_at(api.url), "here", "lab"))
     assert {method for method, _, _ in api.requests} == {"GET"}
     assert not {"/api/v1/secrets", "/api/v1/configmaps", "/api/v1/events"} & set(api.paths())
@@ -82,8 +91,8 @@ def test_only_kinds_that_plugins_read_are_requested(server_at: ServerAt) -> None
 
 
 def test_forbidden_kinds_become_gaps(server_at: ServerAt) -> None:
-    within = for_path("/api/v1/namespaces/lab/persistentvolumeclaims", FORBIDDEN)
-    cluster, _ = read(server_at, for_path(CLAIMS, FORBIDDEN), within)
+    within = answer_path("/api/v1/namespaces/lab/persistentvolumeclaims", FORBIDDEN)
+    cluster, _ = read(server_at, answer_path(CLAIMS, FORBIDDEN), within)
     why = 'could not be read: persistentvolumeclaims is forbidden: User "nobody" cannot list'
     assert cluster.find_gap("PersistentVolumeClaim") == Gap(why)
     without_claim = kschedctl.explain(cluster, "lab/p01-cpu")
@@ -122,8 +131,8 @@ def test_forbidden_kind_never_changes_a_definite_answer(
 
 def test_kinds_that_may_be_listed_only_in_the_namespace(server_at: ServerAt) -> None:
     own = Response(body=b'{"kind":"PersistentVolumeClaimList","metadata":{"resourceVersion":"1429"},"items":[]}')
-    within = for_path("/api/v1/namespaces/lab/persistentvolumeclaims", own)
-    cluster, _ = read(server_at, for_path(CLAIMS, FORBIDDEN), within)
+    within = answer_path("/api/v1/namespaces/lab/persistentvolumeclaims", own)
+    cluster, _ = read(server_at, answer_path(CLAIMS, FORBIDDEN), within)
     assert cluster.find_gap("PersistentVolumeClaim", "lab") is None
     assert cluster.find_gap("PersistentVolumeClaim").why.startswith("were read only in namespace lab: ")
     own_claim = kschedctl.explain(cluster, "lab/p16-pvc-missing")
@@ -133,7 +142,7 @@ def test_kinds_that_may_be_listed_only_in_the_namespace(server_at: ServerAt) -> 
 
 def test_api_that_is_not_served(server_at: ServerAt) -> None:
     def no_devices(path: str, query: dict[str, str]) -> Response | None:
-        return recorded_error("404-unknown-group") if path.startswith("/apis/resource.k8s.io/") else None
+        return get_recorded_error("404-unknown-group") if path.startswith("/apis/resource.k8s.io/") else None
 
     cluster, _ = read(server_at, no_devices)
     not_served = {kind for kind, gap in cluster.gaps.items() if gap.why.startswith("are not served in resource.k8s.io")}
@@ -145,10 +154,10 @@ def test_api_that_is_not_served(server_at: ServerAt) -> None:
 
 @pytest.mark.parametrize("kind", ["nodes", "pods"])
 def test_missing_nodes_or_pods_are_an_error(kind: str, server_at: ServerAt) -> None:
-    refused = recorded_error(f"403-nobody-list-{kind}")
-    within = for_path("/api/v1/namespaces/lab/pods", recorded_error("403-nobody-namespaced"))
+    refused = get_recorded_error(f"403-nobody-list-{kind}")
+    within = answer_path("/api/v1/namespaces/lab/pods", get_recorded_error("403-nobody-namespaced"))
     with pytest.raises(ClusterError, match=f"{kind} is forbidden.*see kschedctl help rights"):
-        read(server_at, for_path(f"/api/v1/{kind}", refused), within)
+        read(server_at, answer_path(f"/api/v1/{kind}", refused), within)
 
 
 def test_lists_of_one_resource_version_are_not_watched(server_at: ServerAt) -> None:
@@ -158,28 +167,30 @@ def test_lists_of_one_resource_version_are_not_watched(server_at: ServerAt) -> N
     assert paths.count("/api/v1/nodes") == 1
 
 
-def event(kind: str, **metadata: Any) -> bytes:
+def build_event(kind: str, **metadata: Any) -> bytes:
     node = {"kind": "Node", "apiVersion": "v1", "metadata": metadata, "status": {"allocatable": {"cpu": "1"}}}
     return json.dumps({"type": kind, "object": node}).encode() + b"\n"
 
 
-def later_nodes() -> Answer:
+def answer_later_nodes() -> Answer:
     """Answer with the recorded nodes as of a moment before all other objects."""
-    body = next(r["body"] for r in recordings() if r["request"] == "/api/v1/nodes")
-    return for_path(
+    body = next(r["body"] for r in read_recordings() if r["request"] == "/api/v1/nodes")
+    return answer_path(
         "/api/v1/nodes", Response(body=body.replace('"resourceVersion":"1429"', '"resourceVersion":"1400"').encode())
     )
 
 
 def test_changes_between_lists_are_applied_and_reported(server_at: ServerAt) -> None:
     events = (
-        event("ADDED", name="fresh", resourceVersion="1410"),
-        event("MODIFIED", name="w1", resourceVersion="1411", labels={"new": "label"}),
-        event("DELETED", name="w2", resourceVersion="1412"),
-        event("BOOKMARK", resourceVersion="1420"),
+        build_event("ADDED", name="fresh", resourceVersion="1410"),
+        build_event("MODIFIED", name="w1", resourceVersion="1411", labels={"new": "label"}),
+        build_event("DELETED", name="w2", resourceVersion="1412"),
+        build_event("BOOKMARK", resourceVersion="1420"),
     )
-    watching = for_path("/api/v1/nodes", Response(chunks=(b"".join(events)[:100], b"".join(events)[100:])), watch=True)
-    cluster, _ = read(server_at, later_nodes(), watching)
+    watching = answer_path(
+        "/api/v1/nodes", Response(chunks=(b"".join(events)[:100], b"".join(events)[100:])), watch=True
+    )
+    cluster, _ = read(server_at, answer_later_nodes(), watching)
     names = [node.metadata.name for node in cluster.nodes]
     assert "fresh" in names
     assert "w2" not in names
@@ -193,23 +204,23 @@ def test_changes_between_lists_are_applied_and_reported(server_at: ServerAt) -> 
 @pytest.mark.parametrize(
     "fault",
     [
-        status(403, "cannot watch"),
-        Response(chunks=(event("ADDED", name="half", resourceVersion="1410"), b'{"type":"AD'), cut=1),
+        build_status(403, "cannot watch"),
+        Response(chunks=(build_event("ADDED", name="half", resourceVersion="1410"), b'{"type":"AD'), cut=1),
         Response(chunks=(b'{"type":"ERROR","object":{"kind":"Status","code":410,"message":"too old"}}\n',)),
         Response(chunks=(b"nonsense\n",)),
     ],
 )
 def test_unknown_changes_between_lists_are_reported(fault: Response, server_at: ServerAt) -> None:
-    cluster, _ = read(server_at, later_nodes(), for_path("/api/v1/nodes", fault, watch=True))
+    cluster, _ = read(server_at, answer_later_nodes(), answer_path("/api/v1/nodes", fault, watch=True))
     assert cluster.warnings == ("changes while the cluster was read are unknown for nodes",)
     assert "half" not in [node.metadata.name for node in cluster.nodes]
 
 
-def config_map(text: str) -> Response:
+def respond_config_map(text: str) -> Response:
     return Response(body=json.dumps({"kind": "ConfigMap", "data": {"other": "x", "config.yaml": text}}).encode())
 
 
-def scheduler_pod(*command: str, config_map: str = "") -> Response:
+def respond_scheduler_pod(*command: str, config_map: str = "") -> Response:
     volume = {"name": "c"} | ({"configMap": {"name": config_map}} if config_map else {"hostPath": {"path": "/etc"}})
     container = {"command": ["kube-scheduler", *command], "volumeMounts": [{"name": "c", "mountPath": "/etc/sched"}]}
     pods = {"items": [{"spec": {"containers": [container], "volumes": [volume]}}]}
@@ -217,7 +228,7 @@ def scheduler_pod(*command: str, config_map: str = "") -> Response:
 
 
 def test_version_leader_and_configuration_are_found(server_at: ServerAt) -> None:
-    cluster, _ = read(server_at, for_path(f"{CONFIG_MAPS}/scheduler-config", config_map(CONFIGURATION)))
+    cluster, _ = read(server_at, answer_path(f"{CONFIG_MAPS}/scheduler-config", respond_config_map(CONFIGURATION)))
     assert cluster.kube_version == "1.36.2"
     assert cluster.provenance is not None
     assert cluster.provenance.leader == "vm_b4321c6d-30f1-4496-af8b-af73a44d19f2"
@@ -226,9 +237,9 @@ def test_version_leader_and_configuration_are_found(server_at: ServerAt) -> None
 
 
 def test_flags_of_the_running_scheduler_count(server_at: ServerAt) -> None:
-    pods = scheduler_pod("--config=/etc/sched/config.yaml", "--feature-gates", GATES, config_map="mine")
-    mine = for_path(f"{CONFIG_MAPS}/mine", config_map(CONFIGURATION))
-    cluster, _ = read(server_at, for_path(SCHEDULER_PODS, pods), mine, feature_gates={"DRAExtendedResource": True})
+    pods = respond_scheduler_pod("--config=/etc/sched/config.yaml", "--feature-gates", GATES, config_map="mine")
+    mine = answer_path(f"{CONFIG_MAPS}/mine", respond_config_map(CONFIGURATION))
+    cluster, _ = read(server_at, answer_path(SCHEDULER_PODS, pods), mine, feature_gates={"DRAExtendedResource": True})
     assert cluster.provenance is not None
     assert cluster.provenance.configured_by == "ConfigMap kube-system/mine"
     assert cluster.feature_gates == {"StorageCapacityScoring": True, "DRAExtendedResource": True}
@@ -236,14 +247,14 @@ def test_flags_of_the_running_scheduler_count(server_at: ServerAt) -> None:
 
 def test_other_config_maps_are_ignored(server_at: ServerAt) -> None:
     broken = CONFIGURATION.replace("disabled: [{name: NodeResourcesFit}]", "enable: [{name: NodeName}]")
-    cluster, _ = read(server_at, for_path(f"{CONFIG_MAPS}/scheduler-config", config_map(broken)))
+    cluster, _ = read(server_at, answer_path(f"{CONFIG_MAPS}/scheduler-config", respond_config_map(broken)))
     assert cluster.configuration is None
     assert cluster.warnings[0].startswith("ConfigMap kube-system/scheduler-config: ")
 
 
 def test_unreadable_configuration_is_reported(server_at: ServerAt) -> None:
-    pods = for_path(SCHEDULER_PODS, scheduler_pod("--config=/etc/sched/config.yaml"))
-    stray = for_path(f"{CONFIG_MAPS}/scheduler-config", config_map(CONFIGURATION))
+    pods = answer_path(SCHEDULER_PODS, respond_scheduler_pod("--config=/etc/sched/config.yaml"))
+    stray = answer_path(f"{CONFIG_MAPS}/scheduler-config", respond_config_map(CONFIGURATION))
     cluster, _ = read(server_at, pods, stray)
     assert cluster.configuration is None
     assert cluster.warnings[0].startswith(
@@ -253,8 +264,8 @@ def test_unreadable_configuration_is_reported(server_at: ServerAt) -> None:
 
 
 def test_scheduler_without_configuration_has_the_defaults(server_at: ServerAt) -> None:
-    stray = for_path(f"{CONFIG_MAPS}/scheduler-config", config_map(CONFIGURATION))
-    cluster, paths = read(server_at, for_path(SCHEDULER_PODS, scheduler_pod()), stray)
+    stray = answer_path(f"{CONFIG_MAPS}/scheduler-config", respond_config_map(CONFIGURATION))
+    cluster, paths = read(server_at, answer_path(SCHEDULER_PODS, respond_scheduler_pod()), stray)
     assert cluster.configuration is None
     assert not any("configmaps" in path for path in paths)
 
@@ -265,10 +276,10 @@ def test_scheduler_without_configuration_has_the_defaults(server_at: ServerAt) -
 )
 def test_nearest_version_is_replayed(minor: str, replayed_as: str, warned: bool, server_at: ServerAt) -> None:
     body = json.dumps({"major": "1", "minor": minor, "gitVersion": f"v1.{minor}"}).encode()
-    cluster, _ = read(server_at, for_path("/version", Response(body=body)))
+    cluster, _ = read(server_at, answer_path("/version", Response(body=body)))
     assert cluster.kube_version == replayed_as
     assert bool(cluster.warnings) is warned
-    assert read(server_at, for_path("/version", Response(body=body)), kube_version="1.33")[0].kube_version == "1.33"
+    assert read(server_at, answer_path("/version", Response(body=body)), kube_version="1.33")[0].kube_version == "1.33"
 
 
 @pytest.mark.parametrize(
@@ -286,7 +297,7 @@ def test_nearest_version_is_replayed(minor: str, replayed_as: str, warned: bool,
 )
 def test_patch_is_part_of_the_version(server: str, replayed_as: str, server_at: ServerAt) -> None:
     body = json.dumps({"major": "1", "minor": "34+", "gitVersion": server}).encode()
-    cluster, _ = read(server_at, for_path("/version", Response(body=body)))
+    cluster, _ = read(server_at, answer_path("/version", Response(body=body)))
     assert (cluster.kube_version, cluster.warnings) == (replayed_as, ())
 
 
@@ -300,7 +311,7 @@ def test_patch_is_part_of_the_version(server: str, replayed_as: str, server_at: 
 )
 def test_replayed_version_is_reported_for_other_servers(minor: str, words: str, server_at: ServerAt) -> None:
     body = json.dumps({"major": "1", "minor": minor, "gitVersion": f"v1.{minor}.2"}).encode()
-    assert read(server_at, for_path("/version", Response(body=body)))[0].warnings == (words,)
+    assert read(server_at, answer_path("/version", Response(body=body)))[0].warnings == (words,)
 
 
 @pytest.mark.parametrize(
@@ -314,7 +325,7 @@ def test_replayed_version_is_reported_for_other_servers(minor: str, words: str, 
     ],
 )
 def test_unusable_configuration_is_reported(text: str, words: str, server_at: ServerAt) -> None:
-    cluster, _ = read(server_at, for_path(f"{CONFIG_MAPS}/scheduler-config", config_map(text)))
+    cluster, _ = read(server_at, answer_path(f"{CONFIG_MAPS}/scheduler-config", respond_config_map(text)))
     assert cluster.configuration is None
     (warning,) = cluster.warnings
     assert warning.startswith("ConfigMap kube-system/scheduler-config: ")
@@ -324,7 +335,7 @@ def test_unusable_configuration_is_reported(text: str, words: str, server_at: Se
 
 @pytest.mark.parametrize("name", ["../secrets/mine", "..", "a%2fb"])
 def test_config_map_name_cannot_change_the_path(name: str, server_at: ServerAt) -> None:
-    pods = for_path(SCHEDULER_PODS, scheduler_pod("--config=/etc/sched/config.yaml", config_map=name))
+    pods = answer_path(SCHEDULER_PODS, respond_scheduler_pod("--config=/etc/sched/config.yaml", config_map=name))
     cluster, paths = read(server_at, pods)
     assert cluster.warnings[0].startswith(f"ConfigMap kube-system/{name}: {name!r} is not an object name, so ")
     assert not any("secrets" in path for path in paths)
@@ -332,7 +343,7 @@ def test_config_map_name_cannot_change_the_path(name: str, server_at: ServerAt) 
 
 def test_version_with_too_many_digits_is_ignored(server_at: ServerAt) -> None:
     body = json.dumps({"major": "1", "minor": "9" * 5000, "gitVersion": "v"}).encode()
-    assert read(server_at, for_path("/version", Response(body=body)))[0].kube_version == "1.37"
+    assert read(server_at, answer_path("/version", Response(body=body)))[0].kube_version == "1.37"
 
 
 QUIET = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1", "hugepages-2Mi": "2Mi"}}}]}
@@ -370,31 +381,33 @@ OF_NEW_PODS = {"runtimeclasses", "resourceclaimtemplates"}
 GANGS = {"GangScheduling": True, "GenericWorkload": True}
 
 
-def pod_list(*specs: dict[str, Any], version: str = "1429") -> Response:
+def respond_pod_list(*specs: dict[str, Any], version: str = "1429") -> Response:
     items = [{"metadata": {"name": f"p{n}", "namespace": "lab"}, "spec": spec} for n, spec in enumerate(specs)]
     body = {"kind": "PodList", "metadata": {"resourceVersion": version}, "items": items}
     return Response(body=json.dumps(body).encode())
 
 
-def lists(paths: list[str]) -> set[str]:
+def list_requested_lists(paths: list[str]) -> set[str]:
     return {path.rpartition("/")[2] for path in paths if not is_group(path)}
 
 
 @pytest.mark.parametrize(("field", "is_read"), [("resourceClaimTemplateName", True), ("resourceClaimName", False)])
 def test_claim_templates_are_read_if_a_pod_names_one(field: str, is_read: bool, server_at: ServerAt) -> None:
-    pods = for_path("/api/v1/pods", pod_list({**QUIET, "resourceClaims": [{"name": "device", field: "large"}]}))
+    pods = answer_path(
+        "/api/v1/pods", respond_pod_list({**QUIET, "resourceClaims": [{"name": "device", field: "large"}]})
+    )
     _, paths = read(server_at, pods, pods_alone=True)
-    assert ("resourceclaimtemplates" in lists(paths)) == is_read
+    assert ("resourceclaimtemplates" in list_requested_lists(paths)) == is_read
 
 
 @pytest.mark.parametrize("trait", TRAITS)
 def test_kinds_that_no_pod_can_depend_on_are_not_read(trait: str, server_at: ServerAt) -> None:
     more, groups = TRAITS[trait]
-    pods = for_path("/api/v1/pods", pod_list(QUIET, {**QUIET, **more, "nodeName": "w1"}))
-    everything = lists(read(server_at, pods, feature_gates=GANGS)[1])
+    pods = answer_path("/api/v1/pods", respond_pod_list(QUIET, {**QUIET, **more, "nodeName": "w1"}))
+    everything = list_requested_lists(read(server_at, pods, feature_gates=GANGS)[1])
     cluster, paths = read(server_at, pods, feature_gates=GANGS, pods_alone=True)
     left_out = set().union(*(GROUPS[name] for name in GROUPS if name not in groups))
-    assert lists(paths) == everything - left_out - OF_NEW_PODS
+    assert list_requested_lists(paths) == everything - left_out - OF_NEW_PODS
     assert left_out <= everything
     if "volumes" not in groups:
         assert cluster.gaps["StorageClass"].why == "were not read: no pod has a claim or a disk"
@@ -402,14 +415,14 @@ def test_kinds_that_no_pod_can_depend_on_are_not_read(trait: str, server_at: Ser
 
 def test_unread_kinds_change_no_answer(server_at: ServerAt) -> None:
     """The recorded cluster is reduced to the pods that have neither claims nor devices."""
-    items = json.loads(next(r["body"] for r in recordings() if r["request"] == "/api/v1/pods"))["items"]
+    items = json.loads(next(r["body"] for r in read_recordings() if r["request"] == "/api/v1/pods"))["items"]
     kept = [
         pod
         for pod in items
         if not re.search(r'ersistentVolumeClaim|esourceClaim|"nvidia|example\.com/', json.dumps(pod))
     ]
     body = {"kind": "PodList", "metadata": {"resourceVersion": "1429"}, "items": kept}
-    pods = for_path("/api/v1/pods", Response(body=json.dumps(body).encode()))
+    pods = answer_path("/api/v1/pods", Response(body=json.dumps(body).encode()))
     everything, more = read(server_at, pods)
     needed, fewer = read(server_at, pods, pods_alone=True)
     assert (len(kept), len(fewer)) > (50, 0)
@@ -426,8 +439,8 @@ def test_pod_created_meanwhile_has_all_that_it_needs(server_at: ServerAt) -> Non
         "spec": {**QUIET, **TRAITS["a claim"][0]},
     }
     came = json.dumps({"type": "ADDED", "object": pod}).encode() + b"\n"
-    watching = for_path("/api/v1/pods", Response(chunks=(came,)), watch=True)
-    pods = for_path("/api/v1/pods", pod_list(QUIET, version="1400"))
+    watching = answer_path("/api/v1/pods", Response(chunks=(came,)), watch=True)
+    pods = answer_path("/api/v1/pods", respond_pod_list(QUIET, version="1400"))
     cluster, paths = read(server_at, pods, watching, pods_alone=True)
     assert cluster.pod("lab", "late") is not None
     assert "PersistentVolumeClaim" not in cluster.gaps
@@ -450,8 +463,8 @@ def test_events_and_leases_are_read_on_request(server_at: ServerAt) -> None:
     pulled = {"metadata": {"name": "a.2", "namespace": "lab"}, "reason": "Pulled"}
     lease = {"metadata": {"name": "kube-scheduler", "namespace": "kube-system"}, "spec": {"holderIdentity": "cp1"}}
     answers = (
-        for_path(EVENTS, build_list_response("Event", scheduled, pulled)),
-        for_path(LEASES, build_list_response("Lease", lease)),
+        answer_path(EVENTS, build_list_response("Event", scheduled, pulled)),
+        answer_path(LEASES, build_list_response("Lease", lease)),
     )
     unasked, paths = read(server_at, *answers)
     assert not {EVENTS, LEASES} & set(paths)
@@ -470,13 +483,13 @@ def test_forbidden_events_are_a_gap(server_at: ServerAt) -> None:
 
     own = {"metadata": {"name": "kube-scheduler", "namespace": "kube-system"}}
     cluster, _ = read(
-        server_at, for_path(SYSTEM_LEASES, build_list_response("Lease", own)), refused, also=("Event", "Lease")
+        server_at, answer_path(SYSTEM_LEASES, build_list_response("Lease", own)), refused, also=("Event", "Lease")
     )
     assert cluster.find_gap("Event").why.startswith("could not be read: ")
     assert cluster.find_gap("Lease", "kube-system") is None
     assert cluster.find_gap("Lease").why.startswith("were read only in namespace kube-system: ")
     assert len(cluster.leases) == 1
-    broken, _ = read(server_at, for_path(EVENTS, Response(body=b"[]")), refused, also=("Event",))
+    broken, _ = read(server_at, answer_path(EVENTS, Response(body=b"[]")), refused, also=("Event",))
     assert broken.find_gap("Event").why.startswith("could not be read: ")
 
 
@@ -496,7 +509,7 @@ def test_scheduler_instances_are_distinguished(server_at: ServerAt) -> None:
         for name, version in (("a", "v1.36.2"), ("b", "v1.36.1"))
     )
     pods = Response(body=json.dumps({"kind": "PodList", "metadata": {}, "items": [one, two]}).encode())
-    cluster, _ = read(server_at, for_path(SCHEDULER_PODS, pods))
+    cluster, _ = read(server_at, answer_path(SCHEDULER_PODS, pods))
     assert cluster.provenance is not None
     assert [(each.name, each.version, each.flags) for each in cluster.provenance.instances] == [
         ("kube-scheduler-a", "v1.36.2", {"leader-elect": "true"}),

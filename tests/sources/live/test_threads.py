@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from api_server import Response, kubeconfig, replayed, serving
+from api_server import Response, replay_response, serve_api, write_kubeconfig
 
 STARTS = """
 import os, sys
@@ -44,9 +44,9 @@ and its threads take turns a thousand times as often as they would."""
 
 
 @cache
-def two_of_each(path: str) -> Response | None:
+def answer_two_of_each(path: str) -> Response | None:
     """Return the recorded list with only two objects."""
-    found = replayed(path, {})
+    found = replay_response(path, {})
     document = json.loads(found.body) if found and found.body.startswith(b"{") else {}
     if found is None or "items" not in document:
         return found
@@ -55,8 +55,10 @@ def two_of_each(path: str) -> Response | None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="a start takes a second where processes are not forked")
 def test_fifty_first_readings_succeed(tmp_path: Path) -> None:
-    with serving(lambda path, query: replayed(path, query) if "watch" in query else two_of_each(path)) as api:
-        environment = {**os.environ, "KUBECONFIG": kubeconfig(api.url, tmp_path / "config")}
+    with serve_api(
+        lambda path, query: replay_response(path, query) if "watch" in query else answer_two_of_each(path)
+    ) as api:
+        environment = {**os.environ, "KUBECONFIG": write_kubeconfig(api.url, tmp_path / "config")}
         command = [sys.executable, "-c", STARTS, "50"]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
     assert (done.stdout, done.stderr) == (f"{[0] * 50}\n", "")

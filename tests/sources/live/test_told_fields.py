@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 import yaml
-from api_server import Response, serving
-from golden_cases import FAMILIES, family_lines
+from api_server import Response, serve_api
+from golden_cases import FAMILIES, iter_family_lines
 from live_fixtures import fixture_server_at  # noqa: F401 - a fixture
 from test_lists import ServerAt
 
@@ -41,7 +41,7 @@ GROUPS = [build_group("g1"), build_group("g2", shiny=[{"at": 1}]), build_group("
 @pytest.mark.parametrize("family", FAMILIES)
 def test_golden_objects_have_only_known_fields(family: str) -> None:
     """Structs of these kinds have every field of real objects, so that only new fields are reported as unknown."""
-    for case in map(json.loads, family_lines(family)):
+    for case in map(json.loads, iter_family_lines(family)):
         for document in case["objects"]:
             if document["kind"] in FULLY_KNOWN_KINDS:
                 assert list(iter_unread_relevant_paths(document["kind"], drop_nulls(document))) == []
@@ -71,7 +71,7 @@ def test_unknown_field_of_a_list_is_reported_once(server_at: ServerAt) -> None:
         body = {"kind": f"{kind}List", "metadata": {"resourceVersion": "7"}, "items": items[kind]}
         return Response(body=json.dumps(body).encode())
 
-    with serving(answer) as api:
+    with serve_api(answer) as api:
         server = server_at(api.url)
         assert read_list(server, "Pod").warnings == (f'Pod a/p2: unknown field "spec.shiny", {TOLD}',)
         assert read_list(server, "PodGroup").warnings == (

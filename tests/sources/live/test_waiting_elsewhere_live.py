@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from api_server import Answer, Response, for_path, kubeconfig, replayed, serving, status
+from api_server import Answer, Response, answer_path, build_status, replay_response, serve_api, write_kubeconfig
 from live_fixtures import nobody  # noqa: F401 - a fixture
 
 from kschedctl.api.kinds import KINDS
@@ -26,16 +26,16 @@ WORKLOAD = {
 }
 
 
-def groups(*names: str) -> Answer:
+def answer_groups(*names: str) -> Answer:
     document = {"kind": "APIGroupList", "apiVersion": "v1", "groups": [{"name": name} for name in names]}
-    return for_path("/apis", Response(body=json.dumps(document).encode()))
+    return answer_path("/apis", Response(body=json.dumps(document).encode()))
 
 
 def answer_with_list(kind: str, *items: dict[str, Any]) -> Answer:
     """Answer with a list of these items."""
     version, own = KINDS[kind].versions[0], KINDS[kind].kind
     document = {"kind": f"{own}List", "apiVersion": version, "metadata": {"resourceVersion": "7"}, "items": items}
-    return for_path(next(iter_list_paths(kind)), Response(body=json.dumps(document).encode()))
+    return answer_path(next(iter_list_paths(kind)), Response(body=json.dumps(document).encode()))
 
 
 @pytest.fixture
@@ -45,26 +45,26 @@ def run(
     """Return the exit code, the report and the paths that were asked for by ``explain -A -o json``."""
 
     def run(*answers: Answer) -> tuple[int, dict[str, Any], list[str]]:
-        with serving(*answers, replayed) as api:
-            monkeypatch.setenv("KUBECONFIG", kubeconfig(api.url, tmp_path / "config"))
+        with serve_api(*answers, replay_response) as api:
+            monkeypatch.setenv("KUBECONFIG", write_kubeconfig(api.url, tmp_path / "config"))
             code = main(["explain", "-A", "-o", "json"])
             return code, json.loads(capsys.readouterr().out), [path for _, path, _ in api.requests]
 
     return run
 
 
-def elsewhere_unknown(report: dict[str, Any]) -> set[str]:
+def list_unknown_elsewhere(report: dict[str, Any]) -> set[str]:
     return {each["kind"] for each in report["unknown"]} & {"KueueWorkload", "ClusterQueue", "Kafka", "VolcanoQueue"}
 
 
 def test_unserved_groups_are_not_requested(run: Any) -> None:
-    _, report, asked = run(groups("apps", "batch"))
+    _, report, asked = run(answer_groups("apps", "batch"))
     assert not [path for path in asked if "kueue" in path or "strimzi" in path]
-    assert elsewhere_unknown(report) == set()
+    assert list_unknown_elsewhere(report) == set()
 
 
 def test_waiting_workload_is_read(run: Any) -> None:
-    code, report, _ = run(groups("kueue.x-k8s.io"), answer_with_list("KueueWorkload", WORKLOAD))
+    code, report, _ = run(answer_groups("kueue.x-k8s.io"), answer_with_list("KueueWorkload", WORKLOAD))
     (entry,) = report["waitingElsewhere"]
     assert (code, entry["resource"]) == (1, "Workload ai/high")
     assert entry["conditions"][0]["message"] == "no quota"
@@ -76,5 +76,7 @@ def test_forbidden_kind_is_unknown(run: Any) -> None:
         for kind in ("KueueWorkload",)
         for path in (next(iter_list_paths(kind)), next(iter_list_paths(kind, "default")))
     ]
-    _, report, _ = run(groups("kueue.x-k8s.io"), *(for_path(path, status(403, "forbidden")) for path in kinds))
-    assert elsewhere_unknown(report) == {"KueueWorkload"}
+    _, report, _ = run(
+        answer_groups("kueue.x-k8s.io"), *(answer_path(path, build_status(403, "forbidden")) for path in kinds)
+    )
+    assert list_unknown_elsewhere(report) == {"KueueWorkload"}

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from api_server import Response, for_path, kubeconfig, replayed, serving, status
+from api_server import Response, answer_path, build_status, replay_response, serve_api, write_kubeconfig
 from live_fixtures import nobody  # noqa: F401 - fixtures
 
 from kschedctl.cli.extender_options import collect_pod_extras
@@ -26,7 +26,7 @@ WHOLE = {
 }
 
 
-def never(*_: Any) -> tuple[int, Any]:
+def fail_if_called(*_: Any) -> tuple[int, Any]:
     raise AssertionError("nobody is asked")
 
 
@@ -34,8 +34,8 @@ def never(*_: Any) -> tuple[int, Any]:
     ("answer", "known"),
     [
         (Response(body=json.dumps(WHOLE).encode()), {"lab/p01-cpu": PodExtras({"a": "b"}, ({"name": "v"},))}),
-        (status(403, "pods is forbidden"), {}),
-        (status(404, "not found"), {}),
+        (build_status(403, "pods is forbidden"), {}),
+        (build_status(404, "not found"), {}),
     ],
     ids=["read", "refused", "gone"],
 )
@@ -47,9 +47,9 @@ def test_complete_pods_are_read_only_for_extenders(
     head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
     config = tmp_path / "config.json"
     config.write_text(json.dumps({**head, "extenders": [{"urlPrefix": "http://x", "filterVerb": "f"}] * extenders}))
-    with serving(for_path(PATH, answer), replayed) as api:
-        monkeypatch.setenv("KUBECONFIG", kubeconfig(api.url, tmp_path / "kubeconfig"))
-        source, recorder = Source(config=str(config)), Recorder(WholePods(never))
+    with serve_api(answer_path(PATH, answer), replay_response) as api:
+        monkeypatch.setenv("KUBECONFIG", write_kubeconfig(api.url, tmp_path / "kubeconfig"))
+        source, recorder = Source(config=str(config)), Recorder(WholePods(fail_if_called))
         cluster = load_cluster(source)
         pod = cluster.pod("lab", "p01-cpu")
         assert pod is not None

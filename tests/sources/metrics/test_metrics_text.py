@@ -6,7 +6,7 @@ import lzma
 from pathlib import Path
 
 import pytest
-from metrics_texts import ATTEMPT, attempts, histogram, number, queues
+from metrics_texts import ATTEMPT, write_attempts, write_histogram, write_queues, write_sample
 
 from kschedctl.errors import InputError
 from kschedctl.sources.metrics.exposition import (
@@ -20,8 +20,10 @@ RECORDED = Path(__file__).parents[2] / "recordings" / "metrics.txt.xz"
 
 
 def test_series_by_labels_and_a_size_by_its_older_name() -> None:
-    text = attempts({0.0005: 3, 0.003: 1}) + queues(active=2, backoff=0)
-    text += number("scheduler_scheduler_cache_size", 7, type="nodes") + 'go_goroutines 12\nother{a="x"} nonsense\n'
+    text = write_attempts({0.0005: 3, 0.003: 1}) + write_queues(active=2, backoff=0)
+    text += (
+        write_sample("scheduler_scheduler_cache_size", 7, type="nodes") + 'go_goroutines 12\nother{a="x"} nonsense\n'
+    )
     measured = compute_metrics_since_start(parse_exposition(text.encode(), "a"))
     (histogram,) = measured.get_histograms("scheduling_attempt").values()
     assert (histogram.count, histogram.total) == (4, pytest.approx(0.0045))
@@ -31,15 +33,19 @@ def test_series_by_labels_and_a_size_by_its_older_name() -> None:
 
 def test_newer_name_counts_if_a_version_has_both() -> None:
     both = "".join(
-        number(name, size, type="nodes")
+        write_sample(name, size, type="nodes")
         for name, size in (("scheduler_scheduler_cache_size", 7), ("scheduler_cache_size", 8))
     )
     assert compute_metrics_since_start(parse_exposition(both.encode(), "a")).get_number("cache_size", ("nodes",)) == 8
 
 
 def test_buckets_are_summed_over_other_labels() -> None:
-    lines = histogram(ATTEMPT, (0.1, 0.2), {0.05: 1, 0.15: 1}, result="scheduled", profile="a", shard="1").splitlines()
-    other = histogram(ATTEMPT, (0.1, 0.2), {0.05: 1}, result="scheduled", profile="a", shard="2").replace("0.1", "1e-1")
+    lines = write_histogram(
+        ATTEMPT, (0.1, 0.2), {0.05: 1, 0.15: 1}, result="scheduled", profile="a", shard="1"
+    ).splitlines()
+    other = write_histogram(ATTEMPT, (0.1, 0.2), {0.05: 1}, result="scheduled", profile="a", shard="2").replace(
+        "0.1", "1e-1"
+    )
     measured = compute_metrics_since_start(parse_exposition("\n".join([*reversed(lines), other]).encode(), "a"))
     found = measured.get_histograms("scheduling_attempt")["scheduled", "a"]
     # Three observations, two of them at most 0.1: the second third of them ends there.
@@ -49,7 +55,7 @@ def test_buckets_are_summed_over_other_labels() -> None:
 
 @pytest.mark.parametrize("value", ["NaN", "+Inf", "-Inf", "-1"])
 def test_invalid_values_are_skipped_and_counted(value: str) -> None:
-    text = queues(active=1) + f'scheduler_pending_pods{{queue="backoff"}} {value}\n'
+    text = write_queues(active=1) + f'scheduler_pending_pods{{queue="backoff"}} {value}\n'
     measured = compute_metrics_since_start(parse_exposition(text.encode(), "a"))
     assert measured.unusable == 1
     assert measured.get_number("pending_pods", ("backoff",)) is None
@@ -87,9 +93,9 @@ def test_bad_text_is_a_one_line_error(name: str) -> None:
 
 
 def test_difference_of_two_texts() -> None:
-    started = number("process_start_time_seconds", 1000)
-    old = parse_exposition((started + attempts({0.0005: 100})).encode(), "old")
-    new = parse_exposition((started + attempts({0.0005: 100, 0.05: 10})).encode(), "new")
+    started = write_sample("process_start_time_seconds", 1000)
+    old = parse_exposition((started + write_attempts({0.0005: 100})).encode(), "old")
+    new = parse_exposition((started + write_attempts({0.0005: 100, 0.05: 10})).encode(), "new")
     measured = compute_metrics_between(old, new, 60.0)
     found = measured.get_histograms("scheduling_attempt")["scheduled", "default-scheduler"]
     # Only the ten of 50 ms: all in the bucket from 32 to 64 ms, of which the half is 48 ms.
@@ -100,9 +106,9 @@ def test_difference_of_two_texts() -> None:
 
 @pytest.mark.parametrize("starts", [(1000, 2000), (None, None)], ids=["said by the process", "seen by counters"])
 def test_counters_restart_after_a_restart(starts: tuple[int | None, int | None]) -> None:
-    said = [number("process_start_time_seconds", at) if at else "" for at in starts]
-    old = parse_exposition((said[0] + attempts({0.0005: 100})).encode(), "old")
-    new = parse_exposition((said[1] + attempts({0.0005: 7})).encode(), "new")
+    said = [write_sample("process_start_time_seconds", at) if at else "" for at in starts]
+    old = parse_exposition((said[0] + write_attempts({0.0005: 100})).encode(), "old")
+    new = parse_exposition((said[1] + write_attempts({0.0005: 7})).encode(), "new")
     measured = compute_metrics_between(old, new, 60.0)
     assert measured.restarted
     assert measured.seconds is None
@@ -112,7 +118,7 @@ def test_counters_restart_after_a_restart(starts: tuple[int | None, int | None])
 @pytest.mark.parametrize("starts", [(1000, 1000), (2000, 1000)], ids=["one process", "an older process"])
 def test_texts_in_the_wrong_order_are_rejected(starts: tuple[int, int]) -> None:
     old, new = (
-        parse_exposition((number("process_start_time_seconds", at) + attempts({0.001: n})).encode(), name)
+        parse_exposition((write_sample("process_start_time_seconds", at) + write_attempts({0.001: n})).encode(), name)
         for at, n, name in zip(starts, (9, 4), ("old", "new"), strict=True)
     )
     with pytest.raises(InputError, match=r"^new: .*--metrics OLD --metrics NEW"):

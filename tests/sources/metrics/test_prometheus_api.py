@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from metrics_server import MetricsServer, serving
+from metrics_server import MetricsServer, serve_metrics
 
 from kschedctl.errors import ClusterError, KschedctlError, UsageError
 from kschedctl.sources.live.connection import Connection
@@ -19,15 +19,15 @@ LABELS = {"result": "scheduled", "profile": "default-scheduler"}
 KEY = ("scheduled", "default-scheduler")
 
 
-def no_connection() -> Connection:
+def fail_if_connected() -> Connection:
     raise AssertionError("no kubeconfig is needed")
 
 
-def part(name: str, value: str, **labels: str) -> dict[str, Any]:
+def build_sample(name: str, value: str, **labels: str) -> dict[str, Any]:
     return {"metric": {"kschedctl_part": name, **LABELS, **labels}, "value": [1, value]}
 
 
-def vector(*samples: dict[str, Any]) -> bytes:
+def build_vector(*samples: dict[str, Any]) -> bytes:
     return json.dumps({"status": "success", "data": {"resultType": "vector", "result": samples}}).encode()
 
 
@@ -39,18 +39,20 @@ def read(answer: Callable[[str], bytes], matchers: str = "") -> tuple[MetricsRea
         asked.append(query["query"])
         return 200, answer(query["query"])
 
-    with serving(MetricsServer(answered)) as server:
-        measured = read_prometheus(MetricsAccess(no_connection), f"{server.url}/prefix/", 3600, matchers)
+    with serve_metrics(MetricsServer(answered)) as server:
+        measured = read_prometheus(MetricsAccess(fail_if_connected), f"{server.url}/prefix/", 3600, matchers)
     return measured, asked
 
 
-def of_attempts(*samples: dict[str, Any]) -> Callable[[str], bytes]:
-    return lambda query: vector(*samples) if "scheduler_scheduling_attempt_duration" in query else vector()
+def answer_attempts(*samples: dict[str, Any]) -> Callable[[str], bytes]:
+    return lambda query: build_vector(*samples) if "scheduler_scheduling_attempt_duration" in query else build_vector()
 
 
 def test_classic_histogram() -> None:
-    buckets = [part("bucket", count, le=le) for le, count in (("0.1", "5"), ("+Inf", "12"), ("0.2", "7"), ("1", "11"))]
-    measured, asked = read(of_attempts(*buckets, part("sum", "6"), part("count", "12")))
+    buckets = [
+        build_sample("bucket", count, le=le) for le, count in (("0.1", "5"), ("+Inf", "12"), ("0.2", "7"), ("1", "11"))
+    ]
+    measured, asked = read(answer_attempts(*buckets, build_sample("sum", "6"), build_sample("count", "12")))
     found = measured.get_histograms("scheduling_attempt")[KEY]
     # Prometheus' testhistogram: its 0.2-quantile is 0.048, 0.5 is 0.15.
     assert found.estimate_quantile(0.2) == pytest.approx(0.048)
@@ -67,7 +69,9 @@ def test_native_histogram_is_preferred() -> None:
         "metric": {"kschedctl_part": "native", **LABELS},
         "histogram": [1, {"count": "12", "sum": "100", "buckets": buckets}],
     }
-    measured, _ = read(of_attempts(part("bucket", "12", le="+Inf"), part("bucket", "1", le="1"), native))
+    measured, _ = read(
+        answer_attempts(build_sample("bucket", "12", le="+Inf"), build_sample("bucket", "1", le="1"), native)
+    )
     found = measured.get_histograms("scheduling_attempt")[KEY]
     assert found.estimate_quantile(0.9) == pytest.approx(12.99603834169977)
     assert found.estimate_quantile(0.1) == pytest.approx(0.0006)
@@ -76,7 +80,8 @@ def test_native_histogram_is_preferred() -> None:
 def test_shared_metrics_are_queried_only_with_matchers() -> None:
     depth = {"metric": {"queue": "active"}, "value": [1, "3"]}
     _, asked = read(
-        lambda query: vector(depth) if "pending_pods" in query else vector(), 'job="kube-scheduler", cluster=~"a|b"'
+        lambda query: build_vector(depth) if "pending_pods" in query else build_vector(),
+        'job="kube-scheduler", cluster=~"a|b"',
     )
     held_back = next(query for query in asked if "rest_client_rate_limiter" in query)
     assert (
@@ -95,13 +100,15 @@ def test_queue_metrics_are_those_of_the_leader() -> None:
 
 def test_older_name_is_queried_if_the_newer_has_no_result() -> None:
     nodes = {"metric": {"type": "nodes"}, "value": [1, "12"]}
-    measured, _ = read(lambda query: vector(nodes) if "(scheduler_scheduler_cache_size" in query else vector())
+    measured, _ = read(
+        lambda query: build_vector(nodes) if "(scheduler_scheduler_cache_size" in query else build_vector()
+    )
     assert measured.get_number("cache_size", ("nodes",)) == 12
 
 
 @pytest.mark.parametrize("value", ["NaN", "-1", "+Inf", "much"])
 def test_invalid_values_are_skipped(value: str) -> None:
-    measured, _ = read(of_attempts(part("bucket", value, le="1"), part("bucket", "3", le="+Inf")))
+    measured, _ = read(answer_attempts(build_sample("bucket", value, le="1"), build_sample("bucket", "3", le="+Inf")))
     assert measured.unusable == 1
 
 
@@ -124,15 +131,18 @@ def test_invalid_responses_are_errors(body: bytes, expected: str) -> None:
 @pytest.mark.parametrize("matchers", ["job", 'job="a"}) or vector(1)', 'job="a" or b="c"', '{job="a"}'])
 def test_invalid_matchers_are_errors(matchers: str) -> None:
     with pytest.raises(UsageError, match="not label matchers"):
-        read(lambda query: vector(), matchers)
+        read(lambda query: build_vector(), matchers)
 
 
 def test_http_errors_are_reported() -> None:
-    with serving(MetricsServer(lambda path, query: (503, b"no"))) as server, pytest.raises(KschedctlError, match="503"):
-        read_prometheus(MetricsAccess(no_connection), server.url, 60)
+    with (
+        serve_metrics(MetricsServer(lambda path, query: (503, b"no"))) as server,
+        pytest.raises(KschedctlError, match="503"),
+    ):
+        read_prometheus(MetricsAccess(fail_if_connected), server.url, 60)
 
 
 @pytest.mark.parametrize("url", ["http://p:9090/?a=b", "http://p:9090/#graph"])
 def test_base_url_must_not_have_a_query(url: str) -> None:
     with pytest.raises(UsageError, match="not a base URL"):
-        read_prometheus(MetricsAccess(no_connection), url, 60)
+        read_prometheus(MetricsAccess(fail_if_connected), url, 60)

@@ -327,10 +327,9 @@ def _compute_entropy(counts: DomainCapacities, level: int, domain: int) -> float
 def _spread_slices(search: DomainSearch, level: int, domains: Sequence[int], threshold: int) -> list[int] | None:
     """Distribute the slices and leaders over the fewest sufficient domains.
 
-    Each chosen domain gets ``threshold`` slices. The remaining slices go to the first domains, as many to each as it
-    has room for. Each leader goes to a domain of its own, again to the first ones. The counts of the chosen domains are
-    overwritten with what they get. Return the chosen domains, or None if the slices or leaders do not fit. Upstream:
-    placeSlicesOnDomainsBalanced.
+    Each chosen domain gets ``threshold`` slices. The first domains also get a leader each and the remaining slices, as
+    far as they have room. The counts of the chosen domains are overwritten with what they get. Return the chosen
+    domains, or None if the slices or leaders do not fit. Upstream: placeSlicesOnDomainsBalanced.
     """
     room, request = search.counts.at_level(level), search.request
     chosen = _choose_fewest_domains(search, level, domains, by_entropy=False)

@@ -128,10 +128,9 @@ class DomainSearch:
         """Return a single domain that holds all slices and leaders, or None if several domains have to be chosen.
 
         ``domains`` is sorted as by ``sort_domains_for_leader``. If the domains with the least free capacity come first,
-        the first domain that is large enough is chosen. Otherwise, the first domain has the most room, and must be
-        large enough. The domain with the least sufficient room is then chosen. If affinity counts, only domains with
-        the affinity score of the first large enough domain are considered. If the level is also required, the first
-        domain may be too small.
+        the first large enough domain is chosen. Otherwise, the domain with the least sufficient room is chosen, and the
+        first domain must be large enough as well. If affinity counts, only domains with the affinity score of the first
+        large enough domain are considered. For a required level, the first domain may then be too small.
         """
         room, request = self.counts.at_level(level), self.request
         has_room_for_slices = room.slices_with_leader[domains] >= request.slices
