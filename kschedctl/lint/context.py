@@ -313,6 +313,20 @@ class LintContext:
                 all_read = False
         return all_read
 
+    def are_priority_classes_known(self) -> bool:
+        """Return whether all PriorityClasses are known. Every cluster has some: if there are none, none were read."""
+        return bool(self.list_all_objects(api.PriorityClass)) and self.are_all_read("PriorityClass")
+
+    def list_existing_storage_classes(self) -> frozenset[str] | None:
+        """Return the names of the StorageClasses that exist, or None if StorageClasses or volumes were not fully read.
+
+        A StorageClass that some volume names does not have to exist, and is included.
+        """
+        if not self.are_all_read("StorageClass", "PersistentVolume"):
+            return None
+        of_volumes = {volume.spec.storage_class_name for volume in self.list_all_objects(api.PersistentVolume)}
+        return frozenset(of_volumes | {existing.metadata.name for existing in self.list_all_objects(api.StorageClass)})
+
     def may_have_unknown_pods(self, namespaces: Iterable[str]) -> bool:
         """Return whether custom resources among the manifests may create pods in one of the namespaces."""
         return any(may_own_pods_in(maker, namespace) for namespace in namespaces for maker in self._pod_creators)

@@ -127,6 +127,33 @@ def test_problems_that_room_does_not_solve_are_for_other_rules() -> None:
     assert list_messages(make_workload(2, cpu=8), *NODES) == []
 
 
+FAST_CLAIM = """\
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data, namespace: default}
+spec: {accessModes: [ReadWriteMany], storageClassName: fast, resources: {requests: {storage: 1Gi}}}
+---
+"""
+USES_CLAIM = "volumes: [{name: v, persistentVolumeClaim: {claimName: data}}], "
+
+
+@pytest.mark.parametrize(
+    ("spec", "existing"),
+    [
+        (USES_CLAIM, {"kind": "StorageClass", "metadata": {"name": "fast"}, "provisioner": "d.io"}),
+        ("priorityClassName: high, ", {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1}),
+        ("runtimeClassName: kata, ", {"kind": "RuntimeClass", "metadata": {"name": "kata"}, "handler": "kata"}),
+    ],
+)
+def test_replicas_that_cannot_start_are_not_counted(spec: str, existing: Json) -> None:
+    """No replica fits without the class, which another rule reports. With the class, six fit."""
+    other = {**existing, "metadata": {"name": "other"}}
+    manifests = FAST_CLAIM + make_workload(7, spec=spec)
+    assert list_messages(manifests, *NODES, other) == []
+    (found,) = list_messages(manifests, *NODES, other, existing)
+    assert found.startswith("7 replicas, but only 6 fit now: 1 stays Pending")
+
+
 def test_spread_that_waits_for_a_full_zone() -> None:
     """Zone b has room for two pods, and zone a for four. With a skew of at most one, five pods fit."""
     spread = f"topologySpreadConstraints: [{{maxSkew: 1, topologyKey: {ZONE}, whenUnsatisfiable: DoNotSchedule, "

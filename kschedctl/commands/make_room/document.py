@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -208,31 +209,27 @@ def _find_freed_nodes(room: RoomMaking, scheduler: Scheduler, terminating: froze
 def _iter_plan_commands(room: RoomMaking, part: PlanPart) -> Iterator[str]:
     """Yield the commands that carry out one part of the plan, in order.
 
-    Pods are evicted through the Eviction API, so that PDBs are respected. Emptied nodes are cordoned throughout, and
-    other nodes while pods leave them. In the end, all these nodes are uncordoned. Nodes that were already cordoned
-    before the plan stay cordoned.
+    Pods are evicted through the Eviction API, so that PDBs are respected. Emptied nodes are cordoned until the end,
+    and other nodes while pods leave them. Nodes that were already cordoned before the plan stay cordoned.
     """
     nodes = room.before.view.nodes.objects
     emptied = [row for row in sorted(part.emptied) if not nodes[row].spec.unschedulable]
     for row in emptied:
         yield kubectl.render_command("cordon", nodes[row].metadata.name)
 
-    cordoned_source: Row | None = None
-    for move in part.moved:
-        source = move.source
-        if cordoned_source is not None and cordoned_source != source:
-            yield kubectl.render_command("uncordon", nodes[cordoned_source].metadata.name)
-            cordoned_source = None
-        if cordoned_source is None and source not in emptied and not nodes[source].spec.unschedulable:
-            cordoned_source = source
+    for source, moves in itertools.groupby(part.moved, key=lambda move: move.source):
+        must_cordon = source not in emptied and not nodes[source].spec.unschedulable
+        if must_cordon:
             yield kubectl.render_command("cordon", nodes[source].metadata.name)
-        pod = room.before.view.pods.objects[move.position]
-        yield kubectl.render_eviction(pod)
-        yield kubectl.render_wait_until_gone(pod)
-        yield _render_wait_for_replacement(pod)
+        for move in moves:
+            pod = room.before.view.pods.objects[move.position]
+            yield kubectl.render_eviction(pod)
+            yield kubectl.render_wait_until_gone(pod)
+            yield _render_wait_for_replacement(pod)
+        if must_cordon:
+            yield kubectl.render_command("uncordon", nodes[source].metadata.name)
 
-    still_cordoned = emptied if cordoned_source is None else [cordoned_source, *emptied]
-    for row in still_cordoned:
+    for row in emptied:
         yield kubectl.render_command("uncordon", nodes[row].metadata.name)
 
 

@@ -245,8 +245,7 @@ def _compare_pod_batch(pair: ClusterPair, positions: Sequence[Position]) -> Batc
     rescored = []
     unknown: set[Unknown] = set()
     failed = 0
-    first_scores: dict[int, ScoreDigest | None] = {}  # by the number of the PodInfo
-    has_equal_scores: dict[int, bool] = {}
+    scores_by_kind: dict[int, tuple[ScoreDigest | None, ScoreDigest | None]] = {}  # under both schedulers
     for position in positions:
         nodes_before = first.find_best_nodes(position, unknown)
         nodes_after = second.find_best_nodes(position, unknown)
@@ -259,11 +258,11 @@ def _compare_pod_batch(pair: ClusterPair, positions: Sequence[Position]) -> Batc
             continue
 
         kind = int(first.view.pods.info[position])
-        if kind not in has_equal_scores:
-            first_scores[kind] = first.digest_scores(position)
-            has_equal_scores[kind] = first_scores[kind] == second.digest_scores(position)
-        if not has_equal_scores[kind]:
-            rescored.append(PodRescored(str(find_owner(pod)), pod=pod.key, kind=kind, before=first_scores[kind]))
+        if kind not in scores_by_kind:
+            scores_by_kind[kind] = first.digest_scores(position), second.digest_scores(position)
+        scores_before, scores_after = scores_by_kind[kind]
+        if scores_before != scores_after:
+            rescored.append(PodRescored(str(find_owner(pod)), pod=pod.key, kind=kind, before=scores_before))
     return BatchResult(
         elsewhere=tuple(elsewhere),
         rescored=tuple(rescored),

@@ -31,10 +31,9 @@ def find_missing_claims_and_storage_classes(context: LintContext) -> Iterator[Pr
     A StorageClass that some volume names does not have to exist. Kinds that were not fully read are not checked.
     """
     yield from _find_missing_claims(context)
-    if not context.are_all_read("StorageClass", "PersistentVolume"):
+    class_names = context.list_existing_storage_classes()
+    if class_names is None:
         return
-    class_names = {storage_class.metadata.name for storage_class in context.list_all_objects(StorageClass)}
-    class_names |= {volume.spec.storage_class_name for volume in context.list_all_objects(PersistentVolume)}
     claims = context.list_linted_objects(PersistentVolumeClaim)
     for subject, path, name in iter_storage_class_names(claims, context.workloads):
         if name and name not in class_names:

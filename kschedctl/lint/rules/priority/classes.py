@@ -219,17 +219,12 @@ PC_NEVER_BUT_URGENT = Rule(
 )
 
 
-def _are_classes_known(context: LintContext) -> bool:
-    """Return whether all PriorityClasses are known. Every cluster has some, so if there are none, none were read."""
-    return bool(context.list_all_objects(PriorityClass)) and context.are_all_read("PriorityClass")
-
-
 def find_missing_priority_classes(context: LintContext) -> Iterator[Problem]:
     """Find workloads that name a PriorityClass which does not exist.
 
     If not all classes are known, only names that begin with system- are reported.
     """
-    are_classes_known = _are_classes_known(context)
+    are_classes_known = context.are_priority_classes_known()
     for workload in context.workloads:
         name = workload.spec.priority_class_name
         is_reserved = name.startswith(RESERVED_PREFIX)  # users cannot create such a class
@@ -271,7 +266,7 @@ def find_workloads_without_priority_class(context: LintContext) -> Iterator[Prob
         for priority_class in context.list_all_objects(PriorityClass)
         if not priority_class.metadata.name.startswith(RESERVED_PREFIX)
     ]
-    if not _are_classes_known(context) or any(priority_class.global_default for priority_class in classes):
+    if not context.are_priority_classes_known() or any(priority_class.global_default for priority_class in classes):
         return
     serving_workloads = [workload for workload in context.workloads if workload.kind in SERVING_KINDS]
     uses = {(workload.namespace, workload.spec.priority_class_name) for workload in serving_workloads}
@@ -331,7 +326,7 @@ def find_deleted_classes_in_use(context: LintContext) -> Iterator[Problem]:
     Each class is reported once, at the first of these pods. Finds nothing if not all classes are known.
     """
     assert context.cluster is not None
-    if not _are_classes_known(context):
+    if not context.are_priority_classes_known():
         return
     pod_counts: Counter[str] = Counter()
     first_pods: dict[str, Pod] = {}

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from kschedctl.api.arrays import Amounts, Bools
+from kschedctl.api.objects import RuntimeClass
 from kschedctl.api.resource_names import CPU, PODS, format_amounts_for_sentence
 from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated_taint
 from kschedctl.api.workloads import add_daemon_tolerations
@@ -19,8 +20,9 @@ from kschedctl.lint.analysis.facts import (
     find_rows_with_room,
     place_additional_pods,
 )
-from kschedctl.lint.analysis.placement import iter_host_ports, iter_pod_affinity_terms
+from kschedctl.lint.analysis.placement import iter_host_ports, iter_pod_affinity_terms, iter_storage_class_names
 from kschedctl.lint.context import LintContext
+from kschedctl.lint.objects.manifests import TypedObject
 from kschedctl.lint.objects.subject import Problem, Subject
 from kschedctl.lint.objects.workload import SERVING_KINDS, Workload
 from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule
@@ -334,7 +336,8 @@ def _iter_workloads_without_room(
 
     A workload comes with its number of running pods and the result of placing the additional pods. Workloads of the
     cluster that a linted autoscaler scales are included. Workloads that lack room for other reasons than their requests
-    are left out.
+    are left out. So are workloads whose pods cannot start because a class does not exist: other rules report them, and
+    none of their replicas fits.
     """
     facts = context.facts
     running_counts: dict[Workload, int] = {}
@@ -346,9 +349,36 @@ def _iter_workloads_without_room(
         count = get_replicas(workload) - running_counts[workload]
         if count > 0 and not _fits_without_replay(facts, workload, count):
             additional_counts[workload] = count
-    for workload, placed in place_additional_pods(facts, additional_counts).items():
-        if placed.shortage and placed.number < additional_counts[workload]:
+    without_room = {
+        workload: placed
+        for workload, placed in place_additional_pods(facts, additional_counts).items()
+        if placed.shortage and placed.number < additional_counts[workload]
+    }
+    for workload, placed in without_room.items():
+        if not _needs_missing_class(context, workload):
             yield workload, running_counts[workload], placed
+
+
+def _needs_missing_class(context: LintContext, workload: Workload) -> bool:
+    """Return whether none of the workload's pods can start, since a class of the pods or their volumes does not exist.
+
+    This is a PriorityClass, RuntimeClass or StorageClass. Classes that were not fully read do not count as missing.
+    """
+    priority_class = workload.spec.priority_class_name
+    if priority_class and priority_class not in context.priority_classes and context.are_priority_classes_known():
+        return True
+    runtime_class = workload.spec.runtime_class_name
+    if runtime_class and context.cluster is not None and context.cluster.find_gap("RuntimeClass") is None:
+        existing_names = {existing.metadata.name for existing in context.list_all_objects(RuntimeClass)}
+        if runtime_class not in existing_names:
+            return True
+
+    claims = [TypedObject(workload.subject, claim) for _, claim in context.iter_claims(workload)]
+    storage_classes = {name for _, _, name in iter_storage_class_names(claims, [workload]) if name}
+    if not storage_classes:
+        return False
+    existing_classes = context.list_existing_storage_classes()
+    return existing_classes is not None and not storage_classes <= existing_classes
 
 
 def _can_count_running_pods(facts: ClusterFacts, workload: Workload) -> bool:
