@@ -83,7 +83,7 @@ _UNITS: Mapping[str, Callable[[Cluster], Mapping[str, Sequence[str]]]] = {
     "zone": lambda cluster: group_nodes(cluster, get_zone),
     "pool": lambda cluster: group_nodes(cluster, find_node_pool_name),
 }
-"""The function that returns the nodes of each unit, by kind of unit."""
+"""Functions that map each unit of a cluster to the names of its nodes, by kind of unit."""
 _MAX_PAIRS = 200_000
 """The maximum number of pairs of units that are simulated."""
 _ADMISSION_ANNOTATIONS = frozenset((SELECTOR, DEFAULTS_ANNOTATION, WHITELIST_ANNOTATION))
@@ -258,8 +258,8 @@ def simulate_failures(
 def _guess_worst_loss(shared: SharedCluster, losses: Sequence[Loss]) -> Loss:
     """Return the loss that is likely to be the worst, which is replayed in full at once. A wrong guess only costs time.
 
-    It has the most displaced pods with volumes, which may be confined to the lost nodes, or else the most displaced
-    pods.
+    The likely worst loss displaces the most pods with volumes, which may be confined to the lost nodes. Of several such
+    losses, it displaces the most pods.
     """
     view = shared.scheduler.view
     with_claim = view.pods.distinct.mask_templates(
@@ -280,7 +280,7 @@ def _count_progress_steps(shared: SharedCluster, losses: Sequence[Loss]) -> list
 def _count_displaced_pods(shared: SharedCluster, losses: Sequence[Loss], selected: Bools) -> list[int]:
     """Return how many of the pods in the mask (P,) each loss displaces."""
     view = shared.scheduler.view
-    is_recreated, _ = shared.get_cached(_get_classified_pods)
+    is_recreated, _ = shared.get_cached(_classify_pods)
     counted = is_recreated & selected & (view.node >= 0)
     displaced_by_row = np.bincount(view.node[counted], minlength=len(view.nodes)).tolist()
     return [sum(displaced_by_row[view.nodes.index[name]] for name in loss.nodes) for loss in losses]
@@ -341,7 +341,7 @@ def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
 
     # Find the pods on the lost nodes, and those among them that are recreated.
     view = shared.scheduler.view
-    is_recreated, is_bare = shared.get_cached(_get_classified_pods)
+    is_recreated, is_bare = shared.get_cached(_classify_pods)
     is_lost_node = np.zeros(len(view.nodes), np.bool_)
     is_lost_node[[view.nodes.index[name] for name in loss.nodes]] = True
     is_on_lost_node = np.append(is_lost_node, False)[view.node]  # pods without a node have row -1
@@ -460,13 +460,8 @@ def _find_nodes_with_outdated_priorities(shared: SharedCluster) -> frozenset[str
     return find_nodes_with_outdated_priorities(shared.cluster)
 
 
-def _get_classified_pods(shared: SharedCluster) -> tuple[Bools, Bools]:
-    """Return the masks of `_classify_pods` for a shared cluster, which caches them."""
-    return _classify_pods(shared.scheduler.view)
-
-
 def _end_failed_jobs(simulation: Simulation, lost_pods: Sequence[Position]) -> dict[Position, None]:
-    """Count lost pods of Jobs as failed, and remove all pods of the Jobs that fail for it. Return these pods."""
+    """Count lost pods of Jobs as failed, and remove and return all pods of the Jobs that fail because of them."""
     job_failures = JobFailures.of(simulation.view.objects)
     for position in lost_pods:
         job_failures.record_eviction(simulation.view.pods.objects[position])
@@ -479,11 +474,12 @@ def _find_pods_of_jobs(shared: SharedCluster) -> Bools:
     return view.pods.where(lambda info: find_job_name(info.pod) is not None)[view.pods.info]
 
 
-def _classify_pods(view: Fork) -> tuple[Bools, Bools]:
+def _classify_pods(shared: SharedCluster) -> tuple[Bools, Bools]:
     """Return two masks (P,): the pods that are recreated elsewhere if their node fails, and the pods without an owner.
 
     Pods without an owner are lost with their node. Terminating pods are not counted among them.
     """
+    view = shared.scheduler.view
     is_recreated = view.pods.where(lambda info: is_recreated_elsewhere(info.pod))
     is_bare = view.pods.where(lambda info: not info.terminating and find_owner(info.pod).kind == "Pod")
     return is_recreated[view.pods.info], is_bare[view.pods.info]

@@ -36,12 +36,14 @@ from kschedctl.reports.columns import Column, Tone
 from kschedctl.text.counts import agreeing
 
 FAILURES_SHOWN = 20
+"""The maximum number of failures in the table."""
 MAX_COSTS_IN_SENTENCE = 2
 """The number of kinds of costs up to which the worst failure is described in a sentence rather than a list."""
 ENDING = (
     "DaemonSet pods and static pods are lost with their node. Like terminating pods and pods that no controller "
     "recreates, they do not count as displaced."
 )
+"""The note below the table about pods that are in none of its columns."""
 
 
 def build_page(report: Failures, style: Style) -> Page:
@@ -118,7 +120,10 @@ def _build_outside_note(report: Failures) -> Page:
 
 
 def _build_waiting_note(report: Failures) -> Page:
-    """Build the notes that name the pods that wait or do not run until lost nodes are deleted, or () without any."""
+    """Build notes on the pods that get a node, or run again, only once the lost nodes are deleted.
+
+    Return () if there are no such pods.
+    """
     texts = [*report.describe_waiting_pods(), *(report.failures[0].describe_late_pods() if report.failures else ())]
     return tuple(paragraph(Marked(f"{text}.", Tone.WARNING)) for text in texts)
 
@@ -149,7 +154,7 @@ def _build_failure_ranking(report: Failures, style: Style) -> Page:
         if any(failure.ending or failure.lost for failure in report.failures)
         else []
     )
-    return (*table, *note, *_plot_pods_lost_by_failure(report, style)) if table else ()
+    return (*table, *note, *_plot_costs_by_failure(report, style)) if table else ()
 
 
 def _build_failure_row(failure: Failure, same_node_count: bool) -> Row:
@@ -175,7 +180,7 @@ def _format_number(failure: Failure, name: str, number: int) -> Cell:
     return Marked(text, Tone.BAD) if number else text
 
 
-def _plot_pods_lost_by_failure(report: Failures, style: Style) -> tuple[Plot, ...]:
+def _plot_costs_by_failure(report: Failures, style: Style) -> tuple[Plot, ...]:
     """Plot how many pods each failure costs, each pod counted once. Failures without consequences are left out.
 
     Unless plots are requested, return () if all failures cost equally many pods.

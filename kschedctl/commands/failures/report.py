@@ -74,11 +74,11 @@ class Failure(Document, frozen=True):
     waiting_until_deleted: tuple[str, ...] = ()
     """The pods that get a node only once the lost nodes are deleted."""
     waiting_by_rule: tuple[PodsWaitingForDeletion, ...] = ()
-    """These pods by the reason why they wait."""
+    """The pods in `waiting_until_deleted`, by the reason why they wait."""
     late: int = 0
     """The number of other pods that run again only once the lost nodes are deleted, although there is room for them."""
     late_pods: tuple[LatePods, ...] = ()
-    """These pods by the reason, for the worst failure only."""
+    """The late pods by the reason why they are late, for the worst failure only."""
     lost_pods: tuple[str, ...] = ()
     """The pods that no controller recreates, for the worst failure only."""
     lost_victims: int = 0
@@ -229,7 +229,7 @@ class Failures(Report, frozen=True):
 
     @property
     def headline_names_unread(self) -> bool:
-        """Return whether there is no failure, since only then does the summary have the whole headline."""
+        """True if there are no failures, since only then does the summary have the whole headline."""
         return not self.failures
 
     def describe_nodes_outside(self) -> tuple[str, ...]:
