@@ -18,7 +18,7 @@ from kschedctl.cli.references import are_all_pods
 from kschedctl.cli.run_options import WorkOptions, choose_exit_code
 from kschedctl.cli.source import EVICTION_KINDS
 from kschedctl.commands import make_room as library
-from kschedctl.commands.make_room.report import MakeRoom
+from kschedctl.commands.make_room.report import LARGEST_MAX_MOVES, MakeRoom
 from kschedctl.commands.make_room.room import RoomCriteria
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.manifests import locate_errors
@@ -56,7 +56,11 @@ def make_room(
     max_moves: Annotated[
         int,
         typer.Option(
-            "--max-moves", metavar="NUMBER", min=1, max=3, help="Maximum number of pods to move for each pending pod."
+            "--max-moves",
+            metavar="NUMBER",
+            min=1,
+            max=LARGEST_MAX_MOVES,
+            help="Maximum number of pods to move for each pending pod.",
         ),
     ] = 3,
     keep: Annotated[
