@@ -59,4 +59,4 @@ def test_scenario_runs(tmp_path: Path) -> None:
     (scenario,) = re.findall(r"```yaml\n(steps:\n.*?)```", TOPICS["what-if"].read_text(), re.DOTALL)
     file = tmp_path / "scenario.yaml"
     file.write_text(scenario)
-    assert "Pods are affected" in run(f"kschedctl whatif {file} --demo")
+    assert "Effect on pods" in run(f"kschedctl whatif {file} --demo")

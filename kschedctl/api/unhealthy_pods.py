@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable, Sequence
 
 from kschedctl.api.labels import selector_from_api
 from kschedctl.api.objects import Pod, PodDisruptionBudget
-from kschedctl.text.counts import counted
 
 MAX_NAMED = 3
 
@@ -72,9 +71,9 @@ def describe_used_up_budget(budget: PodDisruptionBudget, pods: Sequence[Pod]) ->
         return ""
     total = sum(not pod.terminated for pod in pods)
     min_available = budget.spec.min_available
-    suffix = ""
-    if isinstance(min_available, int) and 1 < total <= min_available:
-        suffix = f"; with all {counted(total, 'pod')} healthy it would still allow none"
+    allows_none = isinstance(min_available, int) and total <= min_available
+    every = "both pods" if total == 2 else f"all {total:,} pods"
+    suffix = f"; even with {every} healthy, it would allow none" if allows_none and total > 1 else ""
     return f"{unhealthy}, which uses up the budget{suffix}"
 
 

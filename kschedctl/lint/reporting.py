@@ -266,7 +266,7 @@ def _note_dropped_findings(finding: Finding, other_count: int) -> Finding:
     if not other_count:
         return finding
     where = f"in namespace {finding.namespace}" if finding.namespace else "without a namespace"
-    return replace(finding, message=f"{finding.message} ({other_count:,} more {where})")
+    return replace(finding, message=f"{finding.message} (and {counted(other_count, 'similar finding')} {where})")
 
 
 @dataclass(frozen=True)

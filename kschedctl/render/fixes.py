@@ -22,6 +22,7 @@ from kschedctl.render.page import (
 from kschedctl.reports.columns import Tone
 from kschedctl.reports.remedy import TEAMS, FixStanding, Remedy, chain_commands, sort_verified_fixes_first
 from kschedctl.reports.summary import CostKind, list_clauses
+from kschedctl.text.counts import join_clauses
 
 TITLE, TITLE_WITH_RIVALS = "Fixes, each verified by replay", "Fixes, each verified by a replay with all waiting pods"
 """The second one is shown if some changes are not enough, since other waiting pods take the room that they make."""
@@ -56,7 +57,7 @@ def build_best_fix(remedies: Sequence[Remedy], style: Style) -> Page:
     best = sort_verified_fixes_first(remedies)[0]
     parts: list[Cell] = [Marked(f"{LABEL_BY_STANDING[best.standing]}:", Tone.STRONG)]
     if drawbacks := _list_drawbacks_beyond_label(best):
-        parts += [f"{best.summary},", Marked(f"but {'; '.join(drawbacks)}", Tone.WARNING)]
+        parts += [f"{best.summary},", Marked(f"but {join_clauses(drawbacks)}", Tone.WARNING)]
     else:
         parts.append(best.summary)
     commands_fit = all(len(command) < style.width - 1 for command in best.commands)

@@ -22,7 +22,7 @@ from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.not_created import CreationFailure, NotCreated
 from kschedctl.reports.remedy import Remedy, chain_commands
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState
-from kschedctl.text.counts import spell_age
+from kschedctl.text.counts import join_clauses, spell_age
 
 WORKLOADS_SHOWN, FAILURES_SHOWN, COMMANDS_SHOWN = 25, 5, 3
 
@@ -141,7 +141,7 @@ def iter_admission_fix_lines(fixes: Sequence[Remedy]) -> Iterator[Paragraph | Co
         else:
             label = Marked("Fix:" if fix.holds else "Not enough:", Tone.STRONG)
         if fix.drawbacks:
-            yield paragraph(label, f"{fix.summary},", Marked(f"but {'; '.join(fix.drawbacks)}", Tone.WARNING))
+            yield paragraph(label, f"{fix.summary},", Marked(f"but {join_clauses(fix.drawbacks)}", Tone.WARNING))
         else:
             yield paragraph(label, fix.summary)
         yield from map(Command, chain_commands(fix.commands))

@@ -3,8 +3,8 @@
 A replay decides which node each pod gets. If only the question remains whether each pod gets one, the rest of the queue
 need not be replayed once it is certain that these pods fit.
 
-- A pod surely fits if it fits on at least as many nodes as there are other pods to come, since each of them takes at
-  most one node from it.
+- A pod surely fits if it fits on at least as many nodes as there are other pods to be tried before it, since each of
+  them takes at most one node from it.
 - If only resources limit the pod, it also fits if the other pods together are too small to fill all of its nodes. A
   node is full for the pod once the others there request more of some resource than the node has free beyond the pod's
   own request. Measured in a common scale, the size of a pod is the largest of its requests, and the price of filling a
@@ -192,17 +192,23 @@ class _CompetitorGroups(NamedTuple):
 
 
 class _Competitors:
-    """The pods that may take room, grouped by their requests and by the nodes on which they fit."""
+    """The pods that may take room, grouped by their requests and by the nodes on which they fit.
 
-    def __init__(self, view: Fork, kinds: Mapping[int, PodKind], numbers: Counts, counts: Counts) -> None:
-        self.numbers = numbers
-        """The numbers (K,) of their PodInfos."""
-        self.counts = counts
-        """The number of pods of each PodInfo, (K,)."""
-        self.total = int(counts.sum())
+    `infos` (M,) has the number of each pod's PodInfo, in the order in which the pods are tried.
+    """
+
+    def __init__(self, view: Fork, kinds: Mapping[int, PodKind], infos: Counts) -> None:
+        self.numbers, self.counts = np.unique(infos, return_counts=True)
+        """The numbers (K,) of their PodInfos, and the number of pods of each PodInfo, (K,)."""
+        self.total = len(infos)
         self.room_answers: dict[Hashable, bool] = {}
         """Whether they leave room for kinds of pods on masks of nodes, as far as it was proved."""
-        self._view, self._kinds = view, kinds
+        self._view, self._kinds, self._infos = view, kinds, infos
+
+    def take_until_last(self, number: int) -> _Competitors:
+        """Return the competitors that are tried up to the last pod with this PodInfo, including this pod."""
+        last_index = np.flatnonzero(self._infos == number)[-1]
+        return _Competitors(self._view, self._kinds, self._infos[: last_index + 1])
 
     @cached_property
     def anti_affinity_terms(self) -> dict[int, tuple[AffinityTerm, ...]]:
@@ -295,28 +301,27 @@ class FitProver:
         """Return the first row of the simulation on which a pod that surely fits might fit."""
         return Row(int(self._find_nodes_in_view(self.get_kind(position)).argmax()))
 
-    def build_stop_rule(self, order: Sequence[Position], rejected: Collection[Position] = ()) -> StopRule:
+    def build_stop_rule(self, order: Sequence[Position]) -> StopRule:
         """Build a rule that ends a replay once the untried pods surely fit.
 
-        `order` are the pods in the order in which they are tried. The pods in `rejected` surely fit nowhere, and take
-        no part in the proofs. The rule never ends a replay in which another pod fits nowhere or a pod was evicted.
+        `order` are the pods in the order in which they are tried. The rule never ends a replay in which a pod fits
+        nowhere or was evicted.
         """
         interval = max(len(order) // PROOFS, MIN_PODS_BETWEEN_PROOFS)
         next_proof = len(order)
-        rejected_pods = frozenset(rejected)
 
         def do_untried_pods_fit(untried: int, waiting: Collection[Position]) -> bool:
             """Return whether the last `untried` pods surely fit, if it is time to look for a proof."""
             nonlocal next_proof
-            if untried > next_proof or self._simulation.evictions or not rejected_pods.issuperset(waiting):
+            if untried > next_proof or waiting or self._simulation.evictions:
                 return False
             next_proof = untried - interval
-            return self.do_all_fit([position for position in order[-untried:] if position not in rejected_pods])
+            return self.do_all_fit(order[-untried:])
 
         return do_untried_pods_fit
 
     def do_all_fit(self, positions: Sequence[Position]) -> bool:
-        """Return whether all of these pods surely get a node if they are tried one after another."""
+        """Return whether all of these pods surely get a node if they are tried one after another in this order."""
         kinds_and_competitors = self._find_kinds_and_competitors(positions)
         if kinds_and_competitors is None:
             return False
@@ -339,20 +344,15 @@ class FitProver:
 
         Return None if a kind cannot be judged or may fit nowhere.
         """
-        first_indexes, numbers, counts = self._group_by_info(positions)
+        infos = self.view.pods.info[np.array(positions, np.int64)].astype(np.int64)
+        numbers, first_indexes = np.unique(infos, return_index=True)
         kinds = {}
         for index, number in zip(first_indexes.tolist(), numbers.tolist(), strict=True):
             kind = self._kinds.find_kind(positions[index], number)
             if kind is None or kind.fits is None:
                 return None
             kinds[number] = kind
-        return kinds, _Competitors(self.view, kinds, numbers, counts)
-
-    def _group_by_info(self, positions: Sequence[Position]) -> tuple[Counts, Counts, Counts]:
-        """Return the index of the first pod, the number and the count of each distinct PodInfo, (K,) each."""
-        infos = self.view.pods.info[np.array(positions, np.int64)]
-        numbers, first_indexes, counts = np.unique(infos, return_index=True, return_counts=True)
-        return first_indexes.astype(np.int64), numbers.astype(np.int64), counts.astype(np.int64)
+        return kinds, _Competitors(self.view, kinds, infos)
 
     def _does_fit(self, kind: PodKind, number: int, competitors: _Competitors) -> bool:
         """Return whether pods of this kind surely fit beside the competitors, among which they are themselves."""
@@ -361,7 +361,10 @@ class FitProver:
             domains = [fits] if kind.domain_constraint is None else self._split_by_domain(kind, number, fits)
         except PluginError:
             return False
-        return self._has_room_in_each(kind, number, domains, competitors)
+        if self._has_room_in_each(kind, number, domains, competitors):
+            return True
+        # Only the pods that are tried before the last pod of this kind can take its room.
+        return self._has_room_in_each(kind, number, domains, competitors.take_until_last(number))
 
     def _has_room_in_each(
         self, kind: PodKind, number: int, domains: Iterable[Bools], competitors: _Competitors

@@ -490,7 +490,7 @@ class ScaleDown(Report, frozen=True):
         wait = self.waits.get("scale-down-unneeded-time")
         waiting_time = f" once they have been unneeded for {wait}" if wait else ""
         share = f"{len(removed_nodes):,} of {counted(len(self.unneeded), 'unneeded node')}"
-        return (f"Removes {share}{waiting_time}: {first_few(removed_nodes)}",)
+        return (f"The autoscaler removes {share}{waiting_time}: {first_few(removed_nodes)}",)
 
     @property
     def lost_pods(self) -> tuple[str, ...]:

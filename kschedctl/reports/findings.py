@@ -150,7 +150,7 @@ class Findings(Report, frozen=True):
             "ignored": len(self.suppressed),
             "in the baseline": self.known,
             "less severe": self.below,
-            "similar (shown with --profile all)": self.alike,
+            "more with --profile all": self.alike,
         }
         listed = [f"{number} {remark}" for remark, number in remarks.items() if number]
         return (verdict, checked, f"({', '.join(listed)})") if listed else (verdict, checked)

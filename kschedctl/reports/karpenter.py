@@ -267,7 +267,8 @@ class Provisioning(Report, frozen=True):
         if not self.seen_types:
             return "no instance type is known, so some may fit"
         verb = agreeing(self.seen_types, "is", "are")
-        return f"only the {counted(self.seen_types, 'instance type')} of existing nodes {verb} known; others may fit"
+        types = agreeing(self.seen_types, "instance type", f"{self.seen_types:,} instance types")
+        return f"only the {types} of existing nodes {verb} known; others may fit"
 
     def _describe_obstacles(self, pod: str) -> str:
         """Describe all that keeps each NodePool from taking the pod, or return "" if it is not known."""

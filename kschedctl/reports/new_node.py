@@ -101,7 +101,7 @@ class NewNode(Document, frozen=True):
             closest = f"; {self.closest} comes closest" if self.closest else ""
             answer = f"No, not by {self.autoscaler}{closest}"
         if self.seen_types is not None:
-            types = counted(self.seen_types, "instance type")
+            types = agreeing(self.seen_types, "instance type", f"{self.seen_types:,} instance types")
             were = agreeing(self.seen_types, "was", "were")
             answer += f". Only the {types} of the existing nodes {were} considered; --instance-types FILE adds others"
         return answer

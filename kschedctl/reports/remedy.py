@@ -9,7 +9,7 @@ from kschedctl.api.json_values import JsonDict
 from kschedctl.reports.document import Document
 from kschedctl.reports.placements import EvictionChain
 from kschedctl.reports.summary import CostKind, FixCost, ShortFix, list_clauses
-from kschedctl.text.counts import agreeing, counted, first_few, join_words
+from kschedctl.text.counts import agreeing, counted, first_few, join_clauses, join_words
 
 TEAMS = {"author": "app", "operator": "platform"}
 """Who makes a change -> their team: the workload's or the cluster's."""
@@ -170,7 +170,7 @@ class Remedy(Document, frozen=True):
         return ShortFix(
             summary=self.summary,
             owner=TEAMS[self.by],
-            but="; ".join(self.drawbacks),
+            but=join_clauses(self.drawbacks),
             nodes=self.opens[:3],
             clears=clears,
             commands=self.commands if len(self.commands) <= MOST_FIX_COMMANDS else (),

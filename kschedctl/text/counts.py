@@ -73,6 +73,15 @@ def first_few(words: Sequence[str], limit: int = 3) -> str:
     return ", ".join(words[:limit]) + more
 
 
+def join_clauses(clauses: Sequence[str]) -> str:
+    """Join two clauses of a sentence with "and", and three or more with semicolons.
+
+    >>> join_clauses(["a waits"]), join_clauses(["a waits", "b runs"]), join_clauses(["a waits", "b runs", "c ends"])
+    ('a waits', 'a waits, and b runs', 'a waits; b runs; c ends')
+    """
+    return (", and " if len(clauses) == 2 else "; ").join(clauses)
+
+
 def join_words(words: Sequence[str], last: str = "and") -> str:
     """Join words as a list in a sentence, with `last` before the last word. Return "" if there are no words.
 

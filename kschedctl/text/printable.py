@@ -269,7 +269,7 @@ def rewrite_fit_error(message: str, pods: int = 1, closed: int = 0) -> str:
     >>> rewrite_fit_error('0/3 nodes are available: persistentvolumeclaim "data" not found.')
     'fits on none of the 3 nodes: persistentvolumeclaim "data" not found'
     >>> rewrite_fit_error("0/3 nodes are available: 3 Insufficient cpu, 2 Insufficient memory.")
-    'fits on none of the 3 nodes (some are counted more than once): 3 lack CPU, 2 lack memory'
+    'fits on none of the 3 nodes: 3 lack CPU, 2 lack memory (a node may count more than once)'
     >>> rewrite_fit_error("0/2 nodes are available: 2 Too many pods. preemption: 0/2 nodes are available: "
     ... "2 node(s) were unschedulable.")
     'fits on none of the 2 nodes: 2 are full of pods; even without pods of lower priority, 2 are cordoned'
@@ -306,7 +306,7 @@ def rewrite_fit_error(message: str, pods: int = 1, closed: int = 0) -> str:
     if not counted_reasons:
         return f"{headline}: {WHOLE_REASON_WORDS.get(sentences, sentences)}"
     if nodes != 1 and sum(count for count, _ in counted_reasons) > nodes:
-        headline += " (some are counted more than once)"
+        suffix = f" (a node may count more than once){suffix}"
     text = f"{headline}: {_describe_reasons(counted_reasons)}{suffix}"
     preemption_match = _PREEMPTION_REASONS.fullmatch(all_sentences)
     if preemption_match:

@@ -299,8 +299,8 @@ def test_flags() -> None:
     assert groups.waits["scale-down-unneeded-time"] == "3m"
     assert groups.faults == ("Deployment kube-system/ca: --max-drain-parallelism=few: invalid value",)
     assert groups.sources == (
-        "node groups: --nodes of Deployment kube-system/ca",
-        "flags: Deployment kube-system/ca, else the defaults of release 1.36",
+        "node groups from --nodes of Deployment kube-system/ca",
+        "flags from Deployment kube-system/ca, else the defaults of release 1.36",
     )
 
 

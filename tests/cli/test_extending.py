@@ -37,7 +37,7 @@ def test_recorded_answers_are_replayed(run: Run, cluster: str, tmp_path: Path) -
     again = run(*common, "--extender-answers", said)
     assert (unasked.code, asked.code) == (5, 0)
     assert "not certain: Extenders were not called. Specify --call-extenders" in " ".join(unasked.out.split())
-    assert "Schedulable: on n3, the best of 2 nodes that fit" in asked.out
+    assert "Schedulable: on n3, the best of 2 feasible nodes" in asked.out
     assert "rejects n1: GPU memory is full" in asked.out
     assert again == asked
 

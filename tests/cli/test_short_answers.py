@@ -243,7 +243,7 @@ def test_the_brief_form_of_a_workload_of_kueue_says_who_holds_the_quota(run: Run
     file = "tests/field/19-kueue-podsets-sum/in.yaml"
     printed = " ".join(run("explain", "workload/high", "-n", "ai", "-f", file, "--brief").out.split())
     assert "Workload ai/low (priority 0) holds 8 nvidia.com/gpu of flavor multi" in printed
-    assert "To admit it, Kueue would preempt ai/low" in printed
+    assert "To admit this Workload, Kueue would preempt ai/low" in printed
 
 
 class _Warnings(PlainReport, frozen=True):

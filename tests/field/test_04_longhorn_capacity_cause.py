@@ -15,7 +15,7 @@ def test_cause_is_the_published_capacity_of_zero() -> None:
     (cause,) = report.causes
     assert (cause.plugin, cause.nodes, cause.within, cause.nearest) == ("VolumeBinding", 2, 2, "c1")
     says = (
-        "driver.longhorn.io publishes 0 for this node in CSIStorageCapacity cap-c1, "
+        "driver.longhorn.io publishes a capacity of 0 in CSIStorageCapacity cap-c1, "
         "and its CSIDriver says storageCapacity: true"
     )
     assert says in report.headline

@@ -15,9 +15,9 @@ from kschedctl.cli.main import main
 
 FOLDER = Path(__file__).parent / "19-kueue-podsets-sum"
 HEADLINE = (
-    "waits for quota in ClusterQueue cq: pod set master needs 8 nvidia.com/gpu, flavor multi has 0 of 8 free, flavor "
-    "single has 0 of 16 free; pod set worker needs 16 nvidia.com/gpu, flavor multi has 0 of 8 free, flavor single has "
-    "0 of 16 free"
+    "waits for quota in ClusterQueue cq: pod set master needs 8 nvidia.com/gpu, but flavor multi has 0 of 8 free and "
+    "flavor single has 0 of 16 free; pod set worker needs 16 nvidia.com/gpu, but flavor multi has 0 of 8 free and "
+    "flavor single has 0 of 16 free"
 )
 HOLDER = "Workload ai/low (priority 0) holds 8 nvidia.com/gpu of flavor multi, 16 nvidia.com/gpu of flavor single"
 
@@ -43,8 +43,8 @@ def test_workload_is_found_by_name(words: str, file: str, capsys: pytest.Capture
     assert main(["explain", words, "-n", "ai", "-f", str(FOLDER / file)]) == 1
     out = " ".join(capsys.readouterr().out.split())
     assert f"{HEADLINE} {HOLDER} This Workload is number 1 of 1 in ClusterQueue cq" in out
-    assert "To admit it, Kueue would preempt ai/low" in out
-    assert "Kueue admits it in flavors multi (pod set master), single (pod set worker)" in out
+    assert "To admit this Workload, Kueue would preempt ai/low" in out
+    assert "Kueue admits this Workload with flavors multi (pod set master) and single (pod set worker)" in out
     assert "kube-scheduler would then place 3 pods" in out
     assert "QuotaReserved=False, Pending: m" in out
 

@@ -74,7 +74,10 @@ def test_strict_rules_apply_on_request(lint: Lint, tmp_path: Path) -> None:
 def test_findings_about_most_objects_are_reported_once_per_namespace(lint: Lint) -> None:
     said = "with system-cluster-critical in namespace {}, its pods can preempt all others"
     few = list_messages("pc-system-critical-in-user-ns", lint())
-    assert few == {"Pod shop/a": said.format("shop") + " (1 more in namespace shop)", "Pod lab/c": said.format("lab")}
+    assert few == {
+        "Pod shop/a": said.format("shop") + " (and 1 similar finding in namespace shop)",
+        "Pod lab/c": said.format("lab"),
+    }
     every = list_messages("pc-system-critical-in-user-ns", lint("--profile", "all"))
     shop = said.format("shop")
     assert every == {"Pod shop/a": shop, "Pod shop/b": shop, "Pod lab/c": said.format("lab")}

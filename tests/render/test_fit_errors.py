@@ -34,8 +34,8 @@ OF_1_36 = (
     [
         (
             OF_1_30,
-            "fits on none of the 5 nodes (some are counted more than once): 3 lack CPU, 2 lack memory, 1 has the "
-            "untolerated taint a=b, c",
+            "fits on none of the 5 nodes: 3 lack CPU, 2 lack memory, 1 has the untolerated taint a=b, c "
+            "(a node may count more than once)",
         ),
         (OF_1_36, "fits on none of the 12 nodes: 7 are full of pods, 4 have untolerated taints, 1 is cordoned"),
         ("0/1 nodes are available: 1 Insufficient cpu.", "does not fit on the only node: 1 lacks CPU"),

@@ -24,7 +24,7 @@ from kschedctl.autoscaling.karpenter.provision import provision
 from kschedctl.autoscaling.karpenter.state_nodes import StateNode, derive_instance_types
 from kschedctl.cluster import Cluster
 from kschedctl.reports.karpenter import LaunchedClaim
-from kschedctl.text.counts import counted
+from kschedctl.text.counts import agreeing
 
 READY = Condition("Ready", "True")
 NEW_PROVIDER = "new:///"
@@ -55,7 +55,7 @@ class LaunchingPools:
         self._settings, self._now = settings, now
         self.doubts: tuple[str, ...] = ()
         if types is None:
-            type_count = counted(len(self._types), "instance type")
+            type_count = agreeing(len(self._types), "instance type", f"{len(self._types):,} instance types")
             doubt = f"only the {type_count} of existing nodes can be considered; --instance-types FILE adds others"
             self.doubts = (doubt,)
         self.sources = ("NodePools of the cluster",)

@@ -107,13 +107,13 @@ def has_node_groups(cluster: Cluster) -> bool:
 def _iter_flag_sources(instance: AutoscalerInstance | None, user_groups: UserGroups) -> Iterator[str]:
     """Yield descriptions of the sources of options and flags: the user, the instance, and a release's defaults."""
     if user_groups.options:
-        yield f"options: {user_groups.where}"
+        yield f"options from {user_groups.where}"
     if instance is None:
-        yield f"flags: the defaults of release 1.{RELEASE}"
+        yield f"flags from the defaults of release 1.{RELEASE}"
         return
     minor = parse_minor_version(instance) or RELEASE
     replay_note = f", replayed as 1.{RELEASE}" if minor != RELEASE else ""
-    yield f"flags: {instance.where or 'its container'}, else the defaults of release 1.{minor}{replay_note}"
+    yield f"flags from {instance.where or 'its container'}, else the defaults of release 1.{minor}{replay_note}"
 
 
 class _SourcedGroups(NamedTuple):
@@ -150,7 +150,7 @@ class _GroupMerger:
 
         user_ids = {str(group.get("id")) for group in user_documents}
         other_groups = [group for group_id, group in cluster_group_by_id.items() if group_id not in user_ids]
-        source = f"node groups: {self._user_groups.where}"
+        source = f"node groups from {self._user_groups.where}"
         if not other_groups or not cluster_groups.limits_known:
             return _SourcedGroups(user_groups, (source,))
         return _SourcedGroups([*user_groups, *other_groups], (source, *cluster_groups.sources))
@@ -170,16 +170,18 @@ class _GroupMerger:
             groups = []
             for status in statuses:
                 groups += self._build_status_groups(status, machine_group_by_id)
-            return _SourcedGroups(groups, tuple(f"node groups: {status.where}, {status.time}" for status in statuses))
+            return _SourcedGroups(
+                groups, tuple(f"node groups from {status.where}, {status.time}" for status in statuses)
+            )
         if machines.groups:
             groups = [self._with_updated_template_mark(group) for group in machines.groups]
-            return _SourcedGroups(groups, ("node groups: Cluster API",))
+            return _SourcedGroups(groups, ("node groups from Cluster API",))
         if self._flags.groups and self._cluster.autoscaler:
             groups = self._add_nodes_to_groups(self._flags.groups, registered_counts={})
-            return _SourcedGroups(groups, (f"node groups: --nodes of {self._cluster.autoscaler.where}",))
+            return _SourcedGroups(groups, (f"node groups from --nodes of {self._cluster.autoscaler.where}",))
         return _SourcedGroups(
             _build_groups_by_label(self._cluster, self._user_groups.label),
-            ("node groups: labels of nodes",),
+            ("node groups from node labels",),
             limits_known=False,
         )
 

@@ -461,15 +461,13 @@ def _build_trial_drains_part(report: PackingSection, style: Style) -> Page:
     if report.candidates:
         commands = style.commands.get(report.name, ()) if report.tried < report.candidates else ()
         nodes = count(report.candidates, "node")
-        tried_text = (
-            f"{report.tried:,} of {nodes} drained one after the other, starting with those that have the least to move"
-        )
+        tried_text = f"{report.tried:,} of {nodes}, drained one after the other, those with the least to move first"
         suffix = "; to try the others:" if commands else ""
-        page += [paragraph(Marked("tried:", Tone.FAINT), f"{tried_text}{suffix}"), *map(Command, commands)]
+        page += [paragraph(Marked("Tried:", Tone.FAINT), f"{tried_text}{suffix}"), *map(Command, commands)]
 
     page += build_struct_table(report.savings, style)
-    page += _list_nodes_in_paragraph("can be removed:", [drained.node for drained in report.emptied], style)
-    page += _list_nodes_in_paragraph("empty already:", report.empty, style)
+    page += _list_nodes_in_paragraph("Can be removed:", [drained.node for drained in report.emptied], style)
+    page += _list_nodes_in_paragraph("Already empty:", report.empty, style)
     return tuple(page)
 
 

@@ -309,6 +309,7 @@ def _build_headline(
         return "nothing is pending"
     counts = Counter(queued_pod.queue for queued_pod in queued)
     by_queue = ", ".join(f"{counts[queue]:,} {words}" for queue, words in QUEUES.items() if counts[queue])
+    by_queue = f"{counted(len(queued), 'pending pod')}: {by_queue}"
     if between is None:
         return by_queue
     if not reported_pods:

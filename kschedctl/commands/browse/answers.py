@@ -324,7 +324,7 @@ def build_changes_section(report: ChangedAnswer) -> Page:
     rows = []
     fit_before, fit_after = report.fit
     if fit_before != fit_after:
-        rows.append((f"{fit_before:,}", f"{fit_after:,}", "nodes that fit"))
+        rows.append((f"{fit_before:,}", f"{fit_after:,}", "feasible nodes"))
     for reason in report.reasons:
         description = f"{reason.plugin}: {reason.reason}" if reason.plugin else reason.reason
         rows.append((f"{reason.before:,}", f"{reason.after:,}", description))

@@ -16,7 +16,7 @@ from kschedctl.text.counts import counted, first_few
 
 COMMANDS_SHOWN = 25
 """The number of commands that are shown unless the style is wide."""
-REMOVED_EARLIER = "In these reasons, the other nodes are those that are left after the removals before."
+REMOVED_EARLIER = "The other nodes in these reasons are those left after the removals above."
 
 
 def build_page(report: NodeConsolidation, style: Style) -> Page:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kschedctl.commands.drain.report import NUMBER_DESCRIPTIONS, Drain
-from kschedctl.render.page import Bullets, Command, Marked, Page, Style, paragraph, section
+from kschedctl.render.page import Bullets, Cell, Command, Marked, Page, Style, paragraph, section
 from kschedctl.render.sections import (
     REPLAYED,
     build_caveats,
@@ -59,7 +59,7 @@ def build_page(report: Drain, style: Style) -> Page:
         *(build_not_created_section(report.not_created, style) if report.not_created else ()),
         *build_struct_table(report.blocked, style, title="Cannot be evicted"),
         *(paragraph(f"{text}.") for text in report.describe_blocked_kubectl_drain()),
-        *(section("To drain it all the same", Bullets(report.budget_fixes)) if report.budget_fixes else ()),
+        *(section("To drain it anyway", Bullets(report.budget_fixes)) if report.budget_fixes else ()),
         *build_struct_table(report.delayed, style, title=DELAYED),
         *build_unplaced_section(report.unplaced, style),
         *build_preempted_section(report.evicted, style, report.chain),
@@ -88,13 +88,15 @@ def _build_verdict_lines(report: Drain) -> Page:
 
     More than MAX_OUTCOMES_IN_SENTENCE outcomes become a list, unless some of the nodes are down.
     """
-    nodes, verdict, sentence = report.build_headline_parts()
+    nodes, verdict, *sentence = report.build_headline_parts()
     tone = Tone.BAD if report.blocked or not report.interrupted else Tone.WARNING
     if report.safe:
         tone = Tone.WARNING if report.undecided else Tone.GOOD
-    first_words = (Marked(nodes, Tone.STRONG), Marked(verdict, tone))
-    outcomes = report.list_outcomes()
+    first_words: tuple[Cell, ...] = (Marked(nodes, Tone.STRONG), Marked(verdict, tone))
+    outcomes = report.list_outcomes_after_verdict()
     if report.down_nodes or len(outcomes) <= MAX_OUTCOMES_IN_SENTENCE:
-        return (paragraph(*first_words, sentence),)
+        return (paragraph(*first_words, *sentence),)
     doubt = describe_doubt(report.unknown).strip()
+    if verdict.endswith(";"):
+        first_words = (Marked(nodes, Tone.STRONG), Marked(f"{verdict.removesuffix(';')}.", tone), "Other outcomes:")
     return (paragraph(*first_words), Bullets(tuple(outcomes)), *((paragraph(doubt),) if doubt else ()))

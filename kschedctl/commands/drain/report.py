@@ -192,12 +192,12 @@ class Drain(Report, frozen=True):
     kind: str = "Drain"
 
     def build_headline_parts(self) -> tuple[str, ...]:
-        """Return the nodes, the verdict, and the number of pods with each outcome."""
-        return (
-            first_few(self.nodes),
-            f"{self._build_verdict()}:",
-            f"{self._describe_outcomes()}{describe_doubt(self.unknown)}",
-        )
+        """Return the nodes, the verdict, and the number of pods with each outcome that the verdict does not name."""
+        doubt = describe_doubt(self.unknown)
+        outcomes = self._describe_outcomes()
+        if not outcomes:
+            return first_few(self.nodes), f"{self._build_verdict()}{doubt}"
+        return first_few(self.nodes), f"{self._build_verdict()}{self._separator}", f"{outcomes}{doubt}"
 
     @property
     def headline_names_unread(self) -> bool:
@@ -205,12 +205,33 @@ class Drain(Report, frozen=True):
         return True
 
     def _describe_outcomes(self) -> str:
-        """Describe what keeps pods Terminating, and the number of pods with each outcome, the worst outcomes first."""
-        outcomes = ", ".join(self.list_outcomes()) or "nothing runs there"
-        down_nodes = "; ".join(describe_down_nodes(self.down_nodes))
-        return f"{down_nodes}; then {outcomes}" if down_nodes else outcomes
+        """Describe what keeps pods Terminating, and the number of pods with each outcome, the worst outcomes first.
 
-    def list_outcomes(self) -> list[str]:
+        The outcome that the verdict names is left out, so the text may be empty.
+        """
+        outcomes = ", ".join(self.list_outcomes_after_verdict())
+        down_nodes = "; ".join(describe_down_nodes(self.down_nodes))
+        if down_nodes:
+            return f"{down_nodes}; then {outcomes or 'nothing runs there'}"
+        return outcomes or ("" if self._find_outcome_in_verdict() else "nothing runs there")
+
+    def list_outcomes_after_verdict(self) -> list[str]:
+        """Describe the number of pods with each outcome, except for the outcome that the verdict names."""
+        in_verdict = self._find_outcome_in_verdict()
+        return [outcome for outcome in self._list_outcomes() if outcome != in_verdict]
+
+    @property
+    def _separator(self) -> str:
+        """The mark between the verdict and the outcomes: a colon, unless the verdict names some other harm."""
+        return ";" if self._find_outcome_in_verdict() or (self.safe and self._harms) else ":"
+
+    def _find_outcome_in_verdict(self) -> str:
+        """Return the worst outcome if the verdict names it, or "" if the verdict is a general one."""
+        if self.safe or not self.drained or self.down_nodes:
+            return ""
+        return next(self._iter_drawbacks(), "")
+
+    def _list_outcomes(self) -> list[str]:
         """Describe the number of pods with each outcome, the worst outcomes first. Return [] if nothing runs there."""
         outcomes = [
             *self._iter_fates(),
@@ -229,6 +250,18 @@ class Drain(Report, frozen=True):
         if self.blocked:
             cannot = counted(len(self.blocked), "pod cannot be evicted", "pods cannot be evicted")
             yield f"{cannot} ({first_few([pod.pod for pod in self.blocked])})"
+        yield from self._iter_fates_without_node()
+        if self.returned:
+            yield counted(
+                len(self.returned),
+                "pod comes back: it tolerates the cordon",
+                "pods come back: they tolerate the cordon",
+            )
+        if self._moved_count:
+            yield counted(self._moved_count, "pod moves to another node", "pods move to other nodes")
+
+    def _iter_fates_without_node(self) -> Iterator[str]:
+        """Describe how many evicted pods are lost, fit nowhere else, wait for quota, or are not recreated."""
         counts_and_fates = (
             (
                 self._lost_count,
@@ -238,8 +271,6 @@ class Drain(Report, frozen=True):
             (self._unplaced_count - self._unplaced_evicted_count, "pod fits nowhere else", "pods fit nowhere else"),
             (self._waiting_count, "pod waits for quota of Kueue", "pods wait for quota of Kueue"),
             (self._not_created_count, "pod is not recreated", "pods are not recreated"),
-            (len(self.returned), "pod comes back: it tolerates the cordon", "pods come back: they tolerate the cordon"),
-            (self._moved_count, "pod moves to another node", "pods move to other nodes"),
         )
         for count, singular, plural in counts_and_fates:
             if count:
@@ -256,13 +287,20 @@ class Drain(Report, frozen=True):
             yield f"{len(self.terminating):,} {verb} still terminating (grace period ends {self.grace_ends})"
 
     def _iter_effects_on_pending_pods(self) -> Iterator[str]:
-        """Describe the pending pods that lose their nominated node, and those that can run nowhere else."""
-        if self.nominated:
-            loses = agreeing(len(self.nominated), "pending pod loses its", "pending pods lose their")
-            yield f"{len(self.nominated):,} {loses} nominated node ({first_few(self.nominated)})"
+        """Describe the pending pods that can run nowhere else, and those that lose their nominated node."""
         if self.stranded:
             can = agreeing(len(self.stranded), "pending pod can", "pending pods can")
             yield f"{len(self.stranded):,} {can} run nowhere else ({first_few(self.stranded)})"
+        if self.nominated:
+            loses = agreeing(len(self.nominated), "pending pod loses its", "pending pods lose their")
+            yield f"{len(self.nominated):,} {loses} nominated node ({first_few(self.nominated)})"
+
+    def _iter_drawbacks(self) -> Iterator[str]:
+        """Describe the outcomes that leave pods without a node, the worst first."""
+        yield from self._iter_fates_without_node()
+        if self._unplaced_evicted_count:
+            yield from self._describe_pods_evicted_elsewhere()
+        yield from self._iter_effects_on_pending_pods()
 
     def _build_verdict(self) -> str:
         """Return the verdict as a predicate of the nodes.
@@ -280,18 +318,10 @@ class Drain(Report, frozen=True):
             return agreeing(len(self.nodes), "is not drained yet", "are not drained yet")
         if not self.drained:
             return "cannot be drained"
-        drawbacks = (
-            (len(self.down_nodes), "but pods may stay Terminating"),
-            (self._lost_count, "but this loses pods for good"),
-            (
-                self._unplaced_count or self._waiting_count or self._not_created_count,
-                "but this leaves pods without a node",
-            ),
-            (len(self.stranded), "but this leaves pending pods without a node"),
-            (len(self.nominated), "but pending pods lose the room made for them"),
-        )
-        worst = next((text for number, text in drawbacks if number), "with disruption")
-        return f"can be drained, {worst}"
+        if self.down_nodes:
+            return "can be drained, but pods may stay Terminating"
+        outcome = self._find_outcome_in_verdict()
+        return f"can be drained, but {outcome}" if outcome else "can be drained, with disruption"
 
     @property
     def _harms(self) -> tuple[str, ...]:
@@ -303,7 +333,7 @@ class Drain(Report, frozen=True):
         if self.outages:
             harms.append(f"leaves {first_few(self.outages, 1)} without a running pod for a while")
         if self.starting_over:
-            harms.append(f"starts {counted(len(self.starting_over), 'pod')} of Jobs over")
+            harms.append(f"restarts {counted(len(self.starting_over), 'Job pod')} from the beginning")
         if self.loses_data:
             harms.append("deletes emptyDir data")
         if self.ask_to_stay:
@@ -355,7 +385,7 @@ class Drain(Report, frozen=True):
         evictions = f"evict {counted(evicted_count, 'other pod')}" if evicted_count else "evict no pod"
 
         is_any_retried = any(len(pod.budgets) == 1 for pod in self.blocked)
-        end = "retry for ever, unless it has a --timeout" if is_any_retried else "end with an error"
+        end = "retry forever, unless --timeout is set" if is_any_retried else "end with an error"
         return (f"kubectl drain would cordon {first_few(self.nodes)}, {evictions}, and then {end}",)
 
     @property
@@ -506,11 +536,13 @@ class Drain(Report, frozen=True):
         else:
             verdict = "Blocked"
         outcomes = self._describe_outcomes()  # without doubts, for which the summary has its own field
+        details = self._describe_blocker() or outcomes
+        details = f"{self._separator} {details}" if details else ""
         return replace(
             summary,
             subject=", ".join(self.nodes),
             verdict=verdict,
-            headline=f"{first_few(self.nodes)} {self._build_verdict()}: {self._describe_blocker() or outcomes}",
+            headline=f"{first_few(self.nodes)} {self._build_verdict()}{details}",
             pods=(*blocked, *(pods.short_form for pods in self.unplaced)),
             fixes=self._build_short_fixes(),
             victims=list_displaced_pods(self.evicted),

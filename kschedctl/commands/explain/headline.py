@@ -153,9 +153,9 @@ def _describe_destination(report: Explanation) -> str:
     """Describe the node on which the pod would be placed, or the tied nodes, and how many nodes fit."""
     feasible_count = len(report.feasible)
     if len(report.best) == 1:
-        among = f", the best of {feasible_count:,} nodes that fit" if feasible_count > 1 else ""
+        among = f", the best of {feasible_count:,} feasible nodes" if feasible_count > 1 else ""
         return f"on {report.best[0]}{among}"
-    among = f", of {feasible_count:,} nodes that fit" if feasible_count > len(report.best) else ""
+    among = f", of {feasible_count:,} feasible nodes" if feasible_count > len(report.best) else ""
     shown = ", ".join(report.best[:NAMED]) + (", …" if len(report.best) > NAMED else "")
     return f"on any of {len(report.best):,} equally good nodes ({shown}){among}"
 

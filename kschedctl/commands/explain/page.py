@@ -271,11 +271,15 @@ def _build_elimination_row(elimination: Elimination, stacked: bool) -> Row:
     """
     nodes = f"{elimination.nodes:,}"
     only = Marked(f"{elimination.only:,}", Tone.STRONG if elimination.only else Tone.FAINT)
-    nearest = f"{elimination.nearest.node}: {elimination.nearest.fact}" if elimination.nearest else ""
+    miss = elimination.nearest
+    if miss is None or miss.is_same_on_all_nodes:
+        nearest = closest = miss.fact if miss else ""
+    else:
+        nearest = f"{miss.node}: {miss.fact}"
+        closest = f"closest to fitting is {nearest}"
     if not stacked:
         return (nodes, only, elimination.plugin, elimination.reason, nearest)
     reason = f"{elimination.plugin}: {elimination.reason}" if elimination.plugin else elimination.reason
-    closest = f"closest to fitting is {nearest}" if nearest else ""
     return (nodes, only, Stack((reason, Marked(closest, Tone.FAINT))))
 
 

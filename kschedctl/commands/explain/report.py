@@ -63,6 +63,11 @@ class NearestMiss(Document, frozen=True):
     fact_data: AnyFact | None = None
     """The figures as data."""
 
+    @property
+    def is_same_on_all_nodes(self) -> bool:
+        """True if the fact does not depend on the node."""
+        return self.fact_data is not None and self.fact_data.is_same_on_all_nodes
+
 
 class Elimination(Document, frozen=True):
     """All nodes that the scheduler rejects for one reason."""

@@ -25,7 +25,7 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.api.node_pools import find_node_pool_name
 from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
-from kschedctl.commands.failures.certain_outcomes import LossOutcomes, schedule_until_certain
+from kschedctl.commands.failures.certain_outcomes import schedule_until_certain
 from kschedctl.commands.failures.report import Failure, Failures
 from kschedctl.commands.whatif.one_more_node import find_sufficient_nodes
 from kschedctl.errors import UsageError
@@ -51,7 +51,6 @@ from kschedctl.replay.parallel import (
     Progress,
     Workers,
     compute_spreads,
-    report_parts,
     run_tasks,
 )
 from kschedctl.replay.placements import (
@@ -67,7 +66,6 @@ from kschedctl.replay.settling import (
     find_ended_pods,
     find_pending_pods_left_out,
     remove_pods_of_failed_jobs,
-    schedule_with_victims,
 )
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
@@ -362,10 +360,7 @@ def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
     if loss.shuffled:
         displaced = shuffle_returning_pods(simulation, displaced, Random(loss.seed))
     recreated = [position for position in displaced if position not in denied_positions]
-    if loss.needs_places:
-        result = LossOutcomes(schedule_with_victims(simulation, recreated, report_parts), has_all_places=True)
-    else:
-        result = schedule_until_certain(shared, simulation, is_lost_node, recreated)
+    result = schedule_until_certain(shared, simulation, is_lost_node, recreated, needs_places=loss.needs_places)
     if simulation.interrupted:
         raise KeyboardInterrupt
     ended |= dict.fromkeys(find_ended_pods(simulation))

@@ -23,7 +23,7 @@ from kschedctl.replay.settling import explain_with_victims, schedule_with_victim
 from kschedctl.replay.shared_cluster import SharedCluster
 from kschedctl.scheduler.engine.cycle import run_pre_filter
 from kschedctl.scheduler.framework import Code, PluginError, Reads, get_reads
-from kschedctl.scheduler.simulation.outcome import NOT_TRIED, SCHEDULED, Outcome
+from kschedctl.scheduler.simulation.outcome import NOT_TRIED, SCHEDULED, UNSCHEDULABLE, Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
 
@@ -39,37 +39,57 @@ class LossOutcomes(NamedTuple):
 
 
 def schedule_until_certain(
-    shared: SharedCluster, simulation: Simulation, is_lost_node: Bools, recreated: Sequence[Position]
+    shared: SharedCluster,
+    simulation: Simulation,
+    is_lost_node: Bools,
+    recreated: Sequence[Position],
+    *,
+    needs_places: bool = False,
 ) -> LossOutcomes:
     """Schedule the recreated pods until the other pods surely get a node or surely get none, and return all outcomes.
 
-    `simulation` is the cluster after the loss of the nodes in the mask (N,).
+    `simulation` is the cluster after the loss of the nodes in the mask (N,). With `needs_places`, all pods that may get
+    a node are scheduled.
     """
     prover = FitProver(shared, simulation, is_lost_node)
     if not prover.is_applicable:
         return LossOutcomes(schedule_with_victims(simulation, recreated, report_parts), has_all_places=True)
 
+    # Pods that are rejected for good need no attempt.
     order = simulation.sort_for_queue(recreated)
-    rejected = frozenset(position for position in order if _is_rejected_for_good(prover, simulation, position))
-    is_certain = prover.build_stop_rule(order, rejected)
-    latest = simulation.schedule(recreated, report_parts, is_certain)
+    rejected = [position for position in order if _is_rejected_for_good(prover, simulation, position)]
+    rejected_outcomes = [Outcome(position, UNSCHEDULABLE) for position in rejected]
+    is_rejected = frozenset(rejected)
+    candidates = [position for position in recreated if position not in is_rejected]
+    is_certain = None
+    if not needs_places:
+        is_certain = prover.build_stop_rule([position for position in order if position not in is_rejected])
+    latest = simulation.schedule(candidates, report_parts, is_certain)
     untried = [outcome.position for outcome in latest if outcome.verdict == NOT_TRIED]
     if not untried or simulation.interrupted:
-        return LossOutcomes(explain_with_victims(simulation, latest), has_all_places=True)
+        latest += rejected_outcomes
+        return LossOutcomes(explain_with_victims(simulation, _sort_unplaced_pods(latest, order)), has_all_places=True)
 
-    # The other pods get a node if they are not rejected for good.
-    placed = [outcome for outcome in latest if outcome.is_placed]
+    # The untried pods get a node.
+    outcomes = [outcome for outcome in latest if outcome.verdict != NOT_TRIED]
     spread_keys = set()
     for position in untried:
         simulation.find_framework(position)  # records what is unknown about the profile, as a replay does
-        if position not in rejected:
-            placed.append(Outcome(position, SCHEDULED, row=prover.find_possible_row(position)))
-            if key := prover.get_kind(position).spread_key:
-                spread_keys.add(key)
+        outcomes.append(Outcome(position, SCHEDULED, row=prover.find_possible_row(position)))
+        if key := prover.get_kind(position).spread_key:
+            spread_keys.add(key)
     report_parts(len(untried))
-    outcomes = placed + schedule_with_victims(simulation, [position for position in order if position in rejected])
-    holds = len(untried) == len(order) and _has_every_domain(shared.scheduler.view, is_lost_node, spread_keys)
+    outcomes += simulation.explain(rejected_outcomes)
+    is_none_tried = len(untried) == len(candidates)
+    holds = is_none_tried and _has_every_domain(shared.scheduler.view, is_lost_node, spread_keys)
     return LossOutcomes(outcomes, has_all_places=False, hold_before_deletion=holds)
+
+
+def _sort_unplaced_pods(outcomes: Sequence[Outcome], order: Sequence[Position]) -> list[Outcome]:
+    """Return the outcomes with the Unschedulable pods last, in the `order` of the queue."""
+    unschedulable = {outcome.position: outcome for outcome in outcomes if outcome.verdict == UNSCHEDULABLE}
+    others = [outcome for outcome in outcomes if outcome.verdict != UNSCHEDULABLE]
+    return others + [unschedulable[position] for position in order if position in unschedulable]
 
 
 def _has_every_domain(view: Fork, is_lost_node: Bools, keys: Iterable[str]) -> bool:

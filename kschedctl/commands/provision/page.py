@@ -18,12 +18,14 @@ from kschedctl.reports.karpenter import (
     shorten_error,
 )
 from kschedctl.reports.unknown import UnknownKind, describe_unread_kinds
-from kschedctl.text.counts import counted, first_few, first_of, format_price
+from kschedctl.text.counts import agreeing, counted, first_few, first_of, format_price
 
 TYPES_SHOWN = 3
 SHOWN_LABELS = ("topology.kubernetes.io/zone", "karpenter.sh/capacity-type")
 """The requirements of a NodeClaim that are shown."""
-ONE_RUN = paragraph(Marked("One possible run: where Karpenter's order is random, this goes by name.", Tone.FAINT))
+ONE_RUN = paragraph(
+    Marked("This is one possible run: where Karpenter's order is random, the replay goes by name.", Tone.FAINT)
+)
 POOL = Column("nodepool", keep=True)
 
 
@@ -106,7 +108,8 @@ def _build_note_on_existing_types(type_count: int | None) -> Page:
     """
     if type_count is None:
         return ()
-    known = f"only the {counted(type_count, 'instance type')} of existing nodes, without prices"
+    types = agreeing(type_count, "instance type", f"{type_count:,} instance types")
+    known = f"only the {types} of existing nodes, without prices"
     return (
         paragraph(Marked("Known:", Tone.WARNING), f"{known}. Specify others and prices with --instance-types FILE"),
     )

@@ -91,7 +91,8 @@ class RaceOptions:
         typer.Option(
             "--duration",
             metavar="DURATION",
-            help="Simulated time during which pods arrive, such as 10m.  [default: at least 5m]",
+            help="Simulated time during which pods arrive, such as 10m.  [default: 5m, or 3 times the longest "
+            "--expiry if longer]",
         ),
     ] = None
     seed: Annotated[int, typer.Option("--seed", metavar="NUMBER", help="Random seed for the simulation.")] = 0

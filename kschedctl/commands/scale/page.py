@@ -12,10 +12,12 @@ from kschedctl.reports.cluster_autoscaler import (
     ScaleUp,
 )
 from kschedctl.reports.columns import Column, Tone
-from kschedctl.text.counts import counted, first_of
+from kschedctl.text.counts import counted, first_few, first_of
 
 GROUP = Column("node group", keep=True)
-ONE_RUN = paragraph(Marked("One possible run: the autoscaler takes nodes and groups in random order.", Tone.FAINT))
+ONE_RUN = paragraph(
+    Marked("This is one possible run: the autoscaler goes through nodes and groups in random order.", Tone.FAINT)
+)
 EMPTY = "empty"
 STATES = {
     "unneeded": "not needed",
@@ -52,7 +54,7 @@ def _build_uncertainty_lines(report: ScaleUp | ScaleDown) -> Page:
 
 def _build_sources_line(report: ScaleUp | ScaleDown) -> Page:
     """Build the line that names the sources of the groups and flags, or return () if they are unknown."""
-    return (paragraph(Marked(f"{'; '.join(report.sources)}.", Tone.FAINT)),) if report.sources else ()
+    return (paragraph(Marked(f"Sources: {'; '.join(report.sources)}.", Tone.FAINT)),) if report.sources else ()
 
 
 def _build_filtered_out_lines(report: ScaleUp) -> Page:
@@ -134,8 +136,8 @@ def _describe_rejection(rejection: GroupRefusal, figures: str, style: Style) -> 
 def _complete_removal_reason(report: ScaleDown, name: str, node: NodeRemoval, reason: str) -> str:
     """Return a node's reason with its ignored pods, the cause of an exhausted budget, and when it became unneeded."""
     if ignored := report.ignored_pods.get(name):
-        remains = "otherwise empty" if reason == EMPTY else reason
-        reason = f"{remains}; {first_of(ignored)} {'ends' if len(ignored) == 1 else 'end'} with the node"
+        moves = "no pod would move" if reason == EMPTY else reason
+        reason = f"{moves}; {first_few(ignored, 1)} {'ends' if len(ignored) == 1 else 'end'} with the node"
     if node.blocking_pod and (cause := report.budget_causes.get(node.blocking_pod.pod)):
         reason += f"; {cause}"
     if since := report.marked_since.get(name):
@@ -190,4 +192,4 @@ def _describe_node_outcome(report: ScaleDown, name: str) -> str:
     if node.state != "unneeded":
         return report.describe_staying_node(name)
     moves = f"{counted(len(node.moves), 'pod')} would move" if node.moves else EMPTY
-    return f"{moves}; it is cordoned" if name in report.cordoned else moves
+    return f"cordoned; {moves}" if name in report.cordoned else moves

@@ -126,9 +126,8 @@ class NodeSizing(Report, frozen=True):
 
         Pods that run now and would get no node come first.
         """
-        return (
-            f"{self._describe_pods_losing_nodes()}{self._describe_best_set()}{self._describe_unplaced_pods()}{describe_doubt(self.unknown)}",
-        )
+        outcome = f"{self._describe_best_set()}{self._describe_unplaced_pods()}{self._describe_bound_of_more_pods()}"
+        return (f"{self._describe_pods_losing_nodes()}{outcome}{describe_doubt(self.unknown)}",)
 
     @property
     def headline_names_unread(self) -> bool:
@@ -155,10 +154,16 @@ class NodeSizing(Report, frozen=True):
             taken_pods = f"{self.pods - self.homeless:,} of {counted(self.pods, 'pod')}"
         node_set = f"{counted(self.nodes, 'node')}{cost} can run {taken_pods}"
         if self.leaves_out_placeable_pods:  # the bound is for more pods, so that the set may be below it
-            minimum = counted(int(self.bound), "node") if self.price is None else f"{lower_bound} an hour"
-            fitting_pods = f"the {counted(self.bound_pods, 'pod')} that fit on an empty node"
-            return f"{node_set}; by their requests alone, {fitting_pods} need at least {minimum}"
+            return node_set
         return f"{node_set}; their requests alone need at least {lower_bound}{self._describe_gap_to_bound()}"
+
+    def _describe_bound_of_more_pods(self) -> str:
+        """Describe a lower bound that counts pods that the best set leaves out, to append, or return ""."""
+        if not self.nodes or not self.leaves_out_placeable_pods:
+            return ""
+        bound = counted(int(self.bound), "node") if self.price is None else f"{format_price(self.bound)} an hour"
+        pods = counted(self.bound_pods, "pod that fits", "pods that fit")
+        return f". Lower bound: {bound}, from the requests of the {pods} on an empty node"
 
     @property
     def leaves_out_placeable_pods(self) -> bool:

@@ -115,14 +115,14 @@ class VersionChanges(Report, frozen=True):
         for on, word in ((True, "on"), (False, "off")):
             switched = self.list_switched_features(on=on)
             if switched:
-                yield f"newly {word} by default (with the release of the change): {', '.join(switched)}"
+                yield f"newly {word} by default (since release): {', '.join(switched)}"
         removed = [change.where for change in self.changes if change.is_removed]
         if removed:
             yield f"gates removed (a configuration that sets them is rejected): {', '.join(removed)}"
         rules = Counter(change.where for change in self.changes if change.sort == "rule")
         if rules:
             by_plugin = ", ".join(f"{where} ({number:,})" for where, number in rules.most_common())
-            yield f"rules and messages that differ, by plugin: {by_plugin}"
+            yield f"rules and messages that differ, by component: {by_plugin}"
 
     def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with the numbers of changes by kind.

@@ -146,8 +146,13 @@ def _iter_rejection_reasons(rejected: RejectedPod, plugin: str) -> Iterator[str]
         if is_before_filter or elimination.plugin == plugin:
             nearest = elimination.nearest
             nodes_text = f"{elimination.nodes:,} of {node_count}: {elimination.reason}"
-            closest = "" if elimination.nodes == 1 else " is closest to fitting"
-            yield f"{nodes_text} ({nearest.node}{closest}: {nearest.fact})" if nearest else nodes_text
+            if nearest is None:
+                yield nodes_text
+            elif nearest.is_same_on_all_nodes:
+                yield f"{nodes_text} ({nearest.fact})"
+            else:
+                closest = "" if elimination.nodes == 1 else " is closest to fitting"
+                yield f"{nodes_text} ({nearest.node}{closest}: {nearest.fact})"
 
 
 class WakeQuery(NamedTuple):

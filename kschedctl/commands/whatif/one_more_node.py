@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice, product
 
+import numpy as np
+
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.node_pools import find_node_pool_name
+from kschedctl.api.objects import Pod
 from kschedctl.api.workloads import recreate_pod
 from kschedctl.cluster import Cluster
 from kschedctl.commands.whatif import whatif
@@ -19,8 +22,11 @@ from kschedctl.replay.scenarios import reject_file
 from kschedctl.replay.scenarios.steps import add_nodes
 from kschedctl.reports.placements import UnplacedPods
 from kschedctl.reports.scenario import AddNodes
+from kschedctl.scheduler.engine.cycle import run_cycle
 from kschedctl.scheduler.engine.sampling import SearchOptions
 from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.pod_info import PodInfo
 
 MAX_MODELS = 2
 """The maximum number of nodes of which copies are tried."""
@@ -67,9 +73,9 @@ def find_sufficient_nodes(
         groups = unplaced[:MAX_CHECKED_GROUPS]
         accepted_by_model: dict[str, frozenset[int]] = {}
         model_nodes: list[str] = []
-        for node in candidates:
-            accepted_by_model[node] = _find_accepted_groups(cluster, node, groups)
-            if len(accepted_by_model[node]) == len(groups):
+        for node, accepted in _iter_accepted_groups(cluster, candidates, groups):
+            accepted_by_model[node] = accepted
+            if len(accepted) == len(groups):
                 model_nodes.append(node)
             if len(model_nodes) == MAX_MODELS:
                 break
@@ -266,13 +272,13 @@ def _choose_model_nodes(cluster: Cluster, taken_nodes: Sequence[str], deletes_no
     return [models[place] for place in places[:MAX_CHECKED_MODELS]]
 
 
-def _find_accepted_groups(cluster: Cluster, model_node: str, groups: Sequence[UnplacedPods]) -> frozenset[int]:
-    """Return the indexes of the groups of which a pod passes all filters on one more node like the model.
+def _iter_accepted_groups(
+    cluster: Cluster, model_nodes: Sequence[str], groups: Sequence[UnplacedPods]
+) -> Iterator[tuple[str, frozenset[int]]]:
+    """Yield each model node with the indexes of the groups of which a pod passes all filters on one more such node.
 
     This is a quick check before a replay, which ignores the step. Pods that do not exist yet are accepted.
     """
-    edit = add_nodes(AddNodes(like=model_node, name=NEW), cluster, reject_file)
-
     # Take the first pod of each group off its node.
     pods = {}
     for index, group in enumerate(groups):
@@ -281,15 +287,30 @@ def _find_accepted_groups(cluster: Cluster, model_node: str, groups: Sequence[Un
         if pod is not None:
             pods[index] = recreate_pod(pod)
     pods_by_key = {(pod.metadata.namespace, pod.metadata.name): pod for pod in pods.values()}
-    scheduler = Scheduler(change_pods(edit.resulting_cluster, pods_by_key))
+    trial_cluster = change_pods(cluster, pods_by_key)
 
-    # Run a cycle for each of these pods, and look at the new node.
-    row = scheduler.view.nodes.index[f"{NEW}-0"]
-    rejected = set()
-    for index, recreated_pod in pods.items():
-        pod = scheduler.view.build_stored_pod(recreated_pod)
-        framework = scheduler.find_framework(pod.spec.scheduler_name)
-        cycle = scheduler.run_cycle(framework, pod) if framework is not None else None
-        if cycle is None or cycle.error is not None or not cycle.considered[row] or not cycle.filter.passing[row]:
-            rejected.add(index)
-    return frozenset(range(len(groups))) - rejected
+    # Add a node like each model, but let the pods see only one of the new nodes at a time.
+    for number, model_node in enumerate(model_nodes):
+        edit = add_nodes(AddNodes(like=model_node, name=f"{NEW}-{number}"), trial_cluster, reject_file)
+        trial_cluster = edit.resulting_cluster
+    scheduler = Scheduler(trial_cluster)
+    rows = [scheduler.view.nodes.index[f"{NEW}-{number}-0"] for number in range(len(model_nodes))]
+    for model_node, row in zip(model_nodes, rows, strict=True):
+        is_hidden = np.zeros(len(scheduler.view.nodes), np.bool_)
+        is_hidden[rows] = True
+        is_hidden[row] = False
+        view = scheduler.view.without_nodes(is_hidden)
+        new_node = scheduler.view.nodes.names[row]
+        rejected = {index for index, pod in pods.items() if not _fits_on_node(scheduler, view, pod, new_node)}
+        yield model_node, frozenset(range(len(groups))) - rejected
+
+
+def _fits_on_node(scheduler: Scheduler, view: Fork, pod: Pod, node: str) -> bool:
+    """Return whether a pending pod passes all filters on a node of the view, which is a fork of the scheduler's."""
+    stored_pod = view.build_stored_pod(pod)
+    framework = scheduler.find_framework(stored_pod.spec.scheduler_name)
+    if framework is None:
+        return False
+    cycle = run_cycle(framework, PodInfo(stored_pod, view.settings.requests), view)
+    row = view.nodes.index[node]
+    return cycle.error is None and bool(cycle.considered[row] and cycle.filter.passing[row])

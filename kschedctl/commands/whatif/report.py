@@ -289,7 +289,7 @@ class WhatIf(Report, frozen=True):
             # Without steps, a comparison of schedulers places only the pending pods.
             pod = "pending pod" if self.compared and not self.steps else "pod"
             return (f"No {pod} ends up elsewhere{doubt}",)
-        return ("Pods are affected:", f"{counts}{doubt}")
+        return ("Effect on pods:", f"{counts}{doubt}")
 
     @property
     def headline_names_unread(self) -> bool:

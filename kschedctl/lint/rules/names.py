@@ -32,7 +32,7 @@ _BUILTIN_NAMES = {
 """Kind -> names that clusters usually have without a manifest."""
 _MAX_COMPARED = 500
 """With more names of one kind, no misspellings are searched for."""
-_WHY_PENDING = "The pods stay Pending until the object is created."
+_WHY_PENDING = "The pods stay Pending until the name is corrected, or an object of this name is created."
 _WHY_DENIED = "The API server rejects the pods: the controller keeps retrying, and no pod starts."
 _CORRECT_NAME = "Correct the name"
 

@@ -45,7 +45,7 @@ VL_MISSING = Rule(
     ERROR,
     find_missing_claims_and_storage_classes,
     summary="A PersistentVolumeClaim or StorageClass that does not exist",
-    why="The pods stay Pending until the object is created.",
+    why="The pods stay Pending until the claim or class is created.",
     fix="Create the object, or correct the name",
     source="pkg/scheduler/framework/plugins/volumebinding (v1.36)",
     needs_cluster=True,

@@ -356,7 +356,7 @@ TT_SPECIAL_HW_UNTAINTED = Rule(
     NOTE,
     find_untainted_special_hardware,
     summary="Nodes with special hardware, such as GPUs, and no taint",
-    why="Ordinary pods use the cpu and memory of these nodes, and pods that need the hardware stay Pending.",
+    why="Ordinary pods use the CPU and memory of these nodes, and pods that need the hardware stay Pending.",
     fix="Taint the nodes; the ExtendedResourceToleration admission plugin adds the tolerations",
     source=f"{doc.TAINTS}#example-use-cases",
     needs_cluster=True,

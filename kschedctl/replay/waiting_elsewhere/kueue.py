@@ -38,7 +38,7 @@ from kschedctl.replay.waiting_elsewhere.entries import (
 from kschedctl.replay.waiting_elsewhere.kueue_placement import PodPlacement, place_admitted_pods
 from kschedctl.replay.waiting_elsewhere.suspended_jobs import KUEUE, is_queued
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState
-from kschedctl.text.counts import agreeing, counted
+from kschedctl.text.counts import agreeing, counted, join_words
 
 QUOTA_RESERVED, ADMITTED, FINISHED = "QuotaReserved", "Admitted", "Finished"
 _STOPPED = frozenset({"Hold", "HoldAndDrain"})
@@ -430,13 +430,14 @@ class WaitingQueues:
         if outlook.message:
             yield f"Kueue's message at the first attempt: {outlook.message}"
         if outlook.victims:
-            yield f"To admit it, Kueue would preempt {', '.join(outlook.victims)}"
+            yield f"To admit this Workload, Kueue would preempt {', '.join(outlook.victims)}"
         if outlook.admission is not None:
             condition = "If nothing else changes"
             if outlook.victims:
-                workloads = agreeing(len(outlook.victims), "this Workload has", "these Workloads have")
-                condition = f"Once {workloads} released the quota"
-            yield f"{condition}, Kueue admits it in {describe_flavors(outlook.admission)}"
+                single = f"{outlook.victims[0]} has released its quota"
+                released = agreeing(len(outlook.victims), single, "these Workloads have released their quota")
+                condition = f"Once {released}"
+            yield f"{condition}, Kueue admits this Workload with {describe_flavors(outlook.admission)}"
             yield from self._describe_placement(key)
         yield from self.assumptions
 
@@ -462,8 +463,8 @@ def describe_flavors(admission: QuotaAdmission) -> str:
     if flavors_by_pod_set and all(flavors == first_flavors for flavors in flavors_by_pod_set.values()):
         noun = "flavors" if len(first_flavors) > 1 else "flavor"
         return f"{noun} {', '.join(first_flavors)}"
-    per_pod_set = (f"{', '.join(flavors)} (pod set {name})" for name, flavors in flavors_by_pod_set.items())
-    return f"flavors {', '.join(per_pod_set)}"
+    per_pod_set = [f"{', '.join(flavors)} (pod set {name})" for name, flavors in flavors_by_pod_set.items()]
+    return f"flavors {join_words(per_pod_set)}"
 
 
 def parse_time(now: str) -> int:
@@ -554,11 +555,11 @@ def _iter_shortages_in_group(
         quota_by_flavor = {flavor.name: quotas.get((flavor.name, name), _NO_QUOTA) for flavor in group.flavors}
         if any(amount <= quota.free for quota in quota_by_flavor.values()):
             continue
-        flavors_in_words = ", ".join(
+        flavors = [
             f"flavor {flavor} has {render_amount(quota.free)} of {render_amount(quota.total)} free"
             for flavor, quota in quota_by_flavor.items()
-        )
-        description = f"pod set {pod_set} needs {render_amount(amount)} {name}, {flavors_in_words}"
+        ]
+        description = f"pod set {pod_set} needs {render_amount(amount)} {name}, but {join_words(flavors)}"
         yield _Shortage(description, name, tuple(quota_by_flavor))
 
 

@@ -149,17 +149,19 @@ class Wanted(Detail, frozen=True):
         ('disk=ssd', 'zone=a or b')
         >>> Wanted("pool", "Exists").describe_need(), Wanted("age", "Gt", ("3",)).describe_need()
         ('a label pool', 'age > 3')
+        >>> Wanted("zone", "NotIn", ("c",)).describe_need(), Wanted("zone", "NotIn", ("b", "c")).describe_need()
+        ('zone!=c', 'zone not in (b, c)')
         >>> Wanted("metadata.name", "In", ("n9",), field=True).describe_need()
         'node n9'
         """
         values = ", ".join(self.values)
         match self.operator:
             case "In" if self.field:  # metadata.name is the only field that a term may name
-                return f"node {' or '.join(self.values)}{' (which does not exist)' if self.absent else ''}"
+                return f"node {' or '.join(self.values)}{' (no such node)' if self.absent else ''}"
             case "In":
                 return f"{self.key}={' or '.join(self.values)}"
             case "NotIn":
-                return f"{self.key} not in [{values}]"
+                return f"{self.key}!={values}" if len(self.values) == 1 else f"{self.key} not in ({values})"
             case "Exists":
                 return f"a label {self.key}"
             case "DoesNotExist":
@@ -176,6 +178,8 @@ class Wanted(Detail, frozen=True):
 
 
 OPERATOR_SYMBOLS = {"In": "in", "NotIn": "not in", "Gt": ">", "Lt": "<"}
+EQUALITY_SIGNS = {"In": "=", "NotIn": "!="}
+"""The signs of kubectl's label selectors, which stand for an operator with a single value."""
 
 
 def describe_unmet(

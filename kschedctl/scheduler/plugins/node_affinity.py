@@ -57,6 +57,7 @@ from kschedctl.scheduler.framework.events import (
     treats_updated_nodes_as_new,
 )
 from kschedctl.scheduler.framework.facts import (
+    EQUALITY_SIGNS,
     OPERATOR_SYMBOLS,
     CauseScope,
     Fact,
@@ -313,8 +314,8 @@ class NodeAffinity(DeclaredPlugin[RequiredNodeAffinity, CompiledPreferredTerms])
         if treats_updated_nodes_as_new(gates):
             yield WakeTrigger(NODE, ADD | UPDATE, f"a node with {demands} is added or changes")
             return
-        yield WakeTrigger(NODE, ADD, f"a node is added with {demands}")
-        yield WakeTrigger(NODE, ActionType.UPDATE_NODE_LABEL, f"a node that did not match gets {demands}")
+        yield WakeTrigger(NODE, ADD, f"a node with {demands} is added")
+        yield WakeTrigger(NODE, ActionType.UPDATE_NODE_LABEL, f"the labels of a node change so that it has {demands}")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
         """Return the pod's node affinity in a canonical form and its nodeSelector, as part of its signature."""
@@ -451,10 +452,10 @@ def _describe_term(term: NodeSelectorTerm) -> str:
 
 
 def describe_requirement(requirement: SelectorRequirement) -> str:
-    """Describe a requirement, such as `zone=a`, `zone in (a, b)` or `cores > 4`."""
+    """Describe a requirement, such as `zone=a`, `zone!=a`, `zone in (a, b)` or `cores > 4`."""
     key, operator, values = requirement.key, requirement.operator, requirement.values or ()
-    if operator == "In" and len(values) == 1:
-        return f"{key}={values[0]}"
+    if operator in EQUALITY_SIGNS and len(values) == 1:
+        return f"{key}{EQUALITY_SIGNS[operator]}{values[0]}"
     symbol = OPERATOR_SYMBOLS.get(operator, operator)
     if operator in ("Gt", "Lt"):
         return f"{key} {symbol} {', '.join(values)}"

@@ -26,7 +26,7 @@ from kschedctl.scheduler.framework.events import (
     join_words,
     resolve_node_actions,
 )
-from kschedctl.scheduler.framework.facts import Fact
+from kschedctl.scheduler.framework.facts import CauseScope, Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
@@ -58,6 +58,18 @@ class HostPortHeld(Fact, frozen=True):
         if not self.holder:
             return "the port is held by a nominated pod"
         return f"{self.protocol} port {self.port} is held by {self.holder}"
+
+    def describe_cause(self, scope: CauseScope) -> str:
+        """Say on how many nodes a host port is taken, and by which pod on the node of `scope`.
+
+        >>> both = CauseScope("a1", "", " (rules out both candidate nodes)", nodes="both candidate nodes")
+        >>> HostPortHeld("TCP", 80, "0.0.0.0", "shop/web").describe_cause(both)
+        'a host port is taken on both candidate nodes (on a1, for example, TCP port 80 by shop/web)'
+        """
+        if not self.holder or not scope.nodes or scope.is_single or scope.is_only_node:
+            return super().describe_cause(scope)
+        text = f"on {scope.node}, for example, {self.protocol} port {self.port} by {self.holder}"
+        return f"a host port is taken on {scope.nodes} ({text})"
 
 
 class NodePorts(DeclaredPlugin[tuple[HostPort, ...], None]):
@@ -114,8 +126,8 @@ class NodePorts(DeclaredPlugin[tuple[HostPort, ...], None]):
 
     def iter_waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of each change that moves a rejected pod back to the queue."""
-        ports = [f"{port.protocol} {_format_port(port)}" for port in info.host_ports]
-        yield WakeTrigger(POD, DELETE, f"a pod leaves a node that holds host port {join_words(ports, 'or')}")
+        ports = [f"{port.protocol} port {_format_port(port)}" for port in info.host_ports]
+        yield WakeTrigger(POD, DELETE, f"a pod that holds {join_words(ports, 'or')} leaves its node")
         yield WakeTrigger(NODE, ADD, "a node is added")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:

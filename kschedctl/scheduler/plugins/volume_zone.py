@@ -26,7 +26,7 @@ from kschedctl.scheduler.plugins.helper.volumes.csi_migration import (
 from kschedctl.scheduler.plugins.helper.volumes.hints import (
     CLAIM_KINDS,
     LOOK_AT_CLAIM,
-    describe_claims,
+    describe_claim_changes,
     iter_claim_dependencies,
 )
 from kschedctl.scheduler.plugins.helper.volumes.listers import (
@@ -162,7 +162,7 @@ class VolumeZone(DeclaredPlugin[list[VolumeTopology], None]):
 
     def iter_waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of each change that moves a rejected pod back to the queue."""
-        claim_change = f"claim {describe_claims(info, ephemeral=False)} is created or changes"
+        claim_change = describe_claim_changes(info, view, ephemeral=False)
         yield WakeTrigger("PersistentVolumeClaim", ADD_OR_UPDATE, claim_change)
         volume_change = "a PersistentVolume is added, or its zone or region labels change"
         yield WakeTrigger("PersistentVolume", ADD_OR_UPDATE, volume_change)

@@ -51,7 +51,7 @@ from kschedctl.snapshot.delta import NO_CHANGE, Delta
 from kschedctl.snapshot.pod_info import PodInfo
 
 GROUPING_THRESHOLD = 4
-"""Number of identical pods from which nodes are ranked in groups."""
+"""Number of identical pods from which nodes are ranked in groups, if it is unknown how many pods will come."""
 
 
 Column = TypeVar("Column", Bools, Scores)
@@ -78,7 +78,7 @@ class AlikePods:
     """Cached answers for pods identical to `info` in one profile. Arrays are (N,), one entry per node.
 
     On their nodes, the pods count as the pods of `local` do. `shared` returns one column for equal columns, which saves
-    memory. Raises PluginError if a plugin fails.
+    memory. At least `expected` such pods are known to come. Raises PluginError if a plugin fails.
     """
 
     def __init__(
@@ -86,8 +86,10 @@ class AlikePods:
         framework: FrameworkLike,
         info: PodInfo,
         local: LocalScores,
+        *,
         claiming: bool = False,
         shared: ShareColumn = lambda column: column,
+        expected: int = 0,
     ) -> None:
         self.framework, self.info, self.local, self.view = framework, info, local, local.view
         self.claims = ClaimAnswers(framework, info, self.view) if claiming else None
@@ -100,6 +102,7 @@ class AlikePods:
         """The mask (N,) of the nodes where such a pod never fits, or None if there are none."""
         self.best_rows: Rows | TiedRows = NO_ROWS
         self._rank_count = 0
+        self._rank_count_to_group = 1 if expected > GROUPING_THRESHOLD else GROUPING_THRESHOLD
         self._ranking: GroupedRanking | None = None
         self._share_column = shared
         if self.hopeless:  # other plugins may lack data about the pod that they need
@@ -180,8 +183,9 @@ class AlikePods:
     def _get_grouped_ranking(self) -> GroupedRanking | None:
         """Return the ranking of nodes in groups, or None if nodes have to be judged one by one.
 
-        Each call counts as one more placement of the identical pods. The ranking is built at the GROUPING_THRESHOLD-th
-        call and dropped if there are too many groups. In the cycle of a pod group, and while nodes are closed one after
+        Each call counts as one more placement of the identical pods. The ranking is built at the first call if many
+        such pods are expected, and otherwise at the GROUPING_THRESHOLD-th. It is dropped if there are too many groups.
+        In the cycle of a pod group, and while nodes are closed one after
         another, calls do not count and return None. Raises PluginError if a plugin fails.
         """
         if self.view.group_since is not None:  # in the cycle of a pod group, plugins count other pods
@@ -189,7 +193,7 @@ class AlikePods:
         if self.view.closed is not None:  # many kinds of pods alternate, so groups would always be outdated
             return None
         self._rank_count += 1
-        if self._rank_count == GROUPING_THRESHOLD:
+        if self._rank_count == self._rank_count_to_group:
             self._ranking = GroupedRanking.from_plugins(self._consulted_plugins)
         elif self._ranking:
             self._ranking = self._ranking.drop_empty_groups()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -72,6 +72,8 @@ class Placements(IncomingPods):
         self._local_scores_cache: dict[tuple[FrameworkLike, int, bool], LocalScores] = {}
         self._columns: dict[bytes, Any] = {}
         self._claim_users: dict[int | None, bool] = {}
+        self._expected_counts: dict[int, int] = {}
+        """The number of pods with each PodInfo that are about to be placed, as far as they were announced."""
         self._full_cycle_counts: Counter[tuple[FrameworkLike, int | None]] = Counter()
         """The number of pods of each kind that got a full cycle although cached answers would have sufficed."""
         self._full_cycles_with_node = 0
@@ -83,6 +85,14 @@ class Placements(IncomingPods):
         self._nominated_before = frozenset(view.snapshot.pods.nominated_positions)
         """The pods that were nominated when the snapshot was taken."""
         self._has_unsure_nominations = len(view.unsure_nominations[0]) > 0
+
+    def announce_pods(self, positions: Sequence[Position]) -> None:
+        """Announce the pods that are about to be placed, so that answers for many identical pods are prepared at once.
+
+        The placements do not depend on the announcement.
+        """
+        numbers, counts = np.unique(self.view.pods.info[np.array(positions, np.int64)], return_counts=True)
+        self._expected_counts = dict(zip(numbers.tolist(), counts.tolist(), strict=True))
 
     def choose_node(self, framework: FrameworkLike, position: Position) -> Choice | None:
         """Return the node that the scheduler would choose for a pod now, or None if none is feasible.
@@ -307,7 +317,14 @@ class Placements(IncomingPods):
             drop_oldest_if_full(self._alike_pods_cache, max_kinds)
             local = self._get_local_scores(framework, info, number)
             claiming = self._uses_claims_cached(info)
-            alike_pods = AlikePods(framework, info, local, claiming=claiming, shared=self._share_column)
+            alike_pods = AlikePods(
+                framework,
+                info,
+                local,
+                claiming=claiming,
+                shared=self._share_column,
+                expected=self._expected_counts.get(number, 0),
+            )
             self._alike_pods_cache[key] = alike_pods
         return alike_pods
 

@@ -85,6 +85,7 @@ class Simulation(Attempts):
         """
         outcomes: list[Outcome] = []
         waiting = list(positions)
+        self.placements.announce_pods(waiting)
         unplaced_verdict = UNSCHEDULABLE
         loop = SettlingLoop(self, waiting, outcomes, self.recreation)
         try:

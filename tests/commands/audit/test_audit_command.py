@@ -255,4 +255,4 @@ def test_html_shows_sections_with_warnings_unfolded(run: Run) -> None:
         "Drains blocked by PodDisruptionBudgets",
         "Fragmentation and packing",
     ]
-    assert ("", "Leader") in summaries
+    assert ("", "Scheduler leader election") in summaries

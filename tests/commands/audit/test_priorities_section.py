@@ -78,7 +78,8 @@ SOUND = (
 def test_user_facing_top_tier_with_free_room_is_sound() -> None:
     found = audit_priorities(*SOUND, grow=2)
     assert (found.findings, found.state, found.undecided) == ((), "sound", False)
-    assert found.headline == "2 tiers; 2 more pods of PriorityClass high would preempt no pod"
+    growth = "if 2 more pods of PriorityClass high arrived, all would get a node and no pod would be preempted"
+    assert found.headline == f"2 tiers; {growth}"
 
 
 def test_figures_of_tiers() -> None:
@@ -228,7 +229,7 @@ def test_pod_that_waits_while_lower_tiers_run_starves() -> None:
     found = audit_priorities(*STARVING, grow=0)
     (starving,) = found.starving
     assert (starving.pods, starving.seconds, starving.lower_pods, starving.lower_started) == (("d/pay-1",), 7200, 2, 1)
-    assert starving.preemption == "not eligible due to preemptionPolicy=Never."
+    assert starving.preemption == "does not help: not eligible due to preemptionPolicy=Never."
     assert list_findings(found) == [("starving", "warning", "Pod d/pay-1")]
     assert found.headline == "2 tiers; 1 pod starving"
 

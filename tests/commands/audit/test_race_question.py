@@ -169,7 +169,7 @@ def test_each_size_is_combined_with_each_expiry() -> None:
     assert short.least_share <= short.share <= short.most_share
     assert short.expected_expired == pytest.approx(short.pods * 0.36787944)  # exp(-1)
     assert report.headline.startswith(
-        "Nothing to change, as kube-scheduler has not expired assumed pods since 1.25: with expiry 10s, "
+        "Nothing to change: kube-scheduler has not expired assumed pods since 1.25. With expiry 10s, "
     )
     assert f"{short.share * 100:.1f}% of pods" in report.headline or "20 nodes" in report.headline
     assert compare_expiries(replace(SMALL, expiries=[parse_expiry("10s"), parse_expiry("never")], runs=3)) == report

@@ -19,6 +19,7 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 
 NODES = [build_node(f"{zone}{i}", zone, pods="110", cpu="100") for zone in "abc" for i in (1, 2)]
+NONE_CONCENTRATED = "1 workload with two or more pods; none has all its pods on one node or in one zone"
 DOWN = {"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}
 
 
@@ -125,8 +126,7 @@ def test_constraint_that_no_longer_holds() -> None:
     assert list_findings(found)[0] == ("skew", "warning", "StatefulSet d/web")
     message = f"maxSkew 1 (DoNotSchedule over {ZONE}) is 2 now: a has 3 pods, c 1"
     assert found.findings[0].message == message
-    placed = "1 workload with two or more pods, none on a single node or in a single zone"
-    assert found.headline == f"{placed}; 1 of 1 spread constraint broken"
+    assert found.headline == f"{NONE_CONCENTRATED}; 1 of 1 spread constraint broken"
 
 
 def test_min_domains_decides_the_minimum() -> None:
@@ -146,17 +146,14 @@ def test_soft_constraint_is_uneven_but_not_violated() -> None:
     found = audit_topology(*build_pods("web", "a1", "a2", "a1", "b1", "c1", **soft))
     assert ("skew", "note", "StatefulSet d/web") in list_findings(found)
     uneven = "1 of 1 spread constraint uneven (ScheduleAnyway)"
-    assert found.headline == f"1 workload with two or more pods, none on a single node or in a single zone; {uneven}"
+    assert found.headline == f"{NONE_CONCENTRATED}; {uneven}"
     assert found.state == "sound"
 
 
 def test_constraint_that_holds() -> None:
     found = audit_topology(*build_pods("web", "a1", "a2", "b1", "c1", **build_spread("web")))
     assert not [each for each in list_findings(found) if each[1] != "note"]
-    assert (
-        found.headline
-        == "1 workload with two or more pods, none on a single node or in a single zone; 1 spread constraint holds"
-    )
+    assert found.headline == f"{NONE_CONCENTRATED}; 1 spread constraint is met"
     assert (found.promises, found.state) == ((), "sound")
 
 

@@ -53,7 +53,9 @@ def test_list_groups_pending_pods_by_cause_and_explains_the_first() -> None:
         heading = names[names.index(CHECKOUT) - 2 : names.index(CHECKOUT)]
         assert heading == ["1 · too little CPU is free", "(Insufficient cpu)"]
         ingress = "platform/ingress-nginx-7b4f6c9d85-wt7jd"
-        assert get_flat_text_above_tabs(browser).startswith(f"{ingress} Unschedulable: TCP port 443 is held by")
+        assert get_flat_text_above_tabs(browser).startswith(
+            f"{ingress} Unschedulable: a host port is taken on both candidate nodes"
+        )
         assert get_widget_text(browser, "#head") == "10 pending pods · across all namespaces · 12 nodes"
         await press(browser, pilot, "down")
         assert get_flat_text_above_tabs(browser).startswith(
@@ -103,7 +105,7 @@ def test_assumption_shows_both_answers_and_escape_reverts_it() -> None:
         await write(browser, pilot, "slash", "checkout")
         before = "before: Unschedulable: needs 1.5 CPUs"
         for words, now in (
-            ("cpu=500m", "now: Schedulable: on general-b2, the best of 6 nodes that fit"),
+            ("cpu=500m", "now: Schedulable: on general-b2, the best of 6 feasible nodes"),
             ("node=general-a1", "now: Schedulable: on general-a1-more-0"),
             ("cpu=500m tolerate=example.com/spot", "now: Schedulable: on "),
         ):
@@ -113,7 +115,7 @@ def test_assumption_shows_both_answers_and_escape_reverts_it() -> None:
             assert not browser.ask_line.display
         await write(browser, pilot, "a", "cpu=500m")
         why = get_widget_text(browser, "#why-text")
-        assert "0    6  nodes that fit" in why
+        assert "0    6  feasible nodes" in why
         assert "7    1  NodeResourcesFit:" in why
         await press(browser, pilot, "escape")
         assert get_flat_text_above_tabs(browser).startswith(f"{CHECKOUT} Unschedulable: needs 1.5 CPUs")

@@ -193,7 +193,7 @@ def _count_gpus(quota: int, *manifests: Json, **options: object) -> ShapeCapacit
 def test_quota_of_kueue_counts_for_all_pods_of_a_job() -> None:
     shape = _count_gpus(5, build_manifest(gpus=1, pods=1))
     assert (shape.fits, shape.by_quota, shape.most, shape.flavors) == (8, 5, 5, "flavor gpu")
-    assert "needs 6 nvidia.com/gpu, flavor gpu has 5 of 5 free" in shape.beyond_quota
+    assert "needs 6 nvidia.com/gpu, but flavor gpu has 5 of 5 free" in shape.beyond_quota
     assert shape.quota_sentence.startswith(
         "Kueue's quota runs out first: only 5 are admitted in flavor gpu; with one more it waits"
     )

@@ -65,7 +65,7 @@ def test_replacement_waits_behind_queued_workloads() -> None:
     assert workload.outcome is QuotaOutcome.WAITS
     assert "quota" in workload.reason
     assert not report.safe
-    assert "1 pod waits for quota of Kueue" in report.build_headline_parts()[2]
+    assert "1 pod waits for quota of Kueue" in report.build_headline_parts()[1]
     assert [problem.rule for problem in report.find_ci_gate_problems()] == ["not-scheduled"]
 
 

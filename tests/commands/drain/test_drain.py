@@ -50,10 +50,9 @@ def test_terminating_pods_and_pods_nominated_to_the_node_are_named() -> None:
     preemptor["status"] = {"phase": "Pending", "nominatedNodeName": "n1"}
     report = drain_given_nodes([build_node("n1", cpu="4"), build_node("n2"), leaving, preemptor], "n1")
     assert (report.terminating, report.nominated, report.moved) == (("d/r1",), ("d/p1",), ())
-    sentence = report.build_headline_parts()[2]
-    assert "1 pod is still terminating (grace period ends 2026-11-20T23:56:08Z)" in sentence
-    assert "1 pending pod loses its nominated node (d/p1)" in sentence
-    assert report.build_headline_parts()[1].startswith("can be drained, but ")
+    _, verdict, outcomes = report.build_headline_parts()
+    assert verdict == "can be drained, but 1 pending pod loses its nominated node (d/p1);"
+    assert outcomes == "1 pod is still terminating (grace period ends 2026-11-20T23:56:08Z)"
     assert not report.safe
     assert "next: drain n1, but takes the nominated node of 1 pending pod (d/p1)" in RENDERERS["brief"](report, Style())
     assert "kubectl drain waits until these pods are" in RENDERERS["table"](report, Style(width=80))
@@ -153,8 +152,9 @@ def test_pending_pods_that_can_run_on_no_other_node_are_named() -> None:
     ]
     report = drain_given_nodes(objects, "n1")
     assert report.stranded == ("d/here",)
-    assert "1 pending pod can run nowhere else (d/here)" in report.build_headline_parts()[2]
-    assert report.build_headline_parts()[1] == "can be drained, but this leaves pending pods without a node:"
+    _, verdict, outcomes = report.build_headline_parts()
+    assert verdict == "can be drained, but 1 pending pod can run nowhere else (d/here);"
+    assert outcomes == "1 pod moves to another node"
     assert (report.drained, report.safe) == (True, False)
     assert [(problem.object, problem.message) for problem in report.find_ci_gate_problems()] == [
         ("Pod d/here", "can run only on a drained node")
@@ -329,7 +329,7 @@ def test_lost_pods_are_a_cost_and_named_first() -> None:
     )
     shown = RENDERERS["table"](report, Style())
     assert shown.startswith(
-        "n1 can be drained, but this loses pods for good: 31 pods are lost: no controller recreates them, 1 pod"
+        "n1 can be drained, but 31 pods are lost: no controller recreates them; 1 pod moves to another"
     )
     assert shown.index("Lost: ") < shown.index("Moved")
     assert shown.count("d/alone-") == 25
@@ -411,7 +411,7 @@ def test_blocked_drain_says_what_kubectl_does_and_what_to_change() -> None:
     report = drain_given_nodes([build_node("n1"), build_node("n2"), build_replica("r1", "n1"), other, minimum], "n1")
     (kubectl,) = report.describe_blocked_kubectl_drain()
     assert kubectl == (
-        "kubectl drain would cordon n1, evict 1 other pod, and then retry for ever, unless it has a --timeout"
+        "kubectl drain would cordon n1, evict 1 other pod, and then retry forever, unless --timeout is set"
     )
     (fix,) = report.budget_fixes
     assert fix.startswith("PodDisruptionBudget d/b: Run one more replica than the budget requires")
@@ -581,10 +581,9 @@ def test_victims_are_rescheduled() -> None:
         report.build_headline_parts()[2] == "1 pod moves to another node, 1 pod on another node is preempted and moves"
     )
     report = drain_given_nodes([*objects[:2], low, high], "n1")
-    assert report.build_headline_parts()[1] == "can be drained, but this leaves pods without a node:"
-    assert report.build_headline_parts()[2] == (
-        "1 pod moves to another node, 1 pod on another node is preempted and fits nowhere"
-    )
+    _, verdict, outcomes = report.build_headline_parts()
+    assert verdict == "can be drained, but 1 pod on another node is preempted and fits nowhere;"
+    assert outcomes == "1 pod moves to another node"
     assert report.unplaced[0].evicted_from == {"d/low": "n2"}
     assert [(e.pod, e.fate) for e in report.evicted] == [("d/low", "Pending")]
     assert [group.pods for group in report.unplaced] == [("d/low",)]

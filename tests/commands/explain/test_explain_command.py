@@ -283,7 +283,7 @@ def test_every_form_names_what_is_not_replayed(
             ["--as-if", "cpu=9", "--as-if", "memory=0"],
             (1, "needs 9 CPUs, but the largest node has only"),
         ),
-        (["--as-if", "cpu=1", "--as-if", "node=small", "--as-if-priority", "9"], (0, "of 3 nodes that fit")),
+        (["--as-if", "cpu=1", "--as-if", "node=small", "--as-if-priority", "9"], (0, "of 3 feasible nodes")),
     ],
 )
 def test_pod_with_assumed_changes(options: list[str], answer: tuple[int, str], run: Run, write: Write) -> None:

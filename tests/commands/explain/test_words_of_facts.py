@@ -157,9 +157,7 @@ def test_missing_nodes_and_labels_are_said_not_to_exist() -> None:
         return build_affinity({"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]})
 
     nodes = [build_node("n1"), build_node("n2", unschedulable=True)]
-    assert explain_pod(*nodes, build_pod("p", **named("n9"))).headline.startswith(
-        "needs node n9 (which does not exist)"
-    )
+    assert explain_pod(*nodes, build_pod("p", **named("n9"))).headline.startswith("needs node n9 (no such node)")
     assert "does not exist" not in explain_pod(*nodes, build_pod("p", **named("n2"))).headline
     spread_over_racks = build_pod("p", **build_spread("rack"))
     assert explain_pod(*nodes, spread_over_racks).headline == "no node has the label rack"

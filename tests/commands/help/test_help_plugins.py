@@ -81,7 +81,7 @@ def test_filter_and_score(run: Run, write: Write, config: str) -> None:
 def test_permit_waits(run: Run, write: Write, config: str) -> None:
     found = explain_with_plugins(run, write, config, None)
     assert found.code == 0
-    best = "on cheap, the best of 2 nodes that fit"
+    best = "on cheap, the best of 2 feasible nodes"
     waits = f"{best}, where it waits: waiting for an approval, one or more plugins asked to wait"
     assert waits in " ".join(found.out.split())
 

@@ -147,7 +147,7 @@ RECORDED: dict[str, tuple[str, ...]] = {
     "lab/p05-taint": ("nvidia.com/gpu=present:NoSchedule is not tolerated", "Tolerate"),
     "lab/p06-nodeselector": ("needs disk=floppy", "ssd"),
     "lab/p11-spread": ("topology.kubernetes.io/zone=zone-a has 3 matching pods", "maxSkew is 1"),
-    "lab/p13-hostport": ("TCP port 9100 is held by platform/node-agent-",),
+    "lab/p13-hostport": ("TCP port 9100 by platform/node-agent-",),
     "lab/p14-pvc-immediate": ("lab/immediate-unbound", "manual-immediate"),
     "lab/p16-pvc-missing": ("does-not-exist",),
     "lab/p20-rwop": ("claim lab/rwop is ReadWriteOncePod", "lab/uses-rwop on node w4"),

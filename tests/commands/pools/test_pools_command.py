@@ -118,7 +118,7 @@ def test_node_groups_by_hand(run: Run, write: Write, tmp_path: Path) -> None:
     assert told == {"big": [1, 1, 1, 1, 3], "small": [0, 0, 0, 5, 0], "elsewhere": [0, 0, 0, 2, None]}
     out = run("pools", "-f", file, "--assume-complete", "--node-groups", given).out
     assert "WAITING" in out
-    assert f"node groups: {given}" in out
+    assert f"node groups from {given}" in out
 
 
 def test_pools_named_by_a_label(run: Run, write: Write) -> None:

@@ -109,7 +109,7 @@ def test_each_waiting_workload_has_a_reason_and_a_possible_assignment() -> None:
         "ClusterQueue broken is inactive: references missing ResourceFlavor(s): missing"
     )
     too_big = waiting["ai/too-big"]
-    assert "needs 13 nvidia.com/gpu, flavor gpu has 1 of 12 free" in too_big.waits
+    assert "needs 13 nvidia.com/gpu, but flavor gpu has 1 of 12 free" in too_big.waits
     assert too_big.holders[0].startswith("Workload ai/two")
     assert (too_big.queue, too_big.place, too_big.flavors) == ("borrower", 1, ())
 

@@ -21,8 +21,8 @@ def test_recommendation_comes_first(run: Run) -> None:
     code, out, err = run(*FEW, "--expiry", "10s", "--expiry", "never")
     assert (code, err) == (0, "")
     answer = " ".join(out.split())
-    assert answer.startswith("Nothing to change, as kube-scheduler has not expired assumed pods since 1.25: with ")
-    assert "% of pods are double-booked (20 nodes, 5 pods/s)" in answer
+    assert answer.startswith("Nothing to change: kube-scheduler has not expired assumed pods since 1.25. With ")
+    assert "% of pods would be double-booked (20 nodes, 5 pods/s)" in answer
 
 
 def test_equal_seeds_give_equal_documents(run: Run) -> None:

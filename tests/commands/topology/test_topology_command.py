@@ -43,7 +43,7 @@ OBJECTS = [
 def test_workload_in_one_zone(run: Run, write: Write) -> None:
     code, out, err = run("topology", "-f", write(*OBJECTS))
     assert (code, err) == (1, "")
-    assert out.splitlines()[0] == "2 workloads with two or more pods, 1 on a single node or in a single zone"
+    assert out.splitlines()[0] == "2 workloads with two or more pods; 1 has all its pods on one node or in one zone"
     assert "both pods are in zone a; taints and node selection also allow 1 other zone" in out
     assert "data/db" not in out
 

@@ -45,7 +45,7 @@ def get_hints_by_rejector(found: Scheduler, key: str) -> dict[str, list[str]]:
 def test_descriptions_have_the_figures_that_hints_compare() -> None:
     waiting = build_pod("p", cpu="1500m", nodeSelector={"disktype": "ssd"})
     found = get_hints_by_rejector(build_scheduler(build_node("n1", disktype="ssd"), build_node("n2"), waiting), "d/p")
-    assert found["NodeAffinity"][0] == "a node is added with label disktype=ssd"
+    assert found["NodeAffinity"][0] == "a node with label disktype=ssd is added"
     assert found["NodeResourcesFit"][0] == "a pod leaves a node (to fit there, this pod needs 1.5 CPUs)"
     assert "a node that offers 1.5 CPUs is added" in found["NodeResourcesFit"]
 
@@ -67,7 +67,7 @@ def test_affinity_terms_name_pods_and_domains() -> None:
         build_scheduler(build_node("n1"), build_pod("p", cpu="1", affinity={"podAffinity": {REQUIRED: [TERM]}})), "d/p"
     )
     assert found["InterPodAffinity"][0] == "a pod with app=db in namespace d gets a node"
-    assert "a node is added with label zone" in found["InterPodAffinity"]
+    assert "a node with label zone is added" in found["InterPodAffinity"]
 
 
 TAKES = ", and would then take the pod"

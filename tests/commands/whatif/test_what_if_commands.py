@@ -128,7 +128,7 @@ def test_capacity(run: Run, write: Write) -> None:
 
 def test_drain(run: Run, write: Write) -> None:
     cluster = write(*CLUSTER)
-    outage = "n1 can be drained, but this leaves ReplicaSet d/web without a running pod for a while: "
+    outage = "n1 can be drained, but this leaves ReplicaSet d/web without a running pod for a while; "
     assert run("drain", "-f", cluster, "n1").out.startswith(outage)
     assert run("drain", "-f", cluster, "-l", "topology.kubernetes.io/zone=a").code == 0
     assert run("drain", "-f", cluster).code == 2
@@ -158,7 +158,7 @@ def test_whatif(run: Run, write: Write, tmp_path: Path) -> None:
     scenario.write_text("steps: [{apply: {files: [api.yaml]}}]")
     found = run("whatif", "-f", cluster, str(scenario))
     assert found.code == 0
-    assert "Pods are affected: 2 created" in found.out
+    assert "Effect on pods: 2 created" in found.out
     scenario.write_text("steps: [{drain: {nodes: [n9]}}]")
     found = run("whatif", "-f", cluster, str(scenario))
     assert (found.code, f'error: {scenario}: step 1 (drain): node "n9" not found' in found.err) == (2, True)
@@ -217,7 +217,7 @@ def test_two_configurations(run: Run, write: Write, tmp_path: Path) -> None:
     both = (str(tmp_path / "even.yaml"), str(tmp_path / "packed.yaml"))
     found = run("whatif", "-f", write(*CLUSTER), str(scenario), "--compare-config", *both)
     assert found.code == 0
-    assert "Pods are affected: 1 moved" in found.out
+    assert "Effect on pods: 1 moved" in found.out
 
 
 def test_configurations_are_compared_for_running_pods(run: Run, write: Write, tmp_path: Path) -> None:
@@ -369,7 +369,7 @@ def test_suggested_command_uses_the_same_scheduler(run: Run, write: Write) -> No
 
 def test_scenario_on_the_command_line(run: Run, write: Write) -> None:
     file = write(*CROWDED)
-    assert "Pods are affected:" in run("whatif", '{"steps": [{"fail": {"nodes": ["n1"]}}]}', "-f", file).out
+    assert "Effect on pods:" in run("whatif", '{"steps": [{"fail": {"nodes": ["n1"]}}]}', "-f", file).out
     found = run("whatif", '{"steps": [{"fial": {}}]}', "-f", file)
     assert found.code == 2
     assert found.err.startswith("error: SCENARIO")

@@ -36,7 +36,7 @@ def test_job_without_quota_certainly_waits() -> None:
     outlook = _predict_outlook(build_manifest(2, 8))
     assert not outlook.admitted
     assert outlook.report.headline == (
-        "waits for quota in ClusterQueue cq: pod set main needs 16 nvidia.com/gpu, flavor gpu has 8 of 8 free"
+        "waits for quota in ClusterQueue cq: pod set main needs 16 nvidia.com/gpu, but flavor gpu has 8 of 8 free"
     )
     assert has_unadmitted([outlook.report])
 

@@ -23,7 +23,7 @@ def test_workload_with_enough_quota_is_next_and_its_pods_are_placed() -> None:
     assert entry.headline == "is next in ClusterQueue cq: there is enough quota for it"
     assert entry.details == (
         "This Workload is number 1 of 1 in ClusterQueue cq",
-        "If nothing else changes, Kueue admits it in flavor gpu",
+        "If nothing else changes, Kueue admits this Workload with flavor gpu",
         "kube-scheduler would then place 1 pod",
     )
 
@@ -48,7 +48,7 @@ def test_quota_lent_by_a_cohort_is_free() -> None:
     queues = [build_queue(cohortName="all"), build_queue("idle", 8, cohortName="all")]
     entry = _find("w", build_flavor("gpu"), *queues, build_local_queue(), build_workload("w", 32))
     assert entry.headline == (
-        "waits for quota in ClusterQueue cq: pod set main needs 32 nvidia.com/gpu, flavor gpu has 16 of 16 free"
+        "waits for quota in ClusterQueue cq: pod set main needs 32 nvidia.com/gpu, but flavor gpu has 16 of 16 free"
     )
     assert entry.details[0] == "The free quota includes what cohort all can lend"
 
@@ -68,7 +68,7 @@ def test_unread_kinds_are_named() -> None:
         gaps={"ResourceFlavor": Gap("could not be read: forbidden")},
     )
     (entry,) = find_objects_waiting_elsewhere(cluster, None, NOW)
-    assert entry.headline.endswith("pod set main needs 16 nvidia.com/gpu, flavor gpu has 8 of 8 free")
+    assert entry.headline.endswith("pod set main needs 16 nvidia.com/gpu, but flavor gpu has 8 of 8 free")
     assert entry.details == ("Kueue was not replayed: ResourceFlavor were not read",)
 
 

@@ -104,7 +104,7 @@ def build_leader_section(audited: AuditedCluster) -> LeaderSection:
     if disabled_election_finding := _build_disabled_election_finding(instances):
         findings.append(disabled_election_finding)
     return LeaderSection(
-        title="Leader",
+        title="Scheduler leader election",
         headline=_build_headline(leases, names, audited),
         leases=tuple(leases),
         nothing_judged=not leases and not instances,

@@ -42,7 +42,7 @@ class TypicalPods(Document, frozen=True, kw_only=True):
     """The number of workloads of these pods."""
     examples: Annotated[tuple[str, ...], Column("workloads", place=1)]
     requests: Annotated[dict[str, int], Column("request per pod")]
-    fits_on: Annotated[int, Column("nodes that fit")]
+    fits_on: Annotated[int, Column("fits on nodes")]
     """The number of nodes on which one more of them fits now."""
     pending: bool = False
 

@@ -84,7 +84,7 @@ def _iter_pods_that_preemption_may_help(audited: AuditedCluster) -> Iterator[_Un
 
 
 def describe_preemption(explanation: Explanation) -> str:
-    """Describe what preemption does for an unschedulable pod, or why it does nothing.
+    """Describe what preemption does for an unschedulable pod, or why it does not help, as a predicate of "preemption".
 
     Return "" if preemption is useless because evicting pods would help on no node.
     """
@@ -94,11 +94,12 @@ def describe_preemption(explanation: Explanation) -> str:
     if preemption.terminating:
         return f"waits for {counted(len(preemption.terminating), 'victim')} to terminate"
     if not preemption.eligible or preemption.why:
-        return preemption.why
+        return f"does not help: {preemption.why}" if preemption.why else ""
     if preemption.candidates:
         return f"makes room on {counted(len(preemption.candidates), 'node')}"
     other_reasons = {reason: nodes for reason, nodes in preemption.unhelpful.items() if reason != NOT_HELPFUL}
-    return ", ".join(f"{reason} on {counted(nodes, 'node')}" for reason, nodes in other_reasons.items())
+    reasons = ", ".join(f"{reason} on {counted(nodes, 'node')}" for reason, nodes in other_reasons.items())
+    return f"does not help: {reasons}" if reasons else ""
 
 
 def _build_starving_pods(
@@ -137,7 +138,7 @@ STARVING = AuditRule(
     WARNING,
     "Pods wait long while pods of lower priority run",
     "Their priority does not help: they may not preempt, no eviction makes room for them, or other pods go first.",
-    "Run explain to see why evictions do not help",
+    "Run explain to see why preemption does not help",
 )
 OVERTAKEN = AuditRule(
     "audit-priorities-overtaken",
@@ -165,9 +166,9 @@ VICTIMS = AuditRule(
 EXPOSED = AuditRule(
     "audit-priorities-exposed",
     NOTE,
-    "Pods that serve users may be evicted for others",
-    "A pod of a higher tier that finds no room may evict them, even against their disruption budgets if nothing else "
-    "helps.",
+    "Pods that serve users can be preempted by pods of higher tiers",
+    "If a pod of a higher tier finds no room, the scheduler may preempt them, even against their disruption "
+    "budgets if nothing else helps.",
     "Give pods that serve users the higher PriorityClass, or set preemptionPolicy: Never for higher tiers",
 )
 RULES = (STARVING, OVERTAKEN, PREEMPTED, VICTIMS, EXPOSED)
@@ -222,8 +223,8 @@ def _find_unknowns(audited: AuditedCluster, growth: Growth, has_several_tiers: b
 def _iter_starving_findings(starving_pods: Sequence[StarvingPods]) -> Iterator[Finding]:
     """Yield a finding for each tier and cause of starvation.
 
-    The finding's object is the workload that has waited longest. The message begins with the cause, and counts the pods
-    of all workloads with this cause. The rule depends on whether pods of lower tiers run, or only pods of higher tiers
+    The finding's object is the workload that has waited longest. The message begins with the number of pods of all
+    workloads with this cause. The rule depends on whether pods of lower tiers run, or only pods of higher tiers
     have started since.
     """
     by_cause: dict[tuple[object, ...], list[StarvingPods]] = {}
@@ -237,10 +238,8 @@ def _iter_starving_findings(starving_pods: Sequence[StarvingPods]) -> Iterator[F
             other_pods_text = _describe_lower_pods(oldest.lower_pods, oldest.lower_started)
         else:
             rule = OVERTAKEN
-            other_pods_text = f"{counted(oldest.higher_started, 'higher-tier pod')} started since then"
-        message = (
-            f"{oldest.why}. Preemption: {oldest.preemption}. {_describe_starving_pods(reports)}, and {other_pods_text}"
-        )
+            other_pods_text = f"{counted(oldest.higher_started, 'higher-tier pod')} started in the meantime"
+        message = f"{_describe_starving_pods(reports)}: {oldest.why}. Preemption {oldest.preemption}. {other_pods_text}"
         yield _build_object_finding(rule, oldest.workload, message)
 
 
@@ -269,9 +268,9 @@ def _describe_tier(name: str) -> str:
 def _describe_lower_pods(pods: int, started_since: int) -> str:
     """Describe how many pods of lower tiers are running, and how many of them started during the wait."""
     if pods == 1:
-        return f"1 lower-tier pod is running, which started {'since' if started_since else 'before'} then"
+        return f"1 lower-tier pod is running (it started {'in the meantime' if started_since else 'earlier'})"
     started = f"{started_since:,}" if started_since else "none"
-    return f"{pods:,} lower-tier pods are running, {started} of which started since then"
+    return f"{pods:,} lower-tier pods are running ({started} started in the meantime)"
 
 
 def _iter_preempted_findings(workloads: Sequence[PreemptedWorkload]) -> Iterator[Finding]:
@@ -347,7 +346,7 @@ def _iter_exposed_findings(exposed_workloads: Sequence[ExposedWorkload]) -> Iter
         else:
             budgets_text = agreeing(len(workloads), "the workload has a", "all of these workloads have a")
         message = (
-            f"{exposed_pods} of {counted(len(workloads), 'workload')} behind Services may be evicted for "
+            f"{exposed_pods} of {counted(len(workloads), 'workload')} behind Services can be preempted by "
             f"{counted(first.pods_above, 'pod')} of {', '.join(first.tiers_above)}{jobs_text}; {budgets_text} "
             "PodDisruptionBudget"
         )
@@ -397,19 +396,19 @@ def _build_headline(
     if tier is not None:
         parts.append(_describe_tier_growth(tier, evicted_count=sum(len(victim.pods) for victim in victims)))
     if exposed:
-        parts.append(f"{counted(sum(workload.pods for workload in exposed), 'pod')} behind Services may be evicted")
+        exposed_pods = counted(sum(workload.pods for workload in exposed), "pod")
+        parts.append(f"higher tiers can preempt {exposed_pods} behind Services")
     return "; ".join(parts)
 
 
 def _describe_tier_growth(tier: GrownTier, evicted_count: int) -> str:
-    """Describe how many pods the additional pods of a tier would preempt, and how many of them find a node.
-
-    If all of them find a node, only the preempted pods are mentioned.
-    """
-    evicted_text = counted(evicted_count, "pod") if evicted_count else "no pod"
-    outcome = f"{counted(tier.asked, 'more pod')} of {_format_tier_name(tier.tier)} would preempt {evicted_text}"
-    if tier.placed >= tier.asked:
-        return outcome
-    of_asked = f" of the {tier.asked:,}" if tier.asked > 1 else ""
-    finders = f"{tier.placed or 'none'}{of_asked} {agreeing(tier.placed or 1, 'finds', 'find')} a node"
-    return f"{outcome}{', and ' if evicted_count else ': '}{finders}"
+    """Describe how many of the additional pods of a tier would get a node, and how many pods would be preempted."""
+    condition = f"if {counted(tier.asked, 'more pod')} of {_format_tier_name(tier.tier)} arrived"
+    if tier.asked == 1:
+        placed = "it would get a node" if tier.placed else "it would get no node"
+    elif tier.placed >= tier.asked:
+        placed = "all would get a node"
+    else:
+        placed = f"{tier.placed:,} would get a node" if tier.placed else "none would get a node"
+    evicted = f"{counted(evicted_count, 'pod')} would be preempted" if evicted_count else "no pod would be preempted"
+    return f"{condition}, {placed} and {evicted}"

@@ -27,7 +27,7 @@ from kschedctl.commands.audit.races.report import RaceResult, Races, RacesSectio
 from kschedctl.replay.audit_rules import NOTE, WARNING, AuditRule, build_verdict
 from kschedctl.reports.findings import Finding
 from kschedctl.snapshot.fork import Fork
-from kschedctl.text.counts import agreeing, counted
+from kschedctl.text.counts import agreeing, counted, join_words
 
 MAX_PODS = 10_000
 """The maximum number of simulated pods."""
@@ -134,9 +134,10 @@ def _build_headline(races: Races | None, rivals: tuple[str, ...], shared: int, v
     if races is None:
         return "too few nodes or pods to simulate races"
     without_expiry = _find_result_with_expiry(races, NEVER)
-    setting_text = f"{counted(without_expiry.nodes, 'node')} and {without_expiry.pods_per_second:.3g} pods/s"
+    setting = [counted(without_expiry.nodes, "node"), f"{without_expiry.pods_per_second:.3g} pods/s"]
     if not races.assumptions.measured:
-        setting_text += " and assumed latencies"
+        setting.append("assumed latencies")
+    setting_text = join_words(setting)
     if rivals:
         schedulers_text = f"{len(rivals) + 1} schedulers share {counted(shared, 'node')}"
         return f"{schedulers_text}: {format_percent(without_expiry.share)} of pods double-booked at {setting_text}"

@@ -156,16 +156,15 @@ def _render_expiry_advice(results: Sequence[RaceResult], instances: int) -> str:
 
     expiry_text = "without expiry" if worst.expiry == NEVER else f"with expiry {worst.expiry}"
     worst_text = (
-        f"{expiry_text}, {format_percent(worst.share)} of pods are double-booked "
+        f"{expiry_text}, {format_percent(worst.share)} of pods would be double-booked "
         f"({counted(worst.nodes, 'node')}, {worst.pods_per_second:.3g} pods/s)"
     )
     if worst.expiry == best_expiry:
         return capitalize(worst_text)
     if best_expiry == NEVER:
-        advice = "Nothing to change, as kube-scheduler has not expired assumed pods since 1.25"
-    else:
-        advice = f"Expire after {best_expiry}"
-    return f"{advice}: {worst_text}"
+        advice = "Nothing to change: kube-scheduler has not expired assumed pods since 1.25"
+        return f"{advice}. {capitalize(worst_text)}"
+    return f"Expire after {best_expiry}: {worst_text}"
 
 
 def _find_worst_result(results: Sequence[RaceResult]) -> RaceResult:

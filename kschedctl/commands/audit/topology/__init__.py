@@ -390,9 +390,12 @@ def _build_down_domain_finding(constraints: Sequence[WorkloadConstraint], worklo
     worst_loss, worst_constraint = max(affected, key=lambda pair: pair[0].stranded_while_down)
     owner, constraint = workloads.owners[worst_constraint.workload], worst_constraint.report
     stranded = worst_loss.stranded_while_down
-    lost_pods = (
-        f"{stranded:,} of the {counted(worst_loss.lost, 'pod')} there {agreeing(stranded, 'stays', 'stay')} Pending"
-    )
+    if stranded == worst_loss.lost:
+        every = "both" if stranded == 2 else f"all {stranded:,}"
+        pods_text = agreeing(stranded, "the pod there stays", f"{every} pods there stay")
+    else:
+        pods_text = f"{stranded:,} of the {worst_loss.lost:,} pods there {agreeing(stranded, 'stays', 'stay')}"
+    lost_pods = f"{pods_text} Pending"
     message = (
         f"if {worst_loss.domain} goes down, {lost_pods}: the spread constraint over {constraint.key} (maxSkew "
         f"{constraint.max_skew}) still counts {worst_loss.domain} as a domain, with 0 pods"
@@ -427,7 +430,10 @@ def _build_headline(workloads: int, constraints: int, findings: Sequence[Finding
     single_domain_rules = {rule.id for rule in (ONE_NODE, ONE_ZONE, ONE_DOMAIN)}
     single_domain = sum(finding.rule in single_domain_rules for finding in findings)
     counted_workloads = counted(workloads, "workload with two or more pods", "workloads with two or more pods")
-    workloads_text = f"{counted_workloads}, {single_domain or 'none'} on a single node or in a single zone"
+    has_all = "none has all its pods"
+    if single_domain:
+        has_all = f"{single_domain:,} {agreeing(single_domain, 'has all its', 'have all their')} pods"
+    workloads_text = f"{counted_workloads}; {has_all} on one node or in one zone"
     if not constraints:
         return workloads_text
     skewed = [finding for finding in findings if finding.rule == SKEWED.id]
@@ -437,15 +443,15 @@ def _build_headline(workloads: int, constraints: int, findings: Sequence[Finding
 def _format_spread_constraint_counts(constraints: int, skewed: Sequence[Finding]) -> str:
     """Format how many constraints are broken (DoNotSchedule) or uneven (ScheduleAnyway).
 
-    `skewed` are the findings about constraints that do not hold. Examples are `2 spread constraints hold` and `1 of 5
-    spread constraints broken, 2 uneven (ScheduleAnyway)`.
+    `skewed` are the findings about constraints that do not hold. Examples are `2 spread constraints are met` and
+    `1 of 5 spread constraints broken, 2 uneven (ScheduleAnyway)`.
     """
     constraints_text = counted(constraints, "spread constraint")
     broken = sum(finding.severity != NOTE for finding in skewed)
     uneven = len(skewed) - broken
     uneven_word = "uneven (ScheduleAnyway)"
     if not skewed:
-        return f"{constraints_text} {agreeing(constraints, 'holds', 'hold')}"
+        return f"{constraints_text} {agreeing(constraints, 'is', 'are')} met"
     if not broken:
         return f"{uneven:,} of {constraints_text} {uneven_word}"
     broken_text = f"{broken:,} of {constraints_text} broken"

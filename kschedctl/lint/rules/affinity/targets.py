@@ -365,7 +365,7 @@ AF_ROLLOUT_DEADLOCK = Rule(
     "af-rollout-deadlock",
     ERROR,
     find_rollout_deadlocks,
-    summary="Required anti-affinity and a rollout that has to start a new pod first, without a free domain",
+    summary="Required anti-affinity that leaves no free domain for the new pod of a rollout",
     why="maxUnavailable rounds down to 0, so a new pod has to start before an old pod stops, but every domain has an "
     "old pod. Verified by replay.",
     fix="Set maxUnavailable: 1, or add matchLabelKeys: [pod-template-hash] to the term",

@@ -241,7 +241,7 @@ PC_MISSING = Rule(
     find_missing_priority_classes,
     summary="priorityClassName of a class that does not exist",
     why="The API server rejects the pods: the controller keeps retrying, and no pod starts. Checked only if the "
-    "cluster or the manifests have some PriorityClass.",
+    "cluster or the manifests contain at least one PriorityClass.",
     fix="Create the PriorityClass, or correct the name",
     source=doc.PRIORITY,
 )

@@ -174,7 +174,7 @@ RQ_ABSURD = Rule(
     for_each_workload(find_amounts_with_wrong_unit),
     summary="A quantity with a unit that looks wrong",
     why="512m of memory is half a byte, and 512 is 512 bytes: next to nothing for the scheduler, and too small a limit "
-    "for any container to start. A cpu of 500 is 500 cores, which no node has.",
+    "for any container to start. cpu: 500 means 500 cores, which no node has.",
     fix="Write Mi or Gi for memory, and m for thousandths of a core",
     source=f"{doc.REQUESTS}; pkg/api/pod/warnings.go (v1.36)",
 )

@@ -9,7 +9,7 @@ import numpy as np
 
 from kschedctl.api.arrays import Amounts, Bools
 from kschedctl.api.objects import RuntimeClass
-from kschedctl.api.resource_names import PODS, format_amounts_for_sentence
+from kschedctl.api.resource_names import CPU, PODS, format_amounts_for_sentence
 from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated_taint
 from kschedctl.api.workloads import add_daemon_tolerations
 from kschedctl.lint import documentation as doc
@@ -159,7 +159,7 @@ def find_workloads_without_contiguous_room(context: LintContext) -> Iterator[Pro
         if not is_rejected_in_replay[eligible].all():
             continue
         short_resources = [name for name, c in facts.view.resources.items() if requests[c] > free[:, c].max()]
-        names = " and ".join(short_resources) or "of everything it requests"
+        names = " and ".join("CPU" if name == CPU else name for name in short_resources) or "of everything it requests"
         yield workload.build_problem(("containers",), f"enough {names} is free in total, but not on any single node")
 
 
@@ -241,7 +241,7 @@ def find_nodes_at_pod_limit(context: LintContext) -> Iterator[Problem]:
         first_name = view.nodes.names[int(np.flatnonzero(is_wasted)[0])]
         count = int(is_wasted.sum())
         are_at = agreeing(count, "is at its", "are at their")
-        message = f"{counted(count, 'node')} {are_at} pod limit with over {IDLE_SHARE:.0%} of cpu and memory free"
+        message = f"{counted(count, 'node')} {are_at} pod limit with over {IDLE_SHARE:.0%} of CPU and memory free"
         yield Subject("Node", first_name).build_problem(("status", "allocatable", PODS), message)
 
 
@@ -249,7 +249,7 @@ RQ_MAX_PODS = Rule(
     "rq-max-pods",
     NOTE,
     find_nodes_at_pod_limit,
-    summary="Nodes at their pod limit while cpu and memory are free",
+    summary="Nodes at their pod limit while CPU and memory are free",
     why="The kubelet's pod limit, 110 by default, is reached first, so the remaining capacity cannot be used.",
     fix="Raise maxPods of the kubelets, or use smaller nodes",
     source=doc.LARGE_CLUSTERS,

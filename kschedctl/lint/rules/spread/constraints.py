@@ -297,7 +297,10 @@ def find_constraints_without_template_hash(context: LintContext) -> Iterator[Pro
         if workload.kind != "Deployment" or not workload.is_serving_replicas or constraint.when_unsatisfiable != HARD:
             continue
         if TEMPLATE_HASH not in constraint.match_label_keys and workload.strategy.type != "Recreate":
-            message = "a rollout counts the pods of the old ReplicaSet, too, so the new ones may end up unevenly spread"
+            message = (
+                "during a rollout, the constraint also counts the pods of the old ReplicaSet, so the new pods may end "
+                "up unevenly spread"
+            )
             yield workload.build_problem(path, message)
 
 

@@ -142,7 +142,7 @@ TS_SINGLE_DOMAIN = Rule(
     NOTE,
     find_constraints_with_single_domain,
     summary="DoNotSchedule spread with a single domain",
-    why="With one domain there is no skew, so all replicas run in that domain unless minDomains requires more.",
+    why="With one domain, the constraint spreads nothing: all replicas run in that domain.",
     fix="Add nodes in a second domain and set minDomains: 2, or spread on kubernetes.io/hostname",
     source=doc.SPREAD,
     needs_cluster=True,

@@ -79,12 +79,12 @@ INVALID_POOL_ERROR = ByVersion(
 class SelectorsOfSecond(StrEnum):
     """The alternative whose selectors apply to the second alternative if both of the first two want all devices."""
 
-    FIRST = "the first alternative (a bug)"
-    SECOND = "the second alternative"
+    FIRST = "those of the first alternative (a bug)"
+    SECOND = "its own"
 
 
 SELECTORS_OF_SECOND = ByVersion(
-    "firstAvailable: alternative whose selectors apply to the second one if the first two have allocationMode: All",
+    "firstAvailable: selectors that the second alternative uses if the first two have allocationMode: All",
     (("", SelectorsOfSecond.FIRST), ("1.36", SelectorsOfSecond.SECOND)),
 )
 
@@ -97,7 +97,7 @@ class NextAlternative(StrEnum):
 
 
 NEXT_ALTERNATIVE = ByVersion(
-    "firstAvailable: alternative by which an alternative with allocationMode: All gets its second and later devices",
+    "firstAvailable: alternative that decides the second and later devices of one with allocationMode: All",
     (("", NextAlternative.FIRST), ("1.36", NextAlternative.SAME)),
 )
 COUNTER_CONSUMERS = ByVersion(

@@ -280,7 +280,7 @@ def _build_complete_pool(
 
 
 COUNTS_SHARES = ByVersion(
-    "a device of which shares are already in use (allowMultipleAllocations) consumes its pool's shared counters",
+    "a shared device (allowMultipleAllocations) that is already in use consumes its pool's shared counters",
     (("", False), ("1.36.2", True)),
     "#139040, structured/internal/incubating/allocator_incubating.go",
 )

@@ -8,7 +8,7 @@ from kschedctl.api.kube_version import VERIFIED, ByVersion, KubeVersion
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 
 NEWER_ALLOCATOR: ByVersion[tuple[str, ...]] = ByVersion(
-    "feature gates any of which selects the newer device allocator",
+    "feature gates that each enable the newer device allocator",
     (
         ("", ()),
         ("1.34", ("DRAResourceClaimDeviceStatus", "DRADeviceBindingConditions", "DRAConsumableCapacity")),

@@ -15,7 +15,7 @@ import numpy as np
 from kschedctl.api.arrays import Bools, Rows, find_distinct
 from kschedctl.scheduler.framework import Code, Rejection
 from kschedctl.scheduler.framework.distinctions import Distinction
-from kschedctl.scheduler.framework.facts import Fact, TopologyLabelMissing
+from kschedctl.scheduler.framework.facts import CauseScope, Fact, TopologyLabelMissing
 from kschedctl.scheduler.plugins.inter_pod_affinity.topology_counts import (
     RunningCounts,
     TopologyCounts,
@@ -24,6 +24,7 @@ from kschedctl.scheduler.plugins.inter_pod_affinity.topology_counts import (
 )
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.nodes import HOSTNAME
 from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
 from kschedctl.text.counts import agreeing, counted, first_few
 
@@ -110,12 +111,34 @@ class PodInTheWay(Fact, frozen=True):
         """
         if not self.pod:
             return "a nominated pod is in the same topology"
-        pods = f"{self.pod} and {counted(self.others, 'more pod')}" if self.others else self.pod
-        location = f"{self.key}={self.domain}"
+        pods = self._describe_pods()
         if self.of_existing_pod:
             kept_out = f"pods matching {self.selector}" if self.selector else "all pods"
-            return f"the anti-affinity of {pods} in {location} keeps out {kept_out}"
-        return f"the pod's anti-affinity to {self.selector or 'all pods'} keeps it away from {pods} in {location}"
+            return f"the anti-affinity of {pods} keeps out {kept_out}"
+        return f"the pod's anti-affinity to {self.selector or 'all pods'} keeps it away from {pods}"
+
+    def _describe_pods(self) -> str:
+        """Describe the pods in the way and where they are."""
+        pods = f"{self.pod} and {counted(self.others, 'more pod')}" if self.others else self.pod
+        location = f"on host {self.domain}" if self.key == HOSTNAME else f"in {self.key}={self.domain}"
+        return f"{pods} {location}"
+
+    def describe_cause(self, scope: CauseScope) -> str:
+        """Describe the anti-affinity as the reason why the pod is not placed, with an example of a pod in the way.
+
+        >>> two_nodes = CauseScope("g1", "", " (rules out 2 of 8 nodes)", nodes="2 of 8 nodes")
+        >>> print(PodInTheWay("shop/web", 2, "zone", "a", "app=web").describe_cause(two_nodes))
+        the pod's anti-affinity to app=web rules out 2 of 8 nodes (g1, for example: shop/web and 2 more pods in zone=a)
+        >>> print(PodInTheWay("shop/web", 0, "zone", "a", "app=db", of_existing_pod=True).describe_cause(two_nodes))
+        other pods' anti-affinity to app=db rules out 2 of 8 nodes (g1, for example: shop/web in zone=a)
+        """
+        if not self.pod or not scope.nodes or scope.is_single or scope.is_only_node:
+            return super().describe_cause(scope)
+        example = f"{scope.node}, for example: {self._describe_pods()}"
+        if self.key == HOSTNAME and self.domain == scope.node:
+            example = f"on {scope.node}, for example: {self._describe_pods().removesuffix(f' on host {self.domain}')}"
+        whose = "other pods'" if self.of_existing_pod else "the pod's"
+        return f"{whose} anti-affinity to {self.selector or 'all pods'} rules out {scope.nodes} ({example})"
 
 
 REASON_EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"

@@ -37,10 +37,10 @@ CHECKS_BOTH_WAYS = ByVersion(
     (("", False), ("1.36", True)),
 )
 ONE_TERM_SUFFICES = ByVersion(
-    "anti-affinity terms of the rejected pod that another pod must match for the queueing hint to see a conflict",
+    "how many of the rejected pod's anti-affinity terms another pod must match to conflict in the queueing hint",
     (("", False), ("1.37", True)),
     "#139161",
-    bool_texts=("all terms", "one term"),
+    bool_texts=("all", "at least one"),
 )
 
 
@@ -172,7 +172,7 @@ def iter_waking_changes(info: PodInfo, gates: FeatureGates) -> Iterator[WakeTrig
         yield WakeTrigger(POD, DELETE, ", or ".join(deletions))
 
     if anti_affinity:
-        no_longer_matching = f"a pod on a node is no longer one {_describe_terms(anti_affinity)}"
+        no_longer_matching = f"a pod {_describe_terms(anti_affinity)} is relabeled and no longer matches"
         yield WakeTrigger(POD, ActionType.UPDATE_POD_LABEL, no_longer_matching)
     yield from _iter_waking_node_changes(affinity, anti_affinity, gates)
 
@@ -193,7 +193,7 @@ def _iter_waking_node_changes(
         changed = "labels or taints" if ActionType.UPDATE_NODE_TAINT in actions else "labels"
         yield WakeTrigger(NODE, ADD | actions, f"a node with label {key_list} is added, or its {changed} change")
         return
-    yield WakeTrigger(NODE, ADD, "a node is added" if anti_affinity else f"a node is added with label {key_list}")
+    yield WakeTrigger(NODE, ADD, "a node is added" if anti_affinity else f"a node with label {key_list} is added")
     yield WakeTrigger(NODE, ActionType.UPDATE_NODE_LABEL, f"label {key_list} of a node changes")
 
 

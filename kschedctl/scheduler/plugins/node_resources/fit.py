@@ -581,7 +581,7 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
         requests = {name: amount for name, amount in info.incoming_requests.items() if amount > 0}
         amounts = [names.describe_amount(name, amount) for name, amount in requests.items()]
         demand = join_words(amounts) or "room for one more pod"
-        resources = join_words(list(requests), "or") or "pods"
+        resources = join_words(["CPU" if name == names.CPU else name for name in requests], "or") or "pods"
 
         yield WakeTrigger(POD, DELETE, f"a pod leaves a node (to fit there, this pod needs {demand})")
         less_requested = f"a running pod, or this pod, is resized to request less {resources}"

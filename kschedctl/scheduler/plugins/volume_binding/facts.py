@@ -60,6 +60,11 @@ class ClaimsUnbound(Fact, frozen=True):
     claims: tuple[UnboundClaim, ...]
 
     @property
+    def is_same_on_all_nodes(self) -> bool:
+        """Return True, as the claims have to be bound whatever the node is."""
+        return True
+
+    @property
     def names_missing_class(self) -> bool:
         """True if a claim is not bound because its StorageClass does not exist."""
         return any(claim.storage_class and not claim.class_exists and not claim.volume for claim in self.claims)
@@ -219,7 +224,7 @@ class NotEnoughStorage(Fact, frozen=True):
         >>> print(NotEnoughStorage("a/data", "fast", "2Gi", 2 << 30, "1Gi", 1 << 30, "rack-1", "csi.test").describe())
         claim a/data requests 2Gi of class fast, but CSIStorageCapacity rack-1 has at most 1Gi
         >>> NotEnoughStorage("a/d", "fast", "2Gi", 2 << 30, "0", 0, "r1", "csi.test").describe().partition(", ")[2]
-        'but csi.test publishes 0 for this node in CSIStorageCapacity r1, and its CSIDriver says storageCapacity: true'
+        'but csi.test publishes a capacity of 0 in CSIStorageCapacity r1, and its CSIDriver says storageCapacity: true'
         >>> NotEnoughStorage("a/d", "fast", "2Gi", 2 << 30, driver="csi.test").describe().partition(", ")[2]
         'but no CSIStorageCapacity has any, although CSIDriver csi.test says storageCapacity: true'
         """
@@ -230,7 +235,7 @@ class NotEnoughStorage(Fact, frozen=True):
                 return f"{demand}, but no CSIStorageCapacity has any, although {says}"
             return f"{demand}, but no CSIStorageCapacity is known for the node"
         if self.largest == 0 and self.driver:
-            published = f"but {self.driver} publishes 0 for this node in CSIStorageCapacity {self.capacity}"
+            published = f"but {self.driver} publishes a capacity of 0 in CSIStorageCapacity {self.capacity}"
             return f"{demand}, {published}, and its CSIDriver says storageCapacity: true"
         return f"{demand}, but CSIStorageCapacity {self.capacity} has at most {self.largest_size}"
 
@@ -240,6 +245,11 @@ class VolumeMissing(Fact, frozen=True):
 
     claim: str
     volume: str
+
+    @property
+    def is_same_on_all_nodes(self) -> bool:
+        """Return True, as the volume is missing whatever the node is."""
+        return True
 
     def get_claim(self) -> str:
         """Return the claim."""

@@ -60,7 +60,7 @@ from kschedctl.scheduler.plugins.helper.volumes import hints
 from kschedctl.scheduler.plugins.helper.volumes.hints import (
     CLAIM_KINDS,
     LOOK_AT_CLAIM,
-    describe_claims,
+    describe_claim_changes,
     iter_claim_dependencies,
 )
 from kschedctl.scheduler.plugins.helper.volumes.listers import (
@@ -354,13 +354,15 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
 
     def iter_waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of each change that moves a rejected pod back to the queue."""
-        claim_change = f"claim {describe_claims(info)} is created or changes, such as by being bound"
+        claim_change = describe_claim_changes(info, view)
         yield WakeTrigger("PersistentVolumeClaim", ADD_OR_UPDATE, claim_change)
         yield WakeTrigger("PersistentVolume", ADD_OR_UPDATE, "a PersistentVolume is added or changed")
-        yield WakeTrigger("StorageClass", ADD_OR_UPDATE, "a StorageClass is added, or allows other topologies")
-        more_room = "a CSIStorageCapacity is added, or has room for larger volumes"
+        yield WakeTrigger("StorageClass", ADD_OR_UPDATE, "a StorageClass is added, or its allowedTopologies change")
+        more_room = "a CSIStorageCapacity is added, or allows larger volumes"
         yield WakeTrigger("CSIStorageCapacity", ADD_OR_UPDATE, more_room)
-        yield WakeTrigger("CSINode", ADD_OR_UPDATE, "a CSINode is added, or other in-tree plugins are migrated on it")
+        yield WakeTrigger(
+            "CSINode", ADD_OR_UPDATE, "a CSINode is added, or the in-tree plugins that are migrated to CSI on it change"
+        )
         drivers = [volume.csi.driver for volume in info.spec.volumes if volume.csi is not None]
         if drivers:
             no_longer_published = f"driver {join_words(drivers, 'or')} no longer publishes its free storage"

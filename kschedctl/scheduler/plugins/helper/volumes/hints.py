@@ -35,6 +35,7 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
     WAIT_FOR_FIRST_CONSUMER,
     Listers,
     get_claim_class,
+    get_listers,
     iter_claim_volumes,
     parse_size,
 )
@@ -224,3 +225,17 @@ def describe_claims(info: PodInfo, *, ephemeral: bool = True) -> str:
     """
     claim_volumes = [volume for volume in iter_claim_volumes(info.pod) if ephemeral or not volume.ephemeral]
     return join_words([f"{info.namespace}/{volume.claim_name}" for volume in claim_volumes], "or") or "of the pod"
+
+
+def describe_claim_changes(info: PodInfo, view: Fork, *, ephemeral: bool = True) -> str:
+    """Describe the changes of the pod's claims that make the scheduler retry the pod.
+
+    Creation is mentioned only if a claim is missing. If `ephemeral` is False, claims of ephemeral volumes are left out.
+    """
+    claims = get_listers(view).claims
+    claim_volumes = [volume for volume in iter_claim_volumes(info.pod) if ephemeral or not volume.ephemeral]
+    if all((info.namespace, volume.claim_name) in claims for volume in claim_volumes):
+        changes = "changes, for example when it is bound"
+    else:
+        changes = "is created or changes"
+    return f"claim {describe_claims(info, ephemeral=ephemeral)} {changes}"
