@@ -131,7 +131,7 @@ class SchedulingLoop(ABC):
         try:
             choice = self.search.find_node(position, framework)
             if choice is None:
-                self._handle_unschedulable_pod(position, framework)
+                self._put_back_and_preempt(position, framework)
                 return
             self.prepare_moves(coming=(position,), leaving=())
             self.pods.bind(position, choice.row, choice.claim_results)
@@ -223,7 +223,7 @@ class SchedulingLoop(ABC):
         self.queue.flush_backoff()
         return [waiting.pod.position for waiting in ended]
 
-    def _handle_unschedulable_pod(self, position: Position, framework: Framework) -> None:
+    def _put_back_and_preempt(self, position: Position, framework: Framework) -> None:
         """Run PostFilter for a pod without feasible nodes, put the pod back, and preempt its victims.
 
         If the victims are evicted asynchronously, the pod is gated while it is put back. If the plugin of the pod's

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -157,16 +158,18 @@ class Placements(IncomingPods):
             choice = self._choose_by_full_cycle(framework, position, keeps_cycle=True)
             self._full_cycles_with_node += choice is not None
             return choice
-        try:
+
+        # A plugin's error needs a full cycle, because it would not count on a node that another plugin rejects.
+        with suppress(PluginError):
             alike_pods = self.get_alike_pods(framework, info, number)
-            if row != NO_ROW:  # the nominated node is tried first
-                if alike_pods.is_certain_to_fit(row, self.view.build_nominated_delta_besides(position, info.priority)):
-                    return Choice(info, row, np.array([row]), feasible=1, claim_results={})
-                return self._choose_by_full_cycle(framework, position)
-            tied, feasible = alike_pods.find_best_rows(info, self.sampling, self._get_pods_nominated_ahead(info))
-            return self._pick_node(info, tied, feasible, alike_pods.claim_pre_filter_results)
-        except PluginError:  # an error on a node that another plugin rejects would not count
-            return self._choose_by_full_cycle(framework, position)
+            if row == NO_ROW:
+                tied, feasible = alike_pods.find_best_rows(info, self.sampling, self._get_pods_nominated_ahead(info))
+                return self._pick_node(info, tied, feasible, alike_pods.claim_pre_filter_results)
+            # The nominated node is tried first, so it is the only feasible node if the pod fits there.
+            nominated_ahead = self.view.build_nominated_delta_besides(position, info.priority)
+            if alike_pods.is_certain_to_fit(row, nominated_ahead):
+                return Choice(info, row, tied=np.array([row]), feasible=1, claim_results={})
+        return self._choose_by_full_cycle(framework, position)
 
     def _is_full_cycle_faster(self, framework: FrameworkLike, info: PodInfo) -> bool:
         """Return whether a full cycle takes less time than preparing cached answers for identical pods.

@@ -40,8 +40,8 @@ DELETED = ClusterEvent(ASSIGNED_POD, ActionType.DELETE)
 class QueuedPods:
     """The scheduling queue of a simulation. A pod leaves it once it is placed or cannot be placed.
 
-    Pods that fit nowhere are judged lazily. The plugins that reject them are determined only when an event comes that
-    may matter to them.
+    If a pod fits nowhere, the plugins that reject it are determined only when an event comes that may matter to the
+    pod.
     """
 
     def __init__(self, attempts: Attempts, positions: Sequence[Position]) -> None:
@@ -70,12 +70,12 @@ class QueuedPods:
             self.scheduling_queue.add(pod)
         self.tried: dict[Position, QueuedPod] = {}
         """Pods that were tried in vain. Until there are some, no event needs to be handled."""
-        self._unjudged: dict[int, list[QueuedPod]] = {}
+        self._unwoken: dict[int, list[QueuedPod]] = {}
         """The rejected pods that no relevant event has reached yet, by the number of their PodInfo."""
-        self._additions = 0
-        """The number of times that a PodInfo was added to `_unjudged`."""
-        self._judged: dict[Position, Rejectors | None] = {}
-        """The rejectors of unjudged pods for which they are known anyway."""
+        self._unwoken_additions = 0
+        """The number of times that a PodInfo was added to `_unwoken`."""
+        self._rejectors_by_position: dict[Position, Rejectors | None] = {}
+        """The rejectors of each pod in `_unwoken`, or None if they were not determined yet."""
         self._rejected_members: list[tuple[QueuedPod, Rejectors, int]] = []
         """Group members that did not fit since the latest move, with their rejectors and the time of the rejection."""
         self._moves_at_flush = self._count_moves()
@@ -101,7 +101,7 @@ class QueuedPods:
             if not self._advance_time():
                 return None
         if queued.position not in self.gangs:
-            self.done(queued.position)  # events before the pod is judged do not count
+            self.done(queued.position)  # its rejectors are determined later, so events until then do not count
         return queued.position
 
     def _pop_untried(self) -> Position:
@@ -122,7 +122,7 @@ class QueuedPods:
     def add(self, position: Position) -> None:
         """Add a pod that is created while other pods are waiting. It replaces any earlier pod at its position."""
         self.tried.pop(position, None)
-        self._judged.pop(position, None)
+        self._rejectors_by_position.pop(position, None)
         pod = self._untried[position] = QueuedPod(position, self.view.pods.get_priority(position))
         self.scheduling_queue.add(pod)
 
@@ -146,12 +146,12 @@ class QueuedPods:
             return
         pod = self.get_queued_pod(position)
         pod.timestamp = self.clock.now()
-        self._judged[position] = rejectors
+        self._rejectors_by_position[position] = rejectors
         number = self.view.pods.get_info_number(position)
-        if number not in self._unjudged:
-            self._unjudged[number] = []
-            self._additions += 1
-        self._unjudged[number].append(pod)
+        if number not in self._unwoken:
+            self._unwoken[number] = []
+            self._unwoken_additions += 1
+        self._unwoken[number].append(pod)
 
     def put_back(self, position: Position, rejectors: Rejectors) -> None:
         """Put a tried pod back into the scheduling queue as unschedulable, rejected by these plugins."""
@@ -210,7 +210,7 @@ class QueuedPods:
         After the pods in `arriving` and `leaving` have moved, the plugins might answer differently. The woken pods are
         put into the scheduling queue.
         """
-        if not self._unjudged:
+        if not self._unwoken:
             return
         occurrences = [self._advice.build_arrival_event(position) for position in arriving]
         occurrences += [self._advice.build_departure_event(position) for position in leaving]
@@ -223,10 +223,10 @@ class QueuedPods:
         The pods enter the queue in the order in which they failed. Pods that an earlier event put there are skipped.
         """
         woken_pods: list[QueuedPod] = []
-        for number in self._advice.find_woken_infos(self._unjudged.keys(), self._additions, occurrence):
-            woken_pods += self._unjudged.pop(number)
+        for number in self._advice.find_woken_infos(self._unwoken.keys(), self._unwoken_additions, occurrence):
+            woken_pods += self._unwoken.pop(number)
         for pod in sorted(woken_pods, key=_get_timestamp):
-            rejectors = self._judged[pod.position] or self._rejectors(pod.position)
+            rejectors = self._rejectors_by_position[pod.position] or self._rejectors(pod.position)
             self.scheduling_queue.add_unschedulable_pod(pod, rejectors, pod.timestamp)
 
     def determine_rejectors_before_nomination_loss(self, position: Position) -> None:
@@ -236,9 +236,9 @@ class QueuedPods:
         its priority, so their rejectors may change afterwards.
         """
         priority = self.view.pods.get_priority(position)
-        for pod in chain.from_iterable(self._unjudged.values()):
-            if pod.priority <= priority and not self._judged[pod.position]:
-                self._judged[pod.position] = self._rejectors(pod.position)
+        for pod in chain.from_iterable(self._unwoken.values()):
+            if pod.priority <= priority and not self._rejectors_by_position[pod.position]:
+                self._rejectors_by_position[pod.position] = self._rejectors(pod.position)
 
     def wake_after_nomination_losses(self, positions: Iterable[Position]) -> None:
         """Wake waiting pods after nominations were lost, as if the nominated pods had left their nodes.
@@ -334,7 +334,7 @@ class QueuedPods:
         A flush changes nothing if no pod waits, or if nothing has moved since the last flush and no gang's backoff
         ends.
         """
-        is_any_pod_waiting = bool(self.scheduling_queue.unschedulable or self._unjudged)
+        is_any_pod_waiting = bool(self.scheduling_queue.unschedulable or self._unwoken)
         if not is_any_pod_waiting:
             return None
         # The clock stands still while pods are tried, so it still shows when the waiting pods were rejected
@@ -359,10 +359,10 @@ class QueuedPods:
         if self.view.gang_history:
             self.view.gang_history.forget_ended_backoffs()
         self.scheduling_queue.flush_unschedulable_pods()
-        for pod in chain.from_iterable(self._unjudged.values()):
+        for pod in chain.from_iterable(self._unwoken.values()):
             pod.moved_by, pod.flushed = TIMEOUT, True
             self.scheduling_queue.active.add(pod)
-        self._unjudged = {}
+        self._unwoken = {}
 
 
 def _get_timestamp(pod: QueuedPod) -> int:

@@ -312,8 +312,9 @@ def _build_demanded_amounts(
     uncounted = None if all_count else (column_numbers == no_column)[:, None]
 
     # Adjacent columns are selected by a slice, which numpy does not copy.
-    are_adjacent = bool(columns) and all_count and columns == [*range(columns[0], columns[-1] + 1)]
-    selection = slice(columns[0], columns[-1] + 1) if are_adjacent else column_numbers
+    selection: Rows | slice = column_numbers
+    if all_count and _are_adjacent(columns):
+        selection = slice(columns[0], columns[-1] + 1)
 
     offered = get_whole_fork(view).allocatable[:, selection]
     offered_everywhere = bool(columns) and all_count and bool(offered.all()) and _are_exact_as_floats(offered)
@@ -325,6 +326,11 @@ def _build_demanded_amounts(
         weights=np.array([resource.weight for resource in resources], np.int64),
         offered_everywhere=offered_everywhere,
     )
+
+
+def _are_adjacent(columns: Sequence[int]) -> bool:
+    """Return whether the columns follow each other without a gap. Return False if there are none."""
+    return bool(columns) and columns == [*range(columns[0], columns[-1] + 1)]
 
 
 def score_least_allocated(strategy: ScoringStrategy, usage: NodeUsage) -> Scores:
