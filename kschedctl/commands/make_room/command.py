@@ -146,7 +146,10 @@ def _make_room_for_manifests(
     Raises UsageError if there are no manifests or several clusters, and KschedctlError if the manifests are invalid.
     """
     if not source.filename:
-        raise UsageError("no pod is named to make room for", hint="name one, or give manifests with -f")
+        hint = "name one, or give manifests with -f"
+        if scope.all_namespaces:
+            hint += "; remedies -A finds changes for all pending pods"
+        raise UsageError("no pod is named to make room for", hint=hint)
     if len(source.snapshot) > 1:
         raise UsageError("make-room takes one cluster", hint="pass only one --snapshot")
     (application,) = read_manifests(source, scope.namespace, EVICTION_KINDS).values()
