@@ -18,7 +18,7 @@ from kschedctl.cli.references import are_all_pods
 from kschedctl.cli.run_options import WorkOptions, choose_exit_code
 from kschedctl.cli.source import EVICTION_KINDS
 from kschedctl.commands import make_room as library
-from kschedctl.commands.make_room.report import MakeRoom
+from kschedctl.commands.make_room.report import LARGEST_MAX_MOVES, MakeRoom
 from kschedctl.commands.make_room.room import RoomCriteria
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.manifests import locate_errors
@@ -56,7 +56,11 @@ def make_room(
     max_moves: Annotated[
         int,
         typer.Option(
-            "--max-moves", metavar="NUMBER", min=1, max=3, help="Maximum number of pods to move for each pending pod."
+            "--max-moves",
+            metavar="NUMBER",
+            min=1,
+            max=LARGEST_MAX_MOVES,
+            help="Maximum number of pods to move for each pending pod.",
         ),
     ] = 3,
     keep: Annotated[
@@ -142,7 +146,10 @@ def _make_room_for_manifests(
     Raises UsageError if there are no manifests or several clusters, and KschedctlError if the manifests are invalid.
     """
     if not source.filename:
-        raise UsageError("no pod is named to make room for", hint="name one, or give manifests with -f")
+        hint = "name one, or give manifests with -f"
+        if scope.all_namespaces:
+            hint += "; remedies -A finds changes for all pending pods"
+        raise UsageError("no pod is named to make room for", hint=hint)
     if len(source.snapshot) > 1:
         raise UsageError("make-room takes one cluster", hint="pass only one --snapshot")
     (application,) = read_manifests(source, scope.namespace, EVICTION_KINDS).values()

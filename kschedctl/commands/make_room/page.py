@@ -163,11 +163,12 @@ def _build_search_section(report: MakeRoom, style: Style) -> Page:
     if report.fits or searched is None:
         return ()
     facts = []
+    pod = "the pod" if len(report.pods) == 1 else "the pod that the search tried last"
     if report.ended_at_limit:
         facts.append(_describe_search_limit(searched))
     facts += [
-        f"{counted(searched.movable, 'pod')} can be moved; if all of them were gone, the pod that the search tried "
-        f"last would fit on {counted(searched.nodes, 'node')}",
+        f"{counted(searched.movable, 'pod')} can be moved; if all of them were gone, {pod} would fit on "
+        f"{counted(searched.nodes, 'node')}",
         f"{counted(searched.plans, 'plan')} of up to {counted(searched.max_moves, 'move')} were replayed",
     ]
     return (

@@ -145,6 +145,10 @@ class ProposedNodes(Document, frozen=True):
         return f"with {nodes}, {agreeing(pods, 'it fits', 'all of them fit')} without moves"
 
 
+LARGEST_MAX_MOVES = 3
+"""The largest number of moves per pod that a search tries. With more, too many plans would have to be replayed."""
+
+
 class HeldPods(Document, frozen=True):
     """The number of pods that may not be moved for one reason."""
 
@@ -274,11 +278,13 @@ class MakeRoom(Report, frozen=True):
                 why += f"; {self.new_nodes.describe(len(self.pods))}"
         elif self.searched is None:
             why = f"no move makes room for {self._unplaced_pods_text}"
-        elif self.searched.max_moves == 1:
-            why = f"no single move makes room for {self._unplaced_pods_text}"
         else:
-            moves = counted(self.searched.max_moves, "move")
-            why = f"no plan of up to {moves} makes room for {self._unplaced_pods_text}"
+            most = self.searched.max_moves
+            plan = "single move" if most == 1 else f"plan of up to {most:,} moves"
+            further = (
+                f"--max-moves {LARGEST_MAX_MOVES} tries more" if most < LARGEST_MAX_MOVES else "more are not tried"
+            )
+            why = f"no {plan} makes room for {self._unplaced_pods_text}, and {further}"
         return ("No room can be made:", why)
 
     def _describe_incomplete_search(self, searched: SearchedPlans) -> str:

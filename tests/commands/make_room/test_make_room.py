@@ -445,11 +445,27 @@ def test_answer_says_if_it_is_certain_that_nothing_helps(monkeypatch: pytest.Mon
     report = search_room(objects, max_moves=2)
     assert (
         " ".join(report.build_headline_parts())
-        == "No room can be made: d/new – no plan of up to 2 moves makes room for it"
+        == "No room can be made: d/new – no plan of up to 2 moves makes room for it, and --max-moves 3 tries more"
     )
     assert search_room(objects, max_moves=3).build_headline_parts()[0] == "Moving 3 pods makes room for"
     report = search_room(objects, max_moves=1)
-    assert " ".join(report.build_headline_parts()) == "No room can be made: d/new – no single move makes room for it"
+    assert " ".join(report.build_headline_parts()) == (
+        "No room can be made: d/new – no single move makes room for it, and --max-moves 3 tries more"
+    )
+
+
+def test_room_that_takes_more_moves_than_are_tried() -> None:
+    """Four pods of 1 CPU would have to leave the node."""
+    running = [build_replica(name, "n1", "1") for name in "abcd"]
+    others = [
+        build_node("n2", cpu="5"),
+        build_pod("y", "n2", "2"),
+        build_node("n3", cpu="3"),
+        build_pod("z", "n3", "2"),
+    ]
+    report = search_room([build_node("n1", cpu="4"), *others, *running, build_waiting_pod("4")])
+    assert " ".join(report.build_headline_parts()).endswith("makes room for it, and more are not tried")
+    assert "if all of them were gone, the pod would fit on 1 node" in RENDERERS["table"](report, Style(width=200))
 
 
 def test_rivals_do_not_take_the_room() -> None:

@@ -77,6 +77,7 @@ def _run_out_of_time(search: PlanSearch) -> None:
     ("words", "said"),
     [
         (("make-room", "--demo"), "no pod is named to make room for"),
+        (("make-room", "-A", "--demo"), "remedies -A finds changes for all pending pods"),
         (("make-room", "nobody", "--demo"), 'pod "default/nobody" not found'),
         (("make-room", "default/a"), "default/a already has a node: n1"),
         (("make-room", "default/new", "--pool", "x"), 'pool "x" not found'),

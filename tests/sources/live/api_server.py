@@ -33,7 +33,7 @@ class Response:
     left out. ``raw`` is sent byte string by byte string instead of everything else, including status line and headers.
     """
 
-    build_status: int = 200
+    status: int = 200
     body: bytes = b""
     headers: Mapping[str, str] = field(default_factory=dict)
     chunks: Iterable[bytes] | None = None
