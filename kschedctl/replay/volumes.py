@@ -118,15 +118,25 @@ def _waits_for_first_consumer(listers: Listers, claim: PersistentVolumeClaim) ->
 
 def _list_other_users(view: Fork, claim: PersistentVolumeClaim, pod: Pod) -> tuple[str, ...]:
     """Return the keys of the pods with a node that use the claim, apart from this pod."""
-    namespace, name = claim.metadata.namespace, claim.metadata.name
-    may_use_claim = view.pods.where(lambda info: info.namespace == namespace and any(iter_claim_volumes(info.pod)))
-    positions = map(Position, np.flatnonzero(may_use_claim[view.pods.info] & (view.node >= 0)).tolist())
-    users = (view.pods.objects[position] for position in positions)
-    return tuple(
-        user.key
-        for user in users
-        if user.key != pod.key and any(volume.claim_name == name for volume in iter_claim_volumes(user))
+    infos_by_claim = view.memo_of_pods("PodInfos by claim", lambda: _group_infos_by_claim(view))
+    uses_claim = np.zeros(len(view.pods.infos), np.bool_)
+    uses_claim[infos_by_claim.get((claim.metadata.namespace, claim.metadata.name), [])] = True
+    users = np.sort(view.pods.find_positions(uses_claim))
+    keys = map(view.pods.objects.get_key, users[view.node[users] >= 0].tolist())
+    return tuple(key for key in keys if key != pod.key)
+
+
+def _group_infos_by_claim(view: Fork) -> dict[tuple[str, str], list[int]]:
+    """Return the numbers of the PodInfos whose pods use a claim, by the namespace and name of the claim."""
+    has_claims = view.pods.distinct.mask_templates(
+        lambda pod: any(volume.persistent_volume_claim or volume.ephemeral for volume in pod.spec.volumes)
     )
+    numbers_by_claim: dict[tuple[str, str], list[int]] = {}
+    for number in np.flatnonzero(has_claims).tolist():
+        info = view.pods.infos[number]
+        for claim_name in {volume.claim_name for volume in iter_claim_volumes(info.pod)}:
+            numbers_by_claim.setdefault((info.namespace, claim_name), []).append(number)
+    return numbers_by_claim
 
 
 def explain_confining_volume(view: Fork, pod: Pod) -> str:
