@@ -29,7 +29,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
-from documents import TOPICS, refreshed  # noqa: E402 - the module that runs the examples of the documents
+from documents import TOPICS, refresh_examples  # noqa: E402 - the module that runs the examples of the documents
 
 HOW_TOPICS = ("fidelity", "versions", "comparison", "speed", "stability")
 REFERENCE_TOPICS = ("exit-codes", "rights", "sources", "output", "plugins", "library")
@@ -70,7 +70,7 @@ def collect_pages(site: Site) -> Nav:
     for page in sorted((HERE / "pages").rglob("*.md")):
         text = INSERTION.sub(lambda match: extract_readme(readme, match["heading"]), page.read_text())
         name = str(page.relative_to(HERE / "pages"))
-        site.add(name, refreshed(text), source=".ci/docs/pages/" + name)
+        site.add(name, refresh_examples(text), source=".ci/docs/pages/" + name)
     for topic, path in TOPICS.items():
         site.add(name_topic_page(topic), path.read_text(), source=f"kschedctl/cli/topics/{topic}.md")
     site.add("contributing.md", (ROOT / "CONTRIBUTING.md").read_text(), source="CONTRIBUTING.md")

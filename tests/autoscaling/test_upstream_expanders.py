@@ -32,7 +32,7 @@ class Offer(NamedTuple):
     """A group, its number of new nodes and of pods that they take, and the CPU and memory of a node in pods."""
 
     group: str
-    build_offers: int = 1
+    nodes: int = 1
     pods: int = 1
     cpu: int = 16
     memory: int = 16
