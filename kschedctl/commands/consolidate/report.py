@@ -159,7 +159,7 @@ class NodeConsolidation(Report, frozen=True):
         if needed_nodes:
             number = len(needed_nodes)
             needed = counted(number, "other node" if self.removable else "node")  # cordoned nodes are not checked
-            text += f"; pending pods need {needed} ({first_few(needed_nodes)})"
+            text += f"; {needed} must stay for pending pods ({first_few(needed_nodes)})"
         text += self._describe_need_for_nodes()
         if self.cordoned_empty and not self.has_unread_pods:
             names = first_few(self.cordoned_empty)

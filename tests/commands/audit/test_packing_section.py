@@ -274,7 +274,7 @@ def test_node_is_kept_if_a_pending_pod_fits_once_it_is_empty() -> None:
     assert [(kept.lets_run, kept.why) for kept in found.kept] == 2 * [
         (("d/big-pending-0",), "1 pending pod fits on it once its 1 pod has moved: d/big-pending-0")
     ]
-    assert "0 of 2 nodes checked can be removed (pending pods need n1, n2)" in found.headline
+    assert "0 of 2 nodes checked can be removed (n1, n2 must stay for pending pods)" in found.headline
 
     bigger = audit_packing([build_node("n1"), build_node("n2"), *running, *build_pods("big", 1, "", "5")])
     assert len(bigger.emptied) == 1
