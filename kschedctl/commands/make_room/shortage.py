@@ -20,7 +20,7 @@ from kschedctl.commands.make_room.room import RoomMaking
 from kschedctl.replay.edits import get_zone
 from kschedctl.replay.scenarios import reject_file
 from kschedctl.replay.scenarios.steps import add_nodes
-from kschedctl.replay.settling import find_pods_still_pending, schedule_victims, settle
+from kschedctl.replay.settling import find_pods_still_pending, schedule_victims_until_stable, settle
 from kschedctl.reports.scenario import AddNodes
 from kschedctl.scheduler.engine.cycle import Filtering, run_pre_filter
 from kschedctl.scheduler.framework import PluginError, PluginVerdict
@@ -243,7 +243,9 @@ def _fit_after_other_pods(cluster: Cluster, keys: Sequence[str], seed: int) -> b
     pods = simulation.view.pods
     wanted = [Position(pods.index[key]) for key in keys]
     waiting = find_pods_still_pending(simulation)
-    schedule_victims(simulation, simulation.schedule(position for position in waiting if position not in wanted))
+    schedule_victims_until_stable(
+        simulation, simulation.schedule(position for position in waiting if position not in wanted)
+    )
     outcomes = simulation.schedule(position for position in waiting if position in wanted)
     has_victims = any(outcome.victims for outcome in outcomes)
     return not has_victims and bool((simulation.view.node[wanted] >= 0).all())

@@ -52,7 +52,7 @@ def find_pods_larger_than_any_node(context: LintContext) -> Iterator[Problem]:
         if is_any_node_large_enough and not _are_full_of_fixed_pods(context, requests, large_enough):
             continue
 
-        if facts.can_never_schedule(workload, (NodeResourcesFit, *NODE_PLUGINS)):
+        if facts.is_always_rejected_by(workload, (NodeResourcesFit, *NODE_PLUGINS)):
             if unoffered_resources:
                 message = f"no node offers {', '.join(unoffered_resources)}"
                 yield workload.build_problem(("containers",), message)
