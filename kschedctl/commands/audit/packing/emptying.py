@@ -146,7 +146,7 @@ def find_removable_nodes(
                 trial = KEEPS_LAST
             if trial.why:
                 name, pool = view.nodes.names[row], pools.get_name(row)
-                closed = len(removed) + 1 if trial.message else 0
+                closed = len(removed) + 1 if trial.message else 0  # the removed nodes and this one are cordoned
                 kept_nodes.append(KeptNode(name, pool, trial.why, trial.lets_run, trial.pod, trial.message, closed))
             else:
                 removed.append(row)
