@@ -19,7 +19,7 @@ from kschedctl.text.counts import agreeing, counted
 
 HIGHEST_USER_DEFINABLE = 1_000_000_000
 RESERVED_PREFIX = "system-"
-_NEGATIONS = ("non-", "non", "not ", "no-", "no ", "never-", "never ", "without ")
+_NEGATIONS = ("non-", "non", "not-", "not ", "no-", "no ", "no", "never-", "never ", "without ")
 """Words that turn one of ``PREEMPTING_WORDS`` into its opposite."""
 PREEMPTING_WORDS = ("critical", "urgent", "preempt", "evict")
 
