@@ -24,6 +24,7 @@ from kschedctl.reports.placements import (
     PodCount,
     RetriedPods,
     UnplacedPods,
+    select_displaced_pods,
 )
 from kschedctl.scheduler.engine.diagnosis import NO_REJECTORS
 from kschedctl.scheduler.engine.permit import WAITS_AT_PLUGIN, run_permit
@@ -337,6 +338,28 @@ def _report_eviction(
         round=eviction_round,
         tied=tuple(pods.objects[position].key for position in eviction.tied),
     )
+
+
+def find_violated_budgets(cluster: Cluster, evicted: Iterable[EvictedPod]) -> dict[str, int]:
+    """Return the PodDisruptionBudgets that the evictions violate.
+
+    Keys are `namespace/name`, and values are the numbers of disruptions that each budget allows now. Budgets that are
+    not in the cluster are left out.
+    """
+    pods_by_budget: dict[str, set[str]] = {}
+    for eviction in select_displaced_pods(evicted):
+        for name in eviction.budgets:
+            pods_by_budget.setdefault(name, set()).add(eviction.pod)
+    allowed_by_budget = {
+        f"{budget.metadata.namespace}/{budget.metadata.name}": budget.status.disruptions_allowed
+        for budget in cluster.pod_disruption_budgets
+    }
+    violated = {}
+    for name, pods in sorted(pods_by_budget.items()):
+        allowed = allowed_by_budget.get(name)
+        if allowed is not None and len(pods) > allowed:
+            violated[name] = allowed
+    return violated
 
 
 def summarize_evictions(simulation: Simulation, evicted: Sequence[EvictedPod]) -> EvictionChain | None:

@@ -48,6 +48,10 @@ def build_page(report: Drain, style: Style) -> Page:
         *(paragraph(Marked("Another order:", Tone.WARNING), f"{text}.") for text in report.describe_safe_order()),
         *(paragraph(Marked("The drain", Tone.WARNING), f"{harm}.") for harm in report.list_harms()),
         *build_pending_left_out_line(report.pending_left_out),
+        *(
+            paragraph(Marked(f"{text[:1].upper()}{text[1:]}.", Tone.WARNING))
+            for text in report.describe_violated_budgets()
+        ),
         *(paragraph(Marked("Lost:", Tone.WARNING), f"{job.describe()}.") for job in report.failed_jobs),
         *build_pods_section(LOST_INDEXES, report.pods_of_failed_indexes, style),
         *build_pods_section(LOST, report.without_controller, style),

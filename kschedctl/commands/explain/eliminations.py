@@ -328,7 +328,8 @@ def _describe_rejection_cause(
     is_about_pod_alone = not cause.nearest
     if is_about_pod_alone and cause.fact:
         return f"{cause.fact} ({cause.reason})"
-    if isinstance(fact, TopologyLabelMissing) and 1 < node_count == cause.nodes:
+    applies_to_all_nodes = node_count > 1 and cause.nodes == node_count
+    if isinstance(fact, TopologyLabelMissing) and applies_to_all_nodes:
         return f"no node has the label {fact.key}"
 
     # If the cluster has a single node, the scope names it, unless the sentence about the fact does so

@@ -185,16 +185,17 @@ class Cause(Document, frozen=True):
         if not self.nearest:
             return CauseScope(node="", text="", share="")
         share = describe_node_share(self.nodes, self.within, nodes)
+        rejects_only_eligible_node = self.nodes == 1 and self.within == 1
         if nodes == 1:  # a single node is named instead of counted
             text = f"rules out the only node, {self.nearest}"
-        elif self.within == self.nodes == 1:
+        elif rejects_only_eligible_node:
             text = f"rules out {share}, {self.nearest}"
         elif self.fact_data is not None and self.fact_data.is_same_on_all_nodes:
             text = f"rules out {share}"
         else:
             named = f"; closest to fitting: {self.nearest}" if self.within else f", for example {self.nearest}"
             text = f"rules out {share}{named}"
-        is_only_eligible_node = self.within == self.nodes == 1 < nodes
+        is_only_eligible_node = rejects_only_eligible_node and nodes > 1
         share_text = f" (rules out {share})" if share and not is_only_eligible_node else ""
         return CauseScope(
             self.nearest,

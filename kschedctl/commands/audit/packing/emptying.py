@@ -128,7 +128,7 @@ def find_removable_nodes(
     drains.remove_empty_nodes(empty)
     tried_rows = list(_iter_rows_within_limits(limits, candidates.order, candidates.movable))
     ready_count = int((pools.workers & ~find_unready_nodes(view)).sum())
-    is_all_empty = len(empty) == ready_count > 0
+    is_all_empty = len(empty) > 0 and len(empty) == ready_count
     done = progress.begin("Emptying nodes", len(tried_rows))
     emptied: list[EmptiedNode] = []
     removed = list(empty)
