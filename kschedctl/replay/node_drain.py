@@ -75,6 +75,8 @@ class NodeDrain:
     """Evicted pods that no controller recreates."""
     staying_count: int = 0
     """The number of DaemonSet and static pods that stay."""
+    eviction_count: int = 0
+    """The number of evicted pods, apart from pods that were being deleted anyway."""
     outcomes: dict[Position, Outcome] = field(default_factory=dict)
     """Outcomes of the successors, also of pods that preemption displaced."""
     preemptions: list[Outcome] = field(default_factory=list)
@@ -194,6 +196,7 @@ class NodeDrain:
         """
         pod = self.simulation.view.pods.objects[position]
         del self.evictable[position]
+        self.eviction_count += pod.metadata.deletion_timestamp is None
         self._evictions.evict(position)
         successors = self._recreate_admitted_pods([position])
         if not successors and position not in self.denied and pod.metadata.deletion_timestamp is None:

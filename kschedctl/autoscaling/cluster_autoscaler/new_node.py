@@ -172,6 +172,6 @@ def split_event_reasons(message: str) -> frozenset[frozenset[str]]:
     >>> split_event_reasons("not triggered: 1 a, 2 b") == split_event_reasons("not triggered: 2 b, 1 a")
     True
     """
-    counts = message.partition(": ")[2]
+    _, _, counted_reasons = message.partition(": ")
     # The words of a reason are compared as a set, too, because it may list resources in random order.
-    return frozenset(frozenset(re.split(r"[ ,]+", part)) for part in _PART.split(counts))
+    return frozenset(frozenset(re.split(r"[ ,]+", part)) for part in _PART.split(counted_reasons))

@@ -244,7 +244,7 @@ class Checker:
             field_type = self.structs.get(target.name, {}).get(name)
             result = field_type or self._add_error(offset, f"undefined field '{name}'")
         elif target.kind == "param":
-            self.unification.unify((DYN,), (target,))
+            self.unification.unify((DYN,), (target,))  # an unbound type parameter becomes dyn
         elif not is_dyn_or_error(target):
             self._add_error(offset, f"type '{target}' does not support field selection")
         return optional_of(result) if optional or is_optional else result
@@ -446,7 +446,7 @@ class Checker:
         if range_type.kind == "map":
             return range_type.parameters if has_two_variables else range_type.parameters[:1]
         if range_type.kind in ("dyn", "error", "param"):
-            self.unification.unify((DYN,), (range_type,))
+            self.unification.unify((DYN,), (range_type,))  # an unbound type parameter becomes dyn
             return (DYN,) * len(node.names)
         message_text = (
             f"expression of type '{range_type}' cannot be range of a comprehension (must be list, map, or dynamic)"

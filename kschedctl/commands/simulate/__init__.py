@@ -54,6 +54,7 @@ from kschedctl.replay.placements import (
     count_by_node,
     find_pods_waiting_at_permit,
     find_topology_keys,
+    find_violated_budgets,
     group_retried_pods,
     group_unplaced_pods,
     report_evictions,
@@ -283,7 +284,7 @@ def run_once(
         volumes_on_several_nodes=describe_volumes_on_several_nodes(
             view, [outcome.position for outcome in placed.values()]
         ),
-        violated_budgets=_find_violated_budgets(shared.cluster, evicted),
+        violated_budgets=find_violated_budgets(shared.cluster, evicted),
         outages=() if simulation.interrupted else tuple(_iter_workload_outages(simulation, evicted)),
         failed_jobs=JobFailures.of(view.objects).report_failed_jobs(view.cluster),
         left_out=len(shared.left_out),
@@ -300,33 +301,13 @@ def _list_pods_evicted_for_waiting_pods(evicted: Iterable[EvictedPod], waiting_p
 
     `evicted` has the evictions in their order.
     """
-    is_for_waiting: dict[str, bool] = {}
+    is_only_for_waiting: dict[str, bool] = {}
     for eviction in select_displaced_pods(evicted):
-        starts_with_waiting_pod = eviction.by in waiting_pods or is_for_waiting.get(eviction.by, False)
-        is_for_waiting[eviction.pod] = starts_with_waiting_pod and is_for_waiting.get(eviction.pod, True)
-    return tuple(pod for pod, for_waiting in is_for_waiting.items() if for_waiting)
-
-
-def _find_violated_budgets(cluster: Cluster, evicted: Iterable[EvictedPod]) -> dict[str, int]:
-    """Return the PodDisruptionBudgets that the evictions violate.
-
-    Keys are `namespace/name`, and values are the numbers of disruptions that each budget allows now. Budgets that are
-    not in the cluster are left out.
-    """
-    pods_by_budget: dict[str, set[str]] = {}
-    for eviction in select_displaced_pods(evicted):
-        for name in eviction.budgets:
-            pods_by_budget.setdefault(name, set()).add(eviction.pod)
-    allowed_by_budget = {
-        f"{budget.metadata.namespace}/{budget.metadata.name}": budget.status.disruptions_allowed
-        for budget in cluster.pod_disruption_budgets
-    }
-    violated = {}
-    for name, pods in sorted(pods_by_budget.items()):
-        allowed = allowed_by_budget.get(name)
-        if allowed is not None and len(pods) > allowed:
-            violated[name] = allowed
-    return violated
+        is_for_waiting = eviction.by in waiting_pods or is_only_for_waiting.get(eviction.by, False)
+        # A pod may be evicted several times. One eviction for another pod is enough to leave it out.
+        are_earlier_for_waiting = is_only_for_waiting.get(eviction.pod, True)
+        is_only_for_waiting[eviction.pod] = is_for_waiting and are_earlier_for_waiting
+    return tuple(pod for pod, only_for_waiting in is_only_for_waiting.items() if only_for_waiting)
 
 
 def _iter_workload_outages(simulation: Simulation, evicted: Iterable[EvictedPod]) -> Iterator[str]:

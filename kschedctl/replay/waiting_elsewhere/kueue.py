@@ -293,9 +293,9 @@ def _build_outlook_headline(outlook: WorkloadOutlook | None, queue: str) -> str:
     if outlook is None or outlook.position is None:
         return f"waits in ClusterQueue {queue}"
     place = outlook.position.place
-    if outlook.admitted_in and place == 1:
+    if outlook.gets_quota and place == 1:
         return f"is next in ClusterQueue {queue}: there is enough quota for it"
-    if outlook.admitted_in:
+    if outlook.gets_quota:
         return f"is number {place} of {outlook.position.length} in ClusterQueue {queue}"
     if outlook.is_undecided and not outlook.message:
         return f"waits in ClusterQueue {queue}; the replay of Kueue ended before its turn"
