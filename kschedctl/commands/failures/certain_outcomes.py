@@ -62,11 +62,11 @@ def schedule_until_certain(
     # Pods that are rejected for good need no attempt.
     rejected = [position for position in order if _is_rejected_for_good(prover, simulation, position)]
     rejected_outcomes = [Outcome(position, UNSCHEDULABLE) for position in rejected]
-    is_rejected = frozenset(rejected)
-    candidates = [position for position in recreated if position not in is_rejected]
+    rejected_set = frozenset(rejected)
+    candidates = [position for position in recreated if position not in rejected_set]
     is_certain = None
     if not needs_places:
-        is_certain = prover.build_stop_rule([position for position in order if position not in is_rejected])
+        is_certain = prover.build_stop_rule([position for position in order if position not in rejected_set])
     latest = simulation.schedule(candidates, report_parts, is_certain)
     untried = [outcome.position for outcome in latest if outcome.verdict == NOT_TRIED]
     if not untried or simulation.interrupted:

@@ -59,6 +59,14 @@ def test_anti_affinity_to_a_terminating_pod_delays_its_replacement() -> None:
     ).safe
 
 
+def test_spread_constraint_is_named_if_it_only_keeps_a_pod_from_preempting() -> None:
+    """Zone b is full: r1 gets its node only by preempting, which its spread constraint allows once n1 is deleted."""
+    web = [build_replica(f"r{n}", f"n{n}", "2", priority=1, **build_spread()) for n in (1, 2)]
+    low = build_pod("low", "n2", "2", {"kind": "Job", "name": "low"}, priority=0)
+    failure = lose([build_node("n1", "a"), build_node("n2", "b"), *web, low], "a")
+    assert [(waiting.rule, waiting.pods) for waiting in failure.waiting_by_rule] == [(WaitingRule.SPREAD, ("d/r1",))]
+
+
 def test_anti_affinity_of_a_terminating_pod_keeps_others_away() -> None:
     """The StatefulSet's pod avoids the pods of web in its zone, even while it is terminating."""
     elsewhere = {"nodeSelector": {ZONE: "b"}, **build_affinity("podAntiAffinity")}

@@ -403,7 +403,7 @@ def _build_headline(
 
 def _describe_tier_growth(tier: GrownTier, evicted_count: int) -> str:
     """Describe how many of the additional pods of a tier would get a node, and how many pods would be preempted."""
-    condition = f"if {counted(tier.asked, 'more pod')} of {_format_tier_name(tier.tier)} arrived"
+    condition = f"if {counted(tier.asked, 'more pod')} like {tier.like} ({_format_tier_name(tier.tier)}) arrived"
     if tier.asked == 1:
         placed = "it would get a node" if tier.placed else "it would get no node"
     elif tier.placed >= tier.asked:
