@@ -397,8 +397,8 @@ def _find_pods_kept_out_by_spreading(
     kept_out = prover.find_pods_without_place(candidates)
     if kept_out is None:
         return None
-    is_kept_out = frozenset(kept_out)
-    tried = [position for position in candidates if position not in is_kept_out]
+    kept_out_set = frozenset(kept_out)
+    tried = [position for position in candidates if position not in kept_out_set]
     is_certain = prover.build_stop_rule(simulation.sort_for_queue(tried))
 
     def may_stop(untried: int, waiting: Collection[Position]) -> bool:

@@ -99,11 +99,11 @@ def find_pending_pods_left_out(scheduler: Scheduler) -> PendingLeftOut:
     view = simulation.view
     placed = [position for position in pending if view.node[position] >= 0]
     fitting = _select_pods_that_fit_now(scheduler, placed) if simulation.evictions else placed
-    is_open = dict(zip(view.nodes.names, ~view.nodes.unschedulable, strict=True))
+    is_node_open = dict(zip(view.nodes.names, ~view.nodes.unschedulable, strict=True))
     nominated = [
         position
         for position in pending
-        if view.node[position] < 0 and is_open.get(view.pods.objects[position].status.nominated_node_name, False)
+        if view.node[position] < 0 and is_node_open.get(view.pods.objects[position].status.nominated_node_name, False)
     ]
     return PendingLeftOut(
         len(pending),

@@ -164,7 +164,8 @@ class PendingLeftOut(Document, frozen=True):
     @property
     def may_take_room(self) -> bool:
         """True if some of the pods may take the room of other pods."""
-        return bool(self.pods) and (self.fitting != () or bool(self.nominated or self.preempting))
+        may_fit = self.fitting is None or bool(self.fitting)  # None: it is unknown which pods fit
+        return bool(self.pods) and (may_fit or bool(self.nominated or self.preempting))
 
 
 class EvictedPod(Document, frozen=True):

@@ -180,9 +180,9 @@ class AnswerPane(Vertical):
         for tab, text in texts.items():
             self.query_one(f"#{tab}-text", Static).update(text)
 
-    def show_remedies(self, remedies: Remedies) -> None:
+    def show_remedies(self, report: Remedies) -> None:
         """Show the fixes of the explained pod, verified ones first."""
-        self.remedies = replace(remedies, remedies=sort_verified_fixes_first(remedies.remedies))
+        self.remedies = replace(report, remedies=sort_verified_fixes_first(report.remedies))
         self._show_remedies()
 
     def filter_nodes(self, text: str) -> None:

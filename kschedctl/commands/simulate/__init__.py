@@ -301,11 +301,13 @@ def _list_pods_evicted_for_waiting_pods(evicted: Iterable[EvictedPod], waiting_p
 
     `evicted` has the evictions in their order.
     """
-    is_for_waiting: dict[str, bool] = {}
+    is_only_for_waiting: dict[str, bool] = {}
     for eviction in select_displaced_pods(evicted):
-        starts_with_waiting_pod = eviction.by in waiting_pods or is_for_waiting.get(eviction.by, False)
-        is_for_waiting[eviction.pod] = starts_with_waiting_pod and is_for_waiting.get(eviction.pod, True)
-    return tuple(pod for pod, for_waiting in is_for_waiting.items() if for_waiting)
+        is_for_waiting = eviction.by in waiting_pods or is_only_for_waiting.get(eviction.by, False)
+        # A pod may be evicted several times. One eviction for another pod is enough to leave it out.
+        are_earlier_for_waiting = is_only_for_waiting.get(eviction.pod, True)
+        is_only_for_waiting[eviction.pod] = is_for_waiting and are_earlier_for_waiting
+    return tuple(pod for pod, only_for_waiting in is_only_for_waiting.items() if only_for_waiting)
 
 
 def _iter_workload_outages(simulation: Simulation, evicted: Iterable[EvictedPod]) -> Iterator[str]:

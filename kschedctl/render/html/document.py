@@ -135,8 +135,7 @@ def _arrange_sections(
     Sections of an audit can be folded, and those without errors and warnings are folded at first. Widgets of reports
     about many pods come last.
     """
-    states = document.describe_sections() if isinstance(document, PlainReport) else {}
-    if states and isinstance(document, PlainReport):
+    if isinstance(document, PlainReport) and (states := document.describe_sections()):
         opened = document.list_open_sections()
         parts[1:] = [
             replace(section, folded=True, opened=section.title in opened, state=states.get(section.title, ""))

@@ -224,5 +224,5 @@ def choose_ticks(values: Sequence[float]) -> list[float]:
     for step in (factor * 10.0**power for factor in STEPS):
         first, last = math.floor(least / step), math.ceil(greatest / step)
         if last - first <= MOST_STEPS:
-            break
+            break  # if no step is large enough, the largest one is used
     return [round(i * step, max(-power, 0)) for i in range(first, last + 1)]

@@ -117,7 +117,8 @@ def get_slot(pod: Pod) -> str:
 def get_ordinal(pod: Pod) -> int:
     """Return the number at the end of the pod's name, or 0 if there is none of up to nine digits."""
     name = pod.metadata.name
-    digits = name[len(name.rstrip("0123456789")) :]
+    name_without_number = name.rstrip("0123456789")
+    digits = name.removeprefix(name_without_number)
     return int(digits) if 0 < len(digits) < 10 else 0
 
 

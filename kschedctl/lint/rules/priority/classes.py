@@ -437,7 +437,7 @@ def find_highest_classes_without_quota(context: LintContext) -> Iterator[Problem
     ]
     highest_value = max(values, default=0)
     for subject, priority_class in context.list_linted_objects(PriorityClass):
-        is_highest = priority_class.value == highest_value > 0
+        is_highest = highest_value > 0 and priority_class.value == highest_value
         if is_highest and priority_class.metadata.name not in limited_classes:
             message = "no ResourceQuota limits its use, so every namespace may use the highest priority"
             yield subject.build_problem((), message)
