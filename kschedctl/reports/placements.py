@@ -14,6 +14,14 @@ from kschedctl.reports.document import Document
 from kschedctl.reports.report import GateProblem, with_pod_count
 from kschedctl.reports.summary import ShortPods
 from kschedctl.text.counts import agreeing, counted, first_few
+from kschedctl.text.printable import rewrite_fit_error
+
+
+def join_reason_with_cause(message: str, cause: str, pods: int) -> str:
+    """Return why that many pods have no node: kube-scheduler's message, reworded if a cause behind it follows."""
+    if not cause:
+        return message
+    return f"{rewrite_fit_error(message, pods)}; {cause}" if message else cause
 
 
 class UnplacedPods(Document, frozen=True):
@@ -38,7 +46,7 @@ class UnplacedPods(Document, frozen=True):
     @property
     def short_form(self) -> ShortPods:
         """The pods as they appear in a summary."""
-        why = self.cause or self.message or self.verdict
+        why = join_reason_with_cause(self.message, self.cause, len(self.pods)) or self.verdict
         return ShortPods(pods=len(self.pods), such_as=self.pods[0], workload=self.workload, why=why)
 
     @property

@@ -90,8 +90,8 @@ def schedule_until_certain(
 def _sort_unplaced_pods(outcomes: Sequence[Outcome], order: Sequence[Position]) -> list[Outcome]:
     """Return the outcomes with the Unschedulable pods last, in the `order` of the queue."""
     unschedulable = {outcome.position: outcome for outcome in outcomes if outcome.verdict == UNSCHEDULABLE}
-    others = [outcome for outcome in outcomes if outcome.verdict != UNSCHEDULABLE]
-    return others + [unschedulable[position] for position in order if position in unschedulable]
+    other_outcomes = [outcome for outcome in outcomes if outcome.verdict != UNSCHEDULABLE]
+    return other_outcomes + [unschedulable[position] for position in order if position in unschedulable]
 
 
 def _has_every_domain(view: Fork, is_lost_node: Bools, keys: Iterable[str]) -> bool:

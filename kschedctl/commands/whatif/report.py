@@ -25,6 +25,7 @@ from kschedctl.reports.placements import (
     describe_data_on_nodes,
     describe_differing_runs,
     describe_down_nodes,
+    join_reason_with_cause,
 )
 from kschedctl.reports.plugin_answers import SearchStart
 from kschedctl.reports.report import GateProblem, Report
@@ -517,6 +518,11 @@ def _group_newly_pending_pods(changes: Iterable[PodChange]) -> tuple[ShortPods, 
     for change in changes:
         groups.setdefault((change.workload, change.message, change.cause), []).append(change.pod)
     return tuple(
-        ShortPods(pods=len(pods), such_as=pods[0], workload=workload, why=cause or message)
+        ShortPods(
+            pods=len(pods),
+            such_as=pods[0],
+            workload=workload,
+            why=join_reason_with_cause(message, cause, len(pods)),
+        )
         for (workload, message, cause), pods in groups.items()
     )
