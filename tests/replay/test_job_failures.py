@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from small import Json, build_node, build_pod
+from small import Json, build_budget, build_node, build_pod
 
 from kschedctl.cluster import Cluster
 from kschedctl.commands.drain import drain_nodes
@@ -198,6 +198,23 @@ def build_preempted_cluster(limit: int, *waiting: Json) -> Cluster:
             *waiting,
         ]
     )
+
+
+def test_drain_does_not_evict_the_preempted_pods_of_a_failed_job() -> None:
+    """The moved pod preempts a pod of the Job on n2. The eviction of `kept` is denied, and no other pod is on n1."""
+    moving = build_pod("big", "n1", "3", {"kind": "ReplicaSet", "name": "big"}, priority=10)
+    kept = build_pod("kept", "n1", "1", {"kind": "ReplicaSet", "name": "web"})
+    moving["metadata"]["labels"] = {}
+    job_pod = build_pod("a", "n2", "3", OWNER)
+    job_pod["metadata"]["labels"] = {}
+    nodes = [build_node("n1"), build_node("n2")]
+    report = drain_nodes(
+        Cluster.from_objects([*nodes, build_job(backoffLimit=0), moving, kept, job_pod, build_budget(0)]), ["n1"]
+    )
+    assert report.failed_jobs
+    assert report.blocked
+    (kubectl,) = report.describe_blocked_kubectl_drain()
+    assert "evict 1 other pod, " in kubectl
 
 
 @pytest.mark.parametrize(("limit", "ended"), [(1, ("d/a", "d/b", "d/c")), (2, ())])

@@ -26,6 +26,7 @@ from kschedctl.reports.placements import (
     describe_evictions,
     describe_missing_namespaces,
     describe_objects_without_pods,
+    describe_violated_budgets,
     list_displaced_pods,
     select_displaced_pods,
 )
@@ -309,7 +310,8 @@ class SimulationReport(Report, frozen=True):
             return ""
         fitting = self.left_out_fitting
         include = f"include {agreeing(self.left_out, 'it', 'them')} with --pending"
-        if fitting is None or fitting == self.left_out == 1:
+        is_only_pod_fitting = self.left_out == 1 and fitting == 1
+        if fitting is None or is_only_pod_fitting:
             return f" and may take the room first ({include})"
         if not fitting:
             fit_text = agreeing(self.left_out, "it fits on no node", "none of them fits")
@@ -439,12 +441,7 @@ class SimulationReport(Report, frozen=True):
         They are about violated PodDisruptionBudgets, workloads without a running pod, Jobs that fail, insufficient
         storage, and volumes that pods on several nodes cannot share.
         """
-        for name, allowed in self.violated_budgets.items():
-            evicted = len(list_displaced_pods(pod for pod in self.evicted if name in pod.budgets))
-            yield (
-                f"violates PodDisruptionBudget {name}: it allows {counted(allowed, 'disruption')} now, "
-                f"and preemption evicts {counted(evicted, 'pod')}"
-            )
+        yield from describe_violated_budgets(self.violated_budgets, self.evicted)
         if self.outages:
             yield f"leaves {first_few(self.outages)} without a running pod"
         yield from (job.describe() for job in self.failed_jobs)
