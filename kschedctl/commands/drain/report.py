@@ -39,7 +39,7 @@ from kschedctl.reports.plugin_answers import SearchStart
 from kschedctl.reports.report import GateProblem, Report
 from kschedctl.reports.summary import CostKind, FixCost, ShortFix, ShortPods, Summary, list_eviction_costs
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
-from kschedctl.text.counts import agreeing, counted, first_few, join_words
+from kschedctl.text.counts import agreeing, counted, first_few, join_first_few, join_words
 
 NUMBER_DESCRIPTIONS = {
     "lost": "lost for good",
@@ -435,7 +435,8 @@ class Drain(Report, frozen=True):
         first_nodes = [node for node in self.nodes if node not in later_nodes]
         if not later_nodes or not first_nodes:
             return ()
-        return (f"drain {first_few(first_nodes)} first; {first_few(later_nodes)} only once the replacements are ready",)
+        first, later = join_first_few(first_nodes), join_first_few(later_nodes)
+        return (f"drain {first} first; {later} only once the replacements are ready",)
 
     def describe_safe_order(self) -> tuple[str, ...]:
         """Return a sentence on the nodes that have to be drained first, as a tuple, or () if there are none."""
@@ -445,8 +446,8 @@ class Drain(Report, frozen=True):
         replacements = agreeing(len(unhealthy), "the replacement of", "the replacements of")
         become = agreeing(len(unhealthy), "becomes", "become")
         return (
-            f"the drain is possible if {first_few(self.drain_first)} {agreeing(len(self.drain_first), 'is', 'are')} "
-            f"drained first and {replacements} {first_few(unhealthy)} {become} Ready",
+            f"the drain is possible if {join_first_few(self.drain_first)} "
+            f"{agreeing(len(self.drain_first), 'is', 'are')} drained first and {replacements} {join_first_few(unhealthy)} {become} Ready",
         )
 
     def _build_short_fixes(self) -> tuple[ShortFix, ...]:
@@ -474,7 +475,7 @@ class Drain(Report, frozen=True):
         costs = []
         if down_nodes := [down.node for down in self.down_nodes]:
             pods = counted(sum(len(down.pods) for down in self.down_nodes), "pod")
-            costs.append(FixCost(CostKind.PARTIAL, f"may leave {pods} Terminating on {first_few(down_nodes)}"))
+            costs.append(FixCost(CostKind.PARTIAL, f"may leave {pods} Terminating on {join_first_few(down_nodes)}"))
         without_node = (
             (self._unplaced_count, "without a node"),
             (self._waiting_count, "waiting for quota of Kueue"),

@@ -34,7 +34,7 @@ from kschedctl.reports.unknown import (
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, describe_state_counts, has_unadmitted, list_fixes
 from kschedctl.scheduler.framework.facts import CauseScope
 from kschedctl.scheduler.registry.in_tree import AnyFact
-from kschedctl.text.counts import agreeing, counted, first_few
+from kschedctl.text.counts import agreeing, counted, first_few, join_first_few
 
 
 class PreFilterReport(Document, frozen=True):
@@ -387,7 +387,7 @@ class PreemptionReport(Document, frozen=True):
         later_victims = [pod for pod in self.victims_without_node or () if pod not in self.chosen_victims]
         if later_victims:
             predicate = agreeing(len(later_victims), "is evicted in turn and gets", "are evicted in turn and get")
-            lines.append(f"{first_few(later_victims)} {predicate} no other node")
+            lines.append(f"{join_first_few(later_victims)} {predicate} no other node")
 
         lines += [job.describe() for job in self.failed_jobs]
         budgets = tuple(dict.fromkeys(budget for victim in candidate.details for budget in victim.budgets))
@@ -446,7 +446,7 @@ def describe_rivals(rivals: Sequence[str]) -> str:
     >>> describe_rivals(["a/b"])
     'a/b takes the room first'
     """
-    return f"{first_few(rivals)} {agreeing(len(rivals), 'takes', 'take')} the room first"
+    return f"{join_first_few(rivals)} {agreeing(len(rivals), 'takes', 'take')} the room first"
 
 
 def describe_causes(causes: Sequence[Cause]) -> str:
