@@ -338,7 +338,8 @@ def _run_rollout(
     if is_stuck:
         return rolled_out._replace(harm=f"its rollout gets {rollout.status}")
 
-    if placed_after >= min(placed_before + 1, change.desired):
+    enough_placed = min(placed_before + 1, change.desired)  # one more than before, or all
+    if placed_after >= enough_placed:
         return rolled_out
     if rolled_out.chain and rolled_out.chain.outrun:
         return rolled_out._replace(harm=_explain_useless_eviction(rolled_out))

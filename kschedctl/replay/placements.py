@@ -490,7 +490,7 @@ class MissingStorageClasses:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._existing = {storage_class.metadata.name for storage_class in cluster.storage_classes}
-        self._of_volumes = {volume.spec.storage_class_name for volume in cluster.persistent_volumes}
+        self._classes_of_volumes = {volume.spec.storage_class_name for volume in cluster.persistent_volumes}
         self._claims: dict[tuple[str, str], PersistentVolumeClaim] = {}
         """The claims that lack their class; none if the StorageClasses were not read."""
         self._classless: dict[tuple[str, str], PersistentVolumeClaim] = {}
@@ -503,7 +503,8 @@ class MissingStorageClasses:
                 self._claims[key] = claim
             elif claim.spec.storage_class_name is None and not claim.spec.volume_name:
                 self._classless[key] = claim
-        if self._classless and ("" in self._of_volumes or _has_default_class(cluster)):
+        has_volume_without_class = "" in self._classes_of_volumes
+        if self._classless and (has_volume_without_class or _has_default_class(cluster)):
             self._classless = {}
 
     def find_missing_class(self, pod: Pod) -> MissingStorageClass | None:
@@ -559,7 +560,7 @@ class MissingStorageClasses:
         name = claim.spec.storage_class_name
         if not name or claim.spec.volume_name:
             return False
-        return name not in self._existing and name not in self._of_volumes
+        return name not in self._existing and name not in self._classes_of_volumes
 
 
 class MissingObjects:

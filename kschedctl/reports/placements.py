@@ -14,6 +14,14 @@ from kschedctl.reports.document import Document
 from kschedctl.reports.report import GateProblem, with_pod_count
 from kschedctl.reports.summary import ShortPods
 from kschedctl.text.counts import agreeing, counted, first_few
+from kschedctl.text.printable import rewrite_fit_error
+
+
+def join_reason_with_cause(message: str, cause: str, pods: int) -> str:
+    """Return why that many pods have no node: kube-scheduler's message, reworded if a cause behind it follows."""
+    if not cause:
+        return message
+    return f"{rewrite_fit_error(message, pods)}; {cause}" if message else cause
 
 
 class UnplacedPods(Document, frozen=True):
@@ -38,7 +46,7 @@ class UnplacedPods(Document, frozen=True):
     @property
     def short_form(self) -> ShortPods:
         """The pods as they appear in a summary."""
-        why = self.cause or self.message or self.verdict
+        why = join_reason_with_cause(self.message, self.cause, len(self.pods)) or self.verdict
         return ShortPods(pods=len(self.pods), such_as=self.pods[0], workload=self.workload, why=why)
 
     @property
@@ -156,7 +164,8 @@ class PendingLeftOut(Document, frozen=True):
     @property
     def may_take_room(self) -> bool:
         """True if some of the pods may take the room of other pods."""
-        return bool(self.pods) and (self.fitting != () or bool(self.nominated or self.preempting))
+        may_fit = self.fitting is None or bool(self.fitting)  # None: it is unknown which pods fit
+        return bool(self.pods) and (may_fit or bool(self.nominated or self.preempting))
 
 
 class EvictedPod(Document, frozen=True):

@@ -214,11 +214,12 @@ def _format_worst_loss(workload: PlacedWorkload, domains: WorkloadDomains) -> Ce
     """
     if not domains.losses:
         return "no pod in any domain"
-    worst_loss = domains.losses[0]
-    if worst_loss.lost == workload.pods:
-        return Marked(f"{domains.most}: all pods", Tone.BAD)
-    lost_pods = f"{domains.most_pods:,} of {count(workload.pods, 'pod')}"
-    return f"{domains.most}: {lost_pods}, then skew {worst_loss.skew:,}"
+    fullest_domain_loss = domains.losses[0]  # the gravest loss comes first
+    domain = fullest_domain_loss.domain
+    if fullest_domain_loss.lost == workload.pods:
+        return Marked(f"{domain}: all pods", Tone.BAD)
+    lost_pods = f"{fullest_domain_loss.lost:,} of {count(workload.pods, 'pod')}"
+    return f"{domain}: {lost_pods}, then skew {fullest_domain_loss.skew:,}"
 
 
 def _build_constraint_row(constraint: SpreadPromise) -> tuple[Cell | Stack, ...]:

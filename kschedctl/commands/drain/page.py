@@ -101,6 +101,6 @@ def _build_verdict_lines(report: Drain) -> Page:
     if report.down_nodes or len(outcomes) <= MAX_OUTCOMES_IN_SENTENCE:
         return (paragraph(*first_words, *sentence),)
     doubt = describe_doubt(report.unknown).strip()
-    if verdict.endswith(";"):
+    if report.verdict_names_harm:
         first_words = (Marked(nodes, Tone.STRONG), Marked(f"{verdict.removesuffix(';')}.", tone), "Other outcomes:")
     return (paragraph(*first_words), Bullets(tuple(outcomes)), *((paragraph(doubt),) if doubt else ()))

@@ -228,7 +228,12 @@ class Drain(Report, frozen=True):
     @property
     def _separator(self) -> str:
         """The mark between the verdict and the outcomes: a colon, unless the verdict names some other harm."""
-        return ";" if self._find_outcome_in_verdict() or (self.safe and self._harms) else ":"
+        return ";" if self.verdict_names_harm else ":"
+
+    @property
+    def verdict_names_harm(self) -> bool:
+        """True if the verdict names the worst outcome, or the harm of a drain that is safe otherwise."""
+        return bool(self._find_outcome_in_verdict()) or bool(self.safe and self._harms)
 
     def _find_outcome_in_verdict(self) -> str:
         """Return the worst outcome if the verdict names it, or "" if the verdict is a general one."""

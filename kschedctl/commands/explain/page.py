@@ -522,7 +522,7 @@ def iter_verdict_blocks(report: Explanation, style: Style) -> Iterator[Block]:
         return
     condition = (Marked(f"As if {report.as_if}:", Tone.WARNING),) if report.as_if else ()
     pod = Marked(report.pod, Tone.STRONG)
-    preemption_clause = report.preemption.preemption_clause if report.preemption is not None else ""
+    preemption_text = report.preemption.preemption_text if report.preemption is not None else ""
     verdict_doubts = [unknown for unknown in report.unknown if unknown.affects == VERDICT]
     if verdict_doubts:
         yield paragraph(
@@ -531,10 +531,10 @@ def iter_verdict_blocks(report: Explanation, style: Style) -> Iterator[Block]:
             Marked(f"{describe_verdict(report.verdict)}, but {NOT_CERTAIN}:", Tone.WARNING),
             describe_verdict_doubts(verdict_doubts),
         )
-        would_preempt = preemption_clause.removeprefix(", ")
-        answer = (Marked(f"{would_preempt}:", Tone.WARNING),) if would_preempt else ()
+        answer = (Marked(f"{preemption_text}:", Tone.WARNING),) if preemption_text else ()
         yield from _iter_headline_blocks(" ".join(part.text for part in answer), answer, report, style)
     else:
+        preemption_clause = f", {preemption_text}" if preemption_text else ""
         verdict = f"{describe_verdict(report.verdict)}{preemption_clause}" + (":" if report.headline else "")
         tone = VERDICT_TONES.get(report.verdict, Tone.WARNING)
         parts = (*condition, pod, Marked(verdict, tone))

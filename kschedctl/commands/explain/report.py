@@ -185,16 +185,17 @@ class Cause(Document, frozen=True):
         if not self.nearest:
             return CauseScope(node="", text="", share="")
         share = describe_node_share(self.nodes, self.within, nodes)
+        rejects_only_eligible_node = self.nodes == 1 and self.within == 1
         if nodes == 1:  # a single node is named instead of counted
             text = f"rules out the only node, {self.nearest}"
-        elif self.within == self.nodes == 1:
+        elif rejects_only_eligible_node:
             text = f"rules out {share}, {self.nearest}"
         elif self.fact_data is not None and self.fact_data.is_same_on_all_nodes:
             text = f"rules out {share}"
         else:
             named = f"; closest to fitting: {self.nearest}" if self.within else f", for example {self.nearest}"
             text = f"rules out {share}{named}"
-        is_only_eligible_node = self.within == self.nodes == 1 < nodes
+        is_only_eligible_node = rejects_only_eligible_node and nodes > 1
         share_text = f" (rules out {share})" if share and not is_only_eligible_node else ""
         return CauseScope(
             self.nearest,
@@ -433,22 +434,30 @@ class PreemptionReport(Document, frozen=True):
     def preemption_clause(self) -> str:
         """A clause such as ", would preempt 1 pod on n1", or an empty string if nothing is preempted.
 
+        It is `preemption_text` after a comma.
+        """
+        return f", {self.preemption_text}" if self.preemption_text else ""
+
+    @property
+    def preemption_text(self) -> str:
+        """A text such as "would preempt 1 pod on n1", or an empty string if nothing is preempted.
+
         It says how many of the pods get no other node, if this was replayed, and which Jobs fail.
         """
-        return self._build_preemption_clause(
+        return self._build_preemption_text(
             f"one of {len(self.tied):,} nodes" if len(self.tied) > 1 else str(self.chosen)
         )
 
     @property
-    def preemption_clause_with_names(self) -> str:
-        """The preemption clause with the names of the pods, such as ", would preempt 1 pod on n1 (shop/low)"."""
+    def preemption_text_with_names(self) -> str:
+        """The `preemption_text` with the names of the pods, such as "would preempt 1 pod on n1 (shop/low)"."""
         names = first_few(self.chosen_victims, 2)
         if len(self.tied) > 1:
-            return self._build_preemption_clause(f"one of {len(self.tied):,} nodes (such as {names} on {self.chosen})")
-        return self._build_preemption_clause(f"{self.chosen} ({names})")
+            return self._build_preemption_text(f"one of {len(self.tied):,} nodes (such as {names} on {self.chosen})")
+        return self._build_preemption_text(f"{self.chosen} ({names})")
 
-    def _build_preemption_clause(self, nodes_text: str) -> str:
-        """Build the clause about the pods that are preempted on the nodes that `nodes_text` describes, or return ""."""
+    def _build_preemption_text(self, nodes_text: str) -> str:
+        """Build the text about the pods that are preempted on the nodes that `nodes_text` describes, or return ""."""
         if not self.chosen_victims:
             return ""
         fate = f"{self._fate_clause}," if self._fate_clause else ""
@@ -458,7 +467,7 @@ class PreemptionReport(Document, frozen=True):
             failure = f", and if it picks {self.chosen}, {describe_failing_jobs(self.failed_jobs)}"
         else:
             failure = f", so that {describe_failing_jobs(self.failed_jobs)}"
-        return f", would preempt {counted(len(self.chosen_victims), 'pod')}{fate} on {nodes_text}{failure}"
+        return f"would preempt {counted(len(self.chosen_victims), 'pod')}{fate} on {nodes_text}{failure}"
 
 
 def describe_rivals(rivals: Sequence[str]) -> str:
@@ -772,8 +781,8 @@ class Explanation(_ExtenderPart, frozen=True):
 
         An example is `would preempt 1 pod on n1 (shop/low); needs …`. Without preemption, it is the headline alone.
         """
-        clause = self.preemption.preemption_clause_with_names.removeprefix(", ") if self.preemption is not None else ""
-        return f"{clause}; {self.headline}" if clause else self.headline
+        text = self.preemption.preemption_text_with_names if self.preemption is not None else ""
+        return f"{text}; {self.headline}" if text else self.headline
 
     def build_headline_parts(self) -> tuple[str, ...]:
         """Return the pod, its verdict with the doubts about it, and the reason in `headline`.

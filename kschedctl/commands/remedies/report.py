@@ -224,7 +224,8 @@ class RemediesOfMany(Report, frozen=True):
     def ends_at_limit(self) -> bool:
         """True if the most changes were chosen, and a pod that still waits has a fix of its own."""
         change_count = sum(len(chosen.remedy.kinds) for chosen in self.chosen)
-        return change_count == self.max_changes > 0 and any(pods.alone for pods in self.left)
+        has_most_changes = self.max_changes > 0 and change_count == self.max_changes
+        return has_most_changes and any(pods.alone for pods in self.left)
 
     @property
     def _waiting_elsewhere_text(self) -> str:

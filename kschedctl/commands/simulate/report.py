@@ -310,7 +310,8 @@ class SimulationReport(Report, frozen=True):
             return ""
         fitting = self.left_out_fitting
         include = f"include {agreeing(self.left_out, 'it', 'them')} with --pending"
-        if fitting is None or fitting == self.left_out == 1:
+        is_only_pod_fitting = self.left_out == 1 and fitting == 1
+        if fitting is None or is_only_pod_fitting:
             return f" and may take the room first ({include})"
         if not fitting:
             fit_text = agreeing(self.left_out, "it fits on no node", "none of them fits")

@@ -30,11 +30,12 @@ def build_races_page(report: Races, style: Style) -> Page:
     )
 
 
-def build_races_evidence(races: RacesSection, style: Style) -> Page:
+def build_races_evidence(audit_section: RacesSection, style: Style) -> Page:
     """Build the results and assumptions of the audit's simulation. Return () if nothing was simulated."""
-    if races.races is None:
+    report = audit_section.races
+    if report is None:
         return ()
-    return (*build_race_comparison(races.races.results, style), *build_assumption_lines(races.races.assumptions))
+    return (*build_race_comparison(report.results, style), *build_assumption_lines(report.assumptions))
 
 
 def build_race_comparison(results: Sequence[RaceResult], style: Style) -> Page:

@@ -380,10 +380,10 @@ def _build_down_domain_finding(constraints: Sequence[WorkloadConstraint], worklo
     pods once the nodes are deleted have findings of their own and do not count. Return None if no constraint is left.
     """
     affected: list[tuple[BrokenDomain, WorkloadConstraint]] = []
-    for numbered in constraints:
-        loss = _find_worst_loss(numbered.report)
+    for workload_constraint in constraints:
+        loss = _find_worst_loss(workload_constraint.report)
         if loss.stranded_while_down and not loss.stranded:
-            affected.append((loss, numbered))
+            affected.append((loss, workload_constraint))
     if not affected:
         return None
 
