@@ -26,7 +26,7 @@ from kschedctl.replay.certain_fits import FitProver
 from kschedctl.replay.controllers.eviction import find_jobs_awaiting_termination, is_ready
 from kschedctl.replay.controllers.target_pod import find_groups
 from kschedctl.replay.pools import find_unready_nodes
-from kschedctl.replay.settling import schedule_victims
+from kschedctl.replay.settling import schedule_victims_until_stable
 from kschedctl.replay.shared_cluster import SharedCluster
 from kschedctl.replay.terminating_pods import LingeringPods, add_stand_ins
 from kschedctl.reports.lost_nodes import LatePods, LateReason, PodsWaitingForDeletion, WaitingRule
@@ -358,7 +358,7 @@ def find_waiting_pods(
     simulation = _start_simulation_before_deletion(shared, stage, lost, placed_early, seed)
     early = [stage.find_position(position) for position in recreated if position not in late]
     simulation.gone.difference_update(early)
-    early_outcomes = schedule_victims(simulation, simulation.schedule(early))
+    early_outcomes = schedule_victims_until_stable(simulation, simulation.schedule(early))
     if simulation.interrupted:
         raise KeyboardInterrupt
 

@@ -127,7 +127,7 @@ class NodeDrain:
     def _evict_allowed_pods(self, on_evicted: Callable[[int], None]) -> bool:
         """Evict all pods whose budgets allow it, and place their successors. Return whether any pod was evicted.
 
-        The first denial of each other pod is recorded in `self.delayed`. In a run in random order, successors are
+        The first denial of every pod that stays is recorded in `self.delayed`. In a run in random order, successors are
         placed after all evictions. Otherwise, each is placed after its own.
         """
         count_before = len(self.evictable)

@@ -93,7 +93,7 @@ def find_pending_pods_left_out(scheduler: Scheduler) -> PendingLeftOut:
     pending = find_pods_still_pending(simulation)
     if not pending or scheduler.extenders:
         return PendingLeftOut(len(pending), fitting=None)
-    schedule_victims(simulation, simulation.schedule(pending))
+    schedule_victims_until_stable(simulation, simulation.schedule(pending))
     if simulation.interrupted:
         return PendingLeftOut(len(pending), fitting=None)
     view = simulation.view
@@ -130,7 +130,10 @@ class UnexplainedSettling:
     def settle(cls, cluster: Cluster, call_extender: CallExtender | None = None) -> UnexplainedSettling:
         """Schedule all pending pods without explaining why others still wait."""
         simulation = enable_pod_recreation(Simulation(Scheduler(cluster, call_extender)))
-        return cls(simulation, schedule_victims(simulation, simulation.schedule(find_pods_still_pending(simulation))))
+        return cls(
+            simulation,
+            schedule_victims_until_stable(simulation, simulation.schedule(find_pods_still_pending(simulation))),
+        )
 
     @cached_property
     def waiting(self) -> frozenset[str]:
@@ -168,10 +171,10 @@ def schedule_with_victims(
 
 def explain_with_victims(simulation: Simulation, latest: list[Outcome]) -> list[Outcome]:
     """Schedule the victims of the outcomes, and return all outcomes with reasons."""
-    return simulation.explain(schedule_victims(simulation, latest))
+    return simulation.explain(schedule_victims_until_stable(simulation, latest))
 
 
-def schedule_victims(simulation: Simulation, latest: list[Outcome]) -> list[Outcome]:
+def schedule_victims_until_stable(simulation: Simulation, latest: list[Outcome]) -> list[Outcome]:
     """Schedule the victims of the latest outcomes until no more pods are preempted, and return all outcomes.
 
     The messages of pods that fit nowhere are not filled in. These pods come last, each once. Victims that were

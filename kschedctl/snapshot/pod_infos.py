@@ -50,7 +50,7 @@ class PodInfos:
         return self.mask_templates(lambda pod: pod.metadata.deletion_timestamp is not None)
 
     @cached_property
-    def priority(self) -> npt.NDArray[np.int64]:
+    def priorities(self) -> npt.NDArray[np.int64]:
         """The priority of each distinct PodInfo."""
         priorities = []
         # Only pods without a priority in their document need their PodInfo, whose priority comes from a PriorityClass.

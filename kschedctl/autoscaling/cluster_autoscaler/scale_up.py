@@ -239,7 +239,7 @@ class ScaleUpRun:
     # -- which groups may grow ------------------------------------------------------------------------------------
 
     @cached_property
-    def limits(self) -> ResourceTracker:
+    def limit_tracker(self) -> ResourceTracker:
         """The tracker of how much of each resource the cluster-wide limits still allow to add to the existing nodes."""
         loop = self.loop
         nodes = [loop.snapshot.universe.nodes.objects[row] for row in loop.snapshot.order]
@@ -277,7 +277,7 @@ class ScaleUpRun:
                 return ATOMIC_TOO_LARGE
         if group.id not in loop.templates:
             return UNKNOWN_TEMPLATE if group.template_unknown else NOT_READY
-        exceeded = self.limits.find_exceeded_limits(group.id, loop.templates[group.id].node, count)
+        exceeded = self.limit_tracker.find_exceeded_limits(group.id, loop.templates[group.id].node, count)
         return f'exceeded quota: "cluster-wide", resources: {", ".join(exceeded)}' if exceeded else ""
 
     def describe_rejection_by_new_node(self, pod: Pod, group: str) -> str | None:
@@ -480,19 +480,19 @@ class ScaleUpRun:
 
         The groups that grow are added to ``increases`` with their new sizes, and events report them.
         """
-        loop, limits = self.loop, self.limits
-        count = limits.limit_node_count(best.group.id, loop.templates[best.group.id].node, count)
+        loop, tracker = self.loop, self.limit_tracker
+        count = tracker.limit_node_count(best.group.id, loop.templates[best.group.id].node, count)
         similar_groups = [
             similar
             for similar in self._find_similar_groups(best.group, growable)
-            if not limits.find_exceeded_limits(similar.id, loop.templates[similar.id].node, 1)
+            if not tracker.find_exceeded_limits(similar.id, loop.templates[similar.id].node, 1)
         ]
         for increase in balance_increases([best.group, *similar_groups], count):
             group = increase.group
             template = loop.templates[group.id].node
-            allowed = limits.limit_node_count(group.id, template, increase.new_size - increase.size)
+            allowed = tracker.limit_node_count(group.id, template, increase.new_size - increase.size)
             if allowed > 0:
-                limits.charge_nodes(group.id, template, allowed)
+                tracker.charge_nodes(group.id, template, allowed)
                 self.increases.append(increase._replace(new_size=increase.size + allowed))
         self._add_growth_events(best)
 

@@ -172,7 +172,7 @@ def iter_scheduler_differences(setting: KarpenterSetting, pod: Pod) -> Iterator[
     terms = len(get_required_terms(pod))
     if terms > 1:
         yield f"Karpenter tries the {terms} required node affinity terms one at a time, in the order of the manifest"
-    if preferences := list(_iter_preferences(pod)):
+    if preferences := list(_iter_preference_descriptions(pod)):
         listed = ", ".join(preferences)
         if setting.options.ignores_preferences:
             yield f"Karpenter ignores {listed}: preferencePolicy is Ignore"
@@ -184,7 +184,7 @@ def iter_scheduler_differences(setting: KarpenterSetting, pod: Pod) -> Iterator[
         yield "Karpenter uses the minDomains of the first pod that it sees with the same spread constraint"
 
 
-def _iter_preferences(pod: Pod) -> Iterator[str]:
+def _iter_preference_descriptions(pod: Pod) -> Iterator[str]:
     """Yield a description of each kind of preference that the pod has."""
     affinity = pod.spec.affinity
     pod_affinity = affinity and affinity.pod_affinity

@@ -402,14 +402,19 @@ class Checker:
         return message.result if message else build_type("struct", name)
 
     def _add_unknown_message_error(self, node: Message, name: str) -> Type:
-        """Record the error that no message type has this name, and check the values of the literal's fields."""
+        """Record that the name of a message literal is undeclared or names no message type, and return the error type.
+
+        The values of the literal's fields are checked nevertheless.
+        """
         known_type = self._resolve_name(node, name)
         for message_field in node.fields:
             self.get_type(message_field.value)
         if known_type is None:
             return self._add_undeclared_error(node.offset, node.name)
-        expected_kind = "message type" if known_type.kind == "type" else "type"
-        return self._add_error(node.offset, f"'{name}' is not a {expected_kind}")
+        names_some_type = known_type.kind == "type"  # such as int, as opposed to a variable
+        if names_some_type:
+            return self._add_error(node.offset, f"'{name}' is not a message type")
+        return self._add_error(node.offset, f"'{name}' is not a type")
 
     # -- comprehensions ------------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from kschedctl.commands.make_room.room import RoomMaking
 from kschedctl.replay.edits import get_zone
 from kschedctl.replay.scenarios import reject_file
 from kschedctl.replay.scenarios.steps import add_nodes
-from kschedctl.replay.settling import find_pods_still_pending, schedule_victims, settle
+from kschedctl.replay.settling import find_pods_still_pending, schedule_victims_until_stable, settle
 from kschedctl.reports.scenario import AddNodes
 from kschedctl.scheduler.engine.cycle import Filtering, run_pre_filter
 from kschedctl.scheduler.framework import PluginError, PluginVerdict
@@ -250,7 +250,7 @@ def _fit_after_other_pods(cluster: Cluster, keys: Sequence[str], seed: int) -> b
     earlier = [
         position for position in waiting if position not in wanted and pods.get_priority(position) >= lowest_priority
     ]
-    schedule_victims(simulation, simulation.schedule(earlier))
+    schedule_victims_until_stable(simulation, simulation.schedule(earlier))
     outcomes = simulation.schedule(position for position in waiting if position in wanted)
     has_victims = any(outcome.victims for outcome in outcomes)
     return not has_victims and bool((simulation.view.node[wanted] >= 0).all())

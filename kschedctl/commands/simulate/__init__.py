@@ -32,7 +32,7 @@ from kschedctl.fixes.new_node import simulate_growth
 from kschedctl.replay.controllers.admissions import Admissions, create_new_claims_and_groups
 from kschedctl.replay.controllers.creation import Creation, create_workload_objects
 from kschedctl.replay.controllers.job_failures import JobFailures
-from kschedctl.replay.controllers.manifests import sort_manifests, validate_new_manifests
+from kschedctl.replay.controllers.manifests import classify_manifests, validate_new_manifests
 from kschedctl.replay.controllers.plan_change import ExistingPods, plan_change
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
 from kschedctl.replay.controllers.rollout import (
@@ -523,17 +523,17 @@ def prepare_simulation(
     """
     # Create the objects of the manifests that are no workloads
     replays_admission = documents is not None
-    sorted_manifests = sort_manifests(manifests)
-    cluster = cluster.with_objects(sorted_manifests.objects)
-    add_autoscaled_workloads(sorted_manifests, cluster)
-    validate_new_manifests(sorted_manifests, cluster, admission=not replays_admission, validated=documents or {})
+    classified_manifests = classify_manifests(manifests)
+    cluster = cluster.with_objects(classified_manifests.objects)
+    add_autoscaled_workloads(classified_manifests, cluster)
+    validate_new_manifests(classified_manifests, cluster, admission=not replays_admission, validated=documents or {})
     denied_objects: Mapping[Owner, NotCreated] = {}
     if replays_admission:
         cluster, denied_objects = create_new_claims_and_groups(cluster)
 
     # Let Kueue admit or suspend the workloads, and create their objects and pods
     existing = ExistingPods(cluster)
-    current_workloads = map(existing.with_current_replicas, sorted_manifests.workloads.values())
+    current_workloads = map(existing.with_current_replicas, classified_manifests.workloads.values())
     autoscaled = [clamp_replicas_to_autoscaler(cluster, workload) for workload in current_workloads]
     workloads = [entry.workload for entry in autoscaled]
     queued = _admit_workloads_through_queues(cluster, workloads, include_waiting=pending)
@@ -543,7 +543,7 @@ def prepare_simulation(
     # Plan the change of each workload, and leave out pods that admission denies
     created_pods = zip(workloads, creation.pods.items(), strict=True)
     changes = [plan_change(existing, workload, title, pods, forced=rollout) for workload, (title, pods) in created_pods]
-    admissions = Admissions(cluster, {**(documents or {}), **sorted_manifests.documents})
+    admissions = Admissions(cluster, {**(documents or {}), **classified_manifests.documents})
     admitted_workloads = workloads if replays_admission else ()
     denied = admissions.admit_pods_of_workloads(workloads, changes) if admitted_workloads and not rollout else []
 
@@ -577,7 +577,7 @@ def prepare_simulation(
             *_iter_assumptions(cluster, creation),
             *map(str, admissions.notes),
             *_iter_change_notes(changes),
-            *sorted_manifests.notes,
+            *classified_manifests.notes,
         ],
         not_created=[*denied_objects.values(), *denied],
         admitted_namespaces=admissions.check_full_replay_by_namespace(admitted_workloads),

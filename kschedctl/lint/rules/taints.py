@@ -407,7 +407,7 @@ def find_workloads_without_usable_node(context: LintContext) -> Iterator[Problem
         selected = facts.get_selected_nodes(workload)
         if workload.kind == "DaemonSet" or not selected.any() or facts.get_eligible_nodes(workload).any():
             continue
-        if facts.can_never_schedule(workload, (NodeAffinity, TaintToleration, NodeUnschedulable)):
+        if facts.is_always_rejected_by(workload, (NodeAffinity, TaintToleration, NodeUnschedulable)):
             count = int(selected.sum())
             cordoned_count = int((selected & facts.view.nodes.unschedulable).sum())
             tainted_count = count - cordoned_count

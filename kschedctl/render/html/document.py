@@ -257,9 +257,9 @@ def _get_label(summary: Summary, figure: str) -> str:
 
 
 def _build_node_tiles(summary: Summary) -> list[Tile]:
-    """Build tiles with the numbers of eligible and feasible nodes. Return none if the report has no nodes.
+    """Build tiles with the numbers of eligible and feasible nodes, or return [] if the report has no nodes.
 
-    The eligible nodes have a tile only if not all nodes are eligible.
+    The eligible nodes, which users know as candidate nodes, have a tile only if not all nodes are eligible.
     """
     nodes = summary.figures["nodes"]
     if not nodes:

@@ -23,7 +23,7 @@ from kschedctl.replay.settling import (
     build_resulting_cluster,
     enable_pod_recreation,
     list_displaced_victims,
-    schedule_victims,
+    schedule_victims_until_stable,
 )
 from kschedctl.reports.placements import FailedJob
 from kschedctl.scheduler.scheduler import Scheduler
@@ -98,7 +98,7 @@ def _place_new_replicas(target: TargetPod) -> PlacedReplicas | None:
     view = simulation.view
     found_positions = (view.pods.find_position(pod.key) for pod in replicas)
     positions = [position for position in found_positions if position is not None]
-    outcomes = schedule_victims(simulation, simulation.schedule(positions))
+    outcomes = schedule_victims_until_stable(simulation, simulation.schedule(positions))
     if simulation.interrupted:
         raise KeyboardInterrupt
     unplaced = [position for position in positions if not view.has_node(position)]
@@ -211,7 +211,7 @@ def replay_preemption(target: TargetPod, victims: Collection[str]) -> PreemptedP
         scheduler = Scheduler(changed_cluster, scheduler.call_extender)
     simulation = enable_pod_recreation(Simulation(scheduler))
     position = Position(simulation.view.pods.index[pod.key])
-    outcomes = schedule_victims(simulation, simulation.schedule([position]))
+    outcomes = schedule_victims_until_stable(simulation, simulation.schedule([position]))
     if simulation.interrupted:
         raise KeyboardInterrupt
     preempted = _list_victims(simulation, outcomes, own_pods=[position])

@@ -260,7 +260,7 @@ def _explain_quota_wait(workload: KueueWorkload, queue: ClusterQueue, queues: Wa
     descriptions = "; ".join(shortage.description for shortage in shortages)
     headline = f"waits for quota in ClusterQueue {queue.metadata.name}: {descriptions}"
     short_resources = {(flavor, shortage.resource) for shortage in shortages for flavor in shortage.flavors}
-    holders = list(_iter_quota_holders(reservations, short_resources))
+    holders = list(_iter_quota_holder_descriptions(reservations, short_resources))
     details = _describe_cohort_quota(queue, queues)
     return WaitReason(headline, details, holders, cause=descriptions, queue=queue.metadata.name)
 
@@ -576,7 +576,7 @@ def _get_nominal_quota(queue: ClusterQueue) -> dict[FlavorResource, Quantity]:
     }
 
 
-def _iter_quota_holders(
+def _iter_quota_holder_descriptions(
     reserved: Mapping[str, Mapping[FlavorResource, Quantity]], short_resources: set[FlavorResource]
 ) -> Iterator[str]:
     """Yield a description of each Workload that holds some of the short resources, with amounts and flavors.

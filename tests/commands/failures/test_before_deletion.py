@@ -15,7 +15,7 @@ from kschedctl.commands.failures.page import build_page
 from kschedctl.commands.failures.report import Failure, Failures
 from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
-from kschedctl.replay.settling import schedule_victims
+from kschedctl.replay.settling import schedule_victims_until_stable
 from kschedctl.replay.shared_cluster import SharedCluster
 from kschedctl.reports.lost_nodes import LateReason, WaitingRule
 from kschedctl.scheduler.scheduler import Scheduler
@@ -285,7 +285,9 @@ def test_waiting_pods_fit_nowhere_beside_terminating_pods() -> None:
         state, new = build_state_before_deletion(objects, lost)
         simulation = Simulation(Scheduler(Cluster.from_objects(state)))
         index = simulation.view.pods.index
-        outcomes = schedule_victims(simulation, simulation.schedule(sorted(index[f"d/{name}"] for name in new)))
+        outcomes = schedule_victims_until_stable(
+            simulation, simulation.schedule(sorted(index[f"d/{name}"] for name in new))
+        )
         unplaced = {simulation.view.pods.objects[o.position].key for o in outcomes if o.row < 0}
         unplaced_later = {key for group in failure.reasons for key in group.pods}
         assert set(failure.waiting_until_deleted) == unplaced - unplaced_later

@@ -249,9 +249,9 @@ PC_MISSING = Rule(
 
 def _suggest_priority_class(name: str, known_names: Collection[str]) -> str:
     """Suggest the known PriorityClass that a missing one resembles, or return "" if none is similar."""
-    misspelled_name = find_similar_name(name, known_names)
-    if misspelled_name:
-        return f"Write {misspelled_name}"
+    intended_name = find_similar_name(name, known_names)
+    if intended_name:
+        return f"Write {intended_name}"
     similar_names = difflib.get_close_matches(name, known_names, 1, _MIN_SIMILARITY)
     return f"Create the PriorityClass, or did you mean {similar_names[0]}?" if similar_names else ""
 

@@ -53,7 +53,7 @@ def find_pods_larger_than_any_node(context: LintContext) -> Iterator[Problem]:
         if is_any_node_large_enough and not _are_full_of_fixed_pods(context, requests, large_enough):
             continue
 
-        if facts.can_never_schedule(workload, (NodeResourcesFit, *NODE_PLUGINS)):
+        if facts.is_always_rejected_by(workload, (NodeResourcesFit, *NODE_PLUGINS)):
             if unoffered_resources:
                 message = f"no node offers {', '.join(unoffered_resources)}"
                 yield workload.build_problem(("containers",), message)
@@ -72,8 +72,8 @@ RQ_LARGER_THAN_ANY_NODE = Rule(
     ERROR,
     find_pods_larger_than_any_node,
     summary="Requests that no usable node can ever satisfy",
-    why="Even if all pods that can move left, no node would have enough room, so preemption does not help. Verified "
-    "by replay.",
+    why="Even without any of the pods that can be moved, no node would have enough room, so preemption does not help. "
+    "Verified by replay.",
     fix="Lower the requests, or add larger nodes",
     source=f"{doc.PLUGINS}: noderesources/fit.go",
     needs_cluster=True,
