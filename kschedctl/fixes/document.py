@@ -298,8 +298,8 @@ def _describe_nodes_taken_by_pods_ahead(fixes: Sequence[Fix], result: QueueResul
     taken = "one" if nodes == 2 else f"{nodes - 1:,}"
     if len(result.ahead) == 1:
         (pod_ahead,) = result.ahead
-        return f", since pod {pod_ahead}, which is ahead in the queue, takes {taken} {of_nodes}"
-    return f", since pods ahead in the queue ({first_few(result.ahead, 1)}) take {taken} {of_nodes}"
+        return f" (pod {pod_ahead}, which is ahead in the queue, takes {taken} {of_nodes})"
+    return f" ({len(result.ahead):,} pods ahead in the queue take {taken} {of_nodes})"
 
 
 def _iter_deletion_costs(trial: RemedyTrial, patch: OwnerPatch) -> Iterator[FixCost]:
