@@ -223,6 +223,12 @@ def test_drain_does_not_evict_the_preempted_pods_of_a_failed_job() -> None:
     assert "evict 1 other pod, " in kubectl
 
 
+def test_pending_pods_that_end_with_their_job_get_no_node() -> None:
+    """Pod `big` gets a node by preempting pods of the Job, which ends the pending pod of the Job."""
+    report = pending_remedies(build_preempted_cluster(1, build_pod("last", cpu="9", owner=OWNER)))
+    assert (report.fitting, report.ended, report.waiting) == (1, ("d/last",), 0)
+
+
 def test_jobs_that_fail_on_an_equally_good_node_are_named() -> None:
     """The scheduler picks n1 or n2 at random, and only the victim on n2 belongs to a Job."""
     victims = [build_pod("a", "n1", "3", {"kind": "ReplicaSet", "name": "web"}), build_pod("b", "n2", "3", OWNER)]
