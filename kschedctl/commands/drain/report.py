@@ -447,7 +447,8 @@ class Drain(Report, frozen=True):
         become = agreeing(len(unhealthy), "becomes", "become")
         return (
             f"the drain is possible if {join_first_few(self.drain_first)} "
-            f"{agreeing(len(self.drain_first), 'is', 'are')} drained first and {replacements} {join_first_few(unhealthy)} {become} Ready",
+            f"{agreeing(len(self.drain_first), 'is', 'are')} drained first and {replacements} "
+            f"{join_first_few(unhealthy)} {become} Ready",
         )
 
     def _build_short_fixes(self) -> tuple[ShortFix, ...]:

@@ -344,6 +344,12 @@ class PreemptionReport(Document, frozen=True):
     """
     failed_jobs: tuple[FailedJob, ...] = ()
     """The Jobs that fail because the victims on the chosen node are evicted."""
+    failed_jobs_on_tied_nodes: dict[str, tuple[FailedJob, ...]] = {}
+    """Node other than the chosen one -> the Jobs that fail if the scheduler picks this node, which is equally good."""
+    violated_budgets: tuple[str, ...] = ()
+    """The PodDisruptionBudgets that the evictions violate once the chosen victims are evicted, recreated and scheduled.
+    Empty if this was not replayed.
+    """
 
     @property
     def chosen_by_scheduler(self) -> str:
@@ -382,20 +388,39 @@ class PreemptionReport(Document, frozen=True):
         candidate = self.candidates[self.chosen_by_scheduler]
         alternatives = ", or others of the same priority and start time" if candidate.ties else ""
         lines = [f"evicts {first_few(candidate.victims)}{self._fate_clause}{alternatives}"]
-
-        # Recreated victims may preempt further pods
-        later_victims = [pod for pod in self.victims_without_node or () if pod not in self.chosen_victims]
-        if later_victims:
-            predicate = agreeing(len(later_victims), "is evicted in turn and gets", "are evicted in turn and get")
-            lines.append(f"{join_first_few(later_victims)} {predicate} no other node")
-
-        lines += [job.describe() for job in self.failed_jobs]
-        budgets = tuple(dict.fromkeys(budget for victim in candidate.details for budget in victim.budgets))
-        if budgets:
-            lines.append(f"violates PodDisruptionBudget {first_few(budgets)}")
+        lines += [*self.later_evictions, *(job.describe() for job in self.failed_jobs), *self.budget_violations]
         if len(self.tied) > 1:
             lines.append(f"picks one of {len(self.tied):,} equally good nodes at random: {first_few(self.tied)}")
+        lines += self.failures_on_tied_nodes
         return tuple(lines)
+
+    @property
+    def later_evictions(self) -> tuple[str, ...]:
+        """A sentence on the pods that recreated victims evict and that get no other node, or ()."""
+        later_victims = [pod for pod in self.victims_without_node or () if pod not in self.chosen_victims]
+        if not later_victims or not self.chosen_victims:
+            return ()
+        predicate = agreeing(len(later_victims), "is evicted in turn and gets", "are evicted in turn and get")
+        return (f"{join_first_few(later_victims)} {predicate} no other node",)
+
+    @property
+    def budget_violations(self) -> tuple[str, ...]:
+        """A sentence on the PodDisruptionBudgets that the scheduler would violate, or ()."""
+        if not self.chosen_by_scheduler:
+            return ()
+        details = self.candidates[self.chosen_by_scheduler].details
+        budgets = dict.fromkeys([*(budget for victim in details for budget in victim.budgets), *self.violated_budgets])
+        return (f"violates PodDisruptionBudget {first_few(tuple(budgets))}",) if budgets else ()
+
+    @property
+    def failures_on_tied_nodes(self) -> tuple[str, ...]:
+        """A sentence on the Jobs that fail if the scheduler picks another of the equally good nodes, or ()."""
+        if not self.chosen_by_scheduler or not self.failed_jobs_on_tied_nodes:
+            return ()
+        nodes = tuple(self.failed_jobs_on_tied_nodes)
+        jobs = {job.job: job for failed_jobs in self.failed_jobs_on_tied_nodes.values() for job in failed_jobs}
+        picked = first_few(nodes) if len(nodes) == 1 else f"one of {first_few(nodes)}"
+        return (f"if it picks {picked}, {describe_failing_jobs(tuple(jobs.values()))}",)
 
     @property
     def _fate_clause(self) -> str:
@@ -436,7 +461,12 @@ class PreemptionReport(Document, frozen=True):
         if not self.chosen_victims:
             return ""
         fate = f"{self._fate_clause}," if self._fate_clause else ""
-        failure = f", so that {describe_failing_jobs(self.failed_jobs)}" if self.failed_jobs else ""
+        if not self.failed_jobs:
+            failure = f", and {', '.join(self.failures_on_tied_nodes)}" if self.failures_on_tied_nodes else ""
+        elif len(self.tied) > 1:
+            failure = f", and if it picks {self.chosen}, {describe_failing_jobs(self.failed_jobs)}"
+        else:
+            failure = f", so that {describe_failing_jobs(self.failed_jobs)}"
         return f"would preempt {counted(len(self.chosen_victims), 'pod')}{fate} on {nodes_text}{failure}"
 
 

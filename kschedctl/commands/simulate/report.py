@@ -160,7 +160,7 @@ class SimulationReport(Report, frozen=True):
             sentence += f"; {waiting}"
         sentence += describe_doubt(self.unknown)
         if self.not_created:
-            return ("Not created:", f"{describe_not_created(self.not_created)}; {sentence}")
+            return ("Not created:", f"{self._describe_pods_not_created()}; {sentence}")
         if not self.most_unplaced and self.new_homeless_pods:
             pods = counted(self.new_homeless_pods, "running pod loses its node", "running pods lose their nodes")
             return (f"{pods}:", sentence)
@@ -199,6 +199,12 @@ class SimulationReport(Report, frozen=True):
         waiting = self.waiting_placed + len(self.still_waiting)
         return not self.variation and 0 < waiting < self.placed + self.unplaced
 
+    def _describe_pods_not_created(self) -> str:
+        """Describe the pods that could not be created, with their workload if other workloads get pods as well."""
+        text = describe_not_created(self.not_created)
+        is_one_of_several = len(self.not_created) == 1 and len(self.workloads) > 1
+        return f"{self.not_created[0].workload}: {text}" if is_one_of_several else text
+
     def _describe_waiting_objects(self) -> str:
         """Describe how many objects wait for other controllers.
 
@@ -213,7 +219,7 @@ class SimulationReport(Report, frozen=True):
         doubt = describe_doubt(self.unknown)
         waiting = self._describe_waiting_objects()
         if self.not_created:
-            return ("Not created:", f"{describe_not_created(self.not_created)}{doubt}")
+            return ("Not created:", f"{self._describe_pods_not_created()}{doubt}")
         if self.interrupted:
             return ("Nothing was known by then", "")
         if waiting:

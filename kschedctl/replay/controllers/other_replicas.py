@@ -19,6 +19,7 @@ from kschedctl.replay.controllers.rollout import Rollout, rename_replaced_pods, 
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.workload_change import set_rollout_limits
 from kschedctl.replay.edits import add_or_replace_pods, change_pods
+from kschedctl.replay.placements import find_violated_budgets, report_evictions
 from kschedctl.replay.settling import (
     build_resulting_cluster,
     enable_pod_recreation,
@@ -182,6 +183,8 @@ class PreemptedPods(NamedTuple):
     """Those that end without a node."""
     failed_jobs: tuple[FailedJob, ...]
     """The Jobs that fail because of the evictions."""
+    violated_budgets: tuple[str, ...]
+    """The PodDisruptionBudgets that the evictions violate."""
 
 
 def _list_victims(simulation: Simulation, outcomes: Iterable[Outcome], own_pods: Collection[Position]) -> PreemptedPods:
@@ -193,6 +196,7 @@ def _list_victims(simulation: Simulation, outcomes: Iterable[Outcome], own_pods:
         evicted=tuple(view.pods.objects[position].key for position in victims),
         without_node=tuple(view.pods.objects[position].key for position in victims if not view.has_node(position)),
         failed_jobs=JobFailures.of(view.objects).report_failed_jobs(view.cluster),
+        violated_budgets=tuple(find_violated_budgets(simulation.scheduler.view.cluster, report_evictions(simulation))),
     )
 
 
