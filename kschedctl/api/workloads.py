@@ -270,6 +270,7 @@ def with_replicas(workload: Struct, replicas: int) -> Struct:
     """
     spec = workload.spec  # type: ignore[attr-defined]
     fields = {"replicas": replicas, "parallelism": replicas, "completions": None, "suspend": False}
+    # Each kind has only some of these fields, and DaemonSets and pods have none
     existing_fields = {name: value for name, value in fields.items() if name in spec.__struct_fields__}
     return replace(workload, spec=replace(spec, **existing_fields)) if existing_fields else workload
 

@@ -51,7 +51,7 @@ class PodInfos:
         return self.mask_templates(lambda pod: pod.metadata.deletion_timestamp is not None)
 
     @cached_property
-    def priority(self) -> npt.NDArray[np.int64]:
+    def priorities(self) -> npt.NDArray[np.int64]:
         """The priority of each distinct PodInfo."""
         priorities = []
         # Only pods without a priority in their document need their PodInfo, whose priority comes from a PriorityClass.
@@ -277,7 +277,8 @@ class PodInfos:
                 content = _encode((metadata.namespace, metadata.labels))
                 index = index_by_content.setdefault(content, len(sets))
                 index_by_ids[ids] = index
-            if index == len(sets):
+            is_new_set = index == len(sets)
+            if is_new_set:
                 sets.append((metadata.namespace, metadata.labels))
             index_of_info.append(index)
         return sets, np.array(index_of_info, np.int32)

@@ -235,7 +235,7 @@ class PodColumns:
     @property
     def priority(self) -> npt.NDArray[np.int64]:
         """The priority of each info."""
-        return self.distinct.priority
+        return self.distinct.priorities
 
     @property
     def terminating(self) -> Bools:

@@ -31,7 +31,8 @@ from kschedctl.scheduler.simulation.placement import Placements
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
-NO_NOMINATIONS = np.zeros(0, np.int64)
+NO_ROWS = np.zeros(0, np.int64)
+NO_POSITIONS = np.zeros(0, np.int64)
 
 OTHER_NODES = "the pod requires other nodes by name"
 MAX_REMEMBERED = 10
@@ -295,10 +296,10 @@ class ClusterSnapshot:
             exists = np.zeros(len(self.universe.nodes), np.bool_)
             exists[self.order] = True
             view = self.universe.without_nodes(~exists)
-            view.nominations = NO_NOMINATIONS, NO_NOMINATIONS
+            view.nominations = NO_ROWS, NO_POSITIONS  # nominated pods are already on their nodes
             view_rows = np.where(exists, np.cumsum(exists) - 1, NO_ROW)  # existing nodes are numbered consecutively
             self._view = _ExistingView(view, view_rows)
-            self._cached_filtering = None
+            self._cached_filtering = None  # it is about the rows of the previous view
         return self._view
 
     def _run_filters(self, position: Position) -> tuple[PreFilterOutcome, FilterOutcome | None]:

@@ -49,7 +49,7 @@ class StayingNode(Document, frozen=True):
     """The pod that keeps the node, if a pod does."""
     autoscaler: Annotated[str, Column("autoscaler")] = ""
     lets_run: tuple[str, ...] = ()
-    """The pending pods that fit there once the node's pods have moved, or can run nowhere else (`namespace/name`)."""
+    """The pending pods (`namespace/name`) that fit there once its pods have moved, or could run on no other node."""
     message: str = ""
     """kube-scheduler's message if `pod` fits nowhere else."""
     cordoned_in_replay: int = 0
@@ -159,7 +159,8 @@ class NodeConsolidation(Report, frozen=True):
         if needed_nodes:
             number = len(needed_nodes)
             needed = counted(number, "other node" if self.removable else "node")  # cordoned nodes are not checked
-            text += f"; pending pods need {needed} ({first_few(needed_nodes)})"
+            are = agreeing(number, "is", "are")
+            text += f"; {needed} {are} kept for pending pods ({first_few(needed_nodes)})"
         text += self._describe_need_for_nodes()
         if self.cordoned_empty and not self.has_unread_pods:
             names = first_few(self.cordoned_empty)

@@ -251,8 +251,8 @@ def _changes_replicas(existing: ExistingPods, workload: Struct, wanted: int, pod
     if owner.kind not in SCALED_KINDS:
         return False
     replica_sets = [stored for stored in existing.cluster.replica_sets if is_controlled_by(owner, stored)]
-    numbers = [stored.spec.replicas for stored in replica_sets]
-    present = sum(number or 0 for number in numbers) if any(number is not None for number in numbers) else pods
+    known_numbers = [stored.spec.replicas for stored in replica_sets if stored.spec.replicas is not None]
+    present = sum(known_numbers) if known_numbers else pods
     return wanted != present
 
 
@@ -303,7 +303,8 @@ def _plan_job_pods(change: WorkloadChange, job: Job, created: Sequence[Pod], cur
     current_keys = {pod.key for pod in current}
     active_indexes = {_get_completion_index(pod) for pod in active} - {""}
     free = [pod for pod in created if pod.key not in current_keys and _get_completion_index(pod) not in active_indexes]
-    change.new = free[: max(wanted - len(change.kept), 0)]
+    missing_count = max(wanted - len(change.kept), 0)
+    change.new = free[:missing_count]
 
 
 def _get_completion_index(pod: Pod) -> str:
@@ -384,8 +385,9 @@ def _plan_replicas(
     surplus = max(len(staying) - len(created), 0)
     change.kept = ranked[surplus:]
     change.removed = [*rank_for_removal(outdated), *ranked[:surplus]]
-    names = {pod.key for pod in change.kept}
-    change.new = [pod for pod in created if pod.key not in names][: len(created) - len(change.kept)]
+    kept_keys = {pod.key for pod in change.kept}
+    missing_count = len(created) - len(change.kept)
+    change.new = [pod for pod in created if pod.key not in kept_keys][:missing_count]
     if change.kept and looks_same_to_scheduler(created[0], change.kept[0]):
         change.new = [_copy_admitted_pod(change.kept[0], pod) for pod in change.new]
 

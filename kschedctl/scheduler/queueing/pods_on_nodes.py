@@ -186,7 +186,7 @@ class PodsOnNodes:
     def take_back(self, position: Position) -> None:
         """Undo the placement of a pod, and release what was reserved for it."""
         self.view.forget(position)
-        self.release([position])
+        self.release_reserved_objects([position])
         self.taken_back += 2  # the placement and its undoing
 
     def evict(self, positions: Sequence[Position]) -> None:
@@ -198,10 +198,10 @@ class PodsOnNodes:
         """Take pods off their nodes for good, regardless of PDBs, and release what was reserved for them."""
         for position in positions:
             self.view.forget(position)
-        self.release(positions)
+        self.release_reserved_objects(positions)
         self.gone.update(positions)
 
-    def release(self, positions: Sequence[Position]) -> None:
+    def release_reserved_objects(self, positions: Sequence[Position]) -> None:
         """Release what was reserved for pods that no longer have a node.
 
         The Reserve plugins of all profiles release what they may have reserved.
