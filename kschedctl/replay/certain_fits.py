@@ -93,6 +93,8 @@ class PodKinds:
     def __init__(self, shared: SharedCluster) -> None:
         self._simulation = Simulation(shared.scheduler)
         self._kinds: dict[int, PodKind | None] = {}
+        self._kinds_by_incoming_number: dict[int | None, PodKind | None] = {}
+        """Number of the incoming PodInfo -> kind. Pods that are recreated alike share the number."""
         self._masks: dict[bytes, Bools] = {}
         """The distinct masks of nodes, which many kinds share."""
 
@@ -102,10 +104,14 @@ class PodKinds:
         `number` is the number of its PodInfo.
         """
         if number not in self._kinds:
-            try:
-                self._kinds[number] = self._judge_kind(position, number)
-            except (PluginError, SelectorError):
-                self._kinds[number] = None
+            incoming_number = self._simulation.get_shared_incoming_info(position).number
+            if incoming_number not in self._kinds_by_incoming_number:
+                try:
+                    kind = self._judge_kind(position, number)
+                except (PluginError, SelectorError):
+                    kind = None
+                self._kinds_by_incoming_number[incoming_number] = kind
+            self._kinds[number] = self._kinds_by_incoming_number[incoming_number]
         return self._kinds[number]
 
     def _judge_kind(self, position: Position, number: int) -> PodKind | None:

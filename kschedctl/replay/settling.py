@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from kschedctl.api.arrays import Position, find_positions
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
-from kschedctl.api.workloads import recreate_pod
 from kschedctl.cluster import Cluster
+from kschedctl.cluster.recreation import recreate_pod
 from kschedctl.replay.edits import change_pods, recreate_pod_with_current_priority
 from kschedctl.replay.unknown import find_simulation_unknowns
 from kschedctl.reports.placements import FailedJob, PendingLeftOut
@@ -334,7 +334,7 @@ def build_replacement(pod: Pod, node: str, cluster: Cluster) -> Pod:
 
     A pod that had no node before is not replaced and keeps its priority.
     """
-    replacement = recreate_pod_with_current_priority(pod, cluster) if pod.spec.node_name else recreate_pod(pod)
+    replacement = recreate_pod_with_current_priority(pod, cluster) if pod.spec.node_name else recreate_pod(pod, cluster)
     if not node:
         return replacement
     spec = replace(replacement.spec, node_name=node)

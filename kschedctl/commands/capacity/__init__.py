@@ -20,8 +20,9 @@ from kschedctl.api.objects import Pod, Struct
 from kschedctl.api.ownership import Owner
 from kschedctl.api.pod_requests import compute_pod_requests
 from kschedctl.api.quantity import Quantity
-from kschedctl.api.workloads import DaemonSet, get_identity, recreate_pod, with_replicas
+from kschedctl.api.workloads import DaemonSet, get_identity, with_replicas
 from kschedctl.cluster import Cluster
+from kschedctl.cluster.recreation import recreate_pod
 from kschedctl.commands.capacity.report import Capacity, RoomLeft, ShapeCapacity
 from kschedctl.commands.explain.eliminations import report_eliminations
 from kschedctl.commands.explain.reach import NEAR, find_obstacles, measure_node_closeness
@@ -360,7 +361,7 @@ def _has_own_claims(workload: Struct, pod: Pod) -> bool:
 
 def _prepare_additional_pod(pod: Pod, cluster: Cluster) -> Pod:
     """Return the pod without its node, under a name that no pod of the cluster has."""
-    pod = recreate_pod(pod) if pod.spec.node_name else pod
+    pod = recreate_pod(pod, cluster) if pod.spec.node_name else pod
     if cluster.pod(pod.metadata.namespace, pod.metadata.name) is None:
         return pod
     return replace(pod, metadata=replace(pod.metadata, name=f"{pod.metadata.name}~more"))

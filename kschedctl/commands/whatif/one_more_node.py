@@ -12,8 +12,8 @@ import numpy as np
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.node_pools import find_node_pool_name
 from kschedctl.api.objects import Pod
-from kschedctl.api.workloads import recreate_pod
 from kschedctl.cluster import Cluster
+from kschedctl.cluster.recreation import recreate_pod
 from kschedctl.commands.whatif import whatif
 from kschedctl.commands.whatif.report import BLOCKED, LOST, WhatIf
 from kschedctl.errors import KschedctlError
@@ -285,7 +285,7 @@ def _iter_accepted_groups(
         namespace, _, name = group.pods[0].partition("/")
         pod = cluster.pod(namespace, name)
         if pod is not None:
-            pods[index] = recreate_pod(pod)
+            pods[index] = recreate_pod(pod, cluster)
     pods_by_key = {(pod.metadata.namespace, pod.metadata.name): pod for pod in pods.values()}
     trial_cluster = change_pods(cluster, pods_by_key)
 

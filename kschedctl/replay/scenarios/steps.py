@@ -32,7 +32,7 @@ from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.api.priority import find_priority_class, validate_priority_class
 from kschedctl.api.resource_names import PODS
 from kschedctl.api.tolerations import UNSCHEDULABLE_TAINT, tolerates
-from kschedctl.api.workloads import recreate_pod
+from kschedctl.api.workloads import build_pending_pod
 from kschedctl.autoscaling.karpenter.launching_pools import LaunchingPools
 from kschedctl.cluster import Cluster, convert_document, flatten_lists
 from kschedctl.errors import UsageError
@@ -193,7 +193,7 @@ def _copy_node(model: Node, name: str, labels: Mapping[str, str]) -> Node:
 
 def _copy_daemon_pod(pod: Pod, source: str, node: str) -> Pod:
     """Return a copy, for ``node``, of a DaemonSet's pod that runs on the node ``source``."""
-    copy = recreate_pod(pod)
+    copy = build_pending_pod(pod)
     meta = replace(copy.metadata, name=f"{pod.metadata.name}-{node}", uid="")
     spec = replace(copy.spec, node_name=node, affinity=_repin_affinity(copy.spec.affinity, source, node))
     return replace(copy, metadata=meta, spec=spec, status=replace(copy.status, phase="Running"))
