@@ -143,8 +143,8 @@ def build_time_column(values: Sequence[str]) -> TextColumn:
 def convert_column_to_microseconds(column: TextColumn, describe_row: Callable[[int], str]) -> Rows:
     """Convert a column of times to microseconds since 1970, shape (P,), with NO_TIME for empty strings.
 
-    Raises InputError for the first row with an invalid time. ``describe_row`` returns the place of a row in the
-    message.
+    Raises InputError for the first row with an invalid time. ``describe_row`` returns the description of a row for the
+    error message.
     """
     if isinstance(column, TimeColumn):
         return np.where(column.seconds == NEVER, NO_TIME, column.seconds * 10**6)

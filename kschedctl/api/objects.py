@@ -1133,7 +1133,7 @@ class Device(Struct, frozen=True):
         if self.basic is not None:
             capacity = {name: _wrap_capacity(amount) for name, amount in (self.basic.get("capacity") or {}).items()}
             basic = convert_builtins(self.basic | {"capacity": capacity}, Device)
-            for field in self.__struct_fields__[1:]:
+            for field in self.__struct_fields__[1:]:  # all but the name
                 msgspec.structs.force_setattr(self, field, getattr(basic, field))
 
 

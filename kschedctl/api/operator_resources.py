@@ -209,10 +209,10 @@ def _count_pods_of_field(field: str, part: object) -> int | None:
     if field in _PARTS_WITHOUT_COUNTS:
         return None
     if isinstance(part, list):
-        counts = [count_requested_pods(entry) for entry in part if isinstance(entry, dict)]
+        entry_counts = [count_requested_pods(entry) for entry in part if isinstance(entry, dict)]
         if field == "instances":  # sets of Crunchy's PostgresCluster have one pod by default
-            return sum(1 if count is None else count for count in counts)
-        stated_counts = [count for count in counts if count is not None]
+            return sum(1 if count is None else count for count in entry_counts)
+        stated_counts = [count for count in entry_counts if count is not None]
         return sum(stated_counts) if stated_counts else None
     if not isinstance(part, dict):
         return None

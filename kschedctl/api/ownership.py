@@ -8,6 +8,8 @@ from kschedctl.api.objects import ObjectMeta, OwnerReference, Pod, PodMeta
 
 TEMPLATE_HASH = "pod-template-hash"
 REVISION = "controller-revision-hash"
+COPIED_FROM_NODES = frozenset({"topology.kubernetes.io/zone", "topology.kubernetes.io/region"})
+"""Labels that admission copies from the node when a pod is bound. Upstream: plugin/pkg/admission/podtopologylabels."""
 _JOB_LABELS = (
     *("controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"),
     "batch.kubernetes.io/job-completion-index",

@@ -236,7 +236,8 @@ class PodTable(Sequence[Pod]):
             next_number = len(self.templates) + len(added_templates)
             numbers = template_numbers[template.metadata.namespace]
             number = numbers.setdefault(_build_template_key(template), next_number)
-            if number == next_number:
+            is_new_template = number == next_number
+            if is_new_template:
                 added_templates.append(template)
             new_number_of_template.append(number)
         template_of_appended_row = np.array(new_number_of_template, np.int32)[other.template]
@@ -429,7 +430,8 @@ class PodTableBuilder:
         """Return the number of the pod's template, storing the template if it is new."""
         metadata, spec, volumes, status_key = (self._shared.setdefault(part, part) for part in _build_template_key(pod))
         number = self._numbers.setdefault((metadata, spec, volumes, status_key), len(self._numbers))
-        if number == len(self._templates):
+        is_new = number == len(self._templates)
+        if is_new:
             template = extract_pod_template(pod)
             status = self._statuses.setdefault(build_value_key(template.status), template.status)
             self._templates.append(Pod(template.metadata, template.spec, status))

@@ -296,10 +296,12 @@ def _divide_out_factor(number: int, factor: int, power: int = 0) -> tuple[int, i
     >>> _divide_out_factor(-1200, 10)
     (-12, 2)
     """
-    while number and number % factor == 0:
+    if not number:  # zero is divisible for ever, and has no power in its canonical form
+        return 0, 0
+    while number % factor == 0:
         number //= factor
         power += 1
-    return number, power if number else 0
+    return number, power
 
 
 def _is_int64(number: int) -> bool:

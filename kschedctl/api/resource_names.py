@@ -109,7 +109,8 @@ class ComparableAmounts(NamedTuple):
 def format_amounts_for_sentence(name: str, request: int, *compared: int) -> ComparableAmounts:
     """Format amounts in the unit that suits ``request``.
 
-    They have up to three digits, or more if different amounts would look equal.
+    CPUs and bytes have up to three digits, or more if different amounts would look equal. Amounts of other resources
+    are whole numbers.
 
     >>> format_amounts_for_sentence("cpu", 6000, 2260, 7910), format_amounts_for_sentence("cpu", 1000, 0)
     (ComparableAmounts(numbers=('6', '2.26', '7.91'), unit='CPUs'), ComparableAmounts(numbers=('1', '0'), unit='CPU'))

@@ -91,7 +91,8 @@ def iter_unread_relevant_paths(kind: str, document: JsonObject) -> Iterator[str]
     does not depend on the status, which is then left out as well.
     """
     struct = KINDS[kind].struct
-    if "status" not in struct.__struct_fields__:
+    depends_on_status = "status" in struct.__struct_fields__
+    if not depends_on_status:
         document = {key: value for key, value in document.items() if key != "status"}
     paths = (path for path, _ in iter_unknown_fields(document, struct, NEWEST_MINOR))
     has_driver_fields = kind in _KINDS_WITH_DRIVER_FIELDS

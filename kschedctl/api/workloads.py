@@ -270,6 +270,7 @@ def with_replicas(workload: Struct, replicas: int) -> Struct:
     """
     spec = workload.spec  # type: ignore[attr-defined]
     fields = {"replicas": replicas, "parallelism": replicas, "completions": None, "suspend": False}
+    # Each kind has only some of these fields, and DaemonSets and pods have none
     existing_fields = {name: value for name, value in fields.items() if name in spec.__struct_fields__}
     return replace(workload, spec=replace(spec, **existing_fields)) if existing_fields else workload
 
@@ -358,10 +359,10 @@ def _build_job_pods(spec: JobSpec, name: str, namespace: str) -> tuple[Pod, ...]
     return tuple(labelled_pods)
 
 
-def recreate_pod(pod: Pod) -> Pod:
-    """Return the pod that a controller creates in place of a deleted pod.
+def build_pending_pod(pod: Pod) -> Pod:
+    """Return the pod as it would be before it got a node, without the status of its containers.
 
-    The new pod is pending and has no node. It keeps the name and UID of the deleted pod, and thereby its claims.
+    The new pod keeps the name and UID of the pod, and thereby its claims.
     """
     status = PodStatus("Pending", resource_claim_statuses=pod.status.resource_claim_statuses)
     meta = replace(pod.metadata, deletion_timestamp=None)

@@ -174,7 +174,7 @@ def _build_inquiry(source: Source, reading: ReadResult, surroundings: Surroundin
     scaled_workloads = find_scaled_workloads(reading, cluster, namespace, set(owners))
     scaled = {get_identity(workload): workload for workload in scaled_workloads}
     targets += scaled
-    given_namespaces = {namespace.metadata.name for namespace in cluster.namespaces}
+    given_namespaces = {existing.metadata.name for existing in cluster.namespaces}
     cluster = add_missing_namespaces(cluster, owners, source)
     return Inquiry(
         cluster,

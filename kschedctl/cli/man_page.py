@@ -34,8 +34,8 @@ def _iter_man_page_lines() -> Iterator[str]:
     topics = {file.name.removesuffix(".md"): file for file in files("kschedctl.cli").joinpath("topics").iterdir()}
     topic_texts = {name: file.read_text("utf-8") for name, file in sorted(topics.items()) if file.name.endswith(".md")}
     outlines = [(name, outline) for command in COMMANDS for name, outline in _iter_outlines(command)]
-    counts = Counter(option for _, outline in outlines for option in outline.options)
-    common = [option for option, count in counts.items() if count >= COMMON_FROM]
+    command_counts = Counter(option for _, outline in outlines for option in outline.options)
+    common = [option for option, count in command_counts.items() if count >= COMMON_FROM]
 
     yield '.TH KSCHEDCTL 1 "" kschedctl "User Commands"'
     yield from (".ad l", ".nh")  # neither stretch lines nor hyphenate words

@@ -35,6 +35,7 @@ from kschedctl.api.kinds import (
 )
 from kschedctl.api.kube_version import KUBE_VERSION, KubeVersion, VersionMix
 from kschedctl.api.operator_resources import build_custom_resource, may_create_pods
+from kschedctl.api.ownership import COPIED_FROM_NODES, Owner
 from kschedctl.api.pod_table import PodTable
 from kschedctl.api.versions_read import (
     describe_accepted_version,
@@ -47,6 +48,7 @@ from kschedctl.errors import InputError, UsageError
 
 FIELDS = {kind.name: kind.field for kind in KINDS.values()}
 """Kind -> the attribute of a Cluster that holds its objects."""
+_KINDS_WITH_TEMPLATES = ("ReplicaSet", "Deployment", "StatefulSet", "DaemonSet", "Job", "ReplicationController")
 
 CLUSTER_SCOPED = frozenset(kind.name for kind in KINDS.values() if not kind.namespaced)
 
@@ -302,6 +304,19 @@ class Cluster(Objects):
     def _by_namespace(self) -> dict[str, dict[str, list[object]]]:
         """Objects by namespace, for each field that was looked up."""
         return {}
+
+    @cached_property
+    def topology_labels_of_templates(self) -> dict[Owner, dict[str, str]]:
+        """The zone and region labels in pod templates, by workload. Workloads without such labels are left out."""
+        labels_by_workload = {}
+        for kind in _KINDS_WITH_TEMPLATES:
+            for workload in getattr(self, FIELDS[kind]):
+                template = workload.spec.template
+                labels = {} if template is None else template.metadata.labels
+                if not COPIED_FROM_NODES.isdisjoint(labels):
+                    owner = Owner(kind, workload.metadata.namespace, workload.metadata.name)
+                    labels_by_workload[owner] = {key: labels[key] for key in labels if key in COPIED_FROM_NODES}
+        return labels_by_workload
 
     def unbound_pods(self) -> Iterable[api.Pod]:
         """Return the pods without a node, in order."""

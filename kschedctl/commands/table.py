@@ -50,7 +50,7 @@ TABLE = (
     ),
     CommandEntry(
         "consolidate",
-        "Which nodes could be removed, and what keeps the others?",
+        "Which nodes could be removed, and why must the others stay?",
         HelpHeading.AUTOSCALERS,
         4,
         exit_codes=f"Exit codes: 0 done, {FAILURES}, 5 undecided.",

@@ -225,21 +225,21 @@ class DefaultEvictor:
     def count_protected_pods(self, chosen: Bools) -> dict[str, int]:
         """Count the protected pods in the (P,) mask ``chosen`` by reason. Each pod counts for one reason only."""
         # Pods whose PodInfo is protected
-        counts: dict[str, int] = {}
+        pod_counts: dict[str, int] = {}
         counts_by_info = np.bincount(self._seen.info[chosen], minlength=len(self.reasons))
         for reason, count in zip(self.reasons, counts_by_info.tolist(), strict=True):
             if reason and count:
-                counts[reason] = counts.get(reason, 0) + count
+                pod_counts[reason] = pod_counts.get(reason, 0) + count
 
         # Other pods, which are protected by their age or their number
         other_pods = chosen & ~self._pods_with_protected_info
         too_young_count = int((other_pods & self._young_pods).sum())
         if too_young_count:
-            counts[TOO_YOUNG] = too_young_count
+            pod_counts[TOO_YOUNG] = too_young_count
         too_few_count = int((other_pods & ~self._young_pods & self._pods_with_too_few_replicas).sum())
         if too_few_count:
-            counts[TOO_FEW] = too_few_count
-        return counts
+            pod_counts[TOO_FEW] = too_few_count
+        return pod_counts
 
 
 def _parse_optional_selector(selector: LabelSelector | None) -> Selector:

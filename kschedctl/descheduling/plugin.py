@@ -97,7 +97,7 @@ class DeschedulerPlugin(ABC, Generic[A]):
         or 0 if it is unknown.
         """
         report_progress = self.begin_evictions(total)
-        exhausted_row = -1  # the node that has reached its limit
+        exhausted_row: int | None = None  # the node that has reached its limit
         for plugin, position in candidates:
             report_progress(1)
             row = int(plugin.view.node[position])

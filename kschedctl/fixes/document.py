@@ -27,6 +27,7 @@ from kschedctl.lint.objects.stored_pods import remove_node_pin, to_written_spec
 from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey, is_made_up
 from kschedctl.replay.kubectl import build_json_patch, build_strategic_patch, to_document, wrap_in_template
+from kschedctl.reports.placements import describe_failing_jobs
 from kschedctl.reports.remedy import Remedy
 from kschedctl.reports.summary import CostKind, FixCost, build_restart_costs, list_clauses
 from kschedctl.text.counts import agreeing, capitalize, counted, first_few
@@ -249,13 +250,20 @@ def _build_waiting_siblings_cost(
 def _build_eviction_cost(trial: RemedyTrial, victims: Sequence[str], rollout: RolloutResult | None) -> FixCost:
     """Return the cost of the evictions that the fix causes.
 
-    It describes the harm and, if a rollout was replayed, what happens to the evicted pods. If many pods are evicted,
-    the cost also has a short text.
+    It describes the harm and, if a rollout was replayed, what happens to the evicted pods and which Jobs fail. If many
+    pods are evicted, the cost also has a short text.
     """
     harm = f" ({trial.harm})" if trial.harm else ""
     chain = rollout.chain if rollout else None
-    # If all evicted pods are lost, the harm says so already.
-    outcomes = chain.outcomes_clause if chain and chain.lost < chain.evicted + chain.deleted else ""
+    is_any_placed = chain is not None and chain.lost < chain.evicted + chain.deleted
+    # If all evicted pods are lost, the harm says so already, unless the rollout evicts other pods than the trial.
+    says_outcomes = chain is not None and (is_any_placed or not {*victims} <= {*trial.victims})
+    outcomes = chain.outcomes_clause if chain and says_outcomes else ""
+
+    jobs_in_harm = {job.job for job in trial.failed_jobs}
+    other_failed_jobs = [job for job in rollout.failed_jobs if job.job not in jobs_in_harm] if rollout else []
+    if other_failed_jobs:
+        outcomes += f", so that {describe_failing_jobs(other_failed_jobs)}"
     victim_names = chain.name_victims(victims) if chain else victims
     text = f"evicts {', '.join(victim_names)}{harm}{outcomes}"
 
@@ -290,8 +298,8 @@ def _describe_nodes_taken_by_pods_ahead(fixes: Sequence[Fix], result: QueueResul
     taken = "one" if nodes == 2 else f"{nodes - 1:,}"
     if len(result.ahead) == 1:
         (pod_ahead,) = result.ahead
-        return f", since pod {pod_ahead}, which is ahead in the queue, takes {taken} {of_nodes}"
-    return f", since pods ahead in the queue ({first_few(result.ahead, 1)}) take {taken} {of_nodes}"
+        return f": pod {pod_ahead}, which is ahead in the queue, takes {taken} {of_nodes}"
+    return f": {len(result.ahead):,} pods ahead in the queue take {taken} {of_nodes}"
 
 
 def _iter_deletion_costs(trial: RemedyTrial, patch: OwnerPatch) -> Iterator[FixCost]:

@@ -135,6 +135,7 @@ def _group_equivalent_nodes(cycle: Cycle) -> list[Ints]:
     for column in columns:
         group_numbers = _split_groups(group_numbers, column)
 
+    # Sort the rows by group, and split them where another group starts
     order = np.argsort(group_numbers, kind="stable")
     starts = np.flatnonzero(np.diff(group_numbers[order], prepend=-1))
     return np.split(order, starts[1:]) if len(order) else []

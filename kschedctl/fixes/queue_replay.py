@@ -25,7 +25,7 @@ from kschedctl.fixes.trial.trials import RemedyTrial, apply_edits_to_cluster, bu
 from kschedctl.replay.controllers.target_pod import find_groups
 from kschedctl.replay.edits import ObjectKey, add_or_replace_pods, change_pods, is_made_up
 from kschedctl.replay.pending_pods import is_pending
-from kschedctl.replay.settling import enable_pod_recreation, find_pods_still_pending, schedule_victims
+from kschedctl.replay.settling import enable_pod_recreation, find_pods_still_pending, schedule_victims_until_stable
 from kschedctl.scheduler.engine.cycle import Filtering, run_pre_filter
 from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.engine.reserve import uses_claims
@@ -254,7 +254,8 @@ def _schedule_until_stable(simulation: Simulation, waiting: Collection[Position]
 
     Raises KeyboardInterrupt if the user interrupts.
     """
-    outcomes = schedule_victims(simulation, simulation.schedule(waiting))
+    first_outcomes = simulation.schedule(waiting)
+    outcomes = schedule_victims_until_stable(simulation, first_outcomes)
     if simulation.interrupted:
         raise KeyboardInterrupt
     return outcomes

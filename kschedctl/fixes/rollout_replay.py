@@ -33,6 +33,7 @@ from kschedctl.fixes.trial.trials import RemedyTrial, apply_edits_to_cluster
 from kschedctl.lint.objects.stored_pods import to_written_spec
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.controllers.creation import create_workload_objects
+from kschedctl.replay.controllers.job_failures import JobFailures
 from kschedctl.replay.controllers.plan_change import ExistingPods, is_controlled_by, rank_for_removal
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
 from kschedctl.replay.controllers.rollout import Rollout, RolloutCreation, rename_replaced_pods, run_rollouts
@@ -40,7 +41,7 @@ from kschedctl.replay.controllers.workload_change import ORDINAL_LABELS, Workloa
 from kschedctl.replay.edits import ObjectKey, add_or_replace_pods, change_pods, is_made_up
 from kschedctl.replay.placements import report_evictions, summarize_evictions
 from kschedctl.replay.settling import enable_pod_recreation
-from kschedctl.reports.placements import EvictionChain
+from kschedctl.reports.placements import EvictionChain, FailedJob
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
@@ -68,6 +69,8 @@ class RolloutResult(NamedTuple):
     """The harm that the rollout would do; empty if more pods of the workload get a node."""
     chain: EvictionChain | None = None
     """The chain of evictions that follows, or None without victims."""
+    failed_jobs: tuple[FailedJob, ...] = ()
+    """The Jobs that fail because of the evictions."""
 
 
 def replay_rollout(trial: RemedyTrial, manifest: Struct | None) -> RolloutResult | None:
@@ -124,14 +127,16 @@ def _replay_single_preemption(owner: Owner, trial: RemedyTrial, cluster: Cluster
 def _add_evictions_to_result(
     rolled_out: RolloutResult, simulation: Simulation, own_positions: Sequence[Position]
 ) -> RolloutResult:
-    """Return the result with the simulation's evicted pods and a summary of where their replacements end up.
+    """Return the result with the simulation's evicted pods, where their replacements end up, and Jobs that fail.
 
     The rollout's own pods, at `own_positions`, are not listed as victims.
     """
     evicted = report_evictions(simulation)
     keys = {simulation.view.pods.objects[position].key for position in own_positions}
     victims = tuple(dict.fromkeys(pod.pod for pod in evicted if pod.pod not in keys))
-    return rolled_out._replace(victims=victims, chain=summarize_evictions(simulation, evicted))
+    failed_jobs = JobFailures.of(simulation.view.objects).report_failed_jobs(simulation.view.cluster)
+    chain = summarize_evictions(simulation, evicted)
+    return rolled_out._replace(victims=victims, chain=chain, failed_jobs=failed_jobs)
 
 
 def _explain_useless_eviction(rolled_out: RolloutResult) -> str:
@@ -333,7 +338,8 @@ def _run_rollout(
     if is_stuck:
         return rolled_out._replace(harm=f"its rollout gets {rollout.status}")
 
-    if placed_after >= min(placed_before + 1, change.desired):
+    enough_placed = min(placed_before + 1, change.desired)  # one more than before, or all
+    if placed_after >= enough_placed:
         return rolled_out
     if rolled_out.chain and rolled_out.chain.outrun:
         return rolled_out._replace(harm=_explain_useless_eviction(rolled_out))

@@ -277,7 +277,8 @@ class RemedySearch:
         for next_node in (TrialNode(trial, row) for row in rows):
             if not _can_be_cleared(next_node, remaining_changes):
                 continue
-            if key_before is None or _build_first_rejection_key(next_node) != key_before:
+            is_effect_unknown = key_before is None
+            if is_effect_unknown or _build_first_rejection_key(next_node) != key_before:
                 next_nodes.append(next_node)
         return next_nodes
 

@@ -423,15 +423,17 @@ def _is_about_pod(summary: Summary) -> bool:
     return summary.summarizes == "Explanation" and summary.verdict != NOT_CREATED
 
 
-def _iter_warning_parts(summary: Summary, doubts: tuple[str, ...]) -> Iterator[BriefText]:
-    """Yield the doubts, the warnings, and why preemption cannot help.
+def _iter_warning_parts(summary: Summary, unsaid_doubts: tuple[str, ...]) -> Iterator[BriefText]:
+    """Yield the doubts that the headline does not name, the warnings, and why preemption cannot help.
 
     Only the first WARNINGS_BEFORE_FIX warnings get lines before the first fix does.
     """
-    if summary.undecided and (doubts or not summary.doubts):
-        yield BriefText(f"not certain: {'; '.join(doubts)}" if doubts else "not certain", lines=2)
-    elif doubts:
-        yield BriefText(f"caveats: {'; '.join(doubts)}", lines=2)
+    headline_names_all_doubts = bool(summary.doubts) and not unsaid_doubts
+    doubts_text = "; ".join(unsaid_doubts)
+    if summary.undecided and not headline_names_all_doubts:
+        yield BriefText(f"not certain: {doubts_text}" if doubts_text else "not certain", lines=2)
+    elif unsaid_doubts:
+        yield BriefText(f"caveats: {doubts_text}", lines=2)
 
     warnings = list(summary.warnings)
     if _lists_findings(summary):

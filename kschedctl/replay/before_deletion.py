@@ -26,11 +26,13 @@ from kschedctl.replay.certain_fits import FitProver
 from kschedctl.replay.controllers.eviction import find_jobs_awaiting_termination, is_ready
 from kschedctl.replay.controllers.target_pod import find_groups
 from kschedctl.replay.pools import find_unready_nodes
-from kschedctl.replay.settling import schedule_victims
+from kschedctl.replay.settling import schedule_victims_until_stable
 from kschedctl.replay.shared_cluster import SharedCluster
 from kschedctl.replay.terminating_pods import LingeringPods, add_stand_ins
 from kschedctl.reports.lost_nodes import LatePods, LateReason, PodsWaitingForDeletion, WaitingRule
+from kschedctl.scheduler.engine.diagnosis import run_post_filter
 from kschedctl.scheduler.engine.preemption.budgets import get_budgets
+from kschedctl.scheduler.engine.preemption.evaluator import Preemption
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
 from kschedctl.scheduler.plugins.helper.volumes.listers import READ_WRITE_ONCE_POD, get_listers, iter_claim_volumes
@@ -356,7 +358,7 @@ def find_waiting_pods(
     simulation = _start_simulation_before_deletion(shared, stage, lost, placed_early, seed)
     early = [stage.find_position(position) for position in recreated if position not in late]
     simulation.gone.difference_update(early)
-    early_outcomes = schedule_victims(simulation, simulation.schedule(early))
+    early_outcomes = schedule_victims_until_stable(simulation, simulation.schedule(early))
     if simulation.interrupted:
         raise KeyboardInterrupt
 
@@ -395,8 +397,8 @@ def _find_pods_kept_out_by_spreading(
     kept_out = prover.find_pods_without_place(candidates)
     if kept_out is None:
         return None
-    is_kept_out = frozenset(kept_out)
-    tried = [position for position in candidates if position not in is_kept_out]
+    kept_out_set = frozenset(kept_out)
+    tried = [position for position in candidates if position not in kept_out_set]
     is_certain = prover.build_stop_rule(simulation.sort_for_queue(tried))
 
     def may_stop(untried: int, waiting: Collection[Position]) -> bool:
@@ -435,12 +437,33 @@ def _is_rejected_for_volumes(simulation: Simulation, position: Position) -> bool
 
 
 def _find_rule(simulation: Simulation, position: Position, rules: set[WaitingRule]) -> WaitingRule:
-    """Return the first of these rules whose plugin rejects the pod, or OTHER_PODS if there is none."""
+    """Return the first of these rules whose plugin rejects the pod, or OTHER_PODS if there is none.
+
+    If none of the plugins is the first to reject the pod on a node, those count that keep it from preempting.
+    """
     rejectors = simulation.find_rejectors(position).all
+    if rejectors.isdisjoint(PLUGIN_BY_RULE[rule] for rule in rules):
+        rejectors = _find_rejectors_of_preemption(simulation, position)
     for rule, plugin in PLUGIN_BY_RULE.items():
         if rule in rules and plugin in rejectors:
             return rule
     return WaitingRule.OTHER_PODS
+
+
+def _find_rejectors_of_preemption(simulation: Simulation, position: Position) -> frozenset[str]:
+    """Return the plugins that reject a pod which fits nowhere even on nodes without the pods that it may preempt."""
+    cycle = simulation.run_cycle(position)
+    if cycle.error is not None or cycle.schedulable:
+        return frozenset()
+    reports = (result.report for result in run_post_filter(cycle).results.values())
+    dry_runs = [report.run for report in reports if isinstance(report, Preemption) and report.run is not None]
+    return frozenset(
+        plugin
+        for dry_run in dry_runs
+        if dry_run.hopeless.any()
+        for plugin, _, reported in dry_run.outcome_without_victims.iter_reported_verdicts()
+        if (reported & dry_run.hopeless).any()
+    )
 
 
 class _Demands(NamedTuple):

@@ -17,6 +17,7 @@ Nothing is evicted, since no pod that might preempt is left without a node.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple, cast
@@ -92,6 +93,8 @@ class PodKinds:
     def __init__(self, shared: SharedCluster) -> None:
         self._simulation = Simulation(shared.scheduler)
         self._kinds: dict[int, PodKind | None] = {}
+        self._kinds_by_incoming_number: dict[int | None, PodKind | None] = {}
+        """Number of the incoming PodInfo -> kind. Pods that are recreated alike share the number."""
         self._masks: dict[bytes, Bools] = {}
         """The distinct masks of nodes, which many kinds share."""
 
@@ -101,10 +104,14 @@ class PodKinds:
         `number` is the number of its PodInfo.
         """
         if number not in self._kinds:
-            try:
-                self._kinds[number] = self._judge_kind(position, number)
-            except (PluginError, SelectorError):
-                self._kinds[number] = None
+            incoming_number = self._simulation.get_shared_incoming_info(position).number
+            if incoming_number not in self._kinds_by_incoming_number:
+                try:
+                    kind = self._judge_kind(position, number)
+                except (PluginError, SelectorError):
+                    kind = None
+                self._kinds_by_incoming_number[incoming_number] = kind
+            self._kinds[number] = self._kinds_by_incoming_number[incoming_number]
         return self._kinds[number]
 
     def _judge_kind(self, position: Position, number: int) -> PodKind | None:
@@ -226,19 +233,19 @@ class _Competitors:
             assert mask is not None  # kinds that may fit nowhere do not compete
             return mask
 
-        # Requests and mask -> the numbers of the PodInfos that have both. Equal masks are one object
-        numbers_by_group: dict[tuple[bytes, int], list[int]] = {}
-        for number in self.numbers.tolist():
+        # By requests and mask: the first PodInfo's number, and the number of pods. Equal masks are one object
+        first_numbers: dict[tuple[bytes, int], int] = {}
+        pod_counts: Counter[tuple[bytes, int]] = Counter()
+        for number, pod_count in zip(self.numbers.tolist(), self.counts.tolist(), strict=True):
             group = (self._view.requests[number].tobytes(), id(get_mask(number)))
-            numbers_by_group.setdefault(group, []).append(number)
+            first_numbers.setdefault(group, number)
+            pod_counts[group] += pod_count
 
-        pods_by_number = dict(zip(self.numbers.tolist(), self.counts.tolist(), strict=True))
-        pods_by_group = [sum(pods_by_number[number] for number in numbers) for numbers in numbers_by_group.values()]
-        first_numbers = [numbers[0] for numbers in numbers_by_group.values()]
+        representatives = list(first_numbers.values())
         return _CompetitorGroups(
-            requests=self._view.requests[first_numbers],
-            counts=np.array(pods_by_group, np.int64),
-            masks=[get_mask(number) for number in first_numbers],
+            requests=self._view.requests[representatives],
+            counts=np.array(list(pod_counts.values()), np.int64),
+            masks=[get_mask(number) for number in representatives],
         )
 
     def sum_sizes(self, nodes: Bools, columns: Bools, scale: Floats) -> float:

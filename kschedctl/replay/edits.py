@@ -15,8 +15,8 @@ from kschedctl.api.objects import ApiObject, Node, ObjectMeta, Pod, ResourceSlic
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.priority import with_class_priority
 from kschedctl.api.tolerations import UNSCHEDULABLE_TAINT
-from kschedctl.api.workloads import recreate_pod
 from kschedctl.cluster import CLUSTER_SCOPED, Cluster
+from kschedctl.cluster.recreation import recreate_pod
 from kschedctl.errors import UsageError
 from kschedctl.snapshot.nodes import get_region_and_zone
 
@@ -83,7 +83,7 @@ def is_recreated_elsewhere(pod: Pod) -> bool:
 
 def recreate_pod_with_current_priority(pod: Pod, cluster: Cluster) -> Pod:
     """Return the pod that a controller creates in place of the pod, with the current priority of its PriorityClass."""
-    return with_class_priority(recreate_pod(pod), cluster.priority_classes)
+    return with_class_priority(recreate_pod(pod, cluster), cluster.priority_classes)
 
 
 def with_current_priorities(cluster: Cluster, nodes: Collection[str]) -> Cluster:

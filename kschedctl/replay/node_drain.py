@@ -75,6 +75,8 @@ class NodeDrain:
     """Evicted pods that no controller recreates."""
     staying_count: int = 0
     """The number of DaemonSet and static pods that stay."""
+    eviction_count: int = 0
+    """The number of evicted pods, apart from pods that were being deleted anyway."""
     outcomes: dict[Position, Outcome] = field(default_factory=dict)
     """Outcomes of the successors, also of pods that preemption displaced."""
     preemptions: list[Outcome] = field(default_factory=list)
@@ -125,7 +127,7 @@ class NodeDrain:
     def _evict_allowed_pods(self, on_evicted: Callable[[int], None]) -> bool:
         """Evict all pods whose budgets allow it, and place their successors. Return whether any pod was evicted.
 
-        The first denial of each other pod is recorded in `self.delayed`. In a run in random order, successors are
+        The first denial of every pod that stays is recorded in `self.delayed`. In a run in random order, successors are
         placed after all evictions. Otherwise, each is placed after its own.
         """
         count_before = len(self.evictable)
@@ -194,6 +196,7 @@ class NodeDrain:
         """
         pod = self.simulation.view.pods.objects[position]
         del self.evictable[position]
+        self.eviction_count += pod.metadata.deletion_timestamp is None
         self._evictions.evict(position)
         successors = self._recreate_admitted_pods([position])
         if not successors and position not in self.denied and pod.metadata.deletion_timestamp is None:

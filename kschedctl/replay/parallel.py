@@ -182,7 +182,10 @@ def _run_in_this_process(
     tasks: Sequence[_SizedTask[Task]],
     on_done: Callable[[int], None],
 ) -> Generator[tuple[int, Result], None, None]:
-    """Yield the number and the result of each task, computed in this process. ``on_done`` gets the finished parts."""
+    """Yield the number and the result of each task, computed in this process.
+
+    ``on_done`` is called with the number of parts that finished since its last call.
+    """
     for i, (task, parts) in enumerate(tasks):
         counter = _PartCounter(parts, on_done)
         with _counting_parts(counter):

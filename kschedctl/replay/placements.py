@@ -24,6 +24,7 @@ from kschedctl.reports.placements import (
     PodCount,
     RetriedPods,
     UnplacedPods,
+    select_displaced_pods,
 )
 from kschedctl.scheduler.engine.diagnosis import NO_REJECTORS
 from kschedctl.scheduler.engine.permit import WAITS_AT_PLUGIN, run_permit
@@ -339,6 +340,28 @@ def _report_eviction(
     )
 
 
+def find_violated_budgets(cluster: Cluster, evicted: Iterable[EvictedPod]) -> dict[str, int]:
+    """Return the PodDisruptionBudgets that the evictions violate.
+
+    Keys are `namespace/name`, and values are the numbers of disruptions that each budget allows now. Budgets that are
+    not in the cluster are left out.
+    """
+    pods_by_budget: dict[str, set[str]] = {}
+    for eviction in select_displaced_pods(evicted):
+        for name in eviction.budgets:
+            pods_by_budget.setdefault(name, set()).add(eviction.pod)
+    allowed_by_budget = {
+        f"{budget.metadata.namespace}/{budget.metadata.name}": budget.status.disruptions_allowed
+        for budget in cluster.pod_disruption_budgets
+    }
+    violated = {}
+    for name, pods in sorted(pods_by_budget.items()):
+        allowed = allowed_by_budget.get(name)
+        if allowed is not None and len(pods) > allowed:
+            violated[name] = allowed
+    return violated
+
+
 def summarize_evictions(simulation: Simulation, evicted: Sequence[EvictedPod]) -> EvictionChain | None:
     """Summarize what finally happened to the ``evicted`` pods.
 
@@ -467,7 +490,7 @@ class MissingStorageClasses:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._existing = {storage_class.metadata.name for storage_class in cluster.storage_classes}
-        self._of_volumes = {volume.spec.storage_class_name for volume in cluster.persistent_volumes}
+        self._classes_of_volumes = {volume.spec.storage_class_name for volume in cluster.persistent_volumes}
         self._claims: dict[tuple[str, str], PersistentVolumeClaim] = {}
         """The claims that lack their class; none if the StorageClasses were not read."""
         self._classless: dict[tuple[str, str], PersistentVolumeClaim] = {}
@@ -480,7 +503,8 @@ class MissingStorageClasses:
                 self._claims[key] = claim
             elif claim.spec.storage_class_name is None and not claim.spec.volume_name:
                 self._classless[key] = claim
-        if self._classless and ("" in self._of_volumes or _has_default_class(cluster)):
+        has_volume_without_class = "" in self._classes_of_volumes
+        if self._classless and (has_volume_without_class or _has_default_class(cluster)):
             self._classless = {}
 
     def find_missing_class(self, pod: Pod) -> MissingStorageClass | None:
@@ -536,7 +560,7 @@ class MissingStorageClasses:
         name = claim.spec.storage_class_name
         if not name or claim.spec.volume_name:
             return False
-        return name not in self._existing and name not in self._of_volumes
+        return name not in self._existing and name not in self._classes_of_volumes
 
 
 class MissingObjects:

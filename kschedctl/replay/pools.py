@@ -105,8 +105,8 @@ def find_unready_nodes(view: Fork) -> Bools:
     Their condition Ready or a taint says so.
     """
     taint_sets, set_of_node = view.nodes.taint_sets
-    is_unready_set = [any(taint.key.endswith(UNREADY_TAINT_SUFFIXES) for taint in taints) for taints in taint_sets]
-    is_tainted: Bools = np.array(is_unready_set, np.bool_)[set_of_node]
+    is_set_unready = [any(taint.key.endswith(UNREADY_TAINT_SUFFIXES) for taint in taints) for taints in taint_sets]
+    is_tainted: Bools = np.array(is_set_unready, np.bool_)[set_of_node]
     is_unhealthy = np.array([get_node_health(node) is not NodeHealth.READY for node in view.nodes.objects], np.bool_)
     is_unready: Bools = is_tainted | is_unhealthy
     return is_unready

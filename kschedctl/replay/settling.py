@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from kschedctl.api.arrays import Position, find_positions
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
-from kschedctl.api.workloads import recreate_pod
 from kschedctl.cluster import Cluster
+from kschedctl.cluster.recreation import recreate_pod
 from kschedctl.replay.edits import change_pods, recreate_pod_with_current_priority
 from kschedctl.replay.pending_pods import get_queue_turn
 from kschedctl.replay.unknown import find_simulation_unknowns
@@ -86,29 +86,38 @@ def settle_simulation(simulation: Simulation) -> SettledCluster:
 def find_pending_pods_left_out(scheduler: Scheduler) -> PendingLeftOut:
     """Count the pending pods of a scheduler's cluster, and list those that would get a node if nothing else changes.
 
-    Pods that would get none are listed apart if they are nominated for a node that is not cordoned. `fitting` is None
-    if extenders would have to be called, or if the user interrupts.
+    Pods that fit on no node before pending pods preempt running pods are listed apart. Pods that would get no node are
+    listed apart if they are nominated for a node that is not cordoned. `fitting` is None if extenders would have to be
+    called, or if the user interrupts.
     """
     simulation = enable_pod_recreation(Simulation(scheduler))
     pending = find_pods_still_pending(simulation)
     if not pending or scheduler.extenders:
         return PendingLeftOut(len(pending), fitting=None)
-    schedule_victims(simulation, simulation.schedule(pending))
+    schedule_victims_until_stable(simulation, simulation.schedule(pending))
     if simulation.interrupted:
         return PendingLeftOut(len(pending), fitting=None)
     view = simulation.view
-    fitting = [position for position in pending if view.node[position] >= 0]
-    is_open = dict(zip(view.nodes.names, ~view.nodes.unschedulable, strict=True))
+    placed = [position for position in pending if view.node[position] >= 0]
+    fitting = _select_pods_that_fit_now(scheduler, placed) if simulation.evictions else placed
+    is_node_open = dict(zip(view.nodes.names, ~view.nodes.unschedulable, strict=True))
     nominated = [
         position
         for position in pending
-        if view.node[position] < 0 and is_open.get(view.pods.objects[position].status.nominated_node_name, False)
+        if view.node[position] < 0 and is_node_open.get(view.pods.objects[position].status.nominated_node_name, False)
     ]
     return PendingLeftOut(
         len(pending),
         fitting=tuple(view.pods.objects[position].key for position in fitting),
         nominated=tuple(view.pods.objects[position].key for position in nominated),
+        preempting=tuple(view.pods.objects[position].key for position in placed if position not in fitting),
     )
+
+
+def _select_pods_that_fit_now(scheduler: Scheduler, positions: Sequence[Position]) -> list[Position]:
+    """Return the pods that fit on a node of the scheduler's cluster as it is."""
+    simulation = Simulation(scheduler)
+    return [position for position in positions if simulation.run_cycle(position).schedulable]
 
 
 @dataclass(frozen=True)
@@ -122,7 +131,10 @@ class UnexplainedSettling:
     def settle(cls, cluster: Cluster, call_extender: CallExtender | None = None) -> UnexplainedSettling:
         """Schedule all pending pods without explaining why others still wait."""
         simulation = enable_pod_recreation(Simulation(Scheduler(cluster, call_extender)))
-        return cls(simulation, schedule_victims(simulation, simulation.schedule(find_pods_still_pending(simulation))))
+        return cls(
+            simulation,
+            schedule_victims_until_stable(simulation, simulation.schedule(find_pods_still_pending(simulation))),
+        )
 
     @cached_property
     def waiting(self) -> frozenset[str]:
@@ -161,10 +173,10 @@ def schedule_with_victims(
 
 def explain_with_victims(simulation: Simulation, latest: list[Outcome]) -> list[Outcome]:
     """Schedule the victims of the outcomes, and return all outcomes with reasons."""
-    return simulation.explain(schedule_victims(simulation, latest))
+    return simulation.explain(schedule_victims_until_stable(simulation, latest))
 
 
-def schedule_victims(simulation: Simulation, latest: list[Outcome]) -> list[Outcome]:
+def schedule_victims_until_stable(simulation: Simulation, latest: list[Outcome]) -> list[Outcome]:
     """Schedule the victims of the latest outcomes until no more pods are preempted, and return all outcomes.
 
     The messages of pods that fit nowhere are not filled in. These pods come last, each once. Victims that were
@@ -324,7 +336,7 @@ def build_replacement(pod: Pod, node: str, cluster: Cluster) -> Pod:
 
     A pod that had no node before is not replaced and keeps its priority.
     """
-    replacement = recreate_pod_with_current_priority(pod, cluster) if pod.spec.node_name else recreate_pod(pod)
+    replacement = recreate_pod_with_current_priority(pod, cluster) if pod.spec.node_name else recreate_pod(pod, cluster)
     if not node:
         return replacement
     spec = replace(replacement.spec, node_name=node)

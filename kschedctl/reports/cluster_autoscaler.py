@@ -230,7 +230,8 @@ class ScaleUp(Report, frozen=True):
             text += f"; {counted(len(self.still_pending), 'other')} would still wait"
         fitting = len(self.filtered_out) - len(self.ignored)
         if fitting:
-            text += f"; {fitting:,} {agreeing(fitting, 'fits', 'fit')} on existing or upcoming nodes"
+            need = agreeing(fitting, "needs no new node: it fits", "need no new node: they fit")
+            text += f"; {counted(fitting, 'other pending pod')} {need} on existing or upcoming nodes"
         if self.later_pods:
             text += f"; {self._describe_later_pods()}"
         return (f"Scale-up: {increases}", text)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 
 from kschedctl.reports.document import Document
-from kschedctl.text.counts import first_few
+from kschedctl.text.counts import join_first_few
 
 
 class WaitingRule(StrEnum):
@@ -112,9 +112,11 @@ def describe_waiting_pods(groups: Iterable[PodsWaitingForDeletion]) -> tuple[str
     pods_by_rule: dict[WaitingRule, dict[str, None]] = {}
     for group in groups:
         pods_by_rule.setdefault(group.rule, {}).update(dict.fromkeys(group.pods))
-    return tuple(rule.describe(first_few(list(pods)), single=len(pods) == 1) for rule, pods in pods_by_rule.items())
+    return tuple(
+        rule.describe(join_first_few(list(pods)), single=len(pods) == 1) for rule, pods in pods_by_rule.items()
+    )
 
 
 def describe_late_pods(groups: Iterable[LatePods]) -> tuple[str, ...]:
     """Return a text for each group that names the pods that run again only after the deletion, and says why."""
-    return tuple(group.reason.describe(first_few(group.pods), single=len(group.pods) == 1) for group in groups)
+    return tuple(group.reason.describe(join_first_few(group.pods), single=len(group.pods) == 1) for group in groups)

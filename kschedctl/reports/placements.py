@@ -14,6 +14,14 @@ from kschedctl.reports.document import Document
 from kschedctl.reports.report import GateProblem, with_pod_count
 from kschedctl.reports.summary import ShortPods
 from kschedctl.text.counts import agreeing, counted, first_few
+from kschedctl.text.printable import rewrite_fit_error
+
+
+def join_reason_with_cause(message: str, cause: str, pods: int) -> str:
+    """Return why that many pods have no node: kube-scheduler's message, reworded if a cause behind it follows."""
+    if not cause:
+        return message
+    return f"{rewrite_fit_error(message, pods)}; {cause}" if message else cause
 
 
 class UnplacedPods(Document, frozen=True):
@@ -38,7 +46,7 @@ class UnplacedPods(Document, frozen=True):
     @property
     def short_form(self) -> ShortPods:
         """The pods as they appear in a summary."""
-        why = self.cause or self.message or self.verdict
+        why = join_reason_with_cause(self.message, self.cause, len(self.pods)) or self.verdict
         return ShortPods(pods=len(self.pods), such_as=self.pods[0], workload=self.workload, why=why)
 
     @property
@@ -103,9 +111,12 @@ class PendingLeftOut(Document, frozen=True):
     pods: int = 0
     """The number of pods."""
     fitting: tuple[str, ...] | None = ()
-    """The pods that get a node without the replayed change, possibly by preemption. None if they are not known."""
+    """The pods that fit on a node as long as no pod of the replayed change takes the room. None if they are not known.
+    """
     nominated: tuple[str, ...] = ()
     """The other pods for which preemption reserved a node. They fit there once its terminating pods are gone."""
+    preempting: tuple[str, ...] = ()
+    """The pods that fit on no node now, but get a node because they or other pending pods preempt running pods."""
 
     def describe(self) -> tuple[str, ...]:
         """Return a text that says how many pods were left out, and which of them may take room.
@@ -114,6 +125,8 @@ class PendingLeftOut(Document, frozen=True):
 
         >>> PendingLeftOut(9, nominated=("d/p",)).describe()[0].partition(": ")[2]
         'none of them fits even now, but 1 of them has a nominated node and may take the room there first (d/p)'
+        >>> PendingLeftOut(9, ("d/p",), preempting=("d/q", "d/r")).describe()[0].partition(", but ")[2]
+        '1 of them fits now and may take the room first (d/p), and 2 of them get a node by preemption (d/q, d/r)'
         """
         if not self.pods:
             return ()
@@ -122,33 +135,37 @@ class PendingLeftOut(Document, frozen=True):
         )
         if self.fitting is None:
             return (f"{left_out} and may take the room first",)
-        nomination = self._describe_nominated_pods()
-        if not self.fitting:
-            no_fit = "it does not fit" if self.pods == 1 else "none of them fits"
-            return (f"{left_out}: {no_fit} even now{nomination}",)
-        if self.pods == 1:
-            return (f"{left_out}, but it fits now and may take the room first ({self.fitting[0]})",)
-        fit = agreeing(len(self.fitting), "fits", "fit")
-        return (
-            f"{left_out}, but {len(self.fitting):,} of them {fit} now and may take the room first "
-            f"({first_few(self.fitting)}){nomination}",
-        )
+        clauses = []
+        if self.fitting:
+            fits = self._agree_with_pods(self.fitting, "fits", "fit")
+            clauses.append(f"{fits} now and may take the room first ({first_few(self.fitting)})")
+        if self.preempting:
+            gets = self._agree_with_pods(self.preempting, "gets a node", "get a node")
+            clauses.append(f"{gets} by preemption ({first_few(self.preempting)})")
+        if self.nominated:
+            has = self._agree_with_pods(self.nominated, "has a nominated node", "have nominated nodes")
+            clauses.append(f"{has} and may take the room there first ({first_few(self.nominated)})")
+        if self.fitting:
+            return (f"{left_out}, but {', and '.join(clauses)}",)
+        no_fit = "it does not fit" if self.pods == 1 else "none of them fits"
+        exceptions = f", but {', and '.join(clauses)}" if clauses else ""
+        return (f"{left_out}: {no_fit} even now{exceptions}",)
 
-    def _describe_nominated_pods(self) -> str:
-        """Return a clause on the pods with a nominated node, which follows another clause, or "" without such pods."""
-        if not self.nominated:
-            return ""
+    def _agree_with_pods(self, pods: Sequence[str], singular: str, plural: str) -> str:
+        """Return the predicate in the form that agrees with the pods, after the number of these pods or "it".
+
+        >>> PendingLeftOut(9)._agree_with_pods(["d/p"], "fits", "fit")
+        '1 of them fits'
+        """
         if self.pods == 1:
-            return f", but it has a nominated node and may take the room there first ({self.nominated[0]})"
-        have = agreeing(len(self.nominated), "has a nominated node", "have nominated nodes")
-        of_them = f"{len(self.nominated):,} of them"
-        link = ", and" if self.fitting else ", but"
-        return f"{link} {of_them} {have} and may take the room there first ({first_few(self.nominated)})"
+            return f"it {singular}"
+        return f"{len(pods):,} of them {agreeing(len(pods), singular, plural)}"
 
     @property
     def may_take_room(self) -> bool:
         """True if some of the pods may take the room of other pods."""
-        return bool(self.pods) and (self.fitting != () or bool(self.nominated))
+        may_fit = self.fitting is None or bool(self.fitting)  # None: it is unknown which pods fit
+        return bool(self.pods) and (may_fit or bool(self.nominated or self.preempting))
 
 
 class EvictedPod(Document, frozen=True):
@@ -212,6 +229,21 @@ def describe_evictions(evicted: Iterable[EvictedPod]) -> tuple[str, ...]:
     if terminating := tuple(dict.fromkeys(pod.pod for pod in victims if pod.was_terminating)):
         are_gone = agreeing(len(terminating), "is gone", "are gone")
         texts.append(f"waits until {first_few(terminating)}, already terminating, {are_gone}")
+    return tuple(texts)
+
+
+def describe_violated_budgets(violated_budgets: Mapping[str, int], evicted: Sequence[EvictedPod]) -> tuple[str, ...]:
+    """Return a text on each PodDisruptionBudget that preemption violates.
+
+    `violated_budgets` maps their names to the numbers of disruptions that they allow now.
+    """
+    texts = []
+    for name, allowed in violated_budgets.items():
+        pods = list_displaced_pods(pod for pod in evicted if name in pod.budgets)
+        texts.append(
+            f"violates PodDisruptionBudget {name}: it allows {counted(allowed, 'disruption')} now, "
+            f"and preemption evicts {counted(len(pods), 'pod')}"
+        )
     return tuple(texts)
 
 

@@ -9,7 +9,7 @@ from kschedctl.api.json_values import JsonDict
 from kschedctl.reports.document import Document
 from kschedctl.reports.placements import EvictionChain
 from kschedctl.reports.summary import CostKind, FixCost, ShortFix, list_clauses
-from kschedctl.text.counts import agreeing, counted, first_few, join_clauses, join_words
+from kschedctl.text.counts import agreeing, counted, join_clauses, join_first_few, join_words
 
 TEAMS = {"author": "app", "operator": "platform"}
 """Who makes a change -> their team: the workload's or the cluster's."""
@@ -97,7 +97,7 @@ class Remedy(Document, frozen=True):
         further_costs = []
         says_pod_waits = any(cost.kind is CostKind.STILL_WAITS for cost in costs_of_changes)
         if self.rivals:
-            text = f"{first_few(self.rivals)} would be scheduled first, and this pod would still wait"
+            text = f"{join_first_few(self.rivals)} would be scheduled first, and this pod would still wait"
             further_costs.append(FixCost(CostKind.STILL_WAITS, text))
         elif self.holds is False and not says_pod_waits:
             text = "this pod would still wait after the scheduler has tried all waiting pods"

@@ -55,7 +55,7 @@ def describe_node_share(nodes: int, within: int, total: int) -> str:
     """
     if total == 1:
         return ""
-    if within == nodes == 1:
+    if nodes == 1 and within == 1:
         return "the only candidate node"
     only_some_are_eligible = 0 < within < total
     among = within if only_some_are_eligible else total

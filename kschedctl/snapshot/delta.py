@@ -75,12 +75,12 @@ class Delta(msgspec.Struct, frozen=True):
         # The changes on each row are a range, since changes are sorted by node.
         starts = np.searchsorted(self.node, rows)
         ends = np.searchsorted(self.node, rows, "right")
-        counts = ends - starts
+        change_counts = ends - starts
 
         # Concatenate the ranges from each start to its end.
-        first_places = np.cumsum(counts) - counts
-        change_indexes = np.repeat(starts - first_places, counts) + np.arange(counts.sum())
-        place = np.repeat(np.arange(len(rows), dtype=np.int32), counts)
+        first_places = np.cumsum(change_counts) - change_counts
+        change_indexes = np.repeat(starts - first_places, change_counts) + np.arange(change_counts.sum())
+        place = np.repeat(np.arange(len(rows), dtype=np.int32), change_counts)
         return Delta(place, self.info[change_indexes], self.sign[change_indexes])
 
     def find_differing_nodes(self, other: Delta, nodes: int) -> npt.NDArray[np.bool_]:

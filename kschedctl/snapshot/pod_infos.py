@@ -18,6 +18,7 @@ from kschedctl.api.labels import DOUBLE_EQUALS, EQUALS, IN, Selector
 from kschedctl.api.objects import Pod, PodSpec
 from kschedctl.api.pod_requests import Options
 from kschedctl.api.pod_table import PodTable, build_value_key
+from kschedctl.api.workloads import build_pending_pod
 from kschedctl.snapshot.pod_info import AffinityTerm, HostPort, PodInfo
 
 SPARSE = 32
@@ -50,7 +51,7 @@ class PodInfos:
         return self.mask_templates(lambda pod: pod.metadata.deletion_timestamp is not None)
 
     @cached_property
-    def priority(self) -> npt.NDArray[np.int64]:
+    def priorities(self) -> npt.NDArray[np.int64]:
         """The priority of each distinct PodInfo."""
         priorities = []
         # Only pods without a priority in their document need their PodInfo, whose priority comes from a PriorityClass.
@@ -276,7 +277,8 @@ class PodInfos:
                 content = _encode((metadata.namespace, metadata.labels))
                 index = index_by_content.setdefault(content, len(sets))
                 index_by_ids[ids] = index
-            if index == len(sets):
+            is_new_set = index == len(sets)
+            if is_new_set:
                 sets.append((metadata.namespace, metadata.labels))
             index_of_info.append(index)
         return sets, np.array(index_of_info, np.int32)
@@ -401,12 +403,23 @@ def _build_request_digest(pod: Pod) -> bytes:
 class DistinctInfos(Sequence[PodInfo]):
     """T PodInfos that are built on first use, because a cluster can have one for every other pod.
 
-    `rows` (T,) has the first pod in the table for each info. `stored` converts a pod to what the API server stores.
+    `rows` (T,) has the first pod in the table for each info. `stored` converts a pod to what the API server stores,
+    and `recreated` to what its controller creates anew.
     """
 
-    def __init__(self, pods: PodTable, rows: Rows, stored: Callable[[Pod], Pod], options: Options) -> None:
+    def __init__(
+        self,
+        pods: PodTable,
+        rows: Rows,
+        stored: Callable[[Pod], Pod],
+        options: Options,
+        recreated: Callable[[Pod], Pod],
+    ) -> None:
         self._pods, self.rows, self._to_stored_pod, self._options = pods, rows, stored, options
+        self._to_recreated_pod = recreated
         self._built_infos: list[PodInfo | None] = [None] * len(rows)
+        self._recreated_infos: dict[int, PodInfo] = {}
+        self._recreated_by_key: dict[bytes, PodInfo] = {}
 
     def __len__(self) -> int:
         return len(self._built_infos)
@@ -443,6 +456,31 @@ class DistinctInfos(Sequence[PodInfo]):
         self._built_infos[number] = info
         return info
 
+    def get_recreated(self, number: int) -> PodInfo:
+        """Return the PodInfo of the pod with this number as its controller recreates it, without a node.
+
+        Its number is one that no stored PodInfo has: that of the pod plus the number of all infos. Pods that differ
+        only in the labels of their nodes are recreated alike, so that they share a PodInfo and the number of the first.
+        """
+        info = self._recreated_infos.get(number)
+        if info is None:
+            stored_info = self[number]
+            pod = self._to_recreated_pod(stored_info.pod)
+            info = PodInfo(pod, stored_info.options, len(self) + number, stored_info.alike)
+            if pod.metadata.labels != stored_info.labels and not _has_claims_by_name(pod.spec):
+                info = self._recreated_by_key.setdefault(self._build_recreated_key(number, pod), info)
+            self._recreated_infos[number] = info
+        return info
+
+    def _build_recreated_key(self, number: int, recreated_pod: Pod) -> bytes:
+        """Return a key that is equal for pods that had the same requests and are recreated alike.
+
+        The pods must have no claims that are named after them.
+        """
+        template = self.templates[number]
+        meta = replace(template.metadata, labels=recreated_pod.metadata.labels)
+        return build_value_key((build_pending_pod(replace(template, metadata=meta)), _build_request_digest(template)))
+
     @cached_property
     def _first_equivalents(self) -> dict[int, int]:
         """The number of the first info that differs only in claim names, by info number.
@@ -459,11 +497,14 @@ class DistinctInfos(Sequence[PodInfo]):
         return first_equivalents
 
 
-def intern_pods(pods: PodTable, stored: Callable[[Pod], Pod], options: Options) -> tuple[Ints, DistinctInfos]:
+def intern_pods(
+    pods: PodTable, stored: Callable[[Pod], Pod], options: Options, recreated: Callable[[Pod], Pod]
+) -> tuple[Ints, DistinctInfos]:
     """Return the number of each pod's info, and the distinct infos.
 
     The bound pods of a template share one info, and its other pods share another. A pod with claims that are named
-    after the pod has an info of its own. `stored` converts a pod to what the API server stores.
+    after the pod has an info of its own. `stored` converts a pod to what the API server stores, and `recreated` to what
+    its controller creates anew.
     """
     is_bound = np.array([bool(name) for name in pods.node.values], np.bool_)[pods.node.codes]
 
@@ -481,7 +522,7 @@ def intern_pods(pods: PodTable, stored: Callable[[Pod], Pod], options: Options) 
     order = np.argsort(first_rows)
     numbers = np.empty(len(first_rows), np.int32)
     numbers[order] = np.arange(len(first_rows))
-    return numbers[inverse], DistinctInfos(pods, first_rows[order], stored, options)
+    return numbers[inverse], DistinctInfos(pods, first_rows[order], stored, options, recreated)
 
 
 def _list_scheduling_fields(pod: Pod) -> tuple[object, ...]:

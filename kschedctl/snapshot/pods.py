@@ -68,9 +68,14 @@ class PodColumns:
         self.objects, self.info, self.distinct = objects, info, distinct
 
     @classmethod
-    def from_table(cls, pods: PodTable, stored: Callable[[Pod], Pod], options: Options) -> PodColumns:
-        """Build the columns of a table's pods. `stored` converts a pod to what the API server stores."""
-        info, infos = intern_pods(pods, stored, options)
+    def from_table(
+        cls, pods: PodTable, stored: Callable[[Pod], Pod], options: Options, recreated: Callable[[Pod], Pod]
+    ) -> PodColumns:
+        """Build the columns of a table's pods.
+
+        `stored` converts a pod to what the API server stores, and `recreated` to what its controller creates anew.
+        """
+        info, infos = intern_pods(pods, stored, options, recreated)
         return cls(Pods(pods, np.arange(len(pods))), info, PodInfos(infos))
 
     def __len__(self) -> int:
@@ -84,6 +89,10 @@ class PodColumns:
     def get_info_number(self, position: int) -> int:
         """Return the number of the pod's PodInfo among the distinct ones."""
         return int(self.info[position])
+
+    def get_recreated_info(self, number: int) -> PodInfo:
+        """Return the PodInfo of a distinct pod as its controller recreates it. Equal recreated pods share a PodInfo."""
+        return self.distinct.infos.get_recreated(number)
 
     def get_priority(self, position: int) -> int:
         """Return the priority of the pod at a position, without building its PodInfo."""
@@ -226,7 +235,7 @@ class PodColumns:
     @property
     def priority(self) -> npt.NDArray[np.int64]:
         """The priority of each info."""
-        return self.distinct.priority
+        return self.distinct.priorities
 
     @property
     def terminating(self) -> Bools:

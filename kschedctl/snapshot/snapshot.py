@@ -28,6 +28,7 @@ from kschedctl.api.pod_requests import Options, parse_quantities
 from kschedctl.api.priority import resolve_priority
 from kschedctl.api.quantity import QuantityError
 from kschedctl.cluster import Cluster
+from kschedctl.cluster.recreation import recreate_pod
 from kschedctl.errors import InputError
 from kschedctl.snapshot.changed_nodes import ChangedNodes, NodeSubset
 from kschedctl.snapshot.indexes import Indexes
@@ -192,7 +193,12 @@ class Snapshot:
         if nodes is None:
             nodes = AllNodes(interleave_zones(map(apply_node_defaults, cluster.nodes)))
         pod_table = cluster.pods.select_terminated() if settings.ended else cluster.pods.drop_terminated()
-        pods = PodColumns.from_table(pod_table, lambda pod: settings.build_stored_pod(pod, cluster), settings.requests)
+        pods = PodColumns.from_table(
+            pod_table,
+            lambda pod: settings.build_stored_pod(pod, cluster),
+            settings.requests,
+            lambda pod: recreate_pod(pod, cluster),
+        )
         return cls(
             cluster,
             settings,

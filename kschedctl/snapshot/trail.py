@@ -91,17 +91,19 @@ class Trail:
 
         All moves of a PodInfo are yielded before those of the next PodInfo.
         """
-        # Add the moves since the last call to the index.
-        new_infos = self._moves[self._indexed_count : self._length, _INFO].tolist()
-        for number, info in enumerate(new_infos, self._indexed_count):
-            self._numbers_by_info[info].append(number)
-        self._indexed_count = self._length
-
+        self._index_new_moves()
         for info in infos:
             numbers = self._numbers_by_info.get(info, [])
             for number in numbers[bisect_left(numbers, length) :]:
                 move = self._moves[number].tolist()
                 yield Move(move[_ROW], info, move[_SIGN])
+
+    def _index_new_moves(self) -> None:
+        """Add the moves that were recorded since the last call to the index by PodInfo."""
+        new_infos = self._moves[self._indexed_count : self._length, _INFO].tolist()
+        for number, info in enumerate(new_infos, self._indexed_count):
+            self._numbers_by_info[info].append(number)
+        self._indexed_count = self._length
 
     def copy(self) -> Trail:
         """Return an independent copy. The copy indexes the moves by PodInfo anew."""

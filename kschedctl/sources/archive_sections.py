@@ -114,7 +114,8 @@ class _DistinctValues:
     def intern_value(self, value: object) -> int:
         """Return the index of the value among the distinct values. A new value is added to them."""
         index = self._indexes.setdefault(self._encode(value), len(self.values))
-        if index == len(self.values):
+        is_new = index == len(self.values)
+        if is_new:
             self.values.append(value)
         return index
 

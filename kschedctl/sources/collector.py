@@ -225,7 +225,7 @@ class Collector:
 
     def add_objects(self, kind: str, objects: list[Any] | PodRows, origin: str) -> None:
         """Add objects or pod rows returned by ``prepare_items``, and record their file."""
-        collected = self._objects.setdefault(kind, [])
+        collected = self._objects.setdefault(kind, [])  # stays empty for pods, which become a table at the end
         if isinstance(objects, PodRows):
             self._pods.add_rows(objects)
             self.batches.append(ObjectBatch(kind, origin, objects.namespaces, objects.names))

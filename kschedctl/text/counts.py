@@ -73,6 +73,15 @@ def first_few(words: Sequence[str], limit: int = 3) -> str:
     return ", ".join(words[:limit]) + more
 
 
+def join_first_few(words: Sequence[str], limit: int = 3) -> str:
+    """Return the first few names as a list in a sentence, with the number of the remaining names if there are any.
+
+    >>> join_first_few(["a", "b"]), join_first_few(["a", "b", "c"]), join_first_few(["a", "b", "c", "d"])
+    ('a and b', 'a, b and c', 'a, b, c and 1 more')
+    """
+    return join_words(words) if len(words) <= limit else first_few(words, limit)
+
+
 def join_clauses(clauses: Sequence[str]) -> str:
     """Join two clauses of a sentence with "and", and three or more with semicolons.
 

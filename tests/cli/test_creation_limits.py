@@ -151,6 +151,13 @@ def test_simulation_begins_with_the_pods_that_a_quota_denies(run: Run, write: Wr
     said = f"{counts}: exceeded quota: gold, requested: pods=1, used: pods=4, limited: pods=4"
     assert " ".join(result.out.split()).startswith(f"Not created: {said}; 1 of 2 pods gets a node")
 
+    # If the manifests have several workloads, the headline names the workload whose pods are missing
+    free_namespace = build_namespace() | {"metadata": {"name": "free"}}
+    other_deployment = DEPLOYMENT | {"metadata": {"name": "api", "namespace": "free"}}
+    other = write(free_namespace, other_deployment, name="api.json")
+    result = run("simulate", "-f", write(DEPLOYMENT, name="web.json"), "-f", other, "-f", cluster)
+    assert " ".join(result.out.split()).startswith(f"Not created: Deployment shop/web: {said}; ")
+
 
 def test_only_what_is_not_replayed_is_named(run: Run, write: Write) -> None:
     """The files contain neither quotas nor LimitRanges, which may exist nevertheless.

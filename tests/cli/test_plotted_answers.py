@@ -128,7 +128,7 @@ def test_colours_depend_on_the_color_option(run: Run, monkeypatch: pytest.Monkey
 def test_plots_are_ascii_if_the_encoding_is() -> None:
     command = [sys.executable, "-m", "kschedctl", *PLOTTED["races"], "--plot"]
     done = subprocess.run(command, capture_output=True, env={"PYTHONIOENCODING": "ascii"}, text=True, check=False)
-    plot = done.stdout.partition("% of pods:")[2].partition("Simulated")[0]
+    plot = done.stdout.partition("% of pods:")[2].partition("Simulation settings")[0]
     assert re.search(r"\d\|.*o{2}", plot)
     assert "\\u" not in plot
 

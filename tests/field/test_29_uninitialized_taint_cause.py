@@ -21,7 +21,7 @@ TAINT = "taint node.cloudprovider.kubernetes.io/uninitialized=true:NoSchedule"
 
 def test_headline_names_the_missing_cloud_controller_manager() -> None:
     report = kschedctl.explain(kschedctl.Cluster.from_paths([SITUATION]), POD)
-    assert f"{TAINT} is on every node: the cloud controller manager is not running, or fails" in report.headline
+    assert f"{TAINT} is on every node: the cloud controller manager is not running or is failing" in report.headline
     assert "etcd" not in report.headline
     fact = report.to_dict()["causes"][0]["factData"]
     assert (fact["uninitializedNodes"], fact["nodes"]) == (2, 2)

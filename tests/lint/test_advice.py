@@ -140,6 +140,19 @@ def test_unfixable_findings_and_unknowns_are_reported(lint: Lint) -> None:
     assert "did you mean rq-absurd" in lint(SCALER, "--select", "rq-absrd")[2]
 
 
+@pytest.mark.parametrize(
+    ("name", "is_reported"), [("high-preempting", True), ("high-nopreempt", False), ("never-preempt", False)]
+)
+def test_name_that_rules_out_preemption_is_not_reported(lint: Lint, name: str, is_reported: bool) -> None:
+    """The class never preempts, and only a name that suggests preemption is misleading."""
+    priority_class = (
+        f"apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {{name: {name}}}\nvalue: 5\n"
+        "preemptionPolicy: Never\ndescription: Goes first in the queue\n"
+    )
+    _, out, _ = lint(priority_class, "--select", "pc-never-but-urgent")
+    assert ("pc-never-but-urgent" in out) is is_reported
+
+
 def test_missing_class_suggests_a_similar_one(lint: Lint) -> None:
     """An abbreviation is no misspelling, so the suggestion is a question."""
     urgent = "---\napiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: team-a-hi}\nvalue: 5\n"

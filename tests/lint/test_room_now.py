@@ -252,6 +252,25 @@ def test_taint_of_large_enough_nodes_is_named() -> None:
     assert "taint" not in message
 
 
+def test_taints_of_large_enough_nodes_are_named_by_node() -> None:
+    """The tolerated nodes have 4 CPUs, and three nodes with two different sets of taints have 8."""
+    team: Json = {"key": "team", "value": "x", "effect": "NoSchedule"}
+    gpu: Json = {"key": "gpu", "effect": "NoExecute"}
+    nodes = [make_node(name, cpu=8) for name in ("big-0", "big-1", "big-2")]
+    for node, taints in zip(nodes, ([team], [team, gpu], [team]), strict=True):
+        node["spec"] = {"taints": taints}
+    rule = "rq-larger-than-any-node"
+    (message,) = list_messages(make_workload(1, cpu=6), *NODES, *nodes, rule=rule)
+    assert message.startswith(
+        "3 nodes are large enough, but the pod does not tolerate their taints: team=x:NoSchedule (big-0, big-2), "
+        "team=x:NoSchedule and gpu:NoExecute (big-1); even without movable pods, it fits on none of "
+    )
+    (message,) = list_messages(make_workload(1, cpu=6), *NODES, nodes[1], rule=rule)
+    assert message.startswith(
+        "1 node (big-1) is large enough, but the pod does not tolerate its taints team=x:NoSchedule and gpu:NoExecute; "
+    )
+
+
 HOST_ANTI = "{labelSelector: {matchLabels: {app: web}}, topologyKey: kubernetes.io/hostname}"
 ZONE_SPREAD = (
     f"topologySpreadConstraints: [{{maxSkew: 1, topologyKey: {ZONE}, whenUnsatisfiable: DoNotSchedule, "

@@ -42,10 +42,12 @@ def test_reasons_count_nodes_and_nodes_rejected_only_by_them() -> None:
             re.split("  +", row.strip())
             for row in list_section_lines(render_page(UNSCHEDULABLE, width=width), "Why nodes are rejected")
         ]
-        assert rows[1:] == [
+        assert rows[1:3] == [
             ["3", "2", "NodeResourcesFit", "Insufficient cpu"],
             ["1", "0", "TaintToleration", "node(s) had untolerated taint(s)"],
         ]
+        legend = " ".join(" ".join(row) for row in rows[3:])
+        assert legend == "a node counts for its first plugin; only reason: nodes that have no other reason"
 
 
 def test_nodes_rejected_for_the_same_reasons_are_one_row() -> None:
@@ -56,7 +58,10 @@ def test_nodes_rejected_for_the_same_reasons_are_one_row() -> None:
     assert rows[2][4:] == ["n1: taint gpu:NoSchedule is not tolerated", "NodeResourcesFit"]
     narrow = list_section_lines(render_page(UNSCHEDULABLE, width=80), "Rejected nodes")
     assert [row.split() for row in narrow[3:4]] == [["2", "gpu", "TaintToleration"]]
-    assert " ".join(narrow[4].split()).startswith("n1, n4 n1: taint gpu:NoSchedule is not tolerated (would")
+    narrow_text = " ".join(" ".join(narrow[4:]).split())
+    assert narrow_text.startswith(
+        "n1, n4 n1: taint gpu:NoSchedule is not tolerated (NodeResourcesFit would also reject"
+    )
 
 
 def test_matrices_count_only_newly_pending_pods() -> None:

@@ -211,6 +211,11 @@ def test_long_names_lose_their_middle(name: str, expected: str) -> None:
     assert shorten_middle(name, 28) == expected
 
 
+@pytest.mark.parametrize(("max_length", "expected"), [(0, "…"), (1, "…"), (2, "a…"), (3, "a…z"), (4, "ab…z")])
+def test_names_lose_their_middle_even_if_there_is_hardly_room(max_length: int, expected: str) -> None:
+    assert shorten_middle("abcxyz", max_length) == expected
+
+
 @pytest.mark.parametrize(
     ("values", "expected"),
     [

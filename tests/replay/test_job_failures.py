@@ -5,11 +5,13 @@ Upstream: exceedsBackoffLimit and matchPodFailurePolicy in pkg/controller/job (v
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from small import Json, build_node, build_pod
+from small import Json, build_budget, build_node, build_pod
 
+from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.commands.drain import drain_nodes
 from kschedctl.commands.explain.one_pod import explain
@@ -17,11 +19,15 @@ from kschedctl.commands.failures import simulate_failures
 from kschedctl.commands.remedies import pending_remedies, remedies
 from kschedctl.commands.simulate import simulate
 from kschedctl.commands.whatif import whatif
+from kschedctl.fixes.document import _build_eviction_cost
+from kschedctl.fixes.rollout_replay import RolloutResult
+from kschedctl.fixes.trial.trials import RemedyTrial
 from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
 from kschedctl.replay.controllers.job_failures import JobFailures
 from kschedctl.replay.scenarios import load_scenario
-from kschedctl.reports.placements import JobFailureReason
+from kschedctl.reports.placements import EvictionChain, FailedJob, JobFailureReason
+from kschedctl.scheduler.scheduler import Scheduler
 
 OWNER = {"kind": "Job", "name": "run", "controller": True}
 IGNORE_EVICTIONS = {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]}
@@ -200,6 +206,42 @@ def build_preempted_cluster(limit: int, *waiting: Json) -> Cluster:
     )
 
 
+def test_drain_does_not_evict_the_preempted_pods_of_a_failed_job() -> None:
+    """The moved pod preempts a pod of the Job on n2. The eviction of `kept` is denied, and no other pod is on n1."""
+    moving = build_pod("big", "n1", "3", {"kind": "ReplicaSet", "name": "big"}, priority=10)
+    kept = build_pod("kept", "n1", "1", {"kind": "ReplicaSet", "name": "web"})
+    moving["metadata"]["labels"] = {}
+    job_pod = build_pod("a", "n2", "3", OWNER)
+    job_pod["metadata"]["labels"] = {}
+    nodes = [build_node("n1"), build_node("n2")]
+    report = drain_nodes(
+        Cluster.from_objects([*nodes, build_job(backoffLimit=0), moving, kept, job_pod, build_budget(0)]), ["n1"]
+    )
+    assert report.failed_jobs
+    assert report.blocked
+    (kubectl,) = report.describe_blocked_kubectl_drain()
+    assert "evict 1 other pod, " in kubectl
+
+
+def test_pending_pods_that_end_with_their_job_get_no_node() -> None:
+    """Pod `big` gets a node by preempting pods of the Job, which ends the pending pod of the Job."""
+    report = pending_remedies(build_preempted_cluster(1, build_pod("last", cpu="9", owner=OWNER)))
+    assert (report.fitting, report.ended, report.waiting) == (1, ("d/last",), 0)
+
+
+def test_jobs_that_fail_on_an_equally_good_node_are_named() -> None:
+    """The scheduler picks n1 or n2 at random, and only the victim on n2 belongs to a Job."""
+    victims = [build_pod("a", "n1", "3", {"kind": "ReplicaSet", "name": "web"}), build_pod("b", "n2", "3", OWNER)]
+    objects = [build_node("n1"), build_node("n2"), *victims, build_job(backoffLimit=0)]
+    cluster = Cluster.from_objects([*objects, build_pod("big", cpu="3", priority=10)])
+    report = explain(cluster, "d/big")
+    assert report.preemption is not None
+    assert (report.preemption.chosen, report.preemption.failed_jobs) == ("n1", ())
+    for form in ("table", "brief"):
+        text = " ".join(RENDERERS[form](report, Style()).split())
+        assert "if it picks n2, Job d/run fails, which ends its 1 pod" in text, form
+
+
 @pytest.mark.parametrize(("limit", "ended"), [(1, ("d/a", "d/b", "d/c")), (2, ())])
 def test_preemption_that_fails_a_job_is_named_everywhere(limit: int, ended: tuple[str, ...]) -> None:
     """Preemption evicts two pods of the Job, whose controller accepts `limit` failed pods."""
@@ -235,3 +277,17 @@ def test_fix_by_a_higher_priority_names_the_failing_job() -> None:
     report = remedies(Cluster.from_objects(objects), "d/big")
     (fix,) = (remedy for remedy in report.remedies if "UsePriorityClass" in remedy.kinds)
     assert any("Job d/run fails, which ends its 1 pod" in cost.text for cost in fix.costs)
+
+
+def test_fix_names_the_jobs_that_fail_because_of_its_rollout() -> None:
+    """The trial itself evicts no pod, so that its harm does not name the Job."""
+    scheduler = Scheduler(Cluster.from_objects([build_node("n1"), build_pod("p")]))
+    pod = scheduler.view.pods.objects[0]
+    trial = RemedyTrial(scheduler, (), {}, authored_pod=pod, pod=pod, framework=None, cycle=None)
+    chain = EvictionChain(evicted=1, moved=0, returned=0, pending=0, lost=1)
+    failed = FailedJob("Job d/run", ("d/a", "d/b"))
+    rollout = RolloutResult(find_owner(pod), victims=("d/a",), chain=chain, failed_jobs=(failed,))
+    cost = _build_eviction_cost(trial, rollout.victims, rollout)
+    assert cost.text == "evicts d/a, which is gone for good, so that Job d/run fails, which ends its 2 pods"
+    harmful = replace(trial, victims=("d/a",), failed_jobs=(failed,), harm="Job d/run fails")
+    assert _build_eviction_cost(harmful, rollout.victims, rollout).text == "evicts d/a (Job d/run fails)"

@@ -15,6 +15,8 @@ from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
 
 CAUSE = "its volume can be used only from zone b (n2, n3), so room on other nodes does not help"
+REASON = f"fits on none of the 3 nodes: 2 lack CPU, 1 is cordoned; {CAUSE}"
+"""The reasons of the nodes come first, because the volume alone does not rule out n2 and n3."""
 
 
 def build_objects(*values: str) -> list[Json]:
@@ -46,7 +48,8 @@ def test_drain_names_the_zone_of_the_volume() -> None:
     report = drain(Cluster.from_objects(build_objects("b")), ["n2"])
     (group,) = report.unplaced
     assert group.cause == CAUSE
-    assert CAUSE in RENDERERS["brief"](report, Style(width=200))
+    assert REASON in RENDERERS["brief"](report, Style(width=500))
+    assert REASON in [pods.why for pods in report.summary().pods]
     assert CAUSE in RENDERERS["table"](report, Style(width=200))
 
 
@@ -54,7 +57,7 @@ def test_scenario_names_the_zone_of_the_volume() -> None:
     report = whatif(Cluster.from_objects(build_objects("b")), {"steps": [{"drain": {"nodes": ["n2"]}}]})
     (change,) = report.changes
     assert change.cause == CAUSE
-    assert CAUSE in RENDERERS["brief"](report, Style(width=200))
+    assert REASON in RENDERERS["brief"](report, Style(width=500))
     assert CAUSE in RENDERERS["table"](report, Style(width=200))
 
 

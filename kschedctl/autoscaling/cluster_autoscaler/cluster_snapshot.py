@@ -16,7 +16,6 @@ from kschedctl.api.arrays import NO_ROW, Bools, Position, Row
 from kschedctl.api.copying import replace
 from kschedctl.api.defaults import DEFAULT_SCHEDULER_NAME
 from kschedctl.api.objects import Node, Pod
-from kschedctl.api.workloads import recreate_pod
 from kschedctl.autoscaling.cluster_autoscaler.pods import compute_similarity_key, get_controller, is_daemon_set_pod
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.engine.cycle import (
@@ -32,7 +31,8 @@ from kschedctl.scheduler.simulation.placement import Placements
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
-NO_NOMINATIONS = np.zeros(0, np.int64)
+NO_ROWS = np.zeros(0, np.int64)
+NO_POSITIONS = np.zeros(0, np.int64)
 
 OTHER_NODES = "the pod requires other nodes by name"
 MAX_REMEMBERED = 10
@@ -91,7 +91,6 @@ class ClusterSnapshot:
         self._pods_by_row: dict[Row, tuple[Position, ...]] = {}
         self._order_array: np.ndarray | None = None
         self._view: _ExistingView | None = None
-        self._unplaced_infos: dict[int, PodInfo] = {}
         self._cached_filtering: _CachedFiltering | None = None
 
     @classmethod
@@ -112,7 +111,6 @@ class ClusterSnapshot:
     def fork(self) -> ClusterSnapshot:
         """Return an independent copy. Only the cursor of the search for nodes is shared with this snapshot."""
         copy = ClusterSnapshot(self.universe.fork(), self.framework, self.order, self.cursor)
-        copy._unplaced_infos = self._unplaced_infos
         copy._pods_by_row = dict(self._pods_by_row)
         return copy
 
@@ -298,10 +296,10 @@ class ClusterSnapshot:
             exists = np.zeros(len(self.universe.nodes), np.bool_)
             exists[self.order] = True
             view = self.universe.without_nodes(~exists)
-            view.nominations = NO_NOMINATIONS, NO_NOMINATIONS
+            view.nominations = NO_ROWS, NO_POSITIONS  # nominated pods are already on their nodes
             view_rows = np.where(exists, np.cumsum(exists) - 1, NO_ROW)  # existing nodes are numbered consecutively
             self._view = _ExistingView(view, view_rows)
-            self._cached_filtering = None
+            self._cached_filtering = None  # it is about the rows of the previous view
         return self._view
 
     def _run_filters(self, position: Position) -> tuple[PreFilterOutcome, FilterOutcome | None]:
@@ -328,16 +326,11 @@ class ClusterSnapshot:
     def _get_unplaced_pod_info(self, position: Position) -> PodInfo:
         """Return the pod's PodInfo or, if the pod names a node, the PodInfo of a copy without the node name.
 
-        Filters for a pod that is to be placed must not see its current node. Copies are cached.
+        Filters for a pod that is to be placed must not see its current node.
         """
         number = self.universe.pods.get_info_number(position)
         info = self.universe.pods.infos[number]
-        if not info.spec.node_name:
-            return info
-        if number not in self._unplaced_infos:
-            new_number = len(self.universe.pods.infos) + number  # not used by any other PodInfo
-            self._unplaced_infos[number] = PodInfo(recreate_pod(info.pod), info.options, new_number, info.alike)
-        return self._unplaced_infos[number]
+        return self.universe.pods.get_recreated_info(number) if info.spec.node_name else info
 
 
 def place_pods(

@@ -262,11 +262,12 @@ class RemainingBudgets:
 
     def can_evict_simultaneously(self, pods: Sequence[Pod]) -> bool:
         """Return whether the budgets allow evicting all these pods at the same time."""
-        counts = [0] * len(self.remaining)
+        eviction_counts = [0] * len(self.remaining)  # by budget
         for pod in pods:
             for index in self.find_budget_indexes(pod):
-                counts[index] += 1
-        return all(count <= allowed for count, allowed in zip(counts, self.remaining, strict=True) if count)
+                eviction_counts[index] += 1
+        # A budget may be overdrawn already, which does not matter if none of the pods uses it
+        return all(count <= allowed for count, allowed in zip(eviction_counts, self.remaining, strict=True) if count)
 
     def charge_evictions(self, pods: Iterable[Pod]) -> None:
         """Charge the eviction of these pods to their budgets."""

@@ -21,7 +21,7 @@ from kschedctl.autoscaling.cluster_autoscaler.nodes import (
 )
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscalerOptions, NodeGroupList
 from kschedctl.autoscaling.cluster_autoscaler.pods import (
-    CountedPod,
+    BoundOrNominatedPod,
     PodLists,
     is_daemon_set_pod,
     is_expendable,
@@ -92,7 +92,7 @@ class AutoscalerLoop:
             _build_cluster_with_templates(cluster, nodes, [*templates.values(), *upcoming_nodes]),
             [*started, *(template.node.metadata.name for template in upcoming_nodes)],
         )
-        _remove_uncounted_and_put_nominated_pods(snapshot, lists.placed, cluster.pods.keys())
+        _remove_ignored_and_put_nominated_pods(snapshot, lists.placed, cluster.pods.keys())
         return cls(
             cluster,
             groups,
@@ -176,10 +176,10 @@ def _build_cluster_with_templates(
     return replace(cluster, nodes=all_nodes, pods=cluster.pods.apply_changes(pods))
 
 
-def _remove_uncounted_and_put_nominated_pods(
-    snapshot: ClusterSnapshot, placed: Sequence[CountedPod], keys: Sequence[str]
+def _remove_ignored_and_put_nominated_pods(
+    snapshot: ClusterSnapshot, placed: Sequence[BoundOrNominatedPod], keys: Sequence[str]
 ) -> None:
-    """Remove pods that do not count from their nodes, and put counted nominated pods on their nominated nodes.
+    """Remove ignored pods from their nodes, and put the other nominated pods on their nominated nodes.
 
     Pods arrive on their nodes in the order of ``placed``, bound pods before nominated ones. ``keys`` are the keys of
     the pod table's rows.
@@ -193,9 +193,9 @@ def _remove_uncounted_and_put_nominated_pods(
     for pod, position in zip(bound_first, positions, strict=True):
         is_on_node = node_rows[position] >= 0
         target_row = universe.nodes.index.get(pod.node)
-        if is_on_node and not pod.counts:
+        if is_on_node and not pod.is_considered:
             snapshot.remove_pod(position)
-        elif not is_on_node and pod.counts and target_row is not None:
+        elif not is_on_node and pod.is_considered and target_row is not None:
             snapshot.put_pod(position, Row(target_row))
 
 
@@ -245,6 +245,6 @@ def _build_pod_lookup(cluster: Cluster, lists: PodLists) -> Callable[[str], Sequ
     """
     rows: dict[str, list[int]] = {}
     for pod in lists.placed:
-        if pod.counts:
+        if pod.is_considered:
             rows.setdefault(pod.node, []).append(pod.row)
     return lambda node: [cluster.pods[row] for row in rows.get(node, ())]

@@ -135,15 +135,17 @@ class _GroupVerdicts:
 
     def _describe_skip_reason(self, group: AutoscaledGroup) -> str:
         """Return the reason why the group may not grow, in words for users."""
-        reasons = self._skipped[group.id]
-        if reasons == (AT_MAXIMUM,):
+        reason = "; ".join(self._skipped[group.id])  # groups rarely have more than one reason
+        if reason == AT_MAXIMUM:
             return f"at its maximum of {group.max:,}"
-        if reasons == (BACKED_OFF,):
+        if reason == BACKED_OFF:
             cause = f": {group.back_off}" if group.back_off else ""
             return f"in back-off after a failed scale-up{cause}"
-        if reasons == (NOT_READY,) and (group.unhealthy or not self._run.loop.health.is_group_healthy(group)):
+        # A healthy group without a node template is "not ready" as well
+        is_unhealthy = group.unhealthy or not self._run.loop.health.is_group_healthy(group)
+        if reason == NOT_READY and is_unhealthy:
             return "unhealthy"
-        return "; ".join(reasons)
+        return reason
 
 
 # -- the autoscaler's own events ----------------------------------------------------------------------------------
@@ -170,6 +172,6 @@ def split_event_reasons(message: str) -> frozenset[frozenset[str]]:
     >>> split_event_reasons("not triggered: 1 a, 2 b") == split_event_reasons("not triggered: 2 b, 1 a")
     True
     """
-    counts = message.partition(": ")[2]
+    _, _, counted_reasons = message.partition(": ")
     # The words of a reason are compared as a set, too, because it may list resources in random order.
-    return frozenset(frozenset(re.split(r"[ ,]+", part)) for part in _PART.split(counts))
+    return frozenset(frozenset(re.split(r"[ ,]+", part)) for part in _PART.split(counted_reasons))

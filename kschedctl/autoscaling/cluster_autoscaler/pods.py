@@ -22,7 +22,7 @@ ALL_NEW, GPU_NEW = 2 * 10**6, 30 * 10**6
 """The wait for further pods after the first one, in microseconds: in general, and for pods with GPUs."""
 
 
-class CountedPod(NamedTuple):
+class BoundOrNominatedPod(NamedTuple):
     """A pod that is bound to a node or nominated for one."""
 
     row: int
@@ -30,14 +30,14 @@ class CountedPod(NamedTuple):
     node: str
     bound: bool
     """True if the pod is bound rather than nominated."""
-    counts: bool
-    """True if the autoscaler takes the pod into account."""
+    is_considered: bool
+    """True if the autoscaler takes the pod into account, because its priority is not too low."""
 
 
 class PodLists(NamedTuple):
     """The placed and the unschedulable pods of a table, in list order."""
 
-    placed: list[CountedPod]
+    placed: list[BoundOrNominatedPod]
     unschedulable: list[Pod]
     """Pods that the scheduler rejected."""
 
@@ -46,9 +46,11 @@ class _TemplateFacts(NamedTuple):
     """Properties that all pods of a template share."""
 
     is_being_deleted: bool
-    nominated: str
+    nominated_node: str
+    """The name of the node for which the pods are nominated, or ""."""
     is_unschedulable: bool
-    counts: bool
+    is_considered: bool
+    """True if the autoscaler takes the pods into account, because their priority is not too low."""
 
 
 def list_placed_and_unschedulable_pods(pods: PodTable, rows: Iterable[int], options: AutoscalerOptions) -> PodLists:
@@ -68,11 +70,13 @@ def list_placed_and_unschedulable_pods(pods: PodTable, rows: Iterable[int], opti
             continue
         node_name = node_names[node_codes[row]]
         if node_name:
-            lists.placed.append(CountedPod(row, node_name, bound=True, counts=facts.counts))
+            lists.placed.append(BoundOrNominatedPod(row, node_name, bound=True, is_considered=facts.is_considered))
         elif facts.is_being_deleted:
             continue
-        elif facts.nominated:
-            lists.placed.append(CountedPod(row, facts.nominated, bound=False, counts=facts.counts))
+        elif facts.nominated_node:
+            lists.placed.append(
+                BoundOrNominatedPod(row, facts.nominated_node, bound=False, is_considered=facts.is_considered)
+            )
         elif facts.is_unschedulable:
             lists.unschedulable.append(pods[row])
     return lists
@@ -84,9 +88,9 @@ def _read_template_facts(pod: Pod, options: AutoscalerOptions) -> _TemplateFacts
         return None
     return _TemplateFacts(
         is_being_deleted=bool(pod.metadata.deletion_timestamp),
-        nominated=pod.status.nominated_node_name,
+        nominated_node=pod.status.nominated_node_name,
         is_unschedulable=is_unschedulable(pod),
-        counts=not is_expendable(pod, options),
+        is_considered=not is_expendable(pod, options),
     )
 
 

@@ -239,7 +239,7 @@ class ScaleUpRun:
     # -- which groups may grow ------------------------------------------------------------------------------------
 
     @cached_property
-    def limits(self) -> ResourceTracker:
+    def limit_tracker(self) -> ResourceTracker:
         """The tracker of how much of each resource the cluster-wide limits still allow to add to the existing nodes."""
         loop = self.loop
         nodes = [loop.snapshot.universe.nodes.objects[row] for row in loop.snapshot.order]
@@ -257,6 +257,10 @@ class ScaleUpRun:
                 growable.append(group)
         return growable
 
+    def _list_groups_skipped_for(self, reason: str) -> list[str]:
+        """Return the ids of the groups that may not grow for this reason."""
+        return [group for group, reasons in self.skipped.items() if reason in reasons]
+
     def _find_skip_reason(self, group: AutoscaledGroup) -> str:
         """Return why a group may not grow, or "" if it may."""
         loop = self.loop
@@ -273,7 +277,7 @@ class ScaleUpRun:
                 return ATOMIC_TOO_LARGE
         if group.id not in loop.templates:
             return UNKNOWN_TEMPLATE if group.template_unknown else NOT_READY
-        exceeded = self.limits.find_exceeded_limits(group.id, loop.templates[group.id].node, count)
+        exceeded = self.limit_tracker.find_exceeded_limits(group.id, loop.templates[group.id].node, count)
         return f'exceeded quota: "cluster-wide", resources: {", ".join(exceeded)}' if exceeded else ""
 
     def describe_rejection_by_new_node(self, pod: Pod, group: str) -> str | None:
@@ -288,9 +292,13 @@ class ScaleUpRun:
 
     def iter_unhelped_pods(self) -> Iterator[UnhelpedPods]:
         """Yield the equivalence groups whose pods no new node of any node group would accept."""
-        for pods in self.groups:
-            if not pods.accepting_groups:
-                yield UnhelpedPods(pods.first, list_pod_keys(pods.pods), self._get_pod_requests(pods.first))
+        for equivalents in self._list_unaccepted_groups():
+            first = equivalents.first
+            yield UnhelpedPods(first, list_pod_keys(equivalents.pods), self._get_pod_requests(first))
+
+    def _list_unaccepted_groups(self) -> list[EquivalenceGroup]:
+        """Return the equivalence groups whose pods no new node of any node group would accept."""
+        return [equivalents for equivalents in self.groups if not equivalents.accepting_groups]
 
     def build_rejection_details(self) -> dict[str, dict[str, str]]:
         """Return why a new node of each group would reject the pods that no node group accepts, by pod and node group.
@@ -299,16 +307,16 @@ class ScaleUpRun:
         pods are included.
         """
         details: dict[str, dict[str, str]] = {}
-        at_maximum = [group for group, reasons in self.skipped.items() if reasons == (AT_MAXIMUM,)]
-        unaccepted = [pods for pods in self.groups if not pods.accepting_groups]
-        for pods in unaccepted[:MAX_DETAILED]:
+        at_maximum = self._list_groups_skipped_for(AT_MAXIMUM)
+        unaccepted = self._list_unaccepted_groups()
+        for equivalents in unaccepted[:MAX_DETAILED]:
             figures = {}
-            for group in dict.fromkeys((*pods.rejections, *at_maximum)):
+            for group in dict.fromkeys((*equivalents.rejections, *at_maximum)):
                 if group in self.loop.templates:
-                    text = self.describe_rejection_by_new_node(pods.first, group)
+                    text = self.describe_rejection_by_new_node(equivalents.first, group)
                     if text:
                         figures[group] = text
-            details |= dict.fromkeys(list_pod_keys(pods.pods), figures)
+            details |= dict.fromkeys(list_pod_keys(equivalents.pods), figures)
         return details
 
     def find_full_groups_accepting_pods(self) -> dict[str, tuple[str, ...]]:
@@ -317,17 +325,18 @@ class ScaleUpRun:
         Pods that another group accepts, and pods without such a group, are left out. Only the first MAX_DETAILED kinds
         of pods are tried.
         """
-        at_maximum = [group for group, reasons in self.skipped.items() if reasons == (AT_MAXIMUM,)]
+        at_maximum = self._list_groups_skipped_for(AT_MAXIMUM)
         groups_by_pod: dict[str, tuple[str, ...]] = {}
-        unaccepted = [pods for pods in self.groups if not pods.accepting_groups]
-        for pods in unaccepted[:MAX_DETAILED]:
+        unaccepted = self._list_unaccepted_groups()
+        for equivalents in unaccepted[:MAX_DETAILED]:
             accepting = tuple(
                 group
                 for group in at_maximum
-                if group in self.loop.templates and self.describe_rejection_by_new_node(pods.first, group) is None
+                if group in self.loop.templates
+                and self.describe_rejection_by_new_node(equivalents.first, group) is None
             )
             if accepting:
-                groups_by_pod |= dict.fromkeys(list_pod_keys(pods.pods), accepting)
+                groups_by_pod |= dict.fromkeys(list_pod_keys(equivalents.pods), accepting)
         return groups_by_pod
 
     def count_acceptable_pods(self, pods: Iterable[Pod]) -> Mapping[str, int]:
@@ -367,7 +376,7 @@ class ScaleUpRun:
 
         Return None if new nodes of the group would help no pod.
         """
-        accepted = [pods for pods in self.groups if group.id in pods.accepting_groups]
+        accepted = [equivalents for equivalents in self.groups if group.id in equivalents.accepting_groups]
         if not accepted:
             return None
         similar = self._find_similar_groups(group, growable)
@@ -408,7 +417,7 @@ class ScaleUpRun:
         """
         if not self.loop.options.balance_similar_node_groups or group.options.zero_or_max_node_scaling:
             return []
-        accepted = {id(pods) for pods in self.groups if group.id in pods.accepting_groups}
+        accepted = {id(equivalents) for equivalents in self.groups if group.id in equivalents.accepting_groups}
         if not accepted:
             return []
         are_similar = build_similarity_check(self.loop.options)
@@ -417,7 +426,9 @@ class ScaleUpRun:
         for other in growable:
             if other.id == group.id or not are_similar(shape, self._build_template_shape(other)):
                 continue
-            accepted_by_other = {id(pods) for pods in self.groups if other.id in pods.accepting_groups}
+            accepted_by_other = {
+                id(equivalents) for equivalents in self.groups if other.id in equivalents.accepting_groups
+            }
             if accepted <= accepted_by_other:
                 similar.append(other)
         return similar
@@ -469,19 +480,19 @@ class ScaleUpRun:
 
         The groups that grow are added to ``increases`` with their new sizes, and events report them.
         """
-        loop, limits = self.loop, self.limits
-        count = limits.limit_node_count(best.group.id, loop.templates[best.group.id].node, count)
+        loop, tracker = self.loop, self.limit_tracker
+        count = tracker.limit_node_count(best.group.id, loop.templates[best.group.id].node, count)
         similar_groups = [
             similar
             for similar in self._find_similar_groups(best.group, growable)
-            if not limits.find_exceeded_limits(similar.id, loop.templates[similar.id].node, 1)
+            if not tracker.find_exceeded_limits(similar.id, loop.templates[similar.id].node, 1)
         ]
         for increase in balance_increases([best.group, *similar_groups], count):
             group = increase.group
             template = loop.templates[group.id].node
-            allowed = limits.limit_node_count(group.id, template, increase.new_size - increase.size)
+            allowed = tracker.limit_node_count(group.id, template, increase.new_size - increase.size)
             if allowed > 0:
-                limits.charge_nodes(group.id, template, allowed)
+                tracker.charge_nodes(group.id, template, allowed)
                 self.increases.append(increase._replace(new_size=increase.size + allowed))
         self._add_growth_events(best)
 
@@ -503,9 +514,10 @@ class ScaleUpRun:
 
     def _reject_pods_of_all_groups(self, reason: str) -> None:
         """Record a rejection with this reason for every group that accepts pods, so that no group grows."""
-        for pods in self.groups:
-            pods.rejections.update({group: FilterRejection("", (reason,)) for group in pods.accepting_groups})
-            pods.accepting_groups = []
+        for equivalents in self.groups:
+            rejections = {group: FilterRejection("", (reason,)) for group in equivalents.accepting_groups}
+            equivalents.rejections.update(rejections)
+            equivalents.accepting_groups = []
 
     # -- the report -----------------------------------------------------------------------------------------------
 
@@ -516,21 +528,21 @@ class ScaleUpRun:
         groups.
         """
         writes_event = self.result not in (SUCCESSFUL, FAILED)
-        unaccepted = [pods for pods in self.groups if not pods.accepting_groups]
+        unaccepted = self._list_unaccepted_groups()
         if self.loop.options.scale_up_simulation_for_skipped_node_groups:
             for name in self.skipped:
                 if name in self.loop.templates:
                     group = next(group for group in self.loop.groups.all if group.id == name)
                     self._try_pods_on_template(unaccepted, group)
         remaining = {
-            pod.key: self._build_entry_of_rejected_pods(pods, writes_event=writes_event)
-            for pods in unaccepted
-            for pod in pods.pods
+            pod.key: self._build_entry_of_rejected_pods(equivalents, writes_event=writes_event)
+            for equivalents in unaccepted
+            for pod in equivalents.pods
         }
         message = f"pod didn't trigger scale-up: {MAX_TOTAL}"
         return remaining | {pod.key: RemainingPod(message=message) for pod in self.limited}
 
-    def _build_entry_of_rejected_pods(self, pods: EquivalenceGroup, *, writes_event: bool) -> RemainingPod:
+    def _build_entry_of_rejected_pods(self, equivalents: EquivalenceGroup, *, writes_event: bool) -> RemainingPod:
         """Build the report entry for the pods of an equivalence group that no node group accepts.
 
         The entry has the autoscaler's message only if ``writes_event`` is set and all skipped groups have a known
@@ -539,15 +551,15 @@ class ScaleUpRun:
         skipped = dict(self.skipped)
         if self.loop.options.scale_up_simulation_for_skipped_node_groups:
             # A skipped group whose template was tried with the pods has a reason of its own for the rejection
-            skipped = {name: reasons for name, reasons in skipped.items() if name not in pods.rejections}
-        rejected = {name: GroupRefusal(*rejection) for name, rejection in pods.rejections.items()}
-        is_certain = all(reasons != (UNKNOWN_TEMPLATE,) for reasons in skipped.values())
-        if not writes_event or not is_certain:
+            skipped = {name: reasons for name, reasons in skipped.items() if name not in equivalents.rejections}
+        rejected = {name: GroupRefusal(*rejection) for name, rejection in equivalents.rejections.items()}
+        are_templates_known = all(UNKNOWN_TEMPLATE not in reasons for reasons in skipped.values())
+        if not writes_event or not are_templates_known:
             return RemainingPod(rejected, skipped, message=None)
 
         # The message counts each reason, in alphabetical order of these counts
         reason_counts: Counter[str] = Counter()
-        for rejection in pods.rejections.values():
+        for rejection in equivalents.rejections.values():
             reason_counts.update(rejection.reasons)
         for reasons in skipped.values():
             reason_counts.update(reasons)
@@ -593,7 +605,7 @@ class ScaleUpRun:
             remaining=remaining,
             templates=templates,
             events=tuple(events),
-            unknown_groups=tuple(name for name, reasons in self.skipped.items() if reasons == (UNKNOWN_TEMPLATE,)),
+            unknown_groups=tuple(self._list_groups_skipped_for(UNKNOWN_TEMPLATE)),
         )
 
     def _list_pods_awaiting_later_loop(self, best: Option) -> tuple[str, ...]:

@@ -171,7 +171,7 @@ class Consolidation:
     def settled_columns(self) -> ExistingColumns:
         """The columns of the existing nodes, in which settling nodes take no pods from other nodes."""
         setting = self.setting
-        pools = {pool.metadata.name: pool for pool in setting.pools.pools}
+        pools = {pool.metadata.name: pool for pool in setting.pools.node_pools}
         return setting.build_existing_node_columns(
             setting.pools, lambda node: is_node_settling(node, pools.get(node.pool), setting.now)
         )
@@ -196,7 +196,7 @@ class Consolidation:
         are in ``softened`` are placed without their soft constraints. Events are written to ``log``.
         """
         setting = self.setting
-        if not setting.pools.pools:
+        if not setting.pools.node_pools:
             return None
         log.add_events(setting.pools.events)
         candidate_pods = [pod for candidate in candidates for pod in candidate.pods]

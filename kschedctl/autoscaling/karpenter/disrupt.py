@@ -209,7 +209,7 @@ class DisruptionReplay:
             outcome = STAYS
             reason = self.event_messages[candidate.name]
             if not reason:
-                reason = NOT_WORTH if self.setting.pools.pools else NO_POOL_LAUNCHES
+                reason = NOT_WORTH if self.setting.pools.node_pools else NO_POOL_LAUNCHES
         soft = self.soft_constraints.get(candidate.name)
         return NodeFate(
             candidate.name,
@@ -297,7 +297,7 @@ class DisruptionReplay:
         # Both bounds are indexes of the last candidate, so at least two candidates are consolidated.
         low = 1
         high = min(len(budgeted) - 1, MAX_CONSOLIDATED_NODES)
-        if low <= high and not self.setting.pools.pools:
+        if low <= high and not self.setting.pools.node_pools:
             method_round.error = NO_SCHEDULER
             return None
 

@@ -456,18 +456,20 @@ def _iter_shortfall_counts(
 
     The most frequent kind comes first. ``needs`` are the requests by type, including DaemonSets' pods.
     """
-    counts: Counter[str] = Counter()
+    type_counts: Counter[str] = Counter()  # by the description of a shortfall
     for index in np.flatnonzero(eligible).tolist():
-        counts.update(f"with too little {name}" for name in _find_short_resources(columns.types[index], needs[index]))
+        type_counts.update(
+            f"with too little {name}" for name in _find_short_resources(columns.types[index], needs[index])
+        )
     for key, requirement in requirements.items():
         if mismatches := int((~columns.find_compatible_types({key: requirement}) & eligible).sum()):
-            counts[f"not {requirement}"] = mismatches
+            type_counts[f"not {requirement}"] = mismatches
     # types that would be compatible but are not offered in the zone or with the capacity type
     offering_requirements = {key: requirements[key] for key in (ZONE, CAPACITY_TYPE) if key in requirements}
     is_unoffered = ~columns.find_offered_types(requirements) & columns.find_compatible_types(offering_requirements)
     if unoffered_count := int((is_unoffered & eligible).sum()):
-        counts[_describe_missing_offering(offering_requirements.values())] = unoffered_count
-    for shortfall, count in counts.most_common(MAX_COUNTED_SHORTFALLS):
+        type_counts[_describe_missing_offering(offering_requirements.values())] = unoffered_count
+    for shortfall, count in type_counts.most_common(MAX_COUNTED_SHORTFALLS):
         yield f"{count:,} {shortfall}"
 
 
@@ -484,17 +486,17 @@ def _score_shortfalls(
     The first array counts the unmet requirements and the resources that are short, plus one if no offering meets the
     requirements. The second array adds up the missing shares of the resources that are short.
     """
-    counts = (~columns.find_offered_types(requirements)).astype(np.int64)
+    shortfall_counts = (~columns.find_offered_types(requirements)).astype(np.int64)
     for key, requirement in requirements.items():
-        counts += ~columns.find_compatible_types({key: requirement})
-    shares = np.zeros(len(columns))
+        shortfall_counts += ~columns.find_compatible_types({key: requirement})
+    missing_shares = np.zeros(len(columns))
     for index, need in enumerate(needs):
         short = _find_short_resources(columns.types[index], need)
-        counts[index] += len(short)
+        shortfall_counts[index] += len(short)
         amounts = convert_to_thousandths(need)
         allocatable = convert_to_thousandths(columns.types[index].allocatable)
-        shares[index] = sum(1 - allocatable.get(name, 0) / amounts[name] for name in short)
-    return counts, shares
+        missing_shares[index] = sum(1 - allocatable.get(name, 0) / amounts[name] for name in short)
+    return shortfall_counts, missing_shares
 
 
 def _find_short_resources(instance_type: InstanceType, need: Quantities) -> list[str]:

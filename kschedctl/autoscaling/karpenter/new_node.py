@@ -58,7 +58,7 @@ def predict_new_node(
     existing = setting.build_existing_node_columns(setting.pools, lambda node: False)
     run = None
     nominated_node = ""
-    if setting.pools.pools:
+    if setting.pools.node_pools:
         run = setting.run_scheduler([pod], existing, movable=[pod.key])
         nominated_node = next((nominated.node for nominated in iter_nominated_nodes(run)), "")
     message = _build_failure_message(pod, run)
@@ -79,11 +79,12 @@ def _build_answer_for_rejected_pod(cluster: Cluster, pod: Pod, rejection: str, t
     Only a ``rejection`` that begins with FAILED is also the message of an event. If it is "", there is no event about
     the pod, because its constraints exclude Karpenter's nodes.
     """
+    is_event_message = rejection.startswith(FAILED)
     reason = rejection.removeprefix(FAILED) or EXCLUDES_KARPENTER
     verdicts = tuple(
         PoolVerdict(pool.metadata.name, takes=False, answer=reason) for pool in cluster.karpenter_node_pools
     )
-    message = rejection if rejection.startswith(FAILED) else ""
+    message = rejection if is_event_message else ""
     last_event = _find_last_karpenter_event(cluster, pod, message)
     return NewNode(NAME, verdicts, seen_types=type_count, message=message, said=last_event)
 
@@ -171,7 +172,7 @@ def iter_scheduler_differences(setting: KarpenterSetting, pod: Pod) -> Iterator[
     terms = len(get_required_terms(pod))
     if terms > 1:
         yield f"Karpenter tries the {terms} required node affinity terms one at a time, in the order of the manifest"
-    if preferences := list(_iter_preferences(pod)):
+    if preferences := list(_iter_preference_descriptions(pod)):
         listed = ", ".join(preferences)
         if setting.options.ignores_preferences:
             yield f"Karpenter ignores {listed}: preferencePolicy is Ignore"
@@ -183,7 +184,7 @@ def iter_scheduler_differences(setting: KarpenterSetting, pod: Pod) -> Iterator[
         yield "Karpenter uses the minDomains of the first pod that it sees with the same spread constraint"
 
 
-def _iter_preferences(pod: Pod) -> Iterator[str]:
+def _iter_preference_descriptions(pod: Pod) -> Iterator[str]:
     """Yield a description of each kind of preference that the pod has."""
     affinity = pod.spec.affinity
     pod_affinity = affinity and affinity.pod_affinity
@@ -201,7 +202,7 @@ def _iter_preferences(pod: Pod) -> Iterator[str]:
 
 def _find_untolerated_soft_taints(setting: KarpenterSetting, pod: Pod) -> set[str]:
     """Return the pools' PreferNoSchedule taints that the pod does not tolerate."""
-    taints = {taint for pool in setting.pools.pools for taint in pool.spec.template.spec.taints}
+    taints = {taint for pool in setting.pools.node_pools for taint in pool.spec.template.spec.taints}
     return {
         str(taint)
         for taint in taints

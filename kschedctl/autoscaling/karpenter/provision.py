@@ -109,7 +109,7 @@ class ProvisioningRun:
         pods = [*setting.pending, *setting.reschedulable_deleting_pods]
         if not pods:
             return base
-        if not setting.pools.pools:
+        if not setting.pools.node_pools:
             pools = setting.cluster.karpenter_node_pools
             reasons = {pool.metadata.name: (explain_unusable_pool(setting, pool),) for pool in pools}
             missing = {pod.key: reasons for pod in pods} if reasons else {}
@@ -203,7 +203,7 @@ class ProvisioningRun:
 
         The error names only the first exceeded limit.
         """
-        for pool in self.setting.pools.pools:
+        for pool in self.setting.pools.node_pools:
             limits = parse_quantities(pool.spec.limits or {})
             used = self.setting.used_capacity.get(pool.metadata.name, {})
             for name, amount in used.items():

@@ -95,7 +95,7 @@ def read_karpenter_options(document: Mapping[str, object]) -> KarpenterOptions:
 class UsablePools:
     """The NodePools that take part in scheduling, with their instance types, templates and DaemonSets."""
 
-    pools: Sequence[NodePool]
+    node_pools: Sequence[NodePool]
     """Pools in the order in which they are tried."""
     columns: dict[str, TypeColumns]
     all_templates: Sequence[ClaimTemplate]
@@ -140,7 +140,7 @@ class UsablePools:
         `pool` is an edited form of one of these pools, and replaces this pool in the domains.
         """
         edited_only = UsablePools.from_pools([pool], setting)
-        pools = [pool if stored.metadata.name == pool.metadata.name else stored for stored in self.pools]
+        pools = [pool if stored.metadata.name == pool.metadata.name else stored for stored in self.node_pools]
         pools_with_types = [other for other in pools if len(self.columns[other.metadata.name])]
         return replace(edited_only, domains=build_topology_domains(pools_with_types, self.columns))
 
@@ -162,7 +162,7 @@ class UsablePools:
     def has_soft_taints(self) -> bool:
         """True if any pool has a PreferNoSchedule taint."""
         return any(
-            taint.effect == "PreferNoSchedule" for pool in self.pools for taint in pool.spec.template.spec.taints
+            taint.effect == "PreferNoSchedule" for pool in self.node_pools for taint in pool.spec.template.spec.taints
         )
 
 
@@ -181,7 +181,7 @@ def explain_unusable_pool(setting: KarpenterSetting, pool: NodePool) -> str:
         return f"not used: static, with {counted(pool.spec.replicas, 'replica')}"
     if pool.metadata.deletion_timestamp is not None:
         return "not used: it is being deleted"
-    if pool in setting.pools.pools:
+    if pool in setting.pools.node_pools:
         return "not used: no instance type is known"
     reasons = []
     for condition in pool.status.conditions:
@@ -366,7 +366,7 @@ class KarpenterSetting:
 
         ``pools`` are the usable pools by default. Pools without limits are left out.
         """
-        pools = self.pools.pools if pools is None else pools
+        pools = self.pools.node_pools if pools is None else pools
         remaining: dict[str, Quantities] = {}
         for pool in pools:
             if pool.spec.limits is not None:
@@ -416,7 +416,7 @@ class KarpenterSetting:
             pools.templates if templates is None else templates,
             pools.groups,
             RunNodes(existing, excluded_nodes),
-            remaining=self.compute_remaining_limits(removed_nodes, pools.pools),
+            remaining=self.compute_remaining_limits(removed_nodes, pools.node_pools),
             settings=self._build_run_settings(topology, strict_reservations=strict_reservations),
             movable=frozenset(movable),
         )

@@ -230,11 +230,11 @@ def derive_instance_types(cluster: Cluster) -> list[JsonObject]:
     and the cloud may offer more types than the cluster uses.
     """
     nodes_by_type: dict[str, list[StateNode]] = {}
-    for node in build_state_nodes(cluster):
-        has_known_size = node.node is not None or (node.claim is not None and node.claim.status.allocatable)
-        type_name = node.labels.get(INSTANCE_TYPE)
+    for state in build_state_nodes(cluster):
+        has_known_size = state.node is not None or (state.claim is not None and state.claim.status.allocatable)
+        type_name = state.labels.get(INSTANCE_TYPE)
         if type_name and has_known_size:
-            nodes_by_type.setdefault(type_name, []).append(node)
+            nodes_by_type.setdefault(type_name, []).append(state)
     return [_build_type_document(name, type_nodes) for name, type_nodes in sorted(nodes_by_type.items())]
 
 

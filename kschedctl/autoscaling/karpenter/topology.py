@@ -103,9 +103,9 @@ class RunTopology:
     """Groups of required anti-affinities by identity, which keep other pods away."""
 
     def __post_init__(self) -> None:
-        for pod, node in self.counts.pods_with_anti_affinity:
-            if pod.key not in self.excluded and node.node is not None:
-                self._record_anti_affinity(pod, node.node.metadata.labels)
+        for pod, state in self.counts.pods_with_anti_affinity:
+            if pod.key not in self.excluded and state.node is not None:
+                self._record_anti_affinity(pod, state.node.metadata.labels)
 
     def assign_to_groups(self, pod: Pod) -> Pod:
         """Assign the pod to the groups of its topology constraints, and return it with its matchLabelKeys expanded.

@@ -246,10 +246,11 @@ class TopologyGroup:
         """
         if self.rule.key == HOSTNAME:
             return 0
-        counts = [count for domain, count in self.domains.items() if pod_domains.allows_value(domain)]
-        if self.rule.min_domains is not None and len(counts) < self.rule.min_domains:
+        pod_counts = [count for domain, count in self.domains.items() if pod_domains.allows_value(domain)]
+        has_too_few_domains = self.rule.min_domains is not None and len(pod_counts) < self.rule.min_domains
+        if has_too_few_domains:
             return 0
-        return min(counts, default=2**31 - 1)  # math.MaxInt32 in upstream
+        return min(pod_counts, default=2**31 - 1)  # math.MaxInt32 in upstream
 
     def _find_affinity_domains(
         self, pod: Pod, pod_domains: LabelRequirement, node_domains: LabelRequirement
@@ -342,7 +343,7 @@ class DomainTallies:
     """The numbers of nodes and pods in each topology domain, cached by rule."""
 
     def __init__(self, nodes: Sequence[StateNode]) -> None:
-        self.nodes = [node for node in nodes if node.node is not None]
+        self.nodes = [state for state in nodes if state.node is not None]
         self._counts: dict[Hashable, _NodeAndPodCounts] = {}
 
     @cached_property
@@ -412,13 +413,13 @@ class DomainTallies:
 
     def _count_selected_pods(self, rule: TopologyRule) -> _Counts:
         """Count the pods that the rule selects, by domain. Pods with equal labels are matched only once."""
-        counts: _Counts = Counter()
+        pod_counts: _Counts = Counter()  # by domain
         for (namespace, labels), node_counts in self._pod_counts_by_labels.items():
             if namespace in rule.namespaces and _matches_rule_labels(rule, dict(labels)):
                 for node, count in node_counts.items():
                     if (domain := _find_node_domain(rule, node)) is not None:
-                        counts[domain] += count
-        return counts
+                        pod_counts[domain] += count
+        return pod_counts
 
 
 def get_required_anti_affinity(pod: Pod) -> tuple[PodAffinityTerm, ...]:
@@ -439,21 +440,21 @@ def _matches_rule_labels(rule: TopologyRule, labels: Mapping[str, str]) -> bool:
     return rule.label_selector is None or rule.selector.matches(labels)
 
 
-def _find_node_domain(rule: TopologyRule, node: StateNode) -> str | None:
+def _find_node_domain(rule: TopologyRule, state: StateNode) -> str | None:
     """Return the node's domain, or None if the rule does not count the node or the node is in no domain.
 
     If the rule's key is the hostname, a node without this label is in the domain of its name.
     """
-    assert node.node is not None
-    metadata = node.node.metadata
+    assert state.node is not None
+    metadata = state.node.metadata
     default_domain = metadata.name if rule.key == HOSTNAME else None
     domain = metadata.labels.get(rule.key, default_domain)
-    if domain is None or not _is_node_counted(rule, node):
+    if domain is None or not _is_node_counted(rule, state):
         return None
     return domain
 
 
-def _is_node_counted(rule: TopologyRule, node: StateNode) -> bool:
+def _is_node_counted(rule: TopologyRule, state: StateNode) -> bool:
     """Return whether the node passes the rule's filter of nodes by affinity and taints."""
-    assert node.node is not None
-    return rule.nodes.matches(node.node.spec.taints, node.own_labels)
+    assert state.node is not None
+    return rule.nodes.matches(state.node.spec.taints, state.own_labels)

@@ -141,19 +141,25 @@ class _GroupMerger:
         are known only from node labels are left out, unless the user specified no groups.
         """
         cluster_groups = self._read_groups_of_cluster()
-        user_documents = self._user_groups.groups
-        if not user_documents:
+        if not self._user_groups.groups:
             return cluster_groups
         cluster_group_by_id = {str(group["id"]): group for group in cluster_groups.groups}
-        completed = [{**cluster_group_by_id.get(str(group.get("id")), {}), **group} for group in user_documents]
-        user_groups = self._add_nodes_to_groups(completed, registered_counts={})
+        user_groups = self._complete_user_groups(cluster_group_by_id)
+        user_source = f"node groups from {self._user_groups.where}"
 
-        user_ids = {str(group.get("id")) for group in user_documents}
+        user_ids = {str(group.get("id")) for group in self._user_groups.groups}
         other_groups = [group for group_id, group in cluster_group_by_id.items() if group_id not in user_ids]
-        source = f"node groups from {self._user_groups.where}"
-        if not other_groups or not cluster_groups.limits_known:
-            return _SourcedGroups(user_groups, (source,))
-        return _SourcedGroups([*user_groups, *other_groups], (source, *cluster_groups.sources))
+        are_known_only_from_labels = not cluster_groups.limits_known
+        if not other_groups or are_known_only_from_labels:
+            return _SourcedGroups(user_groups, (user_source,))
+        return _SourcedGroups([*user_groups, *other_groups], (user_source, *cluster_groups.sources))
+
+    def _complete_user_groups(self, cluster_group_by_id: Mapping[str, JsonObject]) -> list[JsonObject]:
+        """Return the user's groups with their nodes, and with fields that only the cluster's group of that name has."""
+        completed = [
+            {**cluster_group_by_id.get(str(group.get("id")), {}), **group} for group in self._user_groups.groups
+        ]
+        return self._add_nodes_to_groups(completed, registered_counts={})  # the autoscaler's counts are not compared
 
     def _read_groups_of_cluster(self) -> _SourcedGroups:
         """Return the groups of the first source in the cluster that has any groups, and record faults and doubts.

@@ -244,7 +244,7 @@ class Checker:
             field_type = self.structs.get(target.name, {}).get(name)
             result = field_type or self._add_error(offset, f"undefined field '{name}'")
         elif target.kind == "param":
-            self.unification.unify((DYN,), (target,))
+            self.unification.unify((DYN,), (target,))  # an unbound type parameter becomes dyn
         elif not is_dyn_or_error(target):
             self._add_error(offset, f"type '{target}' does not support field selection")
         return optional_of(result) if optional or is_optional else result
@@ -402,14 +402,19 @@ class Checker:
         return message.result if message else build_type("struct", name)
 
     def _add_unknown_message_error(self, node: Message, name: str) -> Type:
-        """Record the error that no message type has this name, and check the values of the literal's fields."""
+        """Record that the name of a message literal is undeclared or names no message type, and return the error type.
+
+        The values of the literal's fields are checked nevertheless.
+        """
         known_type = self._resolve_name(node, name)
         for message_field in node.fields:
             self.get_type(message_field.value)
         if known_type is None:
             return self._add_undeclared_error(node.offset, node.name)
-        expected_kind = "message type" if known_type.kind == "type" else "type"
-        return self._add_error(node.offset, f"'{name}' is not a {expected_kind}")
+        names_some_type = known_type.kind == "type"  # such as int, as opposed to a variable
+        if names_some_type:
+            return self._add_error(node.offset, f"'{name}' is not a message type")
+        return self._add_error(node.offset, f"'{name}' is not a type")
 
     # -- comprehensions ------------------------------------------------------------------------------------------
 
@@ -441,7 +446,7 @@ class Checker:
         if range_type.kind == "map":
             return range_type.parameters if has_two_variables else range_type.parameters[:1]
         if range_type.kind in ("dyn", "error", "param"):
-            self.unification.unify((DYN,), (range_type,))
+            self.unification.unify((DYN,), (range_type,))  # an unbound type parameter becomes dyn
             return (DYN,) * len(node.names)
         message_text = (
             f"expression of type '{range_type}' cannot be range of a comprehension (must be list, map, or dynamic)"

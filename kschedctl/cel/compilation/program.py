@@ -89,7 +89,8 @@ class Planner:
         result = self.plan(node.result).run
         self.slots.pop()
 
-        if node.names == (UNUSED,):
+        is_binding = node.names == (UNUSED,)  # cel.bind expands to a loop over an empty list
+        if is_binding:
             return Computation(build_binding(accumulator, initial, result))
         loop = Loop(
             range_run,

@@ -208,7 +208,8 @@ def build_optional_of_non_zero(value: Value) -> Optional:
     if isinstance(value, Opaque | TypeValue):
         return Optional(value)
     if isinstance(value, Duration | Timestamp):
-        is_zero = value.nanos == (0 if isinstance(value, Duration) else _GO_ZERO_TIME)
+        zero = 0 if isinstance(value, Duration) else _GO_ZERO_TIME
+        is_zero = value.nanos == zero
     elif isinstance(value, list | Map):
         is_zero = len(value) == 0
     else:

@@ -172,8 +172,8 @@ class Clause(NamedTuple):
     before: str
     """The text before the clause."""
     verb: str
-    precision: int
-    """-1 if there is none."""
+    precision: int | None
+    """The number of digits, or None for the default."""
 
 
 def iter_clauses(template: str, count: int) -> Iterator[Clause | str]:
@@ -219,7 +219,8 @@ def _parse_clause(template: str, position: int, before: str) -> tuple[Clause, in
         raise CelError(f"{fault}error while parsing precision: {what}")
     if verb not in ACCEPTED_KINDS:
         raise CelError(f'{fault}unrecognized formatting clause "{verb}"')
-    return Clause(before, verb, int(digits) if digits else -1), match.end()
+    precision = int(digits) if digits else None
+    return Clause(before, verb, precision), match.end()
 
 
 def describe_unfit_value(verb: str, given_type: str) -> str:
@@ -278,7 +279,7 @@ def _format_double(clause: Clause, value: Value) -> str:
         value = float(value)
     if type(value) is not float:
         raise CelError(describe_unfit_value(clause.verb, get_type_name(value)))
-    precision = _DEFAULT_PRECISION if clause.precision < 0 else clause.precision
+    precision = _DEFAULT_PRECISION if clause.precision is None else clause.precision
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):

@@ -32,7 +32,7 @@ from kschedctl.reports.findings import SEVERITIES_BY_GRAVITY
 from kschedctl.reports.section import FINDINGS, SOUND, UNKNOWN
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.metrics.catalogue import MetricsReading
-from kschedctl.text.counts import counted, join_words
+from kschedctl.text.counts import agreeing, capitalize, counted, join_words
 
 SECTIONS: Mapping[str, Callable[[AuditedCluster], AnySection]] = {
     "pending": build_pending_section,
@@ -206,21 +206,32 @@ def _build_headline(sections: Sequence[AnySection], interrupted: bool) -> str:
     if not sections:
         return "No section is complete"
     unsound = sorted((section for section in sections if section.state == FINDINGS), key=_get_gravity_sort_key)
-    unknown = ", ".join(section.name for section in sections if section.state == UNKNOWN)
+    unknown = [section.name for section in sections if section.state == UNKNOWN]
     if not unsound and not unknown:
         if all(section.is_not_judged for section in sections):
             return "Nothing to judge" if len(sections) > 1 else f"Not judged: {sections[0].headline}"
         sound = "OK so far" if interrupted else "OK"
         return f"{sound}: {_summarize_sound_sections(sections)}"
     if not unsound:
-        return f"Unknown: {unknown}"
+        return capitalize(_describe_unknown_sections(unknown))
 
-    unknown_text = f"; unknown: {unknown}" if unknown else ""
-    return f"{_format_finding_counts(unsound)} in {join_words([section.name for section in unsound])}{unknown_text}"
+    unknown_text = f"; {_describe_unknown_sections(unknown)}" if unknown else ""
+    section_names = _name_sections([section.name for section in unsound])
+    return f"{_format_finding_counts(unsound)} in {section_names}{unknown_text}"
+
+
+def _name_sections(names: Sequence[str]) -> str:
+    """Return text such as ``sections pending and drains``."""
+    return f"{agreeing(len(names), 'section', 'sections')} {join_words(names)}"
+
+
+def _describe_unknown_sections(names: Sequence[str]) -> str:
+    """Return a clause that says that the state of the named sections is unknown."""
+    return f"the state of {_name_sections(names)} is unknown"
 
 
 def _summarize_sound_sections(sections: Sequence[AnySection]) -> str:
-    """Return text such as ``3 sections, 2 notes; not judged: kueue``, or the headline of the only section.
+    """Return text such as ``3 sections, 2 notes; section kueue was not judged``, or the headline of the only section.
 
     The number of sections leaves out those that are not judged. Without notes, the text says ``nothing found``.
     """
@@ -229,7 +240,8 @@ def _summarize_sound_sections(sections: Sequence[AnySection]) -> str:
     notes = sum(_count_findings(section, NOTE) for section in sections)
     notes_text = counted(notes, "note") if notes else "nothing found"
     not_judged = [section.name for section in sections if section.is_not_judged]
-    not_judged_text = f"; not judged: {', '.join(not_judged)}" if not_judged else ""
+    were = agreeing(len(not_judged), "was", "were")
+    not_judged_text = f"; {_name_sections(not_judged)} {were} not judged" if not_judged else ""
     return f"{counted(len(sections) - len(not_judged), 'section')}, {notes_text}{not_judged_text}"
 
 

@@ -11,7 +11,11 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.cluster import get_read_time
 from kschedctl.sources.metrics.catalogue import MetricsReading
 
-NO_TIMES = UnknownKind("Age", "are not judged without the time of the cluster (specify --now TIME)", VERDICT)
+NO_TIMES = UnknownKind(
+    "Age",
+    "are not judged without the time at which the cluster was read (specify it, such as --now 2026-05-06T09:12:00Z)",
+    VERDICT,
+)
 
 
 @dataclass(frozen=True)

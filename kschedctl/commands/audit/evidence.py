@@ -214,11 +214,12 @@ def _format_worst_loss(workload: PlacedWorkload, domains: WorkloadDomains) -> Ce
     """
     if not domains.losses:
         return "no pod in any domain"
-    worst_loss = domains.losses[0]
-    if worst_loss.lost == workload.pods:
-        return Marked(f"{domains.most}: all pods", Tone.BAD)
-    lost_pods = f"{domains.most_pods:,} of {count(workload.pods, 'pod')}"
-    return f"{domains.most}: {lost_pods}, then skew {worst_loss.skew:,}"
+    fullest_domain_loss = domains.losses[0]  # the gravest loss comes first
+    domain = fullest_domain_loss.domain
+    if fullest_domain_loss.lost == workload.pods:
+        return Marked(f"{domain}: all pods", Tone.BAD)
+    lost_pods = f"{fullest_domain_loss.lost:,} of {count(workload.pods, 'pod')}"
+    return f"{domain}: {lost_pods}, then skew {fullest_domain_loss.skew:,}"
 
 
 def _build_constraint_row(constraint: SpreadPromise) -> tuple[Cell | Stack, ...]:
@@ -366,6 +367,13 @@ def _format_outcome_count(outcome: EvictionFate, pods: int) -> str:
 # -- what room is left -------------------------------------------------------------------------------------------------
 
 
+STRANDED_LEGEND = (
+    "stranded: the part of free on nodes where no typical pod fits (typical pods have the most frequent requests in a "
+    "pool or among the pending pods)"
+)
+"""The legend of the table of resources by pool."""
+
+
 def build_packing_evidence(report: PackingSection, style: Style) -> Page:
     """Build the tables and plots of a packing section.
 
@@ -376,11 +384,11 @@ def build_packing_evidence(report: PackingSection, style: Style) -> Page:
     typical_pods: Page = ()
     if style.wide or report.stranded:
         cells = {"pool": _format_origin, "examples": _format_example_workloads}
-        typical_pods = build_struct_table(report.typical, style, cells, limit=MAX_ROWS)
+        typical_pods = build_struct_table(report.typical, style, cells, title="Typical pods", limit=MAX_ROWS)
     return (
         *_build_room_table(report.pools, style),
         *_plot_use_by_pool(report.pools),
-        *build_struct_table(report.stranded, style),
+        *build_struct_table(report.stranded, style, title="Nodes with stranded capacity"),
         *typical_pods,
         *_build_trial_drains_part(report, style),
         *build_struct_table(report.kept, style, {"why": lambda node: build_why_cell(node, style)}, limit=MAX_ROWS),
@@ -424,6 +432,7 @@ def _build_room_table(pools: Sequence[PoolRoom], style: Style) -> Page:
         (Column("pool", keep=True), Column("nodes", right=True), Column("resource"), *amount_columns),
         tuple,
         style,
+        note=STRANDED_LEGEND,
     )
 
 

@@ -458,7 +458,9 @@ def _build_headline(waiting: Sequence[WaitingPod], elsewhere: Sequence[WaitingEl
     elsewhere_text = describe_state_counts(elsewhere)
     if not waiting:
         return f"no pod is pending; {elsewhere_text}" if elsewhere_text else "nothing is pending"
-    counts = Counter(waiting_pod.cause for waiting_pod in waiting)
-    by_cause = ", ".join(f"{counts[cause]:,} {words}" for cause, words in CAUSES.items() if counts[cause])
-    headline = f"{counted(len(waiting), 'pod')} pending: {by_cause}"
+    count_by_cause = Counter(waiting_pod.cause for waiting_pod in waiting)
+    counts_text = ", ".join(
+        f"{count_by_cause[cause]:,} {words}" for cause, words in CAUSES.items() if count_by_cause[cause]
+    )
+    headline = f"{counted(len(waiting), 'pod')} pending: {counts_text}"
     return f"{headline}; {elsewhere_text}" if elsewhere_text else headline

@@ -307,9 +307,11 @@ def _build_headline(
     """Summarize the pending pods by queue. If there is an earlier time, also count missed and useless wake-ups."""
     if not queued:
         return "nothing is pending"
-    counts = Counter(queued_pod.queue for queued_pod in queued)
-    by_queue = ", ".join(f"{counts[queue]:,} {words}" for queue, words in QUEUES.items() if counts[queue])
-    by_queue = f"{counted(len(queued), 'pending pod')}: {by_queue}"
+    count_by_queue = Counter(queued_pod.queue for queued_pod in queued)
+    counts_text = ", ".join(
+        f"{count_by_queue[queue]:,} {words}" for queue, words in QUEUES.items() if count_by_queue[queue]
+    )
+    by_queue = f"{counted(len(queued), 'pending pod')}: {counts_text}"
     if between is None:
         return by_queue
     if not reported_pods:

@@ -180,9 +180,9 @@ class AnswerPane(Vertical):
         for tab, text in texts.items():
             self.query_one(f"#{tab}-text", Static).update(text)
 
-    def show_remedies(self, remedies: Remedies) -> None:
+    def show_remedies(self, report: Remedies) -> None:
         """Show the fixes of the explained pod, verified ones first."""
-        self.remedies = replace(remedies, remedies=sort_verified_fixes_first(remedies.remedies))
+        self.remedies = replace(report, remedies=sort_verified_fixes_first(report.remedies))
         self._show_remedies()
 
     def filter_nodes(self, text: str) -> None:
@@ -223,12 +223,12 @@ class AnswerPane(Vertical):
             remedy_list.show(lambda width: list_remedy_lines(remedies, width))
 
     @property
-    def chosen_fix(self) -> Remedy | None:
+    def chosen_remedy(self) -> Remedy | None:
         """The fix under the cursor, or None if there is none or if the Fixes tab is not open."""
-        chosen = self.query_one("#remedy-list", LineList).chosen
-        if not self.remedies or not chosen or self.current_tab != REMEDIES:
+        chosen_line = self.query_one("#remedy-list", LineList).chosen
+        if not self.remedies or not chosen_line or self.current_tab != REMEDIES:
             return None
-        number = int(chosen.name)  # counted from 1
+        number = int(chosen_line.name)  # `list_remedy_lines` names lines by the number of their fix, counted from 1
         return self.remedies.remedies[number - 1]
 
     @on(LineList.Moved, "#node-list")

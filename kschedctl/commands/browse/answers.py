@@ -247,22 +247,19 @@ def _join_node_facts(node: NodeReport) -> str:
     return f"{name}: {'; '.join(facts) or 'fits'}"
 
 
-def list_remedy_lines(remedies: Remedies, width: int) -> list[ListLine]:
+def list_remedy_lines(report: Remedies, width: int) -> list[ListLine]:
     """List the fixes with their drawbacks and benefits, then the reasons why other fixes are impossible.
 
     Notes on what limited the search follow. If there is nothing to list, the only line says that nothing needs a fix.
     """
     lines: list[ListLine] = []
-    for number, remedy in enumerate(remedies.remedies, 1):
+    for number, remedy in enumerate(report.remedies, 1):
         lines += _list_lines_of_remedy(number, remedy, width)
-    if remedies.impossible:
-        lines.append(
-            ListLine(
-                "What would not help" if remedies.remedies else "No fix was found; these changes would not help", "bold"
-            )
-        )
-        lines += [ListLine(text) for why in remedies.impossible for text in wrap_text(f"- {why}", width, "  ")]
-    for text in _describe_search_limits(remedies):
+    if report.impossible:
+        title = "What would not help" if report.remedies else "No fix was found; these changes would not help"
+        lines.append(ListLine(title, "bold"))
+        lines += [ListLine(text) for why in report.impossible for text in wrap_text(f"- {why}", width, "  ")]
+    for text in _describe_search_limits(report):
         lines += [ListLine(line, WARNING) for line in wrap_text(text, width, "  ")]
     return lines or [ListLine("Nothing to fix", "dim")]
 

@@ -265,8 +265,8 @@ class Browser(TidyApp):
             self.answer_pane.open_tab(NODES)
             self.answer_pane.filter_nodes(subject.name)
         # A line of the list of fixes only has the fix's number. The pane has the fix itself.
-        elif self.answer_pane.chosen_fix is not None and event.lines.id == "remedy-list":
-            self.push_screen(FixScreen(describe_remedy(self.answer_pane.chosen_fix)))
+        elif self.answer_pane.chosen_remedy is not None and event.lines.id == "remedy-list":
+            self.push_screen(FixScreen(describe_remedy(self.answer_pane.chosen_remedy)))
         else:
             self.open_details(subject)
 
@@ -501,7 +501,7 @@ class Browser(TidyApp):
         """
         if isinstance(self.screen, FixScreen):  # it would cover the note
             self.pop_screen()
-        remedy, tab = self.answer_pane.chosen_fix, self.answer_pane.current_tab
+        remedy, tab = self.answer_pane.chosen_remedy, self.answer_pane.current_tab
         text = ""
         if remedy:
             text = format_fix_commands(remedy)

@@ -188,7 +188,7 @@ def _list_pod_lines_by_cause(pending: PendingPods, shown: Mapping[str, PendingPo
         pods = [pod for pod in group.pods if pod in shown]
         if pods:
             reason = put_reason_in_plain_words(group.cause) or group.verdict
-            if len(group.pods) == 1:
+            if len(group.pods) == 1:  # the only pod is considered alone anyway
                 reason = reason.removesuffix(FOR_EACH)
             cause = f"{len(pods):,} · {reason}"
             lines += [ListLine(line, HEADING) for line in wrap_text(cause, width, "  ", MAX_CAUSE_LINES)]

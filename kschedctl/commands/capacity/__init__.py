@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -20,15 +20,16 @@ from kschedctl.api.objects import Pod, Struct
 from kschedctl.api.ownership import Owner
 from kschedctl.api.pod_requests import compute_pod_requests
 from kschedctl.api.quantity import Quantity
-from kschedctl.api.workloads import DaemonSet, get_identity, recreate_pod, with_replicas
+from kschedctl.api.workloads import DaemonSet, get_identity, with_replicas
 from kschedctl.cluster import Cluster
+from kschedctl.cluster.recreation import recreate_pod
 from kschedctl.commands.capacity.report import Capacity, RoomLeft, ShapeCapacity
 from kschedctl.commands.explain.eliminations import report_eliminations
 from kschedctl.commands.explain.reach import NEAR, find_obstacles, measure_node_closeness
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.admissions import Admissions, create_new_claims_and_groups
 from kschedctl.replay.controllers.creation import MAX_PODS, Creation, create_workload_objects
-from kschedctl.replay.controllers.manifests import sort_manifests, validate_new_manifests
+from kschedctl.replay.controllers.manifests import classify_manifests, validate_new_manifests
 from kschedctl.replay.controllers.plan_change import ExistingPods
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
 from kschedctl.replay.controllers.stored_workloads import add_autoscaled_workloads, clamp_replicas_to_autoscaler
@@ -42,7 +43,7 @@ from kschedctl.replay.placements import (
     count_by_node,
     find_topology_keys,
 )
-from kschedctl.replay.settling import find_pods_still_pending, schedule_victims
+from kschedctl.replay.settling import find_pods_still_pending, schedule_victims_until_stable
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.replay.volumes import describe_exceeded_storage, describe_volumes_on_several_nodes
@@ -56,6 +57,8 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
 
 ZERO = Quantity(0)
+INTERRUPTED = ""
+"""The verdict of a trial that the user interrupted."""
 CLAIMING_PODS = 1000
 """The default number of pods tried if each needs claims of its own."""
 CLONE_BATCH = 256
@@ -120,7 +123,12 @@ def capacity(
     """Count how many more pods of each shape fit, each shape on its own and without evicting any pod.
 
     A workload counts as the pods that it creates. Waiting pods ahead in the queue get their nodes first.
-    `call_extender` and `written` are as for `simulate`. Raises UsageError if there is no shape, InputError if a
+
+    `most` is the maximum number of pods to try. `seed` decides ties, and `runs` is the number of consecutive seeds to
+    try, beginning with `seed`. With `sampling`, the scheduler looks at as many nodes as it really would.
+    `call_extender` and `written` are as for `simulate`.
+
+    Raises UsageError if there is no shape, InputError if a
     manifest is invalid, and ConfigurationError if the scheduler's configuration is invalid.
 
     >>> node = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "2", "pods": "9"}}}
@@ -132,21 +140,23 @@ def capacity(
     shared = prepare_shapes(cluster, manifests, most, sampling, written or {})
     shared.call_extender = call_extender
     workers = limit_workers(workers, call_extender)
-    trials = [Trial(shape, seed + run) for shape in range(len(shared.shapes)) for run in range(runs)]
+    trials_by_shape = [[Trial(shape, seed + run) for run in range(runs)] for shape in range(len(shared.shapes))]
+    trials = list(chain.from_iterable(trials_by_shape))
 
     # A single trial runs in this process and keeps its partial result if it is interrupted
     if len(trials) == 1:
         shape_capacity = run_trial(shared, trials[0], progress.begin("Placing", most or 0))
-        is_interrupted = shape_capacity.verdict == ""
+        is_interrupted = shape_capacity.verdict == INTERRUPTED
         return _build_capacity_report(
             shared, seed, _add_quota_room(shared, [shape_capacity]), interrupted=is_interrupted
         )
 
-    # The trials of a shape follow each other
     results = run_tasks(_run_uninterrupted_trial, shared, trials, workers, progress.begin("Trials", len(trials)))
+    remaining_results = iter(results.by_task)
     shapes = []
-    for first in range(0, len(trials), runs):
-        completed = [shape for shape in results.by_task[first : first + runs] if shape is not None]
+    for trials_of_shape in trials_by_shape:
+        results_of_shape = list(islice(remaining_results, len(trials_of_shape)))
+        completed = [result for result in results_of_shape if result is not None]
         if completed:
             shapes.append(_combine_runs(completed))
     return _build_capacity_report(shared, seed, _add_quota_room(shared, shapes), results.interrupted)
@@ -232,10 +242,10 @@ def prepare_shapes(
     if there is no other workload.
     """
     # The workloads, which are the shapes
-    sorted_manifests = sort_manifests(manifests)
-    cluster = cluster.with_objects(sorted_manifests.objects)
-    add_autoscaled_workloads(sorted_manifests, cluster)
-    all_workloads = sorted_manifests.workloads.values()
+    classified_manifests = classify_manifests(manifests)
+    cluster = cluster.with_objects(classified_manifests.objects)
+    add_autoscaled_workloads(classified_manifests, cluster)
+    all_workloads = classified_manifests.workloads.values()
     daemon_sets = [workload for workload in all_workloads if isinstance(workload, DaemonSet)]
     workloads = [workload for workload in all_workloads if not isinstance(workload, DaemonSet)]
     if daemon_sets and not workloads:
@@ -253,11 +263,11 @@ def prepare_shapes(
     autoscaled = [clamp_replicas_to_autoscaler(cluster, workload) for workload in current_workloads]
 
     # Their pods and other objects, and how many pods the API server admits
-    validate_new_manifests(sorted_manifests, cluster, admission=False, validated=written)
+    validate_new_manifests(classified_manifests, cluster, admission=False, validated=written)
     cluster = create_new_claims_and_groups(cluster).cluster
     queued_workloads = workloads if has_queues(cluster) else []
     creation, has_own_claims = _create_pods_to_try(cluster, workloads, max_pods)
-    documents = {**written, **sorted_manifests.documents}
+    documents = {**written, **classified_manifests.documents}
     trials = zip(workloads, creation.pods.values(), strict=True)
     admitted = [
         _count_admitted_pods(Admissions(cluster, documents), workload, pods, max_pods) for workload, pods in trials
@@ -292,30 +302,40 @@ def prepare_shapes(
     )
 
 
-def _create_pods_to_try(
-    cluster: Cluster, workloads: Sequence[Struct], max_pods: int | None
-) -> tuple[Creation, list[bool]]:
+class _CreatedPods(NamedTuple):
+    """The pods to try, together with the other objects that the workloads create."""
+
+    creation: Creation
+    has_own_claims: list[bool]
+    """For each workload, whether each of its pods needs claims of its own."""
+
+
+def _create_pods_to_try(cluster: Cluster, workloads: Sequence[Struct], max_pods: int | None) -> _CreatedPods:
     """Create the pods of each workload: one to clone or, if each pod needs claims of its own, as many as are tried.
 
-    If `max_pods` is None, CLAIMING_PODS pods with claims are created. Return the created objects and, for each
-    workload, whether its pods need claims of their own.
+    If `max_pods` is None, CLAIMING_PODS pods with claims are created.
     """
     creation = create_workload_objects(
         cluster, [with_replicas(workload, 1) for workload in workloads], include_denied=True
     )
-    has_own_claims = []
-    for workload, (name, pods) in zip(workloads, list(creation.pods.items()), strict=True):
-        needs_claims = bool(pods) and _has_own_claims(workload, pods[0])
-        has_own_claims.append(needs_claims)
-        if not needs_claims:
-            continue
-        replicated = with_replicas(workload, max_pods or CLAIMING_PODS)
-        large_creation = create_workload_objects(cluster, [replicated], include_denied=True)
-        create_allowed_claims(cluster, large_creation, large_creation.pods)
-        creation.pods[name] = large_creation.pods[name]
-        for kind, objects in large_creation.objects.items():
-            creation.objects.setdefault(kind, []).extend(objects)
-    return creation, has_own_claims
+    has_own_claims = [
+        bool(pods) and _has_own_claims(workload, pods[0])
+        for workload, pods in zip(workloads, creation.pods.values(), strict=True)
+    ]
+    for workload, name, needs_claims in zip(workloads, tuple(creation.pods), has_own_claims, strict=True):
+        if needs_claims:
+            with_claims = _create_pods_with_claims(cluster, workload, max_pods or CLAIMING_PODS)
+            creation.pods[name] = with_claims.pods[name]
+            for kind, objects in with_claims.objects.items():
+                creation.objects.setdefault(kind, []).extend(objects)
+    return _CreatedPods(creation, has_own_claims)
+
+
+def _create_pods_with_claims(cluster: Cluster, workload: Struct, number: int) -> Creation:
+    """Create this number of pods of a workload, together with the claims of each pod."""
+    creation = create_workload_objects(cluster, [with_replicas(workload, number)], include_denied=True)
+    create_allowed_claims(cluster, creation, creation.pods)
+    return creation
 
 
 def _count_admitted_pods(
@@ -341,7 +361,7 @@ def _has_own_claims(workload: Struct, pod: Pod) -> bool:
 
 def _prepare_additional_pod(pod: Pod, cluster: Cluster) -> Pod:
     """Return the pod without its node, under a name that no pod of the cluster has."""
-    pod = recreate_pod(pod) if pod.spec.node_name else pod
+    pod = recreate_pod(pod, cluster) if pod.spec.node_name else pod
     if cluster.pod(pod.metadata.namespace, pod.metadata.name) is None:
         return pod
     return replace(pod, metadata=replace(pod.metadata, name=f"{pod.metadata.name}~more"))
@@ -354,7 +374,7 @@ def run_trial(shared: PodShapes, trial: Trial, advance: Callable[[int], None] = 
     """Place as many pods of a shape as fit, and report how many fit and why the next one does not.
 
     `advance` is called with 1 for each placed pod. After an interruption, the report covers the pods that were placed
-    until then, and its verdict is empty.
+    until then, and its verdict is INTERRUPTED.
     """
     view, ahead = _place_pods_ahead(shared, trial)
     simulation = Simulation(shared.scheduler, view, seed=trial.seed, sampling=shared.sampling, preemption=False)
@@ -377,7 +397,7 @@ def run_trial(shared: PodShapes, trial: Trial, advance: Callable[[int], None] = 
             feasible_counts.append(last_outcome.feasible)
             advance(1)
     except KeyboardInterrupt:
-        last_outcome = Outcome(positions[0], "")
+        last_outcome = Outcome(positions[0], INTERRUPTED)
 
     # Report how many fit, and why the last one does not
     placed = np.array(rows, np.int32)
@@ -387,7 +407,7 @@ def run_trial(shared: PodShapes, trial: Trial, advance: Callable[[int], None] = 
     shape_capacity = ShapeCapacity(
         shape=shared.shapes[trial.shape],
         fits=len(rows),
-        limited=last_outcome.verdict in (SCHEDULED, ""),
+        limited=last_outcome.verdict in (SCHEDULED, INTERRUPTED),
         nodes=count_by_node(view, placed),
         domains=count_by_domain(view, placed, find_topology_keys(view, first_pod)),
         verdict=last_outcome.verdict,
@@ -450,7 +470,7 @@ def _place_pods_ahead(shared: PodShapes, trial: Trial) -> tuple[Fork, tuple[str,
     ]
     if not waiting_ahead:
         return view, ()
-    outcomes = schedule_victims(simulation, simulation.schedule(waiting_ahead))
+    outcomes = schedule_victims_until_stable(simulation, simulation.schedule(waiting_ahead))
     placed = {outcome.position for outcome in outcomes if outcome.is_placed}
     return view, tuple(pods.objects[position].key for position in waiting_ahead if position in placed)
 
@@ -483,7 +503,7 @@ def _find_preempted_pods(shared: PodShapes, trial: Trial, view: Fork, position: 
 def _run_uninterrupted_trial(shared: PodShapes, trial: Trial) -> ShapeCapacity:
     """Run one of several trials. Raises KeyboardInterrupt instead of returning a partial result."""
     shape_capacity = run_trial(shared, trial)
-    if not shape_capacity.verdict:
+    if shape_capacity.verdict == INTERRUPTED:
         raise KeyboardInterrupt
     return shape_capacity
 

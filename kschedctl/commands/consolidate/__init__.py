@@ -1,4 +1,4 @@
-"""`consolidate`: which nodes could be removed, and what keeps the others?
+"""`consolidate`: which nodes could be removed, and why must the others stay?
 
 Read `plan`, which drains node after node, then `safety` for the conditions that must hold, and `autoscalers` for the
 comparison with Karpenter and the Cluster Autoscaler.

@@ -19,7 +19,7 @@ from kschedctl.reports.karpenter import (
     describe_exhausted_budgets,
     describe_lost_pods,
 )
-from kschedctl.text.counts import agreeing, counted, first_few, format_price
+from kschedctl.text.counts import agreeing, counted, first_few, format_price, join_first_few
 
 NOT_MANAGED = "not its node"
 """The verdict on a node that the autoscaler does not manage."""
@@ -58,7 +58,7 @@ class AutoscalerVerdicts:
             return f"replaces it with {self.replaced[node]}{self._describe_lost_pods_of_node(node)}"
         if node in self.removed:
             ended = self.ended_pods.get(node)
-            end = f"; {first_few(ended)} {agreeing(len(ended), 'ends', 'end')} with it" if ended else ""
+            end = f"; {join_first_few(ended)} {agreeing(len(ended), 'ends', 'end')} with it" if ended else ""
             return f"removes it{end}{self._describe_lost_pods_of_node(node)}"
         verdict = self.verdicts.get(node, NOT_MANAGED)
         cause = self.causes.get(node)
@@ -67,7 +67,7 @@ class AutoscalerVerdicts:
     def _describe_lost_pods_of_node(self, node: str) -> str:
         """Describe the pods of the node that are lost, as the end of a sentence, or return "" if there are none."""
         lost = self.lost_pods.get(node)
-        return f"; {first_few(lost)} {agreeing(len(lost), 'is', 'are')} lost" if lost else ""
+        return f"; {join_first_few(lost)} {agreeing(len(lost), 'is', 'are')} lost" if lost else ""
 
     def summarize(self, removable: Collection[str]) -> str:
         """Summarize which nodes the autoscaler removes or replaces, with the savings.

@@ -152,10 +152,10 @@ def consolidate(
     ] = None,
     autoscaler: Annotated[
         NamedAutoscaler | None,
-        typer.Option("--autoscaler", metavar=NAMES, help="Show only the next decisions of this autoscaler, in full."),
+        typer.Option("--autoscaler", metavar=NAMES, help="Show only what this autoscaler would do next, in detail."),
     ] = None,
 ) -> Answer:
-    """Which nodes could be removed with all their pods placed elsewhere, and what keeps the other nodes?
+    """Which nodes could be removed with all their pods placed elsewhere, and why must the others stay?
 
     Drains the nodes one at a time as kschedctl drain does, emptiest first. A node that can be drained stays removed
     while the next nodes are tried. No pod is lost, preempted or left without a node. With --compare, --instance-types

@@ -256,6 +256,7 @@ class ConsolidationRun:
                 trial = self.try_to_drain(row)
                 removed_last = not trial.why
                 if removed_last:
+                    # The drain was done in this process, so its moves are only recorded for the workers
                     self.moves = np.concatenate((self.moves, self._build_move_rows(row, trial)))
                 start += 1
                 yield row, trial
@@ -269,6 +270,7 @@ class ConsolidationRun:
                 start += 1
                 removed_last = not trial.why
                 if removed_last:
+                    # A worker did the drain, so it is repeated here
                     self.apply_moves(self._build_move_rows(row, trial))
                 yield row, trial
                 if removed_last:
@@ -315,6 +317,7 @@ class ConsolidationRun:
         """Return the moves of a drain, shape (M, 3) as in `NO_MOVES`."""
         pods, nodes = self.view.pods.index, self.view.nodes.index
         moves = [(int(row), int(pods[move.pod]), int(nodes[move.target])) for move in trial.moved]
+        # A node without pods has one row, so that it is known to be removed
         return np.array(moves or [(int(row), -1, -1)], np.int32)
 
     def _record_drain_result(self, row: Row, trial: NodeTrial) -> None:
@@ -500,14 +503,14 @@ class ConsolidationRun:
         is_unready = self.pools.workers & is_in_pool & find_unready_nodes(view)
         # the only reason that is left for workers
         is_nominated = self.pools.workers & is_in_pool & ~is_candidate & ~is_unready
-        is_excluded = {
+        mask_by_reason = {
             CORDONED: is_cordoned,
             "of the control plane": is_control_plane,
             "not ready or not initialized": is_unready,
             "nominated for a pod that preempts": is_nominated,
             OF_ANOTHER_POOL: ~is_in_pool,
         }
-        return {reason: np.flatnonzero(nodes).tolist() for reason, nodes in is_excluded.items() if nodes.any()}
+        return {reason: np.flatnonzero(nodes).tolist() for reason, nodes in mask_by_reason.items() if nodes.any()}
 
 
 @dataclass(eq=False)

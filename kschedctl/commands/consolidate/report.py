@@ -13,7 +13,7 @@ from kschedctl.reports.placements import NO_POOL, MovedPod, PoolChange
 from kschedctl.reports.report import Report
 from kschedctl.reports.summary import CostKind, FixCost, ShortFix, ShortPods, Summary, list_eviction_costs
 from kschedctl.reports.unknown import VERDICT, UnknownKind, describe_doubt
-from kschedctl.text.counts import agreeing, counted, first_few, format_price
+from kschedctl.text.counts import agreeing, counted, first_few, format_price, join_first_few
 from kschedctl.text.printable import describe_misfit, rewrite_fit_error
 
 ZONES_NOT_EXAMINED = (
@@ -49,7 +49,7 @@ class StayingNode(Document, frozen=True):
     """The pod that keeps the node, if a pod does."""
     autoscaler: Annotated[str, Column("autoscaler")] = ""
     lets_run: tuple[str, ...] = ()
-    """The pending pods that fit there once the node's pods have moved, or can run nowhere else (`namespace/name`)."""
+    """The pending pods (`namespace/name`) that fit there once its pods have moved, or could run on no other node."""
     message: str = ""
     """kube-scheduler's message if `pod` fits nowhere else."""
     cordoned_in_replay: int = 0
@@ -159,10 +159,11 @@ class NodeConsolidation(Report, frozen=True):
         if needed_nodes:
             number = len(needed_nodes)
             needed = counted(number, "other node" if self.removable else "node")  # cordoned nodes are not checked
-            text += f"; pending pods need {needed} ({first_few(needed_nodes)})"
+            are = agreeing(number, "is", "are")
+            text += f"; {needed} {are} kept for pending pods ({first_few(needed_nodes)})"
         text += self._describe_need_for_nodes()
         if self.cordoned_empty and not self.has_unread_pods:
-            names = first_few(self.cordoned_empty)
+            names = join_first_few(self.cordoned_empty)
             are = agreeing(len(self.cordoned_empty), "is", "are")
             only = "only " if self.complete and not self.removable else ""
             text += f"; {only}{names}, which {are} cordoned and empty, can be removed"

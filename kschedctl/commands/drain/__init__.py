@@ -48,6 +48,7 @@ from kschedctl.replay.pending_pods import is_pending
 from kschedctl.replay.placements import (
     build_pod_count_fields,
     compute_headroom,
+    find_violated_budgets,
     group_unplaced_pods,
     list_evicted_elsewhere,
     list_lost_victims,
@@ -188,7 +189,7 @@ def drain_nodes(
 def _build_outcome_counts(report: Drain) -> dict[str, int]:
     """Return the drain's count of pods with each outcome, by the outcome's JSON key."""
     return {
-        "moved": len(report.moved),
+        "moved": len(report.list_pods_moved_off_nodes()),
         "unplaced": sum(len(group.pods) for group in report.unplaced),
         "blocked": len(report.blocked),
         "lost": len(report.lost),
@@ -263,6 +264,8 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
         delayed=tuple(node_drain.report_delayed_pods()),
         **find_eviction_harms(cluster, evicted_pods, lost)._asdict(),
         evicted=evicted,
+        violated_budgets=find_violated_budgets(cluster, evicted),
+        evictions=node_drain.eviction_count,
         lost=tuple(lost),
         without_controller=tuple(
             pods[position].key for position in node_drain.lost if find_owner(pods[position]).kind == "Pod"

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import Owner
 from kschedctl.api.queueing import KueueWorkload
-from kschedctl.api.workloads import recreate_pod
 from kschedctl.cluster import Cluster
+from kschedctl.cluster.recreation import recreate_pod
 from kschedctl.commands.drain.report import DisplacedWorkload, QuotaOutcome
 from kschedctl.replay.edits import is_recreated
 from kschedctl.replay.waiting_elsewhere.entries import is_condition_true
@@ -69,7 +69,7 @@ def _iter_successor_reports(
     successors: dict[Owner, Pod] = {}
     pod_by_successor: dict[Owner, str] = {}
     for key, (_, pod) in single_pods.items():
-        successor = recreate_pod(pod)
+        successor = recreate_pod(pod, cluster)
         metadata = replace(successor.metadata, name=f"{pod.metadata.name}~new", uid="")
         owner = Owner("Pod", metadata.namespace, metadata.name)
         successors[owner] = replace(successor, metadata=metadata)

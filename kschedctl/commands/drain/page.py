@@ -48,6 +48,10 @@ def build_page(report: Drain, style: Style) -> Page:
         *(paragraph(Marked("Another order:", Tone.WARNING), f"{text}.") for text in report.describe_safe_order()),
         *(paragraph(Marked("The drain", Tone.WARNING), f"{harm}.") for harm in report.list_harms()),
         *build_pending_left_out_line(report.pending_left_out),
+        *(
+            paragraph(Marked(f"{text[:1].upper()}{text[1:]}.", Tone.WARNING))
+            for text in report.describe_violated_budgets()
+        ),
         *(paragraph(Marked("Lost:", Tone.WARNING), f"{job.describe()}.") for job in report.failed_jobs),
         *build_pods_section(LOST_INDEXES, report.pods_of_failed_indexes, style),
         *build_pods_section(LOST, report.without_controller, style),
@@ -97,6 +101,6 @@ def _build_verdict_lines(report: Drain) -> Page:
     if report.down_nodes or len(outcomes) <= MAX_OUTCOMES_IN_SENTENCE:
         return (paragraph(*first_words, *sentence),)
     doubt = describe_doubt(report.unknown).strip()
-    if verdict.endswith(";"):
+    if report.verdict_names_harm:
         first_words = (Marked(nodes, Tone.STRONG), Marked(f"{verdict.removesuffix(';')}.", tone), "Other outcomes:")
     return (paragraph(*first_words), Bullets(tuple(outcomes)), *((paragraph(doubt),) if doubt else ()))

@@ -30,6 +30,7 @@ from kschedctl.reports.placements import (
     describe_down_nodes,
     describe_evictions,
     describe_fates_of_evicted,
+    describe_violated_budgets,
     list_displaced_pods,
     list_unplaced_evicted_pods,
     select_displaced_pods,
@@ -38,7 +39,7 @@ from kschedctl.reports.plugin_answers import SearchStart
 from kschedctl.reports.report import GateProblem, Report
 from kschedctl.reports.summary import CostKind, FixCost, ShortFix, ShortPods, Summary, list_eviction_costs
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
-from kschedctl.text.counts import agreeing, counted, first_few, join_words
+from kschedctl.text.counts import agreeing, counted, first_few, join_first_few, join_words
 
 NUMBER_DESCRIPTIONS = {
     "lost": "lost for good",
@@ -111,6 +112,10 @@ class Drain(Report, frozen=True):
     """Pods that no controller recreates, including the pods of failed Jobs."""
     without_controller: tuple[str, ...] = ()
     """The lost pods that kubectl evicts only with --force, since they have no controller."""
+    violated_budgets: dict[str, int] = msgspec.field(default_factory=dict)
+    """PodDisruptionBudget that preemption violates -> the number of disruptions that it allows now."""
+    evictions: int = 0
+    """The number of pods that are evicted from the nodes, without pods that are preempted or end with their Job."""
     failed_jobs: tuple[FailedJob, ...] = ()
     """The Jobs that fail because their pods are evicted, which ends all their pods."""
     returned: tuple[str, ...] = ()
@@ -223,7 +228,12 @@ class Drain(Report, frozen=True):
     @property
     def _separator(self) -> str:
         """The mark between the verdict and the outcomes: a colon, unless the verdict names some other harm."""
-        return ";" if self._find_outcome_in_verdict() or (self.safe and self._harms) else ":"
+        return ";" if self.verdict_names_harm else ":"
+
+    @property
+    def verdict_names_harm(self) -> bool:
+        """True if the verdict names the worst outcome, or the harm of a drain that is safe otherwise."""
+        return bool(self._find_outcome_in_verdict()) or bool(self.safe and self._harms)
 
     def _find_outcome_in_verdict(self) -> str:
         """Return the worst outcome if the verdict names it, or "" if the verdict is a general one."""
@@ -378,11 +388,7 @@ class Drain(Report, frozen=True):
         """
         if not self.blocked:
             return ()
-        # A failed Job counts once: the eviction of one pod fails it, and its other pods are not evicted
-        lost_count = len(self.without_controller) + len(self.pods_of_failed_indexes) + len(self.failed_jobs)
-        unplaced_count = self._unplaced_count - self._unplaced_evicted_count  # pods of other nodes are preempted
-        evicted_count = self._moved_count + lost_count + unplaced_count
-        evictions = f"evict {counted(evicted_count, 'other pod')}" if evicted_count else "evict no pod"
+        evictions = f"evict {counted(self.evictions, 'other pod')}" if self.evictions else "evict no pod"
 
         is_any_retried = any(len(pod.budgets) == 1 for pod in self.blocked)
         end = "retry forever, unless --timeout is set" if is_any_retried else "end with an error"
@@ -415,6 +421,10 @@ class Drain(Report, frozen=True):
             texts.append(f"lost for good, since they are preempted: {first_few(self.bare_victims)}")
         return tuple(texts)
 
+    def describe_violated_budgets(self) -> tuple[str, ...]:
+        """Return a clause on each PodDisruptionBudget that preemption violates."""
+        return describe_violated_budgets(self.violated_budgets, self.evicted)
+
     def list_harms(self) -> tuple[str, ...]:
         """Return clauses on the data that the drain deletes, and on evicted pods that ask not to be evicted."""
         return tuple(cost.text for cost in list_eviction_costs(self))
@@ -425,7 +435,8 @@ class Drain(Report, frozen=True):
         first_nodes = [node for node in self.nodes if node not in later_nodes]
         if not later_nodes or not first_nodes:
             return ()
-        return (f"drain {first_few(first_nodes)} first; {first_few(later_nodes)} only once the replacements are ready",)
+        first, later = join_first_few(first_nodes), join_first_few(later_nodes)
+        return (f"drain {first} first; {later} only once the replacements are ready",)
 
     def describe_safe_order(self) -> tuple[str, ...]:
         """Return a sentence on the nodes that have to be drained first, as a tuple, or () if there are none."""
@@ -435,8 +446,9 @@ class Drain(Report, frozen=True):
         replacements = agreeing(len(unhealthy), "the replacement of", "the replacements of")
         become = agreeing(len(unhealthy), "becomes", "become")
         return (
-            f"the drain is possible if {first_few(self.drain_first)} {agreeing(len(self.drain_first), 'is', 'are')} "
-            f"drained first and {replacements} {first_few(unhealthy)} {become} Ready",
+            f"the drain is possible if {join_first_few(self.drain_first)} "
+            f"{agreeing(len(self.drain_first), 'is', 'are')} drained first and {replacements} "
+            f"{join_first_few(unhealthy)} {become} Ready",
         )
 
     def _build_short_fixes(self) -> tuple[ShortFix, ...]:
@@ -464,7 +476,7 @@ class Drain(Report, frozen=True):
         costs = []
         if down_nodes := [down.node for down in self.down_nodes]:
             pods = counted(sum(len(down.pods) for down in self.down_nodes), "pod")
-            costs.append(FixCost(CostKind.PARTIAL, f"may leave {pods} Terminating on {first_few(down_nodes)}"))
+            costs.append(FixCost(CostKind.PARTIAL, f"may leave {pods} Terminating on {join_first_few(down_nodes)}"))
         without_node = (
             (self._unplaced_count, "without a node"),
             (self._waiting_count, "waiting for quota of Kueue"),
@@ -550,6 +562,7 @@ class Drain(Report, frozen=True):
             warnings=(
                 *((outcomes,) if self.blocked else ()),
                 *describe_data_on_nodes(self.pinned_volumes),
+                *self.describe_violated_budgets(),
                 *self._describe_lost_pods(),
                 *self.describe_blocked_kubectl_drain(),
                 *self._describe_drain_order(),
@@ -560,9 +573,11 @@ class Drain(Report, frozen=True):
                 *describe_differing_runs(self.runs, self.over_runs, NUMBER_DESCRIPTIONS),
             ),
             figures={
-                "moved": len(self.moved),
+                "moved": self._moved_count,
                 "unplaced": self._unplaced_count,
                 "unplacedEvicted": self._unplaced_evicted_count,
+                "movedEvicted": self.chain.moved if self.chain else 0,
+                "returnedEvicted": self.chain.returned if self.chain else 0,
                 "blocked": len(self.blocked),
                 "evicted": len(select_displaced_pods(self.evicted)),
                 "lost": self._lost_count,

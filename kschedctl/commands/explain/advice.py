@@ -105,7 +105,8 @@ def _advise_on_gated_pod(report: Explanation, pod: Pod) -> Iterator[Advice]:
     """
     gates = join_words([gate.name for gate in pod.spec.scheduling_gates])
     if gates:
-        text = f"Find the controller that removes {gates}: the scheduler ignores the pod until then"
+        gone = ("it is gone", "both are gone", "all of them are gone")[min(len(pod.spec.scheduling_gates), 3) - 1]
+        text = f"Find the controller that should remove {gates}: the scheduler ignores the pod until {gone}"
         yield Advice("RemoveGates", text)
     devices = report.queue.get(DynamicResources.name)
     if devices is not None and devices.reasons:
@@ -114,7 +115,7 @@ def _advise_on_gated_pod(report: Explanation, pod: Pod) -> Iterator[Advice]:
     reported_reasons = {reason for status in report.queue.values() for reason in status.reasons}
     if report.feasible:
         count = len(report.feasible)
-        yield Advice("OnceReleased", f"Once nothing holds the pod back, it would fit on {counted(count, 'node')}")
+        yield Advice("OnceReleased", f"If nothing held the pod back, it would fit on {counted(count, 'node')}")
     elif report.causes and not any(cause.reason in reported_reasons for cause in report.causes):
         text = f"Even if nothing held the pod back, it would not fit: {describe_causes(report.causes)}"
         yield Advice("OnceReleased", text)

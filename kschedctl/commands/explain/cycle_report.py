@@ -281,7 +281,7 @@ def report_cycle(cycle: Cycle, scheduler: Scheduler, framework: Framework, *, no
         message=message,
         permit=permit,
         not_replayed=doubts.find_unreplayed_parts(framework),
-        upstream_faults=tuple(iter_upstream_bugs(cycle, framework)),
+        upstream_faults=tuple(iter_upstream_bug_descriptions(cycle, framework)),
         ignored=scheduler.list_ignored_fields((cycle.info.spec,)),
         node_order=cycle.view.nodes.names,
         feasible=cycle.passed.names,
@@ -417,20 +417,20 @@ def _is_bound_with_group(cycle: Cycle) -> bool:
 def _find_permit_verdict(cycle: Cycle, reports: Mapping[str, FirstFailReport]) -> tuple[str, str | None]:
     """Return the verdict after Permit, and kube-scheduler's message, which is None if the pod is schedulable.
 
-    `reports` has Permit's rejections and waits, by best node. The pod is unschedulable only if Permit rejects it on
-    every best node. The reasons are then those of the first best node, although upstream runs Permit on a node chosen
-    at random. If Permit fails with an error on the first best node, the verdict is Error.
+    `reports` has Permit's rejections, errors and waits, by best node. The pod is schedulable if Permit accepts it or
+    makes it wait on any best node. Otherwise, the first best node decides, although upstream runs Permit on a node
+    chosen at random: the verdict is Error if Permit fails there, and Unschedulable if Permit rejects the pod there.
     """
-    best = [cycle.passed.names[i] for i in cycle.scores.top.tolist()]
-    answers = [reports.get(name) for name in best]
-    first = answers[0] if answers else None
-    gets_node_somewhere = any(answer is None or answer.code == Code.WAIT for answer in answers)
-    if first is None or gets_node_somewhere:
+    best_nodes = [cycle.passed.names[i] for i in cycle.scores.top.tolist()]
+    reports_of_best_nodes = [reports[name] for name in best_nodes if name in reports]
+    failures = [report for report in reports_of_best_nodes if report.code != Code.WAIT]
+    gets_a_node = len(failures) < len(best_nodes)
+    if gets_a_node or not best_nodes:
         return "Schedulable", None
-    is_error = first.code not in REJECTED_AT_PERMIT
-    if is_error:
-        return "Error", ", ".join(first.reasons)
-    return "Unschedulable", format_histogram(1, Counter(first.reasons))
+    first_failure = failures[0]
+    if first_failure.code not in REJECTED_AT_PERMIT:
+        return "Error", ", ".join(first_failure.reasons)
+    return "Unschedulable", format_histogram(1, Counter(first_failure.reasons))
 
 
 # -- Reserve -----------------------------------------------------------------------------------------------------------
@@ -554,7 +554,7 @@ def _sum_extender_scores(cycle: Cycle) -> dict[str, dict[str, int]]:
     return scores
 
 
-def iter_upstream_bugs(cycle: Cycle, framework: Framework) -> Iterator[str]:
+def iter_upstream_bug_descriptions(cycle: Cycle, framework: Framework) -> Iterator[str]:
     """Yield a description of each kube-scheduler bug that affects this cycle.
 
     If the cycle can be run again without the bug, the bug counts only if the outcome then differs, and the description

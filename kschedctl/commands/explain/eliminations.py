@@ -328,7 +328,8 @@ def _describe_rejection_cause(
     is_about_pod_alone = not cause.nearest
     if is_about_pod_alone and cause.fact:
         return f"{cause.fact} ({cause.reason})"
-    if isinstance(fact, TopologyLabelMissing) and 1 < node_count == cause.nodes:
+    applies_to_all_nodes = node_count > 1 and cause.nodes == node_count
+    if isinstance(fact, TopologyLabelMissing) and applies_to_all_nodes:
         return f"no node has the label {fact.key}"
 
     # If the cluster has a single node, the scope names it, unless the sentence about the fact does so
@@ -362,9 +363,11 @@ def _describe_cause_by_best_node(
     best_fact = find_fact(obstacles_of_reason, best_row)
     assert best_fact is not None
     scope = cause.build_scope(len(names))
-    if isinstance(best_fact, Insufficient) and len(rows) == cause.within > 1:
+    rejects_all_candidates = len(rows) == cause.within
+    if isinstance(best_fact, Insufficient) and rejects_all_candidates and len(rows) > 1:
         largest_fact = _find_largest_shortage(best_fact.resource, rows, obstacles_of_reason, cycle)
-        if largest_fact is not None and largest_fact.requested > largest_fact.offered < largest_fact.largest:
+        # Even the largest candidate is too small when empty, while a node that is no candidate offers more
+        if largest_fact is not None and largest_fact.offered < min(largest_fact.requested, largest_fact.largest):
             return largest_fact.describe_cause_with_small_candidates(scope)
     usable_rows = rows[~full_nodes[rows]]
     is_best_node_usable = best_row in usable_rows

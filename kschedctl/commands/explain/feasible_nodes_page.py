@@ -30,9 +30,9 @@ PLUGIN_WIDTH, OTHER_WIDTH = 14, 50
 def build_scores_section(report: Explanation, style: Style) -> Page:
     """Build the table of the best nodes, with a line about the choice and a plot.
 
-    Each plugin has a column, or all share one if the page is too narrow. Plugins that score all shown nodes alike are
-    named in one line instead. Return () if no node has a score. If only one node is feasible, only wide output has the
-    section.
+    Each plugin has a column, or all share one if the page is too narrow. Unless the output is wide, plugins that score
+    all shown nodes alike are named in one line instead. Return () if no node has a score. If only one node is feasible,
+    only wide output has the section.
     """
     if not report.total or (len(report.total) == 1 and not style.wide):  # a single feasible node needs no score
         return ()

@@ -34,34 +34,43 @@ CHECKED = 10
 """The number of fixes in a full list that are checked with all waiting pods."""
 
 
-def check_fixes_in_queue(
-    ranking: Iterable[RankedFix],
-    checks: QueueChecks,
-    count: int | None = None,
-    on_checked: Callable[[int], None] = lambda number: None,
-) -> list[CheckedFix]:
-    """Check ranked fixes by replaying them with all waiting pods, and return the first `count`, working ones first.
+def check_first_fixes_in_queue(ranking: Iterable[RankedFix], checks: QueueChecks, count: int) -> list[CheckedFix]:
+    """Check the first `count` ranked fixes by replaying them with all waiting pods.
 
-    If none of the first `count` fixes works, more are checked until one does. Without `count`, all fixes are returned.
-    Checking then ends once CHECKED fixes are checked and one of them works. `on_checked` is called with 1 for each
-    checked fix.
+    Return the checked fixes, working ones first. If none of them works, more fixes are checked until one works, which
+    then replaces the last one.
     """
     fixes: list[CheckedFix] = []
-    enough = count or CHECKED
+    some_fix_works = False
     for ranked_fix in ranking:
-        some_fix_works = not all(fix.fails for fix in fixes)
-        has_enough = len(fixes) >= enough and some_fix_works
-        if has_enough and count is not None:
+        if len(fixes) >= count and some_fix_works:
             break
-        if has_enough:
-            fixes.append(CheckedFix(ranked_fix, result=None))  # unchecked
+        fix = checks.find_best_variant(ranked_fix)
+        some_fix_works = some_fix_works or not fix.fails
+        if len(fixes) < count or not fix.fails:
+            fixes.append(fix)
+    return move_holding_fixes_forward(fixes)[:count]
+
+
+def check_all_fixes_in_queue(
+    ranking: Iterable[RankedFix], checks: QueueChecks, on_checked: Callable[[int], None]
+) -> list[CheckedFix]:
+    """Check ranked fixes by replaying them with all waiting pods, and return all of them, working ones first.
+
+    Once CHECKED fixes are checked and one of them works, the other fixes stay unchecked. `on_checked` is called with 1
+    after each check.
+    """
+    fixes: list[CheckedFix] = []
+    some_fix_works = False
+    for ranked_fix in ranking:
+        if len(fixes) >= CHECKED and some_fix_works:
+            fixes.append(CheckedFix(ranked_fix, result=None))
             continue
         fix = checks.find_best_variant(ranked_fix)
         on_checked(1)
-        # Beyond `count`, only a working fix is of interest
-        if count is None or len(fixes) < count or not fix.fails:
-            fixes.append(fix)
-    return move_holding_fixes_forward(fixes)[:count]
+        some_fix_works = some_fix_works or not fix.fails
+        fixes.append(fix)
+    return move_holding_fixes_forward(fixes)
 
 
 def find_uncalled_extenders(best: Iterable[RankedFix]) -> tuple[UnknownKind, ...]:
@@ -82,7 +91,8 @@ def add_fixes(report: Explanation, target: TargetPod) -> Explanation:
     if search.interrupted:
         raise KeyboardInterrupt
     rollouts = Rollouts(target.workload)
-    best = check_fixes_in_queue(rollouts.iter_harmless_fixes(ranking), QueueChecks(search.trials), FIXES_SHOWN)
+    harmless_fixes = rollouts.iter_harmless_fixes(ranking)
+    best = check_first_fixes_in_queue(harmless_fixes, QueueChecks(search.trials), count=FIXES_SHOWN)
     remedies = []
     for fix in best:
         rollout = rollouts.replay(fix.ranked.trial)

@@ -8,7 +8,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.commands.explain.pod_group_report import GATED, PLACED
 from kschedctl.commands.explain.report import UNSCHEDULABLE, Explanation, PreemptionReport, describe_causes
 from kschedctl.scheduler.plugins.taint_toleration import UntoleratedTaint
-from kschedctl.text.counts import agreeing, counted, first_few
+from kschedctl.text.counts import agreeing, counted, join_first_few
 
 NAMED = 3
 FOR_EACH = ", each pod considered alone"
@@ -165,7 +165,7 @@ def describe_rivals_for_node(preemption: PreemptionReport) -> str:
     rivals = preemption.rivals
     if not rivals:
         return ""
-    return f"{first_few(rivals)} {agreeing(len(rivals), 'takes', 'take')} {preemption.nominated} first"
+    return f"{join_first_few(rivals)} {agreeing(len(rivals), 'takes', 'take')} {preemption.nominated} first"
 
 
 def describe_preemption_under_way(preemption: PreemptionReport) -> str:

@@ -15,7 +15,7 @@ from kschedctl.cluster import Cluster, convert_document, describe_document, fill
 from kschedctl.commands.explain.report import FINE, Explanation, ReplicaCount
 from kschedctl.errors import InputError
 from kschedctl.replay.controllers.creation import admit_pod
-from kschedctl.replay.controllers.manifests import sort_manifests
+from kschedctl.replay.controllers.manifests import classify_manifests
 from kschedctl.replay.controllers.other_replicas import place_replicas
 from kschedctl.replay.controllers.target_creation import create_targets
 from kschedctl.replay.controllers.target_pod import TargetPod
@@ -52,7 +52,7 @@ def create_target_pod(scheduler: Scheduler, pod: JsonObject | Pod) -> TargetPod:
     """
     if isinstance(pod, Pod) or _is_stored_pod(pod):
         return TargetPod(scheduler, admit_manifest(scheduler, pod), workload=_decode_pod(pod))
-    manifests = sort_manifests([pod])
+    manifests = classify_manifests([pod])
     if len(manifests.workloads) != 1:
         raise InputError("neither a Pod nor a workload that creates pods", where=describe_document(pod))
     first_target, *_ = create_targets(scheduler, manifests.workloads.values(), manifests.documents)
@@ -134,9 +134,11 @@ def choose_replica(target: TargetPod) -> ChosenReplica:
     If only some of the pods get a node, the first one without a node is chosen, otherwise the target itself. There are
     no counts if none of the pods gets a node, if all get one without evicting other pods, or if some cannot be created.
     """
-    can_be_created = target.not_created is None or target.not_created.past
-    result = place_replicas(target) if can_be_created and target.is_known else None
-    if target.workload is None or result is None:
+    some_cannot_be_created = target.not_created is not None and not target.not_created.past
+    if target.workload is None or some_cannot_be_created or not target.is_known:
+        return ChosenReplica(target, counts=None)
+    result = place_replicas(target)
+    if result is None:  # none of the pods gets a node, all of them do, or there is nothing to count
         return ChosenReplica(target, counts=None)
     counts = ReplicaCount(
         format_title(target.workload),

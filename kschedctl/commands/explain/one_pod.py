@@ -185,6 +185,8 @@ def _add_rivals_for_freed_room(target: TargetPod, report: Explanation) -> Explan
 def _add_fate_of_victims(target: TargetPod, report: Explanation) -> Explanation:
     """Add to the report which of the pods that the target would preempt get no other node, and which Jobs fail.
 
+    Also add the PodDisruptionBudgets that are violated.
+
     Return the report unchanged if nothing is preempted, or if extenders would have to be called for the other pods.
     """
     preemption, scheduler = report.preemption, target.scheduler
@@ -196,7 +198,12 @@ def _add_fate_of_victims(target: TargetPod, report: Explanation) -> Explanation:
     victims = replay_preemption(target, preemption.chosen_victims)
     if victims is None:
         return report
-    preemption = replace(preemption, victims_without_node=victims.without_node, failed_jobs=victims.failed_jobs)
+    preemption = replace(
+        preemption,
+        victims_without_node=victims.without_node,
+        failed_jobs=victims.failed_jobs,
+        violated_budgets=victims.violated_budgets,
+    )
     return replace(report, preemption=preemption)
 
 

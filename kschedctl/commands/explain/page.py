@@ -60,9 +60,11 @@ from kschedctl.reports.new_node import NewNode
 from kschedctl.reports.not_created import NOT_CREATED
 from kschedctl.reports.plugin_answers import StatusReport
 from kschedctl.reports.unknown import NOT_CERTAIN, VERDICT, describe_doubt, describe_verdict_doubts
-from kschedctl.text.counts import capitalize
+from kschedctl.text.counts import capitalize, join_words
 
 WOULD_REJECT = "would also be rejected by"
+ONLY_REASON_LEGEND = "a node counts for its first plugin; only reason: nodes that have no other reason"
+"""The legend of the table of reasons for rejection."""
 """The heading or introduction of plugins other than the first one that rejects a node."""
 GROUPS_SHOWN = 10
 COVERED_BY_FIXES = frozenset(
@@ -223,7 +225,8 @@ def _build_rejection_sections(report: Explanation, style: Style) -> Page:
     """
     if _is_rejected_only_by_gates(report):
         return ()
-    reasons = build_eliminations_table(report.eliminations, style, nearest=False)
+    title = "Why nodes would be rejected" if report.verdict == "Gated" else "Why nodes are rejected"
+    reasons = build_eliminations_table(report.eliminations, style, nearest=False, title=title)
     chart = _plot_rejections(report, style)
     nodes = _build_node_table(report, style) if style.lists_all_nodes else _build_rejected_nodes_table(report, style)
     return (*reasons, *chart, *nodes)
@@ -249,10 +252,15 @@ def _plot_rejections(report: Explanation, style: Style) -> tuple[Plot, ...]:
     return build_bar_plot(title, ("reason", "nodes"), amounts, len(amounts), stacked=True)
 
 
-def build_eliminations_table(eliminations: tuple[Elimination, ...], style: Style, nearest: bool = True) -> Page:
+def build_eliminations_table(
+    eliminations: tuple[Elimination, ...],
+    style: Style,
+    nearest: bool = True,
+    title: str = "Why nodes are rejected",
+) -> Page:
     """Build the table of reasons for rejection, with the closest node of each unless `nearest` is False."""
     is_stacked = style.narrow and nearest
-    columns = [*number_columns("nodes", "sole reason")]
+    columns = [*number_columns("nodes", "only reason")]
     if is_stacked:
         columns.append(Column("reason"))
     else:
@@ -261,7 +269,7 @@ def build_eliminations_table(eliminations: tuple[Elimination, ...], style: Style
             columns.append(Column("closest node"))
     # Rows end with the closest node, which is cut off if there is no column for it
     rows = [_build_elimination_row(elimination, stacked=is_stacked)[: len(columns)] for elimination in eliminations]
-    return build_table(rows, columns, keep_row, limit=None, title="Why nodes are rejected", full=False)
+    return build_table(rows, columns, keep_row, limit=None, title=title, note=ONLY_REASON_LEGEND, full=False)
 
 
 def _build_elimination_row(elimination: Elimination, stacked: bool) -> Row:
@@ -350,13 +358,16 @@ class _RefusalTexts(NamedTuple):
     """The facts of that plugin."""
     also: str
     """The other plugins that would reject the node; empty if there are none."""
+    also_clause: str
+    """The clause that says that these plugins would reject the node; empty if there are none."""
 
 
 def _stack_refusals(texts: _RefusalTexts) -> Stack:
     """Stack the facts and further plugins below the first plugin's name, one fact on each line."""
-    also = f"{WOULD_REJECT} {texts.also}" if texts.also else ""
     *facts, last_fact = texts.facts or ("",)
-    last_line = f"{last_fact} ({also})" if last_fact and also else last_fact or also
+    last_line = (
+        f"{last_fact} ({texts.also_clause})" if last_fact and texts.also_clause else last_fact or texts.also_clause
+    )
     return Stack((texts.plugin, *(Marked(fact, Tone.FAINT) for fact in facts), Marked(last_line, Tone.FAINT)))
 
 
@@ -373,14 +384,17 @@ def _describe_refusals(refusals: Sequence[Refusal], style: Style) -> _RefusalTex
     if style.wide:
         other_texts = [f"{refusal.plugin}: {refusal.fact or refusal.reason}" for refusal in other_refusals]
         also = "; ".join(dict.fromkeys(other_texts))
+        also_clause = f"{WOULD_REJECT} {also}" if also else ""
     else:
-        also = ", ".join(dict.fromkeys(refusal.plugin for refusal in other_refusals))
+        other_plugins = list(dict.fromkeys(refusal.plugin for refusal in other_refusals))
+        also = ", ".join(other_plugins)
+        also_clause = f"{join_words(other_plugins)} would also reject the node" if also else ""
 
     if not first_plugin:
         facts = [refusal.fact or refusal.reason for refusal in first_refusals]
-        return _RefusalTexts("not evaluated", tuple(filter(None, facts)), also)
+        return _RefusalTexts("not evaluated", tuple(filter(None, facts)), also, also_clause)
     facts = [refusal.fact for refusal in first_refusals]
-    return _RefusalTexts(first_plugin, tuple(filter(None, facts)), also)
+    return _RefusalTexts(first_plugin, tuple(filter(None, facts)), also, also_clause)
 
 
 def _build_node_table(report: Explanation, style: Style) -> Page:
@@ -522,7 +536,7 @@ def iter_verdict_blocks(report: Explanation, style: Style) -> Iterator[Block]:
         return
     condition = (Marked(f"As if {report.as_if}:", Tone.WARNING),) if report.as_if else ()
     pod = Marked(report.pod, Tone.STRONG)
-    preemption_clause = report.preemption.preemption_clause if report.preemption is not None else ""
+    preemption_text = report.preemption.preemption_text if report.preemption is not None else ""
     verdict_doubts = [unknown for unknown in report.unknown if unknown.affects == VERDICT]
     if verdict_doubts:
         yield paragraph(
@@ -531,10 +545,10 @@ def iter_verdict_blocks(report: Explanation, style: Style) -> Iterator[Block]:
             Marked(f"{describe_verdict(report.verdict)}, but {NOT_CERTAIN}:", Tone.WARNING),
             describe_verdict_doubts(verdict_doubts),
         )
-        would_preempt = preemption_clause.removeprefix(", ")
-        answer = (Marked(f"{would_preempt}:", Tone.WARNING),) if would_preempt else ()
+        answer = (Marked(f"{preemption_text}:", Tone.WARNING),) if preemption_text else ()
         yield from _iter_headline_blocks(" ".join(part.text for part in answer), answer, report, style)
     else:
+        preemption_clause = f", {preemption_text}" if preemption_text else ""
         verdict = f"{describe_verdict(report.verdict)}{preemption_clause}" + (":" if report.headline else "")
         tone = VERDICT_TONES.get(report.verdict, Tone.WARNING)
         parts = (*condition, pod, Marked(verdict, tone))

@@ -186,5 +186,6 @@ def _build_headline_lines(group: PendingGroup, style: Style) -> tuple[Cell, ...]
 
 def _build_pod_line(member: PendingPod, shared_cause: str) -> Marked:
     """Return the pod and its headline, without the shared cause if the headline begins or ends with it."""
-    details = member.details or f": {member.headline}".removesuffix(f" ({shared_cause})")
+    headline_without_cause = member.headline.removesuffix(f" ({shared_cause})")
+    details = member.details or f": {headline_without_cause}"
     return Marked(f"{member.pod}{details}", Tone.FAINT)

@@ -45,25 +45,25 @@ def mention_rivals_of_pods(
     rivals are mentioned. Each distinct set of victims is replayed as gone. If there are more than MAX_REPLAYS sets, all
     victims are gone in a single replay.
     """
-    mentioned = dict(explanations)
+    updated = dict(explanations)
     waiting_pods = [pod for pod in pods if is_preemption_under_way(explanations[pod.key])]
     if not waiting_pods or (scheduler.call_extender is not None and scheduler.extenders):
-        return mentioned
+        return updated
     victims_by_pod = {pod.key: _get_victims(explanations[pod.key]) for pod in waiting_pods}
     if len(set(victims_by_pod.values())) > MAX_REPLAYS:
         all_victims = frozenset[str]().union(*victims_by_pod.values())
         victims_by_pod = dict.fromkeys(victims_by_pod, all_victims)
 
-    corrected: dict[tuple[int, tuple[str, ...]], Explanation] = {}
+    shared_reports: dict[tuple[int, tuple[str, ...]], Explanation] = {}
     for pod in waiting_pods:
         report = explanations[pod.key]
         rivals = _find_rivals(scheduler, pod, report, victims_by_pod[pod.key])
         if rivals:
             identity = id(report), rivals
-            if identity not in corrected:
-                corrected[identity] = _add_rivals(scheduler, pod, report, rivals)
-            mentioned[pod.key] = corrected[identity]
-    return mentioned
+            if identity not in shared_reports:
+                shared_reports[identity] = _add_rivals(scheduler, pod, report, rivals)
+            updated[pod.key] = shared_reports[identity]
+    return updated
 
 
 def _get_victims(report: Explanation) -> frozenset[str]:
@@ -92,10 +92,10 @@ def _add_rivals(scheduler: Scheduler, pod: Pod, report: Explanation, rivals: tup
     """Return the explanation with the rivals in its preemption, headline and advice."""
     assert report.preemption is not None
     preemption = replace(report.preemption, rivals=rivals)
-    with_rivals = replace(report, preemption=preemption)
+    updated = replace(report, preemption=preemption)
     text = f"Waiting for the victims does not help: {describe_rivals_for_node(preemption)}"
     return replace(
-        with_rivals,
-        headline=build_full_headline(with_rivals, pod, scheduler),
+        updated,
+        headline=build_full_headline(updated, pod, scheduler),
         advice=tuple(replace(item, text=text) if item.kind == "AwaitPreemption" else item for item in report.advice),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -49,6 +49,7 @@ def report_preemption(outcome: PostFilterOutcome, cycle: Cycle, cluster: Cluster
     tied = tuple(names[row] for row in choice.tied.row.tolist()) if choice else ()
     # Upstream picks one of the tied nodes at random; without wanted candidates, no node is chosen
     chosen = min(tied) if choice and preemption.wanted else None
+    failed_jobs_by_node = _find_failing_jobs(tied, preemption, cycle) if chosen is not None else {}
     return PreemptionReport(
         asked=bool(called_plugins),
         plugin=plugin.name,
@@ -67,18 +68,23 @@ def report_preemption(outcome: PostFilterOutcome, cycle: Cycle, cluster: Cluster
         terminating=terminating,
         overdue=describe_overdue_time(cluster, leaving),
         no_lower_priority=_report_lack_of_lower_priorities(plugin, preemption, cycle),
-        failed_jobs=_find_failing_jobs(chosen, preemption, cycle) if chosen is not None else (),
+        failed_jobs=failed_jobs_by_node.pop(chosen, ()) if chosen is not None else (),
+        failed_jobs_on_tied_nodes=failed_jobs_by_node,
     )
 
 
-def _find_failing_jobs(node: str, preemption: Preemption, cycle: Cycle) -> tuple[FailedJob, ...]:
-    """Return the Jobs that fail because preemption evicts the victims on the node."""
+def _find_failing_jobs(nodes: Iterable[str], preemption: Preemption, cycle: Cycle) -> dict[str, tuple[FailedJob, ...]]:
+    """Find the Jobs that fail because preemption evicts the victims on a node, for each of the nodes with such Jobs."""
     from kschedctl.replay.controllers.job_failures import find_jobs_failed_by_evictions  # noqa: PLC0415 - only for preempting pods
 
     view = cycle.view
-    row = view.nodes.index[node]
-    (candidate,) = (candidate for candidate in preemption.candidates if candidate.row == row)
-    return find_jobs_failed_by_evictions(view.cluster, [view.pods.objects[position] for position in candidate.victims])
+    victims_by_row = {candidate.row: candidate.victims for candidate in preemption.candidates}
+    failed_jobs_by_node = {}
+    for node in nodes:
+        victims = [view.pods.objects[position] for position in victims_by_row[view.nodes.index[node]]]
+        if failed_jobs := find_jobs_failed_by_evictions(view.cluster, victims):
+            failed_jobs_by_node[node] = failed_jobs
+    return failed_jobs_by_node
 
 
 def _report_lack_of_lower_priorities(

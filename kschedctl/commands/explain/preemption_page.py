@@ -55,7 +55,7 @@ def build_preemption_section(report: PreemptionReport | None, style: Style) -> P
     return section(
         title,
         *_build_outcome_line(report),
-        *_build_failed_jobs_lines(report),
+        *_build_harm_lines(report),
         *_build_victims_table(report, style),
         *_build_ties_list(report, style),
         *_build_unhelpful_list(report),
@@ -78,9 +78,18 @@ def _build_outcome_line(report: PreemptionReport) -> list[Block]:
     return [paragraph(prediction, "on", Marked(report.chosen, Tone.GOOD), decided)]
 
 
-def _build_failed_jobs_lines(report: PreemptionReport) -> Page:
-    """Build a line for each Job that fails because its pods are evicted."""
-    return tuple(paragraph(Marked("Lost:", Tone.WARNING), f"{job.describe()}.") for job in report.failed_jobs)
+def _build_harm_lines(report: PreemptionReport) -> Page:
+    """Build a line for each harm that the table of victims does not show.
+
+    These are later victims without a node, violated PodDisruptionBudgets, and Jobs that fail because their pods are
+    evicted.
+    """
+    later = (paragraph(Marked("Further evictions:", Tone.WARNING), f"{text}.") for text in report.later_evictions)
+    sentences = (
+        f"{text[:1].upper()}{text[1:]}." for text in (*report.budget_violations, *report.failures_on_tied_nodes)
+    )
+    lost = (paragraph(Marked("Lost:", Tone.WARNING), f"{job.describe()}.") for job in report.failed_jobs)
+    return (*later, *(paragraph(Marked(sentence, Tone.WARNING)) for sentence in sentences), *lost)
 
 
 def _build_victims_table(report: PreemptionReport, style: Style) -> Page:

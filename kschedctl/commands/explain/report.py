@@ -34,7 +34,7 @@ from kschedctl.reports.unknown import (
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, describe_state_counts, has_unadmitted, list_fixes
 from kschedctl.scheduler.framework.facts import CauseScope
 from kschedctl.scheduler.registry.in_tree import AnyFact
-from kschedctl.text.counts import agreeing, counted, first_few
+from kschedctl.text.counts import agreeing, counted, first_few, join_first_few
 
 
 class PreFilterReport(Document, frozen=True):
@@ -185,16 +185,17 @@ class Cause(Document, frozen=True):
         if not self.nearest:
             return CauseScope(node="", text="", share="")
         share = describe_node_share(self.nodes, self.within, nodes)
+        rejects_only_eligible_node = self.nodes == 1 and self.within == 1
         if nodes == 1:  # a single node is named instead of counted
             text = f"rules out the only node, {self.nearest}"
-        elif self.within == self.nodes == 1:
+        elif rejects_only_eligible_node:
             text = f"rules out {share}, {self.nearest}"
         elif self.fact_data is not None and self.fact_data.is_same_on_all_nodes:
             text = f"rules out {share}"
         else:
             named = f"; closest to fitting: {self.nearest}" if self.within else f", for example {self.nearest}"
             text = f"rules out {share}{named}"
-        is_only_eligible_node = self.within == self.nodes == 1 < nodes
+        is_only_eligible_node = rejects_only_eligible_node and nodes > 1
         share_text = f" (rules out {share})" if share and not is_only_eligible_node else ""
         return CauseScope(
             self.nearest,
@@ -343,6 +344,12 @@ class PreemptionReport(Document, frozen=True):
     """
     failed_jobs: tuple[FailedJob, ...] = ()
     """The Jobs that fail because the victims on the chosen node are evicted."""
+    failed_jobs_on_tied_nodes: dict[str, tuple[FailedJob, ...]] = {}
+    """Node other than the chosen one -> the Jobs that fail if the scheduler picks this node, which is equally good."""
+    violated_budgets: tuple[str, ...] = ()
+    """The PodDisruptionBudgets that the evictions violate once the chosen victims are evicted, recreated and scheduled.
+    Empty if this was not replayed.
+    """
 
     @property
     def chosen_by_scheduler(self) -> str:
@@ -381,20 +388,39 @@ class PreemptionReport(Document, frozen=True):
         candidate = self.candidates[self.chosen_by_scheduler]
         alternatives = ", or others of the same priority and start time" if candidate.ties else ""
         lines = [f"evicts {first_few(candidate.victims)}{self._fate_clause}{alternatives}"]
-
-        # Recreated victims may preempt further pods
-        later_victims = [pod for pod in self.victims_without_node or () if pod not in self.chosen_victims]
-        if later_victims:
-            predicate = agreeing(len(later_victims), "is evicted in turn and gets", "are evicted in turn and get")
-            lines.append(f"{first_few(later_victims)} {predicate} no other node")
-
-        lines += [job.describe() for job in self.failed_jobs]
-        budgets = tuple(dict.fromkeys(budget for victim in candidate.details for budget in victim.budgets))
-        if budgets:
-            lines.append(f"violates PodDisruptionBudget {first_few(budgets)}")
+        lines += [*self.later_evictions, *(job.describe() for job in self.failed_jobs), *self.budget_violations]
         if len(self.tied) > 1:
             lines.append(f"picks one of {len(self.tied):,} equally good nodes at random: {first_few(self.tied)}")
+        lines += self.failures_on_tied_nodes
         return tuple(lines)
+
+    @property
+    def later_evictions(self) -> tuple[str, ...]:
+        """A sentence on the pods that recreated victims evict and that get no other node, or ()."""
+        later_victims = [pod for pod in self.victims_without_node or () if pod not in self.chosen_victims]
+        if not later_victims or not self.chosen_victims:
+            return ()
+        predicate = agreeing(len(later_victims), "is evicted in turn and gets", "are evicted in turn and get")
+        return (f"{join_first_few(later_victims)} {predicate} no other node",)
+
+    @property
+    def budget_violations(self) -> tuple[str, ...]:
+        """A sentence on the PodDisruptionBudgets that the scheduler would violate, or ()."""
+        if not self.chosen_by_scheduler:
+            return ()
+        details = self.candidates[self.chosen_by_scheduler].details
+        budgets = dict.fromkeys([*(budget for victim in details for budget in victim.budgets), *self.violated_budgets])
+        return (f"violates PodDisruptionBudget {first_few(tuple(budgets))}",) if budgets else ()
+
+    @property
+    def failures_on_tied_nodes(self) -> tuple[str, ...]:
+        """A sentence on the Jobs that fail if the scheduler picks another of the equally good nodes, or ()."""
+        if not self.chosen_by_scheduler or not self.failed_jobs_on_tied_nodes:
+            return ()
+        nodes = tuple(self.failed_jobs_on_tied_nodes)
+        jobs = {job.job: job for failed_jobs in self.failed_jobs_on_tied_nodes.values() for job in failed_jobs}
+        picked = first_few(nodes) if len(nodes) == 1 else f"one of {first_few(nodes)}"
+        return (f"if it picks {picked}, {describe_failing_jobs(tuple(jobs.values()))}",)
 
     @property
     def _fate_clause(self) -> str:
@@ -408,27 +434,40 @@ class PreemptionReport(Document, frozen=True):
     def preemption_clause(self) -> str:
         """A clause such as ", would preempt 1 pod on n1", or an empty string if nothing is preempted.
 
+        It is `preemption_text` after a comma.
+        """
+        return f", {self.preemption_text}" if self.preemption_text else ""
+
+    @property
+    def preemption_text(self) -> str:
+        """A text such as "would preempt 1 pod on n1", or an empty string if nothing is preempted.
+
         It says how many of the pods get no other node, if this was replayed, and which Jobs fail.
         """
-        return self._build_preemption_clause(
+        return self._build_preemption_text(
             f"one of {len(self.tied):,} nodes" if len(self.tied) > 1 else str(self.chosen)
         )
 
     @property
-    def preemption_clause_with_names(self) -> str:
-        """The preemption clause with the names of the pods, such as ", would preempt 1 pod on n1 (shop/low)"."""
+    def preemption_text_with_names(self) -> str:
+        """The `preemption_text` with the names of the pods, such as "would preempt 1 pod on n1 (shop/low)"."""
         names = first_few(self.chosen_victims, 2)
         if len(self.tied) > 1:
-            return self._build_preemption_clause(f"one of {len(self.tied):,} nodes (such as {names} on {self.chosen})")
-        return self._build_preemption_clause(f"{self.chosen} ({names})")
+            return self._build_preemption_text(f"one of {len(self.tied):,} nodes (such as {names} on {self.chosen})")
+        return self._build_preemption_text(f"{self.chosen} ({names})")
 
-    def _build_preemption_clause(self, nodes_text: str) -> str:
-        """Build the clause about the pods that are preempted on the nodes that `nodes_text` describes, or return ""."""
+    def _build_preemption_text(self, nodes_text: str) -> str:
+        """Build the text about the pods that are preempted on the nodes that `nodes_text` describes, or return ""."""
         if not self.chosen_victims:
             return ""
         fate = f"{self._fate_clause}," if self._fate_clause else ""
-        failure = f", so that {describe_failing_jobs(self.failed_jobs)}" if self.failed_jobs else ""
-        return f", would preempt {counted(len(self.chosen_victims), 'pod')}{fate} on {nodes_text}{failure}"
+        if not self.failed_jobs:
+            failure = f", and {', '.join(self.failures_on_tied_nodes)}" if self.failures_on_tied_nodes else ""
+        elif len(self.tied) > 1:
+            failure = f", and if it picks {self.chosen}, {describe_failing_jobs(self.failed_jobs)}"
+        else:
+            failure = f", so that {describe_failing_jobs(self.failed_jobs)}"
+        return f"would preempt {counted(len(self.chosen_victims), 'pod')}{fate} on {nodes_text}{failure}"
 
 
 def describe_rivals(rivals: Sequence[str]) -> str:
@@ -437,7 +476,7 @@ def describe_rivals(rivals: Sequence[str]) -> str:
     >>> describe_rivals(["a/b"])
     'a/b takes the room first'
     """
-    return f"{first_few(rivals)} {agreeing(len(rivals), 'takes', 'take')} the room first"
+    return f"{join_first_few(rivals)} {agreeing(len(rivals), 'takes', 'take')} the room first"
 
 
 def describe_causes(causes: Sequence[Cause]) -> str:
@@ -742,8 +781,8 @@ class Explanation(_ExtenderPart, frozen=True):
 
         An example is `would preempt 1 pod on n1 (shop/low); needs …`. Without preemption, it is the headline alone.
         """
-        clause = self.preemption.preemption_clause_with_names.removeprefix(", ") if self.preemption is not None else ""
-        return f"{clause}; {self.headline}" if clause else self.headline
+        text = self.preemption.preemption_text_with_names if self.preemption is not None else ""
+        return f"{text}; {self.headline}" if text else self.headline
 
     def build_headline_parts(self) -> tuple[str, ...]:
         """Return the pod, its verdict with the doubts about it, and the reason in `headline`.

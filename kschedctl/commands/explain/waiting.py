@@ -323,13 +323,13 @@ def mention_rivals_of_fitting_pods(
     Pods that share an explanation also share the returned one. If extenders are called, or if no other pod waits, no
     rivals are mentioned, since nothing is replayed.
     """
-    mentioned = dict(explanations)
+    updated = dict(explanations)
     fitting_pods = [key for key, report in explanations.items() if _is_placed_alone(report)]
     if not fitting_pods or scheduler.call_extender is not None:
-        return mentioned
+        return updated
     waiting_pods = {pod.key for pod in scheduler.cluster.unbound_pods() if is_pending(pod)}
     if len(waiting_pods) < 2:
-        return mentioned
+        return updated
     node_by_pod = find_node_by_waiting_pod(scheduler)
     crowded_reports: dict[int, Explanation] = {}
     for key in fitting_pods:
@@ -338,8 +338,8 @@ def mention_rivals_of_fitting_pods(
         report = explanations[key]
         if id(report) not in crowded_reports:
             crowded_reports[id(report)] = _add_rivals(report, node_by_pod)
-        mentioned[key] = crowded_reports[id(report)]
-    return mentioned
+        updated[key] = crowded_reports[id(report)]
+    return updated
 
 
 def _is_placed_alone(report: Explanation) -> bool:

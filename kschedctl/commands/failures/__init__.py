@@ -352,7 +352,7 @@ def _replay_loss(shared: SharedCluster, loss: Loss) -> Failure:
     simulation = Simulation(
         shared.scheduler, view.without_nodes(is_lost_node), seed=loss.seed, sampling=shared.sampling
     )
-    simulation.release(find_positions(is_on_lost_node))
+    simulation.release_reserved_objects(find_positions(is_on_lost_node))
     ended = _end_failed_jobs(simulation, find_positions(is_on_lost_node & shared.get_cached(_find_pods_of_jobs)))
     displaced = [position for position in displaced if position not in ended]
     simulation.budgets.record_evicted_pods(find_healthy_lost_pods(shared, is_lost_node))

@@ -55,15 +55,18 @@ def schedule_until_certain(
     if not prover.is_applicable:
         return LossOutcomes(schedule_with_victims(simulation, recreated, report_parts), has_all_places=True)
 
-    # Pods that are rejected for good need no attempt.
     order = simulation.sort_for_queue(recreated)
+    for position in order:
+        simulation.find_framework(position)  # records what is unknown about the profile, as an attempt does
+
+    # Pods that are rejected for good need no attempt.
     rejected = [position for position in order if _is_rejected_for_good(prover, simulation, position)]
     rejected_outcomes = [Outcome(position, UNSCHEDULABLE) for position in rejected]
-    is_rejected = frozenset(rejected)
-    candidates = [position for position in recreated if position not in is_rejected]
+    rejected_set = frozenset(rejected)
+    candidates = [position for position in recreated if position not in rejected_set]
     is_certain = None
     if not needs_places:
-        is_certain = prover.build_stop_rule([position for position in order if position not in is_rejected])
+        is_certain = prover.build_stop_rule([position for position in order if position not in rejected_set])
     latest = simulation.schedule(candidates, report_parts, is_certain)
     untried = [outcome.position for outcome in latest if outcome.verdict == NOT_TRIED]
     if not untried or simulation.interrupted:
@@ -74,7 +77,6 @@ def schedule_until_certain(
     outcomes = [outcome for outcome in latest if outcome.verdict != NOT_TRIED]
     spread_keys = set()
     for position in untried:
-        simulation.find_framework(position)  # records what is unknown about the profile, as a replay does
         outcomes.append(Outcome(position, SCHEDULED, row=prover.find_possible_row(position)))
         if key := prover.get_kind(position).spread_key:
             spread_keys.add(key)
@@ -88,8 +90,8 @@ def schedule_until_certain(
 def _sort_unplaced_pods(outcomes: Sequence[Outcome], order: Sequence[Position]) -> list[Outcome]:
     """Return the outcomes with the Unschedulable pods last, in the `order` of the queue."""
     unschedulable = {outcome.position: outcome for outcome in outcomes if outcome.verdict == UNSCHEDULABLE}
-    others = [outcome for outcome in outcomes if outcome.verdict != UNSCHEDULABLE]
-    return others + [unschedulable[position] for position in order if position in unschedulable]
+    other_outcomes = [outcome for outcome in outcomes if outcome.verdict != UNSCHEDULABLE]
+    return other_outcomes + [unschedulable[position] for position in order if position in unschedulable]
 
 
 def _has_every_domain(view: Fork, is_lost_node: Bools, keys: Iterable[str]) -> bool:

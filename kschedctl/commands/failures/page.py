@@ -39,11 +39,6 @@ FAILURES_SHOWN = 20
 """The maximum number of failures in the table."""
 MAX_COSTS_IN_SENTENCE = 2
 """The number of kinds of costs up to which the worst failure is described in a sentence rather than a list."""
-ENDING = (
-    "DaemonSet pods and static pods are lost with their node. Like terminating pods and pods that no controller "
-    "recreates, they do not count as displaced."
-)
-"""The note below the table about pods that are in none of its columns."""
 
 
 def build_page(report: Failures, style: Style) -> Page:
@@ -149,12 +144,20 @@ def _build_failure_ranking(report: Failures, style: Style) -> Page:
         limit=FAILURES_SHOWN,
         full=False,
     )
-    note = (
-        [paragraph(Marked(ENDING, Tone.FAINT))]
-        if any(failure.ending or failure.lost for failure in report.failures)
-        else []
-    )
-    return (*table, *note, *_plot_costs_by_failure(report, style)) if table else ()
+    return (*table, *_build_counting_note(report), *_plot_costs_by_failure(report, style)) if table else ()
+
+
+def _build_counting_note(report: Failures) -> Page:
+    """Build the note below the table about the pods that its columns count, and the pods that none of them counts."""
+    displaced = "displaced: pods of the lost nodes that controllers recreate"
+    if any(failure.waiting_until_deleted for failure in report.failures):
+        displaced += ", including those that wait for node deletion"
+    texts = [displaced]
+    if any(failure.lost for failure in report.failures):
+        texts.append("lost for good: pods that no controller recreates")
+    if any(failure.ending for failure in report.failures):
+        texts.append("not counted: DaemonSet, static and terminating pods")
+    return (paragraph(Marked("; ".join(texts), Tone.FAINT)),) if len(texts) > 1 else ()
 
 
 def _build_failure_row(failure: Failure, same_node_count: bool) -> Row:

@@ -119,10 +119,11 @@ class Failure(Document, frozen=True):
         If all displaced pods get a node, but other pods are evicted for them, say how many get a node.
         """
         denied = sum(workload.missing or 0 for workload in self.not_created)
+        none_fits = self.unplaced_displaced == self.displaced
         texts = []
-        if self.unplaced_displaced == self.displaced > 1:
+        if none_fits and self.displaced > 1:
             texts.append(f"none of its {self.displaced:,} displaced pods fits elsewhere")
-        elif self.unplaced_displaced == self.displaced == 1:
+        elif none_fits and self.displaced == 1:
             texts.append("its only displaced pod fits nowhere else")
         elif self.unplaced_displaced:
             verb = agreeing(self.unplaced_displaced, "fits", "fit")
@@ -280,7 +281,8 @@ class Failures(Report, frozen=True):
         unsafe = sum(not failure.safe for failure in self.failures)
         tried = len(self.failures)
         units = f"pairs of {self.single_unit}s" if self.pairs else f"{self.unit}s"
-        all_unsafe = tried > 0 and unsafe == tried == self.scenarios
+        all_tried = tried == self.scenarios
+        all_unsafe = tried > 0 and all_tried and unsafe == tried
         if all_unsafe:
             answer = f"No {self.unit} can be lost without disruption"
         elif unsafe:

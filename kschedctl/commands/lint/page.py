@@ -85,17 +85,17 @@ def _build_rule_count_table(report: Findings) -> Page:
     """Build a table with the number of findings of each rule. Return () if it would mostly repeat the findings."""
     if len(report.rules) == 1 or len(report.findings) < MIN_FINDINGS_PER_RULE * len(report.rules):
         return ()
-    counts = Counter((finding.severity, finding.rule) for finding in report.findings)
+    finding_counts = Counter((finding.severity, finding.rule) for finding in report.findings)
     summaries = {rule.id: rule.summary for rule in report.rules}
 
     def get_sort_key(severity_and_rule: tuple[str, str]) -> tuple[int, int, str]:
         """Return a key that sorts by severity, then by descending number of findings."""
         severity, rule = severity_and_rule
-        return SEVERITIES_BY_GRAVITY.index(severity), -counts[severity_and_rule], rule
+        return SEVERITIES_BY_GRAVITY.index(severity), -finding_counts[severity_and_rule], rule
 
     rows = [
-        (str(counts[severity, rule]), Marked(severity, SEVERITIES[severity]), rule, summaries.get(rule, ""))
-        for severity, rule in sorted(counts, key=get_sort_key)
+        (str(finding_counts[severity, rule]), Marked(severity, SEVERITIES[severity]), rule, summaries.get(rule, ""))
+        for severity, rule in sorted(finding_counts, key=get_sort_key)
     ]
     columns = [*number_columns("findings"), Column("severity", keep=True), Column("rule", keep=True), Column("finds")]
     return build_table(rows, columns, keep_row, limit=None, title="By rule")

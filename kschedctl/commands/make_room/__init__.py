@@ -88,7 +88,7 @@ def make_room_for_waiting_pods(
     failures = [target.never_created for target in targets if target.never_created]
     if failures:
         raise _build_no_pod_error(failures)
-    cluster, keys = add_and_list_waiting_pods(targets)
+    cluster, keys = collect_pods_needing_room(targets)
     return find_room(
         cluster, keys, criteria, seed=seed, call_extender=call_extender, workers=workers, progress=progress
     )
@@ -201,7 +201,7 @@ def make_room_and_report(room: RoomMaking) -> MakeRoom:
     return build_report(room)
 
 
-def add_and_list_waiting_pods(targets: Sequence[TargetPod]) -> tuple[Cluster, list[str]]:
+def collect_pods_needing_room(targets: Sequence[TargetPod]) -> tuple[Cluster, list[str]]:
     """Return the cluster with the target pods added, and the keys of all pods to make room for.
 
     These are the targets and the pods that get their nodes together with them. Raises UsageError for targets of several

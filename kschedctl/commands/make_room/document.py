@@ -404,9 +404,9 @@ def _iter_fragmented_devices(search: PlanSearch) -> Iterator[FragmentedResource]
 
 def _count_free_devices(free_by_node: Sequence[FreeDevices]) -> _FreeDeviceCounts:
     """Count the free devices on all nodes together, and on the node that has the most. Shared devices count once."""
-    counts = [len(free.devices) for free in free_by_node]
+    free_counts = [len(free.devices) for free in free_by_node]
     all_devices = frozenset().union(*(free.devices for free in free_by_node))  # nodes may share devices
-    nodes_with_devices = sum(count > 0 for count in counts)
+    nodes_with_devices = sum(count > 0 for count in free_counts)
     return _FreeDeviceCounts(
-        wanted=free_by_node[0].wanted, free=len(all_devices), on_one=max(counts), nodes=nodes_with_devices
+        wanted=free_by_node[0].wanted, free=len(all_devices), on_one=max(free_counts), nodes=nodes_with_devices
     )

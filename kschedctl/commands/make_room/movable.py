@@ -65,18 +65,20 @@ def find_movable_pods(
     # Count the candidates that a reason keeps from moving.
     reason_by_info = find_reasons_against_moving(view, keep)
     is_held = np.array([bool(reason) for reason in reason_by_info], np.bool_)[info_by_pod]
-    held_by_info = np.bincount(info_by_pod[is_candidate & is_held], minlength=len(reason_by_info)).tolist()
-    counts: Counter[str] = Counter()
-    for reason, count in zip(reason_by_info, held_by_info, strict=True):
+    held_count_by_info = np.bincount(info_by_pod[is_candidate & is_held], minlength=len(reason_by_info)).tolist()
+    held_count_by_reason: Counter[str] = Counter()
+    for reason, count in zip(reason_by_info, held_count_by_info, strict=True):
         if count:
-            counts[reason] += count
+            held_count_by_reason[reason] += count
 
     # Ask the PodDisruptionBudgets about the remaining candidates, and count those that may not be evicted.
     unheld_pods = np.flatnonzero(is_candidate & ~is_held)
     budgeted = _find_budgeted_infos(simulation)
-    is_denied = _find_denied_by_budgets(simulation, unheld_pods, budgeted, counts)
+    is_denied = _find_denied_by_budgets(simulation, unheld_pods, budgeted, held_count_by_reason)
     reluctance, priority, size = _compute_moving_costs(view, budgeted)
-    return MovablePods(unheld_pods[~is_denied], held=dict(counts), reluctance=reluctance, priority=priority, size=size)
+    return MovablePods(
+        unheld_pods[~is_denied], held=dict(held_count_by_reason), reluctance=reluctance, priority=priority, size=size
+    )
 
 
 def find_reasons_against_moving(view: Fork, keep: Selector | None) -> list[str]:
@@ -133,8 +135,10 @@ def _find_budgeted_infos(simulation: Simulation) -> Bools:
     return budgeted
 
 
-def _find_denied_by_budgets(simulation: Simulation, pods: Rows, budgeted: Bools, counts: Counter[str]) -> Bools:
-    """Return the mask (M,) of the `pods` whose eviction a PDB denies now, and count the reasons in `counts`.
+def _find_denied_by_budgets(
+    simulation: Simulation, pods: Rows, budgeted: Bools, held_count_by_reason: Counter[str]
+) -> Bools:
+    """Return the mask (M,) of the `pods` whose eviction a PDB denies now, and add the reasons to the counter.
 
     `budgeted` is the mask (T,) of PodInfos that some PDB selects.
     """
@@ -145,7 +149,7 @@ def _find_denied_by_budgets(simulation: Simulation, pods: Rows, budgeted: Bools,
         if evictions.find_denial(position):
             denied[index] = True
             has_several_budgets = len(evictions.find_budgets(position)) > 1
-            counts[SEVERAL_BUDGETS if has_several_budgets else NO_DISRUPTION] += 1
+            held_count_by_reason[SEVERAL_BUDGETS if has_several_budgets else NO_DISRUPTION] += 1
     return denied
 
 

@@ -100,10 +100,11 @@ class ResourceShortage(Document, frozen=True):
         """The largest amount that can be free for the pods."""
         return self.free + self.freed_by_moves
 
-    def describe(self, all_pods: int) -> str:
+    def describe(self, all_pods: int, placed_first: int = 0) -> str:
         """Describe how much the pods need and how much can be free.
 
         `all_pods` is the number of pods for which room is made, of which `self.pods` need the resource on these nodes.
+        `placed_first` is the number of other waiting pods that got nodes before the free amount was counted.
         """
         amounts = format_amounts_for_sentence(self.resource, self.needed, self.free, self.freed_by_moves)
         (needed, free, freed_by_moves), unit = amounts
@@ -121,9 +122,10 @@ class ResourceShortage(Document, frozen=True):
         moves = (
             f", and moves to other nodes can free at most {freed_by_moves}{suffix} more" if self.freed_by_moves else ""
         )
-        return (
-            f"{subject} {need} {needed} {unit}, with only {free}{suffix} free on the {nodes} that {it_may} use{moves}"
-        )
+        others = counted(placed_first, "other waiting pod gets its node", "other waiting pods get their nodes")
+        after = f" after {others}" if placed_first else ""
+        free_on_nodes = f"with only {free}{suffix} free on the {nodes} that {it_may} use{after}"
+        return f"{subject} {need} {needed} {unit}, {free_on_nodes}{moves}"
 
 
 class ProposedNodes(Document, frozen=True):
@@ -273,7 +275,7 @@ class MakeRoom(Report, frozen=True):
             why = "no node takes it, whichever pods move"
         elif self.shortages:
             scarcest = self.shortages[0]
-            why = scarcest.describe(len(self.pods))
+            why = scarcest.describe(len(self.pods), len(self.placed_first))
             if self.new_nodes:
                 why += f"; {self.new_nodes.describe(len(self.pods))}"
         elif self.searched is None:

@@ -34,7 +34,7 @@ from kschedctl.fixes.search import count_affordable_replays
 from kschedctl.replay.controllers.target_pod import find_groups
 from kschedctl.replay.parallel import WorkerPool
 from kschedctl.replay.pools import Pools
-from kschedctl.replay.settling import find_pods_still_pending, schedule_victims
+from kschedctl.replay.settling import find_pods_still_pending, schedule_victims_until_stable
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 
@@ -185,7 +185,7 @@ class RoomMaking:
         # Schedule all other pods.
         simulation = Simulation(scheduler, seed=seed)
         other_positions = [position for position in find_pods_still_pending(simulation) if position not in wanted]
-        outcomes = schedule_victims(simulation, simulation.schedule(other_positions))
+        outcomes = schedule_victims_until_stable(simulation, simulation.schedule(other_positions))
         if simulation.interrupted:
             raise KeyboardInterrupt
         failed = dict.fromkeys(outcome.position for outcome in outcomes if not outcome.is_placed)

@@ -20,7 +20,7 @@ from kschedctl.commands.make_room.room import RoomMaking
 from kschedctl.replay.edits import get_zone
 from kschedctl.replay.scenarios import reject_file
 from kschedctl.replay.scenarios.steps import add_nodes
-from kschedctl.replay.settling import find_pods_still_pending, schedule_victims, settle
+from kschedctl.replay.settling import find_pods_still_pending, schedule_victims_until_stable, settle
 from kschedctl.reports.scenario import AddNodes
 from kschedctl.scheduler.engine.cycle import Filtering, run_pre_filter
 from kschedctl.scheduler.framework import PluginError, PluginVerdict
@@ -238,12 +238,19 @@ def _add_nodes(cluster: Cluster, new_nodes: ProposedNodes) -> Cluster:
 
 
 def _fit_after_other_pods(cluster: Cluster, keys: Sequence[str], seed: int) -> bool:
-    """Return whether the pods `keys` all get nodes without preemption, even if other waiting pods are tried first."""
+    """Return whether the pods `keys` all get nodes without preemption, even if other waiting pods are tried first.
+
+    Pods of lower priority than all of these pods come later in the queue, and so are not tried first.
+    """
     simulation = Simulation(Scheduler(cluster), seed=seed)
     pods = simulation.view.pods
     wanted = [Position(pods.index[key]) for key in keys]
     waiting = find_pods_still_pending(simulation)
-    schedule_victims(simulation, simulation.schedule(position for position in waiting if position not in wanted))
+    lowest_priority = min(pods.get_priorities(wanted).tolist())
+    earlier = [
+        position for position in waiting if position not in wanted and pods.get_priority(position) >= lowest_priority
+    ]
+    schedule_victims_until_stable(simulation, simulation.schedule(earlier))
     outcomes = simulation.schedule(position for position in waiting if position in wanted)
     has_victims = any(outcome.victims for outcome in outcomes)
     return not has_victims and bool((simulation.view.node[wanted] >= 0).all())

@@ -415,7 +415,7 @@ _DECLARED_TOOLS = (
     Tool(
         "scale_down",
         "Which nodes would the Cluster Autoscaler remove?",
-        "Replays its next loop: which nodes are removed, and what keeps the others.",
+        "Replays its next loop: which nodes are removed, and why the others stay.",
         arguments=OF_GROUPS,
         build_report=scale_down,
         command="scale",

@@ -20,7 +20,7 @@ from kschedctl.autoscaling.node_groups.discovery import UserGroups
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.one_pod import PodReference, find_or_create_target
 from kschedctl.commands.explain.report import UNSCHEDULABLE
-from kschedctl.commands.make_room import SharedRoom, add_and_list_waiting_pods, make_room_and_report, start_room_making
+from kschedctl.commands.make_room import SharedRoom, collect_pods_needing_room, make_room_and_report, start_room_making
 from kschedctl.commands.make_room.movable import find_movable_pods
 from kschedctl.commands.make_room.room import RoomCriteria
 from kschedctl.commands.make_room.search import depends_on_other_nodes
@@ -206,7 +206,7 @@ def add_room_plan(
         return report
     on_planned = progress.begin("trying moves", 0)
     on_planned(0)
-    cluster, keys = add_and_list_waiting_pods([target])
+    cluster, keys = collect_pods_needing_room([target])
     is_same_cluster = cluster is target.scheduler.cluster
     scheduler = target.scheduler if is_same_cluster else Scheduler(cluster, target.scheduler.call_extender)
     if not _can_moves_help(scheduler, keys[0]):

@@ -64,16 +64,16 @@ def _build_verdict_lines(report: Remedies) -> Page:
     If the verdict is undecided, the doubts about it are listed as well. Otherwise, a line names the pods for which the
     pod stands, such as the pods of its workload. A warning names the pods that are preempted without a fix.
     """
-    counts = build_replicas_line(report.replicas)
+    replicas_line = build_replicas_line(report.replicas)
     pod = Marked(report.pod, Tone.STRONG)
     doubts = [unknown for unknown in report.unknown if unknown.affects == VERDICT]
     if report.undecided and doubts:
         verdict = Marked(f"{describe_verdict(report.verdict)}, but {NOT_CERTAIN}:", Tone.WARNING)
-        return (*counts, paragraph(pod, verdict, describe_verdict_doubts(doubts)), paragraph(report.headline))
+        return (*replicas_line, paragraph(pod, verdict, describe_verdict_doubts(doubts)), paragraph(report.headline))
     _, _, headline = report.build_headline_parts()
     represented_pods = [paragraph(Marked(report.stands_for, Tone.FAINT))] if report.stands_for else []
     verdict_line = paragraph(pod, mark_verdict(report.verdict, ":"), headline)
-    return (*counts, verdict_line, *represented_pods, *_build_preemption_lines(report))
+    return (*replicas_line, verdict_line, *represented_pods, *_build_preemption_lines(report))
 
 
 def _build_preemption_lines(report: Remedies | RemediesOfMany) -> Page:

@@ -478,12 +478,16 @@ def find_remedies_of_many(
     # A later change can displace a pod that an earlier one cleared, and can place a pod that an earlier one evicted.
     placed = set(initial.waiting).difference(choice.settled.waiting)
 
+    # Pods that end with a failed Job neither wait nor get a node
+    ended = pending_keys.intersection(pod for job in initial.failed_jobs for pod in job.pods)
+
     uncalled_extenders = find_uncalled_extenders(chosen.proposal.fix for chosen in choice.chosen)
     unknown = merge_unknown_kinds((initial.unknown, choice.settled.unknown, uncalled_extenders))
     return RemediesOfMany(
         scope=scope,
         waiting=len(waiting),
-        fitting=0 if initial.interrupted else len(pending_keys) - len(waiting),
+        fitting=0 if initial.interrupted else len(pending_keys) - len(waiting) - len(ended),
+        ended=tuple(sorted(ended)),
         preempted=tuple(dict.fromkeys(initial.evicted)),
         failed_jobs=initial.failed_jobs,
         cleared=len(placed.intersection(waiting)),

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from kschedctl.commands.explain.cycle_report import explain_pod
 from kschedctl.commands.explain.fixes import (
     CHECKED,
-    check_fixes_in_queue,
+    check_all_fixes_in_queue,
     find_uncalled_extenders,
     search_fixes,
     should_search_fixes,
@@ -129,7 +129,7 @@ def _build_remedies_document(
         on_checked = progress.begin("checking remedies", min(len(ranking), CHECKED))
         try:
             harmless_fixes = rollouts.iter_harmless_fixes(ranking)
-            in_queue = check_fixes_in_queue(harmless_fixes, QueueChecks(search.trials), on_checked=on_checked)
+            in_queue = check_all_fixes_in_queue(harmless_fixes, QueueChecks(search.trials), on_checked)
             checked_fixes = move_smallest_fix_first(in_queue)
             rollout_results = [rollouts.replay(fix.ranked.trial) for fix in checked_fixes]
         except KeyboardInterrupt:

@@ -166,6 +166,8 @@ class RemediesOfMany(Report, frozen=True):
     """The seconds after which the time limit ended the search, 0 if it did not."""
     fitting: int = 0
     """The number of other pending pods, which get a node without any change."""
+    ended: tuple[str, ...] = ()
+    """The other pending pods that end without any change, since their Job fails."""
     preempted: tuple[str, ...] = ()
     """The running pods that kube-scheduler preempts for pending pods without any change."""
     failed_jobs: tuple[FailedJob, ...] = ()
@@ -212,6 +214,8 @@ class RemediesOfMany(Report, frozen=True):
             fit = agreeing(self.fitting, "more pending pod gets a node", "more pending pods get a node")
             fit = f"{fit} without a change, but this preempts {counted(len(self.preempted), 'pod')}"
         fitting = f"; {self.fitting:,} {fit}" if self.fitting else ""
+        if self.ended:
+            fitting += f"; {counted(len(self.ended), 'pending pod ends', 'pending pods end')} because a Job fails"
         stop = _describe_stop(self.stopped_after)
         return (f"{cleared}{suffix}{stop}{fitting}{self._waiting_elsewhere_text}{describe_doubt(self.unknown)}",)
 
@@ -224,7 +228,8 @@ class RemediesOfMany(Report, frozen=True):
     def ends_at_limit(self) -> bool:
         """True if the most changes were chosen, and a pod that still waits has a fix of its own."""
         change_count = sum(len(chosen.remedy.kinds) for chosen in self.chosen)
-        return change_count == self.max_changes > 0 and any(pods.alone for pods in self.left)
+        has_most_changes = self.max_changes > 0 and change_count == self.max_changes
+        return has_most_changes and any(pods.alone for pods in self.left)
 
     @property
     def _waiting_elsewhere_text(self) -> str:

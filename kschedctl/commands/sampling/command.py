@@ -44,7 +44,9 @@ def sampling(
     kinds: Annotated[
         int,
         typer.Option(
-            "--kinds", metavar="NUMBER", help="Without a POD: number of workloads to measure, the largest first."
+            "--kinds",
+            metavar="NUMBER",
+            help="Without a POD: how many workloads to measure, those with the most pods first.",
         ),
     ] = 5,
     max_loss: Annotated[

@@ -12,7 +12,7 @@ from kschedctl.reports.cluster_autoscaler import (
     ScaleUp,
 )
 from kschedctl.reports.columns import Column, Tone
-from kschedctl.text.counts import counted, first_few, first_of
+from kschedctl.text.counts import agreeing, counted, first_few, first_of
 
 GROUP = Column("node group", keep=True)
 ONE_RUN = paragraph(
@@ -65,8 +65,9 @@ def _build_filtered_out_lines(report: ScaleUp) -> Page:
     lines = []
     count = len(report.filtered_out) - len(report.ignored)
     if count:
-        fit = counted(count, "pod fits", "pods fit")
-        lines.append(paragraph(f"{fit} on existing or upcoming nodes."))
+        need = agreeing(count, "needs no new node: it fits", "need no new node: they fit")
+        pods = counted(count, "other pending pod" if report.increases else "pending pod")
+        lines.append(paragraph(f"{pods} {need} on existing or upcoming nodes."))
     if ignored := report.describe_ignored_pods():
         lines.append(paragraph(Marked(f"The autoscaler {ignored}.", Tone.WARNING)))
     return tuple(lines)

@@ -32,7 +32,7 @@ from kschedctl.fixes.new_node import simulate_growth
 from kschedctl.replay.controllers.admissions import Admissions, create_new_claims_and_groups
 from kschedctl.replay.controllers.creation import Creation, create_workload_objects
 from kschedctl.replay.controllers.job_failures import JobFailures
-from kschedctl.replay.controllers.manifests import sort_manifests, validate_new_manifests
+from kschedctl.replay.controllers.manifests import classify_manifests, validate_new_manifests
 from kschedctl.replay.controllers.plan_change import ExistingPods, plan_change
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
 from kschedctl.replay.controllers.rollout import (
@@ -55,6 +55,7 @@ from kschedctl.replay.placements import (
     count_by_node,
     find_pods_waiting_at_permit,
     find_topology_keys,
+    find_violated_budgets,
     group_retried_pods,
     group_unplaced_pods,
     report_evictions,
@@ -284,7 +285,7 @@ def run_once(
         volumes_on_several_nodes=describe_volumes_on_several_nodes(
             view, [outcome.position for outcome in placed.values()]
         ),
-        violated_budgets=_find_violated_budgets(shared.cluster, evicted),
+        violated_budgets=find_violated_budgets(shared.cluster, evicted),
         outages=() if simulation.interrupted else tuple(_iter_workload_outages(simulation, evicted)),
         failed_jobs=JobFailures.of(view.objects).report_failed_jobs(view.cluster),
         left_out=len(shared.left_out),
@@ -301,33 +302,13 @@ def _list_pods_evicted_for_waiting_pods(evicted: Iterable[EvictedPod], waiting_p
 
     `evicted` has the evictions in their order.
     """
-    is_for_waiting: dict[str, bool] = {}
+    is_only_for_waiting: dict[str, bool] = {}
     for eviction in select_displaced_pods(evicted):
-        starts_with_waiting_pod = eviction.by in waiting_pods or is_for_waiting.get(eviction.by, False)
-        is_for_waiting[eviction.pod] = starts_with_waiting_pod and is_for_waiting.get(eviction.pod, True)
-    return tuple(pod for pod, for_waiting in is_for_waiting.items() if for_waiting)
-
-
-def _find_violated_budgets(cluster: Cluster, evicted: Iterable[EvictedPod]) -> dict[str, int]:
-    """Return the PodDisruptionBudgets that the evictions violate.
-
-    Keys are `namespace/name`, and values are the numbers of disruptions that each budget allows now. Budgets that are
-    not in the cluster are left out.
-    """
-    pods_by_budget: dict[str, set[str]] = {}
-    for eviction in select_displaced_pods(evicted):
-        for name in eviction.budgets:
-            pods_by_budget.setdefault(name, set()).add(eviction.pod)
-    allowed_by_budget = {
-        f"{budget.metadata.namespace}/{budget.metadata.name}": budget.status.disruptions_allowed
-        for budget in cluster.pod_disruption_budgets
-    }
-    violated = {}
-    for name, pods in sorted(pods_by_budget.items()):
-        allowed = allowed_by_budget.get(name)
-        if allowed is not None and len(pods) > allowed:
-            violated[name] = allowed
-    return violated
+        is_for_waiting = eviction.by in waiting_pods or is_only_for_waiting.get(eviction.by, False)
+        # A pod may be evicted several times. One eviction for another pod is enough to leave it out.
+        are_earlier_for_waiting = is_only_for_waiting.get(eviction.pod, True)
+        is_only_for_waiting[eviction.pod] = is_for_waiting and are_earlier_for_waiting
+    return tuple(pod for pod, only_for_waiting in is_only_for_waiting.items() if only_for_waiting)
 
 
 def _iter_workload_outages(simulation: Simulation, evicted: Iterable[EvictedPod]) -> Iterator[str]:
@@ -543,17 +524,17 @@ def prepare_simulation(
     """
     # Create the objects of the manifests that are no workloads
     replays_admission = documents is not None
-    sorted_manifests = sort_manifests(manifests)
-    cluster = cluster.with_objects(sorted_manifests.objects)
-    add_autoscaled_workloads(sorted_manifests, cluster)
-    validate_new_manifests(sorted_manifests, cluster, admission=not replays_admission, validated=documents or {})
+    classified_manifests = classify_manifests(manifests)
+    cluster = cluster.with_objects(classified_manifests.objects)
+    add_autoscaled_workloads(classified_manifests, cluster)
+    validate_new_manifests(classified_manifests, cluster, admission=not replays_admission, validated=documents or {})
     denied_objects: Mapping[Owner, NotCreated] = {}
     if replays_admission:
         cluster, denied_objects = create_new_claims_and_groups(cluster)
 
     # Let Kueue admit or suspend the workloads, and create their objects and pods
     existing = ExistingPods(cluster)
-    current_workloads = map(existing.with_current_replicas, sorted_manifests.workloads.values())
+    current_workloads = map(existing.with_current_replicas, classified_manifests.workloads.values())
     autoscaled = [clamp_replicas_to_autoscaler(cluster, workload) for workload in current_workloads]
     workloads = [entry.workload for entry in autoscaled]
     queued = _admit_workloads_through_queues(cluster, workloads, include_waiting=pending)
@@ -563,7 +544,7 @@ def prepare_simulation(
     # Plan the change of each workload, and leave out pods that admission denies
     created_pods = zip(workloads, creation.pods.items(), strict=True)
     changes = [plan_change(existing, workload, title, pods, forced=rollout) for workload, (title, pods) in created_pods]
-    admissions = Admissions(cluster, {**(documents or {}), **sorted_manifests.documents})
+    admissions = Admissions(cluster, {**(documents or {}), **classified_manifests.documents})
     admitted_workloads = workloads if replays_admission else ()
     denied = admissions.admit_pods_of_workloads(workloads, changes) if admitted_workloads and not rollout else []
 
@@ -597,7 +578,7 @@ def prepare_simulation(
             *_iter_assumptions(cluster, creation),
             *map(str, admissions.notes),
             *_iter_change_notes(changes),
-            *sorted_manifests.notes,
+            *classified_manifests.notes,
         ],
         not_created=[*denied_objects.values(), *denied],
         admitted_namespaces=admissions.check_full_replay_by_namespace(admitted_workloads),

@@ -26,6 +26,7 @@ from kschedctl.reports.placements import (
     describe_evictions,
     describe_missing_namespaces,
     describe_objects_without_pods,
+    describe_violated_budgets,
     list_displaced_pods,
     select_displaced_pods,
 )
@@ -159,7 +160,7 @@ class SimulationReport(Report, frozen=True):
             sentence += f"; {waiting}"
         sentence += describe_doubt(self.unknown)
         if self.not_created:
-            return ("Not created:", f"{describe_not_created(self.not_created)}; {sentence}")
+            return ("Not created:", f"{self._describe_pods_not_created()}; {sentence}")
         if not self.most_unplaced and self.new_homeless_pods:
             pods = counted(self.new_homeless_pods, "running pod loses its node", "running pods lose their nodes")
             return (f"{pods}:", sentence)
@@ -198,6 +199,12 @@ class SimulationReport(Report, frozen=True):
         waiting = self.waiting_placed + len(self.still_waiting)
         return not self.variation and 0 < waiting < self.placed + self.unplaced
 
+    def _describe_pods_not_created(self) -> str:
+        """Describe the pods that could not be created, with their workload if other workloads get pods as well."""
+        text = describe_not_created(self.not_created)
+        is_one_of_several = len(self.not_created) == 1 and len(self.workloads) > 1
+        return f"{self.not_created[0].workload}: {text}" if is_one_of_several else text
+
     def _describe_waiting_objects(self) -> str:
         """Describe how many objects wait for other controllers.
 
@@ -212,7 +219,7 @@ class SimulationReport(Report, frozen=True):
         doubt = describe_doubt(self.unknown)
         waiting = self._describe_waiting_objects()
         if self.not_created:
-            return ("Not created:", f"{describe_not_created(self.not_created)}{doubt}")
+            return ("Not created:", f"{self._describe_pods_not_created()}{doubt}")
         if self.interrupted:
             return ("Nothing was known by then", "")
         if waiting:
@@ -309,7 +316,8 @@ class SimulationReport(Report, frozen=True):
             return ""
         fitting = self.left_out_fitting
         include = f"include {agreeing(self.left_out, 'it', 'them')} with --pending"
-        if fitting is None or fitting == self.left_out == 1:
+        is_only_pod_fitting = self.left_out == 1 and fitting == 1
+        if fitting is None or is_only_pod_fitting:
             return f" and may take the room first ({include})"
         if not fitting:
             fit_text = agreeing(self.left_out, "it fits on no node", "none of them fits")
@@ -439,12 +447,7 @@ class SimulationReport(Report, frozen=True):
         They are about violated PodDisruptionBudgets, workloads without a running pod, Jobs that fail, insufficient
         storage, and volumes that pods on several nodes cannot share.
         """
-        for name, allowed in self.violated_budgets.items():
-            evicted = len(list_displaced_pods(pod for pod in self.evicted if name in pod.budgets))
-            yield (
-                f"violates PodDisruptionBudget {name}: it allows {counted(allowed, 'disruption')} now, "
-                f"and preemption evicts {counted(evicted, 'pod')}"
-            )
+        yield from describe_violated_budgets(self.violated_budgets, self.evicted)
         if self.outages:
             yield f"leaves {first_few(self.outages)} without a running pod"
         yield from (job.describe() for job in self.failed_jobs)

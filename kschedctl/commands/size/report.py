@@ -26,9 +26,9 @@ class SizedShape(Document, frozen=True):
     """The number of nodes in each zone."""
     price: Annotated[float | None, Column("price/h", form=".3g")] = None
     """The hourly price of all these nodes, None if unknown."""
-    like: Annotated[str, Column("like")] = ""
+    like: Annotated[str, Column("example node")] = ""
     """A node of the cluster that the nodes resemble."""
-    peculiarities: Annotated[tuple[str, ...], Column("differs by", show_all=True)] = ()
+    peculiarities: Annotated[tuple[str, ...], Column("distinguishing labels and taints", show_all=True)] = ()
     """The labels and taints in which the nodes differ from others of their pool; empty if the pool has one shape."""
 
 
@@ -234,7 +234,8 @@ class NodeSizing(Report, frozen=True):
         if nodes * 2 <= self.nodes:
             return ""
         share = f"{nodes:,} of {self.nodes:,} nodes are in zone {zone}"
-        return f"{share}, so losing it may leave pods without a node (to rule this out, use --keep-zone-loss)"
+        effect = "so losing it may leave pods without a node"
+        return f"{share}, {effect} (--keep-zone-loss chooses nodes for which this is ruled out)"
 
     @property
     def choice_warning(self) -> str:

@@ -20,8 +20,8 @@ from kschedctl.api.objects import NodeSelector, Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.pod_table import NO_PODS, PodTable
 from kschedctl.api.resource_names import CPU, MEMORY
-from kschedctl.api.workloads import recreate_pod
 from kschedctl.cluster import Cluster
+from kschedctl.cluster.recreation import recreate_pod
 from kschedctl.commands.size.optimality import OptimalityCheck, TriedSet, enumerate_cheaper_sets, try_set
 from kschedctl.commands.size.program import (
     ROUNDING_ERROR,
@@ -122,7 +122,7 @@ def size_cluster(
     scaled as the criteria say, except for pods with claims. `not_created` are workloads with pods that the API server
     would deny.
     """
-    pods = [recreate_pod(pod) for pod in cluster.pods if _needs_node(pod)]
+    pods = [recreate_pod(pod, cluster) for pod in cluster.pods if _needs_node(pod)]
     additional_pods = iter_pods_to_scale([pod for pod in pods if not has_claims(pod)], criteria.scale)
     empty_cluster = replace(cluster, nodes=(), pods=NO_PODS)
     all_pods = add_or_replace_pods(empty_cluster, [*pods, *additional_pods])

@@ -135,8 +135,15 @@ def _build_snapshot_report(header: Header, file: str) -> SnapshotReport:
     )
     if header.provenance is None:
         return report
-    fields = report.__struct_fields__
-    provenance_fields = {
-        name: getattr(header.provenance, name) for name in header.provenance.__struct_fields__ if name in fields
-    }
-    return replace(report, **provenance_fields)
+    provenance = header.provenance
+    return replace(
+        report,
+        server=provenance.server,
+        context=provenance.context,
+        server_version=provenance.server_version,
+        read_at=provenance.read_at,
+        leader=provenance.leader,
+        configured_by=provenance.configured_by,
+        resource_versions=provenance.resource_versions,
+        changed=provenance.changed,
+    )

@@ -136,14 +136,14 @@ def _describe_node_changes(changes: Sequence[ObjectChange]) -> Iterator[str]:
 def _describe_pod_changes(changes: Sequence[ObjectChange]) -> Iterator[str]:
     """Yield a clause for each kind of change of pods: without a node now, moved, with a node now, added, and so on."""
     without_node: list[str] = []
-    names_by_change = {"without a node now": without_node}
+    names_by_change = {"without a node now": without_node}  # the gravest kind of change comes first
     for change in changes:
-        nodes = next((field for field in change.fields if field.field == "spec.nodeName"), None)
-        if nodes is None or change.change == "recreated":
+        node_change = next((field for field in change.fields if field.field == "spec.nodeName"), None)
+        if node_change is None or change.change == "recreated":
             names_by_change.setdefault(change.change, []).append(change.name)
-        elif nodes.before and nodes.after:
+        elif node_change.before and node_change.after:
             names_by_change.setdefault("moved to another node", []).append(change.name)
-        elif nodes.before:
+        elif node_change.before:
             without_node.append(change.name)
         else:
             names_by_change.setdefault("with a node now", []).append(change.name)

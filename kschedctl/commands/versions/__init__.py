@@ -143,18 +143,18 @@ def _add_release_switching_default(
     if get_default is None:
         return change
     oldest, newest = sorted((first_version, second_version))
-    is_on_by_minor = {minor: get_default(aspect.where, minor) for minor in range(oldest.minor, newest.minor + 1)}
+    default_by_minor = {minor: get_default(aspect.where, minor) for minor in range(oldest.minor, newest.minor + 1)}
     is_removed = aspect.sort == "gate" and get_stage(aspect.where, second_version.minor).maturity == "removed"
-    if is_on_by_minor[oldest.minor] == is_on_by_minor[newest.minor]:
+    if default_by_minor[oldest.minor] == default_by_minor[newest.minor]:
         return replace(change, is_removed=is_removed)
 
     # The default switched after the last release that differs from the newer version
-    newest_default = is_on_by_minor[newest.minor]
-    last_different = max(minor for minor, is_on in is_on_by_minor.items() if is_on != newest_default)
+    newest_default = default_by_minor[newest.minor]
+    last_different = max(minor for minor, default in default_by_minor.items() if default != newest_default)
     return replace(
         change,
         switched=f"1.{last_different + 1}",
-        is_on=is_on_by_minor[second_version.minor],
+        is_on=default_by_minor[second_version.minor],
         is_removed=is_removed,
     )
 

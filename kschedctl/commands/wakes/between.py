@@ -194,7 +194,7 @@ def _build_pod_answer(rejected: RejectedPod, pod: Pod, moments: Moments, max_wak
         missed=bool(later_state.fits) and is_unschedulable and not tried.waking_count,
         ended=ended,
     )
-    return AnsweredPod(report, later_state.attempt)
+    return AnsweredPod(report, later_state.tried_pod)
 
 
 class _TriedChanges(NamedTuple):
@@ -256,8 +256,8 @@ class LaterState(NamedTuple):
 
     ended: str
     """The reason why the pod no longer waits, or an empty string."""
-    attempt: RejectedPod | None = None
-    """The attempt to schedule the pod if it still waits, otherwise None."""
+    tried_pod: RejectedPod | None = None
+    """The pod after an attempt to schedule it if it still waits, otherwise None."""
     fits: tuple[str, ...] = ()
     """The nodes on which the pod fits."""
 
@@ -272,19 +272,19 @@ class LaterState(NamedTuple):
             return cls(ended)
         later_pod = _find_pod_after_changes(pod, after)
         assert later_pod is not None  # a pod that is gone has ended its wait
-        attempt = try_pod(after, after.view.build_stored_pod(later_pod))
-        cycle = attempt.attempt.cycle
-        if cycle is None or not attempt.fits:
-            return cls(ended, attempt)
+        tried_pod = try_pod(after, after.view.build_stored_pod(later_pod))
+        cycle = tried_pod.attempt.cycle
+        if cycle is None or not tried_pod.fits:
+            return cls(ended, tried_pod)
         node_names = after.view.nodes.names
-        return cls(ended, attempt, fits=tuple(node_names[row] for row in cycle.feasible.tolist()))
+        return cls(ended, tried_pod, fits=tuple(node_names[row] for row in cycle.feasible.tolist()))
 
     @property
     def description(self) -> str:
         """The state as a clause that follows "it", such as "fits on w1 or w2"."""
-        if self.attempt is None:
+        if self.tried_pod is None:
             return self.ended
-        gating_plugin = self.attempt.attempt.gating_plugin
+        gating_plugin = self.tried_pod.attempt.gating_plugin
         if gating_plugin:
             return f"is held back by {gating_plugin}"
         if not self.fits:

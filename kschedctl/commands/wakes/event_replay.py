@@ -333,7 +333,7 @@ def try_gang(scheduler: Scheduler, framework: Framework, pod: Pod, cache: TriedG
 def try_pod_group(scheduler: Scheduler, framework: Framework, pod: Pod, cache: TriedGroups) -> PodGroupReport | None:
     """Try the pod's group, unless `cache` has its result. Return None if the pod has no group.
 
-    The result is cached unless the pod comes from a manifest.
+    Results for pods from a manifest are neither looked up nor cached.
     """
     key = get_group_key(pod)
     is_stored = scheduler.view.pods.find_position(pod.key) is not None

@@ -326,7 +326,8 @@ class ScenarioRun:
         new_pods = {key: pod for key, pod in edit.changed_pods.items() if pod is not None}
         removed_keys = [key for key, pod in edit.changed_pods.items() if pod is None]
         removed_pods = [pod for pod in (cluster.pod(*key) for key in removed_keys) if pod is not None]
-        kept_pods = select_pods(cluster, lambda pod: find_owner(pod) == owner)[len(removed_pods) :]
+        current_pods = select_pods(cluster, lambda pod: find_owner(pod) == owner)
+        kept_pods = current_pods[len(removed_pods) :]  # only their number matters here
         change = WorkloadChange(str(owner), kept=kept_pods, removed=removed_pods, new=list(new_pods.values()))
 
         # Admission shortens `change.new` to the pods before the first denied one.

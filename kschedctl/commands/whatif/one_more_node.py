@@ -12,8 +12,8 @@ import numpy as np
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.node_pools import find_node_pool_name
 from kschedctl.api.objects import Pod
-from kschedctl.api.workloads import recreate_pod
 from kschedctl.cluster import Cluster
+from kschedctl.cluster.recreation import recreate_pod
 from kschedctl.commands.whatif import whatif
 from kschedctl.commands.whatif.report import BLOCKED, LOST, WhatIf
 from kschedctl.errors import KschedctlError
@@ -223,10 +223,10 @@ def _is_sufficient(
     if report.interrupted or report.undecided:
         raise _UndecidedError
     lost_pods = {change.pod for change in report.changes if change.lost}
-    return leaves_no_pod_pending(report) and not report.incomplete_steps and lost_pods.issubset(lost_anyway)
+    return makes_no_pod_pending(report) and not report.incomplete_steps and lost_pods.issubset(lost_anyway)
 
 
-def leaves_no_pod_pending(report: WhatIf) -> bool:
+def makes_no_pod_pending(report: WhatIf) -> bool:
     """Return whether all pods are created and, in every run, no pod becomes pending."""
     if report.not_created or any(change.change == "NewlyPending" for change in report.changes):
         return False
@@ -247,7 +247,7 @@ def is_harmless(report: WhatIf) -> bool:
         return False
     if report.incomplete_steps or (blocked_over_runs and blocked_over_runs.most):
         return False
-    return leaves_no_pod_pending(report) and not report.down_nodes
+    return makes_no_pod_pending(report) and not report.down_nodes
 
 
 def _choose_model_nodes(cluster: Cluster, taken_nodes: Sequence[str], deletes_nodes: bool) -> list[str]:
@@ -285,7 +285,7 @@ def _iter_accepted_groups(
         namespace, _, name = group.pods[0].partition("/")
         pod = cluster.pod(namespace, name)
         if pod is not None:
-            pods[index] = recreate_pod(pod)
+            pods[index] = recreate_pod(pod, cluster)
     pods_by_key = {(pod.metadata.namespace, pod.metadata.name): pod for pod in pods.values()}
     trial_cluster = change_pods(cluster, pods_by_key)
 

@@ -25,6 +25,7 @@ from kschedctl.reports.placements import (
     describe_data_on_nodes,
     describe_differing_runs,
     describe_down_nodes,
+    join_reason_with_cause,
 )
 from kschedctl.reports.plugin_answers import SearchStart
 from kschedctl.reports.report import GateProblem, Report
@@ -266,30 +267,30 @@ class WhatIf(Report, frozen=True):
         if lost_pods and not self.not_created and not self.incomplete_steps:
             del numbers[LOST]
         counts = ", ".join(f"{numbers[kind]:,} {word}" for kind, word in CHANGES.items() if numbers[kind])
-        doubt = f"{self._describe_waiting_pods()}{self._describe_further_differences()}{describe_doubt(self.unknown)}"
+        ending = f"{self._describe_waiting_pods()}{self._describe_further_differences()}{describe_doubt(self.unknown)}"
         if self.incomplete_steps:
             verdict = f"{self._name_incomplete_steps()} cannot be completed:"
-            return (verdict, f"{self._describe_incomplete_steps(counts)}{doubt}")
+            return (verdict, f"{self._describe_incomplete_steps(counts)}{ending}")
         down_nodes_text = "".join(f"; {text}" for text in describe_down_nodes(self.down_nodes))
-        doubt = f"{down_nodes_text}{doubt}"
+        ending = f"{down_nodes_text}{ending}"
         if self.not_created:
             failures = describe_not_created(self.not_created)
             if counts:
                 failures += f"; {counts}"
-            return ("Not created:", f"{failures}{doubt}")
+            return ("Not created:", f"{failures}{ending}")
         if lost_pods:
             nobody = f"(no controller recreates {agreeing(len(lost_pods), 'it', 'them')})"
             other_counts = f"; {counts}" if counts else ""
             verdict = counted(len(lost_pods), "pod is lost for good:", "pods are lost for good:")
             return (
                 verdict,
-                f"{first_few(lost_pods)} {nobody}{other_counts}{doubt}",
+                f"{first_few(lost_pods)} {nobody}{other_counts}{ending}",
             )
         if not counts:
             # Without steps, a comparison of schedulers places only the pending pods.
             pod = "pending pod" if self.compared and not self.steps else "pod"
-            return (f"No {pod} ends up elsewhere{doubt}",)
-        return ("Effect on pods:", f"{counts}{doubt}")
+            return (f"No {pod} ends up elsewhere{ending}",)
+        return ("Effect on pods:", f"{counts}{ending}")
 
     @property
     def headline_names_unread(self) -> bool:
@@ -517,6 +518,11 @@ def _group_newly_pending_pods(changes: Iterable[PodChange]) -> tuple[ShortPods, 
     for change in changes:
         groups.setdefault((change.workload, change.message, change.cause), []).append(change.pod)
     return tuple(
-        ShortPods(pods=len(pods), such_as=pods[0], workload=workload, why=cause or message)
+        ShortPods(
+            pods=len(pods),
+            such_as=pods[0],
+            workload=workload,
+            why=join_reason_with_cause(message, cause, len(pods)),
+        )
         for (workload, message, cause), pods in groups.items()
     )

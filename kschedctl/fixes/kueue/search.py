@@ -36,7 +36,7 @@ from kschedctl.replay.waiting_elsewhere.kueue_jobs import build_new_workloads
 from kschedctl.reports.remedy import Remedy
 from kschedctl.reports.summary import CostKind, FixCost
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState
-from kschedctl.text.counts import capitalize, counted, first_few
+from kschedctl.text.counts import agreeing, capitalize, counted, first_few, join_first_few
 
 MOST_FIXES, MOST_WORKLOADS = 3, 3
 """The number of fixes of a Workload, and of Workloads for which fixes are searched."""
@@ -192,9 +192,8 @@ def _iter_harm_costs(preempted: Sequence[str], pods: int, delayed: Sequence[str]
         text = f"preempts {first_few(preempted)} with {counted(pods, 'pod')}"
         yield FixCost(CostKind.EVICTS, text, pods=pods, short=short)
     if delayed:
-        verb = "waits" if len(delayed) == 1 else "wait"
-        short = f"{counted(len(delayed), 'other Workload')} {verb} instead" if len(delayed) > 1 else ""
-        text = f"{first_few(delayed)} then {verb} instead"
+        short = f"{counted(len(delayed), 'other Workload')} wait instead" if len(delayed) > 1 else ""
+        text = f"{join_first_few(delayed)} then {agreeing(len(delayed), 'waits', 'wait')} instead"
         yield FixCost(CostKind.DELAYS, text, short=short)
 
 

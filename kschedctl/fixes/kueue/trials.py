@@ -138,7 +138,7 @@ class AdmissionTrials:
             for workload in self.cluster.kueue_workloads
         }
         preempted_pods = sum(pod_counts.get(key, 0) for key in preempted)
-        delayed = [key for key in before.order if key != self.key and not after.workloads[key].admitted_in]
+        delayed = [key for key in before.order if key != self.key and not after.workloads[key].gets_quota]
         return Harm(tuple(preempted), preempted_pods, tuple(delayed))
 
 

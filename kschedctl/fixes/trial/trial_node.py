@@ -56,8 +56,8 @@ class TrialNode:
     def find_rejections(self) -> list[NodeRejection]:
         """Return the node's rejections in the profile's order, or PreFilter's rejection if it rejects all nodes.
 
-        Plugins whose PreFilter left out the node come last, with an empty reason. The list is empty if no cycle was
-        replayed or there is no particular node.
+        Plugins that only left the node out in PreFilter come last, with an empty reason. The list is empty if no cycle
+        was replayed or there is no particular node.
         """
         if self.trial.cycle is None:
             return []

@@ -26,7 +26,7 @@ from kschedctl.fixes.trial.changes import EditedObject, Fix, apply_fixes, build_
 from kschedctl.fixes.trial.fix_kinds import FixKind
 from kschedctl.replay.controllers.job_failures import find_jobs_failed_by_evictions
 from kschedctl.replay.edits import ObjectKey, change_pods, select_pods
-from kschedctl.reports.placements import describe_failing_jobs
+from kschedctl.reports.placements import FailedJob, describe_failing_jobs
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.engine.diagnosis import run_post_filter
 from kschedctl.scheduler.engine.preemption.candidates import NO_CANDIDATES
@@ -58,6 +58,8 @@ class RemedyTrial:
     """Keys of the evicted pods."""
     harm: str = ""
     """A description of what the evictions lose; empty if they lose nothing."""
+    failed_jobs: tuple[FailedJob, ...] = ()
+    """The Jobs that fail because of the evictions."""
     uncalled_extenders: tuple[Unknown, ...] = ()
     """Extenders that were not called and might still reject the pod."""
 
@@ -202,22 +204,23 @@ def _add_victims_to_trial(trial: RemedyTrial, view: Fork, node: str, preemption:
     (chosen,) = best_candidates.select(np.flatnonzero(best_candidates.row == view.nodes.index[node]))
     victims = [view.pods.objects[position] for position in chosen.victims]
     keys = tuple(victim.key for victim in victims)
-    harm = _describe_eviction_harm(view.cluster, victims, chosen.pdb_violations)
-    return replace(trial, nominated=node, victims=keys, harm=harm)
+    living_victims = [victim for victim in victims if victim.metadata.deletion_timestamp is None]
+    failed_jobs = find_jobs_failed_by_evictions(view.cluster, living_victims)
+    harm = _describe_eviction_harm(living_victims, failed_jobs, chosen.pdb_violations)
+    return replace(trial, nominated=node, victims=keys, harm=harm, failed_jobs=failed_jobs)
 
 
-def _describe_eviction_harm(cluster: Cluster, victims: Sequence[Pod], violations: int) -> str:
+def _describe_eviction_harm(living_victims: Sequence[Pod], failed_jobs: Sequence[FailedJob], violations: int) -> str:
     """Describe the harm of evicting the victims: pods that nothing recreates, failing Jobs, and violations of PDBs.
 
-    The text is empty if there is no harm. Pods that are already being deleted are not counted as lost.
+    The text is empty if there is no harm. `living_victims` are the victims that are not being deleted already.
     """
-    living_victims = [victim for victim in victims if victim.metadata.deletion_timestamp is None]
     # A pod without a controller is its own owner.
     uncontrolled_pods = [victim.key for victim in living_victims if find_owner(victim).kind == "Pod"]
     harms = []
     if uncontrolled_pods:
         harms.append(f"no controller recreates {', '.join(uncontrolled_pods)}")
-    if failure := describe_failing_jobs(find_jobs_failed_by_evictions(cluster, living_victims)):
+    if failure := describe_failing_jobs(failed_jobs):
         harms.append(failure)
     if violations:
         verb = "eviction violates" if violations == 1 else "evictions violate"

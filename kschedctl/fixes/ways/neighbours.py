@@ -435,7 +435,7 @@ def _merge_scale_downs_of_workload(fixes: Sequence[Fix]) -> Fix:
     Its price is the highest price among them.
     """
     first = fixes[0]
-    last = min(fixes, key=lambda fix: fix.remaining_replicas or 0)
+    last = min(fixes, key=lambda fix: fix.remaining_replicas or 0)  # `or 0` is for the type checker only
     remaining = last.remaining_replicas or 0
     names = ", ".join(fix.where.rpartition("/")[2] for fix in fixes)
     lost = f"{len(fixes)} of its {len(fixes) + remaining} replicas" if remaining else f"all {len(fixes)} replicas"

@@ -249,7 +249,7 @@ def _describe_added_nodes(model: Node, count: int, sizes_text: str, *, is_offere
         return f"add {nodes_text} with {sizes_text}, but check the resource name and the device plugin first"
     text = f"add {nodes_text} like {model.metadata.name}"
     if has_rare_devices:
-        return f"{text} with the same devices (most nodes of pool {pool} lack them)"
+        return f"{text}, which has devices that most nodes of pool {pool} lack"
     if pool:
         text += f" (pool {pool})"
     if sizes_text:

@@ -114,8 +114,8 @@ def _may_run_on_control_planes(trial_node: TrialNode) -> bool:
         return True
     taint_sets, set_numbers = trial_node.cycle.view.nodes.taint_sets
     # One entry for each set of taints that nodes share
-    has_taint = [any(taint.key in CONTROL_PLANE_TAINTS for taint in taints) for taints in taint_sets]
-    return bool(np.array(has_taint, np.bool_)[set_numbers].all())
+    is_set_of_control_plane = [any(taint.key in CONTROL_PLANE_TAINTS for taint in taints) for taints in taint_sets]
+    return bool(np.array(is_set_of_control_plane, np.bool_)[set_numbers].all())
 
 
 def _selects_only_tainted_nodes(trial_node: TrialNode, taint: Taint) -> bool:
@@ -425,8 +425,8 @@ def build_node_repair_fix(trial_node: TrialNode, node: Node) -> Fix:
 def is_no_node_initialized(nodes: NodeColumns) -> bool:
     """Return whether there are nodes and all still have the taint that the cloud controller manager removes."""
     taint_sets, set_numbers = nodes.taint_sets
-    has_taint = [any(taint.key == UNINITIALIZED for taint in taints) for taints in taint_sets]
-    return bool(len(set_numbers)) and bool(np.array(has_taint, np.bool_)[set_numbers].all())
+    is_set_uninitialized = [any(taint.key == UNINITIALIZED for taint in taints) for taints in taint_sets]
+    return bool(len(set_numbers)) and bool(np.array(is_set_uninitialized, np.bool_)[set_numbers].all())
 
 
 def build_initialization_fix(nodes: NodeColumns) -> Fix:

@@ -258,12 +258,11 @@ class ClusterFacts:
             return np.zeros(len(self), np.bool_)
         return cycle.filter.verdicts[plugin.name].rejected
 
-    def can_never_schedule(self, workload: Workload, plugins: Iterable[PluginClass] = ()) -> bool:
-        """Return whether these plugins reject the workload's pods even in a cluster without movable pods.
+    def is_always_rejected_by(self, workload: Workload, plugins: Iterable[PluginClass] = ()) -> bool:
+        """Return whether the plugins reject the workload's pods even in a cluster without movable pods.
 
-        Movable pods are all except static pods and pods of DaemonSets. Returns True only if the replay ends without a
-        feasible node. In addition, one of the plugins must reject the pod in PreFilter, or the plugins together must
-        reject all nodes.
+        Movable pods are all except static pods and pods of DaemonSets. The plugins reject the pods if one of them
+        rejects them in PreFilter, or if together they reject all nodes. Without plugins, the result is False.
         """
         cycle = self.replay_cycle(workload, self.scheduler_with_fixed_pods.view)
         if cycle is None or cycle.error is not None or len(cycle.feasible):

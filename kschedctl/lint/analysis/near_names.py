@@ -87,7 +87,8 @@ def _is_meant_common_word(word: str, known_word: str) -> bool:
 
 def _are_other_codes(word: str, known_word: str) -> bool:
     """Return whether two words are short codes of the same length with different letters, such as rwo and rwx."""
-    return len(word) == len(known_word) < _SHORT_WORD and set(word) != set(known_word)
+    are_codes_of_same_length = len(word) == len(known_word) and len(word) < _SHORT_WORD
+    return are_codes_of_same_length and set(word) != set(known_word)
 
 
 def _extract_digits(name: str) -> str:

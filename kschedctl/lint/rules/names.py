@@ -401,8 +401,8 @@ NS_MISSING = Rule(
     find_uncreated_namespaces,
     summary="A namespace that no manifest creates, although the manifests create other namespaces",
     why="The API server rejects objects in a namespace that does not exist, and required affinity to pods in it "
-    "leaves pods Pending. Reported for names that resemble a created namespace, for required affinity, and for "
-    "workloads in a file that creates another namespace.",
+    "leaves pods Pending. Reported if the name resembles that of a created namespace, if required affinity "
+    "refers to it, or if the file of the workload creates another namespace.",
     fix="Correct the name, or create the namespace",
     source="https://kubernetes.io/docs/concepts/overview/working-with-objects/namespaces/",
 )

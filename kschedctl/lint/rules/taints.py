@@ -300,14 +300,14 @@ def find_tolerations_without_selector(context: LintContext) -> Iterator[Problem]
             continue
         usable = facts.get_eligible_nodes(workload) & _find_nodes_with_requested_devices(context, workload)
         for i, toleration in enumerate(workload.spec.tolerations):
-            is_tolerated_set = [
+            is_set_tolerated = [
                 any(
                     _is_custom_taint(taint.key) and taint.effect in HARD_EFFECTS and tolerates(toleration, taint)
                     for taint in taints
                 )
                 for taints in taint_sets
             ]
-            dedicated = np.array(is_tolerated_set, np.bool_)[taint_set_of_node]
+            dedicated = np.array(is_set_tolerated, np.bool_)[taint_set_of_node]
             other_nodes = usable & ~dedicated
             if (usable & dedicated).any() and other_nodes.any():
                 message = (
@@ -336,8 +336,8 @@ def find_untainted_special_hardware(context: LintContext) -> Iterator[Problem]:
     """
     view = context.facts.view
     taint_sets, taint_set_of_node = view.nodes.taint_sets
-    is_hard_set = [any(taint.effect in HARD_EFFECTS for taint in taints) for taints in taint_sets]
-    has_hard_taint = np.array(is_hard_set, np.bool_)[taint_set_of_node]
+    is_set_hard = [any(taint.effect in HARD_EFFECTS for taint in taints) for taints in taint_sets]
+    has_hard_taint = np.array(is_set_hard, np.bool_)[taint_set_of_node]
     for name, column in view.resources.items():
         offers_resource = view.allocatable[:, column] > 0
         unprotected = offers_resource & ~has_hard_taint
@@ -407,7 +407,7 @@ def find_workloads_without_usable_node(context: LintContext) -> Iterator[Problem
         selected = facts.get_selected_nodes(workload)
         if workload.kind == "DaemonSet" or not selected.any() or facts.get_eligible_nodes(workload).any():
             continue
-        if facts.can_never_schedule(workload, (NodeAffinity, TaintToleration, NodeUnschedulable)):
+        if facts.is_always_rejected_by(workload, (NodeAffinity, TaintToleration, NodeUnschedulable)):
             count = int(selected.sum())
             cordoned_count = int((selected & facts.view.nodes.unschedulable).sum())
             tainted_count = count - cordoned_count

@@ -80,6 +80,11 @@ class WorkloadOutlook:
     is_undecided: bool = False
     """True if the replay stopped early, before it was known whether the Workload gets quota."""
 
+    @property
+    def gets_quota(self) -> bool:
+        """True if the Workload gets quota in one of the replayed cycles."""
+        return self.admitted_in > 0
+
 
 @dataclass(slots=True)
 class Outlook:
@@ -317,7 +322,7 @@ def _record_cycle_outcome(
         if not outlook.message:
             outlook.message = next((event.message for event in events if event.type == WARNING), "")
         workload = replay.queues.store.workloads[key]
-        if workload.has_quota and not outlook.admitted_in:
+        if workload.has_quota and not outlook.gets_quota:
             outlook.admission, outlook.admitted_in = workload.admission, cycle
             order.append(key)
 
@@ -331,7 +336,7 @@ def _mark_undecided_workloads(replay: KueueReplay, outlooks: Mapping[str, Worklo
     for name, queue in replay.queues.pending.items():
         if replay.cache.is_queue_active(name):
             for key in queue.active:
-                if key in outlooks and not outlooks[key].admitted_in:
+                if key in outlooks and not outlooks[key].gets_quota:
                     outlooks[key].is_undecided = True
 
 
@@ -343,7 +348,7 @@ def _share_failure_messages(outlooks: dict[str, WorkloadOutlook], shapes: Mappin
     queued = {key: outlook for key, outlook in outlooks.items() if key in shapes}
     message_by_shape = {shapes[key]: outlook.message for key, outlook in queued.items() if outlook.message}
     for key, outlook in queued.items():
-        if not outlook.message and not outlook.admitted_in:
+        if not outlook.message and not outlook.gets_quota:
             outlook.message = message_by_shape.get(shapes[key], "")
 
 

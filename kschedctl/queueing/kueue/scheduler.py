@@ -346,7 +346,7 @@ class AdmissionScheduler:
 
         # Search the smallest reduction that fits, from 0 to ``total`` pods, shared among the pod sets by their spans
         best: _AssignmentOutcome | None = None
-        low, high = 0, total + 1
+        low, high = 0, total + 1  # the exclusive bound stands for no fit at all
         while low < high:
             reduction = (low + high) // 2
             reduced = [count - span * reduction // total for count, span in zip(counts, spans, strict=True)]

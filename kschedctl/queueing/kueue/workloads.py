@@ -217,13 +217,13 @@ def _read_admission(stored: KueueWorkload) -> QuotaAdmission | None:
     admission = stored.status.admission
     if admission is None:
         return None
-    counts = {pod_set.name: pod_set.count for pod_set in stored.spec.pod_sets}
+    pod_counts = {pod_set.name: pod_set.count for pod_set in stored.spec.pod_sets}
     pod_sets = tuple(
         PodSetAdmission(
             name=assignment.name,
             flavors=assignment.flavors,
             usage=parse_requests(assignment.resource_usage),
-            count=counts.get(assignment.name, 0) if assignment.count is None else assignment.count,
+            count=pod_counts.get(assignment.name, 0) if assignment.count is None else assignment.count,
             topology=read_topology_placement(assignment.topology_assignment),
             delayed_topology=assignment.delayed_topology_request or "",
         )
@@ -466,12 +466,12 @@ def _count_remaining_pods(workload: WorkloadState, gates: FeatureGates) -> dict[
 
     With the gate ReclaimablePods, pods that have ended do not need quota.
     """
-    counts = {pod_set.name: pod_set.count for pod_set in workload.pod_sets}
+    pod_counts = {pod_set.name: pod_set.count for pod_set in workload.pod_sets}
     if Gate.RECLAIMABLE_PODS in gates:
         for name, count in workload.reclaimable.items():
-            if name in counts:
-                counts[name] -= min(count, counts[name])
-    return counts
+            if name in pod_counts:
+                pod_counts[name] -= min(count, pod_counts[name])
+    return pod_counts
 
 
 def _compute_pod_set_requests(
@@ -481,12 +481,12 @@ def _compute_pod_set_requests(
 
     Raises QuantityError if a request is malformed.
     """
-    counts = _count_remaining_pods(workload, gates)
+    pod_counts = _count_remaining_pods(workload, gates)
     return [
         PodSetRequests(
             pod_set.name,
-            scale_requests(compute_quota_requests(pod_set.template.spec, settings), counts[pod_set.name]),
-            counts[pod_set.name],
+            scale_requests(compute_quota_requests(pod_set.template.spec, settings), pod_counts[pod_set.name]),
+            pod_counts[pod_set.name],
         )
         for pod_set in workload.adjusted_pod_sets
     ]
@@ -500,7 +500,7 @@ def _compute_admitted_requests(
     With topology-aware scheduling, topology domains still count the pods that have ended. Raises QuantityError if a
     request is malformed.
     """
-    counts = _count_remaining_pods(workload, gates)
+    pod_counts = _count_remaining_pods(workload, gates)
     templates = {pod_set.name: pod_set.template.spec for pod_set in workload.adjusted_pod_sets}
     pod_sets = []
     for assigned in admission.pod_sets:
@@ -518,7 +518,7 @@ def _compute_admitted_requests(
         delayed = assigned.delayed_topology if Gate.TOPOLOGY_AWARE_SCHEDULING in gates else ""
 
         # Reduce the quota to that of the remaining pods
-        remaining = counts.get(assigned.name, 0)
+        remaining = pod_counts.get(assigned.name, 0)
         if remaining < count:
             requests_per_pod = divide_requests(requests, count)
             requests = scale_requests(requests_per_pod, remaining)

@@ -135,8 +135,7 @@ def _arrange_sections(
     Sections of an audit can be folded, and those without errors and warnings are folded at first. Widgets of reports
     about many pods come last.
     """
-    states = document.describe_sections() if isinstance(document, PlainReport) else {}
-    if states and isinstance(document, PlainReport):
+    if isinstance(document, PlainReport) and (states := document.describe_sections()):
         opened = document.list_open_sections()
         parts[1:] = [
             replace(section, folded=True, opened=section.title in opened, state=states.get(section.title, ""))
@@ -258,9 +257,9 @@ def _get_label(summary: Summary, figure: str) -> str:
 
 
 def _build_node_tiles(summary: Summary) -> list[Tile]:
-    """Build tiles with the numbers of eligible and feasible nodes. Return none if the report has no nodes.
+    """Build tiles with the numbers of eligible and feasible nodes, or return [] if the report has no nodes.
 
-    The eligible nodes have a tile only if not all nodes are eligible.
+    The eligible nodes, which users know as candidate nodes, have a tile only if not all nodes are eligible.
     """
     nodes = summary.figures["nodes"]
     if not nodes:

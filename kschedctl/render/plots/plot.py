@@ -146,8 +146,10 @@ def shorten_middle(name: str, max_length: int, dots: str = "…") -> str:
     """
     if len(name) <= max_length:
         return name
-    kept = max_length - len(dots)
-    return f"{name[: kept - kept // 2]}{dots}{name[-(kept // 2) :]}"
+    kept = max(max_length - len(dots), 0)
+    end_length = kept // 2
+    start_length = kept - end_length
+    return f"{name[:start_length]}{dots}{name[len(name) - end_length :]}"
 
 
 def _describe_amounts(plot: Plot, place: int) -> str:
@@ -224,5 +226,5 @@ def choose_ticks(values: Sequence[float]) -> list[float]:
     for step in (factor * 10.0**power for factor in STEPS):
         first, last = math.floor(least / step), math.ceil(greatest / step)
         if last - first <= MOST_STEPS:
-            break
+            break  # if no step is large enough, the largest one is used
     return [round(i * step, max(-power, 0)) for i in range(first, last + 1)]

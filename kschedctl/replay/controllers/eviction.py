@@ -122,9 +122,13 @@ class Evictions:
         Nothing is recorded if the pod is unhealthy, or if budgets do not apply to it.
         """
         if not self._ignores_budgets(position) and is_ready(self._get_pod(position)):
-            self.simulation.budgets.record_evicted_pods([position])
-            self.change_allowed_disruptions([position], by=-1)
+            self._charge_budgets(position)
             self._unreplaced[position] = None
+
+    def _charge_budgets(self, position: Position) -> None:
+        """Count a pod as evicted in its budgets, which then allow one disruption less."""
+        self.simulation.budgets.record_evicted_pods([position])
+        self.change_allowed_disruptions([position], by=-1)
 
     def undo_eviction(self, position: Position, *, recovered: bool) -> None:
         """Undo what was recorded about an eviction that did not happen after all.
@@ -133,11 +137,11 @@ class Evictions:
         recorded only if the pod was healthy and budgets apply to it.
         """
         was_recorded = not self._ignores_budgets(position) and is_ready(self._get_pod(position))
+        # A recorded eviction and a recorded recovery cancel each other out. Only one without the other is made up for
         if was_recorded and not recovered:
             self.record_recovery(position)
         elif recovered and not was_recorded:
-            self.simulation.budgets.record_evicted_pods([position])
-            self.change_allowed_disruptions([position], by=-1)
+            self._charge_budgets(position)
 
     def record_recovery(self, position: Position) -> None:
         """Record that the successor of an evicted pod is healthy.

@@ -190,8 +190,11 @@ class JobFailures:
 
 def find_jobs_failed_by_evictions(cluster: Cluster, evicted_pods: Iterable[Pod]) -> tuple[FailedJob, ...]:
     """Return the Jobs that fail if these pods are evicted, with the pods that end with them."""
+    pods_of_jobs = [pod for pod in evicted_pods if find_job_name(pod)]
+    if not pods_of_jobs:
+        return ()
     job_failures = JobFailures.of_cluster(cluster)
-    for pod in evicted_pods:
+    for pod in pods_of_jobs:
         if pod.metadata.deletion_timestamp is None:
             job_failures.record_eviction(pod)
     return job_failures.report_failed_jobs(cluster)

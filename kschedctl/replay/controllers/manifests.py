@@ -25,8 +25,8 @@ SKIPPED_HOOKS_NOTE = "left out, as Helm creates them neither on install nor on u
 
 
 @dataclass
-class SortedManifests:
-    """Decoded manifests, sorted by what they create."""
+class ClassifiedManifests:
+    """Decoded manifests: workloads, and other objects."""
 
     workloads: dict[tuple[str, str, str], Struct] = field(default_factory=dict)
     """Workloads by kind, namespace and name."""
@@ -47,12 +47,12 @@ class SortedManifests:
         return [f"{SKIPPED_HOOKS_NOTE}: {', '.join(self.hooks)}"] if self.hooks else []
 
 
-def sort_manifests(manifests: Iterable[JsonObject | Struct]) -> SortedManifests:
-    """Decode documents, Lists and typed workloads, and sort them into workloads and other objects.
+def classify_manifests(manifests: Iterable[JsonObject | Struct]) -> ClassifiedManifests:
+    """Decode documents, Lists and typed workloads, and separate workloads from other objects.
 
     Raises InputError if a manifest is malformed. A later manifest replaces an earlier one with the same name.
     """
-    result = SortedManifests()
+    result = ClassifiedManifests()
     for manifest in manifests:
         if isinstance(manifest, Mapping):
             for document in flatten_lists((manifest,)):
@@ -63,7 +63,7 @@ def sort_manifests(manifests: Iterable[JsonObject | Struct]) -> SortedManifests:
 
 
 def validate_new_manifests(
-    manifests: SortedManifests, cluster: Cluster, *, admission: bool, validated: Container[Owner] = frozenset()
+    manifests: ClassifiedManifests, cluster: Cluster, *, admission: bool, validated: Container[Owner] = frozenset()
 ) -> None:
     """Raise InputError if the API server would not create one of the new manifests.
 
@@ -91,7 +91,7 @@ def validate_new_manifests(
             seen_specs.add(spec)
 
 
-def _decode_and_add_manifest(manifest: JsonObject | Struct, result: SortedManifests) -> None:
+def _decode_and_add_manifest(manifest: JsonObject | Struct, result: ClassifiedManifests) -> None:
     """Decode a manifest, and add it to ``result`` by its kind. Raises InputError if the manifest is malformed.
 
     Kinds that scheduling does not read are ignored. Of Helm hooks that do not run on install, only the names are kept.
@@ -121,7 +121,7 @@ def _decode_and_add_manifest(manifest: JsonObject | Struct, result: SortedManife
             result.new_documents.append(manifest)
 
 
-def _add_workload(manifest: Struct, result: SortedManifests) -> Owner:
+def _add_workload(manifest: Struct, result: ClassifiedManifests) -> Owner:
     """Add a workload to the result, with a generated name if it has none, and return its key."""
     workload = _ensure_name(manifest, result.workloads)
     owner = get_identity(workload)

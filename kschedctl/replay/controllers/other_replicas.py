@@ -19,11 +19,12 @@ from kschedctl.replay.controllers.rollout import Rollout, rename_replaced_pods, 
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.workload_change import set_rollout_limits
 from kschedctl.replay.edits import add_or_replace_pods, change_pods
+from kschedctl.replay.placements import find_violated_budgets, report_evictions
 from kschedctl.replay.settling import (
     build_resulting_cluster,
     enable_pod_recreation,
     list_displaced_victims,
-    schedule_victims,
+    schedule_victims_until_stable,
 )
 from kschedctl.reports.placements import FailedJob
 from kschedctl.scheduler.scheduler import Scheduler
@@ -98,7 +99,7 @@ def _place_new_replicas(target: TargetPod) -> PlacedReplicas | None:
     view = simulation.view
     found_positions = (view.pods.find_position(pod.key) for pod in replicas)
     positions = [position for position in found_positions if position is not None]
-    outcomes = schedule_victims(simulation, simulation.schedule(positions))
+    outcomes = schedule_victims_until_stable(simulation, simulation.schedule(positions))
     if simulation.interrupted:
         raise KeyboardInterrupt
     unplaced = [position for position in positions if not view.has_node(position)]
@@ -182,6 +183,8 @@ class PreemptedPods(NamedTuple):
     """Those that end without a node."""
     failed_jobs: tuple[FailedJob, ...]
     """The Jobs that fail because of the evictions."""
+    violated_budgets: tuple[str, ...]
+    """The PodDisruptionBudgets that the evictions violate."""
 
 
 def _list_victims(simulation: Simulation, outcomes: Iterable[Outcome], own_pods: Collection[Position]) -> PreemptedPods:
@@ -193,6 +196,7 @@ def _list_victims(simulation: Simulation, outcomes: Iterable[Outcome], own_pods:
         evicted=tuple(view.pods.objects[position].key for position in victims),
         without_node=tuple(view.pods.objects[position].key for position in victims if not view.has_node(position)),
         failed_jobs=JobFailures.of(view.objects).report_failed_jobs(view.cluster),
+        violated_budgets=tuple(find_violated_budgets(simulation.scheduler.view.cluster, report_evictions(simulation))),
     )
 
 
@@ -211,7 +215,7 @@ def replay_preemption(target: TargetPod, victims: Collection[str]) -> PreemptedP
         scheduler = Scheduler(changed_cluster, scheduler.call_extender)
     simulation = enable_pod_recreation(Simulation(scheduler))
     position = Position(simulation.view.pods.index[pod.key])
-    outcomes = schedule_victims(simulation, simulation.schedule([position]))
+    outcomes = schedule_victims_until_stable(simulation, simulation.schedule([position]))
     if simulation.interrupted:
         raise KeyboardInterrupt
     preempted = _list_victims(simulation, outcomes, own_pods=[position])

@@ -14,7 +14,15 @@ from msgspec.structs import replace
 
 from kschedctl.api.defaults import apply_pod_defaults
 from kschedctl.api.objects import Pod, PodMeta, PodTemplateSpec, StoredWorkload, Struct
-from kschedctl.api.ownership import ADDED_LABELS, REVISION, TEMPLATE_HASH, Owner, find_controller, find_owner
+from kschedctl.api.ownership import (
+    ADDED_LABELS,
+    COPIED_FROM_NODES,
+    REVISION,
+    TEMPLATE_HASH,
+    Owner,
+    find_controller,
+    find_owner,
+)
 from kschedctl.api.pod_requests import Options
 from kschedctl.api.workloads import (
     NEW_TEMPLATE_HASH,
@@ -26,21 +34,18 @@ from kschedctl.api.workloads import (
     ReplicaSetManifest,
     ReplicationControllerManifest,
     StatefulSet,
+    build_pending_pod,
     get_identity,
-    recreate_pod,
 )
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.replay.controllers.workload_change import WorkloadChange, get_ordinal, get_slot, set_rollout_limits
 from kschedctl.replay.edits import select_pods
-from kschedctl.snapshot.nodes import REGION, ZONE
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.text.counts import agreeing, counted
 
 _ADDED_LABELS = frozenset(label for labels in ADDED_LABELS.values() for label in labels)
 """Labels that controllers add to those of the template."""
-_COPIED_FROM_NODES = frozenset({ZONE, REGION})
-"""Labels that admission copies from the node when a pod is bound. Upstream: plugin/pkg/admission/podtopologylabels."""
 NOT_READY_TAINTS = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
 """Taints that every pod is made to tolerate for some time."""
 _PHASE_RANKS = {"Unknown": 1, "Running": 2}
@@ -246,8 +251,8 @@ def _changes_replicas(existing: ExistingPods, workload: Struct, wanted: int, pod
     if owner.kind not in SCALED_KINDS:
         return False
     replica_sets = [stored for stored in existing.cluster.replica_sets if is_controlled_by(owner, stored)]
-    numbers = [stored.spec.replicas for stored in replica_sets]
-    present = sum(number or 0 for number in numbers) if any(number is not None for number in numbers) else pods
+    known_numbers = [stored.spec.replicas for stored in replica_sets if stored.spec.replicas is not None]
+    present = sum(known_numbers) if known_numbers else pods
     return wanted != present
 
 
@@ -298,7 +303,8 @@ def _plan_job_pods(change: WorkloadChange, job: Job, created: Sequence[Pod], cur
     current_keys = {pod.key for pod in current}
     active_indexes = {_get_completion_index(pod) for pod in active} - {""}
     free = [pod for pod in created if pod.key not in current_keys and _get_completion_index(pod) not in active_indexes]
-    change.new = free[: max(wanted - len(change.kept), 0)]
+    missing_count = max(wanted - len(change.kept), 0)
+    change.new = free[:missing_count]
 
 
 def _get_completion_index(pod: Pod) -> str:
@@ -379,8 +385,9 @@ def _plan_replicas(
     surplus = max(len(staying) - len(created), 0)
     change.kept = ranked[surplus:]
     change.removed = [*rank_for_removal(outdated), *ranked[:surplus]]
-    names = {pod.key for pod in change.kept}
-    change.new = [pod for pod in created if pod.key not in names][: len(created) - len(change.kept)]
+    kept_keys = {pod.key for pod in change.kept}
+    missing_count = len(created) - len(change.kept)
+    change.new = [pod for pod in created if pod.key not in kept_keys][:missing_count]
     if change.kept and looks_same_to_scheduler(created[0], change.kept[0]):
         change.new = [_copy_admitted_pod(change.kept[0], pod) for pod in change.new]
 
@@ -403,7 +410,7 @@ def looks_same_to_scheduler(new: Pod, old: Pod) -> bool:
     The existing pod's template hash is ignored, also in selectors. So are the labels that it has from its node.
     """
     old_only_labels = old.metadata.labels.keys() - new.metadata.labels.keys()
-    copied = _COPIED_FROM_NODES & old_only_labels
+    copied = COPIED_FROM_NODES & old_only_labels
     if copied and old.spec.node_name:
         old = _remove_labels(old, copied)
     old_fields = _encode_scheduled_fields(old)
@@ -467,7 +474,7 @@ def _copy_admitted_pod(existing: Pod, new: Pod) -> Pod:
 
     Labels that were copied from the existing pod's node are left out.
     """
-    copy = recreate_pod(_remove_labels(existing, _COPIED_FROM_NODES - new.metadata.labels.keys()))
+    copy = build_pending_pod(_remove_labels(existing, COPIED_FROM_NODES - new.metadata.labels.keys()))
     meta = replace(copy.metadata, name=new.metadata.name, uid=new.metadata.uid)
     return replace(copy, metadata=meta)
 

@@ -41,7 +41,7 @@ from kschedctl.api.workloads import (
     with_replicas,
 )
 from kschedctl.cluster import FIELDS, Cluster
-from kschedctl.replay.controllers.manifests import SortedManifests
+from kschedctl.replay.controllers.manifests import ClassifiedManifests
 from kschedctl.replay.controllers.plan_change import ExistingPods, is_controlled_by
 from kschedctl.replay.controllers.workload_change import get_ordinal
 
@@ -183,7 +183,7 @@ def find_autoscaled_workloads(
     return list(workloads.values())
 
 
-def add_autoscaled_workloads(manifests: SortedManifests, cluster: Cluster) -> None:
+def add_autoscaled_workloads(manifests: ClassifiedManifests, cluster: Cluster) -> None:
     """Add the workloads of the cluster that new autoscalers among the manifests scale. New ones have no UID."""
     autoscalers: Sequence[Any] = manifests.objects.get("HorizontalPodAutoscaler", ())
     new_autoscalers = [autoscaler for autoscaler in autoscalers if not autoscaler.metadata.uid]

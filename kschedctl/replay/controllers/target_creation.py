@@ -241,7 +241,8 @@ def _reduce_workload_to_one_pod(existing: ExistingPods, workload: Struct, first_
 def _limit_to_one_pod(spec: WorkloadSpec) -> WorkloadSpec:
     """Return the spec changed so that the workload creates one pod."""
     fields = {"replicas": 1, "parallelism": 1, "completions": None, "suspend": False}
-    return replace(spec, **{name: value for name, value in fields.items() if name in spec.__struct_fields__})
+    fields_of_kind = {name: value for name, value in fields.items() if hasattr(spec, name)}
+    return replace(spec, **fields_of_kind)
 
 
 def _reduce_stateful_set_to_ordinal(

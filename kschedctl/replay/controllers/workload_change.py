@@ -75,28 +75,19 @@ def set_rollout_limits(change: WorkloadChange, workload: Struct) -> None:
     match workload:
         case Deployment():
             change.rolling = True
-            if workload.spec.strategy.type != "Recreate":
-                change.pace = Pace.ROLLING
-                _set_deployment_limits(change, workload.spec.strategy.rolling_update)
+            if workload.spec.strategy.type == "Recreate":
+                return  # all old pods are removed at once, which is the default pace
+            change.pace = Pace.ROLLING
+            _set_deployment_limits(change, workload.spec.strategy.rolling_update)
         case StatefulSet():
             change.rolling = True
             change.pace = Pace.IN_PLACE
-            replaced_slots = {get_slot(pod) for pod in change.removed}
-            for_empty_slots = [pod for pod in change.new if get_slot(pod) not in replaced_slots]
-            from_last = [pod for pod in reversed(change.new) if get_slot(pod) in replaced_slots]
-            change.new = [*for_empty_slots, *from_last]
+            _sort_new_stateful_set_pods(change)
         case DaemonSet():
             change.rolling = True
             change.pace = Pace.IN_PLACE
-            update = workload.spec.update_strategy.rolling_update
-            change.surge = resolve_share(update.max_surge or 0, change.desired, round_up=True)
-            max_unavailable = 1 if update.max_unavailable is None else update.max_unavailable
-            unavailable = resolve_share(max_unavailable, change.desired, round_up=True)
-            # maxSurge and maxUnavailable exclude each other, and without both nothing would move
-            change.unavailable = 0 if change.surge else max(unavailable, 1)
-            # Empty slots come first, then slots whose old pod has no node
-            rank_by_slot = {get_slot(pod): 2 if pod.spec.node_name else 1 for pod in change.removed}
-            change.new.sort(key=lambda pod: rank_by_slot.get(get_slot(pod), 0))
+            _set_daemon_set_limits(change, workload.spec.update_strategy.rolling_update)
+            _sort_new_daemon_set_pods(change)
 
 
 def get_slot(pod: Pod) -> str:
@@ -117,7 +108,8 @@ def get_slot(pod: Pod) -> str:
 def get_ordinal(pod: Pod) -> int:
     """Return the number at the end of the pod's name, or 0 if there is none of up to nine digits."""
     name = pod.metadata.name
-    digits = name[len(name.rstrip("0123456789")) :]
+    name_without_number = name.rstrip("0123456789")
+    digits = name.removeprefix(name_without_number)
     return int(digits) if 0 < len(digits) < 10 else 0
 
 
@@ -132,6 +124,32 @@ def _set_deployment_limits(change: WorkloadChange, update: RollingUpdate) -> Non
     change.unavailable = resolve_share(max_unavailable, change.desired, round_up=False)
     if not change.surge and not change.unavailable:
         change.unavailable = 1
+
+
+def _sort_new_stateful_set_pods(change: WorkloadChange) -> None:
+    """Move new pods for empty slots to the front, and sort the pods that replace others from the last one on."""
+    replaced_slots = {get_slot(pod) for pod in change.removed}
+    for_empty_slots = [pod for pod in change.new if get_slot(pod) not in replaced_slots]
+    from_last = [pod for pod in reversed(change.new) if get_slot(pod) in replaced_slots]
+    change.new = [*for_empty_slots, *from_last]
+
+
+def _set_daemon_set_limits(change: WorkloadChange, update: RollingUpdate) -> None:
+    """Set how many surplus and unavailable pods a DaemonSet's rollout may have.
+
+    No pod may be unavailable if there is a surplus. Otherwise, at least one pod may be unavailable.
+    """
+    change.surge = resolve_share(update.max_surge or 0, change.desired, round_up=True)
+    max_unavailable = 1 if update.max_unavailable is None else update.max_unavailable
+    unavailable = resolve_share(max_unavailable, change.desired, round_up=True)
+    # maxSurge and maxUnavailable exclude each other, and without both nothing would move
+    change.unavailable = 0 if change.surge else max(unavailable, 1)
+
+
+def _sort_new_daemon_set_pods(change: WorkloadChange) -> None:
+    """Sort the new pods: first those for empty slots, then those that replace a pod without a node, then the others."""
+    rank_by_slot = {get_slot(pod): 2 if pod.spec.node_name else 1 for pod in change.removed}
+    change.new.sort(key=lambda pod: rank_by_slot.get(get_slot(pod), 0))
 
 
 def resolve_share(amount: int | str, total: int, round_up: bool) -> int:

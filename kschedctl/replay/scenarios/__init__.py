@@ -183,6 +183,7 @@ def _format_field(path: Iterable[str | int]) -> str:
 
 def get_step_name_and_parameters(step: Step) -> tuple[str, Part]:
     """Return the name of the step in the document, and its parameters. Raises InputError for an empty step."""
+    # A step has a field for each kind of step, of which only one is set
     for name, attribute in zip(STEPS, step.__struct_fields__, strict=True):
         part: Part | None = getattr(step, attribute)
         if part is not None:

@@ -32,7 +32,7 @@ from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.api.priority import find_priority_class, validate_priority_class
 from kschedctl.api.resource_names import PODS
 from kschedctl.api.tolerations import UNSCHEDULABLE_TAINT, tolerates
-from kschedctl.api.workloads import recreate_pod
+from kschedctl.api.workloads import build_pending_pod
 from kschedctl.autoscaling.karpenter.launching_pools import LaunchingPools
 from kschedctl.cluster import Cluster, convert_document, flatten_lists
 from kschedctl.errors import UsageError
@@ -193,7 +193,7 @@ def _copy_node(model: Node, name: str, labels: Mapping[str, str]) -> Node:
 
 def _copy_daemon_pod(pod: Pod, source: str, node: str) -> Pod:
     """Return a copy, for ``node``, of a DaemonSet's pod that runs on the node ``source``."""
-    copy = recreate_pod(pod)
+    copy = build_pending_pod(pod)
     meta = replace(copy.metadata, name=f"{pod.metadata.name}-{node}", uid="")
     spec = replace(copy.spec, node_name=node, affinity=_repin_affinity(copy.spec.affinity, source, node))
     return replace(copy, metadata=meta, spec=spec, status=replace(copy.status, phase="Running"))
@@ -387,9 +387,7 @@ def _create_stateful_set_pods(part: parts.ScaleWorkload, pods: Sequence[Pod], ed
     """
     cluster = edit.cluster
     owner = Owner(part.kind, part.namespace, part.name)
-    stored_sets = cluster.list_in_namespace("stateful_sets", part.namespace)
-    starts = [stored.spec.ordinals.start for stored in stored_sets if stored.metadata.name == part.name]
-    first_ordinal = starts[0] if starts else 0
+    first_ordinal = _find_first_ordinal(part, cluster)
     ordinals = range(first_ordinal, first_ordinal + part.replicas)
     edit.workload = build_stateful_set_like(cluster, owner, max(pods, key=get_ordinal), ordinals)
     creation = create_workload_objects(cluster, [edit.workload], include_denied=True)
@@ -400,7 +398,17 @@ def _create_stateful_set_pods(part: parts.ScaleWorkload, pods: Sequence[Pod], ed
     edit.notes += creation.assumptions
     existing_names = {pod.metadata.name for pod in pods}
     missing_pods = [pod for pod in creation.pods[str(owner)] if pod.metadata.name not in existing_names]
+    # Pods with ordinals beyond the range count as replicas too, so that not all missing ordinals may be needed
     return missing_pods[: part.replicas - len(pods)]
+
+
+def _find_first_ordinal(part: parts.ScaleWorkload, cluster: Cluster) -> int:
+    """Return the ordinal of a StatefulSet's first pod, which is 0 if the StatefulSet is not in the cluster."""
+    for stateful_set in cluster.list_in_namespace("stateful_sets", part.namespace):
+        if stateful_set.metadata.name == part.name:
+            first_ordinal: int = stateful_set.spec.ordinals.start
+            return first_ordinal
+    return 0
 
 
 def _copy_pod(part: parts.ScaleWorkload, pods: Sequence[Pod], number: int, cluster: Cluster) -> list[Pod]:

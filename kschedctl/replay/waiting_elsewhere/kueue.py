@@ -260,7 +260,7 @@ def _explain_quota_wait(workload: KueueWorkload, queue: ClusterQueue, queues: Wa
     descriptions = "; ".join(shortage.description for shortage in shortages)
     headline = f"waits for quota in ClusterQueue {queue.metadata.name}: {descriptions}"
     short_resources = {(flavor, shortage.resource) for shortage in shortages for flavor in shortage.flavors}
-    holders = list(_iter_quota_holders(reservations, short_resources))
+    holders = list(_iter_quota_holder_descriptions(reservations, short_resources))
     details = _describe_cohort_quota(queue, queues)
     return WaitReason(headline, details, holders, cause=descriptions, queue=queue.metadata.name)
 
@@ -293,9 +293,9 @@ def _build_outlook_headline(outlook: WorkloadOutlook | None, queue: str) -> str:
     if outlook is None or outlook.position is None:
         return f"waits in ClusterQueue {queue}"
     place = outlook.position.place
-    if outlook.admitted_in and place == 1:
+    if outlook.gets_quota and place == 1:
         return f"is next in ClusterQueue {queue}: there is enough quota for it"
-    if outlook.admitted_in:
+    if outlook.gets_quota:
         return f"is number {place} of {outlook.position.length} in ClusterQueue {queue}"
     if outlook.is_undecided and not outlook.message:
         return f"waits in ClusterQueue {queue}; the replay of Kueue ended before its turn"
@@ -576,7 +576,7 @@ def _get_nominal_quota(queue: ClusterQueue) -> dict[FlavorResource, Quantity]:
     }
 
 
-def _iter_quota_holders(
+def _iter_quota_holder_descriptions(
     reserved: Mapping[str, Mapping[FlavorResource, Quantity]], short_resources: set[FlavorResource]
 ) -> Iterator[str]:
     """Yield a description of each Workload that holds some of the short resources, with amounts and flavors.

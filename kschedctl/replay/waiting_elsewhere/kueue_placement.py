@@ -162,7 +162,7 @@ def add_flavors(spec: PodSpec, assigned: PodSetAdmission, flavors: Mapping[str, 
 def _list_assigned_hosts(assigned: PodSetAdmission) -> list[str]:
     """Return the host of each pod if topology-aware scheduling assigned hosts, or an empty list."""
     topology = assigned.topology
-    if topology is None or topology.levels[-1:] != (HOSTNAME,):
+    if topology is None or not topology.levels or topology.levels[-1] != HOSTNAME:
         return []
     return [domain.values[-1] for domain in topology.domains for _ in range(domain.count)]
 

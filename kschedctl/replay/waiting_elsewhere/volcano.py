@@ -226,7 +226,7 @@ def _explain_quota_wait(group: VolcanoPodGroup, queue: VolcanoQueue, queues: _Qu
         f"{render_amount(shortage.capability)} are in use"
         for resource, shortage in shortages.items()
     )
-    holders = list(_iter_quota_holders(admitted_groups, shortages, queues))
+    holders = list(_iter_quota_holder_descriptions(admitted_groups, shortages, queues))
     if len(holders) == 1:
         return _WaitReason(f"{headline} by {holders[0]}", holders, names_holder=True)
     return _WaitReason(headline, holders)
@@ -263,12 +263,12 @@ def _find_shortages(
     return shortages
 
 
-def _iter_quota_holders(
+def _iter_quota_holder_descriptions(
     groups: Sequence[VolcanoPodGroup], short_resources: Iterable[str], queues: _Queues
 ) -> Iterator[str]:
     """Yield a description of each PodGroup that holds short resources, with the amounts.
 
-    The description also says if a pod of the PodGroup fits on no node.
+    The description also says whether a pod of the PodGroup fits on no node.
     """
     for group in groups:
         group_amounts = parse_amounts(group.spec.min_resources)

@@ -301,7 +301,8 @@ def _iter_field_requirements(fields: Iterable[VersionedField], gates: FeatureGat
     paths = {field.path for field in fields}
     for field in fields:
         steps = field.steps
-        outer_paths = (".".join(steps[:i]).removesuffix("[]") for i in range(1, len(steps)))
+        # A step into the items of a list ends in "[]", the path of the list itself does not
+        outer_paths = (".".join(steps[:length]).removesuffix("[]") for length in range(1, len(steps)))
         if paths.isdisjoint(outer_paths):
             yield field.path, field.describe_requirement(gates)
 

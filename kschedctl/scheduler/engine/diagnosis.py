@@ -155,13 +155,13 @@ def count_nodes_by_reason(cycle: Cycle) -> Counter[str]:
     """
     has_extender_status = np.zeros(len(cycle.considered), np.bool_)
     has_extender_status[list(cycle.extender_statuses)] = True
-    counts = cycle.filter.count_nodes_by_reason(cycle.considered & ~has_extender_status)
+    node_counts = cycle.filter.count_nodes_by_reason(cycle.considered & ~has_extender_status)
     for status in cycle.consultation.statuses.values():
-        counts.update(status.reasons)
+        node_counts.update(status.reasons)
     unexamined = _count_unexamined_nodes(cycle, has_extender_status)
     if unexamined > 0 and ABSENT_COUNT.at(cycle.framework.release):
-        counts.update(dict.fromkeys(cycle.build_unexamined_status().reasons, unexamined))
-    return counts
+        node_counts.update(dict.fromkeys(cycle.build_unexamined_status().reasons, unexamined))
+    return node_counts
 
 
 def _count_unexamined_nodes(cycle: Cycle, has_extender_status: Bools) -> int:

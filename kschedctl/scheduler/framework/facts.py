@@ -99,6 +99,7 @@ class Fact(
     def describe_cause(self, scope: CauseScope) -> str:
         """Describe the fact as the reason why a pod is not placed, and the nodes to which the reason applies."""
         text = self.describe_with_nominations()
+        # Two pairs of parentheses in a row are merged into one
         if text.endswith(")") and scope.text.startswith(" ("):
             return f"{text.removesuffix(')')}; {scope.text.removeprefix(' (')}"
         return f"{text}{scope.text}"

@@ -80,12 +80,12 @@ class UntoleratedTaint(Fact, frozen=True):
         >>> print(UntoleratedTaint("uninitialized", "", "NoSchedule", uninitialized_nodes=1, nodes=5).describe())
         taint uninitialized:NoSchedule is not tolerated: the cloud controller manager has not initialized the node
         >>> print(UntoleratedTaint("uninitialized", "", "NoSchedule", uninitialized_nodes=5, nodes=5).describe())
-        taint uninitialized:NoSchedule is on every node: the cloud controller manager is not running, or fails
+        taint uninitialized:NoSchedule is on every node: the cloud controller manager is not running or is failing
         """
         key_and_value = f"{self.key}={self.value}" if self.value else self.key
         taint = f"taint {key_and_value}:{self.effect}"
         if self.is_no_node_initialized:
-            return f"{taint} is on every node: the cloud controller manager is not running, or fails"
+            return f"{taint} is on every node: the cloud controller manager is not running or is failing"
         if self.uninitialized_nodes:
             return f"{taint} is not tolerated: the cloud controller manager has not initialized the node"
         return f"{taint} is not tolerated"
@@ -268,13 +268,15 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
 
     def iter_waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield a description of each change that moves a rejected pod back to the queue."""
-        untainted = "a node with no NoSchedule or NoExecute taint is added"
+        tolerable = "a node is added whose NoSchedule and NoExecute taints, if it has any, the pod tolerates"
         tolerations = (toleration for toleration in info.spec.tolerations if toleration.key not in DEFAULT_TOLERATIONS)
         tolerated = [toleration.key or "everything" for toleration in tolerations]
         if tolerated:
-            untainted = f"a node with no NoSchedule or NoExecute taint, apart from {join_words(tolerated)}, is added"
-        yield WakeTrigger(NODE, ADD, untainted)
-        last_taint_removed = "the last taint that the pod does not tolerate is removed from a node"
+            tolerable += f" (it tolerates {join_words(tolerated)})"
+        yield WakeTrigger(NODE, ADD, tolerable)
+        last_taint_removed = (
+            "the last NoSchedule or NoExecute taint that the pod does not tolerate is removed from a node"
+        )
         yield WakeTrigger(NODE, ActionType.UPDATE_NODE_TAINT, last_taint_removed)
         yield WakeTrigger(POD, ActionType.UPDATE_POD_TOLERATION, "the pod's tolerations change")
 

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 from kschedctl.api.arrays import NO_ROW, Position, Row
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import Pod, PodSpec, Volume
-from kschedctl.api.workloads import recreate_pod
+from kschedctl.cluster.recreation import recreate_pod
 from kschedctl.scheduler.engine.preemption.budgets import get_budgets
 from kschedctl.scheduler.engine.reserve import (
     NO_PRE_FILTER_RESULTS,
@@ -73,16 +73,13 @@ class IncomingPods:
     def get_incoming_info(self, number: int) -> PodInfo:
         """Return the PodInfo of a distinct pod as it arrives, without a node.
 
-        A pod that has no node in the snapshot keeps its stored PodInfo. Any other pod gets a new PodInfo, which is
-        cached.
+        A pod that has no node in the snapshot keeps its stored PodInfo. Any other pod gets a new PodInfo.
         """
         info = self._incoming.get(number)
         if info is None:
             info = self.view.pods.infos[number]
             if info.spec.node_name:
-                # A recreated pod differs from its stored PodInfo, so it gets a number that no stored PodInfo has.
-                recreated_number = len(self.view.pods.infos) + number
-                info = PodInfo(recreate_pod(info.pod), info.options, recreated_number, info.alike)
+                info = self.view.pods.get_recreated_info(number)
             self._incoming[number] = info
         return info
 
@@ -119,7 +116,7 @@ class IncomingPods:
     def build_stored_pod(self, position: Position) -> Pod:
         """Return the pod as the API server stores it when it arrives."""
         pod: Pod = self.view.pods.objects[position]
-        return self.view.build_stored_pod(recreate_pod(pod) if pod.spec.node_name else pod)
+        return self.view.build_stored_pod(recreate_pod(pod, self.view.cluster) if pod.spec.node_name else pod)
 
 
 class PodsOnNodes:
@@ -189,7 +186,7 @@ class PodsOnNodes:
     def take_back(self, position: Position) -> None:
         """Undo the placement of a pod, and release what was reserved for it."""
         self.view.forget(position)
-        self.release([position])
+        self.release_reserved_objects([position])
         self.taken_back += 2  # the placement and its undoing
 
     def evict(self, positions: Sequence[Position]) -> None:
@@ -201,10 +198,10 @@ class PodsOnNodes:
         """Take pods off their nodes for good, regardless of PDBs, and release what was reserved for them."""
         for position in positions:
             self.view.forget(position)
-        self.release(positions)
+        self.release_reserved_objects(positions)
         self.gone.update(positions)
 
-    def release(self, positions: Sequence[Position]) -> None:
+    def release_reserved_objects(self, positions: Sequence[Position]) -> None:
         """Release what was reserved for pods that no longer have a node.
 
         The Reserve plugins of all profiles release what they may have reserved.

@@ -288,7 +288,7 @@ class SchedulingQueue:
     def flush_backoff(self) -> None:
         """Move pods whose backoff is over to the active queue."""
         for pod in self.backoff.pop_pods_after_backoff():
-            self._activate(pod, checked=self.rules.backoff.pops_early)
+            self._activate_after_backoff(pod)
 
     def flush_unschedulable_pods(self) -> None:
         """Requeue the pods that waited longer than MAX_UNSCHEDULABLE_TIME.
@@ -316,7 +316,7 @@ class SchedulingQueue:
         """
         pod = self.backoff.delete(position)
         if pod is not None:
-            return self._activate(pod, checked=self.rules.backoff.pops_early)
+            return self._activate_after_backoff(pod)
         pod = self.unschedulable.get(position)
         return pod is not None and self._activate(pod)
 
@@ -376,6 +376,14 @@ class SchedulingQueue:
         pod.initial_attempt = pod.initial_attempt or self.clock.now()
         self.active.add(pod)
         return True
+
+    def _activate_after_backoff(self, pod: QueuedPod) -> bool:
+        """Put a pod that was in the backoff queue into the active queue unless a plugin gates it.
+
+        Return whether the pod is now active. If pods may be popped from the backoff queue, `_back_off` has already run
+        the gating plugins.
+        """
+        return self._activate(pod, checked=self.rules.backoff.pops_early)
 
     def _back_off(self, pod: QueuedPod) -> None:
         """Put the pod into the backoff queue unless a plugin gates it.

@@ -269,14 +269,14 @@ def _guard_method(method: Method, failure: str, name: str = "") -> Method:
     If the method with this `name` may raise PluginError, that error is passed on unchanged. What the method prints goes
     to stderr.
     """
-    expected = PluginError if name not in NO_ERRORS else ThirdPartyError
+    passed_on = ThirdPartyError if name in NO_ERRORS else PluginError
 
     def call(*arguments: object) -> object:
         """Call the method with its output on stderr. Raises ThirdPartyError for unexpected errors."""
         try:
             with redirect_stdout(sys.stderr):
                 return method(*arguments)
-        except expected:
+        except passed_on:
             raise
         except (Exception, SystemExit) as fault:
             raise ThirdPartyError(f"{failure}: {type(fault).__name__}: {fault}") from fault

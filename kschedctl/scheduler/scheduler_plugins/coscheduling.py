@@ -168,7 +168,9 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         # While no pod of the group has a node, the first pod that gets one wakes the others.
         pods = find_gang_pods(view, key)
         missing_count = max((get_gang_minimum(view, key).least or 0) - pods.size, 0)
-        if not len(pods.assigned) and missing_count + len(pods.waiting) > 1:
+        is_any_assigned = len(pods.assigned) > 0
+        unassigned_count = missing_count + len(pods.waiting)
+        if not is_any_assigned and unassigned_count > 1:
             first_pod = f"a first pod of {key.name}"
             if missing_count:
                 verb = agreeing(missing_count, "is", "are")

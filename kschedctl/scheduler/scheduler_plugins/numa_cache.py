@@ -185,7 +185,7 @@ class OverReserve:
         # Select the pods on nodes with a topology, and find their rows, their templates and whether they are exclusive.
         row_by_code = np.array([view.nodes.index.get(name, -1) for name in pods.node.values], np.int64)
         row_by_pod = row_by_code[pods.node.codes]
-        positions = np.flatnonzero((row_by_pod >= 0) & (published.fingerprints[row_by_pod] != ""))
+        positions = np.flatnonzero((row_by_pod >= 0) & published.has_topology[row_by_pod])
         rows = row_by_pod[positions]
         templates = pods.template[positions]
         is_exclusive_template = self._find_exclusive_templates(published, pods.templates)
@@ -195,7 +195,7 @@ class OverReserve:
         is_covered = is_exclusive | ~published.only_exclusive[rows]
         is_counted = _match_templates(self._is_counted, pods)[templates] & is_covered
         current_fingerprints = _compute_fingerprints(pods, positions[is_counted], rows[is_counted], node_count)
-        differing_nodes = (published.fingerprints != "") & (published.fingerprints != current_fingerprints)
+        differing_nodes = published.has_topology & (published.fingerprints != current_fingerprints)
 
         # Of these nodes, find the nodes with pods of other schedulers that the settings make count.
         is_foreign = _match_templates(lambda pod: self._is_foreign(pod, profiles), pods)[templates]
@@ -240,6 +240,12 @@ class _PublishedTopologies(NamedTuple):
     """(N,): the index in ``resource_sets`` of the resources the topology offers."""
     resource_sets: tuple[frozenset[str], ...]
     """The distinct sets of resource names."""
+
+    @property
+    def has_topology(self) -> Bools:
+        """(N,): whether a topology of the node is published."""
+        has_topology: Bools = self.fingerprints != ""
+        return has_topology
 
     @classmethod
     def from_topologies(

@@ -185,8 +185,8 @@ class AlikePods:
 
         Each call counts as one more placement of the identical pods. The ranking is built at the first call if many
         such pods are expected, and otherwise at the GROUPING_THRESHOLD-th. It is dropped if there are too many groups.
-        In the cycle of a pod group, and while nodes are closed one after
-        another, calls do not count and return None. Raises PluginError if a plugin fails.
+        In the cycle of a pod group, and while nodes are closed one after another, calls do not count and return None.
+        Raises PluginError if a plugin fails.
         """
         if self.view.group_since is not None:  # in the cycle of a pod group, plugins count other pods
             return None
@@ -292,7 +292,7 @@ class AlikePods:
         are `nominated`. The other arguments are those of `_score_rows`. Raises PluginError if a plugin fails.
         """
         # Reject nodes by groups or by single rows if possible, otherwise run every plugin on all nodes.
-        rejected = local < 0
+        rejected = local < 0  # local scores of infeasible nodes are negative
         if ranking:
             ranking.update()
         if ranking and not nominated:

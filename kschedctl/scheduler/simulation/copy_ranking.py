@@ -116,16 +116,17 @@ class CopyRanking:
 
 
 def _sum_lasting_scores(consulted: ConsultedPlugins) -> Scores:
-    """Return the sums (N,) of the scores that placing copies does not change.
+    """Return the sums (N,) of the scores that placing copies does not change, other than the local scores.
 
-    Scores that have to be normalized are normalized among the nodes that are feasible now.
+    Raw scores of `consulted.fixed` are normalized among the nodes that are feasible now.
     """
     lasting = (
         np.zeros(len(consulted.local.scores), np.int64)
         if consulted.constant_scores is None
         else consulted.constant_scores.copy()
     )
-    feasible = (consulted.local.scores + lasting >= 0).nonzero()[0]
-    for plugin, state, raw, weight in consulted.fixed:
-        lasting[feasible] += weight * plugin.normalize(state, raw[feasible])
+    is_feasible = consulted.local.scores + lasting >= 0  # infeasible nodes have very negative local scores
+    feasible_rows = np.flatnonzero(is_feasible)
+    for plugin, state, raw_scores, weight in consulted.fixed:
+        lasting[feasible_rows] += weight * plugin.normalize(state, raw_scores[feasible_rows])
     return lasting

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.arrays import NO_ROW, Position, Row
 from kschedctl.api.objects import Pod
-from kschedctl.api.workloads import recreate_pod
+from kschedctl.cluster.recreation import recreate_pod
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.engine.diagnosis import PostFilterOutcome, run_post_filter
 from kschedctl.scheduler.engine.preemption.candidates import NO_CANDIDATES, Candidate, Candidates
@@ -97,7 +97,7 @@ class StepwiseScheduler:
     def get_stored_pod(self, position: Position) -> Pod:
         """Return the pod as the API server stores it while it has no node."""
         pod = self.view.pods.objects[position]
-        stored: Pod = self.view.build_stored_pod(recreate_pod(pod) if pod.spec.node_name else pod)
+        stored: Pod = self.view.build_stored_pod(recreate_pod(pod, self.view.cluster) if pod.spec.node_name else pod)
         return stored
 
     def assume(self, tried: TriedPod, row: Row) -> None:

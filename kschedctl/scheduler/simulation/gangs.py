@@ -257,7 +257,9 @@ class Gangs:
             return GroupResult(Status(Code.ERROR, (error,)))
         cycle = self._build_cycle(framework, key, members)
         result = cycle.run()
-        if self.workload_aware and not isinstance(key, GangKey) and result.status.code is Code.UNSCHEDULABLE:
+        # Workload-aware preemption is for kube-scheduler's own PodGroups. Members of gangs preempt pod by pod
+        may_preempt_as_group = self.workload_aware and not isinstance(key, GangKey)
+        if may_preempt_as_group and result.status.code is Code.UNSCHEDULABLE:
             from kschedctl.scheduler.engine.pod_groups.preemption import preempt_for_group  # noqa: PLC0415 - for few pods
 
             return preempt_for_group(cycle, result)

@@ -261,7 +261,7 @@ class GroupedRanking:
         if len(changed) <= MAX_CHANGED_REJECTIONS:
             return changed
         if self._pods_since_rebuild < PATIENCE:
-            self.rejections.mask[changed] ^= 1  # undo the update, which flipped these bits
+            self.rejections.revert_update(changed)
             return None
         self._pods_since_rebuild = 0
         self.groups = self._build_groups()
@@ -331,3 +331,7 @@ class RejectedRows:
         changed: Rows = (self.mask != rejected).nonzero()[0]
         self.mask[changed] ^= 1  # flip 0 and 1
         return changed
+
+    def revert_update(self, changed: Rows) -> None:
+        """Restore the rejections before the latest update, which returned the rows `changed`."""
+        self.mask[changed] ^= 1  # the update flipped them

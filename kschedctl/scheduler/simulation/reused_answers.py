@@ -330,10 +330,10 @@ class ReusedAnswers:
         """
         cycle = self.placements.run_cycle(framework, position)
         is_nominated = self.placements.view.get_nominated_row(position) != NO_ROW
-        earlier_plugins = framework.plugins_at("postFilter")[:-1]
-        is_followed_by_plugin = any(isinstance(plugin, PreemptionPlugin) for plugin in earlier_plugins)
+        all_but_last = framework.plugins_at("postFilter")[:-1]
+        is_preemption_followed = any(isinstance(plugin, PreemptionPlugin) for plugin in all_but_last)
         return replace(
             cycle,
             only_best_candidates=not cycle.consultation.extenders,
-            explains_failed_preemption=is_nominated or is_followed_by_plugin,
+            explains_failed_preemption=is_nominated or is_preemption_followed,
         )

@@ -184,7 +184,9 @@ def computes_with_strings(text: str) -> bool:
         return True
     # Mask the literals, so that only the code around them is searched
     masked_text = _TOKEN.sub(lambda match: "" if match["comment"] else "\0", text)
-    return bool(_COMPUTES.search(masked_text)) or not {*_CALL.findall(masked_text)} <= _SAFE_FUNCTIONS
+    called_functions = set(_CALL.findall(masked_text))
+    calls_unsafe_function = not called_functions <= _SAFE_FUNCTIONS
+    return calls_unsafe_function or bool(_COMPUTES.search(masked_text))
 
 
 def is_known_driver(text: str) -> bool:

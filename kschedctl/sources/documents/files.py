@@ -63,8 +63,8 @@ def find_files(paths: Sequence[str], recursive: bool = False) -> FoundFiles:
     """Find the files to read: named files as they are, and the JSON and YAML files in named folders.
 
     The files of a folder (.json, .yaml, .yml, also with .gz) are sorted by name. Folders in it are read only if
-    ``recursive``, or if ``kubectl cluster-info dump`` wrote it. Raises InputError if a path does not exist, cannot be
-    listed, or is a folder without such files.
+    ``recursive``, or if ``kubectl cluster-info dump`` wrote it. A named file need not exist. Raises InputError for a
+    folder that cannot be listed or has no such files.
     """
     files: list[str] = []
     dumps = []

@@ -107,7 +107,7 @@ class EditableText:
         indentation = self.text[self.text.rfind("\n", 0, start) + 1 : start]
         rest_of_line = _REST_OF_LINE.match(self.text, value.end_mark.index)
         if rest_of_line is None or indentation.strip(" "):
-            return self._build_removal_to_next(mapping, index)
+            return self._build_removal_up_to_next_field(mapping, index)
 
         # Otherwise, remove the whole line, or everything on it except the comment
         line_start = start - len(indentation)
@@ -117,7 +117,7 @@ class EditableText:
         line_break = _LINE_BREAK.match(self.text, rest_of_line.end())
         return TextEdit(line_start, line_break.end() if line_break else rest_of_line.end(), "")
 
-    def _build_removal_to_next(self, mapping: yaml.MappingNode, index: int) -> TextEdit:
+    def _build_removal_up_to_next_field(self, mapping: yaml.MappingNode, index: int) -> TextEdit:
         """Build the edit that removes a field up to the beginning of the next field.
 
         Raises NotEditableError if there is no next field, or if the edit would also remove a comment.
@@ -134,7 +134,7 @@ class EditableText:
         Raises NotEditableError if the edit would also remove a comment.
         """
         if index + 1 < len(mapping.value):
-            return self._build_removal_to_next(mapping, index)
+            return self._build_removal_up_to_next_field(mapping, index)
         _previous_key, previous_value = mapping.value[index - 1]
         _key, value = mapping.value[index]
         return self._build_range_removal(previous_value.end_mark.index, value.end_mark.index)

@@ -34,7 +34,7 @@ def test_cluster_without_pending_pods_is_sound(run: Run, write: Write) -> None:
 
 def test_unsound_sections_come_first(run: Run, write: Write) -> None:
     code, out, _ = run(*PENDING, write(build_node("n1"), TOO_BIG, UNSERVED))
-    assert (code, get_first_line(out)) == (1, "2 warnings in pending")
+    assert (code, get_first_line(out)) == (1, "2 warnings in section pending")
     assert out.index("Pod default/lost") < out.index("Pod default/big")
     assert "Correct spec.schedulerName" in out
 
@@ -92,7 +92,7 @@ def test_nothing_is_called_sound_without_grounds(run: Run, write: Write) -> None
     nodes_alone = write(build_node("n1"), name="nodes.json", whole=False)
     assert run(*PENDING, file).code == 0
     code, out, _ = run(*PENDING, nodes_alone)
-    assert (code, get_first_line(out)) == (5, "Unknown: pending")
+    assert (code, get_first_line(out)) == (5, "The state of section pending is unknown")
     assert "the files contain no list of Pods, so some findings may be missing" in out
 
 
@@ -114,7 +114,7 @@ def test_waiting_time_of_a_fitting_pod_needs_the_current_time(run: Run, write: W
     assert run(*PENDING, file).code == 5
     young, old = (run(*PENDING, file, "--now", f"2026-05-06T{time}Z") for time in ("09:00:05", "09:12:00"))
     assert (young.code, get_first_line(young.out)) == (0, "OK: 1 pod pending: 1 not yet tried by the scheduler")
-    assert (old.code, get_first_line(old.out)) == (1, "1 error in pending")
+    assert (old.code, get_first_line(old.out)) == (1, "1 error in section pending")
     assert "  12m  " in old.out
 
 
@@ -159,7 +159,7 @@ def test_suggested_commands_use_the_same_cluster(run: Run, write: Write) -> None
 
 def test_several_unsound_sections_fit_the_first_line(run: Run) -> None:
     out = run("audit", "--demo").out
-    assert get_first_line(out) == "17 warnings in pending, priorities, packing and drains"
+    assert get_first_line(out) == "17 warnings in sections pending, priorities, packing and drains"
     assert "  9 warnings  pending     10 pods pending:" in out
 
 
@@ -182,7 +182,7 @@ def test_changes_since_an_earlier_snapshot(run: Run, write: Write, tmp_path: Pat
     before, waits = str(tmp_path / "a.ksnap"), build_pod("waits", "3", uid="1")
     assert run("snapshot", "save", "-f", write(build_node("n1", "2"), waits), "-o", before, "-q").code == 0
     code, out, _ = run("audit", "--section", "queue", "-f", write(build_node("n1", "4"), waits), "--since", before)
-    assert (code, get_first_line(out)) == (1, "1 warning in queue")
+    assert (code, get_first_line(out)) == (1, "1 warning in section queue")
     assert "Node n1 changed (NodeResourcesFit) woke it, but it is still pending" in " ".join(out.split())
 
 
@@ -207,7 +207,7 @@ def test_partial_clusters_are_audited_without_errors(
 def test_notes_are_shown(run: Run, write: Write) -> None:
     """The missing lease is a note, not a failure."""
     code, out, _ = run("audit", "--section", "pending", "--section", "leader", "-f", write(build_node("n1")))
-    assert (code, get_first_line(out)) == (0, "OK: 1 section, 1 note; not judged: leader")
+    assert (code, get_first_line(out)) == (0, "OK: 1 section, 1 note; section leader was not judged")
 
 
 def test_summary_begins_with_problems_and_omits_sound_sections(run: Run) -> None:

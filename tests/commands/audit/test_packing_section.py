@@ -274,7 +274,7 @@ def test_node_is_kept_if_a_pending_pod_fits_once_it_is_empty() -> None:
     assert [(kept.lets_run, kept.why) for kept in found.kept] == 2 * [
         (("d/big-pending-0",), "1 pending pod fits on it once its 1 pod has moved: d/big-pending-0")
     ]
-    assert "0 of 2 nodes checked can be removed (pending pods need n1, n2)" in found.headline
+    assert "0 of 2 nodes checked can be removed (kept for pending pods: n1, n2)" in found.headline
 
     bigger = audit_packing([build_node("n1"), build_node("n2"), *running, *build_pods("big", 1, "", "5")])
     assert len(bigger.emptied) == 1
@@ -401,7 +401,6 @@ def test_an_empty_node_is_kept_if_a_pending_pod_can_run_nowhere_else() -> None:
     big["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "n1"}
     report = audit_packing([build_node("n1"), build_node("n2"), *agent, big])
     assert report.empty == ("n2",)
-    assert [(kept.node, kept.why, kept.lets_run) for kept in report.kept] == [
-        ("n1", "1 pending pod can run nowhere else: d/big-pending-0", ("d/big-pending-0",))
-    ]
+    why = "1 pending pod waits for room here and could run on no other node: d/big-pending-0"
+    assert [(kept.node, kept.why, kept.lets_run) for kept in report.kept] == [("n1", why, ("d/big-pending-0",))]
     assert (report.tried, report.candidates) == (1, 1)

@@ -78,7 +78,9 @@ SOUND = (
 def test_user_facing_top_tier_with_free_room_is_sound() -> None:
     found = audit_priorities(*SOUND, grow=2)
     assert (found.findings, found.state, found.undecided) == ((), "sound", False)
-    growth = "if 2 more pods of PriorityClass high arrived, all would get a node and no pod would be preempted"
+    growth = (
+        "if 2 more pods like d/web-1 (PriorityClass high) arrived, all would get a node and no pod would be preempted"
+    )
     assert found.headline == f"2 tiers; {growth}"
 
 

@@ -59,9 +59,9 @@ def test_pod_that_fits_only_by_itself_names_its_rivals() -> None:
     cluster = Cluster.from_objects([build_node("n1"), *(build_pod(f"p{number}", cpu="2") for number in range(3))])
     last = explain(cluster, "d/p2")
     assert last.rivals == ("d/p0", "d/p1")
-    assert last.headline == "on n1, but d/p0, d/p1 take the room first"
-    assert "fits by itself, but d/p0, d/p1 take the room first" in last.summary().warnings
-    assert "d/p0, d/p1 take the room first" in to_brief(last, Style())
+    assert last.headline == "on n1, but d/p0 and d/p1 take the room first"
+    assert "fits by itself, but d/p0 and d/p1 take the room first" in last.summary().warnings
+    assert "d/p0 and d/p1 take the room first" in to_brief(last, Style())
     assert remedies(cluster, "d/p2").headline == last.headline
     assert explain(cluster, "d/p0").rivals == ()
     groups = {group.cause: group.pods for group in pending(cluster).groups}

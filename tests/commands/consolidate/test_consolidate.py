@@ -557,7 +557,7 @@ def test_node_that_pending_pods_need_once_empty_is_kept() -> None:
     report = consolidate_nodes([*nodes, *running, build_pod("big", "", "4", web)])
     assert list_removed_nodes(report) == []
     assert [(kept.node, kept.pod, len(kept.lets_run)) for kept in report.staying] == [("n1", "", 1), ("n2", "", 1)]
-    assert str(report).startswith("None of 2 nodes can be removed; pending pods need 2 nodes (n1, n2)")
+    assert str(report).startswith("None of 2 nodes can be removed; 2 nodes are kept for pending pods (n1, n2)")
     assert list_removed_nodes(consolidate_nodes([*nodes, *running, build_pod("huge", "", "5", web)])) == ["n1"]
 
 
@@ -591,9 +591,10 @@ def test_only_node_for_a_pending_pod_is_kept_even_if_empty() -> None:
     ]
     report = consolidate_nodes([*nodes, build_replica("a", "n1", "3"), daemon, big, held])
     assert {kept.node: kept.lets_run for kept in report.staying} == {"n1": (), "n2": ("d/big",), "n3": ("d/held",)}
-    assert report.staying[-1].why == "1 pending pod can run nowhere else: d/held"
+    assert report.staying[-1].why == "1 pending pod waits for room here and could run on no other node: d/held"
     assert (list_removed_nodes(report), report.cordoned_empty, report.not_tried) == ([], ("n4",), {})
-    assert "pending pods need 2 nodes (n2, n3); only n4, which is cordoned and empty, can be removed" in str(report)
+    kept_nodes = "2 nodes are kept for pending pods (n2, n3)"
+    assert f"{kept_nodes}; only n4, which is cordoned and empty, can be removed" in str(report)
 
 
 def test_one_of_two_nodes_for_a_pending_pod_is_kept() -> None:

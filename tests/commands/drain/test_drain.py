@@ -784,6 +784,58 @@ def test_pending_pods_that_may_take_the_room_first_are_named() -> None:
     assert "left out" not in RENDERERS["brief"](harmless, Style())
 
 
+def test_pending_pods_that_only_preempt_do_not_fit_now() -> None:
+    """Pod `s` fits on n2. Pod `p` gets a node only by preempting `low` there."""
+    objects = [
+        build_node("n1"),
+        build_node("n2"),
+        build_replica("r1", "n1"),
+        build_replica("low", "n2", "3", priority=-10),
+        build_pod("s", cpu="1", priority=10),
+        build_pod("p", cpu="3"),
+    ]
+    left_out = drain(Cluster.from_objects(objects), ["n1"]).pending_left_out
+    assert (left_out.fitting, left_out.preempting) == (("d/s",), ("d/p",))
+    assert left_out.may_take_room
+    assert left_out.describe() == (
+        "2 pending pods were left out of the simulation, but 1 of them fits now and may take the room first (d/s), "
+        "and 1 of them gets a node by preemption (d/p)",
+    )
+    (text,) = drain(Cluster.from_objects([*objects[:4], objects[-1]]), ["n1"]).pending_left_out.describe()
+    assert text == (
+        "1 pending pod was left out of the simulation: it does not fit even now, but it gets a node by preemption (d/p)"
+    )
+
+
+def test_violated_budgets_are_warned_about() -> None:
+    """Pod `r1` moves to n2 and preempts `low`, whose budget allows no disruption. Then `low` returns or waits."""
+    budget = build_budget(0, "low")
+    low = build_replica("low", "n2", "3", priority=-10)
+    low["metadata"]["labels"] = {"app": "low"}
+    report = drain_given_nodes([build_node("n1"), build_node("n2"), build_replica("r1", "n1", "3"), low, budget], "n1")
+    assert report.violated_budgets == {"d/b": 0}
+    warning = "violates PodDisruptionBudget d/b: it allows 0 disruptions now, and preemption evicts 1 pod"
+    assert warning in report.summary().warnings
+    assert f"V{warning[1:]}." in RENDERERS["table"](report, Style(width=200))
+    assert warning in RENDERERS["brief"](report, Style(width=200))
+
+
+def test_preempted_pods_count_neither_as_moved_nor_as_evicted_by_kubectl() -> None:
+    """Pod `r1` preempts `low` on n2, which moves to n3. The budget keeps `r2` on n1."""
+    objects = [build_node("n1"), build_node("n2"), build_node("n3", cpu="2"), build_budget(0)]
+    kept = build_replica("r2", "n1")
+    moving = build_pod("r1", "n1", cpu="3", owner={"kind": "ReplicaSet", "name": "big"})
+    low = build_pod("low", "n2", cpu="2", owner={"kind": "ReplicaSet", "name": "low"}, priority=-10)
+    for pod in (moving, low):
+        pod["metadata"]["labels"] = {}
+    report = drain_given_nodes([*objects, kept, moving, low], "n1")
+    assert {pod.pod for pod in report.moved} == {"d/r1", "d/low"}
+    (kubectl,) = report.describe_blocked_kubectl_drain()
+    assert "evict 1 other pod, " in kubectl
+    figures = report.summary().figures
+    assert (figures["moved"], figures["movedEvicted"], figures["returnedEvicted"]) == (1, 1, 0)
+
+
 ZONE = "topology.kubernetes.io/zone"
 
 

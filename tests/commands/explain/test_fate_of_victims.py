@@ -6,7 +6,7 @@ import json
 
 import pytest
 from command_line import Run, Write
-from small import HOSTNAME, Json, build_node, build_pod, build_pod_spec, build_replica, build_workload
+from small import HOSTNAME, Json, build_budget, build_node, build_pod, build_pod_spec, build_replica, build_workload
 
 CLUSTER = [{"kind": "PriorityClass", "apiVersion": "scheduling.k8s.io/v1", "metadata": {"name": "high"}, "value": 10}]
 ON_N1 = {"nodeSelector": {HOSTNAME: "n1"}, "priorityClassName": "high", "priority": 10}
@@ -53,3 +53,18 @@ def test_victims_of_victims_are_named(run: Run, write: Write) -> None:
     brief = run("explain", "new", "-n", "d", "-f", file, "--assume-complete", "--brief").out
     assert "evicts d/victim, which gets another node" in brief
     assert "d/lowest is evicted in turn and gets no other node" in brief
+
+
+def test_full_form_names_later_victims_and_violated_budgets(run: Run, write: Write) -> None:
+    """The victim preempts a pod in turn whose budget allows no disruption."""
+    lowest = build_replica("lowest", "n2", "3", priority=-5)
+    victim = build_replica("victim", "n1", "3")
+    victim["metadata"]["labels"] = {"app": "other"}
+    budget = {"apiVersion": "policy/v1", **build_budget(0)}
+    waiting = build_pod("new", cpu="3", schedulerName="default-scheduler", **ON_N1)
+    objects = [*map(add_api_version, [build_node("n1"), build_node("n2"), victim, lowest, waiting]), budget]
+    question = ["explain", "new", "-n", "d", "-f", write(*CLUSTER, *objects), "--assume-complete"]
+    full, brief = (" ".join(run(*question, *form).out.split()) for form in ([], ["--brief"]))
+    for warning in ("d/lowest is evicted in turn and gets no other node", "iolates PodDisruptionBudget d/b"):
+        assert warning in full
+        assert warning in brief

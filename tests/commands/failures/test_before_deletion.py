@@ -15,7 +15,7 @@ from kschedctl.commands.failures.page import build_page
 from kschedctl.commands.failures.report import Failure, Failures
 from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
-from kschedctl.replay.settling import schedule_victims
+from kschedctl.replay.settling import schedule_victims_until_stable
 from kschedctl.replay.shared_cluster import SharedCluster
 from kschedctl.reports.lost_nodes import LateReason, WaitingRule
 from kschedctl.scheduler.scheduler import Scheduler
@@ -57,6 +57,14 @@ def test_anti_affinity_to_a_terminating_pod_delays_its_replacement() -> None:
         "n1",
         "node",
     ).safe
+
+
+def test_spread_constraint_is_named_if_it_only_keeps_a_pod_from_preempting() -> None:
+    """Zone b is full: r1 gets its node only by preempting, which its spread constraint allows once n1 is deleted."""
+    web = [build_replica(f"r{n}", f"n{n}", "2", priority=1, **build_spread()) for n in (1, 2)]
+    low = build_pod("low", "n2", "2", {"kind": "Job", "name": "low"}, priority=0)
+    failure = lose([build_node("n1", "a"), build_node("n2", "b"), *web, low], "a")
+    assert [(waiting.rule, waiting.pods) for waiting in failure.waiting_by_rule] == [(WaitingRule.SPREAD, ("d/r1",))]
 
 
 def test_anti_affinity_of_a_terminating_pod_keeps_others_away() -> None:
@@ -277,7 +285,9 @@ def test_waiting_pods_fit_nowhere_beside_terminating_pods() -> None:
         state, new = build_state_before_deletion(objects, lost)
         simulation = Simulation(Scheduler(Cluster.from_objects(state)))
         index = simulation.view.pods.index
-        outcomes = schedule_victims(simulation, simulation.schedule(sorted(index[f"d/{name}"] for name in new)))
+        outcomes = schedule_victims_until_stable(
+            simulation, simulation.schedule(sorted(index[f"d/{name}"] for name in new))
+        )
         unplaced = {simulation.view.pods.objects[o.position].key for o in outcomes if o.row < 0}
         unplaced_later = {key for group in failure.reasons for key in group.pods}
         assert set(failure.waiting_until_deleted) == unplaced - unplaced_later

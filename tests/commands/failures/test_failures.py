@@ -55,7 +55,7 @@ def test_daemon_set_pods_and_bare_pods() -> None:
     report = simulate_failures(Cluster.from_objects([*build_zones(1), daemon, build_pod("alone", "n0")]), "node")
     worst = report.failures[0]
     assert (worst.name, worst.displaced, worst.lost, worst.unplaced, worst.ending) == ("n0", 1, 1, 0, 1)
-    assert "DaemonSet pods and static pods are lost with their node" in RENDERERS["table"](report, Style())
+    assert "not counted: DaemonSet, static and terminating pods" in RENDERERS["table"](report, Style())
     without_daemons = simulate_failures(Cluster.from_objects([*build_zones(1), build_pod("alone", "n0")]), "node")
     assert "Pods of DaemonSets" not in RENDERERS["table"](without_daemons, Style())
 

@@ -602,6 +602,19 @@ def test_pods_that_may_leave_for_other_nodes_count_as_gone(spec: Json, freed: in
     assert (shortage.needed, shortage.free, shortage.freed_by_moves, shortage.nodes) == (9000, 4000, freed, 2)
 
 
+@pytest.mark.parametrize(("priority", "count"), [(-5, 1), (0, 2)])
+def test_pods_of_lower_priority_do_not_take_the_new_nodes_first(priority: int, count: int) -> None:
+    """The other pod fits on n1, but prefers an empty new node, on which the new pod (3 CPUs) then does not fit."""
+    other = build_pod("other", "", "2", {"kind": "ReplicaSet", "name": "other"}, priority=priority)
+    running = [build_replica("a", "n1", "2"), build_replica("b", "n2", "2")]
+    report = search_room([build_node("n1"), build_node("n2"), *running, other, build_waiting_pod("3", priority=0)])
+    assert report.new_nodes is not None
+    assert (report.new_nodes.like, report.new_nodes.count, report.new_nodes.enough) == (("n1",), count, True)
+    assert report.build_headline_parts()[2].startswith(
+        "– it needs 3 CPUs, with only 2 free on the 2 nodes that it may use after 1 other waiting pod gets its node; "
+    )
+
+
 def test_new_nodes_are_not_proposed_for_pods_that_name_their_node() -> None:
     names = ("first", "second")
     pinned = [build_waiting_pod("3", name, nodeSelector={HOSTNAME: "n1"}) for name in names]

@@ -14,7 +14,8 @@ def test_first_line_answers(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["priorities", "--demo", "--grow", "1"]) == 1
     first_lines = " ".join(capsys.readouterr().out.splitlines()[:2])
     assert first_lines.startswith("4 tiers; ")
-    assert "if 1 more pod of PriorityClass shop-critical arrived, it would get a node" in first_lines
+    sample = "shop/payments-7c5d98b6f4-5g8nb (PriorityClass shop-critical)"
+    assert f"if 1 more pod like {sample} arrived, it would get a node" in first_lines
 
 
 @pytest.mark.parametrize(

@@ -33,8 +33,13 @@ def build_timings(measured: MetricsReading, metric: str) -> tuple[Timing, ...]:
             is_outside_attempts = labels_by_name.get("extension_point") in POINTS_OUTSIDE_ATTEMPTS
             whole_seconds = None if is_outside_attempts else attempts_seconds
             timings.append(_build_timing(labels_by_name, histogram, whole_seconds))
-    timings.sort(key=lambda timing: (-(timing.mean or 0) * timing.count, tuple(timing.labels.values())))
-    return tuple(timings)
+
+    def get_sort_key(timing: Timing) -> tuple[float, tuple[str, ...]]:
+        """Return a key that sorts by descending total time, then by labels."""
+        total_seconds = (timing.mean or 0) * timing.count  # 0 if the mean is unknown
+        return -total_seconds, tuple(timing.labels.values())
+
+    return tuple(sorted(timings, key=get_sort_key))
 
 
 def build_curves(measured: MetricsReading, metric: str) -> tuple[LatencyCurve, ...]:

@@ -334,16 +334,18 @@ def _judge_queues(measured: MetricsReading, limits: LatencyLimits) -> Iterable[V
 
     If no queue is too long, one verdict is about all queues.
     """
-    counts = {queue: count for (queue,), count in measured.numbers.get(QUEUES, {}).items()}
-    if not counts:
+    count_by_queue = {queue: count for (queue,), count in measured.numbers.get(QUEUES, {}).items()}
+    if not count_by_queue:
         return _build_no_data_verdict(Aspect.QUEUES, "their lengths are missing")
-    active, backoff, unschedulable = (counts.get(queue, 0.0) for queue in ("active", "backoff", "unschedulable"))
+    active, backoff, unschedulable = (
+        count_by_queue.get(queue, 0.0) for queue in ("active", "backoff", "unschedulable")
+    )
     long_queues = [
         *_judge_active_queue(measured, limits, active),
         *_judge_backoff_queue(limits, backoff, active),
         *_judge_unschedulable_queue(measured, limits, unschedulable),
     ]
-    figures = ", ".join(f"{format_count(count)} {queue}" for queue, count in counts.items())
+    figures = ", ".join(f"{format_count(count)} {queue}" for queue, count in count_by_queue.items())
     return long_queues or (Verdict(Aspect.QUEUES, figures),)
 
 
@@ -427,12 +429,14 @@ def _judge_preemption(measured: MetricsReading, limits: LatencyLimits) -> Iterab
 
 def _judge_assumed_pods(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
     """Judge whether many pods in the cache are only assumed, in absolute terms and compared with all cached pods."""
-    counts = {kind: count for (kind,), count in measured.numbers.get(CACHE, {}).items()}
-    if not counts:
+    count_by_kind = {kind: count for (kind,), count in measured.numbers.get(CACHE, {}).items()}
+    if not count_by_kind:
         return _build_no_data_verdict(Aspect.CACHE, "its size is missing")
-    message = ", ".join(f"{format_count(count)} {kind.replace('_', ' ')}" for kind, count in sorted(counts.items()))
-    assumed = counts.get("assumed_pods", 0.0)
-    if assumed > limits.waiting and assumed > limits.assumed_share * counts.get("pods", 0.0):
+    message = ", ".join(
+        f"{format_count(count)} {kind.replace('_', ' ')}" for kind, count in sorted(count_by_kind.items())
+    )
+    assumed = count_by_kind.get("assumed_pods", 0.0)
+    if assumed > limits.waiting and assumed > limits.assumed_share * count_by_kind.get("pods", 0.0):
         return (Verdict(Aspect.CACHE, message, rules.ASSUMED, rules.ASSUMED.fix),)
     return (Verdict(Aspect.CACHE, message),)
 
@@ -442,13 +446,13 @@ def _judge_queueing_hints(measured: MetricsReading, limits: LatencyLimits) -> It
     histograms = measured.get_histograms(HINTS)
     if not histograms:
         return _build_no_data_verdict(Aspect.HINTS)
-    counts: dict[str, float] = {}
+    count_by_hint: dict[str, float] = {}
     failing_plugins = set()
     for (plugin, _, hint), histogram in histograms.items():
-        counts[hint] = counts.get(hint, 0.0) + histogram.count
+        count_by_hint[hint] = count_by_hint.get(hint, 0.0) + histogram.count
         if hint == "Error" and histogram.count:
             failing_plugins.add(plugin)
-    message = ", ".join(f"{format_count(count)} {hint}" for hint, count in sorted(counts.items()))
+    message = ", ".join(f"{format_count(count)} {hint}" for hint, count in sorted(count_by_hint.items()))
     if failing_plugins:
         figures = f"{message} (errors in {', '.join(sorted(failing_plugins))})"
         return (Verdict(Aspect.HINTS, figures, rules.HINTS, rules.HINTS.fix),)

@@ -250,7 +250,7 @@ def _describe_removable_nodes(emptying: EmptyingResult, workers: int, condition:
             tried_part += f" ({not_tried:,} not tried)"
         needed_nodes = [kept.node for kept in emptying.kept if kept.lets_run]
         if needed_nodes:
-            tried_part += f" (pending pods need {first_few(needed_nodes)})"
+            tried_part += f" (kept for pending pods: {first_few(needed_nodes)})"
         parts.append(f"{tried_part}{condition}")
     return parts
 

@@ -240,7 +240,7 @@ class NodeTrial(NamedTuple):
     lets_run: tuple[str, ...] = ()
     """The pending pods for which the node is needed (`namespace/name`).
 
-    They fit there once its pods have moved, or can run nowhere else.
+    They fit there once its pods have moved, or wait for room there and could run on no other node.
     """
     message: str = ""
     """kube-scheduler's message if `pod` fits nowhere, empty if there is another reason."""
@@ -254,9 +254,10 @@ class NodeTrial(NamedTuple):
 
     @classmethod
     def kept_for(cls, pods: tuple[str, ...]) -> NodeTrial:
-        """Return the result for a node that is kept untried, because pending pods can run nowhere else."""
-        can = agreeing(len(pods), "pending pod can", "pending pods can")
-        return cls(0, (), why=f"{len(pods):,} {can} run nowhere else: {first_few(pods)}", lets_run=pods)
+        """Return the result for a node that is kept untried, because pending pods could run on no other node."""
+        wait = agreeing(len(pods), "pending pod waits", "pending pods wait")
+        why = f"{len(pods):,} {wait} for room here and could run on no other node: {first_few(pods)}"
+        return cls(0, (), why=why, lets_run=pods)
 
 
 class _NeedsSeparateDrainError(Exception):

@@ -128,7 +128,7 @@ def find_removable_nodes(
     drains.remove_empty_nodes(empty)
     tried_rows = list(_iter_rows_within_limits(limits, candidates.order, candidates.movable))
     ready_count = int((pools.workers & ~find_unready_nodes(view)).sum())
-    is_all_empty = len(empty) == ready_count > 0
+    is_all_empty = len(empty) > 0 and len(empty) == ready_count
     done = progress.begin("Emptying nodes", len(tried_rows))
     emptied: list[EmptiedNode] = []
     removed = list(empty)
@@ -146,7 +146,7 @@ def find_removable_nodes(
                 trial = KEEPS_LAST
             if trial.why:
                 name, pool = view.nodes.names[row], pools.get_name(row)
-                closed = len(removed) + 1 if trial.message else 0
+                closed = len(removed) + 1 if trial.message else 0  # the removed nodes and this one are cordoned
                 kept_nodes.append(KeptNode(name, pool, trial.why, trial.lets_run, trial.pod, trial.message, closed))
             else:
                 removed.append(row)

@@ -181,8 +181,11 @@ def build_priorities_section(audited: AuditedCluster) -> PrioritiesSection:
     growth = simulate_tier_growth(
         audited.scheduler, tiers, limits, audited.progress.begin("Growing a tier", limits.grow)
     )
-    starving_as_of_today = find_starving_pods(audited, tiers)
-    starving = starving_as_of_today if audited.now else ()
+    # If the cluster's time is unknown, waits are measured until today. These pods are listed apart, without findings
+    starving_pods = find_starving_pods(audited, tiers)
+    is_time_known = bool(audited.now)
+    starving = starving_pods if is_time_known else ()
+    starving_as_of_today = () if is_time_known else starving_pods
     exposed = find_exposed_workloads(tiers)
     preempted = find_preempted_workloads(tiers)
     findings = [
@@ -199,7 +202,7 @@ def build_priorities_section(audited: AuditedCluster) -> PrioritiesSection:
         grown=growth.tier,
         victims=growth.victims,
         starving=starving,
-        starving_as_of_today=() if audited.now else starving_as_of_today,
+        starving_as_of_today=starving_as_of_today,
         preempted=preempted,
         exposed=exposed,
         **build_verdict(RULES, findings, _find_unknowns(audited, growth, has_several_tiers=len(tiers.priorities) > 1)),
@@ -403,7 +406,7 @@ def _build_headline(
 
 def _describe_tier_growth(tier: GrownTier, evicted_count: int) -> str:
     """Describe how many of the additional pods of a tier would get a node, and how many pods would be preempted."""
-    condition = f"if {counted(tier.asked, 'more pod')} of {_format_tier_name(tier.tier)} arrived"
+    condition = f"if {counted(tier.asked, 'more pod')} like {tier.like} ({_format_tier_name(tier.tier)}) arrived"
     if tier.asked == 1:
         placed = "it would get a node" if tier.placed else "it would get no node"
     elif tier.placed >= tier.asked:

@@ -111,12 +111,12 @@ def find_preempted_workloads(tiers: Tiers) -> tuple[PreemptedWorkload, ...]:
 
 def _count_pods_by_workload(tiers: Tiers) -> Counter[str]:
     """Return the number of pods of each workload. Terminating pods are not counted."""
-    counts = np.bincount(tiers.pods.info, minlength=len(tiers.pods.infos))
-    by_workload: Counter[str] = Counter()
-    for info, count in zip(tiers.pods.infos, counts.tolist(), strict=True):
+    count_by_info = np.bincount(tiers.pods.info, minlength=len(tiers.pods.infos))
+    count_by_workload: Counter[str] = Counter()
+    for info, count in zip(tiers.pods.infos, count_by_info.tolist(), strict=True):
         if count and not info.terminating:
-            by_workload[str(find_owner(info.pod))] += count
-    return by_workload
+            count_by_workload[str(find_owner(info.pod))] += count
+    return count_by_workload
 
 
 def _iter_preempted_pods(cluster: Cluster) -> Iterator[PreemptedPod]:

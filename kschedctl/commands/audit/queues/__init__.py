@@ -295,12 +295,12 @@ def list_referenced_kinds(cluster: Cluster) -> list[str]:
     These kinds of Kueue are optional: if nothing refers to a kind, it does not matter that it was not read.
     """
     specs = [queue.spec for queue in cluster.cluster_queues]
-    is_referenced = {
+    is_kind_referenced = {
         "Cohort": any(spec.cohort or spec.cohort_name for spec in specs),
         "AdmissionCheck": any(spec.admission_checks or spec.admission_checks_strategy for spec in specs),
         "Topology": any(flavor.spec.topology_name for flavor in cluster.resource_flavors),
     }
-    return [kind for kind, referenced in is_referenced.items() if referenced]
+    return [kind for kind, is_referenced in is_kind_referenced.items() if is_referenced]
 
 
 def list_inactive_queues(cluster: Cluster, report: KueueQueues) -> list[InactiveQueue]:
@@ -435,10 +435,10 @@ def _count_admitted_pods(workload: KueueWorkload) -> int:
 
     Partial admission may have reduced the requested number.
     """
-    counts = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
+    count_by_pod_set = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
     assignments = workload.status.admission.pod_set_assignments if workload.status.admission else ()
-    counts |= {assigned.name: assigned.count for assigned in assignments if assigned.count is not None}
-    return sum(counts.values())
+    count_by_pod_set |= {assigned.name: assigned.count for assigned in assignments if assigned.count is not None}
+    return sum(count_by_pod_set.values())
 
 
 def _list_owners_of_workload(workload: KueueWorkload, cluster: Cluster) -> list[Owner]:

@@ -7,6 +7,7 @@ from itertools import groupby
 
 from kschedctl.api.times import format_duration
 from kschedctl.commands.audit.races.compare import ROUNDED_TO_ZERO
+from kschedctl.commands.audit.races.question import CLUSTER_FIELDS
 from kschedctl.commands.audit.races.report import RaceAssumptions, RaceResult, Races, RacesSection
 from kschedctl.render.page import Cell, Marked, Page, Style, Table, count, paragraph, section
 from kschedctl.render.plots.plot import Axis, Plot, Series
@@ -25,16 +26,19 @@ def build_races_page(report: Races, style: Style) -> Page:
         *build_interruption_line(report.interrupted, "the simulations so far"),
         paragraph(Marked(report.headline, Tone.BAD if has_double_booked else Tone.GOOD)),
         paragraph(report.recommendation),
-        *section("Double-booked pods, by when assumed pods expire", *build_race_comparison(report.results, style)),
-        *section("Simulated", *build_assumption_lines(report.assumptions)),
+        *section(
+            "Double-booked pods for each expiry time of assumed pods", *build_race_comparison(report.results, style)
+        ),
+        *section("Simulation settings", *build_assumption_lines(report.assumptions)),
     )
 
 
-def build_races_evidence(races: RacesSection, style: Style) -> Page:
+def build_races_evidence(audit_section: RacesSection, style: Style) -> Page:
     """Build the results and assumptions of the audit's simulation. Return () if nothing was simulated."""
-    if races.races is None:
+    report = audit_section.races
+    if report is None:
         return ()
-    return (*build_race_comparison(races.races.results, style), *build_assumption_lines(races.races.assumptions))
+    return (*build_race_comparison(report.results, style), *build_assumption_lines(report.assumptions))
 
 
 def build_race_comparison(results: Sequence[RaceResult], style: Style) -> Page:
@@ -141,17 +145,24 @@ def _describe_latency(latency: str) -> str:
 
 def build_assumption_lines(assumptions: RaceAssumptions) -> Page:
     """Build lines about the assumptions, about values taken from the cluster, and about measured latencies."""
-    parts = [
+    parts = {
+        CLUSTER_FIELDS["nodes"]: "number of nodes",
+        CLUSTER_FIELDS["rates"]: "pods per second in the busiest minute",
+        CLUSTER_FIELDS["room"]: f"nodes fit {count(assumptions.pods_per_node, 'pod')} each",
+        CLUSTER_FIELDS["load"]: f"nodes are {assumptions.load * 100:.3g}% full",
+    }
+    is_in_table = {CLUSTER_FIELDS["nodes"], CLUSTER_FIELDS["rates"]}
+    from_cluster = [text for name, text in parts.items() if name in assumptions.from_cluster]
+    specified = [
         count(assumptions.instances, "scheduler instance"),
         f"pods arrive for {format_duration(assumptions.seconds)}",
-        f"nodes fit {count(assumptions.pods_per_node, 'pod')} each and are {assumptions.load * 100:.3g}% full",
+        *(text for name, text in parts.items() if name not in {*assumptions.from_cluster, *is_in_table}),
         f"binding latency {_describe_latency(assumptions.binding_latency)}",
         f"informer lag {_describe_latency(assumptions.informer_lag)}",
         f"seed {assumptions.seed}, {assumptions.runs:,} runs" if assumptions.runs > 1 else f"seed {assumptions.seed}",
     ]
-    lines = [paragraph("; ".join(parts))]
-    if assumptions.from_cluster:
-        lines.append(paragraph("taken from the cluster:", ", ".join(assumptions.from_cluster)))
+    lines = [paragraph("from the cluster:", "; ".join(from_cluster))] if from_cluster else []
+    lines.append(paragraph("other settings:" if from_cluster else "settings:", "; ".join(specified)))
     if lags := assumptions.measured:
         seconds = f"{lags.median:g}s at the median, {lags.p99:g}s at the 99th percentile, {lags.longest:g}s at most"
         lines.append(

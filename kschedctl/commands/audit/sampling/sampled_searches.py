@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import Owner, find_controller, find_owner
-from kschedctl.api.workloads import recreate_pod
+from kschedctl.cluster.recreation import recreate_pod
 from kschedctl.commands.audit.sampling.report import (
     SampledKind,
     SampledProfile,
@@ -168,7 +168,10 @@ class RecreatedPodKind(NamedTuple):
 def build_named_kinds(targets: Iterable[TargetPod]) -> list[RecreatedPodKind]:
     """Return a kind for each pod that was named."""
     return [
-        RecreatedPodKind(target.scheduler, recreate_pod(target.pod), str(find_owner(target.pod))) for target in targets
+        RecreatedPodKind(
+            target.scheduler, recreate_pod(target.pod, target.scheduler.cluster), str(find_owner(target.pod))
+        )
+        for target in targets
     ]
 
 
@@ -232,7 +235,8 @@ def _choose_largest_workloads(
             counts[owner] += count
     largest = sorted(first_pods, key=lambda owner: (-counts[owner], owner))[:max_kinds]
     return [
-        RecreatedPodKind(scheduler, recreate_pod(first_pods[owner]), str(owner), counts[owner]) for owner in largest
+        RecreatedPodKind(scheduler, recreate_pod(first_pods[owner], scheduler.cluster), str(owner), counts[owner])
+        for owner in largest
     ]
 
 

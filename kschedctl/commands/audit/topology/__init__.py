@@ -380,10 +380,10 @@ def _build_down_domain_finding(constraints: Sequence[WorkloadConstraint], worklo
     pods once the nodes are deleted have findings of their own and do not count. Return None if no constraint is left.
     """
     affected: list[tuple[BrokenDomain, WorkloadConstraint]] = []
-    for numbered in constraints:
-        loss = _find_worst_loss(numbered.report)
+    for workload_constraint in constraints:
+        loss = _find_worst_loss(workload_constraint.report)
         if loss.stranded_while_down and not loss.stranded:
-            affected.append((loss, numbered))
+            affected.append((loss, workload_constraint))
     if not affected:
         return None
 
@@ -392,12 +392,14 @@ def _build_down_domain_finding(constraints: Sequence[WorkloadConstraint], worklo
     stranded = worst_loss.stranded_while_down
     if stranded == worst_loss.lost:
         every = "both" if stranded == 2 else f"all {stranded:,}"
-        pods_text = agreeing(stranded, "the pod there stays", f"{every} pods there stay")
+        lost_pods = agreeing(stranded, "the pod", f"{every} pods")
     else:
-        pods_text = f"{stranded:,} of the {worst_loss.lost:,} pods there {agreeing(stranded, 'stays', 'stay')}"
-    lost_pods = f"{pods_text} Pending"
+        lost_pods = f"{stranded:,} of the {worst_loss.lost:,} pods"
+    replacements = agreeing(stranded, "the replacement", "the replacements")
+    stay = agreeing(stranded, "stays", "stay")
     message = (
-        f"if {worst_loss.domain} goes down, {lost_pods}: the spread constraint over {constraint.key} (maxSkew "
+        f"if {worst_loss.domain} goes down, {replacements} of {lost_pods} there {stay} Pending: "
+        f"the spread constraint over {constraint.key} (maxSkew "
         f"{constraint.max_skew}) still counts {worst_loss.domain} as a domain, with 0 pods"
     )
     further_count = len(affected) - 1

@@ -142,7 +142,7 @@ def _allows_all_replicas(max_unavailable: object, workloads: Sequence[Workload])
     if any(workload.kind not in SERVING_KINDS for workload in workloads):
         return False
     count = sum(workload.highest_replicas for workload in workloads)
-    return max_unavailable >= count > 1
+    return count > 1 and max_unavailable >= count
 
 
 def find_budgets_blocked_by_unhealthy_pods(context: LintContext) -> Iterator[Problem]:

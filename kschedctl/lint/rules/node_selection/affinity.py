@@ -36,7 +36,7 @@ def find_selectors_without_nodes(context: LintContext) -> Iterator[Problem]:
     for workload in context.workloads:
         if workload.kind == "DaemonSet" or not len(facts) or facts.get_selected_nodes(workload).any():
             continue
-        if facts.can_never_schedule(workload, (NodeAffinity,)):
+        if facts.is_always_rejected_by(workload, (NodeAffinity,)):
             message = f"none of {counted(len(facts), 'node')} matches {describe_node_conditions(workload)}"
             yield workload.build_problem(get_selection_path(workload), message, _suggest_label_value(facts, workload))
 

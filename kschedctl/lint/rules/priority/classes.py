@@ -19,7 +19,7 @@ from kschedctl.text.counts import agreeing, counted
 
 HIGHEST_USER_DEFINABLE = 1_000_000_000
 RESERVED_PREFIX = "system-"
-_NEGATIONS = ("non-", "non", "not ", "no-", "no ", "never-", "never ", "without ")
+_NEGATIONS = ("non-", "non", "not-", "not ", "no-", "no ", "no", "never-", "never ", "without ")
 """Words that turn one of ``PREEMPTING_WORDS`` into its opposite."""
 PREEMPTING_WORDS = ("critical", "urgent", "preempt", "evict")
 
@@ -249,9 +249,9 @@ PC_MISSING = Rule(
 
 def _suggest_priority_class(name: str, known_names: Collection[str]) -> str:
     """Suggest the known PriorityClass that a missing one resembles, or return "" if none is similar."""
-    misspelled_name = find_similar_name(name, known_names)
-    if misspelled_name:
-        return f"Write {misspelled_name}"
+    intended_name = find_similar_name(name, known_names)
+    if intended_name:
+        return f"Write {intended_name}"
     similar_names = difflib.get_close_matches(name, known_names, 1, _MIN_SIMILARITY)
     return f"Create the PriorityClass, or did you mean {similar_names[0]}?" if similar_names else ""
 
@@ -437,7 +437,7 @@ def find_highest_classes_without_quota(context: LintContext) -> Iterator[Problem
     ]
     highest_value = max(values, default=0)
     for subject, priority_class in context.list_linted_objects(PriorityClass):
-        is_highest = priority_class.value == highest_value > 0
+        is_highest = highest_value > 0 and priority_class.value == highest_value
         if is_highest and priority_class.metadata.name not in limited_classes:
             message = "no ResourceQuota limits its use, so every namespace may use the highest priority"
             yield subject.build_problem((), message)

@@ -58,7 +58,7 @@ RQ_MISSING_IN_JOBS = Rule(
     "rq-missing-in-jobs",
     NOTE,
     for_each_workload(find_missing_requests_of_jobs),
-    summary="Container of a Job or of a pod without a controller without cpu or memory requests",
+    summary="No cpu or memory request in a container of a Job or of a pod without a controller",
     why=_WHY_REQUESTS,
     fix="Set resources.requests for cpu and memory",
     source=doc.REQUESTS,

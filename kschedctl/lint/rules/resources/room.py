@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from kschedctl.api.arrays import Amounts, Bools
-from kschedctl.api.objects import RuntimeClass
+from kschedctl.api.objects import RuntimeClass, Taint
 from kschedctl.api.resource_names import CPU, PODS, format_amounts_for_sentence
 from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated_taint
 from kschedctl.api.workloads import add_daemon_tolerations
@@ -23,12 +24,12 @@ from kschedctl.lint.analysis.facts import (
 from kschedctl.lint.analysis.placement import iter_host_ports, iter_pod_affinity_terms, iter_storage_class_names
 from kschedctl.lint.context import LintContext
 from kschedctl.lint.objects.manifests import TypedObject
-from kschedctl.lint.objects.subject import Problem, Subject
+from kschedctl.lint.objects.subject import Problem, Subject, join_names
 from kschedctl.lint.objects.workload import SERVING_KINDS, Workload
 from kschedctl.lint.rule import ERROR, NOTE, WARNING, Rule
 from kschedctl.lint.rules.resources.amounts import REQUIRED_RESOURCES
 from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
-from kschedctl.text.counts import agreeing, counted
+from kschedctl.text.counts import agreeing, counted, join_words
 
 IDLE_SHARE = 0.2
 """A node at its pod limit is reported if more than this share of its cpu and memory is free."""
@@ -52,16 +53,16 @@ def find_pods_larger_than_any_node(context: LintContext) -> Iterator[Problem]:
         if is_any_node_large_enough and not _are_full_of_fixed_pods(context, requests, large_enough):
             continue
 
-        if facts.can_never_schedule(workload, (NodeResourcesFit, *NODE_PLUGINS)):
+        if facts.is_always_rejected_by(workload, (NodeResourcesFit, *NODE_PLUGINS)):
             if unoffered_resources:
                 message = f"no node offers {', '.join(unoffered_resources)}"
                 yield workload.build_problem(("containers",), message)
                 continue
             message = _explain_misfit(context, requests, eligible)
-            tainted_message = _describe_tainted_nodes(context, workload, requests)
-            if tainted_message:
-                fix = "Tolerate the taint, or lower the requests"
-                yield workload.build_problem(("containers",), f"{tainted_message}; {message}", fix)
+            tainted = _find_tainted_nodes(context, workload, requests)
+            if tainted.names_by_taints:
+                message = f"{tainted.describe()}; {message}"
+                yield workload.build_problem(("containers",), message, tainted.suggest_fix())
             else:
                 yield workload.build_problem(("containers",), message)
 
@@ -71,34 +72,62 @@ RQ_LARGER_THAN_ANY_NODE = Rule(
     ERROR,
     find_pods_larger_than_any_node,
     summary="Requests that no usable node can ever satisfy",
-    why="Even if all pods that can move left, no node would have enough room, so preemption does not help. Verified "
-    "by replay.",
+    why="Even without any of the pods that can be moved, no node would have enough room, so preemption does not help. "
+    "Verified by replay.",
     fix="Lower the requests, or add larger nodes",
     source=f"{doc.PLUGINS}: noderesources/fit.go",
     needs_cluster=True,
 )
 
 
-def _describe_tainted_nodes(context: LintContext, workload: Workload, requests: Amounts) -> str:
-    """Describe the selected nodes that are large enough and that only an untolerated taint keeps from the workload.
+class _TaintedNodes(NamedTuple):
+    """The selected nodes that are large enough for a workload and that only untolerated taints keep from it."""
 
-    The text names the taint of the first of these nodes, and is empty if there are none.
-    """
+    names_by_taints: dict[tuple[Taint, ...], list[str]]
+    """Untolerated taints -> the names of the nodes that have exactly these, both in node order."""
+
+    def describe(self) -> str:
+        """Return a clause that names the nodes and the taints of each."""
+        names = [name for group in self.names_by_taints.values() for name in group]
+        nodes, are = counted(len(names), "node"), agreeing(len(names), "is", "are")
+        if len(self.names_by_taints) > 1:
+            groups = (f"{_join_taints(taints)} ({join_names(group)})" for taints, group in self.names_by_taints.items())
+            return f"{nodes} {are} large enough, but the pod does not tolerate their taints: {', '.join(groups)}"
+        (taints,) = self.names_by_taints
+        whose = agreeing(len(names), "its", "their")
+        taint = f"{whose} {agreeing(len(taints), 'taint', 'taints')} {_join_taints(taints)}"
+        return f"{nodes} ({join_names(names)}) {are} large enough, but the pod does not tolerate {taint}"
+
+    def suggest_fix(self) -> str:
+        """Return the sentence that suggests to tolerate the taints of some of the nodes."""
+        if len(self.names_by_taints) > 1:
+            return "Tolerate the taints of some of these nodes, or lower the requests"
+        (taints,) = self.names_by_taints
+        return f"Tolerate the {agreeing(len(taints), 'taint', 'taints')}, or lower the requests"
+
+
+def _join_taints(taints: Sequence[Taint]) -> str:
+    """Return the taints as in ``key=value:NoSchedule and other:NoExecute``."""
+    return join_words([str(taint) for taint in taints])
+
+
+def _find_tainted_nodes(context: LintContext, workload: Workload, requests: Amounts) -> _TaintedNodes:
+    """Find the selected nodes that are large enough and that only untolerated taints keep from the workload."""
     facts, nodes = context.facts, context.facts.view.nodes
     is_large_enough = find_rows_with_room(facts.view.allocatable, requests)
     selected = facts.get_selected_nodes(workload) & ~nodes.unschedulable
-    tainted = selected & is_large_enough & ~facts.get_tolerated_nodes(workload)
-    if not tainted.any():
-        return ""
-    first_row = int(np.flatnonzero(tainted)[0])
-    taint = find_untolerated_taint(nodes.objects[first_row].spec.taints, workload.spec.tolerations, HARD_EFFECTS)
-    if taint is None:
-        return ""
-    number = int(tainted.sum())
-    value = f"={taint.value}" if taint.value else ""
-    are, taint_of = agreeing(number, "is", "are"), agreeing(number, "its taint", "their taint")
-    enough = f"{counted(number, 'node')} ({facts.format_node_names(tainted)}) {are} large enough"
-    return f"{enough}, but the pod does not tolerate {taint_of} {taint.key}{value}:{taint.effect}"
+    is_tainted = selected & is_large_enough & ~facts.get_tolerated_nodes(workload)
+    names_by_taints: dict[tuple[Taint, ...], list[str]] = {}
+    for row in np.flatnonzero(is_tainted).tolist():
+        taints = nodes.objects[row].spec.taints
+        untolerated = tuple(
+            taint
+            for taint in taints
+            if find_untolerated_taint((taint,), workload.spec.tolerations, HARD_EFFECTS) is not None
+        )
+        if untolerated:
+            names_by_taints.setdefault(untolerated, []).append(nodes.names[row])
+    return _TaintedNodes(names_by_taints)
 
 
 def _are_full_of_fixed_pods(context: LintContext, requests: Amounts, nodes: Bools) -> bool:

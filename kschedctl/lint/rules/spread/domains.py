@@ -73,7 +73,7 @@ def find_topology_keys_on_no_node(context: LintContext) -> Iterator[Problem]:
         labelled = context.facts.get_nodes_with_label(constraint.topology_key)
         if constraint.when_unsatisfiable != HARD or not eligible.any() or (eligible & labelled).any():
             continue
-        if context.facts.can_never_schedule(workload, (PodTopologySpread, *NODE_PLUGINS)):
+        if context.facts.is_always_rejected_by(workload, (PodTopologySpread, *NODE_PLUGINS)):
             nodes = (
                 f"none of the {eligible.sum():,} usable nodes has"
                 if eligible.sum() > 1

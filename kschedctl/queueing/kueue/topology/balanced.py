@@ -32,61 +32,61 @@ class _Candidate(NamedTuple):
     threshold: int
     number: int
     """The number of domains that are needed."""
-    counts: DomainCapacities
-    """A copy of the counts, without room in domains below the threshold."""
+    capacities: DomainCapacities
+    """A copy of the capacities, without room in domains below the threshold."""
     domains: list[int]
 
 
 class EvenPlacement(NamedTuple):
     """An even distribution of slices over domains of one level."""
 
-    counts: DomainCapacities
-    """A copy of the counts, in which the chosen domains have what they get."""
+    capacities: DomainCapacities
+    """A copy of the capacities, in which the chosen domains have what they get."""
     level: int
     domains: list[int]
     """The indexes of the domains that get slices."""
 
 
 def place_slices_evenly(
-    counts: DomainCapacities, request: PlacementRequest, gates: FeatureGates
+    capacities: DomainCapacities, request: PlacementRequest, gates: FeatureGates
 ) -> EvenPlacement | None:
     """Distribute the slices evenly over as few domains as necessary, or return None if this is impossible.
 
     The domains are siblings at the requested level or, if slices share a domain of a lower level, children of such
     siblings. Each of them gets at least as many slices as the threshold of the best siblings.
     """
-    best = _find_best_sibling_domains(counts, request, gates)
+    best = _find_best_sibling_domains(capacities, request, gates)
     if best is None:
         return None
-    search = DomainSearch(best.counts, request, gates)
+    search = DomainSearch(best.capacities, request, gates)
     level, domains = request.level, best.domains
     if request.level < request.slice_level:
         parents = _choose_fewest_domains(search, level, domains, by_entropy=True)
         if parents is None:
             return None
-        domains = best.counts.list_children(level, parents)
+        domains = best.capacities.list_children(level, parents)
         level += 1
     chosen = _spread_slices(search, level, domains, best.threshold)
-    return None if chosen is None else EvenPlacement(best.counts, level, chosen)
+    return None if chosen is None else EvenPlacement(best.capacities, level, chosen)
 
 
 def _find_best_sibling_domains(
-    counts: DomainCapacities, request: PlacementRequest, gates: FeatureGates
+    capacities: DomainCapacities, request: PlacementRequest, gates: FeatureGates
 ) -> _Candidate | None:
     """Return the best group of sibling domains at the requested level, or None if no group holds all pods.
 
     The best group has the highest threshold and, among equal thresholds, needs the fewest domains.
     """
-    levels = counts.tree.levels
+    levels = capacities.tree.levels
     if request.level == 0:
         groups = [list(range(len(levels[0].values)))]
     else:
         above = request.level - 1
-        groups = [list(counts.get_children(above, parent)) for parent in range(len(levels[above].values))]
+        groups = [list(capacities.get_children(above, parent)) for parent in range(len(levels[above].values))]
 
     best: _Candidate | None = None
     for siblings in groups:
-        candidate = _evaluate_siblings(counts, siblings, request, gates, best.threshold if best else 0)
+        candidate = _evaluate_siblings(capacities, siblings, request, gates, best.threshold if best else 0)
         if candidate is None or candidate.threshold <= 0:
             continue
         if best is None or (candidate.threshold, -candidate.number) > (best.threshold, -best.number):
@@ -95,24 +95,28 @@ def _find_best_sibling_domains(
 
 
 def _evaluate_siblings(
-    counts: DomainCapacities, siblings: list[int], request: PlacementRequest, gates: FeatureGates, best_threshold: int
+    capacities: DomainCapacities,
+    siblings: list[int],
+    request: PlacementRequest,
+    gates: FeatureGates,
+    best_threshold: int,
 ) -> _Candidate | None:
     """Return the siblings with their threshold, the number of slices for which every used domain has room.
 
-    Domains with room for fewer slices are emptied in the candidate's copy of the counts. Return None if the siblings do
-    not hold all pods, or only with a threshold below ``best_threshold``.
+    Domains with room for fewer slices are emptied in the candidate's copy of the capacities. Return None if the
+    siblings do not hold all pods, or only with a threshold below ``best_threshold``.
     """
     # The domains that are needed without a threshold, at the level below if slices share a domain of a lower level
-    search = DomainSearch(counts, request, gates)
+    search = DomainSearch(capacities, request, gates)
     lower_level, lower = request.level, siblings
     if request.level < request.slice_level:
-        lower_level, lower = request.level + 1, counts.list_children(request.level, siblings)
+        lower_level, lower = request.level + 1, capacities.list_children(request.level, siblings)
     greedy = _choose_domains_greedily(search, lower_level, lower)
     if greedy is None:
         return None
 
     # The threshold is an equal share of the slices, limited by the domains with the least room among them
-    room = counts.at_level(lower_level)
+    room = capacities.at_level(lower_level)
     threshold = request.slices // greedy.number
     if greedy.last_with_leader is not None:
         threshold = min(threshold, int(room.slices_with_leader[greedy.last_with_leader]))
@@ -125,23 +129,23 @@ def _evaluate_siblings(
         return None
 
     # If the pods do not fit, a lower threshold that leaves room for the leader in the last domain may help
-    candidate = _prune_siblings(counts, siblings, request, gates, threshold)
+    candidate = _prune_siblings(capacities, siblings, request, gates, threshold)
     if candidate is None and max(best_threshold, 1) <= threshold_beside_leader < threshold:
-        candidate = _prune_siblings(counts, siblings, request, gates, threshold_beside_leader)
+        candidate = _prune_siblings(capacities, siblings, request, gates, threshold_beside_leader)
     return candidate
 
 
 def _prune_siblings(
-    counts: DomainCapacities, siblings: list[int], request: PlacementRequest, gates: FeatureGates, threshold: int
+    capacities: DomainCapacities, siblings: list[int], request: PlacementRequest, gates: FeatureGates, threshold: int
 ) -> _Candidate | None:
-    """Return the siblings as a candidate in whose copy of the counts domains below the threshold are empty.
+    """Return the siblings as a candidate in whose copy of the capacities domains below the threshold are empty.
 
     Return None if the pods do not fit into the other domains.
     """
-    search = DomainSearch(counts.copy(), request, gates)
-    _clear_small_domains_on_two_levels(search.counts, request.level, siblings, threshold, request)
+    search = DomainSearch(capacities.copy(), request, gates)
+    _clear_small_domains_on_two_levels(search.capacities, request.level, siblings, threshold, request)
     greedy = _choose_domains_greedily(search, request.level, siblings)
-    return None if greedy is None else _Candidate(threshold, greedy.number, search.counts, siblings)
+    return None if greedy is None else _Candidate(threshold, greedy.number, search.capacities, siblings)
 
 
 def _choose_domains_greedily(search: DomainSearch, level: int, domains: Sequence[int]) -> _GreedyChoice | None:
@@ -150,7 +154,7 @@ def _choose_domains_greedily(search: DomainSearch, level: int, domains: Sequence
     The domains with the most room are taken first, and leaders get domains before workers. Return None if all domains
     together are too small.
     """
-    room, request = search.counts.at_level(level), search.request
+    room, request = search.capacities.at_level(level), search.request
     remaining, remaining_leaders = request.slices, request.leaders
 
     # The domains for the leaders, and the slices beside them
@@ -184,53 +188,53 @@ def _choose_domains_greedily(search: DomainSearch, level: int, domains: Sequence
 
 
 def _clear_small_domains_on_two_levels(
-    counts: DomainCapacities, level: int, domains: Sequence[int], threshold: int, request: PlacementRequest
+    capacities: DomainCapacities, level: int, domains: Sequence[int], threshold: int, request: PlacementRequest
 ) -> None:
     """Zero the counts of domains that hold fewer than ``threshold`` slices, at the level below and at this level.
 
     The level below comes first, and the counts of this level are summed up again in between.
     """
     needs_leader = request.leaders > 0
-    if level + 1 < len(counts.tree.levels):
+    if level + 1 < len(capacities.tree.levels):
         _clear_domains_below_threshold(
-            counts, level + 1, counts.list_children(level, domains), threshold, needs_leader=needs_leader
+            capacities, level + 1, capacities.list_children(level, domains), threshold, needs_leader=needs_leader
         )
-    counts.sum_up_levels(
+    capacities.sum_up_levels(
         request.slice_size, request.slice_level, inner_sizes={}, needs_leader=needs_leader, top_level=level
     )
-    _clear_domains_below_threshold(counts, level, domains, threshold, needs_leader=needs_leader)
+    _clear_domains_below_threshold(capacities, level, domains, threshold, needs_leader=needs_leader)
 
 
 def _clear_domains_below_threshold(
-    counts: DomainCapacities, level: int, domains: Sequence[int], threshold: int, *, needs_leader: bool
+    capacities: DomainCapacities, level: int, domains: Sequence[int], threshold: int, *, needs_leader: bool
 ) -> None:
     """Set to zero the counts of the domains at a level that hold fewer than ``threshold`` slices.
 
     With ``needs_leader``, a domain that can take the leader must also hold ``threshold`` slices beside the leader. If
     it holds enough slices only without a leader, only its counts with the leader are set to zero.
     """
-    room = counts.at_level(level)
+    room = capacities.at_level(level)
     for domain in domains:
         takes_leader = needs_leader and room.leaders[domain] > 0
         if room.slices[domain] < threshold:
-            _clear_domain_counts(counts, level, domain, only_leader=False)
+            _clear_domain_counts(capacities, level, domain, only_leader=False)
         elif takes_leader and room.slices_with_leader[domain] < threshold:
-            _clear_domain_counts(counts, level, domain, only_leader=True)
+            _clear_domain_counts(capacities, level, domain, only_leader=True)
 
 
-def _clear_domain_counts(counts: DomainCapacities, level: int, domain: int, *, only_leader: bool) -> None:
+def _clear_domain_counts(capacities: DomainCapacities, level: int, domain: int, *, only_leader: bool) -> None:
     """Set the counts of a domain and all domains below it to 0, or only their counts with a leader."""
-    arrays = [counts.pods_with_leader, counts.slices_with_leader, counts.leaders]
+    arrays = [capacities.pods_with_leader, capacities.slices_with_leader, capacities.leaders]
     if not only_leader:
-        arrays += [counts.pods, counts.slices]
+        arrays += [capacities.pods, capacities.slices]
 
     # The descendants of a domain are next to each other in each level
     start, end = domain, domain + 1
-    for current in range(level, len(counts.tree.levels)):
+    for current in range(level, len(capacities.tree.levels)):
         for array in arrays:
             array[current][start:end] = 0
-        if current + 1 < len(counts.tree.levels):
-            domains = counts.tree.levels[current]
+        if current + 1 < len(capacities.tree.levels):
+            domains = capacities.tree.levels[current]
             start, end = int(domains.child_starts[start]), int(domains.child_ends[end - 1])
 
 
@@ -248,10 +252,10 @@ def _choose_fewest_domains(
     request = search.request
     ordered = sorted(domains)
     if by_entropy:
-        ordered.sort(key=cmp_to_key(partial(_compare_domains, search.counts, level)))
+        ordered.sort(key=cmp_to_key(partial(_compare_domains, search.capacities, level)))
 
     # Of the combinations with room for all leaders and pods, choose the one with the least room to spare
-    combinations = _combine_domains(search.counts.at_level(level), ordered, greedy.number, request)
+    combinations = _combine_domains(search.capacities.at_level(level), ordered, greedy.number, request)
     sufficient = [
         (pods_left, combination)
         for (leaders_left, pods_left), combination in combinations.items()
@@ -292,31 +296,31 @@ def _combine_domains(
     return combinations[count]
 
 
-def _compare_domains(counts: DomainCapacities, level: int, a: int, b: int) -> int:
+def _compare_domains(capacities: DomainCapacities, level: int, a: int, b: int) -> int:
     """Compare two domains for sorting: a negative result puts ``a`` first.
 
     More leaders come first, then more slices, then the more even split among the children, then the lower index.
     """
-    room = counts.at_level(level)
+    room = capacities.at_level(level)
     if more_leaders := int(room.leaders[b] - room.leaders[a]):
         return more_leaders
     if more_slices := int(room.slices_with_leader[b] - room.slices_with_leader[a]):
         return more_slices
-    entropy_a, entropy_b = _compute_entropy(counts, level, a), _compute_entropy(counts, level, b)
+    entropy_a, entropy_b = _compute_entropy(capacities, level, a), _compute_entropy(capacities, level, b)
     if entropy_a != entropy_b:
         return 1 if entropy_b > entropy_a else -1
     return a - b
 
 
-def _compute_entropy(counts: DomainCapacities, level: int, domain: int) -> float:
+def _compute_entropy(capacities: DomainCapacities, level: int, domain: int) -> float:
     """Return the entropy of the fitting pods' distribution among a domain's children, or 0 without children.
 
     A more even distribution has a higher entropy.
     """
-    if level + 1 >= len(counts.tree.levels):
+    if level + 1 >= len(capacities.tree.levels):
         return 0.0
-    children = counts.get_children(level, domain)
-    pods: list[int] = counts.pods[level + 1][children.start : children.stop].tolist()
+    children = capacities.get_children(level, domain)
+    pods: list[int] = capacities.pods[level + 1][children.start : children.stop].tolist()
     total = sum(pods)
     if total == 0:
         return 0.0
@@ -331,7 +335,7 @@ def _spread_slices(search: DomainSearch, level: int, domains: Sequence[int], thr
     far as they have room. The counts of the chosen domains are overwritten with what they get. Return the chosen
     domains, or None if the slices or leaders do not fit. Upstream: placeSlicesOnDomainsBalanced.
     """
-    room, request = search.counts.at_level(level), search.request
+    room, request = search.capacities.at_level(level), search.request
     chosen = _choose_fewest_domains(search, level, domains, by_entropy=False)
     if chosen is None or request.slices < len(chosen) * threshold:
         return None

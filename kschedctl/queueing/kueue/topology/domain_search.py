@@ -50,9 +50,9 @@ class DomainSearch:
     """A choice of domains at one level for a request, based on the number of pods that fit into each domain."""
 
     def __init__(
-        self, counts: DomainCapacities, request: PlacementRequest, gates: FeatureGates, exclusions: str = ""
+        self, capacities: DomainCapacities, request: PlacementRequest, gates: FeatureGates, exclusions: str = ""
     ) -> None:
-        self.counts = counts
+        self.capacities = capacities
         self.request = request
         self._exclusions = exclusions
         self._respects_affinity = Gate.TAS_RESPECT_PREFERRED_AFFINITY in gates
@@ -70,7 +70,7 @@ class DomainSearch:
 
     def _sort_indexes(self, level: int, indexes: Indexes) -> Indexes:
         """Sort an array of domains as ``sort_domains`` does."""
-        room = self.counts.at_level(level)
+        room = self.capacities.at_level(level)
         slices = room.slices[indexes]
         # np.lexsort sorts by the last key first
         keys = [indexes, room.pods[indexes], slices if self._least_free_first else -slices]
@@ -87,7 +87,7 @@ class DomainSearch:
 
     def _sort_indexes_for_leader(self, level: int, indexes: Indexes) -> Indexes:
         """Sort an array of domains as ``sort_domains_for_leader`` does."""
-        room = self.counts.at_level(level)
+        room = self.capacities.at_level(level)
         slices = room.slices_with_leader[indexes]
         # np.lexsort sorts by the last key first
         keys = [indexes, room.pods_with_leader[indexes], slices if self._least_free_first else -slices]
@@ -106,10 +106,10 @@ class DomainSearch:
         Raises PlacementError if ``level`` has no domains, or if all domains together are too small. Also raises
         PlacementError if the level is required and no single domain is large enough.
         """
-        counts, request = self.counts, self.request
-        domain_count = len(counts.tree.levels[level].values)
+        capacities, request = self.capacities, self.request
+        domain_count = len(capacities.tree.levels[level].values)
         if domain_count == 0:
-            raise PlacementError(f"no topology domains at level: {counts.tree.keys[level]}")
+            raise PlacementError(f"no topology domains at level: {capacities.tree.keys[level]}")
 
         domains = self._sort_indexes_for_leader(level, np.arange(domain_count))
         domain = self._find_tightest_domain(level, domains)
@@ -117,7 +117,7 @@ class DomainSearch:
             return level, [domain]
         if request.is_required:
             # Report the room of the largest domain, which comes last if the domains with the least room come first
-            room = counts.at_level(level)
+            room = capacities.at_level(level)
             largest_room = room.pods[domains[-1]] if self._least_free_first else room.slices[domains[0]]
             raise self._build_placement_error(level, int(largest_room))
         if level > 0 and not request.is_unconstrained:
@@ -132,7 +132,7 @@ class DomainSearch:
         first domain must be large enough as well. If affinity counts, only domains with the affinity score of the first
         large enough domain are considered. For a required level, the first domain may then be too small.
         """
-        room, request = self.counts.at_level(level), self.request
+        room, request = self.capacities.at_level(level), self.request
         has_room_for_slices = room.slices_with_leader[domains] >= request.slices
         has_room_for_leaders = room.leaders[domains] >= request.leaders
         fitting = np.flatnonzero(has_room_for_slices & has_room_for_leaders)
@@ -159,7 +159,7 @@ class DomainSearch:
         that completes each of the two steps is the best-fitting one. Raises PlacementError if all domains together are
         too small.
         """
-        room, request = self.counts.at_level(level), self.request
+        room, request = self.capacities.at_level(level), self.request
         takes_best_fit = not self._least_free_first
         remaining, remaining_leaders = request.slices, request.leaders
 
@@ -207,11 +207,11 @@ class DomainSearch:
         pods. If there are leaders, only the room beside a leader counts. If affinity counts, only the domains at the
         beginning that have the same affinity score as the first domain are considered.
         """
-        counts = self.counts.at_level(level)
-        get_room = counts.get_room_with_leader if leaders else counts.get_room
+        level_capacities = self.capacities.at_level(level)
+        get_room = level_capacities.get_room_with_leader if leaders else level_capacities.get_room
         indexes = self._select_equal_affinity(level, np.asarray(domains, dtype=np.int64))
         room = get_room(by_slices=by_slices)[indexes]
-        suffices = (room >= needed) & (counts.leaders[indexes] >= leaders)
+        suffices = (room >= needed) & (level_capacities.leaders[indexes] >= leaders)
         if not suffices.any():
             return int(indexes[0])
         tightest = np.argmin(np.where(suffices, room, np.iinfo(np.int64).max))
@@ -224,7 +224,7 @@ class DomainSearch:
         """
         if not self._respects_affinity:
             return domains
-        scores = self.counts.at_level(level).affinity[domains]
+        scores = self.capacities.at_level(level).affinity[domains]
         differing_places = np.flatnonzero(scores != scores[0])
         return domains[: int(differing_places[0])] if len(differing_places) else domains
 
@@ -238,14 +238,14 @@ class DomainSearch:
         """
         if leaders == 0 or len(domains) <= 1:
             return domains
-        counts = self.counts.at_level(level)
-        room = counts.get_room(by_slices=by_slices)
-        room_with_leader = counts.get_room_with_leader(by_slices=by_slices)
+        level_capacities = self.capacities.at_level(level)
+        room = level_capacities.get_room(by_slices=by_slices)
+        room_with_leader = level_capacities.get_room_with_leader(by_slices=by_slices)
         required = count // slice_size if by_slices else count
         available = int(room[domains].sum())
         for position, domain in enumerate(domains):
             lost = int(room[domain] - room_with_leader[domain])
-            if counts.leaders[domain] >= leaders and available - lost >= required:
+            if level_capacities.leaders[domain] >= leaders and available - lost >= required:
                 return [domain, *domains[:position], *domains[position + 1 :]]
         return domains
 
@@ -258,12 +258,12 @@ class DomainSearch:
         overwritten with what it gets. With ``by_slices``, whole slices are distributed, otherwise single pods.
         Upstream: updateCountsToMinimumGeneric.
         """
-        counts = self.counts.at_level(level)
+        level_capacities = self.capacities.at_level(level)
         domains = self._move_leader_domain_first(level, domains, count, leaders, slice_size, by_slices=by_slices)
         size = slice_size if by_slices else 1
-        room = counts.get_room(by_slices=by_slices)
-        room_with_leader = counts.get_room_with_leader(by_slices=by_slices)
-        pods, leader_counts = counts.pods, counts.leaders
+        room = level_capacities.get_room(by_slices=by_slices)
+        room_with_leader = level_capacities.get_room_with_leader(by_slices=by_slices)
+        pods, leader_counts = level_capacities.pods, level_capacities.leaders
         remaining, remaining_leaders = count // size, leaders
         chosen: list[int] = []
         for position, domain in enumerate(domains):
@@ -305,11 +305,11 @@ class DomainSearch:
 
     def _describe_nested_slices(self, level: int) -> str:
         """Describe how many slices of each size fit into the level's largest domain."""
-        counts, request = self.counts, self.request
+        capacities, request = self.capacities, self.request
         parts = [f'topology "{request.topology}" doesn\'t allow to fit']
-        best = int(np.argmax(counts.slices[level]))
+        best = int(np.argmax(capacities.slices[level]))
         for constraint in request.constraints:
-            target = counts.tree.find_level(constraint.topology)
+            target = capacities.tree.find_level(constraint.topology)
             if target is not None:
                 fitting = self._count_slices_in_descendants(best, level, target, slice_size=constraint.size)
                 needed = request.count // constraint.size
@@ -322,6 +322,6 @@ class DomainSearch:
         """Count the slices that fit into the domain's descendants at the target level."""
         descendants: Sequence[int] = [domain]
         for level in range(domain_level, target_level):
-            descendants = self.counts.list_children(level, descendants)
-        pods = self.counts.pods[target_level]
+            descendants = self.capacities.list_children(level, descendants)
+        pods = self.capacities.pods[target_level]
         return sum(int(pods[descendant]) // slice_size for descendant in descendants)

@@ -258,11 +258,11 @@ class TopologySnapshot:
         """
         request = self._build_placement_request(workers, has_leader=leader is not None)
         exclusions = Exclusions()
-        counts = self._count_fitting_pods(workers, leader, assumed, exclusions, assume_empty=assume_empty)
-        counts.sum_up_levels(
+        capacities = self._count_fitting_pods(workers, leader, assumed, exclusions, assume_empty=assume_empty)
+        capacities.sum_up_levels(
             request.slice_size, request.slice_level, inner_sizes=request.inner_sizes, needs_leader=leader is not None
         )
-        worker_domains, leader_domains = place_pods(counts, request, self.gates, str(exclusions))
+        worker_domains, leader_domains = place_pods(capacities, request, self.gates, str(exclusions))
         placements = {workers.pod_set.name: self._build_placement(worker_domains)}
         if leader is not None:
             placements[leader.pod_set.name] = self._build_placement(leader_domains)
@@ -376,12 +376,12 @@ class TopologySnapshot:
         requests = sum_requests([workers.pod_requests, _ONE_POD])
         pods = count_fitting_pods(requests, capacity, size)
         self._count_resource_exclusions(requests, capacity, matches.is_match & (pods == 0), exclusions)
-        counts = DomainCapacities(self.tree)
-        counts.pods[-1] = np.where(matches.is_match, pods, 0)
-        counts.affinity[-1] = matches.affinity
+        capacities = DomainCapacities(self.tree)
+        capacities.pods[-1] = np.where(matches.is_match, pods, 0)
+        capacities.affinity[-1] = matches.affinity
         if leader is None:
-            counts.pods_with_leader[-1] = counts.pods[-1].copy()
-            return counts
+            capacities.pods_with_leader[-1] = capacities.pods[-1].copy()
+            return capacities
 
         # The workers that fit beside a leader
         leader_requests = sum_requests([leader.pod_requests, _ONE_POD])
@@ -391,9 +391,9 @@ class TopologySnapshot:
             for resource, free in capacity.items()
         }
         pods_with_leader = count_fitting_pods(requests, beside_leader, size)
-        counts.leaders[-1] = np.where(matches.is_match & fits_leader, 1, 0)
-        counts.pods_with_leader[-1] = np.where(matches.is_match, pods_with_leader, 0)
-        return counts
+        capacities.leaders[-1] = np.where(matches.is_match & fits_leader, 1, 0)
+        capacities.pods_with_leader[-1] = np.where(matches.is_match, pods_with_leader, 0)
+        return capacities
 
     def _compute_remaining_capacity(self, assumed: AssumedUsage, *, assume_empty: bool) -> dict[str, Counts]:
         """Return each leaf's free capacity minus the assumed usage, as an array (leaves,) for each resource.
@@ -538,30 +538,30 @@ def list_slice_constraints(request: TopologyRequest | None) -> tuple[SliceConstr
 
 
 def place_pods(
-    counts: DomainCapacities, request: PlacementRequest, gates: FeatureGates, exclusions: str
+    capacities: DomainCapacities, request: PlacementRequest, gates: FeatureGates, exclusions: str
 ) -> tuple[dict[int, int], dict[int, int]]:
     """Distribute the pods of a request among domains of the lowest level.
 
-    Return the numbers of workers and of leaders, each by domain index. The counts are changed in place. Raises
+    Return the numbers of workers and of leaders, each by domain index. The capacities are changed in place. Raises
     PlacementError if the pods do not fit. ``exclusions`` is appended to its message.
     """
     # Choose the level and its domains, which balanced placement may have filled already
     balanced = None
     if Gate.TAS_BALANCED_PLACEMENT in gates and not (request.is_required or request.is_unconstrained):
-        balanced = place_slices_evenly(counts, request, gates)
+        balanced = place_slices_evenly(capacities, request, gates)
     if balanced is None:
-        search = DomainSearch(counts, request, gates, exclusions)
+        search = DomainSearch(capacities, request, gates, exclusions)
         level, domains = search.choose_level_and_domains(request.level)
     else:
-        counts, level, domains = balanced
-        search = DomainSearch(counts, request, gates, exclusions)
+        capacities, level, domains = balanced
+        search = DomainSearch(capacities, request, gates, exclusions)
 
     # Go down to the level of slices with whole slices, choosing among the children of all domains. As in upstream, an
     # even distribution goes down among the children of each domain instead.
     domains = search.distribute_pods(level, domains, request.count, request.leaders, request.slice_size, by_slices=True)
-    last = len(counts.tree.levels) - 1
+    last = len(capacities.tree.levels) - 1
     while level < min(last, request.slice_level) and balanced is None:
-        children = search.sort_domains(level + 1, counts.list_children(level, domains))
+        children = search.sort_domains(level + 1, capacities.list_children(level, domains))
         level += 1
         domains = search.distribute_pods(
             level, children, request.count, request.leaders, request.slice_size, by_slices=True
@@ -572,7 +572,7 @@ def place_pods(
         domains = _distribute_to_children(search, level, domains)
         level += 1
 
-    lowest = counts.at_level(last)
+    lowest = capacities.at_level(last)
     workers = {domain: int(lowest.pods[domain]) for domain in domains if lowest.pods[domain] > 0}
     leaders: dict[int, int] = {}
     if request.leaders:
@@ -585,8 +585,8 @@ def _distribute_to_children(search: DomainSearch, level: int, domains: Sequence[
 
     Return the children that get pods.
     """
-    counts, request = search.counts, search.request
-    here, below = counts.at_level(level), counts.at_level(level + 1)
+    capacities, request = search.capacities, search.request
+    here, below = capacities.at_level(level), capacities.at_level(level + 1)
 
     # Below the level of slices, only the slices within slices have to stay together
     size = request.slice_size
@@ -595,7 +595,7 @@ def _distribute_to_children(search: DomainSearch, level: int, domains: Sequence[
 
     chosen: list[int] = []
     for domain in domains:
-        children = search.sort_domains(level + 1, counts.get_children(level, domain))
+        children = search.sort_domains(level + 1, capacities.get_children(level, domain))
         if size > 1:
             below.slices[children] = below.pods[children] // size
             below.slices_with_leader[children] = below.pods_with_leader[children] // size

@@ -157,21 +157,20 @@ def _get_kueue_minimum(view: Fork, key: GangKey) -> GangMinimum:
     """
     positions = view.pods.positions_by_gang.get(key, NO_MEMBERS).tolist()
     annotations = [view.pods.objects[position].metadata.annotations for position in positions]
-    counts: set[int] = set()
+    stated_totals: set[int] = set()
     for text in dict.fromkeys(annotation.pod_group_total_count for annotation in annotations):
         count = _parse_go_int(text)
         if count is None or count <= 0:
             fault = f'have "{text[:MAX_SHOWN]}" in' if text else "lack"
             return GangMinimum(None, problem=f"its pods {fault} annotation {KUEUE_TOTAL_COUNT}")
-        counts.add(count)
+        stated_totals.add(count)
 
-    if not counts:
+    if not stated_totals:
         return GangMinimum(None, problem=f"its pods lack annotation {KUEUE_TOTAL_COUNT}")
-    if len(counts) > 1:
-        return GangMinimum(
-            None, problem=f"its pods have both {min(counts)} and {max(counts)} in annotation {KUEUE_TOTAL_COUNT}"
-        )
-    (total,) = counts
+    if len(stated_totals) > 1:
+        both = f"{min(stated_totals)} and {max(stated_totals)}"
+        return GangMinimum(None, problem=f"its pods have both {both} in annotation {KUEUE_TOTAL_COUNT}")
+    (total,) = stated_totals
     has_fast_admission = any(annotation.pod_group_fast_admission == "true" for annotation in annotations)
     if has_fast_admission:
         return GangMinimum(min(total, len(positions)))

@@ -64,16 +64,16 @@ class DryRun:
         Nodes that were not tried share one reason. If `candidates_wanted` is False, candidates count as nodes that were
         not tried.
         """
-        counts = Counter(self.rejected_counts) + Counter(self.failed.values())
+        node_counts = Counter(self.rejected_counts) + Counter(self.failed.values())
         if self.hopeless.any():
-            counts += self.outcome_without_victims.count_nodes_by_reason(self.hopeless)
-        counts[NO_VICTIMS] += int(self.empty.sum())
+            node_counts += self.outcome_without_victims.count_nodes_by_reason(self.hopeless)
+        node_counts[NO_VICTIMS] += int(self.empty.sum())
 
         # All other nodes are candidates or were not tried.
         other_nodes = int((~self.empty & ~self.hopeless).sum()) - sum(self.rejected_counts.values()) - len(self.failed)
         candidate_count = len(self.candidates) if candidates_wanted else 0
-        counts[NOT_HELPFUL] += other_nodes - candidate_count
-        return +counts  # without reasons that no node has
+        node_counts[NOT_HELPFUL] += other_nodes - candidate_count
+        return +node_counts  # without reasons that no node has
 
     def count_nodes_for_message(self, selection: Selection, *, candidates_wanted: bool) -> Counter[str]:
         """Count the nodes on which preemption does not help, by the reason in upstream's message.

@@ -109,7 +109,7 @@ def _try_until_best(
     remaining = potential & ~state.tried & ~rejected
 
     # If a candidate is known, only nodes where evicting pods up to its priority is enough can be as good.
-    best_priority = _find_lowest_victim_priority(state, trial, potential & ~rejected)
+    best_priority = _find_lowest_top_victim_priority(state, trial, potential & ~rejected)
     if best_priority is not None:
         remaining &= state.insufficient_priority < best_priority
         fitting = trial.find_fitting_nodes(remaining, best_priority)
@@ -131,7 +131,7 @@ def _try_until_best(
     return state.merge(trial.dry_run_nodes(potential & ~state.tried))
 
 
-def _find_lowest_victim_priority(state: DryRunState, trial: _Trial, nodes: Bools) -> int | None:
+def _find_lowest_top_victim_priority(state: DryRunState, trial: _Trial, nodes: Bools) -> int | None:
     """Return the lowest priority among the most important victims of the candidates.
 
     Only candidates on `nodes` (N,) without PDB violations are considered. Return None if there is no such candidate.

@@ -118,8 +118,8 @@ class PreemptionPlugin(DeclaredPlugin[FilterState, ScoreState], ABC):
     def post_filter(self, cycle: Cycle) -> PostFilterResult:
         """Dry-run preemption, let extenders change the candidates, and nominate the best node.
 
-        The result is a rejection if the pod may not preempt or no candidate remains. It is an error if the dry run
-        fails on some node without any candidate, or if an extender fails.
+        The result is a rejection if the pod may not preempt or no candidate remains. It is an error if an extender
+        fails, or if the dry run fails on a node and finds no candidate.
         """
         result = self.dry_run_without_extenders(cycle)
         report = result.report

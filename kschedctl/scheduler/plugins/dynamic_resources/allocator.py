@@ -84,7 +84,7 @@ class SelectorsOfSecond(StrEnum):
 
 
 SELECTORS_OF_SECOND = ByVersion(
-    "firstAvailable: selectors that the second alternative uses if the first two have allocationMode: All",
+    "the selectors that the second alternative of firstAvailable uses if it and the first have allocationMode: All",
     (("", SelectorsOfSecond.FIRST), ("1.36", SelectorsOfSecond.SECOND)),
 )
 

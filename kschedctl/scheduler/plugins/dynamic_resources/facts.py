@@ -159,8 +159,8 @@ def _render_request(devices: RequestedDevices) -> str:
             none_fits = f"none of the {devices.devices:,} devices on the node fits"
         return f"{text}, but {none_fits}{_render_faults(devices.faults)}"
     is_enough = devices.free >= (devices.devices if devices.wanted is None else devices.wanted)
-    only = "and" if is_enough else "but only"
-    text += f", {only} {devices.free} of {devices.devices} on the node {agreeing(devices.free, 'fits', 'fit')}"
+    conjunction = "and" if is_enough else "but only"
+    text += f", {conjunction} {devices.free} of {devices.devices} on the node {agreeing(devices.free, 'fits', 'fit')}"
     return text + _render_faults(devices.faults)
 
 

@@ -80,8 +80,10 @@ def is_schedulable_after_claim_change(info: PodInfo, change: ChangedObject, view
     if was_allocated and new.status.allocation is None:
         return True
     is_of_pod = any(_is_same_claim(claim, new) for claim in pod_claims)
-    if not is_of_pod or old is None:
-        return is_of_pod
+    if not is_of_pod:
+        return False
+    if old is None:  # the claim was created
+        return True
     # `has_changed` looks at the written fields, in which an empty allocation differs from none.
     return old.status != new.status or change.has_changed("status")
 

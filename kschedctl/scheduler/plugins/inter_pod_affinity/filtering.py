@@ -119,9 +119,12 @@ class PodInTheWay(Fact, frozen=True):
 
     def _describe_pods(self) -> str:
         """Describe the pods in the way and where they are."""
-        pods = f"{self.pod} and {counted(self.others, 'more pod')}" if self.others else self.pod
         location = f"on host {self.domain}" if self.key == HOSTNAME else f"in {self.key}={self.domain}"
-        return f"{pods} {location}"
+        return f"{self._name_pods()} {location}"
+
+    def _name_pods(self) -> str:
+        """Name one of the pods in the way, and give the number of the others."""
+        return f"{self.pod} and {counted(self.others, 'more pod')}" if self.others else self.pod
 
     def describe_cause(self, scope: CauseScope) -> str:
         """Describe the anti-affinity as the reason why the pod is not placed, with an example of a pod in the way.
@@ -134,9 +137,10 @@ class PodInTheWay(Fact, frozen=True):
         """
         if not self.pod or not scope.nodes or scope.is_single or scope.is_only_node:
             return super().describe_cause(scope)
-        example = f"{scope.node}, for example: {self._describe_pods()}"
         if self.key == HOSTNAME and self.domain == scope.node:
-            example = f"on {scope.node}, for example: {self._describe_pods().removesuffix(f' on host {self.domain}')}"
+            example = f"on {scope.node}, for example: {self._name_pods()}"
+        else:
+            example = f"{scope.node}, for example: {self._describe_pods()}"
         whose = "other pods'" if self.of_existing_pod else "the pod's"
         return f"{whose} anti-affinity to {self.selector or 'all pods'} rules out {scope.nodes} ({example})"
 

@@ -644,10 +644,7 @@ def find_deferred_resizes(resource: str, row: int, view: NodeView) -> tuple[Defe
 
 
 def _compute_resize_amounts(view: Fork) -> dict[int, ResizeAmounts]:
-    """Return, by number, the reserved and the running amounts of each PodInfo whose pods have a deferred resize.
-
-    The running amounts are those before the resize.
-    """
+    """Map the number of each PodInfo with a deferred resize to its reserved amounts and to those before the resize."""
     by_info = {}
     for number in np.flatnonzero(view.pods.distinct.mask_templates(is_resize_deferred)).tolist():
         info = view.pods.infos[number]

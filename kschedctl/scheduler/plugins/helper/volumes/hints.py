@@ -123,7 +123,7 @@ def is_schedulable_after_storage_class_change(info: PodInfo, change: ChangedObje
 
 
 def is_schedulable_after_csi_node_change(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-    """Return whether the CSINode is new or has migrated other in-tree plugins than before."""
+    """Return whether the CSINode is new or its migrated in-tree plugins have changed."""
     if change.old is None:
         return True
     old_plugins = change.old.metadata.annotations.get(MIGRATED_PLUGINS, "")
