@@ -532,12 +532,12 @@ def estimate_nodes_needed(trial: RemedyTrial) -> int:
     view = trial.cycle.view
     simulation = Simulation(trial.scheduler, view.fork())
 
-    # The pods ahead of the target in the queue: by priority, then by position.
-    target_position = view.pods.index.get(trial.authored_pod.key, len(view.pods))
-    target_turn = (-trial.cycle.info.priority, target_position)
-    turns = {
-        position: (-view.pods.get_priority(position), position) for position in find_pods_still_pending(simulation)
-    }
+    # The pods ahead of the target in the queue: by priority, then by age.
+    waiting = find_pods_still_pending(simulation)
+    target_position = view.pods.find_position(trial.authored_pod.key)
+    target_age_rank = waiting.index(target_position) if target_position in waiting else len(waiting)
+    target_turn = (-trial.cycle.info.priority, target_age_rank)
+    turns = {position: (-view.pods.get_priority(position), age_rank) for age_rank, position in enumerate(waiting)}
     pods_ahead = sorted((position for position in turns if turns[position] < target_turn), key=turns.__getitem__)
 
     # Fill copies of the added node with these pods, and then with the target pod.

@@ -146,18 +146,18 @@ def _build_cards(table: Table, max_width: int) -> Layout:
             first, *others = list_lines(cell)
             if not first.text:
                 continue
-            is_number = column.right
-            is_labelled = is_number or texts  # the first text needs no column name
-            label = f"{column.name}: " if column.name and is_labelled else ""
-            if is_number:
+            label = f"{column.name}: " if column.name else ""
+            if column.right:
                 numbers.append(label + " ".join(line.text for line in (first, *others)))
-            else:
+            elif texts:
                 texts.append(Stack((Marked(f"{label}{first.text}", first.tone), *others)))
-        if numbers:
-            texts.append(Stack((", ".join(numbers),)))
-        for position, text in enumerate(texts):
+            else:  # the first text of a card needs no column name
+                texts.append(Stack((Marked(first.text, first.tone), *others)))
+
+        number_line = [Stack((", ".join(numbers),))] if numbers else []
+        for position, stack in enumerate([*texts, *number_line]):
             indent = INDENT if position else 0
-            cards.add_row(Padding(_build_rich_text(text, max_width - indent), (0, 0, 0, indent)))
+            cards.add_row(Padding(_build_rich_text(stack, max_width - indent), (0, 0, 0, indent)))
     return cards
 
 

@@ -460,9 +460,9 @@ def _find_rejectors_of_preemption(simulation: Simulation, position: Position) ->
     return frozenset(
         plugin
         for dry_run in dry_runs
-        if dry_run.hopeless.any()
+        if dry_run.rejected_by_filters.any()
         for plugin, _, reported in dry_run.outcome_without_victims.iter_reported_verdicts()
-        if (reported & dry_run.hopeless).any()
+        if (reported & dry_run.rejected_by_filters).any()
     )
 
 

@@ -31,6 +31,19 @@ def find_pending_pods(cluster: Cluster, namespace: str | None, selector: str | N
     return pods
 
 
+def get_queue_turn(pod: Pod) -> tuple[bool, bool, str]:
+    """Return a key that sorts pending pods of equal priority by the time at which they probably entered the queue.
+
+    A pod enters the queue when it is created, and keeps its place while the scheduler rejects it again and again. First
+    come the pods that the scheduler has rejected before, then those that it has not tried, such as replacements of
+    evicted pods. Pods without a creation time do not exist yet and come last. Upstream: PrioritySort compares the times
+    at which pods entered the queue.
+    """
+    was_tried = any(condition.type == "PodScheduled" for condition in pod.status.conditions)
+    created = pod.metadata.creation_timestamp or ""
+    return not was_tried, not created, created
+
+
 def describe_scope(namespace: str | None, selector: str | None = None) -> str:
     """Describe the namespace and labels that select pods, such as ``in namespace shop with labels app=web``."""
     where = "across all namespaces" if namespace is None else f"in namespace {namespace}"

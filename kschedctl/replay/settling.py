@@ -15,6 +15,7 @@ from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.cluster.recreation import recreate_pod
 from kschedctl.replay.edits import change_pods, recreate_pod_with_current_priority
+from kschedctl.replay.pending_pods import get_queue_turn
 from kschedctl.replay.unknown import find_simulation_unknowns
 from kschedctl.reports.placements import FailedJob, PendingLeftOut
 from kschedctl.reports.unknown import UnknownKind
@@ -148,10 +149,11 @@ class UnexplainedSettling:
 
 
 def find_pods_still_pending(simulation: Simulation) -> list[Position]:
-    """Return the positions of the pending pods that still have no node and are not gone."""
+    """Return the positions of the pending pods that still have no node and are not gone, the oldest first."""
     pods = simulation.view.pods.objects
     without_node = find_positions(~simulation.view.mask_placed())
-    return [position for position in without_node if position not in simulation.gone and _is_pending(pods[position])]
+    pending = [position for position in without_node if position not in simulation.gone and _is_pending(pods[position])]
+    return sorted(pending, key=lambda position: get_queue_turn(pods[position]))
 
 
 def _is_pending(pod: Pod) -> bool:

@@ -107,7 +107,10 @@ class Trail:
         self._indexed_count = self._length
 
     def copy(self) -> Trail:
-        """Return an independent copy. The copy indexes the moves by PodInfo anew."""
+        """Return an independent copy.
+
+        The copy starts with an empty index by PodInfo, which is rebuilt when it is needed.
+        """
         copied = copy(self)
         copied._moves = self._moves.copy()
         copied._numbers_by_info = defaultdict(list)

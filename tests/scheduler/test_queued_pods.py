@@ -118,7 +118,10 @@ def test_no_retries_if_no_pod_moves() -> None:
 
 @pytest.mark.parametrize("share", range(SHARES))
 def test_pods_get_the_nodes_that_kube_scheduler_chose(share: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ties between nodes and between candidates are broken by name. Later retries may only come from the timeout."""
+    """Ties between nodes and between candidates are broken by name. Later retries may only come from the timeout.
+
+    The pods reached the recorded scheduler in the order of their names, whatever their creation times.
+    """
 
     def by_name(self: Placements, info: PodInfo, best: Rows, feasible: int, before: Any) -> Choice | None:
         rows = sorted(best.tolist(), key=self.view.nodes.names.__getitem__)
@@ -138,7 +141,7 @@ def test_pods_get_the_nodes_that_kube_scheduler_chose(share: int, monkeypatch: p
             return next((each for each in tied if names[each.row] == outcome.nominated_node), None)
 
         monkeypatch.setattr("kschedctl.scheduler.simulation.reused_answers.choose_candidate", nominated)
-        outcomes = simulation.schedule(find_pods_still_pending(simulation))
+        outcomes = simulation.schedule(sorted(find_pods_still_pending(simulation)))
         found = [(pods[o.position].key, names[o.row]) for o in outcomes if o.row >= 0]
         wanted = [bound for cycle in case["want"]["cycles"] for bound in cycle.get("bound", {}).items()]
         assert found[: len(wanted)] == wanted, case["id"]

@@ -63,18 +63,18 @@ def test_added_nodes_suffice_for_the_pods_ahead() -> None:
 
 
 def test_rivals_are_named_if_no_fix_holds() -> None:
-    """Scaling api down makes room, but not for near-full: cpu-mid takes it, which has the same priority and is a second
-    older."""
+    """Scaling api down makes room, but not for near-full: tiny-3 takes it, which has the same priority and is two
+    seconds older."""
     fix = explain_waiting_pod("pend/near-full").remedies[0]
     assert fix.holds is False
-    assert any(rival.startswith("pend/cpu-mid-") for rival in fix.rivals)
+    assert "sim/tiny-3" in fix.rivals
     assert "would be scheduled first" in fix.drawbacks[0]
     assert "would be scheduled first" in fix.to_short_fix().but
 
 
 @pytest.mark.parametrize("command", ["explain", "remedies"])
 def test_changes_that_are_not_enough_have_their_own_section(command: str) -> None:
-    """tiny-3 fits elsewhere without its nodeSelector. Another pod takes the room that moving a pod would make."""
+    """tiny-4 fits elsewhere without its nodeSelector. Another pod takes the room that moving a pod would make."""
     output = render(command, "wide")
     assert output.count("Not enough on their own: other pending pods would be scheduled first") == 1
     verified, insufficient = output.split("Not enough on their own: other pending pods would be scheduled first")
@@ -97,15 +97,15 @@ def test_brief_does_not_count_changes_that_are_not_enough_as_fixes() -> None:
 
 
 @cache
-def ask_about_tiny_3(command: str) -> Answer:
-    answer = answer_command_line([command, "sim/tiny-3", "-f", str(RECORDING), "--assume-complete"])
+def ask_about_tiny_4(command: str) -> Answer:
+    answer = answer_command_line([command, "sim/tiny-4", "-f", str(RECORDING), "--assume-complete"])
     assert answer is not None
     return answer
 
 
 def render(command: str, form: str) -> str:
-    """Return the answer of a command about tiny-3 in one format."""
-    answer = ask_about_tiny_3(command)
+    """Return the answer of a command about tiny-4 in one format."""
+    answer = ask_about_tiny_4(command)
     wide = form == "wide"
     style = replace(answer.style, wide=wide, width=UNFOLDED if wide else answer.style.width)
     return str(replace(answer, format=form, style=style).render())

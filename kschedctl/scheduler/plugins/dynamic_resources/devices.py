@@ -294,7 +294,10 @@ class Devices:
             return f"{RUNTIME_ERROR}{error}{self._format_missing_key_hint(str(error))}"
 
     def _format_missing_key_hint(self, error: str) -> str:
-        """Return the hint for an error about a missing attribute, or an empty string for other errors or versions."""
+        """Return the hint for an error about a missing attribute, with the ". " that separates it from the error.
+
+        Return "" for other errors, and if the Kubernetes release gives no hint.
+        """
         hint = MISSING_KEY_HINT.at(self.features.release)
         if hint is MissingKeyHint.NONE or "no such key:" not in error:
             return ""
