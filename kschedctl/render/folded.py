@@ -106,11 +106,16 @@ def _iter_rich_renderables(block: Block, max_width: int, ascii_only: bool) -> It
 
 
 def _build_rich_text(cell: Cell | Stack, max_width: int = UNFOLDED) -> Text:
-    """Build rich's text for a cell. Words that are wider than `max_width` are broken."""
+    """Build rich's text for a cell, with each line in the style of its tone.
+
+    Words that are wider than `max_width` are broken. A number and its unit are glued together, so that no line is
+    folded between them.
+    """
     lines = []
     for text, tone in list_lines(cell):
-        unbroken = break_long_words(printable(text), max_width)
-        lines.append(Text().append(_UNIT.sub(_GLUE, unbroken), STYLES[tone]))
+        with_broken_words = break_long_words(printable(text), max_width)
+        with_glued_units = _UNIT.sub(_GLUE, with_broken_words)
+        lines.append(Text().append(with_glued_units, STYLES[tone]))
     return lines[0] if len(lines) == 1 else Text("\n").join(lines)
 
 

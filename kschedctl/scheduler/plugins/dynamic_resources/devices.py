@@ -222,10 +222,10 @@ class Devices:
     @cached_property
     def slices_by_pool(self) -> dict[PoolId, list[IndexedSlice]]:
         """All ResourceSlices of each pool, by the pool's driver and name."""
-        indexed_slices: dict[PoolId, list[IndexedSlice]] = {}
+        slices_by_pool: dict[PoolId, list[IndexedSlice]] = {}
         for indexed_slice in self.slices:
-            indexed_slices.setdefault(indexed_slice.pool, []).append(indexed_slice)
-        return indexed_slices
+            slices_by_pool.setdefault(indexed_slice.pool, []).append(indexed_slice)
+        return slices_by_pool
 
     @cached_property
     def enabled_slices(self) -> list[IndexedSlice]:
