@@ -28,7 +28,7 @@ def is_relevant_kind(kind: str, version: str) -> bool:
         return False
     if not version or version in api_kind.versions:
         return True
-    if is_newer_version(kind, version):
+    if is_unknown_newer_version(kind, version):
         return api_kind.read_for is not ReadFor.HISTORY
     return not is_custom_api(version) and api_kind.read_for is ReadFor.SCHEDULING
 
@@ -42,13 +42,13 @@ def check_api_version(kind: str, version: str, error: Callable[..., InputError])
     if not is_relevant_kind(kind, version):
         return False
     versions = KINDS[kind].versions
-    if not version or version in versions or is_newer_version(kind, version):
+    if not version or version in versions or is_unknown_newer_version(kind, version):
         return True
     problem = f"{kind} in apiVersion {version} {describe_lifecycle(version, kind) or 'is not known'}"
     raise error(problem, hint=f"kschedctl reads {' or '.join(versions)}")
 
 
-def is_newer_version(kind: str, version: str) -> bool:
+def is_unknown_newer_version(kind: str, version: str) -> bool:
     """Return whether an API version is unknown and newer than the known versions of the kind.
 
     It must be newer than all versions that are read, or than all known versions of the same maturity. For example,

@@ -97,7 +97,7 @@ def _parse_leading_type(text: str) -> tuple[Type, str]:
 
 
 def _build_named_type(name: str, parameters: tuple[Type, ...]) -> Type:
-    """Build the type with this name and these parameters, such as ``list`` with a type of items.
+    """Build the type with this name and these parameters, such as ``list`` with its item type.
 
     A single letter is a type parameter. A name that is neither known here nor one of `STRUCTS` is an opaque type.
     """

@@ -85,7 +85,7 @@ class Extending:
                 log.info("saved %s answers of extenders", f"{len(recorder.answers):,}")
 
     def to_cli_options(self) -> list[str]:
-        """Return the command-line options with which a command gets the same answers from extenders."""
+        """Return the command-line options that give another command the same answers from extenders."""
         arguments = ["--call-extenders"] if self.call_extenders else []
         if self.extender_answers:
             arguments += ["--extender-answers", self.extender_answers]

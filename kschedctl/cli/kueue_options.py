@@ -71,7 +71,7 @@ class KueueInput:
 def _read_kueue_config_map(path: str) -> ConfigMap:
     """Read Kueue's ConfigMap from a file that holds either the ConfigMap or just its Configuration.
 
-    Raises InputError if the file holds neither.
+    Raises InputError if the file holds neither, or the ConfigMap's Configuration is not valid YAML.
     """
     import yaml  # noqa: PLC0415 - rarely needed
 

@@ -193,7 +193,7 @@ def _prepare_application(source: Source, reading: ReadResult, namespace: str | N
     scaled = find_scaled_workloads(reading, cluster, namespace, set(map(get_identity, applied)))
     new_objects: list[str] = []
     if not applied and not scaled:
-        _require_scale_targets(reading, cluster, namespace)
+        _reject_new_autoscalers(reading, cluster, namespace)
         kinds = [kind for kind in reading.objects if kind != "Pod"]
         new_objects += (_format_object_title(kind, obj) for kind, obj in _iter_new_objects(reading, kinds, namespace))
     documents |= _find_stored_documents(reading, set(map(get_identity, scaled)), namespace)
@@ -223,17 +223,18 @@ def find_scaled_workloads(
     return stored_workloads.find_autoscaled_workloads(cluster, new_autoscalers, applied)
 
 
-def _require_scale_targets(reading: ReadResult, cluster: Cluster, namespace: str | None) -> None:
-    """Raise UsageError if the files have a new autoscaler, for the first one.
+def _reject_new_autoscalers(reading: ReadResult, cluster: Cluster, namespace: str | None) -> None:
+    """Raise UsageError for the first new autoscaler in the files, if there is one.
 
-    This must only be called if the cluster has none of the workloads that the new autoscalers scale.
+    This must only be called if the cluster has none of the workloads that the new autoscalers scale. Autoscalers
+    without a namespace are in `namespace`, or in the default one if it is None.
     """
-    autoscalers_without_target = _find_new_autoscalers(reading, namespace)
-    if not autoscalers_without_target:
+    new_autoscalers = _find_new_autoscalers(reading, namespace)
+    if not new_autoscalers:
         return
+    autoscaler = new_autoscalers[0]  # like the others, it has no target in the cluster
     from kschedctl.replay.controllers import stored_workloads, workload_pods  # noqa: PLC0415 - only for an error
 
-    autoscaler = autoscalers_without_target[0]
     target = stored_workloads.get_scale_target(autoscaler)
     suggestions = workload_pods.suggest_workloads(cluster, target.name, target.kind)
     did_you_mean = f"did you mean {' or '.join(suggestions[:3])}?" if suggestions else ""

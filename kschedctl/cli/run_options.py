@@ -116,7 +116,7 @@ class RunOptions(WorkOptions, Sampled):
         return {"seed": self.seed, "runs": self.runs, "sampling": self.sampled_from, "call_extender": None}
 
     def to_cli_options(self) -> list[str]:
-        """Return the command-line options with which another command replays like this run."""
+        """Return the command-line options that make another command reproduce this run, without defaults."""
         options = []
         if self.seed:
             options += ["--seed", str(self.seed)]

@@ -94,8 +94,8 @@ def find_workloads_without_pods(inquiry: Inquiry, scope: Scope) -> list[Owner]:
 def build_targets(inquiry: Inquiry, subjects: Sequence[Subject]) -> list[TargetPod]:
     """Build the target pods for the subjects, as if all their manifests had been created.
 
-    A target notes if its namespace is only assumed to be created, and gets the scheduler name that the user assumes.
-    Raises KschedctlError if a manifest is invalid.
+    A target has a note if its namespace is only assumed to be created. An unbound target takes the scheduler name that
+    the user assumes. Raises KschedctlError if a manifest is invalid.
     """
     with locate_errors(inquiry.places):
         manifests = [key for key in subjects if isinstance(key, Owner) and key in inquiry.manifests]

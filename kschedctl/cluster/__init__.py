@@ -41,8 +41,8 @@ from kschedctl.api.versions_read import (
     describe_accepted_version,
     describe_skipped,
     find_unknown_field,
-    is_newer_version,
     is_relevant_kind,
+    is_unknown_newer_version,
 )
 from kschedctl.errors import InputError, UsageError
 
@@ -379,7 +379,7 @@ def _decode_documents(documents: Iterable[JsonObject]) -> _DecodedDocuments:
                 decoded.by_kind.setdefault(OTHER_CUSTOM_RESOURCE, []).append(resource)
         elif not is_read_name(kind, object_at(document, "metadata").get("name")):
             continue  # of kinds such as ConfigMap, only objects of certain names are read
-        elif not is_newer_version(kind, version):
+        elif not is_unknown_newer_version(kind, version):
             add_converted()
         elif gap := read_newer_version(kind, document, add_converted):
             decoded.gaps.setdefault(kind, gap)

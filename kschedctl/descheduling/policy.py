@@ -337,12 +337,17 @@ def _read_plugin_arguments(config: _PluginConfig, where: str) -> PluginArguments
         raise InputError(f'unknown plugin "{config.name}"', where=f"{where}.name", hint=hint)
     args_path = f"{where}.args"
     decoded = _decode_document(config.args, plugin.arguments, args_path)
-    for path, _ in iter_unknown_fields(config.args, plugin.arguments, NEWEST_MINOR):
+
+    unknown_fields = iter_unknown_fields(config.args, plugin.arguments, NEWEST_MINOR)
+    unknown_path = next((path for path, _ in unknown_fields), None)
+    if unknown_path is not None:
         names = [field.encode_name for field in msgspec.structs.fields(plugin.arguments)]
-        is_nested = "." in path or "[" in path
-        hint = "" if is_nested else _build_name_hint(path, names)
-        raise InputError(f'unknown field "{path}" of {config.name}', where=args_path, hint=hint)
-    for error in decoded.validate():
+        is_nested = "." in unknown_path or "[" in unknown_path
+        hint = "" if is_nested else _build_name_hint(unknown_path, names)
+        raise InputError(f'unknown field "{unknown_path}" of {config.name}', where=args_path, hint=hint)
+
+    error = next(decoded.validate(), None)
+    if error is not None:
         raise InputError(error.message, where=_join_path(args_path, error.field))
     return decoded.with_defaults()
 

@@ -237,7 +237,7 @@ def _build_rank_key(trial: RemedyTrial) -> _RankKey:
     """Return the sort key of a trial. The smallest key is the best.
 
     The criteria are, in this order: no values needed from the user, lower prices of the changes, a lower sum of their
-    costs, no operator needed, and more feasible nodes. Prices are compared from the highest on. Harmful evictions add
+    costs, no operator needed, and more feasible nodes. Prices are compared in descending order. Harmful evictions add
     `Price.LOSS` to the prices, and each victim adds 1 to the costs. The text of the fixes only breaks ties.
     """
     fixes = trial.changes

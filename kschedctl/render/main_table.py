@@ -114,7 +114,11 @@ def _convert_numbers(column: Sequence[object]) -> list[object]:
 
 
 def _build_field_columns(document: Document) -> dict[str, list[object]]:
-    """Build columns from plain fields, named as in JSON. Nested fields are named like `remedy.summary`."""
+    """Build columns from the plain fields of the document's main table.
+
+    The columns are named as in JSON, and nested fields like `remedy.summary`. If the table is a dict, its keys become
+    the column `name`. A document without a main table is a table of one row.
+    """
     struct, field = _find_row_type_and_field(document)
     rows = getattr(document, field) if field else [document]
     columns: dict[str, list[object]] = {}

@@ -101,8 +101,7 @@ def get_longest_grace_seconds(pods: Iterable[Pod]) -> int:
 def render_wait_until_gone(*pods: Pod) -> str:
     """Return the command that waits until the pods of one namespace are deleted.
 
-    The command waits for five minutes. If the longest grace period requires more, the timeout exceeds this period by a
-    minute.
+    The timeout is five minutes, or the longest grace period plus one minute if that is longer.
     """
     seconds = get_longest_grace_seconds(pods) + MARGIN_SECONDS
     timeout = "5m" if seconds <= MIN_WAIT_SECONDS else f"{seconds}s"

@@ -230,7 +230,7 @@ class NodeDrain:
             self.outcomes.pop(position, None)
         return admitted
 
-    def report_not_created(self) -> list[NotCreated]:
+    def report_workloads_lacking_pods(self) -> list[NotCreated]:
         """Report the workloads that lack pods because successors are denied. Return [] if admission is not replayed."""
         if self.admissions is None:
             return []

@@ -269,7 +269,7 @@ class ScaleUp(Report, frozen=True):
         return f"ignores {first_few(pods)}: {of_priority} below the autoscaler's cutoff of {self.priority_cutoff:,}"
 
     def group_pods_by_reasons(self) -> dict[tuple[tuple[str, str], ...], list[str]]:
-        """Group the pods for which no node group grows by the reasons of all groups.
+        """Group the pods that no node group would help, by the reasons that the groups give.
 
         A key has a pair of group and short reason for each group, sorted by group.
         """

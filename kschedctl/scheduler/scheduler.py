@@ -42,7 +42,7 @@ from kschedctl.scheduler.framework.declaration import (
 )
 from kschedctl.scheduler.framework.dependencies import DoubtfulPlugin, Unknown, find_plugins_to_skip, find_unknowns
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.version_changes import NotedChange, iter_noted_unknowns
+from kschedctl.scheduler.framework.version_changes import NotedChange, iter_release_note_unknowns
 from kschedctl.scheduler.plugins.node_ports import SIDECAR_PORTS
 from kschedctl.scheduler.registry.in_tree import IN_TREE, get_in_tree_plugins_for_gates
 from kschedctl.snapshot.fork import Fork
@@ -290,7 +290,7 @@ class Scheduler:
         unknowns = list(dict.fromkeys(extender_unknowns))
         for plugin in framework.doubtful:
             unknowns += plugin.iter_unknowns(info, view)
-        unknowns += iter_noted_unknowns(framework.noted, info, view)
+        unknowns += iter_release_note_unknowns(framework.noted, info, view)
         if not view.objects.gaps:
             return framework, tuple(unknowns)
 

@@ -88,7 +88,7 @@ class Demands:
         """
         rows = []
         for node in nodes:
-            offer = compute_offered_amounts(node)
+            offer = compute_allocatable_amounts(node)
             rows.append({name: amount for name, amount in offer.items() if name in self.column_by_resource})
         return self.build_matrix(rows)
 
@@ -105,13 +105,13 @@ class Demands:
         for node in self._nodes.objects:  # nodes of the same shape offer the same
             key = tuple(node.status.allocatable.items())
             if key not in offer_by_amounts:
-                offer_by_amounts[key] = compute_offered_amounts(node)
+                offer_by_amounts[key] = compute_allocatable_amounts(node)
             offers.append(offer_by_amounts[key])
         return offers
 
 
-def compute_offered_amounts(node: Node) -> dict[str, int]:
-    """Return the amounts that a node offers, in millicores, bytes or units. Raises InputError for an invalid amount."""
+def compute_allocatable_amounts(node: Node) -> dict[str, int]:
+    """Return the node's allocatable amounts, in millicores, bytes or units. Raises InputError if one is invalid."""
     try:
         return convert_to_amounts(parse_quantities(node.status.allocatable))
     except QuantityError as error:

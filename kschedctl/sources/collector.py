@@ -25,7 +25,7 @@ from kschedctl.api.operator_resources import build_custom_resource, may_create_p
 from kschedctl.api.pod_table import PodRows, PodTableBuilder
 from kschedctl.api.validation.unknown_fields import KARPENTER_KINDS, POD_HOLDERS, iter_unknown_fields
 from kschedctl.api.validation.written import AROUND_PODS
-from kschedctl.api.versions_read import check_api_version, describe_accepted_version, is_newer_version
+from kschedctl.api.versions_read import check_api_version, describe_accepted_version, is_unknown_newer_version
 from kschedctl.cluster import (
     CLUSTER_SCOPED,
     CREATION_KINDS,
@@ -196,7 +196,7 @@ class Collector:
         elif kind in KARPENTER_KINDS:
             self._warn_of_unknown_fields(document, place)
         elif kind in AROUND_PODS:
-            has_known_schema = not is_custom_api(version) and not is_newer_version(kind, version)
+            has_known_schema = not is_custom_api(version) and not is_unknown_newer_version(kind, version)
             if has_known_schema and not has_uid:
                 self.around.append(Manifest(document, place))
 
@@ -297,7 +297,7 @@ class Collector:
 
         Raises InputError if it is malformed.
         """
-        if is_newer_version(kind, version):
+        if is_unknown_newer_version(kind, version):
             self._add_newer_version(document, kind, place)
         else:
             self._add_object(document, kind, place)

@@ -22,7 +22,7 @@ from kschedctl.api.decoding import get_json_decoder
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.kinds import get_unique_kind_name
 from kschedctl.api.operator_resources import is_custom_group
-from kschedctl.api.versions_read import is_newer_version
+from kschedctl.api.versions_read import is_unknown_newer_version
 from kschedctl.errors import InputError
 from kschedctl.sources.collector import Collector
 from kschedctl.sources.documents.documents import decode_utf8
@@ -122,7 +122,7 @@ class ListReader:
             self._collector.skipped[self._kind] += skipped_count
             self._index += skipped_count
             return
-        if is_newer_version(self._unique_kind, self._version):
+        if is_unknown_newer_version(self._unique_kind, self._version):
             self._collect_one_by_one([bytes(item) for item in _raw_items.decode(array)])
             return
 
@@ -234,7 +234,7 @@ class ListReader:
             self._collector.skipped[kind] += 1
             return
         self._collected_kinds.add(kind)
-        if is_newer_version(kind, version):
+        if is_unknown_newer_version(kind, version):
             raise _DocumentNeededError  # its fields show whether it can be read
         objects = self._collector.prepare_items(kind, [get_item_decoder(kind).decode(data)], lambda _: place)
         self._collector.add_objects(kind, objects, place.origin)

@@ -11,7 +11,7 @@ import pytest
 import kschedctl
 from kschedctl.api.api_versions import is_custom_api
 from kschedctl.api.kinds import KINDS
-from kschedctl.api.versions_read import is_newer_version
+from kschedctl.api.versions_read import is_unknown_newer_version
 from kschedctl.cluster import FIELDS, OBSERVED
 from kschedctl.sources.read import read_paths
 
@@ -184,7 +184,7 @@ def test_library_documents_in_an_older_version() -> None:
     ],
 )
 def test_comparison_of_versions(kind: str, version: str, expected: bool) -> None:
-    assert is_newer_version(kind, version) is expected
+    assert is_unknown_newer_version(kind, version) is expected
 
 
 @pytest.mark.parametrize("form", ["yaml", "json list", "json documents", "list of pods"])

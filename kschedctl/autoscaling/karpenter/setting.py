@@ -137,7 +137,7 @@ class UsablePools:
     def narrow_to_edited_pool(self, pool: NodePool, setting: KarpenterSetting) -> UsablePools:
         """Return usable pools that consist of only `pool`, with the topology domains of all pools.
 
-        `pool` is an edited form of one of these pools, and replaces this pool in the domains.
+        `pool` is an edited version of a stored pool with the same name, and takes its place in the domains.
         """
         edited_only = UsablePools.from_pools([pool], setting)
         pools = [pool if stored.metadata.name == pool.metadata.name else stored for stored in self.node_pools]

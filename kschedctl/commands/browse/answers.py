@@ -235,12 +235,12 @@ def describe_node(report: Explanation, name: str, width: int, lines: int) -> str
     """
     for node in report.nodes:
         if node.name == name:
-            return "\n".join(wrap_text(_join_node_facts(node), width, "  ", lines))
+            return "\n".join(wrap_text(_format_node_line(node), width, "  ", lines))
     return ""
 
 
-def _join_node_facts(node: NodeReport) -> str:
-    """Describe a node's location and all reasons against it in one line."""
+def _format_node_line(node: NodeReport) -> str:
+    """Describe a node in one line: its name and location, and all reasons against it or `fits`."""
     location = " ".join(filter(None, (node.pool, node.zone)))
     name = f"{node.name} ({location})" if location else node.name
     facts = [f"{rejection.plugin} {rejection.fact or rejection.reason}".strip() for rejection in node.refusals]

@@ -303,11 +303,13 @@ class ConsolidationRun:
     def apply_moves(self, moves: Ints) -> None:
         """Remove nodes that workers drained, and place their pods as the workers did.
 
-        `moves` has the shape (M, 3), as `NO_MOVES`.
+        `moves` has the shape (M, 3). Each row has the row of a removed node, the position of one of its pods and the
+        pod's new row. If a node was empty, the position and the new row are -1.
         """
         removed_rows = dict.fromkeys(moves[:, 0].tolist())  # in order, without duplicates
         for row in removed_rows:
             node_moves = moves[moves[:, 0] == row, 1:].tolist()
+            # A node that was empty has a single move, without a pod
             targets = {Position(position): Row(target) for position, target in node_moves if position >= 0}
             self.drains.replay_drain(Row(row), targets)
             self.remaining[row] = False

@@ -227,7 +227,7 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
     pinned = find_pinned_volumes(shared.scheduler.view, rows, evictable)
     lost = [pods[position].key for position in node_drain.lost]
     lost_victims = tuple(victim for victim in list_lost_victims(simulation) if victim not in lost)
-    not_created = tuple(node_drain.report_not_created())
+    not_created = tuple(node_drain.report_workloads_lacking_pods())
     displaced_workloads = _report_displaced_workloads(
         shared, [pods[position] for position in (*node_drain.outcomes, *node_drain.lost)]
     )
@@ -296,11 +296,11 @@ def _drain_once(shared: _CordonedNodes, seed: int, progress: Progress = NO_PROGR
             shared.scheduler.view, dict.fromkeys(key for pod in blocked for key in pod.unhealthy)
         ),
         budget_fixes=_choose_budget_fixes(shared, [pod.pod for pod in blocked]) if blocked else (),
-        commands=_build_commands(shared, node_drain) if is_drained else (),
+        commands=(_build_drain_command(shared, node_drain),) if is_drained else (),
     )
 
 
-def _build_commands(shared: _CordonedNodes, node_drain: NodeDrain) -> tuple[str, ...]:
+def _build_drain_command(shared: _CordonedNodes, node_drain: NodeDrain) -> str:
     """Build the command that drains the nodes.
 
     Nodes with pods that can be evicted only once replacements of others run come last, since kubectl finishes one node
@@ -309,7 +309,7 @@ def _build_commands(shared: _CordonedNodes, node_drain: NodeDrain) -> tuple[str,
     view = shared.scheduler.view
     pods = [view.pods.objects[position] for name in shared.nodes for position in view.pods_on(view.nodes.index[name])]
     later_nodes = {delayed.node for delayed in node_drain.report_delayed_pods()}
-    return (render_drain(sorted(shared.nodes, key=lambda name: name in later_nodes), pods),)
+    return render_drain(sorted(shared.nodes, key=lambda name: name in later_nodes), pods)
 
 
 def _choose_budget_fixes(shared: _CordonedNodes, blocked_pods: Sequence[str]) -> tuple[str, ...]:

@@ -335,9 +335,9 @@ class Drain(Report, frozen=True):
 
     @property
     def _harms(self) -> tuple[str, ...]:
-        """The harm of evicting pods that get another node, in short clauses that follow "this", the worst first.
+        """The harm that evictions do even if all pods get another node, in short clauses that follow "this".
 
-        Long grace periods harm nothing.
+        The worst harm comes first. Long grace periods do not count as harm.
         """
         harms = []
         if self.outages:

@@ -270,7 +270,7 @@ def _find_rejected_nodes(
 
 
 def _find_full_nodes(obstacles: Sequence[Obstacle], nodes: int) -> Bools:
-    """Return the mask (N,) of nodes that already run as many pods as they can. `nodes` is N."""
+    """Return the mask (N,) of nodes that already run as many pods as they can. `nodes` is the number N."""
     full_nodes = np.zeros(nodes, np.bool_)
     for obstacle in obstacles:
         if (obstacle.plugin, obstacle.reason) == (NodeResourcesFit.name, TOO_MANY_PODS):

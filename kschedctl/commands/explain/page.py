@@ -398,7 +398,11 @@ def _describe_refusals(refusals: Sequence[Refusal], style: Style) -> _RefusalTex
 
 
 def _build_node_table(report: Explanation, style: Style) -> Page:
-    """Build the table of all nodes: feasible nodes, then rejected nodes, the closest to fitting first."""
+    """Build the table of the feasible and rejected nodes, in the order of the report.
+
+    Nodes that are neither feasible nor rejected are left out. A narrow table has only the columns `node` and
+    `rejected by`.
+    """
     nodes = [node for node in report.nodes if node.refusals or node.feasible]
     columns = [Column("node", keep=True), Column("zone/pool", keep=True), Column("rejected by", keep=True)]
     columns += [Column("reason"), Column(WOULD_REJECT)]

@@ -233,8 +233,8 @@ class _Growth:
     def _relieve_crowding(self, waiting: Sequence[str]) -> bool:
         """Replace the set with one in which other pods leave more space for the waiting pods, and return True.
 
-        Return False and keep the set if no shape is crowded, if the last replacement did not help, or if sets have to
-        survive zone losses.
+        Return False and keep the set if no shape is crowded, if the last replacement did not help, if sets have to
+        survive zone losses, or if fill levels cannot be measured.
         """
         search = self._search
         crowded = find_crowded_shapes(search.program, waiting)
@@ -243,13 +243,7 @@ class _Growth:
             return False
         self._waiting_when_relieved = len(waiting)
 
-        # Measure how full the other nodes get, at first with a node of each shape and later on the current set.
-        if self._filling is None:
-            self._filling = search.find_cheapest_fill_levels(self.counts, waiting)
-        else:
-            measured = search.measure_fill_levels(self.counts, waiting)
-            later_levels = next((levels for levels in measured if levels.needed == self._filling.needed), self._filling)
-            self._filling = self._filling.update_from(later_levels)
+        self._filling = self._measure_fill_levels(waiting)
         if self._filling is None:
             return False
 
@@ -259,6 +253,21 @@ class _Growth:
         self._slack = SlackRange(-FILL_TOLERANCE, slack)
         self.counts = self._pack_with_slack(slack)
         return True
+
+    def _measure_fill_levels(self, waiting: Sequence[str]) -> FillLevels | None:
+        """Return how full all nodes are when a crowded shape has no room left, or None if no shape is crowded.
+
+        The first levels are measured with a node of each shape, and shared by the searches if they were probed. Later,
+        these levels are updated with a replay of the current set, for the shapes that have nodes there.
+        """
+        earlier_levels = self._filling
+        if earlier_levels is None:
+            return self._search.find_cheapest_fill_levels(self.counts, waiting)
+        measured = self._search.measure_fill_levels(self.counts, waiting)
+        for levels in measured:
+            if levels.needed == earlier_levels.needed:
+                return earlier_levels.update_from(levels)
+        return earlier_levels
 
     def _add_nodes_or_slack(self, takers_by_pod: Mapping[str, tuple[str, ...]], waiting_count: int) -> None:
         """Add nodes for the waiting pods, or pack all pods anew with more slack, whichever is cheaper.

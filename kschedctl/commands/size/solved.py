@@ -207,9 +207,12 @@ class SolvedPacking:
     ) -> Iterator[Counts]:
         """Yield the cheapest set of one shape, of up to two shapes, and so on, with fewer shapes than `unlimited`.
 
-        `unlimited` is the cheapest set without a limit on shapes. Limits for which the solver finds no set are skipped.
+        `unlimited` is the cheapest set without a limit on shapes. The highest limit is MAX_LIMITED_SHAPES. Limits for
+        which the solver finds no set are skipped.
         """
-        for max_shapes in range(1, min(len(unlimited), MAX_LIMITED_SHAPES + 1)):
+        shape_count = len(unlimited)
+        highest_limit = min(shape_count - 1, MAX_LIMITED_SHAPES)
+        for max_shapes in range(1, highest_limit + 1):
             limited = self._solve_packing(program, max_shapes=max_shapes, cuts=cuts)
             if limited is not None:
                 yield limited.counts
@@ -325,12 +328,15 @@ class _MixedProgram:
 
         It has a row for each pair of such a group and a shape. Nothing is yielded if there are no such groups.
         """
-        pairs = np.flatnonzero(self.program.apart[self.groups][self.group])
+        is_exclusive = self.program.apart[self.groups]  # for each group
+        pairs = np.flatnonzero(is_exclusive[self.group])
         if len(pairs):
-            # The pods of the pair minus the nodes of its shape are at most 0.
+            # The pods of the pair minus the nodes of its shape are at most 0. The columns of the shapes' nodes follow
+            # those of the pairs' pods.
             ones, rows = np.ones(len(pairs)), np.arange(len(pairs))
             values = np.concatenate((ones, -ones))
-            columns = np.concatenate((pairs, len(self.group) + self.shape[pairs]))
+            node_columns = len(self.group) + self.shape[pairs]
+            columns = np.concatenate((pairs, node_columns))
             matrix = self._build_matrix(values, np.tile(rows, 2), columns, len(pairs))
             yield self._build_constraint(matrix, -np.inf, 0)
 

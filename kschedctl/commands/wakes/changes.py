@@ -20,7 +20,7 @@ from kschedctl.scheduler.framework.events import ChangedObject
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.pods import get_group_key
-from kschedctl.snapshot.snapshot import compute_offered_amounts
+from kschedctl.snapshot.snapshot import compute_allocatable_amounts
 
 SIDES_BY_ACTION: Mapping[str, tuple[str, ...]] = {"Add": ("new",), "Update": ("old", "new"), "Delete": ("old",)}
 """Action -> the states of the object that it has: before, after or both."""
@@ -189,7 +189,7 @@ def _check_pod_quantities(pod: api.Pod, view: Fork) -> None:
 
 def _check_node_quantities(node: api.Node) -> None:
     """Raise InputError if a quantity among the amounts that the node offers is malformed."""
-    compute_offered_amounts(node)
+    compute_allocatable_amounts(node)
 
 
 def apply_change_to_view(view: Fork, change: ChangedObject) -> Fork:

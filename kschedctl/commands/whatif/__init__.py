@@ -391,7 +391,7 @@ class ScenarioRun:
         evictable = list(drain.evictable)
         drain.run()
 
-        self.not_created += drain.report_not_created()
+        self.not_created += drain.report_workloads_lacking_pods()
         pods = simulation.view.pods.objects
         self.admitted |= {pods[position].key for position in (*drain.outcomes, *drain.denied)}
 

@@ -456,7 +456,7 @@ def _place_pod_copies(scheduler: Scheduler, pod_key: str, count: int, eligible: 
     view = simulation.view
     first = view.pods.index[pod_key]
     for placed, position in enumerate([first, *view.add_clones(first, count - 1)]):
-        outcome = simulation.attempt_pod(position) or Outcome(position, NO_NODE)
+        outcome = simulation.attempt_pod(position) or Outcome(position, NO_NODE)  # None if no node fits
         if outcome.verdict == NO_NODE:
             return _build_placement_result(simulation, position, placed, eligible)
         if outcome.verdict != SCHEDULED:

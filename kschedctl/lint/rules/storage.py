@@ -28,7 +28,8 @@ from kschedctl.snapshot.nodes import ZONE
 def find_missing_claims_and_storage_classes(context: LintContext) -> Iterator[Problem]:
     """Find references to claims and StorageClasses that do not exist in the cluster or the manifests.
 
-    A StorageClass that some volume names does not have to exist. Kinds that were not fully read are not checked.
+    A StorageClass is not reported if a volume names it. Kinds that were not fully read are not checked. StorageClasses
+    are checked only if the volumes were fully read, too.
     """
     yield from _find_missing_claims(context)
     class_names = context.list_existing_storage_classes()
@@ -458,7 +459,7 @@ def find_shared_single_node_volumes(context: LintContext) -> Iterator[Problem]:
                 )
                 yield workload.build_problem(path, message)
             volume = volumes.get(claim.spec.volume_name)
-            if volume is not None and has_hard_zone_spread and _is_in_one_zone(volume):
+            if volume is not None and has_hard_zone_spread and _has_one_zone_per_term(volume):
                 message = f"volume {volume.metadata.name} is in one zone, but the replicas have to spread across zones"
                 yield workload.build_problem(path, message)
 
@@ -483,7 +484,7 @@ def describe_exclusive_user(claim: PersistentVolumeClaim) -> str:
     return "pod" if modes == ("ReadWriteOncePod",) else "node"
 
 
-def _is_in_one_zone(volume: PersistentVolume) -> bool:
+def _has_one_zone_per_term(volume: PersistentVolume) -> bool:
     """Return whether each term of the volume's node affinity allows exactly one zone.
 
     Returns False for a volume without terms.

@@ -127,7 +127,7 @@ def _set_deployment_limits(change: WorkloadChange, update: RollingUpdate) -> Non
 
 
 def _sort_new_stateful_set_pods(change: WorkloadChange) -> None:
-    """Move new pods for empty slots to the front, and sort the pods that replace others from the last one on."""
+    """Put new pods for empty slots first, then the pods that replace removed ones, in reverse order."""
     replaced_slots = {get_slot(pod) for pod in change.removed}
     for_empty_slots = [pod for pod in change.new if get_slot(pod) not in replaced_slots]
     from_last = [pod for pod in reversed(change.new) if get_slot(pod) in replaced_slots]

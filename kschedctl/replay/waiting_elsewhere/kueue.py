@@ -126,7 +126,8 @@ def replay_queues(cluster: Cluster, now: str) -> WaitingQueues:
 def find_kinds_preventing_replay(cluster: Cluster) -> list[str]:
     """Return the unread kinds without which Kueue cannot be replayed.
 
-    A kind that is incomplete in files is left out if the replay may assume that it has no other objects.
+    A kind is left out if the input files merely contain no list of it, and the replay may assume that there are no
+    other objects of the kind.
     """
     kinds = []
     for kind in NEEDED_KINDS:

@@ -64,7 +64,7 @@ class NotedChange(NamedTuple):
         return includes_change(gates.release, self.change.from_notes) and (not self.gate or gates.enabled(self.gate))
 
 
-def iter_noted_unknowns(changes: Iterable[NotedChange], info: PodInfo, view: Fork) -> Iterator[Unknown]:
+def iter_release_note_unknowns(changes: Iterable[NotedChange], info: PodInfo, view: Fork) -> Iterator[Unknown]:
     """Yield an unknown for each kind of effect that changes known only from release notes may have on the pod.
 
     Each unknown names the pull requests of all changes with this effect.

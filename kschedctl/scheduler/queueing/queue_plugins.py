@@ -39,7 +39,7 @@ from kschedctl.scheduler.plugins.scheduling_gates import SchedulingGates
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.snapshot.snapshot import compute_offered_amounts
+from kschedctl.snapshot.snapshot import compute_allocatable_amounts
 
 
 class QueueingStrategy(StrEnum):
@@ -252,7 +252,7 @@ def _has_room(node: Node, info: PodInfo, view: Fork) -> bool:
     used = {}
     if row is not None:
         used = {name: int(view.requested[row, column]) for name, column in view.resources.items()}
-    offer = compute_offered_amounts(node)
+    offer = compute_allocatable_amounts(node)
     for name, amount in {**info.incoming_requests, names.PODS: 1}.items():
         free = offer.get(name, 0) - used.get(name, 0)
         if amount > 0 and amount > free:

@@ -158,7 +158,7 @@ class SchedulingLoop(ABC):
         # The plugin of a gang may have other pods of the gang tried at once.
         gang_plugin = find_gang_plugin(framework)
         if gang_plugin:
-            siblings = gang_plugin.record_permitted_pod(info.pod, self.view, waits=gang_plugin.name in outcome.waiting)
+            siblings = gang_plugin.handle_permit_result(info.pod, self.view, waits=gang_plugin.name in outcome.waiting)
             self.queue.activate(siblings)
 
         # Wait for the plugins that have not allowed the pod yet.

@@ -166,7 +166,7 @@ def _load_declaration(point: EntryPoint) -> Declaration:
     invalid.
     """
     plugin_label = f'plugin "{point.name}" of {_describe_package(point)}'
-    loaded: tuple[Declaration, Any] = _guard_method(_load_target, f"{plugin_label} cannot be loaded")(point)
+    loaded: tuple[Declaration, Any] = _guard_method(_load_declared_target, f"{plugin_label} cannot be loaded")(point)
     declaration, target = loaded
     if not any(EXTENSION_POINTS[name].methods for name in declaration.points):
         return declaration
@@ -184,8 +184,10 @@ def _load_declaration(point: EntryPoint) -> Declaration:
     return replace(declaration, make=_guard_method(make, f"{plugin_label} cannot be built"))
 
 
-def _load_target(point: EntryPoint) -> tuple[Declaration, object]:
-    """Load the target of an entry point, and build its declaration without a `make` function.
+def _load_declared_target(point: EntryPoint) -> tuple[Declaration, object]:
+    """Load the target of an entry point, and return its declaration and the target.
+
+    The declaration has no `make` function yet: the caller adds it.
 
     Raises TypeError if the target implements a point only in part, never runs, or declares unknown names or a wrong
     args_type.
@@ -203,7 +205,7 @@ def _load_target(point: EntryPoint) -> tuple[Declaration, object]:
     if args_type is not None:
         if not issubclass(args_type, msgspec.Struct):
             raise TypeError(f"args_type is {args_type.__name__}, not a msgspec.Struct")
-        msgspec.inspect.type_info(args_type)
+        msgspec.inspect.type_info(args_type)  # raises TypeError for a field of an unsupported type
     return Declaration(point.name, points, kinds=kinds, args_type=args_type), target
 
 

@@ -387,7 +387,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
             history.back_off(gang.key, self.args.pod_group_backoff_seconds)
         history.record_failure(gang.key)
 
-    def record_permitted_pod(self, pod: Pod, view: Fork, *, waits: bool) -> Sequence[Position]:
+    def handle_permit_result(self, pod: Pod, view: Fork, *, waits: bool) -> Sequence[Position]:
         """Record that a pod passed Permit, or return the pods to activate if it waits there.
 
         A pod passes if its group has enough pods, so an earlier failure of the group is removed from the view's

@@ -404,6 +404,7 @@ class AlikePods:
     def _iter_constant_filters(self, pre_filter: PreFilterOutcome) -> Iterator[FilterPlugin]:
         """Yield the Filter plugins whose verdict about the identical pods never changes."""
         for plugin in self._list_plugins("filter"):
+            # A plugin may declare an extension point that it does not implement
             if not offers(plugin, FilterPlugin):
                 continue
             pre_filter_result = pre_filter.results.get(plugin.name)

@@ -219,7 +219,7 @@ class Attempts(PodsOnNodes):
 
         # Preempt. In a queue, the members are tried again once their victims are gone.
         if queued:
-            return self.gangs.find_victims(framework, key, members)
+            return self.gangs.bind_or_find_victims(framework, key, members)
         attempt = self.gangs.find_victims_and_placement(framework, key, members)
         if attempt.victims:
             self.evict_victims(tuple(chain(*attempt.victims.values())), members[0])

@@ -211,11 +211,11 @@ class Gangs:
         result = self._build_cycle(framework, key, members).run(post_filter=False)
         return self._bind_result(result, members)
 
-    def find_victims(self, framework: Framework, key: AnyGroupKey, members: Sequence[Position]) -> GangAttempt:
-        """Find the victims of preemption for the members or the whole group, without evicting them.
+    def bind_or_find_victims(self, framework: Framework, key: AnyGroupKey, members: Sequence[Position]) -> GangAttempt:
+        """Bind the members if their group fits now, or else find the victims of preemption without evicting them.
 
-        Victims of the group as a whole count as victims of its first member. If the group fits now without preemption,
-        its members are bound. Raises PluginError if a plugin fails.
+        There may be victims for each member and for the group as a whole, which count as victims of its first member.
+        Raises PluginError if a plugin fails.
         """
         result = self.run_group_cycle(framework, key, members)
         # The group may fit now, since this cycle may choose other nodes than the one before among equal ones.
@@ -236,7 +236,7 @@ class Gangs:
         If the group fits without preemption, its members are bound. If there are no victims, or if too few members fit
         even without them, no member is placed. Raises PluginError if a plugin fails.
         """
-        gang_attempt = self.find_victims(framework, key, members)
+        gang_attempt = self.bind_or_find_victims(framework, key, members)
         if gang_attempt.placed or not gang_attempt.victims:
             return gang_attempt
         view = self.view.fork()
@@ -268,8 +268,9 @@ class Gangs:
     def _find_validation_error(self, key: AnyGroupKey, members: Sequence[Position]) -> str:
         """Return why kube-scheduler rejects the group without trying its pods, or "" if the group is valid.
 
-        Upstream validates PodGroups since v1.37. Gangs of Coscheduling are always valid.
+        Upstream validates PodGroups from v1.37 on. Gangs of Coscheduling are always valid.
         """
+        # Upstream began to validate when it required the pods of a group to have the group's priority
         is_validated_upstream = LIKE_ITS_PODS.at(self.scheduler.gates.release)
         if isinstance(key, GangKey) or not is_validated_upstream:
             return ""

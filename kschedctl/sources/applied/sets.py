@@ -63,7 +63,8 @@ class AppliedSets:
         """
         for number, paths in enumerate(clusters):
             declared_paths = [os.path.abspath(path) for path in paths]
-            # Clusters have no names, hence the number. The list is complete, so its files are no alternatives.
+            # Clusters have no names, hence the number. The set is closed because the user listed all files of the
+            # cluster: they are applied together, and are not alternatives.
             cluster = AppliedSet(f"declared {number}", closed=True)
             self._clusters.add(cluster)
             for path in self._paths:

@@ -137,7 +137,7 @@ class _DocumentBuilder:
 
         Raises InputError if the tag does not fit the value.
         """
-        # The parser says for a scalar without a tag whether it is plain or quoted
+        # For a scalar without a tag, the parser sets one flag: the first if it is plain, the second if it is quoted
         is_plain, is_quoted = event.implicit
         node_count = 1
         value: Json

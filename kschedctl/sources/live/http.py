@@ -143,8 +143,9 @@ class Server:
     ) -> Iterator[bytes]:
         """Yield the lines of a streamed response until ``seconds`` have passed or the server ends it.
 
-        Raises BrokenOffError if the connection is lost, or without data for ``idle`` seconds (by default never). Raises
-        RefusedError or ClusterError if the server rejects the request or cannot be reached.
+        Raises BrokenOffError if the connection fails temporarily or is lost, or if no data arrives for ``idle`` seconds
+        (by default, any pause is allowed). Raises RefusedError or ClusterError if the server rejects the
+        request or cannot be reached.
         """
         end = Deadline.after(self.seconds)
         with self._register_limit(end) as limit:

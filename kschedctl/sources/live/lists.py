@@ -26,7 +26,7 @@ from kschedctl.api.kinds import KINDS, ReadFor
 from kschedctl.api.noise import strip_unread_data
 from kschedctl.api.objects import ContainerImage, Node, Pod, Struct
 from kschedctl.api.pod_table import Key, PodTable, PodTableBuilder
-from kschedctl.api.versions_read import describe_skipped, find_unknown_field, is_newer_version
+from kschedctl.api.versions_read import describe_skipped, find_unknown_field, is_unknown_newer_version
 from kschedctl.cluster import OBSERVED
 from kschedctl.errors import ClusterError
 from kschedctl.sources.decoding import validate_stored_names
@@ -165,7 +165,7 @@ def _find_newer_versions(server: Server, kind: str) -> Sequence[str]:
         log.info("versions of %s: %s", group, error)
         return ()
     served_versions = [version.group_version for version in api_group.versions]
-    return sorted((name for name in served_versions if is_newer_version(kind, name)), key=get_version_sort_key)
+    return sorted((name for name in served_versions if is_unknown_newer_version(kind, name)), key=get_version_sort_key)
 
 
 def _iter_newer_paths(server: Server, kind: str, namespace: str) -> Iterator[str]:
@@ -282,7 +282,7 @@ class KindCollector:
         decoded.
         """
         # Look for unknown fields
-        if is_newer_version(self._kind, self._version):
+        if is_unknown_newer_version(self._kind, self._version):
             _reject_unknown_fields(self._kind, self._version, decode_json(page.body, _Documents).items or ())
         elif self._kind in FULLY_KNOWN_KINDS:
             for document in decode_json(page.body, _Documents).items or ():
@@ -440,7 +440,7 @@ def decode_object(kind: str, body: bytes, listing: Listing, where: str) -> Struc
     Raises LeftOutError if it has unknown fields in a newer version, and ClusterError if its shape is unexpected.
     """
     with _convert_decoding_errors(f"a {kind}", where):
-        if is_newer_version(kind, listing.version):
+        if is_unknown_newer_version(kind, listing.version):
             _reject_unknown_fields(kind, listing.version, [decode_json(body, dict[str, Json])])
         obj: Struct = _decode_without_nulls(KINDS[kind].struct, body)
         validate_stored_names(get_key(obj))

@@ -22,7 +22,7 @@ from kschedctl.api.json_values import Json, JsonObject
 from kschedctl.api.kinds import AUTOSCALER_MAPS, KINDS, KUEUE_MAP, OTHER_CUSTOM_RESOURCE, get_home
 from kschedctl.api.objects import Namespace, Pod, PodSpec
 from kschedctl.api.pod_table import PodTable
-from kschedctl.api.versions_read import describe_accepted_version, is_newer_version
+from kschedctl.api.versions_read import describe_accepted_version, is_unknown_newer_version
 from kschedctl.cluster import (
     ADMISSION_HOOK_KINDS,
     CLUSTER_SCOPED,
@@ -274,7 +274,7 @@ def _find_absent_kinds(server: Server, kinds: Collection[str]) -> set[str]:
 def _iter_version_warnings(listings: Mapping[str, Listing]) -> Iterator[str]:
     """Yield a warning for each kind that was read in a newer version than kschedctl knows."""
     for kind, listing in listings.items():
-        if is_newer_version(kind, listing.version):
+        if is_unknown_newer_version(kind, listing.version):
             yield describe_accepted_version(kind, listing.version)
 
 

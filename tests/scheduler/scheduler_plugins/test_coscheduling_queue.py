@@ -165,9 +165,9 @@ def test_less_after_schedule_failure(version: str, after_others: bool) -> None:
     assert less()
     plugin.record_failure(member, view)
     assert less() is not after_others
-    plugin.record_permitted_pod(member, view, waits=True)
+    plugin.handle_permit_result(member, view, waits=True)
     assert less() is not after_others
-    plugin.record_permitted_pod(member, view, waits=False)
+    plugin.handle_permit_result(member, view, waits=False)
     assert less()
 
 
@@ -209,7 +209,7 @@ def test_first_permitted_pod_activates_its_siblings() -> None:
     def woken(name: str, *, waits: bool = True) -> set[str]:
         position = view.pods.index[f"ns/{name}"]
         view.assume(position, 0)
-        found = plugin.record_permitted_pod(view.pods.objects[position], view, waits=waits)
+        found = plugin.handle_permit_result(view.pods.objects[position], view, waits=waits)
         return {view.pods.objects[each].metadata.name for each in found}
 
     assert woken("a") == {"b", "c"}

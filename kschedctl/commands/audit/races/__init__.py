@@ -172,18 +172,24 @@ def _build_rivals_finding(races: Races, rivals: tuple[str, ...], shared_rows: tu
 
     The finding is only a note if the simulation double-booked no pod.
     """
-    schedulers = f"{', '.join(rivals)} and {', '.join(sorted(view.settings.served_profiles))}"
-    node_names = ", ".join(view.nodes.names[row] for row in shared_rows[:MAX_NAMED_NODES])
-    ellipsis = ", …" if len(shared_rows) > MAX_NAMED_NODES else ""
-    all_of_them = "both" if len(rivals) + len(view.settings.served_profiles) == 2 else "all"
-    shared_text = f"{all_of_them} have pods on {counted(len(shared_rows), 'node')} ({node_names}{ellipsis})"
-
+    sharing = _describe_sharing(rivals, shared_rows, view)
     result = _find_result_with_expiry(races, NEVER)
     simulated = "in a simulation" if races.assumptions.measured else "in a simulation with assumed latencies"
     verb = agreeing(result.double_booked, "finds its", "find their")
     taken_text = f"{simulated}, {result.double_booked:,} of {counted(result.pods, 'pod')} {verb} room taken"
     return RIVALS.build_finding(
         f"Scheduler {rivals[0]}",
-        f"{schedulers} {shared_text}; {taken_text}",
+        f"{sharing}; {taken_text}",
         severity=WARNING if result.double_booked else NOTE,
     )
+
+
+def _describe_sharing(rivals: tuple[str, ...], shared_rows: tuple[int, ...], view: Fork) -> str:
+    """Say which schedulers have pods on the same nodes, with the names of the first nodes."""
+    profiles = sorted(view.settings.served_profiles)
+    schedulers = f"{', '.join(rivals)} and {', '.join(profiles)}"
+    all_of_them = "both" if len(rivals) + len(profiles) == 2 else "all"
+    node_names = [view.nodes.names[row] for row in shared_rows[:MAX_NAMED_NODES]]
+    if len(shared_rows) > MAX_NAMED_NODES:
+        node_names.append("…")
+    return f"{schedulers} {all_of_them} have pods on {counted(len(shared_rows), 'node')} ({', '.join(node_names)})"

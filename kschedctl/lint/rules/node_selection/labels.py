@@ -353,8 +353,8 @@ def _find_misspelled_pool_names(requirement: _Requirement, pool_names: Collectio
 def find_os_mismatches(workload: Workload) -> Iterator[Problem]:
     """Report a workload whose pods are for another operating system than the nodes that it selects.
 
-    Windows pods that select no operating system are also reported. Pods that name no known operating system are left
-    out.
+    Pods whose spec.os names Windows are also reported if nothing restricts the operating system of their nodes and no
+    node is set. Pods that name no known operating system are left out.
     """
     field, pod_os = _find_pod_os(workload)
     if pod_os not in _OPERATING_SYSTEMS:

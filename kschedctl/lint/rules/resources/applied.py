@@ -85,29 +85,25 @@ class _AdmissionReplay:
         Returns "" if no pod is denied. The admitted pods are charged to the remaining quotas. Quotas are not checked
         for workloads that already have pods in the cluster.
         """
-        # Build the pod that the controller would create from the template.
-        subject = workload.subject
-        namespace = subject.namespace or DEFAULT_NAMESPACE
-        template = extract_pod(subject.kind, drop_nulls(subject.document))
-        spec = object_at(template, "spec")
-        if not spec:
+        namespace = workload.subject.namespace or DEFAULT_NAMESPACE
+        pod = _build_created_pod(workload, namespace)
+        if pod is None:
             return ""
-        metadata = {**object_at(template, "metadata"), "generateName": f"{subject.name}-", "namespace": namespace}
-        metadata.pop("name", None)
-        pod = {"kind": "Pod", "metadata": metadata, "spec": _add_claim_volumes(spec, subject.name, subject.document)}
-
-        # Running pods are already charged to the quotas
-        quotas: tuple[ResourceQuota, ...] = ()
-        if not self.context.facts.list_node_rows_of_pods(workload):
-            if namespace not in self.remaining_quotas:
-                self.remaining_quotas[namespace] = tuple(self.cluster.list_in_namespace("resource_quotas", namespace))
-            quotas = self.remaining_quotas[namespace]
+        # Pods that run are already charged to the quotas
+        are_pods_charged = bool(self.context.facts.list_node_rows_of_pods(workload))
+        quotas = () if are_pods_charged else self._get_remaining_quotas(namespace)
         is_validated = self._is_manifest_valid(workload)
         outcomes = self._replay_admission(pod, namespace, quotas, is_validated=is_validated)
         created_pod = next((admission.object for admission in outcomes if admission.object is not None), None)
         if created_pod is None:
             return f"its pods: {shorten_api_message(outcomes[0].message or '')}"
         return self._charge_and_describe_denial(workload, pod, created_pod, quotas) if quotas else ""
+
+    def _get_remaining_quotas(self, namespace: str) -> tuple[ResourceQuota, ...]:
+        """Return the quotas of a namespace, charged with the pods that were admitted before."""
+        if namespace not in self.remaining_quotas:
+            self.remaining_quotas[namespace] = tuple(self.cluster.list_in_namespace("resource_quotas", namespace))
+        return self.remaining_quotas[namespace]
 
     def _charge_and_describe_denial(
         self, workload: Workload, pod: JsonObject, created_pod: JsonObject, quotas: tuple[ResourceQuota, ...]
@@ -156,6 +152,18 @@ class _AdmissionReplay:
         return list(
             iter_admission_outcomes(self.cluster, pod, namespace, quotas=quotas, skipped=skipped, annotated=False)
         )
+
+
+def _build_created_pod(workload: Workload, namespace: str) -> JsonObject | None:
+    """Build the pod that the controller would create from the template, or return None if there is no pod spec."""
+    subject = workload.subject
+    template = extract_pod(subject.kind, drop_nulls(subject.document))
+    spec = object_at(template, "spec")
+    if not spec:
+        return None
+    metadata = {**object_at(template, "metadata"), "generateName": f"{subject.name}-", "namespace": namespace}
+    metadata.pop("name", None)
+    return {"kind": "Pod", "metadata": metadata, "spec": _add_claim_volumes(spec, subject.name, subject.document)}
 
 
 def _add_claim_volumes(spec: JsonObject, name: str, document: JsonObject) -> JsonObject:

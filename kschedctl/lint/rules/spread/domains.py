@@ -428,7 +428,7 @@ def _count_replicas_with_room(context: LintContext, spread: HardSpread, capaciti
 
 
 def _may_constraints_conflict(context: LintContext, spreads: list[HardSpread], replicas: int) -> bool:
-    """Return whether a domain of one constraint has too few domains of another for its share of replicas.
+    """Return whether a domain of one constraint contains too few domains of another to take its share of the replicas.
 
     For example, a zone may have too few hosts. Only then can the constraints conflict.
     """
@@ -437,9 +437,9 @@ def _may_constraints_conflict(context: LintContext, spreads: list[HardSpread], r
         if not outer.eligible.any():
             continue
         codes = np.stack((nodes.label(outer.key).codes, nodes.label(inner.key).codes))[:, outer.eligible]
-        outer_codes, _ = np.unique(codes, axis=1)  # one column per pair of domains
-        _, inner_domain_counts = np.unique(outer_codes, return_counts=True)
-        # While a domain of `inner` is empty elsewhere, each of these domains takes at most maxSkew replicas
+        domain_pairs = np.unique(codes, axis=1)  # (2, pairs): each outer domain with each inner domain that it contains
+        _, inner_domain_counts = np.unique(domain_pairs[0], return_counts=True)
+        # An inner domain takes at most maxSkew replicas as long as an inner domain of another outer domain is empty
         capacities = inner_domain_counts * inner.constraint.max_skew
         if capacities.min() < replicas // len(capacities):
             return True

@@ -46,7 +46,7 @@ class GangPlugin(Plugin, Protocol):
     def sibling_rejection_reason(self) -> str:
         """The reason for rejecting the gang's waiting pods after one of its pods was rejected."""
 
-    def record_permitted_pod(self, pod: Pod, view: Fork, *, waits: bool) -> Sequence[Position]:
+    def handle_permit_result(self, pod: Pod, view: Fork, *, waits: bool) -> Sequence[Position]:
         """Record that a pod passed Permit or, if `waits`, waits there. Return the pods to try as soon as possible."""
 
     def record_failure(self, pod: Pod, view: Fork, *, fits_nowhere: bool = False) -> None:

@@ -15,7 +15,7 @@ from kschedctl.scheduler.framework.events import ChangedObject, frees_room
 from kschedctl.scheduler.framework.extended_resources import find_backing_classes
 from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.snapshot.snapshot import compute_offered_amounts
+from kschedctl.snapshot.snapshot import compute_allocatable_amounts
 
 ANY_OWN_RESIZE_COUNTS = ByVersion(
     "resizes of the rejected pod after which the queueing hint retries the pod",
@@ -56,11 +56,14 @@ def is_schedulable_after_node_change(info: PodInfo, change: ChangedObject, view:
     `from_devices` (DRAExtendedResource) is True, the node need not offer extended resources that a DeviceClass backs.
     """
     backed = find_backing_classes(view.objects) if from_devices else {}
-    new_offer = compute_offered_amounts(change.new)
+    new_offer = compute_allocatable_amounts(change.new)
     requests = info.incoming_requests
     if new_offer.get(names.PODS, 0) < 1 or any(_iter_missing_resources(requests, new_offer, backed)):
         return False
-    return change.old is None or _does_node_offer_more(requests, compute_offered_amounts(change.old), new_offer, backed)
+    if change.old is None:
+        return True
+    old_offer = compute_allocatable_amounts(change.old)
+    return _does_node_offer_more(requests, old_offer, new_offer, backed)
 
 
 def is_schedulable_after_device_class_event(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
