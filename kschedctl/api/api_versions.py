@@ -85,12 +85,12 @@ def is_newer_api_version(api_version: str, known_versions: Iterable[str]) -> boo
     (True, False)
     """
     return all(
-        get_group(api_version) == get_group(name) and get_version_order(api_version) > get_version_order(name)
+        get_group(api_version) == get_group(name) and get_version_sort_key(api_version) > get_version_sort_key(name)
         for name in known_versions
     )
 
 
-def get_version_order(api_version: str) -> tuple[int, int, int]:
+def get_version_sort_key(api_version: str) -> tuple[int, int, int]:
     """Return a sort key for API versions: alpha before beta before stable, each by number.
 
     A version of another form comes first.

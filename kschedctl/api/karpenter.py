@@ -216,9 +216,11 @@ class NodeClass(Struct, frozen=True):
 
     @property
     def not_ready_reason(self) -> str:
-        """The reason why the NodeClass is not ready, in the words of its provider.
+        """The reason why the NodeClass is not ready: the messages of its failed conditions, joined by "; ".
 
-        It is "" if the NodeClass is ready or has no conditions yet.
+        The message of the condition Ready is left out if another condition failed. The reason or the type of a
+        condition stands in for an empty message. The text is "" if the NodeClass is ready, or if it is unknown whether
+        it is.
         """
         failed_conditions = [condition for condition in self.status.conditions if condition.status == "False"]
         if not any(condition.type == "Ready" for condition in failed_conditions):

@@ -42,14 +42,23 @@ def parse_nanoseconds(text: str) -> int:
     return parse_microseconds(text) * 1000
 
 
+def add_seconds(text: str, seconds: int) -> str:
+    """Return the RFC 3339 time that is some seconds later, limited to the years 1 to 9999. Raises InputError.
+
+    >>> add_seconds("2026-05-06T11:12:00+02:00", 30), add_seconds("9999-12-31T23:59:59Z", 30)
+    ('2026-05-06T09:12:30Z', '9999-12-31T23:59:59Z')
+    """
+    microseconds = min(max(parse_microseconds(text) + seconds * 10**6, _FIRST), _LAST)
+    return (_EPOCH + timedelta(microseconds=microseconds)).isoformat().replace("+00:00", "Z")
+
+
 def subtract_seconds(text: str, seconds: int) -> str:
     """Return the RFC 3339 time that is some seconds earlier, limited to the years 1 to 9999. Raises InputError.
 
     >>> subtract_seconds("2026-05-06T11:12:00+02:00", 30), subtract_seconds("0001-01-01T00:00:00Z", 30)
     ('2026-05-06T09:11:30Z', '0001-01-01T00:00:00Z')
     """
-    microseconds = min(max(parse_microseconds(text) - seconds * 10**6, _FIRST), _LAST)
-    return (_EPOCH + timedelta(microseconds=microseconds)).isoformat().replace("+00:00", "Z")
+    return add_seconds(text, -seconds)
 
 
 _FIRST, _LAST = parse_microseconds("0001-01-01T00:00:00Z"), parse_microseconds("9999-12-31T23:59:59Z")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from kschedctl.api.api_versions import get_version_order, is_custom_api, is_newer_api_version
+from kschedctl.api.api_versions import get_version_sort_key, is_custom_api, is_newer_api_version
 from kschedctl.api.decoding import iter_unknown_fields
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.kinds import KINDS, LIFECYCLES, ReadFor, describe_lifecycle
@@ -59,8 +59,8 @@ def is_newer_version(kind: str, version: str) -> bool:
     if is_newer_api_version(version, KINDS[kind].versions):
         return True
     known_versions = {*KINDS[kind].versions, *(lifecycle.name for lifecycle in KINDS[kind].lifecycle)}
-    maturity, *_ = get_version_order(version)
-    equally_mature_versions = {name for name in known_versions if get_version_order(name)[0] == maturity}
+    maturity, *_ = get_version_sort_key(version)
+    equally_mature_versions = {name for name in known_versions if get_version_sort_key(name)[0] == maturity}
     return bool(equally_mature_versions) and is_newer_api_version(version, equally_mature_versions)
 
 

@@ -115,7 +115,7 @@ def validate_and_load_surroundings(
     cannot be read or an object is invalid.
     """
     if reading.around:
-        validate_other_objects(reading.around)
+        validate_objects_around_pods(reading.around)
     describe_themselves = bool(reading.objects.get("Node")) or source.assume_complete
     has_other_cluster = source.demo or bool(source.snapshot)
     if describe_themselves and not has_other_cluster:
@@ -224,18 +224,24 @@ def find_scaled_workloads(
 
 
 def _require_scale_targets(reading: ReadResult, cluster: Cluster, namespace: str | None) -> None:
-    """Raise UsageError if there are new autoscalers in the files, whose targets the cluster does not have."""
-    for autoscaler in _find_new_autoscalers(reading, namespace):
-        from kschedctl.replay.controllers import stored_workloads, workload_pods  # noqa: PLC0415 - only for an error
+    """Raise UsageError if the files have a new autoscaler, for the first one.
 
-        target = stored_workloads.get_scale_target(autoscaler)
-        suggestions = workload_pods.suggest_workloads(cluster, target.name, target.kind)
-        did_you_mean = f"did you mean {' or '.join(suggestions[:3])}?" if suggestions else ""
-        raise UsageError(
-            f"its target {target} is not among the workloads of the cluster",
-            where=_format_object_title(HPA, autoscaler),
-            hint=did_you_mean or "apply its target together with it",
-        )
+    This must only be called if the cluster has none of the workloads that the new autoscalers scale.
+    """
+    autoscalers_without_target = _find_new_autoscalers(reading, namespace)
+    if not autoscalers_without_target:
+        return
+    from kschedctl.replay.controllers import stored_workloads, workload_pods  # noqa: PLC0415 - only for an error
+
+    autoscaler = autoscalers_without_target[0]
+    target = stored_workloads.get_scale_target(autoscaler)
+    suggestions = workload_pods.suggest_workloads(cluster, target.name, target.kind)
+    did_you_mean = f"did you mean {' or '.join(suggestions[:3])}?" if suggestions else ""
+    raise UsageError(
+        f"its target {target} is not among the workloads of the cluster",
+        where=_format_object_title(HPA, autoscaler),
+        hint=did_you_mean or "apply its target together with it",
+    )
 
 
 def _find_new_autoscalers(reading: ReadResult, namespace: str | None) -> list[StoredAutoscaler]:
@@ -489,7 +495,7 @@ def validate_manifests(manifests: Iterable[Manifest], cluster: Cluster, namespac
     raise_errors(errors)
 
 
-def validate_other_objects(manifests: Iterable[Manifest]) -> None:
+def validate_objects_around_pods(manifests: Iterable[Manifest]) -> None:
     """Raise InputError if the API server would reject one of these PDBs, classes, claims or autoscalers.
 
     The error lists all problems of all objects.

@@ -62,20 +62,22 @@ def build_profile_round(
 ) -> DeschedulingRound:
     """Build the round of one profile from its evictor's arguments.
 
-    With ``ended_evictions``, it has a second round for pods that have ended. Each of the two rounds also counts the
-    other's pods as siblings. Raises InputError if a configured PriorityClass does not exist.
+    With ``ended_evictions``, the round contains a second round for pods that have ended. When either of these rounds
+    counts the pods of an owner, it also counts the pods of the other round. For this, the pods of both counters are
+    linked to each other. Raises InputError if a configured PriorityClass does not exist.
     """
-    seen = evictions.seen
+    pods = evictions.seen
     ended_round = None
     if ended_evictions is not None:
-        ended_seen = ended_evictions.seen
-        seen.other_pods = ended_seen
-        ended_seen.other_pods = seen
-        ended_fit = NodeFit(ended_seen, placed=seen)
-        ended_evictor = DefaultEvictor(evictor, ended_seen, ended_fit)
-        ended_round = DeschedulingRound(ended_seen, ended_fit, ended_evictor, ended_evictions)
-    fit = NodeFit(seen)
-    return DeschedulingRound(seen, fit, DefaultEvictor(evictor, seen, fit), evictions=evictions, ended=ended_round)
+        ended_pods = ended_evictions.seen
+        pods.other_pods = ended_pods
+        ended_pods.other_pods = pods
+        ended_fit = NodeFit(ended_pods, placed=pods)  # pods that have ended occupy no node
+        ended_evictor = DefaultEvictor(evictor, ended_pods, ended_fit)
+        ended_round = DeschedulingRound(ended_pods, ended_fit, ended_evictor, evictions=ended_evictions)
+
+    fit = NodeFit(pods)
+    return DeschedulingRound(pods, fit, DefaultEvictor(evictor, pods, fit), evictions=evictions, ended=ended_round)
 
 
 def iter_unreplayed_plugins(policy: DeschedulerPolicy, *, containers: bool = True) -> Iterator[str]:

@@ -133,19 +133,19 @@ def _merge_claim_recreations(fixes: Sequence[Fix], trial: RemedyTrial) -> tuple[
 def _merge_recreations_of_claim(fixes: Sequence[Fix], trial: RemedyTrial) -> Fix:
     """Merge several fixes that recreate one claim into the first of them.
 
-    Its text lists the changes of all fixes, one command makes all of them, and its loss is the sum of their losses.
+    Its text lists the changes of all fixes, one command makes all of them, and it states the drawbacks of each fix.
     """
     first, *others = fixes
     assert first.recreation is not None
-    claim = trial.edits[first.recreation.key].before
-    new_claim = trial.edits[first.recreation.key].after
+    edited_claim = trial.edits[first.recreation.key]  # with the changes of all fixes
+    claim, new_claim = edited_claim.before, edited_claim.after
     assert isinstance(claim, PersistentVolumeClaim)
     assert isinstance(new_claim, PersistentVolumeClaim)
-    changes = [fix.recreation.changes for fix in others if fix.recreation is not None]
+    other_changes = [fix.recreation.changes.lstrip() for fix in others if fix.recreation is not None]
     command = render_volume_claim_recreation(claim, build_claim_to_apply(new_claim))
     return dataclasses.replace(
         first,
-        text=f"{first.text}{''.join(f' and{change}' for change in changes)}",
+        text=" and ".join((first.text, *other_changes)),
         commands=(*first.recreation.preparation, command),
         weakens="; ".join(dict.fromkeys(fix.weakens for fix in fixes if fix.weakens)),
     )

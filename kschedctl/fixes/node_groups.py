@@ -53,8 +53,9 @@ def find_node_group_fixes(
 ) -> tuple[Remedy, ...]:
     """Return changes to node groups after which the replayed autoscaler would add a node for the pod.
 
-    At most MOST_TRIED changes are replayed, preferably changes to groups that seem to be meant for the pod.
-    `current_answer` is the answer for the unchanged groups. The result is empty if the pod gets a node without changes.
+    At most MOST_TRIED changes are replayed. If some of them raise a maximum or are about a group that resembles the
+    pod's request, only these are replayed. `current_answer` is the answer for the unchanged groups. The result is empty
+    if the pod gets a node without changes.
     """
     if current_answer.would_launch or current_answer.existing_node:
         return ()

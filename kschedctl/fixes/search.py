@@ -285,7 +285,8 @@ class RemedySearch:
     def _add_trial_if_minimal(self, trial: RemedyTrial) -> None:
         """Add the trial to `self.working_trials` if its set of changes is minimal, new and plausible.
 
-        A set is dropped if it works without one of its changes, if another set changes the same objects, if no feasible
+        A set is not minimal if it works without one of its changes, or if it only lets the pod preempt and does so
+        without one of them. It is not new if a working set changes the same objects. It is not plausible if no feasible
         node can run the image, or if no node on which the pod fits can use a volume that the set names.
         """
         changed_objects = _get_changed_objects(trial)

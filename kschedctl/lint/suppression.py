@@ -209,7 +209,7 @@ def build_legacy_fingerprint(finding: Finding) -> str:
 
 
 def _iter_stable_step_names(document: object, path: Path) -> Iterator[str]:
-    """Yield a name for each step of a path that stays the same if list items are reordered.
+    """Yield, for each step of a path, a name that does not depend on the order of list items.
 
     The name of a list item is its identifying field in brackets, such as ``[name=web]``. An item that is a string is
     itself in brackets, and any other item is ``[]``.

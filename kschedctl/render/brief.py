@@ -216,24 +216,34 @@ class _BriefLayout:
     def add_left_out_count(self, *, warnings: bool) -> None:
         """Append a line such as "and 3 more" to the last shown entry or, with `warnings`, to the last shown warning.
 
-        No line is added if all of them are shown, or none. If there is no room for the line, the last shown entry makes
-        room or, if no entry is shown, the last shown warning. The only entry or warning of the counted kind always
-        stays.
+        No line is added if all entries or warnings of the counted kind are shown, or none. If there is no room for the
+        line, another entry or warning is left out first. The line is dropped if there is still no room.
         """
         total = self._warning_count if warnings else self._entry_count
         shown_of_kind = self._list_shown(warnings=warnings)
         if not shown_of_kind or len(shown_of_kind) == total:
             return
         if self._count_lines() >= MAX_LINES:
-            shown_entries = self._list_shown(warnings=False)
-            if warnings and shown_entries:
-                self._shown.remove(shown_entries[-1])
-            elif len(shown_of_kind) > 1:
-                self._shown.remove(shown_of_kind.pop())
+            self._make_room_for_count(warnings=warnings)
+            shown_of_kind = self._list_shown(warnings=warnings)
         if self._count_lines() < MAX_LINES:
             left_out_count = total - len(shown_of_kind)
             noun = f" {agreeing(left_out_count, 'warning', 'warnings')}" if warnings else ""
             self._lines[shown_of_kind[-1]].append(f"and {left_out_count:,} more{noun}")
+
+    def _make_room_for_count(self, *, warnings: bool) -> None:
+        """Leave out an entry or warning to make room for the line that counts those left out.
+
+        The last shown entry is left out or, if warnings are counted and no entry is shown, the last shown warning. The
+        only shown entry or warning of the counted kind stays, because the count is appended to it.
+        """
+        shown_entries = self._list_shown(warnings=False)
+        if warnings and shown_entries:
+            self._shown.remove(shown_entries[-1])
+            return
+        shown_of_kind = self._list_shown(warnings=warnings)
+        if len(shown_of_kind) > 1:
+            self._shown.remove(shown_of_kind[-1])
 
     def list_shown_parts(self) -> list[tuple[BriefText, list[str]]]:
         """Return the shown parts with their lines, from top to bottom."""

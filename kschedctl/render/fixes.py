@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import chain, islice
 
 from kschedctl.render.page import (
     Block,
@@ -89,13 +88,15 @@ def build_fixes_section(
 ) -> Page:
     """Build the sections that list the fixes with their commands, and then the changes that cannot help.
 
-    Three kinds of fixes have sections of their own: fixes that need values from the user, changes that are not enough
-    because other waiting pods take the room, and changes that cost more pods than they place. ``title`` replaces the
-    heading of the other fixes. Unless the style is wide, only the first fixes are shown, and a note says how many more
-    there are. If the pod gets a new node without a fix (``gets_new_node``), a line says so.
+    Fixes have a section for each standing: verified, incomplete, insufficient or losing. ``title`` replaces the heading
+    of the verified fixes. Unless the style is wide, only the first fixes are shown, and a note says how many more there
+    are.
 
     The manifests to complete are shown as YAML if ``with_manifests`` or ``style.patches`` is set. Without both, the
-    commands of changes that are not enough or not worth it are left out.
+    commands of insufficient and losing fixes are left out.
+
+    ``impossible`` describes the changes that cannot help. If there are such changes but no fixes, ``gets_new_node``
+    adds a line which says that no fix is needed.
     """
     has_insufficient = any(remedy.standing is FixStanding.INSUFFICIENT for remedy in remedies)
     titles = {
@@ -104,19 +105,21 @@ def build_fixes_section(
         FixStanding.INSUFFICIENT: TITLE_OF_INSUFFICIENT,
         FixStanding.LOSING: TITLE_OF_LOSING,
     }
-    remedies_by_standing: dict[FixStanding, list[Remedy]] = {standing: [] for standing in titles}
-    for remedy in remedies:
-        remedies_by_standing[remedy.standing].append(remedy)
+    standings = list(titles)  # in the order of the sections
+    sorted_remedies = sorted(remedies, key=lambda remedy: standings.index(remedy.standing))
+    shown, note = limit_rows_by_style(sorted_remedies, style, REMEDIES_SHOWN)
 
-    all_remedies = list(chain.from_iterable(remedies_by_standing.values()))
-    shown, note = limit_rows_by_style(all_remedies, style, REMEDIES_SHOWN)
-    numbered_remedies = enumerate(shown, 1)  # an iterator: each section takes its remedies, until none is left
+    # Numbers continue from section to section
+    numbered_remedies: dict[FixStanding, list[tuple[int, Remedy]]] = {standing: [] for standing in standings}
+    for number, remedy in enumerate(shown, 1):
+        numbered_remedies[remedy.standing].append((number, remedy))
+
     page: list[Block] = []
-    for standing, group in remedies_by_standing.items():
+    for standing, remedies_of_section in numbered_remedies.items():
         is_advised = standing in (FixStanding.VERIFIED, FixStanding.INCOMPLETE)
         with_commands = is_advised or with_manifests or style.patches
         lines: list[Block] = []
-        for number, remedy in islice(numbered_remedies, len(group)):
+        for number, remedy in remedies_of_section:
             lines += build_fix_lines(number, remedy, style, with_manifests, with_commands=with_commands)
         if lines:
             page += section(titles[standing], *lines)

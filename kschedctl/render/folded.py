@@ -106,11 +106,16 @@ def _iter_rich_renderables(block: Block, max_width: int, ascii_only: bool) -> It
 
 
 def _build_rich_text(cell: Cell | Stack, max_width: int = UNFOLDED) -> Text:
-    """Build rich's text for a cell. Words that are wider than `max_width` are broken."""
+    """Build rich's text for a cell, with each line in the style of its tone.
+
+    Words that are wider than `max_width` are broken. A number and its unit are glued together, so that no line is
+    folded between them.
+    """
     lines = []
     for text, tone in list_lines(cell):
-        unbroken = break_long_words(printable(text), max_width)
-        lines.append(Text().append(_UNIT.sub(_GLUE, unbroken), STYLES[tone]))
+        with_broken_words = break_long_words(printable(text), max_width)
+        with_glued_units = _UNIT.sub(_GLUE, with_broken_words)
+        lines.append(Text().append(with_glued_units, STYLES[tone]))
     return lines[0] if len(lines) == 1 else Text("\n").join(lines)
 
 
@@ -141,18 +146,18 @@ def _build_cards(table: Table, max_width: int) -> Layout:
             first, *others = list_lines(cell)
             if not first.text:
                 continue
-            is_number = column.right
-            is_labelled = is_number or texts  # the first text needs no column name
-            label = f"{column.name}: " if column.name and is_labelled else ""
-            if is_number:
+            label = f"{column.name}: " if column.name else ""
+            if column.right:
                 numbers.append(label + " ".join(line.text for line in (first, *others)))
-            else:
+            elif texts:
                 texts.append(Stack((Marked(f"{label}{first.text}", first.tone), *others)))
-        if numbers:
-            texts.append(Stack((", ".join(numbers),)))
-        for position, text in enumerate(texts):
+            else:  # the first text of a card needs no column name
+                texts.append(Stack((Marked(first.text, first.tone), *others)))
+
+        number_line = [Stack((", ".join(numbers),))] if numbers else []
+        for position, stack in enumerate([*texts, *number_line]):
             indent = INDENT if position else 0
-            cards.add_row(Padding(_build_rich_text(text, max_width - indent), (0, 0, 0, indent)))
+            cards.add_row(Padding(_build_rich_text(stack, max_width - indent), (0, 0, 0, indent)))
     return cards
 
 

@@ -91,8 +91,10 @@ def _needs_blank_line(previous: Block, block: Block) -> bool:
 def _strip_blanks_at_line_end(line: str) -> str:
     """Remove blanks at the end of a line, including blanks before a final color code."""
     line = line.rstrip()
-    if not line.endswith("m"):
+    if not line.endswith("m"):  # every color code ends with "m", so blanks can only precede one on such a line
         return line
+
+    # Keep the code that ends the color of the text before the blanks, if there is one
     return _END.sub(lambda end: end[1] or "", line)
 
 

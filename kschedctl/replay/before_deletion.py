@@ -460,9 +460,9 @@ def _find_rejectors_of_preemption(simulation: Simulation, position: Position) ->
     return frozenset(
         plugin
         for dry_run in dry_runs
-        if dry_run.hopeless.any()
+        if dry_run.rejected_by_filters.any()
         for plugin, _, reported in dry_run.outcome_without_victims.iter_reported_verdicts()
-        if (reported & dry_run.hopeless).any()
+        if (reported & dry_run.rejected_by_filters).any()
     )
 
 
@@ -718,29 +718,45 @@ def _build_stage_with_stand_ins(shared: SharedCluster) -> _Stage:
 def _start_simulation_before_deletion(
     shared: SharedCluster, stage: _Stage, lost: LostPods, placed: Sequence[Position], seed: int
 ) -> Simulation:
-    """Start a simulation in which the lost nodes are unreachable and their deleted pods are gone or Terminating."""
+    """Start a simulation in which the lost nodes are unreachable and their deleted pods are gone or Terminating.
+
+    `stage` is the cluster to simulate. If it has stand-ins for Terminating pods, only deleted pods that matter to
+    others get one. `placed` are the replacements that are placed before the deletion: a deleted pod may matter to them.
+    The PDBs count the healthy lost pods as evicted.
+    """
     scheduler = stage.scheduler or shared.scheduler
     base = scheduler.view if stage.lingering is None else stage.lingering.view
-    rows = np.flatnonzero(lost.is_lost_node).tolist()
-    tainted = {Row(row): _taint_as_unreachable(base.nodes.objects[row]) for row in rows}
-    view = base.with_changes(base.cluster, tainted)
+    view = _fork_with_unreachable_nodes(base, lost.is_lost_node)
     if stage.lingering is not None:
         lingering = [stage.find_position(position) for position in _find_pods_that_matter(shared, lost.deleted, placed)]
         row_by_pod = {position: Row(int(view.node[position])) for position in lingering}
         _put_stand_ins(view, stage.lingering, row_by_pod)
 
-    # Take the deleted pods off the nodes. Devices of claims that replacements use as well stay allocated: `forget` does
-    # not free them, unlike `remove`.
     simulation = Simulation(scheduler, view, seed=seed, sampling=shared.sampling)
-    kinds = shared.get_cached(_classify_pod_infos)
-    keeps_devices = kinds.keeps_devices[shared.scheduler.view.pods.info[lost.deleted]]
-    simulation.remove([stage.find_position(position) for position in _select(lost.deleted, ~keeps_devices)])
-    for position in map(stage.find_position, _select(lost.deleted, keeps_devices)):
-        view.forget(position)
-        simulation.gone.add(position)
+    _take_deleted_pods_off_nodes(simulation, shared, stage, lost.deleted)
     healthy = find_healthy_lost_pods(shared, lost.is_lost_node)
     simulation.budgets.record_evicted_pods([stage.find_position(position) for position in healthy])
     return simulation
+
+
+def _fork_with_unreachable_nodes(base: Fork, is_lost_node: Bools) -> Fork:
+    """Return a fork of `base` in which the lost nodes, a mask (N,), have the taint of unreachable nodes."""
+    rows = np.flatnonzero(is_lost_node).tolist()
+    tainted = {Row(row): _taint_as_unreachable(base.nodes.objects[row]) for row in rows}
+    return base.with_changes(base.cluster, tainted)
+
+
+def _take_deleted_pods_off_nodes(simulation: Simulation, shared: SharedCluster, stage: _Stage, deleted: Rows) -> None:
+    """Take the deleted pods off their nodes in the simulation of a stage.
+
+    Devices of claims that replacements use as well stay allocated: `forget` does not free them, unlike `remove`.
+    """
+    kinds = shared.get_cached(_classify_pod_infos)
+    keeps_devices = kinds.keeps_devices[shared.scheduler.view.pods.info[deleted]]
+    simulation.remove([stage.find_position(position) for position in _select(deleted, ~keeps_devices)])
+    for position in map(stage.find_position, _select(deleted, keeps_devices)):
+        simulation.view.forget(position)
+        simulation.gone.add(position)
 
 
 def _find_pods_that_matter(shared: SharedCluster, deleted: Rows, placed: Sequence[Position]) -> list[Position]:

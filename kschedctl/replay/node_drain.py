@@ -357,7 +357,10 @@ SLOW_SECONDS = 300
 
 
 def find_eviction_harms(cluster: Cluster, evicted_pods: Collection[Pod], lost: Collection[str] = ()) -> EvictionHarms:
-    """Return the harm of evicting these pods together: lost data, outages, restarts and slow ends.
+    """Return the harm of evicting these pods together.
+
+    This covers lost local data, pods that ask not to be evicted, outages, Jobs that start over, and pods that end
+    slowly.
 
     The pods with keys in ``lost`` are not recreated, so they cause no outages or restarts here. Nor do pods that are
     terminating already. A workload has an outage if all of its pods with a node are evicted, unless a

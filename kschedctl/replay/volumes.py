@@ -72,18 +72,26 @@ class ConfiningClaim(NamedTuple):
     users: tuple[str, ...]
     """The keys of the other pods with a node that use the claim."""
 
-    def describe(self) -> str:
+    def describe_confinement(self) -> str:
         """Describe in a clause why room on other nodes does not help the pod."""
-        also = f", which {first_few(self.users)} also {agreeing(len(self.users), 'uses', 'use')}," if self.users else ""
         if not self.claim.spec.volume_name:
-            claim = format_claim_key(self.claim)
-            return f"claim {claim}{also} is being provisioned for node {self.nodes[0]}, so other nodes do not help"
-        subject = f"its volume{also}"
+            claim = self._add_other_users(f"claim {format_claim_key(self.claim)}")
+            return f"{claim} is being provisioned for node {self.nodes[0]}, so other nodes do not help"
+
+        volume = self._add_other_users("its volume")
         if not self.nodes:
-            return f"{subject} can be used only from {self.domain}, where there is no node"
+            return f"{volume} can be used only from {self.domain}, where there is no node"
+
         nodes = first_few(self.nodes)
         place = f"{self.domain} ({nodes})" if self.domain else nodes
-        return f"{subject} can be used only from {place}, so room on other nodes does not help"
+        return f"{volume} can be used only from {place}, so room on other nodes does not help"
+
+    def _add_other_users(self, subject: str) -> str:
+        """Append the pods that also use the claim to the subject of a clause, if there are such pods."""
+        if not self.users:
+            return subject
+        verb = agreeing(len(self.users), "uses", "use")
+        return f"{subject}, which {first_few(self.users)} also {verb},"
 
 
 def find_confining_claim(view: Fork, pod: Pod) -> ConfiningClaim | None:
@@ -145,7 +153,7 @@ def explain_confining_volume(view: Fork, pod: Pod) -> str:
     Return "" if there is no such claim.
     """
     confining_claim = find_confining_claim(view, pod)
-    return confining_claim.describe() if confining_claim else ""
+    return confining_claim.describe_confinement() if confining_claim else ""
 
 
 def _iter_bound_volumes(view: Fork, pod: Pod) -> Iterator[tuple[PersistentVolumeClaim, PersistentVolume]]:

@@ -156,7 +156,7 @@ class Findings(Report, frozen=True):
         return (verdict, checked, f"({', '.join(listed)})") if listed else (verdict, checked)
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Return the summary with the findings, the most severe first, and their numbers by severity."""
+        """Return the summary with the findings, most severe first, and their counts by severity."""
         findings = tuple(
             f"{describe_place(finding)}{finding.severity}: {finding.object}: {self.describe_problem(finding)}"
             for finding in self.findings

@@ -221,7 +221,7 @@ def sort_verified_fixes_first(remedies: Iterable[Remedy]) -> tuple[Remedy, ...]:
 
 
 def chain_commands(commands: Iterable[str]) -> tuple[str, ...]:
-    """Return the commands of one fix such that none of them runs after another one failed when all are pasted.
+    """Join a fix's commands with `&&`, so that pasting all of them stops at the first failure.
 
     Each command except the last ends with `&&`. Comments stay as they are.
 

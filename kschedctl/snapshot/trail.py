@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from copy import copy
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -106,7 +107,10 @@ class Trail:
         self._indexed_count = self._length
 
     def copy(self) -> Trail:
-        """Return an independent copy. The copy indexes the moves by PodInfo anew."""
+        """Return an independent copy.
+
+        The copy starts with an empty index by PodInfo, which is rebuilt when it is needed.
+        """
         copied = copy(self)
         copied._moves = self._moves.copy()
         copied._numbers_by_info = defaultdict(list)
@@ -142,28 +146,28 @@ class Arrivals:
     def bring_up_to_date(self, trail: Trail, pods: int) -> Arrivals:
         """Include all moves of the trail, and return this object. `pods` is the total number of pods.
 
-        >>> trail = Trail()
-        >>> for position, sign in ((0, -1), (3, 1)):
-        ...     trail.append(0, 0, sign, position)
-        >>> np.argsort(Arrivals(np.array([0, 0, 0, -1])).bring_up_to_date(trail, 4).place[1:]).tolist()
-        [1, 0, 2]
+        Pods that arrive are placed behind all others. When a pod leaves, the last pod of its node takes its place:
+
+        >>> arrivals, trail = Arrivals(node=np.array([0, 0, 0])), Trail()
+        >>> trail.append(row=0, info=0, sign=-1, position=0)
+        >>> arrivals.bring_up_to_date(trail, pods=3).place.tolist()
+        [0, 1, 0]
+        >>> trail.append(row=0, info=0, sign=1, position=0)
+        >>> arrivals.bring_up_to_date(trail, pods=3).place.argsort().tolist()
+        [2, 1, 0]
         """
         self._extend_columns(pods)
+        if self.seen == len(trail):
+            return self
         rows, signs, positions = trail.list_pod_moves_since(self.seen)
-        # Arrivals between two departures are recorded at once, and consecutive departures share an index of the nodes.
-        begin = 0
-        pods_by_node: PodsByNode | None = None
-        for end in [*np.flatnonzero(signs < 0).tolist(), len(signs)]:
-            if begin < end:
-                arrivals = slice(begin, end)
-                # LATER puts these pods behind all pods of the snapshot
-                self._add_arrivals(positions[arrivals], rows[arrivals], LATER + self.seen + np.arange(begin, end))
-                pods_by_node = None
-            is_departure = end < len(signs)
-            if is_departure:
-                pods_by_node = pods_by_node or PodsByNode(self.node.copy(), int(rows.max()) + 1)
-                self._remove_departed_pod(Position(int(positions[end])), Row(int(rows[end])), pods_by_node)
-            begin = end + 1
+        # Record each run of consecutive arrivals, and each run of consecutive departures, at once.
+        starts_of_later_runs = (np.flatnonzero(signs[1:] != signs[:-1]) + 1).tolist()
+        for begin, end in pairwise([0, *starts_of_later_runs, len(signs)]):
+            if signs[begin] > 0:
+                places = LATER + self.seen + np.arange(begin, end)  # LATER: behind all pods of the snapshot
+                self._add_arrivals(positions[begin:end], rows[begin:end], places)
+            else:
+                self._remove_departed_pods(positions[begin:end], rows[begin:end])
         self.seen = len(trail)
         return self
 
@@ -173,16 +177,18 @@ class Arrivals:
         self.node[positions] = rows
         self.arrived_later[positions] = True
 
-    def _remove_departed_pod(self, position: Position, row: Row, pods_by_node: PodsByNode) -> None:
-        """Record that a pod left its node. The last pod of the node takes its place, as in upstream.
+    def _remove_departed_pods(self, positions: Ints, rows: Ints) -> None:
+        """Record that pods left these rows one after another.
 
-        `pods_by_node` may still list pods that have left, but has to list all others.
+        Each time, the last pod of the node takes the place of the pod that left, as in upstream.
         """
-        listed = np.array(pods_by_node.list_pods(row), np.int64)
-        positions_on_node = listed[self.node[listed] == row]
-        last = positions_on_node[self.place[positions_on_node].argmax()]
-        self.place[last] = self.place[position]
-        self.node[position] = -1
+        pods_by_node = PodsByNode(self.node.copy(), int(rows.max()) + 1)
+        for position, row in zip(positions.tolist(), rows.tolist(), strict=True):
+            listed = np.array(pods_by_node.list_pods(Row(row)), np.int64)  # with the pods that have just left
+            positions_on_node = listed[self.node[listed] == row]
+            last = positions_on_node[self.place[positions_on_node].argmax()]
+            self.place[last] = self.place[position]
+            self.node[position] = -1
 
     def _extend_columns(self, pods: int) -> None:
         """Add entries to the columns for pods that were created after the snapshot."""

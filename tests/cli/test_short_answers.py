@@ -214,7 +214,7 @@ def test_brief_says_which_workload_a_pod_stands_for(run: Run) -> None:
 
 def test_brief_says_what_to_do_about_a_pod_without_fixes(run: Run) -> None:
     text = run("explain", "batch/nightly-export-5hx2p", "--demo", "--brief").out
-    assert "next: Find the controller that removes example.com/budget-approval" in text
+    assert "next: Find the controller that should remove example.com/budget-approval" in text
     assert "Held back: waiting" in run("remedies", "batch/nightly-export-5hx2p", "--demo", "--brief").out
     # remedies has nothing to add for a pod that fits
     assert "remedies" not in run("explain", "shop/web-6d4cf56db6-h8s2k", "--demo", "--brief").out

@@ -126,7 +126,7 @@ class DisruptionReplay:
         single = self._build_method_round(UNDERUTILIZED, _is_consolidation_candidate)
         done = begin("Taking nodes away", len(single.candidates))
         for candidate in single.candidates:
-            self.answers[candidate.name] = self._build_single_node_answer(candidate, single.totals)
+            self.answers[candidate.name] = self._try_candidate_alone(candidate, single.totals)
             if self.answers[candidate.name].command is None and len(self.soft_constraints) < MAX_SOFTENED:
                 self._record_soft_constraints(candidate, single.totals)
             done(1)
@@ -384,10 +384,11 @@ class DisruptionReplay:
             {pod.key: describe_soft_constraints(pod) for pod in deciding or soft}, removal.decision
         )
 
-    def _build_single_node_answer(self, candidate: NodeCandidate, totals: PoolTotals) -> AloneAnswer:
+    def _try_candidate_alone(self, candidate: NodeCandidate, totals: PoolTotals) -> AloneAnswer:
         """Try to consolidate only this candidate, and return the command and the events about the node.
 
-        The command is None if the candidate cannot be consolidated.
+        The command is None if the candidate cannot be consolidated. The messages of the events are also recorded in
+        `self.event_messages`.
         """
         log = EventLog()
         removal = self._plan_candidate_consolidation(candidate, totals, log)

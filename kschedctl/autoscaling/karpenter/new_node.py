@@ -74,10 +74,11 @@ def predict_new_node(
 
 
 def _build_answer_for_rejected_pod(cluster: Cluster, pod: Pod, rejection: str, type_count: int | None) -> NewNode:
-    """Build the answer for a pod that Karpenter rejects before scheduling, with the same verdict of all pools.
+    """Build the answer for a pod that Karpenter rejects before scheduling, with the same verdict from every pool.
 
-    Only a ``rejection`` that begins with FAILED is also the message of an event. If it is "", there is no event about
-    the pod, because its constraints exclude Karpenter's nodes.
+    If ``rejection`` begins with FAILED, it is also the message of an event about the pod. Otherwise, there is no such
+    event. If ``rejection`` is "", the reason is that the pod's constraints exclude Karpenter's nodes. ``type_count`` is
+    the number of instance types if they were derived from existing nodes, otherwise None.
     """
     is_event_message = rejection.startswith(FAILED)
     reason = rejection.removeprefix(FAILED) or EXCLUDES_KARPENTER

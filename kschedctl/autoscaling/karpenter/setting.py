@@ -457,7 +457,10 @@ class KarpenterSetting:
         )
 
     def _build_run_settings(self, topology: RunTopology, *, strict_reservations: bool) -> RunSettings:
-        """Build the settings that all NodeClaims of a run share. ``strict_reservations`` is one of them."""
+        """Build the settings that all NodeClaims of a run share, from the options and NodePools.
+
+        With ``strict_reservations``, a NodeClaim fails rather than lose or miss reserved capacity.
+        """
         return RunSettings(
             topology,
             Reservations(self._reservation_capacities),

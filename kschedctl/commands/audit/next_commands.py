@@ -90,37 +90,54 @@ def build_next_commands(source: Source, *sections: Section) -> Commands:
 
 
 def _find_object_arguments(finding: Finding, section: Section) -> tuple[str, ...]:
-    """Return the arguments that name the object of a finding, or () if no object suits the command.
+    """Return the arguments that name an object of the finding for its command, or () if no object suits the command.
 
-    In the section "creation", they name the workload. For a starving workload, they name the oldest pod. For a pool,
-    they name the first removable node, and for a budget the first node that cannot be drained. For misplaced pods, they
-    name the node of the first one. Findings about a node or a pod name it themselves.
+    The object depends on the section:
+
+    - creation: the workload
+    - priorities: the oldest pod of the starving workload
+    - packing: the first removable node of the pool
+    - drains: the node, or the first node that cannot be drained because of the PDB
+    - placed: the node, or the node of the first misplaced pod
+    - other sections: the pod
     """
-    if isinstance(section, CreationSection):
-        return build_workload_arguments(finding.object)
     kind, _, name = finding.object.partition(" ")
-    if isinstance(section, DrainsSection | PlacedSection) and kind == "Node":
-        return (name,)
-
-    names: list[str] = []
-    if isinstance(section, PrioritiesSection):
-        names = [starving.pods[0] for starving in section.starving if starving.workload == finding.object]
-    elif isinstance(section, PackingSection):
-        names = _list_removable_nodes(section, pool=name if kind == "Pool" else "")
-    elif isinstance(section, DrainsSection):
-        names = [drains.nodes[0] for drains in section.blocked if drains.budgets[0] == name]
-    elif isinstance(section, PlacedSection):
-        names = [
-            misplaced.example_nodes[0]
-            for misplaced in section.misplaced
-            if misplaced.workload == finding.object and misplaced.reason == finding.path
-        ]
-    elif kind == "Pod":
-        names = [name]
+    match section:
+        case CreationSection():
+            return build_workload_arguments(finding.object)
+        case PrioritiesSection():
+            names = _list_oldest_starving_pods(section, workload=finding.object)
+        case PackingSection():
+            names = _list_removable_nodes(section, pool=name if kind == "Pool" else "")
+        case DrainsSection():
+            names = [name] if kind == "Node" else _list_blocked_nodes(section, budget=name)
+        case PlacedSection():
+            names = [name] if kind == "Node" else _list_nodes_of_misplaced_pods(section, finding)
+        case _:
+            names = [name] if kind == "Pod" else []
     return tuple(names[:1])
+
+
+def _list_oldest_starving_pods(section: PrioritiesSection, workload: str) -> list[str]:
+    """Return the oldest pod of each entry about the starving workload."""
+    return [starving.pods[0] for starving in section.starving if starving.workload == workload]
 
 
 def _list_removable_nodes(section: PackingSection, pool: str) -> list[str]:
     """Return the names of the pool's removable nodes, empty ones first. "" stands for the nodes without a pool."""
     empty_nodes = [node for savings in section.savings if savings.pool == pool for node in savings.empty_nodes]
     return empty_nodes + [emptied.node for emptied in section.emptied if emptied.pool == pool]
+
+
+def _list_blocked_nodes(section: DrainsSection, budget: str) -> list[str]:
+    """Return the first node of each entry about nodes that cannot be drained because of the PDB."""
+    return [drains.nodes[0] for drains in section.blocked if drains.budgets[0] == budget]
+
+
+def _list_nodes_of_misplaced_pods(section: PlacedSection, finding: Finding) -> list[str]:
+    """Return the first node of each entry about the workload's pods that are misplaced for the finding's reason."""
+    return [
+        misplaced.example_nodes[0]
+        for misplaced in section.misplaced
+        if misplaced.workload == finding.object and misplaced.reason == finding.path
+    ]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from kschedctl.api.times import format_age, subtract_seconds
+from kschedctl.api.times import add_seconds, format_age
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.report import PodsInQueue, QueueSection
@@ -25,7 +25,7 @@ from kschedctl.commands.explain.waiting import (
 )
 from kschedctl.commands.wakes.between import find_wakes_between
 from kschedctl.commands.wakes.changes_that_wake import build_wake_ups_report
-from kschedctl.commands.wakes.event_replay import RejectedPod, build_basis, merge_report_bases
+from kschedctl.commands.wakes.event_replay import RejectedPod, build_caveat_fields, merge_caveat_fields
 from kschedctl.commands.wakes.many import iter_groups_of_rejected_pods
 from kschedctl.commands.wakes.report import PodBetween, WakesBetween, WakeUps
 from kschedctl.replay.audit_rules import ERROR, WARNING, AuditRule, build_verdict
@@ -93,7 +93,7 @@ class AuditedQueuePod(NamedTuple):
 def build_queue_section(audited: AuditedCluster) -> QueueSection:
     """Build the section about pending pods by queue, and about missed wake-ups if there is an earlier time."""
     queued = list(_iter_queued_pods(audited))
-    basis = _merge_attempt_bases(queued, audited)
+    basis = _merge_attempt_caveat_fields(queued, audited)
     between = _find_wake_ups_of_stuck_pods(audited)
     findings: list[Finding] = []
     reported_pods: tuple[PodBetween, ...] = ()
@@ -202,7 +202,7 @@ def _find_back_off_end(group: Sequence[AuditedQueuePod], audited: AuditedCluster
     if not last_attempts:
         return ""
     max_backoff = audited.scheduler.configuration.pod_max_backoff_seconds
-    return subtract_seconds(max(last_attempts), -max_backoff)
+    return add_seconds(max(last_attempts), max_backoff)
 
 
 def _explain_queue_of_first_pod(first: AuditedQueuePod, wake_ups: WakeUps | None) -> str:
@@ -216,13 +216,13 @@ def _explain_queue_of_first_pod(first: AuditedQueuePod, wake_ups: WakeUps | None
     return wake_ups.headline if wake_ups else first.waiting.reason
 
 
-def _merge_attempt_bases(queued: Iterable[AuditedQueuePod], audited: AuditedCluster) -> Basis:
+def _merge_attempt_caveat_fields(queued: Iterable[AuditedQueuePod], audited: AuditedCluster) -> Basis:
     """Merge the unread data and the gaps of the replay on which the replayed attempts depend.
 
     Pods with the same rejections share an attempt.
     """
     attempts = {id(queued_pod.rejected): queued_pod.rejected for queued_pod in queued if queued_pod.rejected}
-    return merge_report_bases([build_basis(audited.scheduler, attempt) for attempt in attempts.values()])
+    return merge_caveat_fields([build_caveat_fields(audited.scheduler, attempt) for attempt in attempts.values()])
 
 
 def _iter_unknowns(basis: Basis, between: WakesBetween | None, audited: AuditedCluster) -> Iterator[UnknownKind]:

@@ -10,6 +10,7 @@ from kschedctl.render.page import (
     Block,
     Marked,
     Page,
+    Paragraph,
     Style,
     build_subsection,
     paragraph,
@@ -66,30 +67,42 @@ def _build_shape_part(shape: ShapeCapacity, style: Style, *, named: bool, condit
     name, fit, where = shape.build_headline_parts()
     fit_tone = Tone.GOOD if shape.most else Tone.BAD
     headline = paragraph(*([Marked(name, Tone.STRONG)] if named else []), Marked(fit, fit_tone), f"{where}{condition}")
-    is_limited_by_nodes = shape.binding_limit is CapacityLimit.NODES
-    limit_tone = Tone.PLAIN if is_limited_by_nodes else Tone.BAD
-    admission_line = (paragraph(Marked(shape.limit_sentence, limit_tone)),)
-    quota_tone = Tone.BAD if shape.by_quota is not None and shape.by_quota < shape.fits else Tone.PLAIN
-    quota_line = (paragraph(Marked(shape.quota_sentence, quota_tone)),) if shape.quota_sentence else ()
-    full_clause = (
-        "" if is_limited_by_nodes or not shape.fits else f"The nodes are full with {counted(shape.fits, 'pod')}. "
-    )
-    next_pod_sentence = describe_misfit(f"{full_clause}One more pod", shape.message)
-    message_line = (paragraph(next_pod_sentence, *quote_message(shape.message, style)),) if shape.message else ()
     return (
         headline,
-        *((paragraph(Marked(shape.cause, Tone.BAD)),) if shape.cause else ()),
-        *((paragraph(shape.sentence_about_pods_ahead),) if shape.ahead else ()),
-        *(admission_line if shape.limit_sentence else ()),
-        *quota_line,
-        *message_line,
-        *(paragraph(Marked(text, Tone.WARNING)) for text in (*shape.exceeded_storage, *shape.volumes_on_several_nodes)),
-        *((paragraph(Marked(NO_REQUESTS_SENTENCE, Tone.WARNING)),) if shape.requests_nothing else ()),
-        *((paragraph(shape.eviction_sentence),) if shape.evicts else ()),
+        *_iter_limit_paragraphs(shape, style),
         *build_eliminations_table(shape.eliminations, style),
         *_build_locations_section(shape, style),
         *build_headroom_section(shape.headroom, "on one candidate node" if shape.eliminations else "on one node"),
     )
+
+
+def _iter_limit_paragraphs(shape: ShapeCapacity, style: Style) -> Iterator[Paragraph]:
+    """Yield the paragraphs that apply to the shape: about its limits, the next pod, and warnings."""
+    if shape.cause:
+        yield paragraph(Marked(shape.cause, Tone.BAD))
+    if shape.ahead:
+        yield paragraph(shape.sentence_about_pods_ahead)
+
+    is_limited_by_nodes = shape.binding_limit is CapacityLimit.NODES
+    if shape.limit_sentence:
+        yield paragraph(Marked(shape.limit_sentence, Tone.PLAIN if is_limited_by_nodes else Tone.BAD))
+    if shape.quota_sentence:
+        is_quota_too_low = shape.by_quota is not None and shape.by_quota < shape.fits
+        yield paragraph(Marked(shape.quota_sentence, Tone.BAD if is_quota_too_low else Tone.PLAIN))
+
+    if shape.message:
+        subject = "One more pod"
+        if shape.fits and not is_limited_by_nodes:  # another sentence says what the limit is
+            subject = f"The nodes are full with {counted(shape.fits, 'pod')}. One more pod"
+        next_pod_sentence = describe_misfit(subject, shape.message)
+        yield paragraph(next_pod_sentence, *quote_message(shape.message, style))
+
+    for warning in (*shape.exceeded_storage, *shape.volumes_on_several_nodes):
+        yield paragraph(Marked(warning, Tone.WARNING))
+    if shape.requests_nothing:
+        yield paragraph(Marked(NO_REQUESTS_SENTENCE, Tone.WARNING))
+    if shape.evicts:
+        yield paragraph(shape.eviction_sentence)
 
 
 def _build_locations_section(shape: ShapeCapacity, style: Style) -> Page:

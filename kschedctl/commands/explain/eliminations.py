@@ -228,21 +228,20 @@ def _build_pre_filter_causes(obstacles: Iterable[Obstacle], cycle: Cycle) -> tup
 
 
 def _choose_reasons(obstacles: Sequence[Obstacle], eligible: Bools, lowest_level: int) -> list[Reason]:
-    """Choose few reasons that account for all eligible nodes, followed by the reasons that apply to every such node.
+    """Choose a small set of reasons that covers all eligible nodes, then the reasons that apply to each of these nodes.
 
-    `eligible` is a mask (N,). `lowest_level` is the level of the eligible nodes.
+    `eligible` is a mask (N,). `lowest_level` is the level of the eligible nodes: NEAR, KEPT_AWAY or OUT_OF_REACH.
     """
-    # NEAR is the lowest level, so these are all eligible nodes that the reason rejects
-    reasons = [
-        Reason(obstacles_of_reason, _find_rejected_nodes(obstacles_of_reason, obstacles, lowest_level=NEAR) & eligible)
-        for obstacles_of_reason in group_obstacles_by_reason(obstacles)
-    ]
+    reasons = []
+    candidates = []
+    for obstacles_of_reason in group_obstacles_by_reason(obstacles):
+        # NEAR is the lowest level of all, so this includes rejections at any level
+        rejected_nodes = _find_rejected_nodes(obstacles_of_reason, obstacles, lowest_level=NEAR) & eligible
+        reasons.append(Reason(obstacles_of_reason, rejected_nodes))
 
-    # A reason accounts for a node only if it is as severe as the node's level
-    candidates = [
-        Reason(reason.obstacles, _find_rejected_nodes(reason.obstacles, obstacles, lowest_level) & reason.mask)
-        for reason in reasons
-    ]
+        # A reason covers a node only if it is as severe as the node's level
+        severely_rejected_nodes = _find_rejected_nodes(obstacles_of_reason, obstacles, lowest_level)
+        candidates.append(Reason(obstacles_of_reason, severely_rejected_nodes & rejected_nodes))
     chosen = _choose_covering_reasons(candidates, eligible)
 
     chosen_keys = {reason.key for reason in chosen}

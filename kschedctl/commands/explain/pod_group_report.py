@@ -167,21 +167,30 @@ def describe_group_failure(group: PodGroupReport, verdict: str, *, is_rejected_e
 
 
 def _describe_gang_failure(group: PodGroupReport, verdict: str, *, is_rejected_early: bool) -> str:
-    """Describe why a gang of another project is not placed. Return "" if the gang is not to blame.
+    """Describe why a gang of another project is not placed, or return "" if the gang is not to blame.
 
-    The gang is not to blame if its pods are placed one by one, or if enough of them fit. It is not to blame either if
-    the pod itself is gated or rejected by PreFilter.
+    The other projects are scheduler-plugins, Volcano and Kueue. A deadlock with other gangs comes first, and then a
+    project that decides by rules that are not replayed. Otherwise, the gang is not to blame if the pod is gated or its
+    pods are placed one by one. If all members exist, it is not to blame either if enough of them fit or PreFilter
+    rejects the pod.
     """
+    # These two causes explain the failure even if enough pods fit.
     if group.deadlocked_with and verdict not in ("Schedulable", "Error"):
         return _describe_gang_deadlock(group)
     if group.decided_by:
         return _describe_externally_decided_gang(group)
+
+    # No gang decides about pods that are placed one by one, or about a gated pod.
     if group.policy != "gang" or verdict == GATED:
         return ""
+
+    # A gang that lacks members is rejected before its pods are tried.
     if group.missing:
         return _describe_incomplete_gang(group)
-    pod_decides = group.verdict == PLACED or group.fitting >= group.min_count or is_rejected_early
-    return "" if pod_decides else _describe_unplaced_group(group)
+    has_enough_pods = group.verdict == PLACED or group.fitting >= group.min_count
+    if has_enough_pods or is_rejected_early:
+        return ""
+    return _describe_unplaced_group(group)
 
 
 def describe_bound_gang_failure(group: PodGroupReport) -> str:

@@ -151,7 +151,7 @@ def _build_victim_rows(node: str, candidate: CandidateReport, chosen: bool) -> l
 
 
 def _build_victim_cells(pod: str, victim: VictimReport | None) -> tuple[Cell, ...]:
-    """Build the cells for a victim, which are empty if there is no report on it."""
+    """Build the cells for a victim: only the pod's name if there is no report on it."""
     if victim is None:
         return (pod, "", "", "", "")
     budgets = Marked(", ".join(victim.budgets), Tone.BAD)

@@ -396,7 +396,7 @@ class PreemptionReport(Document, frozen=True):
 
     @property
     def later_evictions(self) -> tuple[str, ...]:
-        """A sentence on the pods that recreated victims evict and that get no other node, or ()."""
+        """A tuple of one sentence about the pods that recreated victims evict for good; empty if there are none."""
         later_victims = [pod for pod in self.victims_without_node or () if pod not in self.chosen_victims]
         if not later_victims or not self.chosen_victims:
             return ()

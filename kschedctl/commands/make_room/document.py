@@ -124,10 +124,10 @@ def _iter_commands(room: RoomMaking, terminating_room: TerminatingRoom | None) -
     if terminating_room and not terminating_room.rivals and not has_moves:
         pods = room.before.view.pods
         leaving = [pods.get_pod(key) for key in terminating_room.pods]
-        yield from _iter_wait_commands(leaving, is_overdue=bool(terminating_room.overdue))
+        yield from _iter_commands_for_leaving_pods(leaving, is_overdue=bool(terminating_room.overdue))
 
 
-def _iter_wait_commands(leaving: Sequence[Pod], *, is_overdue: bool) -> Iterator[str]:
+def _iter_commands_for_leaving_pods(leaving: Sequence[Pod], *, is_overdue: bool) -> Iterator[str]:
     """Yield a command for each namespace that waits until its leaving pods are gone.
 
     If the pods are overdue, yield commands that show what keeps them, for each namespace and node.
@@ -320,7 +320,7 @@ def _summarize_search(room: RoomMaking) -> SearchedPlans | None:
     return SearchedPlans(
         max_moves=room.criteria.max_moves,
         plans=sum(search.tried for search in room.searches),
-        nodes=0 if last_search.helped is None else int(last_search.helped.sum()),
+        nodes=0 if last_search.promising is None else int(last_search.promising.sum()),
         movable=len(last_search.movable.pods),
         complete=len(room.wanted) == 1 and all(search.complete for search in room.searches),
         timed_out=any(search.limit_reached for search in room.searches),

@@ -351,14 +351,19 @@ class RoomMaking:
         """Return the pods that only the replay has placed on nodes whose pods may be moved, in order of position.
 
         These are waiting pods and pods that waiting pods preempt. They cannot be evicted from these nodes, because they
-        do not run there. Pods that the adopted plans move are left out: the replacements run before the next move.
+        do not run there. Pods that the adopted plans move are left out, because each move waits until the replacements
+        of earlier moves run.
         """
-        read_nodes = self.before.scheduler.view.node
-        placed_nodes = self.before.view.node[: len(read_nodes)]
-        replay_placed = find_positions((placed_nodes != read_nodes) & (placed_nodes >= 0))
-        pods = {*replay_placed, *self.also_placed}
+        rows_in_snapshot = self.before.scheduler.view.node
+        rows_before_plans = self.before.view.node[: len(rows_in_snapshot)]
+        placed_before_plans = find_positions((rows_before_plans != rows_in_snapshot) & (rows_before_plans >= 0))
+        placed_by_plans = self.also_placed
         rows = stage.view.node
-        return [position for position in sorted(pods) if rows[position] >= 0 and self.nodes[rows[position]]]
+        return [
+            position
+            for position in sorted({*placed_before_plans, *placed_by_plans})
+            if rows[position] >= 0 and self.nodes[rows[position]]
+        ]
 
     def _find_sibling_pods(self, position: Position) -> list[Position]:
         """Return all pods of the pod's workload, which are never evicted for the pod. A bare pod has no siblings."""

@@ -138,7 +138,7 @@ class PlanSearch:
     """The best plan so far."""
     may_have_sets: bool = False
     """True if the pod may fit on some node without as many of the pods there as are moved."""
-    helped: Bools | None = None
+    promising: Bools | None = None
     """The mask (N,) of nodes on which the pod fits without the movable pods."""
     eligible: Bools | None = None
     """The mask (N,) of nodes that only other pods keep from taking the pod."""
@@ -235,7 +235,7 @@ class PlanSearch:
     @property
     def _is_hopeless(self) -> bool:
         """True if the pod fits nowhere even without all movable pods, and their new nodes make no difference."""
-        return self.helped is not None and not self.helped.any() and not self.depends_on_other_nodes
+        return self.promising is not None and not self.promising.any() and not self.depends_on_other_nodes
 
     def _iter_all_sequences(self, moves: int) -> Iterator[Plan]:
         """Yield all sequences of `moves` movable pods, including those that are unlikely to help.
@@ -268,7 +268,7 @@ class PlanSearch:
         allowed_nodes[list(spared)] = False
         pods = self.movable.pods[~np.isin(self.movable.pods, (*moved_before, wanted))]
         sets = SetsOnNodes(cycle, self.movable, pods, allowed_nodes)
-        if self.helped is None:
+        if self.promising is None:
             self._record_first_cycle(cycle, sets)
 
         # Empty a node of enough pods, and use the remaining moves to make room for these.
@@ -292,12 +292,16 @@ class PlanSearch:
                 yield from self._iter_plans_after_move(stage, wanted, moves, (*moved_before, position), spared)
 
     def _record_first_cycle(self, cycle: Cycle, sets: SetsOnNodes) -> None:
-        """Record in attributes what the pod's first scheduling cycle shows about the nodes and about what it lacks."""
-        self.helped = sets.promising
+        """Set the attributes that depend on the pod's first scheduling cycle.
+
+        They say which nodes are eligible, with and without DynamicResources, on which nodes the pod fits without the
+        movable pods, and whether other nodes or held resources keep it away.
+        """
+        self.promising = sets.promising
         self.eligible_except_devices = _find_eligible_nodes(cycle, ignored_plugin=DynamicResources.name)
-        self.eligible = _find_eligible_nodes(cycle) | (self.eligible_except_devices & self.helped)
+        self.eligible = _find_eligible_nodes(cycle) | (self.eligible_except_devices & self.promising)
         self.depends_on_other_nodes = depends_on_other_nodes(cycle)
-        self.lacks_held_resources = bool(sets.holdings)
+        self.lacks_held_resources = sets.lacks_held_resources
 
     def _iter_plans_emptying_node(
         self,

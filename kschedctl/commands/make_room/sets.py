@@ -168,6 +168,11 @@ class SetsOnNodes:
         """The mask (T,) of PodInfos with pods that hold what a promising node lacks."""
         self.pods = self.pods[self._find_useful_pods()]
 
+    @property
+    def lacks_held_resources(self) -> bool:
+        """True if plugins reject nodes because pods hold resources, such as devices, that the incoming pod lacks."""
+        return bool(self.holdings)
+
     def _find_promising(self, nodes: Bools) -> Bools:
         """Return the mask (N,) of nodes where the pod fits without any movable pods."""
         if not nodes.any() or not len(self.pods):

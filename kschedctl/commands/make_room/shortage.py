@@ -78,17 +78,18 @@ class PossibleNodes:
 def find_shortages(room: RoomMaking) -> tuple[ResourceShortage, ...]:
     """Return the resources of which the wanted pods need more than any moves can free, the scarcest first.
 
-    Only pods that may run on no other nodes count. Return () if all pods fit, or if nothing is proven.
+    For each set of nodes that an unplaced pod can use, only the wanted pods that can run nowhere else count. At most
+    MAX_NODE_SETS sets are examined. Return () if all pods fit, or if no shortage is proven.
     """
     simulation = room.before.build_simulation()
     possible_nodes = PossibleNodes(simulation)
-    wanted = [position for position in room.wanted if possible_nodes.find_usable_nodes(position).any()]
-    missing_positions = [position for position in wanted if position not in room.rows]
-    node_sets = {nodes.tobytes(): nodes for nodes in map(possible_nodes.find_usable_nodes, missing_positions)}
+    usable_by_pod = {position: possible_nodes.find_usable_nodes(position) for position in room.wanted}
+    usable_by_pod = {position: usable for position, usable in usable_by_pod.items() if usable.any()}
+    distinct_node_sets = {usable.tobytes(): usable for pod, usable in usable_by_pod.items() if pod not in room.rows}
 
     shortages: list[ResourceShortage] = []
-    for nodes in islice(node_sets.values(), MAX_NODE_SETS):
-        confined = [position for position in wanted if not (possible_nodes.find_usable_nodes(position) & ~nodes).any()]
+    for nodes in islice(distinct_node_sets.values(), MAX_NODE_SETS):
+        confined = [position for position, usable in usable_by_pod.items() if not (usable & ~nodes).any()]
         shortages += _find_shortages_on_nodes(room, simulation, possible_nodes, confined, nodes)
     return tuple(sorted(shortages, key=lambda shortage: shortage.obtainable / shortage.needed))
 

@@ -189,17 +189,18 @@ class PoolGroups:
 
         `by_label` are the pools according to the labels of nodes.
         """
-        names = {name: index for index, name in enumerate(by_label.names)}
-        code = by_label.code.copy()
+        index_by_name = {name: index for index, name in enumerate(by_label.names)}
+        pool_of_row = by_label.code.copy()
         for node, group in self._groups.of_node.items():
             row = view.nodes.index.get(node)
             if row is not None:
-                code[row] = names.setdefault(group.id, len(names))
-        used_codes, new_codes = np.unique(code, return_inverse=True)
-        all_names = list(names)
-        return Pools(
-            tuple(all_names[index] for index in used_codes.tolist()), new_codes.astype(np.int32), by_label.workers
-        )
+                pool_of_row[row] = index_by_name.setdefault(group.id, len(index_by_name))
+
+        # Drop the pools whose nodes all moved to other pools, and number the remaining pools anew
+        used_indexes, new_pool_of_row = np.unique(pool_of_row, return_inverse=True)
+        names = tuple(index_by_name)
+        used_names = tuple(names[index] for index in used_indexes.tolist())
+        return Pools(used_names, code=new_pool_of_row.astype(np.int32), workers=by_label.workers)
 
     def complete_pool_reports(self, pools: Mapping[str, PoolReport]) -> dict[str, PoolReport]:
         """Return the reports with each group's size limits and the number of waiting pods that a new node would accept.

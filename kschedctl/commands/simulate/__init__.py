@@ -483,7 +483,8 @@ def _find_rollout_fixes(
 def _build_workload_placement(rollout: Rollout, simulation: Simulation) -> reports.WorkloadPlacement:
     """Build the report about a workload at the end of the simulation: its counts of pods, its nodes and domains.
 
-    Removed pods that a controller recreates under their old name are counted with the new ones.
+    Old pods that are not removed yet count as well. If a new pod takes the name of an old one, the old pod has a suffix
+    in the simulation.
     """
     view = simulation.view
     change = rollout.change
@@ -492,13 +493,16 @@ def _build_workload_placement(rollout: Rollout, simulation: Simulation) -> repor
     all_rows = view.node[pods]
     rows = all_rows[all_rows >= 0]  # without pods that have no node
     template = next(iter((*change.new, *change.kept)), None)
+    # An unfinished rollout has pods that are still to be created or removed
+    created_so_far = len(change.new) - len(rollout.coming)
+    removed_so_far = len(change.removed) - len(rollout.old)
     return reports.WorkloadPlacement(
         workload=change.workload,
         desired=change.desired,
-        created=len(change.new) - len(rollout.coming),
+        created=created_so_far,
         running=len(rows),
         pending=len(rollout.waiting),
-        removed=len(change.removed) - len(rollout.old),
+        removed=removed_so_far,
         nodes=count_by_node(view, rows),
         domains=count_by_domain(view, rows, find_topology_keys(view, template)),
         rollout=rollout.status,

@@ -243,22 +243,25 @@ def _build_untried_pod(name: str, start: int, why: str) -> SampledPod:
 def _build_sampled_pod(name: str, cycle: Cycle, searches: Sampling, start: int) -> SampledPod:
     """Build the report about a pod's search for nodes, which began at `start`.
 
-    For a pod that PreFilter rejects, no node is searched.
+    No node could be searched if PreFilter rejected the pod, or if a plugin failed before any node was considered.
+    `searches` has the index at which the next search begins.
     """
     names = cycle.view.nodes.names
     search = cycle.search
     feasible = cycle.feasible.tolist() if search is None else search.feasible.tolist()
     rejected = [] if search is None else np.flatnonzero(search.examined & ~cycle.filter.passing).tolist()
-    ended_before_search = cycle.pre_filter.status.rejected or (cycle.error and not cycle.considered.any())
-    offered = 0 if ended_before_search else int(mask_allowed_nodes(cycle.pre_filter, cycle.view).sum())
+    failed_before_search = bool(cycle.error) and not cycle.considered.any()
+    searchable_count = 0
+    if not cycle.pre_filter.status.rejected and not failed_before_search:
+        searchable_count = int(mask_allowed_nodes(cycle.pre_filter, cycle.view).sum())
     terms = SearchTerms.from_profile(cycle.framework.profile, cycle.framework.release)
     return SampledPod(
         pod=name,
         start=start,
-        searched=offered,
-        num_to_find=searches.count_nodes_needed_for_scoring(offered, terms),
+        searched=searchable_count,
+        num_to_find=searches.count_nodes_needed_for_scoring(searchable_count, terms),
         processed=len(feasible) + len(rejected),
-        next=searches.start,
+        next=searches.start,  # the cycle has advanced it
         feasible=tuple(names[row] for row in feasible),
         rejected=tuple(names[row] for row in rejected),
         total={

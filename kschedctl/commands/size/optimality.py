@@ -41,9 +41,10 @@ class TriedSet(NamedTuple):
 
 
 def try_set(search: SetSearch, task: SearchTask) -> TriedSet:
-    """Replay the task's set, and report whether all pods get a node, except the pods that no set takes.
+    """Replay the task's set, and report whether every pod gets a node.
 
-    If the task's limit is reached, the set is not replayed, and the answer is None.
+    The task's homeless pods, which no set can take, are not counted. If the search has reached the task's limit, the
+    set is not replayed, and `takes_all` is None.
     """
     search.sets.reset_replay_count()
     if search.has_reached_limit(task.limit):

@@ -181,9 +181,10 @@ class NodeSizing(Report, frozen=True):
         return f"keep {nodes}: {first_few(pods)} {are} by hostname (local volume or nodeSelector)"
 
     def _describe_gap_to_bound(self) -> str:
-        """Describe how far the best set is above the lower bound, and whether all cheaper sets were refuted.
+        """Describe how far the best set is above the lower bound, as a parenthesis to append to a sentence.
 
-        The text is empty if the set is less than half a percent above the bound.
+        The text is " (5% above that)", for example. If replays proved that no cheaper set takes all pods, the text also
+        says how many cheaper sets were refuted. It is empty if the set is less than half a percent above the bound.
         """
         cost = self.nodes if self.price is None else self.price
         gap = 100 * (cost / self.bound - 1) if self.bound else 0.0

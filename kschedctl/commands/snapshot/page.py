@@ -23,17 +23,20 @@ TONES = {"added": Tone.GOOD, "removed": Tone.BAD}
 
 def build_snapshot_page(report: SnapshotReport, style: Style) -> Page:
     """Build the page of a snapshot: its origin, its objects, the names that it keeps, and the kinds that it lacks."""
-    kinds = [(kind, f"{number:,}") for kind, number in report.objects.items()]
-    unread = tuple(
-        Marked(f"{_summarize_kind_names(kinds, style)}: {why}", Tone.WARNING)
-        for why, kinds in _group_unread_kinds(report).items()
+    # The pairs of a kind and its number of objects are complete rows
+    object_counts = [(kind, f"{number:,}") for kind, number in report.objects.items()]
+    count_columns = (Column("kind"), *number_columns("objects"))
+    counts_table = build_table(object_counts, count_columns, keep_row, limit=None, title="Objects")
+    unread_lines = tuple(
+        Marked(f"{_summarize_kind_names(unread_kinds, style)}: {reason}", Tone.WARNING)
+        for reason, unread_kinds in _group_unread_kinds(report).items()
     )
     return (
         paragraph(Marked(report.file, Tone.STRONG), f"{report.size:,} bytes, {report.written_at}, {report.written_by}"),
         *section("Cluster and scheduler", Bullets(tuple(_describe_cluster_and_scheduler(report)))),
-        *build_table(kinds, (Column("kind"), *number_columns("objects")), keep_row, limit=None, title="Objects"),
+        *counts_table,
         *(section("Not pseudonymized", Bullets(report.stays)) if report.stays else ()),
-        *(section("Not in the snapshot", Bullets(unread)) if unread else ()),
+        *(section("Not in the snapshot", Bullets(unread_lines)) if unread_lines else ()),
     )
 
 

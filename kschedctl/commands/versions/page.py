@@ -33,7 +33,11 @@ QUEUEING_HINT = (
 
 
 def build_version_changes_page(report: VersionChanges, style: Style) -> Page:
-    """Build the page, with one table per kind of change. A comparison begins with the consequences of an upgrade."""
+    """Build the page: a summary, then one table per kind of change.
+
+    For a comparison, the consequences of an upgrade are listed between the summary and the tables. A line explains
+    queueing hints below each table that mentions them.
+    """
     blocks: list[Block] = [*_iter_summary_lines(report)]
     if report.compared:
         blocks += _build_consequences(report, style)

@@ -17,10 +17,10 @@ from kschedctl.commands.wakes.event_replay import (
     NONE,
     UNSCHEDULABLE,
     RejectedPod,
-    build_basis,
+    build_caveat_fields,
     drop_updates_of_other_pods,
     has_registered_rejector,
-    merge_report_bases,
+    merge_caveat_fields,
     replay_queueing_hints,
     try_pod,
 )
@@ -95,8 +95,8 @@ def find_wakes_between(
     ]
     # Equal pods share an attempt, so that each is counted once
     later_attempts = {id(answer.later_attempt): answer.later_attempt for answer in answers if answer.later_attempt}
-    bases = [build_basis(before, rejected) for rejected, _ in groups]
-    bases += [build_basis(after, attempt) for attempt in later_attempts.values()]
+    fields_of_attempts = [build_caveat_fields(before, rejected) for rejected, _ in groups]
+    fields_of_attempts += [build_caveat_fields(after, attempt) for attempt in later_attempts.values()]
     before_name, after_name = names
     return WakesBetween(
         before=before_name,
@@ -105,7 +105,7 @@ def find_wakes_between(
         unheard=moments.unwatched_count,
         pods=tuple(sorted((answer.pod for answer in answers), key=lambda pod: not pod.missed)),
         kube_version=before.cluster.kube_version,
-        **merge_report_bases(bases),
+        **merge_caveat_fields(fields_of_attempts),
     )
 
 

@@ -11,7 +11,14 @@ from kschedctl.api.objects import Pod
 from kschedctl.commands.explain.eliminations import report_eliminations
 from kschedctl.commands.explain.pod_group_report import describe_bound_gang_failure
 from kschedctl.commands.explain.reach import find_obstacles
-from kschedctl.commands.wakes.event_replay import BACKOFF, NONE, UNSCHEDULABLE, RejectedPod, build_basis, try_pod
+from kschedctl.commands.wakes.event_replay import (
+    BACKOFF,
+    NONE,
+    UNSCHEDULABLE,
+    RejectedPod,
+    build_caveat_fields,
+    try_pod,
+)
 from kschedctl.commands.wakes.report import RejectorReport, WakeUp, WakeUps
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.scheduler.framework import Plugin, offers
@@ -65,7 +72,7 @@ def build_wake_ups_report(scheduler: Scheduler, rejected: RejectedPod) -> WakeUp
         kube_version=scheduler.cluster.kube_version,
         ignored=scheduler.list_ignored_fields((pod.spec,)),
         pod_group=rejected.gang.report if rejected.gang else rejected.pod_group,
-        **build_basis(scheduler, rejected),
+        **build_caveat_fields(scheduler, rejected),
     )
 
 

@@ -198,7 +198,7 @@ def replay_change(
         gating_plugin=rejected.attempt.gating_plugin,
         events=events,
         kube_version=scheduler.cluster.kube_version,
-        **build_basis(scheduler, rejected),
+        **build_caveat_fields(scheduler, rejected),
     )
 
 
@@ -209,19 +209,19 @@ def _removes_pod(change: ChangedObject, pod: Pod) -> bool:
     return change.new is None or bool(change.new.spec.node_name or change.new.terminated)
 
 
-def build_basis(scheduler: Scheduler, rejected: RejectedPod) -> Basis:
+def build_caveat_fields(scheduler: Scheduler, rejected: RejectedPod) -> Basis:
     """Build the report fields about what was not read or is not replayed, and could change the answer for the pod."""
     affected = EFFECTS_WHEN_FITTING if rejected.queue == NONE else WHEN_WOKEN
     unknown = summarize_unknowns(rejected.unknown, affected)
     return {"not_replayed": find_unreplayed_parts(rejected.framework), **build_unknown_fields(unknown)}
 
 
-def merge_report_bases(bases: Sequence[Basis]) -> Basis:
+def merge_caveat_fields(fields_of_answers: Sequence[Basis]) -> Basis:
     """Merge the report fields `not_replayed`, `unknown` and `undecided` of several answers."""
     return {
-        "not_replayed": merge_notes(basis["not_replayed"] for basis in bases),
-        "unknown": merge_unknown_kinds(basis["unknown"] for basis in bases),
-        "undecided": any(basis["undecided"] for basis in bases),
+        "not_replayed": merge_notes(fields["not_replayed"] for fields in fields_of_answers),
+        "unknown": merge_unknown_kinds(fields["unknown"] for fields in fields_of_answers),
+        "undecided": any(fields["undecided"] for fields in fields_of_answers),
     }
 
 

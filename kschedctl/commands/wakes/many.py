@@ -14,8 +14,8 @@ from kschedctl.commands.wakes.event_replay import (
     NONE,
     RejectedPod,
     TriedGroups,
-    build_basis,
-    merge_report_bases,
+    build_caveat_fields,
+    merge_caveat_fields,
     replay_change,
     try_pod,
 )
@@ -119,7 +119,7 @@ def _build_wakes_report(
         kube_version=scheduler.cluster.kube_version,
         ignored=scheduler.list_ignored_fields([rejected.info.spec for rejected, _ in groups]),
         interrupted=interrupted,
-        **merge_report_bases([build_basis(scheduler, rejected) for rejected, _ in groups]),
+        **merge_caveat_fields([build_caveat_fields(scheduler, rejected) for rejected, _ in groups]),
     )
 
 

@@ -670,17 +670,29 @@ def answer_question_for_seed(question: Question, seed: int, progress: Progress =
     report also has changed messages, and the version changes that cause each difference. After an interruption under
     the first setting, there is nothing to compare, so the report has no changes.
     """
-    if not question.settings:
-        start = question.settle(question.cluster, seed)
-        run = _run_scenario(question, seed, start.settled, progress)
-        report = _build_what_if_report(question, seed, start.settled, run)
-        return replace(
-            report,
-            evicted_before=start.evicted,
-            ended_before=start.ended,
-            waits_between_steps=_report_waits_between_steps(run),
-        )
+    if question.settings:
+        return _compare_settings_after_scenario(question, seed, progress)
+    return _compare_before_and_after_scenario(question, seed, progress)
 
+
+def _compare_before_and_after_scenario(question: Question, seed: int, progress: Progress) -> WhatIf:
+    """Compare the settled cluster before the scenario with the cluster after it."""
+    start = question.settle(question.cluster, seed)
+    run = _run_scenario(question, seed, start.settled, progress)
+    report = _build_what_if_report(question, seed, start.settled, run)
+    return replace(
+        report,
+        evicted_before=start.evicted,
+        ended_before=start.ended,
+        waits_between_steps=_report_waits_between_steps(run),
+    )
+
+
+def _compare_settings_after_scenario(question: Question, seed: int, progress: Progress) -> WhatIf:
+    """Compare the cluster after the scenario under the first setting with that under the second setting.
+
+    If versions are compared, also report changed messages and the version changes that cause each difference.
+    """
     first_cluster, second_cluster = question.build_clusters()
     first = _run_scenario(question, seed, question.settle(first_cluster, seed).settled, progress)
     if first.settled.interrupted:

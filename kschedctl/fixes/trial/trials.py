@@ -64,6 +64,11 @@ class RemedyTrial:
     """Extenders that were not called and might still reject the pod."""
 
     @property
+    def is_served(self) -> bool:
+        """True if admission accepts the pod and a profile serves it."""
+        return self.framework is not None
+
+    @property
     def fits(self) -> bool:
         """True if the pod fits on a node without preemption."""
         return self.cycle is not None and self.cycle.schedulable and not self.cycle.gated

@@ -89,25 +89,28 @@ def _build_larger_node_fix(trial_node: TrialNode, model: Node, other_pods: Seque
     largest = {name: _find_largest_allocatable(view, name) for name in amounts}
     if not all(is_plausible_machine_size(name, amount, largest[name]) for name, amount in amounts.items()):
         return None
+    # If pods ahead in the queue take the room, the node is enlarged until it has room for them as well
+    build_fix_with_room_for = partial(_build_larger_node_fix, trial_node, model)
     return build_added_nodes_fix(
         view,
         model,
         larger=amounts,
         unoffered_resources=frozenset(name for name in amounts if is_extended(name) and not largest[name]),
-        with_room_for=partial(_build_larger_node_fix, trial_node, model),
-        also_for=_describe_pods_besides(trial_node, amounts, len(other_pods)),
+        with_room_for=build_fix_with_room_for,
+        also_for=_describe_spare_room(trial_node, amounts, len(other_pods)),
     )
 
 
-def _describe_pods_besides(trial_node: TrialNode, amounts: Amounts, pods_ahead: int) -> str:
-    """Return a clause that names the other pods for which a larger node has room, or "" if it has room for none.
+def _describe_spare_room(trial_node: TrialNode, amounts: Amounts, pods_ahead: int) -> str:
+    """Return a clause about the other pods that fit on the larger node, or "" if it is only as large as the pod needs.
 
-    `amounts` is what the node offers, and `pods_ahead` the number of pods ahead in the queue that it also takes.
+    The other pods are those ahead in the queue, or only DaemonSet pods if none are ahead. `amounts` is what the node
+    offers, and `pods_ahead` the number of pods ahead in the queue for which it has room as well.
     """
     requests = trial_node.cycle.info.incoming_requests
     if all(amount <= requests.get(name, 0) for name, amount in amounts.items()):
         return ""
-    if not pods_ahead:
+    if not pods_ahead:  # then only the requests of the model's DaemonSet pods are added to those of the pod
         return ", enough for DaemonSet pods as well"
     return f", enough for {counted(pods_ahead, 'pod')} ahead in the queue as well"
 

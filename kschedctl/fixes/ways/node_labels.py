@@ -188,10 +188,17 @@ def is_misspelled(key: str, value: str, candidate: str, known_values: Collection
     `key` is the label's key. An operating system or architecture is misspelled only if it is a known synonym of the
     candidate.
     """
-    platforms = PLATFORMS.get(STABLE_LABELS.get(key, key))
-    if platforms is not None and (value in platforms or value.lower() in SYNONYMS):
+    if _is_platform(key, value):
         return SYNONYMS.get(value.lower()) == candidate
     return is_typo(value, candidate, known_values)
+
+
+def _is_platform(key: str, value: str) -> bool:
+    """Return whether the value of a label is an operating system or architecture, or a synonym of one."""
+    platforms_of_label = PLATFORMS.get(STABLE_LABELS.get(key, key))
+    if platforms_of_label is None:
+        return False
+    return value in platforms_of_label or value.lower() in SYNONYMS
 
 
 def is_typo(unknown_word: str, candidate: str, known_words: Collection[str]) -> bool:

@@ -33,7 +33,7 @@ def iter_scheduler_name_fixes(trial_node: TrialNode) -> Iterator[Fix]:
     Nothing is yielded if a profile already serves the pod.
     """
     trial = trial_node.trial
-    if trial.framework is not None or trial.cycle is not None:
+    if trial.is_served:
         return
     old_name = trial.pod.spec.scheduler_name
     for name in trial.scheduler.configuration.profiles:

@@ -167,7 +167,7 @@ def _convert_block(block: Paragraph | Command | Verbatim | Bullets | Table | Plo
         case Table():
             return "grid", build_grid(block)
         case Plot():
-            return ("bars", _build_bar_chart(block)) if block.has_bars else ("curves", _build_curve_plot(block))
+            return ("bars", _build_bar_chart(block)) if block.has_bars else ("curves", _build_line_plot(block))
 
 
 def build_grid(table: Table) -> Grid:
@@ -208,7 +208,7 @@ def split_camel_case(name: str) -> list[str]:
 
 
 @dataclass(frozen=True)
-class _Curve:
+class _PlottedLine:
     """A line of a plot."""
 
     name: str
@@ -227,7 +227,7 @@ class _Tick:
 
 
 @dataclass(frozen=True)
-class _CurvePlot:
+class _LinePlot:
     """A line plot for the template."""
 
     title: str
@@ -235,7 +235,7 @@ class _CurvePlot:
     """The plot in words, for screen readers."""
     x: str
     y: str
-    lines: tuple[_Curve, ...]
+    lines: tuple[_PlottedLine, ...]
     x_ticks: tuple[_Tick, ...]
     y_ticks: tuple[_Tick, ...]
     width: int = _WIDTH
@@ -246,27 +246,32 @@ class _CurvePlot:
     bottom: int = _HEIGHT - _BOTTOM
 
 
-def _build_curve_plot(plot: Plot) -> _CurvePlot:
+def _build_line_plot(plot: Plot) -> _LinePlot:
     """Build a line plot for the template, leaving out points that are not finite."""
-    lines = [build_line_points(plot, series) for series in plot.series]
-    x_scale = build_scale(plot.x, [x for line in lines for x, _ in line])
-    y_scale = build_scale(plot.y, [y for line in lines for _, y in line])
-    left, right, bottom, top = _LEFT, _WIDTH - _RIGHT, _HEIGHT - _BOTTOM, _TOP
-    get_x = _make_scaler(x_scale, left, right)
-    get_y = _make_scaler(y_scale, bottom, top)
-    curves = []
-    for number, (series, line) in enumerate(zip(plot.series, lines, strict=True)):
-        path = _build_path([(get_x(x), get_y(y)) for x, y in line])
-        curves.append(_Curve(printable(series.name), path, number % _LINE_LOOKS))
-    return _CurvePlot(
-        printable(plot.title),
-        describe_plot(plot),
-        printable(plot.x.title),
+    points_by_line = [build_line_points(plot, series) for series in plot.series]
+    x_scale = build_scale(plot.x, [x for points in points_by_line for x, _ in points])
+    y_scale = build_scale(plot.y, [y for points in points_by_line for _, y in points])
+    get_x = _make_scaler(x_scale, start=_LEFT, end=_WIDTH - _RIGHT)
+    get_y = _make_scaler(y_scale, start=_HEIGHT - _BOTTOM, end=_TOP)  # SVG counts y from the top
+
+    plotted_lines = []
+    for number, (series, points) in enumerate(zip(plot.series, points_by_line, strict=True)):
+        path = _build_path([(get_x(x), get_y(y)) for x, y in points])
+        plotted_lines.append(_PlottedLine(printable(series.name), path, look=number % _LINE_LOOKS))
+    return _LinePlot(
+        title=printable(plot.title),
+        description=describe_plot(plot),
+        x=printable(plot.x.title),
         y=printable(plot.y.title),
-        lines=tuple(curves),
-        x_ticks=tuple(_Tick(_interpolate(x_scale, value, left, right), text) for value, text in x_scale.ticks.items()),
-        y_ticks=tuple(_Tick(_interpolate(y_scale, value, bottom, top), text) for value, text in y_scale.ticks.items()),
+        lines=tuple(plotted_lines),
+        x_ticks=_build_ticks(x_scale, start=_LEFT, end=_WIDTH - _RIGHT),
+        y_ticks=_build_ticks(y_scale, start=_HEIGHT - _BOTTOM, end=_TOP),
     )
+
+
+def _build_ticks(scale: AxisScale, start: int, end: int) -> tuple[_Tick, ...]:
+    """Build the ticks of an axis that extends from `start` to `end`."""
+    return tuple(_Tick(_interpolate(scale, value, start, end), text) for value, text in scale.ticks.items())
 
 
 def _make_scaler(axis: AxisScale, start: int, end: int) -> Callable[[float], float]:

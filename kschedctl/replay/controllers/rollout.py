@@ -373,14 +373,14 @@ def iter_rollout_fixes(
             weakens = "one pod fewer may run during the rollout"
             yield CreationFix(summary, by="author", kinds=("RollOutWithoutSurge",), weakens=weakens)
 
-    for step in _iter_quota_raises(stuck):
+    for step in _iter_quota_increases(stuck):
         if completes(changes, admissions.with_raised_quotas(step)):
             yield build_object_change_fix(step)
             return
 
 
-def _iter_quota_raises(stuck: Rollout) -> Iterator[FixStep]:
-    """Yield steps that raise quotas for one more pod, for the surge, and for all pods still to be created."""
+def _iter_quota_increases(stuck: Rollout) -> Iterator[FixStep]:
+    """Yield steps that increase quotas for one more pod, for the surge, and for all pods still to be created."""
     if stuck.creation is None or not stuck.coming:
         return
     pod = stuck.simulation.view.pods.objects[stuck.coming[0]]

@@ -353,7 +353,7 @@ def _build_score_check(nodes_index: int) -> Method:
 def _check_and_guard_rejections(
     plugin_label: str, answer: Iterable[Rejection] | None, info: PodInfo, view: Fork, *_: object
 ) -> Iterator[Rejection]:
-    """Check the rejections of a plugin's Filter, and return them with guarded facts.
+    """Check the rejections of a plugin's Filter, and wrap each fact so that its errors name the plugin.
 
     `answer` is the method's result, where None counts as no rejections. The parameters after it are the method's
     arguments. Raises TypeError for an invalid rejection.

@@ -502,14 +502,16 @@ def _compute_free_amounts(view: Fork, pods: GangPods, column: int) -> Counts:
 
 
 def _find_missing_amount(requested: Quantity, free: Counts, scale: int) -> Quantity | None:
-    """Return how much of a resource all nodes together lack, or None if they have enough.
+    """Return how much of a resource all nodes together lack, or None if upstream finds enough of it.
 
-    `free` (N,) has the free amounts in units of `10**scale`, and is empty if no node has the resource.
+    Upstream adds up the nodes one by one and stops at the first sum that covers the request, so overcommitted nodes
+    after that point do not count. `free` (N,) has the free amounts in units of `10**scale`, and is empty if no node has
+    the resource.
     """
     if not len(free):
         return requested
-    largest_sum = Quantity(int(np.cumsum(free).max()), scale)  # upstream stops there if it covers the request
-    if requested.cmp(largest_sum) <= 0:
+    largest_running_sum = Quantity(int(np.cumsum(free).max()), scale)
+    if requested.cmp(largest_running_sum) <= 0:
         return None
     if not free.any():  # then upstream prints the request as it is written
         return requested

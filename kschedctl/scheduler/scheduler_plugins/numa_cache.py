@@ -121,7 +121,7 @@ class OverReserve:
         return Unknown(Dependency(KIND, effect), Gap(OTHERS.format(node_count)), self.plugin)
 
     def find_preemption_unknown(self, info: PodInfo, view: Fork, decided: Bools) -> Unknown | None:
-        """Return the unknown that evictions may free amounts on NUMA nodes, or None if they cannot help the pod.
+        """Return an unknown if evictions may free amounts for the pod on NUMA nodes, or None if they cannot help it.
 
         Evictions free amounts only on nodes whose topology publishes container placements. Only nodes in the mask
         `decided` (N,), on which available amounts decide whether the pod fits, are considered. Return None for a pod
@@ -130,14 +130,9 @@ class OverReserve:
         if info.spec.preemption_policy == "Never":
             return None
         is_evictable = (view.pods.pod_priorities < info.priority) & (view.node >= 0)
-        index = view.nodes.index
-        placements = view.objects.index(
-            (KIND, PLACEMENT),
-            lambda topologies: _find_nodes_publishing_placements(topologies, index),
-            KIND,
-            of=(view.nodes,),
-        )
-        if (placements & decided)[view.node[is_evictable]].any():
+        can_help = _get_nodes_publishing_placements(view) & decided
+        rows_of_evictable_pods = view.node[is_evictable]
+        if can_help[rows_of_evictable_pods].any():
             return Unknown(Dependency(KIND, Effect.ADMITS), Gap(FREED), self.plugin)
         return None
 
@@ -284,6 +279,18 @@ def _compute_fingerprints(pods: PodTable, positions: Rows, rows: Rows, node_coun
     hashes = hash_texts(names, namespace_hashes[pods.template[positions]])
     digests = compute_pod_digests(hashes, rows, node_count)
     return np.array([format_fingerprint(digest) for digest in digests], np.str_)
+
+
+def _get_nodes_publishing_placements(view: Fork) -> Bools:
+    """Return a mask (N,) of the nodes whose topology publishes the NUMA nodes of containers, cached in the view."""
+    index = view.nodes.index
+    nodes: Bools = view.objects.index(
+        (KIND, PLACEMENT),
+        lambda topologies: _find_nodes_publishing_placements(topologies, index),
+        KIND,
+        of=(view.nodes,),
+    )
+    return nodes
 
 
 def _find_nodes_publishing_placements(topologies: Iterable[NodeResourceTopology], index: Mapping[str, int]) -> Bools:

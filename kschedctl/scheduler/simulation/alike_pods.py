@@ -201,7 +201,7 @@ class AlikePods:
 
     @property
     def _consulted_plugins(self) -> ConsultedPlugins:
-        """The plugins to consult about the identical pods, with the raw scores that never change."""
+        """The filters and scorers whose answers can change, with the raw scores of the scorers whose answers cannot."""
         fixed = [FixedScores(plugin, state, raw, self._get_weight(plugin)) for plugin, state, raw in self.fixed_scores]
         scorers = [scorer for scorer, _ in self.changing_scores]
         return ConsultedPlugins(

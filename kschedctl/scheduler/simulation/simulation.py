@@ -248,7 +248,7 @@ class SettlingLoop(SchedulingLoop):
         outcome_count = len(self.outcomes)
         replacements = self._recreated_later.pop(position, ())
         self._try_popped_pod(position)
-        self._recreate_pods(replacements)
+        self._requeue_recreated_pods(replacements)
         new_outcomes = self.outcomes[outcome_count:]
         if self.queued_pods.tried:
             for outcome in new_outcomes:
@@ -411,21 +411,19 @@ class SettlingLoop(SchedulingLoop):
             if sole_victim and not self._are_other_pods_waiting(preemptor, victims):
                 self._recreated_later.setdefault(preemptor, []).append(victim)
             elif when is not Recreation.NEVER:
-                self._recreate_pods((victim,))
+                self._requeue_recreated_pods((victim,))
 
     def _are_other_pods_waiting(self, preemptor: Position, victims: Sequence[Position]) -> bool:
         """Return whether any existing pods other than the preemptor and its victims wait for a node."""
         waiting = set(np.flatnonzero(self.view.node == NO_ROW).tolist())
         return bool(waiting - self.attempts.gone - {preemptor, *victims})
 
-    def _recreate_pods(self, positions: Iterable[Position]) -> None:
-        """Add recreated pods to the queue, forgetting their earlier failures.
-
-        They count as existing again.
-        """
+    def _requeue_recreated_pods(self, positions: Iterable[Position]) -> None:
+        """Add recreated pods to the queue as pods that exist again, forgetting their earlier failures."""
         for position in positions:
             self.attempts.gone.discard(position)
             self.attempts.failures.permit_failures.pop(position, None)
+            # Only plugins that count the members of gangs ask which pods exist
             if self.queued_pods.gangs and self.view.absent is not None:
                 self.view.absent[position] = False
             self.recreated[position] = None
@@ -435,7 +433,7 @@ class SettlingLoop(SchedulingLoop):
         """Create the pods that wait for an attempt of their preemptor, and return whether there were any."""
         remaining = list(chain.from_iterable(self._recreated_later.values()))
         self._recreated_later = {}
-        self._recreate_pods(remaining)
+        self._requeue_recreated_pods(remaining)
         return bool(remaining)
 
     def _record_evictions(self, position: Position, victims: Sequence[Position]) -> None:

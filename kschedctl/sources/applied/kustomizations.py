@@ -306,7 +306,7 @@ def _iter_patches(folder: str, kustomization: JsonObject) -> Iterator[object]:
 
 
 def _iter_non_resource_files(documents: Iterable[JsonObject]) -> Iterator[str]:
-    """Yield the files, relative to the folder, that a kustomization uses other than as resources."""
+    """Yield the files that a kustomization uses as something other than a resource, relative to its folder."""
     for document in documents:
         for entry in _iter_non_resource_paths(document):
             if isinstance(entry, str) and "\n" not in entry and "\0" not in entry:  # not an inline document

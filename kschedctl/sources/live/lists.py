@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from kschedctl.api.api_versions import get_group, get_version_order
+from kschedctl.api.api_versions import get_group, get_version_sort_key
 from kschedctl.api.decoding import convert_builtins, decode_json, get_json_decoder
 from kschedctl.api.events import is_irrelevant_object
 from kschedctl.api.json_values import Json, JsonObject, drop_nulls, object_at
@@ -165,7 +165,7 @@ def _find_newer_versions(server: Server, kind: str) -> Sequence[str]:
         log.info("versions of %s: %s", group, error)
         return ()
     served_versions = [version.group_version for version in api_group.versions]
-    return sorted((name for name in served_versions if is_newer_version(kind, name)), key=get_version_order)
+    return sorted((name for name in served_versions if is_newer_version(kind, name)), key=get_version_sort_key)
 
 
 def _iter_newer_paths(server: Server, kind: str, namespace: str) -> Iterator[str]:

@@ -124,9 +124,9 @@ def dry_run_all_nodes(scheduler: Scheduler, pod: Pod) -> dict[str, Victims | str
         for c in result.candidates
     }
     for row, name in enumerate(view.nodes.names):
-        if result.empty[row]:
+        if result.without_evictable_pods[row]:
             found[name] = EMPTY
-        if result.hopeless[row]:
+        if result.rejected_by_filters[row]:
             found[name] = HOPELESS
     return found
 

@@ -304,16 +304,16 @@ def dry_run_all_nodes(cycle: Cycle) -> dict[str, NaiveVictims | str]:
     result = dry_run(cycle, np.ones(len(view.nodes), np.bool_), plugin.select_victims(cycle))
     found: dict[str, NaiveVictims | str] = dict.fromkeys(view.nodes.names, EXCEEDED)
     for row, name in enumerate(view.nodes.names):
-        if result.empty[row]:
+        if result.without_evictable_pods[row]:
             found[name] = EMPTY
-        elif result.hopeless[row]:
+        elif result.rejected_by_filters[row]:
             found[name] = HOPELESS
-        elif row in result.failed:
+        elif row in result.put_back_errors:
             found[name] = GONE_TWICE
     for each in result.candidates:
         victims = [view.pods.objects[p].metadata.name for p in each.victims]
         found[view.nodes.names[each.row]] = NaiveVictims(victims, each.pdb_violations)
-    assert result.rejected_counts.get(EXCEEDED, 0) == sum(each == EXCEEDED for each in found.values())
+    assert result.rejected_by_selection.get(EXCEEDED, 0) == sum(each == EXCEEDED for each in found.values())
     return found
 
 

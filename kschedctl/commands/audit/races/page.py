@@ -145,18 +145,21 @@ def _describe_latency(latency: str) -> str:
 
 def build_assumption_lines(assumptions: RaceAssumptions) -> Page:
     """Build lines about the assumptions, about values taken from the cluster, and about measured latencies."""
-    parts = {
+    text_by_field = {
         CLUSTER_FIELDS["nodes"]: "number of nodes",
         CLUSTER_FIELDS["rates"]: "pods per second in the busiest minute",
         CLUSTER_FIELDS["room"]: f"nodes fit {count(assumptions.pods_per_node, 'pod')} each",
         CLUSTER_FIELDS["load"]: f"nodes are {assumptions.load * 100:.3g}% full",
     }
-    is_in_table = {CLUSTER_FIELDS["nodes"], CLUSTER_FIELDS["rates"]}
-    from_cluster = [text for name, text in parts.items() if name in assumptions.from_cluster]
+    from_cluster = [text for field, text in text_by_field.items() if field in assumptions.from_cluster]
+
+    # The table has a column for the nodes and one for the rates, so they are named only if they are from the cluster.
+    columns_of_table = {CLUSTER_FIELDS["nodes"], CLUSTER_FIELDS["rates"]}
+    fields_left_out = {*assumptions.from_cluster, *columns_of_table}
     specified = [
         count(assumptions.instances, "scheduler instance"),
         f"pods arrive for {format_duration(assumptions.seconds)}",
-        *(text for name, text in parts.items() if name not in {*assumptions.from_cluster, *is_in_table}),
+        *(text for field, text in text_by_field.items() if field not in fields_left_out),
         f"binding latency {_describe_latency(assumptions.binding_latency)}",
         f"informer lag {_describe_latency(assumptions.informer_lag)}",
         f"seed {assumptions.seed}, {assumptions.runs:,} runs" if assumptions.runs > 1 else f"seed {assumptions.seed}",

@@ -434,7 +434,8 @@ def _build_rejected_member_result(position: Position, outcome: PermitOutcome) ->
 def _build_permit_rejectors(outcome: PermitOutcome) -> Rejectors:
     """Build the rejectors of a pod that a Permit plugin rejected.
 
-    A plugin that returned Pending is also recorded as pending, so that it waits for a certain event.
+    A plugin that returned Pending is also recorded as pending, so that the pod waits for the events that the plugin
+    registered, and then does not back off.
     """
     plugin = frozenset((outcome.plugin,))
     if outcome.status.code is Code.PENDING:

@@ -199,10 +199,7 @@ def _select_victims(cycle: AnyCycle, potential: list[Victim]) -> GroupPreemption
     group does not fit even with all potential victims removed, return the status of that attempt.
     """
     # Place the group without any potential victim.
-    view = cycle.view.fork()
-    view.group_since = len(view.trail)  # from here on, moves belong to the cycle of this group
-    for position in _iter_pods(potential):
-        view.forget(position)
+    view = _fork_without_victims(cycle, potential)
     result = cycle.run(view, post_filter=False)
     if not result.placed:
         return GroupPreemption(result.status)
@@ -218,9 +215,19 @@ def _select_victims(cycle: AnyCycle, potential: list[Victim]) -> GroupPreemption
             evicted.append(victim)
 
     victims = tuple(_iter_pods(sorted(evicted, key=lambda victim: victim.importance)))
+    # The releases in which the group keeps its nodes also report the number of victims.
     reasons = (FOUND.format(len(victims)),) if keeps_nodes else ()
     nominated_rows = {member.position: member.row for member in placed_members}
     return GroupPreemption(Status(Code.SUCCESS, reasons), victims, nominated_rows)
+
+
+def _fork_without_victims(cycle: AnyCycle, potential: Iterable[Victim]) -> Fork:
+    """Fork the cycle's view for a cycle of the group, and take all potential victims off their nodes."""
+    view = cycle.view.fork()
+    view.group_since = len(view.trail)  # the victims leave during the cycle, so they count as placed before it
+    for position in _iter_pods(potential):
+        view.forget(position)
+    return view
 
 
 def _sort_for_reprieve(cycle: AnyCycle, potential: list[Victim]) -> list[Victim]:

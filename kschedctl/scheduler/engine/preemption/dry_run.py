@@ -42,15 +42,15 @@ class DryRun:
     """The result of a dry run: the candidates in node order, and the reasons why other nodes do not help."""
 
     candidates: Candidates
-    empty: Bools
+    without_evictable_pods: Bools
     """(N,): nodes without evictable pods."""
-    rejected_counts: Mapping[str, int]
+    rejected_by_selection: Mapping[str, int]
     """Reason of the selection -> number of nodes that it rejects even without the evictable pods."""
-    hopeless: Bools
+    rejected_by_filters: Bools
     """(N,): nodes that filters reject even without the evictable pods."""
     filter_without_victims: Callable[[], FilterOutcome]
     """Computes `outcome_without_victims`. It must be called before any pod moves."""
-    failed: Mapping[int, str]
+    put_back_errors: Mapping[int, str]
     """Row -> the error that occurred while pods were put back."""
 
     @cached_property
@@ -64,15 +64,17 @@ class DryRun:
         Nodes that were not tried share one reason. If `candidates_wanted` is False, candidates count as nodes that were
         not tried.
         """
-        node_counts = Counter(self.rejected_counts) + Counter(self.failed.values())
-        if self.hopeless.any():
-            node_counts += self.outcome_without_victims.count_nodes_by_reason(self.hopeless)
-        node_counts[NO_VICTIMS] += int(self.empty.sum())
+        node_counts = Counter(self.rejected_by_selection) + Counter(self.put_back_errors.values())
+        if self.rejected_by_filters.any():
+            node_counts += self.outcome_without_victims.count_nodes_by_reason(self.rejected_by_filters)
+        node_counts[NO_VICTIMS] += int(self.without_evictable_pods.sum())
 
-        # All other nodes are candidates or were not tried.
-        other_nodes = int((~self.empty & ~self.hopeless).sum()) - sum(self.rejected_counts.values()) - len(self.failed)
-        candidate_count = len(self.candidates) if candidates_wanted else 0
-        node_counts[NOT_HELPFUL] += other_nodes - candidate_count
+        # No node is in two of these groups. Those in none of them were not tried.
+        decided_count = int((self.without_evictable_pods | self.rejected_by_filters).sum())
+        decided_count += sum(self.rejected_by_selection.values()) + len(self.put_back_errors)
+        if candidates_wanted:
+            decided_count += len(self.candidates)
+        node_counts[NOT_HELPFUL] += len(self.without_evictable_pods) - decided_count
         return +node_counts  # without reasons that no node has
 
     def count_nodes_for_message(self, selection: Selection, *, candidates_wanted: bool) -> Counter[str]:
@@ -82,15 +84,15 @@ class DryRun:
         """
         counts = self.count_unhelpful_nodes(candidates_wanted)
         del counts[NO_VICTIMS]
-        return counts + Counter(dict(selection.iter_no_victims_messages(np.flatnonzero(self.empty))))
+        return counts + Counter(dict(selection.iter_no_victims_messages(np.flatnonzero(self.without_evictable_pods))))
 
     def collect_error_messages(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return the distinct errors in node order. `names` are the names of all nodes.
 
         An error comes from putting pods back or from a filter, or it says that a candidate has no victims.
         """
-        by_row: list[tuple[int, str]] = list(self.failed.items())
-        if self.hopeless.any():
+        by_row: list[tuple[int, str]] = list(self.put_back_errors.items())
+        if self.rejected_by_filters.any():
             by_row += self._iter_filter_errors()
         rows_without_victims = self.candidates.row[self.candidates.sizes == 0].tolist()
         by_row += ((row, f'expected at least one victim pod on node "{names[row]}"') for row in rows_without_victims)
@@ -99,13 +101,13 @@ class DryRun:
     def _iter_filter_errors(self) -> Iterator[tuple[int, str]]:
         """Yield the row and message of each error that a filter reports once the evictable pods are removed.
 
-        Only nodes that are hopeless, because they are rejected even then, are considered.
+        Only nodes that the filters reject even then are considered.
         """
         for plugin, verdict, reported in self.outcome_without_victims.iter_reported_verdicts():
             for rejection in verdict.rejections:
                 if rejection.code is Code.ERROR:
                     message = f'running "{plugin}" filter plugin: {rejection.reason}'
-                    for row in np.flatnonzero(rejection.mask & reported & self.hopeless).tolist():
+                    for row in np.flatnonzero(rejection.mask & reported & self.rejected_by_filters).tolist():
                         yield row, message
 
 
@@ -132,10 +134,10 @@ def dry_run(cycle: Cycle, potential: Bools, selection: Selection) -> DryRun:
     promising = potential & has_victims & without_victims.passing
 
     # The selection may reject further nodes.
-    rejected_counts: dict[str, int] = {}
+    rejected_by_selection: dict[str, int] = {}
     if rejection := selection.find_rejected_nodes(victims.positions):
         reason, rejected = rejection
-        rejected_counts[reason] = int((promising & rejected).sum())
+        rejected_by_selection[reason] = int((promising & rejected).sum())
         promising = promising & ~rejected
 
     # On the remaining nodes, which are often few, put back the victims that need not be evicted.
@@ -146,18 +148,18 @@ def dry_run(cycle: Cycle, potential: Bools, selection: Selection) -> DryRun:
     violating = get_budgets(cycle.view).find_violating_pods(pods)
     order = compute_put_back_order(cycle.view, pods, violating)
     victims = Victims.from_pods(cycle, pods[order], violating[order])
-    failed = victims.put_back(Judge(filtering, cycle.filter.verdicts, promising), selection)
+    put_back_errors = victims.put_back(Judge(filtering, cycle.filter.verdicts, promising), selection)
     rows = np.flatnonzero(promising)
-    rows = rows[~np.isin(rows, list(failed))] if failed else rows
+    rows = rows[~np.isin(rows, list(put_back_errors))] if put_back_errors else rows
     candidates = victims.build_candidates(rows, by_importance=selection.sorts_by_importance(cycle.framework.release))
-    hopeless = potential & has_victims & ~without_victims.passing
+    rejected_by_filters = potential & has_victims & ~without_victims.passing
     return DryRun(
         candidates,
         potential & ~has_victims,
-        rejected_counts=rejected_counts,
-        hopeless=hopeless,
+        rejected_by_selection=rejected_by_selection,
+        rejected_by_filters=rejected_by_filters,
         filter_without_victims=lambda: without_victims,
-        failed=failed,
+        put_back_errors=put_back_errors,
     )
 
 
@@ -196,10 +198,10 @@ def _dry_run_per_node(cycle: Cycle, filtering: Filtering, potential: Bools, sele
     return DryRun(
         candidates,
         tried & ~has_victims,
-        rejected_counts={},
-        hopeless=tried & has_victims & ~promising,
+        rejected_by_selection={},
+        rejected_by_filters=tried & has_victims & ~promising,
         filter_without_victims=filter_without_victims,
-        failed={},
+        put_back_errors={},
     )
 
 

@@ -222,10 +222,10 @@ class Devices:
     @cached_property
     def slices_by_pool(self) -> dict[PoolId, list[IndexedSlice]]:
         """All ResourceSlices of each pool, by the pool's driver and name."""
-        indexed_slices: dict[PoolId, list[IndexedSlice]] = {}
+        slices_by_pool: dict[PoolId, list[IndexedSlice]] = {}
         for indexed_slice in self.slices:
-            indexed_slices.setdefault(indexed_slice.pool, []).append(indexed_slice)
-        return indexed_slices
+            slices_by_pool.setdefault(indexed_slice.pool, []).append(indexed_slice)
+        return slices_by_pool
 
     @cached_property
     def enabled_slices(self) -> list[IndexedSlice]:
@@ -294,7 +294,10 @@ class Devices:
             return f"{RUNTIME_ERROR}{error}{self._format_missing_key_hint(str(error))}"
 
     def _format_missing_key_hint(self, error: str) -> str:
-        """Return the hint for an error about a missing attribute, or an empty string for other errors or versions."""
+        """Return the hint for an error about a missing attribute, with the ". " that separates it from the error.
+
+        Return "" for other errors, and if the Kubernetes release gives no hint.
+        """
         hint = MISSING_KEY_HINT.at(self.features.release)
         if hint is MissingKeyHint.NONE or "no such key:" not in error:
             return ""

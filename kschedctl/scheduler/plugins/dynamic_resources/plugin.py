@@ -104,6 +104,7 @@ class DynamicResourcesArgs(PluginArgs, frozen=True):
         """Yield an error for each time limit that is too small or whose feature gate is disabled."""
         if self.filter_timeout is not None:
             if not gates.enabled("DRASchedulerFilterTimeout"):
+                # Upstream's own message, which misspells the gate's name (ValidateDynamicResourcesArgs)
                 yield forbidden("filterTimeout", "DRASchedulingFilterTimeout feature gate is disabled")
             elif self.filter_timeout < 0:
                 yield invalid("filterTimeout", f"{self.filter_timeout:g}s", "must be zero or positive")
