@@ -100,6 +100,8 @@ def build_remedy(
         step=get_trial_price(trial).name.lower(),
         holds=holds,
         rivals=result.rivals if result else (),
+        preemption_node=result.preemption_node if result else "",
+        preemption_victims=result.preemption_victims if result else (),
         also_places=result.also_places if result else (),
         needs_values=needs_values,
         manifests=tuple(dict(manifest) for fix in fixes for manifest in fix.manifests),

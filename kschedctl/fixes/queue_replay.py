@@ -50,8 +50,13 @@ class RunWithoutFix(NamedTuple):
 
     node_by_pod: dict[str, str]
     """Names of the nodes by the keys of the pods that get them. A key is `namespace/name`."""
-    evicts_pods: bool
-    """True if any pod is evicted."""
+    victims_by_pod: dict[str, tuple[str, ...]]
+    """Keys of the evicted pods by the keys of the pods for which they are evicted."""
+
+    @property
+    def evicts_pods(self) -> bool:
+        """True if any pod is evicted."""
+        return bool(self.victims_by_pod)
 
 
 def replay_queue_without_fix(scheduler: Scheduler) -> RunWithoutFix:
@@ -61,11 +66,11 @@ def replay_queue_without_fix(scheduler: Scheduler) -> RunWithoutFix:
 
 
 def _compute_run_without_fix(scheduler: Scheduler) -> RunWithoutFix:
-    """Schedule all waiting pods without a fix, and return which pods get a node and whether any pod is evicted."""
+    """Schedule all waiting pods without a fix, and return which pods get a node and which pods are evicted."""
     simulation = enable_pod_recreation(Simulation(scheduler))
     waiting = find_pods_still_pending(simulation)
     _schedule_until_stable(simulation, waiting)
-    return RunWithoutFix(_map_pods_to_nodes(simulation, waiting), evicts_pods=bool(simulation.evictions))
+    return RunWithoutFix(_map_pods_to_nodes(simulation, waiting), _map_pods_to_victims(simulation))
 
 
 def _map_pods_to_nodes(simulation: Simulation, positions: Iterable[Position]) -> dict[str, str]:
@@ -76,6 +81,16 @@ def _map_pods_to_nodes(simulation: Simulation, positions: Iterable[Position]) ->
         for position in positions
         if view.has_node(position)
     }
+
+
+def _map_pods_to_victims(simulation: Simulation) -> dict[str, tuple[str, ...]]:
+    """Return the keys of the evicted pods by the keys of the pods for which they were evicted."""
+    pods = simulation.view.pods.objects
+    victims_by_pod: dict[str, tuple[str, ...]] = {}
+    for eviction in simulation.evictions:
+        preemptor = pods[eviction.preemptor].key
+        victims_by_pod[preemptor] = (*victims_by_pod.get(preemptor, ()), pods[eviction.victim].key)
+    return victims_by_pod
 
 
 class RunWithoutPods(NamedTuple):
@@ -135,11 +150,13 @@ def find_node_once_others_are_gone(scheduler: Scheduler, gone_pods: frozenset[st
 def replay_queue_with_fix(trial: RemedyTrial, *, stays_first_replica: bool = False) -> QueueResult:
     """Apply the fix, schedule the waiting pods in queue order, and report whether the target pod gets a node.
 
+    The fix does not hold if the pod evicts others to get a node that the fix does not open for it.
+
     A pod that does not exist yet is the last one in the queue, so that a fix that holds is enough for all replicas.
     With `stays_first_replica`, it stays ahead of the other replicas that do not exist yet.
 
-    The result also names other pods. If the target pod gets no node, these are its rivals. Otherwise, they are the pods
-    that also get a node thanks to the fix, and the pods ahead of the target on nodes that the fix opened.
+    The result also names other pods. If the fix does not hold, these are the target's rivals. Otherwise, they are the
+    pods that also get a node thanks to the fix, and the pods ahead of the target on nodes that the fix opened.
     """
     # Build the changed cluster with the target pod, which may be new.
     target_key = ObjectKey.of(trial.authored_pod)
@@ -167,8 +184,13 @@ def replay_queue_with_fix(trial: RemedyTrial, *, stays_first_replica: bool = Fal
     nodes_with_room = frozenset(trial.feasible_or_nominated_nodes)
     pods_in_new_room = [key for key in other_pods if node_by_pod[key] in nodes_with_room]
 
-    if trial.authored_pod.key not in node_by_pod:
-        return QueueResult(holds=False, rivals=tuple(pods_in_new_room) or gaining_pods)
+    rivals = tuple(pods_in_new_room) or gaining_pods
+    node = node_by_pod.get(trial.authored_pod.key)
+    if node is None:
+        return QueueResult(holds=False, rivals=rivals)
+    victims = _map_pods_to_victims(simulation).get(trial.authored_pod.key, ())
+    if victims and node not in nodes_with_room:
+        return QueueResult(holds=False, rivals=rivals, preemption_node=node, preemption_victims=victims)
     placed_pods = list(node_by_pod)
     pods_ahead = frozenset(placed_pods[: placed_pods.index(trial.authored_pod.key)])
     ahead_in_new_room = tuple(key for key in pods_in_new_room if key in pods_ahead)

@@ -78,9 +78,13 @@ class QueueResult(NamedTuple):
     """The outcome of a fix once all waiting pods are scheduled in the queue's order."""
 
     holds: bool
-    """True if the target pod has a node in the end."""
+    """True if the target pod has a node in the end. It may evict pods only on a node that the fix opens for it."""
     rivals: tuple[str, ...] = ()
-    """The pods that take the room that the fix makes, if the pod has no node in the end."""
+    """The pods that take the room that the fix makes, if the fix does not hold."""
+    preemption_node: str = ""
+    """The node that the fix does not open, but that the pod gets by evicting `preemption_victims`, or "" if none."""
+    preemption_victims: tuple[str, ...] = ()
+    """The pods that the target pod evicts to get `preemption_node`."""
     ahead: tuple[str, ...] = ()
     """The pods ahead in the queue that take part of the room, if the fix makes enough for all of them."""
     also_places: tuple[str, ...] = ()
@@ -98,7 +102,7 @@ class CheckedFix(NamedTuple):
 
     @property
     def fails(self) -> bool:
-        """True if the pod still waits after all waiting pods are tried."""
+        """True if the fix does not hold once all waiting pods are tried."""
         return self.result is not None and not self.result.holds
 
 

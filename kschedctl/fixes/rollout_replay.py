@@ -142,10 +142,10 @@ def _add_evictions_to_result(
 def _explain_useless_eviction(rolled_out: RolloutResult) -> str:
     """Say which pods a pod evicts without getting a node, and whether the replacements of these pods take the node."""
     victims, chain = rolled_out.victims, rolled_out.chain
-    evicts = f"it evicts {first_few(victims)}" if victims else "it evicts no pods"
+    evicts = f"the pod would preempt {first_few(victims)}" if victims else "the pod would preempt no pods"
     if chain is not None and chain.outrun:
-        return f"{evicts}, whose replacements take the node before the pod gets it"
-    return f"{evicts} but still gets no node"
+        return f"{evicts}, but their replacements would take the node first"
+    return f"{evicts} and would still get no node"
 
 
 def _plan_rollout(

@@ -75,10 +75,10 @@ def build_caveats(
 
 def build_left_out_lines(not_replayed: tuple[str, ...], ignored: tuple[str, ...]) -> Page:
     """Build a line for each feature that is not replayed, and one line for the fields that the version ignores."""
-    paragraphs = [paragraph(Marked("not replayed:", Tone.WARNING), feature) for feature in not_replayed]
+    paragraphs = [paragraph(Marked("Not replayed:", Tone.WARNING), feature) for feature in not_replayed]
     if ignored:
         consequence = "this version's API server drops it from new objects, or its scheduler ignores or rejects it"
-        paragraphs.append(paragraph(Marked("ignored:", Tone.WARNING), f"{'; '.join(ignored)}: {consequence}"))
+        paragraphs.append(paragraph(Marked("Ignored:", Tone.WARNING), f"{'; '.join(ignored)}: {consequence}"))
     return tuple(paragraphs)
 
 
@@ -87,7 +87,7 @@ def build_search_start_line(start: SearchStart | None) -> Page:
     if start is None:
         return ()
     note = "" if start.known else "; where kube-scheduler would start is unknown: set it with --start-index NUMBER"
-    return (paragraph(Marked("sampling:", Tone.WARNING), f"the first search begins at node {start.index:,}{note}"),)
+    return (paragraph(Marked("Sampling:", Tone.WARNING), f"the first search begins at node {start.index:,}{note}"),)
 
 
 def build_searched_nodes_lines(searched: SearchedNodes | None) -> Page:
@@ -139,7 +139,7 @@ def build_interruption_line(interrupted: bool, description: str = "a partial res
     return (paragraph(Marked("Interrupted:", Tone.WARNING), description),) if interrupted else ()
 
 
-REPLAYED = "Next (in a replay, this leaves no pod without a node)"
+REPLAYED = "Next (verified by replay: after this, every pod gets a node)"
 
 
 def build_data_warning(volumes: Iterable[PinnedVolume]) -> Page:
@@ -307,9 +307,9 @@ def build_preempted_section(evicted: Sequence[EvictedPod], style: Style, chain: 
 def _build_replacement_cell(evicted: EvictedPod) -> Cell:
     """Return the node of the replacement or, if there is none, what happens to the pod instead."""
     if evicted.was_terminating:
-        return Marked("was already terminating", Tone.FAINT)
+        return Marked("none (pod was already terminating)", Tone.FAINT)
     if evicted.fate == EvictionFate.LOST:
-        return Marked("not recreated", Tone.BAD)
+        return Marked("none (not recreated)", Tone.BAD)
     return evicted.target or Marked(evicted.fate, Tone.BAD)
 
 

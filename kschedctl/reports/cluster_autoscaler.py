@@ -11,7 +11,7 @@ from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
 from kschedctl.reports.report import Report
 from kschedctl.reports.summary import ShortFix, ShortPods, Summary
-from kschedctl.text.counts import agreeing, counted, first_few
+from kschedctl.text.counts import agreeing, counted, first_few, join_words
 
 UNKNOWN_GROUP_LIMITS = (
     "node groups are known only from node labels, so their minimum and maximum sizes are unknown "
@@ -222,16 +222,18 @@ class ScaleUp(Report, frozen=True):
         )
         helped = self.helped
         which = f" ({first_few(helped)})" if helped else ""
-        text = f"for {len(helped):,} of {pods}{which}"
-        if self.remaining:
-            remaining = len(self.remaining)
-            text += f"; {counted(remaining, 'other')} {agreeing(remaining, 'triggers', 'trigger')} no scale-up"
-        if self.still_pending:
-            text += f"; {counted(len(self.still_pending), 'other')} would still wait"
-        fitting = len(self.filtered_out) - len(self.ignored)
-        if fitting:
-            need = agreeing(fitting, "needs no new node: it fits", "need no new node: they fit")
-            text += f"; {counted(fitting, 'other pending pod')} {need} on existing or upcoming nodes"
+        marked_pods = counted(len(self.unschedulable), "pod marked as unschedulable", "pods marked as unschedulable")
+        text = f"for {len(helped):,} of {marked_pods}{which}"
+        fates = (
+            (len(self.remaining), ("triggers no scale-up", "trigger no scale-up")),
+            (len(self.still_pending), ("would still wait", "would still wait")),
+            (
+                len(self.filtered_out) - len(self.ignored),
+                ("fits on existing or upcoming nodes", "fit on existing or upcoming nodes"),
+            ),
+        )
+        if clauses := [counted(number, *verbs) for number, verbs in fates if number]:
+            text += f"; of the others, {join_words(clauses)}"
         if self.later_pods:
             text += f"; {self._describe_later_pods()}"
         return (f"Scale-up: {increases}", text)

@@ -23,7 +23,7 @@ class FixStanding(IntEnum):
     INCOMPLETE = 1
     """The user has to fill in values."""
     INSUFFICIENT = 2
-    """Other waiting pods take the room, so that the pod still waits."""
+    """Other waiting pods take the room, so that the pod still waits or has to evict other pods than the fix names."""
     LOSING = 3
     """More evicted pods stay without a node than waiting pods get one."""
 
@@ -69,9 +69,13 @@ class Remedy(Document, frozen=True):
     """The chain of evictions once the victims' controllers recreate them; None without victims."""
     holds: bool | None = None
     """True if the pod gets a node when, after the fix, all waiting pods are tried in the queue's order; None if this
-    was not replayed."""
+    was not replayed. False also if the pod evicts others to get a node that the fix does not open."""
     rivals: tuple[str, ...] = ()
-    """The waiting pods that take the room that the fix makes, so that the pod still waits; empty if the fix holds."""
+    """The waiting pods that take the room that the fix makes; empty if the fix holds."""
+    preemption_node: str = ""
+    """The node that the pod gets by evicting `preemption_victims` if the fix does not hold; empty if it gets none."""
+    preemption_victims: tuple[str, ...] = ()
+    """The pods that are evicted on `preemption_node`."""
     also_places: tuple[str, ...] = ()
     """The other waiting pods that get a node with the fix, and get none without it."""
     needs_values: tuple[str, ...] = ()
@@ -97,8 +101,10 @@ class Remedy(Document, frozen=True):
         further_costs = []
         says_pod_waits = any(cost.kind is CostKind.STILL_WAITS for cost in costs_of_changes)
         if self.rivals:
-            text = f"{join_first_few(self.rivals)} would be scheduled first, and this pod would still wait"
+            text = f"{join_first_few(self.rivals)} would be scheduled first, and {self._fate_of_pod}"
             further_costs.append(FixCost(CostKind.STILL_WAITS, text))
+        elif self.preemption_node:
+            further_costs.append(FixCost(CostKind.STILL_WAITS, self._fate_of_pod))
         elif self.holds is False and not says_pod_waits:
             text = "this pod would still wait after the scheduler has tried all waiting pods"
             further_costs.append(FixCost(CostKind.STILL_WAITS, text))
@@ -108,6 +114,14 @@ class Remedy(Document, frozen=True):
             text = f"{places}, and {counted(self._homeless_pods, 'evicted pod')} {stay} without a node"
             further_costs.append(FixCost(CostKind.NET_LOSS, text, pods=self._homeless_pods))
         return (*further_costs, *costs_of_changes)
+
+    @property
+    def _fate_of_pod(self) -> str:
+        """A clause that says what happens to the pod if the fix does not hold."""
+        if not self.preemption_node:
+            return "this pod would still wait"
+        victims = join_first_few(self.preemption_victims)
+        return f"this pod would get {self.preemption_node} only by evicting {victims}"
 
     @property
     def drawbacks(self) -> tuple[str, ...]:

@@ -91,7 +91,7 @@ class ShortFix(Document, frozen=True):
     edits: tuple[str, ...] = ()
     """The fields to change in the manifest, with their values."""
     rivals: tuple[str, ...] = ()
-    """Some of the waiting pods that take the room first, so that the pod still waits; empty if the fix holds."""
+    """Some of the waiting pods that take the room first; empty if the fix holds."""
     rival_count: int = 0
     """The number of pods that take the room first."""
     also_places: int = 0

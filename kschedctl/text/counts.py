@@ -66,9 +66,13 @@ def first_of(names: Sequence[str]) -> str:
 def first_few(words: Sequence[str], limit: int = 3) -> str:
     """Return the first few names, followed by the number of the remaining names.
 
-    >>> first_few(["a", "b", "c", "d", "e"])
-    'a, b, c and 2 more'
+    A single remaining name is given instead of its number, unless `limit` is 1.
+
+    >>> first_few(["a", "b", "c", "d", "e"]), first_few(["a", "b", "c", "d"])
+    ('a, b, c and 2 more', 'a, b, c, d')
     """
+    if limit > 1 and len(words) == limit + 1:
+        return ", ".join(words)
     more = f" and {len(words) - limit:,} more" if len(words) > limit else ""
     return ", ".join(words[:limit]) + more
 
@@ -76,10 +80,11 @@ def first_few(words: Sequence[str], limit: int = 3) -> str:
 def join_first_few(words: Sequence[str], limit: int = 3) -> str:
     """Return the first few names as a list in a sentence, with the number of the remaining names if there are any.
 
-    >>> join_first_few(["a", "b"]), join_first_few(["a", "b", "c"]), join_first_few(["a", "b", "c", "d"])
-    ('a and b', 'a, b and c', 'a, b, c and 1 more')
+    >>> join_first_few(["a", "b"]), join_first_few(["a", "b", "c", "d"]), join_first_few(["a", "b", "c", "d", "e"])
+    ('a and b', 'a, b, c and d', 'a, b, c and 2 more')
     """
-    return join_words(words) if len(words) <= limit else first_few(words, limit)
+    is_complete = len(words) <= limit or (limit > 1 and len(words) == limit + 1)
+    return join_words(words) if is_complete else first_few(words, limit)
 
 
 def join_clauses(clauses: Sequence[str]) -> str:

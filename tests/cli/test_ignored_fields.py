@@ -14,7 +14,7 @@ IGNORED = [
     "spec.extendedResourceName of DeviceClass needs Kubernetes 1.36, or 1.34 and the feature gate DRAExtendedResource",
 ]
 WORDS = "this version's API server drops it from new objects, or its scheduler ignores or rejects it"
-LINE = f"ignored: {'; '.join(IGNORED)}: {WORDS}"
+LINE = f"Ignored: {'; '.join(IGNORED)}: {WORDS}"
 
 
 def build_pod(name: str, node_name: str = "", **spec: Any) -> Json:

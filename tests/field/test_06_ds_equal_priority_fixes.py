@@ -14,13 +14,13 @@ POD = "ops/agent-x2"
 @pytest.mark.parametrize("command", ["explain", "remedies"])
 def test_existing_class_is_used_first(capsys: pytest.CaptureFixture[str], command: str) -> None:
     fixes = cut_fixes(read_first_screen(capsys, command, POD, "06-ds-equal-priority/in2.yaml"))
-    assert fixes.startswith("Use PriorityClass agents (1,000 instead of 0)")
+    assert fixes.startswith("Use PriorityClass agents (priority 1,000 instead of 0)")
 
 
 @pytest.mark.parametrize("command", ["explain", "remedies"])
 def test_class_is_created_if_none_was_read(capsys: pytest.CaptureFixture[str], command: str) -> None:
     fixes = cut_fixes(read_first_screen(capsys, command, POD, "06-ds-equal-priority/in.yaml"))
-    assert fixes.startswith("Create PriorityClass node-agents (1,000,000 instead of 0) and use it")
+    assert fixes.startswith("Create PriorityClass node-agents (priority 1,000,000 instead of 0) and use it")
 
 
 @pytest.mark.parametrize("command", ["explain", "remedies"])

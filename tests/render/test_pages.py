@@ -47,7 +47,10 @@ def test_reasons_count_nodes_and_nodes_rejected_only_by_them() -> None:
             ["1", "0", "TaintToleration", "node(s) had untolerated taint(s)"],
         ]
         legend = " ".join(" ".join(row) for row in rows[3:])
-        assert legend == "a node counts for its first plugin; only reason: nodes that have no other reason"
+        assert (
+            legend
+            == "Each node counts for the first plugin that rejects it. ONLY REASON: nodes that nothing else rejects"
+        )
 
 
 def test_nodes_rejected_for_the_same_reasons_are_one_row() -> None:
@@ -184,8 +187,8 @@ def test_advice_and_omissions() -> None:
 def test_unreplayed_rules_have_their_own_line(report: object, form: str) -> None:
     left_out = replace(report, not_replayed=("plugin Custom", "extender https://x.example"))
     lines = [line.replace("`", "") for line in RENDERERS[form](left_out, Style()).split("\n")]
-    assert lines.count("not replayed: plugin Custom") == 1
-    assert lines.count("not replayed: extender https://x.example") == 1
+    assert lines.count("Not replayed: plugin Custom") == 1
+    assert lines.count("Not replayed: extender https://x.example") == 1
 
 
 @pytest.mark.parametrize("report", [UNSCHEDULABLE, PENDING], ids=["explanation", "pending"])

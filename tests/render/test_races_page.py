@@ -99,6 +99,6 @@ def test_basis_of_the_simulation_is_shown() -> None:
         if isinstance(block, Paragraph)
         for part in block.parts
     )
-    assert "from the cluster: nodes are 50% full" in text
-    assert "nodes fit 30 pods each" in text.partition("other settings:")[2]
-    assert "measured on 50 pods, from binding to the kubelet's start: 1s at the median, 9s at the 99th" in text
+    assert "From the cluster: nodes are 50% full" in text
+    assert "30 pods fit on a node" in text.partition("Other settings:")[2]
+    assert "Measured on 50 pods, from binding to the kubelet's start: 1s at the median, 9s at the 99th" in text

@@ -201,7 +201,7 @@ class MetricsOptions:
         typer.Option(
             "--metrics-token-file",
             metavar="FILE",
-            help="File with the bearer token for reading --metrics or --prometheus.",
+            help="File with the bearer token for the --metrics and --prometheus servers.",
         ),
     ] = None
     metrics_ca_file: Annotated[

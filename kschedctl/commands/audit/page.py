@@ -58,7 +58,7 @@ from kschedctl.text.counts import spell_age
 
 MAX_SECTIONS_IN_FULL = 2
 """The maximum number of sections that are all shown with their evidence."""
-HOW_TO_SEE_MORE = "Use --section NAME to see one section with its evidence, or -o wide to see all of them"
+HOW_TO_SEE_MORE = "Use --section NAME to see the evidence for one section, or -o wide for all sections"
 
 
 def build_audit_page(report: Audit, style: Style) -> Page:

@@ -17,7 +17,7 @@ def build_configuration_page(report: EffectiveConfiguration, style: Style) -> Pa
         blocks.append(paragraph(f"kube-scheduler {report.kube_version}, configured by {report.configured_by}"))
     if report.ignored:
         message = f"kube-scheduler {report.kube_version} does not support: {'; '.join(report.ignored)}"
-        blocks.append(paragraph(Marked("ignored:", Tone.WARNING), message))
+        blocks.append(paragraph(Marked("Ignored:", Tone.WARNING), message))
     percentages = {profile.percentage_of_nodes_to_score for profile in report.profiles}
     shown = ", ".join("adaptive" if percentage == 0 else f"{percentage}%" for percentage in sorted(percentages))
     limits = f"back-off {report.pod_initial_backoff_seconds} to {report.pod_max_backoff_seconds} s"

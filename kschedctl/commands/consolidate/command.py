@@ -82,7 +82,9 @@ class ConsolidationOptions:
     ] = False
     pool: Annotated[
         str,
-        typer.Option("--pool", metavar="NAME", help="Remove only nodes of this pool.  [default: all pools]"),
+        typer.Option(
+            "--pool", metavar="NAME", help="Consider only nodes in this pool for removal.  [default: all pools]"
+        ),
     ] = ""
     seconds: Annotated[
         int | None,

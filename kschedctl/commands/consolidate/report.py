@@ -49,7 +49,7 @@ class StayingNode(Document, frozen=True):
     """The pod that keeps the node, if a pod does."""
     autoscaler: Annotated[str, Column("autoscaler")] = ""
     lets_run: tuple[str, ...] = ()
-    """The pending pods (`namespace/name`) that fit there once its pods have moved, or could run on no other node."""
+    """The pending pods (`namespace/name`) that fit there once its pods have moved, or cannot run on any other node."""
     message: str = ""
     """kube-scheduler's message if `pod` fits nowhere else."""
     cordoned_in_replay: int = 0

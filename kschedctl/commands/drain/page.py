@@ -32,7 +32,7 @@ MAX_OUTCOMES_IN_SENTENCE = 3
 """The number of outcomes up to which the first line is a sentence rather than a list."""
 TERMINATING = "Already terminating: kubectl drain waits until these pods are gone"
 NOMINATED = "Pending pods nominated to these nodes: they lose the room that preemption made for them"
-STRANDED = "Pending pods that can run on no other node"
+STRANDED = "Pending pods that cannot run on any other node"
 WITH_PENDING_PODS = "Next (the same drain once the pending pods that fit have a node)"
 WITH_NODE_FOR_WAITING_POD = "Next (find a node for the pod that uses up the budget)"
 RETURNED = "Come back to the nodes, since they tolerate the cordon"

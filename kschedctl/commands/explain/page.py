@@ -63,7 +63,9 @@ from kschedctl.reports.unknown import NOT_CERTAIN, VERDICT, describe_doubt, desc
 from kschedctl.text.counts import capitalize, join_words
 
 WOULD_REJECT = "would also be rejected by"
-ONLY_REASON_LEGEND = "a node counts for its first plugin; only reason: nodes that have no other reason"
+ONLY_REASON_LEGEND = (
+    "Each node counts for the first plugin that rejects it. ONLY REASON: nodes that nothing else rejects"
+)
 """The legend of the table of reasons for rejection."""
 """The heading or introduction of plugins other than the first one that rejects a node."""
 GROUPS_SHOWN = 10
@@ -493,7 +495,7 @@ COMMAND_BY_KIND = {
     "CheckDeviceDriver": "kubectl get resourceslices,daemonsets -A",
     "LookAtDevices": "kubectl get resourceclaimtemplates,resourceclaims,deviceclasses,resourceslices -n {namespace}",
     "FreeDevices": "kubectl get resourceclaims -A",
-    "DetachVolumes": "kubectl get csinode",
+    "DetachVolumes": "kubectl describe csinode {node}",
     "LookAtKubelet": "kubectl describe pod -n {namespace} {pod}",
     "LookAtNode": "kubectl describe node {node}",
     "RemoveGates": "kubectl get pod -n {namespace} {pod} -o yaml --show-managed-fields",

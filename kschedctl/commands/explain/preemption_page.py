@@ -20,6 +20,7 @@ from kschedctl.render.page import (
 )
 from kschedctl.render.tables import build_table, keep_row
 from kschedctl.reports.columns import Column, Tone
+from kschedctl.text.counts import agreeing
 
 DEFAULT = "DefaultPreemption"
 VICTIMS_SHOWN, TIED_SHOWN, TIES_SHOWN = 20, 10, 3
@@ -45,7 +46,8 @@ def build_preemption_section(report: PreemptionReport | None, style: Style) -> P
     if has_nothing_to_show:
         return ()
     if report.terminating:
-        under_way = paragraph("under way: these pods are terminating on", report.nominated)
+        are = agreeing(len(report.terminating), "this pod is", "these pods are")
+        under_way = paragraph(f"Under way: {are} terminating on", report.nominated)
         return section("Preemption", under_way, Bullets(report.terminating))
     title = "Preemption" if report.plugin == DEFAULT else f"Preemption by {report.plugin}"
     if not report.asked:

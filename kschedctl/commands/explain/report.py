@@ -744,13 +744,30 @@ class Explanation(_ExtenderPart, frozen=True):
     waiting_elsewhere: tuple[WaitingElsewhere, ...] = ()
     """Objects that wait for another controller before any pod of the workload is created."""
     rivals: tuple[str, ...] = ()
-    """The other waiting pods that take the room first, if the pod fits by itself but then gets no node."""
+    """The other waiting pods that take the room first, if the pod fits by itself but then gets no node, or only
+    a node that preemption makes room on."""
+    node_after_rivals: str = ""
+    """The node that the pod gets although the rivals take the room first; empty if it gets none."""
+    victims_after_rivals: tuple[str, ...] = ()
+    """The pods that the pod preempts to get `node_after_rivals`."""
     kind: str = "Explanation"
 
     @property
     def is_fine(self) -> bool:
         """True if the pod has a node or would get one, and nothing there keeps it from running."""
         return self.verdict in FINE and not self.claims_without_scheduler and not self.kubelet_rejection
+
+    @property
+    def rivals_clause(self) -> str:
+        """A clause about the rivals, and about the node that the pod gets nevertheless."""
+        rivals = describe_rivals(self.rivals)
+        return f"{rivals}, so the pod {self.outcome_after_rivals}" if self.node_after_rivals else rivals
+
+    @property
+    def outcome_after_rivals(self) -> str:
+        """The words after "the pod" that name the node it gets although rivals take the room first, and its victims."""
+        preempting = f" by preempting {join_first_few(self.victims_after_rivals)}" if self.victims_after_rivals else ""
+        return f"will get {self.node_after_rivals}{preempting}"
 
     @property
     def leaves_victims_without_node(self) -> bool:
@@ -830,7 +847,7 @@ class Explanation(_ExtenderPart, frozen=True):
             warnings=(
                 *([self.replicas.sentence] if self.replicas is not None else ()),
                 *(preemption.warnings if preemption is not None else ()),
-                *([f"fits by itself, but {describe_rivals(self.rivals)}"] if self.rivals else ()),
+                *([f"fits by itself, but {self.rivals_clause}"] if self.rivals else ()),
                 *([f"new node: {self.new_node.answer}"] if self.new_node is not None else ()),
             ),
             fixes=(

@@ -342,6 +342,35 @@ def mention_rivals_of_fitting_pods(
     return updated
 
 
+def mention_rivals_and_next_node(scheduler: Scheduler, report: Explanation) -> Explanation:
+    """Return a pod's explanation with its rivals, and with the node and victims that it gets behind the rivals.
+
+    The node is found by scheduling all waiting pods with preemption. There are no rivals if the pod then gets a node
+    that is feasible now, without preempting others.
+    """
+    crowded_report = mention_rivals_of_fitting_pods(scheduler, {report.pod: report})[report.pod]
+    if not crowded_report.rivals:
+        return report
+    from kschedctl.fixes.queue_replay import replay_queue_without_fix  # noqa: PLC0415 - only if the pod has rivals
+
+    run = replay_queue_without_fix(scheduler)
+    node = run.node_by_pod.get(report.pod)
+    if node is None:
+        return crowded_report
+    victims = run.victims_by_pod.get(report.pod, ())
+    feasible = frozenset(report.feasible)
+    if node in feasible and not victims:
+        return report
+
+    # List pods that are placed even without preemption first, in the order of the queue
+    placed_pods = dict.fromkeys((*find_node_by_waiting_pod(scheduler), *run.node_by_pod))
+    rivals = tuple(key for key in placed_pods if run.node_by_pod.get(key) in feasible and key != report.pod)
+    updated = replace(
+        report, rivals=rivals or crowded_report.rivals, node_after_rivals=node, victims_after_rivals=victims
+    )
+    return replace(updated, headline=f"{report.headline}, but {updated.rivals_clause}")
+
+
 def _is_placed_alone(report: Explanation) -> bool:
     """Return whether the pod gets a node by itself, and neither its group nor a Permit plugin makes it wait there."""
     if report.verdict != "Schedulable" or any(answer.code == WAIT for answer in report.permit.values()):
@@ -508,17 +537,31 @@ def add_rivals_for_room(report: Explanation, replayed_cluster: ReplayedCluster) 
     calls_extenders = replayed_cluster.scheduler.call_extender is not None
     if calls_extenders:  # replaying all pending pods would call them again
         return report
-    report = mention_rivals_of_fitting_pods(replayed_cluster.scheduler, {report.pod: report})[report.pod]
+    report = mention_rivals_and_next_node(replayed_cluster.scheduler, report)
     is_about_retries = any(advice.kind in ABOUT_RETRIES for advice in report.advice)
     if report.verdict != "Schedulable" or not (is_about_retries or report.rivals):
         return report
-    waiting_pods = replayed_cluster.compute_once(list_waiting_pods)
-    waiting = next((candidate for candidate in waiting_pods if candidate.pod.key == report.pod), None)
-    correction = _find_waiting_advice(waiting, replayed_cluster) if waiting is not None else None
+    if report.node_after_rivals:
+        correction: Advice | None = _build_advice_on_node_after_rivals(report)
+    else:
+        waiting_pods = replayed_cluster.compute_once(list_waiting_pods)
+        waiting = next((candidate for candidate in waiting_pods if candidate.pod.key == report.pod), None)
+        is_placed_with_preemption = waiting is not None and waiting.cause == "crowded" and not report.rivals
+        if waiting is None or is_placed_with_preemption:
+            return report
+        correction = _find_waiting_advice(waiting, replayed_cluster)
     if correction is None:
         return report
     other_advice = (advice for advice in report.advice if advice.kind not in ABOUT_RETRIES)
     return replace(report, advice=(correction, *other_advice))
+
+
+def _build_advice_on_node_after_rivals(report: Explanation) -> Advice:
+    """Build advice for a pod whose room rivals take first and that gets another node, possibly by preempting others."""
+    hint = " once the pods ahead of it are scheduled"
+    if report.victims_after_rivals:
+        hint = ". To avoid that, make room for it and for the pods ahead of it"
+    return Advice("AwaitRoom", f"It {report.outcome_after_rivals}{hint}")
 
 
 def drop_retry_advice(report: Explanation) -> Explanation:

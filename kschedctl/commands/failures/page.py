@@ -96,8 +96,8 @@ def _choose_next_title(report: Failures) -> str:
     """Return the title of the section with the `whatif` command, which includes pending pods, unlike this report."""
     if report.remedy:
         return REPLAYED
-    pending = ", with the pending pods" if report.pending_left_out.pods else ""
-    return f"Next (the worst loss, pod by pod{pending})"
+    pending = ", including pending pods" if report.pending_left_out.pods else ""
+    return f"Next (simulate the worst loss and show what happens to each pod{pending})"
 
 
 def _build_outside_note(report: Failures) -> Page:

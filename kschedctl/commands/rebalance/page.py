@@ -47,7 +47,7 @@ def _build_policy_warning(report: Rebalancing) -> Page:
     if not report.policy_ignored:
         return ()
     explanation = f"the descheduler does not read {', '.join(report.policy_ignored)} of the policy"
-    return (paragraph(Marked("ignored:", Tone.WARNING), explanation),)
+    return (paragraph(Marked("Ignored:", Tone.WARNING), explanation),)
 
 
 def _describe_target(step: RebalancingStep) -> Marked:

@@ -171,6 +171,9 @@ def remedies(
             pod_report, code = _build_pod_report_and_exit_code(targets[0], criteria, now, node_groups, karpenter)
             if not pod_arguments:
                 pod_report, code = _add_new_resources(pod_report, code, inquiry)
+            if pod_report.rivals:  # only room for all waiting pods helps
+                suggestion = source.build_command("remedies", "-A", options=scope.to_cli_options())
+                return view.build_answer(pod_report, code, {"": suggestion})
             next_command = ""
             if pod_report.lacks_fixes and criteria.is_restricted:
                 next_command = "remedies"

@@ -19,7 +19,7 @@ from kschedctl.commands.explain.new_pods import choose_replica
 from kschedctl.commands.explain.one_pod import explain_target
 from kschedctl.commands.explain.preempted_room import mention_rivals
 from kschedctl.commands.explain.report import Explanation
-from kschedctl.commands.explain.waiting import mention_rivals_of_fitting_pods
+from kschedctl.commands.explain.waiting import mention_rivals_and_next_node
 from kschedctl.commands.remedies.report import Remedies, SearchReport
 from kschedctl.fixes.document import build_remedy
 from kschedctl.fixes.impossible import explain_impossible_fixes
@@ -78,7 +78,7 @@ def _explain_created_pod(target: TargetPod) -> tuple[TargetPod, Explanation]:
     stored = target.scheduler.cluster.pod(target.pod.metadata.namespace, target.pod.metadata.name)
     is_as_stored = stored is not None and target.scheduler.view.build_stored_pod(stored) == target.pod
     if is_as_stored:  # only the pods of the cluster are replayed in the queue
-        report = mention_rivals_of_fitting_pods(target.scheduler, {report.pod: report})[report.pod]
+        report = mention_rivals_and_next_node(target.scheduler, report)
     return target, report
 
 
@@ -101,6 +101,7 @@ def _build_remedies_document(
         preempts=report.preemption.chosen_victims if report.preemption is not None else (),
         preempts_instead=report.preemption.victims_on_tied_nodes if report.preemption is not None else (),
         stands_for=target.note,
+        rivals=report.rivals,
         replicas=report.replicas,
         not_replayed=report.not_replayed,
         ignored=report.ignored,

@@ -65,6 +65,8 @@ class Remedies(Report, frozen=True):
     """The pods that kube-scheduler itself preempts for the pod, without any change."""
     preempts_instead: tuple[str, ...] = ()
     """The pods that it preempts if it happens to choose another equally good node."""
+    rivals: tuple[str, ...] = ()
+    """The other waiting pods that take the room first, if the pod fits by itself but not behind them."""
     kind: str = "Remedies"
 
     def build_headline_parts(self) -> tuple[str, ...]:

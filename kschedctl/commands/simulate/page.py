@@ -106,16 +106,19 @@ def build_simulation_page(report: SimulationReport, style: Style) -> Page:
 def _choose_next_title(report: SimulationReport) -> str:
     """Return the title above the next commands, which says what a repetition of the simulation would add.
 
-    Other commands, which come first, need no explanation.
+    A command about pods without a node or that were not created comes first.
     """
-    if report.new_pending_pods or report.not_created or report.still_waiting:
-        return "Next"
     additions = []
     if report.left_out:
         additions.append("with the pending pods")
     if report.replaces_at_once:
         additions.append("as a rollout")
-    return f"Next (the simulation {join_words(additions)})" if additions else "Next"
+    parts = [f"the simulation {join_words(additions)}"] if additions else []
+    if report.new_pending_pods or report.not_created:
+        parts.insert(0, "fixes for the pods without a node")
+    elif report.still_waiting:
+        parts.insert(0, "why pods still wait")
+    return f"Next ({', then '.join(parts)})" if parts else "Next"
 
 
 def _build_verdict_lines(report: SimulationReport) -> Page:

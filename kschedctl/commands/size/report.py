@@ -161,9 +161,13 @@ class NodeSizing(Report, frozen=True):
         """Describe a lower bound that counts pods that the best set leaves out, to append, or return ""."""
         if not self.nodes or not self.leaves_out_placeable_pods:
             return ""
-        bound = counted(int(self.bound), "node") if self.price is None else f"{format_price(self.bound)} an hour"
+        number = int(self.bound)
+        if self.price is None:
+            bound = f"{counted(number, 'node')} {agreeing(number, 'is', 'are')}"
+        else:
+            bound = f"{format_price(self.bound)} an hour is"
         pods = counted(self.bound_pods, "pod that fits", "pods that fit")
-        return f". Lower bound: {bound}, from the requests of the {pods} on an empty node"
+        return f". At least {bound} needed for the requests of the {pods} on an empty node"
 
     @property
     def leaves_out_placeable_pods(self) -> bool:

@@ -66,7 +66,7 @@ def iter_priority_class_fixes(trial_node: TrialNode) -> Iterator[Fix]:
     price, first_cost = (Price.NEIGHBOUR, RAISE_OF_AGENT) if is_agent else (None, RAISE)
     for rank, priority_class in enumerate(helpful_classes):
         name = priority_class.metadata.name
-        text = f"use PriorityClass {name} ({priority_class.value:,} instead of {own_priority:,})"
+        text = f"use PriorityClass {name} (priority {priority_class.value:,} instead of {own_priority:,})"
         cost = first_cost + COST_PER_RANK * rank
         yield Fix(
             kind=FixKind.USE_PRIORITY_CLASS,
@@ -116,7 +116,8 @@ def _build_agent_priority_class_fix(pod: Pod, cluster: Cluster) -> Fix:
     key = ObjectKey.of(new_class)
     edits = (ObjectEdit(key, lambda _: new_class), *build_pod_edits(pod, change))
     own_priority = pod.spec.priority or 0
-    text = f"create PriorityClass {AGENT_CLASS_NAME} ({AGENT_CLASS_VALUE:,} instead of {own_priority:,}) and use it"
+    priorities = f"priority {AGENT_CLASS_VALUE:,} instead of {own_priority:,}"
+    text = f"create PriorityClass {AGENT_CLASS_NAME} ({priorities}) and use it"
     if cluster.find_gap("PriorityClass") is not None:
         text += ", or use an existing class (the PriorityClasses were not read)"
     commands = (kubectl.render_apply(kubectl.build_manifest(key, new_class)),)

@@ -401,6 +401,6 @@ def test_an_empty_node_is_kept_if_a_pending_pod_can_run_nowhere_else() -> None:
     big["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "n1"}
     report = audit_packing([build_node("n1"), build_node("n2"), *agent, big])
     assert report.empty == ("n2",)
-    why = "1 pending pod waits for room here and could run on no other node: d/big-pending-0"
+    why = "1 pending pod waits for room here and cannot run on any other node: d/big-pending-0"
     assert [(kept.node, kept.why, kept.lets_run) for kept in report.kept] == [("n1", why, ("d/big-pending-0",))]
     assert (report.tried, report.candidates) == (1, 1)

@@ -233,7 +233,7 @@ def test_pod_that_waits_while_lower_tiers_run_starves() -> None:
     assert (starving.pods, starving.seconds, starving.lower_pods, starving.lower_started) == (("d/pay-1",), 7200, 2, 1)
     assert starving.preemption == "does not help: not eligible due to preemptionPolicy=Never."
     assert list_findings(found) == [("starving", "warning", "Pod d/pay-1")]
-    assert found.headline == "2 tiers; 1 pod starving"
+    assert found.headline == "2 tiers; 1 pod starving while pods of lower tiers run"
 
 
 def test_pods_that_starve_for_one_cause_share_a_finding() -> None:

@@ -71,6 +71,55 @@ def test_pod_that_fits_only_by_itself_names_its_rivals() -> None:
     }
 
 
+def test_pod_whose_room_is_taken_names_the_node_that_it_gets_by_preempting() -> None:
+    """The node has room for one of the two pods. The second one evicts pod low."""
+    pods = [build_pod(f"p{number}", cpu="2", priority=10) for number in range(2)]
+    cluster = Cluster.from_objects([build_node("n1"), build_pod("low", "n1", cpu="2"), *pods])
+    second = explain(cluster, "d/p1")
+    assert (second.rivals, second.node_after_rivals, second.victims_after_rivals) == (("d/p0",), "n1", ("d/low",))
+    outcome = "d/p0 takes the room first, so the pod will get n1 by preempting d/low"
+    assert second.headline == f"on n1, but {outcome}"
+    assert f"fits by itself, but {outcome}" in second.summary().warnings
+    (text,) = [each.text for each in second.advice]
+    assert text.startswith("It will get n1 by preempting d/low. ")
+    assert remedies(cluster, "d/p1").headline == second.headline
+
+    first = explain(cluster, "d/p0")
+    assert (first.rivals, first.node_after_rivals) == ((), "")
+
+
+def build_two_nodes() -> list[dict]:
+    """Build a node with 1 free core, a full one where pod urgent evicts pod low, and two pods that request 1 core."""
+    return [
+        build_node("n1"),
+        build_pod("full", "n1", cpu="3", priority=10),
+        build_node("n2"),
+        build_pod("low", "n2", cpu="4"),
+        build_pod("urgent", cpu="3", priority=20, nodeSelector={"kubernetes.io/hostname": "n2"}),
+        build_pod("p0", priority=10, nodeSelector={"kubernetes.io/hostname": "n1"}),
+        build_pod("p1", priority=5),
+    ]
+
+
+def test_pod_whose_room_is_taken_names_the_node_on_which_others_make_room() -> None:
+    """Pod p0 takes the free core of n1. Pod p1 gets the core of n2 that pod urgent leaves free."""
+    report = explain(Cluster.from_objects(build_two_nodes()), "d/p1")
+    assert (report.rivals, report.node_after_rivals, report.victims_after_rivals) == (("d/p0",), "n2", ())
+    assert report.headline == "on n1, but d/p0 takes the room first, so the pod will get n2"
+    assert [each.text for each in report.advice] == ["It will get n2 once the pods ahead of it are scheduled"]
+
+
+def test_pod_has_no_rivals_if_others_make_room_for_them_elsewhere() -> None:
+    """Pod p0 prefers n2, where pod urgent leaves room, so that p1 gets n1."""
+    prefers_n2 = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["n2"]}]}
+    affinity = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "preference": prefers_n2}]}
+    documents = build_two_nodes()
+    documents[-2] = build_pod("p0", priority=10, affinity={"nodeAffinity": affinity})
+    report = explain(Cluster.from_objects(documents), "d/p1")
+    assert (report.rivals, report.node_after_rivals, report.headline) == ((), "", "on n1")
+    assert "AwaitRoom" not in {each.kind for each in report.advice}
+
+
 def test_pod_of_higher_priority_takes_the_room_of_an_older_pod() -> None:
     urgent = build_pod("urgent", cpu="3", priority=10)
     cluster = Cluster.from_objects(

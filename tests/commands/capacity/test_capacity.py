@@ -360,4 +360,4 @@ def test_answer_comes_before_what_was_not_replayed() -> None:
     report = capacity(Cluster.from_objects(NODES, assume_complete=False), [build_pod("p", cpu="500m")])
     assert report.not_replayed
     text = RENDERERS["table"](report, Style(width=200))
-    assert text.index("10 more fit") < text.index("not replayed:")
+    assert text.index("10 more fit") < text.index("Not replayed:")

@@ -166,7 +166,7 @@ def test_view_of_ignored_fields(run: Callable[..., tuple[int, str, str]]) -> Non
         "profiles[0].plugins.filter.disabled[0].name: NodeDeclaredFeatures needs Kubernetes 1.35"
     ]
     assert (
-        "ignored: kube-scheduler 1.34 does not support:" in run(document, "config", "view", "--kube-version", "1.34")[1]
+        "Ignored: kube-scheduler 1.34 does not support:" in run(document, "config", "view", "--kube-version", "1.34")[1]
     )
     assert json.loads(run(document, "config", "view", "-o", "json")[1]).get("ignored", []) == []
 

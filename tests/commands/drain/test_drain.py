@@ -159,7 +159,7 @@ def test_pending_pods_that_can_run_on_no_other_node_are_named() -> None:
     assert [(problem.object, problem.message) for problem in report.find_ci_gate_problems()] == [
         ("Pod d/here", "can run only on a drained node")
     ]
-    assert "Pending pods that can run on no other node" in RENDERERS["table"](report, Style(width=80))
+    assert "Pending pods that cannot run on any other node" in RENDERERS["table"](report, Style(width=80))
     (fix,) = report.summary().fixes
     assert fix.but == (
         "leaves 1 pending pod without any node (d/here); "

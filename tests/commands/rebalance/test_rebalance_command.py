@@ -140,7 +140,7 @@ def test_first_line_is_one_sentence(run: Run, write: Write, tmp_path) -> None:
     objects = write(build_tainted_node("n1", "4"), build_node("n2", "4"), *pods, budget)
     out = run("rebalance", "--policy", str(file), "--rounds", "1", "-f", objects).out.splitlines()
     assert out[0] == "Not settled after 1 eviction in 1 round; 1 pod may not be evicted"
-    assert 'ignored: the descheduler does not read unknown field "unheardOf" of the policy' in out
+    assert 'Ignored: the descheduler does not read unknown field "unheardOf" of the policy' in out
     assert next(line for line in out if "STEP" in line).split()[:2] == ["STEP", "EVICT"]
 
 

@@ -29,6 +29,14 @@ def test_a_gated_pod_has_no_fixes_and_the_next_command_explains_it(run: Run, wri
     assert f"  kschedctl explain d/p -f {cluster}" in outcome.out
 
 
+def test_next_command_for_a_pod_whose_room_others_take_finds_room_for_all(run: Run, write: Write) -> None:
+    """The node has room for one of the two pods, so that the second one fits only by itself."""
+    cluster = write(build_node("n1", cpu="2"), build_pod("p", "2", "d", "p"), build_pod("q", "2", "d", "q"))
+    for options in ([], ["--brief"]):
+        assert f"kschedctl remedies -A -f {cluster}" in run("remedies", "d/q", "-f", cluster, *options).out
+        assert "remedies -A" not in run("remedies", "d/p", "-f", cluster, *options).out
+
+
 def test_changes_that_cost_more_pods_than_they_place_are_no_fixes() -> None:
     chain = EvictionChain(evicted=3, moved=1, returned=0, pending=1, lost=1)
     evicting = Remedy(

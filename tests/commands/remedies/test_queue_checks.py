@@ -82,6 +82,29 @@ def test_larger_node_has_room_for_the_pods_ahead() -> None:
     )
 
 
+def test_fix_fails_if_the_pod_preempts_on_a_node_that_the_fix_does_not_open() -> None:
+    """Pod first takes the room on n2, so that pod second evicts pod low on n1, as it would without the fix."""
+    documents = [
+        small.build_node("n1"),
+        small.build_pod("high", "n1", cpu="3", priority=30),
+        small.build_pod("low", "n1"),
+        small.build_node("n2", cpu="1", unschedulable=True),
+        small.build_pod("first", priority=20, nodeSelector={"kubernetes.io/hostname": "n2"}),
+        small.build_pod("second", priority=10),
+    ]
+    cluster = Cluster.from_objects(documents)
+    uncordon = next(fix for fix in explain(cluster, "d/second", remedies=True).remedies if fix.kinds == ("Uncordon",))
+    assert (uncordon.holds, uncordon.rivals) == (False, ("d/first",))
+    assert (uncordon.preemption_node, uncordon.preemption_victims) == ("n1", ("d/low",))
+    assert uncordon.drawbacks[0] == (
+        "d/first would be scheduled first, and this pod would get n1 only by evicting d/low"
+    )
+
+    # Pod first gets the node that the fix opens, without evicting others.
+    uncordon = next(fix for fix in explain(cluster, "d/first", remedies=True).remedies if fix.kinds == ("Uncordon",))
+    assert (uncordon.holds, uncordon.preemption_node) == (True, "")
+
+
 @pytest.fixture
 def compared(monkeypatch: pytest.MonkeyPatch) -> list[RemedyTrial]:
     """Compare each replay of a fix with the replay of all waiting pods, and return the list of compared trials."""

@@ -48,7 +48,10 @@ def test_class_that_evicts_siblings_is_rejected() -> None:
     documents += [build_replica("a", "n1", **APART), build_replica("b", "n2", **APART), build_replica("r", **APART)]
     report = find_remedies(documents, "UsePriorityClass")
     assert report.remedies == ()
-    assert "use PriorityClass high (1,000 instead of 0): its rollout would evict its own pods" in report.impossible
+    assert (
+        "use PriorityClass high (priority 1,000 instead of 0): its rollout would evict its own pods"
+        in report.impossible
+    )
     changed = simulate_rollout(documents, build_deployment(3, priorityClassName="high", **APART))
     assert changed.evicted
     assert changed.workloads[0].rollout.startswith("stuck")

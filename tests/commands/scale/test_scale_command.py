@@ -90,7 +90,7 @@ def test_demo_has_pools(run: Run) -> None:
 
 
 def test_first_line_names_the_groups_that_grow(run: Run) -> None:
-    assert "Scale-up: general grows from 8 to 9 nodes for 2 of 8 unschedulable pods" in " ".join(
+    assert "Scale-up: general grows from 8 to 9 nodes for 2 of 8 pods marked as unschedulable" in " ".join(
         run("scale", "up", "--demo").out.split()
     )
 
@@ -179,7 +179,7 @@ def test_pods_that_stay_pending_are_listed_separately_in_all_forms() -> None:
     )
     assert (
         report.build_headline_parts()[1]
-        == "for 1 of 3 unschedulable pods (d/a); 1 other triggers no scale-up; 1 other would still wait"
+        == "for 1 of 3 pods marked as unschedulable (d/a); of the others, 1 triggers no scale-up and 1 would still wait"
     )
     summary = report.summary()
     assert summary.warnings == ("d/b stays pending although nodes are added for it; 2 new nodes would be enough",)
@@ -199,7 +199,7 @@ def test_pods_that_wait_for_a_later_loop_are_named_in_all_forms() -> None:
         awaiting=("d/b",),
     )
     later = "2 pods wait for a later loop: d/b, d/c (group gpu)"
-    assert report.build_headline_parts()[1] == f"for 1 of 3 unschedulable pods (d/a); {later}"
+    assert report.build_headline_parts()[1] == f"for 1 of 3 pods marked as unschedulable (d/a); {later}"
     assert later in report.summary().headline
     page = RENDERERS["table"](report, Style())
     assert "Wait for a later loop, in which another group may grow\n  - d/b\n  - d/c" in page

@@ -175,7 +175,7 @@ def test_class_whose_victims_return_is_no_fix() -> None:
     agent = build_owned_pod("DaemonSet", "agent", "n1", "500m", **build_node_selector("n1"))
     found = find_class_remedies(build_node("n1"), agent, build_owned_pod("ReplicaSet", "web", "n1", "3"), waiting)
     assert found.remedies == ()
-    assert any("whose replacements take the node before" in line for line in found.impossible)
+    assert any("but their replacements would take the node first" in line for line in found.impossible)
 
 
 def test_fix_by_a_class_names_the_victims_fate() -> None:

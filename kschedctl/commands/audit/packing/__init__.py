@@ -58,7 +58,7 @@ STRANDED = AuditRule(
     "Free capacity of a pool that no pod can use",
     "None of the pods that are pending or usually run on these nodes fit there. One resource is used up, so the free "
     "part of the others is wasted.",
-    "Use nodes with more of the resource that is short, in relation to the others, or lower the pods' requests for it",
+    "Use nodes with more of the resource that is short relative to the others, or lower the pods' requests for it",
 )
 FIX_OTHER_REASON = "Fix the reason in brackets so that pods can run there"
 OR_REMOVE = ", or remove the nodes, which are empty or can be emptied"
@@ -377,13 +377,13 @@ def _advise_on_short_resources(reasons: Sequence[str]) -> str:
     """Return advice on the resources that run out, or "" if the reasons name other limits.
 
     >>> _advise_on_short_resources(["Insufficient cpu"])
-    "Use nodes with more CPU in relation to their other resources, or lower the pods' requests for CPU"
+    "Use nodes with more CPU relative to their other resources, or lower the pods' CPU requests"
     """
     resources = [reason.removeprefix(INSUFFICIENT) for reason in reasons if reason.startswith(INSUFFICIENT)]
     if not resources or len(resources) < len(reasons):
         return ""
     short = join_words([resource.upper() if resource == CPU else resource for resource in resources])
-    return f"Use nodes with more {short} in relation to their other resources, or lower the pods' requests for {short}"
+    return f"Use nodes with more {short} relative to their other resources, or lower the pods' {short} requests"
 
 
 INSUFFICIENT = "Insufficient "

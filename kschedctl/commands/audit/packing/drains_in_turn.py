@@ -148,7 +148,7 @@ class EmptyingDrain(NodeDrain):
         outcome = super()._try_to_place(position)
         if outcome.victims:
             key = self._get_pod_key(position)
-            raise _NodeBlockedError(Blocker(key, f"{key} would preempt other pods"))
+            raise _NodeBlockedError(Blocker(key, f"{key} would preempt other pods if it were moved"))
         return outcome
 
     def _find_lasting_rejection(self, position: Position) -> str:
@@ -177,7 +177,7 @@ class EmptyingDrain(NodeDrain):
                 return Blocker.unplaceable(key, rejection)
         if self.preemptions:
             key = self._get_pod_key(self.preemptions[0].position)
-            return Blocker(key, f"{key} would preempt other pods")
+            return Blocker(key, f"{key} would preempt other pods if it were moved")
         return None
 
     def _get_pod_key(self, position: Position) -> str:
@@ -240,7 +240,7 @@ class NodeTrial(NamedTuple):
     lets_run: tuple[str, ...] = ()
     """The pending pods for which the node is needed (`namespace/name`).
 
-    They fit there once its pods have moved, or wait for room there and could run on no other node.
+    They fit there once its pods have moved, or wait for room there and cannot run on any other node.
     """
     message: str = ""
     """kube-scheduler's message if `pod` fits nowhere, empty if there is another reason."""
@@ -254,9 +254,9 @@ class NodeTrial(NamedTuple):
 
     @classmethod
     def kept_for(cls, pods: tuple[str, ...]) -> NodeTrial:
-        """Return the result for a node that is kept untried, because pending pods could run on no other node."""
+        """Return the result for a node that is kept untried, because pending pods cannot run on any other node."""
         wait = agreeing(len(pods), "pending pod waits", "pending pods wait")
-        why = f"{len(pods):,} {wait} for room here and could run on no other node: {first_few(pods)}"
+        why = f"{len(pods):,} {wait} for room here and cannot run on any other node: {first_few(pods)}"
         return cls(0, (), why=why, lets_run=pods)
 
 

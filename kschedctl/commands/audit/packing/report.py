@@ -87,7 +87,7 @@ class KeptNode(Document, frozen=True):
     pool: Annotated[str, Column(keep=True, beneath="of pool", words=NO_POOL)]
     why: Annotated[str, Column("reason")]
     lets_run: tuple[str, ...] = ()
-    """The pending pods (`namespace/name`) that fit there once its pods have moved, or could run on no other node."""
+    """The pending pods (`namespace/name`) that fit there once its pods have moved, or cannot run on any other node."""
     pod: str = ""
     """The pod that keeps the node, if a pod does."""
     message: str = ""

@@ -395,12 +395,12 @@ def _build_headline(
     parts = [counted(len(tiers.priorities), "tier")]
     starving_count = sum(len(starving_pods.pods) for starving_pods in starving if starving_pods.lower_pods)
     if starving_count:
-        parts.append(f"{counted(starving_count, 'pod')} starving")
-    if tier is not None:
-        parts.append(_describe_tier_growth(tier, evicted_count=sum(len(victim.pods) for victim in victims)))
+        parts.append(f"{counted(starving_count, 'pod')} starving while pods of lower tiers run")
     if exposed:
         exposed_pods = counted(sum(workload.pods for workload in exposed), "pod")
         parts.append(f"higher tiers can preempt {exposed_pods} behind Services")
+    if tier is not None:
+        parts.append(_describe_tier_growth(tier, evicted_count=sum(len(victim.pods) for victim in victims)))
     return "; ".join(parts)
 
 

@@ -14,6 +14,7 @@ from kschedctl.render.plots.plot import Axis, Plot, Series
 from kschedctl.render.sections import build_interruption_line
 from kschedctl.render.tables import build_struct_table
 from kschedctl.reports.columns import Column, Tone
+from kschedctl.text.counts import counted
 
 WARNING_SHARE = 0.01
 """The share of double-booked pods up to which a result is a warning."""
@@ -146,9 +147,9 @@ def _describe_latency(latency: str) -> str:
 def build_assumption_lines(assumptions: RaceAssumptions) -> Page:
     """Build lines about the assumptions, about values taken from the cluster, and about measured latencies."""
     text_by_field = {
-        CLUSTER_FIELDS["nodes"]: "number of nodes",
-        CLUSTER_FIELDS["rates"]: "pods per second in the busiest minute",
-        CLUSTER_FIELDS["room"]: f"nodes fit {count(assumptions.pods_per_node, 'pod')} each",
+        CLUSTER_FIELDS["nodes"]: "the number of nodes (see the table)",
+        CLUSTER_FIELDS["rates"]: "the pods per second of the busiest minute (see the table)",
+        CLUSTER_FIELDS["room"]: f"{counted(assumptions.pods_per_node, 'pod fits', 'pods fit')} on a node",
         CLUSTER_FIELDS["load"]: f"nodes are {assumptions.load * 100:.3g}% full",
     }
     from_cluster = [text for field, text in text_by_field.items() if field in assumptions.from_cluster]
@@ -164,11 +165,11 @@ def build_assumption_lines(assumptions: RaceAssumptions) -> Page:
         f"informer lag {_describe_latency(assumptions.informer_lag)}",
         f"seed {assumptions.seed}, {assumptions.runs:,} runs" if assumptions.runs > 1 else f"seed {assumptions.seed}",
     ]
-    lines = [paragraph("from the cluster:", "; ".join(from_cluster))] if from_cluster else []
-    lines.append(paragraph("other settings:" if from_cluster else "settings:", "; ".join(specified)))
+    lines = [paragraph("From the cluster:", "; ".join(from_cluster))] if from_cluster else []
+    lines.append(paragraph("Other settings:" if from_cluster else "Settings:", "; ".join(specified)))
     if lags := assumptions.measured:
         seconds = f"{lags.median:g}s at the median, {lags.p99:g}s at the 99th percentile, {lags.longest:g}s at most"
         lines.append(
-            paragraph(f"measured on {count(lags.pods, 'pod')}, from binding to the kubelet's start: {seconds}")
+            paragraph(f"Measured on {count(lags.pods, 'pod')}, from binding to the kubelet's start: {seconds}")
         )
     return tuple(lines)

@@ -115,7 +115,8 @@ CHARGED_IN_VAIN = ByVersion(
     "#140431",
 )
 CHARGED_TWICE = ByVersion(
-    "each further share of a device that was allocated without capacity consumes shared counters again",
+    "a shareable device consumes its shared counters again with each further allocation if its earlier allocations "
+    "consumed no capacity",
     (("", True), ("1.37", False)),
     "#140437",
 )

@@ -77,11 +77,7 @@ HAS_CLAIM_HINT = ByVersion(
 
 REASON = "node(s) exceed max volume count"
 IN_TREE_FIELDS = tuple(plugin.field for plugin in PLUGINS)
-MIGRATABLE = ByVersion(
-    "in-tree volume types that count towards the limit",
-    (("", ("rbd", *IN_TREE_FIELDS)), ("1.31", IN_TREE_FIELDS)),
-    "#124546",
-)
+COUNTS_RBD = ByVersion("rbd volumes count towards the limit", (("", True), ("1.31", False)), "#124546")
 READS_NODES = ByVersion(
     "a node's attachable-volumes-csi-* resources limit its CSI volumes if its CSINode has no limit",
     (("", True), ("1.32", False)),
@@ -107,7 +103,7 @@ class NodeVolumeLimits(DeclaredPlugin):
     name = "NodeVolumeLimits"
     facts = (TooManyVolumes,)
     changed = (
-        MIGRATABLE,
+        COUNTS_RBD,
         READS_NODES,
         COUNTS_WITHOUT_PODS,
         REGISTERS_LIMIT_EVENTS,
@@ -119,13 +115,16 @@ class NodeVolumeLimits(DeclaredPlugin):
     looks_at_own_pods = True
     without = "more volumes are placed on a node than it can attach"
     fixes = "held_volumes"
-    next_step = NextStep("DetachVolumes", "Detach volumes from {node}, or correct its driver's limit")
+    next_step = NextStep(
+        "DetachVolumes",
+        "Move pods with volumes of this driver off {node}, or raise the driver's limit if it is set too low",
+    )
     kinds = (*CLAIM_KINDS, "CSINode", "CSIDriver", "VolumeAttachment")
     kinds_matter_to = USES_DISKS
 
     def __init__(self, limit_scaling: bool = False, version: KubeVersion = VERIFIED) -> None:
         self.limit_scaling = limit_scaling
-        self.migratable = MIGRATABLE.at(version)
+        self.migratable = ("rbd", *IN_TREE_FIELDS) if COUNTS_RBD.at(version) else IN_TREE_FIELDS
         self.reads_node_allocatable = READS_NODES.at(version)
         self.counts_without_pods = COUNTS_WITHOUT_PODS.at(version)
 
