@@ -189,7 +189,7 @@ class PodTable(Sequence[Pod]):
         # In the appended table, the added pods follow after all rows of this table.
         added_rows = np.arange(len(self), len(self) + len(added))
         rows = np.insert(remaining_rows, insertion_points, added_rows)
-        return self._append_rows(added).take(rows).drop_unused_templates()
+        return self._with_appended_rows(added).take(rows).drop_unused_templates()
 
     def _remove_rows(self, rows: list[int]) -> PodTable:
         """Return the table without some rows."""
@@ -224,7 +224,7 @@ class PodTable(Sequence[Pod]):
         builder.add_pods(pod if pod.metadata.namespace else _set_namespace(pod, namespace) for pod in self)
         return builder.build()
 
-    def _append_rows(self, other: PodTable) -> PodTable:
+    def _with_appended_rows(self, other: PodTable) -> PodTable:
         """Return a table with the rows of this table and then of another one, without sorting them."""
         # Number the other table's templates as in the result, where equal templates are shared.
         template_numbers = dict(self._template_numbers)

@@ -17,9 +17,10 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @lru_cache(maxsize=65536)
 def parse_microseconds(text: str) -> int:
-    """Parse an RFC 3339 time into microseconds since 1970. Years with four digits fit an int64.
+    """Parse an RFC 3339 time into microseconds since 1970.
 
-    Raises InputError if the text is malformed or has no offset from UTC.
+    The result fits an int64, because years have four digits. Raises InputError if the text is malformed or has no
+    offset from UTC.
 
     >>> parse_microseconds("1970-01-01T00:00:01Z"), parse_microseconds("1970-01-01T01:00:00.5+01:00")
     (1000000, 500000)

@@ -52,9 +52,9 @@ class QueueChecks:
         return self._results[name]
 
     def _replay_queue(self, trial: RemedyTrial) -> QueueResult | None:
-        """Replay the queue with the fix. Return `HOLDS` without a replay if no other pod waits.
+        """Replay the queue with the fix, or return `HOLDS` without a replay if the pod fits and no other pod waits.
 
-        The result is None if the replay would be too expensive.
+        Return None if the scheduler calls extenders, or if the queue was already replayed `MOST_RUNS` times.
         """
         scheduler = self.trials.scheduler
         if scheduler.call_extender is not None and scheduler.extenders:

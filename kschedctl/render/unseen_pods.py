@@ -134,7 +134,10 @@ def build_held_back_lines(waiting: Sequence[WaitingElsewhere]) -> Page:
 
 
 def iter_admission_fix_lines(fixes: Sequence[Remedy]) -> Iterator[Paragraph | Command]:
-    """Yield lines about the fixes for a Kueue Workload, each fix with its costs and commands."""
+    """Yield a line for each fix for a Kueue Workload, with its drawbacks, followed by its commands.
+
+    The line's label says whether the fix suffices, or that it is not verified because users have to fill in values.
+    """
     for fix in fixes:
         if fix.needs_values:
             label = Marked("Not verified:", Tone.STRONG)

@@ -559,7 +559,7 @@ class FitProver:
     def _count_blocking_pods(self, kind: PodKind, number: int, competitors: _Competitors) -> int:
         """Return how many competitors may make a node reject pods of this kind in spite of its room.
 
-        Each of them changes the verdict about no other node than its own.
+        Each competitor can block only the node on which it is placed. `number` is the number of the kind's PodInfo.
         """
         if kind.affinity is None and not kind.node_constraints:
             return 0

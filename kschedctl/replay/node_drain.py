@@ -473,9 +473,10 @@ def iter_pod_homes(simulation: Simulation, positions: Iterable[Position]) -> Ite
 
 
 def _find_pod_homes(simulation: Simulation, position: Position, pod: Pod) -> PodHomes | None:
-    """Return the nodes where the pod can run, and those that only their cordon closes to it.
+    """Return the nodes that could run the pod if they had room, and those that are closed to it only by a cordon.
 
-    Return None if no filter looks at the pod.
+    Return None if no filter runs for the pod: no profile serves it, it is gated, PreFilter rejects it, or the cycle
+    fails.
     """
     if simulation.find_framework(position) is None:
         return None

@@ -78,9 +78,10 @@ def build_cluster_basis(
 ) -> ClusterBasis:
     """Build the report fields that say what a report is based on and what was not replayed.
 
-    ``created_pods`` are the keys (``namespace/name``) of pods that have to be created first, in the cluster of the last
-    scheduler. ``replayed`` has the namespaces whose quotas and LimitRanges are replayed, and whether all of admission
-    is replayed for them.
+    ``unknown`` are the unread kinds that the caller already found to affect the report. The report is based on the
+    clusters of ``schedulers``. ``created_pods`` are the keys (``namespace/name``) of pods that have to be created
+    first, in the cluster of the last scheduler. ``replayed`` maps each namespace whose quotas and LimitRanges are
+    replayed to True if all of admission is replayed for it, and to False otherwise.
     """
     not_replayed = list(_iter_unreplayed_scheduler_parts(schedulers))
     ignored: list[str] = []

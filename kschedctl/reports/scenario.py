@@ -124,7 +124,7 @@ class ApplyManifests(Part, frozen=True):
 
     @property
     def subject(self) -> str:
-        """The files and the manifests, such as `web.yaml, Service shop/web`."""
+        """The first few of the files and manifests, such as `web.yaml, Service web`."""
         titles = []
         for manifest in self.manifests:
             metadata = manifest.get("metadata")

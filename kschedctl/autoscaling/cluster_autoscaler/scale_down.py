@@ -369,9 +369,9 @@ class ScaleDownPlan:
         return sum(1 for node_group in groups if node_group and node_group.id == group)
 
     def _drop_nodes_waiting_for_pods(self, nodes: Iterable[Node]) -> list[str]:
-        """Return the names of the nodes that can be removed before any of their pods have ended.
+        """Return the names of the nodes that can be removed without waiting for a pod to complete.
 
-        For each of the other nodes, the reason is recorded.
+        For each of the other nodes, the reason why it stays is recorded.
         """
         removable = []
         for node in nodes:

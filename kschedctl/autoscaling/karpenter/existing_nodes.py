@@ -129,7 +129,8 @@ class RunNodes:
     def place_pod_on_accepting_node(self, data: PodData, topology: RunTopology, *, movable: bool) -> bool:
         """Add the pod to the first node that accepts it, and return whether any node does.
 
-        ``movable`` says whether settling nodes may also take the pod.
+        If ``movable`` is set, settling nodes, whose last pod event is more recent than consolidateAfter, may also take
+        the pod.
         """
         for row in np.flatnonzero(self._find_possible_nodes(data, topology, movable=movable)).tolist():
             node = self._used.get(row) or RunNode.from_existing(self.columns.existing[row])

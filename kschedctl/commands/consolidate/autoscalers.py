@@ -186,7 +186,10 @@ def _describe_replacements(command: DisruptionCommand) -> str:
 
 
 def extract_cluster_autoscaler_verdicts(report: ScaleDown) -> AutoscalerVerdicts:
-    """Return the Cluster Autoscaler's verdicts, with the pod that blocks the removal of a node."""
+    """Return the Cluster Autoscaler's verdict on each node, and which nodes its next round removes.
+
+    If a PodDisruptionBudget that unhealthy pods use up blocks the removal of a node, these pods are given as the cause.
+    """
     removed = frozenset((*report.deleted_now.empty, *report.deleted_now.drain))
     verdicts: dict[str, str] = {}
     causes: dict[str, str] = {}

@@ -313,7 +313,10 @@ def _build_drain_command(shared: _CordonedNodes, node_drain: NodeDrain) -> str:
 
 
 def _choose_budget_fixes(shared: _CordonedNodes, blocked_pods: Sequence[str]) -> tuple[str, ...]:
-    """Return the advice for each budget that denies the eviction of some of these pods before the drain begins."""
+    """Return advice for each set of PodDisruptionBudgets that would already deny evicting some of these pods.
+
+    The pods are tried in the cluster as it is before the drain begins, apart from the cordons.
+    """
     evictions = Evictions(Simulation(shared.scheduler))
     positions_by_budgets: dict[tuple[str, ...], list[Position]] = {}
     for key in blocked_pods:

@@ -199,7 +199,7 @@ class Drain(Report, frozen=True):
     def build_headline_parts(self) -> tuple[str, ...]:
         """Return the nodes, the verdict, and the number of pods with each outcome that the verdict does not name."""
         doubt = describe_doubt(self.unknown)
-        outcomes = self._describe_outcomes()
+        outcomes = self._describe_down_nodes_and_outcomes()
         if not outcomes:
             return first_few(self.nodes), f"{self._build_verdict()}{doubt}"
         return first_few(self.nodes), f"{self._build_verdict()}{self._separator}", f"{outcomes}{doubt}"
@@ -209,10 +209,11 @@ class Drain(Report, frozen=True):
         """Return True, since the headline names the unread kinds."""
         return True
 
-    def _describe_outcomes(self) -> str:
-        """Describe what keeps pods Terminating, and the number of pods with each outcome, the worst outcomes first.
+    def _describe_down_nodes_and_outcomes(self) -> str:
+        """Describe the down nodes, and then the number of pods with each outcome, the worst outcomes first.
 
-        The outcome that the verdict names is left out, so the text may be empty.
+        The outcome that the verdict names is left out. If no pod has an outcome, the text says that nothing runs there.
+        The text is empty if no node is down and the verdict names the only outcome.
         """
         outcomes = ", ".join(self.list_outcomes_after_verdict())
         down_nodes = "; ".join(describe_down_nodes(self.down_nodes))
@@ -547,7 +548,7 @@ class Drain(Report, frozen=True):
             verdict = "Drained"
         else:
             verdict = "Blocked"
-        outcomes = self._describe_outcomes()  # without doubts, for which the summary has its own field
+        outcomes = self._describe_down_nodes_and_outcomes()  # without doubts, for which the summary has its own field
         details = self._describe_blocker() or outcomes
         details = f"{self._separator} {details}" if details else ""
         return replace(

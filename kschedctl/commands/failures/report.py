@@ -234,7 +234,10 @@ class Failures(Report, frozen=True):
         return not self.failures
 
     def describe_nodes_outside(self) -> tuple[str, ...]:
-        """Return a text that names the nodes that no failure includes, or () if every node belongs to a unit."""
+        """Return one text that names the nodes without the label of a unit, or () if every node belongs to a unit.
+
+        No simulated loss includes the named nodes.
+        """
         if not self.outside:
             return ()
         nodes = f"{counted(len(self.outside), 'node')} {agreeing(len(self.outside), 'belongs', 'belong')}"

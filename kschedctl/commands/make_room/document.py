@@ -187,10 +187,11 @@ class _FreedNodes(NamedTuple):
 
 
 def _find_freed_nodes(room: RoomMaking, scheduler: Scheduler, terminating: frozenset[str]) -> _FreedNodes | None:
-    """Find the nodes of the wanted pods in a cluster without the `terminating` pods.
+    """Find the nodes that the wanted pods get in a cluster without the `terminating` pods.
 
-    Return None if a wanted pod preempts other pods even there. Also return None if a wanted pod gets no node, unless it
-    is the only one, and only other waiting pods get the room first.
+    If there is only one wanted pod, and it gets no node because other waiting pods take the room first, return the node
+    that it would get if it were tried first, and these pods. Return None in all other cases in which a wanted pod gets
+    no node, and if a wanted pod preempts other pods even in this cluster.
     """
     wanted_pods = [room.before.view.pods.objects[position] for position in room.wanted]
     first_pod = wanted_pods[0]

@@ -83,11 +83,12 @@ class WaitingPodsOfPlan:
         return self._rejections_by_pod[position]
 
     def _compute_rejections(self, position: Position) -> _Rejections | None:
-        """Return the nodes that reject a pod, or None if any node may take the pod later.
+        """Compute which nodes reject a pod, or return None if any node may take the pod later.
 
-        This is assumed of a pod that is nominated, is placed with a group or tolerates cordons, and of a pod that
-        PreFilter rejects. The same holds if a plugin fails or if no profile serves the pod. Filters that look at a
-        pod's volumes or devices are left out, because the volumes and devices may become available.
+        None is returned for a pod that is nominated, belongs to a group, tolerates cordons or is rejected by PreFilter.
+        It is also returned if no profile serves the pod, if an eviction might make a plugin reject a node, or if a
+        plugin fails. Filters that look at a pod's volumes or devices are left out, because the volumes and devices may
+        become available.
         """
         simulation, view = self._simulation, self._simulation.view
         framework = simulation.find_framework(position)

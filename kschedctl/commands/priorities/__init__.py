@@ -18,9 +18,9 @@ def priorities(
 ) -> PrioritiesSection:
     """Return the priority tiers, the starving pods, and the pods that would be preempted first.
 
-    `limits` set by how many pods which tier grows, and after how long pending pods count as starving. `now` is the RFC
-    3339 time of the cluster and defaults to the time at which it was read. If neither is known, no pod counts as
-    starving, and the section says that ages are unknown. Raises UsageError for an unknown tier.
+    `limits` sets which tier grows and by how many pods, and how long a pod must have been pending to count as starving.
+    `now` is the RFC 3339 time of the cluster and defaults to the time at which it was read. If neither is known, no pod
+    counts as starving, and the section says that ages are unknown. Raises UsageError for an unknown tier.
 
     >>> import kschedctl
     >>> priorities(kschedctl.Cluster.from_objects([])).findings

@@ -161,7 +161,10 @@ def _describe_inactivity(replay: KueueReplay, queue: CachedQueue) -> str:
 
 
 def _build_cohort_state(replay: KueueReplay, cohort: CohortNode) -> CohortState:
-    """Build the report on a cohort. Its share is empty without fair sharing, or if the cohort is a root."""
+    """Build the report on a cohort: its parent, its ClusterQueues in alphabetical order, and its fair share.
+
+    The parent of a root is empty. The share is empty without fair sharing, or if the cohort is a root.
+    """
     return CohortState(
         cohort=cohort.name,
         parent=cohort.parent.name if cohort.parent is not None else "",

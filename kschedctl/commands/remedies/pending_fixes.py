@@ -196,9 +196,9 @@ class GreedyChoice:
         """Choose the harmless proposal of at most `remaining_changes` changes that leaves the fewest pods waiting.
 
         Return whether a proposal was chosen. Proposals that cannot be better than the best one so far are not
-        simulated. A proposal that adds a node is also tried with several nodes. Special nodes are chosen only if they
-        place at least as many of the pods that need them. The choice is not `complete` if the simulations or the time
-        is used up. Raises KeyboardInterrupt if the user interrupts.
+        simulated. A proposal that adds a node is also tried with several nodes. If only some pods need the added nodes,
+        the proposal is chosen only if at least as many of these pods stop waiting as it adds nodes. The choice is not
+        `complete` if the simulations or the time is used up. Raises KeyboardInterrupt if the user interrupts.
         """
         best: tuple[Proposal, UnexplainedSettling] | None = None  # with the cluster after the proposal
         queue = self._rank_promising_proposals(remaining_changes)

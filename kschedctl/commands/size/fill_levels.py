@@ -104,10 +104,11 @@ def measure_levels_when_full(
     outcomes: Sequence[Outcome],
     waiting: Sequence[str],
 ) -> list[FillLevels]:
-    """Measure the fill levels of all shapes at the moment when a crowded shape gets full.
+    """Measure how full the nodes of every shape are at the moment when a crowded shape gets full.
 
-    The result has the levels for each crowded shape that has nodes, or is empty if no shape is crowded. `rows_by_shape`
-    are the rows of the nodes of each shape in the simulation. `waiting` are the keys of the waiting pods.
+    A crowded shape is one that waiting pods need, but that more flexible pods may fill. The result has an item for each
+    crowded shape that has nodes. `rows_by_shape` are the rows of the nodes of each shape in the simulation. `outcomes`
+    are those of the simulation's pods, in the order of placement. `waiting` are the keys of the waiting pods.
     """
     crowded = find_crowded_shapes(program, waiting)
     if not crowded.any():

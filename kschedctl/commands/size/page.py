@@ -67,7 +67,7 @@ def _build_incomplete_note(report: NodeSizing) -> Page:
 
 
 def _build_sets_table(report: NodeSizing, style: Style) -> Page:
-    """Build a table of the sets. Every set took all placeable pods when it was replayed, and the title counts them."""
+    """Build a table of the alternative node sets. Its title says how many of the pods each set takes in a replay."""
     pods = counted(report.pods, "pod")
     placed = f"{report.pods - report.homeless:,} of {pods}" if report.homeless else f"all {pods}"
     title = f"Sets of nodes, each of which takes {placed} in a replay"

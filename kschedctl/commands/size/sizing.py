@@ -663,13 +663,13 @@ def _is_bound_by_hostname(pod: Pod, storage: Listers) -> bool:
         claim = storage.claims.get((pod.metadata.namespace, claim_volume.claim_name))
         volume = storage.volumes.get(claim.spec.volume_name) if claim else None
         affinity = volume.spec.node_affinity if volume else None
-        if affinity is not None and affinity.required is not None and _names_hostname(affinity.required):
+        if affinity is not None and affinity.required is not None and _is_limited_to_hostnames(affinity.required):
             return True
     return False
 
 
-def _names_hostname(selector: NodeSelector) -> bool:
-    """Return whether each term of the selector names hostnames."""
+def _is_limited_to_hostnames(selector: NodeSelector) -> bool:
+    """Return whether each term of the selector requires a hostname from a list."""
     return all(
         any(requirement.key == HOSTNAME and requirement.operator == "In" for requirement in term.match_expressions)
         for term in selector.node_selector_terms
@@ -681,7 +681,7 @@ def iter_instance_type_hints(
 ) -> Iterator[str]:
     """Yield hints about what nodes of the instance types lack: labels that pods select, and zones of the cluster.
 
-    At most MAX_LABEL_HINTS labels are named: those selected by most of the pods still without a node. Hostnames and
+    At most MAX_LABEL_HINTS labels are named: those that pods still without a node select most often. Hostnames and
     zones are left out. There is a hint about zones only if the types and the cluster have no zone in common.
     """
     yield from _iter_label_hints(shapes, [pod for pod in cluster.pods if pod.key in pods_without_node])
@@ -696,7 +696,10 @@ def iter_instance_type_hints(
 
 
 def _iter_label_hints(shapes: Sequence[NodeShape], pods: Iterable[Pod]) -> Iterator[str]:
-    """Yield hints about the labels that most of the pods select and that no node of the shapes has."""
+    """Yield hints about the labels that pods select most often among those that no node of the shapes has.
+
+    There are at most MAX_LABEL_HINTS hints. Hostnames and zones are left out.
+    """
     models = [model for shape in shapes for model in shape.models.values()]
     offered_labels = {label for model in models for label in model.metadata.labels.items()}
     selecting_pods: Counter[tuple[str, str]] = Counter()

@@ -372,7 +372,10 @@ def _describe_gate_stage(gate: str, minor: int) -> str:
 
 
 def _describe_removal(gate: str) -> str:
-    """Describe in which version a feature gate was removed, and what replaces it."""
+    """Describe in which version a feature gate was removed, and why.
+
+    The reason is that it was merged into another gate, or that its feature is now always on or always off.
+    """
     last_minor = max(minor for minor in MINORS if get_stage(gate, minor).known)
     if gate in MERGED_GATES:
         reason = f"merged into {MERGED_GATES[gate]}"

@@ -99,7 +99,7 @@ def _iter_metrics(report: PendingPods | Section | Capacity | Failures) -> Iterat
 def _iter_pending_metrics(report: PendingPods) -> Iterator[MetricValue]:
     """Yield the number of pending pods and the creation time of the oldest one, for each verdict and cause.
 
-    The number of pods that were not created follows, for each workload.
+    Then yield, for each workload whose pods still cannot be created, the number of missing pods.
     """
     groups = defaultdict(list)
     for group in report.groups:

@@ -135,7 +135,11 @@ def _iter_selector_fixes(trial_node: TrialNode, index: int, term: PodAffinityTer
 
 
 def _describe_selected_pods(term: PodAffinityTerm) -> str:
-    """Return a phrase that follows "pods" and says which pods the term selects."""
+    """Return a phrase that follows "pods" and says which pods the term selects, such as `that match app=web`.
+
+    The phrase gives only the label selector, without the namespaces. If the selector matches all pods or none, the
+    phrase is `that the term selects`.
+    """
     selector = selector_from_api(term.label_selector)
     if selector.matches_nothing or selector.selects_everything:
         return "that the term selects"

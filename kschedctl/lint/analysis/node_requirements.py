@@ -267,7 +267,7 @@ class PoolTypeCatalog:
 
 
 def _convert_to_node_pool(name: str, pool: WrittenNodePool) -> NodePool:
-    """Convert a manifest's NodePool, reduced to the fields that decide about instance types."""
+    """Convert a NodePool from a manifest, keeping only the fields that determine its instance types."""
     written_spec = pool.spec.template.spec
     requirements = tuple(
         RequirementWithMinValues(

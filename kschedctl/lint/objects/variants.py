@@ -201,8 +201,8 @@ def _split_path(path: str) -> PlaceParts:
 def _split_file_into_renders(subjects: Sequence[Subject]) -> list[Sequence[Subject]]:
     """Split the objects of a file into parts, one for each render of a chart that the file contains.
 
-    A new part begins when an object recurs. It starts with the first object of the render to which the recurring object
-    belongs. There are at most `MAX_PARTS` + 1 parts.
+    When an object recurs, the next part starts at the first object of the render to which the recurring object belongs.
+    There are at most `MAX_PARTS` + 1 parts.
     """
     parts: list[Sequence[Subject]] = []
     part_start = 0

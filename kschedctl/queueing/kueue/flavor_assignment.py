@@ -252,8 +252,8 @@ class FlavorAssigner:
     ) -> dict[str, FlavorChoice]:
         """Return the choices for the resources that one pod set of a group requests.
 
-        A pod set without requests gets no flavors. If it is placed together with other pod sets in a topology, it gets
-        the flavors with a topology.
+        A pod set without requests gets the flavors that have a topology if it is placed together with other pod sets in
+        a topology. Otherwise, a pod set without requests gets no flavors.
         """
         requests = member.assignment.requests
         if requests:

@@ -65,9 +65,10 @@ class NotedChange(NamedTuple):
 
 
 def iter_release_note_unknowns(changes: Iterable[NotedChange], info: PodInfo, view: Fork) -> Iterator[Unknown]:
-    """Yield an unknown for each kind of effect that changes known only from release notes may have on the pod.
+    """Yield one Unknown for each effect that changes between versions may have on the pod.
 
-    Each unknown names the pull requests of all changes with this effect.
+    The changes are known only from release notes. Each Unknown names the pull requests of all changes with its effect.
+    Changes that do not concern the pod are left out.
     """
     pull_requests_by_effect: dict[Effect, list[str]] = {}
     for change in changes:

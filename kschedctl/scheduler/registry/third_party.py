@@ -425,7 +425,10 @@ def _check_and_guard_events(
 
 
 def _guard_hint(hint: HintFunction | None, plugin_label: str) -> HintFunction | None:
-    """Return the hint with its errors guarded and its result converted to bool, or None if there is no hint."""
+    """Wrap a queueing hint so that its errors name the plugin and its result is a bool.
+
+    Return None if there is no hint.
+    """
     if hint is None:
         return None
     guarded = _guard_method(hint, f"{plugin_label} fails in a hint", "hint")

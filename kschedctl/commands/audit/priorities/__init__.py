@@ -238,7 +238,7 @@ def _iter_starving_findings(starving_pods: Sequence[StarvingPods]) -> Iterator[F
         oldest = reports[0]
         if oldest.lower_pods:
             rule = STARVING
-            other_pods_text = _describe_lower_pods(oldest.lower_pods, oldest.lower_started)
+            other_pods_text = _describe_running_lower_tier_pods(oldest.lower_pods, oldest.lower_started)
         else:
             rule = OVERTAKEN
             other_pods_text = f"{counted(oldest.higher_started, 'higher-tier pod')} started in the meantime"
@@ -268,7 +268,7 @@ def _describe_tier(name: str) -> str:
     return f"of priority {name}" if name.removeprefix("-").isdecimal() else f"of tier {name}"
 
 
-def _describe_lower_pods(pods: int, started_since: int) -> str:
+def _describe_running_lower_tier_pods(pods: int, started_since: int) -> str:
     """Describe how many pods of lower tiers are running, and how many of them started during the wait."""
     if pods == 1:
         return f"1 lower-tier pod is running (it started {'in the meantime' if started_since else 'earlier'})"

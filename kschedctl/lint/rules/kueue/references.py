@@ -70,8 +70,8 @@ def find_references_to_missing_objects(context: LintContext, references: Iterabl
 def _are_all_objects_known(context: LintContext, kind: str, namespace: str = "") -> bool:
     """Return whether all objects of a kind in a namespace are known, so that an unknown object does not exist.
 
-    Returns False without a cluster, or if the manifests describe the cluster but have no object of the kind. A kind
-    that was not fully read is recorded in the context's gaps.
+    Returns False without a cluster, if some manifests were not read, or if the manifests describe the cluster but have
+    no object of the kind. A kind that was not fully read is recorded in the context's gaps.
     """
     if context.cluster is None or not context.all_manifests_read:
         return False

@@ -342,7 +342,7 @@ def find_domains_without_room(context: LintContext) -> Iterator[Problem]:
         if any(next(check(workload_context), None) for check in (*specific_checks, find_conflicting_constraints)):
             continue
         for spread in spreads:
-            message = _describe_full_domain(context, spread, rows, count)
+            message = _describe_limiting_domain(context, spread, rows, count)
             if message:
                 yield workload.build_problem((*spread.path, "maxSkew"), message)
                 break
@@ -362,7 +362,7 @@ TS_DOMAIN_WITHOUT_ROOM = Rule(
 )
 
 
-def _describe_full_domain(context: LintContext, spread: HardSpread, rows: list[Row], replicas: int) -> str:
+def _describe_limiting_domain(context: LintContext, spread: HardSpread, rows: list[Row], replicas: int) -> str:
     """Describe how many of the replicas find a node, and which domain got the fewest and thereby limits the others.
 
     ``rows`` are the rows of the nodes on which replicas were placed. Returns "" if the constraint limits no domain.
