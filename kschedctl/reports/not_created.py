@@ -110,6 +110,12 @@ class NotCreated(Document, frozen=True):
     """Changes that would let the pods be created."""
 
     @property
+    def workload_key(self) -> str:
+        """The namespace and name of the workload, such as `shop/web` of `Deployment shop/web`."""
+        _kind, _, key = self.workload.partition(" ")
+        return key
+
+    @property
     def short_form(self) -> ShortPods:
         """The report as it appears in a summary.
 

@@ -363,20 +363,12 @@ def _build_report_basis(
     basis = build_cluster_basis(
         find_simulation_unknowns(simulation),
         shared.scheduler,
-        created_pods=_iter_created_pods(shared),
+        created_pods=(*shared.workload_by_pod, *(denied.workload_key for denied in shared.not_created)),
         replayed=shared.admitted_namespaces,
     )
     if not_created and not has_mutating_hooks(shared.cluster):
         basis["undecided"] = False
     return basis
-
-
-def _iter_created_pods(shared: PreparedCluster) -> Iterator[str]:
-    """Yield the keys (`namespace/name`) of the arriving pods, then those of the workloads whose pods are denied."""
-    yield from shared.workload_by_pod
-    for denied in shared.not_created:
-        _kind, _, key = denied.workload.partition(" ")
-        yield key
 
 
 def _explain_unplaced_pods(

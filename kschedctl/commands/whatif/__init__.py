@@ -820,18 +820,12 @@ def _collect_created_pods(
     if question.scenario.steps:
         keys += [change.pod for change in changes if change.change in CHANGES_WITH_CREATION]
         unchecked_pods += [pod for pod in recreated_pods if pod.key not in run.admitted]
-    keys += [_get_workload_key(failure) for failure in run.not_created]
+    keys += [failure.workload_key for failure in run.not_created]
 
     denied_now = Admissions(run.settled.cluster, written={}).report_denied_replacements(unchecked_pods)
     namespaces = {key.partition("/")[0] for key in (*run.admitted, *(pod.key for pod in recreated_pods))}
     admitted_namespaces = {**dict.fromkeys(namespaces, False), **run.admitted_namespaces}
     return _CreatedPods(keys, [*run.not_created, *denied_now], admitted_namespaces)
-
-
-def _get_workload_key(failure: NotCreated) -> str:
-    """Return the key of the workload without its kind, such as `shop/web` of `Deployment shop/web`."""
-    _, _, key = failure.workload.partition(" ")
-    return key
 
 
 def _build_what_if_report(question: Question, seed: int, before: SettledCluster, run: ScenarioRun) -> WhatIf:
