@@ -135,7 +135,7 @@ def test_unknown_plugin_is_an_error(run: Run) -> None:
 def test_suggested_command_repeats_the_option(run: Run, write: Write) -> None:
     words = ("simulate", "-f", write(DEPLOYMENT, name="web.json"), "-f", write(*CLUSTER))
     shown = run(*words, "--admission-plugins", "PodNodeSelector")
-    assert "--admission-plugins PodNodeSelector" in shown.out.partition("\nNext\n")[2]
+    assert "--admission-plugins PodNodeSelector" in shown.out.partition("\nNext (")[2]
 
 
 def test_extended_resource_toleration_plugin(run: Run, write: Write) -> None:

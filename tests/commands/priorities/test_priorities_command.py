@@ -12,7 +12,8 @@ from kschedctl.cli.main import main
 
 def test_first_line_answers(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["priorities", "--demo", "--grow", "1"]) == 1
-    first_lines = " ".join(capsys.readouterr().out.splitlines()[:2])
+    first_paragraph = capsys.readouterr().out.partition("\n\n")[0]
+    first_lines = " ".join(first_paragraph.split())
     assert first_lines.startswith("4 tiers; ")
     sample = "shop/payments-7c5d98b6f4-5g8nb (PriorityClass shop-critical)"
     assert f"if 1 more pod like {sample} arrived, it would get a node" in first_lines
