@@ -98,8 +98,8 @@ def build_kubectl_command(words: list[str]) -> list[str]:
 
 
 SHELLS = [
-    pytest.param(shell, marks=pytest.mark.skipif(not shutil.which(shell.__name__), reason=f"needs {shell.__name__}"))
-    for shell in (build_bash_command, build_zsh_command, build_fish_command)
+    pytest.param(build_command, id=shell, marks=pytest.mark.skipif(not shutil.which(shell), reason=f"needs {shell}"))
+    for shell, build_command in (("bash", build_bash_command), ("zsh", build_zsh_command), ("fish", build_fish_command))
 ]
 
 
