@@ -150,7 +150,8 @@ def find_node_once_others_are_gone(scheduler: Scheduler, gone_pods: frozenset[st
 def replay_queue_with_fix(trial: RemedyTrial, *, stays_first_replica: bool = False) -> QueueResult:
     """Apply the fix, schedule the waiting pods in queue order, and report whether the target pod gets a node.
 
-    The fix does not hold if the pod evicts others to get a node that the fix does not open for it.
+    The fix does not hold if the pod evicts others on a node that the fix does not open for it, or if the fix alone lets
+    the pod fit without evictions.
 
     A pod that does not exist yet is the last one in the queue, so that a fix that holds is enough for all replicas.
     With `stays_first_replica`, it stays ahead of the other replicas that do not exist yet.
@@ -189,7 +190,8 @@ def replay_queue_with_fix(trial: RemedyTrial, *, stays_first_replica: bool = Fal
     if node is None:
         return QueueResult(holds=False, rivals=rivals)
     victims = _map_pods_to_victims(simulation).get(trial.authored_pod.key, ())
-    if victims and node not in nodes_with_room:
+    may_evict_there = node in nodes_with_room and bool(trial.victims)  # then the costs of the fix name the evictions
+    if victims and not may_evict_there:
         return QueueResult(holds=False, rivals=rivals, preemption_node=node, preemption_victims=victims)
     placed_pods = list(node_by_pod)
     pods_ahead = frozenset(placed_pods[: placed_pods.index(trial.authored_pod.key)])

@@ -78,11 +78,11 @@ class QueueResult(NamedTuple):
     """The outcome of a fix once all waiting pods are scheduled in the queue's order."""
 
     holds: bool
-    """True if the target pod has a node in the end. It may evict pods only on a node that the fix opens for it."""
+    """True if the target pod has a node in the end, without evictions that the costs of the fix do not name."""
     rivals: tuple[str, ...] = ()
     """The pods that take the room that the fix makes, if the fix does not hold."""
     preemption_node: str = ""
-    """The node that the fix does not open, but that the pod gets by evicting `preemption_victims`, or "" if none."""
+    """The node that the pod gets only by evicting `preemption_victims`, which the fix alone does not evict, or ""."""
     preemption_victims: tuple[str, ...] = ()
     """The pods that the target pod evicts to get `preemption_node`."""
     ahead: tuple[str, ...] = ()

@@ -100,6 +100,8 @@ def find_pending_pods_left_out(scheduler: Scheduler) -> PendingLeftOut:
     view = simulation.view
     placed = [position for position in pending if view.node[position] >= 0]
     fitting = _select_pods_that_fit_now(scheduler, placed) if simulation.evictions else placed
+    fits_now = frozenset(fitting)
+    only_by_preemption = [position for position in placed if position not in fits_now]
     is_node_open = dict(zip(view.nodes.names, ~view.nodes.unschedulable, strict=True))
     nominated = [
         position
@@ -110,7 +112,7 @@ def find_pending_pods_left_out(scheduler: Scheduler) -> PendingLeftOut:
         len(pending),
         fitting=tuple(view.pods.objects[position].key for position in fitting),
         nominated=tuple(view.pods.objects[position].key for position in nominated),
-        preempting=tuple(view.pods.objects[position].key for position in placed if position not in fitting),
+        preempting=tuple(view.pods.objects[position].key for position in only_by_preemption),
     )
 
 

@@ -69,7 +69,8 @@ class Remedy(Document, frozen=True):
     """The chain of evictions once the victims' controllers recreate them; None without victims."""
     holds: bool | None = None
     """True if the pod gets a node when, after the fix, all waiting pods are tried in the queue's order; None if this
-    was not replayed. False also if the pod evicts others to get a node that the fix does not open."""
+    was not replayed. False also if the pod gets a node only by evicting pods that the fix alone does not evict.
+    """
     rivals: tuple[str, ...] = ()
     """The waiting pods that take the room that the fix makes; empty if the fix holds."""
     preemption_node: str = ""

@@ -82,6 +82,22 @@ def test_larger_node_has_room_for_the_pods_ahead() -> None:
     )
 
 
+def test_fix_fails_if_only_others_taking_the_room_make_the_pod_preempt() -> None:
+    """Node n2 has room for one pod. Pod first takes it, so that pod second evicts pod low on the same node."""
+    documents = [
+        small.build_node("n1"),
+        small.build_pod("high", "n1", cpu="4", priority=30),
+        small.build_node("n2", cpu="2", unschedulable=True),
+        small.build_pod("low", "n2"),
+        small.build_pod("first", priority=20, nodeSelector={"kubernetes.io/hostname": "n2"}),
+        small.build_pod("second", priority=10),
+    ]
+    report = explain(Cluster.from_objects(documents), "d/second", remedies=True)
+    uncordon = next(fix for fix in report.remedies if fix.kinds == ("Uncordon",))
+    assert (uncordon.holds, uncordon.rivals) == (False, ("d/first",))
+    assert (uncordon.preemption_node, uncordon.preemption_victims) == ("n2", ("d/low",))
+
+
 def test_fix_fails_if_the_pod_preempts_on_a_node_that_the_fix_does_not_open() -> None:
     """Pod first takes the room on n2, so that pod second evicts pod low on n1, as it would without the fix."""
     documents = [
