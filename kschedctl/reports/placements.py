@@ -453,8 +453,11 @@ def describe_victims(victims: Iterable[str], tied: Mapping[str, Sequence[str]]) 
 
     shared_texts = []
     for alternatives, group in victims_by_alternatives.items():
-        number = "one" if len(group) == 1 else f"any {len(group)}"
-        shared_texts.append(f"{number} of {first_few([*group, *alternatives])}")
+        if len(group) == len(alternatives) == 1:
+            shared_texts.append(f"either {group[0]} or {alternatives[0]}")
+        else:
+            number = "one" if len(group) == 1 else f"any {len(group)}"
+            shared_texts.append(f"{number} of {first_few([*group, *alternatives])}")
     return [*singles, *shared_texts]
 
 
