@@ -144,9 +144,9 @@ def build_queues_evidence(section: QueuesSection, style: Style) -> Page:
 
 def build_placed_evidence(report: PlacedSection, style: Style) -> Page:
     """Build a line with the number of judged pods, and tables of overcommitted nodes, misplaced and rejected pods."""
-    not_replayed = f"; {count(report.others, 'pod')} of other schedulers not replayed" if report.others else ""
+    not_replayed = f"; {count(report.others, 'pod')} of other schedulers not judged" if report.others else ""
     return (
-        paragraph(Marked("judged:", Tone.FAINT), f"{count(report.judged, 'bound pod')}{not_replayed}"),
+        paragraph(Marked("Judged:", Tone.FAINT), f"{count(report.judged, 'bound pod')}{not_replayed}"),
         *_build_overcommitted_table(report.overcommitted, style),
         *build_struct_table(report.misplaced, style),
         *build_struct_table(report.refused, style),
@@ -398,7 +398,13 @@ def build_packing_evidence(report: PackingSection, style: Style) -> Page:
         *build_struct_table(report.stranded, style, title="Nodes with stranded capacity"),
         *typical_pods,
         *_build_trial_drains_part(report, style),
-        *build_struct_table(report.kept, style, {"why": lambda node: build_why_cell(node, style)}, limit=MAX_ROWS),
+        *build_struct_table(
+            report.kept,
+            style,
+            {"why": lambda node: build_why_cell(node, style)},
+            title="Nodes that must stay",
+            limit=MAX_ROWS,
+        ),
     )
 
 
@@ -483,7 +489,7 @@ def _build_trial_drains_part(report: PackingSection, style: Style) -> Page:
         suffix = "; to try the others:" if commands else ""
         page += [paragraph(Marked("In a replay,", Tone.FAINT), f"{tried_text}{suffix}"), *map(Command, commands)]
 
-    page += build_struct_table(report.savings, style)
+    page += build_struct_table(report.savings, style, title="Nodes that can be removed, by pool")
     page += _list_nodes_in_paragraph("Can be removed:", [drained.node for drained in report.emptied], style)
     page += _list_nodes_in_paragraph("Already empty:", report.empty, style)
     return tuple(page)

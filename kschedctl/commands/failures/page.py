@@ -159,7 +159,7 @@ def _build_counting_note(report: Failures) -> Page:
         texts.append("restart late: pods that have room, but run again only once the lost nodes are deleted")
     if any(failure.ending for failure in report.failures):
         texts.append("not counted: DaemonSet, static and terminating pods")
-    return (paragraph(Marked("; ".join(texts), Tone.FAINT)),) if len(texts) > 1 else ()
+    return (paragraph(Marked("; ".join(texts), Tone.FAINT)),)
 
 
 def _build_failure_row(failure: Failure, same_node_count: bool) -> Row:
