@@ -33,6 +33,7 @@ MAX_OUTCOMES_IN_SENTENCE = 3
 TERMINATING = "Already terminating: kubectl drain waits until these pods are gone"
 NOMINATED = "Pending pods nominated to these nodes: they lose the room that preemption made for them"
 STRANDED = "Pending pods that cannot run on any other node"
+UNPLACED_WITHOUT_BUDGETS = "Would fit nowhere else even if the budgets allowed their eviction"
 WITH_PENDING_PODS = "Next (first let the pending pods that fit get a node, then simulate this drain)"
 WITH_NODE_FOR_WAITING_POD = "Next (find a node for the pod that uses up the budget)"
 RETURNED = "Come back to the nodes, since they tolerate the cordon"
@@ -63,6 +64,7 @@ def build_page(report: Drain, style: Style) -> Page:
         *(build_not_created_section(report.not_created, style) if report.not_created else ()),
         *build_struct_table(report.blocked, style, title="Cannot be evicted"),
         *(paragraph(f"{text}.") for text in report.describe_blocked_kubectl_drain()),
+        *build_unplaced_section(report.unplaced_without_budgets, style, title=UNPLACED_WITHOUT_BUDGETS),
         *(section("To drain it anyway", Bullets(report.budget_fixes)) if report.budget_fixes else ()),
         *build_struct_table(report.delayed, style, title=DELAYED),
         *build_unplaced_section(report.unplaced, style),
@@ -82,7 +84,7 @@ def _choose_next_title(report: Drain) -> str:
     """Return the title of the section with the command to go on with."""
     if report.drain_first:
         return REPLAYED
-    if report.waiting_in_budgets:
+    if report.unfit_in_budgets:
         return WITH_NODE_FOR_WAITING_POD
     return REPLAYED if report.remedy else WITH_PENDING_PODS
 

@@ -190,6 +190,8 @@ class Drain(Report, frozen=True):
     """The change that lets the drain go on, for each PodDisruptionBudget that allows no eviction from the start."""
     waiting_in_budgets: tuple[str, ...] = ()
     """Pods without a node that use up the PodDisruptionBudgets of the blocked pods."""
+    unplaced_without_budgets: tuple[UnplacedPods, ...] = ()
+    """Blocked pods that would fit on no other node if no PodDisruptionBudget denied their eviction."""
     commands: tuple[str, ...] = ()
     """The command that drains the nodes, or () if they cannot be drained."""
     pending_left_out: PendingLeftOut = PendingLeftOut()
@@ -396,6 +398,20 @@ class Drain(Report, frozen=True):
         end = "retry forever, unless --timeout is set" if is_any_retried else "end with an error"
         return (f"kubectl drain would cordon {first_few(self.nodes)}, {evictions}, and then {end}",)
 
+    def _describe_pods_unplaced_without_budgets(self) -> tuple[str, ...]:
+        """Return a sentence on the blocked pods that would fit nowhere else, as a tuple, or () if there are none."""
+        pods = [pod for group in self.unplaced_without_budgets for pod in group.pods]
+        if not pods:
+            return ()
+        them = agreeing(len(pods), "it", "them")
+        return (f"even if the budgets allowed the eviction of {join_first_few(pods)}, no other node could take {them}",)
+
+    @property
+    def unfit_in_budgets(self) -> tuple[str, ...]:
+        """The pods in `waiting_in_budgets` that fit on no node now."""
+        fitting_pods = self.pending_left_out.fitting or ()
+        return tuple(pod for pod in self.waiting_in_budgets if pod not in fitting_pods)
+
     @property
     def bare_victims(self) -> tuple[str, ...]:
         """The preempted pods without a controller."""
@@ -567,6 +583,7 @@ class Drain(Report, frozen=True):
                 *self.describe_violated_budgets(),
                 *self._describe_lost_pods(),
                 *self.describe_blocked_kubectl_drain(),
+                *self._describe_pods_unplaced_without_budgets(),
                 *self._describe_drain_order(),
                 *self.describe_safe_order(),
                 *self.list_harms(),
