@@ -289,13 +289,17 @@ def rewrite_fit_error(message: str, pods: int = 1, closed: int = 0) -> str:
         return message
     nodes, all_sentences = int(match[1]), match[2]
     sentences = _PREEMPTION.sub("", all_sentences).removesuffix(".")
-    filter_reasons = counted_reasons = _parse_reasons(sentences)
+    filter_reasons = _parse_reasons(sentences)
 
-    other = suffix = ""
+    counted_reasons = filter_reasons
+    other = ""
+    suffix = ""
     if closed:
-        counted_elsewhere = _leave_out_cordoned_nodes(counted_reasons, closed)
-        if counted_elsewhere and nodes > closed:
-            counted_reasons, nodes, other = counted_elsewhere, nodes - closed, "other "
+        reasons_of_other_nodes = _leave_out_cordoned_nodes(filter_reasons, closed)
+        if reasons_of_other_nodes and nodes > closed:
+            counted_reasons = reasons_of_other_nodes
+            nodes -= closed
+            other = "other "
         else:
             suffix = " (nodes that the replay removes are counted)"
 
