@@ -232,12 +232,10 @@ def put_reason_in_plain_words(reason: str) -> str:
     >>> put_reason_in_plain_words("preemption is under way")
     'preemption is under way'
     """
-    prefix, _, resource = reason.partition("Insufficient ")
-    words = (
-        f"too little {_name_resource(resource)} is free"
-        if resource and not prefix
-        else SHARED_REASON_WORDS.get(reason, "")
-    )
+    words = SHARED_REASON_WORDS.get(reason, "")
+    if reason.startswith("Insufficient "):
+        resource = reason.removeprefix("Insufficient ")
+        words = f"too little {_name_resource(resource)} is free"
     return f"{words} ({reason})" if words else reason
 
 

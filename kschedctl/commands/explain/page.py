@@ -367,9 +367,10 @@ class _RefusalTexts(NamedTuple):
 def _stack_refusals(texts: _RefusalTexts) -> Stack:
     """Stack the facts and further plugins below the first plugin's name, one fact on each line."""
     *facts, last_fact = texts.facts or ("",)
-    last_line = (
-        f"{last_fact} ({texts.also_clause})" if last_fact and texts.also_clause else last_fact or texts.also_clause
-    )
+    if last_fact and texts.also_clause:
+        last_line = f"{last_fact} ({texts.also_clause})"
+    else:
+        last_line = last_fact or texts.also_clause
     return Stack((texts.plugin, *(Marked(fact, Tone.FAINT) for fact in facts), Marked(last_line, Tone.FAINT)))
 
 
