@@ -183,7 +183,7 @@ class EvictedPod(Document, frozen=True):
     """Moved, Pending if its replacement fits nowhere, Lost if no controller recreates it, or Deleted if it was being
     deleted anyway; empty if it is not known.
     """
-    target: Annotated[str, Column("replacement", keep=True, beneath="then", place=1)] = ""
+    target: Annotated[str, Column("replacement", keep=True, beneath="replacement:", place=1)] = ""
     """The node to which the replacement moves."""
     round: int = 1
     """1 if the preemptor was not evicted before, 2 if the preemptor replaces a pod of round 1, and so on."""
@@ -453,8 +453,11 @@ def describe_victims(victims: Iterable[str], tied: Mapping[str, Sequence[str]]) 
 
     shared_texts = []
     for alternatives, group in victims_by_alternatives.items():
-        number = "one" if len(group) == 1 else f"any {len(group)}"
-        shared_texts.append(f"{number} of {first_few([*group, *alternatives])}")
+        if len(group) == len(alternatives) == 1:
+            shared_texts.append(f"either {group[0]} or {alternatives[0]}")
+        else:
+            number = "one" if len(group) == 1 else f"any {len(group)}"
+            shared_texts.append(f"{number} of {first_few([*group, *alternatives])}")
     return [*singles, *shared_texts]
 
 

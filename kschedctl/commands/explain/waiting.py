@@ -552,12 +552,23 @@ def _find_corrected_retry_advice(report: Explanation, replayed_cluster: Replayed
     """Return the advice that replaces the advice on retries of a fitting pod, or None if that advice holds."""
     if report.node_after_rivals:
         return _build_advice_on_node_after_rivals(report)
-    waiting_pods = replayed_cluster.compute_once(list_waiting_pods)
-    waiting = next((candidate for candidate in waiting_pods if candidate.pod.key == report.pod), None)
+    waiting = _find_waiting_pod(report, replayed_cluster)
     if waiting is None:
         return None
     is_placed_with_preemption = waiting.cause == "crowded" and not report.rivals
     return None if is_placed_with_preemption else _find_waiting_advice(waiting, replayed_cluster)
+
+
+def _find_waiting_pod(report: Explanation, replayed_cluster: ReplayedCluster) -> WaitingPod | None:
+    """Return the waiting pod that the explanation is about, and why it waits, or None if it does not wait for a node.
+
+    The other waiting pods are placed ahead of it, but not explained.
+    """
+    namespace, _, name = report.pod.rpartition("/")
+    pod = replayed_cluster.cluster.pod(namespace, name)
+    if pod is None or not is_pending(pod):
+        return None
+    return _build_waiting_pod(pod, report, replayed_cluster, find_node_by_waiting_pod(replayed_cluster.scheduler))
 
 
 def _build_advice_on_node_after_rivals(report: Explanation) -> Advice:
@@ -598,7 +609,7 @@ def _find_waiting_advice(waiting: WaitingPod, replayed_cluster: ReplayedCluster)
         # Files do not say when the cluster was read
         waited = f"has waited for {age}"
         if not replayed_cluster.cluster.provenance:
-            waited = f"had waited for {age} by {replayed_cluster.now[:10]}"
+            waited = f"had been waiting for {age} as of {replayed_cluster.now[:10]}"
         text = f"The pod fits on a node now. It {waited}, and no event says when it was last tried"
         return Advice("AwaitRetry", f"{text}. If it is still Pending in 5 min, run audit to find out why")
     return None

@@ -32,7 +32,7 @@ SCORED_IMAGES = ByVersion(
     "#130231",
 )
 THRESHOLD_IMAGES = ByVersion(
-    "images counted for the total size that gets the highest score (1000 MiB per image)",
+    "images that count for the highest score, which needs 1000 MiB per image",
     (("", CountedImages.CONTAINERS), ("1.37", CountedImages.CONTAINERS_AND_VOLUMES)),
     "#138951",
 )

@@ -24,7 +24,7 @@ AS_GROUPS = ByVersion(
     "victims in pod groups are ordered by group priority", (("", False), ("1.37", True)), "#137981, #140634"
 )
 CHARGES_ALL_PODS = ByVersion(
-    "each pod of an evicted group counts against its PodDisruptionBudget",
+    "each pod of an evicted group counts against the pod's PodDisruptionBudget",
     (("", False), ("1.37", True)),
     "#137981, #140634",
 )

@@ -66,7 +66,7 @@ class DuplicateDeviceHandling(StrEnum):
 
 
 INVALID_POOL_ERROR = ByVersion(
-    "when duplicate device names in a pool end the search with an error",
+    "when the search fails because a pool has two devices of the same name",
     (
         ("", DuplicateDeviceHandling.NEVER),
         ("1.32", DuplicateDeviceHandling.ON_CANDIDATE),
@@ -97,7 +97,7 @@ class NextAlternative(StrEnum):
 
 
 NEXT_ALTERNATIVE = ByVersion(
-    "firstAvailable: alternative that decides the second and later devices of one with allocationMode: All",
+    "which alternative of firstAvailable selects the second and later devices of one with allocationMode: All",
     (("", NextAlternative.FIRST), ("1.36", NextAlternative.SAME)),
 )
 COUNTER_CONSUMERS = ByVersion(
