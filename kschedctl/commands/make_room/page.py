@@ -19,6 +19,9 @@ from kschedctl.reports.columns import Tone
 from kschedctl.reports.remedy import chain_commands
 from kschedctl.text.counts import agreeing, counted, first_few
 
+NEXT_FIXES = "Next (find other changes that would let the pod fit)"
+"""The title of the section with the command that searches for other fixes."""
+
 
 def build_page(report: MakeRoom, style: Style) -> Page:
     """Build the page of a make-room report. Sections without content are left out."""
@@ -56,7 +59,7 @@ def build_page(report: MakeRoom, style: Style) -> Page:
         *_build_search_section(report, style),
         *_build_commands_section(report, style),
         *partial,
-        *build_next_section(style, "Next (find other changes that would let the pod fit)"),
+        *build_next_section(style, "Next (simulate the new nodes)" if report.new_nodes else NEXT_FIXES),
     )
 
 

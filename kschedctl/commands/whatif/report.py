@@ -60,14 +60,15 @@ NUMBERS_OVER_RUNS = {BLOCKED: "cannot leave drained nodes", **CHANGES}
 class StepReport(Document, frozen=True):
     """A step of the scenario, with its effects on pods."""
 
-    step: Annotated[str, Column("what", keep=True)]
+    step: Annotated[str, Column("change", keep=True)]
     displaced: Annotated[int, Column(show_above=0)]
     """The number of pods that lost their node, apart from pods that end with it."""
     placed: Annotated[int, Column(show_above=0)]
     """The number of pods that got a node."""
     pending: Annotated[int, Column(show_above=0, place=1)]
     """The number of pods that wait after the step."""
-    evicted: Annotated[int, Column(show_above=0)]
+    evicted: Annotated[int, Column("preempted", show_above=0)]
+    """The number of pods that kube-scheduler preempted."""
     notes: Annotated[tuple[str, ...], Column("note", lines=True, place=1)] = ()
     blocked: tuple[BlockedPod, ...] = ()
     """The pods that a drain cannot evict."""
@@ -427,11 +428,11 @@ class WhatIf(Report, frozen=True):
         if pods_with_messages:
             gets = agreeing(pods_with_messages, "gets", "get")
             pods = counted(pods_with_messages, "pending pod")
-            text += f"; {pods} {gets} another message (alerts that match it break)"
+            text += f"; {pods} {gets} a different message (alerts on the old message no longer match)"
         elsewhere = sum(len(pods.pods) for pods in self.replacement.elsewhere) if self.replacement else 0
         if self.replacement and elsewhere:
             running = counted(self.replacement.asked, "pod")
-            text += f"; {elsewhere:,} of {running} would have other best nodes if recreated"
+            text += f"; {elsewhere:,} of {running} would get a different best node if recreated"
         return text
 
     def extend_summary(self, summary: Summary) -> Summary:
