@@ -31,7 +31,7 @@ from kschedctl.descheduling.policy import DEFAULT_POLICY, PROFILE_NAME, Deschedu
 from kschedctl.descheduling.seen_pods import SeenPods
 from kschedctl.replay import kubectl
 from kschedctl.replay.controllers.job_failures import find_job_name
-from kschedctl.replay.node_drain import find_eviction_harms
+from kschedctl.replay.eviction_harms import find_eviction_harms
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.replay.pools import compare_pools
 from kschedctl.replay.shared_cluster import build_cluster_basis

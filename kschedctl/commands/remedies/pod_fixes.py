@@ -25,7 +25,7 @@ from kschedctl.fixes.document import build_remedy
 from kschedctl.fixes.impossible import explain_impossible_fixes
 from kschedctl.fixes.queue_checks import QueueChecks
 from kschedctl.fixes.ranking import CheckedFix, Rollouts, move_smallest_fix_first
-from kschedctl.fixes.rollout_replay import RolloutResult
+from kschedctl.fixes.rollout_results import RolloutResult
 from kschedctl.fixes.search import RemedyCriteria
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.unreplayed_admission import has_mutating_hooks
