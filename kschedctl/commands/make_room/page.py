@@ -40,6 +40,7 @@ def build_page(report: MakeRoom, style: Style) -> Page:
         *build_interruption_line(report.interrupted, "the best plan found so far"),
         paragraph(Marked(verdict, tone), Marked(pods, Tone.STRONG), sentence),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
+        *(paragraph(Marked(f"{text[:1].upper()}{text[1:]}.", Tone.BAD)) for text in report.describe_pods_not_created()),
         *_build_preemption_warning(report),
         *_build_rivals_warning(report),
         *_build_fragmentation_warnings(report),

@@ -106,6 +106,8 @@ def _iter_summary_lines(report: WhatIf) -> Iterator[Paragraph]:
         yield paragraph(Marked("Before the steps:", Tone.WARNING), f"{text}.")
     for text in report.describe_waits_between_steps():
         yield paragraph(Marked("Between the steps:", Tone.WARNING), f"{text}.")
+    for text in report.describe_evictions_in_steps():
+        yield paragraph(Marked(f"{text[:1].upper()}{text[1:]}.", Tone.WARNING))
     for text in report.describe_eviction_harms():
         yield paragraph(Marked(f"{text}.", Tone.WARNING))
     for text in report.describe_pods_until_deletion():
@@ -164,14 +166,12 @@ def _iter_pending_count_lines(report: WhatIf) -> Iterator[Paragraph]:
 
     If pods that wait now get a node even without the steps, a line says so first.
     """
-    pending_before, pending_after = report.pending
-    fitting = report.waiting - pending_before
-    if fitting > 0 and not report.compared:  # the pods before are then those under the first scheduler, after the steps
+    fitting = report.waiting_placed
+    if fitting and not report.compared:  # the pods before are then those under the first scheduler, after the steps
         gets = "gets" if fitting == 1 else "get"
         of_pods = f"{fitting:,} of {count(report.waiting, 'pod')} pending now"
         yield paragraph(f"{of_pods} {gets} a node even without the steps")
-    steps = " the steps" if report.steps and not report.compared else ""
-    yield paragraph(f"{count(pending_before, 'pod')} pending before{steps}, {pending_after:,} after")
+    yield paragraph(report.describe_pending_counts())
 
 
 def _build_replacement_section(replacement: Replacement | None, style: Style) -> Page:
