@@ -26,6 +26,7 @@ from kschedctl.commands.explain.report import Advice, Explanation, describe_riva
 from kschedctl.errors import InputError
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.replay.pending_pods import is_pending
+from kschedctl.replay.placements import find_violated_budgets
 from kschedctl.replay.settling import find_pods_still_pending
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
@@ -365,8 +366,18 @@ def mention_rivals_and_next_node(scheduler: Scheduler, report: Explanation) -> E
     # List pods that are placed even without preemption first, in the order of the queue
     placed_pods = dict.fromkeys((*find_node_by_waiting_pod(scheduler), *run.node_by_pod))
     rivals = tuple(key for key in placed_pods if run.node_by_pod.get(key) in feasible and key != report.pod)
+    evicted_for_pod = [eviction for eviction in run.evicted if eviction.by == report.pod]
+    budgets = {budget for eviction in evicted_for_pod for budget in eviction.budgets}
+    workloads = {eviction.workload for eviction in evicted_for_pod}
     updated = replace(
-        report, rivals=rivals or crowded_report.rivals, node_after_rivals=node, victims_after_rivals=victims
+        report,
+        rivals=rivals or crowded_report.rivals,
+        node_after_rivals=node,
+        victims_after_rivals=victims,
+        budgets_violated_after_rivals=tuple(
+            name for name in find_violated_budgets(scheduler.cluster, run.evicted) if name in budgets
+        ),
+        failed_jobs_after_rivals=tuple(job for job in run.failed_jobs if job.job in workloads),
     )
     return replace(updated, headline=f"{report.headline}, but {updated.rivals_clause}")
 

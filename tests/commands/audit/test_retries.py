@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
+from small import build_budget
+from small import build_pod as build_owned_pod
 from test_pending_section import LONG_AGO, NOW, build_event, build_node, build_pod, set_creation_time, set_rejection
 
 from kschedctl import Cluster, explain, pending
@@ -86,6 +88,19 @@ def test_pod_whose_room_is_taken_names_the_node_that_it_gets_by_preempting() -> 
 
     first = explain(cluster, "d/p0")
     assert (first.rivals, first.node_after_rivals) == ((), "")
+
+
+def test_violated_budgets_and_failed_jobs_are_named_if_a_pod_preempts_behind_its_rivals() -> None:
+    """Pod low of a Job without retries is evicted, although the PodDisruptionBudget allows no disruption."""
+    pods = [build_pod(f"p{number}", cpu="2", priority=10) for number in range(2)]
+    job = {"kind": "Job", "metadata": {"name": "run", "namespace": "d"}, "spec": {"backoffLimit": 0}}
+    low = build_owned_pod("low", "n1", "2", {"kind": "Job", "name": "run", "apiVersion": "batch/v1"})
+    low["metadata"]["labels"] = {"app": "low"}
+    cluster = Cluster.from_objects([build_node("n1"), job, low, build_budget(0, "low"), *pods])
+    report = explain(cluster, "d/p1")
+    harms = "violates PodDisruptionBudget d/b; Job d/run fails, which ends its 1 pod"
+    assert report.headline.endswith(f"so the pod will get n1 by preempting d/low ({harms})")
+    assert any(harms in warning for warning in report.summary().warnings)
 
 
 def build_two_nodes() -> list[dict]:
