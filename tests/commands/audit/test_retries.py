@@ -17,6 +17,7 @@ from kschedctl.commands.remedies import remedies
 from kschedctl.commands.remedies.pod_fixes import find_pod_remedies
 from kschedctl.render.brief import to_brief
 from kschedctl.render.page import Style
+from kschedctl.render.renderers import RENDERERS
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.scheduler.scheduler import Scheduler
 
@@ -85,6 +86,7 @@ def test_pod_whose_room_is_taken_names_the_node_that_it_gets_by_preempting() -> 
     (text,) = [each.text for each in second.advice]
     assert text.startswith("It will get n1 by preempting d/low. ")
     assert remedies(cluster, "d/p1").headline == second.headline
+    assert outcome in " ".join(RENDERERS["table"](pending(cluster), Style(width=200)).split())
 
     first = explain(cluster, "d/p0")
     assert (first.rivals, first.node_after_rivals) == ((), "")
@@ -132,6 +134,7 @@ def test_pod_has_no_rivals_if_others_make_room_for_them_elsewhere() -> None:
     documents[-2] = build_pod("p0", priority=10, affinity={"nodeAffinity": affinity})
     report = explain(Cluster.from_objects(documents), "d/p1")
     assert (report.rivals, report.node_after_rivals, report.headline) == ((), "", "on n1")
+    assert "room first" not in RENDERERS["table"](pending(Cluster.from_objects(documents)), Style(width=200))
     assert "AwaitRoom" not in {each.kind for each in report.advice}
 
 
