@@ -25,6 +25,7 @@ from kschedctl.reports.placements import (
     describe_data_on_nodes,
     describe_differing_runs,
     describe_down_nodes,
+    group_blocked_pods,
     join_reason_with_cause,
 )
 from kschedctl.reports.plugin_answers import SearchStart
@@ -493,7 +494,7 @@ class WhatIf(Report, frozen=True):
             ),
             subject=self.name,
             pods=(
-                *(ShortPods(pods=1, such_as=pod.pod, workload=pod.workload, why=pod.why) for pod in blocked),
+                *group_blocked_pods(blocked),
                 *_group_newly_pending_pods(newly_pending),
             ),
             figures={
